@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "models/operator.h"
+
+namespace pipesim {
+
+/// Shard k of `degree` along a factor: cuts nest (a boundary of degree d is one of degree d·m).
+/// Units u = size / granule; shard k owns units [⌊k·u/d⌋, ⌊(k+1)·u/d⌋).
+Range cut(const Factor& factor, std::int64_t degree, std::int64_t k);
+
+/// A rectangular piece of a tensor: one range per dimension, at most 8 dimensions. No dimensions: a scalar.
+class Box {
+ public:
+  static constexpr std::size_t max_dims = 8;
+  Box() = default;
+  explicit Box(std::span<const Range> ranges);
+  static Box whole(std::span<const std::int64_t> shape);
+
+  [[nodiscard]] std::size_t dims() const { return dims_; }
+  [[nodiscard]] Range operator[](std::size_t i) const { return ranges_[i]; }
+  Range& operator[](std::size_t i) { return ranges_[i]; }
+  [[nodiscard]] std::int64_t elements() const;
+  [[nodiscard]] bool empty() const;
+  [[nodiscard]] bool inside(const Box& outer) const;
+  [[nodiscard]] std::string str() const;  ///< "[0:4, 8:16]"
+  auto operator<=>(const Box& o) const;
+  bool operator==(const Box& o) const;
+  friend std::optional<Box> intersection(const Box& a, const Box& b);  ///< none when they share no element
+
+ private:
+  std::uint8_t dims_ = 0;
+  std::array<Range, max_dims> ranges_{};
+};
+
+/// How far the windows of a shard hang over the tensor's border (padding the kernel must add, at the image's border only).
+struct Overhang {
+  std::int64_t low = 0, high = 0;
+  bool operator==(const Overhang&) const = default;
+};
+
+/// The range of one tensor dimension that a shard with these factor ranges touches; may be empty.
+/// InputError (Merged rule) when the set is not a range: "h is cut below an unfinished factor g".
+Range index_range(const IndexExpr& expr, const Operator& op, std::span<const Range> factor_ranges,
+                  Overhang* overhang = nullptr);
+
+/// The box of a use for a shard with these factor ranges; empty boxes are returned as they are (see Box::empty).
+/// `Once` is not looked at: it needs the shard's coordinates.
+Box box_of(const TensorUse& use, const Operator& op, std::span<const Range> factor_ranges);
+
+/// Σ coefficient · ∏ |f|.
+double evaluate(std::span<const ProductTerm> terms, std::span<const Range> factor_ranges);
+
+/// Share of a causal mask's (query, key) pairs that are visible inside the ranges; 1 for operators without a mask.
+double visible_share(const Operator& op, std::span<const Range> factor_ranges);
+
+/// The ranges of the unsplit operator: [0, size) per factor.
+std::vector<Range> whole_ranges(const Operator& op);
+
+}  // namespace pipesim

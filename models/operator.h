@@ -1,0 +1,158 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "sim/base/data_type.h"
+#include "sim/base/ids.h"
+#include "sim/base/units.h"
+
+namespace pipesim {
+
+/// Half-open [begin, end).
+struct Range {
+  std::int64_t begin = 0, end = 0;
+  [[nodiscard]] std::int64_t length() const { return end - begin; }
+  auto operator<=>(const Range&) const = default;
+};
+
+/// Kinds only name the factors for people, baselines and search moves; no rule of the algebra depends on them.
+enum class FactorKind : std::uint8_t { Sample, Attribute, Parameter, Reduction };
+
+/// An independent index range of an operator's computation: a letter of its einsum.
+struct Factor {
+  std::string name;
+  FactorKind kind = FactorKind::Sample;
+  std::int64_t size = 1;
+  std::int64_t granule = 1;                 ///< cuts fall on multiples of it
+  std::int64_t max_degree = INT64_MAX;      ///< 1: never split
+  bool uneven = false;                      ///< degrees that do not divide size/granule are allowed
+  bool operator==(const Factor&) const = default;
+};
+
+using FactorIndex = std::int32_t;  ///< position in Operator::factors
+
+/// How one dimension of a tensor follows the factors.
+struct IndexExpr {
+  enum class Kind : std::uint8_t {
+    Whole,   ///< needed in full by every shard
+    Axis,    ///< factor + offset, clipped to [0, extent): plain dims, concat, split, slice
+    Window,  ///< stride·f − pad + dilation·[0, kernel), clipped to [0, extent)
+    Merged   ///< row-major product of factors
+  };
+  Kind kind = Kind::Whole;
+  std::int64_t extent = 1;              ///< the dimension's size
+  std::vector<FactorIndex> factors;     ///< none, one, one, one or more; most major first
+  std::int64_t offset = 0;              ///< Axis
+  std::int64_t stride = 1, dilation = 1, kernel = 1, pad = 0;  ///< Window (pad: before the first element)
+
+  static IndexExpr whole(std::int64_t extent);
+  static IndexExpr axis(FactorIndex factor, std::int64_t extent, std::int64_t offset = 0);
+  static IndexExpr window(FactorIndex factor, std::int64_t extent, std::int64_t stride, std::int64_t kernel,
+                          std::int64_t dilation, std::int64_t pad);
+  static IndexExpr merged(std::vector<FactorIndex> factors, std::int64_t extent);
+  /// Windows of neighbouring outputs overlap, so gradients of a split are addends.
+  [[nodiscard]] bool overlaps() const { return kind == Kind::Window && dilation * (kernel - 1) + 1 > stride; }
+  bool operator==(const IndexExpr&) const = default;
+};
+
+/// What a use means to the operator.
+enum class Role : std::uint8_t {
+  Input,   ///< gradient wanted if anything below has weights
+  Weight,  ///< has a home layout, is synchronised and updated
+  Index,   ///< needed like an input, has no gradient
+  Output,
+  State    ///< running statistics: a copy on every shard, no gradient, no traffic
+};
+
+/// What a tensor that does not follow a split factor means along it (OPERATORS: "lacks").
+enum class Lack : std::uint8_t {
+  Summed,  ///< an input: every shard needs it whole, gradients are addends; an output: every shard holds one addend
+  Once,    ///< only the shard with coordinate 0 has it at all (bias beside a split reduction)
+  Same     ///< every shard has it and gets the full gradient: copies, never added
+};
+
+/// One tensor as one operator sees it.
+struct TensorUse {
+  TensorId tensor;
+  Role role = Role::Input;
+  std::vector<IndexExpr> dims;                        ///< one per dimension of the tensor
+  std::vector<std::pair<FactorIndex, Lack>> lacks;    ///< factors not listed are Summed
+  bool saved = false;             ///< kept on the shard's device from forward to backward
+  double forward_passes = 1;      ///< times forward runs over its bytes (batch norm reads x twice; an embedding
+                                  ///< table 0, the rows read are counted in Operator::extra_bytes)
+  double backward_passes = 1;     ///< times backward runs over its bytes, if saved or needed there
+  [[nodiscard]] Lack lack(FactorIndex factor) const;
+  [[nodiscard]] bool follows(FactorIndex factor) const;
+  bool operator==(const TensorUse&) const = default;
+};
+
+enum class Pass : std::uint8_t { Forward, BackwardInput, BackwardWeight, Update };
+
+/// coefficient · ∏ |f| over the listed factors, |f| = length of factor f inside the shard.
+struct ProductTerm {
+  double coefficient = 0;
+  std::vector<FactorIndex> factors;
+  bool operator==(const ProductTerm&) const = default;
+};
+
+/// An all-reduce inside a pass: a statistic whose factors `over` may be split.
+struct InnerStep {
+  enum class Reduce : std::uint8_t { Sum, Max };
+  Pass pass = Pass::Forward;  ///< Forward, or BackwardInput for "backward"
+  Reduce reduce = Reduce::Sum;
+  std::vector<FactorIndex> over;  ///< an all-reduce among shards that differ only in these
+  ProductTerm elements;           ///< per shard
+  std::int64_t element_bytes = 4;
+  double share_before = 0.5;      ///< part of the pass's work that comes before this step; ascending within a pass
+  bool operator==(const InnerStep&) const = default;
+};
+
+/// The matrix product that dominates the operator, for shape-dependent efficiency: rows × inner times inner ×
+/// columns, `batch` times. Each is the product of the listed factors' lengths times the constant.
+struct MatrixShape {
+  std::vector<FactorIndex> batch, rows, columns, inner;
+  std::int64_t rows_times = 1, columns_times = 1, inner_times = 1;  ///< parts of a size that no factor expresses
+  bool operator==(const MatrixShape&) const = default;
+};
+
+/// Times measured for the whole, unsplit operator (an imported profile); they override the analytic model and scale
+/// with the shard's share of the work.
+struct MeasuredTime {
+  Seconds forward, backward;
+  bool operator==(const MeasuredTime&) const = default;
+};
+
+/// Attribute values as they stand in a model file: integers, integer lists, reals, words.
+using AttributeValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
+using Attributes = std::map<std::string, AttributeValue>;
+
+/// An operator: index ranges, which tensors follow which, how much work. Everything else (shards, communication,
+/// memory) is derived from this.
+struct Operator {
+  std::string name;    ///< unique in the graph
+  std::string kind;    ///< "linear", "conv2d", … as in a model file
+  std::string repeat;  ///< operators with equal, non-empty text are repeats of one another (layer 0's "ffn", layer 1's …)
+  Attributes attributes;
+  std::vector<Factor> factors;
+  std::vector<TensorUse> uses;         ///< inputs and indices in order, then weights, then outputs
+  std::vector<InnerStep> inner_steps;
+  std::vector<ProductTerm> flops_forward, flops_backward_input, flops_backward_weight;  ///< sums of terms, per shard
+  std::vector<ProductTerm> bytes_forward_extra, bytes_backward_extra;  ///< beside the uses' own bytes
+  std::vector<ProductTerm> saved_extra_bytes;  ///< kept for backward beside saved uses (arg indices, row statistics)
+  std::optional<MatrixShape> matrix;           ///< none: bound by bytes
+  std::optional<std::pair<FactorIndex, FactorIndex>> causal;  ///< (query, key) factors of a causal mask: work counts
+                                                              ///< only the visible share of the shard's box
+  std::optional<MeasuredTime> measured;
+  bool moves_nothing = false;  ///< reshape of a contiguous box: no kernel at all
+  bool operator==(const Operator&) const = default;
+
+  [[nodiscard]] FactorIndex factor(const std::string& name) const;  ///< InternalError if there is none
+};
+
+}  // namespace pipesim

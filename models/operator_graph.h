@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/operator.h"
+
+namespace pipesim {
+
+enum class TensorKind : std::uint8_t { Data, Weight, Activation, State };
+
+struct Tensor {
+  std::string name;                  ///< unique in the graph
+  TensorKind kind = TensorKind::Activation;
+  std::vector<std::int64_t> shape;   ///< empty: a scalar
+  DataType type = DataType::Float32;
+  OperatorId producer;               ///< invalid for data and weights
+  bool operator==(const Tensor&) const = default;
+  [[nodiscard]] std::int64_t elements() const;
+  [[nodiscard]] Bytes bytes() const;
+};
+
+/// A use of a tensor: operators()[op].uses[use].
+struct UseRef {
+  OperatorId op;
+  std::int32_t use = 0;
+  bool operator==(const UseRef&) const = default;
+};
+
+/// The model: operators in a topological order (every input's producer comes before it), and their tensors.
+/// Immutable; build one with GraphBuilder, the zoo, or a model file.
+class OperatorGraph {
+ public:
+  /// Checks names, order, shapes against uses; InternalError or InputError (see GraphBuilder) on faults.
+  OperatorGraph(std::string name, std::int64_t batch, std::vector<Tensor> tensors, std::vector<Operator> operators);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::int64_t batch() const { return batch_; }  ///< samples per iteration
+  [[nodiscard]] std::span<const Tensor> tensors() const { return tensors_; }
+  [[nodiscard]] std::span<const Operator> operators() const { return operators_; }
+  [[nodiscard]] const Tensor& tensor(TensorId id) const { return tensors_[id.index()]; }
+  [[nodiscard]] const Operator& op(OperatorId id) const { return operators_[id.index()]; }
+  [[nodiscard]] std::span<const UseRef> consumers(TensorId id) const;  ///< uses that are not outputs, in order
+  /// Something upstream of the tensor, or the tensor itself, has weights: its gradient must be computed.
+  [[nodiscard]] bool wants_gradient(TensorId id) const { return wants_gradient_[id.index()]; }
+  /// Some output of the graph that is a loss (or, without a loss, any output) depends on it: a gradient will come.
+  [[nodiscard]] bool gets_gradient(TensorId id) const { return gets_gradient_[id.index()]; }
+
+  [[nodiscard]] std::int64_t parameter_count() const;  ///< elements of all weights, shared ones once
+  [[nodiscard]] Flops forward_flops() const;           ///< of one iteration, unsplit
+  [[nodiscard]] std::string fingerprint() const;       ///< 16 hex digits over all that changes a plan's meaning
+
+  bool operator==(const OperatorGraph& o) const {
+    return name_ == o.name_ && batch_ == o.batch_ && tensors_ == o.tensors_ && operators_ == o.operators_;
+  }
+
+ private:
+  std::string name_;
+  std::int64_t batch_;
+  std::vector<Tensor> tensors_;
+  std::vector<Operator> operators_;
+  std::vector<std::int32_t> consumer_begin_;
+  std::vector<UseRef> consumers_;
+  std::vector<bool> wants_gradient_, gets_gradient_;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+namespace pipesim {
+
+/// xoshiro256** (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by splitmix64.
+/// The same seed gives the same numbers on every machine; std::uniform_* distributions do not promise that.
+class Rng {
+ public:
+  explicit Rng(std::uint64_t seed);
+
+  std::uint64_t next();
+  /// Uniform in [0, n), n > 0, without modulo bias.
+  std::uint64_t below(std::uint64_t n);
+  /// Uniform in [lo, hi].
+  std::int64_t between(std::int64_t lo, std::int64_t hi);
+  /// Uniform in [0, 1) with 53 bits.
+  double uniform();
+  /// An independent stream: split(k) of equal generators are equal, of different k unrelated.
+  [[nodiscard]] Rng split(std::uint64_t stream) const;
+
+  bool operator==(const Rng&) const = default;
+
+ private:
+  std::uint64_t state_[4];
+};
+
+}  // namespace pipesim

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace pipesim {
+
+/// The candidate nearest to `name` by edit distance, when it is near enough to be a typing mistake; else "".
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
+
+/// " (did you mean \"resnet50\"?)" or "".
+std::string did_you_mean(std::string_view name, std::span<const std::string> candidates);
+
+/// "a, b, c" with at most `most` names, then ", … (12 in all)".
+std::string list_names(std::span<const std::string> names, std::size_t most = 20);
+
+}  // namespace pipesim

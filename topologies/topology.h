@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/data_type.h"
+#include "sim/base/ids.h"
+#include "sim/base/units.h"
+
+namespace pipesim {
+
+/// One point of a kernel-efficiency curve: kernels of `flops` operations reach `fraction` of the peak rate.
+struct EfficiencyPoint {
+  Flops flops;
+  double fraction = 0;
+  bool operator==(const EfficiencyPoint&) const = default;
+};
+
+/// What all devices of one model have in common.
+struct DeviceKind {
+  std::string name;                         ///< "V100-SXM2-16GB"
+  std::map<DataType, FlopsPerSecond> peak;  ///< dense matrix rate per element type
+  std::vector<EfficiencyPoint> efficiency;  ///< ascending in flops; log-linear between, flat outside
+  Bytes memory;
+  BytesPerSecond memory_bandwidth;  ///< peak
+  double memory_efficiency = 1;     ///< achievable fraction of memory_bandwidth, in (0, 1]
+  Seconds launch_overhead;          ///< per kernel
+  bool overlap = true;              ///< false: transfers to and from the device also occupy its compute lane
+  std::string source;               ///< where the figures come from
+  bool operator==(const DeviceKind&) const = default;
+};
+
+struct Device {
+  std::string name;    ///< unique: "node0.gpu3"
+  std::int32_t kind;   ///< index into Topology::kinds()
+  std::int32_t node;   ///< index into Topology::nodes()
+  bool operator==(const Device&) const = default;
+};
+
+enum class VertexKind : std::uint8_t { Device, Switch, Nic };
+
+/// An end of links. Devices come first: vertex i is device i for i < num_devices().
+struct Vertex {
+  std::string name;
+  VertexKind kind = VertexKind::Device;
+  std::int32_t node = -1;  ///< -1: belongs to no node (a network switch)
+  bool operator==(const Vertex&) const = default;
+};
+
+/// A cable or bus between two vertices. `bandwidth` is the payload rate per direction that software reaches.
+/// Full duplex: a lane per direction; otherwise both directions share one lane.
+struct Link {
+  std::int32_t a = 0, b = 0;  ///< vertices
+  BytesPerSecond bandwidth;
+  Seconds latency;
+  bool duplex = true;
+  LaneId forward, backward;  ///< a→b, b→a; equal when not duplex
+  bool operator==(const Link&) const = default;
+};
+
+/// Shortest way from one device to another: the lanes in order, the narrowest bandwidth, the sum of latencies.
+struct Route {
+  std::vector<LaneId> lanes;
+  BytesPerSecond bandwidth;
+  Seconds latency;
+};
+
+/// The parts of a topology as they are written down.
+struct TopologyParts {
+  std::string name;
+  std::string source;  ///< where the figures come from
+  std::vector<DeviceKind> kinds;
+  std::vector<std::string> nodes;
+  std::vector<Device> devices;
+  std::vector<Vertex> vertices;  ///< devices first, in their order
+  std::vector<Link> links;       ///< lanes are assigned by Topology
+  bool operator==(const TopologyParts&) const = default;
+};
+
+/// Devices and what connects them. Immutable; all members are safe to call from several threads.
+/// Lanes: 0 … num_devices()−1 are the devices' compute lanes, then the links' lanes.
+class Topology {
+ public:
+  /// InputError when names repeat, figures are not positive, or some device can't reach another.
+  explicit Topology(TopologyParts parts);
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] const TopologyParts& parts() const;
+  [[nodiscard]] std::size_t num_devices() const;
+  [[nodiscard]] std::size_t num_nodes() const;
+  [[nodiscard]] std::size_t num_lanes() const;
+  [[nodiscard]] const Device& device(DeviceId id) const;
+  [[nodiscard]] const DeviceKind& kind(DeviceId id) const;
+  /// InputError: `unknown device "gpu9" (topology "dgx-8" has gpu0..gpu7)`, with a suggestion.
+  [[nodiscard]] DeviceId device_named(std::string_view name) const;
+  [[nodiscard]] std::span<const DeviceId> devices_of_node(std::int32_t node) const;
+
+  [[nodiscard]] LaneId compute_lane(DeviceId id) const { return LaneId(id.value); }
+  [[nodiscard]] std::string lane_name(LaneId lane) const;  ///< "node0.gpu3" or "node0.gpu3 -> node0.nvswitch"
+  [[nodiscard]] BytesPerSecond lane_bandwidth(LaneId lane) const;  ///< of a link's lane
+
+  /// Shortest by (number of hops weighted by time for a 1 MB message, then lane ids); deterministic. `from` ≠ `to`.
+  [[nodiscard]] Route route(DeviceId from, DeviceId to) const;
+  /// 0: same device, 1: same node, 2: other node. What redistribution calls the route class.
+  [[nodiscard]] int distance(DeviceId from, DeviceId to) const;
+
+  /// 16 hex digits over everything that changes a simulation.
+  [[nodiscard]] std::string fingerprint() const;
+  bool operator==(const Topology& o) const { return parts() == o.parts(); }
+};
+
+}  // namespace pipesim
