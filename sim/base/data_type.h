@@ -6,10 +6,20 @@
 namespace pipesim {
 
 /// Element types of tensors; also the key of a device's peak rate.
-enum class DataType : std::uint8_t { Float32, TensorFloat32, Float16, BFloat16, Float64, Int64, Int32, UInt8 };
+enum class DataType : std::uint8_t {
+  Float32,
+  TensorFloat32,
+  Float16,
+  BFloat16,
+  Float64,
+  Int64,
+  Int32,
+  UInt8
+};
 
 std::int64_t bytes_per_element(DataType type);
-std::string_view name_of(DataType type);  ///< "float32", "tf32", "float16", "bfloat16", "float64", "int64", "int32", "uint8"
+std::string_view name_of(
+    DataType type);  ///< "float32", "tf32", "float16", "bfloat16", "float64", "int64", "int32", "uint8"
 /// Throws InputError with the allowed names and a suggestion.
 DataType parse_data_type(std::string_view name);
 

@@ -21,8 +21,8 @@ struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
-using TaskId = Id<struct TaskTag>;          ///< a task of a TaskDag
-using LaneId = Id<struct LaneTag>;          ///< something that does one thing at a time: a device's compute, a link
+using TaskId = Id<struct TaskTag>;  ///< a task of a TaskDag
+using LaneId = Id<struct LaneTag>;  ///< something that does one thing at a time: a device's compute, a link
 using DeviceId = Id<struct DeviceTag>;      ///< a device of a topology
 using TensorId = Id<struct TensorTag>;      ///< a tensor of an operator graph
 using OperatorId = Id<struct OperatorTag>;  ///< an operator of an operator graph

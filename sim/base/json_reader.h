@@ -15,11 +15,11 @@
 
 namespace pipesim {
 
-/// A place inside a JSON document. Every accessor either returns what it promises or throws an InputError that reads
-/// `FILE: /json/pointer: found …, allowed …`.
+/// A place inside a JSON document. Every accessor either returns what it promises or throws an InputError
+/// that reads `FILE: /json/pointer: found …, allowed …`.
 class JsonValue {
  public:
-  [[nodiscard]] const std::string& source() const;                  ///< the file's name
+  [[nodiscard]] const std::string& source() const;                       ///< the file's name
   [[nodiscard]] const std::string& pointer() const { return pointer_; }  ///< RFC 6901, "" is the root
 
   [[nodiscard]] bool is_object() const;
@@ -43,7 +43,7 @@ class JsonValue {
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::vector<std::int64_t> integers(std::int64_t lowest, std::int64_t highest) const;
 
-  [[nodiscard]] Bytes bytes() const;               ///< a string with a unit, see units.h
+  [[nodiscard]] Bytes bytes() const;  ///< a string with a unit, see units.h
   [[nodiscard]] BytesPerSecond bandwidth() const;
   [[nodiscard]] Seconds duration() const;
   [[nodiscard]] FlopsPerSecond compute_rate() const;

@@ -4,8 +4,9 @@
 
 namespace pipesim {
 
-/// xoshiro256** (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by splitmix64.
-/// The same seed gives the same numbers on every machine; std::uniform_* distributions do not promise that.
+/// xoshiro256** (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by
+/// splitmix64. The same seed gives the same numbers on every machine; std::uniform_* distributions do not
+/// promise that.
 class Rng {
  public:
   explicit Rng(std::uint64_t seed);

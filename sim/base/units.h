@@ -7,7 +7,8 @@
 
 namespace pipesim {
 
-/// Simulated time. Cost models speak in Seconds (double); rounding to nanoseconds happens once, when tasks are built.
+/// Simulated time. Cost models speak in Seconds (double); rounding to nanoseconds happens once, when tasks
+/// are built.
 using Nanoseconds = std::int64_t;
 
 /// A number with a unit. Quantities of different units do not mix.
@@ -31,21 +32,24 @@ struct Quantity {
 };
 
 using Bytes = Quantity<struct ByteUnit, std::int64_t>;
-using Flops = Quantity<struct FlopUnit, double>;  ///< floating-point operations; a multiply and an add are two
+using Flops =
+    Quantity<struct FlopUnit, double>;  ///< floating-point operations; a multiply and an add are two
 using Seconds = Quantity<struct SecondUnit, double>;
 using BytesPerSecond = Quantity<struct BytesPerSecondUnit, double>;
 using FlopsPerSecond = Quantity<struct FlopsPerSecondUnit, double>;
 
-constexpr Seconds operator/(Bytes b, BytesPerSecond r) { return Seconds(static_cast<double>(b.value) / r.value); }
+constexpr Seconds operator/(Bytes b, BytesPerSecond r) {
+  return Seconds(static_cast<double>(b.value) / r.value);
+}
 constexpr Seconds operator/(Flops f, FlopsPerSecond r) { return Seconds(f.value / r.value); }
 
 /// Nearest nanosecond. Throws InputError when the time does not fit (over 292 years) or is not a number.
 Nanoseconds to_nanoseconds(Seconds s);
 constexpr Seconds to_seconds(Nanoseconds ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
 
-/// Parse "16 GB", "1.5 GiB", "300 GB/s", "100 Gb/s" (bits), "3 us", "15.7 TFLOP/s". kB, MB, GB, TB are powers of
-/// ten, KiB, MiB, GiB, TiB powers of two. The unit is required. Throws InputError whose text says what was found
-/// and what is allowed; negative, zero (except for durations), infinite and NaN values are refused.
+/// Parse "16 GB", "1.5 GiB", "300 GB/s", "100 Gb/s" (bits), "3 us", "15.7 TFLOP/s". kB, MB, GB, TB are powers
+/// of ten, KiB, MiB, GiB, TiB powers of two. The unit is required. Throws InputError whose text says what was
+/// found and what is allowed; negative, zero (except for durations), infinite and NaN values are refused.
 Bytes parse_bytes(std::string_view text);
 BytesPerSecond parse_bandwidth(std::string_view text);
 Seconds parse_duration(std::string_view text);

@@ -1,0 +1,44 @@
+#include "sim/base/data_type.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+
+namespace pipesim {
+namespace {
+
+struct TypeRow {
+  DataType type;
+  std::string_view name;
+  std::int64_t bytes;
+};
+
+constexpr std::array kTypes{
+    TypeRow{DataType::Float32, "float32", 4}, TypeRow{DataType::TensorFloat32, "tf32", 4},
+    TypeRow{DataType::Float16, "float16", 2}, TypeRow{DataType::BFloat16, "bfloat16", 2},
+    TypeRow{DataType::Float64, "float64", 8}, TypeRow{DataType::Int64, "int64", 8},
+    TypeRow{DataType::Int32, "int32", 4},     TypeRow{DataType::UInt8, "uint8", 1}};
+
+const TypeRow& row(DataType type) { return kTypes[static_cast<std::size_t>(type)]; }
+
+}  // namespace
+
+std::int64_t bytes_per_element(DataType type) { return row(type).bytes; }
+std::string_view name_of(DataType type) { return row(type).name; }
+
+DataType parse_data_type(std::string_view name) {
+  std::vector<std::string> names;
+  for (const TypeRow& r : kTypes) {
+    if (r.name == name) return r.type;
+    names.emplace_back(r.name);
+  }
+  throw InputError(fmt::format("unknown data type \"{}\"{}; allowed: {}", name, did_you_mean(name, names),
+                               list_names(names)));
+}
+
+}  // namespace pipesim

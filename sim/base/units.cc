@@ -1,0 +1,159 @@
+#include "sim/base/units.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+struct UnitName {
+  std::string_view name;
+  double scale;
+};
+
+constexpr double kKibi = 1024.0;
+constexpr std::array kByteUnits{UnitName{"B", 1},
+                                UnitName{"kB", 1e3},
+                                UnitName{"MB", 1e6},
+                                UnitName{"GB", 1e9},
+                                UnitName{"TB", 1e12},
+                                UnitName{"KiB", kKibi},
+                                UnitName{"MiB", kKibi* kKibi},
+                                UnitName{"GiB", kKibi* kKibi* kKibi},
+                                UnitName{"TiB", kKibi* kKibi* kKibi* kKibi}};
+constexpr std::array kBandwidthUnits{UnitName{"B/s", 1},
+                                     UnitName{"kB/s", 1e3},
+                                     UnitName{"MB/s", 1e6},
+                                     UnitName{"GB/s", 1e9},
+                                     UnitName{"TB/s", 1e12},
+                                     UnitName{"Mb/s", 1e6 / 8},
+                                     UnitName{"Gb/s", 1e9 / 8},
+                                     UnitName{"Tb/s", 1e12 / 8},
+                                     UnitName{"MiB/s", kKibi* kKibi},
+                                     UnitName{"GiB/s", kKibi* kKibi* kKibi}};
+constexpr std::array kDurationUnits{UnitName{"ns", 1e-9}, UnitName{"us", 1e-6}, UnitName{"µs", 1e-6},
+                                    UnitName{"ms", 1e-3}, UnitName{"s", 1},     UnitName{"min", 60}};
+constexpr std::array kRateUnits{UnitName{"FLOP/s", 1}, UnitName{"MFLOP/s", 1e6}, UnitName{"GFLOP/s", 1e9},
+                                UnitName{"TFLOP/s", 1e12}, UnitName{"PFLOP/s", 1e15}};
+
+struct Dimension {
+  std::string_view what;     // "a bandwidth"
+  std::string_view example;  // "300 GB/s"
+  std::span<const UnitName> units;
+};
+
+std::string unit_names(std::span<const UnitName> units) {
+  std::string text;
+  for (const UnitName& u : units) text += (text.empty() ? "" : ", ") + std::string(u.name);
+  return text;
+}
+
+[[noreturn]] void refuse(std::string_view text, const Dimension& d, std::string_view reason) {
+  throw InputError(fmt::format("\"{}\" is not {}: {}; write a number and one of {}, like \"{}\"", text,
+                               d.what, reason, unit_names(d.units), d.example));
+}
+
+double parse(std::string_view text, const Dimension& d, bool zero_allowed) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc::result_out_of_range) refuse(text, d, "the number is too large or too small");
+  if (error != std::errc{}) refuse(text, d, "it does not start with a number");
+  if (!std::isfinite(number)) refuse(text, d, "it is not finite");
+  if (number < 0) refuse(text, d, "it is negative");
+  if (number == 0 && !zero_allowed) refuse(text, d, "it is zero");
+  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+  if (unit.empty()) refuse(text, d, "the unit is missing");
+  for (const UnitName& u : d.units) {
+    if (u.name == unit) return number * u.scale;
+  }
+  refuse(text, d, fmt::format("unknown unit \"{}\"", unit));
+}
+
+// The largest unit in which the value has a short exact form, so that parsing gives it back.
+std::string exact(double value, std::span<const UnitName> units, std::size_t count) {
+  for (std::size_t i = count; i-- > 0;) {
+    const double scaled = value / units[i].scale;
+    const std::string digits = fmt::format("{}", scaled);
+    const bool plain = digits.size() <= 12 && digits.find('e') == std::string::npos;
+    if (scaled >= 1 && plain && std::stod(digits) * units[i].scale == value)
+      return digits + " " + std::string(units[i].name);
+  }
+  return fmt::format("{} {}", value, units[0].name);
+}
+
+std::string short_form(double value, std::span<const UnitName> units, std::size_t count) {
+  std::size_t i = 0;
+  while (i + 1 < count && value >= 999.5 * units[i].scale) ++i;
+  return fmt::format("{:.3g} {}", value / units[i].scale, units[i].name);
+}
+
+constexpr std::size_t kDecimalByteUnits = 5;
+
+}  // namespace
+
+Nanoseconds to_nanoseconds(Seconds s) {
+  const double ns = s.value * 1e9;
+  constexpr double kLargest = 9.2e18;
+  if (!(std::abs(ns) < kLargest))
+    throw InputError(fmt::format("a time of {} s is too large to simulate", s.value));
+  return std::llround(ns);
+}
+
+Bytes parse_bytes(std::string_view text) {
+  const Dimension d{"a size in bytes", "16 GB", kByteUnits};
+  const double value = parse(text, d, false);
+  if (value >= 9.2e18) refuse(text, d, "it is too large");
+  if (value < 1) refuse(text, d, "it is less than one byte");
+  return Bytes(static_cast<std::int64_t>(std::llround(value)));
+}
+BytesPerSecond parse_bandwidth(std::string_view text) {
+  return BytesPerSecond(parse(text, {"a bandwidth", "300 GB/s", kBandwidthUnits}, false));
+}
+Seconds parse_duration(std::string_view text) {
+  const Dimension d{"a duration", "3 us", kDurationUnits};
+  const double value = parse(text, d, true);
+  if (value > 9e9) refuse(text, d, "it is too large");
+  return Seconds(value);
+}
+FlopsPerSecond parse_compute_rate(std::string_view text) {
+  return FlopsPerSecond(parse(text, {"a compute rate", "15.7 TFLOP/s", kRateUnits}, false));
+}
+
+std::string to_text(Bytes b) { return exact(static_cast<double>(b.value), kByteUnits, kDecimalByteUnits); }
+std::string to_text(BytesPerSecond r) { return exact(r.value, kBandwidthUnits, kDecimalByteUnits); }
+std::string to_text(Seconds s) {
+  constexpr std::array order{UnitName{"ns", 1e-9}, UnitName{"us", 1e-6}, UnitName{"ms", 1e-3},
+                             UnitName{"s", 1}};
+  if (s.value == 0) return "0 s";
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const double scaled = s.value / order[i].scale;
+    const std::string digits = fmt::format("{:.12g}", scaled);
+    if (scaled >= 1 && digits.find('e') == std::string::npos && std::stod(digits) * order[i].scale == s.value)
+      return digits + " " + std::string(order[i].name);
+  }
+  return fmt::format("{} s", s.value);
+}
+std::string to_text(FlopsPerSecond r) { return exact(r.value, kRateUnits, kRateUnits.size()); }
+
+std::string pretty(Bytes b) {
+  const double magnitude = std::abs(static_cast<double>(b.value));
+  return (b.value < 0 ? "-" : "") + short_form(magnitude, kByteUnits, kDecimalByteUnits);
+}
+std::string pretty(BytesPerSecond r) { return short_form(r.value, kBandwidthUnits, kDecimalByteUnits); }
+std::string pretty(Seconds s) {
+  constexpr std::array order{UnitName{"ns", 1e-9}, UnitName{"us", 1e-6}, UnitName{"ms", 1e-3},
+                             UnitName{"s", 1}};
+  return (s.value < 0 ? "-" : "") + short_form(std::abs(s.value), order, order.size());
+}
+std::string pretty(FlopsPerSecond r) { return short_form(r.value, kRateUnits, kRateUnits.size()); }
+
+}  // namespace pipesim
