@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -29,7 +30,7 @@ class Box {
   [[nodiscard]] bool empty() const;
   [[nodiscard]] bool inside(const Box& outer) const;
   [[nodiscard]] std::string str() const;  ///< "[0:4, 8:16]"
-  auto operator<=>(const Box& o) const;
+  std::strong_ordering operator<=>(const Box& o) const;
   bool operator==(const Box& o) const;
   friend std::optional<Box> intersection(const Box& a, const Box& b);  ///< none when they share no element
 
@@ -38,25 +39,38 @@ class Box {
   std::array<Range, max_dims> ranges_{};
 };
 
-/// How far the windows of a shard hang over the tensor's border (padding the kernel must add, at the image's border only).
+/// How far the windows of a shard hang over the tensor's border (padding the kernel must add, at the image's
+/// border only).
 struct Overhang {
   std::int64_t low = 0, high = 0;
   bool operator==(const Overhang&) const = default;
 };
+
+/// Two factors of a Merged dimension that together do not give a range: `cut` is split below `unfinished`, a
+/// more major factor of more than one element.
+struct MergedConflict {
+  FactorIndex cut = -1, unfinished = -1;
+  bool operator==(const MergedConflict&) const = default;
+};
+
+/// The Merged rule as a value: the first conflict among all uses, or none. Ask it before box_of where a
+/// config may be illegal; it does not allocate.
+std::optional<MergedConflict> merged_conflict(const Operator& op, std::span<const Range> factor_ranges);
 
 /// The range of one tensor dimension that a shard with these factor ranges touches; may be empty.
 /// InputError (Merged rule) when the set is not a range: "h is cut below an unfinished factor g".
 Range index_range(const IndexExpr& expr, const Operator& op, std::span<const Range> factor_ranges,
                   Overhang* overhang = nullptr);
 
-/// The box of a use for a shard with these factor ranges; empty boxes are returned as they are (see Box::empty).
-/// `Once` is not looked at: it needs the shard's coordinates.
+/// The box of a use for a shard with these factor ranges; empty boxes are returned as they are (see
+/// Box::empty). `Once` is not looked at: it needs the shard's coordinates.
 Box box_of(const TensorUse& use, const Operator& op, std::span<const Range> factor_ranges);
 
 /// Σ coefficient · ∏ |f|.
 double evaluate(std::span<const ProductTerm> terms, std::span<const Range> factor_ranges);
 
-/// Share of a causal mask's (query, key) pairs that are visible inside the ranges; 1 for operators without a mask.
+/// Share of a causal mask's (query, key) pairs that are visible inside the ranges; 1 for operators without a
+/// mask.
 double visible_share(const Operator& op, std::span<const Range> factor_ranges);
 
 /// The ranges of the unsplit operator: [0, size) per factor.

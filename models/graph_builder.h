@@ -1,14 +1,29 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
+#include "models/operator_draft.h"
 #include "models/operator_graph.h"
 
 namespace pipesim {
 
-/// Builds an OperatorGraph operator by operator. Each kind of operator infers its shapes, makes its weights and
-/// factors; wrong shapes or attributes throw InputError with the operator's name and both shapes.
+/// An operator as a model file states it: names are final, nothing is prefixed.
+struct OperatorRequest {
+  std::string kind, name;
+  std::vector<TensorId> inputs;
+  Attributes attributes;
+  std::vector<std::string> weights;  ///< see GraphBuilder::add_all
+  std::vector<std::string> outputs;  ///< names of the outputs in order; "" or a shorter list: "<name>", or
+                                     ///< "<name>.<output>" for kinds with several
+  std::string repeat;
+};
+
+/// Builds an OperatorGraph operator by operator. Each kind of operator infers its shapes, makes its weights
+/// and factors; wrong shapes or attributes throw InputError with the operator's name and both shapes.
 class GraphBuilder {
  public:
   GraphBuilder(std::string name, std::int64_t batch, DataType type = DataType::Float32);
@@ -18,13 +33,16 @@ class GraphBuilder {
   TensorId data(const std::string& name, std::vector<std::int64_t> shape, DataType type);
 
   /// Adds an operator of a registered kind (models/operator_kind.h) and returns its outputs.
-  /// `weights`: names of the weights in the kind's order; "" or a shorter list: "<name>.<weight>". A name that exists
-  /// already shares that weight; its shape must fit.
-  std::vector<TensorId> add_all(const std::string& kind, const std::string& name, const std::vector<TensorId>& inputs,
-                                const Attributes& attributes = {}, const std::vector<std::string>& weights = {});
+  /// `weights`: names of the weights in the kind's order; "" or a shorter list: "<name>.<weight>". A name
+  /// that exists already shares that weight; its shape must fit.
+  std::vector<TensorId> add_all(const std::string& kind, const std::string& name,
+                                const std::vector<TensorId>& inputs, const Attributes& attributes = {},
+                                const std::vector<std::string>& weights = {});
   /// The same for kinds with one output.
   TensorId add(const std::string& kind, const std::string& name, const std::vector<TensorId>& inputs,
                const Attributes& attributes = {}, const std::vector<std::string>& weights = {});
+
+  std::vector<TensorId> add_operator(const OperatorRequest& request);
 
   /// Operators added from here on belong to repeat `index` of the block `prefix`: names start with
   /// "<prefix><index>." and Operator::repeat is "<prefix>#.<name>". Scopes nest; end with end_repeat().
@@ -32,15 +50,25 @@ class GraphBuilder {
   void end_repeat();
 
   [[nodiscard]] const std::vector<std::int64_t>& shape(TensorId id) const;
+  [[nodiscard]] TensorId find(
+      const std::string& tensor) const;  ///< not valid() if there is none of this name
   [[nodiscard]] OperatorGraph build();
 
  private:
+  TensorId add_tensor(Tensor tensor, std::int32_t sample_dim);
+  void check_name(const std::string& name) const;
+  TensorId weight(const OperatorDraft& draft, const std::string& name, const Tensor& wanted);
+
   std::string name_;
   std::int64_t batch_;
   DataType type_;
   std::vector<Tensor> tensors_;
   std::vector<Operator> operators_;
   std::vector<std::string> name_prefixes_, repeat_prefixes_;
+  std::vector<std::int32_t> sample_dims_;  ///< per tensor: the dimension that counts samples, or −1
+  double elements_ = 0;                    ///< of all tensors
+  std::unordered_map<std::string, TensorId> tensor_by_name_;
+  std::unordered_set<std::string> operator_names_;
 };
 
 }  // namespace pipesim

@@ -21,7 +21,8 @@ struct Range {
   auto operator<=>(const Range&) const = default;
 };
 
-/// Kinds only name the factors for people, baselines and search moves; no rule of the algebra depends on them.
+/// Kinds only name the factors for people, baselines and search moves; no rule of the algebra depends on
+/// them.
 enum class FactorKind : std::uint8_t { Sample, Attribute, Parameter, Reduction };
 
 /// An independent index range of an operator's computation: a letter of its einsum.
@@ -29,9 +30,9 @@ struct Factor {
   std::string name;
   FactorKind kind = FactorKind::Sample;
   std::int64_t size = 1;
-  std::int64_t granule = 1;                 ///< cuts fall on multiples of it
-  std::int64_t max_degree = INT64_MAX;      ///< 1: never split
-  bool uneven = false;                      ///< degrees that do not divide size/granule are allowed
+  std::int64_t granule = 1;             ///< cuts fall on multiples of it
+  std::int64_t max_degree = INT64_MAX;  ///< 1: never split
+  bool uneven = false;                  ///< degrees that do not divide size/granule are allowed
   bool operator==(const Factor&) const = default;
 };
 
@@ -46,9 +47,9 @@ struct IndexExpr {
     Merged   ///< row-major product of factors
   };
   Kind kind = Kind::Whole;
-  std::int64_t extent = 1;              ///< the dimension's size
-  std::vector<FactorIndex> factors;     ///< none, one, one, one or more; most major first
-  std::int64_t offset = 0;              ///< Axis
+  std::int64_t extent = 1;           ///< the dimension's size
+  std::vector<FactorIndex> factors;  ///< none, one, one, one or more; most major first
+  std::int64_t offset = 0;           ///< Axis
   std::int64_t stride = 1, dilation = 1, kernel = 1, pad = 0;  ///< Window (pad: before the first element)
 
   static IndexExpr whole(std::int64_t extent);
@@ -67,12 +68,13 @@ enum class Role : std::uint8_t {
   Weight,  ///< has a home layout, is synchronised and updated
   Index,   ///< needed like an input, has no gradient
   Output,
-  State    ///< running statistics: a copy on every shard, no gradient, no traffic
+  State  ///< running statistics: a copy on every shard, no gradient, no traffic
 };
 
 /// What a tensor that does not follow a split factor means along it (OPERATORS: "lacks").
 enum class Lack : std::uint8_t {
-  Summed,  ///< an input: every shard needs it whole, gradients are addends; an output: every shard holds one addend
+  Summed,  ///< an input: every shard needs it whole, gradients are addends; an output: every shard holds one
+           ///< addend
   Once,    ///< only the shard with coordinate 0 has it at all (bias beside a split reduction)
   Same     ///< every shard has it and gets the full gradient: copies, never added
 };
@@ -81,12 +83,12 @@ enum class Lack : std::uint8_t {
 struct TensorUse {
   TensorId tensor;
   Role role = Role::Input;
-  std::vector<IndexExpr> dims;                        ///< one per dimension of the tensor
-  std::vector<std::pair<FactorIndex, Lack>> lacks;    ///< factors not listed are Summed
-  bool saved = false;             ///< kept on the shard's device from forward to backward
-  double forward_passes = 1;      ///< times forward runs over its bytes (batch norm reads x twice; an embedding
-                                  ///< table 0, the rows read are counted in Operator::extra_bytes)
-  double backward_passes = 1;     ///< times backward runs over its bytes, if saved or needed there
+  std::vector<IndexExpr> dims;                      ///< one per dimension of the tensor
+  std::vector<std::pair<FactorIndex, Lack>> lacks;  ///< factors not listed are Summed
+  bool saved = false;                               ///< kept on the shard's device from forward to backward
+  double forward_passes = 1;   ///< times forward runs over its bytes (batch norm reads x twice; an embedding
+                               ///< table 0, the rows read are counted in Operator::extra_bytes)
+  double backward_passes = 1;  ///< times backward runs over its bytes, if saved or needed there
   [[nodiscard]] Lack lack(FactorIndex factor) const;
   [[nodiscard]] bool follows(FactorIndex factor) const;
   bool operator==(const TensorUse&) const = default;
@@ -109,7 +111,8 @@ struct InnerStep {
   std::vector<FactorIndex> over;  ///< an all-reduce among shards that differ only in these
   ProductTerm elements;           ///< per shard
   std::int64_t element_bytes = 4;
-  double share_before = 0.5;      ///< part of the pass's work that comes before this step; ascending within a pass
+  double share_before =
+      0.5;  ///< part of the pass's work that comes before this step; ascending within a pass
   bool operator==(const InnerStep&) const = default;
 };
 
@@ -117,12 +120,13 @@ struct InnerStep {
 /// columns, `batch` times. Each is the product of the listed factors' lengths times the constant.
 struct MatrixShape {
   std::vector<FactorIndex> batch, rows, columns, inner;
-  std::int64_t rows_times = 1, columns_times = 1, inner_times = 1;  ///< parts of a size that no factor expresses
+  std::int64_t rows_times = 1, columns_times = 1,
+               inner_times = 1;  ///< parts of a size that no factor expresses
   bool operator==(const MatrixShape&) const = default;
 };
 
-/// Times measured for the whole, unsplit operator (an imported profile); they override the analytic model and scale
-/// with the shard's share of the work.
+/// Times measured for the whole, unsplit operator (an imported profile); they override the analytic model and
+/// scale with the shard's share of the work.
 struct MeasuredTime {
   Seconds forward, backward;
   bool operator==(const MeasuredTime&) const = default;
@@ -132,22 +136,26 @@ struct MeasuredTime {
 using AttributeValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
 using Attributes = std::map<std::string, AttributeValue>;
 
-/// An operator: index ranges, which tensors follow which, how much work. Everything else (shards, communication,
-/// memory) is derived from this.
+/// An operator: index ranges, which tensors follow which, how much work. Everything else (shards,
+/// communication, memory) is derived from this.
 struct Operator {
   std::string name;    ///< unique in the graph
   std::string kind;    ///< "linear", "conv2d", … as in a model file
-  std::string repeat;  ///< operators with equal, non-empty text are repeats of one another (layer 0's "ffn", layer 1's …)
+  std::string repeat;  ///< operators with equal, non-empty text are repeats of one another (layer 0's "ffn",
+                       ///< layer 1's …)
   Attributes attributes;
   std::vector<Factor> factors;
-  std::vector<TensorUse> uses;         ///< inputs and indices in order, then weights, then outputs
+  std::vector<TensorUse> uses;  ///< inputs and indices in order, then weights, states, outputs
   std::vector<InnerStep> inner_steps;
-  std::vector<ProductTerm> flops_forward, flops_backward_input, flops_backward_weight;  ///< sums of terms, per shard
+  std::vector<ProductTerm> flops_forward, flops_backward_input,
+      flops_backward_weight;                                           ///< sums of terms, per shard
   std::vector<ProductTerm> bytes_forward_extra, bytes_backward_extra;  ///< beside the uses' own bytes
-  std::vector<ProductTerm> saved_extra_bytes;  ///< kept for backward beside saved uses (arg indices, row statistics)
-  std::optional<MatrixShape> matrix;           ///< none: bound by bytes
-  std::optional<std::pair<FactorIndex, FactorIndex>> causal;  ///< (query, key) factors of a causal mask: work counts
-                                                              ///< only the visible share of the shard's box
+  std::vector<ProductTerm> saved_extra_bytes;  ///< kept for backward, which reads them once, beside saved
+                                               ///< uses (arg indices, row statistics)
+  std::optional<MatrixShape> matrix;  ///< none: bound by bytes
+  std::optional<std::pair<FactorIndex, FactorIndex>>
+      causal;  ///< (query, key) factors of a causal mask: work counts
+               ///< only the visible share of the shard's box
   std::optional<MeasuredTime> measured;
   bool moves_nothing = false;  ///< reshape of a contiguous box: no kernel at all
   bool operator==(const Operator&) const = default;

@@ -12,11 +12,11 @@ namespace pipesim {
 enum class TensorKind : std::uint8_t { Data, Weight, Activation, State };
 
 struct Tensor {
-  std::string name;                  ///< unique in the graph
+  std::string name;  ///< unique in the graph
   TensorKind kind = TensorKind::Activation;
-  std::vector<std::int64_t> shape;   ///< empty: a scalar
+  std::vector<std::int64_t> shape;  ///< empty: a scalar
   DataType type = DataType::Float32;
-  OperatorId producer;               ///< invalid for data and weights
+  OperatorId producer;  ///< invalid for data and weights
   bool operator==(const Tensor&) const = default;
   [[nodiscard]] std::int64_t elements() const;
   [[nodiscard]] Bytes bytes() const;
@@ -34,7 +34,8 @@ struct UseRef {
 class OperatorGraph {
  public:
   /// Checks names, order, shapes against uses; InternalError or InputError (see GraphBuilder) on faults.
-  OperatorGraph(std::string name, std::int64_t batch, std::vector<Tensor> tensors, std::vector<Operator> operators);
+  OperatorGraph(std::string name, std::int64_t batch, std::vector<Tensor> tensors,
+                std::vector<Operator> operators);
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::int64_t batch() const { return batch_; }  ///< samples per iteration
@@ -42,21 +43,26 @@ class OperatorGraph {
   [[nodiscard]] std::span<const Operator> operators() const { return operators_; }
   [[nodiscard]] const Tensor& tensor(TensorId id) const { return tensors_[id.index()]; }
   [[nodiscard]] const Operator& op(OperatorId id) const { return operators_[id.index()]; }
-  [[nodiscard]] std::span<const UseRef> consumers(TensorId id) const;  ///< uses that are not outputs, in order
+  [[nodiscard]] std::span<const UseRef> consumers(
+      TensorId id) const;  ///< uses that are not outputs, in order
   /// Something upstream of the tensor, or the tensor itself, has weights: its gradient must be computed.
   [[nodiscard]] bool wants_gradient(TensorId id) const { return wants_gradient_[id.index()]; }
-  /// Some output of the graph that is a loss (or, without a loss, any output) depends on it: a gradient will come.
+  /// Some output of the graph that is a loss (or, without a loss, any output) depends on it: a gradient will
+  /// come.
   [[nodiscard]] bool gets_gradient(TensorId id) const { return gets_gradient_[id.index()]; }
 
   [[nodiscard]] std::int64_t parameter_count() const;  ///< elements of all weights, shared ones once
   [[nodiscard]] Flops forward_flops() const;           ///< of one iteration, unsplit
-  [[nodiscard]] std::string fingerprint() const;       ///< 16 hex digits over all that changes a plan's meaning
+  [[nodiscard]] std::string fingerprint() const;  ///< 16 hex digits over all that changes a plan's meaning
 
   bool operator==(const OperatorGraph& o) const {
     return name_ == o.name_ && batch_ == o.batch_ && tensors_ == o.tensors_ && operators_ == o.operators_;
   }
 
  private:
+  void index_consumers();
+  void find_gradients();
+
   std::string name_;
   std::int64_t batch_;
   std::vector<Tensor> tensors_;

@@ -7,6 +7,7 @@
 
 #include "sim/base/ids.h"
 #include "sim/base/units.h"
+#include "sim/lane_use.h"
 
 namespace pipesim {
 
@@ -18,19 +19,15 @@ struct TaskKey {
   auto operator<=>(const TaskKey&) const = default;
 };
 
-/// A lane that a task needs, and for how long it keeps it from its start.
-struct LaneUse {
-  LaneId lane;
-  Nanoseconds hold = 0;
-  bool operator==(const LaneUse&) const = default;
-};
-
 /// Tasks, the lanes that they occupy, and the order between them: all the engine knows. It has no idea what a device
 /// or an operator is.
 ///
 /// A task is ready when its last predecessor has ended; it starts when all its lanes are free, holds lane l for
 /// hold_l, and ends `duration` after its start. duration ≥ every hold; the difference is latency, which delays the
 /// task's successors and occupies nothing. A task without lanes starts when it is ready.
+///
+/// Memory of a task that holds at most one lane for its whole duration: 36 bytes, and 4 an edge (8 more an edge while
+/// building, kept for the next graph). Any other lane use costs 16 bytes, and 8 a task.
 class TaskDag {
  public:
   /// Empties the graph and keeps its memory, for building the next one without allocation.
@@ -38,23 +35,85 @@ class TaskDag {
   void reserve(std::size_t tasks, std::size_t edges);
 
   /// A task of at most one lane (an invalid lane: none). Ids are given in order from 0.
-  TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane, Nanoseconds hold);
+  TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane, Nanoseconds hold) {
+    if (hold == duration || !lane.valid()) return append(key, duration, lane.valid() ? lane.value : kNoLane);
+    const LaneUse use{lane, hold};
+    return add_task(key, duration, std::span(&use, 1));
+  }
   TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane) { return add_task(key, duration, lane, duration); }
   /// A task of any number of distinct lanes.
   TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes);
-  void add_edge(TaskId before, TaskId after);
+  void add_edge(TaskId before, TaskId after) { edges_.push_back({before, after}); }
   /// Sorts the edges into rows; call once after the last add_*, before anything below.
-  /// Throws InternalError on repeated keys (checked in debug builds), negative times, hold > duration, unknown ids.
+  /// Throws InternalError on repeated keys or a task's repeated lanes (both checked in debug builds), negative times,
+  /// hold > duration, unknown ids; InputError when the durations add up to more than int64 holds (292 years), so
+  /// that no simulated time can overflow.
   void finish();
 
-  [[nodiscard]] std::size_t num_tasks() const;
-  [[nodiscard]] std::size_t num_edges() const;
-  [[nodiscard]] std::size_t num_lanes() const;  ///< one more than the largest lane id in use
-  [[nodiscard]] Nanoseconds duration(TaskId task) const;
-  [[nodiscard]] TaskKey key(TaskId task) const;
-  [[nodiscard]] std::span<const LaneUse> lanes(TaskId task) const;
-  [[nodiscard]] std::span<const TaskId> successors(TaskId task) const;
-  [[nodiscard]] std::int32_t num_predecessors(TaskId task) const;
+  [[nodiscard]] std::size_t num_tasks() const { return keys_.size(); }
+  [[nodiscard]] std::size_t num_edges() const { return edges_.size(); }
+  [[nodiscard]] std::size_t num_lanes() const { return num_lanes_; }  ///< one more than the largest lane id in use
+  [[nodiscard]] Nanoseconds duration(TaskId task) const { return tasks_[task.index()].duration; }
+  [[nodiscard]] TaskKey key(TaskId task) const { return keys_[task.index()]; }
+  [[nodiscard]] std::span<const TaskKey> keys() const { return keys_; }  ///< by task id
+  [[nodiscard]] LaneUses lanes(TaskId task) const {
+    const Task& t = tasks_[task.index()];
+    if (t.lanes >= kNoLane) return LaneUses(t.lanes == kNoLane ? 0 : 1, LaneUse{LaneId(t.lanes), t.duration});
+    const LaneRow row = lane_rows_[static_cast<std::size_t>(kNoLane - 1 - t.lanes)];
+    return LaneUses(std::span(lane_uses_).subspan(row.first, row.count));
+  }
+  [[nodiscard]] std::span<const TaskId> successors(TaskId task) const {
+    const Task* t = &tasks_[task.index()];
+    return {successors_.data() + t[0].first_successor, successors_.data() + t[1].first_successor};
+  }
+  [[nodiscard]] std::int32_t num_predecessors(TaskId task) const { return num_predecessors_[task.index()]; }
+  [[nodiscard]] std::span<const std::int32_t> num_predecessors() const { return num_predecessors_; }  ///< by task id
+
+  /// Memory in use after finish(), without what only building needs.
+  [[nodiscard]] std::size_t bytes() const;
+  /// Memory of the edges as they were added, kept for the next graph.
+  [[nodiscard]] std::size_t building_bytes() const;
+
+ private:
+  static constexpr std::int32_t kNoLane = -1;
+  static constexpr std::uint64_t kNegative = std::uint64_t{1} << 63;
+  struct Task {
+    Nanoseconds duration;
+    std::int32_t lanes;  ///< a lane held for the whole duration, or kNoLane, or kNoLane - 1 - index into lane_rows_
+    std::uint32_t first_successor;
+  };
+  struct LaneRow {
+    std::uint32_t first;
+    std::uint32_t count;
+  };
+  struct Edge {
+    TaskId before;
+    TaskId after;
+  };
+
+  TaskId append(TaskKey key, Nanoseconds duration, std::int32_t lanes) {
+    if (lanes >= static_cast<std::int32_t>(num_lanes_)) num_lanes_ = static_cast<std::size_t>(lanes) + 1;
+    time_bits_ |= static_cast<std::uint64_t>(duration);
+    tasks_.push_back({duration, lanes, 0});
+    keys_.push_back(key);
+    return TaskId(keys_.size() - 1);
+  }
+  [[nodiscard]] bool times_are_surely_valid() const;
+  void check_times() const;
+  void check_lanes(TaskId task) const;
+  void check_unique() const;
+  void count_edges();
+  void sort_edges();
+
+  std::vector<Task> tasks_;  ///< and after finish() one more, whose first_successor closes the last row
+  std::vector<TaskKey> keys_;
+  std::vector<TaskId> successors_;
+  std::vector<std::int32_t> num_predecessors_;
+  std::vector<LaneRow> lane_rows_;
+  std::vector<LaneUse> lane_uses_;
+  std::vector<Edge> edges_;
+  std::size_t num_lanes_ = 0;
+  std::uint64_t time_bits_ = 0;  ///< all durations, holds and latencies or'ed: an upper bound, and whether one is negative
 };
 
 }  // namespace pipesim

@@ -14,6 +14,11 @@
 
 namespace pipesim {
 
+/// The largest topology that is accepted; anything above is taken for a typing mistake.
+inline constexpr std::int64_t max_devices = 100'000;
+inline constexpr std::int64_t max_junctions = 400'000;  ///< switches and NICs together
+inline constexpr std::int64_t max_links = 1'000'000;
+
 /// One point of a kernel-efficiency curve: kernels of `flops` operations reach `fraction` of the peak rate.
 struct EfficiencyPoint {
   Flops flops;
@@ -36,9 +41,9 @@ struct DeviceKind {
 };
 
 struct Device {
-  std::string name;    ///< unique: "node0.gpu3"
-  std::int32_t kind;   ///< index into Topology::kinds()
-  std::int32_t node;   ///< index into Topology::nodes()
+  std::string name;   ///< unique: "node0.gpu3"
+  std::int32_t kind;  ///< index into Topology::kinds()
+  std::int32_t node;  ///< index into Topology::nodes()
   bool operator==(const Device&) const = default;
 };
 
@@ -63,11 +68,13 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-/// Shortest way from one device to another: the lanes in order, the narrowest bandwidth, the sum of latencies.
+/// Shortest way from one device to another: the lanes in order, the narrowest bandwidth, the sum of
+/// latencies.
 struct Route {
   std::vector<LaneId> lanes;
   BytesPerSecond bandwidth;
   Seconds latency;
+  bool operator==(const Route&) const = default;
 };
 
 /// The parts of a topology as they are written down.
@@ -82,11 +89,12 @@ struct TopologyParts {
   bool operator==(const TopologyParts&) const = default;
 };
 
-/// Devices and what connects them. Immutable; all members are safe to call from several threads.
-/// Lanes: 0 … num_devices()−1 are the devices' compute lanes, then the links' lanes.
+/// Devices and what connects them. Immutable; all members are safe to call from several threads, copies share
+/// state. Lanes: 0 … num_devices()−1 are the devices' compute lanes, then the links' lanes.
 class Topology {
  public:
-  /// InputError when names repeat, figures are not positive, or some device can't reach another.
+  /// InputError when names repeat, figures are out of range (see checks.h), or some vertex can't reach
+  /// another.
   explicit Topology(TopologyParts parts);
 
   [[nodiscard]] const std::string& name() const;
@@ -104,14 +112,20 @@ class Topology {
   [[nodiscard]] std::string lane_name(LaneId lane) const;  ///< "node0.gpu3" or "node0.gpu3 -> node0.nvswitch"
   [[nodiscard]] BytesPerSecond lane_bandwidth(LaneId lane) const;  ///< of a link's lane
 
-  /// Shortest by (number of hops weighted by time for a 1 MB message, then lane ids); deterministic. `from` ≠ `to`.
+  /// The way of least Σ (latency + 1 MB / bandwidth), in picoseconds; ties go to the lowest last lane, then
+  /// the lowest lane before it, and so on. Devices forward nothing unless there is no other way. `from` ≠
+  /// `to`: InternalError.
   [[nodiscard]] Route route(DeviceId from, DeviceId to) const;
   /// 0: same device, 1: same node, 2: other node. What redistribution calls the route class.
   [[nodiscard]] int distance(DeviceId from, DeviceId to) const;
 
-  /// 16 hex digits over everything that changes a simulation.
+  /// 16 hex digits over everything that changes a simulation: not the topology's name, nor any source.
   [[nodiscard]] std::string fingerprint() const;
   bool operator==(const Topology& o) const { return parts() == o.parts(); }
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
 };
 
 }  // namespace pipesim

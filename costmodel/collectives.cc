@@ -1,0 +1,112 @@
+#include "costmodel/collectives.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/errors.h"
+
+namespace pipesim {
+
+namespace {
+
+/// T + 2√(κT).
+double pipelined_seconds(const Phase& phase, Bytes size) {
+  double stream = phase.seconds_per_byte * static_cast<double>(size.value);
+  return stream + 2 * std::sqrt(phase.chunk_overhead * stream);
+}
+
+/// How much longer the phase keeps its lanes than their bytes alone. The gaps between chunks count as busy:
+/// the next call of the same group waits for the end of this one, so it can't use them.
+std::vector<double> stretches(const CollectiveAlgorithm& algorithm, Bytes size) {
+  std::vector<double> result;
+  for (const Phase& phase : algorithm.phases) {
+    double stream = phase.seconds_per_byte * static_cast<double>(size.value);
+    result.push_back(stream > 0 ? pipelined_seconds(phase, size) / stream : 1);
+  }
+  return result;
+}
+
+std::vector<LaneHold> holds_of(const CollectiveAlgorithm& algorithm, Bytes size) {
+  std::vector<double> stretch = stretches(algorithm, size);
+  std::vector<LaneHold> holds;
+  for (const LaneLoad& load : algorithm.loads) {
+    double seconds = load.seconds_per_byte * static_cast<double>(size.value) * stretch[load.phase];
+    if (!holds.empty() && holds.back().lane == load.lane) {
+      holds.back().hold += Seconds(seconds);
+    } else {
+      holds.push_back({load.lane, Seconds(seconds)});
+    }
+  }
+  return holds;
+}
+
+}  // namespace
+
+std::string_view name_of(Collective kind) {
+  switch (kind) {
+    case Collective::AllReduce:
+      return "all-reduce";
+    case Collective::ReduceScatter:
+      return "reduce-scatter";
+    case Collective::AllGather:
+      return "all-gather";
+    case Collective::AllToAll:
+      return "all-to-all";
+    case Collective::Broadcast:
+      return "broadcast";
+    case Collective::Reduce:
+      return "reduce";
+    case Collective::Send:
+      return "send";
+  }
+  throw InternalError("collective of unknown kind");
+}
+
+std::int64_t bytes_on_links(Collective kind, std::int64_t n, Bytes size) {
+  switch (kind) {
+    case Collective::AllReduce:
+      return 2 * (n - 1) * size.value;
+    case Collective::AllToAll:
+      return size.value - (size.value + n - 1) / n;
+    case Collective::Send:
+      return size.value;
+    default:
+      return (n - 1) * size.value;
+  }
+}
+
+Seconds CollectiveAlgorithm::duration_at(Bytes size) const {
+  Seconds total = latency;
+  for (const Phase& phase : phases) total += Seconds(pipelined_seconds(phase, size));
+  return total;
+}
+
+CollectivePlan::CollectivePlan(std::vector<CollectiveAlgorithm> algorithms, std::vector<LaneId> compute_lanes)
+    : algorithms_(std::move(algorithms)), compute_lanes_(std::move(compute_lanes)) {
+  if (algorithms_.empty()) throw InternalError("collective plan without an algorithm");
+  std::sort(compute_lanes_.begin(), compute_lanes_.end());
+}
+
+const CollectiveAlgorithm& CollectivePlan::best_at(Bytes size) const {
+  if (size.value < 0) throw InternalError("collective of negative size");
+  auto faster = [size](const auto& a, const auto& b) { return a.duration_at(size) < b.duration_at(size); };
+  return *std::min_element(algorithms_.begin(), algorithms_.end(), faster);
+}
+
+Seconds CollectivePlan::duration_at(Bytes size) const { return best_at(size).duration_at(size); }
+
+CollectiveTime CollectivePlan::at(Bytes size) const {
+  const CollectiveAlgorithm& best = best_at(size);
+  Seconds busy = best.duration_at(size) - best.latency;
+  CollectiveTime time{best.duration_at(size), best.latency, {}, best.name};
+  // Compute lanes have the lowest ids of a topology, so the whole stays sorted.
+  for (LaneId lane : compute_lanes_) time.lanes.push_back({lane, busy});
+  std::vector<LaneHold> holds = holds_of(best, size);
+  time.lanes.insert(time.lanes.end(), holds.begin(), holds.end());
+  // Rounding in sums must not let a lane be busy for longer than the whole takes.
+  for (LaneHold& hold : time.lanes) hold.hold = std::min(hold.hold, busy);
+  return time;
+}
+
+}  // namespace pipesim

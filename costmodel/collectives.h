@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/ids.h"
+#include "sim/base/units.h"
+
+namespace pipesim {
+
+/// A lane that a transfer or collective keeps busy, and for how long.
+struct LaneHold {
+  LaneId lane;
+  Seconds hold;
+  bool operator==(const LaneHold&) const = default;
+};
+
+enum class Collective : std::uint8_t {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  AllToAll,
+  Broadcast,
+  Reduce,
+  Send
+};
+std::string_view name_of(Collective kind);  ///< "all-reduce", …, "send"
+
+/// Bytes that all links together must carry, as the operator algebra counts them. `size` is the whole buffer:
+/// what every device holds (all-reduce, broadcast, reduce, input of reduce-scatter, output of all-gather),
+/// the sum over all devices (all-to-all), or the message (send). n = group size.
+///   all-reduce 2(n−1)·size, reduce-scatter, all-gather, broadcast, reduce (n−1)·size, all-to-all
+///   (n−1)/n·size, send size
+std::int64_t bytes_on_links(Collective kind, std::int64_t n, Bytes size);
+
+/// Time of one collective, and what it occupies meanwhile. duration ≥ latency + the longest hold; equal where
+/// the algorithm has a single phase.
+struct CollectiveTime {
+  Seconds duration;
+  Seconds latency;              ///< the part that does not grow with size
+  std::vector<LaneHold> lanes;  ///< sorted by lane, distinct
+  std::string_view algorithm;   ///< "ring", "tree", "hierarchical", "direct", "route" (send)
+};
+
+/// What one lane carries in one phase of an algorithm.
+struct LaneLoad {
+  LaneId lane;
+  std::int32_t phase = 0;
+  double seconds_per_byte = 0;  ///< of the collective's size
+  bool operator==(const LaneLoad&) const = default;
+};
+
+/// A part of an algorithm in which chunks stream through all its lanes at once.
+struct Phase {
+  double seconds_per_byte = 0;  ///< of the busiest lane
+  double chunk_overhead = 0;    ///< κ in seconds: what a chunk costs beside its bytes; 0: sent whole
+};
+
+/// One way to do a collective on one group: everything but the size.
+struct CollectiveAlgorithm {
+  std::string_view name;
+  Seconds latency;
+  std::vector<Phase> phases;    ///< one after the other
+  std::vector<LaneLoad> loads;  ///< sorted by lane, then phase
+
+  /// latency + Σ over phases T + 2√(κT), T = size · seconds per byte. A phase cut into c chunks takes T + κ·c
+  /// for the chunks and T/c until the pipeline is full; the best c gives the root. It is the γ√S of measured
+  /// NCCL times.
+  [[nodiscard]] Seconds duration_at(Bytes size) const;
+};
+
+/// A collective of one kind on one group with the size left open. Costly to make, cheap to ask: cache it.
+class CollectivePlan {
+ public:
+  /// `compute_lanes`: of the members that can't compute and communicate at once.
+  CollectivePlan(std::vector<CollectiveAlgorithm> algorithms, std::vector<LaneId> compute_lanes);
+
+  /// The best algorithm at this size. InternalError when the size is negative.
+  [[nodiscard]] CollectiveTime at(Bytes size) const;
+  /// at(size).duration without building the list of lanes.
+  [[nodiscard]] Seconds duration_at(Bytes size) const;
+  [[nodiscard]] const std::vector<CollectiveAlgorithm>& algorithms() const { return algorithms_; }
+
+ private:
+  [[nodiscard]] const CollectiveAlgorithm& best_at(Bytes size) const;
+
+  std::vector<CollectiveAlgorithm> algorithms_;
+  std::vector<LaneId> compute_lanes_;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,260 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "costmodel/cost_model.h"
+#include "costmodel/cycle_search.h"
+#include "costmodel/hops.h"
+#include "costmodel/rings.h"
+#include "costmodel/trees.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+
+namespace {
+
+// Seconds that software adds, from NCCL 2.x's own model (src/graph/tuning.cc).
+/// Once a call: a ring or tree in the low-latency protocol. Every step adds its route's latency.
+constexpr double call_overhead = 6.6e-6;
+// A chunk's cost beside its bytes: a step of the bandwidth protocol over NVLink, over the network. Fits of T
+// + 2√(κT) to public NCCL sweeps on V100, A100 and H100 give κ = 3–10 µs inside nodes.
+constexpr double chunk_overhead = 3.4e-6;
+constexpr double network_chunk_overhead = 14e-6;
+/// A further peer in an all-to-all: slope of the same sweeps at 1 KiB over 2, 4 and 8 GPUs.
+constexpr double peer_overhead = 0.3e-6;
+/// Pairs whose routes an all-to-all adds up exactly; larger groups take a sample of shifts.
+constexpr std::size_t most_pairs = 65'536;
+
+/// Builds the algorithms of one group. Amounts are bytes per byte of the collective's size.
+class Planner {
+ public:
+  Planner(const Topology& topology, const LinkBundles& bundles, std::span<const DeviceId> group)
+      : topology_(topology),
+        hops_(topology, bundles),
+        root_(group.front()),
+        group_(group.begin(), group.end()) {
+    std::sort(group_.begin(), group_.end());
+    nodes_ = members_by_node(topology, group_);
+  }
+
+  std::vector<CollectiveAlgorithm> algorithms(Collective kind) {
+    std::vector<CollectiveAlgorithm> found;
+    if (kind == Collective::AllToAll) {
+      found.push_back(all_to_all());
+      return found;
+    }
+    found.push_back(rooted(kind) ? chain(kind) : ring(kind));
+    if (nodes_.size() < 2) return found;
+    if (rooted(kind) || kind == Collective::AllReduce) found.push_back(tree(kind));
+    if (!rooted(kind) && equal_nodes()) found.push_back(hierarchical(kind));
+    return found;
+  }
+
+ private:
+  static bool rooted(Collective kind) { return kind == Collective::Broadcast || kind == Collective::Reduce; }
+
+  [[nodiscard]] bool equal_nodes() const {
+    std::size_t members = nodes_.front().devices.size();
+    auto same = [members](const NodeMembers& node) { return node.devices.size() == members; };
+    return members > 1 && std::all_of(nodes_.begin(), nodes_.end(), same);
+  }
+
+  /// How often the buffer goes round: an all-reduce is a reduce-scatter and an all-gather.
+  static double rounds(Collective kind) { return kind == Collective::AllReduce ? 2 : 1; }
+
+  void add_phase(CollectiveAlgorithm& algorithm, const LoadTable& load) const {
+    auto phase = static_cast<std::int32_t>(algorithm.phases.size());
+    Phase& added = algorithm.phases.emplace_back();
+    added.chunk_overhead = crosses_nodes_ ? network_chunk_overhead : chunk_overhead;
+    for (LaneId lane : load.lanes()) {
+      double seconds = load.of(lane) / topology_.lane_bandwidth(lane).value;
+      algorithm.loads.push_back({lane, phase, seconds});
+      added.seconds_per_byte = std::max(added.seconds_per_byte, seconds);
+    }
+    std::sort(algorithm.loads.begin(), algorithm.loads.end(), [](const LaneLoad& a, const LaneLoad& b) {
+      return std::pair(a.lane, a.phase) < std::pair(b.lane, b.phase);
+    });
+  }
+
+  /// Adds the hop and remembers whether the phase leaves a node.
+  double add_hop(DeviceId from, DeviceId to, double amount, LoadTable& load) {
+    const Hop& hop = hops_.between(from, to);
+    load.add(hop, amount);
+    crosses_nodes_ = crosses_nodes_ || hop.crosses_nodes;
+    return hop.latency;
+  }
+
+  LoadTable empty_load() {
+    crosses_nodes_ = false;
+    return LoadTable(topology_.num_lanes());
+  }
+
+  /// Loads the rings of a group with `amount` in all on every hop; returns the time once round, mean over the
+  /// rings.
+  double add_rings(std::span<const DeviceId> group, double amount, LoadTable& load) {
+    double latency = 0;
+    for (const Ring& ring : find_rings(hops_, group)) {
+      for (std::size_t i = 0; i < ring.order.size(); ++i) {
+        DeviceId next = ring.order[(i + 1) % ring.order.size()];
+        latency += ring.share * add_hop(ring.order[i], next, amount * ring.share, load);
+      }
+    }
+    return latency;
+  }
+
+  static double part(std::size_t n) { return static_cast<double>(n - 1) / static_cast<double>(n); }
+
+  CollectiveAlgorithm ring(Collective kind) {
+    LoadTable load = empty_load();
+    double share = rounds(kind) * part(group_.size());
+    double once_round = add_rings(group_, share, load);
+    CollectiveAlgorithm result{"ring", Seconds(call_overhead + share * once_round), {}, {}};
+    add_phase(result, load);
+    return result;
+  }
+
+  /// Broadcast along the rings, all hops but the one back into the root; reduce the same backwards.
+  CollectiveAlgorithm chain(Collective kind) {
+    LoadTable load = empty_load();
+    double latency = 0;
+    for (Ring& ring : find_rings(hops_, group_)) {
+      std::rotate(ring.order.begin(), std::find(ring.order.begin(), ring.order.end(), root_),
+                  ring.order.end());
+      if (kind == Collective::Reduce)
+        std::rotate(ring.order.begin(), ring.order.begin() + 1, ring.order.end());
+      for (std::size_t i = 1; i < ring.order.size(); ++i) {
+        latency += ring.share * add_hop(ring.order[i - 1], ring.order[i], ring.share, load);
+      }
+    }
+    CollectiveAlgorithm result{"ring", Seconds(call_overhead + latency), {}, {}};
+    add_phase(result, load);
+    return result;
+  }
+
+  CollectiveAlgorithm tree(Collective kind) {
+    LoadTable load = empty_load();
+    std::vector<Tree> trees = double_trees(hops_, nodes_, rooted(kind) ? root_ : DeviceId());
+    double share = 1 / static_cast<double>(trees.size()), latency = 0;
+    for (const Tree& tree : trees) {
+      double in_nodes = 0, between = 0;
+      for (auto [parent, child] : tree.edges) {
+        double seconds = 0;
+        if (kind != Collective::Reduce) seconds = add_hop(parent, child, share, load);
+        if (kind != Collective::Broadcast) seconds = add_hop(child, parent, share, load);
+        double& slowest = hops_.between(parent, child).crosses_nodes ? between : in_nodes;
+        slowest = std::max(slowest, seconds);
+      }
+      double down = in_nodes * static_cast<double>(tree.depth_in_nodes) +
+                    between * static_cast<double>(tree.depth_between_nodes);
+      latency = std::max(latency, rounds(kind) * down);
+    }
+    CollectiveAlgorithm result{"tree", Seconds(call_overhead + latency), {}, {}};
+    add_phase(result, load);
+    return result;
+  }
+
+  /// Inside all nodes at once, `amount` on every hop of each node's rings.
+  void add_inner_phase(CollectiveAlgorithm& result, double amount) {
+    LoadTable load = empty_load();
+    double latency = 0;
+    for (const NodeMembers& node : nodes_) latency = std::max(latency, add_rings(node.devices, amount, load));
+    result.latency += Seconds(call_overhead + part(nodes_.front().devices.size()) * latency);
+    add_phase(result, load);
+  }
+
+  /// Between the nodes, the members of equal position at once.
+  void add_outer_phase(CollectiveAlgorithm& result, Collective kind) {
+    LoadTable load = empty_load();
+    std::size_t members = nodes_.front().devices.size();
+    double share = rounds(kind) * part(nodes_.size()), latency = 0;
+    for (std::size_t k = 0; k < members; ++k) {
+      std::vector<DeviceId> across;
+      for (const NodeMembers& node : nodes_) across.push_back(node.devices[k]);
+      latency = std::max(latency, add_rings(across, share / static_cast<double>(members), load));
+    }
+    result.latency += Seconds(call_overhead + share * latency);
+    add_phase(result, load);
+  }
+
+  CollectiveAlgorithm hierarchical(Collective kind) {
+    CollectiveAlgorithm result{"hierarchical", Seconds(0), {}, {}};
+    double inner = part(nodes_.front().devices.size());
+    if (kind != Collective::AllGather) add_inner_phase(result, inner);
+    add_outer_phase(result, kind);
+    if (kind != Collective::ReduceScatter) add_inner_phase(result, inner);
+    return result;
+  }
+
+  /// Shift d: every member sends to the d-th after it. All shifts, or as many as can be afforded, evenly
+  /// spread.
+  CollectiveAlgorithm all_to_all() {
+    LoadTable load = empty_load();
+    std::size_t n = group_.size(), shifts = std::min(n - 1, std::max<std::size_t>(1, most_pairs / n));
+    double amount = part(n) / static_cast<double>(n) / static_cast<double>(shifts), latency = 0;
+    for (std::size_t s = 0; s < shifts; ++s) {
+      std::size_t shift = 1 + s * (n - 1) / shifts;
+      for (std::size_t i = 0; i < n; ++i) {
+        latency = std::max(latency, add_hop(group_[i], group_[(i + shift) % n], amount, load));
+      }
+    }
+    double peers = peer_overhead * static_cast<double>(n - 1);
+    CollectiveAlgorithm result{"direct", Seconds(call_overhead + latency + peers), {}, {}};
+    add_phase(result, load);
+    return result;
+  }
+
+  const Topology& topology_;
+  Hops hops_;
+  DeviceId root_;
+  std::vector<DeviceId> group_;
+  std::vector<NodeMembers> nodes_;
+  bool crosses_nodes_ = false;
+};
+
+/// One message over its route: nothing to overlap chunks with, so no chunk overhead.
+CollectiveAlgorithm send(const Topology& topology, const LinkBundles& bundles, DeviceId from, DeviceId to) {
+  Hops hops(topology, bundles);
+  const Hop& hop = hops.between(from, to);
+  CollectiveAlgorithm result{"route", Seconds(call_overhead + hop.latency), {Phase{}}, {}};
+  for (const LaneShare& lane : hop.lanes) {
+    double seconds = lane.share / topology.lane_bandwidth(lane.lane).value;
+    result.loads.push_back({lane.lane, 0, seconds});
+    result.phases[0].seconds_per_byte = std::max(result.phases[0].seconds_per_byte, seconds);
+  }
+  std::sort(result.loads.begin(), result.loads.end(),
+            [](const LaneLoad& a, const LaneLoad& b) { return a.lane < b.lane; });
+  return result;
+}
+
+void check_group(const Topology& topology, Collective kind, std::span<const DeviceId> group) {
+  std::vector<DeviceId> sorted(group.begin(), group.end());
+  std::sort(sorted.begin(), sorted.end());
+  bool known = !sorted.empty() && sorted.front().valid() && sorted.back().index() < topology.num_devices();
+  bool distinct = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  bool enough = kind == Collective::Send ? group.size() == 2 : group.size() >= 2;
+  if (!known || !distinct || !enough) {
+    throw InternalError(std::string(name_of(kind)) + " over a group that is not of " +
+                        (kind == Collective::Send ? "exactly" : "at least") + " 2 distinct devices");
+  }
+}
+
+}  // namespace
+
+CollectivePlan CostModel::plan_collective(Collective kind, std::span<const DeviceId> group) const {
+  check_group(topology_, kind, group);
+  std::vector<LaneId> compute_lanes;
+  for (DeviceId device : group) {
+    if (!topology_.kind(device).overlap) compute_lanes.push_back(topology_.compute_lane(device));
+  }
+  if (kind == Collective::Send) {
+    return CollectivePlan({send(topology_, *bundles_, group[0], group[1])}, std::move(compute_lanes));
+  }
+  return CollectivePlan(Planner(topology_, *bundles_, group).algorithms(kind), std::move(compute_lanes));
+}
+
+CollectiveTime CostModel::collective_time(Collective kind, std::span<const DeviceId> group,
+                                          Bytes size) const {
+  return plan_collective(kind, group).at(size);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,152 @@
+#include "costmodel/rings.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "costmodel/cycle_search.h"
+
+namespace pipesim {
+
+namespace {
+
+/// Above this many members a cycle search would not end in time; their rings follow the order of the names.
+constexpr std::size_t most_searched = 16;
+/// Rings that enter the nodes at different members: as many as a large node has network cards.
+constexpr std::size_t most_entries = 16;
+constexpr double least_useful_share = 0.05;
+
+std::vector<std::int32_t> local_positions(const Topology& topology, const NodeMembers& members) {
+  std::span<const DeviceId> all = topology.devices_of_node(members.node);
+  std::vector<std::int32_t> positions;
+  for (DeviceId device : members.devices) {
+    positions.push_back(static_cast<std::int32_t>(std::find(all.begin(), all.end(), device) - all.begin()));
+  }
+  return positions;
+}
+
+/// 0, 1, 2, … and back: for members too many to search, or none of whose cycles has bandwidth.
+std::vector<std::vector<std::size_t>> plain_cycles(std::size_t n) {
+  std::vector<std::size_t> forward(n);
+  std::iota(forward.begin(), forward.end(), 0);
+  if (n <= 2) return {forward};
+  return {forward, {forward.rbegin(), forward.rend()}};
+}
+
+std::vector<std::vector<std::size_t>> searched_cycles(Hops& hops, std::span<const DeviceId> members) {
+  if (members.size() <= 2 || members.size() > most_searched) return plain_cycles(members.size());
+  std::vector<std::vector<std::size_t>> cycles;
+  for (Cycle& cycle : disjoint_cycles(hops, members)) cycles.push_back(std::move(cycle.order));
+  return cycles;
+}
+
+/// Full tours of all nodes, one per entry position and cycle.
+std::vector<std::vector<DeviceId>> candidate_orders(Hops& hops, const std::vector<NodeMembers>& nodes) {
+  NodeCycles cycles(hops);
+  std::size_t largest = 0;
+  for (const NodeMembers& members : nodes) largest = std::max(largest, members.devices.size());
+  std::vector<std::vector<DeviceId>> orders;
+  for (std::size_t entry = 0; entry < std::min(largest, most_entries); ++entry) {
+    std::vector<DeviceId> order;
+    for (const NodeMembers& members : nodes) {
+      std::vector<DeviceId> part = cycles.order(members, entry, entry % members.devices.size());
+      order.insert(order.end(), part.begin(), part.end());
+    }
+    orders.push_back(std::move(order));
+  }
+  return orders;
+}
+
+void add_ring(Hops& hops, std::span<const DeviceId> order, double amount, LoadTable& load) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    load.add(hops.between(order[i], order[(i + 1) % order.size()]), amount);
+  }
+}
+
+/// Each ring takes all that the rings before it left.
+std::vector<double> greedy_rates(Hops& hops, const std::vector<std::vector<DeviceId>>& orders) {
+  FreeBandwidth free = all_bandwidth(hops.topology());
+  LoadTable load(hops.topology().num_lanes());
+  std::vector<double> rates;
+  double total = 0;
+  for (const auto& order : orders) {
+    load.clear();
+    add_ring(hops, order, 1, load);
+    double rate = common_rate(load, free);
+    if (rate <= total * least_useful_share) rate = 0;
+    take(load, rate, free);
+    rates.push_back(rate);
+    total += rate;
+  }
+  return rates;
+}
+
+/// All rings at one rate.
+std::vector<double> equal_rates(Hops& hops, const std::vector<std::vector<DeviceId>>& orders) {
+  LoadTable load(hops.topology().num_lanes());
+  for (const auto& order : orders) add_ring(hops, order, 1, load);
+  return std::vector<double>(orders.size(), common_rate(load, all_bandwidth(hops.topology())));
+}
+
+double sum(const std::vector<double>& rates) { return std::accumulate(rates.begin(), rates.end(), 0.0); }
+
+std::vector<Ring> shared_out(std::vector<std::vector<DeviceId>> orders, const std::vector<double>& rates) {
+  double total = sum(rates);
+  std::vector<Ring> rings;
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    if (rates[i] > 0) rings.push_back({std::move(orders[i]), rates[i] / total});
+  }
+  return rings;
+}
+
+std::vector<Ring> rings_inside_node(Hops& hops, std::span<const DeviceId> group) {
+  std::vector<std::vector<DeviceId>> orders;
+  std::vector<double> rates;
+  for (const Cycle& cycle : disjoint_cycles(hops, group)) {
+    std::vector<DeviceId> order;
+    for (std::size_t position : cycle.order) order.push_back(group[position]);
+    orders.push_back(std::move(order));
+    rates.push_back(cycle.rate);
+  }
+  return shared_out(std::move(orders), rates);
+}
+
+}  // namespace
+
+std::vector<NodeMembers> members_by_node(const Topology& topology, std::span<const DeviceId> group) {
+  std::vector<DeviceId> sorted(group.begin(), group.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](DeviceId a, DeviceId b) { return topology.device(a).node < topology.device(b).node; });
+  std::vector<NodeMembers> nodes;
+  for (DeviceId device : sorted) {
+    std::int32_t node = topology.device(device).node;
+    if (nodes.empty() || nodes.back().node != node) nodes.push_back({node, {}});
+    nodes.back().devices.push_back(device);
+  }
+  return nodes;
+}
+
+std::vector<DeviceId> NodeCycles::order(const NodeMembers& members, std::size_t k, std::size_t first) {
+  std::vector<std::int32_t> positions = local_positions(hops_.topology(), members);
+  auto known =
+      std::find_if(known_.begin(), known_.end(), [&](const auto& e) { return e.first == positions; });
+  if (known == known_.end()) {
+    known_.emplace_back(positions, searched_cycles(hops_, members.devices));
+    known = known_.end() - 1;
+  }
+  std::vector<std::size_t> cycle = known->second[k % known->second.size()];
+  std::rotate(cycle.begin(), std::find(cycle.begin(), cycle.end(), first), cycle.end());
+  std::vector<DeviceId> order;
+  for (std::size_t position : cycle) order.push_back(members.devices[position]);
+  return order;
+}
+
+std::vector<Ring> find_rings(Hops& hops, std::span<const DeviceId> group) {
+  std::vector<NodeMembers> nodes = members_by_node(hops.topology(), group);
+  if (nodes.size() == 1 && group.size() <= most_searched) return rings_inside_node(hops, group);
+  std::vector<std::vector<DeviceId>> orders = candidate_orders(hops, nodes);
+  std::vector<double> greedy = greedy_rates(hops, orders), equal = equal_rates(hops, orders);
+  return shared_out(std::move(orders), sum(equal) > sum(greedy) ? equal : greedy);
+}
+
+}  // namespace pipesim

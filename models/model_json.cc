@@ -1,0 +1,241 @@
+#include "models/model_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/graph_builder.h"
+#include "models/topological_order.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "sim/base/json_reader.h"
+#include "sim/base/suggest.h"
+
+namespace pipesim {
+namespace {
+
+const std::vector<std::string> operator_keys = {"name", "kind", "inputs", "outputs", "weights", "repeat"};
+
+std::vector<std::string> strings(const std::optional<JsonValue>& list) {
+  std::vector<std::string> result;
+  if (!list) return result;
+  for (const JsonValue& item : list->items()) result.push_back(item.string());
+  return result;
+}
+
+AttributeValue read_word(const JsonValue& value, const AttributeSchema& schema) {
+  std::string word = value.string();
+  if (std::count(schema.words.begin(), schema.words.end(), word) == 0) {
+    value.fail(fmt::format("found \"{}\"{}, allowed: {}", word, did_you_mean(word, schema.words),
+                           list_names(schema.words)));
+  }
+  return word;
+}
+
+AttributeValue read_attribute(const JsonValue& value, const AttributeSchema& schema) {
+  const auto lowest = static_cast<std::int64_t>(schema.lowest), highest = static_cast<std::int64_t>(schema.highest);
+  switch (schema.type) {
+    case AttributeType::Flag:
+      return value.is_number() ? value.integer(0, 1) : static_cast<std::int64_t>(value.boolean());
+    case AttributeType::Integer: return value.integer(lowest, highest);
+    case AttributeType::Integers:
+      if (value.is_number()) return std::vector{value.integer(lowest, highest)};
+      return value.integers(lowest, highest);
+    case AttributeType::Real: return value.number(schema.lowest, schema.highest);
+    case AttributeType::Word: return read_word(value, schema);
+  }
+  throw InternalError("an attribute of no type");
+}
+
+struct FileInput {
+  JsonValue at;
+  std::string name, before;
+};
+
+struct FileOperator {
+  JsonValue at;
+  OperatorRequest request;          ///< without inputs
+  std::vector<std::string> inputs;  ///< names of tensors
+};
+
+FileOperator read_operator(const JsonValue& at) {
+  OperatorRequest request;
+  request.name = at.at("name").string();
+  const JsonValue kind_at = at.at("kind");
+  request.kind = kind_at.string();
+  const OperatorKind* kind = nullptr;
+  try {
+    kind = &operator_kind(request.kind);
+  } catch (const InputError& error) {
+    kind_at.fail(error.what());
+  }
+  std::vector<std::string> keys = operator_keys;
+  for (const AttributeSchema& schema : kind->attributes) {
+    keys.push_back(schema.name);
+    if (const auto value = at.find(schema.name)) request.attributes[schema.name] = read_attribute(*value, schema);
+  }
+  at.allow_only(keys);
+  request.weights = strings(at.find("weights"));
+  request.outputs = strings(at.find("outputs"));
+  if (const auto repeat = at.find("repeat")) request.repeat = repeat->string();
+  std::vector<std::string> inputs = strings(at.find("inputs"));
+  return {at, std::move(request), std::move(inputs)};
+}
+
+/// Builds the graph from the entries of a file: operators in a topological order, inputs where they say.
+class ModelReader {
+ public:
+  explicit ModelReader(const JsonValue& root)
+      : root_(root),
+        builder_(root.at("name").string(), root.at("batch").integer(1, INT32_MAX),
+                 root.find("dtype") ? root.at("dtype").data_type() : DataType::Float32) {
+    for (const JsonValue& at : root.at("inputs").items()) read_input(at);
+    for (const JsonValue& at : root.at("operators").items()) {
+      operators_.push_back(read_operator(at));
+      const OperatorRequest& request = operators_.back().request;
+      producers_.emplace(request.name, operators_.size() - 1);
+      for (const std::string& output : request.outputs) producers_.emplace(output, operators_.size() - 1);
+    }
+  }
+
+  OperatorGraph read() {
+    for (const FileInput& input : inputs_) {
+      if (input.before == at_the_front) make_input(input);
+    }
+    for (const std::size_t i : order()) {
+      for (const FileInput& input : inputs_) {
+        if (input.before == operators_[i].request.name) make_input(input);
+      }
+      add(operators_[i]);
+    }
+    for (const FileInput& input : inputs_) make_input(input);
+    return builder_.build();
+  }
+
+ private:
+  static constexpr std::string_view at_the_front = "\n";  // no operator is named so
+
+  void read_input(const JsonValue& at) {
+    at.allow_only({"name", "shape", "dtype", "before"});
+    FileInput input{at, at.at("name").string(), std::string(at_the_front)};
+    if (const auto before = at.find("before")) input.before = before->string();
+    const bool repeated = std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& i) { return i.name == input.name; });
+    if (repeated) at.at("name").fail(fmt::format("a second input named \"{}\"", input.name));
+    inputs_.push_back(std::move(input));
+  }
+
+  /// Also when an operator needs the input earlier than "before" says.
+  void make_input(const FileInput& input) {
+    if (builder_.find(input.name).valid()) return;
+    const auto shape = input.at.at("shape").integers(1, INT32_MAX);
+    const auto type = input.at.find("dtype");
+    try {
+      type ? builder_.data(input.name, shape, type->data_type()) : builder_.data(input.name, shape);
+    } catch (const InputError& error) {
+      input.at.fail(error.what());
+    }
+  }
+
+  /// The operator that makes a tensor; none for inputs and unknown names.
+  [[nodiscard]] std::optional<std::size_t> producer(const std::string& tensor) const {
+    auto found = producers_.find(tensor);
+    if (found == producers_.end()) found = producers_.find(tensor.substr(0, tensor.rfind('.')));
+    return found == producers_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  [[nodiscard]] std::vector<std::size_t> order() const {
+    std::vector<std::vector<std::size_t>> predecessors(operators_.size());
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < operators_.size(); ++i) {
+      names.push_back(operators_[i].request.name);
+      for (const std::string& input : operators_[i].inputs) {
+        if (const auto p = producer(input)) predecessors[i].push_back(*p);
+      }
+    }
+    const TopologicalOrder sorted = topological_order(predecessors);
+    if (!sorted.cycle.empty()) {
+      root_.at("operators").fail("operators form a cycle: " + cycle_text(sorted.cycle, names));
+    }
+    return sorted.order;
+  }
+
+  void add(FileOperator& file_operator) {
+    OperatorRequest& request = file_operator.request;
+    for (std::size_t i = 0; i < file_operator.inputs.size(); ++i) {
+      const std::string& name = file_operator.inputs[i];
+      for (const FileInput& input : inputs_) {
+        if (input.name == name) make_input(input);
+      }
+      request.inputs.push_back(builder_.find(name));
+      if (!request.inputs.back().valid()) {
+        file_operator.at.at("inputs").items()[i].fail("unknown tensor \"" + name + "\"" +
+                                                      did_you_mean(name, tensor_names()));
+      }
+    }
+    try {
+      builder_.add_operator(request);
+    } catch (const InputError& error) {
+      file_operator.at.fail(error.what());
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string> tensor_names() const {
+    std::vector<std::string> names;
+    for (const FileInput& input : inputs_) names.push_back(input.name);
+    for (const auto& [name, producer] : producers_) names.push_back(name);
+    return names;
+  }
+
+  JsonValue root_;
+  GraphBuilder builder_;
+  std::vector<FileInput> inputs_;
+  std::vector<FileOperator> operators_;
+  std::map<std::string, std::size_t> producers_;  ///< by name of operator or of explicitly named output
+};
+
+}  // namespace
+
+OperatorGraph parse_model(std::string_view text, const std::string& source) {
+  const JsonValue root = JsonDocument::parse(text, source);
+  root.at("pipesim_model").integer(1, 1);
+  root.allow_only({"pipesim_model", "name", "batch", "dtype", "inputs", "operators"});
+  try {
+    return ModelReader(root).read();
+  } catch (const InputError& error) {
+    const std::string what = error.what();
+    throw InputError(what.rfind(source, 0) == 0 ? what : source + ": " + what);
+  }
+}
+
+OperatorGraph load_model(const std::string& path) { return parse_model(read_file(path), path); }
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json value_json(const AttributeSchema& schema, const AttributeValue& value) {
+  if (schema.type == AttributeType::Flag) return std::get<std::int64_t>(value) != 0;
+  return std::visit([](const auto& v) { return Json(v); }, value);
+}
+
+/// Names of the tensors with this role, or an empty list where all are what the builder would call them.
+Json names_json(const OperatorGraph& graph, const Operator& op, Role role) {
+  Json names = Json::array();
+  std::vector<std::string> own;
+  for (const TensorUse& use : op.uses) {
+    if (use.role == role) names.push_back(graph.tensor(use.tensor).name);
+  }
+  return names;
+}
+
+Json input_json(const OperatorGraph& graph, const Tensor& tensor) {
+  Json json{{"name", tensor.name}, {"shape", tensor.shape}};
+  json["dtype"] = name_of(tensor.type);
+  return json;
+}
+
+}  // namespace
+
+}  // namespace pipesim

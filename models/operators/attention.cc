@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include "models/operator_draft.h"
+#include "models/operators/families.h"
+
+namespace pipesim {
+namespace {
+
+void build_attention(OperatorDraft& draft) {
+  draft.require_rank(0, 5, 5, "q[b, s, g, r, d]");
+  draft.require_rank(2, 4, 4, "v[b, t, g, e]");
+  const auto& q = draft.shape(0);
+  const auto& v = draft.shape(2);
+  const FactorIndex b = draft.factor("b", FactorKind::Sample, q[0]);
+  const FactorIndex s = draft.factor("s", FactorKind::Attribute, q[1], true);
+  const FactorIndex g = draft.factor("g", FactorKind::Attribute, q[2]);
+  const FactorIndex r = draft.factor("r", FactorKind::Attribute, q[3]);
+  const FactorIndex t = draft.factor("t", FactorKind::Reduction, v[1], true);
+  const FactorIndex e = draft.factor("e", FactorKind::Parameter, v[3]);
+  const IndexExpr depth = IndexExpr::whole(q[4]);  // split, scores would be partial before the exponential
+  draft.input(0, {draft.axis(b), draft.axis(s), draft.axis(g), draft.axis(r), depth}).saved = true;
+  draft.input(1, {draft.axis(b), draft.axis(t), draft.axis(g), depth}).saved = true;
+  draft.input(2, draft.axes({b, t, g, e})).saved = true;
+  draft.output("", draft.axes({b, s, g, r, e})).saved = true;
+
+  const double d = static_cast<double>(q[4]);
+  const std::vector<FactorIndex> rows{b, s, g, r}, scores{b, s, g, r, t}, products{b, s, g, r, t, e};
+  draft.op.flops_forward = {{2, products}, {2 * d + 5, scores}};
+  draft.op.flops_backward_input = {{4, products}, {6 * d, scores}};  // computes the scores again
+  draft.op.saved_extra_bytes = {{4, rows}};                          // log of the row's sum
+  using enum InnerStep::Reduce;
+  const double forward = 2 * (d + static_cast<double>(v[3])) + 5;
+  const double backward = 6 * d + 4 * static_cast<double>(v[3]);
+  draft.op.inner_steps = {{Pass::Forward, Max, {t}, {1, rows}, 4, (2 * d + 1) / forward},
+                          {Pass::Forward, Sum, {t}, {1, rows}, 4, (2 * d + 4) / forward},
+                          {Pass::BackwardInput, Sum, {t}, {1, rows}, 4, 2 * d / backward}};
+  draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4]};
+  if (!draft.flag("causal")) return;
+  if (q[1] != v[1]) {
+    draft.fail(fmt::format(
+        "inputs 0 and 2 have shapes {} and {}, allowed: a causal mask needs as many keys as queries",
+        to_text(q), to_text(v)));
+  }
+  draft.op.causal = {s, t};
+}
+
+void build_rotary(OperatorDraft& draft) {
+  draft.require_rank(0, 3, 8, "[b, s, …, d]");
+  const auto& shape = draft.shape(0);
+  std::vector<FactorIndex> dims = {draft.factor("b", FactorKind::Sample, shape[0]),
+                                   draft.factor("s", FactorKind::Attribute, shape[1], true)};
+  for (std::size_t i = 2; i + 1 < shape.size(); ++i) {
+    dims.push_back(draft.factor(i == 2 ? "g" : numbered("r", i - 3), FactorKind::Attribute, shape[i]));
+  }
+  dims.push_back(
+      draft.unsplit_factor("d", FactorKind::Attribute, shape.back()));  // rotates halves into each other
+  draft.input(0, draft.axes(dims));
+  draft.output("", draft.axes(dims));
+  draft.op.flops_forward = draft.op.flops_backward_input = {{3, dims}};
+}
+
+}  // namespace
+
+std::vector<OperatorKind> attention_kinds() {
+  return {{"attention",
+           "scaled dot-product attention; g key-value heads, r query heads for each",
+           "q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e]",
+           3,
+           3,
+           {AttributeSchema::flag("causal", false, "a query sees the keys up to its own position")},
+           build_attention},
+          {"rotary",
+           "rotates pairs of elements by an angle that grows with the position s",
+           "x[b, s, …, d]",
+           1,
+           1,
+           {},
+           build_rotary}};
+}
+
+}  // namespace pipesim

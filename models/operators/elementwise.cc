@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include "models/operator_draft.h"
+#include "models/operators/families.h"
+
+namespace pipesim {
+namespace {
+
+struct Activation {
+  const char* name;
+  double flops;       ///< operations per element of a plain kernel, the same backward
+  bool saves_output;  ///< else the input: the derivative cannot be had from the output
+};
+constexpr Activation activations[] = {
+    {"relu", 1, true}, {"gelu", 8, false}, {"silu", 5, false}, {"tanh", 5, true}, {"sigmoid", 4, true}};
+
+const Activation& activation_named(const std::string& name) {
+  for (const Activation& a : activations) {
+    if (a.name == name) return a;
+  }
+  throw std::out_of_range("no activation " + name);
+}
+
+void build_activation(OperatorDraft& draft) {
+  const Activation& activation = activation_named(draft.op.kind);
+  const auto dims = plain_factors(draft, draft.shape(0));
+  draft.input(0, draft.axes(dims)).saved = !activation.saves_output;
+  draft.output("", draft.axes(dims)).saved = activation.saves_output;
+  draft.op.flops_forward = {{activation.flops, dims}};
+  draft.op.flops_backward_input = {{activation.flops, dims}};
+}
+
+void build_dropout(OperatorDraft& draft) {
+  const auto dims = plain_factors(draft, draft.shape(0));
+  draft.input(0, draft.axes(dims));
+  draft.output("", draft.axes(dims));
+  draft.op.flops_forward = {{2, dims}};
+  draft.op.flops_backward_input = {{1, dims}};
+}
+
+/// Dimensions of an operand that numpy's rule stretches to `shape`: aligned at the end, missing or of
+/// length 1.
+std::vector<IndexExpr> broadcast_dims(const OperatorDraft& draft, const std::vector<FactorIndex>& dims) {
+  const auto& full = draft.shape(0);
+  const auto& narrow = draft.shape(1);
+  const auto refuse = [&] {
+    draft.fail(fmt::format("input 1 has shape {}, allowed: {}, its last dimensions, or 1 for some of them",
+                           to_text(narrow), to_text(full)));
+  };
+  if (narrow.size() > full.size()) refuse();
+  std::vector<IndexExpr> exprs;
+  const std::size_t missing = full.size() - narrow.size();
+  for (std::size_t i = 0; i < narrow.size(); ++i) {
+    const bool stretched = narrow[i] == 1;
+    if (!stretched && narrow[i] != full[missing + i]) refuse();
+    exprs.push_back(stretched ? IndexExpr::whole(1) : draft.axis(dims[missing + i]));
+  }
+  return exprs;
+}
+
+void build_binary(OperatorDraft& draft) {
+  const bool product = draft.op.kind == "mul";
+  const auto dims = plain_factors(draft, draft.shape(0));
+  draft.input(0, draft.axes(dims)).saved = product;
+  draft.input(1, broadcast_dims(draft, dims)).saved = product;
+  draft.output("", draft.axes(dims));
+  draft.op.flops_forward = {{1, dims}};
+  draft.op.flops_backward_input = {{product ? 2.0 : 1.0, dims}};
+}
+
+}  // namespace
+
+AttributeSchema activation_attribute() {
+  std::vector<std::string> words{"none"};
+  for (const Activation& a : activations) words.emplace_back(a.name);
+  return AttributeSchema::word("activation", "function applied to the result in the same kernel", words,
+                               "none");
+}
+
+double activation_flops(const std::string& activation) { return activation_named(activation).flops; }
+
+void fuse_activation(OperatorDraft& draft, const std::string& activation,
+                     const std::vector<FactorIndex>& elements, const std::vector<FactorIndex>& partial) {
+  if (activation == "none") return;
+  const Activation& function = activation_named(activation);
+  // f(Σ) is not Σ f: a shard that holds one addend only must not apply it.
+  for (const FactorIndex f : partial) draft.at(f).max_degree = 1;
+  draft.op.flops_forward.push_back({function.flops, elements});
+  draft.op.flops_backward_input.push_back({function.flops, elements});
+  if (function.saves_output) {
+    draft.op.uses.back().saved = true;
+  } else {
+    draft.op.saved_extra_bytes.push_back({draft.element_bytes(), elements});
+  }
+}
+
+std::vector<OperatorKind> elementwise_kinds() {
+  std::vector<OperatorKind> kinds;
+  for (const Activation& a : activations) {
+    kinds.push_back(
+        {a.name, fmt::format("{} of every element", a.name), "x[any dims]", 1, 1, {}, build_activation});
+  }
+  kinds.push_back(
+      {"dropout",
+       "zeroes elements at random; the mask depends on the element's place in the global batch only",
+       "x[any dims]",
+       1,
+       1,
+       {AttributeSchema::real("rate", "share of elements dropped", 0, 1)},
+       build_dropout});
+  const std::string binary = "x[any dims], y[x's last dims, or 1 for some]";
+  kinds.push_back(
+      {"add", "x + y; y is broadcast where its dims are missing or 1", binary, 2, 2, {}, build_binary});
+  kinds.push_back(
+      {"mul", "x · y; y is broadcast where its dims are missing or 1", binary, 2, 2, {}, build_binary});
+  return kinds;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include "models/operator_draft.h"
+#include "models/operators/families.h"
+
+namespace pipesim {
+namespace {
+
+std::vector<FactorIndex> joined(std::vector<FactorIndex> a, const std::vector<FactorIndex>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+void build_linear(OperatorDraft& draft) {
+  const auto contracted = static_cast<std::size_t>(draft.integer("contract"));
+  const auto out = draft.list("out");
+  draft.require_rank(0, contracted + 1, 8, fmt::format("[batch…, {} contracted]", contracted));
+  if (out.empty()) draft.fail("attribute \"out\" is [], allowed: one output dimension or more");
+  const bool vocabulary = draft.flag("uneven") || draft.flag("transpose_weight");
+
+  const auto& shape = draft.shape(0);
+  std::vector<FactorIndex> batch, inner, columns;
+  for (std::size_t i = 0; i + contracted < shape.size(); ++i) {
+    batch.push_back(i == 0 ? draft.factor("b", FactorKind::Sample, shape[0])
+                           : draft.factor(numbered("s", i - 1), FactorKind::Attribute, shape[i], true));
+  }
+  for (std::size_t i = 0; i < contracted; ++i) {
+    inner.push_back(draft.factor(numbered("i", i), FactorKind::Reduction, shape[batch.size() + i]));
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    columns.push_back(draft.factor(numbered("o", i), FactorKind::Parameter, out[i], vocabulary));
+  }
+  // Every copy of a router must choose the same experts, so its sums must not depend on a split.
+  if (draft.flag("router")) {
+    for (std::size_t f = 1; f < draft.op.factors.size(); ++f) draft.op.factors[f].max_degree = 1;
+  }
+
+  const auto result = joined(batch, columns), all = joined(joined(batch, columns), inner);
+  draft.input(0, draft.axes(joined(batch, inner))).saved = true;
+  draft.weight("w",
+               draft.axes(draft.flag("transpose_weight") ? joined(columns, inner) : joined(inner, columns)));
+  draft.op.flops_forward = draft.op.flops_backward_input = draft.op.flops_backward_weight = {{2, all}};
+  if (draft.flag("bias")) {
+    TensorUse& bias = draft.weight("b", draft.axes(columns));
+    for (const FactorIndex f : inner) bias.lacks.emplace_back(f, Lack::Once);
+    draft.op.flops_forward.push_back({1, result});
+    draft.op.flops_backward_weight.push_back({1, result});
+  }
+  draft.output("", draft.axes(result));
+  draft.op.matrix = MatrixShape{{}, batch, columns, inner};
+  fuse_activation(draft, draft.word("activation"), result, inner);
+}
+
+void build_matmul(OperatorDraft& draft) {
+  draft.require_rank(0, 2, 8, "[a…, m, k]");
+  const auto& p = draft.shape(0);
+  const auto& q = draft.shape(1);
+  const bool transposed = draft.flag("transpose_q");
+  draft.require_rank(1, p.size(), p.size(),
+                     transposed ? "[a…, n, k] as p[a…, m, k]" : "[a…, k, n] as p[a…, m, k]");
+  std::vector<FactorIndex> batch;
+  for (std::size_t i = 0; i + 2 < p.size(); ++i) {
+    batch.push_back(
+        draft.factor(numbered("a", i), i == 0 ? FactorKind::Sample : FactorKind::Attribute, p[i]));
+  }
+  const std::size_t last = p.size() - 1;
+  const FactorIndex m =
+      draft.factor("m", batch.empty() ? FactorKind::Sample : FactorKind::Attribute, p[last - 1], true);
+  const FactorIndex n = draft.factor("n", FactorKind::Attribute, q[transposed ? last - 1 : last], true);
+  const FactorIndex k = draft.factor("k", FactorKind::Reduction, p[last]);
+  draft.input(0, draft.axes(joined(batch, {m, k}))).saved = true;
+  draft.input(1, draft.axes(joined(batch, transposed ? std::vector{n, k} : std::vector{k, n}))).saved = true;
+  draft.output("", draft.axes(joined(batch, {m, n})));
+  const auto all = joined(batch, {m, n, k});
+  draft.op.flops_forward = {{2, all}};
+  draft.op.flops_backward_input = {{4, all}};
+  draft.op.matrix = MatrixShape{batch, {m}, {n}, {k}};
+}
+
+}  // namespace
+
+std::vector<OperatorKind> linear_kinds() {
+  using Schema = AttributeSchema;
+  return {{"linear",
+           "y = x · w + b over the last dims of x",
+           "x[b, s…, i…]",
+           1,
+           1,
+           {Schema::integers("out", "output dims, e.g. [4096] or [heads, head_dim]"),
+            Schema::integer("contract", "number of trailing dims of x that are contracted", 1),
+            Schema::flag("bias", true, "adds a bias over the output dims"), activation_attribute(),
+            Schema::flag("transpose_weight", false, "weight dims listed as [out…, in…]: a tied projection"),
+            Schema::flag("router", false, "only the first dim may be split, so that all copies route alike"),
+            Schema::flag("uneven", false,
+                         "output dims may be cut unevenly (a vocabulary); tied projections may")},
+           build_linear},
+          {"matmul",
+           "y = p · q for every index of the leading dims",
+           "p[a…, m, k], q[a…, k, n]",
+           2,
+           2,
+           {Schema::flag("transpose_q", false, "q is listed as [a…, n, k]")},
+           build_matmul}};
+}
+
+}  // namespace pipesim

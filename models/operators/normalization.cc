@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include "models/operator_draft.h"
+#include "models/operators/families.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::int64_t statistic_bytes =
+    8;  ///< sums of squares in float32 lose the variance of off-centre data
+
+std::vector<FactorIndex> all_but_last(std::vector<FactorIndex> factors) {
+  factors.pop_back();
+  return factors;
+}
+
+/// gamma and beta follow the channels or the hidden dim; their gradients leave the input pass as local sums.
+void build_batch_norm(OperatorDraft& draft) {
+  draft.require_rank(0, 4, 4, "[n, c, h, w]");
+  const bool synchronised = draft.word("statistics") == "synchronised";
+  const auto dims = plain_factors(draft, draft.shape(0));
+  const FactorIndex c = dims[1];
+  const std::vector<FactorIndex> counted{dims[0], dims[2], dims[3]};
+  TensorUse& x = draft.input(0, draft.axes(dims));
+  x.saved = true;
+  x.forward_passes = x.backward_passes = 2;
+  draft.weight("gamma", {draft.axis(c)});
+  draft.weight("beta", {draft.axis(c)});
+  for (const char* name : {"running_mean", "running_var"}) {
+    TensorUse& state = draft.state(name, {draft.axis(c)});
+    for (const FactorIndex f : counted) state.lacks.emplace_back(f, synchronised ? Lack::Same : Lack::Once);
+  }
+  draft.output("", draft.axes(dims)).backward_passes = 2;
+  draft.op.flops_forward = {{7, dims}};
+  draft.op.flops_backward_input = {{11, dims}};
+  draft.op.saved_extra_bytes = {{8, {c}}};  // mean and 1/σ in float32
+  if (synchronised) {
+    using enum InnerStep::Reduce;
+    draft.op.inner_steps = {{Pass::Forward, Sum, counted, {2, {c}}, statistic_bytes, 3.0 / 7},
+                            {Pass::BackwardInput, Sum, counted, {2, {c}}, statistic_bytes, 4.0 / 11}};
+  }
+  fuse_activation(draft, draft.word("activation"), dims, {});
+}
+
+void build_row_norm(OperatorDraft& draft) {
+  const bool rms = draft.op.kind == "rms_norm";
+  draft.require_rank(0, 1, 8, "[b, s…, h]");
+  const auto dims = plain_factors(draft, draft.shape(0));
+  const auto rows = all_but_last(dims);
+  const FactorIndex h = dims.back();
+  draft.input(0, draft.axes(dims)).saved = true;
+  draft.weight("gamma", {draft.axis(h)});
+  if (!rms) draft.weight("beta", {draft.axis(h)});
+  draft.output("", draft.axes(dims));
+  const double statistics = rms ? 1 : 2;
+  draft.op.flops_forward = {{rms ? 5.0 : 7.0, dims}};
+  draft.op.flops_backward_input = {{rms ? 8.0 : 11.0, dims}};
+  draft.op.saved_extra_bytes = {{4 * statistics, rows}};
+  using enum InnerStep::Reduce;
+  draft.op.inner_steps = {
+      {Pass::Forward, Sum, {h}, {statistics, rows}, statistic_bytes, rms ? 2.0 / 5 : 3.0 / 7},
+      {Pass::BackwardInput, Sum, {h}, {statistics, rows}, statistic_bytes, rms ? 3.0 / 8 : 5.0 / 11}};
+}
+
+void build_softmax(OperatorDraft& draft) {
+  draft.require_rank(0, 1, 8, "[b, s…, v]");
+  const auto dims = plain_factors(draft, draft.shape(0));
+  const auto rows = all_but_last(dims);
+  const FactorIndex v = dims.back();
+  draft.at(v).name = "v";
+  draft.at(v).kind = FactorKind::Attribute;
+  draft.at(v).uneven = true;
+  draft.input(0, draft.axes(dims));
+  draft.output("", draft.axes(dims)).saved = true;
+  draft.op.flops_forward = {{5, dims}};
+  draft.op.flops_backward_input = {{4, dims}};
+  using enum InnerStep::Reduce;
+  draft.op.inner_steps = {{Pass::Forward, Max, {v}, {1, rows}, 4, 1.0 / 5},
+                          {Pass::Forward, Sum, {v}, {1, rows}, 4, 4.0 / 5},
+                          {Pass::BackwardInput, Sum, {v}, {1, rows}, 4, 2.0 / 4}};
+}
+
+}  // namespace
+
+std::vector<OperatorKind> normalization_kinds() {
+  return {
+      {"batch_norm",
+       "normalises every channel over samples, rows and columns",
+       "x[n, c, h, w]",
+       1,
+       1,
+       {AttributeSchema::word("statistics",
+                              "over all shards, or of each shard alone: local changes the model when split",
+                              {"synchronised", "local"}, "synchronised"),
+        activation_attribute()},
+       build_batch_norm},
+      {"layer_norm", "normalises the last dim by mean and variance", "x[b, s…, h]", 1, 1, {}, build_row_norm},
+      {"rms_norm",
+       "normalises the last dim by its root mean square",
+       "x[b, s…, h]",
+       1,
+       1,
+       {},
+       build_row_norm},
+      {"softmax", "softmax over the last dim", "x[b, s…, v]", 1, 1, {}, build_softmax}};
+}
+
+}  // namespace pipesim

@@ -1,0 +1,71 @@
+#include <string>
+#include <utility>
+
+#include "models/zoo/families.h"
+#include "models/zoo/transformer.h"
+
+namespace pipesim {
+
+namespace {
+
+/// Norms come before attention and the feed-forward part.
+TensorId layer(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn) {
+  TensorId y = net.self_attention(net.norm("layer_norm", "attention_norm", x), {.causal = true});
+  x = net.add("attention_add", x, net.dropout("attention_dropout", y));
+  y = net.linear("ffn1", net.norm("layer_norm", "ffn_norm", x), ffn, "gelu");
+  return net.add("ffn_add", x, net.dropout("ffn_dropout", net.linear("ffn2", y, hidden)));
+}
+
+OperatorGraph gpt(const ZooValues& values) {
+  TransformerNetwork net(values);
+  const std::int64_t ffn = ffn_width(values);
+  const TensorId words = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
+  const TensorId positions =
+      net.embedding("position_embedding", net.indices("positions"), position_rows(values));
+  TensorId x = net.dropout("embedding_dropout", net.add("position_add", words, positions));
+  for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
+    net.builder().begin_repeat("layer", i);
+    x = layer(net, x, values.integer("hidden"), ffn);
+    net.builder().end_repeat();
+  }
+  x = net.norm("layer_norm", "norm", x);
+  net.predict_words(x, values.integer("vocab"), values.word("projection") == "tied", false);
+  return net.builder().build();
+}
+
+ZooModel gpt_model(std::string name, std::string description, std::string source, const std::string& dtype,
+                   std::int64_t sequence, const TransformerSizes& sizes) {
+  ZooOptions options =
+      transformer_options(batch_option(64, "4 for each of 16 devices"), dtype, sequence, sizes);
+  options.push_back(ffn_option(0));
+  options.push_back(vocabulary_option(50257));
+  options.push_back(positions_option(sequence));
+  options.push_back(dropout_option(0.1));
+  options.push_back(projection_option("tied"));
+  return {std::move(name), std::move(description), std::move(source), std::move(options), gpt};
+}
+
+ZooModel gpt3_model(const std::string& size, std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  return gpt_model("gpt3-" + size, "GPT-3 of " + size + " parameters, all layers with dense attention",
+                   "Brown et al., NeurIPS 2020, table 2.1; arXiv:2005.14165", "float16", 2048,
+                   {.layers = layers, .hidden = hidden, .heads = heads});
+}
+
+}  // namespace
+
+std::vector<ZooModel> gpt_models() {
+  const std::string source = "Radford et al., OpenAI 2019";
+  const TransformerSizes smallest = {.layers = 12, .hidden = 768, .heads = 12};
+  return {gpt_model("gpt", "GPT of any size, pre-norm, learned positions", source, "float32", 1024, smallest),
+          gpt_model("gpt2", "GPT-2, the smallest of four sizes", source, "float32", 1024, smallest),
+          gpt3_model("125m", 12, 768, 12),
+          gpt3_model("350m", 24, 1024, 16),
+          gpt3_model("760m", 24, 1536, 16),
+          gpt3_model("1.3b", 24, 2048, 16),  // the table's 24 heads of 128 do not make 2048
+          gpt3_model("2.7b", 32, 2560, 32),
+          gpt3_model("6.7b", 32, 4096, 32),
+          gpt3_model("13b", 40, 5120, 40),  // the table's 5140 is not 40 heads of 128
+          gpt3_model("175b", 96, 12288, 96)};
+}
+
+}  // namespace pipesim

@@ -1,0 +1,123 @@
+#include "models/zoo/transformer.h"
+
+#include <algorithm>
+
+namespace pipesim {
+
+TransformerNetwork::TransformerNetwork(const ZooValues& values)
+    : builder_(values.name(), values.integer("batch"), values.data_type()),
+      batch_(values.integer("batch")),
+      sequence_(values.integer("sequence")),
+      hidden_(values.integer("hidden")),
+      kv_heads_(values.integer(values.has("kv_heads") ? "kv_heads" : "heads")),
+      group_(values.has("kv_heads") ? values.quotient("heads", "kv_heads") : 1),
+      head_width_(values.quotient("hidden", "heads")),
+      dropout_rate_(values.has("dropout") ? values.real("dropout") : 0) {}
+
+TensorId TransformerNetwork::indices(const std::string& name) {
+  return builder_.data(name, {batch_, sequence_}, DataType::Int64);
+}
+
+TensorId TransformerNetwork::embedding(const std::string& name, TensorId indices, std::int64_t rows) {
+  return builder_.add("embedding", name, {indices}, {{"rows", rows}, {"width", hidden_}});
+}
+
+TensorId TransformerNetwork::linear(const std::string& name, TensorId x, std::int64_t out,
+                                    const std::string& activation) {
+  return builder_.add("linear", name, {x}, {{"out", Sizes{out}}, {"activation", activation}});
+}
+
+TensorId TransformerNetwork::linear_without_bias(const std::string& name, TensorId x, std::int64_t out,
+                                                 const std::string& activation) {
+  return builder_.add("linear", name, {x}, {{"out", Sizes{out}}, {"bias", 0}, {"activation", activation}});
+}
+
+TensorId TransformerNetwork::dropout(const std::string& name, TensorId x) {
+  if (dropout_rate_ == 0) return x;
+  return builder_.add("dropout", name, {x}, {{"rate", dropout_rate_}});
+}
+
+TensorId TransformerNetwork::self_attention(TensorId x, const AttentionStyle& style) {
+  const std::int64_t bias = style.bias ? 1 : 0;
+  const auto project = [&](const char* name, Sizes out) {
+    return builder_.add("linear", name, {x}, {{"out", std::move(out)}, {"bias", bias}});
+  };
+  TensorId query = project("query", {kv_heads_, group_, head_width_});
+  TensorId key = project("key", {kv_heads_, head_width_});
+  const TensorId value = project("value", {kv_heads_, head_width_});
+  if (style.rotary) {
+    query = builder_.add("rotary", "query_rotary", {query});
+    key = builder_.add("rotary", "key_rotary", {key});
+  }
+  const TensorId mixed =
+      builder_.add("attention", "attention", {query, key, value}, {{"causal", style.causal ? 1 : 0}});
+  return builder_.add("linear", "output", {mixed},
+                      {{"out", Sizes{hidden_}}, {"contract", 3}, {"bias", bias}});
+}
+
+void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias) {
+  const Attributes attributes = {
+      {"out", Sizes{vocabulary}}, {"bias", bias ? 1 : 0}, {"transpose_weight", tied ? 1 : 0}, {"uneven", 1}};
+  const std::vector<std::string> weights = {tied ? "word_embedding.w" : ""};
+  const TensorId scores = builder_.add("linear", "projection", {x}, attributes, weights);
+  builder_.add("cross_entropy", "loss", {scores, indices("labels")});
+}
+
+ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype, std::int64_t sequence,
+                               const TransformerSizes& sizes) {
+  return {batch,
+          dtype_option(dtype),
+          ZooOption::integer("sequence", sequence, 1, 1 << 17, "tokens of a sample"),
+          ZooOption::integer("layers", sizes.layers, 1, 1000, "transformer layers"),
+          ZooOption::integer("hidden", sizes.hidden, 1, 1 << 17, "width of the residual stream"),
+          ZooOption::integer("heads", sizes.heads, 1, 1 << 12, "attention heads; divides hidden")};
+}
+
+ZooOption kv_heads_option(std::int64_t value) {
+  return ZooOption::integer("kv_heads", value, 1, 1 << 12, "heads of keys and values; divides heads");
+}
+
+ZooOption vocabulary_option(std::int64_t value) {
+  return ZooOption::integer("vocab", value, 2, 1000000, "words of the vocabulary");
+}
+
+ZooOption projection_option(const std::string& value) {
+  return ZooOption::word("projection", {"tied", "untied"}, value,
+                         "shares the word embedding's weight, or has its own");
+}
+
+ZooOption ffn_option(std::int64_t value) {
+  return ZooOption::integer("ffn", value, 0, 1 << 19,
+                            "width of the feed-forward part; 0 is four times hidden");
+}
+
+std::int64_t ffn_width(const ZooValues& values) {
+  const std::int64_t width = values.integer("ffn");
+  return width == 0 ? 4 * values.integer("hidden") : width;
+}
+
+std::int64_t position_rows(const ZooValues& values) {
+  return std::max(values.integer("positions"), values.integer("sequence"));
+}
+
+ZooOption positions_option(std::int64_t value) {
+  return ZooOption::integer("positions", value, 1, 1 << 17,
+                            "rows of the position table, at least the sequence");
+}
+
+TensorId llama_attention(TransformerNetwork& net, TensorId x) {
+  const TensorId normed = net.norm("rms_norm", "attention_norm", x);
+  return net.add("attention_add", x,
+                 net.self_attention(normed, {.causal = true, .bias = false, .rotary = true}));
+}
+
+ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary) {
+  ZooOptions options =
+      transformer_options(batch_option(64, "4 for each of 16 devices"), "bfloat16", sequence, sizes);
+  options.push_back(kv_heads_option(sizes.kv_heads));
+  options.push_back(ffn_option(sizes.ffn));
+  options.push_back(vocabulary_option(vocabulary));
+  return options;
+}
+
+}  // namespace pipesim

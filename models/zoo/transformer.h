@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/graph_builder.h"
+#include "models/zoo/options.h"
+
+namespace pipesim {
+
+/// Sizes of a transformer, as the tables of the papers list them.
+struct TransformerSizes {
+  std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0;
+};
+
+/// A transformer under construction: options batch, sequence, hidden, heads and, where it has them, kv_heads
+/// and dropout. Activations are [batch, sequence, hidden].
+class TransformerNetwork {
+ public:
+  explicit TransformerNetwork(const ZooValues& values);
+
+  GraphBuilder& builder() { return builder_; }
+  TensorId indices(const std::string& name);  ///< a data input [batch, sequence] of integers
+  TensorId embedding(const std::string& name, TensorId indices, std::int64_t rows);
+  TensorId linear(const std::string& name, TensorId x, std::int64_t out,
+                  const std::string& activation = "none");
+  TensorId linear_without_bias(const std::string& name, TensorId x, std::int64_t out,
+                               const std::string& activation = "none");
+  TensorId norm(const std::string& kind, const std::string& name, TensorId x) {
+    return builder_.add(kind, name, {x});
+  }
+  TensorId add(const std::string& name, TensorId x, TensorId y) { return builder_.add("add", name, {x, y}); }
+  TensorId dropout(const std::string& name, TensorId x);
+
+  /// What distinguishes the attention of one network from another's.
+  struct AttentionStyle {
+    bool causal = false, bias = true, rotary = false;
+  };
+  /// Projections, attention and output projection: "query", "key", "value", "attention", "output". Queries
+  /// are [b, s, kv heads, heads per kv head, width], so grouped-query attention needs no reshape.
+  TensorId self_attention(TensorId x, const AttentionStyle& style);
+
+  /// Scores of all words and the loss, "projection" and "loss". `tied`: the projection is the transpose of
+  /// the embedding "word_embedding".
+  void predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias);
+
+ private:
+  GraphBuilder builder_;
+  std::int64_t batch_, sequence_, hidden_, kv_heads_, group_, head_width_;
+  double dropout_rate_;
+};
+
+/// The options batch, dtype, sequence, layers, hidden and heads that all transformers start with.
+ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype, std::int64_t sequence,
+                               const TransformerSizes& sizes);
+ZooOption kv_heads_option(std::int64_t value);
+ZooOption vocabulary_option(std::int64_t value);
+ZooOption projection_option(const std::string& value);  ///< tied or untied
+/// `value` 0: four times hidden.
+ZooOption ffn_option(std::int64_t value);
+std::int64_t ffn_width(const ZooValues& values);
+
+/// Rows of a table of learned positions: option positions, or the sequence if that is longer.
+std::int64_t position_rows(const ZooValues& values);
+ZooOption positions_option(std::int64_t value);
+
+/// The layer that Llama and Mixtral share up to its feed-forward part: x + attention(norm(x)), rotary, no
+/// biases.
+TensorId llama_attention(TransformerNetwork& net, TensorId x);
+/// Options of both.
+ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary);
+
+}  // namespace pipesim

@@ -1,0 +1,124 @@
+#include "sim/simulate.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+/// When a task that is ready at `ready` starts; takes its lanes from there.
+Nanoseconds start_on_lanes(const LaneUses& uses, Nanoseconds ready, std::vector<Nanoseconds>& lane_free) {
+  if (uses.size() == 1) {
+    const LaneUse use = uses[0];
+    Nanoseconds& free = lane_free[use.lane.index()];
+    const Nanoseconds start = std::max(ready, free);
+    free = start + use.hold;
+    return start;
+  }
+  Nanoseconds start = ready;
+  for (const LaneUse use : uses) start = std::max(start, lane_free[use.lane.index()]);
+  for (const LaneUse use : uses) lane_free[use.lane.index()] = start + use.hold;
+  return start;
+}
+
+[[noreturn]] void throw_cycle(const TaskDag& dag) {
+  constexpr std::size_t kShown = 20;
+  std::vector<std::string> names;
+  const std::vector<TaskId> cycle = find_cycle(dag);
+  for (std::size_t i = 0; i < std::min(cycle.size(), kShown); ++i) names.push_back(fmt::to_string(cycle[i].value));
+  if (cycle.size() > kShown) names.push_back(fmt::format("… ({} tasks)", cycle.size()));
+  names.push_back(names.front());
+  throw InputError(fmt::format("dependency cycle: {}", fmt::join(names, " -> ")));
+}
+
+}  // namespace
+
+std::size_t SimulationScratch::bytes() const {
+  return missing_.capacity() * sizeof(std::int32_t) + lane_free_.capacity() * sizeof(Nanoseconds) +
+         queue_.bytes();
+}
+
+void SimulationScratch::reset(const TaskDag& dag) {
+  missing_.assign(dag.num_predecessors().begin(), dag.num_predecessors().end());
+  lane_free_.assign(dag.num_lanes(), 0);
+  queue_.reset(dag.keys());
+  for (std::size_t i = 0; i < missing_.size(); ++i) {
+    if (missing_[i] == 0) queue_.push(0, TaskId(i));
+  }
+}
+
+void simulate(const TaskDag& dag, SimulationScratch& scratch, Timeline& out) {
+  scratch.reset(dag);
+  auto& [missing, lane_free, queue] = scratch;
+  out.start.assign(dag.num_tasks(), 0);  // until a task starts: when it is ready, as far as known
+  out.end.resize(dag.num_tasks());
+  out.makespan = 0;
+  std::size_t started = 0;
+  for (; !queue.empty(); ++started) {
+    const auto [ready, task] = queue.pop();
+    const Nanoseconds start = start_on_lanes(dag.lanes(task), ready, lane_free);
+    const Nanoseconds end = start + dag.duration(task);
+    out.start[task.index()] = start;
+    out.end[task.index()] = end;
+    out.makespan = std::max(out.makespan, end);
+    for (const TaskId next : dag.successors(task)) {
+      Nanoseconds& next_ready = out.start[next.index()];
+      next_ready = std::max(next_ready, end);
+      if (--missing[next.index()] == 0) queue.push(next_ready, next);
+    }
+  }
+  if (started != dag.num_tasks()) throw_cycle(dag);
+}
+
+Timeline simulate(const TaskDag& dag) {
+  SimulationScratch scratch;
+  Timeline timeline;
+  simulate(dag, scratch, timeline);
+  return timeline;
+}
+
+namespace {
+
+/// For each task that can never start, one task that it waits for and that can't start either.
+std::vector<TaskId> find_blockers(const TaskDag& dag) {
+  std::vector<std::int32_t> missing(dag.num_predecessors().begin(), dag.num_predecessors().end());
+  std::vector<TaskId> open;
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (missing[i] == 0) open.emplace_back(i);
+  }
+  while (!open.empty()) {
+    const TaskId task = open.back();
+    open.pop_back();
+    for (const TaskId next : dag.successors(task)) {
+      if (--missing[next.index()] == 0) open.push_back(next);
+    }
+  }
+  std::vector<TaskId> blocker(missing.size());
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (missing[i] == 0) continue;
+    for (const TaskId next : dag.successors(TaskId(i))) blocker[next.index()] = TaskId(i);
+  }
+  return blocker;
+}
+
+}  // namespace
+
+std::vector<TaskId> find_cycle(const TaskDag& dag) {
+  const std::vector<TaskId> blocker = find_blockers(dag);
+  const auto blocked = std::ranges::find_if(blocker, [](TaskId b) { return b.valid(); });
+  if (blocked == blocker.end()) return {};
+  // Walking back can't end, so it comes back to where it has been.
+  TaskId task = *blocked;
+  for (std::size_t i = 0; i < blocker.size(); ++i) task = blocker[task.index()];
+  std::vector<TaskId> cycle{task};
+  for (TaskId t = blocker[task.index()]; t != task; t = blocker[t.index()]) cycle.push_back(t);
+  std::ranges::reverse(cycle);
+  std::ranges::rotate(cycle, std::ranges::min_element(cycle));
+  return cycle;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,237 @@
+#include "taskgraph/bound_operator.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "models/box.h"
+
+namespace pipesim {
+namespace {
+
+bool has_box(const Operator& op, const TensorUse& use, const ShardGrid& grid, std::int64_t shard) {
+  for (std::size_t f = 0; f < op.factors.size(); ++f) {
+    const auto factor = static_cast<FactorIndex>(f);
+    if (grid.split(factor) && !use.follows(factor) && use.lack(factor) == Lack::Once &&
+        grid.coordinate(shard, factor) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// `adds(f)`: shards that differ along f hold different addends.
+Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig& config,
+                 const std::function<bool(FactorIndex)>& adds) {
+  const ShardGrid grid(op, config);
+  std::vector<FactorIndex> addend_axes;
+  for (std::size_t f = 0; f < op.factors.size(); ++f) {
+    const auto factor = static_cast<FactorIndex>(f);
+    if (grid.split(factor) && adds(factor)) addend_axes.push_back(factor);
+  }
+  std::vector<Layout::Piece> pieces;
+  std::vector<Range> ranges;
+  for (std::int64_t k = 0; k < grid.num_shards(); ++k) {
+    if (!has_box(op, use, grid, k)) continue;
+    grid.ranges(k, ranges);
+    const Box box = box_of(use, op, ranges);
+    if (box.empty()) continue;
+    std::int32_t addend = 0;
+    for (const FactorIndex f : addend_axes) {
+      addend = addend * config.degrees[static_cast<std::size_t>(f)] + static_cast<std::int32_t>(grid.coordinate(k, f));
+    }
+    pieces.push_back({config.devices[static_cast<std::size_t>(k)], box, addend});
+  }
+  return Layout(std::move(pieces));
+}
+
+bool summed(const TensorUse& use, FactorIndex f) { return !use.follows(f) && use.lack(f) == Lack::Summed; }
+
+bool overlapping(const TensorUse& use, FactorIndex f) {
+  return std::any_of(use.dims.begin(), use.dims.end(),
+                     [f](const IndexExpr& dim) { return dim.overlaps() && dim.factors.front() == f; });
+}
+
+// Shards that agree in every coordinate outside `over`.
+std::vector<std::vector<std::int32_t>> reduce_groups(const Operator& op, const ShardGrid& grid,
+                                                     const std::vector<FactorIndex>& over) {
+  std::map<std::vector<std::int64_t>, std::vector<std::int32_t>> groups;
+  for (std::int64_t k = 0; k < grid.num_shards(); ++k) {
+    std::vector<std::int64_t> rest{grid.coordinate(k, ShardGrid::replica_axis)};
+    for (std::size_t f = 0; f < op.factors.size(); ++f) {
+      const auto factor = static_cast<FactorIndex>(f);
+      if (std::find(over.begin(), over.end(), factor) == over.end()) rest.push_back(grid.coordinate(k, factor));
+    }
+    groups[rest].push_back(static_cast<std::int32_t>(k));
+  }
+  std::vector<std::vector<std::int32_t>> result;
+  for (auto& [key, members] : groups) result.push_back(std::move(members));
+  return result;
+}
+
+std::vector<InnerReduce> inner_reduce(const Operator& op, const InnerStep& step, const ParallelConfig& config,
+                                      CommunicationPrices& prices) {
+  const ShardGrid grid(op, config);
+  std::vector<InnerReduce> reduces;
+  std::vector<Range> ranges;
+  for (std::vector<std::int32_t>& shards : reduce_groups(op, grid, step.over)) {
+    grid.ranges(shards.front(), ranges);
+    const double elements = evaluate(std::span(&step.elements, 1), ranges);
+    std::vector<DeviceId> group;
+    for (const std::int32_t k : shards) group.push_back(config.devices[static_cast<std::size_t>(k)]);
+    std::sort(group.begin(), group.end());
+    const Bytes size(static_cast<std::int64_t>(elements) * step.element_bytes);
+    reduces.push_back({std::move(shards), priced_task(Collective::AllReduce, std::move(group), size, prices)});
+  }
+  return reduces;
+}
+
+// Inner steps whose factors this config splits; `shares` gets the part of the work before each, then 1.
+std::vector<std::vector<InnerReduce>> inner_reduces(const Operator& op, Pass pass, const ParallelConfig& config,
+                                                    CommunicationPrices& prices, std::vector<double>& shares) {
+  const ShardGrid grid(op, config);
+  std::vector<std::vector<InnerReduce>> reduces;
+  for (const InnerStep& step : op.inner_steps) {
+    const bool split = std::any_of(step.over.begin(), step.over.end(), [&](FactorIndex f) { return grid.split(f); });
+    if (step.pass != pass || !split) continue;
+    reduces.push_back(inner_reduce(op, step, config, prices));
+    shares.push_back(step.share_before);
+  }
+  shares.push_back(1.0);
+  return reduces;
+}
+
+// Prices shards; equal ranges on equal devices are priced once.
+class ShardPrices {
+ public:
+  ShardPrices(const OperatorGraph& graph, const Operator& op, Pass pass, const CostModel& costs)
+      : graph_(graph), op_(op), pass_(pass), costs_(costs) {}
+  Seconds operator()(const std::vector<Range>& ranges, DeviceId device) {
+    key_.assign(1, costs_.topology().device(device).kind);
+    for (const Range& r : ranges) key_.push_back(op_.causal ? r.begin : 0), key_.push_back(r.length());
+    // Clipped windows make equal ranges at the border and inside differ in bytes; the border's shard is cheaper by a
+    // row at most, but uneven costs would break ties between shards, so the position counts as well.
+    for (const TensorUse& use : op_.uses) {
+      for (const IndexExpr& dim : use.dims) {
+        if (dim.kind != IndexExpr::Kind::Whole && dim.kind != IndexExpr::Kind::Merged) {
+          key_.push_back(index_range(dim, op_, ranges).length());
+        }
+      }
+    }
+    const auto [it, fresh] = known_.try_emplace(key_);
+    if (fresh) it->second = costs_.operator_time(graph_, op_, pass_, ranges, device);
+    return it->second;
+  }
+
+ private:
+  const OperatorGraph& graph_;
+  const Operator& op_;
+  Pass pass_;
+  const CostModel& costs_;
+  std::vector<std::int64_t> key_;
+  std::map<std::vector<std::int64_t>, Seconds> known_;
+};
+
+PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, const ParallelConfig& config,
+                   CommunicationPrices& prices) {
+  const ShardGrid grid(op, config);
+  PassWork work;
+  work.present = true;
+  std::vector<double> shares;
+  work.reduces = inner_reduces(op, pass, config, prices, shares);
+  const auto shards = static_cast<std::size_t>(grid.num_shards());
+  work.durations.resize(work.stages() * shards);
+  ShardPrices price(graph, op, pass, prices.costs());
+  std::vector<Range> ranges;
+  for (std::size_t k = 0; k < shards; ++k) {
+    grid.ranges(static_cast<std::int64_t>(k), ranges);
+    const Seconds whole = price(ranges, config.devices[k]);
+    Nanoseconds done = 0;
+    for (std::size_t stage = 0; stage < work.stages(); ++stage) {
+      const Nanoseconds until = to_nanoseconds(whole * shares[stage]);
+      work.durations[stage * shards + k] = until - done;
+      done = until;
+    }
+  }
+  return work;
+}
+
+std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator& op, const ParallelConfig& config,
+                                      bool backward) {
+  const ShardGrid grid(op, config);
+  std::vector<ShardMemory> memory(static_cast<std::size_t>(grid.num_shards()));
+  std::vector<Range> ranges;
+  for (std::size_t k = 0; k < memory.size(); ++k) {
+    grid.ranges(static_cast<std::int64_t>(k), ranges);
+    for (const TensorUse& use : op.uses) {
+      const Bytes size(box_of(use, op, ranges).elements() * bytes_per_element(graph.tensor(use.tensor).type));
+      if (use.role == Role::Output) memory[k].outputs += size;
+      if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor)) memory[k].input_gradients += size;
+    }
+    if (backward) memory[k].saved = Bytes(static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges)));
+  }
+  return memory;
+}
+
+}  // namespace
+
+Layout required_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
+  return layout_of(op, use, config, [](FactorIndex) { return false; });
+}
+
+Layout produced_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
+  return layout_of(op, use, config, [&](FactorIndex f) { return summed(use, f); });
+}
+
+Layout required_gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
+  return required_layout(op, use, config);
+}
+
+Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
+  return layout_of(op, use, config, [&](FactorIndex f) { return summed(use, f) || overlapping(use, f); });
+}
+
+BackwardNeed backward_need(const OperatorGraph& graph, OperatorId id) {
+  const Operator& op = graph.op(id);
+  bool gradient_comes = false, input_wanted = false, weights = false;
+  for (const TensorUse& use : op.uses) {
+    gradient_comes |= use.role == Role::Output && graph.gets_gradient(use.tensor);
+    input_wanted |= use.role == Role::Input && graph.wants_gradient(use.tensor);
+    weights |= use.role == Role::Weight;
+  }
+  if (!gradient_comes) return {};
+  const bool separate = weights && !op.flops_backward_weight.empty();
+  return {input_wanted || (weights && !separate), separate};
+}
+
+BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConfig& config, CommunicationPrices& prices,
+                   LayoutTable& layouts) {
+  const Operator& op = graph.op(id);
+  BoundOperator bound;
+  bound.op = &op;
+  bound.config = config;
+  for (const TensorUse& use : op.uses) {
+    const bool output = use.role == Role::Output;
+    if (use.role == Role::State) {
+      bound.data_layout.emplace_back();
+      bound.gradient_layout.emplace_back();
+      continue;
+    }
+    bound.data_layout.push_back(
+        layouts.intern(output ? produced_layout(op, use, config) : required_layout(op, use, config)));
+    bound.gradient_layout.push_back(
+        layouts.intern(output ? required_gradient_layout(op, use, config) : gradient_layout(op, use, config)));
+  }
+  const BackwardNeed need = backward_need(graph, id);
+  bound.forward = pass_work(graph, op, Pass::Forward, config, prices);
+  if (need.input_pass) bound.backward_input = pass_work(graph, op, Pass::BackwardInput, config, prices);
+  if (need.weight_pass) bound.backward_weight = pass_work(graph, op, Pass::BackwardWeight, config, prices);
+  bound.memory = shard_memory(graph, op, config, need.input_pass || need.weight_pass);
+  bound.shard_of_device.assign(prices.topology().num_devices(), -1);
+  for (std::size_t k = 0; k < config.devices.size(); ++k) {
+    bound.shard_of_device[config.devices[k].index()] = static_cast<std::int32_t>(k);
+  }
+  return bound;
+}
+
+}  // namespace pipesim

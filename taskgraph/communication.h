@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+
+namespace pipesim {
+
+/// Prices collectives and sends on one topology and remembers what depends on the group alone. Not thread-safe: each
+/// search chain owns one.
+class CommunicationPrices {
+ public:
+  explicit CommunicationPrices(const CostModel& costs);
+
+  [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
+  [[nodiscard]] const CostModel& costs() const { return costs_; }
+  [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
+  /// See CostModel::collective_time.
+  [[nodiscard]] CollectiveTime time(Collective kind, std::span<const DeviceId> group, Bytes size);
+
+ private:
+  struct Key {
+    Collective kind;
+    std::vector<DeviceId> group;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const noexcept;
+  };
+  const CostModel& costs_;
+  std::unordered_map<Key, CollectivePlan, KeyHash> plans_;
+};
+
+/// Adds up steps that run at the same time: the busiest lane decides, or the slowest step.
+class ConcurrentTime {
+ public:
+  explicit ConcurrentTime(std::size_t num_lanes) : busy_(num_lanes, 0.0) {}
+  void add(const CollectiveTime& step);
+  /// Time of all that was added since the last call; starts anew.
+  Seconds finish();
+
+ private:
+  std::vector<double> busy_;
+  std::vector<LaneId> touched_;
+  double slowest_ = 0, latency_ = 0;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "models/box.h"
+#include "sim/base/ids.h"
+
+namespace pipesim {
+
+/// One piece of a tensor on one device.
+struct LayoutEntry {
+  DeviceId device;
+  std::int32_t box = 0;     ///< index into Layout::boxes()
+  std::int32_t addend = 0;  ///< entries of one addend agree where they overlap; distinct addends are summed
+  auto operator<=>(const LayoutEntry&) const = default;
+};
+
+/// Where a tensor is. value(e) = Σ over the distinct addends whose boxes cover e of that addend's value there; an
+/// element that no addend covers is 0 (gradients only). Complete: every element is covered by exactly one addend.
+/// Entries are sorted by (device, box, addend), boxes ascending, so equal layouts have equal content.
+class Layout {
+ public:
+  Layout() = default;
+  struct Piece {
+    DeviceId device;
+    Box box;
+    std::int32_t addend = 0;
+  };
+  explicit Layout(std::vector<Piece> pieces);
+
+  [[nodiscard]] std::span<const LayoutEntry> entries() const { return entries_; }
+  [[nodiscard]] std::span<const Box> boxes() const { return boxes_; }
+  [[nodiscard]] const Box& box(const LayoutEntry& e) const { return boxes_[static_cast<std::size_t>(e.box)]; }
+  [[nodiscard]] std::int32_t num_addends() const { return num_addends_; }  ///< addends are numbered from 0
+  [[nodiscard]] bool empty() const { return entries_.empty(); }
+  /// Elements stored on the device, copies and addends each counted.
+  [[nodiscard]] std::int64_t elements_on(DeviceId device) const;
+  /// The first entry of a device; entries().end() when it has none.
+  [[nodiscard]] std::span<const LayoutEntry> entries_on(DeviceId device) const;
+  bool operator==(const Layout&) const = default;
+
+ private:
+  std::vector<Box> boxes_;
+  std::vector<LayoutEntry> entries_;
+  std::int32_t num_addends_ = 0;
+};
+
+std::uint64_t hash_of(const Layout& layout);
+
+using LayoutId = Id<struct LayoutTag>;
+
+/// Gives equal layouts equal ids, so that comparing layouts and caching by them costs O(1).
+class LayoutTable {
+ public:
+  LayoutId intern(Layout layout);
+  [[nodiscard]] const Layout& operator[](LayoutId id) const { return layouts_[id.index()]; }
+  [[nodiscard]] std::size_t size() const { return layouts_.size(); }
+
+ private:
+  std::deque<Layout> layouts_;  // stable addresses
+  std::unordered_multimap<std::uint64_t, LayoutId> by_hash_;
+};
+
+/// Several contributions to one sum (the gradients that the consumers of a tensor compute): addends are kept apart,
+/// then addends with the same set of (device, box) are added where they lie, for nothing (rule M).
+Layout sum_of(std::span<const Layout* const> terms);
+
+/// Every piece on every device that `layouts` hold, without pieces that lie inside another of the same device:
+/// the home of a weight from the layouts that its uses need.
+Layout union_of(std::span<const Layout* const> layouts);
+
+}  // namespace pipesim

@@ -1,0 +1,256 @@
+#include "taskgraph/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pipesim {
+
+std::string_view name_of(MemoryCategory category) {
+  constexpr std::array<std::string_view, kMemoryCategories> names{
+      "weights", "gradients", "optimizer state", "activations", "transfer buffers", "activation gradients"};
+  return names[static_cast<std::size_t>(category)];
+}
+
+namespace {
+
+struct Change {
+  Nanoseconds time;
+  std::int64_t bytes;  // freed before allocated at equal times: negative sorts first
+  MemoryCategory category;
+};
+
+struct Span {
+  Nanoseconds from = 0, until = 0;
+  void cover(Nanoseconds begin, Nanoseconds end) { from = std::min(from, begin), until = std::max(until, end); }
+};
+
+// Collects every buffer's life from the wirings and the timeline.
+class BufferLives {
+ public:
+  BufferLives(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const Timeline& timeline)
+      : builder_(builder),
+        strategy_(strategy),
+        timeline_(timeline),
+        changes_(builder.costs().topology().num_devices()),
+        output_until_(strategy.size()) {
+    for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
+    for (const Wiring& w : builder.wirings()) {
+      if (w.kind == TaskKind::ForwardTransfer) forward(w);
+      if (w.kind == TaskKind::BackwardTransfer) backward(w);
+    }
+    for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
+  }
+
+  [[nodiscard]] std::vector<std::vector<Change>>& changes() { return changes_; }
+
+ private:
+  void alive(DeviceId device, Bytes bytes, MemoryCategory category, Span life) {
+    if (bytes.value == 0) return;
+    changes_[device.index()].push_back({life.from, bytes.value, category});
+    changes_[device.index()].push_back({life.until, -bytes.value, category});
+  }
+
+  [[nodiscard]] Nanoseconds start(TaskId t) const { return timeline_.start[t.index()]; }
+  [[nodiscard]] Nanoseconds end(TaskId t) const { return timeline_.end[t.index()]; }
+
+  [[nodiscard]] TaskId task(TaskId first, const PassWork& work, std::size_t stage, std::size_t shards,
+                            std::int32_t shard) const {
+    return TaskId(first.index() + std::min(stage, work.stages() - 1) * shards + static_cast<std::size_t>(shard));
+  }
+
+  // End of the last backward task of a shard; 0 without backward.
+  [[nodiscard]] Nanoseconds backward_end(OperatorId op, std::int32_t shard) const {
+    const BoundOperator& b = *strategy_[op.index()];
+    const OperatorTasks& t = builder_.tasks_of(op);
+    const std::size_t shards = b.config.devices.size();
+    Nanoseconds last = 0;
+    if (t.backward_input.valid()) last = end(task(t.backward_input, b.backward_input, SIZE_MAX, shards, shard));
+    if (t.backward_weight.valid()) {
+      last = std::max(last, end(task(t.backward_weight, b.backward_weight, SIZE_MAX, shards, shard)));
+    }
+    return last;
+  }
+
+  [[nodiscard]] Nanoseconds forward_end(OperatorId op, std::int32_t shard) const {
+    const BoundOperator& b = *strategy_[op.index()];
+    return end(task(builder_.tasks_of(op).forward, b.forward, SIZE_MAX, b.config.devices.size(), shard));
+  }
+
+  // A consumer reads its input in forward, and once more in backward if it saves it.
+  [[nodiscard]] Nanoseconds read_until(UseRef use, std::int32_t shard) const {
+    const bool saved = builder_.graph().op(use.op).uses[static_cast<std::size_t>(use.use)].saved;
+    return std::max(forward_end(use.op, shard), saved ? backward_end(use.op, shard) : 0);
+  }
+
+  void own_outputs(OperatorId op) {
+    const BoundOperator& b = *strategy_[op.index()];
+    const std::vector<TensorUse>& uses = b.op->uses;
+    const bool saved = std::any_of(uses.begin(), uses.end(),
+                                   [](const TensorUse& u) { return u.role == Role::Output && u.saved; });
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(b.memory.size()); ++k) {
+      output_until_[op.index()].push_back(std::max(forward_end(op, k), saved ? backward_end(op, k) : 0));
+    }
+  }
+
+  void record_outputs(OperatorId op) {
+    const BoundOperator& b = *strategy_[op.index()];
+    const TaskId first = builder_.tasks_of(op).forward;
+    for (std::size_t k = 0; k < b.memory.size(); ++k) {
+      const DeviceId d = b.config.devices[k];
+      const Nanoseconds from = start(TaskId(first.index() + k));
+      alive(d, b.memory[k].outputs, MemoryCategory::Activations, {from, output_until_[op.index()][k]});
+      const Nanoseconds back = backward_end(op, static_cast<std::int32_t>(k));
+      alive(d, b.memory[k].saved, MemoryCategory::Activations, {from, std::max(from, back)});
+    }
+  }
+
+  void forward(const Wiring& w) {
+    const UseRef source = w.sources.front();
+    const BoundOperator& producer = *strategy_[source.op.index()];
+    std::vector<Nanoseconds>& until = output_until_[source.op.index()];
+    const auto keep = [&](DeviceId d, Nanoseconds time) {
+      const std::int32_t k = producer.shard_of_device[d.index()];
+      if (k >= 0) until[static_cast<std::size_t>(k)] = std::max(until[static_cast<std::size_t>(k)], time);
+    };
+    for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
+      const CommunicationTask& t = w.plan->tasks[i];
+      for (const DeviceId d : contributors(t.kind, t.group)) keep(d, end(TaskId(w.first_task.index() + i)));
+    }
+    for (const DeviceId d : w.plan->local) keep(d, consumers_until(w, d));
+    for (const auto& [d, bytes] : w.plan->received) {
+      const Nanoseconds from = first_arrival(w, d);
+      alive(d, bytes, MemoryCategory::Transfers, {from, std::max(from, consumers_until(w, d))});
+    }
+  }
+
+  [[nodiscard]] Nanoseconds consumers_until(const Wiring& w, DeviceId d) const {
+    Nanoseconds until = 0;
+    for (const UseRef c : w.destinations) {
+      const std::int32_t k = strategy_[c.op.index()]->shard_of_device[d.index()];
+      if (k >= 0) until = std::max(until, read_until(c, k));
+    }
+    return until;
+  }
+
+  [[nodiscard]] Nanoseconds first_arrival(const Wiring& w, DeviceId device) const {
+    Nanoseconds first = INT64_MAX;
+    for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
+      const auto to = receivers(w.plan->tasks[i].kind, w.plan->tasks[i].group);
+      if (std::find(to.begin(), to.end(), device) == to.end()) continue;
+      first = std::min(first, start(TaskId(w.first_task.index() + i)));
+    }
+    return first;
+  }
+
+  void backward(const Wiring& w) {
+    const OperatorId producer = w.destinations.front().op;
+    const auto& shard_of = strategy_[producer.index()]->shard_of_device;
+    for (const auto& [d, bytes] : w.plan->received) {
+      const Nanoseconds from = first_arrival(w, d);
+      alive(d, bytes, MemoryCategory::ActivationGradients, {from, std::max(from, backward_end(producer, shard_of[d.index()]))});
+    }
+    for (const UseRef c : w.sources) gradient_buffers(w, c, producer);
+  }
+
+  // What a consumer computes lies on its device until it was sent, or used there by the producer.
+  void gradient_buffers(const Wiring& w, UseRef c, OperatorId producer) {
+    const BoundOperator& consumer = *strategy_[c.op.index()];
+    const Layout& made = builder_.layouts()[consumer.gradient_layout[static_cast<std::size_t>(c.use)]];
+    const std::int64_t element = bytes_per_element(builder_.graph().tensor(w.tensor).type);
+    const TaskId first = builder_.tasks_of(c.op).backward_input;
+    for (const LayoutEntry& e : made.entries()) {
+      const auto k = static_cast<std::size_t>(consumer.shard_of_device[e.device.index()]);
+      Span life{start(TaskId(first.index() + k)), backward_end(c.op, static_cast<std::int32_t>(k))};
+      for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
+        const auto from = contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group);
+        if (std::find(from.begin(), from.end(), e.device) != from.end()) {
+          life.cover(life.from, end(TaskId(w.first_task.index() + i)));
+        }
+      }
+      const std::int32_t p = strategy_[producer.index()]->shard_of_device[e.device.index()];
+      const auto& local = w.plan->local;
+      if (p >= 0 && std::binary_search(local.begin(), local.end(), e.device)) {
+        life.cover(life.from, backward_end(producer, p));
+      }
+      alive(e.device, Bytes(made.box(e).elements() * element), MemoryCategory::ActivationGradients, life);
+    }
+  }
+
+  const TaskGraphBuilder& builder_;
+  const BoundStrategy& strategy_;
+  const Timeline& timeline_;
+  std::vector<std::vector<Change>> changes_;                // per device
+  std::vector<std::vector<Nanoseconds>> output_until_;      // per operator and shard
+};
+
+DeviceMemory peak_of(std::vector<Change>& changes, const WeightMemory& permanent) {
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return std::pair(a.time, a.bytes) < std::pair(b.time, b.bytes);
+  });
+  std::array<Bytes, kMemoryCategories> now{permanent.weights, permanent.gradients, permanent.optimizer_state};
+  Bytes sum = permanent.weights + permanent.gradients + permanent.optimizer_state;
+  DeviceMemory memory{sum, 0, now};
+  for (const Change& c : changes) {
+    now[static_cast<std::size_t>(c.category)] += Bytes(c.bytes);
+    sum += Bytes(c.bytes);
+    if (sum > memory.peak) memory = {sum, c.time, now};
+  }
+  return memory;
+}
+
+}  // namespace
+
+std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+  std::vector<Bytes> bytes(builder.costs().topology().num_devices());
+  const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+  for (std::size_t d = 0; d < bytes.size(); ++d) {
+    bytes[d] = permanent[d].weights + permanent[d].gradients + permanent[d].optimizer_state;
+  }
+  for (const BoundOperator* b : strategy) {
+    for (std::size_t k = 0; k < b->memory.size(); ++k) {
+      const ShardMemory& m = b->memory[k];
+      bytes[b->config.devices[k].index()] += m.outputs + m.saved + m.input_gradients;
+    }
+  }
+  for (const Wiring& w : builder.wirings()) {
+    if (w.kind == TaskKind::GradientSync) continue;  // reduced in place
+    for (const auto& [device, received] : w.plan->received) bytes[device.index()] += received;
+  }
+  return bytes;
+}
+
+std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                      const Timeline& timeline) {
+  const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+  BufferLives lives(builder, strategy, timeline);
+  std::vector<DeviceMemory> peaks;
+  for (std::size_t d = 0; d < permanent.size(); ++d) peaks.push_back(peak_of(lives.changes()[d], permanent[d]));
+  return peaks;
+}
+
+std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
+  std::string text;
+  std::size_t more = 0;
+  for (std::size_t d = 0; d < peaks.size(); ++d) {
+    const Bytes capacity = topology.kind(DeviceId(d)).memory;
+    if (peaks[d].peak <= capacity) continue;
+    if (!text.empty()) {
+      ++more;
+    } else {
+      text = fmt::format("{} needs {}, has {}", topology.device(DeviceId(d)).name, pretty(peaks[d].peak), pretty(capacity));
+    }
+  }
+  if (text.empty()) return std::nullopt;
+  return more == 0 ? text : fmt::format("{} (and {} more devices)", text, more);
+}
+
+Bytes memory_overflow(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
+  Bytes sum;
+  for (std::size_t d = 0; d < peaks.size(); ++d) {
+    sum += std::max(Bytes(0), peaks[d].peak - topology.kind(DeviceId(d)).memory);
+  }
+  return sum;
+}
+
+}  // namespace pipesim

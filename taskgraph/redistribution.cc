@@ -1,0 +1,210 @@
+#include "taskgraph/redistribution.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "taskgraph/redistribution_candidates.h"
+
+namespace pipesim {
+
+std::span<const DeviceId> contributors(Collective kind, std::span<const DeviceId> group) {
+  const bool one = kind == Collective::Send || kind == Collective::Broadcast;
+  return group.first(one ? 1 : group.size());
+}
+
+std::span<const DeviceId> receivers(Collective kind, std::span<const DeviceId> group) {
+  if (kind == Collective::Send || kind == Collective::Broadcast) return group.subspan(1);
+  return group.first(kind == Collective::Reduce ? 1 : group.size());
+}
+
+std::int64_t Redistribution::elements_on_links() const {
+  std::int64_t sum = 0;
+  for (const RedistributionStep& s : steps) {
+    sum += bytes_on_links(s.kind, static_cast<std::int64_t>(s.group.size()), Bytes(s.elements));
+  }
+  return sum;
+}
+
+bool Redistribution::has_sends() const {
+  return std::any_of(steps.begin(), steps.end(), [](const auto& s) { return s.kind == Collective::Send; });
+}
+
+bool covered(const Box& box, std::span<const Box> held) {
+  for (const Box& h : held) {
+    const std::optional<Box> meet = intersection(box, h);
+    if (!meet) continue;
+    // Cut off what lies outside `meet`, one dimension after the other; each rest must be covered by somebody.
+    Box rest = box;
+    for (std::size_t i = 0; i < box.dims(); ++i) {
+      Box below = rest, above = rest;
+      below[i].end = (*meet)[i].begin;
+      above[i].begin = (*meet)[i].end;
+      if (!below.empty() && !covered(below, held)) return false;
+      if (!above.empty() && !covered(above, held)) return false;
+      rest[i] = (*meet)[i];
+    }
+    return true;
+  }
+  return false;
+}
+
+namespace {
+
+std::vector<Box> boxes_on(const Layout& layout, DeviceId device, std::int32_t addend) {
+  std::vector<Box> boxes;
+  for (const LayoutEntry& e : layout.entries_on(device)) {
+    if (e.addend == addend) boxes.push_back(layout.box(e));
+  }
+  return boxes;
+}
+
+// Every destination holds all of the addend that lies in its box.
+bool held_everywhere(const Layout& from, std::int32_t addend, std::span<const Box> cover, const Layout& to) {
+  for (const LayoutEntry& want : to.entries()) {
+    const std::vector<Box> held = boxes_on(from, want.device, addend);
+    for (const Box& c : cover) {
+      const std::optional<Box> needed = intersection(c, to.box(want));
+      if (needed && !covered(*needed, held)) return false;
+    }
+  }
+  return true;
+}
+
+std::vector<std::vector<Box>> covers(const Layout& layout) {
+  std::vector<std::vector<Box>> result(static_cast<std::size_t>(layout.num_addends()));
+  for (const LayoutEntry& e : layout.entries()) result[static_cast<std::size_t>(e.addend)].push_back(layout.box(e));
+  for (std::vector<Box>& boxes : result) {
+    std::sort(boxes.begin(), boxes.end());
+    boxes.erase(std::unique(boxes.begin(), boxes.end()), boxes.end());
+  }
+  return result;
+}
+
+std::vector<bool> peeled_addends(const Layout& from, const Layout& to) {
+  const std::vector<std::vector<Box>> cover = covers(from);
+  std::vector<bool> peeled(cover.size());
+  for (std::size_t a = 0; a < cover.size(); ++a) {
+    peeled[a] = held_everywhere(from, static_cast<std::int32_t>(a), cover[a], to);
+  }
+  return peeled;
+}
+
+std::vector<DeviceId> local_devices(const Layout& from, const Layout& to) {
+  std::vector<DeviceId> devices;
+  for (const LayoutEntry& want : to.entries()) {
+    const auto held = from.entries_on(want.device);
+    const bool uses = std::any_of(held.begin(), held.end(), [&](const LayoutEntry& e) {
+      return intersection(from.box(e), to.box(want)).has_value();
+    });
+    if (uses) devices.push_back(want.device);
+  }
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+class DisjointSets {
+ public:
+  explicit DisjointSets(std::size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }
+  std::size_t find(std::size_t x) {
+    while (parent_[x] != x) x = parent_[x] = parent_[parent_[x]];
+    return x;
+  }
+  void join(std::size_t a, std::size_t b) { parent_[find(a)] = find(b); }
+
+ private:
+  std::vector<std::size_t> parent_;
+};
+
+// Connected components of overlapping boxes, in the order of their first wanted box; those without a part need nothing.
+std::vector<RedistributionComponent> components(std::vector<RedistributionPart> parts,
+                                                std::vector<RedistributionWant> wants) {
+  DisjointSets sets(parts.size() + wants.size());
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    for (std::size_t w = 0; w < wants.size(); ++w) {
+      if (intersection(parts[p].box, wants[w].box)) sets.join(p, parts.size() + w);
+    }
+  }
+  std::map<std::size_t, std::size_t> number;
+  std::vector<RedistributionComponent> result;
+  for (std::size_t w = 0; w < wants.size(); ++w) {
+    const auto [it, fresh] = number.emplace(sets.find(parts.size() + w), result.size());
+    if (fresh) result.emplace_back();
+    result[it->second].wants.push_back(std::move(wants[w]));
+  }
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const auto it = number.find(sets.find(p));
+    if (it != number.end()) result[it->second].parts.push_back(std::move(parts[p]));
+  }
+  std::erase_if(result, [](const RedistributionComponent& c) { return c.parts.empty(); });
+  return result;
+}
+
+std::vector<RedistributionPart> parts_of(const Layout& from, const std::vector<bool>& peeled) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<DeviceId>> devices;  // (box, addend), both ascending
+  for (const LayoutEntry& e : from.entries()) {
+    if (!peeled[static_cast<std::size_t>(e.addend)]) devices[{e.box, e.addend}].push_back(e.device);
+  }
+  std::vector<RedistributionPart> parts;
+  for (auto& [key, held_by] : devices) {
+    parts.push_back({from.boxes()[static_cast<std::size_t>(key.first)], key.second, std::move(held_by)});
+  }
+  return parts;
+}
+
+std::vector<RedistributionWant> wants_of(const Layout& to) {
+  std::vector<RedistributionWant> wants;
+  for (const Box& b : to.boxes()) wants.push_back({b, {}});
+  for (const LayoutEntry& e : to.entries()) wants[static_cast<std::size_t>(e.box)].devices.push_back(e.device);
+  return wants;
+}
+
+bool share_device(std::span<const DeviceId> a, std::span<const DeviceId> b) {
+  return std::any_of(a.begin(), a.end(), [&](DeviceId d) { return std::find(b.begin(), b.end(), d) != b.end(); });
+}
+
+void link_rounds(std::vector<RedistributionStep>& steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (std::size_t j = 0; j < steps.size() && steps[i].round > 0; ++j) {
+      if (steps[j].component != steps[i].component || steps[j].round >= steps[i].round) continue;
+      if (share_device(receivers(steps[j].kind, steps[j].group), contributors(steps[i].kind, steps[i].group))) {
+        steps[i].after.push_back(static_cast<std::int32_t>(j));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to, const RedistributionSetting& setting) {
+  const std::vector<bool> peeled = peeled_addends(from, to);
+  if (std::all_of(peeled.begin(), peeled.end(), [](bool p) { return p; })) return {};
+  std::vector<RedistributionStep> steps;
+  std::int32_t number = 0;
+  for (const RedistributionComponent& c : components(parts_of(from, peeled), wants_of(to))) {
+    for (RedistributionStep& s : cheapest_steps(c, setting)) {
+      s.component = number;
+      steps.push_back(std::move(s));
+    }
+    ++number;
+  }
+  return steps;
+}
+
+Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
+                            CommunicationPrices& prices) {
+  Redistribution result;
+  result.local = local_devices(from, to);
+  result.steps = plan_steps(from, to, {element_bytes, 0, false, prices});
+  std::stable_sort(result.steps.begin(), result.steps.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.component, a.round) < std::pair(b.component, b.round);
+  });
+  link_rounds(result.steps);
+  return result;
+}
+
+Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes, CommunicationPrices& prices) {
+  return time_of_steps(redistribution.steps, element_bytes, prices);
+}
+
+}  // namespace pipesim

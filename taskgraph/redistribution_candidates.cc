@@ -1,0 +1,346 @@
+#include "taskgraph/redistribution_candidates.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace pipesim {
+namespace {
+
+using Steps = std::vector<RedistributionStep>;
+
+RedistributionStep step(Collective kind, std::vector<DeviceId> group, std::int64_t elements, std::int32_t round) {
+  RedistributionStep s;
+  s.kind = kind;
+  s.round = round;
+  s.group = std::move(group);
+  s.elements = elements;
+  return s;
+}
+
+// What all candidates look at.
+struct Shape {
+  explicit Shape(const RedistributionComponent& c, const CommunicationPrices& prices);
+  std::map<DeviceId, Box> wanted;   // by device
+  bool one_want_each = true;        // no device wants two boxes
+  Box bounds;                       // of all wanted boxes
+  std::vector<Box> boxes;           // distinct boxes of the parts, ascending
+  std::size_t num_addends = 0;
+  bool regular = false;             // parts are boxes × addends, boxes disjoint
+  std::vector<std::vector<DeviceId>> lanes;  // [lane][part]: disjoint sets of devices that hold one copy of every part
+};
+
+Box bounds_of(const std::vector<Box>& boxes) {
+  Box b = boxes.front();
+  for (const Box& o : boxes) {
+    for (std::size_t i = 0; i < b.dims(); ++i) {
+      b[i].begin = std::min(b[i].begin, o[i].begin);
+      b[i].end = std::max(b[i].end, o[i].end);
+    }
+  }
+  return b;
+}
+
+bool disjoint(const std::vector<Box>& boxes) {
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    for (std::size_t j = i + 1; j < boxes.size(); ++j) {
+      if (intersection(boxes[i], boxes[j])) return false;
+    }
+  }
+  return true;
+}
+
+// Seeds are the copies of the first part; every other part gives the unused copy nearest to the seed, ties by id.
+// Empty if copies are unequal or a device holds two parts.
+std::vector<std::vector<DeviceId>> lanes_of(const std::vector<RedistributionPart>& parts,
+                                            const CommunicationPrices& prices) {
+  const std::size_t copies = parts.front().devices.size();
+  std::set<DeviceId> used;
+  for (const RedistributionPart& p : parts) {
+    if (p.devices.size() != copies) return {};
+    for (const DeviceId d : p.devices) {
+      if (!used.insert(d).second) return {};
+    }
+  }
+  std::vector<std::vector<DeviceId>> lanes;
+  for (const DeviceId seed : parts.front().devices) lanes.push_back({seed});
+  for (std::size_t p = 1; p < parts.size(); ++p) {
+    std::vector<DeviceId> free = parts[p].devices;
+    for (std::vector<DeviceId>& lane : lanes) {
+      const auto nearest = std::min_element(free.begin(), free.end(), [&](DeviceId a, DeviceId b) {
+        return std::pair(prices.distance(lane[0], a), a) < std::pair(prices.distance(lane[0], b), b);
+      });
+      lane.push_back(*nearest);
+      free.erase(nearest);
+    }
+  }
+  return lanes;
+}
+
+Shape::Shape(const RedistributionComponent& c, const CommunicationPrices& prices) {
+  std::vector<Box> wants;
+  for (const RedistributionWant& w : c.wants) {
+    wants.push_back(w.box);
+    for (const DeviceId d : w.devices) one_want_each &= wanted.emplace(d, w.box).second;
+  }
+  bounds = bounds_of(wants);
+  std::set<std::int32_t> addends;
+  for (const RedistributionPart& p : c.parts) {
+    if (boxes.empty() || boxes.back() != p.box) boxes.push_back(p.box);
+    addends.insert(p.addend);
+  }
+  num_addends = addends.size();
+  regular = boxes.size() * num_addends == c.parts.size() && disjoint(boxes);
+  lanes = lanes_of(c.parts, prices);
+}
+
+// The dimension along which the boxes are equal, disjoint slices of `whole`; none otherwise.
+std::optional<std::size_t> slice_dim(std::vector<Box> boxes, const Box& whole) {
+  std::optional<std::size_t> dim;
+  for (std::size_t i = 0; i < whole.dims(); ++i) {
+    const bool differs = std::any_of(boxes.begin(), boxes.end(), [&](const Box& b) { return b[i] != whole[i]; });
+    if (differs && dim) return std::nullopt;
+    if (differs) dim = i;
+  }
+  if (!dim) return std::nullopt;
+  std::sort(boxes.begin(), boxes.end(), [&](const Box& a, const Box& b) { return a[*dim] < b[*dim]; });
+  std::int64_t at = whole[*dim].begin;
+  for (const Box& b : boxes) {
+    if (b[*dim].begin != at || b[*dim].length() != boxes.front()[*dim].length()) return std::nullopt;
+    at = b[*dim].end;
+  }
+  return at == whole[*dim].end ? dim : std::nullopt;
+}
+
+// n equal pieces along the first of `dims` that n divides; none if there is none.
+std::optional<std::vector<Box>> pieces_of(const Box& box, std::size_t n, const std::vector<std::size_t>& dims) {
+  for (const std::size_t i : dims) {
+    const std::int64_t length = box[i].length(), count = static_cast<std::int64_t>(n);
+    if (length % count != 0) continue;
+    std::vector<Box> pieces(n, box);
+    for (std::int64_t j = 0; j < count; ++j) {
+      pieces[static_cast<std::size_t>(j)][i] = {box[i].begin + j * length / count, box[i].begin + (j + 1) * length / count};
+    }
+    return pieces;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::size_t> dims_in_order(std::size_t dims) {
+  std::vector<std::size_t> order(dims);
+  for (std::size_t i = 0; i < dims; ++i) order[i] = i;
+  return order;
+}
+
+std::vector<DeviceId> sorted(std::vector<DeviceId> devices) {
+  std::sort(devices.begin(), devices.end());
+  return devices;
+}
+
+// The collective that turns one lane's parts into what its devices want.
+std::optional<RedistributionStep> lane_collective(const RedistributionComponent& c, const Shape& shape,
+                                                  const std::vector<DeviceId>& lane, std::int32_t round) {
+  std::vector<Box> wants, crops;
+  for (const DeviceId d : lane) wants.push_back(shape.wanted.at(d));
+  const Box whole = bounds_of(wants);
+  for (const RedistributionPart& p : c.parts) {
+    const std::optional<Box> crop = intersection(p.box, whole);
+    if (!crop) return std::nullopt;
+    crops.push_back(*crop);
+  }
+  std::sort(crops.begin(), crops.end());
+  crops.erase(std::unique(crops.begin(), crops.end()), crops.end());
+  const bool all_want_whole = std::all_of(wants.begin(), wants.end(), [&](const Box& b) { return b == whole; });
+  const bool one_box = crops.size() == 1 && crops[0] == whole;
+  const auto held_dim = slice_dim(crops, whole), want_dim = slice_dim(wants, whole);
+  std::optional<Collective> kind;
+  if (one_box && all_want_whole) {
+    kind = Collective::AllReduce;
+  } else if (one_box && want_dim) {
+    kind = Collective::ReduceScatter;
+  } else if (shape.num_addends == 1 && held_dim && all_want_whole) {
+    kind = Collective::AllGather;
+  } else if (shape.num_addends == 1 && held_dim && want_dim && *held_dim != *want_dim) {
+    kind = Collective::AllToAll;
+  }
+  if (!kind) return std::nullopt;
+  return step(*kind, sorted(lane), whole.elements(), round);
+}
+
+std::optional<Steps> recognised(const RedistributionComponent& c, const Shape& shape, std::int32_t round) {
+  if (shape.lanes.empty() || !shape.one_want_each || !shape.regular) return std::nullopt;
+  if (shape.lanes.size() * c.parts.size() != shape.wanted.size()) return std::nullopt;
+  Steps steps;
+  for (const std::vector<DeviceId>& lane : shape.lanes) {
+    if (!std::all_of(lane.begin(), lane.end(), [&](DeviceId d) { return shape.wanted.contains(d); })) return std::nullopt;
+    std::optional<RedistributionStep> s = lane_collective(c, shape, lane, round);
+    if (!s) return std::nullopt;
+    if (lane.size() > 1) steps.push_back(std::move(*s));
+  }
+  return steps;
+}
+
+std::optional<Steps> broadcast(const RedistributionComponent& c, const RedistributionSetting& setting) {
+  if (c.parts.size() != 1 || c.wants.size() != 1) return std::nullopt;
+  const std::vector<DeviceId>& holders = c.parts[0].devices;
+  if (!c.wants[0].box.inside(c.parts[0].box)) return std::nullopt;
+  std::vector<DeviceId> lacking;
+  std::set_difference(c.wants[0].devices.begin(), c.wants[0].devices.end(), holders.begin(), holders.end(),
+                      std::back_inserter(lacking));
+  if (lacking.size() < 2) return std::nullopt;
+  const auto nearness = [&](DeviceId holder) {
+    int least = INT32_MAX;
+    for (const DeviceId d : lacking) least = std::min(least, setting.prices.distance(holder, d));
+    return std::pair(least, holder);
+  };
+  const DeviceId root = *std::min_element(holders.begin(), holders.end(),
+                                          [&](DeviceId a, DeviceId b) { return nearness(a) < nearness(b); });
+  std::vector<DeviceId> group{root};
+  group.insert(group.end(), lacking.begin(), lacking.end());
+  return Steps{step(Collective::Broadcast, std::move(group), c.wants[0].box.elements(), setting.first_round)};
+}
+
+std::optional<Steps> reduce(const RedistributionComponent& c, const Shape& shape, std::int32_t round) {
+  if (shape.lanes.empty() || !shape.regular || shape.boxes.size() != 1 || shape.num_addends < 2) return std::nullopt;
+  if (c.wants.size() != 1 || c.wants[0].devices.size() != 1) return std::nullopt;
+  const DeviceId destination = c.wants[0].devices[0];
+  if (!c.wants[0].box.inside(shape.boxes[0])) return std::nullopt;
+  for (const std::vector<DeviceId>& lane : shape.lanes) {
+    if (std::find(lane.begin(), lane.end(), destination) == lane.end()) continue;
+    std::vector<DeviceId> group = sorted(lane);
+    std::erase(group, destination);
+    group.insert(group.begin(), destination);
+    return Steps{step(Collective::Reduce, std::move(group), c.wants[0].box.elements(), round)};
+  }
+  return std::nullopt;
+}
+
+RedistributionSetting next_round(const RedistributionSetting& s, bool nested) {
+  return {s.element_bytes, s.first_round + 1, nested, s.prices};
+}
+
+Layout wanted_layout(const RedistributionComponent& c) {
+  std::vector<Layout::Piece> pieces;
+  for (const RedistributionWant& w : c.wants) {
+    for (const DeviceId d : w.devices) pieces.push_back({d, w.box, 0});
+  }
+  return Layout(std::move(pieces));
+}
+
+// Dimensions in which the wanted boxes differ come first, so that pieces fall where they are wanted.
+std::vector<std::size_t> cut_order(const RedistributionComponent& c, const Shape& shape) {
+  std::vector<std::size_t> first, rest;
+  for (std::size_t i = 0; i < shape.bounds.dims(); ++i) {
+    const bool differs = std::any_of(c.wants.begin(), c.wants.end(),
+                                     [&](const RedistributionWant& w) { return w.box[i] != shape.bounds[i]; });
+    (differs ? first : rest).push_back(i);
+  }
+  first.insert(first.end(), rest.begin(), rest.end());
+  return first;
+}
+
+// The devices of a lane that hold addends of `box`, in the order of what they want.
+std::vector<DeviceId> addend_holders(const RedistributionComponent& c, const Shape& shape,
+                                     const std::vector<DeviceId>& lane, const Box& box) {
+  std::vector<DeviceId> devices;
+  for (std::size_t p = 0; p < c.parts.size(); ++p) {
+    if (c.parts[p].box == box) devices.push_back(lane[p]);
+  }
+  const auto rank = [&](DeviceId d) {
+    const auto it = shape.wanted.find(d);
+    return std::tuple(it == shape.wanted.end(), it == shape.wanted.end() ? Box() : it->second, d);
+  };
+  std::sort(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) { return rank(a) < rank(b); });
+  return devices;
+}
+
+// Reduce among the addends of each box first, then move what results.
+std::optional<Steps> reduce_first(const RedistributionComponent& c, const Shape& shape,
+                                  const RedistributionSetting& setting) {
+  if (setting.nested || shape.lanes.empty() || !shape.regular || shape.num_addends < 2) return std::nullopt;
+  Steps steps;
+  std::vector<Layout::Piece> reduced;
+  const std::vector<std::size_t> order = cut_order(c, shape);
+  for (const std::vector<DeviceId>& lane : shape.lanes) {
+    for (const Box& box : shape.boxes) {
+      const std::optional<Box> crop = intersection(box, shape.bounds);
+      if (!crop) return std::nullopt;
+      const std::vector<DeviceId> group = addend_holders(c, shape, lane, box);
+      const auto pieces = pieces_of(*crop, group.size(), order);
+      for (std::size_t j = 0; j < group.size(); ++j) reduced.push_back({group[j], pieces ? (*pieces)[j] : *crop, 0});
+      const Collective kind = pieces ? Collective::ReduceScatter : Collective::AllReduce;
+      if (group.size() > 1) steps.push_back(step(kind, sorted(group), crop->elements(), setting.first_round));
+    }
+  }
+  Steps rest = plan_steps(Layout(std::move(reduced)), wanted_layout(c), next_round(setting, false));
+  steps.insert(steps.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
+  return steps;
+}
+
+// Every holder of a wanted box fetches one share of it, then the shares are gathered.
+std::optional<Steps> share_then_gather(const RedistributionComponent& c, const Shape& shape,
+                                       const RedistributionSetting& setting) {
+  const bool copies = std::any_of(c.wants.begin(), c.wants.end(), [](const auto& w) { return w.devices.size() > 1; });
+  if (setting.nested || !copies || !shape.one_want_each) return std::nullopt;
+  RedistributionComponent shares{c.parts, {}};
+  std::vector<Layout::Piece> fetched;
+  for (const RedistributionWant& w : c.wants) {
+    const auto pieces = pieces_of(w.box, w.devices.size(), dims_in_order(w.box.dims()));
+    if (!pieces) return std::nullopt;
+    for (std::size_t j = 0; j < w.devices.size(); ++j) {
+      shares.wants.push_back({(*pieces)[j], {w.devices[j]}});
+      fetched.push_back({w.devices[j], (*pieces)[j], 0});
+    }
+  }
+  Steps steps = direct_steps(shares, setting);
+  Steps rest = plan_steps(Layout(std::move(fetched)), wanted_layout(c), next_round(setting, true));
+  steps.insert(steps.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
+  return steps;
+}
+
+}  // namespace
+
+Seconds time_of_steps(std::span<const RedistributionStep> steps, std::int64_t element_bytes,
+                      CommunicationPrices& prices) {
+  std::map<std::int32_t, std::vector<const RedistributionStep*>> rounds;
+  for (const RedistributionStep& s : steps) rounds[s.round].push_back(&s);
+  ConcurrentTime concurrent(prices.topology().num_lanes());
+  Seconds sum;
+  for (const auto& [round, members] : rounds) {
+    for (const RedistributionStep* s : members) {
+      concurrent.add(prices.time(s->kind, s->group, Bytes(s->elements * element_bytes)));
+    }
+    sum += concurrent.finish();
+  }
+  return sum;
+}
+
+Steps cheapest_steps(const RedistributionComponent& component, const RedistributionSetting& setting) {
+  const Shape shape(component, setting.prices);
+  if (auto steps = recognised(component, shape, setting.first_round)) return *steps;
+  std::vector<Steps> candidates;
+  const auto consider = [&](std::optional<Steps> steps) {
+    if (steps) candidates.push_back(std::move(*steps));
+  };
+  consider(broadcast(component, setting));
+  consider(reduce(component, shape, setting.first_round));
+  consider(reduce_first(component, shape, setting));
+  consider(share_then_gather(component, shape, setting));
+  candidates.push_back(direct_steps(component, setting));
+  if (candidates.size() == 1) return std::move(candidates.front());
+  const auto rounds = [](const Steps& steps) {
+    std::int32_t most = 0;
+    for (const RedistributionStep& s : steps) most = std::max(most, s.round);
+    return most;
+  };
+  std::size_t best = 0;
+  std::pair<double, std::int32_t> least;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const std::pair price{time_of_steps(candidates[i], setting.element_bytes, setting.prices).value, rounds(candidates[i])};
+    if (i == 0 || price < least) least = price, best = i;
+  }
+  return std::move(candidates[best]);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,40 @@
+#include "taskgraph/task_graph.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace pipesim {
+
+std::string_view name_of(TaskKind kind) {
+  constexpr std::array<std::string_view, 8> names{"forward",          "backward-input",    "backward-weight",
+                                                  "update",           "forward-transfer",  "backward-transfer",
+                                                  "gradient-sync",    "inner-reduce"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+namespace {
+
+std::string part_of(const TaskLabel& label) {
+  return label.stage == 0 ? "" : fmt::format(" part {}", label.stage + 1);
+}
+
+}  // namespace
+
+std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
+  if (!is_communication(label.kind)) {
+    return fmt::format("{} {}{}", graph.op(label.op).name, name_of(label.kind), part_of(label));
+  }
+  if (label.kind == TaskKind::InnerReduce) {
+    return fmt::format("{} statistics, all-reduce over {} devices", graph.op(label.op).name, label.group_size);
+  }
+  const std::string& tensor = graph.tensor(label.tensor).name;
+  const std::string what = label.kind == TaskKind::ForwardTransfer ? tensor : "gradient of " + tensor;
+  if (label.collective == Collective::Send) {
+    return fmt::format("{} from {} to {}{}", what, topology.device(label.device).name, topology.device(label.peer).name,
+                       part_of(label));
+  }
+  return fmt::format("{} of {} over {} devices{}", name_of(label.collective), what, label.group_size, part_of(label));
+}
+
+}  // namespace pipesim

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "models/operator_graph.h"
+#include "sim/task_dag.h"
+
+namespace pipesim {
+
+enum class TaskKind : std::uint8_t {
+  Forward,
+  BackwardInput,
+  BackwardWeight,
+  Update,
+  ForwardTransfer,   ///< moves activations
+  BackwardTransfer,  ///< moves gradients of activations
+  GradientSync,      ///< adds weight gradients and brings them home
+  InnerReduce        ///< a statistic inside an operator
+};
+std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "gradient-sync", "inner-reduce"
+constexpr bool is_communication(TaskKind kind) { return kind >= TaskKind::ForwardTransfer; }
+
+/// What a task of the graph stands for.
+struct TaskLabel {
+  TaskKind kind = TaskKind::Forward;
+  Collective collective = Collective::Send;  ///< of communication tasks
+  OperatorId op;       ///< of compute tasks and inner reduces; transfers: the tensor's producer, if any
+  TensorId tensor;     ///< of transfers and gradient synchronisation
+  DeviceId device;     ///< compute: where it runs; communication: the first of the group (a send's source)
+  DeviceId peer;       ///< a send's destination
+  std::int32_t group_size = 1;  ///< of communication tasks
+  std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece or round
+  Bytes size;          ///< of communication tasks, as costmodel counts it
+};
+
+/// The tasks of one iteration under one plan: what is simulated, and what is executed.
+struct TaskGraph {
+  TaskDag dag;
+  std::vector<TaskLabel> labels;  ///< by task id; empty when the builder was told to leave them out
+
+  void clear() {
+    dag.clear();
+    labels.clear();
+  }
+};
+
+/// "conv1 forward", "all-reduce of conv1.weight", "conv1.out from gpu0 to gpu1", for traces and reports.
+std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology);
+
+}  // namespace pipesim

@@ -1,0 +1,142 @@
+#include "taskgraph/task_graph_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/errors.h"
+#include "taskgraph/task_keys.h"
+
+namespace pipesim {
+
+std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy, const Topology& topology) {
+  if (strategy.size() != graph.operators().size()) {
+    return fmt::format("{} configs for {} operators", strategy.size(), graph.operators().size());
+  }
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const Operator& op = graph.operators()[i];
+    if (auto reason = illegal(op, strategy[i], topology)) return fmt::format("operator \"{}\": {}", op.name, *reason);
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+std::size_t mixed(std::size_t h, std::int64_t value) {
+  h = (h ^ static_cast<std::size_t>(value)) * 0xFF51AFD7ED558CCDULL;
+  return h ^ (h >> 32);
+}
+
+}  // namespace
+
+std::size_t TaskGraphBuilder::ConfigHash::operator()(const ParallelConfig& config) const noexcept {
+  std::size_t h = static_cast<std::size_t>(config.replicas);
+  for (const std::int32_t d : config.degrees) h = mixed(h, d);
+  for (const DeviceId d : config.devices) h = mixed(h, d.value);
+  return h;
+}
+
+std::size_t TaskGraphBuilder::IdsHash::operator()(const std::vector<std::int32_t>& ids) const noexcept {
+  std::size_t h = ids.size();
+  for (const std::int32_t id : ids) h = mixed(h, id);
+  return h;
+}
+
+TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
+    : graph_(graph),
+      costs_(costs),
+      options_(options),
+      prices_(costs),
+      bound_(graph.operators().size()),
+      owned_weights_(graph.operators().size()),
+      gradient_arrives_(graph.operators().size()),
+      tasks_(graph.operators().size()) {
+  for (std::size_t i = 0; i < graph.operators().size(); ++i) backward_.push_back(backward_need(graph, OperatorId(i)));
+  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+    const auto consumers = graph.consumers(TensorId(t));
+    const bool trained = std::any_of(consumers.begin(), consumers.end(), [&](UseRef u) { return makes_gradient(u); });
+    if (graph.tensors()[t].kind == TensorKind::Weight && trained) {
+      owned_weights_[consumers.front().op.index()].push_back(TensorId(t));
+    }
+  }
+}
+
+const BoundOperator* TaskGraphBuilder::bind(OperatorId op, const ParallelConfig& config) {
+  std::unique_ptr<BoundOperator>& slot = bound_[op.index()][config];
+  if (!slot) slot = std::make_unique<BoundOperator>(pipesim::bind(graph_, op, config, prices_, layouts_));
+  return slot.get();
+}
+
+BoundStrategy TaskGraphBuilder::bind(const Strategy& strategy) {
+  BoundStrategy bound;
+  for (std::size_t i = 0; i < strategy.size(); ++i) bound.push_back(bind(OperatorId(i), strategy[i]));
+  return bound;
+}
+
+void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labels labels) {
+  out.clear();
+  out_ = &out;
+  labels_ = labels == Labels::Make;
+  num_wirings_ = 0;
+  std::fill(gradient_arrives_.begin(), gradient_arrives_.end(), false);
+  for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), *strategy[i]);
+  for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), strategy);
+  for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), strategy);
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    seed_backward(OperatorId(i), strategy);
+    update_weights(OperatorId(i), strategy);
+  }
+  out.dag.finish();
+}
+
+void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
+  OperatorTasks& tasks = tasks_[op.index()];
+  tasks = {};
+  tasks.forward = add_pass(op, bound, TaskKind::Forward, bound.forward);
+  tasks.backward_input = add_pass(op, bound, TaskKind::BackwardInput, bound.backward_input);
+  tasks.backward_weight = add_pass(op, bound, TaskKind::BackwardWeight, bound.backward_weight);
+}
+
+TaskId TaskGraphBuilder::add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work) {
+  if (!work.present) return {};
+  const std::vector<DeviceId>& devices = bound.config.devices;
+  const TaskId first(out_->dag.num_tasks());
+  for (std::size_t stage = 0; stage < work.stages(); ++stage) {
+    for (std::size_t k = 0; k < devices.size(); ++k) {
+      out_->dag.add_task(compute_key(kind, op, stage, devices[k]), work.durations[stage * devices.size() + k],
+                         LaneId(devices[k].value));
+    }
+  }
+  if (labels_) {
+    for (std::size_t stage = 0; stage < work.stages(); ++stage) {
+      for (const DeviceId d : devices) {
+        out_->labels.push_back({kind, Collective::Send, op, {}, d, d, 1, static_cast<std::int32_t>(stage), Bytes(0)});
+      }
+    }
+  }
+  if (work.stages() > 1) connect_stages(op, bound, kind, work, first);
+  return first;
+}
+
+void TaskGraphBuilder::connect_stages(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work,
+                                      TaskId first) {
+  const std::size_t shards = bound.config.devices.size();
+  for (std::size_t stage = 0; stage + 1 < work.stages(); ++stage) {
+    for (const InnerReduce& reduce : work.reduces[stage]) {
+      const TaskId task = out_->dag.add_task(inner_reduce_key(kind, op, stage, reduce.task.group.front()),
+                                             reduce.task.duration, reduce.task.lanes);
+      if (labels_) {
+        out_->labels.push_back({TaskKind::InnerReduce, Collective::AllReduce, op, {}, reduce.task.group.front(), {},
+                                static_cast<std::int32_t>(reduce.task.group.size()), static_cast<std::int32_t>(stage),
+                                reduce.task.size});
+      }
+      for (const std::int32_t k : reduce.shards) {
+        const std::size_t before = first.index() + stage * shards + static_cast<std::size_t>(k);
+        out_->dag.add_edge(TaskId(before), task);
+        out_->dag.add_edge(task, TaskId(before + shards));
+      }
+    }
+  }
+}
+
+}  // namespace pipesim

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "models/operator_graph.h"
+#include "taskgraph/bound_operator.h"
+#include "taskgraph/communication_plan.h"
+#include "taskgraph/plan.h"
+#include "taskgraph/task_graph.h"
+
+namespace pipesim {
+
+/// A strategy whose configs are bound: one pointer per operator, into the builder that bound them.
+using BoundStrategy = std::vector<const BoundOperator*>;
+
+/// Ids of one operator's tasks: pass p, stage s, shard k is task first + s · shards + k.
+struct OperatorTasks {
+  TaskId forward, backward_input, backward_weight;  ///< first of each; invalid where the pass is absent
+  TaskId update;                                    ///< first; one task per entry of update_devices
+  std::span<const DeviceId> update_devices;
+};
+
+/// One tensor's way from the uses that have it to the uses that want it.
+struct Wiring {
+  TaskKind kind = TaskKind::ForwardTransfer;  ///< or BackwardTransfer, GradientSync
+  TensorId tensor;
+  const CommunicationPlan* plan = nullptr;
+  TaskId first_task;                          ///< of the plan's tasks
+  std::vector<UseRef> sources, destinations;  ///< GradientSync has no destinations: the weight's owner is updated
+  std::vector<std::int32_t> source_terms;     ///< per source: which term of the plan it is
+};
+
+/// The home of a weight, how its gradient gets there, and how large the update is.
+struct WeightSync {
+  LayoutId home;
+  CommunicationPlan plan;
+};
+
+/// Expands strategies into task graphs. Everything that depends on content alone (operator and config, pair of
+/// layouts) is computed once and kept, so that building the graph of the next strategy costs what its tasks cost.
+/// Not thread-safe: one per thread. The graph and cost model must outlive it.
+class TaskGraphBuilder {
+ public:
+  TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
+
+  /// The config must be legal (see illegal()). The address stays valid as long as the builder.
+  const BoundOperator* bind(OperatorId op, const ParallelConfig& config);
+  BoundStrategy bind(const Strategy& strategy);
+
+  enum class Labels : std::uint8_t { Leave, Make };
+  void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels);
+
+  /// Of the strategy built last.
+  [[nodiscard]] std::span<const Wiring> wirings() const { return {wirings_.data(), num_wirings_}; }
+  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return tasks_[op.index()]; }
+
+  [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
+  [[nodiscard]] const CostModel& costs() const { return costs_; }
+  [[nodiscard]] const PlanOptions& options() const { return options_; }
+  [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
+  [[nodiscard]] const WeightSync& weight_sync(TensorId weight, const BoundStrategy& strategy);
+  /// What a device keeps for good: weights, accumulated gradients, optimizer state.
+  [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy);
+
+ private:
+  struct ConfigHash {
+    std::size_t operator()(const ParallelConfig& config) const noexcept;
+  };
+  struct IdsHash {
+    std::size_t operator()(const std::vector<std::int32_t>& ids) const noexcept;
+  };
+  struct UpdateWork {
+    std::vector<DeviceId> devices;
+    std::vector<Nanoseconds> durations;
+    std::vector<WeightMemory> memory;
+  };
+  using Ids = std::vector<std::int32_t>;
+
+  void add_operator(OperatorId op, const BoundOperator& bound);
+  TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
+  void connect_stages(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work, TaskId first);
+  void wire_forward(TensorId tensor, const BoundStrategy& strategy);
+  void wire_backward(TensorId tensor, const BoundStrategy& strategy);
+  void seed_backward(OperatorId op, const BoundStrategy& strategy);
+  void update_weights(OperatorId owner, const BoundStrategy& strategy);
+  void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
+
+  Wiring& new_wiring(TaskKind kind, TensorId tensor);
+  void add_transfers(Wiring& wiring, std::uint64_t ordinal);
+  void connect_sources(const Wiring& wiring, const BoundStrategy& strategy);
+  void connect_receivers(const Wiring& wiring, TaskId first_receiver, std::span<const std::int32_t> shard_of_device);
+  void connect_local(const Wiring& wiring, DeviceId device, TaskId receiver, const BoundStrategy& strategy);
+  const CommunicationPlan& transfer_plan(LayoutId target, Bytes element);
+  const UpdateWork& update_work(OperatorId owner, const BoundStrategy& strategy);
+  [[nodiscard]] TaskId producing_task(UseRef source, TaskKind kind, DeviceId device, const BoundStrategy& strategy) const;
+  [[nodiscard]] bool makes_gradient(UseRef use) const;
+
+  const OperatorGraph& graph_;
+  const CostModel& costs_;
+  PlanOptions options_;
+  LayoutTable layouts_;
+  CommunicationPrices prices_;
+  std::vector<std::unordered_map<ParallelConfig, std::unique_ptr<BoundOperator>, ConfigHash>> bound_;  // per operator
+  std::unordered_map<Ids, std::unique_ptr<CommunicationPlan>, IdsHash> transfers_;
+  std::unordered_map<Ids, std::unique_ptr<WeightSync>, IdsHash> syncs_;
+  std::unordered_map<Ids, std::unique_ptr<UpdateWork>, IdsHash> updates_;
+  std::vector<std::vector<TensorId>> owned_weights_;  // per operator: weights whose first use it is
+  std::vector<BackwardNeed> backward_;                // per operator
+  std::vector<bool> gradient_arrives_;                // per operator, while building
+  std::vector<OperatorTasks> tasks_;
+  std::vector<Wiring> wirings_;
+  std::size_t num_wirings_ = 0;
+  Ids key_;                       // scratch
+  std::vector<LayoutId> terms_;   // scratch: distinct source layouts of the wiring at hand
+  std::vector<std::int32_t> update_index_;  // scratch: per device, position among an owner's updates
+  TaskGraph* out_ = nullptr;
+  bool labels_ = false;
+};
+
+}  // namespace pipesim

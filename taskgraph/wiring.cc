@@ -1,0 +1,316 @@
+// How TaskGraphBuilder connects operators: transfers of activations and gradients, synchronisation of weights.
+#include <algorithm>
+
+#include "sim/base/errors.h"
+#include "taskgraph/task_graph_builder.h"
+#include "taskgraph/task_keys.h"
+
+namespace pipesim {
+namespace {
+
+constexpr Bytes kUncut{INT64_MAX / 2};
+
+Bytes element_of(const Tensor& tensor) { return Bytes(bytes_per_element(tensor.type)); }
+
+LayoutId data_layout(UseRef use, const BoundStrategy& strategy) {
+  return strategy[use.op.index()]->data_layout[static_cast<std::size_t>(use.use)];
+}
+
+LayoutId gradient_layout(UseRef use, const BoundStrategy& strategy) {
+  return strategy[use.op.index()]->gradient_layout[static_cast<std::size_t>(use.use)];
+}
+
+UseRef producing_use(const OperatorGraph& graph, TensorId tensor) {
+  const OperatorId op = graph.tensor(tensor).producer;
+  const std::vector<TensorUse>& uses = graph.op(op).uses;
+  const auto it = std::find_if(uses.begin(), uses.end(), [&](const TensorUse& u) {
+    return u.role == Role::Output && u.tensor == tensor;
+  });
+  return {op, static_cast<std::int32_t>(it - uses.begin())};
+}
+
+std::int32_t term_of(LayoutId layout, std::vector<LayoutId>& terms) {
+  const auto it = std::find(terms.begin(), terms.end(), layout);
+  if (it == terms.end()) terms.push_back(layout);
+  return static_cast<std::int32_t>(it == terms.end() ? terms.size() - 1 : static_cast<std::size_t>(it - terms.begin()));
+}
+
+}  // namespace
+
+bool TaskGraphBuilder::makes_gradient(UseRef ref) const {
+  const TensorUse& use = graph_.op(ref.op).uses[static_cast<std::size_t>(ref.use)];
+  const BackwardNeed& need = backward_[ref.op.index()];
+  if (use.role == Role::Weight) return need.weight_pass || need.input_pass;
+  return use.role == Role::Input && need.input_pass && graph_.wants_gradient(use.tensor);
+}
+
+Wiring& TaskGraphBuilder::new_wiring(TaskKind kind, TensorId tensor) {
+  if (num_wirings_ == wirings_.size()) wirings_.emplace_back();
+  Wiring& w = wirings_[num_wirings_++];
+  w.kind = kind;
+  w.tensor = tensor;
+  w.plan = nullptr;
+  w.sources.clear();
+  w.destinations.clear();
+  w.source_terms.clear();
+  return w;
+}
+
+// The last task of the source operator on a device that makes the wiring's data; invalid if it has no shard there.
+TaskId TaskGraphBuilder::producing_task(UseRef source, TaskKind kind, DeviceId device,
+                                        const BoundStrategy& strategy) const {
+  const BoundOperator& bound = *strategy[source.op.index()];
+  const std::int32_t shard = bound.shard_of_device[device.index()];
+  if (shard < 0) return {};
+  const OperatorTasks& tasks = tasks_[source.op.index()];
+  const auto last = [&](TaskId first, const PassWork& work) {
+    return TaskId(first.index() + (work.stages() - 1) * bound.config.devices.size() + static_cast<std::size_t>(shard));
+  };
+  if (kind == TaskKind::ForwardTransfer) return last(tasks.forward, bound.forward);
+  if (kind == TaskKind::GradientSync && tasks.backward_weight.valid()) {
+    return last(tasks.backward_weight, bound.backward_weight);
+  }
+  return last(tasks.backward_input, bound.backward_input);
+}
+
+const CommunicationPlan& TaskGraphBuilder::transfer_plan(LayoutId target, Bytes element) {
+  key_.assign({target.value, static_cast<std::int32_t>(element.value)});
+  for (const LayoutId id : terms_) key_.push_back(id.value);
+  std::unique_ptr<CommunicationPlan>& slot = transfers_[key_];
+  if (!slot) {
+    slot = std::make_unique<CommunicationPlan>(
+        plan_communication(terms_, target, element.value, kUncut, layouts_, prices_));
+  }
+  return *slot;
+}
+
+void TaskGraphBuilder::add_transfers(Wiring& wiring, std::uint64_t ordinal) {
+  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
+  wiring.first_task = TaskId(out_->dag.num_tasks());
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const CommunicationTask& t = tasks[i];
+    const TaskId id = out_->dag.add_task(
+        transfer_key(wiring.kind, wiring.tensor, ordinal, t, i, costs_.topology().num_devices()), t.duration, t.lanes);
+    for (const std::int32_t before : t.after) {
+      out_->dag.add_edge(TaskId(wiring.first_task.index() + static_cast<std::size_t>(before)), id);
+    }
+    if (!labels_) continue;
+    const bool send = t.kind == Collective::Send;
+    out_->labels.push_back({wiring.kind, t.kind, graph_.tensor(wiring.tensor).producer, wiring.tensor, t.group.front(),
+                            send ? t.group.back() : DeviceId(), static_cast<std::int32_t>(t.group.size()),
+                            std::max(t.piece, t.round), t.size});
+  }
+}
+
+void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy& strategy) {
+  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const TaskId id(wiring.first_task.index() + i);
+    for (const DeviceId d : contributors(tasks[i].kind, tasks[i].group)) {
+      for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
+        if (tasks[i].term >= 0 && tasks[i].term != wiring.source_terms[s]) continue;
+        const TaskId before = producing_task(wiring.sources[s], wiring.kind, d, strategy);
+        if (before.valid()) out_->dag.add_edge(before, id);
+      }
+    }
+  }
+}
+
+void TaskGraphBuilder::connect_local(const Wiring& wiring, DeviceId device, TaskId receiver,
+                                     const BoundStrategy& strategy) {
+  for (const UseRef source : wiring.sources) {
+    const TaskId before = producing_task(source, wiring.kind, device, strategy);
+    if (before.valid()) out_->dag.add_edge(before, receiver);
+  }
+}
+
+// Edges from the wiring's transfers to the tasks first_receiver + shard of the devices that receive.
+void TaskGraphBuilder::connect_receivers(const Wiring& wiring, TaskId first_receiver,
+                                         std::span<const std::int32_t> shard_of_device) {
+  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    for (const DeviceId d : receivers(tasks[i].kind, tasks[i].group)) {
+      const std::int32_t shard = shard_of_device[d.index()];
+      if (shard < 0) continue;
+      out_->dag.add_edge(TaskId(wiring.first_task.index() + i),
+                         TaskId(first_receiver.index() + static_cast<std::size_t>(shard)));
+    }
+  }
+}
+
+void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strategy) {
+  if (!graph_.tensor(tensor).producer.valid()) return;
+  const UseRef producer = producing_use(graph_, tensor);
+  const auto consumers = graph_.consumers(tensor);
+  const std::size_t first = num_wirings_;
+  for (const UseRef c : consumers) {
+    const LayoutId target = data_layout(c, strategy);
+    std::size_t w = first;
+    while (w < num_wirings_ && wirings_[w].plan->target != target) ++w;
+    if (w == num_wirings_) {
+      Wiring& fresh = new_wiring(TaskKind::ForwardTransfer, tensor);
+      fresh.sources.push_back(producer);
+      fresh.source_terms.push_back(0);
+      terms_.assign(1, data_layout(producer, strategy));
+      fresh.plan = &transfer_plan(target, element_of(graph_.tensor(tensor)));
+      add_transfers(fresh, w - first);
+      connect_sources(fresh, strategy);
+    }
+    wirings_[w].destinations.push_back(c);
+    const OperatorTasks& tasks = tasks_[c.op.index()];
+    const BoundOperator& bound = *strategy[c.op.index()];
+    connect_receivers(wirings_[w], tasks.forward, bound.shard_of_device);
+    for (const DeviceId d : wirings_[w].plan->local) {
+      const auto shard = static_cast<std::size_t>(bound.shard_of_device[d.index()]);
+      connect_local(wirings_[w], d, TaskId(tasks.forward.index() + shard), strategy);
+    }
+  }
+}
+
+void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strategy) {
+  const Tensor& t = graph_.tensor(tensor);
+  if (!t.producer.valid()) return;
+  const UseRef producer = producing_use(graph_, tensor);
+  const OperatorTasks& tasks = tasks_[producer.op.index()];
+  if (!tasks.backward_input.valid() && !tasks.backward_weight.valid()) return;
+  terms_.clear();
+  Wiring* wiring = nullptr;
+  for (const UseRef c : graph_.consumers(tensor)) {
+    if (!makes_gradient(c)) continue;
+    if (!wiring) wiring = &new_wiring(TaskKind::BackwardTransfer, tensor);
+    wiring->sources.push_back(c);
+    wiring->source_terms.push_back(term_of(gradient_layout(c, strategy), terms_));
+  }
+  if (!wiring) return;
+  gradient_arrives_[producer.op.index()] = true;
+  wiring->destinations.push_back(producer);
+  wiring->plan = &transfer_plan(gradient_layout(producer, strategy), element_of(t));
+  add_transfers(*wiring, 0);
+  connect_sources(*wiring, strategy);
+  const BoundOperator& bound = *strategy[producer.op.index()];
+  for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+    if (!first.valid()) continue;
+    connect_receivers(*wiring, first, bound.shard_of_device);
+    for (const DeviceId d : wiring->plan->local) {
+      const auto shard = static_cast<std::size_t>(bound.shard_of_device[d.index()]);
+      connect_local(*wiring, d, TaskId(first.index() + shard), strategy);
+    }
+  }
+}
+
+// The loss has no consumer: its gradient is 1, and its backward may start once its forward is done.
+void TaskGraphBuilder::seed_backward(OperatorId op, const BoundStrategy& strategy) {
+  if (gradient_arrives_[op.index()]) return;
+  const OperatorTasks& tasks = tasks_[op.index()];
+  const BoundOperator& bound = *strategy[op.index()];
+  const std::size_t shards = bound.config.devices.size();
+  const std::size_t last = tasks.forward.index() + (bound.forward.stages() - 1) * shards;
+  for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+    for (std::size_t k = 0; first.valid() && k < shards; ++k) {
+      out_->dag.add_edge(TaskId(last + k), TaskId(first.index() + k));
+    }
+  }
+}
+
+const WeightSync& TaskGraphBuilder::weight_sync(TensorId weight, const BoundStrategy& strategy) {
+  std::vector<LayoutId> needed;
+  terms_.clear();
+  for (const UseRef use : graph_.consumers(weight)) {
+    term_of(data_layout(use, strategy), needed);
+    if (makes_gradient(use)) term_of(gradient_layout(use, strategy), terms_);
+  }
+  const DataType type = graph_.tensor(weight).type;
+  const std::int64_t element = std::max(bytes_per_element(options_.gradient_type), bytes_per_element(type));
+  key_.assign({static_cast<std::int32_t>(element), static_cast<std::int32_t>(needed.size())});
+  for (const LayoutId id : needed) key_.push_back(id.value);
+  for (const LayoutId id : terms_) key_.push_back(id.value);
+  std::unique_ptr<WeightSync>& slot = syncs_[key_];
+  if (!slot) {
+    std::vector<const Layout*> parts;
+    for (const LayoutId id : needed) parts.push_back(&layouts_[id]);
+    const LayoutId home = layouts_.intern(union_of(parts));
+    slot = std::make_unique<WeightSync>();
+    slot->home = home;
+    if (!terms_.empty()) {
+      slot->plan = plan_communication(terms_, home, element, options_.gradient_piece, layouts_, prices_);
+    }
+  }
+  return *slot;
+}
+
+const TaskGraphBuilder::UpdateWork& TaskGraphBuilder::update_work(OperatorId owner, const BoundStrategy& strategy) {
+  std::vector<std::pair<TensorId, LayoutId>> homes;
+  for (const TensorId w : owned_weights_[owner.index()]) homes.emplace_back(w, weight_sync(w, strategy).home);
+  key_.assign(1, owner.value);
+  for (const auto& [weight, home] : homes) key_.push_back(home.value);
+  std::unique_ptr<UpdateWork>& slot = updates_[key_];
+  if (slot) return *slot;
+  slot = std::make_unique<UpdateWork>();
+  std::vector<std::int64_t> elements(costs_.topology().num_devices(), 0);
+  for (const auto& [weight, home] : homes) {
+    for (const LayoutEntry& e : layouts_[home].entries()) elements[e.device.index()] += layouts_[home].box(e).elements();
+  }
+  const DataType type = graph_.tensor(homes.front().first).type;
+  for (std::size_t d = 0; d < elements.size(); ++d) {
+    if (elements[d] == 0) continue;
+    const DeviceId device(d);
+    slot->devices.push_back(device);
+    slot->durations.push_back(to_nanoseconds(costs_.update_time(elements[d], type, options_.optimizer, device)));
+    slot->memory.push_back(CostModel::weight_memory(elements[d], type, options_.gradient_type, options_.optimizer));
+  }
+  return *slot;
+}
+
+std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy& strategy) {
+  std::vector<WeightMemory> memory(costs_.topology().num_devices());
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    if (owned_weights_[i].empty()) continue;
+    const UpdateWork& work = update_work(OperatorId(i), strategy);
+    for (std::size_t j = 0; j < work.devices.size(); ++j) {
+      WeightMemory& sum = memory[work.devices[j].index()];
+      sum.weights += work.memory[j].weights;
+      sum.gradients += work.memory[j].gradients;
+      sum.optimizer_state += work.memory[j].optimizer_state;
+    }
+  }
+  return memory;
+}
+
+void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& strategy) {
+  if (owned_weights_[owner.index()].empty()) return;
+  const UpdateWork& work = update_work(owner, strategy);
+  OperatorTasks& tasks = tasks_[owner.index()];
+  tasks.update = TaskId(out_->dag.num_tasks());
+  tasks.update_devices = work.devices;
+  for (std::size_t i = 0; i < work.devices.size(); ++i) {
+    const DeviceId d = work.devices[i];
+    out_->dag.add_task(compute_key(TaskKind::Update, owner, 0, d), work.durations[i], LaneId(d.value));
+    if (labels_) out_->labels.push_back({TaskKind::Update, Collective::Send, owner, {}, d, d, 1, 0, Bytes(0)});
+  }
+  for (const TensorId w : owned_weights_[owner.index()]) sync_weight(w, owner, strategy);
+}
+
+void TaskGraphBuilder::sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy) {
+  Wiring& wiring = new_wiring(TaskKind::GradientSync, weight);
+  terms_.clear();
+  for (const UseRef use : graph_.consumers(weight)) {
+    if (!makes_gradient(use)) continue;
+    wiring.sources.push_back(use);
+    wiring.source_terms.push_back(term_of(gradient_layout(use, strategy), terms_));
+  }
+  wiring.plan = &weight_sync(weight, strategy).plan;
+  add_transfers(wiring, 0);
+  connect_sources(wiring, strategy);
+  const OperatorTasks& tasks = tasks_[owner.index()];
+  update_index_.assign(costs_.topology().num_devices(), -1);
+  for (std::size_t i = 0; i < tasks.update_devices.size(); ++i) {
+    update_index_[tasks.update_devices[i].index()] = static_cast<std::int32_t>(i);
+  }
+  connect_receivers(wiring, tasks.update, update_index_);
+  for (const DeviceId d : wiring.plan->local) {
+    const auto i = static_cast<std::size_t>(update_index_[d.index()]);
+    connect_local(wiring, d, TaskId(tasks.update.index() + i), strategy);
+  }
+}
+
+}  // namespace pipesim

@@ -1,0 +1,131 @@
+#include "tests/layers/include_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace pipesim {
+namespace {
+
+// The layer arrows: what each folder may include beside itself. Kept closed under "below what is below".
+const std::map<std::string, std::set<std::string>> kBelow = {
+    {"sim", {}},
+    {"topologies", {"sim"}},
+    {"models", {"sim"}},
+    {"costmodel", {"sim", "topologies", "models"}},
+    {"taskgraph", {"sim", "topologies", "models", "costmodel"}},
+    {"search", {"sim", "topologies", "models", "costmodel", "taskgraph"}},
+    {"executor", {"sim", "topologies", "models", "costmodel", "taskgraph"}},
+    {"tools", {"sim", "topologies", "models", "costmodel", "taskgraph", "search", "executor"}},
+    {"tests", {"sim", "topologies", "models", "costmodel", "taskgraph", "search", "executor", "tools"}},
+};
+
+struct PackageRule {
+  const char* package;
+  const char* headers;  // a regular expression for what is included
+  const char* places;   // a regular expression for the paths that may include it
+  const char* said;     // the places in words
+};
+
+// The first rule whose headers match decides.
+const std::vector<PackageRule> kPackages = {
+    {"Boost.Graph", "boost/(graph|property_map)/.*", R"(topologies/routing\.cc|models/topological_order\.cc)",
+     "topologies/routing.cc and models/topological_order.cc"},
+    {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/arguments\.cc)",
+     "tools/arguments.cc"},
+    {"nlohmann JSON", "nlohmann/.*", R"(.*\.cc)", ".cc files"},
+    {"oneTBB", "tbb/.*|oneapi/tbb(/.*|\\.h)", "search/.*|tests/(bench/)?search/.*", "search"},
+    {"oneDNN", "dnnl.*|oneapi/dnnl/.*", "executor/cpu/.*", "executor/cpu"},
+    {"CUDA", "(cuda|cublas|cudnn|nccl|cupti|nvToolsExt).*", "executor/cuda/.*", "executor/cuda"},
+    {"MPI", "mpi\\.h", "executor/mpi/.*", "executor/mpi"},
+    {"SQLite", "sqlite3\\.h", R"(costmodel/.*\.cc)", ".cc files of costmodel"},
+    {"fmt", "fmt/.*", R"(.*\.cc|tests/.*)", ".cc files"},
+    {"GoogleTest", "(gtest|gmock)/.*", "tests/.*", "tests"},
+    {"Google Benchmark", "benchmark/.*", "tests/bench/.*", "tests/bench"},
+    {"POSIX", R"((sys|netinet|arpa)/.*|(unistd|fcntl|poll|dlfcn|netdb|signal|sched|pthread)\.h)", R"(.*\.cc)",
+     ".cc files"},
+    {"the standard library", "[a-z_0-9]+", ".*", "everywhere"},
+};
+
+std::string broken_layer(const std::string& folder, const std::string& target) {
+  const std::string other = target.substr(0, target.find('/'));
+  if (target.find('/') == std::string::npos || !kBelow.contains(other))
+    return fmt::format("\"{}\" must be named from the repository's root, like \"{}/…\"", target, folder);
+  if (other == folder || kBelow.at(folder).contains(other)) return "";
+  return fmt::format("{} may not include {}", folder, target);
+}
+
+std::string broken_package(const std::string& path, const std::string& target) {
+  for (const PackageRule& rule : kPackages) {
+    if (!std::regex_match(target, std::regex(rule.headers))) continue;
+    if (std::regex_match(path, std::regex(rule.places))) return "";
+    return fmt::format("{} ({}) may be included only in {}", rule.package, target, rule.said);
+  }
+  return fmt::format("no rule says where {} may be included", target);
+}
+
+// Depth first; `trail` holds the headers between the start and here.
+std::string cycle_from(const std::string& path, const std::map<std::string, std::vector<std::string>>& edges,
+                       std::vector<std::string>& trail, std::set<std::string>& done) {
+  const auto met = std::find(trail.begin(), trail.end(), path);
+  if (met != trail.end()) {
+    std::string text;
+    for (auto at = met; at != trail.end(); ++at) text += *at + " -> ";
+    return text + path;
+  }
+  if (done.contains(path) || !edges.contains(path)) return "";
+  trail.push_back(path);
+  for (const std::string& next : edges.at(path)) {
+    if (std::string found = cycle_from(next, edges, trail, done); !found.empty()) return found;
+  }
+  trail.pop_back();
+  done.insert(path);
+  return "";
+}
+
+}  // namespace
+
+std::vector<Include> includes_of(const SourceFile& file) {
+  static const std::regex kInclude(R"(\s*#\s*include\s*(["<])([^">]+)[">].*)");
+  std::vector<Include> includes;
+  std::istringstream lines(file.text);
+  std::string line;
+  for (std::size_t number = 1; std::getline(lines, line); ++number) {
+    std::smatch match;
+    // The cheap test first: matching every line of the tree takes seconds under sanitizers.
+    if (line.find("include") == std::string::npos || !std::regex_match(line, match, kInclude)) continue;
+    includes.push_back({match[2], number, match[1] == "\""});
+  }
+  return includes;
+}
+
+std::vector<std::string> broken_include_rules(const SourceFile& file) {
+  std::vector<std::string> broken;
+  for (const Include& include : includes_of(file)) {
+    const std::string reason = include.quoted ? broken_layer(file.folder(), include.target)
+                                              : broken_package(file.path, include.target);
+    if (!reason.empty()) broken.push_back(fmt::format("{}:{}: {}", file.path, include.line, reason));
+  }
+  return broken;
+}
+
+std::string include_cycle(std::span<const SourceFile> files) {
+  std::map<std::string, std::vector<std::string>> edges;
+  for (const SourceFile& file : files) {
+    for (const Include& include : includes_of(file)) {
+      if (include.quoted) edges[file.path].push_back(include.target);
+    }
+  }
+  std::set<std::string> done;
+  for (const auto& [path, targets] : edges) {
+    std::vector<std::string> trail;
+    if (std::string found = cycle_from(path, edges, trail, done); !found.empty()) return found;
+  }
+  return "";
+}
+
+}  // namespace pipesim

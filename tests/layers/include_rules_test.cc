@@ -1,0 +1,114 @@
+#include "tests/layers/include_rules.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+namespace pipesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<SourceFile> sources() { return source_tree({".h", ".cc", ".cu", ".cuh"}); }
+
+std::vector<std::string> broken(const std::string& path, const std::string& text) {
+  return broken_include_rules({path, text});
+}
+
+TEST(IncludeRules, HoldInTheWholeRepository) {
+  const auto files = sources();
+  ASSERT_GT(files.size(), 30U) << "the scan did not find the sources";
+  for (const SourceFile& file : files) EXPECT_THAT(broken_include_rules(file), IsEmpty()) << file.path;
+}
+
+TEST(IncludeRules, EveryProjectHeaderExists) {
+  const std::filesystem::path root = PIPESIM_SOURCE_DIR;
+  for (const SourceFile& file : sources()) {
+    for (const Include& include : includes_of(file)) {
+      if (include.quoted) {
+        EXPECT_TRUE(std::filesystem::exists(root / include.target)) << file.path << ":" << include.line;
+      }
+    }
+  }
+}
+
+TEST(IncludeRules, NoHeadersIncludeOneAnotherInACircle) { EXPECT_EQ(include_cycle(sources()), ""); }
+
+TEST(IncludeRules, CatchAPlantedStepUpTheLayers) {
+  EXPECT_THAT(broken("sim/schedule.cc", "#include \"models/operator.h\"\n"),
+              ElementsAre("sim/schedule.cc:1: sim may not include models/operator.h"));
+  EXPECT_THAT(broken("search/mcmc.cc",
+                     "\n"
+                     "#include \"executor/executor.h\"\n"),
+              ElementsAre("search/mcmc.cc:2: search may not include executor/executor.h"));
+  EXPECT_THAT(broken("executor/cpu/run.cc", "#include \"search/evaluator.h\"\n"),
+              ElementsAre("executor/cpu/run.cc:1: executor may not include search/evaluator.h"));
+  EXPECT_THAT(broken("costmodel/a.h", "#include \"taskgraph/plan.h\"\n"),
+              ElementsAre("costmodel/a.h:1: costmodel may not include taskgraph/plan.h"));
+  EXPECT_THAT(broken("taskgraph/a.h", "#include \"tests/layers/source_tree.h\"\n"),
+              ElementsAre("taskgraph/a.h:1: taskgraph may not include tests/layers/source_tree.h"));
+}
+
+TEST(IncludeRules, ModelsAndTopologiesDoNotKnowEachOther) {
+  EXPECT_THAT(broken("models/a.cc", "#include \"topologies/topology.h\"\n"),
+              ElementsAre("models/a.cc:1: models may not include topologies/topology.h"));
+  EXPECT_THAT(broken("topologies/a.cc", "#include \"models/operator.h\"\n"),
+              ElementsAre("topologies/a.cc:1: topologies may not include models/operator.h"));
+}
+
+TEST(IncludeRules, CatchNamesThatDoNotStartAtTheRoot) {
+  EXPECT_THAT(
+      broken("sim/a.cc", "#include \"task_dag.h\"\n"),
+      ElementsAre("sim/a.cc:1: \"task_dag.h\" must be named from the repository's root, like \"sim/…\""));
+  EXPECT_THAT(
+      broken("sim/a.cc", "#include \"../models/operator.h\"\n"),
+      ElementsAre("sim/a.cc:1: \"../models/operator.h\" must be named from the repository's root, like "
+                  "\"sim/…\""));
+}
+
+TEST(IncludeRules, CatchPackagesBeyondTheirPlace) {
+  EXPECT_THAT(
+      broken("models/json.h", "#include <nlohmann/json.hpp>\n"),
+      ElementsAre("models/json.h:1: nlohmann JSON (nlohmann/json.hpp) may be included only in .cc files"));
+  EXPECT_THAT(
+      broken("topologies/topology.cc", "#include <boost/graph/dijkstra_shortest_paths.hpp>\n"),
+      ElementsAre("topologies/topology.cc:1: Boost.Graph (boost/graph/dijkstra_shortest_paths.hpp) may be "
+                  "included only in topologies/routing.cc and models/topological_order.cc"));
+  EXPECT_THAT(
+      broken("tools/cli.cc", "  #  include <boost/program_options.hpp> // why not\n"),
+      ElementsAre("tools/cli.cc:1: Boost.Program_options (boost/program_options.hpp) may be included only in "
+                  "tools/arguments.cc"));
+  EXPECT_THAT(broken("sim/a.cc", "#include <tbb/parallel_for.h>\n"),
+              ElementsAre("sim/a.cc:1: oneTBB (tbb/parallel_for.h) may be included only in search"));
+  EXPECT_THAT(
+      broken("executor/cpu/a.cc", "#include <cuda_runtime.h>\n"),
+      ElementsAre("executor/cpu/a.cc:1: CUDA (cuda_runtime.h) may be included only in executor/cuda"));
+  EXPECT_THAT(broken("tools/a.h", "#include <gtest/gtest.h>\n"),
+              ElementsAre("tools/a.h:1: GoogleTest (gtest/gtest.h) may be included only in tests"));
+  EXPECT_THAT(broken("sim/a.cc", "#include <boost/any.hpp>\n"),
+              ElementsAre("sim/a.cc:1: no rule says where boost/any.hpp may be included"));
+}
+
+TEST(IncludeRules, AllowWhatTheLayersAllow) {
+  EXPECT_THAT(broken("tools/a.cc",
+                     "#include \"sim/base/units.h\"\n"
+                     "#include \"executor/a.h\"\n"
+                     "#include <vector>\n"),
+              IsEmpty());
+  EXPECT_THAT(broken("search/a.cc",
+                     "#include <tbb/parallel_for.h>\n"
+                     "#include \"costmodel/cost_model.h\"\n"),
+              IsEmpty());
+  EXPECT_THAT(broken("executor/cuda/a.cc", "#include <cuda_runtime.h>\n"), IsEmpty());
+}
+
+TEST(IncludeRules, CatchAPlantedCircle) {
+  const std::vector<SourceFile> files = {{"sim/a.h", "#include \"sim/b.h\"\n"},
+                                         {"sim/b.h", "#include \"sim/c.h\"\n"},
+                                         {"sim/c.h", "#include \"sim/b.h\"\n"}};
+  EXPECT_EQ(include_cycle(files), "sim/b.h -> sim/c.h -> sim/b.h");
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,123 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/zoo/zoo.h"
+#include "tests/models/zoo/measures.h"
+
+namespace pipesim {
+namespace {
+
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+struct Published {
+  std::string model;
+  std::int64_t parameters = 0;
+  double multiply_adds = 0;  ///< of one image
+};
+
+void PrintTo(const Published& published, std::ostream* out) { *out << published.model; }
+
+class PublishedImageNetwork : public testing::TestWithParam<Published> {};
+
+// Parameters and GFLOPS (multiply-adds, in truth) as torchvision lists them with its weights, "num_params"
+// and "_ops". Inception's 27,161,264 there include the auxiliary classifier, its 5.71 G do not. LeNet-5: by
+// hand, 156 + 2,416 + 48,120 + 10,164 + 850 parameters, 117,600 + 240,000 + 48,000 + 10,080 + 840
+// multiply-adds.
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, PublishedImageNetwork,
+    testing::Values(Published{"lenet", 61'706, 416'520}, Published{"alexnet", 61'100'840, 0.714e9},
+                    Published{"vgg16", 138'357'544, 15.470e9}, Published{"vgg19", 143'667'240, 19.632e9},
+                    Published{"resnet50", 25'557'032, 4.089e9}, Published{"resnet101", 44'549'160, 7.801e9},
+                    Published{"resnet152", 60'192'808, 11.514e9},
+                    Published{"densenet121", 7'978'856, 2.834e9},
+                    Published{"inception-v3", 23'834'568, 5.713e9}));
+
+TEST_P(PublishedImageNetwork, HasItsParameters) {
+  EXPECT_EQ(make_zoo_model(GetParam().model).parameter_count(), GetParam().parameters);
+}
+
+TEST_P(PublishedImageNetwork, HasItsMultiplyAdds) {
+  const OperatorGraph graph = make_zoo_model(GetParam().model + ":batch=1");
+  EXPECT_NEAR(multiply_adds(graph), GetParam().multiply_adds, 0.01 * GetParam().multiply_adds);
+}
+
+// All operations: norms, activations and pools add 4 % where many small layers are normalised, 1–3 %
+// elsewhere.
+TEST_P(PublishedImageNetwork, SpendsLittleBesideMatrixProducts) {
+  const OperatorGraph graph = make_zoo_model(GetParam().model + ":batch=1");
+  const double published = 2 * GetParam().multiply_adds;
+  EXPECT_GT(graph.forward_flops().value, published * 0.99);
+  EXPECT_LT(graph.forward_flops().value, published * (GetParam().model == "densenet121" ? 1.06 : 1.03));
+}
+
+TEST(Inception, AuxiliaryClassifierHasItsParametersAndLoss) {
+  const OperatorGraph graph = make_zoo_model("inception-v3:auxiliary=yes");
+  EXPECT_EQ(graph.parameter_count(), 27'161'264);
+  EXPECT_EQ(count_kind(graph, "cross_entropy"), 2);
+}
+
+TEST(Inception, OnlyTheTwoEqualBlocksRepeat) {
+  for (const auto& [label, count] : repeats(make_zoo_model("inception-v3"))) {
+    EXPECT_EQ(count, 2) << label;
+    EXPECT_EQ(label.substr(0, 14), "mixed6.block#.") << label;
+  }
+}
+
+TEST(ResNet, BlocksOfAStageRepeatExceptTheFirst) {
+  const auto counts = repeats(make_zoo_model("resnet101"));
+  EXPECT_EQ(counts.at("stage1.block#.conv2.conv"), 2);
+  EXPECT_EQ(counts.at("stage3.block#.relu"), 22);
+  EXPECT_FALSE(counts.contains("stage3.block#.shortcut.conv"));
+}
+
+TEST(ResNet, ShortcutsJoinEveryBlock) { EXPECT_EQ(count_kind(make_zoo_model("resnet50"), "add"), 16); }
+
+TEST(ResNet, BatchNormStatisticsAreAnOption) {
+  const auto statistics = [](const std::string& model) {
+    return std::get<std::string>(
+        operator_named(make_zoo_model(model), "stage1.block2.conv1.norm").attributes.at("statistics"));
+  };
+  EXPECT_EQ(statistics("resnet50"), "synchronised");
+  EXPECT_EQ(statistics("resnet50:batch_norm=local"), "local");
+}
+
+TEST(ResNet, ClassesAndImageSizeChangeTheEnds) {
+  const OperatorGraph graph = make_zoo_model("resnet50:classes=10,image=32");
+  EXPECT_EQ(graph.parameter_count(), 25'557'032 - 990 * 2049);
+}
+
+TEST(Vgg, ConvolutionsOfAStageRepeatExceptTheFirst) {
+  EXPECT_THAT(repeats(make_zoo_model("vgg19")),
+              UnorderedElementsAre(Pair("stage1.layer#.conv", 1), Pair("stage2.layer#.conv", 1),
+                                   Pair("stage3.layer#.conv", 3), Pair("stage4.layer#.conv", 3),
+                                   Pair("stage5.layer#.conv", 3)));
+}
+
+TEST(Vgg, DropoutOfRateZeroIsLeftOut) {
+  EXPECT_EQ(count_kind(make_zoo_model("vgg16"), "dropout"), 2);
+  EXPECT_EQ(count_kind(make_zoo_model("vgg16:dropout=0"), "dropout"), 0);
+}
+
+TEST(AlexNet, RefusesImagesTooSmallForItsPools) {
+  EXPECT_EQ(error_of([] { make_zoo_model("alexnet:image=62"); }),
+            "model \"alexnet:image=62\": image must be an integer from 63 to 2048, got \"62\"");
+}
+
+TEST(Mlp, HasItsParametersAndRepeats) {
+  const OperatorGraph graph = make_zoo_model("mlp:features=20,layers=3,hidden=30,classes=7,batch=8");
+  EXPECT_EQ(graph.parameter_count(), 20 * 30 + 30 + 2 * (30 * 30 + 30) + 30 * 7 + 7);
+  EXPECT_DOUBLE_EQ(forward_flops(graph, [](const Operator& op) { return op.kind == "linear"; }),
+                   // products, biases, relu
+                   2.0 * 8 * (20 * 30 + 2 * 30 * 30 + 30 * 7) + 8 * (3 * 30 + 7) + 8 * 3 * 30);
+  EXPECT_THAT(repeats(graph), UnorderedElementsAre(Pair("layer#.linear", 2)));
+}
+
+TEST(DenseNet, GrowsBy32ChannelsALayer) {
+  const OperatorGraph graph = make_zoo_model("densenet121:batch=2");
+  const Operator& norm = operator_named(graph, "norm");
+  EXPECT_EQ(graph.tensor(norm.uses[0].tensor).shape, (std::vector<std::int64_t>{2, 1024, 7, 7}));
+}
+
+}  // namespace
+}  // namespace pipesim

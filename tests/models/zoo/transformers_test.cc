@@ -1,0 +1,157 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/zoo/zoo.h"
+#include "tests/models/zoo/measures.h"
+
+namespace pipesim {
+namespace {
+
+std::int64_t parameters(const std::string& model) { return make_zoo_model(model).parameter_count(); }
+
+bool in_layers(const Operator& op) { return op.name.starts_with("layer"); }
+
+// Published: 109,482,240 and 335,141,888 for the encoder with pooler (Hugging Face BertModel). The
+// masked-word head adds a transform, a norm and a bias; the pooler and the next-sentence classifier are the
+// option's.
+TEST(Bert, HasItsParameters) {
+  const auto words_head = [](std::int64_t h) { return h * h + h + 2 * h + 30'522; };
+  const auto pooler = [](std::int64_t h) { return h * h + h; };
+  const auto next_sentence = [](std::int64_t h) { return 2 * h + 2; };
+  EXPECT_EQ(parameters("bert-base"), 109'482'240 - pooler(768) + words_head(768));
+  EXPECT_EQ(parameters("bert-base:objective=both"), 109'482'240 + words_head(768) + next_sentence(768));
+  EXPECT_EQ(parameters("bert-large"), 335'141'888 - pooler(1024) + words_head(1024));
+  EXPECT_EQ(parameters("bert-large:objective=both"), 335'141'888 + words_head(1024) + next_sentence(1024));
+}
+
+// TinyBERT (Jiao et al., Findings of EMNLP 2020, table 1): 22.5 G operations for BERT-base's layers at 128
+// tokens.
+TEST(Bert, LayersHaveTheirPublishedFlops) {
+  const OperatorGraph graph = make_zoo_model("bert-base:batch=1,sequence=128");
+  EXPECT_NEAR(forward_flops(graph, in_layers), 22.5e9, 0.01 * 22.5e9);
+}
+
+TEST(Bert, ShorterSequencesKeepThePositionTable) {
+  EXPECT_EQ(parameters("bert-base:sequence=128"), parameters("bert-base"));
+  EXPECT_EQ(parameters("bert-base:sequence=1024"), parameters("bert-base") + 512 * 768);
+}
+
+TEST(Bert, TiesTheProjectionToTheWordEmbedding) {
+  const OperatorGraph graph = make_zoo_model("bert-base");
+  const TensorId table = operator_named(graph, "word_embedding").uses[1].tensor;
+  EXPECT_EQ(operator_named(graph, "projection").uses[1].tensor, table);
+}
+
+TEST(Gpt2, HasItsPublishedParameters) {
+  EXPECT_EQ(parameters("gpt2"), 124'439'808);
+  EXPECT_EQ(parameters("gpt2:projection=untied"), 124'439'808 + 50'257 * 768);
+  EXPECT_EQ(parameters("gpt"), 124'439'808);
+  // The largest of the paper's table 2; Hugging Face gpt2-xl.
+  EXPECT_EQ(parameters("gpt:layers=48,hidden=1600,heads=25"), 1'557'611'200);
+}
+
+TEST(Gpt3, SizesHaveTheirNominalParameters) {
+  const std::map<std::string, double> nominal = {{"125m", 125e6}, {"350m", 350e6}, {"760m", 760e6},
+                                                 {"1.3b", 1.3e9}, {"2.7b", 2.7e9}, {"6.7b", 6.7e9},
+                                                 {"13b", 13e9},   {"175b", 175e9}};
+  for (const auto& [size, count] : nominal) {
+    EXPECT_NEAR(static_cast<double>(parameters("gpt3-" + size)), count, 0.03 * count) << size;
+  }
+}
+
+/// Narayanan et al., SC 2021 (arXiv:2104.04473), equation 3, counts forward, backward (twice) and a second
+/// forward of the layers: a quarter of 96 B s l h² (1 + s / 6h), and a third of 6 B s h V.
+double megatron_forward_flops(double b, double s, double l, double h, double v) {
+  return 24 * b * s * l * h * h * (1 + s / (6 * h)) + 2 * b * s * h * v;
+}
+
+TEST(Gpt, HasTheFlopsOfMegatronsFormula) {
+  const auto matrices = [](const std::string& model) { return 2 * multiply_adds(make_zoo_model(model)); };
+  const double small = megatron_forward_flops(64, 1024, 12, 768, 50'257);
+  EXPECT_NEAR(matrices("gpt2"), small, 0.03 * small);  // softmax inside attention, biases, gelu
+  const double large = megatron_forward_flops(1536, 2048, 96, 12288, 51'200);
+  EXPECT_NEAR(matrices("gpt3-175b:batch=1536,vocab=51200"), large, 0.001 * large);
+  // The paper's example: 175 B parameters, 300 B tokens, 1024 GPUs at 140 TFLOP/s: 34 days, by 8 operations
+  // per token and parameter, two of which are this forward pass.
+  EXPECT_NEAR(matrices("gpt3-175b:batch=1"), 2 * 175e9 * 2048, 0.03 * 2 * 175e9 * 2048);
+}
+
+TEST(Gpt, AllOperationsAreLittleMoreThanMatrixProducts) {
+  const OperatorGraph graph = make_zoo_model("gpt3-1.3b:batch=1");
+  EXPECT_NEAR(graph.forward_flops().value, 2 * multiply_adds(graph), 0.01 * graph.forward_flops().value);
+}
+
+TEST(Gpt, LayersRepeat) {
+  const auto counts = repeats(make_zoo_model("gpt:layers=5"));
+  EXPECT_EQ(counts.at("layer#.attention"), 5);
+  EXPECT_EQ(counts.at("layer#.ffn2"), 5);
+  for (const auto& [label, count] : counts) EXPECT_EQ(count, 5) << label;
+}
+
+TEST(Gpt, RefusesHeadsThatDoNotDivideHidden) {
+  EXPECT_EQ(error_of([] { make_zoo_model("gpt2:heads=7"); }),
+            "model \"gpt2:heads=7\": heads=7 does not divide hidden=768");
+}
+
+TEST(Gpt, FeedForwardFollowsHiddenUnlessGiven) {
+  const auto width = [](const std::string& model) {
+    const OperatorGraph graph = make_zoo_model(model);
+    return graph.tensor(operator_named(graph, "layer1.ffn1").uses.back().tensor).shape.back();
+  };
+  EXPECT_EQ(width("gpt:hidden=96"), 384);
+  EXPECT_EQ(width("gpt:hidden=96,ffn=100"), 100);
+}
+
+// Model cards and configurations of Llama 7B, Llama 3 8B, 70B and 405B.
+TEST(Llama, HasItsPublishedParameters) {
+  EXPECT_EQ(parameters("llama"), 6'738'415'616);
+  EXPECT_EQ(parameters("llama3-8b"), 8'030'261'248);
+  EXPECT_EQ(parameters("llama3-70b"), 70'553'706'496);
+  EXPECT_EQ(parameters("llama3-405b"), 405'853'388'800);
+}
+
+// Llama 3, section 3.2.1: 3.8e25 operations for 405 B parameters and 15.6 T tokens, three forward passes a
+// token and no attention scores counted.
+TEST(Llama, HasThePublishedTrainingFlops) {
+  const OperatorGraph graph = make_zoo_model("llama3-405b:batch=1");
+  const double linears = forward_flops(graph, [](const Operator& op) { return op.kind == "linear"; });
+  EXPECT_NEAR(3 * linears / 8192 * 15.6e12, 3.8e25, 0.01 * 3.8e25);
+}
+
+TEST(Llama, QueriesAreGroupedByKeyValueHeads) {
+  const OperatorGraph graph = make_zoo_model("llama3-8b:batch=2,sequence=64,layers=1");
+  const Operator& attention = operator_named(graph, "layer1.attention");
+  EXPECT_EQ(graph.tensor(attention.uses[0].tensor).shape, (std::vector<std::int64_t>{2, 64, 8, 4, 128}));
+  EXPECT_EQ(graph.tensor(attention.uses[1].tensor).shape, (std::vector<std::int64_t>{2, 64, 8, 128}));
+  EXPECT_EQ(error_of([] { make_zoo_model("llama3-8b:kv_heads=5"); }),
+            "model \"llama3-8b:kv_heads=5\": kv_heads=5 does not divide heads=32");
+}
+
+// Model card: 46.7 B in all, 12.9 B used by a token.
+TEST(Mixtral, HasItsPublishedParameters) { EXPECT_EQ(parameters("mixtral-8x7b"), 46'702'792'704); }
+
+TEST(Mixtral, TokensUseTheirPublishedShareOfTheParameters) {
+  const OperatorGraph graph = make_zoo_model("mixtral-8x7b:batch=1");
+  const double linears = forward_flops(
+      graph, [](const Operator& op) { return op.kind == "linear" || op.kind == "expert_linear"; });
+  EXPECT_NEAR(linears / 2 / 4096 + 32'000 * 4096, 12.9e9, 0.01 * 12.9e9);
+}
+
+TEST(Mixtral, CapacityFollowsItsFactor) {
+  const auto capacity = [](const std::string& options) {
+    const OperatorGraph graph = make_zoo_model("mixtral-8x7b:layers=1,batch=2,sequence=100" + options);
+    return graph.tensor(operator_named(graph, "layer1.dispatch").uses.back().tensor).shape[2];
+  };
+  EXPECT_EQ(capacity(""), 25);
+  EXPECT_EQ(capacity(",capacity_factor=1.25"), 32);  // 31.25
+  EXPECT_EQ(capacity(",capacity_factor=100"), 100);  // never more than the group's tokens
+  EXPECT_EQ(capacity(",experts=4,top_k=1"), 25);
+}
+
+TEST(Mixtral, RefusesMoreExpertsATokenThanThereAre) {
+  EXPECT_EQ(error_of([] { make_zoo_model("mixtral-8x7b:top_k=9"); }),
+            "model \"mixtral-8x7b:top_k=9\": top_k=9 is more than experts=8");
+}
+
+}  // namespace
+}  // namespace pipesim

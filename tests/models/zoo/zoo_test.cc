@@ -1,0 +1,169 @@
+#include "models/zoo/zoo.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/models/zoo/measures.h"
+
+namespace pipesim {
+namespace {
+
+using testing::HasSubstr;
+
+const char* const all_names =
+    "mlp, lenet, alexnet, vgg16, vgg19, resnet50, resnet101, resnet152, inception-v3, densenet121, rnntc, "
+    "rnnlm, nmt, "
+    "bert-base, bert-large, gpt, gpt2, gpt3-125m, gpt3-350m, gpt3-760m, gpt3-1.3b, gpt3-2.7b, gpt3-6.7b, "
+    "gpt3-13b, "
+    "gpt3-175b, llama, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b";
+
+/// Sizes small enough to execute, for whichever of these options a model has.
+std::string reduced(const ZooModel& model) {
+  const std::map<std::string, std::string> small = {
+      {"batch", "2"},     {"steps", "2"},   {"layers", "2"},   {"hidden", "16"}, {"embedded", "12"},
+      {"vocab", "50"},    {"heads", "4"},   {"kv_heads", "2"}, {"ffn", "24"},    {"sequence", "6"},
+      {"positions", "8"}, {"classes", "3"}, {"features", "7"}};
+  std::string text = model.name;
+  for (const ZooOption& option : model.options) {
+    std::string value = option.key == "image" ? std::to_string(static_cast<int>(option.lowest)) : "";
+    if (const auto found = small.find(option.key); found != small.end()) value = found->second;
+    if (!value.empty()) text += (text == model.name ? ":" : ",") + option.key + "=" + value;
+  }
+  return text;
+}
+
+class EveryModel : public testing::TestWithParam<std::string> {
+ protected:
+  const ZooModel& model() const {
+    return *std::find_if(zoo_models().begin(), zoo_models().end(),
+                         [](const ZooModel& m) { return m.name == GetParam(); });
+  }
+};
+
+std::vector<std::string> names() {
+  std::vector<std::string> list;
+  for (const ZooModel& model : zoo_models()) list.push_back(model.name);
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, EveryModel, testing::ValuesIn(names()), [](const auto& name) {
+  std::string text = name.param;
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+  return text;
+});
+
+TEST_P(EveryModel, BuildsAtItsDefaults) {
+  const OperatorGraph graph = make_zoo_model(GetParam());
+  EXPECT_EQ(graph.name(), GetParam());
+  EXPECT_GT(graph.parameter_count(), 0);
+  EXPECT_GT(graph.forward_flops().value, 0);
+}
+
+TEST_P(EveryModel, BuildsAtReducedSizes) {
+  const OperatorGraph graph = make_zoo_model(reduced(model()));
+  EXPECT_EQ(graph.batch(), 2);
+  EXPECT_LT(graph.parameter_count(), make_zoo_model(GetParam()).parameter_count());
+}
+
+TEST_P(EveryModel, EqualTextsGiveEqualGraphsAndNamesRebuildThem) {
+  const OperatorGraph graph = make_zoo_model(reduced(model()));
+  EXPECT_EQ(graph, make_zoo_model(reduced(model())));
+  EXPECT_EQ(graph, make_zoo_model(graph.name()));
+  EXPECT_EQ(graph.fingerprint(), make_zoo_model(graph.name()).fingerprint());
+}
+
+TEST_P(EveryModel, EndsInCrossEntropyOnIntegerLabels) {
+  const OperatorGraph graph = make_zoo_model(reduced(model()));
+  int unread = 0;
+  for (const Operator& op : graph.operators()) {
+    for (const TensorUse& use : op.uses) {
+      if (use.role != Role::Output || !graph.consumers(use.tensor).empty()) continue;
+      if (op.kind == "lstm_cell") continue;  // the last step's states
+      ++unread;
+      EXPECT_EQ(op.kind, "cross_entropy") << op.name;
+      EXPECT_EQ(graph.tensor(op.uses[1].tensor).type, DataType::Int64) << op.name;
+    }
+  }
+  EXPECT_GE(unread, 1);
+}
+
+TEST_P(EveryModel, TakesTheDataType) {
+  const OperatorGraph graph = make_zoo_model(reduced(model()) + ",dtype=bfloat16");
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.kind != TensorKind::Weight) continue;
+    EXPECT_EQ(tensor.type, DataType::BFloat16) << tensor.name;
+  }
+}
+
+TEST_P(EveryModel, HasSampleFactorsThatBatchScales) {
+  const OperatorGraph two = make_zoo_model(reduced(model()));
+  std::string text = reduced(model());
+  text.replace(text.find("batch=2"), 7, "batch=6");
+  EXPECT_NEAR(make_zoo_model(text).forward_flops().value, 3 * two.forward_flops().value,
+              1e-9 * two.forward_flops().value);
+}
+
+TEST_P(EveryModel, DefaultsAreAllowedAndKeysUnique) {
+  std::set<std::string> keys;
+  for (const ZooOption& option : model().options) {
+    EXPECT_EQ(option.checked(option.default_value), option.default_value) << option.key;
+    EXPECT_TRUE(keys.insert(option.key).second) << option.key;
+  }
+  EXPECT_TRUE(keys.contains("batch") && keys.contains("dtype"));
+}
+
+TEST(Zoo, RefusesUnknownModels) {
+  EXPECT_EQ(error_of([] { make_zoo_model("resnet5:batch=3"); }),
+            std::string("unknown model \"resnet5\" (did you mean \"resnet50\"?); the zoo has ") + all_names);
+  EXPECT_EQ(error_of([] { make_zoo_model(""); }),
+            std::string("unknown model \"\"; the zoo has ") + all_names);
+  EXPECT_EQ(error_of([] { zoo_description("transmogrifier"); }),
+            std::string("unknown model \"transmogrifier\"; the zoo has ") + all_names);
+}
+
+TEST(Zoo, RefusesBadOptionsWithTheWholeText) {
+  EXPECT_EQ(error_of([] { make_zoo_model("lenet:"); }),
+            "model \"lenet:\": expected key=value after the colon");
+  EXPECT_EQ(error_of([] { make_zoo_model("lenet:batches=2"); }),
+            "model \"lenet:batches=2\": unknown option \"batches\" (did you mean \"batch\"?); "
+            "allowed: batch, dtype, image, classes");
+  EXPECT_EQ(
+      error_of([] { make_zoo_model("resnet50:batch_norm=locale"); }),
+      "model \"resnet50:batch_norm=locale\": batch_norm must be one of synchronised, local, got \"locale\" "
+      "(did you mean \"local\"?)");
+  EXPECT_EQ(error_of([] { make_zoo_model("gpt2:dropout=nan"); }),
+            "model \"gpt2:dropout=nan\": dropout must be a number from 0 to 0.99, got \"nan\"");
+}
+
+TEST(Zoo, KnowsItsNames) {
+  EXPECT_TRUE(names_zoo_model("gpt3-1.3b"));
+  EXPECT_TRUE(names_zoo_model("gpt3-1.3b:batch=no"));
+  EXPECT_FALSE(names_zoo_model("models/gpt2.json"));
+  EXPECT_FALSE(names_zoo_model(""));
+}
+
+TEST(Zoo, ListsEveryModelOnALine) {
+  const std::string text = zoo_listing();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), static_cast<std::ptrdiff_t>(zoo_models().size()));
+  EXPECT_THAT(text, HasSubstr("resnet50      ResNet-50, bottleneck blocks with shortcuts\n"));
+}
+
+TEST(Zoo, DescribesAModel) {
+  EXPECT_EQ(zoo_description("lenet"),
+            "lenet: LeNet-5 for 28x28 grey images\n"
+            "Source: LeCun et al., Proceedings of the IEEE 86(11), 1998\n"
+            "Options:\n"
+            "  batch=64               samples per iteration, over all devices: for one device, the network "
+            "is small; "
+            "an integer from 1 to 1048576\n"
+            "  dtype=float32          type of activations and weights; one of float32, float16, bfloat16\n"
+            "  image=28               rows and columns of an image, one channel; an integer from 12 to 2048\n"
+            "  classes=10             labels; an integer from 2 to 1000000\n");
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tools/cli.h"
+
+namespace pipesim {
+
+/// What a run of pipesim left behind.
+struct Outcome {
+  int status = -1;
+  std::string out, err;
+  bool operator==(const Outcome&) const = default;
+};
+
+inline Outcome pipesim_run(const std::vector<std::string>& args, const std::string& input = "") {
+  std::istringstream in(input);
+  std::ostringstream out, err;
+  const int status = run_pipesim(args, in, out, err);
+  return {status, out.str(), err.str()};
+}
+
+inline std::ostream& operator<<(std::ostream& stream, const Outcome& outcome) {
+  return stream << "status " << outcome.status << "\nout:\n" << outcome.out << "\nerr:\n" << outcome.err;
+}
+
+}  // namespace pipesim

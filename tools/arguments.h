@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.h"
+
+namespace pipesim {
+
+/// An option of a command, as help shows it.
+struct Option {
+  std::string name;           ///< without the dashes: "json"
+  std::string argument;       ///< what follows it: "FILE"; empty: a flag
+  std::string default_value;  ///< used when it is not given; empty: there is none
+  std::string help;
+  char letter = 0;  ///< 'o' for -o, 0: no short form
+};
+
+/// A word of the command line that is no option.
+struct Operand {
+  std::string name;  ///< "MODEL"
+  std::string help;
+  bool required = true;
+  bool repeated = false;  ///< takes all words that are left; only the last operand
+};
+
+/// What a command was called with, checked against what it takes. Everything here throws UsageError.
+class Arguments {
+ public:
+  /// Options may stand anywhere, as `--name value` or `--name=value`, each once; after `--` all words are
+  /// operands.
+  Arguments(const std::string& command, const std::vector<Option>& options,
+            const std::vector<Operand>& operands, const std::vector<std::string>& words);
+
+  /// On the command line itself; for flags this is their value.
+  [[nodiscard]] bool given(const std::string& option) const;
+  /// Given, or having a default value.
+  [[nodiscard]] bool has(const std::string& option) const { return values_.contains(option); }
+
+  /// The values of options that take one; InternalError when has() is false.
+  [[nodiscard]] const std::string& text(const std::string& option) const;
+  [[nodiscard]] std::int64_t integer(const std::string& option, std::int64_t lowest,
+                                     std::int64_t highest) const;
+  [[nodiscard]] double number(const std::string& option, double lowest = -std::numeric_limits<double>::max(),
+                              double highest = std::numeric_limits<double>::max()) const;
+  [[nodiscard]] Seconds duration(const std::string& option) const;  ///< "30 s", see parse_duration
+  /// One of `allowed`, with "did you mean".
+  [[nodiscard]] const std::string& choice(const std::string& option,
+                                          const std::vector<std::string>& allowed) const;
+
+  [[nodiscard]] const std::vector<std::string>& operands() const { return operands_; }
+
+ private:
+  std::string command_;
+  std::map<std::string, std::string> values_;  ///< flags that are given have the value ""
+  std::set<std::string> given_;
+  std::vector<std::string> operands_;
+};
+
+}  // namespace pipesim

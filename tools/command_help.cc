@@ -1,0 +1,36 @@
+#include <ostream>
+
+#include "tools/help.h"
+
+namespace pipesim {
+namespace {
+
+int run(const Arguments& arguments, Streams& streams) {
+  if (arguments.given("markdown")) {
+    streams.out << manual_markdown();
+  } else if (arguments.operands().empty()) {
+    streams.out << overview();
+  } else {
+    streams.out << help_text(command_named(arguments.operands().front()));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command help_command() {
+  return {.name = "help",
+          .summary = "Describe a command",
+          .description = "Lists all commands, or describes one of them.",
+          .operands = {{.name = "COMMAND",
+                        .help = "Which command; without one all are listed.",
+                        .required = false}},
+          .options = {{.name = "markdown",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "Print the manual of all commands; this is what docs/commands.md holds."}},
+          .examples = {{"pipesim help models", "What `pipesim models` takes."}},
+          .run = run};
+}
+
+}  // namespace pipesim

@@ -1,0 +1,30 @@
+#include "tools/commands.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+
+namespace pipesim {
+
+// Each is defined in tools/command_NAME.cc.
+Command help_command();
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> all = {
+      help_command(),
+  };
+  return all;
+}
+
+const Command& command_named(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Command& command : commands()) {
+    if (command.name == name) return command;
+    names.push_back(command.name);
+  }
+  throw UsageError(
+      fmt::format("unknown command \"{}\"{}; see \"pipesim help\"", name, did_you_mean(name, names)));
+}
+
+}  // namespace pipesim

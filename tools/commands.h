@@ -1,0 +1,43 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/arguments.h"
+
+namespace pipesim {
+
+/// Where a command reads and writes: results to `out`, progress and warnings to `err`.
+struct Streams {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+};
+
+struct Example {
+  std::string command;  ///< "pipesim models resnet50"
+  std::string meaning;
+};
+
+/// A subcommand: what help says about it, and what it does. `pipesim help`, docs/commands.md and the argument
+/// parser all read this one description.
+struct Command {
+  std::string name;
+  std::string summary;      ///< one line without a full stop
+  std::string description;  ///< paragraphs, separated by "\n\n"; wrapped for the reader
+  std::vector<Operand> operands;
+  std::vector<Option> options;
+  std::vector<Example> examples;
+  /// Returns the exit status, 0 when done; errors are thrown (sim/base/errors.h).
+  int (*run)(const Arguments& arguments, Streams& streams) = nullptr;
+};
+
+/// All commands, in the order in which help lists them.
+const std::vector<Command>& commands();
+
+/// UsageError with "did you mean" when there is none.
+const Command& command_named(std::string_view name);
+
+}  // namespace pipesim

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "topologies/topology.h"
+
+namespace pipesim {
+
+/// A link in one direction: 2·link is a→b, 2·link+1 is b→a. Half-duplex links have two arcs but one lane.
+struct Arc {
+  std::int32_t value = -1;
+  [[nodiscard]] std::size_t link() const { return static_cast<std::size_t>(value / 2); }
+  [[nodiscard]] bool forward() const { return value % 2 == 0; }
+};
+
+/// What a way through the network costs; compared member by member.
+struct RouteCost {
+  std::int32_t forwarding_devices = 0;  ///< devices in the middle of the way
+  std::int64_t picoseconds = 0;         ///< Σ latency + 1 MB / bandwidth; integers, so both directions agree
+  auto operator<=>(const RouteCost&) const = default;
+};
+RouteCost operator+(RouteCost a, RouteCost b);
+
+/// Cost of crossing `link` alone.
+std::int64_t crossing_picoseconds(const Link& link);
+
+/// Shortest ways between devices by Dijkstra's algorithm, one tree per source, found when first asked for.
+/// A device on a single link needs no tree: it uses the tree of the switch that it hangs on, and trees leave
+/// such devices out. A tree is 4 bytes a remaining vertex; trees are kept up to 256 MiB in all, then the
+/// oldest of the same shard goes. Safe to call from several threads; equal answers whatever the order of
+/// calls.
+class Router {
+ public:
+  /// `parts` must outlive the router and have passed check_parts.
+  explicit Router(const TopologyParts& parts);
+  ~Router();
+  Router(const Router&) = delete;
+  Router& operator=(const Router&) = delete;
+
+  /// The arcs in order from one vertex to another; empty when they are the same.
+  [[nodiscard]] std::vector<Arc> way(std::int32_t from, std::int32_t to) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,156 @@
+#include "topologies/topology.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <unordered_map>
+
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+#include "topologies/checks.h"
+#include "topologies/routing.h"
+
+namespace pipesim {
+
+namespace {
+
+TopologyParts with_lanes(TopologyParts parts) {
+  check_parts(parts);
+  auto next = static_cast<std::int32_t>(parts.devices.size());
+  for (Link& link : parts.links) {
+    link.forward = LaneId(next++);
+    link.backward = link.duplex ? LaneId(next++) : link.forward;
+  }
+  return parts;
+}
+
+// FNV-1a over length-prefixed fields: equal on every machine, unlike std::hash.
+class Fingerprint {
+ public:
+  void add(std::uint64_t word) {
+    for (int shift = 0; shift < 64; shift += 8) hash_ = (hash_ ^ ((word >> shift) & 0xff)) * 0x100000001b3;
+  }
+  void add(std::int64_t number) { add(static_cast<std::uint64_t>(number)); }
+  void add(std::int32_t number) { add(static_cast<std::int64_t>(number)); }
+  void add(bool flag) { add(std::uint64_t{flag}); }
+  void add(double number) { add(std::bit_cast<std::uint64_t>(number)); }
+  void add(std::string_view text) {
+    add(std::uint64_t{text.size()});
+    for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  void add(const DeviceKind& kind) {
+    add(std::string_view(kind.name));
+    add(std::uint64_t{kind.peak.size()});
+    for (const auto& [type, rate] : kind.peak) add(name_of(type)), add(rate.value);
+    add(std::uint64_t{kind.efficiency.size()});
+    for (const EfficiencyPoint& point : kind.efficiency) add(point.flops.value), add(point.fraction);
+    add(kind.memory.value), add(kind.memory_bandwidth.value), add(kind.memory_efficiency);
+    add(kind.launch_overhead.value), add(kind.overlap);
+  }
+  void add(const Link& link) {
+    add(link.a), add(link.b), add(link.bandwidth.value), add(link.latency.value), add(link.duplex);
+  }
+  [[nodiscard]] std::string text() const { return fmt::format("{:016x}", hash_); }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325;
+};
+
+}  // namespace
+
+struct Topology::State {
+  TopologyParts parts;
+  std::size_t num_lanes = 0;
+  std::vector<std::int32_t> link_of_lane;  // lane − number of devices → link
+  std::unordered_map<std::string_view, DeviceId> device_of_name;
+  std::vector<std::vector<DeviceId>> devices_of_node;
+  Router router;
+
+  explicit State(TopologyParts p) : parts(with_lanes(std::move(p))), router(parts) {
+    for (std::size_t i = 0; i < parts.links.size(); ++i)
+      link_of_lane.insert(link_of_lane.end(), parts.links[i].duplex ? 2 : 1, static_cast<std::int32_t>(i));
+    num_lanes = parts.devices.size() + link_of_lane.size();
+    devices_of_node.resize(parts.nodes.size());
+    for (std::size_t i = 0; i < parts.devices.size(); ++i) {
+      device_of_name.emplace(parts.devices[i].name, DeviceId(i));
+      devices_of_node[static_cast<std::size_t>(parts.devices[i].node)].emplace_back(i);
+    }
+  }
+
+  [[nodiscard]] const Link& link(LaneId lane) const {
+    if (lane.index() < parts.devices.size() || lane.index() >= num_lanes)
+      throw InternalError(
+          fmt::format("lane {} belongs to no link of topology \"{}\"", lane.value, parts.name));
+    return parts.links[static_cast<std::size_t>(link_of_lane[lane.index() - parts.devices.size()])];
+  }
+};
+
+Topology::Topology(TopologyParts parts) : state_(std::make_shared<const State>(std::move(parts))) {}
+
+const std::string& Topology::name() const { return state_->parts.name; }
+const TopologyParts& Topology::parts() const { return state_->parts; }
+std::size_t Topology::num_devices() const { return state_->parts.devices.size(); }
+std::size_t Topology::num_nodes() const { return state_->parts.nodes.size(); }
+std::size_t Topology::num_lanes() const { return state_->num_lanes; }
+const Device& Topology::device(DeviceId id) const { return state_->parts.devices.at(id.index()); }
+const DeviceKind& Topology::kind(DeviceId id) const {
+  return state_->parts.kinds[static_cast<std::size_t>(device(id).kind)];
+}
+
+DeviceId Topology::device_named(std::string_view name) const {
+  const auto found = state_->device_of_name.find(name);
+  if (found != state_->device_of_name.end()) return found->second;
+  std::vector<std::string> names;
+  for (const Device& device : parts().devices) names.push_back(device.name);
+  const std::string range = names.size() == 1 ? names.front() : names.front() + ".." + names.back();
+  throw InputError(fmt::format("unknown device \"{}\" (topology \"{}\" has {}){}", name, this->name(), range,
+                               did_you_mean(name, names)));
+}
+
+std::span<const DeviceId> Topology::devices_of_node(std::int32_t node) const {
+  return state_->devices_of_node.at(static_cast<std::size_t>(node));
+}
+
+std::string Topology::lane_name(LaneId lane) const {
+  if (lane.valid() && lane.index() < num_devices()) return device(DeviceId(lane.value)).name;
+  const Link& link = state_->link(lane);
+  const std::string& a = parts().vertices[static_cast<std::size_t>(link.a)].name;
+  const std::string& b = parts().vertices[static_cast<std::size_t>(link.b)].name;
+  if (!link.duplex) return a + " <-> " + b;
+  return lane == link.forward ? a + " -> " + b : b + " -> " + a;
+}
+
+BytesPerSecond Topology::lane_bandwidth(LaneId lane) const { return state_->link(lane).bandwidth; }
+
+Route Topology::route(DeviceId from, DeviceId to) const {
+  if (from == to || !from.valid() || !to.valid() || std::max(from, to).index() >= num_devices())
+    throw InternalError(fmt::format("no route from device {} to device {}", from.value, to.value));
+  Route route;
+  for (const Arc arc : state_->router.way(from.value, to.value)) {
+    const Link& link = parts().links[arc.link()];
+    route.bandwidth = route.lanes.empty() ? link.bandwidth : std::min(route.bandwidth, link.bandwidth);
+    route.latency += link.latency;
+    route.lanes.push_back(arc.forward() ? link.forward : link.backward);
+  }
+  return route;
+}
+
+int Topology::distance(DeviceId from, DeviceId to) const {
+  if (from == to) return 0;
+  return device(from).node == device(to).node ? 1 : 2;
+}
+
+std::string Topology::fingerprint() const {
+  Fingerprint print;
+  const auto add_all = [&](const auto& list, auto add) {
+    print.add(std::uint64_t{list.size()});
+    for (const auto& item : list) add(item);
+  };
+  add_all(parts().kinds, [&](const DeviceKind& kind) { print.add(kind); });
+  add_all(parts().devices, [&](const Device& d) { print.add(std::string_view(d.name)), print.add(d.kind); });
+  add_all(parts().vertices, [&](const Vertex& v) { print.add(v.node), print.add(static_cast<int>(v.kind)); });
+  add_all(parts().links, [&](const Link& link) { print.add(link); });
+  return print.text();
+}
+
+}  // namespace pipesim

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "topologies/topology.h"
+
+namespace pipesim {
+
+/// Reads a topology that a person wrote or to_json() made; topologies/README.md shows the form. `source` is
+/// the file's name, for messages. InputError `FILE: /json/pointer: what was found, what is allowed`.
+Topology parse_topology(std::string_view text, const std::string& source);
+
+/// parse_topology of a file. InputError also when it can't be read.
+Topology load_topology(const std::string& path);
+
+/// The whole topology spelled out, device kinds included, an item a line. parse_topology reads it back to an
+/// equal topology.
+std::string to_json(const Topology& topology);
+
+}  // namespace pipesim
