@@ -55,6 +55,15 @@ std::int32_t sample_dim(const Operator& op, const TensorUse& use) {
   return -1;
 }
 
+void check_name_count(const OperatorDraft& draft, Role role, const std::vector<std::string>& names) {
+  const auto& made = draft.made();
+  const auto most = static_cast<std::size_t>(std::count_if(
+      made.begin(), made.end(), [&](const auto& tensor) { return draft.op.uses[tensor.use].role == role; }));
+  if (names.size() <= most) return;
+  draft.fail(fmt::format("{} names of {}s, allowed: at most {}", names.size(),
+                         role == Role::Weight ? "weight" : "output", most));
+}
+
 /// The i-th given name, or the default where none is given.
 std::string name_or(const std::vector<std::string>& given, std::size_t i, std::string fallback) {
   return i < given.size() && !given[i].empty() ? given[i] : std::move(fallback);
@@ -80,7 +89,6 @@ TensorId GraphBuilder::data(const std::string& name, std::vector<std::int64_t> s
     throw InputError(fmt::format("input \"{}\" has shape {}, allowed: at most 8 dimensions of 1 or more",
                                  name, to_text(shape)));
   }
-  check_name(name);
   const bool has_samples = !shape.empty() && shape.front() == batch_;
   return add_tensor({name, TensorKind::Data, std::move(shape), type, {}}, has_samples ? 0 : -1);
 }
@@ -96,6 +104,7 @@ void GraphBuilder::check_name(const std::string& name) const {
 }
 
 TensorId GraphBuilder::add_tensor(Tensor tensor, std::int32_t sample_dim) {
+  check_name(tensor.name);
   elements_ += count_elements(tensor.shape);
   if (elements_ > most_elements) {
     throw InputError(
@@ -109,7 +118,8 @@ TensorId GraphBuilder::add_tensor(Tensor tensor, std::int32_t sample_dim) {
   return id;
 }
 
-TensorId GraphBuilder::weight(const OperatorDraft& draft, const std::string& name, const Tensor& wanted) {
+TensorId GraphBuilder::weight(const OperatorDraft& draft, const Tensor& wanted) {
+  const std::string& name = wanted.name;
   const auto found = tensor_by_name_.find(name);
   if (found == tensor_by_name_.end()) return add_tensor(wanted, -1);
   const Tensor& shared = tensors_[found->second.index()];
@@ -122,54 +132,53 @@ TensorId GraphBuilder::weight(const OperatorDraft& draft, const std::string& nam
   return found->second;
 }
 
-std::vector<TensorId> GraphBuilder::add_operator(const OperatorRequest& request) {
-  const OperatorKind& kind = [&]() -> const OperatorKind& {
-    try {
-      return operator_kind(request.kind);
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("operator \"{}\": {}", request.name, error.what()));
-    }
-  }();
+OperatorDraft GraphBuilder::draft(const OperatorRequest& request) const {
+  const OperatorKind* kind = nullptr;
+  try {
+    kind = &operator_kind(request.kind);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("operator \"{}\": {}", request.name, error.what()));
+  }
   std::vector<const Tensor*> inputs;
   for (const TensorId id : request.inputs) inputs.push_back(&tensors_.at(id.index()));
-  OperatorDraft draft(kind, request.name, request.attributes, std::move(inputs), type_, batch_);
+  OperatorDraft draft(*kind, request.name, request.attributes, inputs, type_, batch_);
   if (request.name.empty()) draft.fail("has no name");
   if (operator_names_.count(request.name) > 0) draft.fail("an operator of that name exists already");
-  kind.build(draft);
-  Operator& op = draft.op;
-  op.repeat = request.repeat;
-  for (std::size_t i = 0; i < request.inputs.size(); ++i) op.uses[i].tensor = request.inputs[i];
-  mark_sample_factors(op, request.inputs, sample_dims_);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i]->kind == TensorKind::Data || inputs[i]->kind == TensorKind::Activation) continue;
+    draft.fail(
+        fmt::format("input {} is the weight \"{}\", allowed: inputs of the model and results of operators", i,
+                    inputs[i]->name));
+  }
+  kind->build(draft);
+  draft.op.repeat = request.repeat;
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) draft.op.uses[i].tensor = request.inputs[i];
+  mark_sample_factors(draft.op, request.inputs, sample_dims_);
+  return draft;
+}
 
-  const OperatorId id(operators_.size());
-  const auto is_output = [&](const auto& made) { return op.uses[made.use].role == Role::Output; };
-  const auto outputs_made = std::count_if(draft.made().begin(), draft.made().end(), is_output);
+std::vector<TensorId> GraphBuilder::add_operator(const OperatorRequest& request) {
+  OperatorDraft made = draft(request);
+  Operator& op = made.op;
+  check_name_count(made, Role::Weight, request.weights);
+  check_name_count(made, Role::Output, request.outputs);
   std::size_t weights = 0;
   std::vector<TensorId> outputs;
-  if (request.outputs.size() > static_cast<std::size_t>(outputs_made)) {
-    draft.fail(fmt::format("{} output names, allowed: at most {}", request.outputs.size(), outputs_made));
-  }
-  for (const OperatorDraft::Made& made : draft.made()) {
-    TensorUse& use = op.uses[made.use];
-    const std::string own = made.name.empty() ? op.name : op.name + "." + made.name;
-    Tensor tensor{own, TensorKind::State, extents(use.dims), made.type, {}};
+  for (const OperatorDraft::Made& tensor : made.made()) {
+    TensorUse& use = op.uses[tensor.use];
+    const std::string own = tensor.full_name(op.name);
     if (use.role == Role::Weight) {
-      tensor.kind = TensorKind::Weight;
-      tensor.name = name_or(request.weights, weights++, own);
-      use.tensor = weight(draft, tensor.name, tensor);
-      continue;
+      const std::string name = name_or(request.weights, weights++, own);
+      use.tensor = weight(made, {name, TensorKind::Weight, extents(use.dims), tensor.type, {}});
+    } else if (use.role == Role::State) {
+      use.tensor = add_tensor({own, TensorKind::State, extents(use.dims), tensor.type, {}}, -1);
+    } else {
+      const std::string name = name_or(request.outputs, outputs.size(), own);
+      const OperatorId producer(operators_.size());
+      outputs.push_back(add_tensor({name, TensorKind::Activation, extents(use.dims), tensor.type, producer},
+                                   sample_dim(op, use)));
+      use.tensor = outputs.back();
     }
-    if (use.role == Role::Output) {
-      tensor.kind = TensorKind::Activation;
-      tensor.name = name_or(request.outputs, outputs.size(), own);
-      tensor.producer = id;
-    }
-    check_name(tensor.name);
-    use.tensor = add_tensor(std::move(tensor), sample_dim(op, use));
-    if (use.role == Role::Output) outputs.push_back(use.tensor);
-  }
-  if (request.weights.size() > weights) {
-    draft.fail(fmt::format("{} weight names, allowed: at most {}", request.weights.size(), weights));
   }
   operator_names_.insert(op.name);
   operators_.push_back(std::move(op));

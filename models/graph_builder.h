@@ -57,7 +57,8 @@ class GraphBuilder {
  private:
   TensorId add_tensor(Tensor tensor, std::int32_t sample_dim);
   void check_name(const std::string& name) const;
-  TensorId weight(const OperatorDraft& draft, const std::string& name, const Tensor& wanted);
+  [[nodiscard]] OperatorDraft draft(const OperatorRequest& request) const;
+  TensorId weight(const OperatorDraft& draft, const Tensor& wanted);
 
   std::string name_;
   std::int64_t batch_;

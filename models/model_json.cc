@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "models/graph_builder.h"
 #include "models/topological_order.h"
@@ -35,16 +34,20 @@ AttributeValue read_word(const JsonValue& value, const AttributeSchema& schema) 
 }
 
 AttributeValue read_attribute(const JsonValue& value, const AttributeSchema& schema) {
-  const auto lowest = static_cast<std::int64_t>(schema.lowest), highest = static_cast<std::int64_t>(schema.highest);
+  const auto lowest = static_cast<std::int64_t>(schema.lowest),
+             highest = static_cast<std::int64_t>(schema.highest);
   switch (schema.type) {
     case AttributeType::Flag:
       return value.is_number() ? value.integer(0, 1) : static_cast<std::int64_t>(value.boolean());
-    case AttributeType::Integer: return value.integer(lowest, highest);
+    case AttributeType::Integer:
+      return value.integer(lowest, highest);
     case AttributeType::Integers:
       if (value.is_number()) return std::vector{value.integer(lowest, highest)};
       return value.integers(lowest, highest);
-    case AttributeType::Real: return value.number(schema.lowest, schema.highest);
-    case AttributeType::Word: return read_word(value, schema);
+    case AttributeType::Real:
+      return value.number(schema.lowest, schema.highest);
+    case AttributeType::Word:
+      return read_word(value, schema);
   }
   throw InternalError("an attribute of no type");
 }
@@ -74,7 +77,8 @@ FileOperator read_operator(const JsonValue& at) {
   std::vector<std::string> keys = operator_keys;
   for (const AttributeSchema& schema : kind->attributes) {
     keys.push_back(schema.name);
-    if (const auto value = at.find(schema.name)) request.attributes[schema.name] = read_attribute(*value, schema);
+    if (const auto value = at.find(schema.name))
+      request.attributes[schema.name] = read_attribute(*value, schema);
   }
   at.allow_only(keys);
   request.weights = strings(at.find("weights"));
@@ -84,13 +88,19 @@ FileOperator read_operator(const JsonValue& at) {
   return {at, std::move(request), std::move(inputs)};
 }
 
+DataType model_type(const JsonValue& root) {
+  const auto at = root.find("dtype");
+  const DataType type = at ? at->data_type() : DataType::Float32;
+  if (!is_floating(type)) at->fail(fmt::format("found {}, a floating-point type is needed", name_of(type)));
+  return type;
+}
+
 /// Builds the graph from the entries of a file: operators in a topological order, inputs where they say.
 class ModelReader {
  public:
   explicit ModelReader(const JsonValue& root)
       : root_(root),
-        builder_(root.at("name").string(), root.at("batch").integer(1, INT32_MAX),
-                 root.find("dtype") ? root.at("dtype").data_type() : DataType::Float32) {
+        builder_(root.at("name").string(), root.at("batch").integer(1, INT32_MAX), model_type(root)) {
     for (const JsonValue& at : root.at("inputs").items()) read_input(at);
     for (const JsonValue& at : root.at("operators").items()) {
       operators_.push_back(read_operator(at));
@@ -101,6 +111,7 @@ class ModelReader {
   }
 
   OperatorGraph read() {
+    for (const FileInput& input : inputs_) check_place(input);
     for (const FileInput& input : inputs_) {
       if (input.before == at_the_front) make_input(input);
     }
@@ -121,9 +132,19 @@ class ModelReader {
     at.allow_only({"name", "shape", "dtype", "before"});
     FileInput input{at, at.at("name").string(), std::string(at_the_front)};
     if (const auto before = at.find("before")) input.before = before->string();
-    const bool repeated = std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& i) { return i.name == input.name; });
+    const bool repeated =
+        std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& i) { return i.name == input.name; });
     if (repeated) at.at("name").fail(fmt::format("a second input named \"{}\"", input.name));
     inputs_.push_back(std::move(input));
+  }
+
+  void check_place(const FileInput& input) const {
+    if (input.before == at_the_front || input.before.empty()) return;
+    std::vector<std::string> names;
+    for (const FileOperator& op : operators_) names.push_back(op.request.name);
+    if (std::find(names.begin(), names.end(), input.before) != names.end()) return;
+    input.at.at("before").fail(
+        fmt::format("unknown operator \"{}\"{}", input.before, did_you_mean(input.before, names)));
   }
 
   /// Also when an operator needs the input earlier than "before" says.
@@ -199,43 +220,11 @@ class ModelReader {
 
 OperatorGraph parse_model(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
-  root.at("pipesim_model").integer(1, 1);
+  static_cast<void>(root.at("pipesim_model").integer(1, 1));
   root.allow_only({"pipesim_model", "name", "batch", "dtype", "inputs", "operators"});
-  try {
-    return ModelReader(root).read();
-  } catch (const InputError& error) {
-    const std::string what = error.what();
-    throw InputError(what.rfind(source, 0) == 0 ? what : source + ": " + what);
-  }
+  return ModelReader(root).read();
 }
 
 OperatorGraph load_model(const std::string& path) { return parse_model(read_file(path), path); }
-
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json value_json(const AttributeSchema& schema, const AttributeValue& value) {
-  if (schema.type == AttributeType::Flag) return std::get<std::int64_t>(value) != 0;
-  return std::visit([](const auto& v) { return Json(v); }, value);
-}
-
-/// Names of the tensors with this role, or an empty list where all are what the builder would call them.
-Json names_json(const OperatorGraph& graph, const Operator& op, Role role) {
-  Json names = Json::array();
-  std::vector<std::string> own;
-  for (const TensorUse& use : op.uses) {
-    if (use.role == role) names.push_back(graph.tensor(use.tensor).name);
-  }
-  return names;
-}
-
-Json input_json(const OperatorGraph& graph, const Tensor& tensor) {
-  Json json{{"name", tensor.name}, {"shape", tensor.shape}};
-  json["dtype"] = name_of(tensor.type);
-  return json;
-}
-
-}  // namespace
 
 }  // namespace pipesim

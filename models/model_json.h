@@ -21,8 +21,9 @@ namespace pipesim {
 //   }
 //
 // Operators may stand in any order. An operator's only output has its name, several are "name.output", unless
-// "outputs" names them. "weights" names weights, and equal names share one; "repeat" is Operator::repeat. An input may
-// say "before": the operator it precedes in the numbering of tensors, "" for none; this changes nothing else.
+// "outputs" names them. "weights" names weights, and equal names share one; "repeat" is Operator::repeat. An
+// input may say "before": the operator it precedes in the numbering of tensors, "" for none; this changes
+// nothing else.
 
 /// InputError `FILE: /json/pointer: …` when the text is not a model.
 OperatorGraph parse_model(std::string_view text, const std::string& source);

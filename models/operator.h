@@ -152,7 +152,7 @@ struct Operator {
   std::vector<ProductTerm> bytes_forward_extra, bytes_backward_extra;  ///< beside the uses' own bytes
   std::vector<ProductTerm> saved_extra_bytes;  ///< kept for backward, which reads them once, beside saved
                                                ///< uses (arg indices, row statistics)
-  std::optional<MatrixShape> matrix;  ///< none: bound by bytes
+  std::optional<MatrixShape> matrix;           ///< none: bound by bytes
   std::optional<std::pair<FactorIndex, FactorIndex>>
       causal;  ///< (query, key) factors of a causal mask: work counts
                ///< only the visible share of the shard's box

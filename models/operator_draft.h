@@ -26,6 +26,7 @@ class OperatorDraft {
     return inputs_[input]->shape;
   }
   [[nodiscard]] std::size_t rank(std::size_t input) const { return shape(input).size(); }
+  [[nodiscard]] DataType type(std::size_t input) const { return inputs_[input]->type; }
   [[nodiscard]] std::int64_t batch() const { return batch_; }
   [[nodiscard]] DataType type() const { return type_; }
   [[nodiscard]] double element_bytes() const { return static_cast<double>(bytes_per_element(type_)); }
@@ -64,8 +65,11 @@ class OperatorDraft {
   /// A tensor that the operator makes: weights, states and outputs, in the order of their uses.
   struct Made {
     std::size_t use = 0;
-    std::string name;  ///< within the operator
+    std::string name;  ///< within the operator; "" for its only output
     DataType type = DataType::Float32;
+    [[nodiscard]] std::string full_name(const std::string& op) const {
+      return name.empty() ? op : op + "." + name;
+    }
   };
   [[nodiscard]] const std::vector<Made>& made() const { return made_; }
 

@@ -63,7 +63,7 @@ const OperatorKind& operator_kind(std::string_view name);
 /// "out" is 0, allowed: integers from 1 to 2147483647`.
 Attributes complete_attributes(const OperatorKind& kind, const Attributes& given);
 
-std::string to_text(const AttributeValue& value);          ///< `[3, 3]`, `0.5`, `"relu"`
+std::string to_text(const AttributeValue& value);             ///< `[3, 3]`, `0.5`, `"relu"`
 std::string to_text(const std::vector<std::int64_t>& shape);  ///< `[64, 10]`
 
 }  // namespace pipesim

@@ -8,8 +8,10 @@ namespace pipesim {
 
 /// Either an order in which every node comes after its predecessors, or a cycle that forbids it.
 struct TopologicalOrder {
-  std::vector<std::size_t> order;  ///< among the nodes that are ready, the lowest first: a sorted list stays as it is
-  std::vector<std::size_t> cycle;  ///< along the edges, each node once, the lowest first; empty when there is none
+  std::vector<std::size_t>
+      order;  ///< among the nodes that are ready, the lowest first: a sorted list stays as it is
+  std::vector<std::size_t>
+      cycle;  ///< along the edges, each node once, the lowest first; empty when there is none
 };
 
 /// predecessors[v]: the nodes with an edge to v, repeats allowed.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -38,19 +40,20 @@ class Explainer {
 
  private:
   struct Hold {
-    Nanoseconds until;
-    Nanoseconds from;
+    Nanoseconds until = 0;
     TaskId task;
+    LaneId lane;
     auto operator<=>(const Hold&) const = default;
   };
-  [[nodiscard]] const Hold* last_hold(LaneId lane, TaskId before) const;
-  [[nodiscard]] Explanation last_hold(TaskId task, Nanoseconds& until) const;
-  [[nodiscard]] Explanation place_in_line(TaskId task) const;
+  [[nodiscard]] Nanoseconds ready(TaskId task) const;
+  [[nodiscard]] Hold last_hold(TaskId before) const;
+  [[nodiscard]] Hold place_in_line(TaskId task) const;
 
   const TaskDag& dag_;
   const Timeline& timeline_;
-  std::vector<TaskId> last_predecessor_;   ///< by task; the one that ended last
-  std::vector<std::vector<Hold>> holds_;  ///< by lane, by when they ended
+  std::vector<TaskId> last_predecessor_;      ///< by task: the one that ended last
+  std::vector<std::vector<Hold>> holds_;      ///< by lane, by `until`: holds of more than 0 ns
+  std::vector<std::vector<Hold>> instants_;   ///< by lane, by `until`: holds of 0 ns
 };
 
 /// A task of the critical path and the part [from, until) of the makespan that it accounts for: from its start until

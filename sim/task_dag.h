@@ -45,10 +45,12 @@ class TaskDag {
   TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes);
   void add_edge(TaskId before, TaskId after) { edges_.push_back({before, after}); }
   /// Sorts the edges into rows; call once after the last add_*, before anything below.
-  /// Throws InternalError on repeated keys or a task's repeated lanes (both checked in debug builds), negative times,
-  /// hold > duration, unknown ids; InputError when the durations add up to more than int64 holds (292 years), so
-  /// that no simulated time can overflow.
+  /// Throws InternalError on negative times, hold > duration and unknown ids, in debug builds also what
+  /// check_unique() does; InputError when the durations add up to more than int64 holds (292 years), so that no
+  /// simulated time can overflow.
   void finish();
+  /// Throws InternalError when two tasks have the same key or a task names a lane twice.
+  void check_unique() const;
 
   [[nodiscard]] std::size_t num_tasks() const { return keys_.size(); }
   [[nodiscard]] std::size_t num_edges() const { return edges_.size(); }
@@ -101,7 +103,6 @@ class TaskDag {
   [[nodiscard]] bool times_are_surely_valid() const;
   void check_times() const;
   void check_lanes(TaskId task) const;
-  void check_unique() const;
   void count_edges();
   void sort_edges();
 

@@ -73,6 +73,14 @@ BoundStrategy TaskGraphBuilder::bind(const Strategy& strategy) {
   return bound;
 }
 
+void TaskGraphBuilder::limit_memory(std::size_t most) {
+  if (kept_tasks_ <= most) return;
+  transfers_.clear();
+  syncs_.clear();
+  num_wirings_ = 0;
+  kept_tasks_ = 0;
+}
+
 void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labels labels) {
   out.clear();
   out_ = &out;

@@ -54,6 +54,10 @@ class TaskGraphBuilder {
   enum class Labels : std::uint8_t { Leave, Make };
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels);
 
+  /// Forgets transfers between layouts when more than `most` communication tasks are kept, so that a long search does
+  /// not fill the memory. Results do not change; wirings() becomes invalid.
+  void limit_memory(std::size_t most);
+
   /// Of the strategy built last.
   [[nodiscard]] std::span<const Wiring> wirings() const { return {wirings_.data(), num_wirings_}; }
   [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return tasks_[op.index()]; }
@@ -114,6 +118,7 @@ class TaskGraphBuilder {
   std::vector<OperatorTasks> tasks_;
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0;
+  std::size_t kept_tasks_ = 0;    // communication tasks in transfers_ and syncs_
   Ids key_;                       // scratch
   std::vector<LayoutId> terms_;   // scratch: distinct source layouts of the wiring at hand
   std::vector<std::int32_t> update_index_;  // scratch: per device, position among an owner's updates

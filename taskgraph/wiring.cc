@@ -80,6 +80,7 @@ const CommunicationPlan& TaskGraphBuilder::transfer_plan(LayoutId target, Bytes 
   if (!slot) {
     slot = std::make_unique<CommunicationPlan>(
         plan_communication(terms_, target, element.value, kUncut, layouts_, prices_));
+    kept_tasks_ += slot->tasks.size();
   }
   return *slot;
 }
@@ -233,6 +234,7 @@ const WeightSync& TaskGraphBuilder::weight_sync(TensorId weight, const BoundStra
     slot->home = home;
     if (!terms_.empty()) {
       slot->plan = plan_communication(terms_, home, element, options_.gradient_piece, layouts_, prices_);
+      kept_tasks_ += slot->plan.tasks.size();
     }
   }
   return *slot;

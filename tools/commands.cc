@@ -8,10 +8,14 @@
 namespace pipesim {
 
 // Each is defined in tools/command_NAME.cc.
+Command models_command();
+Command topologies_command();
 Command help_command();
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
+      models_command(),
+      topologies_command(),
       help_command(),
   };
   return all;

@@ -10,11 +10,11 @@ namespace pipesim {
 
 /// What is wrong with a figure of a topology, as "found …, allowed …"; "" when nothing is. The bounds are far
 /// outside anything built, so what they refuse is a slip of the unit or of the zeros.
-std::string fault_of_link_bandwidth(BytesPerSecond bandwidth);  ///< 1 MB/s … 1 PB/s
+std::string fault_of_link_bandwidth(BytesPerSecond bandwidth);  ///< 1 MB/s … 900 TB/s
 std::string fault_of_latency(Seconds latency);                  ///< 0 … 10 s; also launch overheads
-std::string fault_of_memory(Bytes memory);                      ///< 1 MB … 1 PB
+std::string fault_of_memory(Bytes memory);                      ///< 1 MB … 900 TB
 std::string fault_of_memory_bandwidth(BytesPerSecond bandwidth);
-std::string fault_of_peak(FlopsPerSecond peak);  ///< 1 MFLOP/s … 1 ZFLOP/s
+std::string fault_of_peak(FlopsPerSecond peak);  ///< 1 MFLOP/s … 900 PFLOP/s
 std::string fault_of_name(
     std::string_view name);  ///< 1 to 200 bytes, no '*' (a pattern in files), no control bytes
 std::string fault_of_fraction(double fraction);                              ///< in (0, 1]

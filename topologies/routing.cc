@@ -18,7 +18,6 @@ namespace pipesim {
 namespace {
 
 constexpr double kMessageBytes = 1e6;
-constexpr std::size_t kTreeBytes = std::size_t{256} << 20;
 constexpr std::size_t kShards = 64;
 constexpr RouteCost kUnreached{std::numeric_limits<std::int32_t>::max(),
                                std::numeric_limits<std::int64_t>::max()};
@@ -60,11 +59,11 @@ struct Router::State {
   std::size_t trees_per_shard = 1;
   mutable std::array<Shard, kShards> shards;
 
-  explicit State(const TopologyParts& p) : parts(p) {
+  State(const TopologyParts& p, std::size_t tree_bytes) : parts(p) {
     find_hanging_devices();
     build_graph();
     const std::size_t bytes = sizeof(Arc) * std::max<std::size_t>(1, boost::num_vertices(graph));
-    trees_per_shard = std::max<std::size_t>(1, kTreeBytes / kShards / bytes);
+    trees_per_shard = std::max<std::size_t>(1, tree_bytes / kShards / bytes);
   }
 
   [[nodiscard]] std::int32_t tail(Arc arc) const {
@@ -150,7 +149,8 @@ struct Router::State {
   }
 };
 
-Router::Router(const TopologyParts& parts) : state_(std::make_unique<State>(parts)) {}
+Router::Router(const TopologyParts& parts, std::size_t tree_bytes)
+    : state_(std::make_unique<State>(parts, tree_bytes)) {}
 Router::~Router() = default;
 
 std::vector<Arc> Router::way(std::int32_t from, std::int32_t to) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -34,7 +35,7 @@ std::int64_t crossing_picoseconds(const Link& link);
 class Router {
  public:
   /// `parts` must outlive the router and have passed check_parts.
-  explicit Router(const TopologyParts& parts);
+  explicit Router(const TopologyParts& parts, std::size_t tree_bytes = std::size_t{256} << 20);
   ~Router();
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;

@@ -32,7 +32,8 @@ void build_reduce(OperatorDraft& draft) {
   // Addends of a maximum do not exist: shards agree on it inside the operator and all hold it.
   result.saved = true;
   for (const FactorIndex f : reduced) result.lacks.emplace_back(f, Lack::Same);
-  InnerStep agree{Pass::Forward, InnerStep::Reduce::Max, reduced, {1, kept}, bytes_per_element(draft.type()), 1.0};
+  InnerStep agree{Pass::Forward, InnerStep::Reduce::Max,          reduced,
+                  {1, kept},     bytes_per_element(draft.type()), 1.0};
   draft.op.inner_steps.push_back(std::move(agree));
 }
 

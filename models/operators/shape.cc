@@ -35,6 +35,10 @@ void build_concat(OperatorDraft& draft) {
   for (std::size_t i = 1; i < draft.inputs(); ++i) {
     draft.require_rank(i, whole.size(), whole.size(), to_text(draft.shape(0)) + " except along the axis");
     whole[axis] += draft.shape(i)[axis];
+    if (draft.type(i) != draft.type(0)) {
+      draft.fail(fmt::format("input {} has type {}, allowed: {} as input 0", i, name_of(draft.type(i)),
+                             name_of(draft.type(0))));
+    }
   }
   const auto dims = plain_factors(draft, whole);
   draft.at(dims[axis]).uneven = true;
@@ -43,7 +47,7 @@ void build_concat(OperatorDraft& draft) {
     draft.moved_input(i, part(draft, dims, axis, offset, draft.shape(i)[axis]));
     offset += draft.shape(i)[axis];
   }
-  draft.output("", draft.axes(dims));
+  draft.output("", draft.axes(dims), draft.type(0));
 }
 
 void build_split(OperatorDraft& draft) {
@@ -60,7 +64,8 @@ void build_split(OperatorDraft& draft) {
   draft.moved_input(0, draft.axes(dims));
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    draft.output(sizes.size() == 1 ? "" : fmt::format("{}", i), part(draft, dims, axis, offset, sizes[i]));
+    draft.output(sizes.size() == 1 ? "" : fmt::format("{}", i), part(draft, dims, axis, offset, sizes[i]),
+                 draft.type(0));
     offset += sizes[i];
   }
 }
@@ -79,7 +84,7 @@ void build_transpose(OperatorDraft& draft) {
   std::vector<FactorIndex> permuted;
   for (const std::int64_t axis : order) permuted.push_back(dims[static_cast<std::size_t>(axis)]);
   draft.moved_input(0, draft.axes(dims));
-  draft.output("", draft.axes(permuted));
+  draft.output("", draft.axes(permuted), draft.type(0));
 }
 
 /// Products of the dims from the left: where the shape's dims end in row-major order.
@@ -163,7 +168,7 @@ void reshape_to(OperatorDraft& draft, const Shape& to) {
   Refinement refinement = refine(draft.shape(0), to);
   make_factors(draft, refinement);
   draft.moved_input(0, dims_over(refinement, draft.shape(0)));
-  draft.output("", dims_over(refinement, to));
+  draft.output("", dims_over(refinement, to), draft.type(0));
   // A shard's box of the one shape and of the other hold the same elements in the same order.
   draft.op.moves_nothing = true;
 }

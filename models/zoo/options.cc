@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "sim/base/errors.h"

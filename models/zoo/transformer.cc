@@ -1,6 +1,7 @@
 #include "models/zoo/transformer.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipesim {
 

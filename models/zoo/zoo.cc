@@ -39,6 +39,16 @@ const ZooModel& model_named(std::string_view name) {
                                list_names(names, names.size())));
 }
 
+/// Sizes that pass one by one may still not fit together; what an operator says of it lacks the model's name.
+OperatorGraph build(const ZooModel& model, const ZooValues& values) {
+  try {
+    return model.build(values);
+  } catch (const InputError& error) {
+    if (std::string_view(error.what()).starts_with("model \"")) throw;
+    values.fail(error.what());
+  }
+}
+
 std::string_view name_part(std::string_view text) { return text.substr(0, text.find(':')); }
 
 }  // namespace
@@ -57,7 +67,7 @@ OperatorGraph make_zoo_model(std::string_view text) {
     throw InputError(fmt::format("model \"{}\": expected key=value after the colon", text));
   }
   const std::string_view assignments = name.size() < text.size() ? text.substr(name.size() + 1) : "";
-  return model.build(ZooValues(model.name, model.options, assignments));
+  return build(model, ZooValues(model.name, model.options, assignments));
 }
 
 std::string zoo_listing() {

@@ -76,7 +76,7 @@ TEST(Arguments, NamesUnknownOptionsAndWhatWasMeant) {
 TEST(Arguments, RefusesMissingExtraAndRepeatedValues) {
   EXPECT_EQ(refused({"vgg16", "--budget"}),
             "search: option --budget needs TIME; see \"pipesim help search\"");
-  EXPECT_EQ(refused({"vgg16", "-o"}), "search: option -o needs FILE; see \"pipesim help search\"");
+  EXPECT_EQ(refused({"vgg16", "-o"}), "search: option --output needs FILE; see \"pipesim help search\"");
   EXPECT_EQ(refused({"vgg16", "--budget="}),
             "search: option --budget needs TIME; see \"pipesim help search\"");
   EXPECT_EQ(refused({"vgg16", "--json=1"}),

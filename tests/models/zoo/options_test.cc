@@ -60,8 +60,8 @@ TEST(ZooValues, RefusesNumbersThatAreNoneOrOutOfRange) {
 }
 
 TEST(ZooValues, RefusesWordsThatAreNotAllowed) {
-  EXPECT_EQ(parse_error("dtype=float61"),
-            "model \"net:dtype=float61\": dtype must be one of float32, float16, got \"float61\" "
+  EXPECT_EQ(parse_error("dtype=flaot16"),
+            "model \"net:dtype=flaot16\": dtype must be one of float32, float16, got \"flaot16\" "
             "(did you mean \"float16\"?)");
 }
 

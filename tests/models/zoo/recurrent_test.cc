@@ -21,7 +21,7 @@ TEST(RnnLm, HasItsParameters) {
 }
 
 // Zaremba, Sutskever and Vinyals, 2014 (arXiv:1409.2329), large: 2 layers of 1500, 35 steps. Published: 66 M
-// parameters (Press and Wolf, EACL 2017, table 5).
+// parameters (Press and Wolf, EACL 2017).
 TEST(RnnLm, AtZarembasSizesHasItsPublishedParameters) {
   const OperatorGraph graph = make_zoo_model("rnnlm:hidden=1500,embedded=1500,steps=35");
   EXPECT_NEAR(static_cast<double>(graph.parameter_count()), 66e6, 0.1e6);

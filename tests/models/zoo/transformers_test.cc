@@ -93,6 +93,12 @@ TEST(Gpt, RefusesHeadsThatDoNotDivideHidden) {
             "model \"gpt2:heads=7\": heads=7 does not divide hidden=768");
 }
 
+TEST(Gpt, RefusesSizesBeyondCounting) {
+  EXPECT_THAT(
+      error_of([] { make_zoo_model("gpt3-175b:batch=1048576,sequence=131072"); }),
+      testing::StartsWith("model \"gpt3-175b:batch=1048576,sequence=131072\": tensor \"word_embedding\" "));
+}
+
 TEST(Gpt, FeedForwardFollowsHiddenUnlessGiven) {
   const auto width = [](const std::string& model) {
     const OperatorGraph graph = make_zoo_model(model);
@@ -146,6 +152,7 @@ TEST(Mixtral, CapacityFollowsItsFactor) {
   EXPECT_EQ(capacity(",capacity_factor=1.25"), 32);  // 31.25
   EXPECT_EQ(capacity(",capacity_factor=100"), 100);  // never more than the group's tokens
   EXPECT_EQ(capacity(",experts=4,top_k=1"), 25);
+  EXPECT_EQ(capacity(",experts=4,capacity_factor=1.1"), 55);
 }
 
 TEST(Mixtral, RefusesMoreExpertsATokenThanThereAre) {

@@ -99,12 +99,24 @@ TEST_P(EveryModel, TakesTheDataType) {
   }
 }
 
-TEST_P(EveryModel, HasSampleFactorsThatBatchScales) {
+TEST_P(EveryModel, BatchScalesTheWork) {
   const OperatorGraph two = make_zoo_model(reduced(model()));
   std::string text = reduced(model());
   text.replace(text.find("batch=2"), 7, "batch=6");
   EXPECT_NEAR(make_zoo_model(text).forward_flops().value, 3 * two.forward_flops().value,
               1e-9 * two.forward_flops().value);
+}
+
+// A microbatch is a part of every operator's only sample factor.
+TEST_P(EveryModel, OperatorsRunOverTheWholeBatch) {
+  const OperatorGraph graph = make_zoo_model(GetParam());
+  for (const Operator& op : graph.operators()) {
+    std::vector<std::int64_t> samples;
+    for (const Factor& factor : op.factors) {
+      if (factor.kind == FactorKind::Sample) samples.push_back(factor.size);
+    }
+    EXPECT_EQ(samples, std::vector<std::int64_t>{graph.batch()}) << op.name;
+  }
 }
 
 TEST_P(EveryModel, DefaultsAreAllowedAndKeysUnique) {

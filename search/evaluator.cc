@@ -1,0 +1,26 @@
+#include "search/evaluator.h"
+
+namespace pipesim {
+
+Evaluator::Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
+    : builder_(graph, costs, options) {}
+
+Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {
+  constexpr std::size_t kKeptCommunicationTasks = 2'000'000;  // some 500 MB
+  builder_.limit_memory(kKeptCommunicationTasks);
+  builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave);
+  simulate(graph_.dag, scratch_, timeline_);
+  Evaluation result{timeline_.makespan, Bytes(0)};
+  if (!surely_fits(strategy)) result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_), topology());
+  return result;
+}
+
+bool Evaluator::surely_fits(const BoundStrategy& strategy) {
+  const std::vector<Bytes> allocated = allocated_memory(builder_, strategy);
+  for (std::size_t d = 0; d < allocated.size(); ++d) {
+    if (allocated[d] > topology().kind(DeviceId(d)).memory) return false;
+  }
+  return true;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sim/simulate.h"
+#include "taskgraph/memory.h"
+#include "taskgraph/task_graph_builder.h"
+
+namespace pipesim {
+
+/// What one strategy costs.
+struct Evaluation {
+  Nanoseconds time = 0;  ///< of one iteration
+  Bytes overflow;        ///< bytes over the devices' capacities at their peaks, summed; 0: it fits
+  [[nodiscard]] bool feasible() const { return overflow.value == 0; }
+  bool operator==(const Evaluation&) const = default;
+};
+
+/// Scores strategies: builds the task graph, simulates it, and looks at memory over time only where the sum of all
+/// that is ever allocated exceeds a device. The one judge of every algorithm and baseline. Not thread-safe.
+class Evaluator {
+ public:
+  Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
+
+  Evaluation evaluate(const BoundStrategy& strategy);
+  Evaluation evaluate(const Strategy& strategy) { return evaluate(builder_.bind(strategy)); }
+
+  [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }
+  [[nodiscard]] const OperatorGraph& graph() const { return builder_.graph(); }
+  [[nodiscard]] const CostModel& costs() const { return builder_.costs(); }
+  [[nodiscard]] const Topology& topology() const { return builder_.costs().topology(); }
+  /// Of the strategy evaluated last.
+  [[nodiscard]] const Timeline& timeline() const { return timeline_; }
+  [[nodiscard]] const TaskGraph& task_graph() const { return graph_; }
+
+ private:
+  [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
+
+  TaskGraphBuilder builder_;
+  TaskGraph graph_;
+  SimulationScratch scratch_;
+  Timeline timeline_;
+};
+
+}  // namespace pipesim

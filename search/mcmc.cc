@@ -1,0 +1,158 @@
+#include "search/mcmc.h"
+
+#include <tbb/enumerable_thread_specific.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+
+#include "search/chain.h"
+
+namespace pipesim {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLaterRounds = 4;
+constexpr int kChainsPerLaterRound = 2;
+
+// One config for all members of a group, drawn from the first member's where it fits the others too.
+std::vector<std::size_t> random_state(const ConfigSpace& space, const Moves& moves, Rng& rng) {
+  const CandidateSet& candidates = space.candidates();
+  std::vector<std::size_t> state;
+  for (std::size_t i = 0; i < space.num_operators(); ++i) state.push_back(rng.below(candidates.size(OperatorId(i))));
+  for (const std::vector<OperatorId>& group : moves.groups()) {
+    const std::size_t drawn = state[group.front().index()];
+    for (const OperatorId op : group) {
+      if (candidates.size(op) == candidates.size(group.front())) state[op.index()] = drawn;
+    }
+  }
+  return state;
+}
+
+// Runs rounds of chains and keeps the best.
+class Rounds {
+ public:
+  Rounds(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan_options, const ConfigSpace& space,
+         const McmcOptions& options, const ProgressCallback& progress)
+      : space_(space),
+        moves_(space),
+        options_(options),
+        progress_(progress),
+        rng_(options.seed),
+        arena_(std::max(1, options.threads)),
+        evaluators_([&graph, &costs, plan_options] { return std::make_unique<Evaluator>(graph, costs, plan_options); }) {}
+
+  struct Start {
+    std::string name;
+    std::vector<std::size_t> state;
+  };
+
+  // All starts share `share` of the whole budget. True if the best improved.
+  bool run(const std::vector<Start>& starts, double share) {
+    std::vector<ChainOutcome> outcomes(starts.size());
+    const ChainBudget budget = slice(share, starts.size());
+    const std::uint64_t first_stream = streams_used_;
+    streams_used_ += starts.size();
+    arena_.execute([&] {
+      tbb::parallel_for(std::size_t{0}, starts.size(), [&](std::size_t i) {
+        Chain chain(space_, moves_, *evaluators_.local(), options_);
+        outcomes[i] = chain.run(starts[i].state, budget, rng_.split(first_stream + i),
+                                [this](auto proposals, auto accepted, auto best) { return note(proposals, accepted, best); });
+      });
+    });
+    bool improved = false;
+    for (std::size_t i = 0; i < starts.size(); ++i) improved |= keep(outcomes[i], starts[i].name);
+    return improved;
+  }
+
+  [[nodiscard]] bool stopped() const { return stopped_; }
+  [[nodiscard]] const Moves& moves() const { return moves_; }
+  [[nodiscard]] const std::vector<std::size_t>& best_state() const { return best_; }
+
+  SearchOutcome finish() {
+    outcome_.seconds = seconds();
+    if (!best_.empty()) outcome_.best = ScoredStrategy{space_.strategy(best_), best_evaluation_};
+    return std::move(outcome_);
+  }
+
+ private:
+  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+
+  [[nodiscard]] ChainBudget slice(double share, std::size_t chains) const {
+    const auto n = static_cast<double>(chains);
+    ChainBudget budget;
+    if (options_.budget.proposals > 0) {
+      budget.proposals = std::max<std::int64_t>(
+          1, static_cast<std::int64_t>(share * static_cast<double>(options_.budget.proposals) / n));
+    }
+    const double together = std::min<double>(n, std::max(1, options_.threads));
+    budget.seconds = options_.budget.seconds * share * together / n;
+    return budget;
+  }
+
+  bool note(std::int64_t proposals, std::int64_t accepted, Nanoseconds best) {
+    const std::scoped_lock lock(mutex_);
+    shown_.proposals += proposals;
+    shown_.accepted += accepted;
+    if (best > 0 && (shown_.best == 0 || best < shown_.best)) shown_.best = best;
+    shown_.seconds = seconds();
+    if (progress_ && !progress_(shown_)) stopped_ = true;
+    return !stopped_;
+  }
+
+  bool keep(const ChainOutcome& chain, const std::string& name) {
+    outcome_.proposals += chain.proposals;
+    outcome_.accepted += chain.accepted;
+    if (chain.best.empty() || (!best_.empty() && chain.evaluation.time >= best_evaluation_.time)) return false;
+    best_ = chain.best;
+    best_evaluation_ = chain.evaluation;
+    outcome_.found_by = name;
+    return true;
+  }
+
+  const ConfigSpace& space_;
+  Moves moves_;
+  McmcOptions options_;
+  const ProgressCallback& progress_;
+  Rng rng_;
+  tbb::task_arena arena_;
+  tbb::enumerable_thread_specific<std::unique_ptr<Evaluator>> evaluators_;
+  Clock::time_point began_ = Clock::now();
+  std::uint64_t streams_used_ = 1;
+  std::mutex mutex_;
+  SearchProgress shown_;
+  bool stopped_ = false;
+  SearchOutcome outcome_;
+  std::vector<std::size_t> best_;
+  Evaluation best_evaluation_;
+};
+
+}  // namespace
+
+SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan_options,
+                   const CandidateSet& candidates, const std::vector<SearchStart>& starts, const McmcOptions& options,
+                   const ProgressCallback& progress) {
+  std::vector<Strategy> strategies;
+  for (const SearchStart& s : starts) strategies.push_back(s.strategy);
+  const ConfigSpace space(candidates, strategies);
+  Rounds rounds(graph, costs, plan_options, space, options, progress);
+  std::vector<Rounds::Start> first;
+  for (const SearchStart& s : starts) first.push_back({"mcmc from " + s.name, space.indices(s.strategy)});
+  Rng rng = Rng(options.seed).split(0);
+  first.push_back({"mcmc from random", random_state(space, rounds.moves(), rng)});
+  rounds.run(first, 0.5);
+  double idle = 0;
+  for (int round = 0; round < kLaterRounds && idle < 0.5 && !rounds.stopped(); ++round) {
+    const std::vector<std::size_t> best = rounds.best_state().empty() ? first.front().state : rounds.best_state();
+    constexpr double kShare = 0.5 / kLaterRounds;
+    const bool improved = rounds.run(std::vector<Rounds::Start>(kChainsPerLaterRound, {"mcmc", best}), kShare);
+    idle = improved ? 0 : idle + kShare;
+  }
+  return rounds.finish();
+}
+
+}  // namespace pipesim

@@ -1,0 +1,238 @@
+#include "taskgraph/plan_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "sim/base/suggest.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kVersion = 1;
+
+Optimizer optimizer_of(const JsonValue& value) {
+  try {
+    return parse_optimizer(value.string());
+  } catch (const InputError& error) {
+    value.fail(error.what());
+  }
+}
+
+PlanOptions read_options(const JsonValue& root) {
+  PlanOptions options;
+  if (const auto v = root.find("optimizer")) options.optimizer = optimizer_of(*v);
+  if (const auto v = root.find("gradient_type")) options.gradient_type = v->data_type();
+  if (const auto v = root.find("gradient_piece")) options.gradient_piece = v->bytes();
+  return options;
+}
+
+std::string optional_string(const JsonValue& root, std::string_view key) {
+  const auto value = root.find(key);
+  return value ? value->string() : "";
+}
+
+// One entry of a device list: a name, or "first..last" in the topology's order.
+void read_devices(const JsonValue& entry, const Topology& topology, std::vector<DeviceId>& out) {
+  const std::string text = entry.string();
+  const std::size_t dots = text.find("..");
+  const auto named = [&](const std::string& name) {
+    try {
+      return topology.device_named(name);
+    } catch (const InputError& error) {
+      entry.fail(error.what());
+    }
+  };
+  const DeviceId first = named(text.substr(0, dots));
+  const DeviceId last = dots == std::string::npos ? first : named(text.substr(dots + 2));
+  if (last < first) entry.fail(fmt::format("the range \"{}\" runs backwards", text));
+  for (std::int32_t d = first.value; d <= last.value; ++d) out.emplace_back(d);
+}
+
+std::vector<DeviceId> read_device_list(const JsonValue& value, const Topology& topology) {
+  std::vector<DeviceId> devices;
+  if (value.is_string() && value.string() == "all") {
+    for (std::size_t d = 0; d < topology.num_devices(); ++d) devices.emplace_back(d);
+  } else if (value.is_string()) {
+    read_devices(value, topology, devices);
+  } else {
+    for (const JsonValue& item : value.items()) read_devices(item, topology, devices);
+  }
+  return devices;
+}
+
+struct Split {
+  std::size_t factor;
+  std::int32_t degree;
+};
+
+std::vector<Split> read_splits(const JsonValue& value, const Operator& op) {
+  std::vector<std::string> names;
+  for (const Factor& f : op.factors) names.push_back(f.name);
+  std::vector<Split> splits;
+  for (const JsonValue& item : value.items()) {
+    const std::vector<JsonValue> pair = item.items();
+    if (pair.size() != 2) item.fail("found " + item.text() + ", a pair like [\"b\", 4] is needed");
+    const std::string name = pair[0].string();
+    const auto it = std::find(names.begin(), names.end(), name);
+    if (it == names.end()) {
+      pair[0].fail(fmt::format("operator \"{}\" has no factor \"{}\"{}; it has {}", op.name, name,
+                               did_you_mean(name, names), list_names(names)));
+    }
+    const auto factor = static_cast<std::size_t>(it - names.begin());
+    if (std::any_of(splits.begin(), splits.end(), [&](const Split& s) { return s.factor == factor; })) {
+      pair[0].fail(fmt::format("factor \"{}\" is split twice", name));
+    }
+    splits.push_back({factor, static_cast<std::int32_t>(pair[1].integer(1, INT32_MAX))});
+  }
+  return splits;
+}
+
+// From the file's order (replicas, then splits as listed) to shard order (replicas, then the operator's factors).
+std::vector<DeviceId> in_shard_order(const std::vector<DeviceId>& listed, const std::vector<Split>& splits,
+                                     const ParallelConfig& config) {
+  std::vector<DeviceId> devices(listed.size());
+  std::vector<std::int64_t> stride(config.degrees.size(), 1);
+  for (std::size_t f = config.degrees.size(); f-- > 1;) stride[f - 1] = stride[f] * config.degrees[f];
+  const std::int64_t parts = config.num_shards() / config.replicas;
+  for (std::int64_t k = 0; k < config.num_shards(); ++k) {
+    std::int64_t rest = k % parts, shard = k / parts * parts;
+    for (std::size_t s = splits.size(); s-- > 0;) {
+      shard += rest % splits[s].degree * stride[splits[s].factor];
+      rest /= splits[s].degree;
+    }
+    devices[static_cast<std::size_t>(shard)] = listed[static_cast<std::size_t>(k)];
+  }
+  return devices;
+}
+
+ParallelConfig read_config(const JsonValue& value, const Operator& op, const Topology& topology) {
+  value.allow_only({"operator", "split", "replicas", "devices"});
+  ParallelConfig config{std::vector<std::int32_t>(op.factors.size(), 1), 1, {}};
+  std::vector<Split> splits;
+  if (const auto v = value.find("split")) splits = read_splits(*v, op);
+  if (const auto v = value.find("replicas")) config.replicas = static_cast<std::int32_t>(v->integer(1, INT32_MAX));
+  std::int64_t shards = config.replicas;
+  for (const Split& s : splits) {
+    config.degrees[s.factor] = s.degree;
+    shards *= s.degree;
+    if (shards > static_cast<std::int64_t>(topology.num_devices())) {
+      value.fail(fmt::format("operator \"{}\": more shards than the {} devices", op.name, topology.num_devices()));
+    }
+  }
+  config.devices = read_device_list(value.at("devices"), topology);
+  if (shards == static_cast<std::int64_t>(config.devices.size())) {
+    config.devices = in_shard_order(config.devices, splits, config);
+  }
+  if (const auto reason = illegal(op, config, topology)) value.fail(fmt::format("operator \"{}\": {}", op.name, *reason));
+  return config;
+}
+
+Strategy read_strategy(const JsonValue& configs, const OperatorGraph& graph, const Topology& topology) {
+  std::vector<std::string> names;
+  for (const Operator& op : graph.operators()) names.push_back(op.name);
+  Strategy strategy(names.size());
+  for (const JsonValue& item : configs.items()) {
+    const JsonValue name = item.at("operator");
+    const auto it = std::find(names.begin(), names.end(), name.string());
+    if (it == names.end()) {
+      name.fail(fmt::format("model \"{}\" has no operator \"{}\"{}", graph.name(), name.string(),
+                            did_you_mean(name.string(), names)));
+    }
+    const auto i = static_cast<std::size_t>(it - names.begin());
+    if (!strategy[i].devices.empty()) name.fail(fmt::format("operator \"{}\" has two configs", *it));
+    strategy[i] = read_config(item, graph.operators()[i], topology);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (strategy[i].devices.empty()) configs.fail(fmt::format("operator \"{}\" has no config", names[i]));
+  }
+  return strategy;
+}
+
+void require_fingerprint(const JsonValue& root, std::string_view key, const std::string& found, std::string_view what) {
+  const auto value = root.find(key);
+  if (!value || value->string() == found) return;
+  value->fail(fmt::format("the plan was made for another {}: fingerprint {}, this one has {}", what, value->string(), found));
+}
+
+Json device_list(const std::vector<DeviceId>& devices, const Topology& topology) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < devices.size();) {
+    std::size_t j = i + 1;
+    while (j < devices.size() && devices[j].value == devices[j - 1].value + 1) ++j;
+    if (j - i == topology.num_devices() && j - i > 1) return "all";
+    std::string text = topology.device(devices[i]).name;
+    if (j - i > 1) text += ".." + topology.device(devices[j - 1]).name;
+    list.push_back(std::move(text));
+    i = j;
+  }
+  return list;
+}
+
+std::string config_line(const Operator& op, const ParallelConfig& config, const Topology& topology) {
+  Json json{{"operator", op.name}};
+  Json splits = Json::array();
+  for (std::size_t f = 0; f < config.degrees.size(); ++f) {
+    if (config.degrees[f] > 1) splits.push_back({op.factors[f].name, config.degrees[f]});
+  }
+  if (!splits.empty()) json["split"] = std::move(splits);
+  if (config.replicas > 1) json["replicas"] = config.replicas;
+  json["devices"] = device_list(config.devices, topology);
+  return json.dump();
+}
+
+}  // namespace
+
+PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
+  const JsonValue root = JsonDocument::parse(text, source);
+  root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint", "optimizer",
+                   "gradient_type", "gradient_piece", "found_by", "seed", "configs"});
+  const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
+  if (version != kVersion) root.at("pipesim_plan").fail(fmt::format("version {}; this pipesim reads version {}", version, kVersion));
+  Plan plan;
+  plan.model = root.at("model").string();
+  plan.topology = root.at("topology").string();
+  plan.model_fingerprint = optional_string(root, "model_fingerprint");
+  plan.topology_fingerprint = optional_string(root, "topology_fingerprint");
+  plan.options = read_options(root);
+  plan.found_by = optional_string(root, "found_by");
+  if (const auto v = root.find("seed")) plan.seed = static_cast<std::uint64_t>(v->integer(0, INT64_MAX));
+  return {std::move(plan), root};
+}
+
+PlanFile PlanFile::load(const std::string& path) {
+  return parse(read_file(path), path);
+}
+
+Plan PlanFile::read(const OperatorGraph& graph, const Topology& topology) const {
+  require_fingerprint(root_, "model_fingerprint", graph.fingerprint(), "model");
+  require_fingerprint(root_, "topology_fingerprint", topology.fingerprint(), "topology");
+  Plan plan = plan_;
+  plan.strategy = read_strategy(root_.at("configs"), graph, topology);
+  return plan;
+}
+
+std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology& topology) {
+  Json head{{"pipesim_plan", kVersion}, {"model", plan.model}};
+  if (!plan.model_fingerprint.empty()) head["model_fingerprint"] = plan.model_fingerprint;
+  head["topology"] = plan.topology;
+  if (!plan.topology_fingerprint.empty()) head["topology_fingerprint"] = plan.topology_fingerprint;
+  head["optimizer"] = name_of(plan.options.optimizer);
+  head["gradient_type"] = name_of(plan.options.gradient_type);
+  head["gradient_piece"] = to_text(plan.options.gradient_piece);
+  if (!plan.found_by.empty()) head["found_by"] = plan.found_by;
+  head["seed"] = plan.seed;
+  std::string text = head.dump(2);
+  text.resize(text.size() - 2);  // before the closing "\n}"
+  text += ",\n  \"configs\": [";
+  for (std::size_t i = 0; i < plan.strategy.size(); ++i) {
+    text += (i ? ",\n    " : "\n    ") + config_line(graph.operators()[i], plan.strategy[i], topology);
+  }
+  return text + "\n  ]\n}\n";
+}
+
+}  // namespace pipesim

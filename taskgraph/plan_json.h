@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "models/operator_graph.h"
+#include "sim/base/json_reader.h"
+#include "taskgraph/plan.h"
+#include "topologies/topology.h"
+
+namespace pipesim {
+
+/// A plan as it stands in a file: which model on which topology, and how every operator is split and placed.
+struct Plan {
+  std::string model;                 ///< what --model said: a preset with options, or a file
+  std::string topology;              ///< what --topology said
+  std::string model_fingerprint;     ///< OperatorGraph::fingerprint(); empty: not checked
+  std::string topology_fingerprint;  ///< Topology::fingerprint(); empty: not checked
+  PlanOptions options;
+  std::string found_by;              ///< name of the algorithm; "" when written by hand
+  std::uint64_t seed = 0;
+  Strategy strategy;
+  bool operator==(const Plan&) const = default;
+};
+
+/// A plan file that was read but whose configs were not looked at yet: they need the model and the topology, whose
+/// names it tells.
+class PlanFile {
+ public:
+  static PlanFile parse(std::string_view text, const std::string& source);
+  static PlanFile load(const std::string& path);
+  [[nodiscard]] const std::string& model() const { return plan_.model; }
+  [[nodiscard]] const std::string& topology() const { return plan_.topology; }
+
+  /// The whole plan, checked against the graph and topology. InputError with file and JSON pointer: other
+  /// fingerprints, unknown operators, factors or devices, operators without a config, illegal configs.
+  [[nodiscard]] Plan read(const OperatorGraph& graph, const Topology& topology) const;
+
+ private:
+  PlanFile(Plan plan, JsonValue root) : plan_(std::move(plan)), root_(std::move(root)) {}
+  Plan plan_;
+  JsonValue root_;
+};
+
+/// Versioned JSON, one config a line: {"operator": "fc1", "split": [["b", 4], ["o", 2]], "devices": ["gpu0..gpu7"]}.
+/// Splits are listed slowest first, replicas are slowest of all; "gpu0..gpu7" is a range in the topology's order and
+/// "all" stands for every device in order. Reads back to an equal plan.
+std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology& topology);
+
+}  // namespace pipesim

@@ -1,0 +1,212 @@
+#include "sim/simulate.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+#include <tuple>
+
+#include "sim/base/errors.h"
+#include "sim/check_schedule.h"
+#include "tests/sim/random_graph.h"
+
+namespace pipesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// The definition, word by word.
+Timeline reference(const std::vector<PlainTask>& tasks) {
+  const std::size_t n = tasks.size();
+  Timeline t{std::vector<Nanoseconds>(n), std::vector<Nanoseconds>(n), 0};
+  std::vector<bool> ended(n, false), queued(n, false);
+  std::vector<Nanoseconds> lane_free(100, 0);
+  std::set<std::tuple<Nanoseconds, TaskKey, std::size_t>> ready;
+  const auto queue_the_ready = [&] {
+    for (std::size_t i = 0; i < n; ++i) {
+      Nanoseconds when = 0;
+      bool all = !queued[i];
+      for (const std::size_t p : tasks[i].predecessors) {
+        all = all && ended[p];
+        when = std::max(when, t.end[p]);
+      }
+      if (all) ready.emplace(when, tasks[i].key, i), queued[i] = true;
+    }
+  };
+  for (queue_the_ready(); !ready.empty(); queue_the_ready()) {
+    const auto [when, key, i] = *ready.begin();
+    ready.erase(ready.begin());
+    Nanoseconds start = when;
+    for (const LaneUse& use : tasks[i].lanes) start = std::max(start, lane_free[use.lane.index()]);
+    for (const LaneUse& use : tasks[i].lanes) lane_free[use.lane.index()] = start + use.hold;
+    t.start[i] = start;
+    t.end[i] = start + tasks[i].duration;
+    t.makespan = std::max(t.makespan, t.end[i]);
+    ended[i] = true;
+  }
+  return t;
+}
+
+Timeline simulate_tasks(const std::vector<PlainTask>& tasks) { return simulate(build(tasks)); }
+
+TEST(Simulate, EmptyGraphTakesNoTime) {
+  TaskDag dag;
+  dag.finish();
+  EXPECT_EQ(simulate(dag), Timeline());
+}
+
+TEST(Simulate, ALaneDoesOneTaskAtATimeInTheOrderOfKeys) {
+  const LaneId lane(0);
+  const Timeline t = simulate_tasks({{{0, 2}, 5, {{lane, 5}}, {}}, {{0, 1}, 3, {{lane, 3}}, {}}, {{0, 3}, 1, {{lane, 1}}, {}}});
+  EXPECT_THAT(t.start, ElementsAre(3, 0, 8));
+  EXPECT_THAT(t.end, ElementsAre(8, 3, 9));
+  EXPECT_EQ(t.makespan, 9);
+}
+
+TEST(Simulate, WhoIsReadyFirstGoesFirstWhateverTheKeys) {
+  const LaneId a(0), b(1);
+  // Task 1 is ready at 4, task 2 (with the smallest key) at 6; lane b is busy until 10.
+  const Timeline t = simulate_tasks({{{0, 5}, 4, {{a, 4}}, {}},
+                                     {{0, 9}, 2, {{b, 2}}, {0}},
+                                     {{0, 1}, 2, {{b, 2}}, {3}},
+                                     {{0, 6}, 6, {}, {}},
+                                     {{0, 7}, 10, {{b, 10}}, {}}});
+  EXPECT_THAT(t.start, ElementsAre(0, 10, 12, 0, 0));
+}
+
+TEST(Simulate, LatencyDelaysSuccessorsButNotTheLane) {
+  const LaneId link(0);
+  const Timeline t = simulate_tasks({{{0, 0}, 10, {{link, 4}}, {}}, {{0, 1}, 10, {{link, 4}}, {}}, {{0, 2}, 1, {}, {0}}});
+  EXPECT_THAT(t.start, ElementsAre(0, 4, 10));
+  EXPECT_EQ(t.makespan, 14);
+}
+
+TEST(Simulate, ATaskOfSeveralLanesWaitsForAllAndReleasesEachInTurn) {
+  const LaneId a(0), b(1);
+  const Timeline t = simulate_tasks({{{0, 0}, 5, {{a, 5}}, {}},
+                                     {{0, 1}, 6, {{a, 2}, {b, 6}}, {}},
+                                     {{0, 2}, 1, {{a, 1}}, {}},
+                                     {{0, 3}, 1, {{b, 1}}, {}}});
+  EXPECT_THAT(t.start, ElementsAre(0, 5, 7, 11)) << "task 3 must not overtake task 1 on lane b";
+}
+
+TEST(Simulate, ZeroTimeTasksRunAtOnce) {
+  // 0 -> 1 -> 2 take no time; 2's successor has the smallest key but comes when 3 and 4 may have started.
+  const LaneId lane(0);
+  const Timeline t = simulate_tasks({{{0, 1}, 0, {}, {}},
+                                     {{0, 5}, 0, {}, {0}},
+                                     {{0, 0}, 7, {{lane, 7}}, {1}},
+                                     {{0, 3}, 2, {{lane, 2}}, {}},
+                                     {{0, 6}, 2, {{lane, 2}}, {}}});
+  EXPECT_THAT(t.start, ElementsAre(0, 0, 2, 0, 9));
+}
+
+TEST(Simulate, RefusesCyclesAndNamesThem) {
+  TaskDag dag;
+  for (std::uint64_t i = 0; i < 7; ++i) dag.add_task({0, i}, 1, LaneId());
+  dag.add_edge(TaskId(0), TaskId(1));
+  dag.add_edge(TaskId(5), TaskId(3));
+  dag.add_edge(TaskId(3), TaskId(6));
+  dag.add_edge(TaskId(6), TaskId(5));
+  dag.add_edge(TaskId(1), TaskId(5));
+  dag.add_edge(TaskId(5), TaskId(2));
+  dag.finish();
+  EXPECT_THAT(find_cycle(dag), ElementsAre(TaskId(3), TaskId(6), TaskId(5)));
+  try {
+    simulate(dag);
+    FAIL() << "no error";
+  } catch (const InputError& e) {
+    EXPECT_STREQ(e.what(), "dependency cycle: 3 -> 6 -> 5 -> 3");
+  }
+}
+
+TEST(Simulate, ATaskThatWaitsForItselfIsACycle) {
+  TaskDag dag;
+  dag.add_task({0, 0}, 1, LaneId());
+  dag.add_edge(TaskId(0), TaskId(0));
+  dag.finish();
+  EXPECT_THAT(find_cycle(dag), ElementsAre(TaskId(0)));
+  EXPECT_THROW(simulate(dag), InputError);
+}
+
+TEST(Simulate, LongCyclesAreShortened) {
+  TaskDag dag;
+  for (std::uint64_t i = 0; i < 25; ++i) {
+    dag.add_task({0, i}, 1, LaneId());
+    dag.add_edge(TaskId(i), TaskId((i + 1) % 25));
+  }
+  dag.finish();
+  try {
+    simulate(dag);
+    FAIL() << "no error";
+  } catch (const InputError& e) {
+    EXPECT_STREQ(e.what(),
+                 "dependency cycle: 0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> 8 -> 9 -> 10 -> 11 -> 12 -> 13 -> 14 -> 15 "
+                 "-> 16 -> 17 -> 18 -> 19 -> … (25 tasks) -> 0");
+  }
+}
+
+TEST(Simulate, AgreesWithTheReferenceOnRandomGraphs) {
+  for_each_seed(3000, [](Rng& rng) {
+    const std::vector<PlainTask> tasks = random_tasks(rng);
+    const TaskDag dag = build(tasks);
+    const Timeline t = simulate(dag);
+    EXPECT_EQ(t, reference(tasks));
+    EXPECT_THAT(check_schedule(dag, t), IsEmpty());
+    EXPECT_THAT(find_cycle(dag), IsEmpty());
+  });
+}
+
+TEST(Simulate, CreationOrderDoesNotMatter) {
+  for_each_seed(500, [](Rng& rng) {
+    const std::vector<PlainTask> tasks = random_tasks(rng);
+    const std::vector<std::size_t> order = shuffled(tasks.size(), rng);
+    const Timeline straight = simulate(build(tasks)), mixed = simulate(build(tasks, order));
+    for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(mixed.start[i], straight.start[order[i]]);
+  });
+}
+
+TEST(Simulate, UsedScratchGivesTheSameResult) {
+  SimulationScratch scratch;
+  Timeline timeline;
+  for_each_seed(500, [&](Rng& rng) {
+    const TaskDag dag = build(random_tasks(rng));
+    simulate(dag, scratch, timeline);
+    EXPECT_EQ(timeline, simulate(dag));
+  });
+}
+
+TEST(Simulate, ScratchIsUsableAfterACycle) {
+  SimulationScratch scratch;
+  Timeline timeline;
+  TaskDag cyclic;
+  cyclic.add_task({0, 0}, 1, LaneId(3));
+  cyclic.add_task({0, 1}, 1, LaneId(3));
+  cyclic.add_edge(TaskId(1), TaskId(1));
+  cyclic.finish();
+  EXPECT_THROW(simulate(cyclic, scratch, timeline), InputError);
+  TaskDag dag;
+  dag.add_task({0, 0}, 4, LaneId(3));
+  dag.finish();
+  simulate(dag, scratch, timeline);
+  EXPECT_EQ(timeline, (Timeline{{0}, {4}, 4}));
+}
+
+TEST(Simulate, WarmScratchDoesNotGrow) {
+  const std::vector<PlainTask> tasks = [] {
+    Rng rng(5);
+    return random_tasks(rng);
+  }();
+  const TaskDag dag = build(tasks);
+  SimulationScratch scratch;
+  Timeline timeline;
+  simulate(dag, scratch, timeline);
+  const std::size_t bytes = scratch.bytes();
+  const Nanoseconds* start = timeline.start.data();
+  simulate(dag, scratch, timeline);
+  EXPECT_EQ(scratch.bytes(), bytes);
+  EXPECT_EQ(timeline.start.data(), start);
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,254 @@
+#include "topologies/topology_json.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "sim/base/rng.h"
+#include "topologies/device_kinds.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return text.replace(at, what.size(), by);
+}
+
+// Two servers of two GPUs behind a network.
+const std::string kLab = R"({
+  "pipesim_topology": 1,
+  "name": "lab",
+  "device_kinds": {"slow": {"peak": {"float32": "1 TFLOP/s"}, "memory": "4 GB", "memory_bandwidth": "100 GB/s"}},
+  "node_kinds": {
+    "server": {
+      "devices": [{"name": "gpu", "count": 2, "kind": "slow"}],
+      "switches": ["pcie"],
+      "nics": ["nic"],
+      "links": [
+        {"between": ["gpu*", "pcie"], "bandwidth": "12 GB/s", "latency": "1 us"},
+        {"between": ["nic", "pcie"], "bandwidth": "12 GB/s", "latency": "1 us"}
+      ]
+    }
+  },
+  "nodes": {"count": 2, "of": "server"},
+  "network": {"bandwidth": "100 Gb/s", "latency": "2 us"}
+})";
+
+std::string refusal(const std::string& text) {
+  try {
+    (void)parse_topology(text, "lab.json");
+  } catch (const InputError& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string refusal(std::string_view what, std::string_view by) { return refusal(replaced(kLab, what, by)); }
+
+TEST(TopologyJson, RoundTripsEveryPreset) {
+  for (const TopologyPreset& preset : topology_presets()) {
+    for (const std::int64_t nodes : {std::int64_t{1}, std::int64_t{2}, preset.default_nodes}) {
+      const Topology t = preset_topology(preset, nodes);
+      const Topology back = parse_topology(to_json(t), "round trip");
+      EXPECT_TRUE(back == t) << preset.name << " " << nodes;
+      EXPECT_EQ(back.fingerprint(), t.fingerprint());
+      EXPECT_EQ(to_json(back), to_json(t));
+    }
+  }
+  const Topology levels = make_topology("levels:4@10GB/s@1us,2@1.25GB/s,3@1GB/s");
+  EXPECT_TRUE(parse_topology(to_json(levels), "round trip") == levels);
+}
+
+TEST(TopologyJson, ReadsNodesOfAKindOverANetwork) {
+  const Topology t = parse_topology(kLab, "lab.json");
+  EXPECT_EQ(t.num_devices(), 4u);
+  EXPECT_EQ(t.device(DeviceId(3)).name, "node1.gpu1");
+  const Route route = t.route(DeviceId(0), DeviceId(3));
+  EXPECT_EQ(route.lanes.size(), 6u);
+  EXPECT_EQ(t.lane_name(route.lanes[2]), "node0.nic -> network");
+  EXPECT_EQ(route.bandwidth, BytesPerSecond(12e9));
+  EXPECT_EQ(t.lane_bandwidth(route.lanes[2]), BytesPerSecond(12.5e9));
+  EXPECT_EQ(t.kind(DeviceId(0)).efficiency, (std::vector<EfficiencyPoint>{{Flops(1), 1}}));
+  EXPECT_TRUE(parse_topology(to_json(t), "round trip") == t);
+}
+
+TEST(TopologyJson, ReadsAHandWrittenHeterogeneousFile) {
+  const Topology t = make_topology(PIPESIM_SOURCE_DIR "/tests/topologies/fixtures/two_generations.json");
+  EXPECT_EQ(t.num_devices(), 11u);
+  EXPECT_EQ(t.num_nodes(), 4u);
+  EXPECT_EQ(t.kind(t.device_named("node1.gpu3")).name, "A100-80GB");
+  EXPECT_EQ(t.kind(t.device_named("volta.gpu1")).name, "V100-PCIe");
+  EXPECT_FALSE(t.kind(t.device_named("desk.gpu")).overlap);
+  const Route far = t.route(t.device_named("desk.gpu"), t.device_named("node0.gpu0"));
+  EXPECT_EQ(far.bandwidth, BytesPerSecond(0.125e9));
+  EXPECT_EQ(t.lane_name(far.lanes[1]), "desk.nic <-> office");
+  EXPECT_TRUE(parse_topology(to_json(t), "round trip") == t);
+}
+
+TEST(TopologyJson, ReadsLevels) {
+  const std::string text = R"({"pipesim_topology": 1, "name": "levels:4@10GB/s,2@1.25GB/s", "levels": [
+    {"size": 4, "bandwidth": "10 GB/s"}, {"size": 2, "bandwidth": "1.25 GB/s"}]})";
+  const Topology t = parse_topology(text, "levels.json");
+  EXPECT_EQ(t.fingerprint(), make_topology("levels:4@10GB/s,2@1.25GB/s").fingerprint());
+  const Topology other =
+      parse_topology(replaced(text, "\"levels\":", "\"device\": \"H200\", \"levels\":"), "levels.json");
+  EXPECT_EQ(other.kind(DeviceId(7)).name, "H200");
+}
+
+TEST(TopologyJson, ReadsTheExampleOfTheReadme) {
+  std::istringstream readme(read_file(PIPESIM_SOURCE_DIR "/topologies/README.md"));
+  std::string example;
+  for (std::string line; std::getline(readme, line);)
+    if (line.starts_with("    ")) example += line + "\n";
+  EXPECT_EQ(parse_topology(example, "README.md").num_devices(), 32u);
+}
+
+TEST(TopologyJson, GivesABuiltInKindAnotherName) {
+  const std::string alias = R"({"pipesim_topology": 1, "name": "t", "device_kinds": {"v": "V100-PCIe"},
+    "nodes": ["box"], "devices": [{"name": "gpu", "kind": "v", "node": "box"}]})";
+  const Topology t = parse_topology(alias, "alias.json");
+  EXPECT_EQ(t.kind(DeviceId(0)).name, "v");
+  EXPECT_EQ(t.kind(DeviceId(0)).peak, find_built_in_device_kind("V100-PCIe")->peak);
+}
+
+// Whatever a file holds, reading it ends in a topology or in an InputError of one line.
+TEST(TopologyJson, SurvivesDamagedFiles) {
+  constexpr std::uint64_t kSeed = 20240612;
+  const std::string pieces[] = {"{",     "}",    "[]",       "{}", "null", "-1",
+                                "1e999", "\"\"", "\"gpu*\"", ",",  "0",    "true"};
+  int read = 0;
+  for (std::uint64_t i = 0; i < 3000; ++i) {
+    SCOPED_TRACE(fmt::format("seed {}, split {}", kSeed, i));
+    Rng rng = Rng(kSeed).split(i);
+    std::string text = kLab;
+    const std::size_t at = rng.below(text.size());
+    text.replace(at, rng.below(8), pieces[rng.below(std::size(pieces))]);
+    read += refusal(text) == "accepted";
+  }
+  EXPECT_LT(read, 1500);
+}
+
+TEST(TopologyJson, LinksEveryPairOfAPattern) {
+  const std::string mesh = R"({"pipesim_topology": 1, "name": "mesh", "nodes": [{"name": "box",
+    "devices": {"count": 4, "kind": "V100-PCIe"},
+    "links": [{"between": ["gpu*", "gpu*"], "bandwidth": "10 GB/s", "latency": "0 s"}]}]})";
+  EXPECT_EQ(parse_topology(mesh, "mesh.json").parts().links.size(), 6u);
+}
+
+TEST(TopologyJson, NamesThePlaceOfABadFigure) {
+  EXPECT_EQ(refusal("\"100 Gb/s\"", "\"-1 GB/s\"").find("lab.json: /network/bandwidth: "), 0u);
+  EXPECT_EQ(refusal("\"100 Gb/s\"", "\"0 GB/s\"").find("lab.json: /network/bandwidth: "), 0u);
+  EXPECT_EQ(refusal("\"100 Gb/s\"", "\"nan B/s\"").find("lab.json: /network/bandwidth: "), 0u);
+  EXPECT_EQ(
+      refusal("\"100 Gb/s\"", "\"300 Gb\"")
+          .find("lab.json: /network/bandwidth: \"300 Gb\" is not a bandwidth: unknown unit \"Gb\"; write "),
+      0u);
+  EXPECT_EQ(refusal("\"100 Gb/s\"", "\"1 B/s\""),
+            "lab.json: /network/bandwidth: found 1 B/s, allowed 1 MB/s to 900 TB/s");
+  EXPECT_EQ(refusal("\"100 Gb/s\"", "100"),
+            "lab.json: /network/bandwidth: found 100, a string with a unit like \"300 GB/s\" is needed");
+  EXPECT_EQ(refusal("\"2 us\"", "\"20 s\""), "lab.json: /network/latency: found 20 s, allowed 0 ns to 10 s");
+  EXPECT_EQ(refusal("\"4 GB\"", "\"4 B\""),
+            "lab.json: /device_kinds/slow/memory: found 4 B, allowed 1 MB to 900 TB");
+  EXPECT_EQ(refusal("\"1 TFLOP/s\"", "\"1 FLOP/s\""),
+            "lab.json: /device_kinds/slow/peak/float32: found 1 FLOP/s, allowed 1 MFLOP/s to 900 PFLOP/s");
+  EXPECT_EQ(refusal("\"memory\"", "\"memory_efficiency\": 1.5, \"memory\""),
+            "lab.json: /device_kinds/slow/memory_efficiency: found 1.5, allowed above 0 up to 1");
+  EXPECT_EQ(refusal("\"memory\"", "\"efficiency\": [[1e9, 0.5], [1e8, 0.6]], \"memory\""),
+            "lab.json: /device_kinds/slow/efficiency: found 100000000 operations after 1000000000, allowed "
+            "rising numbers "
+            "up to 1e30");
+  EXPECT_EQ(refusal("\"memory\"", "\"efficiency\": [1e9, 0.5], \"memory\""),
+            "lab.json: /device_kinds/slow/efficiency/0: found a number, an array is needed");
+}
+
+TEST(TopologyJson, NamesThePlaceOfABadCount) {
+  EXPECT_EQ(refusal("\"count\": 2, \"of\"", "\"count\": 1000000000, \"of\""),
+            "lab.json: /nodes/count: found 1000000000, an integer from 1 to 100000 is needed");
+  EXPECT_EQ(refusal("\"count\": 2, \"of\"", "\"count\": 100000, \"of\""),
+            "lab.json: /node_kinds/server/devices/0/count: found more than 100000 devices in all, at most "
+            "100000 are allowed");
+  EXPECT_EQ(refusal("\"count\": 2, \"of\"", "\"count\": 0, \"of\""),
+            "lab.json: /nodes/count: found 0, an integer from 1 to 100000 is needed");
+  EXPECT_EQ(refusal("\"count\": 2, \"kind\"", "\"count\": 2.5, \"kind\""),
+            "lab.json: /node_kinds/server/devices/0/count: found 2.5, an integer from 1 to 100000 is needed");
+  EXPECT_EQ(refusal("\"pipesim_topology\": 1", "\"pipesim_topology\": 2"),
+            "lab.json: /pipesim_topology: found version 2, allowed is 1");
+}
+
+TEST(TopologyJson, NamesThePlaceOfABadName) {
+  EXPECT_EQ(refusal("\"network\":", "\"netwrok\":"),
+            "lab.json: /netwrok: unknown key \"netwrok\" (did you mean \"network\"?); allowed: "
+            "pipesim_topology, name, source, device_kinds, node_kinds, nodes, devices, switches, vertices, "
+            "network, links, levels, device");
+  EXPECT_EQ(refusal("[\"nic\", \"pcie\"]", "[\"nic\", \"pice\"]"),
+            "lab.json: /node_kinds/server/links/1/between/1: unknown vertex \"pice\" (did you mean "
+            "\"pcie\"?); there are "
+            "gpu0, gpu1, pcie, nic");
+  EXPECT_EQ(refusal("[\"gpu*\", \"pcie\"]", "[\"gqu*\", \"pcie\"]"),
+            "lab.json: /node_kinds/server/links/0/between/0: no vertex has a name like \"gqu*\" with a "
+            "number for '*'");
+  EXPECT_EQ(refusal("[\"nic\", \"pcie\"]", "[\"nic\", \"nic\"]"),
+            "lab.json: /node_kinds/server/links/1/between: found [\"nic\",\"nic\"], a vertex needs no link "
+            "to itself");
+  EXPECT_EQ(refusal("[\"nic\", \"pcie\"]", "[\"nic\"]"),
+            "lab.json: /node_kinds/server/links/1/between: found 1 ends, a link has 2");
+  EXPECT_EQ(refusal("[\"nic\"]", "[\"pcie\"]"),
+            "lab.json: /node_kinds/server/nics/0: two vertices are called \"node0.pcie\"");
+  EXPECT_EQ(refusal("[\"nic\"]", "[\"\"]"), "lab.json: /node_kinds/server/nics/0: found an empty name");
+  EXPECT_EQ(
+      refusal("\"kind\": \"slow\"", "\"kind\": \"V100-PCI\""),
+      "lab.json: /node_kinds/server/devices/0/kind: unknown device kind \"V100-PCI\" (did you mean "
+      "\"V100-PCIe\"?); "
+      "there are slow, K80, P100-SXM2, P100-PCIe, V100-SXM2-16GB, V100-SXM2-32GB, V100-PCIe, A100-40GB, "
+      "A100-80GB, H100-SXM5, H200, B200");
+  EXPECT_EQ(refusal("\"of\": \"server\"", "\"of\": \"sever\""),
+            "lab.json: /nodes/of: unknown node kind \"sever\" (did you mean \"server\"?); \"node_kinds\" has "
+            "server");
+  EXPECT_EQ(refusal("{\"count\": 2, \"of\": \"server\"}",
+                    "[{\"of\": \"server\", \"name\": \"a\"}, {\"of\": \"server\", \"name\": \"a\"}]"),
+            "lab.json: /nodes/1: two nodes are called \"a\"");
+  EXPECT_EQ(
+      refusal("\"float32\"", "\"float31\""),
+      "lab.json: /device_kinds/slow/peak/float31: unknown data type \"float31\" (did you mean \"float32\"?); "
+      "allowed: float32, tf32, float16, bfloat16, float64");
+}
+
+TEST(TopologyJson, NamesWhatIsMissingOrCutOff) {
+  EXPECT_EQ(refusal(",\n  \"network\": {\"bandwidth\": \"100 Gb/s\", \"latency\": \"2 us\"}", ""),
+            "lab.json: /: topology \"lab\": \"node0.gpu0\" can't reach \"node1.gpu0\": no chain of links "
+            "joins them");
+  EXPECT_EQ(refusal("\"nics\": [\"nic\"],", "\"switches\": [\"nic\"],").find("lab.json: "), 0u);
+  EXPECT_EQ(refusal("\"of\": \"server\"}", "\"of\": \"server\"}, \"links\": []"), "accepted");
+  EXPECT_EQ(
+      refusal("\"switches\": [\"pcie\"],\n      \"nics\": [\"nic\"]", "\"switches\": [\"pcie\", \"nic\"]"),
+      "lab.json: /network: node \"node0\" has no NIC to connect to the network");
+  EXPECT_EQ(refusal("\"name\": \"lab\",", ""), "lab.json: /: \"name\" is missing");
+  EXPECT_EQ(refusal(", \"latency\": \"2 us\"", ""), "lab.json: /network: \"latency\" is missing");
+  EXPECT_EQ(refusal("{\"count\": 2, \"of\": \"server\"}", "[]"),
+            "lab.json: /nodes: found no devices in any node, at least one is needed");
+  EXPECT_EQ(refusal("\"nodes\"", "\"device\": \"H200\", \"nodes\""),
+            "lab.json: /device: \"device\" goes with \"levels\", which is missing");
+}
+
+TEST(TopologyJson, EveryDeviceKindIsWhole) {
+  EXPECT_EQ(built_in_device_kinds().size(), 11u);
+  for (const DeviceKind& kind : built_in_device_kinds()) {
+    EXPECT_FALSE(kind.source.empty()) << kind.name;
+    EXPECT_TRUE(kind.peak.contains(DataType::Float32)) << kind.name;
+    EXPECT_LT(kind.efficiency.front().fraction, 0.01) << kind.name;
+    EXPECT_GT(kind.efficiency.back().fraction, 0.6) << kind.name;
+    EXPECT_EQ(find_built_in_device_kind(kind.name), &kind);
+  }
+  EXPECT_EQ(find_built_in_device_kind("V200"), nullptr);
+}
+
+}  // namespace
+}  // namespace pipesim
