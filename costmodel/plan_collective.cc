@@ -31,6 +31,7 @@ class Planner {
   Planner(const Topology& topology, const LinkBundles& bundles, std::span<const DeviceId> group)
       : topology_(topology),
         hops_(topology, bundles),
+        node_rings_(hops_),
         root_(group.front()),
         group_(group.begin(), group.end()) {
     std::sort(group_.begin(), group_.end());
@@ -89,11 +90,11 @@ class Planner {
     return LoadTable(topology_.num_lanes());
   }
 
-  /// Loads the rings of a group with `amount` in all on every hop; returns the time once round, mean over the
+  /// Loads the rings with `amount` in all on every hop; returns the time once round, mean over the
   /// rings.
-  double add_rings(std::span<const DeviceId> group, double amount, LoadTable& load) {
+  double add_rings(const std::vector<Ring>& rings, double amount, LoadTable& load) {
     double latency = 0;
-    for (const Ring& ring : find_rings(hops_, group)) {
+    for (const Ring& ring : rings) {
       for (std::size_t i = 0; i < ring.order.size(); ++i) {
         DeviceId next = ring.order[(i + 1) % ring.order.size()];
         latency += ring.share * add_hop(ring.order[i], next, amount * ring.share, load);
@@ -107,7 +108,7 @@ class Planner {
   CollectiveAlgorithm ring(Collective kind) {
     LoadTable load = empty_load();
     double share = rounds(kind) * part(group_.size());
-    double once_round = add_rings(group_, share, load);
+    double once_round = add_rings(find_rings(node_rings_, hops_, group_), share, load);
     CollectiveAlgorithm result{"ring", Seconds(call_overhead + share * once_round), {}, {}};
     add_phase(result, load);
     return result;
@@ -117,7 +118,7 @@ class Planner {
   CollectiveAlgorithm chain(Collective kind) {
     LoadTable load = empty_load();
     double latency = 0;
-    for (Ring& ring : find_rings(hops_, group_)) {
+    for (Ring& ring : find_rings(node_rings_, hops_, group_)) {
       std::rotate(ring.order.begin(), std::find(ring.order.begin(), ring.order.end(), root_),
                   ring.order.end());
       if (kind == Collective::Reduce)
@@ -133,7 +134,7 @@ class Planner {
 
   CollectiveAlgorithm tree(Collective kind) {
     LoadTable load = empty_load();
-    std::vector<Tree> trees = double_trees(hops_, nodes_, rooted(kind) ? root_ : DeviceId());
+    std::vector<Tree> trees = double_trees(node_rings_, nodes_, rooted(kind) ? root_ : DeviceId());
     double share = 1 / static_cast<double>(trees.size()), latency = 0;
     for (const Tree& tree : trees) {
       double in_nodes = 0, between = 0;
@@ -157,7 +158,8 @@ class Planner {
   void add_inner_phase(CollectiveAlgorithm& result, double amount) {
     LoadTable load = empty_load();
     double latency = 0;
-    for (const NodeMembers& node : nodes_) latency = std::max(latency, add_rings(node.devices, amount, load));
+    for (const NodeMembers& node : nodes_)
+      latency = std::max(latency, add_rings(node_rings_.rings(node), amount, load));
     result.latency += Seconds(call_overhead + part(nodes_.front().devices.size()) * latency);
     add_phase(result, load);
   }
@@ -170,7 +172,8 @@ class Planner {
     for (std::size_t k = 0; k < members; ++k) {
       std::vector<DeviceId> across;
       for (const NodeMembers& node : nodes_) across.push_back(node.devices[k]);
-      latency = std::max(latency, add_rings(across, share / static_cast<double>(members), load));
+      auto rings = find_rings(node_rings_, hops_, across);
+      latency = std::max(latency, add_rings(rings, share / static_cast<double>(members), load));
     }
     result.latency += Seconds(call_overhead + share * latency);
     add_phase(result, load);
@@ -192,7 +195,7 @@ class Planner {
     std::size_t n = group_.size(), shifts = std::min(n - 1, std::max<std::size_t>(1, most_pairs / n));
     double amount = part(n) / static_cast<double>(n) / static_cast<double>(shifts), latency = 0;
     for (std::size_t s = 0; s < shifts; ++s) {
-      std::size_t shift = 1 + s * (n - 1) / shifts;
+      std::size_t shift = 1 + (2 * s + 1) * (n - 1) / (2 * shifts);
       for (std::size_t i = 0; i < n; ++i) {
         latency = std::max(latency, add_hop(group_[i], group_[(i + shift) % n], amount, load));
       }
@@ -205,6 +208,7 @@ class Planner {
 
   const Topology& topology_;
   Hops hops_;
+  NodeRings node_rings_;
   DeviceId root_;
   std::vector<DeviceId> group_;
   std::vector<NodeMembers> nodes_;

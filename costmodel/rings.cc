@@ -1,7 +1,6 @@
 #include "costmodel/rings.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "costmodel/cycle_search.h"
@@ -25,31 +24,16 @@ std::vector<std::int32_t> local_positions(const Topology& topology, const NodeMe
   return positions;
 }
 
-/// 0, 1, 2, … and back: for members too many to search, or none of whose cycles has bandwidth.
-std::vector<std::vector<std::size_t>> plain_cycles(std::size_t n) {
-  std::vector<std::size_t> forward(n);
-  std::iota(forward.begin(), forward.end(), 0);
-  if (n <= 2) return {forward};
-  return {forward, {forward.rbegin(), forward.rend()}};
-}
-
-std::vector<std::vector<std::size_t>> searched_cycles(Hops& hops, std::span<const DeviceId> members) {
-  if (members.size() <= 2 || members.size() > most_searched) return plain_cycles(members.size());
-  std::vector<std::vector<std::size_t>> cycles;
-  for (Cycle& cycle : disjoint_cycles(hops, members)) cycles.push_back(std::move(cycle.order));
-  return cycles;
-}
-
 /// Full tours of all nodes, one per entry position and cycle.
-std::vector<std::vector<DeviceId>> candidate_orders(Hops& hops, const std::vector<NodeMembers>& nodes) {
-  NodeCycles cycles(hops);
+std::vector<std::vector<DeviceId>> candidate_orders(NodeRings& node_rings,
+                                                    const std::vector<NodeMembers>& nodes) {
   std::size_t largest = 0;
   for (const NodeMembers& members : nodes) largest = std::max(largest, members.devices.size());
   std::vector<std::vector<DeviceId>> orders;
   for (std::size_t entry = 0; entry < std::min(largest, most_entries); ++entry) {
     std::vector<DeviceId> order;
     for (const NodeMembers& members : nodes) {
-      std::vector<DeviceId> part = cycles.order(members, entry, entry % members.devices.size());
+      std::vector<DeviceId> part = node_rings.order(members, entry, entry % members.devices.size());
       order.insert(order.end(), part.begin(), part.end());
     }
     orders.push_back(std::move(order));
@@ -99,18 +83,6 @@ std::vector<Ring> shared_out(std::vector<std::vector<DeviceId>> orders, const st
   return rings;
 }
 
-std::vector<Ring> rings_inside_node(Hops& hops, std::span<const DeviceId> group) {
-  std::vector<std::vector<DeviceId>> orders;
-  std::vector<double> rates;
-  for (const Cycle& cycle : disjoint_cycles(hops, group)) {
-    std::vector<DeviceId> order;
-    for (std::size_t position : cycle.order) order.push_back(group[position]);
-    orders.push_back(std::move(order));
-    rates.push_back(cycle.rate);
-  }
-  return shared_out(std::move(orders), rates);
-}
-
 }  // namespace
 
 std::vector<NodeMembers> members_by_node(const Topology& topology, std::span<const DeviceId> group) {
@@ -126,25 +98,50 @@ std::vector<NodeMembers> members_by_node(const Topology& topology, std::span<con
   return nodes;
 }
 
-std::vector<DeviceId> NodeCycles::order(const NodeMembers& members, std::size_t k, std::size_t first) {
-  std::vector<std::int32_t> positions = local_positions(hops_.topology(), members);
-  auto known =
-      std::find_if(known_.begin(), known_.end(), [&](const auto& e) { return e.first == positions; });
-  if (known == known_.end()) {
-    known_.emplace_back(positions, searched_cycles(hops_, members.devices));
-    known = known_.end() - 1;
+std::vector<NodeRings::Cycle> NodeRings::search(std::span<const DeviceId> members) const {
+  std::vector<std::size_t> forward(members.size());
+  std::iota(forward.begin(), forward.end(), 0);
+  if (members.size() <= 2 || members.size() > most_searched) return {{forward, 1}};
+  std::vector<Cycle> cycles;
+  double total = 0;
+  for (pipesim::Cycle& found : disjoint_cycles(hops_, members)) {
+    total += found.rate;
+    cycles.push_back({std::move(found.order), found.rate});
   }
-  std::vector<std::size_t> cycle = known->second[k % known->second.size()];
+  for (Cycle& cycle : cycles) cycle.share /= total;
+  return cycles;
+}
+
+const std::vector<NodeRings::Cycle>& NodeRings::cycles(const NodeMembers& members) {
+  auto [entry, fresh] = known_.try_emplace(local_positions(hops_.topology(), members));
+  if (fresh) entry->second = search(members.devices);
+  return entry->second;
+}
+
+std::vector<Ring> NodeRings::rings(const NodeMembers& members) {
+  std::vector<Ring> rings;
+  if (members.devices.size() < 2) return rings;
+  for (const Cycle& cycle : cycles(members)) {
+    Ring& ring = rings.emplace_back();
+    ring.share = cycle.share;
+    for (std::size_t position : cycle.order) ring.order.push_back(members.devices[position]);
+  }
+  return rings;
+}
+
+std::vector<DeviceId> NodeRings::order(const NodeMembers& members, std::size_t k, std::size_t first) {
+  const std::vector<Cycle>& known = cycles(members);
+  std::vector<std::size_t> cycle = known[k % known.size()].order;
   std::rotate(cycle.begin(), std::find(cycle.begin(), cycle.end(), first), cycle.end());
   std::vector<DeviceId> order;
   for (std::size_t position : cycle) order.push_back(members.devices[position]);
   return order;
 }
 
-std::vector<Ring> find_rings(Hops& hops, std::span<const DeviceId> group) {
+std::vector<Ring> find_rings(NodeRings& node_rings, Hops& hops, std::span<const DeviceId> group) {
   std::vector<NodeMembers> nodes = members_by_node(hops.topology(), group);
-  if (nodes.size() == 1 && group.size() <= most_searched) return rings_inside_node(hops, group);
-  std::vector<std::vector<DeviceId>> orders = candidate_orders(hops, nodes);
+  if (nodes.size() == 1) return node_rings.rings(nodes.front());
+  std::vector<std::vector<DeviceId>> orders = candidate_orders(node_rings, nodes);
   std::vector<double> greedy = greedy_rates(hops, orders), equal = equal_rates(hops, orders);
   return shared_out(std::move(orders), sum(equal) > sum(greedy) ? equal : greedy);
 }

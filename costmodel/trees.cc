@@ -25,7 +25,7 @@ Tree tree_over(const std::vector<std::vector<DeviceId>>& chains) {
 }
 
 /// Chains of all nodes, each from its k-th member on; the root's node first and from the root on.
-std::vector<std::vector<DeviceId>> chains_from(NodeCycles& cycles, const std::vector<NodeMembers>& nodes,
+std::vector<std::vector<DeviceId>> chains_from(NodeRings& node_rings, const std::vector<NodeMembers>& nodes,
                                                std::size_t k, DeviceId root) {
   std::vector<std::vector<DeviceId>> chains;
   for (const NodeMembers& members : nodes) {
@@ -33,7 +33,7 @@ std::vector<std::vector<DeviceId>> chains_from(NodeCycles& cycles, const std::ve
     bool holds_root = here != members.devices.end();
     std::size_t first =
         holds_root ? static_cast<std::size_t>(here - members.devices.begin()) : k % members.devices.size();
-    chains.push_back(cycles.order(members, k, first));
+    chains.push_back(node_rings.order(members, k, first));
     if (holds_root) std::rotate(chains.begin(), chains.end() - 1, chains.end());
   }
   return chains;
@@ -41,13 +41,12 @@ std::vector<std::vector<DeviceId>> chains_from(NodeCycles& cycles, const std::ve
 
 }  // namespace
 
-std::vector<Tree> double_trees(Hops& hops, const std::vector<NodeMembers>& nodes, DeviceId root) {
-  NodeCycles cycles(hops);
+std::vector<Tree> double_trees(NodeRings& node_rings, const std::vector<NodeMembers>& nodes, DeviceId root) {
   std::size_t largest = 0;
   for (const NodeMembers& members : nodes) largest = std::max(largest, members.devices.size());
   std::vector<Tree> trees;
   for (std::size_t k = 0; k < std::min(largest, most_pairs); ++k) {
-    std::vector<std::vector<DeviceId>> chains = chains_from(cycles, nodes, k, root);
+    std::vector<std::vector<DeviceId>> chains = chains_from(node_rings, nodes, k, root);
     trees.push_back(tree_over(chains));
     std::reverse(chains.begin() + (root.valid() ? 1 : 0), chains.end());
     trees.push_back(tree_over(chains));

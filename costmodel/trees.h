@@ -19,6 +19,6 @@ struct Tree {
 /// the inner nodes of one being mostly leaves of the other, and a pair per member position, so that every
 /// network card has a part. All carry equal shares. `root`: the root of all of them, or an invalid id for
 /// any.
-std::vector<Tree> double_trees(Hops& hops, const std::vector<NodeMembers>& nodes, DeviceId root);
+std::vector<Tree> double_trees(NodeRings& node_rings, const std::vector<NodeMembers>& nodes, DeviceId root);
 
 }  // namespace pipesim

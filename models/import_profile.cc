@@ -163,14 +163,14 @@ class ProfileReader {
     }
     // A description may hold dashes of its own: the fields are what stands last, but for the stage.
     const bool stage = parts.back().rfind("stage_id=", 0) == 0;
-    const auto fields = parts.end() - (stage ? 2 : 1);
-    if (fields - parts.begin() < 2 || fields->find('=') == std::string::npos) {
+    const std::size_t fields = parts.size() - (stage ? 2 : 1);
+    if (parts.size() < (stage ? 4 : 3) || parts[fields].find('=') == std::string::npos) {
       line.fail(fmt::format("found \"{}\", allowed: \"{}\" or \"ID -- ID\"", text, node_form));
     }
     ProfileNode node;
     node.id = parts[0];
-    node.description = fmt::format("{}", fmt::join(parts.begin() + 1, fields, " -- "));
-    read_fields(line, *fields, node);
+    node.description = fmt::format("{}", fmt::join(&parts[1], &parts[fields], " -- "));
+    read_fields(line, parts[fields], node);
     if (!nodes_by_id_.emplace(node.id, nodes_.size()).second) {
       line.fail(fmt::format("a second layer \"{}\"", node.id));
     }

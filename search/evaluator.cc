@@ -6,9 +6,17 @@ Evaluator::Evaluator(const OperatorGraph& graph, const CostModel& costs, const P
     : builder_(graph, costs, options) {}
 
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {
+  return evaluate(strategy, TaskGraphBuilder::Labels::Leave);
+}
+
+Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
+  return evaluate(strategy, TaskGraphBuilder::Labels::Make);
+}
+
+Evaluation Evaluator::evaluate(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
   constexpr std::size_t kKeptCommunicationTasks = 2'000'000;  // some 500 MB
   builder_.limit_memory(kKeptCommunicationTasks);
-  builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave);
+  builder_.build(strategy, graph_, labels);
   simulate(graph_.dag, scratch_, timeline_);
   Evaluation result{timeline_.makespan, Bytes(0)};
   if (!surely_fits(strategy)) result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_), topology());

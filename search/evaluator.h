@@ -25,6 +25,8 @@ class Evaluator {
 
   Evaluation evaluate(const BoundStrategy& strategy);
   Evaluation evaluate(const Strategy& strategy) { return evaluate(builder_.bind(strategy)); }
+  /// The same with labels in task_graph(), for reports.
+  Evaluation evaluate_labelled(const BoundStrategy& strategy);
 
   [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }
   [[nodiscard]] const OperatorGraph& graph() const { return builder_.graph(); }
@@ -35,6 +37,7 @@ class Evaluator {
   [[nodiscard]] const TaskGraph& task_graph() const { return graph_; }
 
  private:
+  Evaluation evaluate(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
   [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
 
   TaskGraphBuilder builder_;

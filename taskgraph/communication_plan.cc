@@ -83,7 +83,10 @@ void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, co
   }
   std::sort(devices.begin(), devices.end());
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
-  for (const DeviceId d : devices) plan.received.emplace_back(d, Bytes(target.elements_on(d) * element_bytes));
+  for (const DeviceId d : devices) {
+    const Bytes size(target.elements_on(d) * element_bytes);  // 0 on a device that only helps to reduce
+    if (size.value > 0) plan.received.emplace_back(d, size);
+  }
 }
 
 }  // namespace

@@ -161,7 +161,9 @@ class BufferLives {
     const TaskId first = builder_.tasks_of(c.op).backward_input;
     for (const LayoutEntry& e : made.entries()) {
       const auto k = static_cast<std::size_t>(consumer.shard_of_device[e.device.index()]);
-      Span life{start(TaskId(first.index() + k)), backward_end(c.op, static_cast<std::int32_t>(k))};
+      const std::size_t shards = consumer.config.devices.size();
+      Span life{start(TaskId(first.index() + k)),
+                end(task(first, consumer.backward_input, SIZE_MAX, shards, static_cast<std::int32_t>(k)))};
       for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
         const auto from = contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group);
         if (std::find(from.begin(), from.end(), e.device) != from.end()) {

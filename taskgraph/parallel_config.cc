@@ -12,7 +12,9 @@ namespace pipesim {
 
 std::int64_t ParallelConfig::num_shards() const {
   std::int64_t n = replicas;
-  for (const std::int32_t d : degrees) n *= d;
+  for (const std::int32_t d : degrees) {
+    if (__builtin_mul_overflow(n, d, &n)) return INT64_MAX;
+  }
   return n;
 }
 

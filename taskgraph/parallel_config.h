@@ -18,7 +18,7 @@ struct ParallelConfig {
   std::int32_t replicas = 1;          ///< shards that compute the same thing
   std::vector<DeviceId> devices;      ///< one distinct device per shard, in shard order
 
-  [[nodiscard]] std::int64_t num_shards() const;
+  [[nodiscard]] std::int64_t num_shards() const;  ///< INT64_MAX when there are more
   bool operator==(const ParallelConfig&) const = default;
   [[nodiscard]] std::string str(const Operator& op) const;  ///< "n/4 o/2 ×2 copies on 16 devices from 0"
 };

@@ -49,7 +49,6 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
       prices_(costs),
       bound_(graph.operators().size()),
       owned_weights_(graph.operators().size()),
-      gradient_arrives_(graph.operators().size()),
       tasks_(graph.operators().size()) {
   for (std::size_t i = 0; i < graph.operators().size(); ++i) backward_.push_back(backward_need(graph, OperatorId(i)));
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
@@ -86,14 +85,10 @@ void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labe
   out_ = &out;
   labels_ = labels == Labels::Make;
   num_wirings_ = 0;
-  std::fill(gradient_arrives_.begin(), gradient_arrives_.end(), false);
   for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), *strategy[i]);
   for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), strategy);
   for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), strategy);
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    seed_backward(OperatorId(i), strategy);
-    update_weights(OperatorId(i), strategy);
-  }
+  for (std::size_t i = 0; i < strategy.size(); ++i) update_weights(OperatorId(i), strategy);
   out.dag.finish();
 }
 
@@ -103,6 +98,19 @@ void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
   tasks.forward = add_pass(op, bound, TaskKind::Forward, bound.forward);
   tasks.backward_input = add_pass(op, bound, TaskKind::BackwardInput, bound.backward_input);
   tasks.backward_weight = add_pass(op, bound, TaskKind::BackwardWeight, bound.backward_weight);
+  connect_passes(tasks, bound);
+}
+
+// A shard's backward needs what its forward saved. Gradients alone do not make it wait for that: the loss gets none,
+// nor does a shard whose outputs nobody reads, and the consumers of a copy may have read its twin.
+void TaskGraphBuilder::connect_passes(const OperatorTasks& tasks, const BoundOperator& bound) {
+  const std::size_t shards = bound.config.devices.size();
+  const std::size_t last = tasks.forward.index() + (bound.forward.stages() - 1) * shards;
+  for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+    for (std::size_t k = 0; first.valid() && k < shards; ++k) {
+      out_->dag.add_edge(TaskId(last + k), TaskId(first.index() + k));
+    }
+  }
 }
 
 TaskId TaskGraphBuilder::add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work) {

@@ -86,10 +86,10 @@ class TaskGraphBuilder {
 
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
+  void connect_passes(const OperatorTasks& tasks, const BoundOperator& bound);
   void connect_stages(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work, TaskId first);
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
-  void seed_backward(OperatorId op, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
   void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
 
@@ -114,7 +114,6 @@ class TaskGraphBuilder {
   std::unordered_map<Ids, std::unique_ptr<UpdateWork>, IdsHash> updates_;
   std::vector<std::vector<TensorId>> owned_weights_;  // per operator: weights whose first use it is
   std::vector<BackwardNeed> backward_;                // per operator
-  std::vector<bool> gradient_arrives_;                // per operator, while building
   std::vector<OperatorTasks> tasks_;
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0;

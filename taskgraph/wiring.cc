@@ -183,7 +183,6 @@ void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strat
     wiring->source_terms.push_back(term_of(gradient_layout(c, strategy), terms_));
   }
   if (!wiring) return;
-  gradient_arrives_[producer.op.index()] = true;
   wiring->destinations.push_back(producer);
   wiring->plan = &transfer_plan(gradient_layout(producer, strategy), element_of(t));
   add_transfers(*wiring, 0);
@@ -199,20 +198,6 @@ void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strat
   }
 }
 
-// The loss has no consumer: its gradient is 1, and its backward may start once its forward is done.
-void TaskGraphBuilder::seed_backward(OperatorId op, const BoundStrategy& strategy) {
-  if (gradient_arrives_[op.index()]) return;
-  const OperatorTasks& tasks = tasks_[op.index()];
-  const BoundOperator& bound = *strategy[op.index()];
-  const std::size_t shards = bound.config.devices.size();
-  const std::size_t last = tasks.forward.index() + (bound.forward.stages() - 1) * shards;
-  for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
-    for (std::size_t k = 0; first.valid() && k < shards; ++k) {
-      out_->dag.add_edge(TaskId(last + k), TaskId(first.index() + k));
-    }
-  }
-}
-
 const WeightSync& TaskGraphBuilder::weight_sync(TensorId weight, const BoundStrategy& strategy) {
   std::vector<LayoutId> needed;
   terms_.clear();
@@ -220,9 +205,8 @@ const WeightSync& TaskGraphBuilder::weight_sync(TensorId weight, const BoundStra
     term_of(data_layout(use, strategy), needed);
     if (makes_gradient(use)) term_of(gradient_layout(use, strategy), terms_);
   }
-  const DataType type = graph_.tensor(weight).type;
-  const std::int64_t element = std::max(bytes_per_element(options_.gradient_type), bytes_per_element(type));
-  key_.assign({static_cast<std::int32_t>(element), static_cast<std::int32_t>(needed.size())});
+  const std::int64_t element = bytes_per_element(options_.gradient_type);
+  key_.assign(1, static_cast<std::int32_t>(needed.size()));
   for (const LayoutId id : needed) key_.push_back(id.value);
   for (const LayoutId id : terms_) key_.push_back(id.value);
   std::unique_ptr<WeightSync>& slot = syncs_[key_];

@@ -48,10 +48,8 @@ std::string zoo_json() {
   return nlohmann::ordered_json{{"models", models}}.dump(2) + "\n";
 }
 
-Flops flops_of(const Operator& op) {
-  const std::vector<Range> ranges = whole_ranges(op);
-  return Flops(evaluate(op.flops_forward, ranges) * visible_share(op, ranges));
-}
+// As OperatorGraph::forward_flops counts, so that the shares sum to 1.
+Flops flops_of(const Operator& op) { return Flops(evaluate(op.flops_forward, whole_ranges(op))); }
 
 // Weights of the operator; a shared one counts at its first use, so that the sum is the model's.
 std::vector<std::int64_t> parameters_by_operator(const OperatorGraph& graph) {

@@ -26,15 +26,13 @@ ExpertSizes expert_sizes(const ZooValues& values) {
   }
   const std::int64_t sequence = values.integer("sequence");
   const auto even = static_cast<double>(sequence * sizes.top_k) / static_cast<double>(sizes.experts);
-  // An expert never gets more than all tokens, whatever the factor. 50 · 1.1 comes out above 55: that is no
-  // 56th token.
+  // An expert never gets more than all tokens. 50 · 1.1 comes out a little above 55: that is no 56th token.
   sizes.capacity =
       std::min(sequence, static_cast<std::int64_t>(std::ceil(even * values.real("capacity_factor") - 1e-9)));
   return sizes;
 }
 
-/// Routes each token to its top_k experts, runs a gated feed-forward part in each, and adds up by router
-/// weight.
+/// Routes each token to its top_k experts, each a gated feed-forward part, and adds up by router weight.
 TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
   GraphBuilder& builder = net.builder();
   const auto expert_linear = [&](const char* name, TensorId z, std::int64_t out, const char* activation) {

@@ -85,7 +85,8 @@ TensorId stem(ImageNetwork& net) {
   return net.pool("max", "stem.pool2", x, halving);
 }
 
-/// The auxiliary classifier; its loss counts in full, where the paper weighs it by 0.3: the work is the same.
+/// The auxiliary classifier. Its loss counts in full where training recipes weigh it less: the work is the
+/// same.
 void auxiliary_classifier(ImageNetwork& net, TensorId x) {
   x = net.pool("avg", "auxiliary.pool", x, Window::unpadded(5, 3));
   x = chain(net, "auxiliary.conv", x, {{128, one}, {768, Window::unpadded(5)}});

@@ -42,17 +42,6 @@ OperatorGraph lenet(const ZooValues& values) {
   return net.build();
 }
 
-/// The two wide linears that close AlexNet and VGG, and the classes.
-OperatorGraph classify_widely(ImageNetwork& net, TensorId x, bool dropout_first) {
-  if (dropout_first) x = net.dropout("dropout1", x);
-  x = net.linear("linear1", x, 4096, "relu");
-  x = net.dropout(dropout_first ? "dropout2" : "dropout1", x);
-  x = net.linear("linear2", x, 4096, "relu");
-  if (!dropout_first) x = net.dropout("dropout2", x);
-  net.classify(x);
-  return net.build();
-}
-
 OperatorGraph alexnet(const ZooValues& values) {
   ImageNetwork net(values, 3);
   const Window overlapping = Window::unpadded(3, 2);
@@ -64,7 +53,10 @@ OperatorGraph alexnet(const ZooValues& values) {
   x = net.conv("conv4", x, 256, Window::same(3), "relu");
   x = net.conv("conv5", x, 256, Window::same(3), "relu");
   x = net.pool("max", "pool3", x, overlapping);
-  return classify_widely(net, x, true);
+  x = net.linear("linear1", net.dropout("dropout1", x), 4096, "relu");
+  x = net.linear("linear2", net.dropout("dropout2", x), 4096, "relu");
+  net.classify(x);
+  return net.build();
 }
 
 /// Convolutions of each stage: table 1 of the paper, columns D and E.
@@ -85,7 +77,10 @@ OperatorGraph vgg(const ZooValues& values, const VggDepths& depths) {
     x = net.pool("max", stage + ".pool", x, Window::unpadded(2, 2));
     width = std::min<std::int64_t>(2 * width, 512);
   }
-  return classify_widely(net, x, false);
+  x = net.dropout("dropout1", net.linear("linear1", x, 4096, "relu"));
+  x = net.dropout("dropout2", net.linear("linear2", x, 4096, "relu"));
+  net.classify(x);
+  return net.build();
 }
 
 ZooModel vgg_model(const std::string& depth, const VggDepths& depths) {

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "models/graph_builder.h"
+#include "sim/base/rng.h"
+
+namespace pipesim {
+
+using Sizes = std::vector<std::int64_t>;
+
+/// A graph of a few inputs in which single operators are tried.
+class Bench {
+ public:
+  explicit Bench(std::int64_t batch = 4, DataType type = DataType::Float32) : builder("bench", batch, type) {}
+
+  TensorId x(Sizes shape) { return builder.data(fmt::format("x{}", inputs_++), std::move(shape)); }
+  TensorId words(Sizes shape) {
+    return builder.data(fmt::format("x{}", inputs_++), std::move(shape), DataType::Int64);
+  }
+  /// The operator of this kind on these inputs.
+  Operator op(const std::string& kind, const std::vector<TensorId>& inputs,
+              const Attributes& attributes = {}) {
+    builder.add_all(kind, fmt::format("op{}", operators_++), inputs, attributes);
+    return builder.build().operators().back();
+  }
+
+  GraphBuilder builder;
+
+ private:
+  int inputs_ = 0, operators_ = 0;
+};
+
+/// Operators of all kinds, with dims that allow a few even and uneven splits.
+inline std::vector<Operator> operators_of_all_kinds() {
+  Bench t;
+  std::vector<Operator> ops;
+  const auto add = [&](const std::string& kind, const std::vector<TensorId>& in,
+                       const Attributes& attributes = {}) { ops.push_back(t.op(kind, in, attributes)); };
+  const TensorId rows = t.x({4, 6}), tokens = t.x({4, 7, 8}), image = t.x({4, 8, 9, 7});
+  const TensorId q = t.x({4, 6, 2, 3, 4}), k = t.x({4, 5, 2, 4}), v = t.x({4, 5, 2, 8}),
+                 self = t.x({4, 6, 2, 4});
+  const TensorId chosen = t.x({4, 3, 2, 8}), scores = t.x({4, 7, 2}), words = t.words({4, 7});
+  add("linear", {tokens}, {{"out", 6}, {"activation", "none"}});
+  add("linear", {q}, {{"out", Sizes{3, 4}}, {"contract", 3}, {"activation", "gelu"}});
+  add("linear", {tokens}, {{"out", 11}, {"transpose_weight", 1}, {"bias", 0}});
+  add("linear", {tokens}, {{"out", 4}, {"router", 1}});
+  add("matmul", {tokens, t.x({4, 8, 5})});
+  add("matmul", {tokens, t.x({4, 5, 8})}, {{"transpose_q", 1}});
+  add("conv2d", {image}, {{"out", 4}, {"kernel", 3}, {"pad", 1}, {"activation", "relu"}});
+  add("conv2d", {image},
+      {{"out", 8}, {"kernel", Sizes{1, 7}}, {"pad", Sizes{0, 3}}, {"groups", 2}, {"stride", 2}});
+  add("conv2d", {image}, {{"out", 8}, {"kernel", 3}, {"groups", 8}, {"dilation", 2}, {"bias", 0}});
+  add("pool2d", {image}, {{"kernel", 3}, {"stride", 2}, {"ceil", 1}});
+  add("pool2d", {image}, {{"mode", "avg"}, {"kernel", 2}});
+  for (const char* mode : {"sum", "mean", "max"})
+    add("reduce", {image}, {{"axes", Sizes{2, 3}}, {"mode", mode}});
+  add("batch_norm", {image}, {{"activation", "relu"}});
+  add("batch_norm", {image}, {{"statistics", "local"}});
+  for (const char* kind : {"layer_norm", "rms_norm", "softmax"}) add(kind, {tokens});
+  for (const char* kind : {"relu", "gelu", "silu", "tanh", "sigmoid"}) add(kind, {tokens});
+  add("cross_entropy", {tokens, words});
+  add("embedding", {words}, {{"rows", 11}, {"width", 6}});
+  add("lstm_cell", {rows, t.x({4, 8}), t.x({4, 8})}, {{"hidden", 8}});
+  add("bahdanau_attention", {rows, t.x({4, 5, 6}), t.x({4, 5, 8})});
+  add("attention", {q, k, v});
+  add("attention", {q, self, self}, {{"causal", 1}});
+  add("rotary", {k});
+  add("moe_dispatch", {tokens, scores}, {{"top_k", 1}, {"capacity", 5}});
+  add("expert_linear", {chosen}, {{"out", 6}, {"activation", "silu"}});
+  add("moe_combine", {t.x({4, 2, 5, 8}), scores}, {{"top_k", 1}});
+  add("dropout", {tokens}, {{"rate", 0.1}});
+  add("add", {tokens, tokens});
+  add("mul", {tokens, t.x({7, 1})});
+  add("concat", {image, t.x({4, 3, 9, 7}), image}, {{"axis", 1}});
+  add("split", {image}, {{"axis", 1}, {"sizes", Sizes{3, 1, 4}}});
+  add("reshape", {tokens}, {{"shape", Sizes{4, 7, 2, 4}}});
+  add("flatten", {image});
+  add("transpose", {tokens}, {{"order", Sizes{1, 0, 2}}});
+  add("profiled", {rows, rows}, {{"forward_ms", 1.5}, {"backward_ms", 3}, {"parameter_bytes", 10}});
+  return ops;
+}
+
+/// Random numbers for one test; the seed is printed, and PIPESIM_TEST_SEED replays it.
+inline Rng test_rng(std::uint64_t seed) {
+  if (const char* given = std::getenv("PIPESIM_TEST_SEED")) seed = std::strtoull(given, nullptr, 10);
+  std::cout << "PIPESIM_TEST_SEED=" << seed << "\n";
+  return Rng(seed);
+}
+
+}  // namespace pipesim

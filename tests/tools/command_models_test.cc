@@ -1,0 +1,96 @@
+#include <gmock/gmock.h>
+
+#include "models/model_json.h"
+#include "models/zoo/zoo.h"
+#include "tests/tools/command_line.h"
+#include "tests/tools/temporary_folder.h"
+
+namespace pipesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const char* const kTwoLayers = R"({
+  "pipesim_model": 1,
+  "name": "two-layers", "batch": 64, "dtype": "float32",
+  "inputs": [{"name": "x", "shape": [64, 784]}, {"name": "labels", "shape": [64], "dtype": "int64"}],
+  "operators": [
+    {"name": "fc1", "kind": "linear", "inputs": ["x"], "out": 512},
+    {"name": "fc2", "kind": "linear", "inputs": ["fc1"], "out": 10},
+    {"name": "loss", "kind": "cross_entropy", "inputs": ["fc2", "labels"]}
+  ]
+})";
+
+TEST(Models, ListsTheWholeZoo) {
+  const Outcome outcome = pipesim_run({"models"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, StartsWith("name "));
+  for (const ZooModel& model : zoo_models()) {
+    EXPECT_THAT(outcome.out, HasSubstr("\n" + model.name + " "));
+    EXPECT_THAT(outcome.out, HasSubstr(model.description));
+  }
+}
+
+// Parameters by hand: 784·512 + 512 = 401,920 and 512·10 + 10 = 5,130; 4 bytes each. Multiplying takes
+// 2·64·784·512 = 51.4 M and 2·64·512·10 = 655 k operations.
+TEST(Models, ShowsTheOperatorsOfAFile) {
+  const TemporaryFolder folder;
+  const Outcome outcome = pipesim_run({"models", folder.file("two.json", kTwoLayers), "--operators"});
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, StartsWith("two-layers\n\n"
+                                      "  batch        64\n"
+                                      "  operators    3\n"
+                                      "  parameters   407 k (1.63 MB)\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("  operator  kind           parameters     forward  factors\n"
+                                     "  fc1       linear              402 k  51.4 MFLOP  b=64 i=784 o=512\n"
+                                     "  fc2       linear             5.13 k   656 kFLOP  b=64 i=512 o=10\n"
+                                     "  loss      cross_entropy           0 "));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("Options")));
+}
+
+TEST(Models, ShowsAZooModelWithItsOptions) {
+  const Outcome outcome = pipesim_run({"models", "vgg16:batch=32"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, StartsWith("vgg16:batch=32: VGG-16"));
+  EXPECT_THAT(outcome.out, HasSubstr("\nSource: "));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  batch        32\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  parameters   138 M ("));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  conv2d "));
+  EXPECT_THAT(outcome.out, HasSubstr("\nOptions, as vgg16:key=value,…\n  batch="));
+}
+
+TEST(Models, SharedWeightsCountOnce) {
+  const Outcome outcome = pipesim_run({"models", "rnnlm:steps=4,hidden=8,embedded=8,vocab=20,batch=4"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::int64_t parameters =
+      make_zoo_model("rnnlm:steps=4,hidden=8,embedded=8,vocab=20,batch=4").parameter_count();
+  EXPECT_THAT(pipesim_run({"models", "rnnlm:steps=8,hidden=8,embedded=8,vocab=20,batch=4"}).out,
+              HasSubstr("\n  parameters   " + std::string(parameters < 1000 ? "" : "1.")));
+}
+
+TEST(Models, JsonIsAModelFileOfTheSameModel) {
+  const Outcome outcome = pipesim_run({"models", "lenet:batch=4", "--json"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(parse_model(outcome.out, "stdout"), make_zoo_model("lenet:batch=4"));
+  const Outcome list = pipesim_run({"models", "--json"});
+  EXPECT_THAT(list.out, StartsWith("{\n  \"models\": [\n    {\n      \"name\": \""));
+}
+
+TEST(Models, RefusesWhatIsNoModel) {
+  const Outcome outcome = pipesim_run({"models", "vgg61"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err,
+              StartsWith("pipesim: unknown model \"vgg61\" (did you mean \"vgg16\"?); allowed: "));
+  EXPECT_EQ(pipesim_run({"models", "vgg16:batch=0"}).status, 1);
+  EXPECT_EQ(
+      pipesim_run({"models", "vgg16", "vgg19"}),
+      (Outcome{2, "",
+               "pipesim: models: unexpected \"vgg19\" (it takes MODEL); see \"pipesim help models\"\n"}));
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,194 @@
+#include "tools/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tools/figures.h"
+#include "tools/table.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double seconds(Nanoseconds ns) { return to_seconds(ns).value; }
+
+// Devices at the two ends of each link's lane; −1 where an end is a switch.
+std::vector<std::vector<std::size_t>> devices_of_lanes(const Topology& topology) {
+  std::vector<std::vector<std::size_t>> devices(topology.num_lanes());
+  for (const Link& link : topology.parts().links) {
+    for (const std::int32_t end : {link.a, link.b}) {
+      if (static_cast<std::size_t>(end) >= topology.num_devices()) continue;
+      devices[link.forward.index()].push_back(static_cast<std::size_t>(end));
+      if (link.backward != link.forward)
+        devices[link.backward.index()].push_back(static_cast<std::size_t>(end));
+    }
+  }
+  return devices;
+}
+
+struct Interval {
+  Nanoseconds begin, end;
+};
+
+Nanoseconds covered_time(std::vector<Interval>& intervals) {
+  std::sort(intervals.begin(), intervals.end(),
+            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  Nanoseconds sum = 0, reached = 0;
+  for (const Interval& i : intervals) {
+    sum += std::max<Nanoseconds>(0, i.end - std::max(i.begin, reached));
+    reached = std::max(reached, i.end);
+  }
+  return sum;
+}
+
+void busy_times(const TaskGraph& graph, const Timeline& timeline, const Topology& topology,
+                PlanReport& report) {
+  const std::size_t devices = topology.num_devices();
+  const auto ends = devices_of_lanes(topology);
+  std::vector<std::vector<Interval>> links(devices);
+  report.compute.assign(devices, 0);
+  for (std::size_t t = 0; t < graph.dag.num_tasks(); ++t) {
+    for (const LaneUse use : graph.dag.lanes(TaskId(t))) {
+      if (use.lane.index() < devices) {
+        if (!is_communication(graph.labels[t].kind)) report.compute[use.lane.index()] += use.hold;
+        continue;
+      }
+      for (const std::size_t d : ends[use.lane.index()])
+        links[d].push_back({timeline.start[t], timeline.start[t] + use.hold});
+    }
+  }
+  for (std::vector<Interval>& intervals : links) report.communication.push_back(covered_time(intervals));
+}
+
+double share(Nanoseconds part, Nanoseconds whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string range_text(std::vector<Nanoseconds> times) {
+  const auto [least, most] = std::minmax_element(times.begin(), times.end());
+  return *least == *most ? pretty(to_seconds(*least))
+                         : fmt::format("{} to {}", pretty(to_seconds(*least)), pretty(to_seconds(*most)));
+}
+
+std::string memory_text(const PlanReport& report, const Topology& topology) {
+  std::size_t fullest = 0;
+  const auto fill = [&](std::size_t d) { return report.memory[d].peak / topology.kind(DeviceId(d)).memory; };
+  for (std::size_t d = 1; d < report.memory.size(); ++d) {
+    if (fill(d) > fill(fullest)) fullest = d;
+  }
+  const DeviceMemory& m = report.memory[fullest];
+  std::string text =
+      fmt::format("{} of {} on {}", pretty(m.peak), pretty(topology.kind(DeviceId(fullest)).memory),
+                  topology.device(DeviceId(fullest)).name);
+  std::string parts;
+  for (std::size_t c = 0; c < kMemoryCategories; ++c) {
+    if (m.at_peak[c].value == 0) continue;
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<MemoryCategory>(c)),
+                         pretty(m.at_peak[c]));
+  }
+  return parts.empty() ? text : text + ": " + parts;
+}
+
+}  // namespace
+
+PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
+  PlanReport report;
+  evaluator.evaluate_labelled(strategy);
+  const TaskGraph& graph = evaluator.task_graph();
+  const Timeline& timeline = evaluator.timeline();
+  report.iteration_time = timeline.makespan;
+  report.samples_per_second = static_cast<double>(evaluator.graph().batch()) / seconds(timeline.makespan);
+  report.num_tasks = graph.dag.num_tasks();
+  report.memory = peak_memory(evaluator.builder(), strategy, timeline);
+  report.infeasible = memory_shortage(report.memory, evaluator.topology());
+  report.critical = critical_path(graph.dag, timeline,
+                                  [&](TaskId t) { return is_communication(graph.labels[t.index()].kind); });
+  busy_times(graph, timeline, evaluator.topology(), report);
+  return report;
+}
+
+std::string to_json(const PlanReport& report, const Topology& topology) {
+  Json memory = Json::object(), compute = Json::object(), communication = Json::object();
+  for (std::size_t d = 0; d < topology.num_devices(); ++d) {
+    const std::string& name = topology.device(DeviceId(d)).name;
+    memory[name] = report.memory[d].peak.value;
+    compute[name] = seconds(report.compute[d]);
+    communication[name] = seconds(report.communication[d]);
+  }
+  const Nanoseconds whole = report.iteration_time;
+  Json json{{"iteration_time_s", seconds(whole)},
+            {"throughput_samples_per_s", report.samples_per_second},
+            {"num_devices", topology.num_devices()},
+            {"num_tasks", report.num_tasks},
+            {"peak_memory_bytes", memory},
+            {"compute_s", compute},
+            {"communication_s", communication},
+            {"critical_path",
+             {{"tasks", report.critical.steps.size()},
+              {"compute", share(report.critical.compute, whole)},
+              {"communication", share(report.critical.communication, whole)},
+              {"waiting", share(report.critical.waiting, whole)}}}};
+  if (report.infeasible) json["infeasible"] = *report.infeasible;
+  return json.dump();
+}
+
+std::string to_text(const PlanReport& report, const Topology& topology) {
+  const Nanoseconds whole = report.iteration_time;
+  Table table({{}, {}});
+  table.add({"iteration", pretty(to_seconds(whole))});
+  table.add({"throughput", fmt::format("{:.4g} samples/s", report.samples_per_second)});
+  table.add({"tasks", fmt::format("{} on {} devices", report.num_tasks, topology.num_devices())});
+  table.add({"compute", range_text(report.compute) + " a device"});
+  table.add({"links busy", range_text(report.communication) + " a device"});
+  table.add({"critical path",
+             fmt::format("{} compute, {} communication, {} waiting, {} tasks",
+                         percent(share(report.critical.compute, whole)),
+                         percent(share(report.critical.communication, whole)),
+                         percent(share(report.critical.waiting, whole)), report.critical.steps.size())});
+  table.add({"memory", memory_text(report, topology)});
+  if (report.infeasible) table.add({"does not fit", *report.infeasible});
+  return table.str(2);
+}
+
+std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most) {
+  struct Row {
+    std::size_t operators = 0;
+    Nanoseconds compute = 0;
+    std::string names;
+  };
+  std::map<std::string, Row> rows;
+  Nanoseconds whole = 0;
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const Operator& op = graph.operators()[i];
+    Row& row = rows[strategy[i]->config.str(op)];
+    Nanoseconds compute = 0;
+    for (const PassWork* pass :
+         {&strategy[i]->forward, &strategy[i]->backward_input, &strategy[i]->backward_weight}) {
+      for (const Nanoseconds duration : pass->durations) compute += duration;
+    }
+    row.compute += compute;
+    whole += compute;
+    constexpr std::size_t kNames = 3;
+    if (row.operators < kNames) row.names += (row.operators ? ", " : "") + op.name;
+    if (row.operators == kNames) row.names += ", …";
+    ++row.operators;
+  }
+  std::vector<std::pair<std::string, Row>> sorted(rows.begin(), rows.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.compute > b.second.compute; });
+  Table table(
+      {{"split (factor/degree)"}, {"operators", Align::Right}, {"compute", Align::Right}, {"such as"}});
+  for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i) {
+    const auto& [config, row] = sorted[i];
+    table.add({config, std::to_string(row.operators), percent(share(row.compute, whole)), row.names});
+  }
+  std::string text = table.str(2);
+  if (sorted.size() > most) text += fmt::format("  … and {} more\n", sorted.size() - most);
+  return text;
+}
+
+}  // namespace pipesim
