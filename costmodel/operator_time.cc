@@ -91,6 +91,8 @@ class PassOfShard {
 
   [[nodiscard]] bool wanted() const {
     if (pass_ == Pass::Forward) return true;
+    // A profile's figure holds whatever the graph says: it was measured.
+    if (op_.measured && !has_weight_pass(op_)) return pass_ == Pass::BackwardInput;
     if (!gets_gradient()) return false;
     if (pass_ == Pass::BackwardWeight) return has_weight_pass(op_);
     return wants_some_input() || weights_ride_along();

@@ -5,6 +5,7 @@
 #include "costmodel/cost_model.h"
 #include "costmodel/cycle_search.h"
 #include "costmodel/hops.h"
+#include "costmodel/nccl.h"
 #include "costmodel/rings.h"
 #include "costmodel/trees.h"
 #include "sim/base/errors.h"
@@ -13,15 +14,6 @@ namespace pipesim {
 
 namespace {
 
-// Seconds that software adds, from NCCL 2.x's own model (src/graph/tuning.cc).
-/// Once a call: a ring or tree in the low-latency protocol. Every step adds its route's latency.
-constexpr double call_overhead = 6.6e-6;
-// A chunk's cost beside its bytes: a step of the bandwidth protocol over NVLink, over the network. Fits of T
-// + 2√(κT) to public NCCL sweeps on V100, A100 and H100 give κ = 3–10 µs inside nodes.
-constexpr double chunk_overhead = 3.4e-6;
-constexpr double network_chunk_overhead = 14e-6;
-/// A further peer in an all-to-all: slope of the same sweeps at 1 KiB over 2, 4 and 8 GPUs.
-constexpr double peer_overhead = 0.3e-6;
 /// Pairs whose routes an all-to-all adds up exactly; larger groups take a sample of shifts.
 constexpr std::size_t most_pairs = 65'536;
 
@@ -66,7 +58,7 @@ class Planner {
   void add_phase(CollectiveAlgorithm& algorithm, const LoadTable& load) const {
     auto phase = static_cast<std::int32_t>(algorithm.phases.size());
     Phase& added = algorithm.phases.emplace_back();
-    added.chunk_overhead = crosses_nodes_ ? network_chunk_overhead : chunk_overhead;
+    added.chunk_overhead = crosses_nodes_ ? nccl::network_chunk_overhead : nccl::chunk_overhead;
     for (LaneId lane : load.lanes()) {
       double seconds = load.of(lane) / topology_.lane_bandwidth(lane).value;
       algorithm.loads.push_back({lane, phase, seconds});
@@ -109,7 +101,7 @@ class Planner {
     LoadTable load = empty_load();
     double share = rounds(kind) * part(group_.size());
     double once_round = add_rings(find_rings(node_rings_, hops_, group_), share, load);
-    CollectiveAlgorithm result{"ring", Seconds(call_overhead + share * once_round), {}, {}};
+    CollectiveAlgorithm result{"ring", Seconds(nccl::call_overhead + share * once_round), {}, {}};
     add_phase(result, load);
     return result;
   }
@@ -127,7 +119,7 @@ class Planner {
         latency += ring.share * add_hop(ring.order[i - 1], ring.order[i], ring.share, load);
       }
     }
-    CollectiveAlgorithm result{"ring", Seconds(call_overhead + latency), {}, {}};
+    CollectiveAlgorithm result{"ring", Seconds(nccl::call_overhead + latency), {}, {}};
     add_phase(result, load);
     return result;
   }
@@ -149,7 +141,7 @@ class Planner {
                     between * static_cast<double>(tree.depth_between_nodes);
       latency = std::max(latency, rounds(kind) * down);
     }
-    CollectiveAlgorithm result{"tree", Seconds(call_overhead + latency), {}, {}};
+    CollectiveAlgorithm result{"tree", Seconds(nccl::call_overhead + latency), {}, {}};
     add_phase(result, load);
     return result;
   }
@@ -160,7 +152,7 @@ class Planner {
     double latency = 0;
     for (const NodeMembers& node : nodes_)
       latency = std::max(latency, add_rings(node_rings_.rings(node), amount, load));
-    result.latency += Seconds(call_overhead + part(nodes_.front().devices.size()) * latency);
+    result.latency += Seconds(nccl::call_overhead + part(nodes_.front().devices.size()) * latency);
     add_phase(result, load);
   }
 
@@ -175,7 +167,7 @@ class Planner {
       auto rings = find_rings(node_rings_, hops_, across);
       latency = std::max(latency, add_rings(rings, share / static_cast<double>(members), load));
     }
-    result.latency += Seconds(call_overhead + share * latency);
+    result.latency += Seconds(nccl::call_overhead + share * latency);
     add_phase(result, load);
   }
 
@@ -200,8 +192,8 @@ class Planner {
         latency = std::max(latency, add_hop(group_[i], group_[(i + shift) % n], amount, load));
       }
     }
-    double peers = peer_overhead * static_cast<double>(n - 1);
-    CollectiveAlgorithm result{"direct", Seconds(call_overhead + latency + peers), {}, {}};
+    double peers = nccl::peer_overhead * static_cast<double>(n - 1);
+    CollectiveAlgorithm result{"direct", Seconds(nccl::call_overhead + latency + peers), {}, {}};
     add_phase(result, load);
     return result;
   }
@@ -219,7 +211,7 @@ class Planner {
 CollectiveAlgorithm send(const Topology& topology, const LinkBundles& bundles, DeviceId from, DeviceId to) {
   Hops hops(topology, bundles);
   const Hop& hop = hops.between(from, to);
-  CollectiveAlgorithm result{"route", Seconds(call_overhead + hop.latency), {Phase{}}, {}};
+  CollectiveAlgorithm result{"route", Seconds(nccl::call_overhead + hop.latency), {Phase{}}, {}};
   for (const LaneShare& lane : hop.lanes) {
     double seconds = lane.share / topology.lane_bandwidth(lane.lane).value;
     result.loads.push_back({lane.lane, 0, seconds});

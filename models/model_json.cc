@@ -132,10 +132,16 @@ class ModelReader {
     at.allow_only({"name", "shape", "dtype", "before"});
     FileInput input{at, at.at("name").string(), std::string(at_the_front)};
     if (const auto before = at.find("before")) input.before = before->string();
-    const bool repeated =
-        std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& i) { return i.name == input.name; });
-    if (repeated) at.at("name").fail(fmt::format("a second input named \"{}\"", input.name));
+    if (find_input(input.name) != nullptr) {
+      at.at("name").fail(fmt::format("a second input named \"{}\"", input.name));
+    }
     inputs_.push_back(std::move(input));
+  }
+
+  [[nodiscard]] const FileInput* find_input(const std::string& name) const {
+    const auto named = [&](const FileInput& input) { return input.name == name; };
+    const auto found = std::find_if(inputs_.begin(), inputs_.end(), named);
+    return found == inputs_.end() ? nullptr : &*found;
   }
 
   void check_place(const FileInput& input) const {
@@ -161,6 +167,7 @@ class ModelReader {
 
   /// The operator that makes a tensor; none for inputs and unknown names.
   [[nodiscard]] std::optional<std::size_t> producer(const std::string& tensor) const {
+    if (find_input(tensor) != nullptr) return std::nullopt;
     auto found = producers_.find(tensor);
     if (found == producers_.end()) found = producers_.find(tensor.substr(0, tensor.rfind('.')));
     return found == producers_.end() ? std::nullopt : std::optional(found->second);
@@ -186,9 +193,7 @@ class ModelReader {
     OperatorRequest& request = file_operator.request;
     for (std::size_t i = 0; i < file_operator.inputs.size(); ++i) {
       const std::string& name = file_operator.inputs[i];
-      for (const FileInput& input : inputs_) {
-        if (input.name == name) make_input(input);
-      }
+      if (const FileInput* input = find_input(name)) make_input(*input);
       request.inputs.push_back(builder_.find(name));
       if (!request.inputs.back().valid()) {
         file_operator.at.at("inputs").items()[i].fail("unknown tensor \"" + name + "\"" +

@@ -103,6 +103,5 @@ void fuse_activation(OperatorDraft& draft, const std::string& activation,
 
 /// "none" and the names of activations, for a kind's "activation" attribute.
 AttributeSchema activation_attribute();
-double activation_flops(const std::string& activation);  ///< per element
 
 }  // namespace pipesim

@@ -36,10 +36,8 @@ Baseline score(const NamedBaseline& baseline, Evaluator& evaluator) {
   Strategy strategy = baseline.strategy(evaluator.graph(), evaluator.costs());
   const BoundStrategy bound = evaluator.builder().bind(strategy);
   const Evaluation evaluation = evaluator.evaluate(bound);
-  if (evaluation.feasible()) {
-    result.scored = ScoredStrategy{std::move(strategy), evaluation};
-    return result;
-  }
+  result.scored = ScoredStrategy{std::move(strategy), evaluation};
+  if (evaluation.feasible()) return result;
   const auto peaks = peak_memory(evaluator.builder(), bound, evaluator.timeline());
   result.infeasible = memory_shortage(peaks, evaluator.topology()).value_or("does not fit into memory");
   return result;

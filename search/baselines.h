@@ -11,18 +11,23 @@ namespace pipesim {
 
 /// Strategies that people write down without a search, to measure searches against:
 ///
-/// - `single-device`: everything on the device that needs the least time for the whole model; of equal ones the one
+/// - `single-device`: everything on the device that needs the least time for the whole model; of equal ones
+/// the one
 ///   with the most memory, then the first.
-/// - `data-parallel`: every operator's samples over all devices, aligned, so that only gradients of weights travel.
-/// - `model-parallel`: whole operators on single devices, in topological order, so that the busiest device has as
+/// - `data-parallel`: every operator's samples over all devices, aligned, so that only gradients of weights
+/// travel.
+/// - `model-parallel`: whole operators on single devices, in topological order, so that the busiest device
+/// has as
 ///   little to compute as possible; operators that share a weight stay together.
 /// - `expert`: what a person who knows the family would do. Recognised by its operators:
-///     attention: tensor-parallel inside a node and data-parallel across (Megatron-LM, arXiv:1909.08053), experts over
-///     a node's devices; convolutions: data-parallel, and where linear layers hold most of the weights they are split
-///     by output (Krizhevsky, arXiv:1404.5997); LSTM: layers on a node's devices, the batch over the nodes (Wu et al.,
-///     arXiv:1609.08144; the expert of Jia et al., arXiv:1807.05358); anything else: data-parallel.
+///     attention: tensor-parallel inside a node and data-parallel across (Megatron-LM, arXiv:1909.08053),
+///     experts over a node's devices; convolutions: data-parallel, and where linear layers hold most of the
+///     weights they are split by output (Krizhevsky, arXiv:1404.5997); LSTM: layers on a node's devices, the
+///     batch over the nodes (Wu et al., arXiv:1609.08144; the expert of Jia et al., arXiv:1807.05358);
+///     anything else: data-parallel.
 ///
-/// Where a number of devices does not divide what it must split, the largest that does is used and the rest stay idle.
+/// Where a number of devices does not divide what it must split, the largest that does is used and the rest
+/// stay idle.
 std::span<const std::string_view> baseline_names();
 
 /// InputError on an unknown name. The strategy is legal; whether it fits into memory is not looked at.
@@ -31,7 +36,7 @@ Strategy baseline_strategy(std::string_view name, const OperatorGraph& graph, co
 /// "4 of 6 devices used" when the strategy leaves devices idle; else "".
 std::string idle_devices(const Strategy& strategy, const Topology& topology);
 
-/// All baselines in the order of their names. Those that do not fit have no score but a reason.
+/// All baselines in the order of their names. Those that do not fit say why in `infeasible`.
 std::vector<Baseline> score_baselines(Evaluator& evaluator);
 
 }  // namespace pipesim

@@ -14,7 +14,8 @@ bool has_kind(const OperatorGraph& graph, std::string_view kind) {
                      [&](const Operator& op) { return op.kind == kind; });
 }
 
-// "Fully-connected layers contain about 95% of the parameters" (Krizhevsky, section 2): what makes splitting them pay.
+// "Fully-connected layers contain about 95% of the parameters" (Krizhevsky, section 2): what makes splitting
+// them pay.
 bool linears_hold_most_weights(const OperatorGraph& graph) {
   std::int64_t elements = 0;
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
@@ -63,7 +64,8 @@ ParallelConfig split_by_output(const Operator& op, std::span<const DeviceId> dev
 }  // namespace
 
 Strategy expert_strategy(const OperatorGraph& graph, const CostModel& costs) {
-  if (has_kind(graph, "attention") || has_kind(graph, "moe_dispatch")) return transformer_expert(graph, costs);
+  if (has_kind(graph, "attention") || has_kind(graph, "moe_dispatch"))
+    return transformer_expert(graph, costs);
   if (has_kind(graph, "conv2d")) return convolution_expert(graph, costs);
   if (has_kind(graph, "lstm_cell")) return recurrent_expert(graph, costs);
   return data_parallel_strategy(graph, costs);
@@ -72,10 +74,10 @@ Strategy expert_strategy(const OperatorGraph& graph, const CostModel& costs) {
 Strategy convolution_expert(const OperatorGraph& graph, const CostModel& costs) {
   Strategy strategy = data_parallel_strategy(graph, costs);
   if (!linears_hold_most_weights(graph)) return strategy;
-  const DeviceMesh mesh = node_mesh(costs.topology(), 1, graph.batch());
+  const std::vector<DeviceId> devices = sample_devices(graph, costs.topology());
   const std::vector<bool> split = from_first_linear(graph);
   for (std::size_t i = 0; i < strategy.size(); ++i) {
-    if (split[i]) strategy[i] = split_by_output(graph.operators()[i], mesh.devices);
+    if (split[i]) strategy[i] = split_by_output(graph.operators()[i], devices);
   }
   return strategy;
 }
@@ -88,7 +90,8 @@ Strategy recurrent_expert(const OperatorGraph& graph, const CostModel& costs) {
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const Operator& op = graph.operators()[i];
     const FactorSplit split = sample_split(op, mesh.groups);
-    strategy.push_back(arranged(op, std::span(&split, 1), mesh.column(static_cast<std::int64_t>(positions[i]))));
+    strategy.push_back(
+        arranged(op, std::span(&split, 1), mesh.column(static_cast<std::int64_t>(positions[i]))));
   }
   return strategy;
 }

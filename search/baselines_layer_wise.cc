@@ -12,13 +12,14 @@
 namespace pipesim {
 namespace {
 
-std::vector<DeviceId> first_devices(std::int64_t count) {
+std::vector<DeviceId> all_devices(const Topology& topology) {
   std::vector<DeviceId> devices;
-  for (std::int64_t d = 0; d < count; ++d) devices.emplace_back(static_cast<std::size_t>(d));
+  for (std::size_t d = 0; d < topology.num_devices(); ++d) devices.emplace_back(d);
   return devices;
 }
 
-double compute_seconds(const OperatorGraph& graph, const Operator& op, const CostModel& costs, DeviceId device) {
+double compute_seconds(const OperatorGraph& graph, const Operator& op, const CostModel& costs,
+                       DeviceId device) {
   const std::vector<Range> ranges = whole_ranges(op);
   double seconds = 0;
   for (const Pass pass : {Pass::Forward, Pass::BackwardInput, Pass::BackwardWeight}) {
@@ -36,7 +37,7 @@ double compute_seconds(const OperatorGraph& graph, const CostModel& costs, Devic
 DeviceId fastest_device(const OperatorGraph& graph, const CostModel& costs) {
   const Topology& topology = costs.topology();
   std::map<std::int32_t, double> seconds_of_kind;
-  std::vector<DeviceId> devices = first_devices(static_cast<std::int64_t>(topology.num_devices()));
+  const std::vector<DeviceId> devices = all_devices(topology);
   const auto rank = [&](DeviceId d) {
     const auto [it, fresh] = seconds_of_kind.try_emplace(topology.device(d).kind);
     if (fresh) it->second = compute_seconds(graph, costs, d);
@@ -146,12 +147,10 @@ Strategy single_device_strategy(const OperatorGraph& graph, const CostModel& cos
 }
 
 Strategy data_parallel_strategy(const OperatorGraph& graph, const CostModel& costs) {
-  const auto available = static_cast<std::int64_t>(costs.topology().num_devices());
-  const std::int64_t degree = largest_divisor(graph.batch(), available);
-  const std::vector<DeviceId> devices = first_devices(degree);
+  const std::vector<DeviceId> devices = sample_devices(graph, costs.topology());
   Strategy strategy;
   for (const Operator& op : graph.operators()) {
-    const FactorSplit split = sample_split(op, degree);
+    const FactorSplit split = sample_split(op, static_cast<std::int64_t>(devices.size()));
     strategy.push_back(arranged(op, std::span(&split, 1), devices));
   }
   return strategy;
@@ -176,7 +175,7 @@ std::vector<std::size_t> layer_wise_positions(const OperatorGraph& graph, const 
 }
 
 Strategy model_parallel_strategy(const OperatorGraph& graph, const CostModel& costs) {
-  const auto devices = first_devices(static_cast<std::int64_t>(costs.topology().num_devices()));
+  const std::vector<DeviceId> devices = all_devices(costs.topology());
   const std::vector<std::size_t> positions = layer_wise_positions(graph, costs, devices);
   Strategy strategy;
   for (std::size_t i = 0; i < positions.size(); ++i) {

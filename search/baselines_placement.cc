@@ -10,7 +10,8 @@ namespace {
 // Number of the shard with these coordinates: [0] along the copies, [1 + f] along factor f.
 std::size_t shard_at(const ParallelConfig& config, const std::vector<std::int64_t>& coordinates) {
   std::int64_t shard = coordinates[0];
-  for (std::size_t f = 0; f < config.degrees.size(); ++f) shard = shard * config.degrees[f] + coordinates[f + 1];
+  for (std::size_t f = 0; f < config.degrees.size(); ++f)
+    shard = shard * config.degrees[f] + coordinates[f + 1];
   return static_cast<std::size_t>(shard);
 }
 
@@ -33,8 +34,10 @@ ParallelConfig arranged(const Operator& op, std::span<const FactorSplit> slowest
   ParallelConfig config{std::vector<std::int32_t>(op.factors.size(), 1), 1, {devices.begin(), devices.end()}};
   for (const FactorSplit& s : slowest_first) {
     const auto degree = static_cast<std::int32_t>(s.degree);
-    if (s.factor == ShardGrid::replica_axis) config.replicas *= degree;
-    else config.degrees[static_cast<std::size_t>(s.factor)] *= degree;
+    if (s.factor == ShardGrid::replica_axis)
+      config.replicas *= degree;
+    else
+      config.degrees[static_cast<std::size_t>(s.factor)] *= degree;
   }
   const auto count = static_cast<std::int64_t>(devices.size());
   if (config.num_shards() != count) throw InternalError("as many devices as shards are needed");
@@ -81,6 +84,14 @@ FactorSplit sample_split(const Operator& op, std::int64_t degree) {
   return {ShardGrid::replica_axis, degree};
 }
 
+std::vector<DeviceId> sample_devices(const OperatorGraph& graph, const Topology& topology) {
+  std::vector<DeviceId> devices;
+  const auto available = static_cast<std::int64_t>(topology.num_devices());
+  for (std::int64_t d = largest_divisor(graph.batch(), available); d > 0; --d)
+    devices.emplace_back(devices.size());
+  return devices;
+}
+
 std::int64_t largest_divisor(std::int64_t n, std::int64_t limit) {
   std::int64_t d = std::min(n, limit);
   while (n % d != 0) --d;
@@ -97,7 +108,8 @@ std::int64_t parts_of(const Factor& factor, std::int64_t wanted) {
 
 std::vector<DeviceId> DeviceMesh::column(std::int64_t member) const {
   std::vector<DeviceId> list;
-  for (std::int64_t g = 0; g < groups; ++g) list.push_back(devices[static_cast<std::size_t>(g * members + member)]);
+  for (std::int64_t g = 0; g < groups; ++g)
+    list.push_back(devices[static_cast<std::size_t>(g * members + member)]);
   return list;
 }
 

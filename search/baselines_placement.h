@@ -17,17 +17,18 @@ struct FactorSplit {
   bool operator==(const FactorSplit&) const = default;
 };
 
-/// The config that takes `devices` in order with the first split slowest and the last fastest, whatever the order of
-/// the operator's factors. As many devices as the product of the degrees; copies may be listed several times.
-/// Example: copies of o/2 on neighbours, {{b, 2}, {o, 2}, {copies, 2}} on 0 … 7: b's halves are 0–3 and 4–7, o's 0–1
-/// and 2–3.
-ParallelConfig arranged(const Operator& op, std::span<const FactorSplit> slowest_first, std::span<const DeviceId> devices);
+/// The config that takes `devices` in order with the first split slowest and the last fastest, whatever the
+/// order of the operator's factors. As many devices as the product of the degrees; copies may be listed
+/// several times. Example: copies of o/2 on neighbours, {{b, 2}, {o, 2}, {copies, 2}} on 0 … 7: b's halves
+/// are 0–3 and 4–7, o's 0–1 and 2–3.
+ParallelConfig arranged(const Operator& op, std::span<const FactorSplit> slowest_first,
+                        std::span<const DeviceId> devices);
 
 /// Factor sizes, granules and merged dimensions allow these splits.
 bool can_split(const Operator& op, std::span<const FactorSplit> splits);
 
-/// The factor that runs over the samples: of kind Sample and the most major of the first dimension of some input or
-/// output; failing that any of kind Sample. None for operators without samples.
+/// The factor that runs over the samples: of kind Sample and the most major of the first dimension of some
+/// input or output; failing that any of kind Sample. None for operators without samples.
 std::optional<FactorIndex> sample_factor(const Operator& op);
 
 /// The samples in `degree` parts; as many copies where the operator can't do that.
@@ -36,10 +37,14 @@ FactorSplit sample_split(const Operator& op, std::int64_t degree);
 /// The factor that a dimension follows: the most major of several; −1 for Whole.
 FactorIndex major_factor(const IndexExpr& dim);
 
+/// The first devices of the topology, as many as divide the batch.
+std::vector<DeviceId> sample_devices(const OperatorGraph& graph, const Topology& topology);
+
 /// Largest d ≤ limit that divides n.
 std::int64_t largest_divisor(std::int64_t n, std::int64_t limit);
 
-/// Parts of a factor when `wanted` devices are there: the largest divisor of `wanted` that the factor can be split in.
+/// Parts of a factor when `wanted` devices are there: the largest divisor of `wanted` that the factor can be
+/// split in.
 std::int64_t parts_of(const Factor& factor, std::int64_t wanted);
 
 /// Devices in a rectangle: `groups` rows of `members`, each row inside one node where members > 1.
@@ -50,8 +55,8 @@ struct DeviceMesh {
   [[nodiscard]] std::vector<DeviceId> column(std::int64_t member) const;
 };
 
-/// Rows of `members` devices inside every node, as many as `members` fits into the node with the fewest devices; only
-/// the first rows whose number divides the batch.
+/// Rows of `members` devices inside every node, as many as `members` fits into the node with the fewest
+/// devices; only the first rows whose number divides the batch.
 DeviceMesh node_mesh(const Topology& topology, std::int64_t members, std::int64_t batch);
 
 /// Devices of the node that has the fewest.

@@ -18,11 +18,11 @@ struct ScoredStrategy {
   Evaluation evaluation;
 };
 
-/// A baseline's name, and its strategy or why it can't be used.
+/// A baseline's name, its strategy, and why it can't be used as it is. Searches may start from one that does not fit.
 struct Baseline {
   std::string name;
-  std::optional<ScoredStrategy> scored;
-  std::string infeasible;  ///< empty when it fits
+  std::optional<ScoredStrategy> scored;  ///< nothing when the strategy can't be formed at all
+  std::string infeasible;                ///< empty when it fits
 };
 
 /// When a search stops. Whatever comes first.

@@ -71,7 +71,8 @@ class Checker {
     std::vector<std::vector<Hold>> lanes(dag_.num_lanes());
     for (std::size_t i = 0; i < dag_.num_tasks(); ++i) {
       const Nanoseconds start = timeline_.start[i];
-      for (const LaneUse use : dag_.lanes(TaskId(i))) lanes[use.lane.index()].push_back({start, start + use.hold, i});
+      for (const LaneUse use : dag_.lanes(TaskId(i)))
+        lanes[use.lane.index()].push_back({start, start + use.hold, i});
     }
     for (std::size_t l = 0; l < lanes.size(); ++l) check_lane(l, lanes[l]);
   }
@@ -83,13 +84,14 @@ class Checker {
       const Hold now = holds[h], before = holds[last];  // before: the one so far that keeps the lane longest
       busy += now.until - now.from;
       if (h > 0 && now.from < before.until) {
-        complain("lane {} is held by task {} from {} to {} ns and by task {} from {} to {} ns", lane, before.task,
-                 before.from, before.until, now.task, now.from, now.until);
+        complain("lane {} is held by task {} from {} to {} ns and by task {} from {} to {} ns", lane,
+                 before.task, before.from, before.until, now.task, now.from, now.until);
       }
       if (now.until >= before.until) last = h;
     }
     if (busy > timeline_.makespan) {
-      complain("lane {} is busy for {} ns, longer than the makespan of {} ns", lane, busy, timeline_.makespan);
+      complain("lane {} is busy for {} ns, longer than the makespan of {} ns", lane, busy,
+               timeline_.makespan);
     }
   }
 
@@ -114,8 +116,8 @@ class Checker {
     }
     const auto longest = std::ranges::max_element(chain);
     if (longest == chain.end() || *longest <= timeline_.makespan) return;
-    complain("the chain of tasks up to {} takes {} ns, longer than the makespan of {} ns", longest - chain.begin(),
-             *longest, timeline_.makespan);
+    complain("the chain of tasks up to {} takes {} ns, longer than the makespan of {} ns",
+             longest - chain.begin(), *longest, timeline_.makespan);
   }
 
   const TaskDag& dag_;

@@ -8,8 +8,9 @@
 
 namespace pipesim {
 
-/// The rules that the timeline breaks, in words; empty when it is a legal schedule of the graph. Shares no code with
-/// the engine, so that it can judge it. Checked, each task and lane on its own, at most `most` complaints:
+/// The rules that the timeline breaks, in words; empty when it is a legal schedule of the graph. Shares no
+/// code with the engine, so that it can judge it. Checked, each task and lane on its own, at most `most`
+/// complaints:
 /// - one start and end per task, start ≥ 0, end = start + duration, makespan = largest end;
 /// - no task starts before its predecessors have ended;
 /// - the holds of a lane do not overlap (a hold of 0 ns may touch the edge of another, not lie inside it);

@@ -50,17 +50,16 @@ Explainer::Hold Explainer::last_hold(TaskId before) const {
   Hold last;
   for (const LaneUse use : dag_.lanes(before)) {
     const std::vector<Hold>& holds = holds_[use.lane.index()];
-    const auto after =
-        std::ranges::upper_bound(holds, timeline_.start[before.index()], {}, &Hold::until);
+    const auto after = std::ranges::upper_bound(holds, timeline_.start[before.index()], {}, &Hold::until);
     if (after != holds.begin() && std::prev(after)->until > last.until) last = *std::prev(after);
   }
   return last;
 }
 
-/// A hold of 0 ns blocks as well: who waits for lane B makes those behind it on lane A wait with it, even if it holds A
-/// for no time. So when no real hold ended just then, looks for the shortest way, over tasks that started at that
-/// instant, to one that waited for a real hold; returns the first task on it. Going the shortest way, the next
-/// explanation is nearer, so that a critical path can't go in circles.
+/// A hold of 0 ns blocks as well: who waits for lane B makes those behind it on lane A wait with it, even if
+/// it holds A for no time. So when no real hold ended just then, looks for the shortest way, over tasks that
+/// started at that instant, to one that waited for a real hold; returns the first task on it. Going the
+/// shortest way, the next explanation is nearer, so that a critical path can't go in circles.
 Explainer::Hold Explainer::place_in_line(TaskId task) const {
   const Nanoseconds start = timeline_.start[task.index()];
   struct Place {
@@ -123,7 +122,8 @@ CriticalPath critical_path(const TaskDag& dag, const Timeline& timeline,
       step.waiting = time_in_line(step, path.steps[i + 1].why);
     }
     path.waiting += step.waiting;
-    (is_communication(step.task) ? path.communication : path.compute) += step.until - step.from - step.waiting;
+    (is_communication(step.task) ? path.communication : path.compute) +=
+        step.until - step.from - step.waiting;
   }
   return path;
 }

@@ -19,20 +19,20 @@ enum class Cause : std::uint8_t {
 /// Why a task started when it did.
 struct Explanation {
   Cause cause = Cause::Nothing;
-  TaskId task;  ///< whom it waited for; invalid for Nothing
-  LaneId lane;  ///< only for Lane
+  TaskId task;            ///< whom it waited for; invalid for Nothing
+  LaneId lane;            ///< only for Lane
   Nanoseconds ready = 0;  ///< when its last predecessor ended
   bool operator==(const Explanation&) const = default;
 };
 
-/// Of the predecessor that ended last (the smaller key at equal ends) and the last holds of its lanes before it (the
-/// first in its list of lanes at equal times), the later one; the predecessor at equal times.
-/// On a simulated timeline that is exactly when the task started; on a measured one it may be a little before.
+/// Of the predecessor that ended last (the smaller key at equal ends) and the last holds of its lanes before
+/// it (the first in its list of lanes at equal times), the later one; the predecessor at equal times. On a
+/// simulated timeline that is exactly when the task started; on a measured one it may be a little before.
 /// Takes time in the size of the graph; for many tasks use an Explainer.
 Explanation explain(const TaskDag& dag, const Timeline& timeline, TaskId task);
 
-/// Answers explain() for many tasks of one timeline: prepared in time in the size of the graph, then fast per task.
-/// Refers to the graph and the timeline.
+/// Answers explain() for many tasks of one timeline: prepared in time in the size of the graph, then fast per
+/// task. Refers to the graph and the timeline.
 class Explainer {
  public:
   Explainer(const TaskDag& dag, const Timeline& timeline);
@@ -51,13 +51,13 @@ class Explainer {
 
   const TaskDag& dag_;
   const Timeline& timeline_;
-  std::vector<TaskId> last_predecessor_;      ///< by task: the one that ended last
-  std::vector<std::vector<Hold>> holds_;      ///< by lane, by `until`: holds of more than 0 ns
-  std::vector<std::vector<Hold>> instants_;   ///< by lane, by `until`: holds of 0 ns
+  std::vector<TaskId> last_predecessor_;     ///< by task: the one that ended last
+  std::vector<std::vector<Hold>> holds_;     ///< by lane, by `until`: holds of more than 0 ns
+  std::vector<std::vector<Hold>> instants_;  ///< by lane, by `until`: holds of 0 ns
 };
 
-/// A task of the critical path and the part [from, until) of the makespan that it accounts for: from its start until
-/// the next step's start.
+/// A task of the critical path and the part [from, until) of the makespan that it accounts for: from its
+/// start until the next step's start.
 struct CriticalStep {
   TaskId task;
   Nanoseconds from = 0;
@@ -67,13 +67,15 @@ struct CriticalStep {
   bool operator==(const CriticalStep&) const = default;
 };
 
-/// The chain of tasks that made the makespan as long as it is: from the task that ended last (the smaller key at equal
-/// ends) back, each step to what explain() names. The steps tile [0, makespan] without gaps.
+/// The chain of tasks that made the makespan as long as it is: from the task that ended last (the smaller key
+/// at equal ends) back, each step to what explain() names. The steps tile [0, makespan] without gaps.
 ///
 /// compute + communication + waiting = makespan:
-/// - waiting: when the next step is a communication task that waited for a lane, the part of this step in which it was
+/// - waiting: when the next step is a communication task that waited for a lane, the part of this step in
+/// which it was
 ///   ready already. Time on a congested link thus counts once as communication, for the last in line;
-/// - the rest of each step is its task's, communication or compute. A communication task's latency (after its largest
+/// - the rest of each step is its task's, communication or compute. A communication task's latency (after its
+/// largest
 ///   hold) counts as communication.
 struct CriticalPath {
   std::vector<CriticalStep> steps;

@@ -15,8 +15,9 @@ struct LaneUse {
   bool operator==(const LaneUse&) const = default;
 };
 
-/// The lane uses of one task, by value: most tasks hold one lane for their whole duration, which TaskDag keeps in four
-/// bytes, so there need not be a LaneUse in memory to point at. Valid as long as the graph is unchanged.
+/// The lane uses of one task, by value: most tasks hold one lane for their whole duration, which TaskDag
+/// keeps in four bytes, so there need not be a LaneUse in memory to point at. Valid as long as the graph is
+/// unchanged.
 class LaneUses {
  public:
   class Iterator {

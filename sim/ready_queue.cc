@@ -15,38 +15,46 @@ void ReadyQueue::reset(std::span<const TaskKey> keys) {
   late_.clear();
 }
 
+void ReadyQueue::push_late(TaskId task) {
+  late_.push_back(task);
+  std::push_heap(late_.begin(), late_.end(), [&](TaskId a, TaskId b) { return later(a, b); });
+}
+
+/// Moves `now` to the earliest task of the list: those ready then become due, the others move to lower
+/// levels.
 void ReadyQueue::split(std::int32_t first) {
-  Nanoseconds earliest = nodes_[static_cast<std::size_t>(first)].ready;
-  for (std::int32_t i = first; i != kNone; i = nodes_[static_cast<std::size_t>(i)].next) {
-    earliest = std::min(earliest, nodes_[static_cast<std::size_t>(i)].ready);
+  Nanoseconds earliest = node(first).ready;
+  for (std::int32_t i = node(first).next; i != kNone; i = node(i).next) {
+    earliest = std::min(earliest, node(i).ready);
   }
   now_ = earliest;
-  for (std::int32_t i = first; i != kNone;) {
-    const std::int32_t next = nodes_[static_cast<std::size_t>(i)].next;
-    if (nodes_[static_cast<std::size_t>(i)].ready == earliest) {
-      due_.push_back(nodes_[static_cast<std::size_t>(i)].task);
+  for (std::int32_t i = first, next = kNone; i != kNone; i = next) {
+    next = node(i).next;
+    if (node(i).ready == earliest) {
+      due_.push_back(node(i).task);
       free(i);
     } else {
       link(i);
     }
-    i = next;
   }
-  if (due_.size() > 1) {
-    const auto later = [&](TaskId a, TaskId b) { return keys_[b.index()] < keys_[a.index()]; };
-    if (!std::is_sorted(due_.begin(), due_.end(), later)) std::sort(due_.begin(), due_.end(), later);
-  }
+  sort_due();
 }
 
-TaskId ReadyQueue::pop_due() {
-  const auto later = [&](TaskId a, TaskId b) { return keys_[b.index()] < keys_[a.index()]; };
-  std::vector<TaskId>* from = &due_;
-  if (!late_.empty() && (due_.empty() || later(due_.back(), late_.front()))) {
-    std::pop_heap(late_.begin(), late_.end(), later);
-    from = &late_;
+void ReadyQueue::sort_due() {
+  constexpr std::size_t kFew = 8;
+  if (due_.size() <= kFew) {
+    // Mostly two or three, where std::sort costs several times as much.
+    for (std::size_t i = 1; i < due_.size(); ++i) {
+      const TaskId task = due_[i];
+      std::size_t j = i;
+      for (; j > 0 && later(task, due_[j - 1]); --j) due_[j] = due_[j - 1];
+      due_[j] = task;
+    }
+    return;
   }
-  const TaskId task = from->back();
-  from->pop_back();
-  return task;
+  // Tasks that were pushed in the order of their keys arrive sorted: lists are last in, first out.
+  const auto is_later = [&](TaskId a, TaskId b) { return later(a, b); };
+  if (!std::ranges::is_sorted(due_, is_later)) std::ranges::sort(due_, is_later);
 }
 
 std::size_t ReadyQueue::bytes() const {

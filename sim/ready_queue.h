@@ -18,14 +18,17 @@ struct ReadyTask {
   bool operator==(const ReadyTask&) const = default;
 };
 
-/// The ready tasks, taken out in the order of (ready time, key). Time only moves forward: a task can be pushed no
-/// earlier than the ready time of the last one popped, which is what a heap can't use and this queue does.
+/// The ready tasks, taken out in the order of (ready time, key). Time only moves forward: a task can be
+/// pushed no earlier than the ready time of the last one popped, which is what a heap can't use and this
+/// queue does.
 ///
-/// A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, "Faster algorithms for the shortest path problem", 1990) of base
-/// 64. A ready time that differs from `now` (the last one popped) first in digit k, where it has the digit d, is in
-/// slot d of level k. So the earliest are in the lowest slot of the lowest level in use, found by two bit scans. A slot
-/// with one task is popped at once; else `now` moves to its earliest, and its tasks move to lower levels. Example with
-/// now = 0: 5 is in slot 5 of level 0; 64 to 127 share slot 1 of level 1 until one of them is popped.
+/// A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, "Faster algorithms for the shortest path problem", 1990)
+/// of base
+/// 64. A ready time that differs from `now` (the last one popped) first in digit k, where it has the digit d,
+/// is in slot d of level k. So the earliest are in the lowest slot of the lowest level in use, found by two
+/// bit scans. A slot with one task is popped at once; else `now` moves to its earliest, and its tasks move to
+/// lower levels. Example with now = 0: 5 is in slot 5 of level 0; 64 to 127 share slot 1 of level 1 until one
+/// of them is popped.
 ///
 /// Tasks that are ready exactly at `now` are `due`, and only they are compared by key.
 class ReadyQueue {
@@ -41,7 +44,8 @@ class ReadyQueue {
 
  private:
   static constexpr int kDigitBits = 6;
-  static constexpr int kLevels = (63 + kDigitBits - 1) / kDigitBits;  ///< ready times have 63 bits
+  static constexpr std::size_t kSlots = std::size_t{1} << kDigitBits;
+  static constexpr std::size_t kLevels = (63 + kDigitBits - 1) / kDigitBits;  ///< ready times have 63 bits
   static constexpr std::int32_t kNone = -1;
   struct Node {
     Nanoseconds ready;
@@ -49,71 +53,93 @@ class ReadyQueue {
     std::int32_t next;
   };
   struct Level {
-    std::uint64_t used = 0;  ///< which slots are not empty
-    std::array<std::int32_t, 1 << kDigitBits> first{};
+    std::uint64_t used = 0;  ///< which slots are not empty; only their `first` counts
+    std::array<std::int32_t, kSlots> first{};
   };
 
-  void link(std::int32_t node);
-  void free(std::int32_t node);
+  Node& node(std::int32_t i) { return nodes_[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] bool later(TaskId a, TaskId b) const { return keys_[b.index()] < keys_[a.index()]; }
+  std::int32_t new_node();
+  void free(std::int32_t i);
+  void link(std::int32_t i);
+  std::int32_t take_lowest_slot();
   void split(std::int32_t first);
+  void sort_due();
+  void push_late(TaskId task);
   TaskId pop_due();
 
   std::span<const TaskKey> keys_;
   Nanoseconds now_ = 0;
   std::uint32_t levels_ = 0;  ///< which levels have tasks
   std::array<Level, kLevels> level_;
-  std::vector<Node> nodes_;
+  std::vector<Node> nodes_;  ///< of the lists that start in Level::first and in free_
   std::int32_t free_ = kNone;
-  std::vector<TaskId> due_;   ///< sorted, the next one last
-  std::vector<TaskId> late_;  ///< a heap of those pushed when they were due already: successors of zero-time tasks
+  std::vector<TaskId> due_;  ///< sorted, the next one last
+  std::vector<TaskId>
+      late_;  ///< a heap of those pushed when they were due already: successors of zero-time tasks
 };
 
-inline void ReadyQueue::link(std::int32_t node) {
-  const Nanoseconds ready = nodes_[static_cast<std::size_t>(node)].ready;
-  const int digit = (63 - std::countl_zero(static_cast<std::uint64_t>(ready ^ now_))) / kDigitBits;
-  const auto slot = static_cast<std::size_t>(ready >> (digit * kDigitBits)) % (1 << kDigitBits);
+inline std::int32_t ReadyQueue::new_node() {
+  const std::int32_t i = free_;
+  if (i != kNone) return free_ = node(i).next, i;
+  nodes_.emplace_back();
+  return static_cast<std::int32_t>(nodes_.size() - 1);
+}
+
+inline void ReadyQueue::free(std::int32_t i) {
+  node(i).next = free_;
+  free_ = i;
+}
+
+inline void ReadyQueue::link(std::int32_t i) {
+  Node& n = node(i);
+  const auto differ = static_cast<std::uint64_t>(n.ready ^ now_);
+  const int digit = (63 - std::countl_zero(differ)) / kDigitBits;
+  const auto slot = static_cast<std::size_t>(n.ready >> (digit * kDigitBits)) % kSlots;
   Level& level = level_[static_cast<std::size_t>(digit)];
   const std::uint64_t bit = std::uint64_t{1} << slot;
-  nodes_[static_cast<std::size_t>(node)].next = (level.used & bit) != 0 ? level.first[slot] : kNone;
-  level.first[slot] = node;
+  n.next = (level.used & bit) != 0 ? level.first[slot] : kNone;
+  level.first[slot] = i;
   level.used |= bit;
   levels_ |= 1U << digit;
 }
 
-inline void ReadyQueue::free(std::int32_t node) {
-  nodes_[static_cast<std::size_t>(node)].next = free_;
-  free_ = node;
+inline void ReadyQueue::push(Nanoseconds ready, TaskId task) {
+  if (ready == now_) return push_late(task);
+  const std::int32_t i = new_node();
+  node(i).ready = ready;
+  node(i).task = task;
+  link(i);
 }
 
-inline void ReadyQueue::push(Nanoseconds ready, TaskId task) {
-  if (ready == now_) {
-    late_.push_back(task);
-    std::push_heap(late_.begin(), late_.end(), [&](TaskId a, TaskId b) { return keys_[b.index()] < keys_[a.index()]; });
-    return;
+inline std::int32_t ReadyQueue::take_lowest_slot() {
+  const int digit = std::countr_zero(levels_);
+  Level& level = level_[static_cast<std::size_t>(digit)];
+  const std::int32_t first = level.first[static_cast<std::size_t>(std::countr_zero(level.used))];
+  level.used &= level.used - 1;
+  levels_ ^= static_cast<std::uint32_t>(level.used == 0) << digit;
+  return first;
+}
+
+inline TaskId ReadyQueue::pop_due() {
+  std::vector<TaskId>* from = &due_;
+  if (!late_.empty() && (due_.empty() || later(due_.back(), late_.front()))) {
+    std::pop_heap(late_.begin(), late_.end(), [&](TaskId a, TaskId b) { return later(a, b); });
+    from = &late_;
   }
-  std::int32_t node = free_;
-  if (node == kNone) {
-    node = static_cast<std::int32_t>(nodes_.size());
-    nodes_.push_back({ready, task, kNone});
-  } else {
-    free_ = nodes_[static_cast<std::size_t>(node)].next;
-    nodes_[static_cast<std::size_t>(node)] = {ready, task, kNone};
-  }
-  link(node);
+  const TaskId task = from->back();
+  from->pop_back();
+  return task;
 }
 
 inline ReadyTask ReadyQueue::pop() {
   if (due_.empty() && late_.empty()) {
-    const int l = std::countr_zero(levels_);
-    Level& level = level_[static_cast<std::size_t>(l)];
-    const std::int32_t first = level.first[static_cast<std::size_t>(std::countr_zero(level.used))];
-    level.used &= level.used - 1;
-    if (level.used == 0) levels_ &= levels_ - 1;
-    const Node node = nodes_[static_cast<std::size_t>(first)];
-    if (node.next == kNone) {
+    const std::int32_t first = take_lowest_slot();
+    const Node& n = node(first);
+    if (n.next == kNone) {
       free(first);
-      now_ = node.ready;
-      return {node.ready, node.task};
+      now_ = n.ready;
+      return {n.ready, n.task};
     }
     split(first);
   }

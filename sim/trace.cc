@@ -89,8 +89,8 @@ class TraceWriter {
     const std::string tail = fmt::format(R"("args":{{{}}})", args(task));
     const Nanoseconds start = timeline_.start[task.index()];
     for (const LaneUse use : dag_.lanes(task)) {
-      write_event(
-          fmt::format(R"({{{},{},"dur":{},{}}})", head, place(use.lane, start), microseconds(use.hold), tail));
+      write_event(fmt::format(R"({{{},{},"dur":{},{}}})", head, place(use.lane, start),
+                              microseconds(use.hold), tail));
     }
   }
 

@@ -13,18 +13,19 @@ namespace pipesim {
 
 /// What a trace calls things; any UTF-8 text. What is left empty is left out (or named by its id).
 struct TraceLabels {
-  std::function<std::string(LaneId)> process;   ///< lanes of the same process are shown together: a device
-  std::function<std::string(LaneId)> thread;    ///< the lane within it: "compute", "link to gpu3"
+  std::function<std::string(LaneId)> process;  ///< lanes of the same process are shown together: a device
+  std::function<std::string(LaneId)> thread;   ///< the lane within it: "compute", "link to gpu3"
   std::function<std::string(TaskId)> task;
   std::function<std::string(TaskId)> category;  ///< e.g. "forward"; viewers filter by it
-  std::function<std::vector<std::pair<std::string, std::string>>(TaskId)> args;  ///< shown when a task is selected
+  std::function<std::vector<std::pair<std::string, std::string>>(TaskId)>
+      args;                                                  ///< shown when a task is selected
   std::function<bool(TaskId before, TaskId after)> is_flow;  ///< whether an arrow shows this edge: a transfer
 };
 
-/// Writes the timeline in Chrome's trace event format (JSON; ui.perfetto.dev and chrome://tracing open it): a slice on
-/// each lane that a task holds, as long as it holds it, and arrows from the first lane of a task to the first lane of
-/// the next. Tasks without lanes are not shown. Times are microseconds with three decimals, so exact.
-/// Processes are numbered in the order of their first lane. InputError when the stream fails.
+/// Writes the timeline in Chrome's trace event format (JSON; ui.perfetto.dev and chrome://tracing open it): a
+/// slice on each lane that a task holds, as long as it holds it, and arrows from the first lane of a task to
+/// the first lane of the next. Tasks without lanes are not shown. Times are microseconds with three decimals,
+/// so exact. Processes are numbered in the order of their first lane. InputError when the stream fails.
 void write_trace(std::ostream& out, const TaskDag& dag, const Timeline& timeline, const TraceLabels& labels);
 
 }  // namespace pipesim

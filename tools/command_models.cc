@@ -73,12 +73,22 @@ std::string totals(const OperatorGraph& graph) {
     if (tensor.kind == TensorKind::Weight) weights += tensor.bytes();
     if (tensor.kind == TensorKind::Activation) activations += tensor.bytes();
   }
+  MeasuredTime measured;
+  for (const Operator& op : graph.operators()) {
+    if (!op.measured) continue;
+    measured.forward += op.measured->forward;
+    measured.backward += op.measured->backward;
+  }
   Table table({{}, {}});
   table.add({"batch", std::to_string(graph.batch())});
   table.add({"operators", std::to_string(graph.operators().size())});
   table.add({"parameters", fmt::format("{} ({})", pretty_count(graph.parameter_count()), pretty(weights))});
   table.add({"activations", pretty(activations)});
   table.add({"forward", pretty(graph.forward_flops())});
+  if (measured != MeasuredTime{}) {
+    table.add({"measured",
+               fmt::format("forward {}, backward {}", pretty(measured.forward), pretty(measured.backward))});
+  }
   table.add({"fingerprint", graph.fingerprint()});
   return table.str(2);
 }

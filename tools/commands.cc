@@ -8,12 +8,18 @@
 namespace pipesim {
 
 // Each is defined in tools/command_NAME.cc.
+Command search_command();
+Command simulate_command();
+Command compare_command();
 Command models_command();
 Command topologies_command();
 Command help_command();
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
+      search_command(),
+      simulate_command(),
+      compare_command(),
       models_command(),
       topologies_command(),
       help_command(),

@@ -31,7 +31,7 @@ DeviceKind kind(std::string name, Peaks peak, DataType fitted, double limit, Mem
   kind.memory = Bytes(static_cast<std::int64_t>(memory.gigabytes * 1e9));
   kind.memory_bandwidth = BytesPerSecond(memory.gigabytes_per_second * 1e9);
   kind.memory_efficiency = memory.efficiency;
-  kind.launch_overhead = Seconds(5e-6);
+  kind.launch_overhead = Seconds(5 * 1e-6);
   kind.source = std::move(source);
   return kind;
 }

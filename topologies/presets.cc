@@ -19,7 +19,7 @@ namespace {
 std::vector<TopologyPreset> all_presets() {
   const std::string flexflow =
       "Jia et al., Beyond Data and Model Parallelism for Deep Neural Networks, MLSys 2019";
-  const std::string dapple = "Fan et al., DAPPLE, PPoPP 2021, table 4";
+  const std::string dapple = "Fan et al., DAPPLE, PPoPP 2021, hardware configurations A, B and C";
   return {
       {"p100-4x4", 4, 4, "4 P100 a node meshed by NVLink, a 100 Gb/s InfiniBand NIC a node", flexflow,
        add_p100_box},

@@ -77,8 +77,6 @@ AttributeSchema activation_attribute() {
                                "none");
 }
 
-double activation_flops(const std::string& activation) { return activation_named(activation).flops; }
-
 void fuse_activation(OperatorDraft& draft, const std::string& activation,
                      const std::vector<FactorIndex>& elements, const std::vector<FactorIndex>& partial) {
   if (activation == "none") return;

@@ -44,6 +44,14 @@ constexpr std::array kDurationUnits{UnitName{"ns", 1e-9}, UnitName{"us", 1e-6}, 
 constexpr std::array kRateUnits{UnitName{"FLOP/s", 1}, UnitName{"MFLOP/s", 1e6}, UnitName{"GFLOP/s", 1e9},
                                 UnitName{"TFLOP/s", 1e12}, UnitName{"PFLOP/s", 1e15}};
 
+// Multiplying by 1e-9 rounds twice; dividing by 1e9 rounds once, so "500 ns" is the same number as "0.5 us".
+double to_base(double number, double scale) {
+  return scale >= 1 ? number * scale : number / std::round(1 / scale);
+}
+double from_base(double value, double scale) {
+  return scale >= 1 ? value / scale : value * std::round(1 / scale);
+}
+
 struct Dimension {
   std::string_view what;     // "a bandwidth"
   std::string_view example;  // "300 GB/s"
@@ -73,7 +81,7 @@ double parse(std::string_view text, const Dimension& d, bool zero_allowed) {
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   if (unit.empty()) refuse(text, d, "the unit is missing");
   for (const UnitName& u : d.units) {
-    if (u.name == unit) return number * u.scale;
+    if (u.name == unit) return to_base(number, u.scale);
   }
   refuse(text, d, fmt::format("unknown unit \"{}\"", unit));
 }
@@ -135,9 +143,10 @@ std::string to_text(Seconds s) {
                              UnitName{"s", 1}};
   if (s.value == 0) return "0 s";
   for (std::size_t i = order.size(); i-- > 0;) {
-    const double scaled = s.value / order[i].scale;
+    const double scaled = from_base(s.value, order[i].scale);
     const std::string digits = fmt::format("{:.12g}", scaled);
-    if (scaled >= 1 && digits.find('e') == std::string::npos && std::stod(digits) * order[i].scale == s.value)
+    if (scaled >= 1 && digits.find('e') == std::string::npos &&
+        to_base(std::stod(digits), order[i].scale) == s.value)
       return digits + " " + std::string(order[i].name);
   }
   return fmt::format("{} s", s.value);

@@ -33,7 +33,8 @@ struct PackageRule {
 
 // The first rule whose headers match decides.
 const std::vector<PackageRule> kPackages = {
-    {"Boost.Graph", "boost/(graph|property_map)/.*", R"(topologies/routing\.cc|models/topological_order\.cc)",
+    {"Boost.Graph", "boost/(graph|property_map|range)/.*",
+     R"(topologies/routing\.cc|models/topological_order\.cc)",
      "topologies/routing.cc and models/topological_order.cc"},
     {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/arguments\.cc)",
      "tools/arguments.cc"},
@@ -46,8 +47,8 @@ const std::vector<PackageRule> kPackages = {
     {"fmt", "fmt/.*", R"(.*\.cc|tests/.*)", ".cc files"},
     {"GoogleTest", "(gtest|gmock)/.*", "tests/.*", "tests"},
     {"Google Benchmark", "benchmark/.*", "tests/bench/.*", "tests/bench"},
-    {"POSIX", R"((sys|netinet|arpa)/.*|(unistd|fcntl|poll|dlfcn|netdb|signal|sched|pthread)\.h)", R"(.*\.cc)",
-     ".cc files"},
+    {"POSIX", R"((sys|netinet|arpa)/.*|(unistd|fcntl|poll|dlfcn|netdb|signal|sched|pthread)\.h)",
+     R"(.*\.cc|tests/.*)", ".cc files"},
     {"the standard library", "[a-z_0-9]+", ".*", "everywhere"},
 };
 

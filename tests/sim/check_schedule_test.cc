@@ -14,7 +14,8 @@ using testing::SizeIs;
 
 constexpr LaneId kLane(0), kLink(1);
 
-/// compute 0 (lane 0, 0-10), transfer 1 (lane 1 10-14, then 2 ns latency), compute 2 (lane 0, 16-20) and 3 (lane 0, 10-13).
+/// compute 0 (lane 0, 0-10), transfer 1 (lane 1 10-14, then 2 ns latency), compute 2 (lane 0, 16-20) and 3
+/// (lane 0, 10-13).
 TaskDag small_graph() {
   TaskDag dag;
   dag.add_task({0, 0}, 10, kLane);
@@ -51,7 +52,8 @@ TEST_F(CheckSchedule, PassesALaterStart) {
 
 TEST_F(CheckSchedule, FindsMissingTasks) {
   timeline_.start.pop_back();
-  EXPECT_THAT(check_schedule(dag_, timeline_), ElementsAre("the graph has 4 tasks, the timeline 3 starts and 4 ends"));
+  EXPECT_THAT(check_schedule(dag_, timeline_),
+              ElementsAre("the graph has 4 tasks, the timeline 3 starts and 4 ends"));
 }
 
 TEST_F(CheckSchedule, FindsAStartBeforeZero) {

@@ -14,7 +14,9 @@ const LaneId kLane(0), kLink(1);
 
 Explanation nothing() { return {}; }
 Explanation input(int task, Nanoseconds ready) { return {Cause::Input, TaskId(task), {}, ready}; }
-Explanation lane(LaneId lane, int task, Nanoseconds ready) { return {Cause::Lane, TaskId(task), lane, ready}; }
+Explanation lane(LaneId lane, int task, Nanoseconds ready) {
+  return {Cause::Lane, TaskId(task), lane, ready};
+}
 
 struct Simulated {
   TaskDag dag;
@@ -24,7 +26,8 @@ struct Simulated {
 };
 
 TEST(Explain, NothingInputOrLane) {
-  const Simulated run({{{0, 0}, 5, {{kLane, 5}}, {}}, {{0, 1}, 4, {{kLane, 4}}, {}}, {{0, 2}, 1, {}, {0, 1}}});
+  const Simulated run(
+      {{{0, 0}, 5, {{kLane, 5}}, {}}, {{0, 1}, 4, {{kLane, 4}}, {}}, {{0, 2}, 1, {}, {0, 1}}});
   EXPECT_EQ(run.why(0), nothing());
   EXPECT_EQ(run.why(1), lane(kLane, 0, 0));
   EXPECT_EQ(run.why(2), input(1, 9));
@@ -42,27 +45,34 @@ TEST(Explain, AnInputComesBeforeALaneThatWasFreeAtTheSameTime) {
 
 TEST(Explain, AnEarlyReleaseCountsFromTheHoldNotTheEnd) {
   // Task 0 holds the link for 3 of its 10 ns and the lane for 7.
-  const Simulated run({{{0, 0}, 10, {{kLane, 7}, {kLink, 3}}, {}}, {{0, 1}, 1, {{kLink, 1}}, {}}, {{0, 2}, 1, {{kLane, 1}}, {}}});
+  const Simulated run({{{0, 0}, 10, {{kLane, 7}, {kLink, 3}}, {}},
+                       {{0, 1}, 1, {{kLink, 1}}, {}},
+                       {{0, 2}, 1, {{kLane, 1}}, {}}});
   EXPECT_EQ(run.timeline.start, (std::vector<Nanoseconds>{0, 3, 7}));
   EXPECT_EQ(run.why(1), lane(kLink, 0, 0));
   EXPECT_EQ(run.why(2), lane(kLane, 0, 0));
 }
 
 TEST(Explain, TheLaneThatWasFreeLast) {
-  const Simulated run({{{0, 0}, 5, {{kLane, 5}}, {}}, {{0, 1}, 8, {{kLink, 8}}, {}}, {{0, 2}, 1, {{kLane, 1}, {kLink, 1}}, {}}});
+  const Simulated run({{{0, 0}, 5, {{kLane, 5}}, {}},
+                       {{0, 1}, 8, {{kLink, 8}}, {}},
+                       {{0, 2}, 1, {{kLane, 1}, {kLink, 1}}, {}}});
   EXPECT_EQ(run.why(2), lane(kLink, 1, 0));
 }
 
 TEST(Explain, AHoldOfNoTimeStillBlocksThoseBehindIt) {
   // Task 1 waits for the link until 8 and is before task 2 on the lane, which it then holds for 0 ns.
-  const Simulated run({{{0, 0}, 8, {{kLink, 8}}, {}}, {{0, 1}, 4, {{kLane, 0}, {kLink, 4}}, {}}, {{0, 2}, 1, {{kLane, 1}}, {}}});
+  const Simulated run({{{0, 0}, 8, {{kLink, 8}}, {}},
+                       {{0, 1}, 4, {{kLane, 0}, {kLink, 4}}, {}},
+                       {{0, 2}, 1, {{kLane, 1}}, {}}});
   EXPECT_EQ(run.timeline.start, (std::vector<Nanoseconds>{0, 8, 8}));
   EXPECT_EQ(run.why(2), lane(kLane, 1, 0));
   EXPECT_EQ(run.why(1), lane(kLink, 0, 0));
 }
 
 TEST(Explain, AMeasuredTaskMayStartAfterItsCause) {
-  const TaskDag dag = build({{{0, 0}, 5, {{kLane, 5}}, {}}, {{0, 1}, 4, {{kLane, 4}}, {}}, {{0, 2}, 1, {}, {1}}});
+  const TaskDag dag =
+      build({{{0, 0}, 5, {{kLane, 5}}, {}}, {{0, 1}, 4, {{kLane, 4}}, {}}, {{0, 2}, 1, {}, {1}}});
   const Timeline measured{{2, 8, 14}, {7, 12, 15}, 15};
   EXPECT_EQ(explain(dag, measured, TaskId(0)), nothing());
   EXPECT_EQ(explain(dag, measured, TaskId(1)), lane(kLane, 0, 0));
@@ -72,7 +82,8 @@ TEST(Explain, AMeasuredTaskMayStartAfterItsCause) {
   EXPECT_EQ(path.compute, 15);
 }
 
-/// compute 0 (0-10), transfers 1 and 2 of its result over one link (10-14 and 14-18, 2 ns latency), compute 3 (20-25).
+/// compute 0 (0-10), transfers 1 and 2 of its result over one link (10-14 and 14-18, 2 ns latency), compute 3
+/// (20-25).
 std::vector<PlainTask> two_transfers() {
   return {{{0, 0}, 10, {{kLane, 10}}, {}},
           {{0, 1}, 6, {{kLink, 4}}, {0}},
@@ -103,7 +114,8 @@ TEST(CriticalPath, WaitingForComputeIsCompute) {
 
 TEST(CriticalPath, OnlyTheTimeAfterItWasReadyIsWaiting) {
   // Transfer 2 is ready at 3, in the middle of transfer 0 (0-10).
-  const Simulated run({{{0, 0}, 10, {{kLink, 10}}, {}}, {{0, 1}, 3, {{kLane, 3}}, {}}, {{0, 2}, 4, {{kLink, 4}}, {1}}});
+  const Simulated run(
+      {{{0, 0}, 10, {{kLink, 10}}, {}}, {{0, 1}, 3, {{kLane, 3}}, {}}, {{0, 2}, 4, {{kLink, 4}}, {1}}});
   const CriticalPath path = critical_path(run.dag, run.timeline, [](TaskId t) { return t.value != 1; });
   EXPECT_EQ(path.communication, 7);
   EXPECT_EQ(path.waiting, 7);
@@ -142,10 +154,11 @@ TEST(CriticalPath, TilesTheMakespanOfRandomGraphs) {
   for_each_seed(2000, [](Rng& rng) {
     const Simulated run(random_tasks(rng));
     const Explainer explainer(run.dag, run.timeline);
-    for (std::size_t i = 0; i < run.dag.num_tasks(); ++i) expect_true(run, TaskId(i), explainer.explain(TaskId(i)));
+    for (std::size_t i = 0; i < run.dag.num_tasks(); ++i)
+      expect_true(run, TaskId(i), explainer.explain(TaskId(i)));
     const std::uint64_t classes = rng.next();
-    const CriticalPath path =
-        critical_path(run.dag, run.timeline, [&](TaskId t) { return (classes >> (t.index() % 64)) % 2 == 1; });
+    const CriticalPath path = critical_path(run.dag, run.timeline,
+                                            [&](TaskId t) { return (classes >> (t.index() % 64)) % 2 == 1; });
     Nanoseconds at = 0;
     for (const CriticalStep& step : path.steps) {
       EXPECT_EQ(step.from, at);

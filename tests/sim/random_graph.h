@@ -19,7 +19,8 @@ void for_each_seed(std::uint64_t count, Check check) {
   const char* only = std::getenv("PIPESIM_TEST_SEED");
   const std::uint64_t first = only != nullptr ? std::stoull(only) : 1;
   for (std::uint64_t seed = first; seed < (only != nullptr ? first + 1 : 1 + count); ++seed) {
-    const testing::ScopedTrace trace(__FILE__, __LINE__, fmt::format("replay with PIPESIM_TEST_SEED={}", seed));
+    const testing::ScopedTrace trace(__FILE__, __LINE__,
+                                     fmt::format("replay with PIPESIM_TEST_SEED={}", seed));
     Rng rng(seed);
     check(rng);
     if (testing::Test::HasFailure()) return;
@@ -34,7 +35,8 @@ struct PlainTask {
   std::vector<std::size_t> predecessors;
 };
 
-/// Small, with what hurts: equal ready times, zero durations and holds, tasks of no lane or several, early releases.
+/// Small, with what hurts: equal ready times, zero durations and holds, tasks of no lane or several, early
+/// releases.
 inline std::vector<PlainTask> random_tasks(Rng& rng) {
   const std::size_t n = 1 + rng.below(60), lanes = 1 + rng.below(6);
   const auto longest = static_cast<std::int64_t>(rng.below(2) == 0 ? 4 : 2000);

@@ -57,7 +57,8 @@ TEST(Simulate, EmptyGraphTakesNoTime) {
 
 TEST(Simulate, ALaneDoesOneTaskAtATimeInTheOrderOfKeys) {
   const LaneId lane(0);
-  const Timeline t = simulate_tasks({{{0, 2}, 5, {{lane, 5}}, {}}, {{0, 1}, 3, {{lane, 3}}, {}}, {{0, 3}, 1, {{lane, 1}}, {}}});
+  const Timeline t = simulate_tasks(
+      {{{0, 2}, 5, {{lane, 5}}, {}}, {{0, 1}, 3, {{lane, 3}}, {}}, {{0, 3}, 1, {{lane, 1}}, {}}});
   EXPECT_THAT(t.start, ElementsAre(3, 0, 8));
   EXPECT_THAT(t.end, ElementsAre(8, 3, 9));
   EXPECT_EQ(t.makespan, 9);
@@ -76,7 +77,8 @@ TEST(Simulate, WhoIsReadyFirstGoesFirstWhateverTheKeys) {
 
 TEST(Simulate, LatencyDelaysSuccessorsButNotTheLane) {
   const LaneId link(0);
-  const Timeline t = simulate_tasks({{{0, 0}, 10, {{link, 4}}, {}}, {{0, 1}, 10, {{link, 4}}, {}}, {{0, 2}, 1, {}, {0}}});
+  const Timeline t =
+      simulate_tasks({{{0, 0}, 10, {{link, 4}}, {}}, {{0, 1}, 10, {{link, 4}}, {}}, {{0, 2}, 1, {}, {0}}});
   EXPECT_THAT(t.start, ElementsAre(0, 4, 10));
   EXPECT_EQ(t.makespan, 14);
 }
@@ -141,7 +143,8 @@ TEST(Simulate, LongCyclesAreShortened) {
     FAIL() << "no error";
   } catch (const InputError& e) {
     EXPECT_STREQ(e.what(),
-                 "dependency cycle: 0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> 8 -> 9 -> 10 -> 11 -> 12 -> 13 -> 14 -> 15 "
+                 "dependency cycle: 0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> 8 -> 9 -> 10 -> 11 -> 12 -> 13 "
+                 "-> 14 -> 15 "
                  "-> 16 -> 17 -> 18 -> 19 -> … (25 tasks) -> 0");
   }
 }

@@ -111,11 +111,13 @@ TEST(TaskDag, RefusesImpossibleTasks) {
             std::string("task 0: hold 4 ns of lane 2 exceeds the duration 3 ns") + kBug);
   TaskDag negative_hold;
   negative_hold.add_task(key(0), 3, LaneId(2), -1);
-  EXPECT_EQ(error_of<InternalError>(negative_hold), std::string("task 0: hold -1 ns of lane 2 is negative") + kBug);
+  EXPECT_EQ(error_of<InternalError>(negative_hold),
+            std::string("task 0: hold -1 ns of lane 2 is negative") + kBug);
   TaskDag no_lane;
   const std::vector<LaneUse> uses{{LaneId(1), 1}, {LaneId(), 1}};
   no_lane.add_task(key(0), 3, uses);
-  EXPECT_EQ(error_of<InternalError>(no_lane), std::string("task 0: hold 1 ns of lane -1 is of no lane") + kBug);
+  EXPECT_EQ(error_of<InternalError>(no_lane),
+            std::string("task 0: hold 1 ns of lane -1 is of no lane") + kBug);
 }
 
 TEST(TaskDag, RefusesEdgesOfUnknownTasks) {
@@ -123,7 +125,8 @@ TEST(TaskDag, RefusesEdgesOfUnknownTasks) {
     TaskDag dag;
     dag.add_task(key(0), 3, LaneId(0));
     dag.add_edge(TaskId(before), TaskId(after));
-    EXPECT_EQ(error_of<InternalError>(dag), fmt::format("edge {} -> {}: there are 1 tasks{}", before, after, kBug));
+    EXPECT_EQ(error_of<InternalError>(dag),
+              fmt::format("edge {} -> {}: there are 1 tasks{}", before, after, kBug));
   }
 }
 

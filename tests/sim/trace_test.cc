@@ -41,7 +41,10 @@ TraceLabels labels() {
   l.thread = [](LaneId lane) { return lane.value == 0 || lane.value == 3 ? "compute" : "link\n\\"; };
   l.task = [](TaskId task) { return task.value == 1 ? "send \"x\"" : "矩阵"; };
   l.category = [](TaskId task) { return task.value == 1 ? "transfer" : "forward"; };
-  l.args = [](TaskId task) { return std::vector<std::pair<std::string, std::string>>{{"bytes \"n\"", std::to_string(task.value)}, {"b", "\t"}}; };
+  l.args = [](TaskId task) {
+    return std::vector<std::pair<std::string, std::string>>{{"bytes \"n\"", std::to_string(task.value)},
+                                                            {"b", "\t"}};
+  };
   l.is_flow = [](TaskId, TaskId) { return true; };
   return l;
 }

@@ -4,6 +4,7 @@
 #include "models/zoo/zoo.h"
 #include "tests/tools/command_line.h"
 #include "tests/tools/temporary_folder.h"
+#include "tools/figures.h"
 
 namespace pipesim {
 namespace {
@@ -63,12 +64,25 @@ TEST(Models, ShowsAZooModelWithItsOptions) {
 }
 
 TEST(Models, SharedWeightsCountOnce) {
-  const Outcome outcome = pipesim_run({"models", "rnnlm:steps=4,hidden=8,embedded=8,vocab=20,batch=4"});
+  // Each step of an unrolled network uses the same weights, so twice the steps have no more parameters.
+  const std::int64_t parameters = make_zoo_model("rnnlm:steps=4").parameter_count();
+  EXPECT_THAT(pipesim_run({"models", "rnnlm:steps=8"}).out,
+              HasSubstr("\n  parameters   " + pretty_count(parameters) + " ("));
+}
+
+TEST(Models, ShowsTheTimesOfAProfile) {
+  const TemporaryFolder folder;
+  const std::string profile = folder.file(
+      "graph.txt",
+      "node1 -- Linear(10, 5) -- forward_compute_time=1.500, backward_compute_time=3.000, "
+      "activation_size=2048.000, parameter_size=200.000\n"
+      "node2 -- ReLU() -- forward_compute_time=0.500, backward_compute_time=1.000, activation_size=2048.000, "
+      "parameter_size=0.000\n"
+      "\tnode1 -- node2\n");
+  const Outcome outcome = pipesim_run({"models", profile + ":batch=16"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const std::int64_t parameters =
-      make_zoo_model("rnnlm:steps=4,hidden=8,embedded=8,vocab=20,batch=4").parameter_count();
-  EXPECT_THAT(pipesim_run({"models", "rnnlm:steps=8,hidden=8,embedded=8,vocab=20,batch=4"}).out,
-              HasSubstr("\n  parameters   " + std::string(parameters < 1000 ? "" : "1.")));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  batch        16\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  measured     forward 2 ms, backward 4 ms\n"));
 }
 
 TEST(Models, JsonIsAModelFileOfTheSameModel) {

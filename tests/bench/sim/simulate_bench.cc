@@ -22,8 +22,9 @@ struct GraphSpec {
   void build(TaskDag& dag) const {
     dag.clear();
     for (const Task& t : tasks) {
-      const TaskId id = t.lanes.size() == 1 ? dag.add_task(t.key, t.duration, t.lanes[0].lane, t.lanes[0].hold)
-                                            : dag.add_task(t.key, t.duration, t.lanes);
+      const TaskId id = t.lanes.size() == 1
+                            ? dag.add_task(t.key, t.duration, t.lanes[0].lane, t.lanes[0].hold)
+                            : dag.add_task(t.key, t.duration, t.lanes);
       for (const TaskId before : t.predecessors) dag.add_edge(before, id);
     }
     dag.finish();
@@ -38,16 +39,17 @@ GraphSpec random_layers(std::size_t layers, std::size_t width) {
     for (std::size_t i = 0; i < width; ++i) {
       const Nanoseconds d = rng.between(1000, 100'000);
       const LaneId lane(static_cast<std::size_t>(rng.below(kLanes)));
-      GraphSpec::Task t{{layer, rng.next()}, d, {{lane, d}}, {}};
-      for (int p = 0; layer > 0 && p < 2; ++p) t.predecessors.emplace_back((layer - 1) * width + rng.below(width));
+      GraphSpec::Task t{{layer, i}, d, {{lane, d}}, {}};
+      for (int p = 0; layer > 0 && p < 2; ++p)
+        t.predecessors.emplace_back((layer - 1) * width + rng.below(width));
       g.tasks.push_back(t);
     }
   }
   return g;
 }
 
-/// 64 lanes, each a chain of 750 compute tasks in near lockstep; 400 collectives on 200 link lanes each join and fork
-/// all chains.
+/// 64 lanes, each a chain of 750 compute tasks in near lockstep; 400 collectives on 200 link lanes each join
+/// and fork all chains.
 GraphSpec lockstep_chains() {
   constexpr std::size_t kTasks = 750, kCollectives = 400, kLinks = 200;
   Rng rng(2);
@@ -65,7 +67,8 @@ GraphSpec lockstep_chains() {
     }
     if (collectives * kTasks < (i + 1) * kCollectives) {
       GraphSpec::Task t{{0, collectives++}, 60'000, {}, last};
-      for (std::size_t l = 0; l < kLinks; ++l) t.lanes.push_back({LaneId(kLanes + l), rng.between(20'000, 50'000)});
+      for (std::size_t l = 0; l < kLinks; ++l)
+        t.lanes.push_back({LaneId(kLanes + l), rng.between(20'000, 50'000)});
       last.assign(kLanes, TaskId(g.tasks.size()));
       g.tasks.push_back(t);
     }
@@ -92,8 +95,8 @@ void run_simulate(benchmark::State& state, const GraphSpec& graph) {
   };
   state.counters["bytes_per_task"] =
       per_task(dag.bytes() + scratch.bytes() + timeline.start.size() * sizeof(Nanoseconds));
-  state.counters["with_building"] =
-      per_task(dag.bytes() + dag.building_bytes() + scratch.bytes() + timeline.start.size() * sizeof(Nanoseconds));
+  state.counters["with_building"] = per_task(dag.bytes() + dag.building_bytes() + scratch.bytes() +
+                                             timeline.start.size() * sizeof(Nanoseconds));
   state.counters["edges_per_task"] = per_task(dag.num_edges());
 }
 

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <vector>
+
+#include "search/lower_bound_passes.h"
+#include "taskgraph/bound_operator.h"
+
+namespace pipesim {
+
+/// The weights that one update task of an operator covers: those whose first use it is and that get a
+/// gradient.
+struct TrainedWeights {
+  std::vector<TensorId> owned;
+};
+std::vector<TrainedWeights> trained_weights(const OperatorGraph& graph);
+
+/// Of the update of so many elements of the weight on a device.
+double update_seconds(const PassBounds& passes, const PlanOptions& options, TensorId weight,
+                      std::int64_t elements, DeviceId device);
+
+/// Earliest ends of passes on any device under any strategy, see LowerBound.
+class ChainBounds {
+ public:
+  ChainBounds(const PassBounds& passes, const PlanOptions& options);
+
+  [[nodiscard]] Nanoseconds longest() const;
+  [[nodiscard]] Nanoseconds longest_crossing() const;
+
+ private:
+  void forward(OperatorId op);
+  void backward(OperatorId op);
+  [[nodiscard]] Nanoseconds inputs_ready(const Operator& op) const;
+  [[nodiscard]] Nanoseconds some_input_ready(const Operator& op, FactorIndex axis) const;
+  [[nodiscard]] Nanoseconds update(TensorId weight) const;
+  [[nodiscard]] Nanoseconds gradient_of(UseRef use, double share) const;
+  [[nodiscard]] Nanoseconds synchronised(UseRef use) const;
+  [[nodiscard]] Nanoseconds pass_time(OperatorId op, Pass pass, double share) const;
+
+  const PassBounds& passes_;
+  const OperatorGraph& graph_;
+  const PlanOptions& options_;
+  std::vector<BackwardNeed> need_;           // per operator
+  std::vector<double> share_;                // smallest of any shard
+  std::vector<Nanoseconds> forward_end_;     // of any shard's forward pass
+  std::vector<Nanoseconds> gradient_ready_;  // when any shard's backward passes may start
+  std::vector<Nanoseconds> backward_end_;    // of any shard's input pass
+  std::vector<TensorId> trained_;
+  double widest_inlet_ = 0;  // bytes per second into the device with the widest links
+};
+
+}  // namespace pipesim

@@ -1,0 +1,268 @@
+#include "costmodel/collectives.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/nccl.h"
+#include "sim/base/errors.h"
+#include "tests/costmodel/samples.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::DoubleNear;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr double pico = 1e-12;
+constexpr Collective all_kinds[] = {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
+                                    Collective::AllToAll,  Collective::Broadcast,     Collective::Reduce,
+                                    Collective::Send};
+
+double streamed(double seconds, double chunk_overhead) {
+  return seconds + 2 * std::sqrt(chunk_overhead * seconds);
+}
+
+TEST(BytesOnLinks, FollowsTheAlgebra) {
+  EXPECT_EQ(bytes_on_links(Collective::AllReduce, 4, Bytes(100)), 600);
+  EXPECT_EQ(bytes_on_links(Collective::ReduceScatter, 4, Bytes(100)), 300);
+  EXPECT_EQ(bytes_on_links(Collective::AllGather, 4, Bytes(100)), 300);
+  EXPECT_EQ(bytes_on_links(Collective::Broadcast, 4, Bytes(100)), 300);
+  EXPECT_EQ(bytes_on_links(Collective::Reduce, 4, Bytes(100)), 300);
+  EXPECT_EQ(bytes_on_links(Collective::AllToAll, 4, Bytes(100)), 75);
+  EXPECT_EQ(bytes_on_links(Collective::Send, 2, Bytes(100)), 100);
+}
+
+TEST(Collective, HasAName) {
+  std::vector<std::string_view> names;
+  for (Collective kind : all_kinds) names.push_back(name_of(kind));
+  EXPECT_THAT(names, testing::ElementsAre("all-reduce", "reduce-scatter", "all-gather", "all-to-all",
+                                          "broadcast", "reduce", "send"));
+}
+
+TEST(CollectiveTime, RingOnASwitchHasAClosedForm) {
+  Topology topology = switched({8});
+  CostModel costs(topology);
+  for (std::size_t n : {2, 3, 5, 8}) {
+    double size = 10e6, part = static_cast<double>(n - 1) / static_cast<double>(n);
+    CollectiveTime time = costs.collective_time(Collective::AllReduce, first_devices(n), Bytes(10'000'000));
+    EXPECT_EQ(time.algorithm, "ring");
+    EXPECT_THAT(time.latency.value,
+                DoubleNear(nccl::call_overhead + 2 * static_cast<double>(n - 1) * 1e-6, pico));
+    double hold = streamed(2 * part * size / 100e9, nccl::chunk_overhead);
+    EXPECT_THAT(time.duration.value, DoubleNear(time.latency.value + hold, pico));
+    EXPECT_EQ(time.lanes.size(), 2 * n);  // each device's link, both directions
+    for (const LaneHold& lane : time.lanes) EXPECT_THAT(lane.hold.value, DoubleNear(hold, pico));
+  }
+}
+
+TEST(CollectiveTime, OthersAreHalfAnAllReduceOnASwitch) {
+  Topology topology = switched({8});
+  CostModel costs(topology);
+  std::vector<DeviceId> group = first_devices(8);
+  for (Collective kind : {Collective::AllGather, Collective::ReduceScatter}) {
+    CollectiveTime time = costs.collective_time(kind, group, Bytes(10'000'000));
+    double expected = nccl::call_overhead + 7e-6 + streamed(7.0 / 8 * 1e-4, nccl::chunk_overhead);
+    EXPECT_THAT(time.duration.value, DoubleNear(expected, pico)) << name_of(kind);
+  }
+  for (Collective kind : {Collective::Broadcast, Collective::Reduce}) {
+    CollectiveTime time = costs.collective_time(kind, group, Bytes(10'000'000));
+    double expected = nccl::call_overhead + 7e-6 + streamed(1e-4, nccl::chunk_overhead);
+    EXPECT_THAT(time.duration.value, DoubleNear(expected, pico)) << name_of(kind);
+  }
+  CollectiveTime time = costs.collective_time(Collective::AllToAll, group, Bytes(80'000'000));
+  double expected =
+      nccl::call_overhead + 1e-6 + 7 * nccl::peer_overhead + streamed(7.0 / 8 * 1e-4, nccl::chunk_overhead);
+  EXPECT_THAT(time.duration.value, DoubleNear(expected, pico));
+}
+
+TEST(CollectiveTime, SendTakesItsRoute) {
+  Topology topology = switched({2, 2});
+  CostModel costs(topology);
+  CollectiveTime time = costs.collective_time(Collective::Send, devices({0, 2}), Bytes(1'000'000));
+  EXPECT_THAT(time.latency.value, DoubleNear(nccl::call_overhead + 5e-6, pico));
+  EXPECT_THAT(time.duration.value, DoubleNear(time.latency.value + 1e-4, pico));
+  std::vector<LaneId> lanes = topology.route(DeviceId(0), DeviceId(2)).lanes;
+  std::sort(lanes.begin(), lanes.end());
+  ASSERT_EQ(time.lanes.size(), lanes.size());
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    EXPECT_EQ(time.lanes[i].lane, lanes[i]);
+    EXPECT_THAT(time.lanes[i].hold.value, DoubleNear(1e-4, pico));
+  }
+}
+
+TEST(CollectiveTime, SendUsesParallelCablesAsOne) {
+  Topology plain = switched({2});
+  TopologyParts parts = plain.parts();
+  parts.links.insert(parts.links.end(), parts.links.begin(), parts.links.begin() + 2);
+  Topology doubled{parts};
+  CostModel costs(doubled);
+  CollectiveTime time = costs.collective_time(Collective::Send, devices({0, 1}), Bytes(1'000'000));
+  EXPECT_EQ(time.lanes.size(), 4);
+  EXPECT_THAT((time.duration - time.latency).value, DoubleNear(5e-6, pico));
+}
+
+TEST(CollectiveTime, TakesTheComputeLanesOfDevicesWithoutOverlap) {
+  DeviceKind kind = plain_kind();
+  kind.overlap = false;
+  Topology topology = switched({4}, kind);
+  CollectiveTime time =
+      CostModel(topology).collective_time(Collective::AllReduce, devices({3, 1}), Bytes(10'000'000));
+  ASSERT_EQ(time.lanes.size(), 2 + 4);
+  EXPECT_EQ(time.lanes[0].lane, topology.compute_lane(DeviceId(1)));
+  EXPECT_EQ(time.lanes[1].lane, topology.compute_lane(DeviceId(3)));
+  EXPECT_THAT(time.lanes[0].hold.value, DoubleNear((time.duration - time.latency).value, pico));
+}
+
+TEST(CollectiveTime, ChoosesTheAlgorithmBySize) {
+  // Network cards as fast as the links inside: a tree costs no bandwidth, a ring of 64 devices costs 126
+  // steps.
+  Topology topology = switched({8, 8, 8, 8, 8, 8, 8, 8});
+  CostModel costs(topology);
+  std::vector<DeviceId> all = first_devices(64);
+  EXPECT_EQ(costs.collective_time(Collective::AllReduce, all, Bytes(1000)).algorithm, "tree");
+  EXPECT_EQ(costs.collective_time(Collective::AllGather, all, Bytes(1000)).algorithm, "hierarchical");
+  EXPECT_EQ(costs.collective_time(Collective::AllGather, all, Bytes(10'000'000'000)).algorithm, "ring");
+  EXPECT_EQ(costs.collective_time(Collective::Broadcast, all, Bytes(1000)).algorithm, "tree");
+  EXPECT_EQ(costs.collective_time(Collective::Broadcast, all, Bytes(10'000'000'000)).algorithm, "ring");
+  EXPECT_EQ(costs.collective_time(Collective::AllToAll, all, Bytes(1000)).algorithm, "direct");
+}
+
+TEST(CollectiveTime, UsesEveryNetworkCard) {
+  // 8 cards of 10 GB/s a node: an all-gather over 4 nodes gets about 80 GB/s, a single ring through one
+  // card 10.
+  Topology topology = switched({8, 8, 8, 8});
+  CollectiveTime time =
+      CostModel(topology).collective_time(Collective::AllGather, first_devices(32), Bytes(10'000'000'000));
+  double bus = 31.0 / 32 * 10e9 / time.duration.value;
+  EXPECT_GT(bus, 0.9 * 80e9);
+  EXPECT_LE(bus, 80e9 * 1.001);
+}
+
+TEST(CollectiveTime, PhasesOfAHierarchyFollowOneAnother) {
+  Topology topology = switched({4, 4});
+  CollectivePlan plan = CostModel(topology).plan_collective(Collective::AllReduce, first_devices(8));
+  auto hierarchical = std::find_if(plan.algorithms().begin(), plan.algorithms().end(),
+                                   [](const CollectiveAlgorithm& a) { return a.name == "hierarchical"; });
+  ASSERT_NE(hierarchical, plan.algorithms().end());
+  ASSERT_EQ(hierarchical->phases.size(), 3);
+  EXPECT_THAT(hierarchical->phases[0].seconds_per_byte * 1e9, DoubleNear(0.75 / 100, 1e-9));
+  EXPECT_THAT(hierarchical->phases[1].seconds_per_byte * 1e9, DoubleNear(2 * 0.5 / 4 / 10, 1e-9));
+  EXPECT_THAT(hierarchical->phases[2].seconds_per_byte * 1e9, DoubleNear(0.75 / 100, 1e-9));
+}
+
+TEST(CollectiveTime, DoesNotDependOnTheOrderOfTheGroup) {
+  Topology topology = make_topology("dgx1-v100:2");
+  CostModel costs(topology);
+  for (Collective kind : all_kinds) {
+    if (kind == Collective::Send) continue;
+    CollectiveTime one = costs.collective_time(kind, devices({1, 2, 7, 9, 12}), Bytes(5'000'000));
+    CollectiveTime other = costs.collective_time(kind, devices({1, 12, 9, 7, 2}), Bytes(5'000'000));
+    EXPECT_EQ(one.duration, other.duration) << name_of(kind);
+    EXPECT_EQ(one.lanes, other.lanes) << name_of(kind);
+  }
+}
+
+TEST(CollectiveTime, HandlesTenThousandDevices) {
+  Topology topology = make_topology("levels:8@100GB/s,1250@10GB/s");
+  CostModel costs(topology);
+  std::vector<DeviceId> all = first_devices(topology.num_devices());
+  ASSERT_EQ(all.size(), 10'000);
+  for (Collective kind : all_kinds) {
+    if (kind == Collective::Send) continue;
+    EXPECT_GT(costs.plan_collective(kind, all).duration_at(Bytes(1'000'000'000)).value, 0) << name_of(kind);
+  }
+}
+
+TEST(CollectiveTime, RefusesWhatIsNoGroup) {
+  Topology topology = switched({4});
+  CostModel costs(topology);
+  auto ask = [&](Collective kind, std::vector<DeviceId> group, std::int64_t size) {
+    return [&costs, kind, group, size] { return costs.collective_time(kind, group, Bytes(size)); };
+  };
+  EXPECT_THAT(ask(Collective::AllReduce, devices({1}), 1),
+              ThrowsMessage<InternalError>(
+                  HasSubstr("all-reduce over a group that is not of at least 2 distinct devices")));
+  EXPECT_THROW(ask(Collective::AllReduce, devices({1, 2, 1}), 1)(), InternalError);
+  EXPECT_THROW(ask(Collective::AllReduce, devices({1, 4}), 1)(), InternalError);
+  EXPECT_THROW(ask(Collective::Send, devices({0, 1, 2}), 1)(), InternalError);
+  EXPECT_THROW(ask(Collective::AllReduce, devices({0, 1}), -1)(), InternalError);
+}
+
+std::vector<DeviceId> random_group(Rng& rng, std::size_t devices, std::size_t most) {
+  std::vector<DeviceId> all = first_devices(devices);
+  std::size_t n = 2 + rng.below(std::min(devices, most) - 1);
+  for (std::size_t i = 0; i < n; ++i) std::swap(all[i], all[i + rng.below(devices - i)]);
+  all.resize(n);
+  return all;
+}
+
+Topology random_topology(Rng& rng) {
+  constexpr const char* names[] = {"dgx1-v100", "dgx1-v100:3", "p100-4x4",   "k80-16x4:5",   "dapple-a",
+                                   "dapple-c",  "dgx2:2",      "dgx-a100:3", "pcie-v100-4:3"};
+  if (rng.below(3) > 0) return make_topology(names[rng.below(std::size(names))]);
+  std::vector<std::int32_t> nodes;
+  for (std::uint64_t i = 0, n = 1 + rng.below(4); i < n; ++i)
+    nodes.push_back(static_cast<std::int32_t>(2 + rng.below(5)));
+  return switched(nodes);
+}
+
+void check_time(const CollectiveTime& time) {
+  double busiest = 0;
+  for (std::size_t i = 0; i < time.lanes.size(); ++i) {
+    if (i > 0) {
+      EXPECT_LT(time.lanes[i - 1].lane, time.lanes[i].lane);
+    }
+    EXPECT_GE(time.lanes[i].hold.value, 0);
+    busiest = std::max(busiest, time.lanes[i].hold.value);
+  }
+  EXPECT_GT(time.latency.value, 0);
+  EXPECT_GE(time.duration.value * (1 + 1e-12), time.latency.value + busiest);
+  if (time.algorithm != "hierarchical") {
+    EXPECT_THAT(time.duration.value, DoubleNear(time.latency.value + busiest, 1e-9 * time.duration.value));
+  }
+}
+
+TEST(CollectiveTime, GrowsWithSizeAndKeepsNoLaneBusyForLonger) {
+  for_each_seed(60, [](Rng& rng) {
+    Topology topology = random_topology(rng);
+    CostModel costs(topology);
+    Collective kind = all_kinds[rng.below(std::size(all_kinds))];
+    CollectivePlan plan = costs.plan_collective(
+        kind, random_group(rng, topology.num_devices(), kind == Collective::Send ? 2 : 10));
+    Seconds last(0);
+    for (std::int64_t size = 0; size < 4'000'000'000; size = 3 * size + 1 + rng.between(0, 100)) {
+      CollectiveTime time = plan.at(Bytes(size));
+      check_time(time);
+      EXPECT_EQ(time.duration, plan.duration_at(Bytes(size)));
+      EXPECT_GE(time.duration, last);
+      last = time.duration;
+    }
+  });
+}
+
+TEST(CollectiveTime, PutsOnTheLinksWhatTheAlgebraCounts) {
+  for_each_seed(30, [](Rng& rng) {
+    // One switch: every hop is two lanes.
+    Topology topology = switched({9});
+    CostModel costs(topology);
+    std::vector<DeviceId> group = random_group(rng, 9, 9);
+    for (Collective kind : all_kinds) {
+      if (kind == Collective::Send) continue;
+      CollectivePlan plan = costs.plan_collective(kind, group);
+      ASSERT_EQ(plan.algorithms().size(), 1);
+      double bytes = 0;
+      for (const LaneLoad& load : plan.algorithms()[0].loads) bytes += load.seconds_per_byte * 100e9 / 2;
+      auto n = static_cast<std::int64_t>(group.size());
+      auto counted = static_cast<double>(bytes_on_links(kind, n, Bytes(n * 1000)));
+      EXPECT_THAT(bytes * static_cast<double>(n) * 1000, DoubleNear(counted, 1e-6 * counted))
+          << name_of(kind);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace pipesim

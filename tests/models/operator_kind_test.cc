@@ -1,0 +1,61 @@
+#include "models/operator_kind.h"
+
+#include <gmock/gmock.h>
+
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+TEST(OperatorKinds, AreSortedDescribedAndDistinct) {
+  std::string last;
+  for (const OperatorKind& kind : operator_kinds()) {
+    EXPECT_LT(last, kind.name);
+    EXPECT_FALSE(kind.help.empty()) << kind.name;
+    EXPECT_FALSE(kind.inputs.empty()) << kind.name;
+    EXPECT_LE(kind.least_inputs, kind.most_inputs) << kind.name;
+    last = kind.name;
+  }
+}
+
+TEST(OperatorKinds, HaveAttributesThatAcceptTheirDefaults) {
+  for (const OperatorKind& kind : operator_kinds()) {
+    Attributes given;
+    for (const AttributeSchema& schema : kind.attributes) {
+      EXPECT_FALSE(schema.help.empty()) << kind.name << " " << schema.name;
+      given[schema.name] = schema.fallback.value_or(std::int64_t{1});
+    }
+    EXPECT_EQ(complete_attributes(kind, given).size(), kind.attributes.size()) << kind.name;
+  }
+}
+
+TEST(OperatorKinds, RefuseUnknownNames) {
+  try {
+    operator_kind("conv");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "unknown operator kind \"conv\" (did you mean \"conv2d\"?), allowed: add, attention, "
+        "bahdanau_attention, batch_norm, concat, conv2d, cross_entropy, dropout, embedding, expert_linear, "
+        "flatten, gelu, layer_norm, linear, lstm_cell, matmul, moe_combine, moe_dispatch, mul, pool2d, "
+        "profiled, reduce, relu, reshape, rms_norm, rotary, sigmoid, silu, softmax, split, tanh, transpose");
+  }
+}
+
+TEST(Attributes, AreConvertedToTheSchema) {
+  const Attributes complete = complete_attributes(operator_kind("dropout"), {{"rate", 0}});
+  EXPECT_EQ(complete.at("rate"), AttributeValue(0.0));
+  EXPECT_EQ(complete_attributes(operator_kind("linear"), {{"out", 3}}).at("out"),
+            AttributeValue(std::vector<std::int64_t>{3}));
+}
+
+TEST(Attributes, PrintAsInAFile) {
+  EXPECT_EQ(to_text(AttributeValue(std::int64_t{3})), "3");
+  EXPECT_EQ(to_text(AttributeValue(0.5)), "0.5");
+  EXPECT_EQ(to_text(AttributeValue("relu")), "\"relu\"");
+  EXPECT_EQ(to_text(AttributeValue(std::vector<std::int64_t>{3, 4})), "[3, 4]");
+}
+
+}  // namespace
+}  // namespace pipesim

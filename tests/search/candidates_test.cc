@@ -1,0 +1,129 @@
+#include "search/candidates.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "models/zoo/zoo.h"
+#include "tests/sim/random_graph.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::HasSubstr;
+
+struct Candidates {
+  Candidates(std::string_view model, std::string_view topology_text)
+      : graph(make_zoo_model(model)), topology(make_topology(topology_text)) {}
+  OperatorGraph graph;
+  Topology topology;
+  CandidateSet set{graph, topology};
+};
+
+std::size_t lists_of(const CandidateSet& set, std::size_t devices) {
+  std::size_t count = 0;
+  for (const DeviceList& l : set.device_lists()) count += l.devices.size() == devices ? 1 : 0;
+  return count;
+}
+
+TEST(CandidateSet, DeviceListsOfANodeHierarchy) {
+  const Candidates c("lenet", "p100-4x4");
+  EXPECT_EQ(lists_of(c.set, 1), 16U);
+  EXPECT_EQ(lists_of(c.set, 2), 8U);       // pairs inside nodes
+  EXPECT_EQ(lists_of(c.set, 4), 4U + 4U);  // nodes, and one device of each
+  EXPECT_EQ(lists_of(c.set, 8), 2U);       // pairs of nodes
+  EXPECT_EQ(lists_of(c.set, 16), 1U);
+  EXPECT_EQ(c.set.device_lists().size(), 35U);
+}
+
+TEST(CandidateSet, DeviceListsOfOneNode) {
+  const Candidates c("lenet", "pcie-v100-4");
+  EXPECT_EQ(c.set.device_lists().size(), 4U + 2U + 1U);
+}
+
+TEST(CandidateSet, DeviceListsOfThreeNodesOfTwo) {
+  const Candidates c("lenet", "levels:2@10GB/s,3@1GB/s");
+  EXPECT_EQ(lists_of(c.set, 1), 6U);
+  EXPECT_EQ(lists_of(c.set, 2), 3U);
+  EXPECT_EQ(lists_of(c.set, 3), 2U);
+  EXPECT_EQ(lists_of(c.set, 6), 1U);
+}
+
+// All configs of small operators, counted by hand for one and checked one by one for all.
+TEST(CandidateSet, ConfigsAreDistinctAndLegal) {
+  for (const char* model :
+       {"lenet", "gpt:batch=4,layers=1,sequence=8", "rnnlm:batch=4,steps=1,hidden=8,vocab=10"}) {
+    const Candidates c(model, "pcie-v100-4");
+    for (std::size_t i = 0; i < c.graph.operators().size(); ++i) {
+      const Operator& op = c.graph.operators()[i];
+      std::set<std::tuple<std::vector<std::int32_t>, std::int32_t, std::vector<std::int32_t>>> seen;
+      for (std::size_t k = 0; k < c.set.size(OperatorId(i)); ++k) {
+        const ParallelConfig config = c.set.config(OperatorId(i), k);
+        ASSERT_EQ(illegal(op, config, c.topology), std::nullopt) << op.name << " " << config.str(op);
+        std::vector<std::int32_t> devices;
+        for (const DeviceId d : config.devices) devices.push_back(d.value);
+        EXPECT_TRUE(seen.insert({config.degrees, config.replicas, devices}).second)
+            << op.name << " " << config.str(op);
+      }
+    }
+  }
+}
+
+TEST(CandidateSet, CountsOfOneOperator) {
+  const Candidates c("mlp:batch=3,features=5,hidden=2,layers=1,classes=7", "pcie-v100-4");
+  // hidden layer: b 3, o 2, i can't be split under its activation; lists 4 × 1, 2 × 2, 1 × 4 devices.
+  // 1: whole. 2: o/2, 2 copies. 4: o/2 × 2 copies in both orders, 4 copies.
+  ASSERT_EQ(c.graph.operators()[0].attributes.at("activation"), AttributeValue("relu"));
+  EXPECT_EQ(c.set.size(OperatorId(0)), 4U * 1 + 2U * 2 + 1U * 3);
+}
+
+TEST(CandidateSet, RandomIsDeterministicAndLegal) {
+  const Candidates c("resnet50:batch=16,image=32", "p100-4x4");
+  for_each_seed(20, [&](Rng& rng) {
+    Rng twin = rng;
+    for (std::size_t i = 0; i < c.graph.operators().size(); ++i) {
+      const ParallelConfig config = c.set.random(OperatorId(i), rng);
+      EXPECT_EQ(config, c.set.random(OperatorId(i), twin));
+      EXPECT_EQ(illegal(c.graph.operators()[i], config, c.topology), std::nullopt);
+    }
+  });
+}
+
+TEST(CandidateSet, RandomReachesEverything) {
+  const Candidates c("mlp:batch=2,features=2,hidden=2,layers=1,classes=2", "levels:2@1GB/s");
+  Rng rng(1);
+  std::set<std::string> seen;
+  for (int i = 0; i < 500; ++i) seen.insert(c.set.random(OperatorId(0), rng).str(c.graph.operators()[0]));
+  EXPECT_EQ(seen.size(), c.set.size(OperatorId(0)));
+}
+
+TEST(CandidateSet, CopiesComeInBothOrders) {
+  const Candidates c("mlp:batch=4", "levels:4@1GB/s");
+  const CandidateSet::Split slow{{2, 1, 1}, 2, false}, fast{{2, 1, 1}, 2, true};
+  const std::vector<DeviceId> devices{DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)};
+  EXPECT_EQ(CandidateSet::place(slow, devices).devices, devices);
+  EXPECT_EQ(CandidateSet::place(fast, devices).devices,
+            (std::vector<DeviceId>{DeviceId(0), DeviceId(2), DeviceId(1), DeviceId(3)}));
+}
+
+TEST(CandidateSet, SizesToMoveBetween) {
+  const Candidates c("lenet", "p100-4x4");
+  EXPECT_EQ(c.set.lists_of_size(4).size(), 8U);
+  EXPECT_TRUE(c.set.lists_of_size(3).empty());
+  for (const CandidateSet::Split& s : c.set.splits(OperatorId(0), 8)) {
+    EXPECT_EQ(CandidateSet::place(s, std::vector<DeviceId>(8)).num_shards(), 8);
+  }
+}
+
+TEST(CandidateSet, SaysWhatItHolds) {
+  const Candidates c("lenet", "p100-4x4");
+  const std::string text = c.set.str();
+  EXPECT_THAT(text, HasSubstr("35 device lists:\n"));
+  EXPECT_THAT(text, HasSubstr("single device (1 devices)"));
+  EXPECT_THAT(text, HasSubstr("1st device of every node (4 devices)"));
+  EXPECT_THAT(text, HasSubstr("  conv1: "));
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,214 @@
+#include "search/lower_bound.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "models/box.h"
+#include "models/graph_builder.h"
+#include "models/zoo/zoo.h"
+#include "search/baselines.h"
+#include "search/lower_bound_passes.h"
+#include "tests/sim/random_graph.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+constexpr const char* kModels[] = {
+    "lenet",
+    "mlp:batch=64,hidden=256",
+    "mlp:batch=4096,hidden=4096,layers=2",
+    "resnet50:batch=16,image=32",
+    "densenet121:batch=4,image=32",
+    "inception-v3:batch=8,image=75",
+    "vgg16:batch=32,image=32",
+    "rnnlm:batch=32,steps=3,hidden=64,vocab=100",
+    "nmt:batch=16,steps=2,hidden=64,vocab=100",
+    "gpt:batch=8,layers=1,sequence=64,hidden=64,heads=4,vocab=97",
+    "bert-base:batch=8,layers=1,sequence=16,hidden=48,heads=3,objective=both,vocab=101",
+    "mixtral-8x7b:batch=8,layers=1,sequence=16,hidden=64,heads=8,kv_heads=2,ffn=64,experts=4,vocab=64"};
+constexpr const char* kTopologies[] = {"p100-4x4", "k80-16x4:2", "levels:2@10GB/s,3@1GB/s", "pcie-v100-4",
+                                       "dgx-a100"};
+
+// Any degrees, copies and devices that are legal, not only those of a CandidateSet.
+ParallelConfig random_config(const Operator& op, const Topology& topology, Rng& rng) {
+  ParallelConfig config = single_device(op, DeviceId(0));
+  const auto available = static_cast<std::int64_t>(topology.num_devices());
+  const auto attempts = rng.below(4);
+  for (std::uint64_t i = 0; i < attempts; ++i) {
+    ParallelConfig next = config;
+    if (rng.below(6) == 0) {
+      next.replicas = static_cast<std::int32_t>(1 + rng.below(3));
+    } else {
+      next.degrees[rng.below(op.factors.size())] =
+          static_cast<std::int32_t>(1 + rng.below(static_cast<std::uint64_t>(available)));
+    }
+    if (next.num_shards() <= available && !illegal_degrees(op, next.degrees)) config = next;
+  }
+  std::vector<DeviceId> devices;
+  for (std::size_t d = 0; d < topology.num_devices(); ++d) devices.emplace_back(d);
+  for (std::size_t i = devices.size(); i > 1 && rng.below(3) > 0; --i)
+    std::swap(devices[i - 1], devices[rng.below(i)]);
+  config.devices.assign(devices.begin(), devices.begin() + config.num_shards());
+  return config;
+}
+
+Strategy random_strategy(const OperatorGraph& graph, const Topology& topology, const CandidateSet& candidates,
+                         Rng& rng) {
+  Strategy strategy;
+  const std::uint64_t wild = rng.below(3);
+  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+    const bool any = wild == 0 || (wild == 1 && rng.below(2) == 0);
+    strategy.push_back(any ? random_config(graph.operators()[i], topology, rng)
+                           : candidates.random(OperatorId(i), rng));
+  }
+  return strategy;
+}
+
+TEST(LowerBound, NoRandomStrategyIsUnderIt) {
+  for (const char* model : kModels) {
+    const OperatorGraph graph = make_zoo_model(model);
+    for (const char* name : kTopologies) {
+      const Topology topology = make_topology(name);
+      const CostModel costs(topology);
+      const CandidateSet candidates(graph, topology);
+      Evaluator evaluator(graph, costs, {});
+      const Nanoseconds bound = lower_bound(graph, costs, {});
+      EXPECT_GT(bound, 0);
+      for_each_seed(4, [&](Rng& rng) {
+        const Strategy strategy = random_strategy(graph, topology, candidates, rng);
+        ASSERT_EQ(illegal(graph, strategy, topology), std::nullopt);
+        EXPECT_GE(evaluator.evaluate(strategy).time, bound) << model << " on " << name;
+      });
+    }
+  }
+}
+
+TEST(LowerBound, NoBaselineIsUnderIt) {
+  for (const char* model : kModels) {
+    const OperatorGraph graph = make_zoo_model(model);
+    for (const char* name : kTopologies) {
+      const Topology topology = make_topology(name);
+      const CostModel costs(topology);
+      Evaluator evaluator(graph, costs, {});
+      const Nanoseconds bound = lower_bound(graph, costs, {});
+      for (const std::string_view baseline : baseline_names()) {
+        EXPECT_GE(evaluator.evaluate(baseline_strategy(baseline, graph, costs)).time, bound)
+            << model << " on " << name << ", " << baseline;
+      }
+    }
+  }
+}
+
+// On one device there is nothing but work: kernels one after the other.
+TEST(LowerBound, IsTightOnOneDevice) {
+  const OperatorGraph graph = make_zoo_model("mlp:batch=8192,hidden=8192,features=8192,layers=2");
+  const Topology topology = make_topology("levels:1@10GB/s");
+  const CostModel costs(topology);
+  Evaluator evaluator(graph, costs, {});
+  const auto time =
+      static_cast<double>(evaluator.evaluate(baseline_strategy("single-device", graph, costs)).time);
+  EXPECT_GT(static_cast<double>(lower_bound(graph, costs, {})), 0.97 * time);
+}
+
+TEST(LowerBound, WorkShrinksWithDevicesAndTheChainDoesNot) {
+  const OperatorGraph graph = make_zoo_model("mlp:batch=16384,hidden=8192,layers=2");
+  Nanoseconds work = INT64_MAX;
+  for (const char* name : {"levels:2@10GB/s", "levels:4@10GB/s", "levels:8@10GB/s"}) {
+    const Topology topology = make_topology(name);
+    const LowerBound bound = lower_bound_parts(graph, CostModel(topology), {});
+    EXPECT_LT(bound.work, 0.6 * static_cast<double>(work));
+    EXPECT_GT(bound.work, bound.chain);
+    work = bound.work;
+  }
+}
+
+// 100 small steps in a row: no number of devices helps beyond the launches.
+TEST(LowerBound, RecurrentNetworksAreChains) {
+  const OperatorGraph graph = make_zoo_model("rnnlm:batch=16,steps=50,hidden=64,vocab=100");
+  const Topology topology = make_topology("p100-4x4");
+  const LowerBound bound = lower_bound_parts(graph, CostModel(topology), {});
+  EXPECT_GT(bound.chain, bound.work);
+  EXPECT_EQ(bound.time(), std::max(bound.chain, bound.crossing));
+  // 51 cells and a projection forward, the same backward, 5 us each.
+  EXPECT_GT(bound.chain, 2 * 50 * 5000);
+}
+
+TEST(LowerBound, MeasuredOperatorsCountInProportion) {
+  GraphBuilder b("profile", 16);
+  TensorId x = b.data("x", {16, 10});
+  for (const char* name : {"layer1", "layer2"}) {
+    x = b.add(
+        "profiled", name, {x},
+        {{"forward_ms", 1.0}, {"backward_ms", 2.0}, {"activation_bytes", 1600}, {"parameter_bytes", 40}});
+  }
+  const OperatorGraph graph = b.build();
+  const Topology topology = make_topology("levels:4@10GB/s");
+  const CostModel costs(topology);
+  const LowerBound bound = lower_bound_parts(graph, costs, {});
+  EXPECT_NEAR(static_cast<double>(bound.work), 6e6 / 4, 1e4);
+  EXPECT_NEAR(static_cast<double>(bound.chain), 6e6 / 4, 1e4);
+}
+
+// One shard cannot be smaller than what its factors allow, and the gradients of a split batch have to meet.
+TEST(LowerBound, GradientsCrossWhereOnlySamplesCanBeSplit) {
+  GraphBuilder b("profile", 16);
+  const TensorId x = b.data("x", {16, 10});
+  b.add("profiled", "layer", {x},
+        {{"forward_ms", 1.0},
+         {"backward_ms", 2.0},
+         {"activation_bytes", 1600},
+         {"parameter_bytes", 10'000'000}});
+  const OperatorGraph graph = b.build();
+  const Topology topology = make_topology("levels:4@10GB/s");
+  const LowerBound bound = lower_bound_parts(graph, CostModel(topology), {});
+  // 0.75 ms of compute, then 10 MB at 10 GB/s, then the update.
+  EXPECT_GT(bound.crossing, 1'750'000 - 100);
+  EXPECT_GT(bound.crossing, bound.chain);
+}
+
+TEST(LowerBoundPasses, SmallestShares) {
+  const OperatorGraph graph = make_zoo_model("lenet");
+  const Operator& conv = graph.operators()[0];
+  // n is 64, o is 6, i is 1, h and w are cut unevenly: nothing is smaller than 1/16 but for uneven rows and
+  // columns.
+  EXPECT_LE(smallest_share(conv, 16), 1.0 / 16);
+  EXPECT_GT(smallest_share(conv, 16), 0.3 / 16);
+  EXPECT_EQ(smallest_share(conv, 1), 1.0);
+  EXPECT_EQ(smallest_share(conv, 16, [&](FactorIndex f) { return f == conv.factor("n"); }), 1.0 / 16);
+  EXPECT_EQ(smallest_share(conv, 16, [&](FactorIndex f) { return f == conv.factor("o"); }), 1.0 / 6);
+}
+
+// Every shard of every split costs at least what the bound says of its share, and all together at least the
+// total.
+TEST(LowerBoundPasses, NoShardIsUnderIt) {
+  const Topology topology = make_topology("p100-4x4");
+  const CostModel costs(topology);
+  for (const char* model : kModels) {
+    const OperatorGraph graph = make_zoo_model(model);
+    const PassBounds passes(graph, costs);
+    for_each_seed(3, [&](Rng& rng) {
+      for (const Operator& op : graph.operators()) {
+        const ParallelConfig config = random_config(op, topology, rng);
+        const ShardGrid grid(op, config);
+        std::vector<Range> ranges;
+        for (const Pass pass : {Pass::Forward, Pass::BackwardInput, Pass::BackwardWeight}) {
+          const double least = passes.shard(op, pass, smallest_share(op, passes.num_devices()));
+          const PassCost total = passes.total(op, pass, DeviceId(0));
+          double sum = 0;
+          for (std::int64_t k = 0; k < grid.num_shards(); ++k) {
+            grid.ranges(k, ranges);
+            const double seconds = costs.operator_time(graph, op, pass, ranges, DeviceId(0)).value;
+            EXPECT_GE(seconds, least * (1 - 1e-9)) << model << " " << op.name << " " << config.str(op);
+            sum += seconds;
+          }
+          EXPECT_GE(sum, (total.overhead + total.work) * (1 - 1e-9))
+              << model << " " << op.name << " " << config.str(op);
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace pipesim

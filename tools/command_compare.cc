@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "search/baselines.h"
+#include "search/lower_bound.h"
+#include "tools/commands.h"
+#include "tools/inputs.h"
+#include "tools/plan_report.h"
+#include "tools/run_settings.h"
+#include "tools/table.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Shares of the critical path and the fullest device of each baseline, side by side.
+std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
+  Table table({{"baseline"}, {"compute", Align::Right}, {"communication", Align::Right}, {"waiting", Align::Right},
+               {"peak memory", Align::Right}, {"tasks", Align::Right}});
+  for (const Baseline& b : baselines) {
+    if (!b.scored) continue;
+    const PlanReport r = report_plan(evaluator, evaluator.builder().bind(b.scored->strategy));
+    Bytes peak;
+    for (const DeviceMemory& m : r.memory) peak = std::max(peak, m.peak);
+    table.add({b.name, pretty(to_seconds(r.critical.compute)), pretty(to_seconds(r.critical.communication)),
+               pretty(to_seconds(r.critical.waiting)), pretty(peak), std::to_string(r.num_tasks)});
+  }
+  return "on the critical path, and in memory:\n" + table.str(2);
+}
+
+Json json_of(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
+  Json list = Json::array();
+  for (const Baseline& b : baselines) {
+    Json row{{"name", b.name}};
+    if (b.scored) {
+      row.update(Json::parse(to_json(report_plan(evaluator, evaluator.builder().bind(b.scored->strategy)), evaluator.topology())));
+    }
+    if (!b.infeasible.empty()) row["infeasible"] = b.infeasible;
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+int run_compare(const Arguments& arguments, Streams& streams) {
+  const OperatorGraph graph = open_model(required_text(arguments, "model"));
+  const Topology topology = open_topology(required_text(arguments, "topology"));
+  const PlanOptions options = plan_options_of(arguments);
+  const CostModel costs(topology);
+  Evaluator evaluator(graph, costs, options);
+  const std::vector<Baseline> baselines = score_baselines(evaluator);
+  const double bound = to_seconds(lower_bound(graph, costs, options)).value;
+  if (arguments.given("json")) {
+    const Json json{{"model", graph.name()},
+                    {"topology", topology.name()},
+                    {"num_devices", topology.num_devices()},
+                    {"lower_bound_s", bound},
+                    {"baselines", json_of(evaluator, baselines)}};
+    streams.out << json.dump(2) << "\n";
+    return 0;
+  }
+  streams.out << fmt::format("{} on {} ({} devices), batch {}\n\n", graph.name(), topology.name(), topology.num_devices(),
+                             graph.batch())
+              << baselines_table(baselines, graph.batch())
+              << fmt::format("  lower bound of every plan: {}\n\n", pretty(Seconds(bound)))
+              << details_table(evaluator, baselines);
+  return 0;
+}
+
+}  // namespace
+
+Command compare_command() {
+  Command c;
+  c.name = "compare";
+  c.summary = "show all baselines of a model on a topology side by side";
+  c.description =
+      "Simulates single-device, data-parallel, model-parallel and expert plans and shows their iteration times, what "
+      "their critical paths consist of, and how much memory the fullest device needs. Plans that do not fit say why.";
+  c.options = model_and_topology_options();
+  for (Option& o : plan_options()) c.options.push_back(std::move(o));
+  c.options.push_back({"json", "", "", "print one JSON object instead of text"});
+  c.examples = {{"pipesim compare --model resnet101 --topology p100-4x4", "how good are the usual plans?"}};
+  c.run = run_compare;
+  return c;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,216 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "search/baselines.h"
+#include "search/exhaustive.h"
+#include "search/lower_bound.h"
+#include "search/mcmc.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "tools/commands.h"
+#include "tools/inputs.h"
+#include "tools/plan_report.h"
+#include "tools/run_settings.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct SearchRun {
+  OperatorGraph graph;
+  Topology topology;
+  PlanOptions options;
+  SearchBudget budget;
+  std::uint64_t seed;
+  int threads;
+  std::string algorithm;
+};
+
+SearchRun settings_of(const Arguments& a) {
+  std::vector<std::string> algorithms{"mcmc", "exhaustive"};
+  for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
+  SearchBudget budget{0, 0};
+  if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
+  if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);
+  return {open_model(required_text(a, "model")),
+          open_topology(required_text(a, "topology")),
+          plan_options_of(a),
+          budget,
+          static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
+          static_cast<int>(a.integer("threads", 1, 1024)),
+          a.choice("algorithm", algorithms)};
+}
+
+std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines) {
+  std::vector<SearchStart> starts;
+  for (const Baseline& b : baselines) {
+    if (b.scored) starts.push_back({b.name, b.scored->strategy});
+  }
+  return starts;
+}
+
+const Baseline* fastest(const std::vector<Baseline>& baselines) {
+  const Baseline* best = nullptr;
+  for (const Baseline& b : baselines) {
+    if (!b.infeasible.empty() || !b.scored) continue;
+    if (!best || b.scored->evaluation.time < best->scored->evaluation.time) best = &b;
+  }
+  return best;
+}
+
+SearchOutcome outcome_of(const Baseline& baseline) {
+  SearchOutcome outcome;
+  if (!baseline.infeasible.empty()) throw InputError(fmt::format("{}: {}", baseline.name, baseline.infeasible));
+  outcome.best = baseline.scored;
+  outcome.found_by = baseline.name;
+  return outcome;
+}
+
+SearchOutcome search(const SearchRun& run, const CostModel& costs, const CandidateSet& candidates,
+                     const std::vector<Baseline>& baselines, const ProgressCallback& progress) {
+  for (const Baseline& b : baselines) {
+    if (b.name == run.algorithm) return outcome_of(b);
+  }
+  const std::vector<SearchStart> starts = starts_of(baselines);
+  SearchOutcome outcome;
+  if (run.algorithm == "exhaustive") {
+    outcome = exhaustive(run.graph, costs, run.options, candidates, starts, run.budget, progress);
+  } else {
+    McmcOptions options;
+    options.budget = run.budget;
+    options.seed = run.seed;
+    options.threads = run.threads;
+    outcome = mcmc(run.graph, costs, run.options, candidates, starts, options, progress);
+  }
+  const Baseline* baseline = fastest(baselines);
+  if (baseline && (!outcome.best || baseline->scored->evaluation.time <= outcome.best->evaluation.time)) {
+    outcome.best = baseline->scored;
+    outcome.found_by = baseline->name;
+  }
+  return outcome;
+}
+
+[[noreturn]] void refuse(const SearchRun& run, const std::vector<Baseline>& baselines) {
+  std::string nearest;
+  Bytes least{INT64_MAX};
+  for (const Baseline& b : baselines) {
+    if (!b.scored || b.scored->evaluation.overflow >= least) continue;
+    least = b.scored->evaluation.overflow;
+    nearest = fmt::format("; the nearest baseline is {} ({})", b.name, b.infeasible);
+  }
+  throw InputError(fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\" was found{}",
+                               run.graph.name(), run.topology.name(), nearest));
+}
+
+double rate(const SearchOutcome& outcome) {
+  return outcome.seconds > 0 ? static_cast<double>(outcome.proposals) / outcome.seconds : 0;
+}
+
+std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
+                    const SearchOutcome& outcome, Nanoseconds bound) {
+  Json json = Json::parse(to_json(report, run.topology));
+  json["model"] = run.graph.name();
+  json["topology"] = run.topology.name();
+  json["seed"] = run.seed;
+  json["baselines"] = Json::parse(baselines_json(baselines));
+  json["best"] = outcome.found_by;
+  json["proven_optimal"] = outcome.proven;
+  json["lower_bound_s"] = to_seconds(bound).value;
+  json["search"] = {{"algorithm", run.algorithm},
+                    {"proposals", outcome.proposals},
+                    {"accepted", outcome.accepted},
+                    {"proposals_per_second", rate(outcome)},
+                    {"wall_time_s", outcome.seconds}};
+  return json.dump(2) + "\n";
+}
+
+std::string comparison(Nanoseconds time, const std::vector<Baseline>& baselines) {
+  const auto it = std::find_if(baselines.begin(), baselines.end(), [](const Baseline& b) { return b.name == "data-parallel"; });
+  if (it == baselines.end() || !it->infeasible.empty()) return "";
+  return fmt::format(", {:.2f} times as fast as data-parallel",
+                     static_cast<double>(it->scored->evaluation.time) / static_cast<double>(time));
+}
+
+std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
+                    const SearchOutcome& outcome, Nanoseconds bound, const std::string& configs) {
+  std::string text = fmt::format("{} on {} ({} devices), batch {}, seed {}\n\n", run.graph.name(), run.topology.name(),
+                                 run.topology.num_devices(), run.graph.batch(), run.seed);
+  text += baselines_table(baselines, run.graph.batch());
+  text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by, comparison(report.iteration_time, baselines),
+                      outcome.proven ? ", proven best of the candidate set" : "");
+  text += to_text(report, run.topology);
+  text += fmt::format("  {:13}  {}, so at most {:.2f} times faster is possible\n", "lower bound", pretty(to_seconds(bound)),
+                      static_cast<double>(report.iteration_time) / static_cast<double>(std::max<Nanoseconds>(1, bound)));
+  if (outcome.proposals > 0) {
+    text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s\n", "search", outcome.proposals,
+                        outcome.accepted, rate(outcome), outcome.seconds);
+  }
+  return text + "\n" + configs;
+}
+
+int run_search(const Arguments& arguments, Streams& streams) {
+  const SearchRun run = settings_of(arguments);
+  if (arguments.has("output")) require_writable(arguments.text("output"));
+  const CandidateSet candidates(run.graph, run.topology);
+  if (arguments.given("candidates")) {
+    streams.out << candidates.str();
+    return 0;
+  }
+  require_room(run.graph, run.topology, run.options);
+  const CostModel costs(run.topology);
+  Evaluator evaluator(run.graph, costs, run.options);
+  const std::vector<Baseline> baselines = score_baselines(evaluator);
+  ProgressLine line(streams.err, run.budget);
+  const SearchOutcome outcome = search(run, costs, candidates, baselines, line.callback());
+  line.finish();
+  if (!outcome.best) refuse(run, baselines);
+
+  const BoundStrategy strategy = evaluator.builder().bind(outcome.best->strategy);
+  const PlanReport report = report_plan(evaluator, strategy);
+  const Nanoseconds bound = lower_bound(run.graph, costs, run.options);
+  if (arguments.has("output")) {
+    const Plan plan{arguments.text("model"),    arguments.text("topology"), run.graph.fingerprint(),
+                    run.topology.fingerprint(), run.options,                outcome.found_by,
+                    run.seed,                   outcome.best->strategy};
+    write_file(arguments.text("output"), to_json(plan, run.graph, run.topology));
+  }
+  constexpr std::size_t kConfigs = 12;
+  streams.out << (arguments.given("json") ? json_of(run, report, baselines, outcome, bound)
+                                          : text_of(run, report, baselines, outcome, bound,
+                                                    configs_text(run.graph, strategy, kConfigs)));
+  return 0;
+}
+
+}  // namespace
+
+Command search_command() {
+  Command c;
+  c.name = "search";
+  c.summary = "find a fast parallelization of a model on a topology";
+  c.description =
+      "Scores the baselines (single-device, data-parallel, model-parallel, expert), then searches for a faster plan and "
+      "writes it to a file. Every plan is judged by the same simulator. With a budget in proposals the same seed gives "
+      "the same bytes, whatever --threads says.\n\n"
+      "The lower bound holds for every plan: no plan can be faster.";
+  c.options = model_and_topology_options();
+  c.options.push_back({"algorithm", "NAME", "mcmc", "mcmc, exhaustive (small cases: proves the optimum), or the name of a baseline"});
+  c.options.push_back({"seconds", "N", "30", "stop after this long; not used when only --proposals is given"});
+  c.options.push_back({"proposals", "N", "", "stop after this many proposals"});
+  c.options.push_back({"seed", "N", "1", "of all random choices"});
+  c.options.push_back({"threads", "N", "1", "chains that run at the same time"});
+  for (Option& o : plan_options()) c.options.push_back(std::move(o));
+  c.options.push_back({"output", "FILE", "", "write the plan to FILE", 'o'});
+  c.options.push_back({"candidates", "", "", "print the device lists and the number of configs that are searched, and stop"});
+  c.options.push_back({"json", "", "", "print one JSON object instead of text"});
+  c.examples = {{"pipesim search --model nmt --topology p100-4x4 -o plan.json", "find a plan in 30 seconds and keep it"},
+                {"pipesim search --model lenet --topology p100-4x4:1 --algorithm exhaustive", "prove the optimum"}};
+  c.run = run_search;
+  return c;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,121 @@
+#include "tools/run_settings.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/errors.h"
+#include "tools/inputs.h"
+#include "tools/table.h"
+
+namespace pipesim {
+
+std::vector<Option> model_and_topology_options() {
+  return {{"model", "MODEL", "", kModelHelp}, {"topology", "TOPOLOGY", "", kTopologyHelp}};
+}
+
+std::vector<Option> plan_options() {
+  return {{"optimizer", "NAME", "momentum", "sgd, momentum or adam: decides the optimizer state and the update"},
+          {"gradient-type", "TYPE", "float32", "element type in which weight gradients accumulate and travel"},
+          {"gradient-piece", "SIZE", "25 MB", "gradient synchronisation is cut into pieces of at most this size"}};
+}
+
+const std::string& required_text(const Arguments& arguments, const std::string& option) {
+  if (!arguments.has(option)) throw UsageError(fmt::format("--{} is missing; see \"pipesim help\"", option));
+  return arguments.text(option);
+}
+
+PlanOptions plan_options_of(const Arguments& arguments) {
+  PlanOptions options;
+  options.optimizer = parse_optimizer(arguments.choice("optimizer", {"sgd", "momentum", "adam"}));
+  options.gradient_type = parse_data_type(arguments.choice("gradient-type", {"float32", "float16", "bfloat16", "float64"}));
+  try {
+    options.gradient_piece = parse_bytes(arguments.text("gradient-piece"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--gradient-piece: {}", error.what()));
+  }
+  return options;
+}
+
+ProgressLine::ProgressLine(std::ostream& err, const SearchBudget& budget)
+    : err_(err), budget_(budget), shown_(&err == &std::cerr && ::isatty(STDERR_FILENO) == 1) {}
+
+ProgressCallback ProgressLine::callback() {
+  return [this](const SearchProgress& progress) {
+    constexpr double kInterval = 0.25;
+    if (shown_ && progress.seconds - last_ >= kInterval) show(progress);
+    return true;
+  };
+}
+
+void ProgressLine::show(const SearchProgress& p) {
+  last_ = p.seconds;
+  double left = 0;
+  if (budget_.seconds > 0) left = budget_.seconds - p.seconds;
+  if (budget_.proposals > 0 && p.proposals > 0) {
+    const auto rest = static_cast<double>(budget_.proposals - p.proposals);
+    const double by_count = p.seconds * rest / static_cast<double>(p.proposals);
+    left = budget_.seconds > 0 ? std::min(left, by_count) : by_count;
+  }
+  err_ << fmt::format("\r\033[K{} proposals, {:.0f}/s, best {}, at most {:.0f} s left", p.proposals,
+                      static_cast<double>(p.proposals) / std::max(p.seconds, 1e-9),
+                      p.best > 0 ? pretty(to_seconds(p.best)) : "none yet", std::max(0.0, left))
+       << std::flush;
+}
+
+void ProgressLine::finish() {
+  if (shown_ && last_ >= 0) err_ << "\r\033[K" << std::flush;
+}
+
+std::string baselines_json(const std::vector<Baseline>& baselines) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Baseline& b : baselines) {
+    nlohmann::ordered_json row{{"name", b.name}};
+    if (b.infeasible.empty()) {
+      row["iteration_time_s"] = to_seconds(b.scored->evaluation.time).value;
+    } else {
+      row["infeasible"] = b.infeasible;
+    }
+    list.push_back(std::move(row));
+  }
+  return list.dump();
+}
+
+std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch) {
+  Nanoseconds fastest = 0;
+  for (const Baseline& b : baselines) {
+    if (b.infeasible.empty() && (fastest == 0 || b.scored->evaluation.time < fastest)) fastest = b.scored->evaluation.time;
+  }
+  Table table({{"baseline"}, {"iteration", Align::Right}, {"samples/s", Align::Right}, {""}});
+  for (const Baseline& b : baselines) {
+    if (!b.infeasible.empty()) {
+      table.add({b.name, "-", "-", b.infeasible});
+      continue;
+    }
+    const Seconds time = to_seconds(b.scored->evaluation.time);
+    table.add({b.name, pretty(time), fmt::format("{:.4g}", static_cast<double>(batch) / time.value),
+               b.scored->evaluation.time == fastest ? "fastest baseline" : ""});
+  }
+  return table.str(2);
+}
+
+void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options) {
+  Bytes needed, available;
+  for (const Tensor& t : graph.tensors()) {
+    if (t.kind != TensorKind::Weight) continue;
+    const WeightMemory m = CostModel::weight_memory(t.elements(), t.type, options.gradient_type, options.optimizer);
+    needed += m.weights + m.gradients + m.optimizer_state;
+  }
+  for (std::size_t d = 0; d < topology.num_devices(); ++d) available += topology.kind(DeviceId(d)).memory;
+  if (needed <= available) return;
+  throw InputError(fmt::format(
+      "model \"{}\" is too large for topology \"{}\": weights, gradients and {} state need {}, all {} devices together "
+      "have {}; {} are missing",
+      graph.name(), topology.name(), name_of(options.optimizer), pretty(needed), topology.num_devices(), pretty(available),
+      pretty(needed - available)));
+}
+
+}  // namespace pipesim

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+#include "search/search.h"
+#include "taskgraph/plan_json.h"
+#include "tools/arguments.h"
+
+namespace pipesim {
+
+/// Options that search, simulate and compare share, and what they say.
+std::vector<Option> model_and_topology_options();
+std::vector<Option> plan_options();
+/// UsageError when it was not given.
+const std::string& required_text(const Arguments& arguments, const std::string& option);
+PlanOptions plan_options_of(const Arguments& arguments);
+
+/// A progress callback that keeps one line on `err` up to date, about four times a second; it writes only if `err` is
+/// standard error and that is a terminal. Stop with finish(), which clears the line.
+class ProgressLine {
+ public:
+  ProgressLine(std::ostream& err, const SearchBudget& budget);
+  [[nodiscard]] ProgressCallback callback();
+  void finish();
+
+ private:
+  void show(const SearchProgress& progress);
+  std::ostream& err_;
+  SearchBudget budget_;
+  bool shown_;
+  double last_ = -1;
+};
+
+/// Text of a JSON list of baselines with name, iteration_time_s or infeasible.
+std::string baselines_json(const std::vector<Baseline>& baselines);
+/// Baselines side by side, the fastest feasible one marked; `batch` samples an iteration.
+std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch);
+
+/// InputError when weights, gradients and optimizer state alone exceed all devices together: tells how much is missing.
+void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options);
+
+}  // namespace pipesim
