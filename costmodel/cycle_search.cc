@@ -68,6 +68,7 @@ class CycleSearch {
 
   /// `hoped`: the most that the hops still to come can gain.
   bool can_improve(double rate, double gain, double hoped) const {
+    if (rate <= 0) return false;
     if (rate > best_.rate * (1 + same)) return true;
     return rate >= best_.rate * (1 - same) && gain + hoped > best_gain_found_ + same * best_.rate;
   }
@@ -78,7 +79,7 @@ class CycleSearch {
     double closed = enter(hop, rate);
     leave(hop);
     gain += gain_[last * n_];
-    if (closed <= 0 || !can_improve(closed, gain, 0)) return;
+    if (!can_improve(closed, gain, 0)) return;
     best_ = {order_, closed};
     best_gain_found_ = gain;
   }

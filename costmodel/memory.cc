@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "costmodel/cost_model.h"
 #include "sim/base/errors.h"

@@ -65,8 +65,8 @@ void check_name_count(const OperatorDraft& draft, Role role, const std::vector<s
 }
 
 /// The i-th given name, or the default where none is given.
-std::string name_or(const std::vector<std::string>& given, std::size_t i, std::string fallback) {
-  return i < given.size() && !given[i].empty() ? given[i] : std::move(fallback);
+std::string name_or(const std::vector<std::string>& given, std::size_t i, const std::string& fallback) {
+  return i < given.size() && !given[i].empty() ? given[i] : fallback;
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ FactorIndex OperatorDraft::unsplit_factor(std::string name, FactorKind kind, std
   return f;
 }
 
-IndexExpr OperatorDraft::axis(FactorIndex factor) const {
-  return IndexExpr::axis(factor, op.factors[static_cast<std::size_t>(factor)].size);
+IndexExpr OperatorDraft::axis(FactorIndex f) const {
+  return IndexExpr::axis(f, op.factors[static_cast<std::size_t>(f)].size);
 }
 
 std::vector<IndexExpr> OperatorDraft::axes(const std::vector<FactorIndex>& factors) const {

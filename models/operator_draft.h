@@ -46,9 +46,9 @@ class OperatorDraft {
 
   FactorIndex factor(std::string name, FactorKind kind, std::int64_t size, bool uneven = false);
   FactorIndex unsplit_factor(std::string name, FactorKind kind, std::int64_t size);  ///< max_degree 1
-  Factor& at(FactorIndex factor) { return op.factors[static_cast<std::size_t>(factor)]; }
+  Factor& at(FactorIndex f) { return op.factors[static_cast<std::size_t>(f)]; }
   /// A dimension that runs over a factor from end to end.
-  [[nodiscard]] IndexExpr axis(FactorIndex factor) const;
+  [[nodiscard]] IndexExpr axis(FactorIndex f) const;
   [[nodiscard]] std::vector<IndexExpr> axes(const std::vector<FactorIndex>& factors) const;
 
   /// The use's shape must be the input's shape; an input is floating point unless the kind only moves
@@ -95,9 +95,8 @@ std::string numbered(const std::string& letter, std::size_t i);
 
 bool is_floating(DataType type);
 
-/// Adds to `op` what a fused activation costs beside the operator it follows, and makes `partial` factors,
-/// over which the value before the activation would be a partial sum, unsplittable. `output` is the use it is
-/// applied to.
+/// Adds what a fused activation costs beside the operator it follows, and makes the `partial` factors, over
+/// which the value before the activation would be a partial sum, unsplittable. Acts on the use added last.
 void fuse_activation(OperatorDraft& draft, const std::string& activation,
                      const std::vector<FactorIndex>& elements, const std::vector<FactorIndex>& partial);
 

@@ -84,7 +84,7 @@ class Layers {
   }
 
   void unite(std::size_t a, std::size_t b) {
-    const auto [first, second] = std::minmax(root(a), root(b));
+    const auto [first, second] = std::minmax({root(a), root(b)});
     parent_[second] = first;
   }
 

@@ -16,6 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kFirstShare = 0.4;  // of the budget, for the chains from the starts
 constexpr int kLaterRounds = 4;
 constexpr int kChainsPerLaterRound = 2;
 
@@ -144,11 +145,11 @@ SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const Pla
   for (const SearchStart& s : starts) first.push_back({"mcmc from " + s.name, space.indices(s.strategy)});
   Rng rng = Rng(options.seed).split(0);
   first.push_back({"mcmc from random", random_state(space, rounds.moves(), rng)});
-  rounds.run(first, 0.5);
+  rounds.run(first, kFirstShare);
   double idle = 0;
   for (int round = 0; round < kLaterRounds && idle < 0.5 && !rounds.stopped(); ++round) {
     const std::vector<std::size_t> best = rounds.best_state().empty() ? first.front().state : rounds.best_state();
-    constexpr double kShare = 0.5 / kLaterRounds;
+    constexpr double kShare = (1 - kFirstShare) / kLaterRounds;
     const bool improved = rounds.run(std::vector<Rounds::Start>(kChainsPerLaterRound, {"mcmc", best}), kShare);
     idle = improved ? 0 : idle + kShare;
   }

@@ -29,8 +29,8 @@ struct McmcOptions {
 /// cost = time + λ·overflow bytes; λ makes an overflow of 1% of all memory as bad as one iteration of the start, from
 /// the first proposal on, so chains may cross plans that do not fit; only plans that fit become best.
 ///
-/// First a chain from every start and one from random configs share half the budget; then rounds of chains from the
-/// best so far share the rest, until half the budget has passed without improvement. Chains of a round run on
+/// First a chain from every start and one from random configs share 40% of the budget; then rounds of chains from
+/// the best so far share the rest, until half the budget has passed without improvement. Chains of a round run on
 /// `threads` threads; with a budget in proposals alone the outcome depends on the seed, never on the threads.
 SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan_options,
                    const CandidateSet& candidates, const std::vector<SearchStart>& starts, const McmcOptions& options,

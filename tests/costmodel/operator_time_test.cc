@@ -1,7 +1,5 @@
 #include <gmock/gmock.h>
 
-#include <limits>
-
 #include "costmodel/cost_model.h"
 #include "costmodel/matrix_efficiency.h"
 #include "models/graph_builder.h"

@@ -107,13 +107,39 @@ TEST(CandidateSet, CopiesComeInBothOrders) {
             (std::vector<DeviceId>{DeviceId(0), DeviceId(2), DeviceId(1), DeviceId(3)}));
 }
 
-TEST(CandidateSet, SizesToMoveBetween) {
+TEST(CandidateSet, PositionsAndNumbersAgree) {
   const Candidates c("lenet", "p100-4x4");
-  EXPECT_EQ(c.set.lists_of_size(4).size(), 8U);
-  EXPECT_TRUE(c.set.lists_of_size(3).empty());
-  for (const CandidateSet::Split& s : c.set.splits(OperatorId(0), 8)) {
-    EXPECT_EQ(CandidateSet::place(s, std::vector<DeviceId>(8)).num_shards(), 8);
+  for (std::size_t i = 0; i < c.graph.operators().size(); ++i) {
+    const OperatorId op(i);
+    for (std::size_t k = 0; k < c.set.size(op); ++k) {
+      const CandidateSet::Position p = c.set.position(op, k);
+      EXPECT_EQ(c.set.index(op, p), k);
+      EXPECT_EQ(CandidateSet::place(c.set.splits(op, p.size)[p.split], c.set.list(p.size, p.list).devices),
+                c.set.config(op, k));
+    }
   }
+}
+
+TEST(CandidateSet, FindsItsConfigs) {
+  const Candidates c("resnet50:batch=16,image=32", "p100-4x4");
+  for_each_seed(10, [&](Rng& rng) {
+    for (std::size_t i = 0; i < c.graph.operators().size(); ++i) {
+      const std::size_t k = rng.below(c.set.size(OperatorId(i)));
+      EXPECT_EQ(c.set.find(OperatorId(i), c.set.config(OperatorId(i), k)), k);
+    }
+  });
+}
+
+TEST(CandidateSet, FindsNothingElse) {
+  const Candidates c("mlp:batch=64", "p100-4x4");
+  const Operator& op = c.graph.operators()[0];
+  ParallelConfig config = single_device(op, DeviceId(3));
+  EXPECT_TRUE(c.set.find(OperatorId(0), config));
+  config.replicas = 2;
+  config.devices = {DeviceId(1), DeviceId(2)};  // no aligned block
+  EXPECT_EQ(c.set.find(OperatorId(0), config), std::nullopt);
+  config.devices = {DeviceId(1), DeviceId(0)};  // in another order
+  EXPECT_EQ(c.set.find(OperatorId(0), config), std::nullopt);
 }
 
 TEST(CandidateSet, SaysWhatItHolds) {

@@ -1,0 +1,47 @@
+#include "search/lane_bound.h"
+
+#include <algorithm>
+
+namespace pipesim {
+namespace {
+
+bool by_release(const LaneJob& a, const LaneJob& b) { return a.release < b.release; }
+bool shorter_rest(const LaneJob& a, const LaneJob& b) { return a.rest < b.rest; }
+
+}  // namespace
+
+Nanoseconds one_lane_bound(std::vector<LaneJob>& jobs) {
+  std::sort(jobs.begin(), jobs.end(), by_release);
+  thread_local std::vector<LaneJob> released;  // a heap, longest rest first
+  released.clear();
+  Nanoseconds now = 0, bound = 0;
+  for (std::size_t next = 0; next < jobs.size() || !released.empty();) {
+    if (released.empty()) now = std::max(now, jobs[next].release);
+    for (; next < jobs.size() && jobs[next].release <= now; ++next) {
+      released.push_back(jobs[next]);
+      std::push_heap(released.begin(), released.end(), shorter_rest);
+    }
+    LaneJob& job = released.front();
+    const Nanoseconds until = next < jobs.size() ? jobs[next].release : now + job.work;
+    const Nanoseconds worked = std::min(job.work, until - now);
+    now += worked;
+    job.work -= worked;
+    if (job.work > 0) continue;
+    bound = std::max(bound, now + job.rest);
+    std::pop_heap(released.begin(), released.end(), shorter_rest);
+    released.pop_back();
+  }
+  return bound;
+}
+
+Nanoseconds busy_until(std::vector<LaneJob>& jobs, Nanoseconds until) {
+  std::sort(jobs.begin(), jobs.end(), by_release);
+  Nanoseconds later = 0, bound = until;
+  for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
+    later += job->work;
+    bound = std::max(bound, std::min(job->release, until) + later);
+  }
+  return bound;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,87 @@
+#include "sim/base/units.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "sim/base/errors.h"
+#include "sim/base/rng.h"
+
+namespace pipesim {
+namespace {
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Units, BytesAreDecimalOrBinary) {
+  EXPECT_EQ(parse_bytes("16 GB"), Bytes(16'000'000'000));
+  EXPECT_EQ(parse_bytes("1.5GiB"), Bytes(1'610'612'736));
+  EXPECT_EQ(parse_bytes("25 MB"), Bytes(25'000'000));
+}
+
+TEST(Units, NetworksCountBits) {
+  EXPECT_EQ(parse_bandwidth("100 Gb/s"), BytesPerSecond(12.5e9));
+  EXPECT_EQ(parse_bandwidth("300 GB/s"), BytesPerSecond(300e9));
+}
+
+TEST(Units, EqualDurationsAreEqualNumbers) {
+  EXPECT_EQ(parse_duration("500 ns"), parse_duration("0.5 us"));
+  EXPECT_EQ(parse_duration("3 us"), Seconds(3e-6));
+  EXPECT_EQ(parse_duration("0 s"), Seconds(0));
+}
+
+TEST(Units, ABandwidthNeedsPerSecond) {
+  EXPECT_EQ(message_of([] { parse_bandwidth("300 Gb"); }),
+            "\"300 Gb\" is not a bandwidth: unknown unit \"Gb\"; write a number and one of B/s, kB/s, MB/s, "
+            "GB/s, TB/s, "
+            "Mb/s, Gb/s, Tb/s, MiB/s, GiB/s, like \"300 GB/s\"");
+}
+
+TEST(Units, RefusesWhatIsNoQuantity) {
+  for (const char* text :
+       {"", "GB/s", "-3 GB/s", "0 GB/s", "nan GB/s", "inf GB/s", "300", "1e999 GB/s", "3 parsecs"}) {
+    EXPECT_NE(message_of([&] { parse_bandwidth(text); }), "") << text;
+  }
+  EXPECT_NE(message_of([] { parse_bytes("99999999 TB"); }), "");
+  EXPECT_NE(message_of([] { parse_duration("-1 s"); }), "");
+}
+
+TEST(Units, TextReadsBackToTheSameValue) {
+  const std::uint64_t seed = 7;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  for (int i = 0; i < 2000; ++i) {
+    const Bytes bytes(rng.between(1, std::int64_t{1} << rng.between(1, 50)));
+    EXPECT_EQ(parse_bytes(to_text(bytes)), bytes);
+    const BytesPerSecond rate(1 + rng.uniform() * 1e12);
+    EXPECT_EQ(parse_bandwidth(to_text(rate)), rate);
+    const Seconds time(static_cast<double>(rng.between(1, 1'000'000)) / 1e9);
+    EXPECT_EQ(parse_duration(to_text(time)), time);
+    const FlopsPerSecond flops(1 + rng.uniform() * 1e15);
+    EXPECT_EQ(parse_compute_rate(to_text(flops)), flops);
+  }
+}
+
+TEST(Units, TextIsShort) {
+  EXPECT_EQ(to_text(BytesPerSecond(300e9)), "300 GB/s");
+  EXPECT_EQ(to_text(Seconds(0.5e-6)), "500 ns");
+  EXPECT_EQ(to_text(Bytes(16'000'000'000)), "16 GB");
+  EXPECT_EQ(pretty(Bytes(91'234'000'000)), "91.2 GB");
+  EXPECT_EQ(pretty(Seconds(0.0032149)), "3.21 ms");
+}
+
+TEST(Units, NanosecondsRoundOnceAndRefuseOverflow) {
+  EXPECT_EQ(to_nanoseconds(Seconds(1.4999e-9)), 1);
+  EXPECT_EQ(to_nanoseconds(Seconds(2.5)), 2'500'000'000);
+  EXPECT_NE(message_of([] { to_nanoseconds(Seconds(1e12)); }), "");
+}
+
+}  // namespace
+}  // namespace pipesim
