@@ -36,7 +36,7 @@ Strategy baseline_strategy(std::string_view name, const OperatorGraph& graph, co
 /// "4 of 6 devices used" when the strategy leaves devices idle; else "".
 std::string idle_devices(const Strategy& strategy, const Topology& topology);
 
-/// All baselines in the order of their names. Those that do not fit say why in `infeasible`.
+/// All baselines in the order of their names; those that do not fit say why.
 std::vector<Baseline> score_baselines(Evaluator& evaluator);
 
 }  // namespace pipesim

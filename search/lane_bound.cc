@@ -10,9 +10,9 @@ bool shorter_rest(const LaneJob& a, const LaneJob& b) { return a.rest < b.rest; 
 
 }  // namespace
 
-Nanoseconds one_lane_bound(std::vector<LaneJob>& jobs) {
+Nanoseconds one_lane_bound(std::vector<LaneJob>& jobs, std::vector<LaneJob>& scratch) {
   std::sort(jobs.begin(), jobs.end(), by_release);
-  thread_local std::vector<LaneJob> released;  // a heap, longest rest first
+  std::vector<LaneJob>& released = scratch;  // a heap, longest rest first
   released.clear();
   Nanoseconds now = 0, bound = 0;
   for (std::size_t next = 0; next < jobs.size() || !released.empty();) {

@@ -244,7 +244,7 @@ std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peak
     }
   }
   if (text.empty()) return std::nullopt;
-  return more == 0 ? text : fmt::format("{} (and {} more devices)", text, more);
+  return more == 0 ? text : fmt::format("{} (and {} more device{})", text, more, more == 1 ? "" : "s");
 }
 
 Bytes memory_overflow(const std::vector<DeviceMemory>& peaks, const Topology& topology) {

@@ -201,19 +201,25 @@ std::optional<Steps> broadcast(const RedistributionComponent& c, const Redistrib
   return Steps{step(Collective::Broadcast, std::move(group), c.wants[0].box.elements(), setting.first_round)};
 }
 
-std::optional<Steps> reduce(const RedistributionComponent& c, const Shape& shape, std::int32_t round) {
-  if (shape.lanes.empty() || !shape.regular || shape.boxes.size() != 1 || shape.num_addends < 2) return std::nullopt;
+// All addends of one box to one device. What the device itself holds was peeled, so it need not be in the lane: it
+// adds its own.
+std::optional<Steps> reduce(const RedistributionComponent& c, const Shape& shape, const RedistributionSetting& setting) {
+  if (shape.lanes.empty() || shape.boxes.size() != 1) return std::nullopt;
   if (c.wants.size() != 1 || c.wants[0].devices.size() != 1) return std::nullopt;
   const DeviceId destination = c.wants[0].devices[0];
   if (!c.wants[0].box.inside(shape.boxes[0])) return std::nullopt;
-  for (const std::vector<DeviceId>& lane : shape.lanes) {
-    if (std::find(lane.begin(), lane.end(), destination) == lane.end()) continue;
-    std::vector<DeviceId> group = sorted(lane);
-    std::erase(group, destination);
-    group.insert(group.begin(), destination);
-    return Steps{step(Collective::Reduce, std::move(group), c.wants[0].box.elements(), round)};
-  }
-  return std::nullopt;
+  const auto farthest = [&](const std::vector<DeviceId>& lane) {
+    int most = 0;
+    for (const DeviceId d : lane) most = std::max(most, setting.prices.distance(d, destination));
+    return most;
+  };
+  std::vector<DeviceId> group = *std::min_element(
+      shape.lanes.begin(), shape.lanes.end(), [&](const auto& a, const auto& b) { return farthest(a) < farthest(b); });
+  std::erase(group, destination);
+  if (group.size() < 2) return std::nullopt;
+  std::sort(group.begin(), group.end());
+  group.insert(group.begin(), destination);
+  return Steps{step(Collective::Reduce, std::move(group), c.wants[0].box.elements(), setting.first_round)};
 }
 
 RedistributionSetting next_round(const RedistributionSetting& s, bool nested) {
@@ -324,7 +330,7 @@ Steps cheapest_steps(const RedistributionComponent& component, const Redistribut
     if (steps) candidates.push_back(std::move(*steps));
   };
   consider(broadcast(component, setting));
-  consider(reduce(component, shape, setting.first_round));
+  consider(reduce(component, shape, setting));
   consider(reduce_first(component, shape, setting));
   consider(share_then_gather(component, shape, setting));
   candidates.push_back(direct_steps(component, setting));

@@ -54,9 +54,8 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
     const auto consumers = graph.consumers(TensorId(t));
     const bool trained = std::any_of(consumers.begin(), consumers.end(), [&](UseRef u) { return makes_gradient(u); });
-    if (graph.tensors()[t].kind == TensorKind::Weight && trained) {
-      owned_weights_[consumers.front().op.index()].push_back(TensorId(t));
-    }
+    if (graph.tensors()[t].kind != TensorKind::Weight || consumers.empty()) continue;
+    (trained ? owned_weights_[consumers.front().op.index()] : frozen_weights_).emplace_back(t);
   }
 }
 

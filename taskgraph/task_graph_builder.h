@@ -113,6 +113,7 @@ class TaskGraphBuilder {
   std::unordered_map<Ids, std::unique_ptr<WeightSync>, IdsHash> syncs_;
   std::unordered_map<Ids, std::unique_ptr<UpdateWork>, IdsHash> updates_;
   std::vector<std::vector<TensorId>> owned_weights_;  // per operator: weights whose first use it is
+  std::vector<TensorId> frozen_weights_;              // that no gradient reaches
   std::vector<BackwardNeed> backward_;                // per operator
   std::vector<OperatorTasks> tasks_;
   std::vector<Wiring> wirings_;

@@ -259,6 +259,12 @@ std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy
       sum.optimizer_state += work.memory[j].optimizer_state;
     }
   }
+  for (const TensorId w : frozen_weights_) {
+    const Layout& home = layouts_[weight_sync(w, strategy).home];
+    for (const LayoutEntry& e : home.entries()) {
+      memory[e.device.index()].weights += home.box(e).elements() * element_of(graph_.tensor(w));
+    }
+  }
   return memory;
 }
 

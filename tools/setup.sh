@@ -4,6 +4,9 @@
 
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 
+# Clones in different folders share compiled files, and users of a precompiled header are cached as well.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+
 say() { printf 'pipesim: %s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
 

@@ -233,12 +233,12 @@ TEST(Baselines, ModelParallelKeepsUnrolledLayersTogether) {
 
 TEST(Baselines, ExpertSplitsLargeLinearLayersByOutput) {
   const Scored s("vgg16:batch=64", "p100-4x4", "expert");
-  EXPECT_EQ(s.text("conv1_1"), "n/16 on 16 devices from 0");
-  EXPECT_EQ(s.text("fc6"), "o/16 on 16 devices from 0");
+  EXPECT_EQ(s.text("stage1.layer1.conv"), "n/16 on 16 devices from 0");
+  EXPECT_EQ(s.text("linear1"), "o/16 on 16 devices from 0");
   EXPECT_EQ(s.text("classifier"), "b/2 o/8 on 16 devices from 0");  // 16 does not divide 1000 classes
   EXPECT_EQ(s.text("loss"), "b/2 v/8 on 16 devices from 0");
-  EXPECT_TRUE(s.traffic(TaskKind::GradientSync, "fc6").empty());
-  EXPECT_EQ(s.traffic(TaskKind::GradientSync, "conv5_3.b"),
+  EXPECT_TRUE(s.traffic(TaskKind::GradientSync, "linear1").empty());
+  EXPECT_EQ(s.traffic(TaskKind::GradientSync, "stage5.layer3.conv.b"),
             (std::map<std::string, int>{{"all-reduce 16", 1}}));
 }
 
@@ -335,7 +335,8 @@ TEST(Baselines, SayWhatMemoryIsMissing) {
   Evaluator evaluator(graph, costs, {});
   const std::vector<Baseline> scores = score_baselines(evaluator);
   for (const Baseline& b : scores) {
-    EXPECT_FALSE(b.scored) << b.name;
+    ASSERT_TRUE(b.scored) << b.name;
+    EXPECT_FALSE(b.scored->evaluation.feasible()) << b.name;
     EXPECT_THAT(b.infeasible, HasSubstr("has 16 GB")) << b.name;
   }
   EXPECT_THAT(scores[0].infeasible, HasSubstr("node0.gpu0 needs "));

@@ -170,10 +170,8 @@ TEST(LowerBound, GradientsCrossWhereOnlySamplesCanBeSplit) {
 TEST(LowerBoundPasses, SmallestShares) {
   const OperatorGraph graph = make_zoo_model("lenet");
   const Operator& conv = graph.operators()[0];
-  // n is 64, o is 6, i is 1, h and w are cut unevenly: nothing is smaller than 1/16 but for uneven rows and
-  // columns.
-  EXPECT_LE(smallest_share(conv, 16), 1.0 / 16);
-  EXPECT_GT(smallest_share(conv, 16), 0.3 / 16);
+  // n is 64, o is 6; h and w of 28 are cut unevenly, at worst by 15 into pieces of 1 instead of 28/15.
+  EXPECT_DOUBLE_EQ(smallest_share(conv, 16), 1.0 / 16 * (15.0 / 28) * (15.0 / 28));
   EXPECT_EQ(smallest_share(conv, 1), 1.0);
   EXPECT_EQ(smallest_share(conv, 16, [&](FactorIndex f) { return f == conv.factor("n"); }), 1.0 / 16);
   EXPECT_EQ(smallest_share(conv, 16, [&](FactorIndex f) { return f == conv.factor("o"); }), 1.0 / 6);

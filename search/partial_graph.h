@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "search/lane_bound.h"
+#include "search/upstream_bounds.h"
+#include "taskgraph/task_graph_builder.h"
+
+namespace pipesim {
+
+/// Of all stages of both backward passes of a shard.
+Nanoseconds backward_time(const BoundOperator& bound, std::size_t shard);
+
+/// The part of a task graph that is settled when only some operators have configs: their passes; transfers of
+/// activations between them; gradient transfers and weight updates whose every source is among them. It is read off
+/// the task graph of any completion, since none of these tasks and edges depends on the other operators.
+///
+/// Its bound holds for the simulated time of every completion and does not depend on the schedule: removing work from
+/// a list schedule may lengthen it (Graham, "Bounds on multiprocessing timing anomalies", 1969), so simulating a part
+/// proves nothing. Longest paths through tasks; on every lane Jackson's preemptive bound; and what operators upstream
+/// add before the first tasks, after the last, and on the compute lanes.
+class PartialGraph {
+ public:
+  /// The builder must outlive it.
+  explicit PartialGraph(TaskGraphBuilder& builder);
+
+  /// `strategy` is any completion; operators with `settled` keep their config, and with them all that read their
+  /// outputs. `upstream` by operator, null where nothing is known.
+  void build(const BoundStrategy& strategy, const std::vector<bool>& settled, const UpstreamBounds& upstream);
+
+  /// No completion of the graph built last takes less.
+  Nanoseconds bound();
+  /// After bound(): the same for completions by each config of `op`, which has none yet and has settled consumers.
+  void bounds_by_config(OperatorId op, std::vector<Nanoseconds>& out);
+
+  /// Longest way from the start of a task to the start of others; negative where none leads.
+  void distances_from(TaskId task, std::vector<Nanoseconds>& out) const;
+  /// The iteration lasts at least so long from the start of the task.
+  [[nodiscard]] Nanoseconds rest_from(TaskId task) const {
+    return std::max(graph_.dag.duration(task) + rest_[task.index()], least_from_[task.index()]);
+  }
+  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return builder_.tasks_of(op); }
+
+ private:
+  void keep(TaskId first, std::size_t count);
+  void keep_passes(OperatorId op, const BoundOperator& bound);
+  void keep_communication(const Wiring& wiring);
+  [[nodiscard]] bool all_settled(std::span<const UseRef> uses) const;
+  void seed(OperatorId op, const UpstreamChoice& least);
+  void sort_tasks();
+  void find_heads();
+  void find_rests();
+  void collect_jobs();
+  [[nodiscard]] Nanoseconds lanes_bound();
+  void find_gradients(OperatorId op);
+  [[nodiscard]] Nanoseconds bound_with(const UpstreamChoice& choice, const UpstreamChoice& least) const;
+  [[nodiscard]] Nanoseconds least_over(OperatorId op, const UpstreamEdge& edge);
+
+  TaskGraphBuilder& builder_;
+  const OperatorGraph& model_;
+  std::vector<std::vector<OperatorId>> update_needs_;  // per operator: users of the weights that it updates
+  TaskGraph graph_;
+  const BoundStrategy* strategy_ = nullptr;
+  std::vector<bool> settled_;
+  UpstreamBounds upstream_;
+  std::vector<std::uint8_t> kept_;          // by task
+  std::vector<TaskId> order_;               // kept tasks, predecessors first
+  std::vector<std::int32_t> missing_;       // by task, scratch
+  std::vector<Nanoseconds> head_, rest_;    // by task: longest way to its start, and from its end
+  std::vector<Nanoseconds> least_from_;     // by task: see rest_from()
+  std::vector<std::vector<LaneJob>> jobs_;  // by lane
+  std::vector<LaneJob> scratch_;
+  std::vector<Nanoseconds> ready_, busy_;   // by shard: its gradient is there; its lane is done with all but upstream
+  Nanoseconds longest_ = 0;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "taskgraph/redistribution.h"
+#include "taskgraph/task_graph_builder.h"
+
+namespace pipesim {
+
+/// Judges a task graph with labels by following data: every compute task must come after tasks that hold every part
+/// and every addend of what it reads, over transfers of that very tensor. Shares no code with the wiring.
+class Dataflow {
+ public:
+  Dataflow(const OperatorGraph& graph, const Strategy& strategy, const TaskGraph& tasks)
+      : graph_(graph), strategy_(strategy), tasks_(tasks), before_(tasks.dag.num_tasks()) {
+    for (std::size_t t = 0; t < before_.size(); ++t) {
+      for (const TaskId next : tasks.dag.successors(TaskId(t))) before_[next.index()].push_back(TaskId(t));
+      const TaskLabel& l = tasks.labels[t];
+      if (is_communication(l.kind)) continue;
+      std::vector<TaskId>& stages = compute_[{l.kind, l.op, l.device}];
+      if (stages.size() <= static_cast<std::size_t>(l.stage)) stages.resize(static_cast<std::size_t>(l.stage) + 1);
+      stages[static_cast<std::size_t>(l.stage)] = TaskId(t);
+    }
+  }
+
+  /// What is missing, in words; empty when the graph is right.
+  std::vector<std::string> faults() {
+    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) {
+      const TensorId tensor(t);
+      if (graph_.tensor(tensor).kind == TensorKind::Weight) check_update(tensor);
+      if (!graph_.tensor(tensor).producer.valid()) continue;
+      check_forward(tensor);
+      check_backward(tensor);
+    }
+    for (const auto& [key, stages] : compute_) check_own_forward(key, stages.front());
+    return std::move(faults_);
+  }
+
+ private:
+  using Key = std::tuple<TaskKind, OperatorId, DeviceId>;
+  struct Source {
+    OperatorId op;
+    Layout layout;
+    TaskKind kind;
+  };
+
+  const TensorUse& use(UseRef ref) const { return graph_.op(ref.op).uses[static_cast<std::size_t>(ref.use)]; }
+  const ParallelConfig& config(OperatorId op) const { return strategy_[op.index()]; }
+  bool has(TaskKind kind, OperatorId op, DeviceId device) const { return compute_.contains({kind, op, device}); }
+
+  UseRef output(TensorId tensor) const {
+    const OperatorId op = graph_.tensor(tensor).producer;
+    const std::vector<TensorUse>& uses = graph_.op(op).uses;
+    std::int32_t u = 0;
+    while (uses[static_cast<std::size_t>(u)].tensor != tensor || uses[static_cast<std::size_t>(u)].role != Role::Output) ++u;
+    return {op, u};
+  }
+
+  // The gradient of this use is computed: something upstream has weights, and the loss depends on the operator.
+  bool gives_gradient(UseRef ref) const {
+    const Role role = use(ref).role;
+    if ((role != Role::Input && role != Role::Weight) || !graph_.wants_gradient(use(ref).tensor)) return false;
+    for (const TensorUse& u : graph_.op(ref.op).uses) {
+      if (u.role == Role::Output && graph_.gets_gradient(u.tensor)) return true;
+    }
+    return false;
+  }
+
+  std::vector<Source> gradients(TensorId tensor) const {
+    std::vector<Source> sources;
+    for (const UseRef c : graph_.consumers(tensor)) {
+      if (!gives_gradient(c)) continue;
+      const DeviceId first = config(c.op).devices.front();
+      const bool weight = use(c).role == Role::Weight && has(TaskKind::BackwardWeight, c.op, first);
+      sources.push_back({c.op, gradient_layout(graph_.op(c.op), use(c), config(c.op)),
+                         weight ? TaskKind::BackwardWeight : TaskKind::BackwardInput});
+    }
+    return sources;
+  }
+
+  void check_forward(TensorId tensor) {
+    const UseRef producer = output(tensor);
+    const Operator& op = graph_.op(producer.op);
+    const std::vector<Source> sources{{producer.op, produced_layout(op, use(producer), config(producer.op)), TaskKind::Forward}};
+    for (const UseRef c : graph_.consumers(tensor))
+      check(tensor, TaskKind::ForwardTransfer, sources, required_layout(graph_.op(c.op), use(c), config(c.op)), c.op, TaskKind::Forward);
+  }
+
+  void check_backward(TensorId tensor) {
+    const UseRef producer = output(tensor);
+    const Layout wanted = required_gradient_layout(graph_.op(producer.op), use(producer), config(producer.op));
+    for (const TaskKind pass : {TaskKind::BackwardInput, TaskKind::BackwardWeight}) {
+      if (!has(pass, producer.op, config(producer.op).devices.front())) continue;
+      check(tensor, TaskKind::BackwardTransfer, gradients(tensor), wanted, producer.op, pass);
+    }
+  }
+
+  void check_update(TensorId weight) {
+    const std::vector<Source> sources = gradients(weight);
+    if (sources.empty()) return;
+    for (const UseRef c : graph_.consumers(weight)) {
+      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
+      check(weight, TaskKind::GradientSync, sources, read, graph_.consumers(weight).front().op, TaskKind::Update);
+    }
+  }
+
+  void check(TensorId tensor, TaskKind transfer, const std::vector<Source>& sources, const Layout& wanted, OperatorId reader,
+             TaskKind pass) {
+    for (const LayoutEntry& want : wanted.entries()) {
+      const auto it = compute_.find({pass, reader, want.device});
+      if (it == compute_.end()) {
+        faults_.push_back(fmt::format("{} has no {} on device {}", graph_.op(reader).name, name_of(pass), want.device.value));
+        continue;
+      }
+      std::set<TaskId> reached;
+      reach(it->second.front(), transfer, tensor, reached);
+      for (const Source& s : sources) check_source(tensor, s, wanted.box(want), reached, it->second.front());
+    }
+  }
+
+  // `reached` must hold, for each addend, all of it that lies in the box.
+  void check_source(TensorId tensor, const Source& s, const Box& box, const std::set<TaskId>& reached, TaskId reader) {
+    for (std::int32_t a = 0; a < s.layout.num_addends(); ++a) {
+      std::vector<Box> held;
+      for (const LayoutEntry& e : s.layout.entries()) {
+        const auto task = compute_.find({s.kind, s.op, e.device});
+        if (e.addend == a && task != compute_.end() && reached.contains(task->second.back())) held.push_back(s.layout.box(e));
+      }
+      for (const LayoutEntry& e : s.layout.entries()) {
+        const std::optional<Box> needed = e.addend == a ? intersection(s.layout.box(e), box) : std::nullopt;
+        if (!needed || covered(*needed, held)) continue;
+        faults_.push_back(fmt::format("task {} lacks {} of {}, addend {}", reader.value, needed->str(), graph_.tensor(tensor).name, a));
+      }
+    }
+  }
+
+  // Compute tasks from which data of this tensor comes to the task.
+  void reach(TaskId task, TaskKind transfer, TensorId tensor, std::set<TaskId>& reached) const {
+    for (const TaskId b : before_[task.index()]) {
+      const TaskLabel& l = tasks_.labels[b.index()];
+      if (!is_communication(l.kind)) {
+        reached.insert(b);
+      } else if (l.kind == transfer && l.tensor == tensor && reached.insert(b).second) {
+        reach(b, transfer, tensor, reached);
+      }
+    }
+  }
+
+  void check_own_forward(const Key& key, TaskId first) {
+    const auto [kind, op, device] = key;
+    if (kind != TaskKind::BackwardInput && kind != TaskKind::BackwardWeight) return;
+    const std::vector<TaskId>& before = before_[first.index()];
+    if (std::find(before.begin(), before.end(), compute_.at({TaskKind::Forward, op, device}).back()) != before.end()) return;
+    faults_.push_back(fmt::format("task {} does not wait for its forward", first.value));
+  }
+
+  const OperatorGraph& graph_;
+  const Strategy& strategy_;
+  const TaskGraph& tasks_;
+  std::vector<std::vector<TaskId>> before_;
+  std::map<Key, std::vector<TaskId>> compute_;  // by stage
+  std::vector<std::string> faults_;
+};
+
+}  // namespace pipesim
