@@ -67,8 +67,8 @@ class OperatorDraft {
     std::size_t use = 0;
     std::string name;  ///< within the operator; "" for its only output
     DataType type = DataType::Float32;
-    [[nodiscard]] std::string full_name(const std::string& op) const {
-      return name.empty() ? op : op + "." + name;
+    [[nodiscard]] std::string full_name(const std::string& owner) const {
+      return name.empty() ? owner : owner + "." + name;
     }
   };
   [[nodiscard]] const std::vector<Made>& made() const { return made_; }

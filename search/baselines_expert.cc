@@ -50,11 +50,17 @@ FactorIndex feature_factor(const Operator& op) {
   return f;
 }
 
-// By output over all devices; where they do not divide it, the rest goes to the samples.
+// By output over all devices; where they do not divide it, the rest goes to the samples. A loss could be cut
+// unevenly, but must be cut like the scores that it reads.
 ParallelConfig split_by_output(const Operator& op, std::span<const DeviceId> devices) {
   const auto count = static_cast<std::int64_t>(devices.size());
   const FactorIndex f = feature_factor(op);
-  const std::int64_t parts = f < 0 ? 1 : parts_of(op.factors[static_cast<std::size_t>(f)], count);
+  std::int64_t parts = 1;
+  if (f >= 0) {
+    Factor even = op.factors[static_cast<std::size_t>(f)];
+    even.uneven = false;
+    parts = parts_of(even, count);
+  }
   std::vector<FactorSplit> splits{sample_split(op, count / parts)};
   if (parts > 1) splits.push_back({f, parts});
   if (!can_split(op, splits)) splits = {sample_split(op, count)};

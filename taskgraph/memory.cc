@@ -22,7 +22,9 @@ struct Change {
 
 struct Span {
   Nanoseconds from = 0, until = 0;
-  void cover(Nanoseconds begin, Nanoseconds end) { from = std::min(from, begin), until = std::max(until, end); }
+  void cover(Nanoseconds begin, Nanoseconds end) {
+    from = std::min(from, begin), until = std::max(until, end);
+  }
 };
 
 // Collects every buffer's life from the wirings and the timeline.
@@ -56,7 +58,8 @@ class BufferLives {
 
   [[nodiscard]] TaskId task(TaskId first, const PassWork& work, std::size_t stage, std::size_t shards,
                             std::int32_t shard) const {
-    return TaskId(first.index() + std::min(stage, work.stages() - 1) * shards + static_cast<std::size_t>(shard));
+    return TaskId(first.index() + std::min(stage, work.stages() - 1) * shards +
+                  static_cast<std::size_t>(shard));
   }
 
   // End of the last backward task of a shard; 0 without backward.
@@ -65,7 +68,8 @@ class BufferLives {
     const OperatorTasks& t = builder_.tasks_of(op);
     const std::size_t shards = b.config.devices.size();
     Nanoseconds last = 0;
-    if (t.backward_input.valid()) last = end(task(t.backward_input, b.backward_input, SIZE_MAX, shards, shard));
+    if (t.backward_input.valid())
+      last = end(task(t.backward_input, b.backward_input, SIZE_MAX, shards, shard));
     if (t.backward_weight.valid()) {
       last = std::max(last, end(task(t.backward_weight, b.backward_weight, SIZE_MAX, shards, shard)));
     }
@@ -148,42 +152,59 @@ class BufferLives {
     const auto& shard_of = strategy_[producer.index()]->shard_of_device;
     for (const auto& [d, bytes] : w.plan->received) {
       const Nanoseconds from = first_arrival(w, d);
-      alive(d, bytes, MemoryCategory::ActivationGradients, {from, std::max(from, backward_end(producer, shard_of[d.index()]))});
+      alive(d, bytes, MemoryCategory::ActivationGradients,
+            {from, std::max(from, backward_end(producer, shard_of[d.index()]))});
     }
-    for (const UseRef c : w.sources) gradient_buffers(w, c, producer);
+    for (std::size_t s = 0; s < w.sources.size(); ++s) {
+      const auto first = std::find(w.source_terms.begin(), w.source_terms.end(), w.source_terms[s]);
+      if (first == w.source_terms.begin() + static_cast<std::ptrdiff_t>(s))
+        gradient_buffers(w, w.source_terms[s], producer);
+    }
   }
 
-  // What a consumer computes lies on its device until it was sent, or used there by the producer.
-  void gradient_buffers(const Wiring& w, UseRef c, OperatorId producer) {
-    const BoundOperator& consumer = *strategy_[c.op.index()];
-    const Layout& made = builder_.layouts()[consumer.gradient_layout[static_cast<std::size_t>(c.use)]];
-    const std::int64_t element = bytes_per_element(builder_.graph().tensor(w.tensor).type);
-    const TaskId first = builder_.tasks_of(c.op).backward_input;
-    for (const LayoutEntry& e : made.entries()) {
-      const auto k = static_cast<std::size_t>(consumer.shard_of_device[e.device.index()]);
-      const std::size_t shards = consumer.config.devices.size();
-      Span life{start(TaskId(first.index() + k)),
-                end(task(first, consumer.backward_input, SIZE_MAX, shards, static_cast<std::int32_t>(k)))};
-      for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
-        const auto from = contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group);
-        if (std::find(from.begin(), from.end(), e.device) != from.end()) {
-          life.cover(life.from, end(TaskId(w.first_task.index() + i)));
-        }
-      }
-      const std::int32_t p = strategy_[producer.index()]->shard_of_device[e.device.index()];
-      const auto& local = w.plan->local;
-      if (p >= 0 && std::binary_search(local.begin(), local.end(), e.device)) {
-        life.cover(life.from, backward_end(producer, p));
-      }
-      alive(e.device, Bytes(made.box(e).elements() * element), MemoryCategory::ActivationGradients, life);
+  // Consumers of one term add into the same buffer: it lives from the first one's start until it was sent, or
+  // used there by the producer.
+  void gradient_buffers(const Wiring& w, std::int32_t term, OperatorId producer) {
+    std::vector<UseRef> consumers;
+    for (std::size_t s = 0; s < w.sources.size(); ++s) {
+      if (w.source_terms[s] == term) consumers.push_back(w.sources[s]);
     }
+    const BoundOperator& one = *strategy_[consumers.front().op.index()];
+    const Layout& made =
+        builder_.layouts()[one.gradient_layout[static_cast<std::size_t>(consumers.front().use)]];
+    const std::int64_t element = bytes_per_element(builder_.graph().tensor(w.tensor).type);
+    for (const LayoutEntry& e : made.entries()) {
+      alive(e.device, Bytes(made.box(e).elements() * element), MemoryCategory::ActivationGradients,
+            gradient_life(w, consumers, e.device, producer));
+    }
+  }
+
+  [[nodiscard]] Span gradient_life(const Wiring& w, const std::vector<UseRef>& consumers, DeviceId device,
+                                   OperatorId producer) const {
+    Span life{INT64_MAX, 0};
+    for (const UseRef c : consumers) {
+      const std::int32_t k = strategy_[c.op.index()]->shard_of_device[device.index()];
+      const TaskId first = builder_.tasks_of(c.op).backward_input;
+      life.cover(start(TaskId(first.index() + static_cast<std::size_t>(k))), backward_end(c.op, k));
+    }
+    for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
+      const auto from = contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group);
+      if (std::find(from.begin(), from.end(), device) != from.end()) {
+        life.cover(life.from, end(TaskId(w.first_task.index() + i)));
+      }
+    }
+    const std::int32_t p = strategy_[producer.index()]->shard_of_device[device.index()];
+    const auto& local = w.plan->local;
+    if (p >= 0 && std::binary_search(local.begin(), local.end(), device))
+      life.cover(life.from, backward_end(producer, p));
+    return life;
   }
 
   const TaskGraphBuilder& builder_;
   const BoundStrategy& strategy_;
   const Timeline& timeline_;
-  std::vector<std::vector<Change>> changes_;                // per device
-  std::vector<std::vector<Nanoseconds>> output_until_;      // per operator and shard
+  std::vector<std::vector<Change>> changes_;            // per device
+  std::vector<std::vector<Nanoseconds>> output_until_;  // per operator and shard
 };
 
 DeviceMemory peak_of(std::vector<Change>& changes, const WeightMemory& permanent) {
@@ -227,7 +248,8 @@ std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStra
   const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
   BufferLives lives(builder, strategy, timeline);
   std::vector<DeviceMemory> peaks;
-  for (std::size_t d = 0; d < permanent.size(); ++d) peaks.push_back(peak_of(lives.changes()[d], permanent[d]));
+  for (std::size_t d = 0; d < permanent.size(); ++d)
+    peaks.push_back(peak_of(lives.changes()[d], permanent[d]));
   return peaks;
 }
 
@@ -240,7 +262,8 @@ std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peak
     if (!text.empty()) {
       ++more;
     } else {
-      text = fmt::format("{} needs {}, has {}", topology.device(DeviceId(d)).name, pretty(peaks[d].peak), pretty(capacity));
+      text = fmt::format("{} needs {}, has {}", topology.device(DeviceId(d)).name, pretty(peaks[d].peak),
+                         pretty(capacity));
     }
   }
   if (text.empty()) return std::nullopt;

@@ -17,8 +17,8 @@ struct Option {
   std::string name;           ///< without the dashes: "json"
   std::string argument;       ///< what follows it: "FILE"; empty: a flag
   std::string default_value;  ///< used when it is not given; empty: there is none
-  std::string help;
-  char letter = 0;  ///< 'o' for -o, 0: no short form
+  std::string help;           ///< a phrase without a full stop
+  char letter = 0;            ///< 'o' for -o, 0: no short form
 };
 
 /// A word of the command line that is no option.

@@ -20,16 +20,16 @@ int run(const Arguments& arguments, Streams& streams) {
 
 Command help_command() {
   return {.name = "help",
-          .summary = "Describe a command",
+          .summary = "describe a command",
           .description = "Lists all commands, or describes one of them.",
           .operands = {{.name = "COMMAND",
-                        .help = "Which command; without one all are listed.",
+                        .help = "which command; without one all are listed",
                         .required = false}},
           .options = {{.name = "markdown",
                        .argument = "",
                        .default_value = "",
-                       .help = "Print the manual of all commands; this is what docs/commands.md holds."}},
-          .examples = {{"pipesim help models", "What `pipesim models` takes."}},
+                       .help = "print the manual of all commands; this is what docs/commands.md holds"}},
+          .examples = {{"pipesim help models", "what models takes"}},
           .run = run};
 }
 

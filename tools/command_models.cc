@@ -181,7 +181,7 @@ int run(const Arguments& arguments, Streams& streams) {
 Command models_command() {
   return {
       .name = "models",
-      .summary = "List the models of the zoo, or show one model",
+      .summary = "list the models of the zoo, or show one model",
       .description =
           "Without MODEL: the zoo, with the sizes that each model has by default. With MODEL: its operators, "
           "parameters and work by kind of operator, and for a zoo model the options that change its sizes. "
@@ -193,17 +193,17 @@ Command models_command() {
                    .argument = "",
                    .default_value = "",
                    .help =
-                       "List each operator with its factors: the index ranges along which it can be split."},
+                       "list each operator with its factors: the index ranges along which it can be split"},
                   {.name = "json",
                    .argument = "",
                    .default_value = "",
                    .help =
-                       "Print the model as a model file, which can be edited and used as FILE.json; without "
-                       "MODEL, print the list as JSON."}},
-      .examples = {{"pipesim models", "The zoo."},
+                       "print the model as a model file, which can be edited and used as FILE.json; without "
+                       "MODEL, print the list as JSON"}},
+      .examples = {{"pipesim models", "the zoo"},
                    {"pipesim models bert-large:batch=32 --operators",
-                    "Each operator of a model of another size."},
-                   {"pipesim models resnet50 --json > my-model.json", "A model file to start from."}},
+                    "each operator of a model of another size"},
+                   {"pipesim models resnet50 --json > my-model.json", "a model file to start from"}},
       .run = run};
 }
 

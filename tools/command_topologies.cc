@@ -183,7 +183,7 @@ int run(const Arguments& arguments, Streams& streams) {
 Command topologies_command() {
   return {
       .name = "topologies",
-      .summary = "List the topologies that have names, or show one topology",
+      .summary = "list the topologies that have names, or show one topology",
       .description =
           "Without TOPOLOGY: the presets. With TOPOLOGY: its kinds of devices, its links, and how fast pairs "
           "of "
@@ -196,11 +196,11 @@ Command topologies_command() {
             .argument = "",
             .default_value = "",
             .help =
-                "Print the topology as a topology file, which can be edited and used as FILE.json; without "
-                "TOPOLOGY, print the list as JSON."}},
-      .examples = {{"pipesim topologies", "The presets."},
-                   {"pipesim topologies dgx-a100:4", "Four nodes of a preset."},
-                   {"pipesim topologies dgx2 --json > my-cluster.json", "A topology file to start from."}},
+                "print the topology as a topology file, which can be edited and used as FILE.json; without "
+                "TOPOLOGY, print the list as JSON"}},
+      .examples = {{"pipesim topologies", "the presets"},
+                   {"pipesim topologies dgx-a100:4", "four nodes of a preset"},
+                   {"pipesim topologies dgx2 --json > my-cluster.json", "a topology file to start from"}},
       .run = run};
 }
 

@@ -25,7 +25,7 @@ struct Example {
 /// parser all read this one description.
 struct Command {
   std::string name;
-  std::string summary;      ///< one line without a full stop
+  std::string summary;      ///< one line, in lower case, without a full stop
   std::string description;  ///< paragraphs, separated by "\n\n"; wrapped for the reader
   std::vector<Operand> operands;
   std::vector<Option> options;

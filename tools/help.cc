@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "tools/table.h"
 
@@ -36,7 +37,7 @@ std::string meaning(const Option& option) {
 std::vector<Option> options_of(const Command& command) {
   std::vector<Option> all = command.options;
   all.push_back(
-      {.name = "help", .argument = "", .default_value = "", .help = "Print this text.", .letter = 'h'});
+      {.name = "help", .argument = "", .default_value = "", .help = "print this text", .letter = 'h'});
   return all;
 }
 
@@ -94,8 +95,13 @@ std::string markdown_rows(const std::string& head,
   return text + "\n";
 }
 
+std::string capitalized(std::string text) {
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
 std::string markdown_section(const Command& command) {
-  std::string text = fmt::format("## pipesim {}\n\n{}.\n\n", command.name, command.summary);
+  std::string text = fmt::format("## pipesim {}\n\n{}.\n\n", command.name, capitalized(command.summary));
   text += fmt::format("```\n{}\n```\n\n{}\n", usage_line(command), wrap(command.description, kWidth, 0));
   std::vector<std::pair<std::string, std::string>> operands, options;
   for (const Operand& operand : command.operands) operands.emplace_back(operand.name, operand.help);

@@ -19,13 +19,13 @@
 namespace pipesim {
 
 const char* const kModelHelp =
-    "The model: NAME or NAME:key=value,… of the zoo (`pipesim models` lists it), FILE.json, or a measured "
+    "NAME or NAME:key=value,… of the zoo (`pipesim models` lists it), FILE.json, or a measured "
     "profile "
-    "FILE.txt:batch=N (N is the batch that was profiled, 64 when left out).";
+    "FILE.txt:batch=N (N is the batch that was profiled, 64 when left out)";
 const char* const kTopologyHelp =
-    "The topology: NAME or NAME:N for N nodes (`pipesim topologies` lists the names), "
+    "NAME or NAME:N for N nodes (`pipesim topologies` lists the names), "
     "levels:4@10GB/s,2@1.25GB/s, or "
-    "FILE.json.";
+    "FILE.json";
 
 namespace {
 

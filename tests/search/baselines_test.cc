@@ -144,6 +144,22 @@ TEST(Baselines, SingleDeviceTakesTheFastest) {
   EXPECT_EQ(idle_devices(s.strategy, s.topology), "1 of 16 devices used");
 }
 
+// Three K80 and a V100.
+TEST(Baselines, FasterDevicesGetMore) {
+  TopologyParts parts = make_topology("levels:4@10GB/s").parts();
+  parts.kinds.push_back(make_topology("k80-16x4").parts().kinds.front());
+  for (const std::size_t slow : {0U, 1U, 3U}) parts.devices[slow].kind = 1;
+  const Topology topology(std::move(parts));
+  const CostModel costs(topology);
+  const OperatorGraph graph = make_zoo_model("resnet50:batch=64");
+  EXPECT_EQ(baseline_strategy("single-device", graph, costs)[0].devices, std::vector{DeviceId(2)});
+  std::vector<int> operators(4, 0);
+  for (const ParallelConfig& c : baseline_strategy("model-parallel", graph, costs))
+    ++operators[c.devices[0].index()];
+  EXPECT_THAT(operators, testing::Each(testing::Gt(0)));
+  EXPECT_EQ(std::max_element(operators.begin(), operators.end()) - operators.begin(), 2);
+}
+
 TEST(Baselines, DataParallelMovesNothingButWeightGradients) {
   for (const char* model : {"alexnet:batch=64", "vgg16:batch=64", "rnnlm:batch=64,steps=3",
                             "gpt:batch=64,layers=2,sequence=32"}) {

@@ -61,7 +61,7 @@ inline GridLayout random_grid(Rng& rng, const std::vector<std::int64_t>& shape, 
   const auto grow = [&](std::int64_t& degree, std::int64_t most) {
     const std::vector<std::int64_t> degrees{1, 1, 2, 2, 3, 4};
     const std::int64_t d = degrees[rng.below(degrees.size())];
-    if (d <= most && total * d <= 8) degree = d, total *= d;
+    if (d <= most && total * d <= std::min<std::int64_t>(8, static_cast<std::int64_t>(devices))) degree = d, total *= d;
   };
   if (rng.below(3) == 0) grow(grid.copies, 8);
   if (partial && rng.below(2) == 0) grow(grid.addends, 8);

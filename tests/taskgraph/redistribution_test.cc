@@ -120,7 +120,7 @@ void check_order(const Redistribution& r) {
 }
 
 // Direct sends of all that no destination holds, without looking at components.
-Redistribution direct(const Layout& from, const Layout& to, CommunicationPrices& prices) {
+Redistribution direct(const Layout& from, const Layout& to, std::int64_t element, CommunicationPrices& prices) {
   RedistributionComponent all;
   std::map<std::pair<Box, std::int32_t>, std::vector<DeviceId>> parts;
   for (const LayoutEntry& e : from.entries()) parts[{from.box(e), e.addend}].push_back(e.device);
@@ -128,7 +128,7 @@ Redistribution direct(const Layout& from, const Layout& to, CommunicationPrices&
   for (const Box& b : to.boxes()) all.wants.push_back({b, {}});
   for (const LayoutEntry& e : to.entries()) all.wants[static_cast<std::size_t>(e.box)].devices.push_back(e.device);
   Redistribution r;
-  r.steps = direct_steps(all, {4, 0, false, prices});
+  r.steps = direct_steps(all, {element, 0, false, prices});
   return r;
 }
 
@@ -172,12 +172,13 @@ TEST(Redistribution, RandomLayoutsReachTheirTargets) {
     CommunicationPrices prices(models[which]);
     const RandomPair pair = random_pair(rng, topologies[which].num_devices());
     const Layout from = merged(pair.from), to(pair.to);
-    const Redistribution r = redistribute(from, to, 4, prices);
+    const std::int64_t element = std::int64_t{4} << 10 * rng.below(3);  // latency decides, or bandwidth
+    const Redistribution r = redistribute(from, to, element, prices);
     check_order(r);
     check_complete(from, to, r);
     const bool one_component = std::all_of(r.steps.begin(), r.steps.end(), [](const auto& s) { return s.component == 0; });
     if (!one_component || whole_collective(r)) return;
-    EXPECT_LE(estimated_time(r, 4, prices), estimated_time(direct(from, to, prices), 4, prices));
+    EXPECT_LE(estimated_time(r, element, prices), estimated_time(direct(from, to, element, prices), element, prices));
   });
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 TEST(CommandLine, WithoutArgumentsShowsHelpAsAnError) {
@@ -65,8 +66,9 @@ TEST(CommandLine, EveryCommandIsDescribedInFull) {
     EXPECT_FALSE(command.summary.ends_with('.')) << command.name;
     EXPECT_THAT(command.description, EndsWith(".")) << command.name;
     EXPECT_FALSE(command.examples.empty()) << command.name;
-    for (const Option& option : command.options) EXPECT_THAT(option.help, EndsWith(".")) << option.name;
-    for (const Operand& operand : command.operands) EXPECT_THAT(operand.help, EndsWith(".")) << operand.name;
+    for (const Option& option : command.options) EXPECT_THAT(option.help, Not(EndsWith("."))) << option.name;
+    for (const Operand& operand : command.operands)
+      EXPECT_THAT(operand.help, Not(EndsWith("."))) << operand.name;
     for (const Example& example : command.examples)
       EXPECT_THAT(example.command, StartsWith("pipesim " + command.name)) << command.name;
   }
