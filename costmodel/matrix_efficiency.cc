@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "costmodel/cost_model.h"
+
 namespace pipesim {
 
 namespace {
@@ -16,12 +18,29 @@ struct Tile {
 /// Tiles of GPU matrix libraries (CUTLASS's default set); the rate falls with the operands' reuse, 2/(1/r +
 /// 1/c) of a tile's sides, tempered by caches. The last one is a kernel without matrix units, for shapes that
 /// fill no tile: 1/16 is plain against matrix-unit rate on A100 (19.5 of 312 TFLOP/s) and H100 (67 of 989).
-constexpr std::array<Tile, 6> tiles{{{128, 128, 32, 1.0},
-                                     {128, 64, 32, 0.9},
-                                     {64, 128, 32, 0.9},
-                                     {64, 64, 32, 0.7},
-                                     {32, 32, 32, 0.4},
-                                     {1, 1, 0, 1.0 / 16}}};
+constexpr std::array<Tile, 6> matrix_tiles{{{128, 128, 32, 1.0},
+                                            {128, 64, 32, 0.9},
+                                            {64, 128, 32, 0.9},
+                                            {64, 64, 32, 0.7},
+                                            {32, 32, 32, 0.4},
+                                            {1, 1, 0, 1.0 / 16}}};
+
+/// Plain units are some 16 times slower, so by the same law tiles of an eighth of the sides still feed them;
+/// the steps along the inner dimension are 8 deep. The last one is a dot product for each element, an
+/// estimate.
+constexpr std::array<Tile, 8> plain_tiles{{{128, 64, 8, 1.0},
+                                           {64, 64, 8, 1.0},
+                                           {64, 32, 8, 0.9},
+                                           {32, 64, 8, 0.9},
+                                           {64, 16, 8, 0.8},
+                                           {16, 64, 8, 0.8},
+                                           {16, 16, 8, 0.6},
+                                           {1, 1, 0, 0.25}}};
+
+std::span<const Tile> tiles_for(MatrixUnits units) {
+  if (units == MatrixUnits::Matrix) return matrix_tiles;
+  return plain_tiles;
+}
 
 std::int64_t product(const std::vector<FactorIndex>& factors, std::span<const Range> ranges) {
   std::int64_t result = 1;
@@ -46,10 +65,16 @@ MatrixSize matrix_size(const MatrixShape& shape, Pass pass, std::span<const Rang
   return size;
 }
 
-double matrix_efficiency(const MatrixSize& size) {
+MatrixUnits matrix_units(const DeviceKind& kind, DataType type) {
+  const auto plain = kind.peak.find(DataType::Float32);
+  const bool faster = plain != kind.peak.end() && peak_rate(kind, type).value >= 4 * plain->second.value;
+  return faster ? MatrixUnits::Matrix : MatrixUnits::Plain;
+}
+
+double matrix_efficiency(const MatrixSize& size, MatrixUnits units) {
   double best = 0;
   auto inner = static_cast<double>(size.inner);
-  for (const Tile& tile : tiles) {
+  for (const Tile& tile : tiles_for(units)) {
     double used = used_part(size.rows, tile.rows) * used_part(size.columns, tile.columns);
     best = std::max(best, tile.rate * used * inner / (inner + tile.fill));
   }

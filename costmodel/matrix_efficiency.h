@@ -4,6 +4,7 @@
 #include <span>
 
 #include "models/operator.h"
+#include "topologies/topology.h"
 
 namespace pipesim {
 
@@ -18,12 +19,22 @@ struct MatrixSize {
 /// rows.
 MatrixSize matrix_size(const MatrixShape& shape, Pass pass, std::span<const Range> ranges);
 
+/// What multiplies matrices on a device for one element type.
+enum class MatrixUnits : std::uint8_t {
+  Plain,  ///< the same units that add vectors: needs little reuse of operands
+  Matrix  ///< tensor cores: many times faster, so operands must be reused many times as often
+};
+
+/// A kind has matrix units for a type that it multiplies at least four times as fast as plain float32.
+/// (Packed float16 on plain units gives twice the rate, V100's tensor cores eight times.)
+MatrixUnits matrix_units(const DeviceKind& kind, DataType type);
+
 /// Share of the rate of a large, aligned product that this shape reaches, in (0, 1].
 ///
 /// A kernel computes the result in tiles; what a tile overhangs the matrix is wasted, a smaller tile wastes
 /// less but reads each operand more often, and the first and last steps along the inner dimension don't
 /// overlap. The best tile is taken, as a library's heuristic would. How many tiles keep all of a device busy
 /// is not asked here: the kind's efficiency by kernel size says that.
-double matrix_efficiency(const MatrixSize& size);
+double matrix_efficiency(const MatrixSize& size, MatrixUnits units);
 
 }  // namespace pipesim

@@ -197,7 +197,8 @@ double compute_seconds(const Kernel& kernel, const DeviceKind& kind) {
   if (kernel.flops <= 0) return 0;
   double at_peak = kernel.flops / peak_rate(kind, unit_type(kernel)).value;
   if (!kernel.matrix) return at_peak;
-  return at_peak / (kernel_efficiency(kind, kernel.flops) * matrix_efficiency(*kernel.matrix));
+  const double shape = matrix_efficiency(*kernel.matrix, matrix_units(kind, kernel.type));
+  return at_peak / (kernel_efficiency(kind, kernel.flops) * shape);
 }
 
 std::optional<FlopsPerSecond> first_known(const DeviceKind& kind, std::initializer_list<DataType> types) {

@@ -84,10 +84,12 @@ double best_kernel_efficiency(const std::vector<EfficiencyPoint>& curve, double 
   return best;
 }
 
-// Rows and columns that fill tiles of any size; of a shorter inner length a smaller part is efficient.
+// Rows and columns that fill tiles of any size, on whichever units; of a shorter inner length a smaller part
+// is efficient.
 double best_matrix_efficiency(const MatrixShape& shape, Pass pass, std::span<const Range> ranges) {
   constexpr std::int64_t aligned = std::int64_t{1} << 40;
-  return matrix_efficiency({1, aligned, aligned, matrix_size(shape, pass, ranges).inner});
+  const MatrixSize best{1, aligned, aligned, matrix_size(shape, pass, ranges).inner};
+  return std::max(matrix_efficiency(best, MatrixUnits::Plain), matrix_efficiency(best, MatrixUnits::Matrix));
 }
 
 DeviceKind at_best(const DeviceKind& kind, const Operator& op, Pass pass, std::span<const Range> ranges) {

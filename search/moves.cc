@@ -46,7 +46,7 @@ Strategy ConfigSpace::strategy(const std::vector<std::size_t>& indices) const {
   return result;
 }
 
-Moves::Moves(const ConfigSpace& space) : space_(space) {
+Moves::Moves(const ConfigSpace& space) : space_(space), styles_(space.candidates()) {
   const OperatorGraph& graph = space.candidates().graph();
   std::map<std::string, std::vector<OperatorId>> repeats;
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
@@ -103,6 +103,26 @@ void Moves::change_run(const std::vector<std::size_t>& state, Rng& rng, std::vec
   }
 }
 
+void Moves::change_alike(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const {
+  const CandidateSet& candidates = space_.candidates();
+  const std::size_t n = space_.num_operators();
+  const std::size_t first = rng.below(n), length = 2 + rng.below(std::max<std::uint64_t>(1, n));
+  const OperatorId leader(first);
+  const std::size_t drawn = rng.below(candidates.size(leader));
+  if (state[first] >= candidates.size(leader) || state[first] == drawn) return;
+  const CandidateSet::Position old_place = candidates.position(leader, state[first]);
+  const CandidateSet::Position new_place = candidates.position(leader, drawn);
+  const std::size_t old_style = styles_.style(leader, old_place), new_style = styles_.style(leader, new_place);
+  for (std::size_t i = first; i < std::min(n, first + length); ++i) {
+    const OperatorId op(i);
+    const auto from = styles_.config(op, old_place.size, old_place.list, old_style);
+    const auto to = styles_.config(op, new_place.size, new_place.list, new_style);
+    if (!from || !to) continue;
+    if (state[i] == *to) return out.clear();
+    if (state[i] == *from) out.push_back({op, *to});
+  }
+}
+
 void Moves::swap_lists(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const {
   const CandidateSet& candidates = space_.candidates();
   const OperatorId a(rng.below(space_.num_operators())), b(rng.below(space_.num_operators()));
@@ -116,10 +136,11 @@ void Moves::swap_lists(const std::vector<std::size_t>& state, Rng& rng, std::vec
 
 void Moves::propose(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const {
   out.clear();
-  constexpr std::uint64_t kKinds = 10;
+  constexpr std::uint64_t kKinds = 12;
   const std::uint64_t kind = rng.below(kKinds);
   if (kind == 8) return change_run(state, rng, out);
   if (kind == 9) return swap_lists(state, rng, out);
+  if (kind > 9) return change_alike(state, rng, out);
   const Part part = kind % 4 < 2 ? Part::Config : kind % 4 == 2 ? Part::Split : Part::Place;
   if (kind < 4 || groups_.empty()) {
     const OperatorId op(rng.below(space_.num_operators()));

@@ -35,20 +35,24 @@ PartialGraph::PartialGraph(TaskGraphBuilder& builder)
 }
 
 void PartialGraph::build(const BoundStrategy& strategy, const std::vector<bool>& settled,
-                         const UpstreamBounds& upstream) {
+                         const std::vector<OperatorId>& boundary, const UpstreamBound* upstream) {
   builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave);
   strategy_ = &strategy;
   settled_ = settled;
+  boundary_ = boundary;
   upstream_ = upstream;
   const std::size_t n = graph_.dag.num_tasks();
   kept_.assign(n, 0);
+  open_.assign(n, 0);
+  owner_.assign(n, -1);
+  local_.clear();
   head_.assign(n, 0);
   rest_.assign(n, 0);
   least_from_.assign(n, 0);
   for (std::size_t i = 0; i < settled.size(); ++i) {
     if (settled[i]) keep_passes(OperatorId(i), *strategy[i]);
-    if (settled[i] && upstream[i] != nullptr) seed(OperatorId(i), upstream[i]->least);
   }
+  if (upstream != nullptr) seed(upstream->least);
   for (const Wiring& wiring : builder_.wirings()) keep_communication(wiring);
   sort_tasks();
   find_heads();
@@ -61,9 +65,13 @@ void PartialGraph::keep(TaskId first, std::size_t count) {
 
 void PartialGraph::keep_passes(OperatorId op, const BoundOperator& bound) {
   const OperatorTasks& tasks = builder_.tasks_of(op);
-  keep(tasks.forward, tasks_in(bound.forward));
-  keep(tasks.backward_input, tasks_in(bound.backward_input));
-  keep(tasks.backward_weight, tasks_in(bound.backward_weight));
+  for (const auto& [first, work] : {std::pair(tasks.forward, &bound.forward),
+                                    std::pair(tasks.backward_input, &bound.backward_input),
+                                    std::pair(tasks.backward_weight, &bound.backward_weight)}) {
+    if (!first.valid()) continue;
+    keep(first, tasks_in(*work));
+    std::fill_n(owner_.begin() + first.value, tasks_in(*work), op.value);
+  }
   const std::vector<OperatorId>& users = update_needs_[op.index()];
   if (std::all_of(users.begin(), users.end(), [&](OperatorId user) { return settled_[user.index()]; })) {
     keep(tasks.update, tasks.update_devices.size());
@@ -74,30 +82,59 @@ bool PartialGraph::all_settled(std::span<const UseRef> uses) const {
   return std::all_of(uses.begin(), uses.end(), [&](UseRef use) { return settled_[use.op.index()]; });
 }
 
-void PartialGraph::keep_communication(const Wiring& wiring) {
-  const bool settled_source = all_settled(wiring.sources);
-  bool settled = false;
-  if (wiring.kind == TaskKind::ForwardTransfer) {
-    settled = settled_source && std::any_of(wiring.destinations.begin(), wiring.destinations.end(),
-                                            [&](UseRef use) { return settled_[use.op.index()]; });
-  } else if (wiring.kind == TaskKind::BackwardTransfer) {
-    settled = settled_source && all_settled(wiring.destinations);
-  } else {
-    settled = all_settled(model_.consumers(wiring.tensor));
-  }
-  if (settled) keep(wiring.first_task, wiring.plan->tasks.size());
+bool PartialGraph::settles(const Wiring& wiring) const {
+  if (wiring.kind == TaskKind::GradientSync) return all_settled(model_.consumers(wiring.tensor));
+  if (!all_settled(wiring.sources)) return false;
+  if (wiring.kind == TaskKind::BackwardTransfer) return all_settled(wiring.destinations);
+  return std::any_of(wiring.destinations.begin(), wiring.destinations.end(),
+                     [&](UseRef use) { return settled_[use.op.index()]; });
 }
 
-void PartialGraph::seed(OperatorId op, const UpstreamChoice& least) {
-  const OperatorTasks& tasks = builder_.tasks_of(op);
-  for (std::size_t k = 0; k < least.shards(); ++k) {
-    if (tasks.forward.valid()) head_[tasks.forward.index() + k] = least.release()[k];
-    for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
-      if (first.valid()) least_from_[first.index() + k] = std::max(least.path()[k], least.lane()[k]);
+void PartialGraph::keep_communication(const Wiring& wiring) {
+  const bool settled = settles(wiring);
+  if (settled) keep(wiring.first_task, wiring.plan->tasks.size());
+  if (wiring.kind == TaskKind::BackwardTransfer) note_local(wiring, settled);
+}
+
+// A shard that adds gradients on its own device waits for their makers directly, so such edges don't go with tasks.
+void PartialGraph::note_local(const Wiring& wiring, bool settled) {
+  const OperatorId producer = wiring.destinations.front().op;
+  if (!settled_[producer.index()]) return;
+  const BoundOperator& bound = *(*strategy_)[producer.index()];
+  const OperatorTasks& tasks = builder_.tasks_of(producer);
+  for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+    if (!first.valid()) continue;
+    if (!settled) std::fill_n(open_.begin() + first.value, bound.config.devices.size(), std::uint8_t{1});
+    for (std::size_t i = 0; settled && i < wiring.plan->local.size(); ++i) {
+      const std::int32_t shard = bound.shard_of_device[wiring.plan->local[i].index()];
+      for (const UseRef source : wiring.sources) {
+        local_.emplace_back(source.op, TaskId(first.index() + static_cast<std::size_t>(shard)));
+      }
     }
   }
 }
 
+bool PartialGraph::settled_edge(TaskId before, TaskId after) const {
+  if (kept_[after.index()] == 0) return false;
+  const std::int32_t owner = owner_[before.index()];
+  if (open_[after.index()] == 0 || owner < 0 || owner == owner_[after.index()]) return true;
+  return std::find(local_.begin(), local_.end(), std::pair(OperatorId(owner), after)) != local_.end();
+}
+
+void PartialGraph::seed(const UpstreamChoice& least) {
+  std::size_t at = 0;
+  for (const OperatorId op : boundary_) {
+    const OperatorTasks& tasks = builder_.tasks_of(op);
+    for (std::size_t k = 0; k < (*strategy_)[op.index()]->config.devices.size(); ++k, ++at) {
+      if (tasks.forward.valid()) head_[tasks.forward.index() + k] = least.release()[at];
+      for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+        if (first.valid()) least_from_[first.index() + k] = std::max(least.path()[at], least.lane()[at]);
+      }
+    }
+  }
+}
+
+// All edges between kept tasks count for the order, settled or not.
 void PartialGraph::sort_tasks() {
   const TaskDag& dag = graph_.dag;
   missing_.assign(dag.num_tasks(), 0);
@@ -106,8 +143,14 @@ void PartialGraph::sort_tasks() {
     for (const TaskId after : dag.successors(TaskId(t))) ++missing_[after.index()];
   }
   order_.clear();
+  rooted_ = true;
   for (std::size_t t = 0; t < dag.num_tasks(); ++t) {
-    if (kept_[t] != 0 && missing_[t] == 0) order_.emplace_back(t);
+    if (kept_[t] == 0 || missing_[t] > 0) continue;
+    order_.emplace_back(t);
+    const OperatorId owner(owner_[t]);
+    const bool boundary = std::find(boundary_.begin(), boundary_.end(), owner) != boundary_.end();
+    rooted_ = rooted_ && boundary && t < builder_.tasks_of(owner).forward.index() +
+                                             (*strategy_)[owner.index()]->config.devices.size();
   }
   for (std::size_t i = 0; i < order_.size(); ++i) {
     for (const TaskId after : dag.successors(order_[i])) {
@@ -120,15 +163,17 @@ void PartialGraph::find_heads() {
   const TaskDag& dag = graph_.dag;
   for (const TaskId task : order_) {
     const Nanoseconds end = head_[task.index()] + dag.duration(task);
-    for (const TaskId after : dag.successors(task)) head_[after.index()] = std::max(head_[after.index()], end);
+    for (const TaskId after : dag.successors(task)) {
+      if (settled_edge(task, after)) head_[after.index()] = std::max(head_[after.index()], end);
+    }
   }
 }
 
 void PartialGraph::find_rests() {
   for (auto task = order_.rbegin(); task != order_.rend(); ++task) {
+    Nanoseconds& rest = rest_[task->index()];
     for (const TaskId after : graph_.dag.successors(*task)) {
-      if (kept_[after.index()] == 0) continue;
-      rest_[task->index()] = std::max(rest_[task->index()], rest_from(after));
+      if (settled_edge(*task, after)) rest = std::max(rest, rest_from(after));
     }
   }
 }
@@ -138,14 +183,11 @@ Nanoseconds PartialGraph::bound() {
   for (const TaskId task : order_) longest_ = std::max(longest_, head_[task.index()] + rest_from(task));
   collect_jobs();
   longest_ = std::max(longest_, lanes_bound());
-  Nanoseconds bound = longest_;
-  for (std::size_t i = 0; i < settled_.size(); ++i) {
-    if (!settled_[i] || upstream_[i] == nullptr) continue;
-    for (const UpstreamEdge& edge : upstream_[i]->edges) {
-      if (!settled_[edge.producer.index()]) bound = std::max(bound, least_over(OperatorId(i), edge));
-    }
-  }
-  return bound;
+  if (upstream_ == nullptr) return longest_;
+  find_gradients();
+  Nanoseconds least = INT64_MAX;
+  for (const UpstreamChoice& choice : upstream_->choices) least = std::min(least, bound_with(choice));
+  return least;
 }
 
 void PartialGraph::collect_jobs() {
@@ -169,56 +211,38 @@ Nanoseconds PartialGraph::lanes_bound() {
   return longest;
 }
 
-// When each shard's gradient is there, and when its lane is done with all that is settled and there by then.
-void PartialGraph::find_gradients(OperatorId op) {
-  const BoundOperator& bound = *(*strategy_)[op.index()];
-  const OperatorTasks& tasks = builder_.tasks_of(op);
-  const std::size_t shards = bound.config.devices.size();
-  ready_.assign(shards, 0);
-  busy_.assign(shards, 0);
-  if (!tasks.backward_input.valid()) return;
-  for (std::size_t k = 0; k < shards; ++k) {
-    ready_[k] = head_[tasks.backward_input.index() + k];
-    if (tasks.backward_weight.valid()) {
-      ready_[k] = std::min(ready_[k], head_[tasks.backward_weight.index() + k]);
+void PartialGraph::find_gradients() {
+  ready_.clear();
+  busy_.clear();
+  for (const OperatorId op : boundary_) {
+    const BoundOperator& bound = *(*strategy_)[op.index()];
+    const OperatorTasks& tasks = builder_.tasks_of(op);
+    for (std::size_t k = 0; k < bound.config.devices.size(); ++k) {
+      Nanoseconds ready = INT64_MAX;
+      for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+        if (first.valid()) ready = std::min(ready, head_[first.index() + k]);
+      }
+      if (ready == INT64_MAX) ready = 0;
+      ready_.push_back(ready);
+      busy_.push_back(busy_until(jobs_[bound.config.devices[k].index()], ready) - backward_time(bound, k));
     }
-    busy_[k] = busy_until(jobs_[bound.config.devices[k].index()], ready_[k]) - backward_time(bound, k);
   }
 }
 
 // What is settled starts later by at least the least difference between the choice's releases and the usual ones.
-Nanoseconds PartialGraph::bound_with(const UpstreamChoice& choice, const UpstreamChoice& least) const {
+Nanoseconds PartialGraph::bound_with(const UpstreamChoice& choice) const {
   Nanoseconds shift = INT64_MAX, longest = longest_;
   for (std::size_t k = 0; k < choice.shards(); ++k) {
-    shift = std::min(shift, choice.release()[k] - least.release()[k]);
+    shift = std::min(shift, choice.release()[k] - upstream_->least.release()[k]);
     longest = std::max({longest, ready_[k] + choice.path()[k], busy_[k] + choice.lane()[k]});
   }
-  return longest + std::max<Nanoseconds>(shift, 0);
+  return rooted_ ? longest + shift : longest;
 }
 
-Nanoseconds PartialGraph::least_over(OperatorId op, const UpstreamEdge& edge) {
-  find_gradients(op);
-  Nanoseconds bound = INT64_MAX;
-  for (const UpstreamChoice& choice : edge.choices) {
-    bound = std::min(bound, bound_with(choice, upstream_[op.index()]->least));
-  }
-  return bound;
-}
-
-void PartialGraph::bounds_by_config(OperatorId op, std::vector<Nanoseconds>& out) {
-  std::fill(out.begin(), out.end(), 0);
-  std::vector<Nanoseconds> least(out.size());
-  for (std::size_t i = 0; i < settled_.size(); ++i) {
-    if (!settled_[i] || upstream_[i] == nullptr) continue;
-    for (const UpstreamEdge& edge : upstream_[i]->edges) {
-      if (edge.producer != op) continue;
-      find_gradients(OperatorId(i));
-      std::fill(least.begin(), least.end(), INT64_MAX);
-      for (const UpstreamChoice& choice : edge.choices) {
-        least[choice.origin] = std::min(least[choice.origin], bound_with(choice, upstream_[i]->least));
-      }
-      for (std::size_t c = 0; c < out.size(); ++c) out[c] = std::max(out[c], least[c]);
-    }
+void PartialGraph::bounds_by_origin(std::vector<Nanoseconds>& out) const {
+  std::fill(out.begin(), out.end(), INT64_MAX);
+  for (const UpstreamChoice& choice : upstream_->choices) {
+    out[choice.origin] = std::min(out[choice.origin], bound_with(choice));
   }
 }
 
@@ -228,7 +252,9 @@ void PartialGraph::distances_from(TaskId task, std::vector<Nanoseconds>& out) co
   for (const TaskId t : order_) {
     if (out[t.index()] < 0) continue;
     const Nanoseconds end = out[t.index()] + graph_.dag.duration(t);
-    for (const TaskId after : graph_.dag.successors(t)) out[after.index()] = std::max(out[after.index()], end);
+    for (const TaskId after : graph_.dag.successors(t)) {
+      if (settled_edge(t, after)) out[after.index()] = std::max(out[after.index()], end);
+    }
   }
 }
 

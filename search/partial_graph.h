@@ -27,13 +27,16 @@ class PartialGraph {
   explicit PartialGraph(TaskGraphBuilder& builder);
 
   /// `strategy` is any completion; operators with `settled` keep their config, and with them all that read their
-  /// outputs. `upstream` by operator, null where nothing is known.
-  void build(const BoundStrategy& strategy, const std::vector<bool>& settled, const UpstreamBounds& upstream);
+  /// outputs. `upstream`, if not null, is of the settled operators `boundary`; all producers of other settled
+  /// operators must be settled.
+  void build(const BoundStrategy& strategy, const std::vector<bool>& settled, const std::vector<OperatorId>& boundary,
+             const UpstreamBound* upstream);
 
   /// No completion of the graph built last takes less.
   Nanoseconds bound();
-  /// After bound(): the same for completions by each config of `op`, which has none yet and has settled consumers.
-  void bounds_by_config(OperatorId op, std::vector<Nanoseconds>& out);
+  /// After bound(): the same for completions by each joint config (0 … out.size() − 1) of the block before the
+  /// boundary.
+  void bounds_by_origin(std::vector<Nanoseconds>& out) const;
 
   /// Longest way from the start of a task to the start of others; negative where none leads.
   void distances_from(TaskId task, std::vector<Nanoseconds>& out) const;
@@ -47,16 +50,19 @@ class PartialGraph {
   void keep(TaskId first, std::size_t count);
   void keep_passes(OperatorId op, const BoundOperator& bound);
   void keep_communication(const Wiring& wiring);
+  void note_local(const Wiring& wiring, bool settled);
+  [[nodiscard]] bool settles(const Wiring& wiring) const;
+  /// The edge is there in every completion.
+  [[nodiscard]] bool settled_edge(TaskId before, TaskId after) const;
   [[nodiscard]] bool all_settled(std::span<const UseRef> uses) const;
-  void seed(OperatorId op, const UpstreamChoice& least);
+  void seed(const UpstreamChoice& least);
   void sort_tasks();
   void find_heads();
   void find_rests();
   void collect_jobs();
   [[nodiscard]] Nanoseconds lanes_bound();
-  void find_gradients(OperatorId op);
-  [[nodiscard]] Nanoseconds bound_with(const UpstreamChoice& choice, const UpstreamChoice& least) const;
-  [[nodiscard]] Nanoseconds least_over(OperatorId op, const UpstreamEdge& edge);
+  void find_gradients();
+  [[nodiscard]] Nanoseconds bound_with(const UpstreamChoice& choice) const;
 
   TaskGraphBuilder& builder_;
   const OperatorGraph& model_;
@@ -64,15 +70,21 @@ class PartialGraph {
   TaskGraph graph_;
   const BoundStrategy* strategy_ = nullptr;
   std::vector<bool> settled_;
-  UpstreamBounds upstream_;
+  std::vector<OperatorId> boundary_;
+  const UpstreamBound* upstream_ = nullptr;
   std::vector<std::uint8_t> kept_;          // by task
+  std::vector<std::int32_t> owner_;         // by task: its operator, if it is a kept pass
+  std::vector<std::uint8_t> open_;          // by task: waits for gradients that are not settled
+  std::vector<std::pair<OperatorId, TaskId>> local_;  // passes of operators that open tasks wait for in any case
   std::vector<TaskId> order_;               // kept tasks, predecessors first
+  bool rooted_ = false;                     // all tasks come after the boundary's forward passes
   std::vector<std::int32_t> missing_;       // by task, scratch
   std::vector<Nanoseconds> head_, rest_;    // by task: longest way to its start, and from its end
   std::vector<Nanoseconds> least_from_;     // by task: see rest_from()
   std::vector<std::vector<LaneJob>> jobs_;  // by lane
   std::vector<LaneJob> scratch_;
-  std::vector<Nanoseconds> ready_, busy_;   // by shard: its gradient is there; its lane is done with all but upstream
+  std::vector<Nanoseconds> ready_, busy_;   // by shard of the boundary: its gradient is there; its lane is done with
+                                            // all that is settled but the shard's own backward passes
   Nanoseconds longest_ = 0;
 };
 

@@ -1,7 +1,7 @@
 #include "search/upstream_bounds.h"
 
 #include <algorithm>
-#include <map>
+#include <utility>
 
 namespace pipesim {
 
@@ -60,18 +60,9 @@ void merge_worse(std::vector<UpstreamChoice>& choices, std::size_t most) {
 
 }  // namespace
 
-void thin_out(std::vector<UpstreamChoice>& choices, std::size_t most, bool keep_origins) {
-  if (!keep_origins) {
-    drop_covered(choices, most);
-    return merge_worse(choices, most);
-  }
-  std::map<std::size_t, std::vector<UpstreamChoice>> by_origin;
-  for (UpstreamChoice& c : choices) by_origin[c.origin].push_back(std::move(c));
-  choices.clear();
-  for (auto& [origin, group] : by_origin) {
-    thin_out(group, most, false);
-    std::move(group.begin(), group.end(), std::back_inserter(choices));
-  }
+void thin_out(std::vector<UpstreamChoice>& choices, std::size_t most) {
+  drop_covered(choices, most);
+  merge_worse(choices, most);
 }
 
 }  // namespace pipesim

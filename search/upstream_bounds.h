@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// One way all that lies upstream of an operator may go on, or no worse than several ways: figures by shard of the
-/// operator. Times that nothing constrains are 0.
+/// One way all that lies upstream of a block of operators may go on, or no worse than several ways. Figures by shard,
+/// operator after operator. Times that nothing constrains are 0.
 ///   release: its forward pass can't start before
 ///   path: the iteration lasts at least so long from the moment that the shard's gradient is there
 ///   lane: the shard's device computes at least so long from then on
@@ -31,10 +31,10 @@ class UpstreamChoice {
   /// The least, or the largest, of both in every figure.
   void take_least(const UpstreamChoice& other);
   void take_largest(const UpstreamChoice& other);
-  /// Best first.
+  /// What covers another choice never ranks higher.
   [[nodiscard]] Nanoseconds rank() const;
 
-  std::size_t origin = 0;  ///< config of the producer that it starts with
+  std::size_t origin = 0;  ///< joint config of the block before
 
  private:
   [[nodiscard]] std::span<Nanoseconds> part(std::size_t i) {
@@ -46,25 +46,16 @@ class UpstreamChoice {
   std::vector<Nanoseconds> times_;
 };
 
-/// Drops choices that others cover; if more than `most` are left, lets one stand for several of the worse ones, all of
-/// one origin if `keep_origins`.
-void thin_out(std::vector<UpstreamChoice>& choices, std::size_t most, bool keep_origins);
+/// Drops choices that others cover; if more than `most` are left, lets one stand for several of the worse ones.
+/// Ascending in rank.
+void thin_out(std::vector<UpstreamChoice>& choices, std::size_t most);
 
-/// The choices upstream that lead through one producer, by the producer's config.
-struct UpstreamEdge {
-  OperatorId producer;
-  std::vector<UpstreamChoice> choices;
-};
-
-/// What all that lies upstream of one operator under one config adds to an iteration, whatever configs the operators
-/// there get: for each edge, one of its choices holds.
+/// What all that lies upstream of one block under one joint config adds to an iteration, whatever configs the
+/// operators there get: one of the choices holds.
 struct UpstreamBound {
-  std::vector<UpstreamEdge> edges;
-  std::vector<UpstreamChoice> choices;  ///< of all edges together
+  std::vector<UpstreamChoice> choices;  ///< some for every origin; a single one for the first block
+  std::vector<UpstreamChoice> summary;  ///< the same, fewer, without regard to origins
   UpstreamChoice least{0};              ///< of all choices
 };
-
-/// Upstream bounds by operator; null: nothing is known.
-using UpstreamBounds = std::vector<const UpstreamBound*>;
 
 }  // namespace pipesim

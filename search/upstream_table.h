@@ -2,42 +2,47 @@
 
 #include <vector>
 
-#include "search/candidates.h"
+#include "search/operator_blocks.h"
 #include "search/partial_graph.h"
 
 namespace pipesim {
 
-/// Upstream bounds of every operator under every config of a candidate set, by dynamic programming along the edges of
-/// the operator graph: for each pair of neighbours and each pair of their configs, the exact transfers between them
-/// (and, where the producer's gradient comes from this consumer alone, back) on top of the producer's own upstream
-/// bounds.
+/// How many ways upstream a table keeps.
+struct UpstreamEffort {
+  std::size_t choices_per_origin = 64;
+  std::size_t choices_of_summary = 1024;
+};
+
+/// Upstream bounds of every block of a chain under every joint config, by dynamic programming from the first block
+/// on: what lies upstream of a block starts with a joint config of the block before and goes on like one of that
+/// config's summarised choices. Between the two, exact distances in the task graph that the block before and one
+/// operator of this block settle.
 class UpstreamTable {
  public:
-  UpstreamTable(const CandidateSet& candidates, TaskGraphBuilder& builder);
+  UpstreamTable(const CandidateSet& candidates, const OperatorBlocks& blocks, TaskGraphBuilder& builder,
+                const UpstreamEffort& effort);
 
-  [[nodiscard]] const UpstreamBound& at(OperatorId op, std::size_t config) const { return bounds_[op.index()][config]; }
-  [[nodiscard]] const BoundOperator* bound(OperatorId op, std::size_t config) const {
-    return configs_[op.index()][config];
-  }
-  /// An operator's config of the fewest shards, to complete strategies with.
-  [[nodiscard]] const BoundStrategy& filler() const { return filler_; }
+  [[nodiscard]] const UpstreamBound& at(std::size_t block, std::size_t joint) const { return bounds_[block][joint]; }
 
  private:
-  struct Pair;
-  void fill(OperatorId op);
-  [[nodiscard]] UpstreamChoice alone(OperatorId op);
-  [[nodiscard]] UpstreamEdge edge(OperatorId producer, OperatorId op);
-  [[nodiscard]] Pair measure(OperatorId producer, OperatorId op);
+  struct Distances;
+  void fill(std::size_t block);
+  [[nodiscard]] UpstreamChoice alone(const BlockConfigs& block);
+  [[nodiscard]] UpstreamChoice alone(const BlockConfigs& block, std::size_t joint);
+  void extend(std::size_t block);
+  [[nodiscard]] Distances measure(const BlockConfigs& above, OperatorId op);
+  void choose(const BlockConfigs& block, std::size_t joint);
   void settle(const std::vector<OperatorId>& ops);
 
-  const CandidateSet& candidates_;
+  TaskGraphBuilder& builder_;
   PartialGraph graph_;
-  BoundStrategy filler_, strategy_;
-  std::vector<bool> settled_;
-  UpstreamBounds nothing_;
-  std::vector<Nanoseconds> distances_;
+  UpstreamEffort effort_;
+  std::vector<BlockConfigs> blocks_;
   std::vector<std::vector<const BoundOperator*>> configs_;  // per operator
-  std::vector<std::vector<UpstreamBound>> bounds_;          // per operator and config
+  BoundStrategy strategy_;
+  std::vector<bool> settled_;
+  std::vector<Nanoseconds> distances_;
+  std::vector<std::vector<UpstreamBound>> bounds_;  // per block and joint config
 };
 
 }  // namespace pipesim

@@ -1,7 +1,6 @@
 #include "taskgraph/bound_operator.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 
 #include "models/box.h"
@@ -20,15 +19,26 @@ bool has_box(const Operator& op, const TensorUse& use, const ShardGrid& grid, st
   return true;
 }
 
-// `adds(f)`: shards that differ along f hold different addends.
-Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig& config,
-                 const std::function<bool(FactorIndex)>& adds) {
-  const ShardGrid grid(op, config);
-  std::vector<FactorIndex> addend_axes;
+// Shards that differ along these factors hold different addends.
+using AddendAxes = std::vector<FactorIndex>;
+
+// The split factors that the tensor lacks as Summed; for a gradient those whose windows overlap, too.
+AddendAxes addend_axes(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
+  const bool gradient = use.role != Role::Output;
+  AddendAxes axes;
   for (std::size_t f = 0; f < op.factors.size(); ++f) {
     const auto factor = static_cast<FactorIndex>(f);
-    if (grid.split(factor) && adds(factor)) addend_axes.push_back(factor);
+    const bool summed = !use.follows(factor) && use.lack(factor) == Lack::Summed;
+    const bool overlaps = gradient && std::any_of(use.dims.begin(), use.dims.end(), [&](const IndexExpr& dim) {
+                            return dim.overlaps() && dim.factors.front() == factor;
+                          });
+    if (config.degrees[f] > 1 && (summed || overlaps)) axes.push_back(factor);
   }
+  return axes;
+}
+
+Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig& config, const AddendAxes& axes) {
+  const ShardGrid grid(op, config);
   std::vector<Layout::Piece> pieces;
   std::vector<Range> ranges;
   for (std::int64_t k = 0; k < grid.num_shards(); ++k) {
@@ -37,19 +47,12 @@ Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig&
     const Box box = box_of(use, op, ranges);
     if (box.empty()) continue;
     std::int32_t addend = 0;
-    for (const FactorIndex f : addend_axes) {
+    for (const FactorIndex f : axes) {
       addend = addend * config.degrees[static_cast<std::size_t>(f)] + static_cast<std::int32_t>(grid.coordinate(k, f));
     }
     pieces.push_back({config.devices[static_cast<std::size_t>(k)], box, addend});
   }
   return Layout(std::move(pieces));
-}
-
-bool summed(const TensorUse& use, FactorIndex f) { return !use.follows(f) && use.lack(f) == Lack::Summed; }
-
-bool overlapping(const TensorUse& use, FactorIndex f) {
-  return std::any_of(use.dims.begin(), use.dims.end(),
-                     [f](const IndexExpr& dim) { return dim.overlaps() && dim.factors.front() == f; });
 }
 
 // Shards that agree in every coordinate outside `over`.
@@ -176,19 +179,19 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
 }  // namespace
 
 Layout required_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
-  return layout_of(op, use, config, [](FactorIndex) { return false; });
+  return layout_of(op, use, config, {});
 }
 
 Layout produced_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
-  return layout_of(op, use, config, [&](FactorIndex f) { return summed(use, f); });
+  return layout_of(op, use, config, addend_axes(op, use, config));
 }
 
 Layout required_gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
-  return required_layout(op, use, config);
+  return layout_of(op, use, config, {});
 }
 
 Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
-  return layout_of(op, use, config, [&](FactorIndex f) { return summed(use, f) || overlapping(use, f); });
+  return layout_of(op, use, config, addend_axes(op, use, config));
 }
 
 BackwardNeed backward_need(const OperatorGraph& graph, OperatorId id) {
@@ -211,16 +214,18 @@ BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConf
   bound.op = &op;
   bound.config = config;
   for (const TensorUse& use : op.uses) {
-    const bool output = use.role == Role::Output;
     if (use.role == Role::State) {
       bound.data_layout.emplace_back();
       bound.gradient_layout.emplace_back();
       continue;
     }
-    bound.data_layout.push_back(
-        layouts.intern(output ? produced_layout(op, use, config) : required_layout(op, use, config)));
-    bound.gradient_layout.push_back(
-        layouts.intern(output ? required_gradient_layout(op, use, config) : gradient_layout(op, use, config)));
+    // An output's data is a sum where an input's gradient is, and the other way round; without addends they are equal.
+    const LayoutId complete = layouts.intern(layout_of(op, use, config, {}));
+    const AddendAxes axes = addend_axes(op, use, config);
+    const LayoutId sum = axes.empty() ? complete : layouts.intern(layout_of(op, use, config, axes));
+    const bool output = use.role == Role::Output;
+    bound.data_layout.push_back(output ? sum : complete);
+    bound.gradient_layout.push_back(output ? complete : sum);
   }
   const BackwardNeed need = backward_need(graph, id);
   bound.forward = pass_work(graph, op, Pass::Forward, config, prices);

@@ -100,18 +100,21 @@ std::optional<std::string> illegal(const Operator& op, const ParallelConfig& con
   return std::nullopt;
 }
 
-ShardGrid::ShardGrid(const Operator& op, const ParallelConfig& config) : op_(op) {
+ShardGrid::ShardGrid(const Operator& op, const ParallelConfig& config) : cuts_(op.factors.size()) {
   degree_.push_back(config.replicas);
   degree_.insert(degree_.end(), config.degrees.begin(), config.degrees.end());
   stride_.assign(degree_.size(), 1);
   for (std::size_t i = degree_.size() - 1; i-- > 0;) stride_[i] = stride_[i + 1] * degree_[i + 1];
   num_shards_ = stride_[0] * degree_[0];
+  for (std::size_t f = 0; f < cuts_.size(); ++f) {
+    for (std::int64_t k = 0; k < degree_[f + 1]; ++k) cuts_[f].push_back(cut(op.factors[f], degree_[f + 1], k));
+  }
 }
 
 void ShardGrid::ranges(std::int64_t shard, std::vector<Range>& out) const {
-  out.resize(op_.factors.size());
+  out.resize(cuts_.size());
   for (std::size_t f = 0; f < out.size(); ++f) {
-    out[f] = cut(op_.factors[f], degree_[f + 1], coordinate(shard, static_cast<FactorIndex>(f)));
+    out[f] = cuts_[f][static_cast<std::size_t>(coordinate(shard, static_cast<FactorIndex>(f)))];
   }
 }
 

@@ -49,8 +49,8 @@ class ShardGrid {
   [[nodiscard]] bool split(FactorIndex factor) const { return degree_[static_cast<std::size_t>(factor + 1)] > 1; }
 
  private:
-  const Operator& op_;
   std::vector<std::int64_t> degree_, stride_;  // [0]: replicas, [1 + f]: factor f
+  std::vector<std::vector<Range>> cuts_;       // [f]: by coordinate
   std::int64_t num_shards_;
 };
 

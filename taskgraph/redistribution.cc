@@ -195,6 +195,7 @@ Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t e
                             CommunicationPrices& prices) {
   Redistribution result;
   result.local = local_devices(from, to);
+  if (from == to && from.num_addends() == 1) return result;
   result.steps = plan_steps(from, to, {element_bytes, 0, false, prices});
   std::stable_sort(result.steps.begin(), result.steps.end(), [](const auto& a, const auto& b) {
     return std::pair(a.component, a.round) < std::pair(b.component, b.round);

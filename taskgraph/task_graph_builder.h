@@ -96,11 +96,11 @@ class TaskGraphBuilder {
   Wiring& new_wiring(TaskKind kind, TensorId tensor);
   void add_transfers(Wiring& wiring, std::uint64_t ordinal);
   void connect_sources(const Wiring& wiring, const BoundStrategy& strategy);
-  void connect_receivers(const Wiring& wiring, TaskId first_receiver, std::span<const std::int32_t> shard_of_device);
-  void connect_local(const Wiring& wiring, DeviceId device, TaskId receiver, const BoundStrategy& strategy);
+  void connect_readers(const Wiring& wiring, TaskId first_reader, std::span<const std::int32_t> reader_of_device,
+                       const BoundStrategy& strategy);
   const CommunicationPlan& transfer_plan(LayoutId target, Bytes element);
   const UpdateWork& update_work(OperatorId owner, const BoundStrategy& strategy);
-  [[nodiscard]] TaskId producing_task(UseRef source, TaskKind kind, DeviceId device, const BoundStrategy& strategy) const;
+  [[nodiscard]] TaskId producing_tasks(UseRef source, TaskKind kind, const BoundStrategy& strategy) const;
   [[nodiscard]] bool makes_gradient(UseRef use) const;
 
   const OperatorGraph& graph_;

@@ -29,6 +29,10 @@ UseRef producing_use(const OperatorGraph& graph, TensorId tensor) {
   return {op, static_cast<std::int32_t>(it - uses.begin())};
 }
 
+TaskId shard_task(TaskId first, std::int64_t shard) {
+  return TaskId(first.index() + static_cast<std::size_t>(shard));
+}
+
 std::int32_t term_of(LayoutId layout, std::vector<LayoutId>& terms) {
   const auto it = std::find(terms.begin(), terms.end(), layout);
   if (it == terms.end()) terms.push_back(layout);
@@ -56,15 +60,12 @@ Wiring& TaskGraphBuilder::new_wiring(TaskKind kind, TensorId tensor) {
   return w;
 }
 
-// The last task of the source operator on a device that makes the wiring's data; invalid if it has no shard there.
-TaskId TaskGraphBuilder::producing_task(UseRef source, TaskKind kind, DeviceId device,
-                                        const BoundStrategy& strategy) const {
+// The tasks, one per shard of the source operator, that make the wiring's data: the last stage of a pass.
+TaskId TaskGraphBuilder::producing_tasks(UseRef source, TaskKind kind, const BoundStrategy& strategy) const {
   const BoundOperator& bound = *strategy[source.op.index()];
-  const std::int32_t shard = bound.shard_of_device[device.index()];
-  if (shard < 0) return {};
   const OperatorTasks& tasks = tasks_[source.op.index()];
   const auto last = [&](TaskId first, const PassWork& work) {
-    return TaskId(first.index() + (work.stages() - 1) * bound.config.devices.size() + static_cast<std::size_t>(shard));
+    return shard_task(first, static_cast<std::int64_t>((work.stages() - 1) * bound.config.devices.size()));
   };
   if (kind == TaskKind::ForwardTransfer) return last(tasks.forward, bound.forward);
   if (kind == TaskKind::GradientSync && tasks.backward_weight.valid()) {
@@ -105,36 +106,37 @@ void TaskGraphBuilder::add_transfers(Wiring& wiring, std::uint64_t ordinal) {
 
 void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy& strategy) {
   const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const TaskId id(wiring.first_task.index() + i);
-    for (const DeviceId d : contributors(tasks[i].kind, tasks[i].group)) {
-      for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
-        if (tasks[i].term >= 0 && tasks[i].term != wiring.source_terms[s]) continue;
-        const TaskId before = producing_task(wiring.sources[s], wiring.kind, d, strategy);
-        if (before.valid()) out_->dag.add_edge(before, id);
+  for (std::size_t s = 0; s < wiring.sources.size() && !tasks.empty(); ++s) {
+    const std::vector<std::int32_t>& shard_of_device = strategy[wiring.sources[s].op.index()]->shard_of_device;
+    const TaskId first = producing_tasks(wiring.sources[s], wiring.kind, strategy);
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      if (tasks[i].term >= 0 && tasks[i].term != wiring.source_terms[s]) continue;
+      for (const DeviceId d : contributors(tasks[i].kind, tasks[i].group)) {
+        const std::int32_t shard = shard_of_device[d.index()];
+        if (shard >= 0) out_->dag.add_edge(shard_task(first, shard), TaskId(wiring.first_task.index() + i));
       }
     }
   }
 }
 
-void TaskGraphBuilder::connect_local(const Wiring& wiring, DeviceId device, TaskId receiver,
-                                     const BoundStrategy& strategy) {
-  for (const UseRef source : wiring.sources) {
-    const TaskId before = producing_task(source, wiring.kind, device, strategy);
-    if (before.valid()) out_->dag.add_edge(before, receiver);
-  }
-}
-
-// Edges from the wiring's transfers to the tasks first_receiver + shard of the devices that receive.
-void TaskGraphBuilder::connect_receivers(const Wiring& wiring, TaskId first_receiver,
-                                         std::span<const std::int32_t> shard_of_device) {
+// Edges to the tasks first_reader + shard: from the transfers that their devices receive, and from the sources whose
+// data lies there already.
+void TaskGraphBuilder::connect_readers(const Wiring& wiring, TaskId first_reader,
+                                       std::span<const std::int32_t> reader_of_device, const BoundStrategy& strategy) {
   const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     for (const DeviceId d : receivers(tasks[i].kind, tasks[i].group)) {
+      const std::int32_t reader = reader_of_device[d.index()];
+      if (reader >= 0) out_->dag.add_edge(TaskId(wiring.first_task.index() + i), shard_task(first_reader, reader));
+    }
+  }
+  for (const UseRef source : wiring.sources) {
+    const std::vector<std::int32_t>& shard_of_device = strategy[source.op.index()]->shard_of_device;
+    const TaskId first = producing_tasks(source, wiring.kind, strategy);
+    for (const DeviceId d : wiring.plan->local) {
       const std::int32_t shard = shard_of_device[d.index()];
       if (shard < 0) continue;
-      out_->dag.add_edge(TaskId(wiring.first_task.index() + i),
-                         TaskId(first_receiver.index() + static_cast<std::size_t>(shard)));
+      out_->dag.add_edge(shard_task(first, shard), shard_task(first_reader, reader_of_device[d.index()]));
     }
   }
 }
@@ -158,13 +160,7 @@ void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strate
       connect_sources(fresh, strategy);
     }
     wirings_[w].destinations.push_back(c);
-    const OperatorTasks& tasks = tasks_[c.op.index()];
-    const BoundOperator& bound = *strategy[c.op.index()];
-    connect_receivers(wirings_[w], tasks.forward, bound.shard_of_device);
-    for (const DeviceId d : wirings_[w].plan->local) {
-      const auto shard = static_cast<std::size_t>(bound.shard_of_device[d.index()]);
-      connect_local(wirings_[w], d, TaskId(tasks.forward.index() + shard), strategy);
-    }
+    connect_readers(wirings_[w], tasks_[c.op.index()].forward, strategy[c.op.index()]->shard_of_device, strategy);
   }
 }
 
@@ -187,14 +183,8 @@ void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strat
   wiring->plan = &transfer_plan(gradient_layout(producer, strategy), element_of(t));
   add_transfers(*wiring, 0);
   connect_sources(*wiring, strategy);
-  const BoundOperator& bound = *strategy[producer.op.index()];
   for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
-    if (!first.valid()) continue;
-    connect_receivers(*wiring, first, bound.shard_of_device);
-    for (const DeviceId d : wiring->plan->local) {
-      const auto shard = static_cast<std::size_t>(bound.shard_of_device[d.index()]);
-      connect_local(*wiring, d, TaskId(first.index() + shard), strategy);
-    }
+    if (first.valid()) connect_readers(*wiring, first, strategy[producer.op.index()]->shard_of_device, strategy);
   }
 }
 
@@ -298,11 +288,7 @@ void TaskGraphBuilder::sync_weight(TensorId weight, OperatorId owner, const Boun
   for (std::size_t i = 0; i < tasks.update_devices.size(); ++i) {
     update_index_[tasks.update_devices[i].index()] = static_cast<std::int32_t>(i);
   }
-  connect_receivers(wiring, tasks.update, update_index_);
-  for (const DeviceId d : wiring.plan->local) {
-    const auto i = static_cast<std::size_t>(update_index_[d.index()]);
-    connect_local(wiring, d, TaskId(tasks.update.index() + i), strategy);
-  }
+  connect_readers(wiring, tasks.update, update_index_, strategy);
 }
 
 }  // namespace pipesim

@@ -113,7 +113,7 @@ std::vector<Comparison> compare_gemms(const Rows& rows, const char* system) {
   std::vector<Comparison> compared;
   for (const GemmRow& row : rows) {
     compared.push_back({gemm_milliseconds(costs, row), row.milliseconds});
-    EXPECT_LT(compared.back().error(), 0.4)
+    EXPECT_LT(compared.back().error(), 0.45)
         << fmt::format("{} x {} x {} on {}: {:.4f} ms, measured {:.4f}", row.m, row.n, row.k, system,
                        compared.back().predicted, row.milliseconds);
   }
@@ -123,8 +123,8 @@ std::vector<Comparison> compare_gemms(const Rows& rows, const char* system) {
 // The worst rows are those whose tiles just overflow a wave of the device's multiprocessors (1024 × 3584 ×
 // 2560: 224 tiles on 108), of which the kinds say nothing.
 TEST(Measured, MatrixProducts) {
-  EXPECT_LT(median_error(compare_gemms(a100_gemms, "dgx-a100")), 0.15);
-  EXPECT_LT(median_error(compare_gemms(h100_gemms, "dgx-h100")), 0.15);
+  EXPECT_LT(median_error(compare_gemms(a100_gemms, "dgx-a100")), 0.12);
+  EXPECT_LT(median_error(compare_gemms(h100_gemms, "dgx-h100")), 0.12);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ OperatorGraph two_linears() {
 double product_seconds(MatrixSize size) {
   double flops = 2 * static_cast<double>(size.rows) * static_cast<double>(size.columns) *
                  static_cast<double>(size.inner);
-  return flops / (rate * matrix_efficiency(size));
+  return flops / (rate * matrix_efficiency(size, MatrixUnits::Plain));
 }
 
 TEST(OperatorTime, OfAProductIsItsFlopsAtTheAchievableRate) {

@@ -260,6 +260,21 @@ TEST_F(RedistributionOnOneNode, WhatNoAddendCoversIsZero) {
   EXPECT_EQ(r.elements_on_links(), top.elements());
 }
 
+TEST_F(RedistributionOnOneNode, AddendsInSlicesAreAddedBeforeTheyAreExchanged) {
+  const Box box = Box::whole(std::vector<std::int64_t>{8, 8});
+  std::vector<Layout::Piece> from, to;
+  for (std::int32_t d = 0; d < 4; ++d) {
+    Box rows = box, columns = box;
+    rows[0] = part_of(8, 2, d / 2);
+    columns[1] = part_of(8, 4, d);
+    from.push_back({DeviceId(d), rows, d % 2});
+    to.push_back({DeviceId(d), columns, 0});
+  }
+  const Redistribution r = plan(Layout(from), Layout(to));
+  check_complete(Layout(from), Layout(to), r);
+  for (const RedistributionStep& s : r.steps) EXPECT_NE(std::pair(s.kind, s.round), std::pair(Collective::AllToAll, 0));
+}
+
 TEST_F(RedistributionOnOneNode, ScalarsAreAddedToo) {
   EXPECT_EQ(plan(one_box(Box(), {0, 1}, true), one_box(Box(), {0, 1}, false)).elements_on_links(), 2);
   EXPECT_EQ(plan(one_box(Box(), {0, 1}, true), one_box(Box(), {4}, false)).elements_on_links(), 2);
