@@ -18,7 +18,7 @@ Bytes all_memory(const Topology& topology) {
 
 // How much of the budget is gone, from 0 to 1.
 double spent(const ChainBudget& budget, std::int64_t proposals, Clock::time_point start) {
-  double share = 0;
+  double share = budget.none ? 1 : 0;
   if (budget.proposals > 0) share = static_cast<double>(proposals) / static_cast<double>(budget.proposals);
   if (budget.seconds > 0) share = std::max(share, seconds_since(start) / budget.seconds);
   return share;
@@ -88,7 +88,7 @@ ChainOutcome Chain::run(const std::vector<std::size_t>& start, ChainBudget budge
   constexpr int kMostIdleDraws = 10'000;  // a space of one strategy has nothing to propose
   std::int64_t reported = 0, reported_accepted = 0;
   int idle = 0;
-  for (double share = 0; share < 1 && idle < kMostIdleDraws; share = spent(budget, outcome_.proposals, began)) {
+  for (double share = spent(budget, 0, began); share < 1 && idle < kMostIdleDraws; share = spent(budget, outcome_.proposals, began)) {
     idle = step(hottest * std::pow(coldest / hottest, share), rng) ? 0 : idle + 1;
     constexpr std::int64_t kReportEvery = 16;
     if (outcome_.proposals - reported < kReportEvery) continue;

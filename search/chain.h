@@ -15,6 +15,7 @@ namespace pipesim {
 struct ChainBudget {
   std::int64_t proposals = 0;  ///< 0: no limit
   double seconds = 0;          ///< 0: no limit
+  bool none = false;           ///< score the start, propose nothing
 };
 
 struct ChainOutcome {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <mutex>
 
@@ -18,7 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kFirstShare = 0.4;  // of the budget, for the chains from the starts
 constexpr int kLaterRounds = 4;
-constexpr int kChainsPerLaterRound = 2;
 
 // One config for all members of a group, drawn from the first member's where it fits the others too.
 std::vector<std::size_t> random_state(const ConfigSpace& space, const Moves& moves, Rng& rng) {
@@ -55,13 +55,13 @@ class Rounds {
   // All starts share `share` of the whole budget. True if the best improved.
   bool run(const std::vector<Start>& starts, double share) {
     std::vector<ChainOutcome> outcomes(starts.size());
-    const ChainBudget budget = slice(share, starts.size());
+    const std::vector<ChainBudget> budgets = slices(share, starts.size());
     const std::uint64_t first_stream = streams_used_;
     streams_used_ += starts.size();
     arena_.execute([&] {
       tbb::parallel_for(std::size_t{0}, starts.size(), [&](std::size_t i) {
         Chain chain(space_, moves_, *evaluators_.local(), options_);
-        outcomes[i] = chain.run(starts[i].state, budget, rng_.split(first_stream + i),
+        outcomes[i] = chain.run(starts[i].state, budgets[i], rng_.split(first_stream + i),
                                 [this](auto proposals, auto accepted, auto best) { return note(proposals, accepted, best); });
       });
     });
@@ -83,16 +83,21 @@ class Rounds {
  private:
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 
-  [[nodiscard]] ChainBudget slice(double share, std::size_t chains) const {
-    const auto n = static_cast<double>(chains);
-    ChainBudget budget;
-    if (options_.budget.proposals > 0) {
-      budget.proposals = std::max<std::int64_t>(
-          1, static_cast<std::int64_t>(share * static_cast<double>(options_.budget.proposals) / n));
+  // Whole proposals that add up to the budget once all shares are given out.
+  std::vector<ChainBudget> slices(double share, std::size_t chains) {
+    const std::int64_t before = proposals_given_;
+    shares_given_ += share;
+    proposals_given_ = std::llround(shares_given_ * static_cast<double>(options_.budget.proposals));
+    const std::int64_t all = proposals_given_ - before, n = static_cast<std::int64_t>(chains);
+    const double together = std::min<double>(static_cast<double>(n), std::max(1, options_.threads));
+    std::vector<ChainBudget> budgets(chains);
+    for (std::int64_t i = 0; i < n; ++i) {
+      ChainBudget& b = budgets[static_cast<std::size_t>(i)];
+      b.seconds = options_.budget.seconds * share * together / static_cast<double>(n);
+      if (options_.budget.proposals > 0) b.proposals = all * (i + 1) / n - all * i / n;
+      b.none = options_.budget.proposals > 0 && b.proposals == 0;
     }
-    const double together = std::min<double>(n, std::max(1, options_.threads));
-    budget.seconds = options_.budget.seconds * share * together / n;
-    return budget;
+    return budgets;
   }
 
   bool note(std::int64_t proposals, std::int64_t accepted, Nanoseconds best) {
@@ -124,6 +129,8 @@ class Rounds {
   tbb::enumerable_thread_specific<std::unique_ptr<Evaluator>> evaluators_;
   Clock::time_point began_ = Clock::now();
   std::uint64_t streams_used_ = 1;
+  double shares_given_ = 0;
+  std::int64_t proposals_given_ = 0;
   std::mutex mutex_;
   SearchProgress shown_;
   bool stopped_ = false;
@@ -144,13 +151,14 @@ SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const Pla
   std::vector<Rounds::Start> first;
   for (const SearchStart& s : starts) first.push_back({"mcmc from " + s.name, space.indices(s.strategy)});
   Rng rng = Rng(options.seed).split(0);
-  first.push_back({"mcmc from random", random_state(space, rounds.moves(), rng)});
-  rounds.run(first, kFirstShare);
+  const auto random_start = [&] { return Rounds::Start{"mcmc from random", random_state(space, rounds.moves(), rng)}; };
+  first.push_back(random_start());
+  rounds.run(first, 0.5);
   double idle = 0;
   for (int round = 0; round < kLaterRounds && idle < 0.5 && !rounds.stopped(); ++round) {
     const std::vector<std::size_t> best = rounds.best_state().empty() ? first.front().state : rounds.best_state();
-    constexpr double kShare = (1 - kFirstShare) / kLaterRounds;
-    const bool improved = rounds.run(std::vector<Rounds::Start>(kChainsPerLaterRound, {"mcmc", best}), kShare);
+    constexpr double kShare = 0.5 / kLaterRounds;
+    const bool improved = rounds.run({{"mcmc", best}, random_start()}, kShare);
     idle = improved ? 0 : idle + kShare;
   }
   return rounds.finish();

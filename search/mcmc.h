@@ -21,7 +21,7 @@ struct McmcOptions {
   int threads = 1;
   /// Temperature relative to the start's cost, falling geometrically over a chain: a proposal that is worse by
   /// `hottest` of the cost is accepted with probability 1/e at first.
-  double hottest = 0.01, coldest = 0.0002;
+  double hottest = 0.05, coldest = 0.0005;
 };
 
 /// Markov chain Monte Carlo over a config space (FlexFlow, MLSys 2019, section 6.2), Metropolis–Hastings against the

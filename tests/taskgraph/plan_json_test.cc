@@ -1,0 +1,112 @@
+#include "taskgraph/plan_json.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "models/graph_builder.h"
+#include "sim/base/errors.h"
+#include "tests/taskgraph/random_strategies.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+OperatorGraph two_linears() {
+  GraphBuilder builder("two", 8);
+  const TensorId x = builder.data("x", {8, 16});
+  const TensorId h = builder.add("linear", "fc1", {x}, {{"out", std::int64_t{32}}});
+  const TensorId y = builder.add("linear", "fc2", {h}, {{"out", std::int64_t{4}}});
+  builder.add("cross_entropy", "loss", {y, builder.data("labels", {8}, DataType::Int64)});
+  return builder.build();
+}
+
+class PlanJson : public ::testing::Test {
+ protected:
+  // A plan whose config of fc1 is `config`, the others on one device.
+  [[nodiscard]] std::string text(const std::string& config, const std::string& head = "") const {
+    return R"({"pipesim_plan": 1, "model": "two", "topology": "p100-4x4:1", )" + head + R"("configs": [)" +
+           config +
+           R"(, {"operator": "fc2", "devices": ["gpu0"]}, {"operator": "loss", "devices": ["gpu0"]}]})";
+  }
+  [[nodiscard]] Plan read(const std::string& json) const {
+    return PlanFile::parse(json, "p.json").read(graph_, topology_);
+  }
+  [[nodiscard]] std::string message(const std::string& json) const {
+    try {
+      (void)read(json);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  }
+  OperatorGraph graph_ = two_linears();
+  Topology topology_ = make_topology("p100-4x4:1");
+};
+
+TEST_F(PlanJson, SplitsAreReadSlowestFirst) {
+  // o is slower than b in the file; shards are numbered with b slower, as the operator lists its factors.
+  const Plan plan = read(text(
+      R"({"operator": "fc1", "split": [["o", 2], ["b", 2]], "devices": ["gpu0", "gpu1", "gpu2", "gpu3"]})"));
+  const ParallelConfig& config = plan.strategy[0];
+  EXPECT_EQ(config.devices, (std::vector<DeviceId>{DeviceId(0), DeviceId(2), DeviceId(1), DeviceId(3)}));
+}
+
+TEST_F(PlanJson, DeviceListsMayBeRangesOrAll) {
+  const Plan a = read(text(R"({"operator": "fc1", "split": [["b", 4]], "devices": ["gpu0..gpu3"]})"));
+  const Plan b = read(text(R"({"operator": "fc1", "split": [["b", 4]], "devices": "all"})"));
+  const Plan c =
+      read(text(R"({"operator": "fc1", "split": [["b", 4]], "devices": ["gpu0", "gpu1", "gpu2", "gpu3"]})"));
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(a, c);
+}
+
+TEST_F(PlanJson, RandomPlansRoundTrip) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng(seed);
+    Plan plan{"two", "p100-4x4:1", graph_.fingerprint(), topology_.fingerprint(), {}, "mcmc", seed, {}};
+    plan.options.optimizer = Optimizer::Adam;
+    plan.strategy = random_strategy(graph_, rng, 4, 4);
+    const std::string json = to_json(plan, graph_, topology_);
+    EXPECT_EQ(read(json), plan);
+    EXPECT_EQ(to_json(read(json), graph_, topology_), json);
+  }
+}
+
+TEST_F(PlanJson, RefusesWithPlaceAndReason) {
+  EXPECT_EQ(
+      message(text(R"({"operator": "fc1", "split": [["b", 2]], "devices": ["gpu0", "gpu9"]})")).substr(0, 51),
+      "p.json: /configs/0/devices/1: unknown device \"gpu9\"");
+  EXPECT_EQ(message(text(R"({"operator": "fc1", "split": [["b", 3]], "devices": ["gpu0..gpu2"]})")),
+            "p.json: /configs/0: operator \"fc1\": degree 3 does not divide factor b of size 8");
+  EXPECT_EQ(message(text(R"({"operator": "fc1", "split": [["b", 8]], "devices": "all"})")),
+            "p.json: /configs/0: operator \"fc1\": more shards than the 4 devices");
+  EXPECT_EQ(message(text(R"({"operator": "fc1", "split": [["b", 2]], "devices": ["gpu1", "gpu1"]})")),
+            "p.json: /configs/0: operator \"fc1\": device gpu1 is listed twice");
+  EXPECT_EQ(message(text(R"({"operator": "fc1", "split": [["q", 2]], "devices": ["gpu0..gpu1"]})")),
+            "p.json: /configs/0/split/0/0: operator \"fc1\" has no factor \"q\"; it has b, i, o");
+  EXPECT_EQ(message(text(R"({"operator": "fc7", "devices": ["gpu0"]})")),
+            "p.json: /configs/0/operator: model \"two\" has no operator \"fc7\" (did you mean \"fc1\"?)");
+  EXPECT_EQ(message(text(R"({"operator": "fc2", "devices": ["gpu0"]})")),
+            "p.json: /configs/1/operator: operator \"fc2\" has two configs");
+  EXPECT_EQ(message(text(R"({"operator": "fc1", "device": ["gpu0"]})")),
+            "p.json: /configs/0/device: unknown key \"device\" (did you mean \"devices\"?); allowed: "
+            "operator, split, "
+            "replicas, devices");
+  EXPECT_EQ(
+      message(text(R"({"operator": "fc1", "devices": ["gpu0"]})", R"("model_fingerprint": "0000", )")),
+      "p.json: /model_fingerprint: the plan was made for another model: fingerprint 0000, this one has " +
+          graph_.fingerprint());
+  EXPECT_EQ(message(R"({"pipesim_plan": 7})"),
+            "p.json: /pipesim_plan: version 7; this pipesim reads version 1");
+}
+
+TEST_F(PlanJson, EveryOperatorNeedsAConfig) {
+  EXPECT_EQ(message(R"({"pipesim_plan": 1, "model": "two", "topology": "t", "configs": []})"),
+            "p.json: /configs: operator \"fc1\" has no config");
+}
+
+}  // namespace
+}  // namespace pipesim

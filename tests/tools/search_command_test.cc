@@ -1,0 +1,169 @@
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/base/files.h"
+#include "tests/tools/command_line.h"
+
+namespace pipesim {
+namespace fs = std::filesystem;
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+class SearchCommand : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  [[nodiscard]] std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return file(name);
+  }
+  // A plan for lenet on four GPUs.
+  std::string plan(const std::string& name, std::vector<std::string> more = {}) const {
+    std::vector<std::string> args{"search",      "--model", "lenet", "--topology", "p100-4x4:1",
+                                  "--proposals", "200",     "-o",    file(name)};
+    args.insert(args.end(), more.begin(), more.end());
+    const Outcome result = pipesim_run(args);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return read_file(file(name));
+  }
+  fs::path folder_ = fs::temp_directory_path() / ("pipesim_search_test_" + std::to_string(::getpid()));
+};
+
+TEST_F(SearchCommand, JsonHasWhatScriptsNeed) {
+  const Outcome result = pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--proposals",
+                                      "200", "--seed", "3", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  for (const char* key :
+       {"iteration_time_s", "throughput_samples_per_s", "num_devices", "num_tasks", "peak_memory_bytes",
+        "compute_s", "communication_s", "critical_path", "seed", "baselines", "best", "lower_bound_s"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  EXPECT_EQ(json["seed"], 3);
+  EXPECT_EQ(json["num_devices"], 4);
+  EXPECT_EQ(json["peak_memory_bytes"].size(), 4u);
+  EXPECT_EQ(json["baselines"].size(), 4u);
+  EXPECT_EQ(json["search"]["proposals"], 200);
+  EXPECT_GE(json["iteration_time_s"].get<double>(), json["lower_bound_s"].get<double>());
+  for (const Json& baseline : json["baselines"]) {
+    EXPECT_LE(json["iteration_time_s"].get<double>(), baseline.value("iteration_time_s", 1e9))
+        << baseline["name"];
+  }
+  const Json& shares = json["critical_path"];
+  EXPECT_NEAR(shares["compute"].get<double>() + shares["communication"].get<double>() +
+                  shares["waiting"].get<double>(),
+              1, 1e-9);
+}
+
+TEST_F(SearchCommand, SameSeedSameBytesWhateverTheThreads) {
+  const std::string one = plan("one.json", {"--seed", "5", "--threads", "1"});
+  EXPECT_EQ(one, plan("two.json", {"--seed", "5", "--threads", "2"}));
+  EXPECT_EQ(one, plan("three.json", {"--seed", "5"}));
+}
+
+TEST_F(SearchCommand, PlansCanBeSimulatedTracedAndExplained) {
+  plan("plan.json");
+  const Outcome json = pipesim_run({"simulate", "--plan", file("plan.json"), "--trace", file("trace.json"),
+                                    "--dot", file("tasks.dot"), "--json"});
+  ASSERT_EQ(json.status, 0) << json.err;
+  EXPECT_EQ(Json::parse(json.out)["num_devices"], 4);
+  EXPECT_TRUE(Json::parse(read_file(file("trace.json"))).contains("traceEvents"));
+  EXPECT_THAT(read_file(file("tasks.dot")), StartsWith("digraph tasks {"));
+  const Outcome why = pipesim_run({"simulate", "--plan", file("plan.json"), "--explain", "conv2 forward"});
+  EXPECT_THAT(why.out, HasSubstr("conv2 forward on gpu"));
+  const Outcome text = pipesim_run({"simulate", "--plan", file("plan.json")});
+  EXPECT_THAT(text.out, HasSubstr("critical path"));
+}
+
+TEST_F(SearchCommand, SimulatingGivesTheTimeThatSearchSaid) {
+  const Outcome found = pipesim_run({"search", "--model", "mlp:batch=64", "--topology", "pcie-v100-4",
+                                     "--proposals", "100", "-o", file("plan.json"), "--json"});
+  ASSERT_EQ(found.status, 0) << found.err;
+  const Outcome simulated = pipesim_run({"simulate", "--plan", file("plan.json"), "--json"});
+  EXPECT_EQ(Json::parse(found.out)["iteration_time_s"], Json::parse(simulated.out)["iteration_time_s"]);
+}
+
+TEST_F(SearchCommand, CompareShowsEveryBaseline) {
+  const Outcome result = pipesim_run({"compare", "--model", "lenet", "--topology", "p100-4x4"});
+  EXPECT_EQ(result.status, 0);
+  for (const char* name : {"single-device", "data-parallel", "model-parallel", "expert", "lower bound"}) {
+    EXPECT_THAT(result.out, HasSubstr(name));
+  }
+}
+
+TEST_F(SearchCommand, PrintsItsCandidates) {
+  const Outcome result =
+      pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--candidates"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.out, StartsWith("7 device lists:\n"));
+}
+
+TEST_F(SearchCommand, ExhaustiveIsNeverWorseThanABaseline) {
+  const Outcome result =
+      pipesim_run({"search", "--model", "mlp:batch=32,hidden=64,layers=1", "--topology", "levels:2@10GB/s",
+                   "--algorithm", "exhaustive", "--seconds", "60", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  EXPECT_TRUE(json["proven_optimal"].get<bool>());
+  for (const Json& b : json["baselines"]) EXPECT_LE(json["iteration_time_s"], b["iteration_time_s"]);
+}
+
+// One line on stderr, exit status 1, nothing written.
+struct Refusal {
+  std::vector<std::string> args;
+  std::string message;
+};
+
+TEST_F(SearchCommand, BadInputGetsOneLine) {
+  const std::string truncated = write("truncated.json", "{\"pipesim_plan\": 1,\n");
+  const std::vector<Refusal> refusals{
+      {{"search", "--model", "resnet5", "--topology", "p100-4x4"}, "did you mean \"resnet50\"?"},
+      {{"search", "--model", "lenet", "--topology", "p100-4x5"}, "did you mean \"p100-4x4\"?"},
+      {{"search", "--model", "lenet:batch=-1", "--topology", "p100-4x4"}, "batch"},
+      {{"search", "--model", "gpt3-175b", "--topology", "p100-4x4"}, "are missing"},
+      {{"search", "--model", "lenet", "--topology", "levels:4@10Gb"}, "10Gb"},
+      {{"search", "--model", "lenet", "--topology", "p100-4x4", "-o", file("no/such/plan.json")},
+       "there is no folder"},
+      {{"search", "--model", "lenet", "--topology", "p100-4x4", "-o", folder_.string()}, "is a directory"},
+      {{"simulate", "--plan", file("missing.json")}, "No such file or directory"},
+      {{"simulate", "--plan", folder_.string()}, "is a directory"},
+      {{"simulate", "--plan", truncated}, "truncated.json:2:1: not valid JSON"},
+  };
+  for (const Refusal& r : refusals) {
+    const Outcome result = pipesim_run(r.args);
+    EXPECT_EQ(result.status, 1) << r.message;
+    EXPECT_EQ(result.out, "") << r.message;
+    EXPECT_THAT(result.err, StartsWith("pipesim: "));
+    EXPECT_THAT(result.err, HasSubstr(r.message));
+    EXPECT_THAT(result.err, EndsWith("\n"));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "no"));
+}
+
+TEST_F(SearchCommand, WrongUsageExitsWithTwo) {
+  EXPECT_EQ(pipesim_run({"search", "--model", "lenet"}).status, 2);
+  EXPECT_EQ(
+      pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4", "--algorithm", "mcmcc"}).status,
+      2);
+  EXPECT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4", "--seconds", "nan"}).status,
+            2);
+  EXPECT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4", "--proposals", "0"}).status,
+            2);
+  EXPECT_EQ(pipesim_run({"simulate"}).status, 2);
+}
+
+}  // namespace
+}  // namespace pipesim
