@@ -1,77 +1,200 @@
 #include "search/exhaustive.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
+#include <memory>
+#include <tuple>
 
 #include "search/upstream_table.h"
 
 namespace pipesim {
 namespace {
+
 using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kKeptCommunicationTasks = 2'000'000;
+constexpr std::size_t kMostJointConfigs = 2'000;  // of a block; the table grows with the square
+constexpr UpstreamEffort kEffort{64, 1024};
+constexpr std::size_t kManyJointConfigs = 100;
+constexpr UpstreamEffort kEffortForMany{2, 16};
+
+// Counts what was done and says when to stop.
+class Meter {
+ public:
+  Meter(const SearchBudget& budget, const ProgressCallback& progress)
+      : budget_(budget), progress_(progress) {}
+
+  void count() { ++proposals_; }
+  [[nodiscard]] std::int64_t proposals() const { return proposals_; }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - began_).count();
+  }
+  [[nodiscard]] bool stopped() const { return stopped_; }
+
+  bool go_on(Nanoseconds best) {
+    constexpr std::int64_t kReportEvery = 1024;
+    stopped_ = stopped_ || (budget_.proposals > 0 && proposals_ >= budget_.proposals);
+    stopped_ = stopped_ || (budget_.seconds > 0 && seconds() >= budget_.seconds);
+    if (!stopped_ && progress_ && proposals_ >= reported_ + kReportEvery) {
+      reported_ = proposals_;
+      stopped_ = !progress_({proposals_, 0, seconds(), best == INT64_MAX ? 0 : best});
+    }
+    return !stopped_;
+  }
+
+ private:
+  SearchBudget budget_;
+  const ProgressCallback& progress_;
+  Clock::time_point began_ = Clock::now();
+  std::int64_t proposals_ = 0, reported_ = 0;
+  bool stopped_ = false;
+};
+
+OperatorBlocks single_operators(std::size_t count) {
+  OperatorBlocks blocks;
+  for (std::size_t i = 0; i < count; ++i) blocks.push_back({OperatorId(i)});
+  return blocks;
+}
 
 class Tree {
  public:
-  Tree(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options, const CandidateSet& candidates, UpstreamEffort eff)
-      : candidates_(candidates), evaluator_(graph, costs, options), blocks_(chain_of_blocks(graph)), table_(candidates, blocks_, evaluator_.builder(), eff),
-        graph_(evaluator_.builder()), n_(graph.operators().size()), settled_(n_, false), perdepth_(blocks_.size()+1,0) {
-        for (auto& b : blocks_) configs_.emplace_back(candidates, b);
-        for (std::size_t i = 0; i < n_; ++i) strategy_.push_back(evaluator_.builder().bind(OperatorId(i), candidates.config(OperatorId(i), 0)));
-        fmt::print("table {}s\n", std::chrono::duration<double>(Clock::now() - began_).count());
-        }
-  Nanoseconds best = INT64_MAX;
-  std::int64_t nodes = 0, leaves = 0;
-  Evaluator& evaluator() { return evaluator_; }
-  std::size_t num() { return blocks_.size(); }
-  std::size_t root_size() { return configs_.back().size(); }
-  void search(std::size_t rest, const std::vector<Nanoseconds>& quick) {
-    if (rest == 0) { ++leaves; const Evaluation e = evaluator_.evaluate(strategy_); if (e.feasible() && e.time < best) { best = e.time; fmt::print("best {}\n", best);} return; }
-    const std::size_t i = rest - 1;
-    struct Kid { Nanoseconds b; std::size_t c; std::vector<Nanoseconds> quick; };
-    std::vector<Kid> kids;
-    for (OperatorId op : blocks_[i]) settled_[op.index()] = true;
-    for (std::size_t c = 0; c < configs_[i].size(); ++c) {
-      if (quick[c] >= best) continue;
-      choose(i, c);
-      graph_.build(strategy_, settled_, blocks_[i], &table_.at(i, c));
-      ++nodes; ++perdepth_[rest];
-      if (nodes % 100000 == 0) { fmt::print("{} nodes {} leaves {:.1f}s :", nodes, leaves, std::chrono::duration<double>(Clock::now() - began_).count()); for(auto d:perdepth_)fmt::print(" {}",d); fmt::print("\n"); fflush(stdout);}
-      const Nanoseconds b = graph_.bound();
-      if (b >= best) continue;
-      Kid kid{b, c, {}};
-      if (i > 0) { kid.quick.resize(configs_[i - 1].size()); graph_.bounds_by_origin(kid.quick); }
-      kids.push_back(std::move(kid));
+  Tree(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+       const CandidateSet& candidates, Meter& meter)
+      : candidates_(candidates),
+        evaluator_(graph, costs, options),
+        graph_(evaluator_.builder()),
+        meter_(meter),
+        settled_(graph.operators().size(), false) {
+    for (std::size_t i = 0; i < settled_.size(); ++i) {
+      const OperatorId op(i);
+      configs_.emplace_back();
+      for (std::size_t c = 0; c < candidates.size(op); ++c) {
+        configs_[i].push_back(evaluator_.builder().bind(op, candidates.config(op, c)));
+      }
+      strategy_.push_back(configs_[i].front());
     }
-    std::sort(kids.begin(), kids.end(), [](auto& a, auto& b) { return std::tie(a.b, a.c) < std::tie(b.b, b.c); });
-    if (rest == num()) { fmt::print("{} root children:", kids.size()); for (auto& k: kids) fmt::print(" {}:{}", k.c, k.b); fmt::print("\n"); }
-    for (auto& k : kids) { if (k.b >= best) break; choose(i, k.c); search(rest - 1, k.quick); }
-    for (OperatorId op : blocks_[i]) settled_[op.index()] = false;
   }
-  void choose(std::size_t i, std::size_t c) { for (std::size_t j = 0; j < blocks_[i].size(); ++j) { OperatorId op = blocks_[i][j]; strategy_[op.index()] = evaluator_.builder().bind(op, candidates_.config(op, configs_[i].config(c, j))); } }
+
+  void start_with(const SearchStart& start) {
+    const Evaluation e = evaluator_.evaluate(start.strategy);
+    if (e.feasible() && e.time < limit_) take(start.strategy, e, start.name);
+    meter_.count();
+  }
+
+  void search() {
+    plan_blocks();
+    std::vector<Nanoseconds> nothing_known(blocks_.back().size(), 0);
+    if (!meter_.stopped()) expand(blocks_.size(), nothing_known);
+  }
+
+  SearchOutcome finish() {
+    outcome_.proposals = meter_.proposals();
+    outcome_.seconds = meter_.seconds();
+    outcome_.proven = !meter_.stopped();
+    return std::move(outcome_);
+  }
+
  private:
-  Clock::time_point began_ = Clock::now();
+  // A joint config of a block that may lead to something better.
+  struct Branch {
+    Nanoseconds bound;
+    std::size_t joint;
+    std::vector<Nanoseconds> by_origin;  // the same by the joint configs of the block before
+  };
+
+  void plan_blocks() {
+    OperatorBlocks blocks = chain_of_blocks(candidates_.graph());
+    for (const std::vector<OperatorId>& ops : blocks) blocks_.emplace_back(candidates_, ops);
+    std::size_t most = 0;
+    for (const BlockConfigs& b : blocks_) most = std::max(most, b.size());
+    if (most <= kMostJointConfigs) {
+      table_ = std::make_unique<UpstreamTable>(candidates_, blocks, evaluator_.builder(),
+                                               most > kManyJointConfigs ? kEffortForMany : kEffort,
+                                               [this] { return meter_.go_on(limit_); });
+      return;
+    }
+    blocks_.clear();
+    for (const std::vector<OperatorId>& ops : single_operators(settled_.size()))
+      blocks_.emplace_back(candidates_, ops);
+  }
+
+  // The last `rest` blocks but one are settled; `known` bounds this block's joint configs.
+  void expand(std::size_t rest, const std::vector<Nanoseconds>& known) {
+    if (rest == 0) return evaluate();
+    const BlockConfigs& block = blocks_[rest - 1];
+    for (const OperatorId op : block.ops()) settled_[op.index()] = true;
+    for (const Branch& branch : branches(rest - 1, known)) {
+      if (branch.bound >= limit_ || meter_.stopped()) break;
+      choose(block, branch.joint);
+      expand(rest - 1, branch.by_origin);
+    }
+    for (const OperatorId op : block.ops()) settled_[op.index()] = false;
+  }
+
+  std::vector<Branch> branches(std::size_t b, const std::vector<Nanoseconds>& known) {
+    std::vector<Branch> open;
+    Branch branch{0, 0, std::vector<Nanoseconds>(b == 0 ? 1 : blocks_[b - 1].size())};
+    for (branch.joint = 0; branch.joint < blocks_[b].size() && meter_.go_on(limit_); ++branch.joint) {
+      if (known[branch.joint] >= limit_) continue;
+      choose(blocks_[b], branch.joint);
+      evaluator_.builder().limit_memory(kKeptCommunicationTasks);
+      graph_.build(strategy_, settled_, blocks_[b].ops(), table_ ? &table_->at(b, branch.joint) : nullptr);
+      meter_.count();
+      branch.bound = graph_.bound(limit_, branch.by_origin);
+      if (branch.bound < limit_) open.push_back(branch);
+    }
+    std::sort(open.begin(), open.end(), [](const Branch& x, const Branch& y) {
+      return std::tie(x.bound, x.joint) < std::tie(y.bound, y.joint);
+    });
+    return open;
+  }
+
+  void choose(const BlockConfigs& block, std::size_t joint) {
+    for (std::size_t i = 0; i < block.ops().size(); ++i) {
+      const OperatorId op = block.ops()[i];
+      strategy_[op.index()] = configs_[op.index()][block.config(joint, i)];
+    }
+  }
+
+  void evaluate() {
+    const Evaluation e = evaluator_.evaluate(strategy_);
+    meter_.count();
+    if (!e.feasible() || e.time >= limit_) return;
+    Strategy strategy;
+    for (const BoundOperator* bound : strategy_) strategy.push_back(bound->config);
+    take(std::move(strategy), e, "exhaustive");
+  }
+
+  void take(Strategy strategy, const Evaluation& evaluation, const std::string& found_by) {
+    limit_ = evaluation.time;
+    outcome_.best = ScoredStrategy{std::move(strategy), evaluation};
+    outcome_.found_by = found_by;
+    ++outcome_.accepted;
+  }
+
   const CandidateSet& candidates_;
   Evaluator evaluator_;
-  OperatorBlocks blocks_;
-  std::vector<BlockConfigs> configs_;
-  UpstreamTable table_;
   PartialGraph graph_;
-  std::size_t n_;
-  std::vector<bool> settled_;
+  Meter& meter_;
+  std::vector<std::vector<const BoundOperator*>> configs_;  // per operator
+  std::vector<BlockConfigs> blocks_;
+  std::unique_ptr<UpstreamTable> table_;
   BoundStrategy strategy_;
-  std::vector<std::int64_t> perdepth_;
+  std::vector<bool> settled_;
+  Nanoseconds limit_ = INT64_MAX;  // time of the best so far
+  SearchOutcome outcome_;
 };
+
 }  // namespace
 
 SearchOutcome exhaustive(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                          const CandidateSet& candidates, const std::vector<SearchStart>& starts,
-                         const SearchBudget&, const ProgressCallback&) {
-  UpstreamEffort eff; if (getenv("CPO")) eff.choices_per_origin = atoi(getenv("CPO")); if (getenv("CSU")) eff.choices_of_summary = atoi(getenv("CSU"));
-  Tree tree(graph, costs, options, candidates, eff);
-  for (const SearchStart& s : starts) { auto e = tree.evaluator().evaluate(s.strategy); if (e.feasible()) tree.best = std::min(tree.best, e.time + 0); }
-  tree.search(tree.num(), std::vector<Nanoseconds>(tree.root_size(), 0));
-  fmt::print("nodes {} leaves {} best {}\n", tree.nodes, tree.leaves, tree.best);
-  return {};
+                         const SearchBudget& budget, const ProgressCallback& progress) {
+  Meter meter(budget, progress);
+  Tree tree(graph, costs, options, candidates, meter);
+  for (const SearchStart& start : starts) tree.start_with(start);
+  tree.search();
+  return tree.finish();
 }
+
 }  // namespace pipesim

@@ -114,7 +114,8 @@ double evenness(const Factor& f, std::int64_t largest) {
   const std::int64_t units = f.size / f.granule;
   double least = 1;
   for (std::int64_t d = 2; f.uneven && d <= largest; ++d) {
-    least = std::min(least, static_cast<double>(units / d * d) / static_cast<double>(units));
+    const std::int64_t smallest = units / d;
+    least = std::min(least, static_cast<double>(smallest * d) / static_cast<double>(units));
   }
   return least * static_cast<double>(units * f.granule) / static_cast<double>(f.size);
 }

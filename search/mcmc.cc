@@ -24,7 +24,8 @@ constexpr int kLaterRounds = 4;
 std::vector<std::size_t> random_state(const ConfigSpace& space, const Moves& moves, Rng& rng) {
   const CandidateSet& candidates = space.candidates();
   std::vector<std::size_t> state;
-  for (std::size_t i = 0; i < space.num_operators(); ++i) state.push_back(rng.below(candidates.size(OperatorId(i))));
+  for (std::size_t i = 0; i < space.num_operators(); ++i)
+    state.push_back(rng.below(candidates.size(OperatorId(i))));
   for (const std::vector<OperatorId>& group : moves.groups()) {
     const std::size_t drawn = state[group.front().index()];
     for (const OperatorId op : group) {
@@ -37,15 +38,17 @@ std::vector<std::size_t> random_state(const ConfigSpace& space, const Moves& mov
 // Runs rounds of chains and keeps the best.
 class Rounds {
  public:
-  Rounds(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan_options, const ConfigSpace& space,
-         const McmcOptions& options, const ProgressCallback& progress)
+  Rounds(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan_options,
+         const ConfigSpace& space, const McmcOptions& options, const ProgressCallback& progress)
       : space_(space),
         moves_(space),
         options_(options),
         progress_(progress),
         rng_(options.seed),
         arena_(std::max(1, options.threads)),
-        evaluators_([&graph, &costs, plan_options] { return std::make_unique<Evaluator>(graph, costs, plan_options); }) {}
+        evaluators_([&graph, &costs, plan_options] {
+          return std::make_unique<Evaluator>(graph, costs, plan_options);
+        }) {}
 
   struct Start {
     std::string name;
@@ -61,8 +64,9 @@ class Rounds {
     arena_.execute([&] {
       tbb::parallel_for(std::size_t{0}, starts.size(), [&](std::size_t i) {
         Chain chain(space_, moves_, *evaluators_.local(), options_);
-        outcomes[i] = chain.run(starts[i].state, budgets[i], rng_.split(first_stream + i),
-                                [this](auto proposals, auto accepted, auto best) { return note(proposals, accepted, best); });
+        outcomes[i] = chain.run(
+            starts[i].state, budgets[i], rng_.split(first_stream + i),
+            [this](auto proposals, auto accepted, auto best) { return note(proposals, accepted, best); });
       });
     });
     bool improved = false;
@@ -81,7 +85,9 @@ class Rounds {
   }
 
  private:
-  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - began_).count();
+  }
 
   // Whole proposals that add up to the budget once all shares are given out.
   std::vector<ChainBudget> slices(double share, std::size_t chains) {
@@ -113,7 +119,8 @@ class Rounds {
   bool keep(const ChainOutcome& chain, const std::string& name) {
     outcome_.proposals += chain.proposals;
     outcome_.accepted += chain.accepted;
-    if (chain.best.empty() || (!best_.empty() && chain.evaluation.time >= best_evaluation_.time)) return false;
+    if (chain.best.empty() || (!best_.empty() && chain.evaluation.time >= best_evaluation_.time))
+      return false;
     best_ = chain.best;
     best_evaluation_ = chain.evaluation;
     outcome_.found_by = name;
@@ -142,8 +149,8 @@ class Rounds {
 }  // namespace
 
 SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan_options,
-                   const CandidateSet& candidates, const std::vector<SearchStart>& starts, const McmcOptions& options,
-                   const ProgressCallback& progress) {
+                   const CandidateSet& candidates, const std::vector<SearchStart>& starts,
+                   const McmcOptions& options, const ProgressCallback& progress) {
   std::vector<Strategy> strategies;
   for (const SearchStart& s : starts) strategies.push_back(s.strategy);
   const ConfigSpace space(candidates, strategies);
@@ -151,12 +158,15 @@ SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const Pla
   std::vector<Rounds::Start> first;
   for (const SearchStart& s : starts) first.push_back({"mcmc from " + s.name, space.indices(s.strategy)});
   Rng rng = Rng(options.seed).split(0);
-  const auto random_start = [&] { return Rounds::Start{"mcmc from random", random_state(space, rounds.moves(), rng)}; };
+  const auto random_start = [&] {
+    return Rounds::Start{"mcmc from random", random_state(space, rounds.moves(), rng)};
+  };
   first.push_back(random_start());
   rounds.run(first, 0.5);
   double idle = 0;
   for (int round = 0; round < kLaterRounds && idle < 0.5 && !rounds.stopped(); ++round) {
-    const std::vector<std::size_t> best = rounds.best_state().empty() ? first.front().state : rounds.best_state();
+    const std::vector<std::size_t> best =
+        rounds.best_state().empty() ? first.front().state : rounds.best_state();
     constexpr double kShare = 0.5 / kLaterRounds;
     const bool improved = rounds.run({{"mcmc", best}, random_start()}, kShare);
     idle = improved ? 0 : idle + kShare;

@@ -30,7 +30,8 @@ std::size_t ConfigSpace::index(OperatorId op, const ParallelConfig& config) cons
   if (const auto i = candidates_.find(op, config)) return *i;
   const std::vector<ParallelConfig>& extra = extra_[op.index()];
   const auto it = std::find(extra.begin(), extra.end(), config);
-  if (it == extra.end()) throw InternalError(fmt::format("operator {} has a config outside the search space", op.value));
+  if (it == extra.end())
+    throw InternalError(fmt::format("operator {} has a config outside the search space", op.value));
   return candidates_.size(op) + static_cast<std::size_t>(it - extra.begin());
 }
 
@@ -89,7 +90,8 @@ void Moves::change(const std::vector<std::size_t>& state, OperatorId op, Part pa
   if (next != now) out.push_back({op, next});
 }
 
-void Moves::change_run(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const {
+void Moves::change_run(const std::vector<std::size_t>& state, Rng& rng,
+                       std::vector<ConfigChange>& out) const {
   const CandidateSet& candidates = space_.candidates();
   const std::size_t n = space_.num_operators();
   const std::size_t first = rng.below(n), length = 2 + rng.below(std::max<std::uint64_t>(1, n / 2));
@@ -103,7 +105,8 @@ void Moves::change_run(const std::vector<std::size_t>& state, Rng& rng, std::vec
   }
 }
 
-void Moves::change_alike(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const {
+void Moves::change_alike(const std::vector<std::size_t>& state, Rng& rng,
+                         std::vector<ConfigChange>& out) const {
   const CandidateSet& candidates = space_.candidates();
   const std::size_t n = space_.num_operators();
   const std::size_t first = rng.below(n), length = 2 + rng.below(std::max<std::uint64_t>(1, n));
@@ -112,7 +115,8 @@ void Moves::change_alike(const std::vector<std::size_t>& state, Rng& rng, std::v
   if (state[first] >= candidates.size(leader) || state[first] == drawn) return;
   const CandidateSet::Position old_place = candidates.position(leader, state[first]);
   const CandidateSet::Position new_place = candidates.position(leader, drawn);
-  const std::size_t old_style = styles_.style(leader, old_place), new_style = styles_.style(leader, new_place);
+  const std::size_t old_style = styles_.style(leader, old_place),
+                    new_style = styles_.style(leader, new_place);
   for (std::size_t i = first; i < std::min(n, first + length); ++i) {
     const OperatorId op(i);
     const auto from = styles_.config(op, old_place.size, old_place.list, old_style);
@@ -123,11 +127,13 @@ void Moves::change_alike(const std::vector<std::size_t>& state, Rng& rng, std::v
   }
 }
 
-void Moves::swap_lists(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const {
+void Moves::swap_lists(const std::vector<std::size_t>& state, Rng& rng,
+                       std::vector<ConfigChange>& out) const {
   const CandidateSet& candidates = space_.candidates();
   const OperatorId a(rng.below(space_.num_operators())), b(rng.below(space_.num_operators()));
   if (state[a.index()] >= candidates.size(a) || state[b.index()] >= candidates.size(b)) return;
-  CandidateSet::Position pa = candidates.position(a, state[a.index()]), pb = candidates.position(b, state[b.index()]);
+  CandidateSet::Position pa = candidates.position(a, state[a.index()]),
+                         pb = candidates.position(b, state[b.index()]);
   if (a == b || pa.size != pb.size || pa.list == pb.list) return;
   std::swap(pa.list, pb.list);
   out.push_back({a, candidates.index(a, pa)});

@@ -10,15 +10,17 @@
 
 namespace pipesim {
 
-/// The configs that a search can give each operator, by number: the candidate set's, then those that the starting
-/// strategies brought along.
+/// The configs that a search can give each operator, by number: the candidate set's, then those that the
+/// starting strategies brought along.
 class ConfigSpace {
  public:
   ConfigSpace(const CandidateSet& candidates, const std::vector<Strategy>& starts);
 
   [[nodiscard]] const CandidateSet& candidates() const { return candidates_; }
   [[nodiscard]] std::size_t num_operators() const { return extra_.size(); }
-  [[nodiscard]] std::size_t size(OperatorId op) const { return candidates_.size(op) + extra_[op.index()].size(); }
+  [[nodiscard]] std::size_t size(OperatorId op) const {
+    return candidates_.size(op) + extra_[op.index()].size();
+  }
   [[nodiscard]] ParallelConfig config(OperatorId op, std::size_t i) const;
   /// The config must be in the space.
   [[nodiscard]] std::size_t index(OperatorId op, const ParallelConfig& config) const;
@@ -37,15 +39,15 @@ struct ConfigChange {
   bool operator==(const ConfigChange&) const = default;
 };
 
-/// Draws proposals from a fixed mixture. Every kind is symmetric: the chance to propose b from a equals that to
-/// propose a from b, because each adds a uniformly drawn offset to numbers modulo their ranges, or draws one config
-/// that leads back by drawing the one before.
+/// Draws proposals from a fixed mixture. Every kind is symmetric: the chance to propose b from a equals that
+/// to propose a from b, because each adds a uniformly drawn offset to numbers modulo their ranges, or draws
+/// one config that leads back by drawing the one before.
 ///   one operator:  any config; another split on its devices; the same split on other devices
-///   one group (operators that share a weight, or repeats of a block): the same three, one offset for all members
-///   a run of neighbours: the same split on other devices, for members that use as many devices as the first
-///   a run of neighbours: all that are split and placed like the first are split and placed like it again, in another
-///   way; nothing when one of the run is split and placed so already, since the way back would take it along
-///   two operators on lists of one size: swap their lists
+///   one group (operators that share a weight, or repeats of a block): the same three, one offset for all
+///   members a run of neighbours: the same split on other devices, for members that use as many devices as
+///   the first a run of neighbours: all that are split and placed like the first are split and placed like it
+///   again, in another way; nothing when one of the run is split and placed so already, since the way back
+///   would take it along two operators on lists of one size: swap their lists
 class Moves {
  public:
   explicit Moves(const ConfigSpace& space);

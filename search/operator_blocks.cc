@@ -56,7 +56,8 @@ OperatorBlocks chain_of_blocks(const OperatorGraph& graph) {
     for (std::size_t d = distance[to]; d < distance[from]; ++d) joins_next[d] = true;
   }
   std::vector<std::size_t> block_of_distance(n + 1, 0);
-  for (std::size_t d = 0; d < n; ++d) block_of_distance[d + 1] = block_of_distance[d] + (joins_next[d] ? 0 : 1);
+  for (std::size_t d = 0; d < n; ++d)
+    block_of_distance[d + 1] = block_of_distance[d] + (joins_next[d] ? 0 : 1);
   OperatorBlocks blocks(block_of_distance[*std::max_element(distance.begin(), distance.end())] + 1);
   for (std::size_t i = 0; i < n; ++i) blocks[block_of_distance[distance[i]]].emplace_back(i);
   return blocks;

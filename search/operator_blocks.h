@@ -7,12 +7,13 @@
 
 namespace pipesim {
 
-/// Operators cut into blocks B0, B1, … so that every edge of the graph stays inside a block or leads from one to the
-/// next: a chain of blocks, in topological order. Operators of a block are ascending.
-/// Examples: a chain has a block per operator; an unrolled network of steps and layers a block per layer.
+/// Operators cut into blocks B0, B1, … so that every edge of the graph stays inside a block or leads from one
+/// to the next: a chain of blocks, in topological order. Operators of a block are ascending. Examples: a
+/// chain has a block per operator; an unrolled network of steps and layers a block per layer.
 using OperatorBlocks = std::vector<std::vector<OperatorId>>;
 
-/// By distance from the operators that read nothing from others, with blocks joined where an edge would lead back.
+/// By distance from the operators that read nothing from others, with blocks joined where an edge would lead
+/// back.
 OperatorBlocks chain_of_blocks(const OperatorGraph& graph);
 
 /// The joint configs of one block's operators, numbered like digits, the last operator's config fastest.
@@ -24,7 +25,9 @@ class BlockConfigs {
   /// SIZE_MAX when there are more.
   [[nodiscard]] std::size_t size() const { return size_; }
   /// The config of the block's i-th operator.
-  [[nodiscard]] std::size_t config(std::size_t joint, std::size_t i) const { return joint / stride_[i] % sizes_[i]; }
+  [[nodiscard]] std::size_t config(std::size_t joint, std::size_t i) const {
+    return joint / stride_[i] % sizes_[i];
+  }
 
  private:
   std::vector<OperatorId> ops_;

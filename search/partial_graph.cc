@@ -22,7 +22,8 @@ Nanoseconds time_on_lane(const PassWork& work, std::size_t shards, std::size_t s
 
 Nanoseconds backward_time(const BoundOperator& bound, std::size_t shard) {
   const std::size_t shards = bound.config.devices.size();
-  return time_on_lane(bound.backward_input, shards, shard) + time_on_lane(bound.backward_weight, shards, shard);
+  return time_on_lane(bound.backward_input, shards, shard) +
+         time_on_lane(bound.backward_weight, shards, shard);
 }
 
 PartialGraph::PartialGraph(TaskGraphBuilder& builder)
@@ -65,9 +66,9 @@ void PartialGraph::keep(TaskId first, std::size_t count) {
 
 void PartialGraph::keep_passes(OperatorId op, const BoundOperator& bound) {
   const OperatorTasks& tasks = builder_.tasks_of(op);
-  for (const auto& [first, work] : {std::pair(tasks.forward, &bound.forward),
-                                    std::pair(tasks.backward_input, &bound.backward_input),
-                                    std::pair(tasks.backward_weight, &bound.backward_weight)}) {
+  for (const auto& [first, work] :
+       {std::pair(tasks.forward, &bound.forward), std::pair(tasks.backward_input, &bound.backward_input),
+        std::pair(tasks.backward_weight, &bound.backward_weight)}) {
     if (!first.valid()) continue;
     keep(first, tasks_in(*work));
     std::fill_n(owner_.begin() + first.value, tasks_in(*work), op.value);
@@ -96,7 +97,8 @@ void PartialGraph::keep_communication(const Wiring& wiring) {
   if (wiring.kind == TaskKind::BackwardTransfer) note_local(wiring, settled);
 }
 
-// A shard that adds gradients on its own device waits for their makers directly, so such edges don't go with tasks.
+// A shard that adds gradients on its own device waits for their makers directly, so such edges don't go with
+// tasks.
 void PartialGraph::note_local(const Wiring& wiring, bool settled) {
   const OperatorId producer = wiring.destinations.front().op;
   if (!settled_[producer.index()]) return;
@@ -149,8 +151,9 @@ void PartialGraph::sort_tasks() {
     order_.emplace_back(t);
     const OperatorId owner(owner_[t]);
     const bool boundary = std::find(boundary_.begin(), boundary_.end(), owner) != boundary_.end();
-    rooted_ = rooted_ && boundary && t < builder_.tasks_of(owner).forward.index() +
-                                             (*strategy_)[owner.index()]->config.devices.size();
+    rooted_ =
+        rooted_ && boundary &&
+        t < builder_.tasks_of(owner).forward.index() + (*strategy_)[owner.index()]->config.devices.size();
   }
   for (std::size_t i = 0; i < order_.size(); ++i) {
     for (const TaskId after : dag.successors(order_[i])) {
@@ -178,16 +181,26 @@ void PartialGraph::find_rests() {
   }
 }
 
-Nanoseconds PartialGraph::bound() {
-  longest_ = 0;
-  for (const TaskId task : order_) longest_ = std::max(longest_, head_[task.index()] + rest_from(task));
+Nanoseconds PartialGraph::settled_bound() {
+  Nanoseconds longest = 0;
+  for (const TaskId task : order_) longest = std::max(longest, head_[task.index()] + rest_from(task));
   collect_jobs();
-  longest_ = std::max(longest_, lanes_bound());
-  if (upstream_ == nullptr) return longest_;
+  return std::max(longest, lanes_bound());
+}
+
+Nanoseconds PartialGraph::bound(Nanoseconds limit, std::vector<Nanoseconds>& by_origin) {
+  longest_ = settled_bound();
+  if (upstream_ == nullptr || longest_ >= limit) {
+    std::fill(by_origin.begin(), by_origin.end(), longest_);
+    return std::min(longest_, limit);
+  }
   find_gradients();
-  Nanoseconds least = INT64_MAX;
-  for (const UpstreamChoice& choice : upstream_->choices) least = std::min(least, bound_with(choice));
-  return least;
+  std::fill(by_origin.begin(), by_origin.end(), limit);
+  for (const UpstreamChoice& choice : upstream_->choices) {
+    Nanoseconds& least = by_origin[choice.origin];
+    least = std::min(least, bound_with(choice, least));
+  }
+  return *std::min_element(by_origin.begin(), by_origin.end());
 }
 
 void PartialGraph::collect_jobs() {
@@ -229,21 +242,18 @@ void PartialGraph::find_gradients() {
   }
 }
 
-// What is settled starts later by at least the least difference between the choice's releases and the usual ones.
-Nanoseconds PartialGraph::bound_with(const UpstreamChoice& choice) const {
-  Nanoseconds shift = INT64_MAX, longest = longest_;
-  for (std::size_t k = 0; k < choice.shards(); ++k) {
-    shift = std::min(shift, choice.release()[k] - upstream_->least.release()[k]);
-    longest = std::max({longest, ready_[k] + choice.path()[k], busy_[k] + choice.lane()[k]});
+// Everything that is settled starts later by at least the least difference between the choice's releases and
+// those that the graph was built with.
+Nanoseconds PartialGraph::bound_with(const UpstreamChoice& choice, Nanoseconds limit) const {
+  const auto release = choice.release(), least = upstream_->least.release();
+  const auto path = choice.path(), lane = choice.lane();
+  Nanoseconds shift = rooted_ ? INT64_MAX : 0;
+  for (std::size_t k = 0; k < release.size(); ++k) shift = std::min(shift, release[k] - least[k]);
+  Nanoseconds longest = longest_ + shift;
+  for (std::size_t k = 0; k < release.size() && longest < limit; ++k) {
+    longest = std::max(longest, shift + std::max(ready_[k] + path[k], busy_[k] + lane[k]));
   }
-  return rooted_ ? longest + shift : longest;
-}
-
-void PartialGraph::bounds_by_origin(std::vector<Nanoseconds>& out) const {
-  std::fill(out.begin(), out.end(), INT64_MAX);
-  for (const UpstreamChoice& choice : upstream_->choices) {
-    out[choice.origin] = std::min(out[choice.origin], bound_with(choice));
-  }
+  return longest;
 }
 
 void PartialGraph::distances_from(TaskId task, std::vector<Nanoseconds>& out) const {

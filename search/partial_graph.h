@@ -14,29 +14,29 @@ namespace pipesim {
 Nanoseconds backward_time(const BoundOperator& bound, std::size_t shard);
 
 /// The part of a task graph that is settled when only some operators have configs: their passes; transfers of
-/// activations between them; gradient transfers and weight updates whose every source is among them. It is read off
-/// the task graph of any completion, since none of these tasks and edges depends on the other operators.
+/// activations between them; gradient transfers and weight updates whose every source is among them. It is
+/// read off the task graph of any completion, since none of these tasks and edges depends on the other
+/// operators.
 ///
-/// Its bound holds for the simulated time of every completion and does not depend on the schedule: removing work from
-/// a list schedule may lengthen it (Graham, "Bounds on multiprocessing timing anomalies", 1969), so simulating a part
-/// proves nothing. Longest paths through tasks; on every lane Jackson's preemptive bound; and what operators upstream
-/// add before the first tasks, after the last, and on the compute lanes.
+/// Its bound holds for the simulated time of every completion and does not depend on the schedule: removing
+/// work from a list schedule may lengthen it (Graham, "Bounds on multiprocessing timing anomalies", 1969), so
+/// simulating a part proves nothing. Longest paths through tasks; on every lane Jackson's preemptive bound;
+/// and what operators upstream add before the first tasks, after the last, and on the compute lanes.
 class PartialGraph {
  public:
   /// The builder must outlive it.
   explicit PartialGraph(TaskGraphBuilder& builder);
 
-  /// `strategy` is any completion; operators with `settled` keep their config, and with them all that read their
-  /// outputs. `upstream`, if not null, is of the settled operators `boundary`; all producers of other settled
-  /// operators must be settled.
-  void build(const BoundStrategy& strategy, const std::vector<bool>& settled, const std::vector<OperatorId>& boundary,
-             const UpstreamBound* upstream);
+  /// `strategy` is any completion; operators with `settled` keep their config, and with them all that read
+  /// their outputs. `upstream`, if not null, is of the settled operators `boundary`; all producers of other
+  /// settled operators must be settled.
+  void build(const BoundStrategy& strategy, const std::vector<bool>& settled,
+             const std::vector<OperatorId>& boundary, const UpstreamBound* upstream);
 
-  /// No completion of the graph built last takes less.
-  Nanoseconds bound();
-  /// After bound(): the same for completions by each joint config (0 … out.size() − 1) of the block before the
-  /// boundary.
-  void bounds_by_origin(std::vector<Nanoseconds>& out) const;
+  /// No completion of the graph built last takes less; `limit` when that is `limit` or more. If less,
+  /// `by_origin` (in: as many as the block before the boundary has joint configs, 1 without one) gets the
+  /// same for completions with each of them.
+  Nanoseconds bound(Nanoseconds limit, std::vector<Nanoseconds>& by_origin);
 
   /// Longest way from the start of a task to the start of others; negative where none leads.
   void distances_from(TaskId task, std::vector<Nanoseconds>& out) const;
@@ -62,7 +62,8 @@ class PartialGraph {
   void collect_jobs();
   [[nodiscard]] Nanoseconds lanes_bound();
   void find_gradients();
-  [[nodiscard]] Nanoseconds bound_with(const UpstreamChoice& choice) const;
+  [[nodiscard]] Nanoseconds settled_bound();
+  [[nodiscard]] Nanoseconds bound_with(const UpstreamChoice& choice, Nanoseconds limit) const;
 
   TaskGraphBuilder& builder_;
   const OperatorGraph& model_;
@@ -72,10 +73,11 @@ class PartialGraph {
   std::vector<bool> settled_;
   std::vector<OperatorId> boundary_;
   const UpstreamBound* upstream_ = nullptr;
-  std::vector<std::uint8_t> kept_;          // by task
-  std::vector<std::int32_t> owner_;         // by task: its operator, if it is a kept pass
-  std::vector<std::uint8_t> open_;          // by task: waits for gradients that are not settled
-  std::vector<std::pair<OperatorId, TaskId>> local_;  // passes of operators that open tasks wait for in any case
+  std::vector<std::uint8_t> kept_;   // by task
+  std::vector<std::int32_t> owner_;  // by task: its operator, if it is a kept pass
+  std::vector<std::uint8_t> open_;   // by task: waits for gradients that are not settled
+  std::vector<std::pair<OperatorId, TaskId>>
+      local_;                               // passes of operators that open tasks wait for in any case
   std::vector<TaskId> order_;               // kept tasks, predecessors first
   bool rooted_ = false;                     // all tasks come after the boundary's forward passes
   std::vector<std::int32_t> missing_;       // by task, scratch
@@ -83,8 +85,9 @@ class PartialGraph {
   std::vector<Nanoseconds> least_from_;     // by task: see rest_from()
   std::vector<std::vector<LaneJob>> jobs_;  // by lane
   std::vector<LaneJob> scratch_;
-  std::vector<Nanoseconds> ready_, busy_;   // by shard of the boundary: its gradient is there; its lane is done with
-                                            // all that is settled but the shard's own backward passes
+  std::vector<Nanoseconds> ready_,
+      busy_;  // by shard of the boundary: its gradient is there; its lane is done with
+              // all that is settled but the shard's own backward passes
   Nanoseconds longest_ = 0;
 };
 

@@ -7,7 +7,8 @@
 namespace pipesim {
 namespace {
 
-// Copies, where they are, and for every split factor its kind, its place among those of the kind, and its degree.
+// Copies, where they are, and for every split factor its kind, its place among those of the kind, and its
+// degree.
 using Description = std::vector<std::int32_t>;
 
 Description describe(const Operator& op, const CandidateSet::Split& split) {

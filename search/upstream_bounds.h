@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// One way all that lies upstream of a block of operators may go on, or no worse than several ways. Figures by shard,
-/// operator after operator. Times that nothing constrains are 0.
+/// One way all that lies upstream of a block of operators may go on, or no worse than several ways. Figures
+/// by shard, operator after operator. Times that nothing constrains are 0.
 ///   release: its forward pass can't start before
 ///   path: the iteration lasts at least so long from the moment that the shard's gradient is there
 ///   lane: the shard's device computes at least so long from then on
@@ -46,8 +46,8 @@ class UpstreamChoice {
   std::vector<Nanoseconds> times_;
 };
 
-/// Drops choices that others cover; if more than `most` are left, lets one stand for several of the worse ones.
-/// Ascending in rank.
+/// Drops choices that others cover; if more than `most` are left, lets one stand for several of the worse
+/// ones. Ascending in rank.
 void thin_out(std::vector<UpstreamChoice>& choices, std::size_t most);
 
 /// What all that lies upstream of one block under one joint config adds to an iteration, whatever configs the

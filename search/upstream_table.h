@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "search/operator_blocks.h"
@@ -13,25 +14,32 @@ struct UpstreamEffort {
   std::size_t choices_of_summary = 1024;
 };
 
-/// Upstream bounds of every block of a chain under every joint config, by dynamic programming from the first block
-/// on: what lies upstream of a block starts with a joint config of the block before and goes on like one of that
-/// config's summarised choices. Between the two, exact distances in the task graph that the block before and one
-/// operator of this block settle.
+/// Upstream bounds of every block of a chain under every joint config, by dynamic programming from the first
+/// block on: what lies upstream of a block starts with a joint config of the block before and goes on like
+/// one of that config's summarised choices. Between the two, exact distances in the task graph that the block
+/// before and one operator of this block settle.
 class UpstreamTable {
  public:
+  /// `go_on` is asked from time to time; false leaves the table incomplete and useless.
   UpstreamTable(const CandidateSet& candidates, const OperatorBlocks& blocks, TaskGraphBuilder& builder,
-                const UpstreamEffort& effort);
+                const UpstreamEffort& effort, const std::function<bool()>& go_on);
 
-  [[nodiscard]] const UpstreamBound& at(std::size_t block, std::size_t joint) const { return bounds_[block][joint]; }
+  [[nodiscard]] const UpstreamBound& at(std::size_t block, std::size_t joint) const {
+    return bounds_[block][joint];
+  }
 
  private:
   struct Distances;
-  void fill(std::size_t block);
+  using Parts = std::vector<std::vector<Distances>>;  // per operator of a block and config
+  void fill(std::size_t block, const std::function<bool()>& go_on);
   [[nodiscard]] UpstreamChoice alone(const BlockConfigs& block);
   [[nodiscard]] UpstreamChoice alone(const BlockConfigs& block, std::size_t joint);
-  void extend(std::size_t block);
+  void extend(std::size_t block, const std::function<bool()>& go_on);
+  void extend_from(std::size_t origin, std::size_t block, const Parts& parts);
+  [[nodiscard]] Parts measure(const BlockConfigs& above, const BlockConfigs& block);
   [[nodiscard]] Distances measure(const BlockConfigs& above, OperatorId op);
   void choose(const BlockConfigs& block, std::size_t joint);
+  [[nodiscard]] std::size_t num_shards(const BlockConfigs& block) const;
   void settle(const std::vector<OperatorId>& ops);
 
   TaskGraphBuilder& builder_;

@@ -69,7 +69,10 @@ Explainer::Hold Explainer::place_in_line(TaskId task) const {
   std::vector<Place> line{{task, {}}};
   for (std::size_t i = 0; i < line.size(); ++i) {
     for (const LaneUse use : dag_.lanes(line[i].task)) {
-      for (const Hold& h : std::ranges::equal_range(instants_[use.lane.index()], start, {}, &Hold::until)) {
+      const std::vector<Hold>& instants = instants_[use.lane.index()];
+      for (auto it = std::ranges::lower_bound(instants, start, {}, &Hold::until);
+           it != instants.end() && it->until == start; ++it) {
+        const Hold& h = *it;
         if (ready(h.task) >= start || std::ranges::find(line, h.task, &Place::task) != line.end()) continue;
         const Hold first = i == 0 ? h : line[i].first;
         if (last_hold(h.task).until == start) return first;

@@ -137,7 +137,7 @@ std::vector<TaskId> find_cycle(const TaskDag& dag) {
   std::vector<TaskId> cycle{task};
   for (TaskId t = blocker[task.index()]; t != task; t = blocker[t.index()]) cycle.push_back(t);
   std::ranges::reverse(cycle);
-  std::ranges::rotate(cycle, std::ranges::min_element(cycle));
+  std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
   return cycle;
 }
 

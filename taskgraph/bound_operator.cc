@@ -29,15 +29,17 @@ AddendAxes addend_axes(const Operator& op, const TensorUse& use, const ParallelC
   for (std::size_t f = 0; f < op.factors.size(); ++f) {
     const auto factor = static_cast<FactorIndex>(f);
     const bool summed = !use.follows(factor) && use.lack(factor) == Lack::Summed;
-    const bool overlaps = gradient && std::any_of(use.dims.begin(), use.dims.end(), [&](const IndexExpr& dim) {
-                            return dim.overlaps() && dim.factors.front() == factor;
-                          });
+    const bool overlaps =
+        gradient && std::any_of(use.dims.begin(), use.dims.end(), [&](const IndexExpr& dim) {
+          return dim.overlaps() && dim.factors.front() == factor;
+        });
     if (config.degrees[f] > 1 && (summed || overlaps)) axes.push_back(factor);
   }
   return axes;
 }
 
-Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig& config, const AddendAxes& axes) {
+Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig& config,
+                 const AddendAxes& axes) {
   const ShardGrid grid(op, config);
   std::vector<Layout::Piece> pieces;
   std::vector<Range> ranges;
@@ -48,7 +50,8 @@ Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig&
     if (box.empty()) continue;
     std::int32_t addend = 0;
     for (const FactorIndex f : axes) {
-      addend = addend * config.degrees[static_cast<std::size_t>(f)] + static_cast<std::int32_t>(grid.coordinate(k, f));
+      addend = addend * config.degrees[static_cast<std::size_t>(f)] +
+               static_cast<std::int32_t>(grid.coordinate(k, f));
     }
     pieces.push_back({config.devices[static_cast<std::size_t>(k)], box, addend});
   }
@@ -63,7 +66,8 @@ std::vector<std::vector<std::int32_t>> reduce_groups(const Operator& op, const S
     std::vector<std::int64_t> rest{grid.coordinate(k, ShardGrid::replica_axis)};
     for (std::size_t f = 0; f < op.factors.size(); ++f) {
       const auto factor = static_cast<FactorIndex>(f);
-      if (std::find(over.begin(), over.end(), factor) == over.end()) rest.push_back(grid.coordinate(k, factor));
+      if (std::find(over.begin(), over.end(), factor) == over.end())
+        rest.push_back(grid.coordinate(k, factor));
     }
     groups[rest].push_back(static_cast<std::int32_t>(k));
   }
@@ -84,18 +88,21 @@ std::vector<InnerReduce> inner_reduce(const Operator& op, const InnerStep& step,
     for (const std::int32_t k : shards) group.push_back(config.devices[static_cast<std::size_t>(k)]);
     std::sort(group.begin(), group.end());
     const Bytes size(static_cast<std::int64_t>(elements) * step.element_bytes);
-    reduces.push_back({std::move(shards), priced_task(Collective::AllReduce, std::move(group), size, prices)});
+    reduces.push_back(
+        {std::move(shards), priced_task(Collective::AllReduce, std::move(group), size, prices)});
   }
   return reduces;
 }
 
 // Inner steps whose factors this config splits; `shares` gets the part of the work before each, then 1.
-std::vector<std::vector<InnerReduce>> inner_reduces(const Operator& op, Pass pass, const ParallelConfig& config,
-                                                    CommunicationPrices& prices, std::vector<double>& shares) {
+std::vector<std::vector<InnerReduce>> inner_reduces(const Operator& op, Pass pass,
+                                                    const ParallelConfig& config, CommunicationPrices& prices,
+                                                    std::vector<double>& shares) {
   const ShardGrid grid(op, config);
   std::vector<std::vector<InnerReduce>> reduces;
   for (const InnerStep& step : op.inner_steps) {
-    const bool split = std::any_of(step.over.begin(), step.over.end(), [&](FactorIndex f) { return grid.split(f); });
+    const bool split =
+        std::any_of(step.over.begin(), step.over.end(), [&](FactorIndex f) { return grid.split(f); });
     if (step.pass != pass || !split) continue;
     reduces.push_back(inner_reduce(op, step, config, prices));
     shares.push_back(step.share_before);
@@ -112,8 +119,9 @@ class ShardPrices {
   Seconds operator()(const std::vector<Range>& ranges, DeviceId device) {
     key_.assign(1, costs_.topology().device(device).kind);
     for (const Range& r : ranges) key_.push_back(op_.causal ? r.begin : 0), key_.push_back(r.length());
-    // Clipped windows make equal ranges at the border and inside differ in bytes; the border's shard is cheaper by a
-    // row at most, but uneven costs would break ties between shards, so the position counts as well.
+    // Clipped windows make equal ranges at the border and inside differ in bytes; the border's shard is
+    // cheaper by a row at most, but uneven costs would break ties between shards, so the position counts as
+    // well.
     for (const TensorUse& use : op_.uses) {
       for (const IndexExpr& dim : use.dims) {
         if (dim.kind != IndexExpr::Kind::Whole && dim.kind != IndexExpr::Kind::Merged) {
@@ -159,8 +167,8 @@ PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, co
   return work;
 }
 
-std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator& op, const ParallelConfig& config,
-                                      bool backward) {
+std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator& op,
+                                      const ParallelConfig& config, bool backward) {
   const ShardGrid grid(op, config);
   std::vector<ShardMemory> memory(static_cast<std::size_t>(grid.num_shards()));
   std::vector<Range> ranges;
@@ -169,7 +177,8 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
     for (const TensorUse& use : op.uses) {
       const Bytes size(box_of(use, op, ranges).elements() * bytes_per_element(graph.tensor(use.tensor).type));
       if (use.role == Role::Output) memory[k].outputs += size;
-      if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor)) memory[k].input_gradients += size;
+      if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor))
+        memory[k].input_gradients += size;
     }
     if (backward) memory[k].saved = Bytes(static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges)));
   }
@@ -207,8 +216,8 @@ BackwardNeed backward_need(const OperatorGraph& graph, OperatorId id) {
   return {input_wanted || (weights && !separate), separate};
 }
 
-BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConfig& config, CommunicationPrices& prices,
-                   LayoutTable& layouts) {
+BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConfig& config,
+                   CommunicationPrices& prices, LayoutTable& layouts) {
   const Operator& op = graph.op(id);
   BoundOperator bound;
   bound.op = &op;
@@ -219,7 +228,8 @@ BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConf
       bound.gradient_layout.emplace_back();
       continue;
     }
-    // An output's data is a sum where an input's gradient is, and the other way round; without addends they are equal.
+    // An output's data is a sum where an input's gradient is, and the other way round; without addends they
+    // are equal.
     const LayoutId complete = layouts.intern(layout_of(op, use, config, {}));
     const AddendAxes axes = addend_axes(op, use, config);
     const LayoutId sum = axes.empty() ? complete : layouts.intern(layout_of(op, use, config, axes));

@@ -11,13 +11,15 @@
 
 namespace pipesim {
 
-/// Layout of a use under a config (operator algebra, section 3). Each has an entry for every shard that has a box.
-Layout required_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);   ///< input, weight
-Layout produced_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);   ///< output
+/// Layout of a use under a config (operator algebra, section 3). Each has an entry for every shard that has a
+/// box.
+Layout required_layout(const Operator& op, const TensorUse& use,
+                       const ParallelConfig& config);  ///< input, weight
+Layout produced_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);  ///< output
 /// Gradient that an output's producer needs: complete, copied along whatever the output lacks.
 Layout required_gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);
-/// Gradient that a consumer computes for its input or weight: addends over split factors that the tensor lacks as
-/// Summed, and over those whose windows overlap.
+/// Gradient that a consumer computes for its input or weight: addends over split factors that the tensor
+/// lacks as Summed, and over those whose windows overlap.
 Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);
 
 /// One group of an all-reduce inside a pass.
@@ -30,7 +32,7 @@ struct InnerReduce {
 struct PassWork {
   bool present = false;
   std::vector<std::vector<InnerReduce>> reduces;  ///< [i]: between stage i and i + 1, one for each group
-  std::vector<Nanoseconds> durations;   ///< [stage · shards + shard]
+  std::vector<Nanoseconds> durations;             ///< [stage · shards + shard]
   [[nodiscard]] std::size_t stages() const { return reduces.size() + 1; }
 };
 
@@ -45,10 +47,12 @@ struct ShardMemory {
 struct BoundOperator {
   const Operator* op = nullptr;
   ParallelConfig config;
-  std::vector<LayoutId> data_layout;      ///< per use: required (inputs, weights) or produced (outputs); State: invalid
-  std::vector<LayoutId> gradient_layout;  ///< per use: gradient (inputs, weights) or required gradient (outputs)
+  std::vector<LayoutId>
+      data_layout;  ///< per use: required (inputs, weights) or produced (outputs); State: invalid
+  std::vector<LayoutId>
+      gradient_layout;  ///< per use: gradient (inputs, weights) or required gradient (outputs)
   PassWork forward, backward_input, backward_weight;
-  std::vector<ShardMemory> memory;        ///< per shard
+  std::vector<ShardMemory> memory;            ///< per shard
   std::vector<std::int32_t> shard_of_device;  ///< −1 where it has none
 };
 

@@ -10,7 +10,8 @@ int CommunicationPrices::distance(DeviceId a, DeviceId b) const { return topolog
 
 std::size_t CommunicationPrices::KeyHash::operator()(const Key& key) const noexcept {
   std::uint64_t h = static_cast<std::uint64_t>(key.kind) + key.group.size() * 0x9E3779B97F4A7C15ULL;
-  for (const DeviceId d : key.group) h = (h ^ static_cast<std::uint64_t>(d.value)) * 0xFF51AFD7ED558CCDULL, h ^= h >> 29;
+  for (const DeviceId d : key.group)
+    h = (h ^ static_cast<std::uint64_t>(d.value)) * 0xFF51AFD7ED558CCDULL, h ^= h >> 29;
   return h;
 }
 

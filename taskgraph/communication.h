@@ -9,8 +9,8 @@
 
 namespace pipesim {
 
-/// Prices collectives and sends on one topology and remembers what depends on the group alone. Not thread-safe: each
-/// search chain owns one.
+/// Prices collectives and sends on one topology and remembers what depends on the group alone. Not
+/// thread-safe: each search chain owns one.
 class CommunicationPrices {
  public:
   explicit CommunicationPrices(const CostModel& costs);

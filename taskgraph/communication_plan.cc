@@ -15,7 +15,8 @@ std::vector<LaneUse> rounded(const std::vector<LaneHold>& lanes, Nanoseconds dur
 // Appends the tasks of one redistribution.
 class PlanWriter {
  public:
-  PlanWriter(std::int64_t element_bytes, Bytes largest_piece, CommunicationPrices& prices, CommunicationPlan& out)
+  PlanWriter(std::int64_t element_bytes, Bytes largest_piece, CommunicationPrices& prices,
+             CommunicationPlan& out)
       : element_bytes_(element_bytes), largest_piece_(largest_piece), prices_(prices), out_(out) {}
 
   void add(const Redistribution& redistribution, std::int32_t term) {
@@ -30,7 +31,8 @@ class PlanWriter {
   void add_step(const RedistributionStep& step, std::int32_t term) {
     first_task_.push_back(out_.tasks.size());
     const std::int64_t size = step.elements * element_bytes_;
-    const std::int64_t pieces = std::max<std::int64_t>(1, (size + largest_piece_.value - 1) / largest_piece_.value);
+    const std::int64_t pieces =
+        std::max<std::int64_t>(1, (size + largest_piece_.value - 1) / largest_piece_.value);
     for (std::int64_t p = 0; p < pieces; ++p) {
       const Bytes piece(size * (p + 1) / pieces - size * p / pieces);
       CommunicationTask task = priced_task(step.kind, step.group, piece, prices_);
@@ -66,8 +68,9 @@ Layout total(std::span<const LayoutId> terms, const LayoutTable& layouts) {
 }
 
 // Each term's own redistribution; they run at the same time.
-std::vector<Redistribution> term_by_term(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
-                                         const LayoutTable& layouts, CommunicationPrices& prices) {
+std::vector<Redistribution> term_by_term(std::span<const LayoutId> terms, LayoutId target,
+                                         std::int64_t element_bytes, const LayoutTable& layouts,
+                                         CommunicationPrices& prices) {
   std::vector<Redistribution> each;
   for (const LayoutId id : terms) {
     each.push_back(redistribute(total(std::span(&id, 1), layouts), layouts[target], element_bytes, prices));
@@ -91,7 +94,8 @@ void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, co
 
 }  // namespace
 
-CommunicationTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size, CommunicationPrices& prices) {
+CommunicationTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size,
+                              CommunicationPrices& prices) {
   CommunicationTask task;
   const CollectiveTime time = prices.time(kind, group, size);
   task.kind = kind;
@@ -102,8 +106,9 @@ CommunicationTask priced_task(Collective kind, std::vector<DeviceId> group, Byte
   return task;
 }
 
-CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
-                                     Bytes largest_piece, LayoutTable& layouts, CommunicationPrices& prices) {
+CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
+                                     std::int64_t element_bytes, Bytes largest_piece, LayoutTable& layouts,
+                                     CommunicationPrices& prices) {
   CommunicationPlan plan;
   plan.target = target;
   PlanWriter writer(element_bytes, largest_piece, prices, plan);

@@ -17,26 +17,30 @@ struct CommunicationTask {
   std::int32_t piece = 0;
   std::int32_t term = -1;  ///< takes data of this term only; −1: of all
   Nanoseconds duration = 0;
-  Bytes size;              ///< of this piece
+  Bytes size;  ///< of this piece
   std::vector<LaneUse> lanes;
   std::vector<DeviceId> group;
   std::vector<std::int32_t> after;  ///< earlier tasks of the same plan
 };
 
 /// Prices one collective and rounds it to nanoseconds.
-CommunicationTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size, CommunicationPrices& prices);
+CommunicationTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size,
+                              CommunicationPrices& prices);
 
 /// All communication that brings a tensor (or a sum of terms) into one layout.
 struct CommunicationPlan {
   std::vector<CommunicationTask> tasks;
   std::vector<DeviceId> local;  ///< devices that use what they hold
-  std::vector<std::pair<DeviceId, Bytes>> received;  ///< receive buffers: the target's pieces on devices that get data
+  std::vector<std::pair<DeviceId, Bytes>>
+      received;  ///< receive buffers: the target's pieces on devices that get data
   LayoutId target;
 };
 
-/// `terms`: layouts whose sum is wanted, distinct (a single one for activations). If the sum still needs plain sends,
-/// it is compared with each term on its own and the cheaper is taken. Steps larger than `largest_piece` are cut.
-CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
-                                     Bytes largest_piece, LayoutTable& layouts, CommunicationPrices& prices);
+/// `terms`: layouts whose sum is wanted, distinct (a single one for activations). If the sum still needs
+/// plain sends, it is compared with each term on its own and the cheaper is taken. Steps larger than
+/// `largest_piece` are cut.
+CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
+                                     std::int64_t element_bytes, Bytes largest_piece, LayoutTable& layouts,
+                                     CommunicationPrices& prices);
 
 }  // namespace pipesim

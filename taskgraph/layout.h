@@ -20,9 +20,10 @@ struct LayoutEntry {
   auto operator<=>(const LayoutEntry&) const = default;
 };
 
-/// Where a tensor is. value(e) = Σ over the distinct addends whose boxes cover e of that addend's value there; an
-/// element that no addend covers is 0 (gradients only). Complete: every element is covered by exactly one addend.
-/// Entries are sorted by (device, box, addend), boxes ascending, so equal layouts have equal content.
+/// Where a tensor is. value(e) = Σ over the distinct addends whose boxes cover e of that addend's value
+/// there; an element that no addend covers is 0 (gradients only). Complete: every element is covered by
+/// exactly one addend. Entries are sorted by (device, box, addend), boxes ascending, so equal layouts have
+/// equal content.
 class Layout {
  public:
   Layout() = default;
@@ -66,12 +67,12 @@ class LayoutTable {
   std::unordered_multimap<std::uint64_t, LayoutId> by_hash_;
 };
 
-/// Several contributions to one sum (the gradients that the consumers of a tensor compute): addends are kept apart,
-/// then addends with the same set of (device, box) are added where they lie, for nothing (rule M).
+/// Several contributions to one sum (the gradients that the consumers of a tensor compute): addends are kept
+/// apart, then addends with the same set of (device, box) are added where they lie, for nothing (rule M).
 Layout sum_of(std::span<const Layout* const> terms);
 
-/// Every piece on every device that `layouts` hold, without pieces that lie inside another of the same device:
-/// the home of a weight from the layouts that its uses need.
+/// Every piece on every device that `layouts` hold, without pieces that lie inside another of the same
+/// device: the home of a weight from the layouts that its uses need.
 Layout union_of(std::span<const Layout* const> layouts);
 
 }  // namespace pipesim

@@ -183,9 +183,12 @@ class BufferLives {
                                    OperatorId producer) const {
     Span life{INT64_MAX, 0};
     for (const UseRef c : consumers) {
-      const std::int32_t k = strategy_[c.op.index()]->shard_of_device[device.index()];
+      const BoundOperator& consumer = *strategy_[c.op.index()];
+      const std::int32_t k = consumer.shard_of_device[device.index()];
       const TaskId first = builder_.tasks_of(c.op).backward_input;
-      life.cover(start(TaskId(first.index() + static_cast<std::size_t>(k))), backward_end(c.op, k));
+      const std::size_t shards = consumer.config.devices.size();
+      life.cover(start(task(first, consumer.backward_input, 0, shards, k)),
+                 end(task(first, consumer.backward_input, SIZE_MAX, shards, k)));
     }
     for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
       const auto from = contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group);

@@ -14,10 +14,10 @@ namespace pipesim {
 
 enum class MemoryCategory : std::uint8_t {
   Weights,
-  Gradients,       ///< of weights, accumulated
+  Gradients,  ///< of weights, accumulated
   OptimizerState,
-  Activations,     ///< outputs and what is saved for backward
-  Transfers,       ///< receive buffers
+  Activations,  ///< outputs and what is saved for backward
+  Transfers,    ///< receive buffers
   ActivationGradients
 };
 constexpr std::size_t kMemoryCategories = 6;
@@ -26,18 +26,19 @@ std::string_view name_of(MemoryCategory category);
 /// What one device holds when it holds most.
 struct DeviceMemory {
   Bytes peak;
-  Nanoseconds when = 0;                             ///< the first moment of the peak
-  std::array<Bytes, kMemoryCategories> at_peak{};   ///< by category; they add up to `peak`
+  Nanoseconds when = 0;                            ///< the first moment of the peak
+  std::array<Bytes, kMemoryCategories> at_peak{};  ///< by category; they add up to `peak`
 };
 
 /// An upper bound of every device's peak that needs no timeline: all that the strategy ever allocates there.
 /// Of the strategy that the builder built last.
 std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy);
 
-/// Memory over time (engine rule 8): a buffer counts from the start of the task that writes it to the end of its last
-/// reader; at equal times memory is freed before it is allocated; weights, their gradients and optimizer state are
-/// permanent. Of the strategy that the builder built last, and its timeline.
-std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy, const Timeline& timeline);
+/// Memory over time (engine rule 8): a buffer counts from the start of the task that writes it to the end of
+/// its last reader; at equal times memory is freed before it is allocated; weights, their gradients and
+/// optimizer state are permanent. Of the strategy that the builder built last, and its timeline.
+std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                      const Timeline& timeline);
 
 /// Why the peaks do not fit: "gpu3 needs 91.2 GB, has 80 GB (and 2 more devices)". Nothing when they do.
 std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology);

@@ -41,23 +41,27 @@ std::optional<std::string> illegal_degree(const Factor& f, std::int64_t degree) 
   if (degree == 1) return std::nullopt;
   if (f.max_degree == 1) return fmt::format("factor {} can't be split", f.name);
   const std::int64_t most = std::min(units, f.max_degree);
-  if (degree > most) return fmt::format("degree {} of factor {}, which has at most {} parts", degree, f.name, most);
+  if (degree > most)
+    return fmt::format("degree {} of factor {}, which has at most {} parts", degree, f.name, most);
   if (!f.uneven && units % degree != 0) {
-    return fmt::format("degree {} does not divide factor {} of size {}", degree, f.name,
-                       f.granule == 1 ? fmt::format("{}", f.size) : fmt::format("{} in units of {}", f.size, f.granule));
+    return fmt::format(
+        "degree {} does not divide factor {} of size {}", degree, f.name,
+        f.granule == 1 ? fmt::format("{}", f.size) : fmt::format("{} in units of {}", f.size, f.granule));
   }
   return std::nullopt;
 }
 
-// A minor factor of a merged dimension may be cut only where everything more major has length 1 in each shard.
-std::optional<std::string> illegal_merge(const IndexExpr& dim, const Operator& op, std::span<const std::int32_t> degrees) {
+// A minor factor of a merged dimension may be cut only where everything more major has length 1 in each
+// shard.
+std::optional<std::string> illegal_merge(const IndexExpr& dim, const Operator& op,
+                                         std::span<const std::int32_t> degrees) {
   const Factor* unfinished = nullptr;
   for (const FactorIndex f : dim.factors) {
     const Factor& factor = op.factors[static_cast<std::size_t>(f)];
     const std::int64_t degree = degrees[static_cast<std::size_t>(f)];
     if (unfinished && degree > 1) {
-      return fmt::format("factor {} is cut below factor {}, which is not split to single elements", factor.name,
-                         unfinished->name);
+      return fmt::format("factor {} is cut below factor {}, which is not split to single elements",
+                         factor.name, unfinished->name);
     }
     if (degree < factor.size && !unfinished) unfinished = &factor;
   }
@@ -82,7 +86,8 @@ std::optional<std::string> illegal_degrees(const Operator& op, std::span<const s
   return std::nullopt;
 }
 
-std::optional<std::string> illegal(const Operator& op, const ParallelConfig& config, const Topology& topology) {
+std::optional<std::string> illegal(const Operator& op, const ParallelConfig& config,
+                                   const Topology& topology) {
   if (auto reason = illegal_degrees(op, config.degrees)) return reason;
   if (config.replicas < 1) return fmt::format("{} replicas; 1 or more are needed", config.replicas);
   const std::int64_t shards = config.num_shards();
@@ -93,7 +98,8 @@ std::optional<std::string> illegal(const Operator& op, const ParallelConfig& con
   }
   std::vector<bool> used(topology.num_devices(), false);
   for (const DeviceId d : config.devices) {
-    if (!d.valid() || d.index() >= topology.num_devices()) return fmt::format("device {} does not exist", d.value);
+    if (!d.valid() || d.index() >= topology.num_devices())
+      return fmt::format("device {} does not exist", d.value);
     if (used[d.index()]) return fmt::format("device {} is listed twice", topology.device(d).name);
     used[d.index()] = true;
   }
@@ -107,7 +113,8 @@ ShardGrid::ShardGrid(const Operator& op, const ParallelConfig& config) : cuts_(o
   for (std::size_t i = degree_.size() - 1; i-- > 0;) stride_[i] = stride_[i + 1] * degree_[i + 1];
   num_shards_ = stride_[0] * degree_[0];
   for (std::size_t f = 0; f < cuts_.size(); ++f) {
-    for (std::int64_t k = 0; k < degree_[f + 1]; ++k) cuts_[f].push_back(cut(op.factors[f], degree_[f + 1], k));
+    for (std::int64_t k = 0; k < degree_[f + 1]; ++k)
+      cuts_[f].push_back(cut(op.factors[f], degree_[f + 1], k));
   }
 }
 

@@ -26,9 +26,11 @@ struct ParallelConfig {
 /// Everything on one device.
 ParallelConfig single_device(const Operator& op, DeviceId device);
 
-/// Why the config can't be used with this operator on this topology; nothing when it can. Checks the degrees against
-/// factor sizes, granules, max_degree and evenness, the Merged rule of every use, and the device list.
-std::optional<std::string> illegal(const Operator& op, const ParallelConfig& config, const Topology& topology);
+/// Why the config can't be used with this operator on this topology; nothing when it can. Checks the degrees
+/// against factor sizes, granules, max_degree and evenness, the Merged rule of every use, and the device
+/// list.
+std::optional<std::string> illegal(const Operator& op, const ParallelConfig& config,
+                                   const Topology& topology);
 
 /// The part of illegal() that does not look at devices.
 std::optional<std::string> illegal_degrees(const Operator& op, std::span<const std::int32_t> degrees);
@@ -46,7 +48,9 @@ class ShardGrid {
   static constexpr FactorIndex replica_axis = -1;
   /// Shard k's range of every factor.
   void ranges(std::int64_t shard, std::vector<Range>& out) const;
-  [[nodiscard]] bool split(FactorIndex factor) const { return degree_[static_cast<std::size_t>(factor + 1)] > 1; }
+  [[nodiscard]] bool split(FactorIndex factor) const {
+    return degree_[static_cast<std::size_t>(factor + 1)] > 1;
+  }
 
  private:
   std::vector<std::int64_t> degree_, stride_;  // [0]: replicas, [1 + f]: factor f

@@ -73,7 +73,8 @@ bool held_everywhere(const Layout& from, std::int32_t addend, std::span<const Bo
 
 std::vector<std::vector<Box>> covers(const Layout& layout) {
   std::vector<std::vector<Box>> result(static_cast<std::size_t>(layout.num_addends()));
-  for (const LayoutEntry& e : layout.entries()) result[static_cast<std::size_t>(e.addend)].push_back(layout.box(e));
+  for (const LayoutEntry& e : layout.entries())
+    result[static_cast<std::size_t>(e.addend)].push_back(layout.box(e));
   for (std::vector<Box>& boxes : result) {
     std::sort(boxes.begin(), boxes.end());
     boxes.erase(std::unique(boxes.begin(), boxes.end()), boxes.end());
@@ -105,7 +106,9 @@ std::vector<DeviceId> local_devices(const Layout& from, const Layout& to) {
 
 class DisjointSets {
  public:
-  explicit DisjointSets(std::size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }
+  explicit DisjointSets(std::size_t n) : parent_(n) {
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+  }
   std::size_t find(std::size_t x) {
     while (parent_[x] != x) x = parent_[x] = parent_[parent_[x]];
     return x;
@@ -116,7 +119,8 @@ class DisjointSets {
   std::vector<std::size_t> parent_;
 };
 
-// Connected components of overlapping boxes, in the order of their first wanted box; those without a part need nothing.
+// Connected components of overlapping boxes, in the order of their first wanted box; those without a part
+// need nothing.
 std::vector<RedistributionComponent> components(std::vector<RedistributionPart> parts,
                                                 std::vector<RedistributionWant> wants) {
   DisjointSets sets(parts.size() + wants.size());
@@ -141,7 +145,8 @@ std::vector<RedistributionComponent> components(std::vector<RedistributionPart> 
 }
 
 std::vector<RedistributionPart> parts_of(const Layout& from, const std::vector<bool>& peeled) {
-  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<DeviceId>> devices;  // (box, addend), both ascending
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<DeviceId>>
+      devices;  // (box, addend), both ascending
   for (const LayoutEntry& e : from.entries()) {
     if (!peeled[static_cast<std::size_t>(e.addend)]) devices[{e.box, e.addend}].push_back(e.device);
   }
@@ -155,19 +160,22 @@ std::vector<RedistributionPart> parts_of(const Layout& from, const std::vector<b
 std::vector<RedistributionWant> wants_of(const Layout& to) {
   std::vector<RedistributionWant> wants;
   for (const Box& b : to.boxes()) wants.push_back({b, {}});
-  for (const LayoutEntry& e : to.entries()) wants[static_cast<std::size_t>(e.box)].devices.push_back(e.device);
+  for (const LayoutEntry& e : to.entries())
+    wants[static_cast<std::size_t>(e.box)].devices.push_back(e.device);
   return wants;
 }
 
 bool share_device(std::span<const DeviceId> a, std::span<const DeviceId> b) {
-  return std::any_of(a.begin(), a.end(), [&](DeviceId d) { return std::find(b.begin(), b.end(), d) != b.end(); });
+  return std::any_of(a.begin(), a.end(),
+                     [&](DeviceId d) { return std::find(b.begin(), b.end(), d) != b.end(); });
 }
 
 void link_rounds(std::vector<RedistributionStep>& steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     for (std::size_t j = 0; j < steps.size() && steps[i].round > 0; ++j) {
       if (steps[j].component != steps[i].component || steps[j].round >= steps[i].round) continue;
-      if (share_device(receivers(steps[j].kind, steps[j].group), contributors(steps[i].kind, steps[i].group))) {
+      if (share_device(receivers(steps[j].kind, steps[j].group),
+                       contributors(steps[i].kind, steps[i].group))) {
         steps[i].after.push_back(static_cast<std::int32_t>(j));
       }
     }
@@ -176,7 +184,8 @@ void link_rounds(std::vector<RedistributionStep>& steps) {
 
 }  // namespace
 
-std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to, const RedistributionSetting& setting) {
+std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to,
+                                           const RedistributionSetting& setting) {
   const std::vector<bool> peeled = peeled_addends(from, to);
   if (std::all_of(peeled.begin(), peeled.end(), [](bool p) { return p; })) return {};
   std::vector<RedistributionStep> steps;
@@ -204,7 +213,8 @@ Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t e
   return result;
 }
 
-Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes, CommunicationPrices& prices) {
+Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes,
+                       CommunicationPrices& prices) {
   return time_of_steps(redistribution.steps, element_bytes, prices);
 }
 

@@ -9,19 +9,19 @@
 
 namespace pipesim {
 
-/// Devices of a group whose data a collective takes, and those that get data. Send: from, to; broadcast: root first;
-/// reduce: destination first; all others: everybody.
+/// Devices of a group whose data a collective takes, and those that get data. Send: from, to; broadcast: root
+/// first; reduce: destination first; all others: everybody.
 std::span<const DeviceId> contributors(Collective kind, std::span<const DeviceId> group);
 std::span<const DeviceId> receivers(Collective kind, std::span<const DeviceId> group);
 
 /// One collective or message of a redistribution.
 struct RedistributionStep {
   Collective kind = Collective::Send;
-  std::int32_t round = 0;         ///< steps of a round may run at the same time
-  std::int32_t component = 0;     ///< steps of different components have nothing to do with each other
-  std::vector<DeviceId> group;    ///< ascending where the order means nothing
-  std::int64_t elements = 0;      ///< the size as costmodel counts it (bytes_on_links)
-  std::int32_t addend = 0;        ///< of a send
+  std::int32_t round = 0;           ///< steps of a round may run at the same time
+  std::int32_t component = 0;       ///< steps of different components have nothing to do with each other
+  std::vector<DeviceId> group;      ///< ascending where the order means nothing
+  std::int64_t elements = 0;        ///< the size as costmodel counts it (bytes_on_links)
+  std::int32_t addend = 0;          ///< of a send
   std::vector<std::int32_t> after;  ///< earlier steps whose result this one passes on
   bool operator==(const RedistributionStep&) const = default;
 };
@@ -35,14 +35,17 @@ struct Redistribution {
   bool operator==(const Redistribution&) const = default;
 };
 
-/// The cheapest way from `from` (any layout) to `to` (complete) on this topology (operator algebra, section 3):
-/// peel what every destination holds; connected components of overlapping boxes; then per component a recognised
-/// collective, broadcast, reduce, reduce-first, share-then-gather or direct sends: least (time, rounds, this order).
-/// Addends of `from` that lie in the same places must be merged already (sum_of). Pure and deterministic.
-Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes, CommunicationPrices& prices);
+/// The cheapest way from `from` (any layout) to `to` (complete) on this topology (operator algebra, section
+/// 3): peel what every destination holds; connected components of overlapping boxes; then per component a
+/// recognised collective, broadcast, reduce, reduce-first, share-then-gather or direct sends: least (time,
+/// rounds, this order). Addends of `from` that lie in the same places must be merged already (sum_of). Pure
+/// and deterministic.
+Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
+                            CommunicationPrices& prices);
 
 /// Time of all steps with nothing else on the links, round after round.
-Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes, CommunicationPrices& prices);
+Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes,
+                       CommunicationPrices& prices);
 
 /// True when every piece of `box` lies in one of `held`.
 bool covered(const Box& box, std::span<const Box> held);

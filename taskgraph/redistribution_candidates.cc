@@ -10,7 +10,8 @@ namespace {
 
 using Steps = std::vector<RedistributionStep>;
 
-RedistributionStep step(Collective kind, std::vector<DeviceId> group, std::int64_t elements, std::int32_t round) {
+RedistributionStep step(Collective kind, std::vector<DeviceId> group, std::int64_t elements,
+                        std::int32_t round) {
   RedistributionStep s;
   s.kind = kind;
   s.round = round;
@@ -22,13 +23,14 @@ RedistributionStep step(Collective kind, std::vector<DeviceId> group, std::int64
 // What all candidates look at.
 struct Shape {
   explicit Shape(const RedistributionComponent& c, const CommunicationPrices& prices);
-  std::map<DeviceId, Box> wanted;   // by device
-  bool one_want_each = true;        // no device wants two boxes
-  Box bounds;                       // of all wanted boxes
-  std::vector<Box> boxes;           // distinct boxes of the parts, ascending
+  std::map<DeviceId, Box> wanted;  // by device
+  bool one_want_each = true;       // no device wants two boxes
+  Box bounds;                      // of all wanted boxes
+  std::vector<Box> boxes;          // distinct boxes of the parts, ascending
   std::size_t num_addends = 0;
-  bool regular = false;             // parts are boxes × addends, boxes disjoint
-  std::vector<std::vector<DeviceId>> lanes;  // [lane][part]: disjoint sets of devices that hold one copy of every part
+  bool regular = false;  // parts are boxes × addends, boxes disjoint
+  std::vector<std::vector<DeviceId>>
+      lanes;  // [lane][part]: disjoint sets of devices that hold one copy of every part
 };
 
 Box bounds_of(const std::vector<Box>& boxes) {
@@ -51,8 +53,8 @@ bool disjoint(const std::vector<Box>& boxes) {
   return true;
 }
 
-// Seeds are the copies of the first part; every other part gives the unused copy nearest to the seed, ties by id.
-// Empty if copies are unequal or a device holds two parts.
+// Seeds are the copies of the first part; every other part gives the unused copy nearest to the seed, ties by
+// id. Empty if copies are unequal or a device holds two parts.
 std::vector<std::vector<DeviceId>> lanes_of(const std::vector<RedistributionPart>& parts,
                                             const CommunicationPrices& prices) {
   const std::size_t copies = parts.front().devices.size();
@@ -99,7 +101,8 @@ Shape::Shape(const RedistributionComponent& c, const CommunicationPrices& prices
 std::optional<std::size_t> slice_dim(std::vector<Box> boxes, const Box& whole) {
   std::optional<std::size_t> dim;
   for (std::size_t i = 0; i < whole.dims(); ++i) {
-    const bool differs = std::any_of(boxes.begin(), boxes.end(), [&](const Box& b) { return b[i] != whole[i]; });
+    const bool differs =
+        std::any_of(boxes.begin(), boxes.end(), [&](const Box& b) { return b[i] != whole[i]; });
     if (differs && dim) return std::nullopt;
     if (differs) dim = i;
   }
@@ -114,13 +117,15 @@ std::optional<std::size_t> slice_dim(std::vector<Box> boxes, const Box& whole) {
 }
 
 // n equal pieces along the first of `dims` that n divides; none if there is none.
-std::optional<std::vector<Box>> pieces_of(const Box& box, std::size_t n, const std::vector<std::size_t>& dims) {
+std::optional<std::vector<Box>> pieces_of(const Box& box, std::size_t n,
+                                          const std::vector<std::size_t>& dims) {
   for (const std::size_t i : dims) {
     const std::int64_t length = box[i].length(), count = static_cast<std::int64_t>(n);
     if (length % count != 0) continue;
     std::vector<Box> pieces(n, box);
     for (std::int64_t j = 0; j < count; ++j) {
-      pieces[static_cast<std::size_t>(j)][i] = {box[i].begin + j * length / count, box[i].begin + (j + 1) * length / count};
+      pieces[static_cast<std::size_t>(j)][i] = {box[i].begin + j * length / count,
+                                                box[i].begin + (j + 1) * length / count};
     }
     return pieces;
   }
@@ -151,7 +156,8 @@ std::optional<RedistributionStep> lane_collective(const RedistributionComponent&
   }
   std::sort(crops.begin(), crops.end());
   crops.erase(std::unique(crops.begin(), crops.end()), crops.end());
-  const bool all_want_whole = std::all_of(wants.begin(), wants.end(), [&](const Box& b) { return b == whole; });
+  const bool all_want_whole =
+      std::all_of(wants.begin(), wants.end(), [&](const Box& b) { return b == whole; });
   const bool one_box = crops.size() == 1 && crops[0] == whole;
   const auto held_dim = slice_dim(crops, whole), want_dim = slice_dim(wants, whole);
   std::optional<Collective> kind;
@@ -173,7 +179,8 @@ std::optional<Steps> recognised(const RedistributionComponent& c, const Shape& s
   if (shape.lanes.size() * c.parts.size() != shape.wanted.size()) return std::nullopt;
   Steps steps;
   for (const std::vector<DeviceId>& lane : shape.lanes) {
-    if (!std::all_of(lane.begin(), lane.end(), [&](DeviceId d) { return shape.wanted.contains(d); })) return std::nullopt;
+    if (!std::all_of(lane.begin(), lane.end(), [&](DeviceId d) { return shape.wanted.contains(d); }))
+      return std::nullopt;
     std::optional<RedistributionStep> s = lane_collective(c, shape, lane, round);
     if (!s) return std::nullopt;
     if (lane.size() > 1) steps.push_back(std::move(*s));
@@ -201,9 +208,10 @@ std::optional<Steps> broadcast(const RedistributionComponent& c, const Redistrib
   return Steps{step(Collective::Broadcast, std::move(group), c.wants[0].box.elements(), setting.first_round)};
 }
 
-// All addends of one box to one device. What the device itself holds was peeled, so it need not be in the lane: it
-// adds its own.
-std::optional<Steps> reduce(const RedistributionComponent& c, const Shape& shape, const RedistributionSetting& setting) {
+// All addends of one box to one device. What the device itself holds was peeled, so it need not be in the
+// lane: it adds its own.
+std::optional<Steps> reduce(const RedistributionComponent& c, const Shape& shape,
+                            const RedistributionSetting& setting) {
   if (shape.lanes.empty() || shape.boxes.size() != 1) return std::nullopt;
   if (c.wants.size() != 1 || c.wants[0].devices.size() != 1) return std::nullopt;
   const DeviceId destination = c.wants[0].devices[0];
@@ -213,8 +221,9 @@ std::optional<Steps> reduce(const RedistributionComponent& c, const Shape& shape
     for (const DeviceId d : lane) most = std::max(most, setting.prices.distance(d, destination));
     return most;
   };
-  std::vector<DeviceId> group = *std::min_element(
-      shape.lanes.begin(), shape.lanes.end(), [&](const auto& a, const auto& b) { return farthest(a) < farthest(b); });
+  std::vector<DeviceId> group =
+      *std::min_element(shape.lanes.begin(), shape.lanes.end(),
+                        [&](const auto& a, const auto& b) { return farthest(a) < farthest(b); });
   std::erase(group, destination);
   if (group.size() < 2) return std::nullopt;
   std::sort(group.begin(), group.end());
@@ -238,8 +247,9 @@ Layout wanted_layout(const RedistributionComponent& c) {
 std::vector<std::size_t> cut_order(const RedistributionComponent& c, const Shape& shape) {
   std::vector<std::size_t> first, rest;
   for (std::size_t i = 0; i < shape.bounds.dims(); ++i) {
-    const bool differs = std::any_of(c.wants.begin(), c.wants.end(),
-                                     [&](const RedistributionWant& w) { return w.box[i] != shape.bounds[i]; });
+    const bool differs = std::any_of(c.wants.begin(), c.wants.end(), [&](const RedistributionWant& w) {
+      return w.box[i] != shape.bounds[i];
+    });
     (differs ? first : rest).push_back(i);
   }
   first.insert(first.end(), rest.begin(), rest.end());
@@ -274,7 +284,8 @@ std::optional<Steps> reduce_first(const RedistributionComponent& c, const Shape&
       if (!crop) return std::nullopt;
       const std::vector<DeviceId> group = addend_holders(c, shape, lane, box);
       const auto pieces = pieces_of(*crop, group.size(), order);
-      for (std::size_t j = 0; j < group.size(); ++j) reduced.push_back({group[j], pieces ? (*pieces)[j] : *crop, 0});
+      for (std::size_t j = 0; j < group.size(); ++j)
+        reduced.push_back({group[j], pieces ? (*pieces)[j] : *crop, 0});
       const Collective kind = pieces ? Collective::ReduceScatter : Collective::AllReduce;
       if (group.size() > 1) steps.push_back(step(kind, sorted(group), crop->elements(), setting.first_round));
     }
@@ -287,7 +298,8 @@ std::optional<Steps> reduce_first(const RedistributionComponent& c, const Shape&
 // Every holder of a wanted box fetches one share of it, then the shares are gathered.
 std::optional<Steps> share_then_gather(const RedistributionComponent& c, const Shape& shape,
                                        const RedistributionSetting& setting) {
-  const bool copies = std::any_of(c.wants.begin(), c.wants.end(), [](const auto& w) { return w.devices.size() > 1; });
+  const bool copies =
+      std::any_of(c.wants.begin(), c.wants.end(), [](const auto& w) { return w.devices.size() > 1; });
   if (setting.nested || !copies || !shape.one_want_each) return std::nullopt;
   RedistributionComponent shares{c.parts, {}};
   std::vector<Layout::Piece> fetched;
@@ -343,7 +355,8 @@ Steps cheapest_steps(const RedistributionComponent& component, const Redistribut
   std::size_t best = 0;
   std::pair<double, std::int32_t> least;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const std::pair price{time_of_steps(candidates[i], setting.element_bytes, setting.prices).value, rounds(candidates[i])};
+    const std::pair price{time_of_steps(candidates[i], setting.element_bytes, setting.prices).value,
+                          rounds(candidates[i])};
     if (i == 0 || price < least) least = price, best = i;
   }
   return std::move(candidates[best]);

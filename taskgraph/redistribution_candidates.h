@@ -39,13 +39,15 @@ std::vector<RedistributionStep> cheapest_steps(const RedistributionComponent& co
                                                const RedistributionSetting& setting);
 
 /// Steps for all components between two layouts; `after` is left empty.
-std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to, const RedistributionSetting& setting);
+std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to,
+                                           const RedistributionSetting& setting);
 
-/// Direct sends: wanted boxes are cut at source boundaries; each piece of each addend comes from the device itself,
-/// else the nearest holder, else the one that has sent least, else the lowest id.
+/// Direct sends: wanted boxes are cut at source boundaries; each piece of each addend comes from the device
+/// itself, else the nearest holder, else the one that has sent least, else the lowest id.
 std::vector<RedistributionStep> direct_steps(const RedistributionComponent& component,
                                              const RedistributionSetting& setting);
 
-Seconds time_of_steps(std::span<const RedistributionStep> steps, std::int64_t element_bytes, CommunicationPrices& prices);
+Seconds time_of_steps(std::span<const RedistributionStep> steps, std::int64_t element_bytes,
+                      CommunicationPrices& prices);
 
 }  // namespace pipesim

@@ -7,9 +7,9 @@
 namespace pipesim {
 
 std::string_view name_of(TaskKind kind) {
-  constexpr std::array<std::string_view, 8> names{"forward",          "backward-input",    "backward-weight",
-                                                  "update",           "forward-transfer",  "backward-transfer",
-                                                  "gradient-sync",    "inner-reduce"};
+  constexpr std::array<std::string_view, 8> names{"forward",       "backward-input",   "backward-weight",
+                                                  "update",        "forward-transfer", "backward-transfer",
+                                                  "gradient-sync", "inner-reduce"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -26,15 +26,17 @@ std::string describe(const TaskLabel& label, const OperatorGraph& graph, const T
     return fmt::format("{} {}{}", graph.op(label.op).name, name_of(label.kind), part_of(label));
   }
   if (label.kind == TaskKind::InnerReduce) {
-    return fmt::format("{} statistics, all-reduce over {} devices", graph.op(label.op).name, label.group_size);
+    return fmt::format("{} statistics, all-reduce over {} devices", graph.op(label.op).name,
+                       label.group_size);
   }
   const std::string& tensor = graph.tensor(label.tensor).name;
   const std::string what = label.kind == TaskKind::ForwardTransfer ? tensor : "gradient of " + tensor;
   if (label.collective == Collective::Send) {
-    return fmt::format("{} from {} to {}{}", what, topology.device(label.device).name, topology.device(label.peer).name,
-                       part_of(label));
+    return fmt::format("{} from {} to {}{}", what, topology.device(label.device).name,
+                       topology.device(label.peer).name, part_of(label));
   }
-  return fmt::format("{} of {} over {} devices{}", name_of(label.collective), what, label.group_size, part_of(label));
+  return fmt::format("{} of {} over {} devices{}", name_of(label.collective), what, label.group_size,
+                     part_of(label));
 }
 
 }  // namespace pipesim

@@ -28,13 +28,13 @@ constexpr bool is_communication(TaskKind kind) { return kind >= TaskKind::Forwar
 struct TaskLabel {
   TaskKind kind = TaskKind::Forward;
   Collective collective = Collective::Send;  ///< of communication tasks
-  OperatorId op;       ///< of compute tasks and inner reduces; transfers: the tensor's producer, if any
-  TensorId tensor;     ///< of transfers and gradient synchronisation
-  DeviceId device;     ///< compute: where it runs; communication: the first of the group (a send's source)
-  DeviceId peer;       ///< a send's destination
+  OperatorId op;    ///< of compute tasks and inner reduces; transfers: the tensor's producer, if any
+  TensorId tensor;  ///< of transfers and gradient synchronisation
+  DeviceId device;  ///< compute: where it runs; communication: the first of the group (a send's source)
+  DeviceId peer;    ///< a send's destination
   std::int32_t group_size = 1;  ///< of communication tasks
   std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece or round
-  Bytes size;          ///< of communication tasks, as costmodel counts it
+  Bytes size;                   ///< of communication tasks, as costmodel counts it
 };
 
 /// The tasks of one iteration under one plan: what is simulated, and what is executed.

@@ -9,13 +9,15 @@
 
 namespace pipesim {
 
-std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy, const Topology& topology) {
+std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
+                                   const Topology& topology) {
   if (strategy.size() != graph.operators().size()) {
     return fmt::format("{} configs for {} operators", strategy.size(), graph.operators().size());
   }
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     const Operator& op = graph.operators()[i];
-    if (auto reason = illegal(op, strategy[i], topology)) return fmt::format("operator \"{}\": {}", op.name, *reason);
+    if (auto reason = illegal(op, strategy[i], topology))
+      return fmt::format("operator \"{}\": {}", op.name, *reason);
   }
   return std::nullopt;
 }
@@ -42,7 +44,8 @@ std::size_t TaskGraphBuilder::IdsHash::operator()(const std::vector<std::int32_t
   return h;
 }
 
-TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
+TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs,
+                                   const PlanOptions& options)
     : graph_(graph),
       costs_(costs),
       options_(options),
@@ -50,10 +53,12 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
       bound_(graph.operators().size()),
       owned_weights_(graph.operators().size()),
       tasks_(graph.operators().size()) {
-  for (std::size_t i = 0; i < graph.operators().size(); ++i) backward_.push_back(backward_need(graph, OperatorId(i)));
+  for (std::size_t i = 0; i < graph.operators().size(); ++i)
+    backward_.push_back(backward_need(graph, OperatorId(i)));
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
     const auto consumers = graph.consumers(TensorId(t));
-    const bool trained = std::any_of(consumers.begin(), consumers.end(), [&](UseRef u) { return makes_gradient(u); });
+    const bool trained =
+        std::any_of(consumers.begin(), consumers.end(), [&](UseRef u) { return makes_gradient(u); });
     if (graph.tensors()[t].kind != TensorKind::Weight || consumers.empty()) continue;
     (trained ? owned_weights_[consumers.front().op.index()] : frozen_weights_).emplace_back(t);
   }
@@ -100,8 +105,8 @@ void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
   connect_passes(tasks, bound);
 }
 
-// A shard's backward needs what its forward saved. Gradients alone do not make it wait for that: the loss gets none,
-// nor does a shard whose outputs nobody reads, and the consumers of a copy may have read its twin.
+// A shard's backward needs what its forward saved. Gradients alone do not make it wait for that: the loss
+// gets none, nor does a shard whose outputs nobody reads, and the consumers of a copy may have read its twin.
 void TaskGraphBuilder::connect_passes(const OperatorTasks& tasks, const BoundOperator& bound) {
   const std::size_t shards = bound.config.devices.size();
   const std::size_t last = tasks.forward.index() + (bound.forward.stages() - 1) * shards;
@@ -112,7 +117,8 @@ void TaskGraphBuilder::connect_passes(const OperatorTasks& tasks, const BoundOpe
   }
 }
 
-TaskId TaskGraphBuilder::add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work) {
+TaskId TaskGraphBuilder::add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind,
+                                  const PassWork& work) {
   if (!work.present) return {};
   const std::vector<DeviceId>& devices = bound.config.devices;
   const TaskId first(out_->dag.num_tasks());
@@ -125,7 +131,8 @@ TaskId TaskGraphBuilder::add_pass(OperatorId op, const BoundOperator& bound, Tas
   if (labels_) {
     for (std::size_t stage = 0; stage < work.stages(); ++stage) {
       for (const DeviceId d : devices) {
-        out_->labels.push_back({kind, Collective::Send, op, {}, d, d, 1, static_cast<std::int32_t>(stage), Bytes(0)});
+        out_->labels.push_back(
+            {kind, Collective::Send, op, {}, d, d, 1, static_cast<std::int32_t>(stage), Bytes(0)});
       }
     }
   }
@@ -133,16 +140,22 @@ TaskId TaskGraphBuilder::add_pass(OperatorId op, const BoundOperator& bound, Tas
   return first;
 }
 
-void TaskGraphBuilder::connect_stages(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work,
-                                      TaskId first) {
+void TaskGraphBuilder::connect_stages(OperatorId op, const BoundOperator& bound, TaskKind kind,
+                                      const PassWork& work, TaskId first) {
   const std::size_t shards = bound.config.devices.size();
   for (std::size_t stage = 0; stage + 1 < work.stages(); ++stage) {
     for (const InnerReduce& reduce : work.reduces[stage]) {
       const TaskId task = out_->dag.add_task(inner_reduce_key(kind, op, stage, reduce.task.group.front()),
                                              reduce.task.duration, reduce.task.lanes);
       if (labels_) {
-        out_->labels.push_back({TaskKind::InnerReduce, Collective::AllReduce, op, {}, reduce.task.group.front(), {},
-                                static_cast<std::int32_t>(reduce.task.group.size()), static_cast<std::int32_t>(stage),
+        out_->labels.push_back({TaskKind::InnerReduce,
+                                Collective::AllReduce,
+                                op,
+                                {},
+                                reduce.task.group.front(),
+                                {},
+                                static_cast<std::int32_t>(reduce.task.group.size()),
+                                static_cast<std::int32_t>(stage),
                                 reduce.task.size});
       }
       for (const std::int32_t k : reduce.shards) {

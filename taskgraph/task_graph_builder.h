@@ -29,9 +29,10 @@ struct Wiring {
   TaskKind kind = TaskKind::ForwardTransfer;  ///< or BackwardTransfer, GradientSync
   TensorId tensor;
   const CommunicationPlan* plan = nullptr;
-  TaskId first_task;                          ///< of the plan's tasks
-  std::vector<UseRef> sources, destinations;  ///< GradientSync has no destinations: the weight's owner is updated
-  std::vector<std::int32_t> source_terms;     ///< per source: which term of the plan it is
+  TaskId first_task;  ///< of the plan's tasks
+  std::vector<UseRef> sources,
+      destinations;  ///< GradientSync has no destinations: the weight's owner is updated
+  std::vector<std::int32_t> source_terms;  ///< per source: which term of the plan it is
 };
 
 /// The home of a weight, how its gradient gets there, and how large the update is.
@@ -40,9 +41,9 @@ struct WeightSync {
   CommunicationPlan plan;
 };
 
-/// Expands strategies into task graphs. Everything that depends on content alone (operator and config, pair of
-/// layouts) is computed once and kept, so that building the graph of the next strategy costs what its tasks cost.
-/// Not thread-safe: one per thread. The graph and cost model must outlive it.
+/// Expands strategies into task graphs. Everything that depends on content alone (operator and config, pair
+/// of layouts) is computed once and kept, so that building the graph of the next strategy costs what its
+/// tasks cost. Not thread-safe: one per thread. The graph and cost model must outlive it.
 class TaskGraphBuilder {
  public:
   TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
@@ -54,8 +55,8 @@ class TaskGraphBuilder {
   enum class Labels : std::uint8_t { Leave, Make };
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels);
 
-  /// Forgets transfers between layouts when more than `most` communication tasks are kept, so that a long search does
-  /// not fill the memory. Results do not change; wirings() becomes invalid.
+  /// Forgets transfers between layouts when more than `most` communication tasks are kept, so that a long
+  /// search does not fill the memory. Results do not change; wirings() becomes invalid.
   void limit_memory(std::size_t most);
 
   /// Of the strategy built last.
@@ -87,7 +88,8 @@ class TaskGraphBuilder {
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void connect_passes(const OperatorTasks& tasks, const BoundOperator& bound);
-  void connect_stages(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work, TaskId first);
+  void connect_stages(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work,
+                      TaskId first);
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
@@ -96,8 +98,8 @@ class TaskGraphBuilder {
   Wiring& new_wiring(TaskKind kind, TensorId tensor);
   void add_transfers(Wiring& wiring, std::uint64_t ordinal);
   void connect_sources(const Wiring& wiring, const BoundStrategy& strategy);
-  void connect_readers(const Wiring& wiring, TaskId first_reader, std::span<const std::int32_t> reader_of_device,
-                       const BoundStrategy& strategy);
+  void connect_readers(const Wiring& wiring, TaskId first_reader,
+                       std::span<const std::int32_t> reader_of_device, const BoundStrategy& strategy);
   const CommunicationPlan& transfer_plan(LayoutId target, Bytes element);
   const UpdateWork& update_work(OperatorId owner, const BoundStrategy& strategy);
   [[nodiscard]] TaskId producing_tasks(UseRef source, TaskKind kind, const BoundStrategy& strategy) const;
@@ -108,7 +110,8 @@ class TaskGraphBuilder {
   PlanOptions options_;
   LayoutTable layouts_;
   CommunicationPrices prices_;
-  std::vector<std::unordered_map<ParallelConfig, std::unique_ptr<BoundOperator>, ConfigHash>> bound_;  // per operator
+  std::vector<std::unordered_map<ParallelConfig, std::unique_ptr<BoundOperator>, ConfigHash>>
+      bound_;  // per operator
   std::unordered_map<Ids, std::unique_ptr<CommunicationPlan>, IdsHash> transfers_;
   std::unordered_map<Ids, std::unique_ptr<WeightSync>, IdsHash> syncs_;
   std::unordered_map<Ids, std::unique_ptr<UpdateWork>, IdsHash> updates_;
@@ -118,9 +121,9 @@ class TaskGraphBuilder {
   std::vector<OperatorTasks> tasks_;
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0;
-  std::size_t kept_tasks_ = 0;    // communication tasks in transfers_ and syncs_
-  Ids key_;                       // scratch
-  std::vector<LayoutId> terms_;   // scratch: distinct source layouts of the wiring at hand
+  std::size_t kept_tasks_ = 0;              // communication tasks in transfers_ and syncs_
+  Ids key_;                                 // scratch
+  std::vector<LayoutId> terms_;             // scratch: distinct source layouts of the wiring at hand
   std::vector<std::int32_t> update_index_;  // scratch: per device, position among an owner's updates
   TaskGraph* out_ = nullptr;
   bool labels_ = false;

@@ -1,4 +1,5 @@
-// How TaskGraphBuilder connects operators: transfers of activations and gradients, synchronisation of weights.
+// How TaskGraphBuilder connects operators: transfers of activations and gradients, synchronisation of
+// weights.
 #include <algorithm>
 
 #include "sim/base/errors.h"
@@ -36,7 +37,8 @@ TaskId shard_task(TaskId first, std::int64_t shard) {
 std::int32_t term_of(LayoutId layout, std::vector<LayoutId>& terms) {
   const auto it = std::find(terms.begin(), terms.end(), layout);
   if (it == terms.end()) terms.push_back(layout);
-  return static_cast<std::int32_t>(it == terms.end() ? terms.size() - 1 : static_cast<std::size_t>(it - terms.begin()));
+  return static_cast<std::int32_t>(it == terms.end() ? terms.size() - 1
+                                                     : static_cast<std::size_t>(it - terms.begin()));
 }
 
 }  // namespace
@@ -92,22 +94,24 @@ void TaskGraphBuilder::add_transfers(Wiring& wiring, std::uint64_t ordinal) {
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const CommunicationTask& t = tasks[i];
     const TaskId id = out_->dag.add_task(
-        transfer_key(wiring.kind, wiring.tensor, ordinal, t, i, costs_.topology().num_devices()), t.duration, t.lanes);
+        transfer_key(wiring.kind, wiring.tensor, ordinal, t, i, costs_.topology().num_devices()), t.duration,
+        t.lanes);
     for (const std::int32_t before : t.after) {
       out_->dag.add_edge(TaskId(wiring.first_task.index() + static_cast<std::size_t>(before)), id);
     }
     if (!labels_) continue;
     const bool send = t.kind == Collective::Send;
-    out_->labels.push_back({wiring.kind, t.kind, graph_.tensor(wiring.tensor).producer, wiring.tensor, t.group.front(),
-                            send ? t.group.back() : DeviceId(), static_cast<std::int32_t>(t.group.size()),
-                            std::max(t.piece, t.round), t.size});
+    out_->labels.push_back({wiring.kind, t.kind, graph_.tensor(wiring.tensor).producer, wiring.tensor,
+                            t.group.front(), send ? t.group.back() : DeviceId(),
+                            static_cast<std::int32_t>(t.group.size()), std::max(t.piece, t.round), t.size});
   }
 }
 
 void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy& strategy) {
   const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
   for (std::size_t s = 0; s < wiring.sources.size() && !tasks.empty(); ++s) {
-    const std::vector<std::int32_t>& shard_of_device = strategy[wiring.sources[s].op.index()]->shard_of_device;
+    const std::vector<std::int32_t>& shard_of_device =
+        strategy[wiring.sources[s].op.index()]->shard_of_device;
     const TaskId first = producing_tasks(wiring.sources[s], wiring.kind, strategy);
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       if (tasks[i].term >= 0 && tasks[i].term != wiring.source_terms[s]) continue;
@@ -119,15 +123,17 @@ void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy
   }
 }
 
-// Edges to the tasks first_reader + shard: from the transfers that their devices receive, and from the sources whose
-// data lies there already.
+// Edges to the tasks first_reader + shard: from the transfers that their devices receive, and from the
+// sources whose data lies there already.
 void TaskGraphBuilder::connect_readers(const Wiring& wiring, TaskId first_reader,
-                                       std::span<const std::int32_t> reader_of_device, const BoundStrategy& strategy) {
+                                       std::span<const std::int32_t> reader_of_device,
+                                       const BoundStrategy& strategy) {
   const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     for (const DeviceId d : receivers(tasks[i].kind, tasks[i].group)) {
       const std::int32_t reader = reader_of_device[d.index()];
-      if (reader >= 0) out_->dag.add_edge(TaskId(wiring.first_task.index() + i), shard_task(first_reader, reader));
+      if (reader >= 0)
+        out_->dag.add_edge(TaskId(wiring.first_task.index() + i), shard_task(first_reader, reader));
     }
   }
   for (const UseRef source : wiring.sources) {
@@ -160,7 +166,8 @@ void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strate
       connect_sources(fresh, strategy);
     }
     wirings_[w].destinations.push_back(c);
-    connect_readers(wirings_[w], tasks_[c.op.index()].forward, strategy[c.op.index()]->shard_of_device, strategy);
+    connect_readers(wirings_[w], tasks_[c.op.index()].forward, strategy[c.op.index()]->shard_of_device,
+                    strategy);
   }
 }
 
@@ -184,7 +191,8 @@ void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strat
   add_transfers(*wiring, 0);
   connect_sources(*wiring, strategy);
   for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
-    if (first.valid()) connect_readers(*wiring, first, strategy[producer.op.index()]->shard_of_device, strategy);
+    if (first.valid())
+      connect_readers(*wiring, first, strategy[producer.op.index()]->shard_of_device, strategy);
   }
 }
 
@@ -214,7 +222,8 @@ const WeightSync& TaskGraphBuilder::weight_sync(TensorId weight, const BoundStra
   return *slot;
 }
 
-const TaskGraphBuilder::UpdateWork& TaskGraphBuilder::update_work(OperatorId owner, const BoundStrategy& strategy) {
+const TaskGraphBuilder::UpdateWork& TaskGraphBuilder::update_work(OperatorId owner,
+                                                                  const BoundStrategy& strategy) {
   std::vector<std::pair<TensorId, LayoutId>> homes;
   for (const TensorId w : owned_weights_[owner.index()]) homes.emplace_back(w, weight_sync(w, strategy).home);
   key_.assign(1, owner.value);
@@ -224,15 +233,18 @@ const TaskGraphBuilder::UpdateWork& TaskGraphBuilder::update_work(OperatorId own
   slot = std::make_unique<UpdateWork>();
   std::vector<std::int64_t> elements(costs_.topology().num_devices(), 0);
   for (const auto& [weight, home] : homes) {
-    for (const LayoutEntry& e : layouts_[home].entries()) elements[e.device.index()] += layouts_[home].box(e).elements();
+    for (const LayoutEntry& e : layouts_[home].entries())
+      elements[e.device.index()] += layouts_[home].box(e).elements();
   }
   const DataType type = graph_.tensor(homes.front().first).type;
   for (std::size_t d = 0; d < elements.size(); ++d) {
     if (elements[d] == 0) continue;
     const DeviceId device(d);
     slot->devices.push_back(device);
-    slot->durations.push_back(to_nanoseconds(costs_.update_time(elements[d], type, options_.optimizer, device)));
-    slot->memory.push_back(CostModel::weight_memory(elements[d], type, options_.gradient_type, options_.optimizer));
+    slot->durations.push_back(
+        to_nanoseconds(costs_.update_time(elements[d], type, options_.optimizer, device)));
+    slot->memory.push_back(
+        CostModel::weight_memory(elements[d], type, options_.gradient_type, options_.optimizer));
   }
   return *slot;
 }
@@ -267,7 +279,8 @@ void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& str
   for (std::size_t i = 0; i < work.devices.size(); ++i) {
     const DeviceId d = work.devices[i];
     out_->dag.add_task(compute_key(TaskKind::Update, owner, 0, d), work.durations[i], LaneId(d.value));
-    if (labels_) out_->labels.push_back({TaskKind::Update, Collective::Send, owner, {}, d, d, 1, 0, Bytes(0)});
+    if (labels_)
+      out_->labels.push_back({TaskKind::Update, Collective::Send, owner, {}, d, d, 1, 0, Bytes(0)});
   }
   for (const TensorId w : owned_weights_[owner.index()]) sync_weight(w, owner, strategy);
 }

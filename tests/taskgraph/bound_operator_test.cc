@@ -26,7 +26,8 @@ std::vector<std::vector<Range>> shard_ranges(const Operator& op, const ParallelC
     for (const auto& ranges : shards) {
       for (std::int64_t k = 0; k < d; ++k) {
         longer.push_back(ranges);
-        longer.back().push_back({k * units / d * op.factors[f].granule, (k + 1) * units / d * op.factors[f].granule});
+        longer.back().push_back(
+            {k * units / d * op.factors[f].granule, (k + 1) * units / d * op.factors[f].granule});
       }
     }
     shards = std::move(longer);
@@ -39,7 +40,8 @@ std::vector<std::vector<Range>> shard_ranges(const Operator& op, const ParallelC
 }
 
 // How many points of the factors' ranges touch index x of this dimension.
-std::int64_t touches(const IndexExpr& dim, const Operator& op, const std::vector<Range>& ranges, std::int64_t x) {
+std::int64_t touches(const IndexExpr& dim, const Operator& op, const std::vector<Range>& ranges,
+                     std::int64_t x) {
   const auto in = [&](FactorIndex f, std::int64_t i) {
     return ranges[static_cast<std::size_t>(f)].begin <= i && i < ranges[static_cast<std::size_t>(f)].end;
   };
@@ -52,7 +54,8 @@ std::int64_t touches(const IndexExpr& dim, const Operator& op, const std::vector
     case IndexExpr::Kind::Window: {
       const Range r = ranges[static_cast<std::size_t>(dim.factors[0])];
       for (std::int64_t i = r.begin; i < r.end; ++i) {
-        for (std::int64_t t = 0; t < dim.kernel; ++t) count += dim.stride * i - dim.pad + dim.dilation * t == x ? 1 : 0;
+        for (std::int64_t t = 0; t < dim.kernel; ++t)
+          count += dim.stride * i - dim.pad + dim.dilation * t == x ? 1 : 0;
       }
       return count;
     }
@@ -67,9 +70,10 @@ std::int64_t touches(const IndexExpr& dim, const Operator& op, const std::vector
   return 0;
 }
 
-// Terms that this shard adds at an element: one for each point of the factors that touches it. Along factors that are
-// `Once` or `Same` a shard's value is whole already.
-std::int64_t terms_at(const Operator& op, const TensorUse& use, const std::vector<Range>& ranges, const Point& p) {
+// Terms that this shard adds at an element: one for each point of the factors that touches it. Along factors
+// that are `Once` or `Same` a shard's value is whole already.
+std::int64_t terms_at(const Operator& op, const TensorUse& use, const std::vector<Range>& ranges,
+                      const Point& p) {
   std::int64_t product = 1;
   for (std::size_t d = 0; d < use.dims.size(); ++d) product *= touches(use.dims[d], op, ranges, p[d]);
   for (std::size_t f = 0; f < op.factors.size(); ++f) {
@@ -106,8 +110,8 @@ struct Trial {
     return shards[static_cast<std::size_t>(it - config.devices.begin())];
   }
 
-  // The layout's meaning: Σ over distinct addends at every element is what the unsplit operator computes there, and
-  // copies agree.
+  // The layout's meaning: Σ over distinct addends at every element is what the unsplit operator computes
+  // there, and copies agree.
   void check_sums(const TensorUse& use, const Layout& layout) const {
     const std::vector<Range> whole = whole_ranges(op);
     for_each_point(use, [&](const Point& p) {
@@ -133,7 +137,8 @@ struct Trial {
       ASSERT_LE(entries.size(), 1U);
       for_each_point(use, [&](const Point& p) {
         bool touched = !excluded(use, k);
-        for (std::size_t d = 0; d < p.size(); ++d) touched = touched && touches(use.dims[d], op, shards[k], p[d]) > 0;
+        for (std::size_t d = 0; d < p.size(); ++d)
+          touched = touched && touches(use.dims[d], op, shards[k], p[d]) > 0;
         EXPECT_TRUE(!touched || (!entries.empty() && inside(layout.box(entries[0]), p)));
       });
       EXPECT_TRUE(!excluded(use, k) || entries.empty());
@@ -173,7 +178,8 @@ TEST(BoundOperator, LayoutsMeanWhatTheOperatorComputes) {
   });
 }
 
-OperatorGraph with_loss(const std::string& kind, std::vector<std::int64_t> shape, const Attributes& attributes = {}) {
+OperatorGraph with_loss(const std::string& kind, std::vector<std::int64_t> shape,
+                        const Attributes& attributes = {}) {
   GraphBuilder b("one", shape[0]);
   const TensorId x = b.add("mul", "before", {b.data("x", shape), b.data("y", std::move(shape))});
   b.add(kind, "op", {x}, attributes);
@@ -185,14 +191,16 @@ TEST(BoundOperator, StatisticsCostTheCollectivesOfTheTable) {
     return Expansion(graph, "p100-4x4", {{"op", split}}).traffic().front();
   };
   const std::vector<std::int32_t> four = devices_from(0, 4);
-  // Batch norm: Σx and Σx² of 5 channels in float64; layer norm: two sums of 6 rows; softmax: a maximum of 3 rows.
+  // Batch norm: Σx and Σx² of 5 channels in float64; layer norm: two sums of 6 rows; softmax: a maximum of 3
+  // rows.
   EXPECT_EQ(inner(with_loss("batch_norm", {4, 5, 4, 4}), {{{"n", 4}}, four}),
             "forward op inside: all-reduce 0,1,2,3 of 480 B");
   EXPECT_EQ(inner(with_loss("layer_norm", {2, 3, 8}), {{{"h", 4}}, four}),
             "forward op inside: all-reduce 0,1,2,3 of 576 B");
   EXPECT_EQ(inner(with_loss("rms_norm", {2, 3, 8}), {{{"h", 4}}, four}),
             "forward op inside: all-reduce 0,1,2,3 of 288 B");
-  EXPECT_EQ(inner(with_loss("softmax", {3, 8}), {{{"v", 4}}, four}), "forward op inside: all-reduce 0,1,2,3 of 72 B");
+  EXPECT_EQ(inner(with_loss("softmax", {3, 8}), {{{"v", 4}}, four}),
+            "forward op inside: all-reduce 0,1,2,3 of 72 B");
 }
 
 TEST(BoundOperator, InnerReducesJoinShardsThatDifferInTheirFactorsOnly) {
@@ -229,7 +237,8 @@ TEST(BackwardNeed, FollowsWeightsAndTheLoss) {
   const TensorId x = b.data("x", {4, 6});
   const TensorId fixed = b.add("relu", "fixed", {x});
   const TensorId first = b.add("linear", "first", {fixed}, {{"out", Sizes{5}}});
-  const TensorId norm = b.add("layer_norm", "norm", {b.add("linear", "second", {first}, {{"out", Sizes{5}}})});
+  const TensorId norm =
+      b.add("layer_norm", "norm", {b.add("linear", "second", {first}, {{"out", Sizes{5}}})});
   b.add("linear", "aside", {norm}, {{"out", Sizes{5}}});
   b.add("cross_entropy", "loss", {norm, b.data("labels", {4}, DataType::Int64)});
   const OperatorGraph graph = b.build();
@@ -239,7 +248,7 @@ TEST(BackwardNeed, FollowsWeightsAndTheLoss) {
     passes[graph.operators()[i].name] = {need.input_pass, need.weight_pass};
   }
   const std::map<std::string, std::pair<bool, bool>> expected{
-      {"fixed", {false, false}}, {"first", {false, true}}, {"second", {true, true}},
+      {"fixed", {false, false}}, {"first", {false, true}},  {"second", {true, true}},
       {"norm", {true, false}},   {"aside", {false, false}}, {"loss", {true, false}}};
   EXPECT_EQ(passes, expected);
 }

@@ -39,7 +39,8 @@ TEST_F(CommunicationPlanning, CutsStepsIntoPiecesThatAddUp) {
   EXPECT_THAT(sizes, ElementsAre(1'333'333, 1'333'333, 1'333'334));
   EXPECT_THAT(pieces, ElementsAre(0, 1, 2));
   EXPECT_EQ(cut.local, (std::vector{dev(0), dev(1)}));
-  EXPECT_THAT(cut.received, ElementsAre(std::pair(dev(0), Bytes(4'000'000)), std::pair(dev(1), Bytes(4'000'000))));
+  EXPECT_THAT(cut.received,
+              ElementsAre(std::pair(dev(0), Bytes(4'000'000)), std::pair(dev(1), Bytes(4'000'000))));
 }
 
 TEST_F(CommunicationPlanning, EveryPieceWaitsForAllPiecesOfEarlierRounds) {

@@ -12,8 +12,9 @@
 
 namespace pipesim {
 
-/// Judges a task graph with labels by following data: every compute task must come after tasks that hold every part
-/// and every addend of what it reads, over transfers of that very tensor. Shares no code with the wiring.
+/// Judges a task graph with labels by following data: every compute task must come after tasks that hold
+/// every part and every addend of what it reads, over transfers of that very tensor. Shares no code with the
+/// wiring.
 class Dataflow {
  public:
   Dataflow(const OperatorGraph& graph, const Strategy& strategy, const TaskGraph& tasks)
@@ -23,7 +24,8 @@ class Dataflow {
       const TaskLabel& l = tasks.labels[t];
       if (is_communication(l.kind)) continue;
       std::vector<TaskId>& stages = compute_[{l.kind, l.op, l.device}];
-      if (stages.size() <= static_cast<std::size_t>(l.stage)) stages.resize(static_cast<std::size_t>(l.stage) + 1);
+      if (stages.size() <= static_cast<std::size_t>(l.stage))
+        stages.resize(static_cast<std::size_t>(l.stage) + 1);
       stages[static_cast<std::size_t>(l.stage)] = TaskId(t);
     }
   }
@@ -51,20 +53,26 @@ class Dataflow {
 
   const TensorUse& use(UseRef ref) const { return graph_.op(ref.op).uses[static_cast<std::size_t>(ref.use)]; }
   const ParallelConfig& config(OperatorId op) const { return strategy_[op.index()]; }
-  bool has(TaskKind kind, OperatorId op, DeviceId device) const { return compute_.contains({kind, op, device}); }
+  bool has(TaskKind kind, OperatorId op, DeviceId device) const {
+    return compute_.contains({kind, op, device});
+  }
 
   UseRef output(TensorId tensor) const {
     const OperatorId op = graph_.tensor(tensor).producer;
     const std::vector<TensorUse>& uses = graph_.op(op).uses;
     std::int32_t u = 0;
-    while (uses[static_cast<std::size_t>(u)].tensor != tensor || uses[static_cast<std::size_t>(u)].role != Role::Output) ++u;
+    while (uses[static_cast<std::size_t>(u)].tensor != tensor ||
+           uses[static_cast<std::size_t>(u)].role != Role::Output)
+      ++u;
     return {op, u};
   }
 
-  // The gradient of this use is computed: something upstream has weights, and the loss depends on the operator.
+  // The gradient of this use is computed: something upstream has weights, and the loss depends on the
+  // operator.
   bool gives_gradient(UseRef ref) const {
     const Role role = use(ref).role;
-    if ((role != Role::Input && role != Role::Weight) || !graph_.wants_gradient(use(ref).tensor)) return false;
+    if ((role != Role::Input && role != Role::Weight) || !graph_.wants_gradient(use(ref).tensor))
+      return false;
     for (const TensorUse& u : graph_.op(ref.op).uses) {
       if (u.role == Role::Output && graph_.gets_gradient(u.tensor)) return true;
     }
@@ -86,14 +94,17 @@ class Dataflow {
   void check_forward(TensorId tensor) {
     const UseRef producer = output(tensor);
     const Operator& op = graph_.op(producer.op);
-    const std::vector<Source> sources{{producer.op, produced_layout(op, use(producer), config(producer.op)), TaskKind::Forward}};
+    const std::vector<Source> sources{
+        {producer.op, produced_layout(op, use(producer), config(producer.op)), TaskKind::Forward}};
     for (const UseRef c : graph_.consumers(tensor))
-      check(tensor, TaskKind::ForwardTransfer, sources, required_layout(graph_.op(c.op), use(c), config(c.op)), c.op, TaskKind::Forward);
+      check(tensor, TaskKind::ForwardTransfer, sources,
+            required_layout(graph_.op(c.op), use(c), config(c.op)), c.op, TaskKind::Forward);
   }
 
   void check_backward(TensorId tensor) {
     const UseRef producer = output(tensor);
-    const Layout wanted = required_gradient_layout(graph_.op(producer.op), use(producer), config(producer.op));
+    const Layout wanted =
+        required_gradient_layout(graph_.op(producer.op), use(producer), config(producer.op));
     for (const TaskKind pass : {TaskKind::BackwardInput, TaskKind::BackwardWeight}) {
       if (!has(pass, producer.op, config(producer.op).devices.front())) continue;
       check(tensor, TaskKind::BackwardTransfer, gradients(tensor), wanted, producer.op, pass);
@@ -105,16 +116,18 @@ class Dataflow {
     if (sources.empty()) return;
     for (const UseRef c : graph_.consumers(weight)) {
       const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
-      check(weight, TaskKind::GradientSync, sources, read, graph_.consumers(weight).front().op, TaskKind::Update);
+      check(weight, TaskKind::GradientSync, sources, read, graph_.consumers(weight).front().op,
+            TaskKind::Update);
     }
   }
 
-  void check(TensorId tensor, TaskKind transfer, const std::vector<Source>& sources, const Layout& wanted, OperatorId reader,
-             TaskKind pass) {
+  void check(TensorId tensor, TaskKind transfer, const std::vector<Source>& sources, const Layout& wanted,
+             OperatorId reader, TaskKind pass) {
     for (const LayoutEntry& want : wanted.entries()) {
       const auto it = compute_.find({pass, reader, want.device});
       if (it == compute_.end()) {
-        faults_.push_back(fmt::format("{} has no {} on device {}", graph_.op(reader).name, name_of(pass), want.device.value));
+        faults_.push_back(fmt::format("{} has no {} on device {}", graph_.op(reader).name, name_of(pass),
+                                      want.device.value));
         continue;
       }
       std::set<TaskId> reached;
@@ -124,17 +137,20 @@ class Dataflow {
   }
 
   // `reached` must hold, for each addend, all of it that lies in the box.
-  void check_source(TensorId tensor, const Source& s, const Box& box, const std::set<TaskId>& reached, TaskId reader) {
+  void check_source(TensorId tensor, const Source& s, const Box& box, const std::set<TaskId>& reached,
+                    TaskId reader) {
     for (std::int32_t a = 0; a < s.layout.num_addends(); ++a) {
       std::vector<Box> held;
       for (const LayoutEntry& e : s.layout.entries()) {
         const auto task = compute_.find({s.kind, s.op, e.device});
-        if (e.addend == a && task != compute_.end() && reached.contains(task->second.back())) held.push_back(s.layout.box(e));
+        if (e.addend == a && task != compute_.end() && reached.contains(task->second.back()))
+          held.push_back(s.layout.box(e));
       }
       for (const LayoutEntry& e : s.layout.entries()) {
         const std::optional<Box> needed = e.addend == a ? intersection(s.layout.box(e), box) : std::nullopt;
         if (!needed || covered(*needed, held)) continue;
-        faults_.push_back(fmt::format("task {} lacks {} of {}, addend {}", reader.value, needed->str(), graph_.tensor(tensor).name, a));
+        faults_.push_back(fmt::format("task {} lacks {} of {}, addend {}", reader.value, needed->str(),
+                                      graph_.tensor(tensor).name, a));
       }
     }
   }
@@ -155,7 +171,9 @@ class Dataflow {
     const auto [kind, op, device] = key;
     if (kind != TaskKind::BackwardInput && kind != TaskKind::BackwardWeight) return;
     const std::vector<TaskId>& before = before_[first.index()];
-    if (std::find(before.begin(), before.end(), compute_.at({TaskKind::Forward, op, device}).back()) != before.end()) return;
+    if (std::find(before.begin(), before.end(), compute_.at({TaskKind::Forward, op, device}).back()) !=
+        before.end())
+      return;
     faults_.push_back(fmt::format("task {} does not wait for its forward", first.value));
   }
 

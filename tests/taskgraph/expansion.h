@@ -57,8 +57,8 @@ class Expansion {
   Expansion(const Expansion&) = delete;
   Expansion& operator=(const Expansion&) = delete;
 
-  /// One line per collective or message, "forward x: all-reduce 0,1 of 64 B"; sizes as bytes_on_links counts them.
-  /// Inner reduces as "forward fc1 inside: …". In the order of forward, backward, synchronisation.
+  /// One line per collective or message, "forward x: all-reduce 0,1 of 64 B"; sizes as bytes_on_links counts
+  /// them. Inner reduces as "forward fc1 inside: …". In the order of forward, backward, synchronisation.
   [[nodiscard]] std::vector<std::string> traffic() const {
     std::vector<std::string> lines;
     for (const BoundOperator* b : bound) add_inner(*b, "forward", b->forward, lines);
@@ -107,7 +107,8 @@ class Expansion {
   void add_wirings(TaskKind kind, std::string_view what, std::vector<std::string>& lines) const {
     for (const Wiring& w : builder.wirings()) {
       if (w.kind != kind) continue;
-      for (const CommunicationTask& t : w.plan->tasks) lines.push_back(line(what, graph.tensor(w.tensor).name, t));
+      for (const CommunicationTask& t : w.plan->tasks)
+        lines.push_back(line(what, graph.tensor(w.tensor).name, t));
     }
   }
 };

@@ -38,7 +38,8 @@ TEST(Layout, EqualContentGivesEqualIds) {
     EXPECT_EQ(table.intern(other), id);
     EXPECT_EQ(table[id], layout);
   });
-  const LayoutId a = table.intern(Layout({{dev(0), rows(0, 4), 0}})), b = table.intern(Layout({{dev(1), rows(0, 4), 0}}));
+  const LayoutId a = table.intern(Layout({{dev(0), rows(0, 4), 0}})),
+                 b = table.intern(Layout({{dev(1), rows(0, 4), 0}}));
   EXPECT_NE(a, b);
 }
 

@@ -11,12 +11,15 @@ namespace {
 using Sizes = std::vector<std::int64_t>;
 using PerCategory = std::array<Bytes, kMemoryCategories>;
 
-PerCategory categories(std::int64_t weights, std::int64_t gradients, std::int64_t state, std::int64_t activations,
-                       std::int64_t transfers, std::int64_t activation_gradients) {
-  return {Bytes(weights), Bytes(gradients), Bytes(state), Bytes(activations), Bytes(transfers), Bytes(activation_gradients)};
+PerCategory categories(std::int64_t weights, std::int64_t gradients, std::int64_t state,
+                       std::int64_t activations, std::int64_t transfers, std::int64_t activation_gradients) {
+  return {Bytes(weights),     Bytes(gradients), Bytes(state),
+          Bytes(activations), Bytes(transfers), Bytes(activation_gradients)};
 }
 
-std::vector<DeviceMemory> peaks_of(Expansion& e) { return peak_memory(e.builder, e.bound, simulate(e.tasks.dag)); }
+std::vector<DeviceMemory> peaks_of(Expansion& e) {
+  return peak_memory(e.builder, e.bound, simulate(e.tasks.dag));
+}
 
 // w1 has 48 elements, w2 16; y1 is 128 B, y2 32 B.
 OperatorGraph two_linears() {
@@ -29,10 +32,12 @@ OperatorGraph two_linears() {
 TEST(PeakMemory, OfTwoLinearsOnOneDevice) {
   Expansion e(two_linears(), "p100-4x4", {});
   const std::vector<DeviceMemory> peaks = peaks_of(e);
-  // While fc2's backward reads y1 and writes its gradient. y2 ends where that begins: freed before it is allocated.
+  // While fc2's backward reads y1 and writes its gradient. y2 ends where that begins: freed before it is
+  // allocated.
   EXPECT_EQ(peaks[0].at_peak, categories(256, 256, 256, 128, 0, 128));
   EXPECT_EQ(peaks[0].peak, Bytes(1024));
-  EXPECT_EQ(peaks[0].when, e.tasks.dag.duration(TaskId(0)) + e.tasks.dag.duration(e.builder.tasks_of(OperatorId(1)).forward));
+  EXPECT_EQ(peaks[0].when, e.tasks.dag.duration(TaskId(0)) +
+                               e.tasks.dag.duration(e.builder.tasks_of(OperatorId(1)).forward));
   EXPECT_EQ(allocated_memory(e.builder, e.bound)[0], Bytes(768 + 128 + 32 + 128));
   EXPECT_EQ(peaks[1].peak, Bytes(0));
 }
@@ -40,7 +45,8 @@ TEST(PeakMemory, OfTwoLinearsOnOneDevice) {
 TEST(PeakMemory, CountsReceiveBuffersWhereTheyLie) {
   Expansion e(two_linears(), "p100-4x4", {{"fc2", {{}, {1}}}});
   const std::vector<DeviceMemory> peaks = peaks_of(e);
-  // Device 0 keeps y1 until it is sent, later receives its gradient. Device 1 keeps the copy for its backward.
+  // Device 0 keeps y1 until it is sent, later receives its gradient. Device 1 keeps the copy for its
+  // backward.
   EXPECT_EQ(peaks[0].at_peak, categories(192, 192, 192, 128, 0, 0));
   EXPECT_EQ(peaks[1].at_peak, categories(64, 64, 64, 0, 128, 128));
   EXPECT_EQ(allocated_memory(e.builder, e.bound)[0], Bytes(576 + 128 + 128));
@@ -48,20 +54,23 @@ TEST(PeakMemory, CountsReceiveBuffersWhereTheyLie) {
 }
 
 TEST(PeakMemory, DataParallelDevicesHoldAllWeights) {
-  Expansion e(two_linears(), "p100-4x4", {{"fc1", {{{"b", 4}}, devices_from(0, 4)}}, {"fc2", {{{"b", 4}}, devices_from(0, 4)}}});
+  Expansion e(two_linears(), "p100-4x4",
+              {{"fc1", {{{"b", 4}}, devices_from(0, 4)}}, {"fc2", {{{"b", 4}}, devices_from(0, 4)}}});
   std::vector<DeviceMemory> peaks = peaks_of(e);
   peaks.resize(4);
   for (const DeviceMemory& p : peaks) EXPECT_EQ(p.at_peak, categories(256, 256, 256, 32, 0, 32));
 }
 
 TEST(PeakMemory, TensorParallelDevicesShareTheWeights) {
-  Expansion e(two_linears(), "p100-4x4", {{"fc1", {{{"o", 4}}, devices_from(0, 4)}}, {"fc2", {{{"i", 4}}, devices_from(0, 4)}}});
+  Expansion e(two_linears(), "p100-4x4",
+              {{"fc1", {{{"o", 4}}, devices_from(0, 4)}}, {"fc2", {{{"i", 4}}, devices_from(0, 4)}}});
   const std::vector<WeightMemory> held = e.builder.permanent_memory(e.bound);
   for (std::size_t d = 0; d < 4; ++d) EXPECT_EQ(held[d].weights, Bytes(64));
 }
 
 TEST(PeakMemory, OptimizersKeepTheirState) {
-  for (const auto& [optimizer, bytes] : {std::pair(Optimizer::Sgd, 0), std::pair(Optimizer::Momentum, 256), std::pair(Optimizer::Adam, 512)}) {
+  for (const auto& [optimizer, bytes] :
+       {std::pair(Optimizer::Sgd, 0), std::pair(Optimizer::Momentum, 256), std::pair(Optimizer::Adam, 512)}) {
     PlanOptions options;
     options.optimizer = optimizer;
     Expansion e(two_linears(), "p100-4x4", {}, options);
@@ -90,7 +99,8 @@ TEST(MemoryShortage, NamesTheFirstDeviceAndCountsTheOthers) {
   peaks[3].peak = capacity;
   EXPECT_EQ(memory_shortage(peaks, topology), std::nullopt);
   peaks[6].peak = capacity + Bytes(2'000'000'000);
-  const std::string first = fmt::format("node1.gpu2 needs {}, has {}", pretty(peaks[6].peak), pretty(capacity));
+  const std::string first =
+      fmt::format("node1.gpu2 needs {}, has {}", pretty(peaks[6].peak), pretty(capacity));
   EXPECT_EQ(memory_shortage(peaks, topology), first);
   peaks[7].peak = capacity + Bytes(1);
   EXPECT_EQ(memory_shortage(peaks, topology), first + " (and 1 more device)");
@@ -101,8 +111,10 @@ TEST(MemoryShortage, NamesTheFirstDeviceAndCountsTheOthers) {
 
 TEST(MemoryCategory, HasNames) {
   std::vector<std::string> names;
-  for (std::size_t c = 0; c < kMemoryCategories; ++c) names.emplace_back(name_of(static_cast<MemoryCategory>(c)));
-  EXPECT_THAT(names, testing::ElementsAre("weights", "gradients", "optimizer state", "activations", "transfer buffers", "activation gradients"));
+  for (std::size_t c = 0; c < kMemoryCategories; ++c)
+    names.emplace_back(name_of(static_cast<MemoryCategory>(c)));
+  EXPECT_THAT(names, testing::ElementsAre("weights", "gradients", "optimizer state", "activations",
+                                          "transfer buffers", "activation gradients"));
 }
 
 }  // namespace

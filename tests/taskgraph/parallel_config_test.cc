@@ -66,7 +66,8 @@ TEST_F(Legality, KeepsGranulesAndUnsplittableFactorsWhole) {
   Operator op = fc1_;
   op.factors[2].granule = 3;
   EXPECT_EQ(reason(op, {{{"o", 4}}, {0, 1, 2, 3}}), "legal");
-  EXPECT_EQ(reason(op, {{{"o", 3}}, {0, 1, 2}}), "degree 3 does not divide factor o of size 12 in units of 3");
+  EXPECT_EQ(reason(op, {{{"o", 3}}, {0, 1, 2}}),
+            "degree 3 does not divide factor o of size 12 in units of 3");
   EXPECT_EQ(reason(op, {{{"o", 6}}, {0}}), "degree 6 of factor o, which has at most 4 parts");
   op.factors[2].max_degree = 1;
   EXPECT_EQ(reason(op, {{{"o", 2}}, {0, 1}}), "factor o can't be split");
@@ -79,8 +80,10 @@ TEST_F(Legality, MergedFactorsAreCutFromTheMostMajor) {
   b.add("conv2d", "conv", {b.data("x", {2, 8, 4, 4})}, {{"out", 8}, {"kernel", 1}, {"groups", 2}});
   const OperatorGraph graph = b.build();
   const Operator& conv = graph.operators()[0];
-  EXPECT_EQ(reason(conv, {{{"i", 2}}, {0, 1}}), "factor i is cut below factor g, which is not split to single elements");
-  EXPECT_EQ(reason(conv, {{{"o", 2}}, {0, 1}}), "factor o is cut below factor g, which is not split to single elements");
+  EXPECT_EQ(reason(conv, {{{"i", 2}}, {0, 1}}),
+            "factor i is cut below factor g, which is not split to single elements");
+  EXPECT_EQ(reason(conv, {{{"o", 2}}, {0, 1}}),
+            "factor o is cut below factor g, which is not split to single elements");
   EXPECT_EQ(reason(conv, {{{"g", 2}}, {0, 1}}), "legal");
   EXPECT_EQ(reason(conv, {{{"g", 2}, {"i", 2}}, {0, 1, 2, 3}}), "legal");
 }
@@ -89,7 +92,8 @@ TEST_F(Legality, OfAStrategyNamesTheOperator) {
   Strategy strategy{single_device(fc1_, DeviceId(0))};
   EXPECT_EQ(illegal(graph_, strategy, topology_), "1 configs for 2 operators");
   strategy.push_back(config_of(graph_.operators()[1], {{{"o", 3}}, {0, 1, 2}}));
-  EXPECT_EQ(illegal(graph_, strategy, topology_), "operator \"fc2\": degree 3 does not divide factor o of size 4");
+  EXPECT_EQ(illegal(graph_, strategy, topology_),
+            "operator \"fc2\": degree 3 does not divide factor o of size 4");
   strategy[1] = single_device(graph_.operators()[1], DeviceId(3));
   EXPECT_EQ(illegal(graph_, strategy, topology_), std::nullopt);
 }
@@ -127,7 +131,8 @@ TEST(ShardGrid, CutsNestAndCoverTheFactor) {
       for (std::int64_t k = 0; k < d; ++k) {
         EXPECT_GT(cut(f, d, k).length(), 0);
         EXPECT_EQ(cut(f, d, k).begin, k == 0 ? 0 : cut(f, d, k - 1).end);
-        for (std::int64_t m = 2; m * d <= size; ++m) EXPECT_EQ(cut(f, d, k).begin, cut(f, d * m, k * m).begin);
+        for (std::int64_t m = 2; m * d <= size; ++m)
+          EXPECT_EQ(cut(f, d, k).begin, cut(f, d * m, k * m).begin);
       }
     }
   }

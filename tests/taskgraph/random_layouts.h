@@ -55,13 +55,15 @@ inline std::vector<std::int64_t> random_shape(Rng& rng) {
 }
 
 /// At most 8 of the topology's devices; `partial`: several addends are possible.
-inline GridLayout random_grid(Rng& rng, const std::vector<std::int64_t>& shape, std::size_t devices, bool partial) {
+inline GridLayout random_grid(Rng& rng, const std::vector<std::int64_t>& shape, std::size_t devices,
+                              bool partial) {
   GridLayout grid{shape, std::vector<std::int64_t>(shape.size(), 1), 1, 1, {}};
   std::int64_t total = 1;
   const auto grow = [&](std::int64_t& degree, std::int64_t most) {
     const std::vector<std::int64_t> degrees{1, 1, 2, 2, 3, 4};
     const std::int64_t d = degrees[rng.below(degrees.size())];
-    if (d <= most && total * d <= std::min<std::int64_t>(8, static_cast<std::int64_t>(devices))) degree = d, total *= d;
+    if (d <= most && total * d <= std::min<std::int64_t>(8, static_cast<std::int64_t>(devices)))
+      degree = d, total *= d;
   };
   if (rng.below(3) == 0) grow(grid.copies, 8);
   if (partial && rng.below(2) == 0) grow(grid.addends, 8);

@@ -32,7 +32,8 @@ inline ParallelConfig random_config(const Operator& op, Rng& rng, std::size_t de
   return config;
 }
 
-inline Strategy random_strategy(const OperatorGraph& graph, Rng& rng, std::size_t devices, std::int64_t most) {
+inline Strategy random_strategy(const OperatorGraph& graph, Rng& rng, std::size_t devices,
+                                std::int64_t most) {
   Strategy strategy;
   for (const Operator& op : graph.operators()) strategy.push_back(random_config(op, rng, devices, most));
   return strategy;

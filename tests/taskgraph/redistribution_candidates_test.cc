@@ -1,4 +1,5 @@
-// Single-axis changes on device meshes: one axis of the mesh changes what it does to the tensor, the others stay.
+// Single-axis changes on device meshes: one axis of the mesh changes what it does to the tensor, the others
+// stay.
 #include "taskgraph/redistribution_candidates.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +36,8 @@ struct Mesh {
       rest /= static_cast<std::size_t>(axes[a]);
       const auto c = static_cast<std::int64_t>(at / rest);
       at %= rest;
-      if (roles[a] == kSum) addend = addend * static_cast<std::int32_t>(axes[a]) + static_cast<std::int32_t>(c);
+      if (roles[a] == kSum)
+        addend = addend * static_cast<std::int32_t>(axes[a]) + static_cast<std::int32_t>(c);
       if (roles[a] < 0) continue;
       const auto d = static_cast<std::size_t>(roles[a]);
       position[d] = position[d] * axes[a] + c;
@@ -53,7 +55,9 @@ std::optional<Collective> named(int before, int after) {
   return after == kCopy ? Collective::AllGather : Collective::AllToAll;
 }
 
-std::int64_t count(const std::vector<int>& roles, int role) { return std::count(roles.begin(), roles.end(), role); }
+std::int64_t count(const std::vector<int>& roles, int role) {
+  return std::count(roles.begin(), roles.end(), role);
+}
 
 TEST(SingleAxisChange, IsTheNamedCollective) {
   const Topology topology = make_topology("levels:12@10GB/s");
@@ -64,7 +68,8 @@ TEST(SingleAxisChange, IsTheNamedCollective) {
   for_each_seed(2500, [&](Rng& rng) {
     Mesh mesh;
     mesh.axes = meshes[rng.below(meshes.size())];
-    const auto total = std::accumulate(mesh.axes.begin(), mesh.axes.end(), std::int64_t{1}, std::multiplies<>());
+    const auto total =
+        std::accumulate(mesh.axes.begin(), mesh.axes.end(), std::int64_t{1}, std::multiplies<>());
     mesh.devices = random_devices(rng, 12, static_cast<std::size_t>(total));
     std::vector<int> before;
     for (std::size_t a = 0; a < mesh.axes.size(); ++a) before.push_back(static_cast<int>(rng.below(4)) - 2);

@@ -54,7 +54,8 @@ bool exists(const Layout& layout, std::int32_t addend, const Point& p) {
 void add_sources(const Redistribution& r, std::size_t step, std::set<DeviceId>& sources) {
   const auto from = contributors(r.steps[step].kind, r.steps[step].group);
   sources.insert(from.begin(), from.end());
-  for (const std::int32_t before : r.steps[step].after) add_sources(r, static_cast<std::size_t>(before), sources);
+  for (const std::int32_t before : r.steps[step].after)
+    add_sources(r, static_cast<std::size_t>(before), sources);
 }
 
 // The device itself, and those whose data reaches it through the steps.
@@ -71,11 +72,15 @@ std::set<DeviceId> sources_of(const Redistribution& r, DeviceId device) {
 double received(const RedistributionStep& step) {
   const auto n = static_cast<double>(step.group.size()), size = static_cast<double>(step.elements);
   switch (step.kind) {
-    case Collective::AllReduce: return 2 * (n - 1) / n * size;
+    case Collective::AllReduce:
+      return 2 * (n - 1) / n * size;
     case Collective::ReduceScatter:
-    case Collective::AllGather: return (n - 1) / n * size;
-    case Collective::AllToAll: return (n - 1) / n / n * size;
-    default: return size;
+    case Collective::AllGather:
+      return (n - 1) / n * size;
+    case Collective::AllToAll:
+      return (n - 1) / n / n * size;
+    default:
+      return size;
   }
 }
 
@@ -120,13 +125,15 @@ void check_order(const Redistribution& r) {
 }
 
 // Direct sends of all that no destination holds, without looking at components.
-Redistribution direct(const Layout& from, const Layout& to, std::int64_t element, CommunicationPrices& prices) {
+Redistribution direct(const Layout& from, const Layout& to, std::int64_t element,
+                      CommunicationPrices& prices) {
   RedistributionComponent all;
   std::map<std::pair<Box, std::int32_t>, std::vector<DeviceId>> parts;
   for (const LayoutEntry& e : from.entries()) parts[{from.box(e), e.addend}].push_back(e.device);
   for (const auto& [key, devices] : parts) all.parts.push_back({key.first, key.second, devices});
   for (const Box& b : to.boxes()) all.wants.push_back({b, {}});
-  for (const LayoutEntry& e : to.entries()) all.wants[static_cast<std::size_t>(e.box)].devices.push_back(e.device);
+  for (const LayoutEntry& e : to.entries())
+    all.wants[static_cast<std::size_t>(e.box)].devices.push_back(e.device);
   Redistribution r;
   r.steps = direct_steps(all, {element, 0, false, prices});
   return r;
@@ -134,7 +141,8 @@ Redistribution direct(const Layout& from, const Layout& to, std::int64_t element
 
 bool whole_collective(const Redistribution& r) {
   return std::all_of(r.steps.begin(), r.steps.end(), [](const RedistributionStep& s) {
-    return s.round == 0 && s.kind != Collective::Send && s.kind != Collective::Broadcast && s.kind != Collective::Reduce;
+    return s.round == 0 && s.kind != Collective::Send && s.kind != Collective::Broadcast &&
+           s.kind != Collective::Reduce;
   });
 }
 
@@ -176,9 +184,11 @@ TEST(Redistribution, RandomLayoutsReachTheirTargets) {
     const Redistribution r = redistribute(from, to, element, prices);
     check_order(r);
     check_complete(from, to, r);
-    const bool one_component = std::all_of(r.steps.begin(), r.steps.end(), [](const auto& s) { return s.component == 0; });
+    const bool one_component =
+        std::all_of(r.steps.begin(), r.steps.end(), [](const auto& s) { return s.component == 0; });
     if (!one_component || whole_collective(r)) return;
-    EXPECT_LE(estimated_time(r, element, prices), estimated_time(direct(from, to, element, prices), element, prices));
+    EXPECT_LE(estimated_time(r, element, prices),
+              estimated_time(direct(from, to, element, prices), element, prices));
   });
 }
 
@@ -220,7 +230,9 @@ Layout one_box(const Box& box, const std::vector<std::int32_t>& devices, bool ad
 
 class RedistributionOnOneNode : public testing::Test {
  protected:
-  Redistribution plan(const Layout& from, const Layout& to) { return redistribute(from, to, 1 << 20, prices_); }
+  Redistribution plan(const Layout& from, const Layout& to) {
+    return redistribute(from, to, 1 << 20, prices_);
+  }
   const Box whole_ = Box::whole(std::vector<std::int64_t>{8, 6});
   Topology topology_ = make_topology("levels:8@10GB/s");
   CostModel costs_{topology_};
@@ -272,7 +284,8 @@ TEST_F(RedistributionOnOneNode, AddendsInSlicesAreAddedBeforeTheyAreExchanged) {
   }
   const Redistribution r = plan(Layout(from), Layout(to));
   check_complete(Layout(from), Layout(to), r);
-  for (const RedistributionStep& s : r.steps) EXPECT_NE(std::pair(s.kind, s.round), std::pair(Collective::AllToAll, 0));
+  for (const RedistributionStep& s : r.steps)
+    EXPECT_NE(std::pair(s.kind, s.round), std::pair(Collective::AllToAll, 0));
 }
 
 TEST_F(RedistributionOnOneNode, ScalarsAreAddedToo) {

@@ -27,7 +27,8 @@ Expansion attention_between(const Split& attention) {
   const TensorId q = linear("q", x, {4, 1, 4}), k = linear("k", x, {4, 4}), v = linear("v", x, {4, 4});
   linear("out", b.add("attention", "mix", {q, k, v}), {16}, 3);
   const Split sequence{{{"s", 4}}, devices_from(0, 4)};
-  return {b.build(), "p100-4x4",
+  return {b.build(),
+          "p100-4x4",
           {{"q", sequence}, {"k", sequence}, {"v", sequence}, {"mix", attention}, {"out", sequence}}};
 }
 
@@ -41,18 +42,19 @@ TEST(SequenceExamples, ContextParallelismGathersKeysAndValues) {
 
 TEST(SequenceExamples, HeadParallelismExchangesAllToAll) {
   const Expansion e = attention_between({{{"g", 4}}, devices_from(0, 4)});
-  EXPECT_THAT(moves(e), testing::ElementsAre("forward q: all-to-all", "forward k: all-to-all", "forward v: all-to-all",
-                                             "forward mix: all-to-all", "backward q: all-to-all", "backward k: all-to-all",
+  EXPECT_THAT(moves(e), testing::ElementsAre("forward q: all-to-all", "forward k: all-to-all",
+                                             "forward v: all-to-all", "forward mix: all-to-all",
+                                             "backward q: all-to-all", "backward k: all-to-all",
                                              "backward v: all-to-all", "backward mix: all-to-all"));
   EXPECT_EQ(e.bytes_of_everything() - e.bytes_of(TaskKind::GradientSync), 8 * 3 * 2 * 8 * 16);
 }
 
 TEST(SequenceExamples, SplitKeysReduceStatisticsInside) {
   const Expansion e = attention_between({{{"t", 4}}, devices_from(0, 4)});
-  EXPECT_THAT(moves(e), testing::ElementsAre("forward mix inside: all-reduce", "forward mix inside: all-reduce",
-                                             "forward q: all-gather", "forward mix: reduce-scatter",
-                                             "backward mix inside: all-reduce", "backward q: reduce-scatter",
-                                             "backward mix: all-gather"));
+  EXPECT_THAT(moves(e), testing::ElementsAre("forward mix inside: all-reduce",
+                                             "forward mix inside: all-reduce", "forward q: all-gather",
+                                             "forward mix: reduce-scatter", "backward mix inside: all-reduce",
+                                             "backward q: reduce-scatter", "backward mix: all-gather"));
   EXPECT_EQ(e.bytes_of(TaskKind::InnerReduce), 3 * 2 * 3 * 2 * 8 * 4 * 4);  // one float a row, of 2·8·4 rows
 }
 
@@ -63,8 +65,8 @@ Expansion lstm(const Split& cell) {
   std::map<std::string, Split> splits;
   for (int step = 0; step < 3; ++step) {
     const std::string name = fmt::format("step{}", step);
-    const std::vector<TensorId> out = b.add_all("lstm_cell", name, {b.data("x" + name, {4, 3}), h, c}, {{"hidden", 8}},
-                                                {"wx", "wh", "b"});
+    const std::vector<TensorId> out =
+        b.add_all("lstm_cell", name, {b.data("x" + name, {4, 3}), h, c}, {{"hidden", 8}}, {"wx", "wh", "b"});
     h = out[0], c = out[1];
     splits[name] = cell;
   }

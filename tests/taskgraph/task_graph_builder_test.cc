@@ -19,14 +19,15 @@ namespace {
 using testing::IsEmpty;
 using Sizes = std::vector<std::int64_t>;
 
-constexpr const char* small_models[] = {"mlp:batch=8,layers=2,hidden=16,features=12,classes=8",
-                                        "lenet:batch=8",
-                                        "gpt:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8",
-                                        "llama:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24",
-                                        "mixtral-8x7b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24",
-                                        "nmt:batch=8,steps=2,layers=2,hidden=8,embedded=8,vocab=24",
-                                        "rnntc:batch=8,steps=3,hidden=8,embedded=8,vocab=24",
-                                        "resnet50:batch=8,image=64"};
+constexpr const char* small_models[] = {
+    "mlp:batch=8,layers=2,hidden=16,features=12,classes=8",
+    "lenet:batch=8",
+    "gpt:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8",
+    "llama:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24",
+    "mixtral-8x7b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24",
+    "nmt:batch=8,steps=2,layers=2,hidden=8,embedded=8,vocab=24",
+    "rnntc:batch=8,steps=3,hidden=8,embedded=8,vocab=24",
+    "resnet50:batch=8,image=64"};
 
 bool same(const TaskDag& a, const TaskDag& b) {
   if (a.num_tasks() != b.num_tasks() || a.num_edges() != b.num_edges()) return false;
@@ -115,7 +116,9 @@ TEST_P(OnSmallModels, GraphsDependOnTheStrategyAlone) {
 
 TEST_P(OnSmallModels, DataParallelismSynchronisesAllParametersOnce) {
   const Strategy strategy = data_parallel(graph_, 4);
-  const auto whole = [](const Operator& op, const ParallelConfig& c) { return op.factors.empty() || c.devices.size() == 4; };
+  const auto whole = [](const Operator& op, const ParallelConfig& c) {
+    return op.factors.empty() || c.devices.size() == 4;
+  };
   for (std::size_t i = 0; i < strategy.size(); ++i) ASSERT_TRUE(whole(graph_.operators()[i], strategy[i]));
   TaskGraph tasks;
   builder_.build(builder_.bind(strategy), tasks, TaskGraphBuilder::Labels::Make);

@@ -26,11 +26,13 @@ TEST(Describe, NamesOperatorsTensorsAndDevices) {
                     {{"fc", {{{"b", 2}}, {0, 1}}}, {"soft", {{{"v", 2}}, {0, 1}}}, {"out", {{}, {5}}}});
   const std::set<std::string> lines = descriptions(e);
   for (const char* expected :
-       {"fc forward", "fc backward-weight", "fc update", "soft forward", "soft forward part 3", "soft backward-input part 2",
-        "soft statistics, all-reduce over 2 devices", "all-to-all of fc over 2 devices",
-        "all-to-all of gradient of fc over 2 devices", "soft from node0.gpu0 to node1.gpu1",
-        "gradient of soft from node1.gpu1 to node0.gpu1", "all-reduce of gradient of fc.w over 2 devices"})
-    EXPECT_EQ(lines.count(expected), 1U) << expected << " is not among\n" << fmt::format("{}", fmt::join(lines, "\n"));
+       {"fc forward", "fc backward-weight", "fc update", "soft forward", "soft forward part 3",
+        "soft backward-input part 2", "soft statistics, all-reduce over 2 devices",
+        "all-to-all of fc over 2 devices", "all-to-all of gradient of fc over 2 devices",
+        "soft from node0.gpu0 to node1.gpu1", "gradient of soft from node1.gpu1 to node0.gpu1",
+        "all-reduce of gradient of fc.w over 2 devices"})
+    EXPECT_EQ(lines.count(expected), 1U) << expected << " is not among\n"
+                                         << fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 TEST(TaskKind, HasNamesAndCommunicationComesLast) {

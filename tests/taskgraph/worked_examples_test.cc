@@ -41,9 +41,10 @@ TEST(WorkedExamples, SynchronisationIsCutIntoPieces) {
   PlanOptions small;
   small.gradient_piece = Bytes(1000);
   const Expansion e(one_linear(), "p100-4x4", {{"fc", {{{"b", 2}}, {0, 1}}}}, small);
-  EXPECT_THAT(e.traffic(), ElementsAre("sync fc.w: all-reduce 0,1 of 1364 B",  // 2·682
-                                       "sync fc.w: all-reduce 0,1 of 1366 B",  // 2·683
-                                       "sync fc.w: all-reduce 0,1 of 1366 B", "sync fc.b: all-reduce 0,1 of 256 B"));
+  EXPECT_THAT(e.traffic(),
+              ElementsAre("sync fc.w: all-reduce 0,1 of 1364 B",  // 2·682
+                          "sync fc.w: all-reduce 0,1 of 1366 B",  // 2·683
+                          "sync fc.w: all-reduce 0,1 of 1366 B", "sync fc.b: all-reduce 0,1 of 256 B"));
 }
 
 TEST(WorkedExamples, OutputSplitLinearNeedsNoSynchronisation) {
@@ -54,8 +55,9 @@ TEST(WorkedExamples, OutputSplitLinearNeedsNoSynchronisation) {
 TEST(WorkedExamples, BiasBesideASplitReductionLivesOnOneShard) {
   const Expansion e(one_linear(), "p100-4x4", {{"fc", {{{"b", 2}, {"i", 2}}, devices_from(0, 4)}}});
   // w [8:16 rows each] between the copies of each half; b only where i's coordinate is 0.
-  EXPECT_THAT(e.traffic(), ElementsAre("sync fc.w: all-reduce 0,2 of 2048 B", "sync fc.w: all-reduce 1,3 of 2048 B",
-                                       "sync fc.b: all-reduce 0,2 of 256 B"));
+  EXPECT_THAT(e.traffic(),
+              ElementsAre("sync fc.w: all-reduce 0,2 of 2048 B", "sync fc.w: all-reduce 1,3 of 2048 B",
+                          "sync fc.b: all-reduce 0,2 of 256 B"));
 }
 
 // A transformer layer between a stem with weights and a projection of its result.
@@ -74,13 +76,15 @@ OperatorGraph transformer_layer() {
   return b.build();
 }
 
-// Two data groups {0,1,2,3} and {4,5,6,7}, four tensor ranks in each; `between`: norms, dropouts and residuals.
+// Two data groups {0,1,2,3} and {4,5,6,7}, four tensor ranks in each; `between`: norms, dropouts and
+// residuals.
 std::map<std::string, Split> megatron(const Split& between) {
   const auto tensor = [](const char* factor) { return Split{{{"b", 2}, {factor, 4}}, devices_from(0, 8)}; };
-  std::map<std::string, Split> splits{{"q", tensor("o")},     {"k", tensor("o")},    {"v", tensor("o")},
+  std::map<std::string, Split> splits{{"q", tensor("o")},         {"k", tensor("o")},   {"v", tensor("o")},
                                       {"attention", tensor("g")}, {"out", tensor("i")}, {"ffn1", tensor("o")},
-                                      {"gelu", tensor("h")},  {"ffn2", tensor("i")}};
-  for (const char* op : {"stem", "norm1", "norm2", "dropout1", "add1", "dropout2", "add2"}) splits[op] = between;
+                                      {"gelu", tensor("h")},      {"ffn2", tensor("i")}};
+  for (const char* op : {"stem", "norm1", "norm2", "dropout1", "add1", "dropout2", "add2"})
+    splits[op] = between;
   return splits;
 }
 
@@ -92,7 +96,9 @@ std::vector<std::string> only(std::string_view part, const std::vector<std::stri
   return found;
 }
 
-std::size_t count_of(std::string_view part, const std::vector<std::string>& lines) { return only(part, lines).size(); }
+std::size_t count_of(std::string_view part, const std::vector<std::string>& lines) {
+  return only(part, lines).size();
+}
 
 TEST(WorkedExamples, MegatronLayerWithReplicas) {
   const Split copies{{{"b", 2}}, {0, 4, 1, 5, 2, 6, 3, 7}, 4};
@@ -137,13 +143,19 @@ struct HaloCase {
 };
 
 TEST(WorkedExamples, ConvolutionOverHeightMovesItsHaloAndBack) {
-  for (const HaloCase& c : {HaloCase{56, 3, 1, 1, 1, 2}, HaloCase{56, 3, 2, 1, 1, 1}, HaloCase{224, 7, 2, 3, 1, 5},
-                            HaloCase{8, 1, 1, 0, 1, 0}, HaloCase{12, 3, 1, 2, 2, 4}, HaloCase{9, 3, 1, 1, 1, 2}}) {
+  for (const HaloCase& c :
+       {HaloCase{56, 3, 1, 1, 1, 2}, HaloCase{56, 3, 2, 1, 1, 1}, HaloCase{224, 7, 2, 3, 1, 5},
+        HaloCase{8, 1, 1, 0, 1, 0}, HaloCase{12, 3, 1, 2, 2, 4}, HaloCase{9, 3, 1, 1, 1, 2}}) {
     GraphBuilder b("halo", 2);
-    const TensorId x = b.add("batch_norm", "before", {b.data("x", {2, 3, c.height, 4})}, {{"statistics", "local"}});
+    const TensorId x =
+        b.add("batch_norm", "before", {b.data("x", {2, 3, c.height, 4})}, {{"statistics", "local"}});
     b.add("conv2d", "conv", {x},
-          {{"out", 5}, {"kernel", Sizes{c.kernel, 1}}, {"stride", Sizes{c.stride, 1}}, {"pad", Sizes{c.pad, 0}},
-           {"dilation", Sizes{c.dilation, 1}}, {"bias", 0}});
+          {{"out", 5},
+           {"kernel", Sizes{c.kernel, 1}},
+           {"stride", Sizes{c.stride, 1}},
+           {"pad", Sizes{c.pad, 0}},
+           {"dilation", Sizes{c.dilation, 1}},
+           {"bias", 0}});
     const Split halves{{{"h", 2}}, {0, 1}};
     const Expansion e(b.build(), "p100-4x4", {{"before", halves}, {"conv", halves}});
     const std::string where = fmt::format("height {} kernel {} stride {}", c.height, c.kernel, c.stride);
@@ -158,7 +170,8 @@ TEST(WorkedExamples, ConvolutionOverHeightMovesItsHaloAndBack) {
 // Embedding, an element-wise operator, the tied projection, the loss.
 OperatorGraph tied_words() {
   GraphBuilder b("words", 2);
-  const TensorId e = b.add("embedding", "words", {b.data("x", {2, 4}, DataType::Int64)}, {{"rows", 8}, {"width", 4}});
+  const TensorId e =
+      b.add("embedding", "words", {b.data("x", {2, 4}, DataType::Int64)}, {{"rows", 8}, {"width", 4}});
   const TensorId p = b.add("linear", "projection", {b.add("tanh", "middle", {e})},
                            {{"out", Sizes{8}}, {"bias", 0}, {"transpose_weight", 1}}, {"words.w"});
   b.add("cross_entropy", "loss", {p, b.data("labels", {2, 4}, DataType::Int64)});
@@ -168,7 +181,9 @@ OperatorGraph tied_words() {
 TEST(WorkedExamples, VocabularyParallelEmbeddingProjectionAndLoss) {
   const std::vector<std::int32_t> all = devices_from(0, 4);
   const Expansion e(tied_words(), "p100-4x4",
-                    {{"words", {{{"v", 4}}, all}}, {"middle", {{}, all, 4}}, {"projection", {{{"o", 4}}, all}},
+                    {{"words", {{{"v", 4}}, all}},
+                     {"middle", {{}, all, 4}},
+                     {"projection", {{{"o", 4}}, all}},
                      {"loss", {{{"v", 4}}, all}}});
   // 8 tokens of width 4: all-reduces of 128 B; 1 and 2 floats a token in the loss; the tied gradient stays.
   EXPECT_THAT(e.traffic(), ElementsAre("forward loss inside: all-reduce 0,1,2,3 of 192 B",
@@ -180,17 +195,20 @@ TEST(WorkedExamples, VocabularyParallelEmbeddingProjectionAndLoss) {
 
 TEST(WorkedExamples, TiedWeightsOnTwoStagesExchangeInPairs) {
   const Expansion e(tied_words(), "p100-4x4",
-                    {{"words", {{{"v", 2}}, {0, 1}}}, {"middle", {{}, {0, 1}, 2}},
-                     {"projection", {{{"o", 2}}, {2, 3}}}, {"loss", {{{"v", 2}}, {2, 3}}}});
-  EXPECT_THAT(only("sync", e.traffic()), ElementsAre("sync words.w: all-reduce 0,2 of 128 B",
-                                                     "sync words.w: all-reduce 1,3 of 128 B"));
+                    {{"words", {{{"v", 2}}, {0, 1}}},
+                     {"middle", {{}, {0, 1}, 2}},
+                     {"projection", {{{"o", 2}}, {2, 3}}},
+                     {"loss", {{{"v", 2}}, {2, 3}}}});
+  EXPECT_THAT(only("sync", e.traffic()),
+              ElementsAre("sync words.w: all-reduce 0,2 of 128 B", "sync words.w: all-reduce 1,3 of 128 B"));
 }
 
 TEST(WorkedExamples, OneSynchronisationOfAWeightOnOverlappingDevices) {
   GraphBuilder b("shared", 4);
   const TensorId x = b.add("linear", "first", {b.data("x", {4, 4})}, {{"out", Sizes{4}}, {"bias", 0}});
   b.add("linear", "second", {x}, {{"out", Sizes{4}}, {"bias", 0}}, {"first.w"});
-  const Expansion e(b.build(), "p100-4x4", {{"first", {{{"b", 2}}, {0, 1}}}, {"second", {{{"b", 2}}, {1, 2}}}});
+  const Expansion e(b.build(), "p100-4x4",
+                    {{"first", {{{"b", 2}}, {0, 1}}}, {"second", {{{"b", 2}}, {1, 2}}}});
   EXPECT_THAT(only("sync", e.traffic()), ElementsAre("sync first.w: all-reduce 0,1,2 of 256 B"));
 }
 
@@ -236,8 +254,8 @@ OperatorGraph experts() {
 
 std::map<std::string, Split> expert_splits(const Split& tokens, const Split& dispatched, const Split& experts,
                                            const Split& combined) {
-  return {{"stem", tokens},  {"router", tokens}, {"dispatch", dispatched},
-          {"up", experts},   {"down", experts},  {"combine", combined}};
+  return {{"stem", tokens}, {"router", tokens}, {"dispatch", dispatched},
+          {"up", experts},  {"down", experts},  {"combine", combined}};
 }
 
 TEST(WorkedExamples, ExpertsExchangeTokensAllToAll) {
@@ -245,21 +263,25 @@ TEST(WorkedExamples, ExpertsExchangeTokensAllToAll) {
   const Split tokens{{{"b", 4}}, all}, groups{{{"g", 4}}, all};
   const Expansion e(experts(), "p100-4x4", expert_splits(tokens, groups, {{{"e", 4}}, all}, groups));
   // Z = 4·4·3·4·4 B = 768 B, of which 3/4 move.
-  EXPECT_THAT(e.traffic(), ElementsAre("forward dispatch: all-to-all 0,1,2,3 of 576 B", "forward down: all-to-all 0,1,2,3 of 576 B",
-                                       "backward dispatch: all-to-all 0,1,2,3 of 576 B",
-                                       "backward down: all-to-all 0,1,2,3 of 576 B", "sync stem.w: all-reduce 0,1,2,3 of 384 B",
-                                       "sync stem.b: all-reduce 0,1,2,3 of 96 B",
-                                       "sync router.w: all-reduce 0,1,2,3 of 384 B"));
+  EXPECT_THAT(
+      e.traffic(),
+      ElementsAre("forward dispatch: all-to-all 0,1,2,3 of 576 B",
+                  "forward down: all-to-all 0,1,2,3 of 576 B",
+                  "backward dispatch: all-to-all 0,1,2,3 of 576 B",
+                  "backward down: all-to-all 0,1,2,3 of 576 B", "sync stem.w: all-reduce 0,1,2,3 of 384 B",
+                  "sync stem.b: all-reduce 0,1,2,3 of 96 B", "sync router.w: all-reduce 0,1,2,3 of 384 B"));
 }
 
 TEST(WorkedExamples, ExpertsInTwoDataGroups) {
   const std::vector<std::int32_t> all = devices_from(0, 4);
   const Split tokens{{{"b", 4}}, all}, groups{{{"g", 4}}, all};
-  const Expansion e(experts(), "p100-4x4", expert_splits(tokens, groups, {{{"g", 2}, {"e", 2}}, all}, groups));
+  const Expansion e(experts(), "p100-4x4",
+                    expert_splits(tokens, groups, {{{"g", 2}, {"e", 2}}, all}, groups));
   const std::vector<std::string> lines = e.traffic();
   EXPECT_EQ(count_of("all-to-all 0,1 of 192 B", lines), 4);  // half of Z/2
   EXPECT_EQ(count_of("all-to-all 2,3 of 192 B", lines), 4);
-  EXPECT_THAT(only("sync up.w", lines), ElementsAre("sync up.w: all-reduce 0,2 of 512 B", "sync up.w: all-reduce 1,3 of 512 B"));
+  EXPECT_THAT(only("sync up.w", lines),
+              ElementsAre("sync up.w: all-reduce 0,2 of 512 B", "sync up.w: all-reduce 1,3 of 512 B"));
 }
 
 TEST(WorkedExamples, ExpertsWithCopiedTokensReduceTheirResults) {

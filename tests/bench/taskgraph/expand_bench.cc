@@ -47,8 +47,8 @@ void BM_Build(benchmark::State& state, const char* model, const char* devices) {
   count(state, tasks);
 }
 
-// What a search pays for a strategy whose configs and layouts it has met before; goal: below 5 ms for Inception-v3 on
-// 64 devices.
+// What a search pays for a strategy whose configs and layouts it has met before; goal: below 5 ms for
+// Inception-v3 on 64 devices.
 void BM_BuildAndSimulate(benchmark::State& state, const char* model, const char* devices) {
   Setting s(model, devices);
   const BoundStrategy bound = s.builder.bind(s.strategy);
@@ -74,8 +74,9 @@ void BM_FirstBuild(benchmark::State& state, const char* model, const char* devic
   count(state, tasks);
 }
 
-#define PIPESIM_EXPAND(benchmark_function)                                                                   \
-  BENCHMARK_CAPTURE(benchmark_function, inception_on_64, "inception-v3", "k80-16x4")->Unit(benchmark::kMillisecond); \
+#define PIPESIM_EXPAND(benchmark_function)                                           \
+  BENCHMARK_CAPTURE(benchmark_function, inception_on_64, "inception-v3", "k80-16x4") \
+      ->Unit(benchmark::kMillisecond);                                               \
   BENCHMARK_CAPTURE(benchmark_function, nmt_on_16, "nmt", "p100-4x4")->Unit(benchmark::kMillisecond)
 
 PIPESIM_EXPAND(BM_Build);
