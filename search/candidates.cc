@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-
 namespace pipesim {
 namespace {
 
@@ -44,7 +43,8 @@ class SplitEnumerator {
     if (illegal_degrees(op_, split_.degrees)) return;
     split_.replicas_fastest = false;
     out_.push_back(split_);
-    const bool also_split = std::any_of(split_.degrees.begin(), split_.degrees.end(), [](auto d) { return d > 1; });
+    const bool also_split =
+        std::any_of(split_.degrees.begin(), split_.degrees.end(), [](auto d) { return d > 1; });
     if (split_.replicas == 1 || !also_split) return;
     out_.push_back(split_);
     out_.back().replicas_fastest = true;
@@ -72,12 +72,17 @@ std::string split_signature(const Operator& op) {
 }
 
 std::string ordinal(std::size_t i) {
-  return fmt::format("{}{}", i, i % 10 == 1 && i != 11 ? "st" : i % 10 == 2 && i != 12 ? "nd" : i % 10 == 3 && i != 13 ? "rd" : "th");
+  return fmt::format("{}{}", i,
+                     i % 10 == 1 && i != 11   ? "st"
+                     : i % 10 == 2 && i != 12 ? "nd"
+                     : i % 10 == 3 && i != 13 ? "rd"
+                                              : "th");
 }
 
 }  // namespace
 
-CandidateSet::CandidateSet(const OperatorGraph& graph, const Topology& topology) : graph_(graph), topology_(topology) {
+CandidateSet::CandidateSet(const OperatorGraph& graph, const Topology& topology)
+    : graph_(graph), topology_(topology) {
   add_blocks();
   add_one_per_node();
   std::map<std::int64_t, std::vector<std::size_t>> by_size;
@@ -103,14 +108,16 @@ void CandidateSet::add_list(std::string what, std::vector<DeviceId> devices) {
 
 void CandidateSet::add_blocks() {
   const auto nodes = static_cast<std::int32_t>(topology_.num_nodes());
-  for (std::size_t d = 0; d < topology_.num_devices(); ++d) lists_.push_back({"single device", {DeviceId(d)}});
+  for (std::size_t d = 0; d < topology_.num_devices(); ++d)
+    lists_.push_back({"single device", {DeviceId(d)}});
   for (std::int32_t node = 0; node < nodes; ++node) {
     const auto devices = topology_.devices_of_node(node);
     for (std::size_t size = 2; size <= devices.size(); ++size) {
       if (devices.size() % size != 0) continue;
       for (std::size_t at = 0; at < devices.size(); at += size) {
         const auto block = devices.subspan(at, size);
-        add_list(size == devices.size() ? "whole node" : fmt::format("block of {} in a node", size), {block.begin(), block.end()});
+        add_list(size == devices.size() ? "whole node" : fmt::format("block of {} in a node", size),
+                 {block.begin(), block.end()});
       }
     }
   }
@@ -155,7 +162,8 @@ std::size_t CandidateSet::size(OperatorId op) const { return first_config_[class
 CandidateSet::Position CandidateSet::position(OperatorId op, std::size_t i) const {
   const std::size_t c = class_of_[op.index()];
   const std::vector<std::size_t>& first = first_config_[c];
-  const auto size = static_cast<std::size_t>(std::upper_bound(first.begin(), first.end(), i) - first.begin()) - 1;
+  const auto size =
+      static_cast<std::size_t>(std::upper_bound(first.begin(), first.end(), i) - first.begin()) - 1;
   const std::size_t offset = i - first[size], count = splits_[c][size].size();
   return {size, offset / count, offset % count};
 }
@@ -165,7 +173,9 @@ std::size_t CandidateSet::index(OperatorId op, Position p) const {
   return first_config_[c][p.size] + p.list * splits_[c][p.size].size() + p.split;
 }
 
-std::size_t CandidateSet::num_splits(OperatorId op, std::size_t size) const { return splits(op, size).size(); }
+std::size_t CandidateSet::num_splits(OperatorId op, std::size_t size) const {
+  return splits(op, size).size();
+}
 
 const std::vector<CandidateSet::Split>& CandidateSet::splits(OperatorId op, std::size_t size) const {
   return splits_[class_of_[op.index()]][size];
@@ -207,7 +217,8 @@ std::string CandidateSet::str() const {
   std::map<std::pair<std::size_t, std::string>, std::size_t> kinds;
   for (const DeviceList& l : lists_) ++kinds[{l.devices.size(), l.what}];
   std::string text = fmt::format("{} device lists:\n", lists_.size());
-  for (const auto& [kind, count] : kinds) text += fmt::format("  {:6} × {} ({} devices)\n", count, kind.second, kind.first);
+  for (const auto& [kind, count] : kinds)
+    text += fmt::format("  {:6} × {} ({} devices)\n", count, kind.second, kind.first);
   for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
     text += fmt::format("  {}: {} configs\n", graph_.operators()[i].name, size(OperatorId(i)));
   }

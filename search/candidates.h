@@ -19,12 +19,13 @@ struct DeviceList {
   std::vector<DeviceId> devices;
 };
 
-/// The configs that search algorithms draw from, shared by MCMC and exhaustive search: every legal way to split an
-/// operator over one of a fixed set of device lists. Plans written by hand may use any list.
+/// The configs that search algorithms draw from, shared by MCMC and exhaustive search: every legal way to
+/// split an operator over one of a fixed set of device lists. Plans written by hand may use any list.
 ///
-/// Lists: every single device; aligned contiguous blocks whose size divides a node's devices, whole nodes, aligned
-/// blocks of whole nodes whose number divides the nodes, all devices; and one device of every node (a list for each
-/// position). Shards take the list in order (last factor fastest); with copies, both copies slowest and copies fastest.
+/// Lists: every single device; aligned contiguous blocks whose size divides a node's devices, whole nodes,
+/// aligned blocks of whole nodes whose number divides the nodes, all devices; and one device of every node (a
+/// list for each position). Shards take the list in order (last factor fastest); with copies, both copies
+/// slowest and copies fastest.
 class CandidateSet {
  public:
   CandidateSet(const OperatorGraph& graph, const Topology& topology);
@@ -48,7 +49,9 @@ class CandidateSet {
   [[nodiscard]] std::size_t num_sizes() const { return sizes_.size(); }
   [[nodiscard]] std::size_t num_lists(std::size_t size) const { return sizes_[size].lists.size(); }
   [[nodiscard]] std::size_t num_splits(OperatorId op, std::size_t size) const;
-  [[nodiscard]] const DeviceList& list(std::size_t size, std::size_t i) const { return lists_[sizes_[size].lists[i]]; }
+  [[nodiscard]] const DeviceList& list(std::size_t size, std::size_t i) const {
+    return lists_[sizes_[size].lists[i]];
+  }
   /// Where a config stands, or nothing when it is not in the set.
   [[nodiscard]] std::optional<std::size_t> find(OperatorId op, const ParallelConfig& config) const;
   /// Degree vectors (with copies) that give a shard to each device of a list of this size.
@@ -76,9 +79,9 @@ class CandidateSet {
   const OperatorGraph& graph_;
   const Topology& topology_;
   std::vector<DeviceList> lists_;
-  std::vector<SizeClass> sizes_;                      // ascending
+  std::vector<SizeClass> sizes_;                         // ascending
   std::vector<std::vector<std::vector<Split>>> splits_;  // [operator's class][size class]
-  std::vector<std::size_t> class_of_;                 // operators with equal factors and uses share their splits
+  std::vector<std::size_t> class_of_;  // operators with equal factors and uses share their splits
   std::vector<std::vector<std::size_t>> first_config_;  // [operator's class][size class], last: the total
 };
 

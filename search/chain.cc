@@ -8,7 +8,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 Bytes all_memory(const Topology& topology) {
   Bytes sum;
@@ -50,8 +52,8 @@ void Chain::begin(const std::vector<std::size_t>& start) {
   for (std::size_t i = 0; i < start.size(); ++i) strategy_.push_back(bound({OperatorId(i), start[i]}));
   const Evaluation e = evaluator_.evaluate(strategy_);
   constexpr double kTolerableShare = 0.01;
-  overflow_price_ =
-      static_cast<double>(e.time) / (kTolerableShare * static_cast<double>(all_memory(evaluator_.topology()).value));
+  overflow_price_ = static_cast<double>(e.time) /
+                    (kTolerableShare * static_cast<double>(all_memory(evaluator_.topology()).value));
   current_ = cost(e);
   note_best(e);
 }
@@ -81,14 +83,16 @@ bool Chain::step(double temperature, Rng& rng) {
   return true;
 }
 
-ChainOutcome Chain::run(const std::vector<std::size_t>& start, ChainBudget budget, Rng rng, const Report& report) {
+ChainOutcome Chain::run(const std::vector<std::size_t>& start, ChainBudget budget, Rng rng,
+                        const Report& report) {
   const Clock::time_point began = Clock::now();
   begin(start);
   const double hottest = options_.hottest * current_, coldest = options_.coldest * current_;
   constexpr int kMostIdleDraws = 10'000;  // a space of one strategy has nothing to propose
   std::int64_t reported = 0, reported_accepted = 0;
   int idle = 0;
-  for (double share = spent(budget, 0, began); share < 1 && idle < kMostIdleDraws; share = spent(budget, outcome_.proposals, began)) {
+  for (double share = spent(budget, 0, began); share < 1 && idle < kMostIdleDraws;
+       share = spent(budget, outcome_.proposals, began)) {
     idle = step(hottest * std::pow(coldest / hottest, share), rng) ? 0 : idle + 1;
     constexpr std::int64_t kReportEvery = 16;
     if (outcome_.proposals - reported < kReportEvery) continue;

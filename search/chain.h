@@ -24,11 +24,12 @@ struct ChainOutcome {
   std::int64_t proposals = 0, accepted = 0;
 };
 
-/// One Metropolis chain. `evaluator` may be any that was made for the same graph and costs: it has no say in results.
+/// One Metropolis chain. `evaluator` may be any that was made for the same graph and costs: it has no say in
+/// results.
 class Chain {
  public:
-  /// Called every few proposals with how many were made and accepted since the last call and the best time so far;
-  /// false stops the chain.
+  /// Called every few proposals with how many were made and accepted since the last call and the best time so
+  /// far; false stops the chain.
   using Report = std::function<bool(std::int64_t proposals, std::int64_t accepted, Nanoseconds best)>;
 
   Chain(const ConfigSpace& space, const Moves& moves, Evaluator& evaluator, const McmcOptions& options);

@@ -19,7 +19,8 @@ Evaluation Evaluator::evaluate(const BoundStrategy& strategy, TaskGraphBuilder::
   builder_.build(strategy, graph_, labels);
   simulate(graph_.dag, scratch_, timeline_);
   Evaluation result{timeline_.makespan, Bytes(0)};
-  if (!surely_fits(strategy)) result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_), topology());
+  if (!surely_fits(strategy))
+    result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_), topology());
   return result;
 }
 

@@ -17,8 +17,9 @@ struct Evaluation {
   bool operator==(const Evaluation&) const = default;
 };
 
-/// Scores strategies: builds the task graph, simulates it, and looks at memory over time only where the sum of all
-/// that is ever allocated exceeds a device. The one judge of every algorithm and baseline. Not thread-safe.
+/// Scores strategies: builds the task graph, simulates it, and looks at memory over time only where the sum
+/// of all that is ever allocated exceeds a device. The one judge of every algorithm and baseline. Not
+/// thread-safe.
 class Evaluator {
  public:
   Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);

@@ -20,17 +20,16 @@ using Clock = std::chrono::steady_clock;
 constexpr double kFirstShare = 0.4;  // of the budget, for the chains from the starts
 constexpr int kLaterRounds = 4;
 
-// One config for all members of a group, drawn from the first member's where it fits the others too.
+// All operators split and placed like one of them, drawn at random, where they can be; the others anyhow.
 std::vector<std::size_t> random_state(const ConfigSpace& space, const Moves& moves, Rng& rng) {
   const CandidateSet& candidates = space.candidates();
+  const OperatorId leader(rng.below(space.num_operators()));
+  const CandidateSet::Position p = candidates.position(leader, rng.below(candidates.size(leader)));
   std::vector<std::size_t> state;
-  for (std::size_t i = 0; i < space.num_operators(); ++i)
-    state.push_back(rng.below(candidates.size(OperatorId(i))));
-  for (const std::vector<OperatorId>& group : moves.groups()) {
-    const std::size_t drawn = state[group.front().index()];
-    for (const OperatorId op : group) {
-      if (candidates.size(op) == candidates.size(group.front())) state[op.index()] = drawn;
-    }
+  for (std::size_t i = 0; i < space.num_operators(); ++i) {
+    const OperatorId op(i);
+    const std::size_t drawn = rng.below(candidates.size(op));
+    state.push_back(moves.styles().config(op, p.size, p.list, moves.styles().style(leader, p)).value_or(drawn));
   }
   return state;
 }

@@ -53,7 +53,7 @@ class Moves {
   explicit Moves(const ConfigSpace& space);
   /// The changes of one proposal; empty when the draw changes nothing (such a draw does not count).
   void propose(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
-  [[nodiscard]] const std::vector<std::vector<OperatorId>>& groups() const { return groups_; }
+  [[nodiscard]] const SplitStyles& styles() const { return styles_; }
 
  private:
   enum class Part : std::uint8_t { Config, Split, Place };

@@ -18,7 +18,8 @@ struct ScoredStrategy {
   Evaluation evaluation;
 };
 
-/// A baseline's name, its strategy, and why it can't be used as it is. Searches may start from one that does not fit.
+/// A baseline's name, its strategy, and why it can't be used as it is. Searches may start from one that does
+/// not fit.
 struct Baseline {
   std::string name;
   std::optional<ScoredStrategy> scored;  ///< nothing when the strategy can't be formed at all
@@ -27,8 +28,9 @@ struct Baseline {
 
 /// When a search stops. Whatever comes first.
 struct SearchBudget {
-  double seconds = 0;          ///< 0: no limit
-  std::int64_t proposals = 0;  ///< 0: no limit; with this one alone, results are the same bytes for the same seed
+  double seconds = 0;  ///< 0: no limit
+  std::int64_t proposals =
+      0;  ///< 0: no limit; with this one alone, results are the same bytes for the same seed
 };
 
 /// How a search is getting on, for a progress line.
@@ -46,7 +48,7 @@ struct SearchOutcome {
   std::string found_by;                ///< "mcmc", "data-parallel", "exhaustive", …
   std::int64_t proposals = 0, accepted = 0;
   double seconds = 0;
-  bool proven = false;                 ///< the best of the whole candidate set
+  bool proven = false;  ///< the best of the whole candidate set
 };
 
 }  // namespace pipesim

@@ -22,7 +22,8 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-void write_dot(std::ostream& out, const TaskGraph& tasks, const OperatorGraph& graph, const Topology& topology) {
+void write_dot(std::ostream& out, const TaskGraph& tasks, const OperatorGraph& graph,
+               const Topology& topology) {
   out << "digraph tasks {\n  rankdir=LR;\n  node [shape=box, fontsize=10];\n";
   std::map<DeviceId, std::vector<std::size_t>> by_device;
   for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
@@ -32,12 +33,14 @@ void write_dot(std::ostream& out, const TaskGraph& tasks, const OperatorGraph& g
     out << fmt::format("  t{} [label={}{}];\n", t, quoted(describe(label, graph, topology)), shape);
   }
   for (const auto& [device, members] : by_device) {
-    out << fmt::format("  subgraph cluster_{} {{\n    label={};\n   ", device.value, quoted(topology.device(device).name));
+    out << fmt::format("  subgraph cluster_{} {{\n    label={};\n   ", device.value,
+                       quoted(topology.device(device).name));
     for (const std::size_t t : members) out << " t" << t << ';';
     out << "\n  }\n";
   }
   for (std::size_t t = 0; t < tasks.dag.num_tasks(); ++t) {
-    for (const TaskId next : tasks.dag.successors(TaskId(t))) out << fmt::format("  t{} -> t{};\n", t, next.value);
+    for (const TaskId next : tasks.dag.successors(TaskId(t)))
+      out << fmt::format("  t{} -> t{};\n", t, next.value);
   }
   out << "}\n";
   if (!out) throw InputError("the DOT file can't be written");

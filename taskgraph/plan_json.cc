@@ -92,7 +92,8 @@ std::vector<Split> read_splits(const JsonValue& value, const Operator& op) {
   return splits;
 }
 
-// From the file's order (replicas, then splits as listed) to shard order (replicas, then the operator's factors).
+// From the file's order (replicas, then splits as listed) to shard order (replicas, then the operator's
+// factors).
 std::vector<DeviceId> in_shard_order(const std::vector<DeviceId>& listed, const std::vector<Split>& splits,
                                      const ParallelConfig& config) {
   std::vector<DeviceId> devices(listed.size());
@@ -115,20 +116,23 @@ ParallelConfig read_config(const JsonValue& value, const Operator& op, const Top
   ParallelConfig config{std::vector<std::int32_t>(op.factors.size(), 1), 1, {}};
   std::vector<Split> splits;
   if (const auto v = value.find("split")) splits = read_splits(*v, op);
-  if (const auto v = value.find("replicas")) config.replicas = static_cast<std::int32_t>(v->integer(1, INT32_MAX));
+  if (const auto v = value.find("replicas"))
+    config.replicas = static_cast<std::int32_t>(v->integer(1, INT32_MAX));
   std::int64_t shards = config.replicas;
   for (const Split& s : splits) {
     config.degrees[s.factor] = s.degree;
     shards *= s.degree;
     if (shards > static_cast<std::int64_t>(topology.num_devices())) {
-      value.fail(fmt::format("operator \"{}\": more shards than the {} devices", op.name, topology.num_devices()));
+      value.fail(
+          fmt::format("operator \"{}\": more shards than the {} devices", op.name, topology.num_devices()));
     }
   }
   config.devices = read_device_list(value.at("devices"), topology);
   if (shards == static_cast<std::int64_t>(config.devices.size())) {
     config.devices = in_shard_order(config.devices, splits, config);
   }
-  if (const auto reason = illegal(op, config, topology)) value.fail(fmt::format("operator \"{}\": {}", op.name, *reason));
+  if (const auto reason = illegal(op, config, topology))
+    value.fail(fmt::format("operator \"{}\": {}", op.name, *reason));
   return config;
 }
 
@@ -153,10 +157,12 @@ Strategy read_strategy(const JsonValue& configs, const OperatorGraph& graph, con
   return strategy;
 }
 
-void require_fingerprint(const JsonValue& root, std::string_view key, const std::string& found, std::string_view what) {
+void require_fingerprint(const JsonValue& root, std::string_view key, const std::string& found,
+                         std::string_view what) {
   const auto value = root.find(key);
   if (!value || value->string() == found) return;
-  value->fail(fmt::format("the plan was made for another {}: fingerprint {}, this one has {}", what, value->string(), found));
+  value->fail(fmt::format("the plan was made for another {}: fingerprint {}, this one has {}", what,
+                          value->string(), found));
 }
 
 Json device_list(const std::vector<DeviceId>& devices, const Topology& topology) {
@@ -189,10 +195,11 @@ std::string config_line(const Operator& op, const ParallelConfig& config, const 
 
 PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
-  root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint", "optimizer",
-                   "gradient_type", "gradient_piece", "found_by", "seed", "configs"});
+  root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
+                   "optimizer", "gradient_type", "gradient_piece", "found_by", "seed", "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
-  if (version != kVersion) root.at("pipesim_plan").fail(fmt::format("version {}; this pipesim reads version {}", version, kVersion));
+  if (version != kVersion)
+    root.at("pipesim_plan").fail(fmt::format("version {}; this pipesim reads version {}", version, kVersion));
   Plan plan;
   plan.model = root.at("model").string();
   plan.topology = root.at("topology").string();
@@ -204,9 +211,7 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   return {std::move(plan), root};
 }
 
-PlanFile PlanFile::load(const std::string& path) {
-  return parse(read_file(path), path);
-}
+PlanFile PlanFile::load(const std::string& path) { return parse(read_file(path), path); }
 
 Plan PlanFile::read(const OperatorGraph& graph, const Topology& topology) const {
   require_fingerprint(root_, "model_fingerprint", graph.fingerprint(), "model");

@@ -18,14 +18,14 @@ struct Plan {
   std::string model_fingerprint;     ///< OperatorGraph::fingerprint(); empty: not checked
   std::string topology_fingerprint;  ///< Topology::fingerprint(); empty: not checked
   PlanOptions options;
-  std::string found_by;              ///< name of the algorithm; "" when written by hand
+  std::string found_by;  ///< name of the algorithm; "" when written by hand
   std::uint64_t seed = 0;
   Strategy strategy;
   bool operator==(const Plan&) const = default;
 };
 
-/// A plan file that was read but whose configs were not looked at yet: they need the model and the topology, whose
-/// names it tells.
+/// A plan file that was read but whose configs were not looked at yet: they need the model and the topology,
+/// whose names it tells.
 class PlanFile {
  public:
   static PlanFile parse(std::string_view text, const std::string& source);
@@ -43,9 +43,9 @@ class PlanFile {
   JsonValue root_;
 };
 
-/// Versioned JSON, one config a line: {"operator": "fc1", "split": [["b", 4], ["o", 2]], "devices": ["gpu0..gpu7"]}.
-/// Splits are listed slowest first, replicas are slowest of all; "gpu0..gpu7" is a range in the topology's order and
-/// "all" stands for every device in order. Reads back to an equal plan.
+/// Versioned JSON, one config a line: {"operator": "fc1", "split": [["b", 4], ["o", 2]], "devices":
+/// ["gpu0..gpu7"]}. Splits are listed slowest first, replicas are slowest of all; "gpu0..gpu7" is a range in
+/// the topology's order and "all" stands for every device in order. Reads back to an equal plan.
 std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology& topology);
 
 }  // namespace pipesim

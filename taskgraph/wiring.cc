@@ -34,11 +34,11 @@ TaskId shard_task(TaskId first, std::int64_t shard) {
   return TaskId(first.index() + static_cast<std::size_t>(shard));
 }
 
+// The layout's position among the terms; appended if it is new.
 std::int32_t term_of(LayoutId layout, std::vector<LayoutId>& terms) {
-  const auto it = std::find(terms.begin(), terms.end(), layout);
-  if (it == terms.end()) terms.push_back(layout);
-  return static_cast<std::int32_t>(it == terms.end() ? terms.size() - 1
-                                                     : static_cast<std::size_t>(it - terms.begin()));
+  const auto at = static_cast<std::size_t>(std::find(terms.begin(), terms.end(), layout) - terms.begin());
+  if (at == terms.size()) terms.push_back(layout);
+  return static_cast<std::int32_t>(at);
 }
 
 }  // namespace

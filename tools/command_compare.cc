@@ -18,8 +18,12 @@ using Json = nlohmann::ordered_json;
 
 // Shares of the critical path and the fullest device of each baseline, side by side.
 std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
-  Table table({{"baseline"}, {"compute", Align::Right}, {"communication", Align::Right}, {"waiting", Align::Right},
-               {"peak memory", Align::Right}, {"tasks", Align::Right}});
+  Table table({{"baseline"},
+               {"compute", Align::Right},
+               {"communication", Align::Right},
+               {"waiting", Align::Right},
+               {"peak memory", Align::Right},
+               {"tasks", Align::Right}});
   for (const Baseline& b : baselines) {
     if (!b.scored) continue;
     const PlanReport r = report_plan(evaluator, evaluator.builder().bind(b.scored->strategy));
@@ -36,7 +40,8 @@ Json json_of(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
   for (const Baseline& b : baselines) {
     Json row{{"name", b.name}};
     if (b.scored) {
-      row.update(Json::parse(to_json(report_plan(evaluator, evaluator.builder().bind(b.scored->strategy)), evaluator.topology())));
+      row.update(Json::parse(to_json(report_plan(evaluator, evaluator.builder().bind(b.scored->strategy)),
+                                     evaluator.topology())));
     }
     if (!b.infeasible.empty()) row["infeasible"] = b.infeasible;
     list.push_back(std::move(row));
@@ -61,8 +66,8 @@ int run_compare(const Arguments& arguments, Streams& streams) {
     streams.out << json.dump(2) << "\n";
     return 0;
   }
-  streams.out << fmt::format("{} on {} ({} devices), batch {}\n\n", graph.name(), topology.name(), topology.num_devices(),
-                             graph.batch())
+  streams.out << fmt::format("{} on {} ({} devices), batch {}\n\n", graph.name(), topology.name(),
+                             topology.num_devices(), graph.batch())
               << baselines_table(baselines, graph.batch())
               << fmt::format("  lower bound of every plan: {}\n\n", pretty(Seconds(bound)))
               << details_table(evaluator, baselines);
@@ -76,8 +81,10 @@ Command compare_command() {
   c.name = "compare";
   c.summary = "show all baselines of a model on a topology side by side";
   c.description =
-      "Simulates single-device, data-parallel, model-parallel and expert plans and shows their iteration times, what "
-      "their critical paths consist of, and how much memory the fullest device needs. Plans that do not fit say why.";
+      "Simulates single-device, data-parallel, model-parallel and expert plans and shows their iteration "
+      "times, what "
+      "their critical paths consist of, and how much memory the fullest device needs. Plans that do not fit "
+      "say why.";
   c.options = model_and_topology_options();
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   c.options.push_back({"json", "", "", "print one JSON object instead of text"});

@@ -65,7 +65,8 @@ const Baseline* fastest(const std::vector<Baseline>& baselines) {
 
 SearchOutcome outcome_of(const Baseline& baseline) {
   SearchOutcome outcome;
-  if (!baseline.infeasible.empty()) throw InputError(fmt::format("{}: {}", baseline.name, baseline.infeasible));
+  if (!baseline.infeasible.empty())
+    throw InputError(fmt::format("{}: {}", baseline.name, baseline.infeasible));
   outcome.best = baseline.scored;
   outcome.found_by = baseline.name;
   return outcome;
@@ -130,7 +131,8 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
 }
 
 std::string comparison(Nanoseconds time, const std::vector<Baseline>& baselines) {
-  const auto it = std::find_if(baselines.begin(), baselines.end(), [](const Baseline& b) { return b.name == "data-parallel"; });
+  const auto it = std::find_if(baselines.begin(), baselines.end(),
+                               [](const Baseline& b) { return b.name == "data-parallel"; });
   if (it == baselines.end() || !it->infeasible.empty()) return "";
   return fmt::format(", {:.2f} times as fast as data-parallel",
                      static_cast<double>(it->scored->evaluation.time) / static_cast<double>(time));
@@ -138,17 +140,19 @@ std::string comparison(Nanoseconds time, const std::vector<Baseline>& baselines)
 
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
                     const SearchOutcome& outcome, Nanoseconds bound, const std::string& configs) {
-  std::string text = fmt::format("{} on {} ({} devices), batch {}, seed {}\n\n", run.graph.name(), run.topology.name(),
-                                 run.topology.num_devices(), run.graph.batch(), run.seed);
+  std::string text =
+      fmt::format("{} on {} ({} devices), batch {}, seed {}\n\n", run.graph.name(), run.topology.name(),
+                  run.topology.num_devices(), run.graph.batch(), run.seed);
   text += baselines_table(baselines, run.graph.batch());
   text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by, comparison(report.iteration_time, baselines),
                       outcome.proven ? ", proven best of the candidate set" : "");
   text += to_text(report, run.topology);
-  text += fmt::format("  {:13}  {}, so at most {:.2f} times faster is possible\n", "lower bound", pretty(to_seconds(bound)),
-                      static_cast<double>(report.iteration_time) / static_cast<double>(std::max<Nanoseconds>(1, bound)));
+  text += fmt::format(
+      "  {:13}  {}, so at most {:.2f} times faster is possible\n", "lower bound", pretty(to_seconds(bound)),
+      static_cast<double>(report.iteration_time) / static_cast<double>(std::max<Nanoseconds>(1, bound)));
   if (outcome.proposals > 0) {
-    text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s\n", "search", outcome.proposals,
-                        outcome.accepted, rate(outcome), outcome.seconds);
+    text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s\n", "search",
+                        outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds);
   }
   return text + "\n" + configs;
 }
@@ -174,9 +178,14 @@ int run_search(const Arguments& arguments, Streams& streams) {
   const PlanReport report = report_plan(evaluator, strategy);
   const Nanoseconds bound = lower_bound(run.graph, costs, run.options);
   if (arguments.has("output")) {
-    const Plan plan{arguments.text("model"),    arguments.text("topology"), run.graph.fingerprint(),
-                    run.topology.fingerprint(), run.options,                outcome.found_by,
-                    run.seed,                   outcome.best->strategy};
+    const Plan plan{arguments.text("model"),
+                    arguments.text("topology"),
+                    run.graph.fingerprint(),
+                    run.topology.fingerprint(),
+                    run.options,
+                    outcome.found_by,
+                    run.seed,
+                    outcome.best->strategy};
     write_file(arguments.text("output"), to_json(plan, run.graph, run.topology));
   }
   constexpr std::size_t kConfigs = 12;
@@ -193,22 +202,29 @@ Command search_command() {
   c.name = "search";
   c.summary = "find a fast parallelization of a model on a topology";
   c.description =
-      "Scores the baselines (single-device, data-parallel, model-parallel, expert), then searches for a faster plan and "
-      "writes it to a file. Every plan is judged by the same simulator. With a budget in proposals the same seed gives "
+      "Scores the baselines (single-device, data-parallel, model-parallel, expert), then searches for a "
+      "faster plan and "
+      "writes it to a file. Every plan is judged by the same simulator. With a budget in proposals the same "
+      "seed gives "
       "the same bytes, whatever --threads says.\n\n"
       "The lower bound holds for every plan: no plan can be faster.";
   c.options = model_and_topology_options();
-  c.options.push_back({"algorithm", "NAME", "mcmc", "mcmc, exhaustive (small cases: proves the optimum), or the name of a baseline"});
-  c.options.push_back({"seconds", "N", "30", "stop after this long; not used when only --proposals is given"});
+  c.options.push_back({"algorithm", "NAME", "mcmc",
+                       "mcmc, exhaustive (small cases: proves the optimum), or the name of a baseline"});
+  c.options.push_back(
+      {"seconds", "N", "30", "stop after this long; not used when only --proposals is given"});
   c.options.push_back({"proposals", "N", "", "stop after this many proposals"});
   c.options.push_back({"seed", "N", "1", "of all random choices"});
   c.options.push_back({"threads", "N", "1", "chains that run at the same time"});
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   c.options.push_back({"output", "FILE", "", "write the plan to FILE", 'o'});
-  c.options.push_back({"candidates", "", "", "print the device lists and the number of configs that are searched, and stop"});
+  c.options.push_back(
+      {"candidates", "", "", "print the device lists and the number of configs that are searched, and stop"});
   c.options.push_back({"json", "", "", "print one JSON object instead of text"});
-  c.examples = {{"pipesim search --model nmt --topology p100-4x4 -o plan.json", "find a plan in 30 seconds and keep it"},
-                {"pipesim search --model lenet --topology p100-4x4:1 --algorithm exhaustive", "prove the optimum"}};
+  c.examples = {
+      {"pipesim search --model nmt --topology p100-4x4 -o plan.json",
+       "find a plan in 30 seconds and keep it"},
+      {"pipesim search --model lenet --topology p100-4x4:1 --algorithm exhaustive", "prove the optimum"}};
   c.run = run_search;
   return c;
 }

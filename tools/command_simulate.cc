@@ -36,7 +36,8 @@ Subject subject_of(const Arguments& a) {
     Plan plan = file.read(graph, topology);
     return {std::move(graph), std::move(topology), std::move(plan)};
   }
-  if (!a.has("baseline")) throw UsageError("simulate: --plan FILE is missing, or --model, --topology and --baseline");
+  if (!a.has("baseline"))
+    throw UsageError("simulate: --plan FILE is missing, or --model, --topology and --baseline");
   Subject s{open_model(required_text(a, "model")), open_topology(required_text(a, "topology")), {}};
   std::vector<std::string> names;
   for (const std::string_view name : baseline_names()) names.emplace_back(name);
@@ -90,21 +91,26 @@ Command simulate_command() {
   c.name = "simulate";
   c.summary = "simulate one iteration of a plan and show where the time goes";
   c.description =
-      "Reads a plan file, builds its tasks and runs them in virtual time. The plan names its model and topology; "
+      "Reads a plan file, builds its tasks and runs them in virtual time. The plan names its model and "
+      "topology; "
       "--model and --topology take their place, and must have the same operators and devices.\n\n"
-      "The critical path is the chain of tasks that made the iteration as long as it is. Its time is compute, "
+      "The critical path is the chain of tasks that made the iteration as long as it is. Its time is "
+      "compute, "
       "communication, or waiting (a transfer was ready and stood in line for a busy link).\n\n"
       "A plan that does not fit into memory is reported all the same, with exit status 1.";
-  c.options = {{"plan", "FILE", "", "the plan to simulate, as search -o writes it"},
-               {"baseline", "NAME", "", "simulate a baseline instead of a plan, with --model and --topology"}};
+  c.options = {
+      {"plan", "FILE", "", "the plan to simulate, as search -o writes it"},
+      {"baseline", "NAME", "", "simulate a baseline instead of a plan, with --model and --topology"}};
   for (Option& o : model_and_topology_options()) c.options.push_back(std::move(o));
   c.options.push_back({"trace", "FILE", "", "write the timeline for ui.perfetto.dev or chrome://tracing"});
   c.options.push_back({"dot", "FILE", "", "write the task graph for Graphviz"});
-  c.options.push_back({"explain", "TASK", "", "why did a task start when it did? TASK is an id or part of its text"});
+  c.options.push_back(
+      {"explain", "TASK", "", "why did a task start when it did? TASK is an id or part of its text"});
   c.options.push_back({"json", "", "", "print one JSON object instead of text"});
-  c.examples = {{"pipesim simulate --plan plan.json --trace trace.json", "look at the timeline"},
-                {"pipesim simulate --plan plan.json --explain \"fc6 forward on node0.gpu0\"", "what did it wait for?"},
-                {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel", "a baseline"}};
+  c.examples = {
+      {"pipesim simulate --plan plan.json --trace trace.json", "look at the timeline"},
+      {"pipesim simulate --plan plan.json --explain \"fc6 forward on node0.gpu0\"", "what did it wait for?"},
+      {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel", "a baseline"}};
   c.run = run_simulate;
   return c;
 }

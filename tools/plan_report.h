@@ -14,25 +14,26 @@ struct PlanReport {
   Nanoseconds iteration_time = 0;
   double samples_per_second = 0;
   std::size_t num_tasks = 0;
-  std::vector<DeviceMemory> memory;              ///< per device
-  std::vector<Nanoseconds> compute;              ///< per device: its compute lane is busy
-  std::vector<Nanoseconds> communication;        ///< per device: at least one of its own links is busy
+  std::vector<DeviceMemory> memory;        ///< per device
+  std::vector<Nanoseconds> compute;        ///< per device: its compute lane is busy
+  std::vector<Nanoseconds> communication;  ///< per device: at least one of its own links is busy
   CriticalPath critical;
-  std::optional<std::string> infeasible;         ///< why the plan does not fit
+  std::optional<std::string> infeasible;  ///< why the plan does not fit
 };
 
 /// Builds with labels and simulates; the evaluator's task graph and timeline are this plan's afterwards.
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
 
 /// The report as members of a JSON object (without the braces' owner): text of a JSON object with the keys
-/// iteration_time_s, throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, compute_s, communication_s,
-/// critical_path.
+/// iteration_time_s, throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, compute_s,
+/// communication_s, critical_path.
 std::string to_json(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.
 std::string to_text(const PlanReport& report, const Topology& topology);
 
-/// One line per distinct config: how many operators have it, their share of the compute time, the first few names.
+/// One line per distinct config: how many operators have it, their share of the compute time, the first few
+/// names.
 std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most);
 
 }  // namespace pipesim

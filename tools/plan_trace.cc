@@ -47,16 +47,19 @@ TaskId find_task(const Evaluator& e, const std::string& which) {
   for (std::size_t t = 0; t < tasks; ++t) {
     if (full_text(e, TaskId(t)).find(which) != std::string::npos) return TaskId(t);
   }
-  throw InputError(fmt::format("no task of the plan is called \"{}\"; tasks read like \"{}\"", which, full_text(e, TaskId(0))));
+  throw InputError(fmt::format("no task of the plan is called \"{}\"; tasks read like \"{}\"", which,
+                               full_text(e, TaskId(0))));
 }
 
 std::string cause_text(const Evaluator& e, const Explanation& why) {
   switch (why.cause) {
-    case Cause::Nothing: return "nothing was in its way";
-    case Cause::Input: return "waited for its input from the next line";
+    case Cause::Nothing:
+      return "nothing was in its way";
+    case Cause::Input:
+      return "waited for its input from the next line";
     case Cause::Lane:
-      return fmt::format("was ready at {} and waited for {}, held by the next line", pretty(to_seconds(why.ready)),
-                         e.topology().lane_name(why.lane));
+      return fmt::format("was ready at {} and waited for {}, held by the next line",
+                         pretty(to_seconds(why.ready)), e.topology().lane_name(why.lane));
   }
   return "";
 }
@@ -70,7 +73,9 @@ std::string trace_of(const Evaluator& evaluator) {
   const auto communicates = [&](TaskId t) { return is_communication(tasks.labels[t.index()].kind); };
   TraceLabels labels;
   labels.process = [&](LaneId lane) { return processes[lane.index()]; };
-  labels.thread = [&](LaneId lane) { return lane.index() < topology.num_devices() ? "compute" : topology.lane_name(lane); };
+  labels.thread = [&](LaneId lane) {
+    return lane.index() < topology.num_devices() ? "compute" : topology.lane_name(lane);
+  };
   labels.task = [&](TaskId t) { return describe(tasks.labels[t.index()], evaluator.graph(), topology); };
   labels.category = [&](TaskId t) { return std::string(name_of(tasks.labels[t.index()].kind)); };
   labels.args = [&](TaskId t) {
@@ -92,8 +97,9 @@ std::string explanation_of(const Evaluator& evaluator, const std::string& which,
   std::size_t steps = 0;
   while (task.valid() && steps++ < most) {
     const Explanation why = explainer.explain(task);
-    table.add({pretty(to_seconds(timeline.start[task.index()])), pretty(to_seconds(timeline.end[task.index()])),
-               full_text(evaluator, task), cause_text(evaluator, why)});
+    table.add({pretty(to_seconds(timeline.start[task.index()])),
+               pretty(to_seconds(timeline.end[task.index()])), full_text(evaluator, task),
+               cause_text(evaluator, why)});
     task = why.task;
   }
   return table.str() + (task.valid() ? fmt::format("… and so on; the first {} steps are shown\n", most) : "");
@@ -109,9 +115,10 @@ std::string critical_steps_text(const Evaluator& evaluator, std::size_t most) {
   Table table({{"time", Align::Right}, {"share", Align::Right}, {"longest steps of the critical path"}});
   for (std::size_t i = 0; i < std::min(most, path.steps.size()); ++i) {
     const CriticalStep& s = path.steps[i];
-    table.add({pretty(to_seconds(s.until - s.from)),
-               percent(static_cast<double>(s.until - s.from) / static_cast<double>(evaluator.timeline().makespan)),
-               full_text(evaluator, s.task)});
+    table.add(
+        {pretty(to_seconds(s.until - s.from)),
+         percent(static_cast<double>(s.until - s.from) / static_cast<double>(evaluator.timeline().makespan)),
+         full_text(evaluator, s.task)});
   }
   return table.str(2);
 }

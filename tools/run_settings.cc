@@ -18,9 +18,11 @@ std::vector<Option> model_and_topology_options() {
 }
 
 std::vector<Option> plan_options() {
-  return {{"optimizer", "NAME", "momentum", "sgd, momentum or adam: decides the optimizer state and the update"},
-          {"gradient-type", "TYPE", "float32", "element type in which weight gradients accumulate and travel"},
-          {"gradient-piece", "SIZE", "25 MB", "gradient synchronisation is cut into pieces of at most this size"}};
+  return {
+      {"optimizer", "NAME", "momentum", "sgd, momentum or adam: decides the optimizer state and the update"},
+      {"gradient-type", "TYPE", "float32", "element type in which weight gradients accumulate and travel"},
+      {"gradient-piece", "SIZE", "25 MB",
+       "gradient synchronisation is cut into pieces of at most this size"}};
 }
 
 const std::string& required_text(const Arguments& arguments, const std::string& option) {
@@ -31,7 +33,8 @@ const std::string& required_text(const Arguments& arguments, const std::string& 
 PlanOptions plan_options_of(const Arguments& arguments) {
   PlanOptions options;
   options.optimizer = parse_optimizer(arguments.choice("optimizer", {"sgd", "momentum", "adam"}));
-  options.gradient_type = parse_data_type(arguments.choice("gradient-type", {"float32", "float16", "bfloat16", "float64"}));
+  options.gradient_type =
+      parse_data_type(arguments.choice("gradient-type", {"float32", "float16", "bfloat16", "float64"}));
   try {
     options.gradient_piece = parse_bytes(arguments.text("gradient-piece"));
   } catch (const InputError& error) {
@@ -87,7 +90,8 @@ std::string baselines_json(const std::vector<Baseline>& baselines) {
 std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch) {
   Nanoseconds fastest = 0;
   for (const Baseline& b : baselines) {
-    if (b.infeasible.empty() && (fastest == 0 || b.scored->evaluation.time < fastest)) fastest = b.scored->evaluation.time;
+    if (b.infeasible.empty() && (fastest == 0 || b.scored->evaluation.time < fastest))
+      fastest = b.scored->evaluation.time;
   }
   Table table({{"baseline"}, {"iteration", Align::Right}, {"samples/s", Align::Right}, {""}});
   for (const Baseline& b : baselines) {
@@ -106,16 +110,18 @@ void require_room(const OperatorGraph& graph, const Topology& topology, const Pl
   Bytes needed, available;
   for (const Tensor& t : graph.tensors()) {
     if (t.kind != TensorKind::Weight) continue;
-    const WeightMemory m = CostModel::weight_memory(t.elements(), t.type, options.gradient_type, options.optimizer);
+    const WeightMemory m =
+        CostModel::weight_memory(t.elements(), t.type, options.gradient_type, options.optimizer);
     needed += m.weights + m.gradients + m.optimizer_state;
   }
   for (std::size_t d = 0; d < topology.num_devices(); ++d) available += topology.kind(DeviceId(d)).memory;
   if (needed <= available) return;
-  throw InputError(fmt::format(
-      "model \"{}\" is too large for topology \"{}\": weights, gradients and {} state need {}, all {} devices together "
-      "have {}; {} are missing",
-      graph.name(), topology.name(), name_of(options.optimizer), pretty(needed), topology.num_devices(), pretty(available),
-      pretty(needed - available)));
+  throw InputError(
+      fmt::format("model \"{}\" is too large for topology \"{}\": weights, gradients and {} state need {}, "
+                  "all {} devices together "
+                  "have {}; {} are missing",
+                  graph.name(), topology.name(), name_of(options.optimizer), pretty(needed),
+                  topology.num_devices(), pretty(available), pretty(needed - available)));
 }
 
 }  // namespace pipesim

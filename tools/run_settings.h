@@ -17,8 +17,8 @@ std::vector<Option> plan_options();
 const std::string& required_text(const Arguments& arguments, const std::string& option);
 PlanOptions plan_options_of(const Arguments& arguments);
 
-/// A progress callback that keeps one line on `err` up to date, about four times a second; it writes only if `err` is
-/// standard error and that is a terminal. Stop with finish(), which clears the line.
+/// A progress callback that keeps one line on `err` up to date, about four times a second; it writes only if
+/// `err` is standard error and that is a terminal. Stop with finish(), which clears the line.
 class ProgressLine {
  public:
   ProgressLine(std::ostream& err, const SearchBudget& budget);
@@ -38,7 +38,8 @@ std::string baselines_json(const std::vector<Baseline>& baselines);
 /// Baselines side by side, the fastest feasible one marked; `batch` samples an iteration.
 std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch);
 
-/// InputError when weights, gradients and optimizer state alone exceed all devices together: tells how much is missing.
+/// InputError when weights, gradients and optimizer state alone exceed all devices together: tells how much
+/// is missing.
 void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options);
 
 }  // namespace pipesim

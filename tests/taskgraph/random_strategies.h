@@ -10,6 +10,17 @@
 
 namespace pipesim {
 
+/// Zoo models of a few operators each, with dims that 2, 4 and 8 divide.
+inline constexpr const char* small_models[] = {
+    "mlp:batch=8,layers=2,hidden=16,features=12,classes=8",
+    "lenet:batch=8",
+    "gpt:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8",
+    "llama:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24",
+    "mixtral-8x7b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24",
+    "nmt:batch=8,steps=2,layers=2,hidden=8,embedded=8,vocab=24",
+    "rnntc:batch=8,steps=3,hidden=8,embedded=8,vocab=24",
+    "resnet50:batch=8,image=64"};
+
 /// A legal config of at most `most` shards: random degrees of random factors, now and then copies, on random
 /// devices, or on neighbours in order.
 inline ParallelConfig random_config(const Operator& op, Rng& rng, std::size_t devices, std::int64_t most) {

@@ -1,20 +1,28 @@
-#pragma once
-
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 
 #include <map>
 #include <set>
-#include <string>
-#include <vector>
 
+#include "models/zoo/zoo.h"
+#include "sim/check_schedule.h"
+#include "sim/simulate.h"
+#include "taskgraph/memory.h"
 #include "taskgraph/redistribution.h"
 #include "taskgraph/task_graph_builder.h"
+#include "tests/sim/random_graph.h"
+#include "tests/taskgraph/expansion.h"
+#include "tests/taskgraph/random_strategies.h"
 
 namespace pipesim {
+namespace {
 
-/// Judges a task graph with labels by following data: every compute task must come after tasks that hold
-/// every part and every addend of what it reads, over transfers of that very tensor. Shares no code with the
-/// wiring.
+using testing::IsEmpty;
+using Sizes = std::vector<std::int64_t>;
+
+// Judges a task graph with labels by following data: every compute task must come after tasks that hold
+// every part and every addend of what it reads, over transfers of that very tensor. Shares no code with the
+// wiring.
 class Dataflow {
  public:
   Dataflow(const OperatorGraph& graph, const Strategy& strategy, const TaskGraph& tasks)
@@ -185,4 +193,66 @@ class Dataflow {
   std::vector<std::string> faults_;
 };
 
+std::size_t repeated_keys(const TaskDag& dag) {
+  std::vector<TaskKey> keys(dag.keys().begin(), dag.keys().end());
+  std::sort(keys.begin(), keys.end());
+  return static_cast<std::size_t>(keys.end() - std::unique(keys.begin(), keys.end()));
+}
+
+class Wirings : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Zoo, Wirings, testing::ValuesIn(small_models), [](const auto& name) {
+  const std::string text = name.param;
+  std::string word = text.substr(0, text.find(':'));
+  std::replace(word.begin(), word.end(), '-', '_');
+  return word;
+});
+
+TEST_P(Wirings, OfRandomStrategiesDeliverEverything) {
+  const OperatorGraph graph = make_zoo_model(GetParam());
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  for_each_seed(12, [&](Rng& rng) {
+    TaskGraphBuilder builder(graph, costs, {});
+    const Strategy strategy = random_strategy(graph, rng, topology.num_devices(), 8);
+    ASSERT_EQ(illegal(graph, strategy, topology), std::nullopt);
+    const BoundStrategy bound = builder.bind(strategy);
+    TaskGraph tasks;
+    builder.build(bound, tasks, TaskGraphBuilder::Labels::Make);
+    EXPECT_EQ(repeated_keys(tasks.dag), 0U);
+    EXPECT_THAT(Dataflow(graph, strategy, tasks).faults(), IsEmpty());
+
+    const Timeline timeline = simulate(tasks.dag);
+    EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
+    const std::vector<DeviceMemory> peaks = peak_memory(builder, bound, timeline);
+    const std::vector<Bytes> allocated = allocated_memory(builder, bound);
+    for (std::size_t d = 0; d < peaks.size(); ++d) EXPECT_LE(peaks[d].peak, allocated[d]);
+  });
+}
+
+TEST(Wiring, AShardThatNobodyReadsStillRunsForwardBeforeBackward) {
+  // Rows 4 to 7 of the linear are sliced away: no gradient ever comes to device 1.
+  GraphBuilder b("sliced", 8);
+  const TensorId y = b.add("linear", "fc", {b.data("x", {8, 6})}, {{"out", Sizes{4}}});
+  const std::vector<TensorId> parts = b.add_all("split", "parts", {y}, {{"axis", 0}, {"sizes", Sizes{4, 4}}});
+  b.add("cross_entropy", "loss", {parts[0], b.data("labels", {4}, DataType::Int64)});
+  const Expansion e(b.build(), "p100-4x4", {{"fc", {{{"b", 2}}, {0, 1}}}});
+  EXPECT_THAT(Dataflow(e.graph, e.strategy, e.tasks).faults(), IsEmpty());
+  for (std::size_t t = 0; t < e.tasks.labels.size(); ++t) {
+    if (e.tasks.labels[t].kind != TaskKind::BackwardWeight) continue;
+    EXPECT_GT(e.tasks.dag.num_predecessors(TaskId(t)), 0) << describe(e.tasks.labels[t], e.graph, e.topology);
+  }
+}
+
+TEST(Wiring, OneTransferServesAllConsumersOfALayout) {
+  GraphBuilder b("shared", 4);
+  const TensorId x = b.add("linear", "p", {b.data("x", {4, 6})}, {{"out", Sizes{8}}});
+  for (const char* name : {"q", "k", "v"}) b.add("linear", name, {x}, {{"out", Sizes{4}}});
+  const Split other{{}, {1}};
+  const Expansion e(b.build(), "p100-4x4", {{"q", other}, {"k", other}, {"v", other}});
+  EXPECT_EQ(e.bytes_of(TaskKind::ForwardTransfer), 4 * 8 * 4);
+  EXPECT_EQ(e.bytes_of(TaskKind::BackwardTransfer), 4 * 8 * 4);  // the three gradients are added on device 1
+}
+
+}  // namespace
 }  // namespace pipesim
