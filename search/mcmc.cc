@@ -29,7 +29,8 @@ std::vector<std::size_t> random_state(const ConfigSpace& space, const Moves& mov
   for (std::size_t i = 0; i < space.num_operators(); ++i) {
     const OperatorId op(i);
     const std::size_t drawn = rng.below(candidates.size(op));
-    state.push_back(moves.styles().config(op, p.size, p.list, moves.styles().style(leader, p)).value_or(drawn));
+    state.push_back(
+        moves.styles().config(op, p.size, p.list, moves.styles().style(leader, p)).value_or(drawn));
   }
   return state;
 }
@@ -52,27 +53,35 @@ class Rounds {
   struct Start {
     std::string name;
     std::vector<std::size_t> state;
+    double hottest;
   };
 
   // All starts share `share` of the whole budget. True if the best improved.
   bool run(const std::vector<Start>& starts, double share) {
-    std::vector<ChainOutcome> outcomes(starts.size());
+    outcomes_.assign(starts.size(), {});
     const std::vector<ChainBudget> budgets = slices(share, starts.size());
     const std::uint64_t first_stream = streams_used_;
     streams_used_ += starts.size();
     arena_.execute([&] {
       tbb::parallel_for(std::size_t{0}, starts.size(), [&](std::size_t i) {
-        Chain chain(space_, moves_, *evaluators_.local(), options_);
-        outcomes[i] = chain.run(
+        McmcOptions options = options_;
+        options.hottest = starts[i].hottest;
+        Chain chain(space_, moves_, *evaluators_.local(), options);
+        outcomes_[i] = chain.run(
             starts[i].state, budgets[i], rng_.split(first_stream + i),
             [this](auto proposals, auto accepted, auto best) { return note(proposals, accepted, best); });
       });
     });
     bool improved = false;
-    for (std::size_t i = 0; i < starts.size(); ++i) improved |= keep(outcomes[i], starts[i].name);
+    for (std::size_t i = 0; i < starts.size(); ++i) improved |= keep(outcomes_[i], starts[i].name);
     return improved;
   }
 
+  // Whether chain i of the last round ended within 10% of the best of all.
+  [[nodiscard]] bool came_close(std::size_t i) const {
+    return !outcomes_[i].best.empty() && static_cast<double>(outcomes_[i].evaluation.time) <=
+                                             1.1 * static_cast<double>(best_evaluation_.time);
+  }
   [[nodiscard]] bool stopped() const { return stopped_; }
   [[nodiscard]] const Moves& moves() const { return moves_; }
   [[nodiscard]] const std::vector<std::size_t>& best_state() const { return best_; }
@@ -141,6 +150,7 @@ class Rounds {
   SearchProgress shown_;
   bool stopped_ = false;
   SearchOutcome outcome_;
+  std::vector<ChainOutcome> outcomes_;  // of the last round
   std::vector<std::size_t> best_;
   Evaluation best_evaluation_;
 };
@@ -155,19 +165,22 @@ SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const Pla
   const ConfigSpace space(candidates, strategies);
   Rounds rounds(graph, costs, plan_options, space, options, progress);
   std::vector<Rounds::Start> first;
-  for (const SearchStart& s : starts) first.push_back({"mcmc from " + s.name, space.indices(s.strategy)});
+  for (const SearchStart& s : starts) {
+    first.push_back({"mcmc from " + s.name, space.indices(s.strategy), options.warm});
+  }
   Rng rng = Rng(options.seed).split(0);
   const auto random_start = [&] {
-    return Rounds::Start{"mcmc from random", random_state(space, rounds.moves(), rng)};
+    return Rounds::Start{"mcmc from random", random_state(space, rounds.moves(), rng), options.hottest};
   };
   first.push_back(random_start());
-  rounds.run(first, 0.5);
+  rounds.run(first, kFirstShare);
+  const bool random_pays = rounds.came_close(first.size() - 1);
   double idle = 0;
   for (int round = 0; round < kLaterRounds && idle < 0.5 && !rounds.stopped(); ++round) {
-    const std::vector<std::size_t> best =
-        rounds.best_state().empty() ? first.front().state : rounds.best_state();
-    constexpr double kShare = 0.5 / kLaterRounds;
-    const bool improved = rounds.run({{"mcmc", best}, random_start()}, kShare);
+    const Rounds::Start best{"mcmc", rounds.best_state().empty() ? first.front().state : rounds.best_state(),
+                             options.warm};
+    constexpr double kShare = (1 - kFirstShare) / kLaterRounds;
+    const bool improved = rounds.run({best, random_pays ? random_start() : best}, kShare);
     idle = improved ? 0 : idle + kShare;
   }
   return rounds.finish();

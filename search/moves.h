@@ -61,6 +61,7 @@ class Moves {
               std::vector<ConfigChange>& out) const;
   void change_run(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
   void change_alike(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
+  void unify_run(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
   void swap_lists(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
 
   const ConfigSpace& space_;
