@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "search/baselines.h"
-#include "search/lower_bound.h"
+#include "search/baselines/baselines.h"
+#include "search/lower_bound/lower_bound.h"
 #include "tools/commands.h"
 #include "tools/inputs.h"
 #include "tools/plan_report.h"

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "search/baselines.h"
-#include "search/exhaustive.h"
-#include "search/lower_bound.h"
+#include "search/baselines/baselines.h"
+#include "search/exhaustive/exhaustive.h"
+#include "search/lower_bound/lower_bound.h"
 #include "search/mcmc.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <sstream>
 
-#include "search/baselines.h"
+#include "search/baselines/baselines.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "taskgraph/dot.h"

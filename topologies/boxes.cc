@@ -13,9 +13,8 @@ namespace pipesim {
 namespace {
 
 constexpr Cable cable(double gigabytes_per_second, double microseconds) {
-  // Multiplied as a file's "500 ns" or "1.35 us" is, so that files show short numbers.
-  const double seconds = microseconds < 1 ? microseconds * 1e3 * 1e-9 : microseconds * 1e-6;
-  return {BytesPerSecond(gigabytes_per_second * 1e9), Seconds(seconds), true};
+  // Divided, which rounds once, as a file's "0.5 us" is.
+  return {BytesPerSecond(gigabytes_per_second * 1e9), Seconds(microseconds / 1e6), true};
 }
 
 // Bandwidths are what software reaches, mostly as NCCL counts them (src/graph/topo.h); the specified rate is

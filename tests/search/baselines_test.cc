@@ -1,4 +1,4 @@
-#include "search/baselines.h"
+#include "search/baselines/baselines.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 
 #include "models/graph_builder.h"
 #include "models/zoo/zoo.h"
-#include "search/baselines_placement.h"
+#include "search/baselines/placement.h"
 #include "sim/base/errors.h"
 #include "topologies/presets.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "models/zoo/zoo.h"
-#include "search/baselines.h"
+#include "search/baselines/baselines.h"
 #include "sim/check_schedule.h"
 #include "tests/sim/random_graph.h"
 #include "topologies/presets.h"

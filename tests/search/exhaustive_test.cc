@@ -1,44 +1,19 @@
-#include "search/exhaustive.h"
+#include "search/exhaustive/exhaustive.h"
 
 #include <gmock/gmock.h>
 
 #include <string>
 
 #include "models/graph_builder.h"
-#include "models/zoo/zoo.h"
-#include "search/upstream_table.h"
+#include "search/exhaustive/upstream_table.h"
+#include "tests/search/search_case.h"
 #include "tests/sim/random_graph.h"
-#include "topologies/presets.h"
 
 namespace pipesim {
 namespace {
 
 using testing::Ge;
 using testing::Le;
-
-// A model on a topology, with all that searches need.
-struct Case {
-  OperatorGraph graph;
-  Topology topology;
-  CostModel costs{topology};
-  CandidateSet candidates{graph, topology};
-  PlanOptions options{};
-
-  Case(OperatorGraph model, const std::string& system)
-      : graph(std::move(model)), topology(make_topology(system)) {}
-  Case(const std::string& model, const std::string& system) : Case(make_zoo_model(model), system) {}
-  Case(const Case&) = delete;
-  Case& operator=(const Case&) = delete;
-
-  [[nodiscard]] SearchStart single() const {
-    Strategy strategy;
-    for (const Operator& op : graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
-    return {"single-device", strategy};
-  }
-  [[nodiscard]] SearchOutcome exhaustive(const SearchBudget& budget = {}) const {
-    return pipesim::exhaustive(graph, costs, options, candidates, {}, budget, {});
-  }
-};
 
 // Devices that hold next to nothing, or as they are.
 Topology with_memory(const Topology& topology, Bytes memory) {
@@ -65,9 +40,9 @@ std::optional<Nanoseconds> brute_force(Evaluator& evaluator, const CandidateSet&
   return best;
 }
 
-void expect_brute_force(const Case& c) {
+void expect_brute_force(const SearchCase& c) {
   SCOPED_TRACE(c.graph.name() + " on " + c.topology.name());
-  Evaluator evaluator(c.graph, c.costs, c.options);
+  Evaluator evaluator(c.graph, c.costs, PlanOptions{});
   const auto best = brute_force(evaluator, c.candidates);
   const SearchOutcome outcome = c.exhaustive();
   EXPECT_TRUE(outcome.proven);
@@ -90,34 +65,34 @@ OperatorGraph residual() {
 TEST(Exhaustive, EqualsTryingEverythingOnTwoDevices) {
   for (const char* system :
        {"levels:2@10GB/s", "levels:2@10GB/s@20us", "levels:2@100GB/s@1us", "levels:1@1GB/s,2@1GB/s"}) {
-    expect_brute_force(Case("mlp:batch=64,layers=1,features=64,hidden=64", system));
-    expect_brute_force(Case("mlp:batch=64,layers=1,features=4096,hidden=4096,classes=4096", system));
-    expect_brute_force(Case("rnnlm:batch=64,steps=1,layers=1,hidden=512,vocab=64", system));
-    expect_brute_force(Case("rnnlm:batch=8192,steps=1,layers=1,hidden=64,vocab=64", system));
-    expect_brute_force(Case(residual(), system));
+    expect_brute_force(SearchCase("mlp:batch=64,layers=1,features=64,hidden=64", system));
+    expect_brute_force(SearchCase("mlp:batch=64,layers=1,features=4096,hidden=4096,classes=4096", system));
+    expect_brute_force(SearchCase("rnnlm:batch=64,steps=1,layers=1,hidden=512,vocab=64", system));
+    expect_brute_force(SearchCase("rnnlm:batch=8192,steps=1,layers=1,hidden=64,vocab=64", system));
+    expect_brute_force(SearchCase(residual(), system));
   }
 }
 
 TEST(Exhaustive, EqualsTryingEverythingOnFourDevices) {
   for (const char* system : {"levels:2@50GB/s,2@2GB/s@5us", "p100-4x4:1"}) {
-    expect_brute_force(Case("mlp:batch=4096,layers=1,features=256,hidden=512", system));
-    expect_brute_force(Case("mlp:batch=32,layers=1,features=8192,hidden=8192,classes=512", system));
+    expect_brute_force(SearchCase("mlp:batch=4096,layers=1,features=256,hidden=512", system));
+    expect_brute_force(SearchCase("mlp:batch=32,layers=1,features=8192,hidden=8192,classes=512", system));
   }
 }
 
 // What fits decides, not what is fast; and when nothing fits, that is proven.
 TEST(Exhaustive, OnlyStrategiesThatFitAreBest) {
-  Case c("mlp:batch=64,layers=1,features=512,hidden=512,classes=512", "levels:2@10GB/s");
-  Evaluator evaluator(c.graph, c.costs, c.options);
+  SearchCase c("mlp:batch=64,layers=1,features=512,hidden=512,classes=512", "levels:2@10GB/s");
+  Evaluator evaluator(c.graph, c.costs, PlanOptions{});
   const Nanoseconds unlimited = *brute_force(evaluator, c.candidates);
   std::vector<std::optional<Nanoseconds>> best;
   for (const std::int64_t memory : {8'000'000, 5'000'000, 3'000'000}) {
     const Topology small = with_memory(c.topology, Bytes(memory));
     const CostModel costs(small);
     const CandidateSet candidates(c.graph, small);
-    Evaluator judge(c.graph, costs, c.options);
+    Evaluator judge(c.graph, costs, PlanOptions{});
     best.push_back(brute_force(judge, candidates));
-    const SearchOutcome outcome = exhaustive(c.graph, costs, c.options, candidates, {c.single()}, {}, {});
+    const SearchOutcome outcome = exhaustive(c.graph, costs, PlanOptions{}, candidates, {c.single()}, {}, {});
     EXPECT_TRUE(outcome.proven);
     ASSERT_EQ(outcome.best.has_value(), best.back().has_value());
     if (outcome.best) {
@@ -129,9 +104,9 @@ TEST(Exhaustive, OnlyStrategiesThatFitAreBest) {
 }
 
 // Every bound on the way to a strategy is below its time, the table's included.
-void expect_bounds_hold(const Case& c, const UpstreamEffort& effort) {
+void expect_bounds_hold(const SearchCase& c, const UpstreamEffort& effort) {
   SCOPED_TRACE(c.graph.name() + " on " + c.topology.name());
-  Evaluator evaluator(c.graph, c.costs, c.options);
+  Evaluator evaluator(c.graph, c.costs, PlanOptions{});
   const OperatorBlocks blocks = chain_of_blocks(c.graph);
   const UpstreamTable table(c.candidates, blocks, evaluator.builder(), effort, [] { return true; });
   PartialGraph graph(evaluator.builder());
@@ -163,23 +138,25 @@ void expect_bounds_hold(const Case& c, const UpstreamEffort& effort) {
 }
 
 TEST(Exhaustive, BoundsHoldForRandomStrategies) {
-  expect_bounds_hold(Case("lenet", "p100-4x4:1"), {16, 64});
-  expect_bounds_hold(Case("lenet:batch=4096", "k80-16x4:1"), {4, 8});
-  expect_bounds_hold(Case("lenet:batch=16", "levels:2@50GB/s,2@2GB/s@5us"), {1, 1});
-  expect_bounds_hold(Case("mlp:batch=12,layers=3,features=36,hidden=60", "levels:3@1GB/s,2@1GB/s"), {4, 8});
-  expect_bounds_hold(Case(residual(), "levels:2@10GB/s,2@1GB/s"), {4, 8});
-  expect_bounds_hold(Case("rnnlm:batch=16,steps=2,layers=2,hidden=64,vocab=97", "levels:2@10GB/s@1us"),
+  expect_bounds_hold(SearchCase("lenet", "p100-4x4:1"), {16, 64});
+  expect_bounds_hold(SearchCase("lenet:batch=4096", "k80-16x4:1"), {4, 8});
+  expect_bounds_hold(SearchCase("lenet:batch=16", "levels:2@50GB/s,2@2GB/s@5us"), {1, 1});
+  expect_bounds_hold(SearchCase("mlp:batch=12,layers=3,features=36,hidden=60", "levels:3@1GB/s,2@1GB/s"),
                      {4, 8});
-  expect_bounds_hold(Case("rnnlm:batch=4096,steps=3,layers=1,hidden=32,vocab=64", "levels:2@10GB/s"), {1, 2});
+  expect_bounds_hold(SearchCase(residual(), "levels:2@10GB/s,2@1GB/s"), {4, 8});
+  expect_bounds_hold(SearchCase("rnnlm:batch=16,steps=2,layers=2,hidden=64,vocab=97", "levels:2@10GB/s@1us"),
+                     {4, 8});
+  expect_bounds_hold(SearchCase("rnnlm:batch=4096,steps=3,layers=1,hidden=32,vocab=64", "levels:2@10GB/s"),
+                     {1, 2});
 }
 
 // The same operator by operator, for graphs that are no chains.
 TEST(Exhaustive, BoundsHoldWithoutATable) {
   for (const char* model : {"gpt:batch=16,layers=2,sequence=16,hidden=64,heads=4,vocab=97",
                             "resnet50:batch=16,image=32", "rnnlm:batch=32,steps=3,hidden=64,vocab=100"}) {
-    const Case c(model, "levels:2@10GB/s,3@1GB/s@2us");
+    const SearchCase c(model, "levels:2@10GB/s,3@1GB/s@2us");
     SCOPED_TRACE(c.graph.name());
-    Evaluator evaluator(c.graph, c.costs, c.options);
+    Evaluator evaluator(c.graph, c.costs, PlanOptions{});
     PartialGraph graph(evaluator.builder());
     for_each_seed(10, [&](Rng& rng) {
       Strategy strategy;
@@ -219,11 +196,11 @@ TEST(Exhaustive, BlocksFollowTheGraph) {
 }
 
 TEST(Exhaustive, StopsAtItsBudget) {
-  const Case c("lenet", "p100-4x4:1");
+  const SearchCase c("lenet", "p100-4x4:1");
   SearchBudget budget;
   budget.proposals = 500;
   const SearchOutcome outcome =
-      exhaustive(c.graph, c.costs, c.options, c.candidates, {c.single()}, budget, {});
+      exhaustive(c.graph, c.costs, PlanOptions{}, c.candidates, {c.single()}, budget, {});
   EXPECT_FALSE(outcome.proven);
   EXPECT_THAT(outcome.proposals, testing::AllOf(Ge(500), Le(600)));
   ASSERT_TRUE(outcome.best.has_value());
@@ -231,19 +208,19 @@ TEST(Exhaustive, StopsAtItsBudget) {
 }
 
 TEST(Exhaustive, StopsWhenToldTo) {
-  const Case c("lenet", "p100-4x4:1");
+  const SearchCase c("lenet", "p100-4x4:1");
   std::int64_t seen = 0;
-  const SearchOutcome outcome =
-      exhaustive(c.graph, c.costs, c.options, c.candidates, {c.single()}, {}, [&](const SearchProgress& p) {
-        seen = p.proposals;
-        return p.proposals < 2000;
-      });
+  const SearchOutcome outcome = exhaustive(c.graph, c.costs, PlanOptions{}, c.candidates, {c.single()}, {},
+                                           [&](const SearchProgress& p) {
+                                             seen = p.proposals;
+                                             return p.proposals < 2000;
+                                           });
   EXPECT_FALSE(outcome.proven);
   EXPECT_THAT(seen, testing::AllOf(Ge(2000), Le(outcome.proposals)));
 }
 
 TEST(Exhaustive, SameInputSameOutcome) {
-  const Case c("mlp:batch=64,layers=2,hidden=512", "levels:2@20GB/s,2@5GB/s");
+  const SearchCase c("mlp:batch=64,layers=2,hidden=512", "levels:2@20GB/s,2@5GB/s");
   const SearchOutcome a = c.exhaustive(), b = c.exhaustive();
   ASSERT_TRUE(a.best && b.best);
   EXPECT_EQ(a.best->strategy, b.best->strategy);
@@ -252,15 +229,15 @@ TEST(Exhaustive, SameInputSameOutcome) {
 
 // Unrolled over many steps, a block has too many joint configs for a table.
 TEST(Exhaustive, WorksWithoutATable) {
-  Case c("rnnlm:batch=64,steps=5,layers=1,hidden=64,vocab=64", "levels:2@10GB/s");
+  SearchCase c("rnnlm:batch=64,steps=5,layers=1,hidden=64,vocab=64", "levels:2@10GB/s");
   SearchBudget budget;
   budget.proposals = 3000;
   const SearchOutcome outcome =
-      exhaustive(c.graph, c.costs, c.options, c.candidates, {c.single()}, budget, {});
+      exhaustive(c.graph, c.costs, PlanOptions{}, c.candidates, {c.single()}, budget, {});
   EXPECT_FALSE(outcome.proven);
   ASSERT_TRUE(outcome.best.has_value());
   EXPECT_THAT(outcome.best->evaluation.time,
-              Le(Evaluator(c.graph, c.costs, c.options).evaluate(c.single().strategy).time));
+              Le(Evaluator(c.graph, c.costs, PlanOptions{}).evaluate(c.single().strategy).time));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "search/lower_bound.h"
+#include "search/lower_bound/lower_bound.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -6,8 +6,8 @@
 #include "models/box.h"
 #include "models/graph_builder.h"
 #include "models/zoo/zoo.h"
-#include "search/baselines.h"
-#include "search/lower_bound_passes.h"
+#include "search/baselines/baselines.h"
+#include "search/lower_bound/passes.h"
 #include "tests/sim/random_graph.h"
 #include "topologies/presets.h"
 

@@ -4,10 +4,8 @@
 
 #include <string>
 
-#include "models/zoo/zoo.h"
-#include "search/exhaustive.h"
+#include "tests/search/search_case.h"
 #include "tests/sim/random_graph.h"
-#include "topologies/presets.h"
 
 namespace pipesim {
 namespace {
@@ -15,39 +13,11 @@ namespace {
 using testing::Ge;
 using testing::Le;
 
-struct Case {
-  OperatorGraph graph;
-  Topology topology;
-  CostModel costs{topology};
-  CandidateSet candidates{graph, topology};
-
-  Case(const std::string& model, const Topology& system) : graph(make_zoo_model(model)), topology(system) {}
-  Case(const std::string& model, const std::string& system) : Case(model, make_topology(system)) {}
-  Case(const Case&) = delete;
-  Case& operator=(const Case&) = delete;
-
-  [[nodiscard]] std::vector<SearchStart> single() const {
-    Strategy strategy;
-    for (const Operator& op : graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
-    return {{"single-device", strategy}};
-  }
-  [[nodiscard]] SearchOutcome mcmc(std::int64_t proposals, std::uint64_t seed, int threads = 1) const {
-    McmcOptions options;
-    options.budget.proposals = proposals;
-    options.seed = seed;
-    options.threads = threads;
-    return pipesim::mcmc(graph, costs, {}, candidates, single(), options, {});
-  }
-  [[nodiscard]] SearchOutcome exhaustive() const {
-    return pipesim::exhaustive(graph, costs, {}, candidates, single(), {}, {});
-  }
-};
-
 // Starts from a single device, far from the best; no baseline gives the answer away.
-void expect_optimum_for_ten_seeds(const Case& c, std::int64_t proposals) {
+void expect_optimum_for_ten_seeds(const SearchCase& c, std::int64_t proposals) {
   const SearchOutcome proof = c.exhaustive();
   ASSERT_TRUE(proof.proven);
-  const Evaluation single = Evaluator(c.graph, c.costs, {}).evaluate(c.single().front().strategy);
+  const Evaluation single = Evaluator(c.graph, c.costs, {}).evaluate(c.single().strategy);
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     const SearchOutcome outcome = c.mcmc(proposals, seed);
     EXPECT_EQ(outcome.best->evaluation, proof.best->evaluation)
@@ -56,19 +26,18 @@ void expect_optimum_for_ten_seeds(const Case& c, std::int64_t proposals) {
 }
 
 TEST(Mcmc, FindsTheProvenOptimumOfLeNet) {
-  expect_optimum_for_ten_seeds(Case("lenet", "p100-4x4:1"), 50'000);
+  expect_optimum_for_ten_seeds(SearchCase("lenet", "p100-4x4:1"), 50'000);
 }
 
 TEST(Mcmc, FindsTheProvenOptimumOfALanguageModel) {
-  expect_optimum_for_ten_seeds(Case("rnnlm:batch=64,steps=2,layers=1,hidden=1024,vocab=4000", "p100-4x4:1"),
-                               20'000);
+  expect_optimum_for_ten_seeds(
+      SearchCase("rnnlm:batch=64,steps=2,layers=1,hidden=1024,vocab=4000", "p100-4x4:1"), 20'000);
 }
 
 // Links too slow for more than one device.
 TEST(Mcmc, StaysOnOneDeviceWhereThatIsOptimal) {
-  const Case c("rnnlm:batch=64,steps=2,layers=1,hidden=64,vocab=200", "levels:4@1GB/s@100us");
-  EXPECT_EQ(c.exhaustive().best->evaluation,
-            Evaluator(c.graph, c.costs, {}).evaluate(c.single().front().strategy));
+  const SearchCase c("rnnlm:batch=64,steps=2,layers=1,hidden=64,vocab=200", "levels:4@1GB/s@100us");
+  EXPECT_EQ(c.exhaustive().best->evaluation, Evaluator(c.graph, c.costs, {}).evaluate(c.single().strategy));
   expect_optimum_for_ten_seeds(c, 1'000);
 }
 
@@ -81,7 +50,7 @@ TEST(Mcmc, ExhaustiveIsNeverWorse) {
     const std::string topology =
         fmt::format("levels:2@{}GB/s@{}us,2@{}GB/s", 1 << rng.below(8), rng.below(20), 1 << rng.below(6));
     SCOPED_TRACE(model + " on " + topology);
-    const Case c(model, topology);
+    const SearchCase c(model, topology);
     const SearchOutcome proof = c.exhaustive(), found = c.mcmc(2'000, rng.next());
     ASSERT_TRUE(proof.proven);
     EXPECT_THAT(proof.best->evaluation.time, Le(found.best->evaluation.time));
@@ -99,7 +68,7 @@ void expect_same(const SearchOutcome& a, const SearchOutcome& b) {
 
 TEST(Mcmc, SameSeedSameOutcomeOnAnyNumberOfThreads) {
   for (const char* model : {"lenet", "gpt:batch=16,layers=2,sequence=16,hidden=64,heads=4,vocab=97"}) {
-    const Case c(model, "p100-4x4:1");
+    const SearchCase c(model, "p100-4x4:1");
     const SearchOutcome one = c.mcmc(2'000, 7);
     expect_same(one, c.mcmc(2'000, 7));
     expect_same(one, c.mcmc(2'000, 7, 2));
@@ -113,9 +82,9 @@ TEST(Mcmc, CrossesPlansThatDoNotFit) {
   const Topology roomy = make_topology("levels:4@10GB/s");
   TopologyParts parts = roomy.parts();
   for (DeviceKind& kind : parts.kinds) kind.memory = Bytes(5'000'000);
-  const Case c(model, Topology(std::move(parts)));
+  const SearchCase c(model, Topology(std::move(parts)));
   Evaluator evaluator(c.graph, c.costs, {});
-  ASSERT_FALSE(evaluator.evaluate(c.single().front().strategy).feasible());
+  ASSERT_FALSE(evaluator.evaluate(c.single().strategy).feasible());
   const SearchOutcome proof = c.exhaustive();
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const SearchOutcome outcome = c.mcmc(5'000, seed);
@@ -128,7 +97,7 @@ TEST(Mcmc, CrossesPlansThatDoNotFit) {
 
 // Each proposal is made as often from b to a as from a to b.
 TEST(Mcmc, ProposalsAreSymmetric) {
-  const Case c("mlp:batch=2,layers=1,features=2,hidden=2,classes=2", "levels:2@1GB/s");
+  const SearchCase c("mlp:batch=2,layers=1,features=2,hidden=2,classes=2", "levels:2@1GB/s");
   const ConfigSpace space(c.candidates, {});
   const Moves moves(space);
   std::map<std::pair<std::vector<std::size_t>, std::vector<std::size_t>>, double> seen;

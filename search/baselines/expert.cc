@@ -1,10 +1,10 @@
-#include "search/baselines_expert.h"
+#include "search/baselines/expert.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "search/baselines_layer_wise.h"
-#include "search/baselines_placement.h"
+#include "search/baselines/layer_wise.h"
+#include "search/baselines/placement.h"
 
 namespace pipesim {
 namespace {

@@ -1,4 +1,4 @@
-#include "search/baselines_layer_wise.h"
+#include "search/baselines/layer_wise.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "models/box.h"
-#include "search/baselines_placement.h"
+#include "search/baselines/placement.h"
 
 namespace pipesim {
 namespace {

@@ -1,13 +1,13 @@
-#include "search/baselines.h"
+#include "search/baselines/baselines.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "search/baselines_expert.h"
-#include "search/baselines_layer_wise.h"
-#include "search/baselines_placement.h"
+#include "search/baselines/expert.h"
+#include "search/baselines/layer_wise.h"
+#include "search/baselines/placement.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

@@ -3,8 +3,8 @@
 #include <functional>
 #include <vector>
 
-#include "search/operator_blocks.h"
-#include "search/partial_graph.h"
+#include "search/exhaustive/operator_blocks.h"
+#include "search/exhaustive/partial_graph.h"
 
 namespace pipesim {
 

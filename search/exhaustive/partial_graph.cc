@@ -1,4 +1,4 @@
-#include "search/partial_graph.h"
+#include "search/exhaustive/partial_graph.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "search/upstream_bounds.h"
+#include "search/exhaustive/upstream_bounds.h"
 
 #include <algorithm>
 #include <utility>

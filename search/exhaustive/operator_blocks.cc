@@ -1,4 +1,4 @@
-#include "search/operator_blocks.h"
+#include "search/exhaustive/operator_blocks.h"
 
 #include <algorithm>
 #include <deque>

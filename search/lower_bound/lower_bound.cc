@@ -1,11 +1,11 @@
-#include "search/lower_bound.h"
+#include "search/lower_bound/lower_bound.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "search/lower_bound_chain.h"
-#include "search/lower_bound_passes.h"
+#include "search/lower_bound/chain_bound.h"
+#include "search/lower_bound/passes.h"
 
 namespace pipesim {
 namespace {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "search/lane_bound.h"
-#include "search/upstream_bounds.h"
+#include "search/exhaustive/lane_bound.h"
+#include "search/exhaustive/upstream_bounds.h"
 #include "taskgraph/task_graph_builder.h"
 
 namespace pipesim {

@@ -1,4 +1,4 @@
-#include "search/upstream_table.h"
+#include "search/exhaustive/upstream_table.h"
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <string_view>
 
-#include "search/baselines_expert.h"
-#include "search/baselines_placement.h"
+#include "search/baselines/expert.h"
+#include "search/baselines/placement.h"
 
 namespace pipesim {
 namespace {

@@ -1,4 +1,4 @@
-#include "search/baselines_placement.h"
+#include "search/baselines/placement.h"
 
 #include <algorithm>
 

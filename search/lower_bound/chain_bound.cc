@@ -1,4 +1,4 @@
-#include "search/lower_bound_chain.h"
+#include "search/lower_bound/chain_bound.h"
 
 #include <algorithm>
 #include <cmath>

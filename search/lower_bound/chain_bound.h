@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "search/lower_bound_passes.h"
+#include "search/lower_bound/passes.h"
 #include "taskgraph/bound_operator.h"
 
 namespace pipesim {

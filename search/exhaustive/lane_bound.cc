@@ -1,4 +1,4 @@
-#include "search/lane_bound.h"
+#include "search/exhaustive/lane_bound.h"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
-#include "search/exhaustive.h"
+#include "search/exhaustive/exhaustive.h"
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <tuple>
 
-#include "search/upstream_table.h"
+#include "search/exhaustive/upstream_table.h"
 
 namespace pipesim {
 namespace {

@@ -1,4 +1,4 @@
-#include "search/lower_bound_passes.h"
+#include "search/lower_bound/passes.h"
 
 #include <algorithm>
 #include <cmath>
