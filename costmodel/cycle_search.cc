@@ -11,8 +11,8 @@ namespace {
 /// Extensions tried by one search: all cycles of 8 members are fewer.
 constexpr int search_effort = 20'000;
 /// Rates closer than this are the same rate.
-constexpr double same = 1e-9;
-constexpr double least_useful_share = 0.05;
+constexpr double same_rate = 1e-9;
+constexpr double least_cycle_share = 0.05;
 
 class CycleSearch {
  public:
@@ -69,8 +69,8 @@ class CycleSearch {
   /// `hoped`: the most that the hops still to come can gain.
   bool can_improve(double rate, double gain, double hoped) const {
     if (rate <= 0) return false;
-    if (rate > best_.rate * (1 + same)) return true;
-    return rate >= best_.rate * (1 - same) && gain + hoped > best_gain_found_ + same * best_.rate;
+    if (rate > best_.rate * (1 + same_rate)) return true;
+    return rate >= best_.rate * (1 - same_rate) && gain + hoped > best_gain_found_ + same_rate * best_.rate;
   }
 
   void close(double rate, double gain) {
@@ -141,7 +141,7 @@ std::vector<Cycle> greedy_cycles(Hops& hops, std::span<const DeviceId> members, 
   double total = 0;
   for (;;) {
     Cycle cycle = widest_cycle(hops, members, free, taste);
-    if (cycle.rate <= total * least_useful_share) return cycles;
+    if (cycle.rate <= total * least_cycle_share) return cycles;
     take(load_of(hops, members, cycle), cycle.rate, free);
     total += cycle.rate;
     cycles.push_back(std::move(cycle));
@@ -165,7 +165,7 @@ std::vector<Cycle> disjoint_cycles(Hops& hops, std::span<const DeviceId> members
   // A single cycle took all that some member has: no other choice gives more than its width.
   if (fat.size() == 1 || members.size() <= 3) return fat;
   std::vector<Cycle> thin = greedy_cycles(hops, members, Taste::ThinHops);
-  return total_rate(thin) > total_rate(fat) * (1 + same) ? thin : fat;
+  return total_rate(thin) > total_rate(fat) * (1 + same_rate) ? thin : fat;
 }
 
 double common_rate(const LoadTable& load, const FreeBandwidth& free) {

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t most_searched = 16;
 /// Rings that enter the nodes at different members: as many as a large node has network cards.
 constexpr std::size_t most_entries = 16;
-constexpr double least_useful_share = 0.05;
+constexpr double least_ring_share = 0.05;
 
 std::vector<std::int32_t> local_positions(const Topology& topology, const NodeMembers& members) {
   std::span<const DeviceId> all = topology.devices_of_node(members.node);
@@ -57,7 +57,7 @@ std::vector<double> greedy_rates(Hops& hops, const std::vector<std::vector<Devic
     load.clear();
     add_ring(hops, order, 1, load);
     double rate = common_rate(load, free);
-    if (rate <= total * least_useful_share) rate = 0;
+    if (rate <= total * least_ring_share) rate = 0;
     take(load, rate, free);
     rates.push_back(rate);
     total += rate;

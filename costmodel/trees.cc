@@ -7,7 +7,7 @@ namespace pipesim {
 
 namespace {
 
-constexpr std::size_t most_pairs = 16;
+constexpr std::size_t most_tree_pairs = 16;
 
 /// Parent of place i in a binary heap: depth ⌊log2(n)⌋, the second half of the places are leaves.
 std::size_t parent_of(std::size_t place) { return (place - 1) / 2; }
@@ -45,7 +45,7 @@ std::vector<Tree> double_trees(NodeRings& node_rings, const std::vector<NodeMemb
   std::size_t largest = 0;
   for (const NodeMembers& members : nodes) largest = std::max(largest, members.devices.size());
   std::vector<Tree> trees;
-  for (std::size_t k = 0; k < std::min(largest, most_pairs); ++k) {
+  for (std::size_t k = 0; k < std::min(largest, most_tree_pairs); ++k) {
     std::vector<std::vector<DeviceId>> chains = chains_from(node_rings, nodes, k, root);
     trees.push_back(tree_over(chains));
     std::reverse(chains.begin() + (root.valid() ? 1 : 0), chains.end());

@@ -67,11 +67,15 @@ class Rounds {
         McmcOptions options = options_;
         options.hottest = starts[i].hottest;
         Chain chain(space_, moves_, *evaluators_.local(), options);
-        outcomes_[i] = chain.run(
+        ChainOutcome outcome = chain.run(
             starts[i].state, budgets[i], rng_.split(first_stream + i),
             [this](auto proposals, auto accepted, auto best) { return note(proposals, accepted, best); });
+        // Under the lock because ThreadSanitizer does not see oneTBB wait for its tasks.
+        const std::scoped_lock lock(mutex_);
+        outcomes_[i] = std::move(outcome);
       });
     });
+    const std::scoped_lock lock(mutex_);
     bool improved = false;
     for (std::size_t i = 0; i < starts.size(); ++i) improved |= keep(outcomes_[i], starts[i].name);
     return improved;

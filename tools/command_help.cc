@@ -5,7 +5,7 @@
 namespace pipesim {
 namespace {
 
-int run(const Arguments& arguments, Streams& streams) {
+int run_help(const Arguments& arguments, Streams& streams) {
   if (arguments.given("markdown")) {
     streams.out << manual_markdown();
   } else if (arguments.operands().empty()) {
@@ -30,7 +30,7 @@ Command help_command() {
                        .default_value = "",
                        .help = "print the manual of all commands; this is what docs/commands.md holds"}},
           .examples = {{"pipesim help models", "what models takes"}},
-          .run = run};
+          .run = run_help};
 }
 
 }  // namespace pipesim

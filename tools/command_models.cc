@@ -164,7 +164,7 @@ std::string description(const std::string& text, const OperatorGraph& graph, boo
   return result;
 }
 
-int run(const Arguments& arguments, Streams& streams) {
+int run_models(const Arguments& arguments, Streams& streams) {
   const bool json = arguments.given("json");
   if (arguments.operands().empty()) {
     streams.out << (json ? zoo_json() : zoo_table());
@@ -204,7 +204,7 @@ Command models_command() {
                    {"pipesim models bert-large:batch=32 --operators",
                     "each operator of a model of another size"},
                    {"pipesim models resnet50 --json > my-model.json", "a model file to start from"}},
-      .run = run};
+      .run = run_models};
 }
 
 }  // namespace pipesim

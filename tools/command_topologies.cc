@@ -167,7 +167,7 @@ std::string description(const Topology& topology) {
   return text;
 }
 
-int run(const Arguments& arguments, Streams& streams) {
+int run_topologies(const Arguments& arguments, Streams& streams) {
   const bool json = arguments.given("json");
   if (arguments.operands().empty()) {
     streams.out << (json ? presets_json() : presets_table());
@@ -201,7 +201,7 @@ Command topologies_command() {
       .examples = {{"pipesim topologies", "the presets"},
                    {"pipesim topologies dgx-a100:4", "four nodes of a preset"},
                    {"pipesim topologies dgx2 --json > my-cluster.json", "a topology file to start from"}},
-      .run = run};
+      .run = run_topologies};
 }
 
 }  // namespace pipesim

@@ -20,7 +20,7 @@ TensorId embed(TransformerNetwork& net, const ZooValues& values) {
 }
 
 /// Norms follow the residual additions.
-TensorId layer(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn) {
+TensorId bert_layer(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn) {
   TensorId y = net.dropout("attention_dropout", net.self_attention(x, {}));
   x = net.norm("layer_norm", "attention_norm", net.add("attention_add", x, y));
   y = net.linear("ffn2", net.linear("ffn1", x, ffn, "gelu"), hidden);
@@ -54,7 +54,7 @@ OperatorGraph bert(const ZooValues& values) {
   TensorId x = embed(net, values);
   for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
     net.builder().begin_repeat("layer", i);
-    x = layer(net, x, values.integer("hidden"), ffn);
+    x = bert_layer(net, x, values.integer("hidden"), ffn);
     net.builder().end_repeat();
   }
   predict_masked_words(net, x, values);

@@ -7,15 +7,15 @@ namespace pipesim {
 
 namespace {
 
-constexpr std::int64_t growth = 32;              // k of the paper
-constexpr std::int64_t bottleneck = 4 * growth;  // width of the 1x1 convolutions
-constexpr int depths[] = {6, 12, 24, 16};        // table 1, DenseNet-121
+constexpr std::int64_t growth = 32;                    // k of the paper
+constexpr std::int64_t bottleneck_width = 4 * growth;  // width of the 1x1 convolutions
+constexpr int block_layers[] = {6, 12, 24, 16};        // table 1, DenseNet-121
 
 /// Norm and relu come before each convolution. Appending to the running concatenation gives the same channels
 /// as concatenating all earlier layers anew.
 TensorId dense_layer(ImageNetwork& net, const std::string& prefix, TensorId x) {
   TensorId y = net.batch_norm(prefix + "norm1", x, "relu");
-  y = net.conv_without_bias(prefix + "conv1", y, bottleneck, Window::same(1));
+  y = net.conv_without_bias(prefix + "conv1", y, bottleneck_width, Window::same(1));
   y = net.batch_norm(prefix + "norm2", y, "relu");
   y = net.conv_without_bias(prefix + "conv2", y, growth, Window::same(3));
   return net.concat(prefix + "concat", {x, y});
@@ -35,7 +35,7 @@ OperatorGraph densenet121(const ZooValues& values) {
   x = net.pool("max", "stem.pool", x, Window::same(3, 2));
   for (int block = 1; block <= 4; ++block) {
     const std::string prefix = "block" + std::to_string(block) + ".";
-    for (int layer = 1; layer <= depths[block - 1]; ++layer) {
+    for (int layer = 1; layer <= block_layers[block - 1]; ++layer) {
       x = dense_layer(net, prefix + "layer" + std::to_string(layer) + ".", x);
     }
     if (block < 4) x = transition(net, "transition" + std::to_string(block) + ".", x);

@@ -9,7 +9,7 @@ namespace pipesim {
 namespace {
 
 /// Norms come before attention and the feed-forward part.
-TensorId layer(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn) {
+TensorId gpt_layer(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn) {
   TensorId y = net.self_attention(net.norm("layer_norm", "attention_norm", x), {.causal = true});
   x = net.add("attention_add", x, net.dropout("attention_dropout", y));
   y = net.linear("ffn1", net.norm("layer_norm", "ffn_norm", x), ffn, "gelu");
@@ -25,7 +25,7 @@ OperatorGraph gpt(const ZooValues& values) {
   TensorId x = net.dropout("embedding_dropout", net.add("position_add", words, positions));
   for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
     net.builder().begin_repeat("layer", i);
-    x = layer(net, x, values.integer("hidden"), ffn);
+    x = gpt_layer(net, x, values.integer("hidden"), ffn);
     net.builder().end_repeat();
   }
   x = net.norm("layer_norm", "norm", x);

@@ -13,7 +13,7 @@ struct Conv {
   Window window;
 };
 
-const Window one = Window::same(1), three = Window::same(3), halving = Window::unpadded(3, 2);
+const Window one = Window::same(1), three = Window::same(3), halving3 = Window::unpadded(3, 2);
 const Window row_of_7 = Window::same_of(1, 7), column_of_7 = Window::same_of(7, 1);
 const Window row_of_3 = Window::same_of(1, 3), column_of_3 = Window::same_of(3, 1);
 
@@ -40,9 +40,9 @@ TensorId block_5x5(ImageNetwork& net, const std::string& prefix, TensorId x, std
 /// Figure 10: 35x35 to 17x17.
 TensorId reduction_to_17(ImageNetwork& net, const std::string& prefix, TensorId x) {
   return net.concat(prefix + "concat",
-                    {chain(net, prefix + "three", x, {{384, halving}}),
-                     chain(net, prefix + "double", x, {{64, one}, {96, three}, {96, halving}}),
-                     net.pool("max", prefix + "pool", x, halving)});
+                    {chain(net, prefix + "three", x, {{384, halving3}}),
+                     chain(net, prefix + "double", x, {{64, one}, {96, three}, {96, halving3}}),
+                     net.pool("max", prefix + "pool", x, halving3)});
 }
 
 /// Figure 6 with n = 7; `width` grows with depth.
@@ -60,9 +60,9 @@ TensorId block_7x7(ImageNetwork& net, const std::string& prefix, TensorId x, std
 TensorId reduction_to_8(ImageNetwork& net, const std::string& prefix, TensorId x) {
   return net.concat(
       prefix + "concat",
-      {chain(net, prefix + "three", x, {{192, one}, {320, halving}}),
-       chain(net, prefix + "seven", x, {{192, one}, {192, row_of_7}, {192, column_of_7}, {192, halving}}),
-       net.pool("max", prefix + "pool", x, halving)});
+      {chain(net, prefix + "three", x, {{192, one}, {320, halving3}}),
+       chain(net, prefix + "seven", x, {{192, one}, {192, row_of_7}, {192, column_of_7}, {192, halving3}}),
+       net.pool("max", prefix + "pool", x, halving3)});
 }
 
 /// Figure 7: two branches end in a row and a column side by side.
@@ -79,10 +79,10 @@ TensorId block_wide(ImageNetwork& net, const std::string& prefix, TensorId x) {
 }
 
 TensorId stem(ImageNetwork& net) {
-  TensorId x = chain(net, "stem.a", net.image(), {{32, halving}, {32, Window::unpadded(3)}, {64, three}});
-  x = net.pool("max", "stem.pool1", x, halving);
+  TensorId x = chain(net, "stem.a", net.image(), {{32, halving3}, {32, Window::unpadded(3)}, {64, three}});
+  x = net.pool("max", "stem.pool1", x, halving3);
   x = chain(net, "stem.b", x, {{80, one}, {192, Window::unpadded(3)}});
-  return net.pool("max", "stem.pool2", x, halving);
+  return net.pool("max", "stem.pool2", x, halving3);
 }
 
 /// The auxiliary classifier. Its loss counts in full where training recipes weigh it less: the work is the

@@ -31,11 +31,11 @@ OperatorGraph mlp(const ZooValues& values) {
 
 OperatorGraph lenet(const ZooValues& values) {
   ImageNetwork net(values, 1);
-  const Window halving = Window::unpadded(2, 2);
+  const Window window2 = Window::unpadded(2, 2);
   TensorId x = net.conv("conv1", net.image(), 6, Window::same(5), "tanh");
-  x = net.pool("avg", "pool1", x, halving);
+  x = net.pool("avg", "pool1", x, window2);
   x = net.conv("conv2", x, 16, Window::unpadded(5), "tanh");
-  x = net.pool("avg", "pool2", x, halving);
+  x = net.pool("avg", "pool2", x, window2);
   x = net.linear("linear1", x, 120, "tanh");
   x = net.linear("linear2", x, 84, "tanh");
   net.classify(x);
@@ -62,14 +62,14 @@ OperatorGraph alexnet(const ZooValues& values) {
 /// Convolutions of each stage: table 1 of the paper, columns D and E.
 using VggDepths = std::array<int, 5>;
 
-OperatorGraph vgg(const ZooValues& values, const VggDepths& depths) {
+OperatorGraph vgg(const ZooValues& values, const VggDepths& convolutions) {
   ImageNetwork net(values, 3);
   TensorId x = net.image();
   std::int64_t width = 64;
-  for (std::size_t s = 0; s < depths.size(); ++s) {
+  for (std::size_t s = 0; s < convolutions.size(); ++s) {
     const std::string stage = "stage" + std::to_string(s + 1);
     x = net.conv(stage + ".layer1.conv", x, width, Window::same(3), "relu");
-    for (int layer = 2; layer <= depths[s]; ++layer) {
+    for (int layer = 2; layer <= convolutions[s]; ++layer) {
       net.builder().begin_repeat(stage + ".layer", layer);
       x = net.conv("conv", x, width, Window::same(3), "relu");
       net.builder().end_repeat();
@@ -83,12 +83,12 @@ OperatorGraph vgg(const ZooValues& values, const VggDepths& depths) {
   return net.build();
 }
 
-ZooModel vgg_model(const std::string& depth, const VggDepths& depths) {
+ZooModel vgg_model(const std::string& depth, const VggDepths& convolutions) {
   ZooOptions options = image_options(1024, "64 for each of 16 devices", 224, 32);
   options.push_back(dropout_option(0.5));
   return {"vgg" + depth, "VGG-" + depth + ", " + depth + " layers of 3x3 convolutions and wide linears",
           "Simonyan and Zisserman, ICLR 2015, table 1; arXiv:1409.1556", std::move(options),
-          [depths](const ZooValues& values) { return vgg(values, depths); }};
+          [convolutions](const ZooValues& values) { return vgg(values, convolutions); }};
 }
 
 ZooOptions mlp_options() {

@@ -4,6 +4,7 @@
 
 #include "models/model_json.h"
 #include "sim/base/errors.h"
+#include "tests/refusal.h"
 
 namespace pipesim {
 namespace {
@@ -11,18 +12,13 @@ namespace {
 const std::string one =
     "forward_compute_time=1, backward_compute_time=2, activation_size=8, parameter_size=0";
 
-std::string refusal(const std::string& text) {
-  try {
-    import_profile(text, "graph.txt", 4);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+std::string refused_profile(const std::string& text) {
+  return refusal([&] { import_profile(text, "graph.txt", 4); });
 }
 
 // Nodes out of order, lists, integers, tabs and non-breaking spaces, a stage, an empty line, no final
 // newline.
-const std::string small =
+const std::string small_profile =
     "node3 -- Add(inplace) -- forward_compute_time=0.5, backward_compute_time=0, activation_size=40.0, "
     "parameter_size=0.000 -- stage_id=1\n"
     "node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=[24; 16.0], "
@@ -37,7 +33,7 @@ const std::string small =
     "    node1 -- node3";
 
 TEST(ImportProfile, ReadsLayersAndEdges) {
-  const OperatorGraph graph = import_profile(small, "profiles/graph.txt", 4);
+  const OperatorGraph graph = import_profile(small_profile, "profiles/graph.txt", 4);
   ASSERT_EQ(graph.operators().size(), 3);
   EXPECT_EQ(graph.name(), "graph");
   EXPECT_EQ(graph.batch(), 4);
@@ -55,7 +51,7 @@ TEST(ImportProfile, ReadsLayersAndEdges) {
 }
 
 TEST(ImportProfile, RoundsBytesUpToSamplesAndFloats) {
-  const OperatorGraph graph = import_profile(small, "graph.txt", 4);
+  const OperatorGraph graph = import_profile(small_profile, "graph.txt", 4);
   const Operator& conv = graph.operators()[1];
   const Tensor& weight = graph.tensor(conv.uses[1].tensor);
   const Tensor& result = graph.tensor(conv.uses[2].tensor);
@@ -68,46 +64,46 @@ TEST(ImportProfile, RoundsBytesUpToSamplesAndFloats) {
 }
 
 TEST(ImportProfile, RoundTripsAsAModelFile) {
-  const OperatorGraph graph = import_profile(small, "graph.txt", 4);
+  const OperatorGraph graph = import_profile(small_profile, "graph.txt", 4);
   EXPECT_EQ(parse_model(to_json(graph), "m.json"), graph);
 }
 
 TEST(ImportProfile, RefusesOtherLines) {
-  EXPECT_EQ(refusal("node1 -- Input\n\nnode2\n"),
+  EXPECT_EQ(refused_profile("node1 -- Input\n\nnode2\n"),
             "graph.txt:3: found \"node2\", allowed: \"ID -- DESCRIPTION -- forward_compute_time=…, "
             "backward_compute_time=…, activation_size=…, parameter_size=…\" or \"ID -- ID\"");
-  EXPECT_EQ(refusal("stage_id=1 -- stage_id=2\n").substr(0, 20), "graph.txt:1: found \"");
-  EXPECT_EQ(refusal("stage_id=1\n").substr(0, 20), "graph.txt:1: found \"");
+  EXPECT_EQ(refused_profile("stage_id=1 -- stage_id=2\n").substr(0, 20), "graph.txt:1: found \"");
+  EXPECT_EQ(refused_profile("stage_id=1\n").substr(0, 20), "graph.txt:1: found \"");
 }
 
 TEST(ImportProfile, RefusesBadFields) {
-  EXPECT_EQ(refusal("a -- b -- forward_compute_time=fast"),
+  EXPECT_EQ(refused_profile("a -- b -- forward_compute_time=fast"),
             "graph.txt:1: forward_compute_time is \"fast\", allowed: a number from 0 to 1e15");
-  EXPECT_EQ(refusal("a -- b -- backward_compute_time=-1"),
+  EXPECT_EQ(refused_profile("a -- b -- backward_compute_time=-1"),
             "graph.txt:1: backward_compute_time is \"-1\", allowed: a number from 0 to 1e15");
-  EXPECT_EQ(refusal("a -- b -- parameter_size=nan"),
+  EXPECT_EQ(refused_profile("a -- b -- parameter_size=nan"),
             "graph.txt:1: parameter_size is \"nan\", allowed: a number from 0 to 1e15");
-  EXPECT_EQ(refusal("a -- b -- activation_size=[1; x]"),
+  EXPECT_EQ(refused_profile("a -- b -- activation_size=[1; x]"),
             "graph.txt:1: activation_size is \"x\", allowed: a number from 0 to 1e15");
-  EXPECT_EQ(refusal("a -- b -- parametr_size=1"),
+  EXPECT_EQ(refused_profile("a -- b -- parametr_size=1"),
             "graph.txt:1: unknown field \"parametr_size\" (did you mean \"parameter_size\"?), allowed: "
             "forward_compute_time, backward_compute_time, activation_size, parameter_size");
-  EXPECT_EQ(refusal("a -- b -- parameter_size=1, parameter_size=1"),
+  EXPECT_EQ(refused_profile("a -- b -- parameter_size=1, parameter_size=1"),
             "graph.txt:1: field \"parameter_size\" stands twice");
-  EXPECT_EQ(refusal("a -- b -- forward_compute_time=1, parameter_size=1"),
+  EXPECT_EQ(refused_profile("a -- b -- forward_compute_time=1, parameter_size=1"),
             "graph.txt:1: field \"backward_compute_time\" is missing");
 }
 
 TEST(ImportProfile, RefusesBrokenGraphs) {
   const std::string a = "node1 -- x -- " + one + "\n", b = "node2 -- y -- " + one + "\n";
-  EXPECT_EQ(refusal(a + a), "graph.txt:2: a second layer \"node1\"");
-  EXPECT_EQ(refusal(a + "\tnode1 -- node4\n"),
+  EXPECT_EQ(refused_profile(a + a), "graph.txt:2: a second layer \"node1\"");
+  EXPECT_EQ(refused_profile(a + "\tnode1 -- node4\n"),
             "graph.txt:2: edge to unknown layer \"node4\" (did you mean \"node1\"?)");
-  EXPECT_EQ(refusal(a + "\tnode3 -- node1\n"),
+  EXPECT_EQ(refused_profile(a + "\tnode3 -- node1\n"),
             "graph.txt:2: edge from unknown layer \"node3\" (did you mean \"node1\"?)");
-  EXPECT_EQ(refusal(a + b + "\tnode1 -- node2\n\tnode2 -- node1\n"),
+  EXPECT_EQ(refused_profile(a + b + "\tnode1 -- node2\n\tnode2 -- node1\n"),
             "graph.txt: layers form a cycle: node1 -> node2 -> node1");
-  EXPECT_EQ(refusal(""),
+  EXPECT_EQ(refused_profile(""),
             "graph.txt: holds no layers, allowed: lines \"ID -- DESCRIPTION -- forward_compute_time=…, "
             "backward_compute_time=…, activation_size=…, parameter_size=…\"");
 }

@@ -4,6 +4,7 @@
 
 #include "sim/base/errors.h"
 #include "tests/models/samples.h"
+#include "tests/refusal.h"
 
 namespace pipesim {
 namespace {
@@ -14,13 +15,8 @@ std::string file(const std::string& inputs, const std::string& operators, const 
          R"(], "operators": [)" + operators + "]}";
 }
 
-std::string refusal(const std::string& text) {
-  try {
-    parse_model(text, "m.json");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+std::string refused_model(const std::string& text) {
+  return refusal([&] { parse_model(text, "m.json"); });
 }
 
 const std::string x = R"({"name": "x", "shape": [64, 10]})";
@@ -93,79 +89,80 @@ TEST(ModelJson, RoundTripsEveryKind) {
 }
 
 TEST(ModelJson, RefusesWhatIsNotAModel) {
-  EXPECT_EQ(refusal("[]"), "m.json: /: found an array, an object is needed");
-  EXPECT_EQ(refusal("{}"), "m.json: /: \"pipesim_model\" is missing");
-  EXPECT_EQ(refusal(R"({"pipesim_model": 2})"),
+  EXPECT_EQ(refused_model("[]"), "m.json: /: found an array, an object is needed");
+  EXPECT_EQ(refused_model("{}"), "m.json: /: \"pipesim_model\" is missing");
+  EXPECT_EQ(refused_model(R"({"pipesim_model": 2})"),
             "m.json: /pipesim_model: found 2, an integer from 1 to 1 is needed");
-  EXPECT_EQ(refusal(file(x, "", R"("dtyp": "float32", )")),
+  EXPECT_EQ(refused_model(file(x, "", R"("dtyp": "float32", )")),
             "m.json: /dtyp: unknown key \"dtyp\" (did you mean \"dtype\"?); allowed: pipesim_model, name, "
             "batch, dtype, "
             "inputs, operators");
-  EXPECT_EQ(refusal(file(x, "", R"("dtype": "int64", )")),
+  EXPECT_EQ(refused_model(file(x, "", R"("dtype": "int64", )")),
             "m.json: /dtype: found int64, a floating-point type is needed");
 }
 
 TEST(ModelJson, RefusesBadInputs) {
-  EXPECT_EQ(refusal(file(R"({"name": "x", "shape": [64, -1]})", "")),
+  EXPECT_EQ(refused_model(file(R"({"name": "x", "shape": [64, -1]})", "")),
             "m.json: /inputs/0/shape/1: found -1, an integer from 1 to 2147483647 is needed");
-  EXPECT_EQ(refusal(file(R"({"name": "x", "shape": [64, 0]})", "")),
+  EXPECT_EQ(refused_model(file(R"({"name": "x", "shape": [64, 0]})", "")),
             "m.json: /inputs/0/shape/1: found 0, an integer from 1 to 2147483647 is needed");
-  EXPECT_EQ(refusal(file(R"({"name": "x", "shape": [2147483647, 2147483647]})", "")),
+  EXPECT_EQ(refused_model(file(R"({"name": "x", "shape": [2147483647, 2147483647]})", "")),
             "m.json: /inputs/0: tensor \"x\" has shape [2147483647, 2147483647], allowed: 1125899906842624 "
             "elements in "
             "all tensors together");
-  EXPECT_EQ(refusal(file(R"({"name": "x", "shape": "64"})", "")),
+  EXPECT_EQ(refused_model(file(R"({"name": "x", "shape": "64"})", "")),
             "m.json: /inputs/0/shape: found a string, an array is needed");
-  EXPECT_EQ(refusal(file(x + "," + x, "")), "m.json: /inputs/1/name: a second input named \"x\"");
-  EXPECT_EQ(refusal(file(R"({"name": "x", "shape": [4], "before": "los"})",
-                         R"({"name": "loss", "kind": "relu", "inputs": ["x"]})")),
+  EXPECT_EQ(refused_model(file(x + "," + x, "")), "m.json: /inputs/1/name: a second input named \"x\"");
+  EXPECT_EQ(refused_model(file(R"({"name": "x", "shape": [4], "before": "los"})",
+                               R"({"name": "loss", "kind": "relu", "inputs": ["x"]})")),
             "m.json: /inputs/0/before: unknown operator \"los\" (did you mean \"loss\"?)");
 }
 
 TEST(ModelJson, RefusesBadOperators) {
-  EXPECT_EQ(refusal(file(x, R"({"name": "a", "inputs": ["x"]})")),
+  EXPECT_EQ(refused_model(file(x, R"({"name": "a", "inputs": ["x"]})")),
             "m.json: /operators/0: \"kind\" is missing");
-  EXPECT_EQ(refusal(file(x, R"({"name": "a", "kind": "rellu", "inputs": ["x"]})")).substr(0, 79),
+  EXPECT_EQ(refused_model(file(x, R"({"name": "a", "kind": "rellu", "inputs": ["x"]})")).substr(0, 79),
             "m.json: /operators/0/kind: unknown operator kind \"rellu\" (did you mean \"relu\"?)");
   EXPECT_EQ(
-      refusal(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "Out": 5})")),
+      refused_model(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "Out": 5})")),
       "m.json: /operators/0/Out: unknown key \"Out\" (did you mean \"out\"?); allowed: name, kind, inputs, "
       "outputs, weights, repeat, out, contract, bias, activation, transpose_weight, router, uneven");
-  EXPECT_EQ(refusal(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "out": "5"})")),
+  EXPECT_EQ(refused_model(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "out": "5"})")),
             "m.json: /operators/0/out: found a string, an array is needed");
   EXPECT_EQ(
-      refusal(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "out": 5, "activation": "rely"})")),
+      refused_model(
+          file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "out": 5, "activation": "rely"})")),
       "m.json: /operators/0/activation: found \"rely\" (did you mean \"relu\"?), allowed: none, relu, gelu, "
       "silu, "
       "tanh, sigmoid");
-  EXPECT_EQ(refusal(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"]})")),
+  EXPECT_EQ(refused_model(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"]})")),
             "m.json: /operators/0: operator \"a\" (linear): attribute \"out\" is missing (output dims, e.g. "
             "[4096] or "
             "[heads, head_dim])");
   EXPECT_EQ(
-      refusal(file(
+      refused_model(file(
           x,
           R"({"name": "a", "kind": "relu", "inputs": ["x"]}, {"name": "a", "kind": "relu", "inputs": ["x"]})")),
       "m.json: /operators/1: operator \"a\" (relu): an operator of that name exists already");
   EXPECT_EQ(
-      refusal(file(x, R"({"name": "a", "kind": "conv2d", "inputs": ["x"], "out": 5, "kernel": 3})")),
+      refused_model(file(x, R"({"name": "a", "kind": "conv2d", "inputs": ["x"], "out": 5, "kernel": 3})")),
       "m.json: /operators/0: operator \"a\" (conv2d): input 0 has shape [64, 10], allowed: [n, c, h, w]");
-  EXPECT_EQ(refusal(file(x, R"({"name": "a", "kind": "relu", "inputs": ["x"], "outputs": ["x"]})")),
+  EXPECT_EQ(refused_model(file(x, R"({"name": "a", "kind": "relu", "inputs": ["x"], "outputs": ["x"]})")),
             "m.json: /operators/0: tensor \"x\" exists already");
 }
 
 TEST(ModelJson, RefusesInputsOfNoOperator) {
   const std::string fc = R"({"name": "fc1", "kind": "linear", "inputs": ["x"], "out": 5})";
-  EXPECT_EQ(refusal(file(x, fc + R"(, {"name": "a", "kind": "relu", "inputs": ["fc"]})")),
+  EXPECT_EQ(refused_model(file(x, fc + R"(, {"name": "a", "kind": "relu", "inputs": ["fc"]})")),
             "m.json: /operators/1/inputs/0: unknown tensor \"fc\" (did you mean \"fc1\"?)");
-  EXPECT_EQ(refusal(file(x, fc + R"(, {"name": "a", "kind": "relu", "inputs": ["fc1.w"]})")),
+  EXPECT_EQ(refused_model(file(x, fc + R"(, {"name": "a", "kind": "relu", "inputs": ["fc1.w"]})")),
             "m.json: /operators/1: operator \"a\" (relu): input 0 is the weight \"fc1.w\", allowed: inputs "
             "of the model "
             "and results of operators");
 }
 
 TEST(ModelJson, PrintsCycles) {
-  EXPECT_EQ(refusal(file(x, R"({"name": "a", "kind": "add", "inputs": ["x", "c"]},
+  EXPECT_EQ(refused_model(file(x, R"({"name": "a", "kind": "add", "inputs": ["x", "c"]},
                                {"name": "b", "kind": "relu", "inputs": ["a"]},
                                {"name": "c", "kind": "relu", "inputs": ["b"]})")),
             "m.json: /operators: operators form a cycle: a -> b -> c -> a");

@@ -14,7 +14,7 @@
 namespace pipesim {
 namespace {
 
-constexpr const char* kModels[] = {
+constexpr const char* kBoundedModels[] = {
     "lenet",
     "mlp:batch=64,hidden=256",
     "mlp:batch=4096,hidden=4096,layers=2",
@@ -27,8 +27,8 @@ constexpr const char* kModels[] = {
     "gpt:batch=8,layers=1,sequence=64,hidden=64,heads=4,vocab=97",
     "bert-base:batch=8,layers=1,sequence=16,hidden=48,heads=3,objective=both,vocab=101",
     "mixtral-8x7b:batch=8,layers=1,sequence=16,hidden=64,heads=8,kv_heads=2,ffn=64,experts=4,vocab=64"};
-constexpr const char* kTopologies[] = {"p100-4x4", "k80-16x4:2", "levels:2@10GB/s,3@1GB/s", "pcie-v100-4",
-                                       "dgx-a100"};
+constexpr const char* kBoundedTopologies[] = {"p100-4x4", "k80-16x4:2", "levels:2@10GB/s,3@1GB/s",
+                                              "pcie-v100-4", "dgx-a100"};
 
 // Any degrees, copies and devices that are legal, not only those of a CandidateSet.
 ParallelConfig random_config(const Operator& op, const Topology& topology, Rng& rng) {
@@ -66,9 +66,9 @@ Strategy random_strategy(const OperatorGraph& graph, const Topology& topology, c
 }
 
 TEST(LowerBound, NoRandomStrategyIsUnderIt) {
-  for (const char* model : kModels) {
+  for (const char* model : kBoundedModels) {
     const OperatorGraph graph = make_zoo_model(model);
-    for (const char* name : kTopologies) {
+    for (const char* name : kBoundedTopologies) {
       const Topology topology = make_topology(name);
       const CostModel costs(topology);
       const CandidateSet candidates(graph, topology);
@@ -95,7 +95,7 @@ Topology mixed_topology() {
 TEST(LowerBound, HoldsForDevicesOfSeveralKinds) {
   const Topology topology = mixed_topology();
   const CostModel costs(topology);
-  for (const char* model : kModels) {
+  for (const char* model : kBoundedModels) {
     const OperatorGraph graph = make_zoo_model(model);
     const CandidateSet candidates(graph, topology);
     Evaluator evaluator(graph, costs, {});
@@ -120,9 +120,9 @@ TEST(LowerBound, SlowDevicesAddTheirShareOfWork) {
 }
 
 TEST(LowerBound, NoBaselineIsUnderIt) {
-  for (const char* model : kModels) {
+  for (const char* model : kBoundedModels) {
     const OperatorGraph graph = make_zoo_model(model);
-    for (const char* name : kTopologies) {
+    for (const char* name : kBoundedTopologies) {
       const Topology topology = make_topology(name);
       const CostModel costs(topology);
       Evaluator evaluator(graph, costs, {});
@@ -218,7 +218,7 @@ TEST(LowerBoundPasses, SmallestShares) {
 TEST(LowerBoundPasses, NoShardIsUnderIt) {
   const Topology topology = make_topology("p100-4x4");
   const CostModel costs(topology);
-  for (const char* model : kModels) {
+  for (const char* model : kBoundedModels) {
     const OperatorGraph graph = make_zoo_model(model);
     const PassBounds passes(graph, costs);
     for_each_seed(3, [&](Rng& rng) {

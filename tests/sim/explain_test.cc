@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-const LaneId kLane(0), kLink(1);
+const LaneId kCompute(0), kWire(1);
 
 Explanation nothing() { return {}; }
 Explanation input(int task, Nanoseconds ready) { return {Cause::Input, TaskId(task), {}, ready}; }
@@ -27,9 +27,9 @@ struct Simulated {
 
 TEST(Explain, NothingInputOrLane) {
   const Simulated run(
-      {{{0, 0}, 5, {{kLane, 5}}, {}}, {{0, 1}, 4, {{kLane, 4}}, {}}, {{0, 2}, 1, {}, {0, 1}}});
+      {{{0, 0}, 5, {{kCompute, 5}}, {}}, {{0, 1}, 4, {{kCompute, 4}}, {}}, {{0, 2}, 1, {}, {0, 1}}});
   EXPECT_EQ(run.why(0), nothing());
-  EXPECT_EQ(run.why(1), lane(kLane, 0, 0));
+  EXPECT_EQ(run.why(1), lane(kCompute, 0, 0));
   EXPECT_EQ(run.why(2), input(1, 9));
 }
 
@@ -39,43 +39,43 @@ TEST(Explain, OfInputsThatEndTogetherTheSmallerKey) {
 }
 
 TEST(Explain, AnInputComesBeforeALaneThatWasFreeAtTheSameTime) {
-  const Simulated run({{{0, 0}, 5, {{kLane, 5}}, {}}, {{0, 1}, 1, {{kLane, 1}}, {0}}});
+  const Simulated run({{{0, 0}, 5, {{kCompute, 5}}, {}}, {{0, 1}, 1, {{kCompute, 1}}, {0}}});
   EXPECT_EQ(run.why(1), input(0, 5));
 }
 
 TEST(Explain, AnEarlyReleaseCountsFromTheHoldNotTheEnd) {
   // Task 0 holds the link for 3 of its 10 ns and the lane for 7.
-  const Simulated run({{{0, 0}, 10, {{kLane, 7}, {kLink, 3}}, {}},
-                       {{0, 1}, 1, {{kLink, 1}}, {}},
-                       {{0, 2}, 1, {{kLane, 1}}, {}}});
+  const Simulated run({{{0, 0}, 10, {{kCompute, 7}, {kWire, 3}}, {}},
+                       {{0, 1}, 1, {{kWire, 1}}, {}},
+                       {{0, 2}, 1, {{kCompute, 1}}, {}}});
   EXPECT_EQ(run.timeline.start, (std::vector<Nanoseconds>{0, 3, 7}));
-  EXPECT_EQ(run.why(1), lane(kLink, 0, 0));
-  EXPECT_EQ(run.why(2), lane(kLane, 0, 0));
+  EXPECT_EQ(run.why(1), lane(kWire, 0, 0));
+  EXPECT_EQ(run.why(2), lane(kCompute, 0, 0));
 }
 
 TEST(Explain, TheLaneThatWasFreeLast) {
-  const Simulated run({{{0, 0}, 5, {{kLane, 5}}, {}},
-                       {{0, 1}, 8, {{kLink, 8}}, {}},
-                       {{0, 2}, 1, {{kLane, 1}, {kLink, 1}}, {}}});
-  EXPECT_EQ(run.why(2), lane(kLink, 1, 0));
+  const Simulated run({{{0, 0}, 5, {{kCompute, 5}}, {}},
+                       {{0, 1}, 8, {{kWire, 8}}, {}},
+                       {{0, 2}, 1, {{kCompute, 1}, {kWire, 1}}, {}}});
+  EXPECT_EQ(run.why(2), lane(kWire, 1, 0));
 }
 
 TEST(Explain, AHoldOfNoTimeStillBlocksThoseBehindIt) {
   // Task 1 waits for the link until 8 and is before task 2 on the lane, which it then holds for 0 ns.
-  const Simulated run({{{0, 0}, 8, {{kLink, 8}}, {}},
-                       {{0, 1}, 4, {{kLane, 0}, {kLink, 4}}, {}},
-                       {{0, 2}, 1, {{kLane, 1}}, {}}});
+  const Simulated run({{{0, 0}, 8, {{kWire, 8}}, {}},
+                       {{0, 1}, 4, {{kCompute, 0}, {kWire, 4}}, {}},
+                       {{0, 2}, 1, {{kCompute, 1}}, {}}});
   EXPECT_EQ(run.timeline.start, (std::vector<Nanoseconds>{0, 8, 8}));
-  EXPECT_EQ(run.why(2), lane(kLane, 1, 0));
-  EXPECT_EQ(run.why(1), lane(kLink, 0, 0));
+  EXPECT_EQ(run.why(2), lane(kCompute, 1, 0));
+  EXPECT_EQ(run.why(1), lane(kWire, 0, 0));
 }
 
 TEST(Explain, AMeasuredTaskMayStartAfterItsCause) {
   const TaskDag dag =
-      build({{{0, 0}, 5, {{kLane, 5}}, {}}, {{0, 1}, 4, {{kLane, 4}}, {}}, {{0, 2}, 1, {}, {1}}});
+      build({{{0, 0}, 5, {{kCompute, 5}}, {}}, {{0, 1}, 4, {{kCompute, 4}}, {}}, {{0, 2}, 1, {}, {1}}});
   const Timeline measured{{2, 8, 14}, {7, 12, 15}, 15};
   EXPECT_EQ(explain(dag, measured, TaskId(0)), nothing());
-  EXPECT_EQ(explain(dag, measured, TaskId(1)), lane(kLane, 0, 0));
+  EXPECT_EQ(explain(dag, measured, TaskId(1)), lane(kCompute, 0, 0));
   EXPECT_EQ(explain(dag, measured, TaskId(2)), input(1, 12));
   const CriticalPath path = critical_path(dag, measured, [](TaskId) { return false; });
   EXPECT_EQ(path.steps.front().from, 0);
@@ -85,10 +85,10 @@ TEST(Explain, AMeasuredTaskMayStartAfterItsCause) {
 /// compute 0 (0-10), transfers 1 and 2 of its result over one link (10-14 and 14-18, 2 ns latency), compute 3
 /// (20-25).
 std::vector<PlainTask> two_transfers() {
-  return {{{0, 0}, 10, {{kLane, 10}}, {}},
-          {{0, 1}, 6, {{kLink, 4}}, {0}},
-          {{0, 2}, 6, {{kLink, 4}}, {0}},
-          {{0, 3}, 5, {{kLane, 5}}, {2}}};
+  return {{{0, 0}, 10, {{kCompute, 10}}, {}},
+          {{0, 1}, 6, {{kWire, 4}}, {0}},
+          {{0, 2}, 6, {{kWire, 4}}, {0}},
+          {{0, 3}, 5, {{kCompute, 5}}, {2}}};
 }
 
 TEST(CriticalPath, StepsAndShares) {
@@ -97,7 +97,7 @@ TEST(CriticalPath, StepsAndShares) {
       critical_path(run.dag, run.timeline, [](TaskId t) { return t.value == 1 || t.value == 2; });
   EXPECT_THAT(path.steps, ElementsAre(CriticalStep{TaskId(0), 0, 10, 0, nothing()},
                                       CriticalStep{TaskId(1), 10, 14, 4, input(0, 10)},
-                                      CriticalStep{TaskId(2), 14, 20, 0, lane(kLink, 1, 10)},
+                                      CriticalStep{TaskId(2), 14, 20, 0, lane(kWire, 1, 10)},
                                       CriticalStep{TaskId(3), 20, 25, 0, input(2, 20)}));
   EXPECT_EQ(path.compute, 15);
   EXPECT_EQ(path.communication, 6);
@@ -105,7 +105,7 @@ TEST(CriticalPath, StepsAndShares) {
 }
 
 TEST(CriticalPath, WaitingForComputeIsCompute) {
-  const Simulated run({{{0, 0}, 5, {{kLane, 5}}, {}}, {{0, 1}, 4, {{kLane, 4}}, {}}});
+  const Simulated run({{{0, 0}, 5, {{kCompute, 5}}, {}}, {{0, 1}, 4, {{kCompute, 4}}, {}}});
   const CriticalPath path = critical_path(run.dag, run.timeline, [](TaskId) { return false; });
   EXPECT_EQ(path.steps.size(), 2U);
   EXPECT_EQ(path.compute, 9);
@@ -115,7 +115,7 @@ TEST(CriticalPath, WaitingForComputeIsCompute) {
 TEST(CriticalPath, OnlyTheTimeAfterItWasReadyIsWaiting) {
   // Transfer 2 is ready at 3, in the middle of transfer 0 (0-10).
   const Simulated run(
-      {{{0, 0}, 10, {{kLink, 10}}, {}}, {{0, 1}, 3, {{kLane, 3}}, {}}, {{0, 2}, 4, {{kLink, 4}}, {1}}});
+      {{{0, 0}, 10, {{kWire, 10}}, {}}, {{0, 1}, 3, {{kCompute, 3}}, {}}, {{0, 2}, 4, {{kWire, 4}}, {1}}});
   const CriticalPath path = critical_path(run.dag, run.timeline, [](TaskId t) { return t.value != 1; });
   EXPECT_EQ(path.communication, 7);
   EXPECT_EQ(path.waiting, 7);

@@ -11,16 +11,15 @@ namespace {
 using testing::ElementsAre;
 
 Box rows(std::int64_t begin, std::int64_t end) { return Box(std::vector<Range>{{begin, end}, {0, 4}}); }
-DeviceId dev(std::int32_t d) { return DeviceId(d); }
-
 TEST(Layout, SortsEntriesAndNumbersAddendsFromZero) {
-  const Layout layout({{dev(2), rows(4, 8), 7}, {dev(1), rows(0, 4), 3}, {dev(1), rows(0, 4), 3}});
+  const Layout layout(
+      {{DeviceId(2), rows(4, 8), 7}, {DeviceId(1), rows(0, 4), 3}, {DeviceId(1), rows(0, 4), 3}});
   EXPECT_THAT(layout.boxes(), ElementsAre(rows(0, 4), rows(4, 8)));
-  EXPECT_THAT(layout.entries(), ElementsAre(LayoutEntry{dev(1), 0, 0}, LayoutEntry{dev(2), 1, 1}));
+  EXPECT_THAT(layout.entries(), ElementsAre(LayoutEntry{DeviceId(1), 0, 0}, LayoutEntry{DeviceId(2), 1, 1}));
   EXPECT_EQ(layout.num_addends(), 2);
-  EXPECT_EQ(layout.elements_on(dev(2)), 16);
-  EXPECT_EQ(layout.elements_on(dev(0)), 0);
-  EXPECT_TRUE(layout.entries_on(dev(3)).empty());
+  EXPECT_EQ(layout.elements_on(DeviceId(2)), 16);
+  EXPECT_EQ(layout.elements_on(DeviceId(0)), 0);
+  EXPECT_TRUE(layout.entries_on(DeviceId(3)).empty());
   EXPECT_TRUE(Layout().empty());
 }
 
@@ -38,8 +37,8 @@ TEST(Layout, EqualContentGivesEqualIds) {
     EXPECT_EQ(table.intern(other), id);
     EXPECT_EQ(table[id], layout);
   });
-  const LayoutId a = table.intern(Layout({{dev(0), rows(0, 4), 0}})),
-                 b = table.intern(Layout({{dev(1), rows(0, 4), 0}}));
+  const LayoutId a = table.intern(Layout({{DeviceId(0), rows(0, 4), 0}})),
+                 b = table.intern(Layout({{DeviceId(1), rows(0, 4), 0}}));
   EXPECT_NE(a, b);
 }
 
@@ -50,32 +49,35 @@ Layout sum(const std::vector<Layout>& terms) {
 }
 
 TEST(SumOf, AddsWhatLiesInTheSamePlaces) {
-  const Layout partial({{dev(0), rows(0, 8), 0}, {dev(1), rows(0, 8), 1}});
+  const Layout partial({{DeviceId(0), rows(0, 8), 0}, {DeviceId(1), rows(0, 8), 1}});
   EXPECT_EQ(sum({partial, partial, partial}), partial);  // three projections of one tensor
-  const Layout shifted({{dev(1), rows(0, 8), 0}, {dev(2), rows(0, 8), 1}});
-  EXPECT_EQ(sum({partial, shifted}),
-            Layout({{dev(0), rows(0, 8), 0}, {dev(1), rows(0, 8), 1}, {dev(2), rows(0, 8), 2}}));
+  const Layout shifted({{DeviceId(1), rows(0, 8), 0}, {DeviceId(2), rows(0, 8), 1}});
+  EXPECT_EQ(
+      sum({partial, shifted}),
+      Layout({{DeviceId(0), rows(0, 8), 0}, {DeviceId(1), rows(0, 8), 1}, {DeviceId(2), rows(0, 8), 2}}));
 }
 
 TEST(SumOf, KeepsOtherPlacesApart) {
-  const Layout halves({{dev(0), rows(0, 4), 0}, {dev(1), rows(4, 8), 0}});
-  const Layout copies({{dev(0), rows(0, 8), 0}, {dev(1), rows(0, 8), 0}});
+  const Layout halves({{DeviceId(0), rows(0, 4), 0}, {DeviceId(1), rows(4, 8), 0}});
+  const Layout copies({{DeviceId(0), rows(0, 8), 0}, {DeviceId(1), rows(0, 8), 0}});
   EXPECT_EQ(sum({halves, copies}).num_addends(), 2);
   EXPECT_EQ(sum({halves, copies}), sum({copies, halves}));
   // The same boxes, but one layout is one addend in two places and the other two addends in one place each.
-  const Layout apart({{dev(0), rows(0, 8), 0}, {dev(1), rows(0, 8), 1}});
+  const Layout apart({{DeviceId(0), rows(0, 8), 0}, {DeviceId(1), rows(0, 8), 1}});
   EXPECT_EQ(sum({copies, apart}).num_addends(), 3);
 }
 
 TEST(SumOf, MergesAddendsOfOneLayout) {
-  const Layout twice({{dev(0), rows(0, 8), 0}, {dev(0), rows(0, 8), 1}, {dev(1), rows(0, 8), 2}});
-  EXPECT_EQ(sum({twice}), Layout({{dev(0), rows(0, 8), 0}, {dev(1), rows(0, 8), 1}}));
+  const Layout twice(
+      {{DeviceId(0), rows(0, 8), 0}, {DeviceId(0), rows(0, 8), 1}, {DeviceId(1), rows(0, 8), 2}});
+  EXPECT_EQ(sum({twice}), Layout({{DeviceId(0), rows(0, 8), 0}, {DeviceId(1), rows(0, 8), 1}}));
 }
 
 TEST(UnionOf, DropsPiecesInsideOthersOfTheSameDevice) {
-  const Layout whole({{dev(0), rows(0, 8), 0}}), halves({{dev(0), rows(0, 4), 0}, {dev(1), rows(4, 8), 0}});
+  const Layout whole({{DeviceId(0), rows(0, 8), 0}}),
+      halves({{DeviceId(0), rows(0, 4), 0}, {DeviceId(1), rows(4, 8), 0}});
   const std::vector<const Layout*> all{&halves, &whole, &halves};
-  EXPECT_EQ(union_of(all), Layout({{dev(0), rows(0, 8), 0}, {dev(1), rows(4, 8), 0}}));
+  EXPECT_EQ(union_of(all), Layout({{DeviceId(0), rows(0, 8), 0}, {DeviceId(1), rows(4, 8), 0}}));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::vector<DeviceMemory> peaks_of(Expansion& e) {
 }
 
 // w1 has 48 elements, w2 16; y1 is 128 B, y2 32 B.
-OperatorGraph two_linears() {
+OperatorGraph linears_without_bias() {
   GraphBuilder b("two", 4);
   const TensorId y1 = b.add("linear", "fc1", {b.data("x", {4, 6})}, {{"out", Sizes{8}}, {"bias", 0}});
   b.add("linear", "fc2", {y1}, {{"out", Sizes{2}}, {"bias", 0}});
@@ -30,7 +30,7 @@ OperatorGraph two_linears() {
 }
 
 TEST(PeakMemory, OfTwoLinearsOnOneDevice) {
-  Expansion e(two_linears(), "p100-4x4", {});
+  Expansion e(linears_without_bias(), "p100-4x4", {});
   const std::vector<DeviceMemory> peaks = peaks_of(e);
   // While fc2's backward reads y1 and writes its gradient. y2 ends where that begins: freed before it is
   // allocated.
@@ -43,7 +43,7 @@ TEST(PeakMemory, OfTwoLinearsOnOneDevice) {
 }
 
 TEST(PeakMemory, CountsReceiveBuffersWhereTheyLie) {
-  Expansion e(two_linears(), "p100-4x4", {{"fc2", {{}, {1}}}});
+  Expansion e(linears_without_bias(), "p100-4x4", {{"fc2", {{}, {1}}}});
   const std::vector<DeviceMemory> peaks = peaks_of(e);
   // Device 0 keeps y1 until it is sent, later receives its gradient. Device 1 keeps the copy for its
   // backward.
@@ -54,7 +54,7 @@ TEST(PeakMemory, CountsReceiveBuffersWhereTheyLie) {
 }
 
 TEST(PeakMemory, DataParallelDevicesHoldAllWeights) {
-  Expansion e(two_linears(), "p100-4x4",
+  Expansion e(linears_without_bias(), "p100-4x4",
               {{"fc1", {{{"b", 4}}, devices_from(0, 4)}}, {"fc2", {{{"b", 4}}, devices_from(0, 4)}}});
   std::vector<DeviceMemory> peaks = peaks_of(e);
   peaks.resize(4);
@@ -62,7 +62,7 @@ TEST(PeakMemory, DataParallelDevicesHoldAllWeights) {
 }
 
 TEST(PeakMemory, TensorParallelDevicesShareTheWeights) {
-  Expansion e(two_linears(), "p100-4x4",
+  Expansion e(linears_without_bias(), "p100-4x4",
               {{"fc1", {{{"o", 4}}, devices_from(0, 4)}}, {"fc2", {{{"i", 4}}, devices_from(0, 4)}}});
   const std::vector<WeightMemory> held = e.builder.permanent_memory(e.bound);
   for (std::size_t d = 0; d < 4; ++d) EXPECT_EQ(held[d].weights, Bytes(64));
@@ -73,7 +73,7 @@ TEST(PeakMemory, OptimizersKeepTheirState) {
        {std::pair(Optimizer::Sgd, 0), std::pair(Optimizer::Momentum, 256), std::pair(Optimizer::Adam, 512)}) {
     PlanOptions options;
     options.optimizer = optimizer;
-    Expansion e(two_linears(), "p100-4x4", {}, options);
+    Expansion e(linears_without_bias(), "p100-4x4", {}, options);
     EXPECT_EQ(e.builder.permanent_memory(e.bound)[0].optimizer_state, Bytes(bytes)) << name_of(optimizer);
   }
 }

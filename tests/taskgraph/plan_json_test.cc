@@ -13,7 +13,7 @@
 namespace pipesim {
 namespace {
 
-OperatorGraph two_linears() {
+OperatorGraph linears_and_loss() {
   GraphBuilder builder("two", 8);
   const TensorId x = builder.data("x", {8, 16});
   const TensorId h = builder.add("linear", "fc1", {x}, {{"out", std::int64_t{32}}});
@@ -41,7 +41,7 @@ class PlanJson : public ::testing::Test {
     }
     return "";
   }
-  OperatorGraph graph_ = two_linears();
+  OperatorGraph graph_ = linears_and_loss();
   Topology topology_ = make_topology("p100-4x4:1");
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "sim/base/errors.h"
+#include "tests/refusal.h"
 
 namespace pipesim {
 namespace {
@@ -21,19 +22,8 @@ const std::vector<Operand> kOperands = {{.name = "MODEL", .help = ""},
 
 Arguments arguments(const std::vector<std::string>& words) { return {"search", kOptions, kOperands, words}; }
 
-// The message of the UsageError that `action` must throw.
-template <class Action>
-std::string refusal(Action action) {
-  try {
-    action();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no UsageError";
-}
-
 std::string refused(const std::vector<std::string>& words) {
-  return refusal([&] { arguments(words); });
+  return refusal<UsageError>([&] { arguments(words); });
 }
 
 TEST(Arguments, TakesOptionsAnywhereAndOperandsInOrder) {
@@ -89,7 +79,7 @@ TEST(Arguments, CountsOperands) {
   EXPECT_EQ(refused({}), "search: MODEL is missing; see \"pipesim help search\"");
   EXPECT_EQ(refused({"a", "b", "c"}),
             "search: unexpected \"c\" (it takes MODEL TOPOLOGY); see \"pipesim help search\"");
-  EXPECT_EQ(refusal([] { Arguments("version", {}, {}, {"x"}); }),
+  EXPECT_EQ(refusal<UsageError>([] { Arguments("version", {}, {}, {"x"}); }),
             "version: unexpected \"x\" (it takes no operands); see \"pipesim help version\"");
   const Arguments many("report", {}, {{.name = "PLAN", .help = "", .repeated = true}}, {"a", "b", "c"});
   EXPECT_THAT(many.operands(), ElementsAre("a", "b", "c"));
@@ -97,7 +87,7 @@ TEST(Arguments, CountsOperands) {
 
 TEST(Arguments, ChecksNumbers) {
   const auto chains = [](const std::string& value) {
-    return refusal([&] { (void)arguments({"m", "--chains=" + value}).integer("chains", 1, 64); });
+    return refusal<UsageError>([&] { (void)arguments({"m", "--chains=" + value}).integer("chains", 1, 64); });
   };
   EXPECT_EQ(
       chains("0"),
@@ -109,20 +99,20 @@ TEST(Arguments, ChecksNumbers) {
             "search: option --chains needs a whole number from 1 to 64, not \"99999999999999999999\"; see "
             "\"pipesim "
             "help search\"");
-  EXPECT_EQ(refusal([] {
+  EXPECT_EQ(refusal<UsageError>([] {
               (void)arguments({"m", "--chains=nan"}).number("chains", 0);
             }),
             "search: option --chains needs a number of at least 0, not \"nan\"; see \"pipesim help search\"");
 }
 
 TEST(Arguments, ChecksDurationsAndChoices) {
-  EXPECT_THAT(refusal([] {
+  EXPECT_THAT(refusal<UsageError>([] {
                 (void)arguments({"m", "--budget=soon"}).duration("budget");
               }),
               testing::StartsWith("search: option --budget: \"soon\" is not a duration: "));
   const std::vector<std::string> schedules = {"gpipe", "1f1b"};
   EXPECT_EQ(arguments({"m"}).choice("schedule", schedules), "1f1b");
-  EXPECT_EQ(refusal([&] {
+  EXPECT_EQ(refusal<UsageError>([&] {
               (void)arguments({"m", "--schedule=gpip"}).choice("schedule", schedules);
             }),
             "search: option --schedule is one of gpipe, 1f1b, not \"gpip\" (did you mean \"gpipe\"?); see "

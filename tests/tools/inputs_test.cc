@@ -5,6 +5,7 @@
 #include "models/model_json.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
+#include "tests/refusal.h"
 #include "tests/tools/temporary_folder.h"
 #include "topologies/presets.h"
 #include "topologies/topology_json.h"
@@ -23,18 +24,12 @@ const char* const kProfile =
     "parameter_size=200.000\n"
     "\tnode1 -- node2\n";
 
-template <class Open>
-std::string refusal(Open open, const std::string& text) {
-  try {
-    open(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no InputError";
+std::string refused_model(const std::string& text) {
+  return refusal([&] { open_model(text); });
 }
-
-std::string refused_model(const std::string& text) { return refusal(open_model, text); }
-std::string refused_topology(const std::string& text) { return refusal(open_topology, text); }
+std::string refused_topology(const std::string& text) {
+  return refusal([&] { open_topology(text); });
+}
 
 TEST(OpenModel, TakesTheZooAndModelFiles) {
   EXPECT_EQ(open_model("lenet:batch=8"), make_zoo_model("lenet:batch=8"));

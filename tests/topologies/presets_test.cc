@@ -5,17 +5,13 @@
 #include <map>
 
 #include "sim/base/errors.h"
+#include "tests/refusal.h"
 
 namespace pipesim {
 namespace {
 
-std::string refusal(std::string_view text) {
-  try {
-    (void)make_topology(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+std::string refused_name(std::string_view text) {
+  return refusal([&] { (void)make_topology(text); });
 }
 
 double gigabytes_per_second(const Topology& t, std::string_view from, std::string_view to) {
@@ -133,19 +129,19 @@ TEST(Presets, RefuseWhatIsNone) {
       "; allowed: p100-4x4, k80-16x4, dapple-a, dapple-b, dapple-c, dgx1-v100, dgx2, dgx-a100, dgx-h100, "
       "hgx-h200, "
       "pcie-v100-4, each also as NAME:N for N nodes, levels:4@10GB/s,2@1.25GB/s, or a .json file";
-  EXPECT_EQ(refusal("dgx-a10"), "unknown topology \"dgx-a10\" (did you mean \"dgx-a100\"?)" + all);
-  EXPECT_EQ(refusal("supercomputer"), "unknown topology \"supercomputer\"" + all);
-  EXPECT_EQ(refusal("dgx-a100:0"), "topology \"dgx-a100:0\": found 0 nodes, allowed 1 to 12500");
-  EXPECT_EQ(refusal("dgx-a100:-3"), "topology \"dgx-a100:-3\": found -3 nodes, allowed 1 to 12500");
-  EXPECT_EQ(refusal("dgx-a100:1000000000"),
+  EXPECT_EQ(refused_name("dgx-a10"), "unknown topology \"dgx-a10\" (did you mean \"dgx-a100\"?)" + all);
+  EXPECT_EQ(refused_name("supercomputer"), "unknown topology \"supercomputer\"" + all);
+  EXPECT_EQ(refused_name("dgx-a100:0"), "topology \"dgx-a100:0\": found 0 nodes, allowed 1 to 12500");
+  EXPECT_EQ(refused_name("dgx-a100:-3"), "topology \"dgx-a100:-3\": found -3 nodes, allowed 1 to 12500");
+  EXPECT_EQ(refused_name("dgx-a100:1000000000"),
             "topology \"dgx-a100:1000000000\": found 1000000000 nodes, allowed 1 to 12500");
   EXPECT_EQ(
-      refusal("p100-4x4:99999999999999999999"),
+      refused_name("p100-4x4:99999999999999999999"),
       "topology \"p100-4x4:99999999999999999999\": found \"99999999999999999999\" as the number of nodes, "
       "allowed 1 to 25000");
-  EXPECT_EQ(refusal("dgx2:two"),
+  EXPECT_EQ(refused_name("dgx2:two"),
             "topology \"dgx2:two\": found \"two\" as the number of nodes, allowed 1 to 6250");
-  EXPECT_EQ(refusal("no/such/file.json").find("no/such/file.json"), 0u);
+  EXPECT_EQ(refused_name("no/such/file.json").find("no/such/file.json"), 0u);
 }
 
 TEST(Levels, AreAHierarchyOfSwitches) {
@@ -165,24 +161,24 @@ TEST(Levels, AreAHierarchyOfSwitches) {
 
 TEST(Levels, RefuseWhatIsNone) {
   const std::string form = "levels:4@10GB/s,2@1.25GB/s (SIZE@BANDWIDTH or SIZE@BANDWIDTH@LATENCY each)";
-  EXPECT_EQ(refusal("levels:"), "topology \"levels:\": found \"\", allowed is a form like " + form);
-  EXPECT_EQ(refusal("levels:4@10GB/s,"),
+  EXPECT_EQ(refused_name("levels:"), "topology \"levels:\": found \"\", allowed is a form like " + form);
+  EXPECT_EQ(refused_name("levels:4@10GB/s,"),
             "topology \"levels:4@10GB/s,\": found \"\", allowed is a form like " + form);
-  EXPECT_EQ(refusal("levels:4"), "topology \"levels:4\": found \"4\", allowed is a form like " + form);
-  EXPECT_EQ(refusal("levels:x@1GB/s"),
+  EXPECT_EQ(refused_name("levels:4"), "topology \"levels:4\": found \"4\", allowed is a form like " + form);
+  EXPECT_EQ(refused_name("levels:x@1GB/s"),
             "topology \"levels:x@1GB/s\": found \"x\" as the size of a level, allowed is an integer from 1 "
             "to 100000");
-  EXPECT_EQ(refusal("levels:-4@1GB/s"),
+  EXPECT_EQ(refused_name("levels:-4@1GB/s"),
             "topology \"levels:-4@1GB/s\": found \"-4\" as the size of a level, allowed is an integer from 1 "
             "to 100000");
   EXPECT_EQ(
-      refusal("levels:1000@1GB/s,1000@1GB/s"),
+      refused_name("levels:1000@1GB/s,1000@1GB/s"),
       "topology \"levels:1000@1GB/s,1000@1GB/s\": more than 100000 devices, at most 100000 are allowed");
-  EXPECT_EQ(refusal("levels:4@1B/s"),
+  EXPECT_EQ(refused_name("levels:4@1B/s"),
             "topology \"levels:4@1B/s\": \"4@1B/s\": found 1 B/s, allowed 1 MB/s to 900 TB/s");
-  EXPECT_EQ(
-      refusal("levels:4@10GB").find("topology \"levels:4@10GB\": \"4@10GB\": \"10GB\" is not a bandwidth"),
-      0u);
+  EXPECT_EQ(refused_name("levels:4@10GB")
+                .find("topology \"levels:4@10GB\": \"4@10GB\": \"10GB\" is not a bandwidth"),
+            0u);
 }
 
 }  // namespace

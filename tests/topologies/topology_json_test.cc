@@ -8,6 +8,7 @@
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "sim/base/rng.h"
+#include "tests/refusal.h"
 #include "topologies/device_kinds.h"
 #include "topologies/presets.h"
 
@@ -40,17 +41,15 @@ const std::string kLab = R"({
   "network": {"bandwidth": "100 Gb/s", "latency": "2 us"}
 })";
 
-std::string refusal(const std::string& text) {
-  try {
-    (void)parse_topology(text, "lab.json");
-  } catch (const InputError& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error.what();
-  }
-  return "accepted";
+std::string refused_file(const std::string& text) {
+  const std::string message = refusal([&] { (void)parse_topology(text, "lab.json"); });
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+  return message;
 }
 
-std::string refusal(std::string_view what, std::string_view by) { return refusal(replaced(kLab, what, by)); }
+std::string refused_file(std::string_view what, std::string_view by) {
+  return refused_file(replaced(kLab, what, by));
+}
 
 TEST(TopologyJson, RoundTripsEveryPreset) {
   for (const TopologyPreset& preset : topology_presets()) {
@@ -130,7 +129,7 @@ TEST(TopologyJson, SurvivesDamagedFiles) {
     std::string text = kLab;
     const std::size_t at = rng.below(text.size());
     text.replace(at, rng.below(8), pieces[rng.below(std::size(pieces))]);
-    read += refusal(text) == "accepted";
+    read += refused_file(text) == "accepted";
   }
   EXPECT_LT(read, 1500);
 }
@@ -143,98 +142,99 @@ TEST(TopologyJson, LinksEveryPairOfAPattern) {
 }
 
 TEST(TopologyJson, NamesThePlaceOfABadFigure) {
-  EXPECT_EQ(refusal("\"100 Gb/s\"", "\"-1 GB/s\"").find("lab.json: /network/bandwidth: "), 0u);
-  EXPECT_EQ(refusal("\"100 Gb/s\"", "\"0 GB/s\"").find("lab.json: /network/bandwidth: "), 0u);
-  EXPECT_EQ(refusal("\"100 Gb/s\"", "\"nan B/s\"").find("lab.json: /network/bandwidth: "), 0u);
+  EXPECT_EQ(refused_file("\"100 Gb/s\"", "\"-1 GB/s\"").find("lab.json: /network/bandwidth: "), 0u);
+  EXPECT_EQ(refused_file("\"100 Gb/s\"", "\"0 GB/s\"").find("lab.json: /network/bandwidth: "), 0u);
+  EXPECT_EQ(refused_file("\"100 Gb/s\"", "\"nan B/s\"").find("lab.json: /network/bandwidth: "), 0u);
   EXPECT_EQ(
-      refusal("\"100 Gb/s\"", "\"300 Gb\"")
+      refused_file("\"100 Gb/s\"", "\"300 Gb\"")
           .find("lab.json: /network/bandwidth: \"300 Gb\" is not a bandwidth: unknown unit \"Gb\"; write "),
       0u);
-  EXPECT_EQ(refusal("\"100 Gb/s\"", "\"1 B/s\""),
+  EXPECT_EQ(refused_file("\"100 Gb/s\"", "\"1 B/s\""),
             "lab.json: /network/bandwidth: found 1 B/s, allowed 1 MB/s to 900 TB/s");
-  EXPECT_EQ(refusal("\"100 Gb/s\"", "100"),
+  EXPECT_EQ(refused_file("\"100 Gb/s\"", "100"),
             "lab.json: /network/bandwidth: found 100, a string with a unit like \"300 GB/s\" is needed");
-  EXPECT_EQ(refusal("\"2 us\"", "\"20 s\""), "lab.json: /network/latency: found 20 s, allowed 0 ns to 10 s");
-  EXPECT_EQ(refusal("\"4 GB\"", "\"4 B\""),
+  EXPECT_EQ(refused_file("\"2 us\"", "\"20 s\""),
+            "lab.json: /network/latency: found 20 s, allowed 0 ns to 10 s");
+  EXPECT_EQ(refused_file("\"4 GB\"", "\"4 B\""),
             "lab.json: /device_kinds/slow/memory: found 4 B, allowed 1 MB to 900 TB");
-  EXPECT_EQ(refusal("\"1 TFLOP/s\"", "\"1 FLOP/s\""),
+  EXPECT_EQ(refused_file("\"1 TFLOP/s\"", "\"1 FLOP/s\""),
             "lab.json: /device_kinds/slow/peak/float32: found 1 FLOP/s, allowed 1 MFLOP/s to 900 PFLOP/s");
-  EXPECT_EQ(refusal("\"memory\"", "\"memory_efficiency\": 1.5, \"memory\""),
+  EXPECT_EQ(refused_file("\"memory\"", "\"memory_efficiency\": 1.5, \"memory\""),
             "lab.json: /device_kinds/slow/memory_efficiency: found 1.5, allowed above 0 up to 1");
-  EXPECT_EQ(refusal("\"memory\"", "\"efficiency\": [[1e9, 0.5], [1e8, 0.6]], \"memory\""),
+  EXPECT_EQ(refused_file("\"memory\"", "\"efficiency\": [[1e9, 0.5], [1e8, 0.6]], \"memory\""),
             "lab.json: /device_kinds/slow/efficiency: found 100000000 operations after 1000000000, allowed "
             "rising numbers "
             "up to 1e30");
-  EXPECT_EQ(refusal("\"memory\"", "\"efficiency\": [1e9, 0.5], \"memory\""),
+  EXPECT_EQ(refused_file("\"memory\"", "\"efficiency\": [1e9, 0.5], \"memory\""),
             "lab.json: /device_kinds/slow/efficiency/0: found a number, an array is needed");
 }
 
 TEST(TopologyJson, NamesThePlaceOfABadCount) {
-  EXPECT_EQ(refusal("\"count\": 2, \"of\"", "\"count\": 1000000000, \"of\""),
+  EXPECT_EQ(refused_file("\"count\": 2, \"of\"", "\"count\": 1000000000, \"of\""),
             "lab.json: /nodes/count: found 1000000000, an integer from 1 to 100000 is needed");
-  EXPECT_EQ(refusal("\"count\": 2, \"of\"", "\"count\": 100000, \"of\""),
+  EXPECT_EQ(refused_file("\"count\": 2, \"of\"", "\"count\": 100000, \"of\""),
             "lab.json: /node_kinds/server/devices/0/count: found more than 100000 devices in all, at most "
             "100000 are allowed");
-  EXPECT_EQ(refusal("\"count\": 2, \"of\"", "\"count\": 0, \"of\""),
+  EXPECT_EQ(refused_file("\"count\": 2, \"of\"", "\"count\": 0, \"of\""),
             "lab.json: /nodes/count: found 0, an integer from 1 to 100000 is needed");
-  EXPECT_EQ(refusal("\"count\": 2, \"kind\"", "\"count\": 2.5, \"kind\""),
+  EXPECT_EQ(refused_file("\"count\": 2, \"kind\"", "\"count\": 2.5, \"kind\""),
             "lab.json: /node_kinds/server/devices/0/count: found 2.5, an integer from 1 to 100000 is needed");
-  EXPECT_EQ(refusal("\"pipesim_topology\": 1", "\"pipesim_topology\": 2"),
+  EXPECT_EQ(refused_file("\"pipesim_topology\": 1", "\"pipesim_topology\": 2"),
             "lab.json: /pipesim_topology: found version 2, allowed is 1");
 }
 
 TEST(TopologyJson, NamesThePlaceOfABadName) {
-  EXPECT_EQ(refusal("\"network\":", "\"netwrok\":"),
+  EXPECT_EQ(refused_file("\"network\":", "\"netwrok\":"),
             "lab.json: /netwrok: unknown key \"netwrok\" (did you mean \"network\"?); allowed: "
             "pipesim_topology, name, source, device_kinds, node_kinds, nodes, devices, switches, vertices, "
             "network, links, levels, device");
-  EXPECT_EQ(refusal("[\"nic\", \"pcie\"]", "[\"nic\", \"pice\"]"),
+  EXPECT_EQ(refused_file("[\"nic\", \"pcie\"]", "[\"nic\", \"pice\"]"),
             "lab.json: /node_kinds/server/links/1/between/1: unknown vertex \"pice\" (did you mean "
             "\"pcie\"?); there are "
             "gpu0, gpu1, pcie, nic");
-  EXPECT_EQ(refusal("[\"gpu*\", \"pcie\"]", "[\"gqu*\", \"pcie\"]"),
+  EXPECT_EQ(refused_file("[\"gpu*\", \"pcie\"]", "[\"gqu*\", \"pcie\"]"),
             "lab.json: /node_kinds/server/links/0/between/0: no vertex has a name like \"gqu*\" with a "
             "number for '*'");
-  EXPECT_EQ(refusal("[\"nic\", \"pcie\"]", "[\"nic\", \"nic\"]"),
+  EXPECT_EQ(refused_file("[\"nic\", \"pcie\"]", "[\"nic\", \"nic\"]"),
             "lab.json: /node_kinds/server/links/1/between: found [\"nic\",\"nic\"], a vertex needs no link "
             "to itself");
-  EXPECT_EQ(refusal("[\"nic\", \"pcie\"]", "[\"nic\"]"),
+  EXPECT_EQ(refused_file("[\"nic\", \"pcie\"]", "[\"nic\"]"),
             "lab.json: /node_kinds/server/links/1/between: found 1 ends, a link has 2");
-  EXPECT_EQ(refusal("[\"nic\"]", "[\"pcie\"]"),
+  EXPECT_EQ(refused_file("[\"nic\"]", "[\"pcie\"]"),
             "lab.json: /node_kinds/server/nics/0: two vertices are called \"node0.pcie\"");
-  EXPECT_EQ(refusal("[\"nic\"]", "[\"\"]"), "lab.json: /node_kinds/server/nics/0: found an empty name");
+  EXPECT_EQ(refused_file("[\"nic\"]", "[\"\"]"), "lab.json: /node_kinds/server/nics/0: found an empty name");
   EXPECT_EQ(
-      refusal("\"kind\": \"slow\"", "\"kind\": \"V100-PCI\""),
+      refused_file("\"kind\": \"slow\"", "\"kind\": \"V100-PCI\""),
       "lab.json: /node_kinds/server/devices/0/kind: unknown device kind \"V100-PCI\" (did you mean "
       "\"V100-PCIe\"?); "
       "there are slow, K80, P100-SXM2, P100-PCIe, V100-SXM2-16GB, V100-SXM2-32GB, V100-PCIe, A100-40GB, "
       "A100-80GB, H100-SXM5, H200, B200");
-  EXPECT_EQ(refusal("\"of\": \"server\"", "\"of\": \"sever\""),
+  EXPECT_EQ(refused_file("\"of\": \"server\"", "\"of\": \"sever\""),
             "lab.json: /nodes/of: unknown node kind \"sever\" (did you mean \"server\"?); \"node_kinds\" has "
             "server");
-  EXPECT_EQ(refusal("{\"count\": 2, \"of\": \"server\"}",
-                    "[{\"of\": \"server\", \"name\": \"a\"}, {\"of\": \"server\", \"name\": \"a\"}]"),
+  EXPECT_EQ(refused_file("{\"count\": 2, \"of\": \"server\"}",
+                         "[{\"of\": \"server\", \"name\": \"a\"}, {\"of\": \"server\", \"name\": \"a\"}]"),
             "lab.json: /nodes/1: two nodes are called \"a\"");
   EXPECT_EQ(
-      refusal("\"float32\"", "\"float31\""),
+      refused_file("\"float32\"", "\"float31\""),
       "lab.json: /device_kinds/slow/peak/float31: unknown data type \"float31\" (did you mean \"float32\"?); "
       "allowed: float32, tf32, float16, bfloat16, float64");
 }
 
 TEST(TopologyJson, NamesWhatIsMissingOrCutOff) {
-  EXPECT_EQ(refusal(",\n  \"network\": {\"bandwidth\": \"100 Gb/s\", \"latency\": \"2 us\"}", ""),
+  EXPECT_EQ(refused_file(",\n  \"network\": {\"bandwidth\": \"100 Gb/s\", \"latency\": \"2 us\"}", ""),
             "lab.json: /: topology \"lab\": \"node0.gpu0\" can't reach \"node1.gpu0\": no chain of links "
             "joins them");
-  EXPECT_EQ(refusal("\"nics\": [\"nic\"],", "\"switches\": [\"nic\"],").find("lab.json: "), 0u);
-  EXPECT_EQ(refusal("\"of\": \"server\"}", "\"of\": \"server\"}, \"links\": []"), "accepted");
-  EXPECT_EQ(
-      refusal("\"switches\": [\"pcie\"],\n      \"nics\": [\"nic\"]", "\"switches\": [\"pcie\", \"nic\"]"),
-      "lab.json: /network: node \"node0\" has no NIC to connect to the network");
-  EXPECT_EQ(refusal("\"name\": \"lab\",", ""), "lab.json: /: \"name\" is missing");
-  EXPECT_EQ(refusal(", \"latency\": \"2 us\"", ""), "lab.json: /network: \"latency\" is missing");
-  EXPECT_EQ(refusal("{\"count\": 2, \"of\": \"server\"}", "[]"),
+  EXPECT_EQ(refused_file("\"nics\": [\"nic\"],", "\"switches\": [\"nic\"],").find("lab.json: "), 0u);
+  EXPECT_EQ(refused_file("\"of\": \"server\"}", "\"of\": \"server\"}, \"links\": []"), "accepted");
+  EXPECT_EQ(refused_file("\"switches\": [\"pcie\"],\n      \"nics\": [\"nic\"]",
+                         "\"switches\": [\"pcie\", \"nic\"]"),
+            "lab.json: /network: node \"node0\" has no NIC to connect to the network");
+  EXPECT_EQ(refused_file("\"name\": \"lab\",", ""), "lab.json: /: \"name\" is missing");
+  EXPECT_EQ(refused_file(", \"latency\": \"2 us\"", ""), "lab.json: /network: \"latency\" is missing");
+  EXPECT_EQ(refused_file("{\"count\": 2, \"of\": \"server\"}", "[]"),
             "lab.json: /nodes: found no devices in any node, at least one is needed");
-  EXPECT_EQ(refusal("\"nodes\"", "\"device\": \"H200\", \"nodes\""),
+  EXPECT_EQ(refused_file("\"nodes\"", "\"device\": \"H200\", \"nodes\""),
             "lab.json: /device: \"device\" goes with \"levels\", which is missing");
 }
 

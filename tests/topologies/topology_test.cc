@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "sim/base/errors.h"
+#include "tests/refusal.h"
 #include "topologies/device_kinds.h"
 #include "topologies/topology_draft.h"
 
@@ -31,15 +32,10 @@ TopologyParts three_gpus() {
 }
 
 template <class Change>
-std::string refusal(Change change) {
+std::string refused_change(Change change) {
   TopologyParts parts = three_gpus();
   change(parts);
-  try {
-    Topology topology(std::move(parts));
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return refusal([&] { Topology topology(std::move(parts)); });
 }
 
 TEST(Topology, NumbersLanesAfterTheDevices) {
@@ -90,30 +86,30 @@ TEST(Topology, FindsDevicesByName) {
 
 TEST(Topology, RefusesBadParts) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(refusal([](TopologyParts&) {}), "accepted");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.links.pop_back(); }),
+  EXPECT_EQ(refused_change([](TopologyParts&) {}), "accepted");
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.links.pop_back(); }),
             "topology \"three\": \"gpu0\" can't reach \"gpu2\": no chain of links joins them");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.links[0].b = p.links[0].a; }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.links[0].b = p.links[0].a; }),
             "topology \"three\": link 0 (gpu0 to gpu0) joins a vertex to itself");
-  EXPECT_EQ(refusal([&](TopologyParts& p) { p.links[1].bandwidth.value = nan; }),
+  EXPECT_EQ(refused_change([&](TopologyParts& p) { p.links[1].bandwidth.value = nan; }),
             "topology \"three\": link 1 (gpu1 to hub), bandwidth: found nan B/s, allowed 1 MB/s to 900 TB/s");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.links[1].latency.value = -1; }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.links[1].latency.value = -1; }),
             "topology \"three\": link 1 (gpu1 to hub), latency: found -1 s, allowed 0 ns to 10 s");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.links[1].b = 9; }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.links[1].b = 9; }),
             "topology \"three\": link 1 joins vertices 1 and 9, there are 4");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.vertices[3].name = "gpu0"; }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.vertices[3].name = "gpu0"; }),
             "topology \"three\": two vertices are called \"gpu0\"");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.nodes[1] = "left"; }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.nodes[1] = "left"; }),
             "topology \"three\": two nodes are called \"left\"");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.kinds[0].memory = Bytes(0); }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.kinds[0].memory = Bytes(0); }),
             "topology \"three\": device kind \"K80\", memory: found 0 B, allowed 1 MB to 900 TB");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.kinds[0].efficiency.clear(); }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.kinds[0].efficiency.clear(); }),
             "topology \"three\": device kind \"K80\", efficiency: found no points, at least one is needed");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.devices[2].kind = 4; }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.devices[2].kind = 4; }),
             "topology \"three\": \"gpu2\" is of kind 4, there are 1");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.devices[2].name = "gpu7"; }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.devices[2].name = "gpu7"; }),
             "topology \"three\": device \"gpu7\" and its vertex \"gpu2\" differ");
-  EXPECT_EQ(refusal([](TopologyParts& p) { p.devices.clear(); }),
+  EXPECT_EQ(refused_change([](TopologyParts& p) { p.devices.clear(); }),
             "topology \"three\": it has no devices, at least one is needed");
 }
 

@@ -7,17 +7,17 @@
 namespace pipesim {
 namespace {
 
-const ZooOptions options = {ZooOption::integer("layers", 4, 1, 64, "layers"),
-                            ZooOption::real("rate", 0.5, 0, 0.9, "rate"),
-                            ZooOption::word("dtype", {"float32", "float16"}, "float32", "type"),
-                            ZooOption::integer("heads", 2, 1, 64, "heads")};
+const ZooOptions net_options = {ZooOption::integer("layers", 4, 1, 64, "layers"),
+                                ZooOption::real("rate", 0.5, 0, 0.9, "rate"),
+                                ZooOption::word("dtype", {"float32", "float16"}, "float32", "type"),
+                                ZooOption::integer("heads", 2, 1, 64, "heads")};
 
 std::string parse_error(const std::string& text) {
-  return error_of([&] { ZooValues("net", options, text); });
+  return error_of([&] { ZooValues("net", net_options, text); });
 }
 
 TEST(ZooValues, TakesDefaultsWhereNothingIsGiven) {
-  const ZooValues values("net", options, "rate=0.25");
+  const ZooValues values("net", net_options, "rate=0.25");
   EXPECT_EQ(values.integer("layers"), 4);
   EXPECT_EQ(values.real("rate"), 0.25);
   EXPECT_EQ(values.data_type(), DataType::Float32);
@@ -26,11 +26,11 @@ TEST(ZooValues, TakesDefaultsWhereNothingIsGiven) {
 }
 
 TEST(ZooValues, NameLeavesDefaultsOutAndHasTheTablesOrder) {
-  EXPECT_EQ(ZooValues("net", options, "").name(), "net");
-  EXPECT_EQ(ZooValues("net", options, "dtype=float32,layers=4,rate=0.50").name(), "net");
-  EXPECT_EQ(ZooValues("net", options, "dtype=float16,rate=0.250,layers=08").name(),
+  EXPECT_EQ(ZooValues("net", net_options, "").name(), "net");
+  EXPECT_EQ(ZooValues("net", net_options, "dtype=float32,layers=4,rate=0.50").name(), "net");
+  EXPECT_EQ(ZooValues("net", net_options, "dtype=float16,rate=0.250,layers=08").name(),
             "net:layers=8,rate=0.25,dtype=float16");
-  EXPECT_EQ(ZooValues("net", options, "rate=-0").name(), "net:rate=0");
+  EXPECT_EQ(ZooValues("net", net_options, "rate=-0").name(), "net:rate=0");
 }
 
 TEST(ZooValues, RefusesKeysThatAreUnknownMissingOrRepeated) {
@@ -66,8 +66,8 @@ TEST(ZooValues, RefusesWordsThatAreNotAllowed) {
 }
 
 TEST(ZooValues, QuotientFailsWhenSizesDoNotDivide) {
-  EXPECT_EQ(ZooValues("net", options, "").quotient("layers", "heads"), 2);
-  const ZooValues values("net", options, "heads=3");
+  EXPECT_EQ(ZooValues("net", net_options, "").quotient("layers", "heads"), 2);
+  const ZooValues values("net", net_options, "heads=3");
   EXPECT_EQ(error_of([&] { (void)values.quotient("layers", "heads"); }),
             "model \"net:heads=3\": heads=3 does not divide layers=4");
 }

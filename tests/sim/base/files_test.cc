@@ -1,26 +1,15 @@
 #include "sim/base/files.h"
+#include "tests/refusal.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <functional>
 #include <string>
-
-#include "sim/base/errors.h"
 
 namespace pipesim {
 namespace fs = std::filesystem;
 namespace {
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 class Files : public ::testing::Test {
  protected:
@@ -39,21 +28,21 @@ TEST_F(Files, WritesAndReplacesWhole) {
 }
 
 TEST_F(Files, SaysWhatIsWrong) {
-  EXPECT_EQ(message_of([&] { read_file(folder_); }), folder_.string() + ": is a directory, a file is needed");
+  EXPECT_EQ(refusal([&] { read_file(folder_); }), folder_.string() + ": is a directory, a file is needed");
   const fs::path missing = folder_ / "none.json";
-  EXPECT_EQ(message_of([&] { read_file(missing); }),
+  EXPECT_EQ(refusal([&] { read_file(missing); }),
             missing.string() + ": can't be read: No such file or directory");
   const fs::path nowhere = folder_ / "no" / "plan.json";
-  EXPECT_EQ(message_of([&] { write_file(nowhere, "x"); }),
+  EXPECT_EQ(refusal([&] { write_file(nowhere, "x"); }),
             nowhere.string() + ": can't be written: there is no folder " + (folder_ / "no").string());
-  EXPECT_EQ(message_of([&] { write_file(folder_, "x"); }),
+  EXPECT_EQ(refusal([&] { write_file(folder_, "x"); }),
             folder_.string() + ": is a directory, a file is needed");
 }
 
 TEST_F(Files, LeavesNothingInAFolderThatIsNotWritable) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_NE(message_of([&] { write_file(folder_ / "plan.json", "x"); }), "");
+  EXPECT_NE(refusal([&] { write_file(folder_ / "plan.json", "x"); }), "accepted");
   fs::permissions(folder_, fs::perms::owner_all);
   EXPECT_TRUE(fs::is_empty(folder_));
 }
