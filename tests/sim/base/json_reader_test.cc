@@ -60,7 +60,8 @@ TEST(JsonReader, RepeatedKeysAreRefused) {
 }
 
 TEST(JsonReader, HugeNumbersAreRefused) {
-  EXPECT_NE(refusal([] { (void)parse(R"({"n": 99999999999999999999})").at("n").integer(0, INT64_MAX); }), "accepted");
+  EXPECT_NE(refusal([] { (void)parse(R"({"n": 99999999999999999999})").at("n").integer(0, INT64_MAX); }),
+            "accepted");
   EXPECT_NE(
       refusal([] { (void)parse(R"({"n": 18446744073709551615})").at("n").integer(INT64_MIN, INT64_MAX); }),
       "");
