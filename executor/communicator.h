@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "sim/base/data_type.h"
+
+namespace pipesim {
+
+enum class ReduceOperation : std::uint8_t { Sum, Max };
+
+/// Moves data between the members of a group. Every member has its own Communicator of the group and makes
+/// the same calls; calls are matched by `tag`, so that calls with different tags may be under way at the same
+/// time, made from different threads in any order. A call returns when its result is complete and its inputs
+/// may be overwritten. Ranks are positions in the group.
+///
+/// Sums are formed in rank order, in float32 for 16-bit types, and each element by one member only: all
+/// members get the same bits, whatever the implementation. Zero elements are allowed everywhere.
+///
+/// DeviceError when a peer fails or disappears: every other member's pending and later calls throw within
+/// seconds and name it.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+
+  /// `data`: `elements` of this member's addend, replaced by the result of all.
+  virtual void all_reduce(void* data, std::int64_t elements, DataType type, ReduceOperation operation,
+                          std::int64_t tag) = 0;
+  /// Only the root's `result` is written; it may be the root's own `data`.
+  virtual void reduce(const void* data, void* result, std::int64_t elements, DataType type,
+                      ReduceOperation operation, int root, std::int64_t tag) = 0;
+  /// `data`: size() blocks of `elements`; `result`: the reduced block number rank().
+  virtual void reduce_scatter(const void* data, void* result, std::int64_t elements, DataType type,
+                              ReduceOperation operation, std::int64_t tag) = 0;
+  /// `data`: `elements`; `result`: size() blocks of them in rank order.
+  virtual void all_gather(const void* data, void* result, std::int64_t elements, DataType type,
+                          std::int64_t tag) = 0;
+  /// `data`: a block of `elements` for every member; `result`: a block from every member.
+  virtual void all_to_all(const void* data, void* result, std::int64_t elements, DataType type,
+                          std::int64_t tag) = 0;
+  virtual void broadcast(void* data, std::int64_t elements, DataType type, int root, std::int64_t tag) = 0;
+  virtual void send(const void* data, std::int64_t elements, DataType type, int to, std::int64_t tag) = 0;
+  virtual void receive(void* data, std::int64_t elements, DataType type, int from, std::int64_t tag) = 0;
+
+  /// The group of `members` (ranks of this group, in the new order), called by those members only, without
+  /// any exchange between them.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> group(std::span<const int> members) = 0;
+  /// Called by all: members with equal `color` form a group, ordered by (key, rank). No group for a negative
+  /// color.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key, std::int64_t tag) = 0;
+  /// Makes pending and later calls of all members throw a DeviceError with this reason.
+  virtual void abort(const std::string& reason) = 0;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "models/box.h"
+#include "models/operator.h"
+
+namespace pipesim::cpu {
+
+/// A piece of a tensor as a kernel sees it: contiguous, row-major over `box`, whose ranges count in the whole
+/// tensor. Floating-point elements are float32 here, whatever type they are kept in; integers are int64.
+struct Piece {
+  Box box;
+  float* floats = nullptr;
+  std::int64_t* integers = nullptr;
+  [[nodiscard]] bool present() const { return floats != nullptr || integers != nullptr; }
+  [[nodiscard]] std::int64_t elements() const { return box.elements(); }
+};
+
+/// Which training step this is, for all operators alike.
+struct StepContext {
+  std::uint64_t seed = 0;  ///< of dropout masks
+  std::int64_t step = 0;
+  std::int64_t microbatch =
+      0;  ///< this one of `microbatches`; samples of the global batch are numbered through
+  std::int64_t microbatches = 1;  ///< the loss is divided by the rows of all of them together
+  bool reversed_sums =
+      false;  ///< add up contracted indices from the last to the first, to see what rounding does
+};
+
+/// One shard of an operator in one pass. Pieces are indexed like Operator::uses; those that the pass does not
+/// have are not present().
+struct ShardCall {
+  const Operator& op;
+  std::span<const Range> ranges;  ///< of every factor: this shard's part
+  std::span<const Piece> values;  ///< forward: inputs, indices, weights to read, outputs to fill, states to
+                                  ///< update; backward: weights, indices, and the uses with `saved`, to read
+  std::span<const Piece>
+      gradients;  ///< backward: of outputs to read; of inputs and weights to fill (every element,
+                  ///< zeros where nothing comes); not present where nobody wants it
+  std::span<const std::span<double>>
+      statistics;              ///< one for each inner step of this pass, in order: filled by
+                               ///< segment i, summed over all shards when segment i + 1 begins
+  std::span<std::byte> saved;  ///< Kernel::saved_bytes() bytes, aligned to 64, kept from forward to backward
+  const StepContext& step;
+};
+
+/// The computation of one kind of operator on a shard's own boxes. Kernels have no state and know nothing of
+/// devices or layouts: what a shard must hold follows from the operator's index maps. A pass with n inner
+/// steps (InnerStep of that pass, in order) is cut into n + 1 segments, called one after the other;
+/// `statistics` of step i are complete from segment i + 1 on. Gradients are those of the addend that this
+/// shard contributes (operator algebra, section 1). Safe to call from several threads.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// What the shard keeps from forward to backward beside uses with `saved`.
+  [[nodiscard]] virtual std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const;
+  virtual void forward(const ShardCall& call, std::size_t segment) const = 0;
+  /// Gradients of inputs; also of the weights when the operator has no separate weight pass
+  /// (Operator::flops_backward_weight is empty).
+  virtual void backward_input(const ShardCall& call, std::size_t segment) const;
+  virtual void backward_weight(const ShardCall& call) const;
+};
+
+/// The kernel of a kind of operator; nullptr when there is none.
+const Kernel* find_kernel(std::string_view kind);
+/// Kinds that have a kernel, sorted.
+std::vector<std::string_view> kernel_kinds();
+
+}  // namespace pipesim::cpu
