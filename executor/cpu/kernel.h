@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "executor/step_context.h"
 #include "models/box.h"
 #include "models/operator.h"
 
@@ -19,17 +20,6 @@ struct Piece {
   std::int64_t* integers = nullptr;
   [[nodiscard]] bool present() const { return floats != nullptr || integers != nullptr; }
   [[nodiscard]] std::int64_t elements() const { return box.elements(); }
-};
-
-/// Which training step this is, for all operators alike.
-struct StepContext {
-  std::uint64_t seed = 0;  ///< of dropout masks
-  std::int64_t step = 0;
-  std::int64_t microbatch =
-      0;  ///< this one of `microbatches`; samples of the global batch are numbered through
-  std::int64_t microbatches = 1;  ///< the loss is divided by the rows of all of them together
-  bool reversed_sums =
-      false;  ///< add up contracted indices from the last to the first, to see what rounding does
 };
 
 /// One shard of an operator in one pass. Pieces are indexed like Operator::uses; those that the pass does not
