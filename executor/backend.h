@@ -27,6 +27,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   [[nodiscard]] virtual std::string name() const = 0;
+  /// False: buffers have no content, there is nothing to load or to look at.
+  [[nodiscard]] virtual bool computes() const { return true; }
   /// InputError `operator "x" (profiled) has no cpu kernel; kinds that have one: …`.
   virtual void require_kernel(const Operator& op) const = 0;
   /// Bytes that a shard's kernel keeps from forward to backward, beside saved tensors.

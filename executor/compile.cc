@@ -468,7 +468,7 @@ Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const 
       Instruction made = compiler.instruction(task, d);
       const std::int32_t list = lists.number(d, task);
       for (const TaskId p : before[task.index()]) {
-        if (lists.number(d, p) >= 0 && lists.number(d, p) != list) made.waits.push_back(p);
+        if (lists.number(d, p) >= 0) made.waits.push_back(p);
       }
       count_uses(made, program);
       DeviceProgram& device = program.devices[static_cast<std::size_t>(position[d.index()])];

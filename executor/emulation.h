@@ -16,6 +16,7 @@ namespace pipesim {
 class EmulatedBackend : public Backend {
  public:
   [[nodiscard]] std::string name() const override { return "emulated"; }
+  [[nodiscard]] bool computes() const override { return false; }
   void require_kernel(const Operator& op) const override;
   [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;
   void enter(DeviceId device) override;

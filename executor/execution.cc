@@ -110,18 +110,14 @@ void Execution::work(List& list) {
 void Execution::run_list(List& list) {
   const std::int64_t switches = involuntary_switches_of_thread();
   list.times.clear();
-  Nanoseconds previous = 0;
-  for (const Instruction& instruction : *list.instructions) {
-    list.times.push_back(run_instruction(list.device, instruction, previous));
-    previous = list.times.back().end;
-  }
+  for (const Instruction& instruction : *list.instructions)
+    list.times.push_back(run_instruction(list.device, instruction));
   list.involuntary_switches = involuntary_switches_of_thread() - switches;
 }
 
-InstructionTime Execution::run_instruction(DeviceId device, const Instruction& instruction,
-                                           Nanoseconds previous) {
+InstructionTime Execution::run_instruction(DeviceId device, const Instruction& instruction) {
   DeviceState& state = *states_[device.index()];
-  const Nanoseconds ready = std::max(previous, wait_for(state, instruction.waits));
+  const Nanoseconds ready = wait_for(state, instruction.waits);
   if (on_task_) on_task_(device, instruction.task);
   Communicator& world = *worlds_[device.index()];
   const std::int64_t tag = context_.step * static_cast<std::int64_t>(num_tasks_) + instruction.task.value;

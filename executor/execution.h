@@ -69,7 +69,7 @@ class Execution {
 
   void work(List& list);
   void run_list(List& list);
-  InstructionTime run_instruction(DeviceId device, const Instruction& instruction, Nanoseconds previous);
+  InstructionTime run_instruction(DeviceId device, const Instruction& instruction);
   Nanoseconds wait_for(DeviceState& state, const std::vector<TaskId>& tasks);
   void fail(std::exception_ptr error);
 

@@ -98,7 +98,7 @@ using Work = std::variant<ComputeWork, UpdateWork, CommunicationWork>;
 /// What a device does for a task of the graph.
 struct Instruction {
   TaskId task;
-  std::vector<TaskId> waits;  ///< instructions of other lists of this device that must be done
+  std::vector<TaskId> waits;  ///< instructions of this device that must be done
   Moves before;               ///< puts inputs together
   Work work;
   Moves after;                    ///< hands out results

@@ -73,13 +73,13 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
 Training::~Training() = default;
 
 StepRecord Training::step() {
-  load(steps_ == 0);
+  if (setting_.backend.computes()) load(steps_ == 0);
   StepContext context;
   context.seed = setting_.seed;
   context.step = steps_++;
   context.reversed_sums = setting_.reversed_sums;
   return execution_->run(context, [this](const Memory& memory) {
-    if (keep_) keep(memory);
+    if (keep_ && setting_.backend.computes()) keep(memory);
   });
 }
 

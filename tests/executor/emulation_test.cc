@@ -25,7 +25,7 @@ class EmulatedZoo : public testing::TestWithParam<const char*> {};
 // The runtime against the simulator: real threads, lists and messages must give every task its simulated
 // time.
 TEST_P(EmulatedZoo, RunsEveryTaskWhenTheSimulatorSays) {
-  const OperatorGraph graph = make_model(GetParam());
+  const OperatorGraph graph = make_zoo_model(GetParam());
   const Topology topologies[] = {make_topology("p100-4x4:2"), make_topology("cpu:4")};
   for_each_seed(6, [&](Rng& rng) {
     const Topology& topology = topologies[rng.below(2)];
@@ -47,7 +47,7 @@ TEST_P(EmulatedZoo, RunsEveryTaskWhenTheSimulatorSays) {
 INSTANTIATE_TEST_SUITE_P(Zoo, EmulatedZoo, testing::ValuesIn(small_models));
 
 TEST(Emulation, ASlowDeviceTakesLonger) {
-  const OperatorGraph graph = make_model("mlp:batch=8,layers=2,hidden=16,features=12,classes=8");
+  const OperatorGraph graph = make_zoo_model("mlp:batch=8,layers=2,hidden=16,features=12,classes=8");
   const Topology topology = make_topology("cpu:2");
   const CostModel costs(topology);
   const ThreadWorld world(2);
