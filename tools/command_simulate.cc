@@ -1,56 +1,26 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <ostream>
 #include <sstream>
 
-#include "search/baselines/baselines.h"
-#include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "taskgraph/dot.h"
 #include "tools/commands.h"
-#include "tools/inputs.h"
 #include "tools/plan_report.h"
 #include "tools/plan_trace.h"
-#include "tools/run_settings.h"
+#include "tools/subject.h"
 
 namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What is simulated: a plan file on its own model and topology (or others that are told), or a baseline.
-struct Subject {
-  OperatorGraph graph;
-  Topology topology;
-  Plan plan;
-};
-
-Subject subject_of(const Arguments& a) {
-  if (a.has("plan")) {
-    if (a.has("baseline")) throw UsageError("simulate: --plan and --baseline exclude each other");
-    const PlanFile file = PlanFile::load(a.text("plan"));
-    OperatorGraph graph = open_model(a.has("model") ? a.text("model") : file.model());
-    Topology topology = open_topology(a.has("topology") ? a.text("topology") : file.topology());
-    Plan plan = file.read(graph, topology);
-    return {std::move(graph), std::move(topology), std::move(plan)};
-  }
-  if (!a.has("baseline"))
-    throw UsageError("simulate: --plan FILE is missing, or --model, --topology and --baseline");
-  Subject s{open_model(required_text(a, "model")), open_topology(required_text(a, "topology")), {}};
-  std::vector<std::string> names;
-  for (const std::string_view name : baseline_names()) names.emplace_back(name);
-  s.plan.found_by = a.choice("baseline", names);
-  s.plan.strategy = baseline_strategy(s.plan.found_by, s.graph, CostModel(s.topology));
-  return s;
-}
-
 int run_simulate(const Arguments& arguments, Streams& streams) {
   for (const char* file : {"trace", "dot"}) {
     if (arguments.has(file)) require_writable(arguments.text(file));
   }
-  const Subject s = subject_of(arguments);
+  const Subject s = subject_of("simulate", arguments);
   const CostModel costs(s.topology);
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.builder().bind(s.plan.strategy);
@@ -98,10 +68,7 @@ Command simulate_command() {
       "compute, "
       "communication, or waiting (a transfer was ready and stood in line for a busy link).\n\n"
       "A plan that does not fit into memory is reported all the same, with exit status 1.";
-  c.options = {
-      {"plan", "FILE", "", "the plan to simulate, as search -o writes it"},
-      {"baseline", "NAME", "", "simulate a baseline instead of a plan, with --model and --topology"}};
-  for (Option& o : model_and_topology_options()) c.options.push_back(std::move(o));
+  c.options = subject_options("simulate");
   c.options.push_back({"trace", "FILE", "", "write the timeline for ui.perfetto.dev or chrome://tracing"});
   c.options.push_back({"dot", "FILE", "", "write the task graph for Graphviz"});
   c.options.push_back(
