@@ -14,8 +14,21 @@ struct KernelEntry {
 };
 
 // One function per file of this folder. A new file is listed here, nowhere else.
+std::vector<KernelEntry> batch_norm_kernels();
+std::vector<KernelEntry> binary_kernels();
+std::vector<KernelEntry> conv2d_kernels();
+std::vector<KernelEntry> cross_entropy_kernels();
 std::vector<KernelEntry> elementwise_kernels();
+std::vector<KernelEntry> embedding_kernels();
+std::vector<KernelEntry> linear_kernels();
+std::vector<KernelEntry> pool2d_kernels();
+std::vector<KernelEntry> row_norm_kernels();
+std::vector<KernelEntry> shape_kernels();
+std::vector<KernelEntry> softmax_kernels();
 
-inline constexpr std::array kernel_families = {elementwise_kernels};
+inline constexpr std::array kernel_families = {batch_norm_kernels,    binary_kernels,      conv2d_kernels,
+                                               cross_entropy_kernels, elementwise_kernels, embedding_kernels,
+                                               linear_kernels,        pool2d_kernels,      row_norm_kernels,
+                                               shape_kernels,         softmax_kernels};
 
 }  // namespace pipesim::cpu
