@@ -12,11 +12,11 @@ namespace pipesim {
 enum class ReduceOperation : std::uint8_t { Sum, Max };
 
 /// Moves data between the members of a group. Every member has its own Communicator of the group and makes
-/// the same calls; calls are matched by group and `tag`, so that calls with different tags may be under way at
-/// the same time, made from different threads in any order. A tag is free again when its call has returned.
-/// Groups have tags of their own, even where they overlap, except that groups of the same members in the same
-/// order count as one. A call returns when its result is complete and its inputs may be overwritten. Ranks are
-/// positions in the group. Memory is aligned as the type is.
+/// the same calls; calls are matched by group and `tag`, so that calls with different tags may be under way
+/// at the same time, made from different threads in any order. A tag is free again when its call has
+/// returned. Groups have tags of their own, even where they overlap, except that groups of the same members
+/// in the same order count as one. A call returns when its result is complete and its inputs may be
+/// overwritten. Ranks are positions in the group. Memory is aligned as the type is.
 ///
 /// Sums are formed in rank order, in float32 for 16-bit types, and each element by one member only or by all
 /// in the same way: all members get the same bits, whatever the implementation. Integers wrap around; the
