@@ -41,7 +41,9 @@ Execution::Execution(const Program& program, Backend& backend, Pace& pace,
   for (const DeviceProgram& device : program.devices) {
     states_[device.device.index()] = std::make_unique<DeviceState>();
     const auto add = [&](const std::vector<Instruction>& list) {
-      if (!list.empty()) lists_.push_back(std::make_unique<List>(List{device.device, &list, {}, 0}));
+      if (!list.empty())
+        lists_.push_back(std::make_unique<List>(
+            List{device.device, static_cast<std::int32_t>(lists_.size()), &list, {}, 0}));
     };
     add(device.compute);
     for (const std::vector<Instruction>& stream : device.streams) add(stream);
@@ -111,7 +113,7 @@ void Execution::run_list(List& list) {
   const std::int64_t switches = involuntary_switches_of_thread();
   list.times.clear();
   for (const Instruction& instruction : *list.instructions)
-    list.times.push_back(run_instruction(list.device, instruction));
+    list.times.push_back(run_instruction(list.device, instruction)), list.times.back().list = list.number;
   list.involuntary_switches = involuntary_switches_of_thread() - switches;
 }
 
@@ -122,7 +124,8 @@ InstructionTime Execution::run_instruction(DeviceId device, const Instruction& i
   Communicator& world = *worlds_[device.index()];
   const std::int64_t tag = context_.step * static_cast<std::int64_t>(num_tasks_) + instruction.task.value;
   const bool communicates = std::holds_alternative<CommunicationWork>(instruction.work);
-  InstructionTime time{instruction.task, device, pace_.begin(device, instruction, ready, world, tag), 0};
+  InstructionTime time{
+      instruction.task, device, pace_.begin(device, instruction, ready, world, tag), 0, ready, 0};
   buffers_.acquire(device, instruction.buffers);
   if (!instruction.before.empty()) backend_.move(device, instruction.before, buffers_);
   if (communicates) {

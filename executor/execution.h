@@ -20,6 +20,8 @@ struct InstructionTime {
   TaskId task;
   DeviceId device;
   Nanoseconds start = 0, end = 0;
+  Nanoseconds ready = 0;  ///< when all that it waits for was done
+  std::int32_t list = 0;  ///< its thread's number; instructions of one list follow each other
 };
 
 /// What one step was like.
@@ -62,6 +64,7 @@ class Execution {
   };
   struct List {
     DeviceId device;
+    std::int32_t number;
     const std::vector<Instruction>* instructions;
     std::vector<InstructionTime> times;
     std::int64_t involuntary_switches = 0;

@@ -79,7 +79,7 @@ StepRecord Training::step() {
   context.step = steps_++;
   context.reversed_sums = setting_.reversed_sums;
   return execution_->run(context, [this](const Memory& memory) {
-    if (keep_ && setting_.backend.computes()) keep(memory);
+    if (keep_ != Keep::Nothing && setting_.backend.computes()) keep(memory);
   });
 }
 
@@ -100,6 +100,7 @@ void Training::keep(const Memory& memory) {
   kept_.clear();
   values_ = {};
   for (const Program::Result& r : program_.results) {
+    if (keep_ == Keep::Outputs && r.content != Content::Output) continue;
     KeptPiece piece{r.content, r.tensor, r.view.box,
                     std::vector<float>(static_cast<std::size_t>(r.view.box.elements()))};
     const HostPiece kept{reinterpret_cast<std::byte*>(piece.values.data()), DataType::Float32, r.view.box};

@@ -46,8 +46,9 @@ class Training {
   ~Training();
 
   StepRecord step();
-  /// Keep what steps compute, see values().
-  void keep_values(bool keep) { keep_ = keep; }
+  /// What values() has after a step.
+  enum class Keep : std::uint8_t { Nothing, Outputs, Everything };
+  void keep_values(Keep keep) { keep_ = keep; }
   /// Of the last step, as far as this process has them: pieces of other processes are 0 in outputs, absent
   /// from the others' comparison.
   [[nodiscard]] const StepValues& values() const { return values_; }
@@ -83,7 +84,7 @@ class Training {
   std::unique_ptr<Pace> pace_;
   std::unique_ptr<Execution> execution_;
   std::int64_t steps_ = 0;
-  bool keep_ = false;
+  Keep keep_ = Keep::Nothing;
   std::vector<KeptPiece> kept_;
   StepValues values_;
 };

@@ -9,7 +9,8 @@
 
 namespace pipesim {
 
-/// What a command works on: a plan file with its own model and topology (or others that are told), or a baseline.
+/// What a command works on: a plan file with its own model and topology (or others that are told), or a
+/// baseline.
 struct Subject {
   OperatorGraph graph;
   Topology topology;

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "executor/cpu/cpu_backend.h"
+#include "executor/training.h"
+
+namespace pipesim {
+
+/// How far a split run is from the unsplit one in a step, beside what rounding alone does.
+struct StepEquality {
+  TensorError worst;  ///< of all outputs, gradients and weights
+  double noise = 0;   ///< the same of the unsplit model against itself with sums formed in the other order
+};
+
+/// Runs a model unsplit on one device, step by step, as the reference of a plan.
+class UnsplitReference {
+ public:
+  /// Error up to this many times the noise is rounding.
+  static constexpr double allowed_factor = 4;
+  /// Noise below one unit in the last place of float32 counts as that much.
+  static constexpr double least_noise = 1e-6;
+
+  /// Runs on device 0 of the topology. All must outlive this; `worlds` as in Training::Setting.
+  UnsplitReference(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+                   const CpuBackend::Settings& settings, const TensorSource& source,
+                   std::span<Communicator* const> worlds, std::uint64_t seed);
+  ~UnsplitReference();
+  /// One step.
+  void step();
+  [[nodiscard]] const StepValues& values() const;
+  /// Of the last step.
+  [[nodiscard]] double noise() const { return noise_; }
+  /// `outputs`: whole results of the split run, all processes together.
+  [[nodiscard]] StepEquality compare(const Training& split,
+                                     const std::map<TensorId, std::vector<float>>& outputs) const;
+  [[nodiscard]] static bool equal(const StepEquality& e);
+
+ private:
+  struct Run;
+  std::unique_ptr<Run> plain_, reversed_;
+  const OperatorGraph& graph_;
+  double noise_ = 0;
+};
+
+}  // namespace pipesim
