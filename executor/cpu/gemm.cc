@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <dnnl_debug.h>
 #include <algorithm>
 #include <dnnl.hpp>
-#include <dnnl_debug.h>
 #include <vector>
 
 #include "sim/base/errors.h"

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cstring>
+#include <dlfcn.h>
+
 #include <map>
 #include <memory>
 
@@ -9,6 +10,12 @@
 #include "tests/executor/cpu/whole_tensor.h"
 
 namespace pipesim::cpu {
+
+/// Many tiny products are fastest on one thread: idle ones spin. OpenMP comes with oneDNN only.
+inline void use_one_thread() {
+  using Set = void (*)(int);
+  if (const auto set = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) set(1);
+}
 
 /// Bytes aligned as kernels are promised, with a mark behind them that must survive.
 class SavedBytes {
@@ -41,7 +48,9 @@ class ShardRun {
         grid_(op, config),
         step_(step),
         wanted_(std::move(wanted)),
-        kernel_(find_kernel(op.kind)) {}
+        kernel_(find_kernel(op.kind)) {
+    use_one_thread();
+  }
 
   /// Outputs and states from the other uses.
   WholeTensors forward(const WholeTensors& whole) {
@@ -116,7 +125,7 @@ class ShardRun {
   void call_shard(Shard& shard, Pass pass, std::size_t index, Segment segment);
 
   const Operator& op_;
-  const ParallelConfig& config_;
+  ParallelConfig config_;
   ShardGrid grid_;
   StepContext step_;
   std::vector<bool> wanted_;
