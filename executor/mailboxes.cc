@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "sim/base/errors.h"
 
@@ -12,6 +13,8 @@ namespace {
 
 // Up to here waking a thread costs more than copying.
 constexpr std::size_t kShortMessage = 32 * 1024;
+
+constexpr std::chrono::microseconds kSpin{20};
 
 void copy_message(std::byte* target, const std::byte* source, std::size_t size) {
   if (size > 0) std::memcpy(target, source, size);
@@ -44,7 +47,7 @@ void Mailboxes::abort(const std::string& reason) {
   }
   for (Box& box : boxes_) {
     const std::scoped_lock lock(box.mutex);
-    for (Exchange* exchange : box.under_way) exchange->changed_.notify_all();
+    for (Exchange* exchange : box.under_way) exchange->tell();
   }
 }
 
@@ -81,7 +84,7 @@ void Mailboxes::post(int to, const Key& key, const Post& mine) {
   if (posts.empty()) box.posts.erase(key);
   if (mine.source != nullptr && mine.size > kShortMessage) {
     other.owner->handed_.push_back({mine, other.target});
-    other.owner->changed_.notify_all();
+    other.owner->tell();
     return;
   }
   lock.unlock();
@@ -94,7 +97,7 @@ void Mailboxes::post(int to, const Key& key, const Post& mine) {
 void Mailboxes::complete(Exchange& exchange) {
   const std::scoped_lock lock(exchange.box_.mutex);
   // Told under the lock: the exchange is gone as soon as its thread sees zero.
-  if (--exchange.left_ == 0) exchange.changed_.notify_all();
+  if (--exchange.left_ == 0) exchange.tell();
 }
 
 int Mailboxes::withdraw(int to, const Key& key, const Exchange& owner) {
@@ -152,7 +155,27 @@ Mailboxes::Exchange::~Exchange() {
 
 void Mailboxes::Exchange::wait() {
   std::unique_lock lock(box_.mutex);
+  if (advance(lock)) return;
+  lock.unlock();
+  spin();
+  lock.lock();
   while (!advance(lock)) changed_.wait(lock);
+}
+
+void Mailboxes::Exchange::tell() {
+  news_ = true;
+  changed_.notify_all();
+}
+
+// A thread that sleeps takes tens of microseconds to wake. At most half of the cores are kept awake, so that
+// others can work, and yield to those who could.
+void Mailboxes::Exchange::spin() {
+  static const int most = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
+  if (world_.spinning_++ < most) {
+    const auto end = std::chrono::steady_clock::now() + kSpin;
+    while (!news_ && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  }
+  --world_.spinning_;
 }
 
 bool Mailboxes::Exchange::wait_for(std::chrono::microseconds duration) {

@@ -57,7 +57,8 @@ class Mailboxes {
 
   std::vector<Box> boxes_;
   std::atomic<bool> aborted_{false};
-  mutable std::mutex mutex_;  // of the following
+  std::atomic<int> spinning_{0};  // threads
+  mutable std::mutex mutex_;      // of the following
   std::string reason_;
   std::map<std::vector<int>, int> channels_;
 };
@@ -88,6 +89,8 @@ class Mailboxes::Exchange {
   Exchange(Mailboxes& world, int endpoint, const MessageLabel& label, std::span<const Outgoing> out,
            std::span<const Incoming> in);
   bool advance(std::unique_lock<std::mutex>& lock);
+  void tell();
+  void spin();
   void copy_handed(std::unique_lock<std::mutex>& lock);
   int withdraw();
 
@@ -97,7 +100,8 @@ class Mailboxes::Exchange {
   std::span<const Outgoing> out_;
   std::span<const Incoming> in_;
   MessageLabel label_;
-  int posted_ = 0;  // messages that the constructor came to
+  std::atomic<bool> news_{false};  // that a thread may spin for
+  int posted_ = 0;                 // messages that the constructor came to
   // The rest is guarded by the box's mutex.
   std::condition_variable changed_;
   int left_;  // messages that are not complete

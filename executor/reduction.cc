@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <type_traits>
 
 #include "executor/small_floats.h"
@@ -45,7 +46,10 @@ T sum_of(T a, T b) {
 
 template <class T>
 T max_of(T a, T b) {
-  return b > a || b != b ? b : a;  // the second for NaN
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(b)) return b;
+  }
+  return b > a ? b : a;  // a if that is NaN
 }
 
 template <class Format, class Combine>

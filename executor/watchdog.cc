@@ -128,7 +128,7 @@ void Watchdog::understand(int rank, const std::string& line) {
 void Watchdog::lose(int rank, const std::string& how) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   peer.watched = false;
-  const std::string task = peer.last_task.empty() ? "it had not begun a task"
+  const std::string task = peer.last_task.empty() ? "its last task is not known"
                                                   : fmt::format("its last task was \"{}\"", peer.last_task);
   fail(fmt::format("{} {}; {}", duties_.name_of(rank), how, task));
 }

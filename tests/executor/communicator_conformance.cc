@@ -167,7 +167,7 @@ void every_type_and_size(Communicator& world, std::uint64_t seed) {
   std::int64_t tag = 0;
   for (const CallKind kind : kKinds) {
     for (const DataType type : kTypes) {
-      for (const std::int64_t elements : {0, 1, 3, 17, 1023, 9001}) {
+      for (const std::int64_t elements : {0, 1, 3, 17, 4099 / world.size() + 100}) {
         Call call{kind,
                   type,
                   ReduceOperation::Sum,
@@ -194,7 +194,10 @@ void every_root(Communicator& world, std::uint64_t seed) {
 
 void large_messages(Communicator& world, std::uint64_t seed) {
   for (const CallKind kind : kKinds) {
-    check_call(world, {kind, DataType::Float32, ReduceOperation::Sum, 300007 / world.size(), 0, seed}, 5);
+    check_call(world,
+               {kind, DataType::Float32, ReduceOperation::Sum, 300007 / (world.size() * world.size()) + 9000,
+                0, seed},
+               5);
   }
 }
 
@@ -222,7 +225,8 @@ void check_some_calls(Communicator& group, std::uint64_t seed, std::int64_t firs
     Call call{kKinds[rng.below(kKinds.size())]};
     call.type = kTypes[rng.below(kTypes.size())];
     call.operation = rng.below(2) == 0 ? ReduceOperation::Sum : ReduceOperation::Max;
-    const std::uint64_t largest = rng.below(4) == 0 ? 20000 : 100;
+    const std::uint64_t largest =
+        rng.below(4) == 0 ? 40000 / static_cast<std::uint64_t>(group.size() + 1) : 100;
     call.elements = static_cast<std::int64_t>(rng.below(largest));
     call.root = static_cast<int>(rng.below(static_cast<std::uint64_t>(group.size())));
     call.seed = rng.next();
@@ -231,7 +235,7 @@ void check_some_calls(Communicator& group, std::uint64_t seed, std::int64_t firs
 }
 
 void random_calls(Communicator& world, std::uint64_t seed) {
-  check_some_calls(world, seed, -1, 150);
+  check_some_calls(world, seed, -1, 100);
   check_some_calls(world, seed + 1, std::int64_t{1} << 62, 10);
 }
 

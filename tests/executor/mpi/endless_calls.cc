@@ -1,8 +1,13 @@
-// Run by mpirun: collectives without end, until a rank is killed. Writes its process id to the file
-// ARGUMENT.RANK.
+// Run by mpirun: collectives without end, until a rank is killed. Leaves two files: ARGUMENT/process.RANK
+// holds the id of the process to kill, ARGUMENT/status.RANK.STATUS says by its name how that ended.
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <fstream>
 
 #include "executor/group_communicator.h"
@@ -10,8 +15,6 @@
 #include "sim/base/errors.h"
 #include "sim/base/rng.h"
 #include "tests/executor/communicator_conformance.h"
-
-#include <unistd.h>
 
 namespace pipesim {
 namespace {
@@ -29,22 +32,15 @@ namespace {
   }
 }
 
-void run(const std::string& file) {
-  const auto world = open_mpi_world();
-  std::vector<std::string> names;
-  for (int e = 0; e < world->endpoints(); ++e) names.push_back(fmt::format("gpu{}", e));
-  world->name_endpoints(names);
-  std::ofstream(fmt::format("{}.{}", file, world->rank())) << getpid() << "\n";
-  call_without_end(*world, world->own_endpoints().front());
-}
-
-}  // namespace
-}  // namespace pipesim
-
-int main(int /*argc*/, char** argv) {
+int run(const std::string& folder) {
   try {
-    pipesim::run(argv[1]);
-  } catch (const pipesim::DeviceError& error) {
+    const auto world = open_mpi_world();
+    std::vector<std::string> names;
+    for (int e = 0; e < world->endpoints(); ++e) names.push_back(fmt::format("gpu{}", e));
+    world->name_endpoints(names);
+    std::ofstream(fmt::format("{}/process.{}", folder, world->rank())) << getpid() << "\n";
+    call_without_end(*world, world->own_endpoints().front());
+  } catch (const DeviceError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 3;
   } catch (const std::exception& error) {
@@ -52,3 +48,28 @@ int main(int /*argc*/, char** argv) {
     return 1;
   }
 }
+
+void go_on(int /*signal*/) {}
+
+// A parent that outlives its child and mpirun's SIGTERM, to tell how the child ended.
+int run_in_child(const std::string& folder) {
+  const std::string rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const pid_t child = fork();
+  if (child == 0) {
+    if (std::freopen(fmt::format("{}/said.{}", folder, rank).c_str(), "w", stderr) == nullptr) return 1;
+    return run(folder);
+  }
+  struct sigaction stay {};
+  stay.sa_handler = go_on;
+  sigaction(SIGTERM, &stay, nullptr);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  std::ofstream(fmt::format("{}/status.{}.{}", folder, rank, code)) << code << "\n";
+  return code;
+}
+
+}  // namespace
+}  // namespace pipesim
+
+int main(int /*argc*/, char** argv) { return pipesim::run_in_child(argv[1]); }

@@ -1,6 +1,6 @@
 # kill.sh PROGRAM TIMES: starts 4 ranks, kills one at a random moment, and looks whether all others end within 10 s
 # with exit status 3 and a message that names it. Every second time mpirun is told to let the others live; else it
-# stops them itself.
+# stops them itself, sometimes before their exit status can be seen.
 set -euo pipefail
 program=$1 times=$2 ranks=4
 RANDOM=$(date +%N | sed 's/^0*//')
@@ -9,18 +9,7 @@ folder=$(mktemp -d)
 launcher=
 trap '[[ -z $launcher ]] || kill -9 "$launcher" 2>/dev/null || true; rm -rf "$folder"' EXIT
 
-# Run by mpirun in place of the program: leaves what it said and its exit status. mpirun's signals reach both.
-cat >"$folder/rank.sh" <<'RANK'
-trap : TERM
-"$1" "$2/process" 2>"$2/said.$OMPI_COMM_WORLD_RANK" &
-child=$!
-status=0
-while wait "$child" || status=$?; kill -0 "$child" 2>/dev/null; do :; done
-echo "$status" >"$2/.status.$OMPI_COMM_WORLD_RANK"
-mv "$2/.status.$OMPI_COMM_WORLD_RANK" "$2/status.$OMPI_COMM_WORLD_RANK"
-RANK
-
-# await FILES SECONDS: whether there are so many files of the pattern soon.
+# await PATTERN COUNT SECONDS: whether there are so many files of the pattern soon.
 await() {
   local deadline=$((SECONDS + $3))
   until [[ $(compgen -G "$folder/$1" | wc -l) -ge $2 ]]; do
@@ -29,9 +18,15 @@ await() {
   done
 }
 
+# has_ended RANK: whether its process is gone, or only waits for its parent to look at it.
+has_ended() {
+  ! grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$(<"$folder/process.$1")/status"
+}
+
 fail() {
   echo "time $time, rank $victim killed: $1"
-  tail -n +1 "$folder"/said.* "$folder"/status.* "$folder/launcher" || true
+  ls "$folder"
+  tail -n +1 "$folder"/said.* "$folder/launcher" || true
   exit 1
 }
 
@@ -40,16 +35,23 @@ for ((time = 1; time <= times; ++time)); do
   rm -f "$folder"/process.* "$folder"/said.* "$folder"/status.*
   options=()
   ((time % 2)) || options=(--enable-recovery)
-  mpirun -np "$ranks" "${options[@]}" bash "$folder/rank.sh" "$program" "$folder" >"$folder/launcher" 2>&1 &
+  mpirun -np "$ranks" "${options[@]}" "$program" "$folder" >"$folder/launcher" 2>&1 &
   launcher=$!
   await 'process.*' "$ranks" 20 || fail "the ranks did not start"
   sleep "0.$((RANDOM % 4))$((RANDOM % 10))"
   kill -9 "$(<"$folder/process.$victim")"
-  await 'status.*' "$ranks" 10 || fail "not all others ended within 10 s"
+  if ((${#options[@]} == 0)); then
+    for ((i = 0; i < 500; ++i)); do [[ -e /proc/$launcher ]] && kill -0 "$launcher" 2>/dev/null || break; sleep 0.02; done
+    ((i < 500)) || fail "not all others ended within 10 s"
+  fi
+  ((${#options[@]} == 0)) || await 'status.*' "$ranks" 10 || fail "not all others ended within 10 s"
   for ((rank = 0; rank < ranks; ++rank)); do
     ((rank != victim)) || continue
-    [[ $(<"$folder/status.$rank") == 3 ]] || fail "rank $rank did not end with 3"
-    grep -q "rank $victim (gpu$victim on host .*) died; its last task was \"call " "$folder/said.$rank" ||
+    has_ended "$rank" || fail "rank $rank has not ended"
+    if ((${#options[@]})) || compgen -G "$folder/status.$rank.*" >/dev/null; then
+      [[ -e $folder/status.$rank.3 ]] || fail "rank $rank did not end with 3"
+    fi
+    grep -q "rank $victim (gpu$victim on host .*) died; its last task \(was \"call \|is not known\)" "$folder/said.$rank" ||
       fail "rank $rank did not name it"
   done
   wait "$launcher" || true
