@@ -1,6 +1,7 @@
 #include "executor/equality.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace pipesim {
 namespace {
@@ -9,6 +10,18 @@ Strategy unsplit_strategy(const OperatorGraph& graph) {
   Strategy strategy;
   for (const Operator& op : graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
   return strategy;
+}
+
+// Half the distance from 1 to the next larger number.
+double unit_roundoff(DataType type) {
+  switch (type) {
+    case DataType::BFloat16:
+      return std::ldexp(1, -9);
+    case DataType::Float16:
+      return std::ldexp(1, -12);
+    default:
+      return std::ldexp(1, -24);
+  }
 }
 
 }  // namespace
@@ -32,6 +45,7 @@ UnsplitReference::UnsplitReference(const OperatorGraph& graph, const CostModel& 
                                    const TensorSource& source, std::span<Communicator* const> worlds,
                                    std::uint64_t seed)
     : graph_(graph) {
+  for (const Tensor& t : graph.tensors()) least_noise_ = std::max(least_noise_, 8 * unit_roundoff(t.type));
   CpuBackend unused(graph, 0, options.optimizer, settings);
   Training::Setting setting{unused, source, worlds, {}, seed, false};
   plain_ = std::make_unique<Run>(graph, costs, options, settings, setting);
@@ -44,24 +58,20 @@ UnsplitReference::~UnsplitReference() = default;
 void UnsplitReference::step() {
   plain_->training.step();
   reversed_->training.step();
-  noise_ = differences(reversed_->training.values(), values(), graph_).front().error;
+  noise_ = std::max(least_noise_, differences(reversed_->training.values(), values(), graph_).front().error);
 }
 
 const StepValues& UnsplitReference::values() const { return plain_->training.values(); }
 
-StepEquality UnsplitReference::compare(const Training& split,
-                                       const std::map<TensorId, std::vector<float>>& outputs) const {
+StepEquality compare(const Training& split, const std::map<TensorId, std::vector<float>>& outputs,
+                     const StepValues& reference, double noise, const OperatorGraph& graph) {
   StepValues results, expected;
   results.outputs = outputs;
-  expected.outputs = values().outputs;
-  StepEquality equality{differences(results, expected, graph_).front(), noise_};
-  const std::vector<TensorError> errors = split.errors_against(values());
+  expected.outputs = reference.outputs;
+  StepEquality equality{differences(results, expected, graph).front(), noise};
+  const std::vector<TensorError> errors = split.errors_against(reference);
   if (!errors.empty() && errors.front().error > equality.worst.error) equality.worst = errors.front();
   return equality;
-}
-
-bool UnsplitReference::equal(const StepEquality& e) {
-  return e.worst.error <= allowed_factor * std::max(e.noise, least_noise);
 }
 
 }  // namespace pipesim

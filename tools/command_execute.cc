@@ -166,7 +166,8 @@ class Run {
     for (int s = 0; s < checked_steps; ++s) {
       training->step();
       reference.step();
-      r.equalities.push_back(worst_of_ranks(reference.compare(*training, whole_outputs(*training))));
+      r.equalities.push_back(worst_of_ranks(
+          compare(*training, whole_outputs(*training), reference.values(), reference.noise(), subject_.graph)));
     }
   }
 
