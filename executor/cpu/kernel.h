@@ -42,8 +42,9 @@ struct ShardCall {
 /// The computation of one kind of operator on a shard's own boxes. Kernels have no state and know nothing of
 /// devices or layouts: what a shard must hold follows from the operator's index maps. A pass with n inner
 /// steps (InnerStep of that pass, in order) is cut into n + 1 segments, called one after the other;
-/// `statistics` of step i are complete from segment i + 1 on. Gradients are those of the addend that this
-/// shard contributes (operator algebra, section 1). Safe to call from several threads.
+/// `statistics` of step i are complete from segment i + 1 on; they, the outputs and the gradients keep what
+/// earlier segments of the pass wrote. Gradients are those of the addend that this shard contributes
+/// (operator algebra, section 1). Safe to call from several threads.
 class Kernel {
  public:
   virtual ~Kernel() = default;

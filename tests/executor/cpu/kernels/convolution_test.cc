@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "tests/executor/cpu/defined_activation.h"
 #include "tests/executor/cpu/kernel_checks.h"
 
@@ -106,6 +108,30 @@ TEST(ConvolutionKernel, FusesActivations) {
 
 TEST(ConvolutionKernel, WindowsMayLieInThePaddingAltogether) {
   check_convolution({2, 2, 3, 3}, {{"out", 2}, {"kernel", 2}, {"pad", 3}});
+}
+
+TEST(ConvolutionKernel, RunsInSeveralThreadsAtOnce) {
+  Bench bench(2);
+  const KernelCase c{bench.op("conv2d", {bench.x({2, 4, 8, 7})}, {{"out", 4}, {"kernel", 3}, {"pad", 1}}),
+                     define_convolution};
+  Rng rng(4);
+  const WholeTensors whole = draw_operands(c, rng), gradients = draw_output_gradients(c.op, rng);
+  std::vector<KernelOutcome> outcomes(4);
+  {
+    std::vector<std::jthread> threads;
+    for (KernelOutcome& outcome : outcomes) {
+      threads.emplace_back([&] {
+        for (int times = 0; times < 20; ++times) {
+          outcome =
+              run_kernel(c, single_device(c.op, DeviceId(0)), whole, gradients, all_wanted(c.op), c.step);
+        }
+      });
+    }
+  }
+  for (const KernelOutcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.results[3].elements, outcomes[0].results[3].elements);
+    EXPECT_EQ(outcome.gradients[1].elements, outcomes[0].gradients[1].elements);
+  }
 }
 
 void define_pool(const Operator& op, WholeTensors& t) {
