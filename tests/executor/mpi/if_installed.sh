@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # if_installed.sh RANKS PROGRAM ARGUMENT…: runs the program in so many ranks. RANKS may be "kill": then kill.sh runs.
 # Exit status 77, which ctest reports as skipped, where MPI is not installed.
 ranks=$1
