@@ -53,7 +53,11 @@ for ((time = 1; time <= times; ++time)); do
   named=0
   for ((rank = 0; rank < ranks; ++rank)); do
     ((rank != victim)) || continue
-    has_ended "$rank" || fail "rank $rank has not ended"
+    deadline=$((SECONDS + 10))
+    until has_ended "$rank"; do
+      ((SECONDS < deadline)) || fail "rank $rank has not ended"
+      sleep 0.02
+    done
     # Without a status, mpirun has killed it.
     compgen -G "$folder/status.$rank.*" >/dev/null || continue
     [[ -e $folder/status.$rank.3 ]] || fail "rank $rank did not end with 3"
@@ -66,4 +70,4 @@ for ((time = 1; time <= times; ++time)); do
   launcher=
 done
 echo "$times deaths noticed, the last one so:"
-cat "$folder"/said.* | head -n 1
+tail -qn 1 "$folder"/said.*
