@@ -45,7 +45,7 @@ UnsplitReference::UnsplitReference(const OperatorGraph& graph, const CostModel& 
                                    const TensorSource& source, std::span<Communicator* const> worlds,
                                    std::uint64_t seed)
     : graph_(graph) {
-  for (const Tensor& t : graph.tensors()) least_noise_ = std::max(least_noise_, 8 * unit_roundoff(t.type));
+  for (const Tensor& t : graph.tensors()) unit_roundoff_ = std::max(unit_roundoff_, unit_roundoff(t.type));
   CpuBackend unused(graph, 0, options.optimizer, settings);
   Training::Setting setting{unused, source, worlds, {}, seed, false};
   plain_ = std::make_unique<Run>(graph, costs, options, settings, setting);
@@ -58,19 +58,32 @@ UnsplitReference::~UnsplitReference() = default;
 void UnsplitReference::step() {
   plain_->training.step();
   reversed_->training.step();
-  noise_ = std::max(least_noise_, differences(reversed_->training.values(), values(), graph_).front().error);
+  constexpr double least = 16, rounding_only = 150;
+  noise_ = {least * unit_roundoff_, {}};
+  for (const TensorError& e : differences(reversed_->training.values(), values(), graph_)) {
+    if (e.error > std::max(0.01, rounding_only * unit_roundoff_)) {
+      noise_.rounding_only.insert(e.name);
+    } else {
+      noise_.largest = std::max(noise_.largest, e.error);
+    }
+  }
 }
 
 const StepValues& UnsplitReference::values() const { return plain_->training.values(); }
 
 StepEquality compare(const Training& split, const std::map<TensorId, std::vector<float>>& outputs,
-                     const StepValues& reference, double noise, const OperatorGraph& graph) {
+                     const StepValues& reference, const RoundingNoise& noise, const OperatorGraph& graph) {
   StepValues results, expected;
   results.outputs = outputs;
   expected.outputs = reference.outputs;
-  StepEquality equality{differences(results, expected, graph).front(), noise};
-  const std::vector<TensorError> errors = split.errors_against(reference);
-  if (!errors.empty() && errors.front().error > equality.worst.error) equality.worst = errors.front();
+  std::vector<TensorError> errors = split.errors_against(reference);
+  for (TensorError& e : differences(results, expected, graph)) errors.push_back(std::move(e));
+  StepEquality equality{{}, noise.largest, noise.rounding_only.size()};
+  for (TensorError& e : errors) {
+    const bool comparable = !noise.rounding_only.contains(e.name) || std::isinf(e.error);
+    if (comparable && (equality.worst.name.empty() || e.error > equality.worst.error))
+      equality.worst = std::move(e);
+  }
   return equality;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,14 +11,25 @@ namespace pipesim {
 
 /// How far a split run is from the unsplit one in a step, beside what rounding alone does.
 struct StepEquality {
-  TensorError worst;  ///< of all outputs, gradients and weights
-  double noise = 0;   ///< the same of the unsplit model against itself with sums formed in the other order
+  TensorError worst;              ///< of all outputs, gradients and weights that can be compared
+  double noise = 0;               ///< of the unsplit model against itself with sums formed in the other order
+  std::size_t rounding_only = 0;  ///< tensors that hold nothing but rounding errors, and were left out
 };
 
-/// `split` after a step against the unsplit model's values and noise. `outputs`: whole results of the split run, all
+/// What rounding does to the unsplit model.
+struct RoundingNoise {
+  /// Of all tensors but those below. At least sixteen unit roundoffs of the model's narrowest type, because a
+  /// split run rounds in places where the unsplit one does not: addends that travel, gradients added one
+  /// after the other.
+  double largest = 0;
+  /// Tensors that differ so much that they hold nothing else: the gradient of a key's bias in attention is 0.
+  std::set<std::string> rounding_only;
+};
+
+/// `split` after a step against the unsplit model's values. `outputs`: whole results of the split run, all
 /// processes together.
 StepEquality compare(const Training& split, const std::map<TensorId, std::vector<float>>& outputs,
-                     const StepValues& reference, double noise, const OperatorGraph& graph);
+                     const StepValues& reference, const RoundingNoise& noise, const OperatorGraph& graph);
 
 /// Runs a model unsplit on one device, step by step, as the reference of a plan.
 class UnsplitReference {
@@ -32,16 +44,16 @@ class UnsplitReference {
   /// One step.
   void step();
   [[nodiscard]] const StepValues& values() const;
-  /// Of the last step; at least eight unit roundoffs of the model's narrowest type, because a split run rounds in
-  /// places where the unsplit one does not: addends that travel, gradients added one after the other.
-  [[nodiscard]] double noise() const { return noise_; }
+  /// Of the last step.
+  [[nodiscard]] const RoundingNoise& noise() const { return noise_; }
   [[nodiscard]] static bool equal(const StepEquality& e) { return e.worst.error <= allowed_factor * e.noise; }
 
  private:
   struct Run;
   std::unique_ptr<Run> plain_, reversed_;
   const OperatorGraph& graph_;
-  double least_noise_ = 0, noise_ = 0;
+  double unit_roundoff_ = 0;  // of the model's narrowest type
+  RoundingNoise noise_;
 };
 
 }  // namespace pipesim

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <string_view>
 
 #include "executor/small_floats.h"
@@ -59,8 +58,8 @@ std::int64_t index_bound(const OperatorGraph& graph, TensorId tensor) {
 }
 
 // Visits the elements of a box in order, with their places in the whole tensor.
-void for_each_place(const Box& box, const std::vector<std::int64_t>& shape,
-                    const std::function<void(std::int64_t, std::int64_t)>& visit) {
+template <class Visit>
+void for_each_place(const Box& box, const std::vector<std::int64_t>& shape, Visit visit) {
   const std::int64_t row = box.dims() == 0 ? 1 : box[box.dims() - 1].length();
   const std::int64_t rows = row == 0 ? 0 : box.elements() / row;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -124,7 +123,7 @@ void SyntheticSource::fill(Loaded::Content content, TensorId tensor, const HostP
   };
   const auto real = [&](std::int64_t place) {
     return static_cast<float>(law.center +
-                              law.reach * (std::ldexp(static_cast<double>(number(place) >> 11), -52) - 1));
+                              law.reach * (static_cast<double>(number(place) >> 11) * 0x1p-52 - 1));
   };
   const auto index = [&](std::int64_t place) {
     return static_cast<std::int64_t>(number(place) % static_cast<std::uint64_t>(law.below));

@@ -57,7 +57,7 @@ class Reference {
   const ThreadWorld& world_;
   SyntheticSource source_;
   std::vector<StepValues> values_;
-  std::vector<double> noise_;
+  std::vector<RoundingNoise> noise_;
 };
 
 // A model at a reduced size, and how many random plans it is run under.
@@ -82,16 +82,19 @@ TEST_P(EqualZoo, ASplitModelComputesWhatTheUnsplitOneDoes) {
 INSTANTIATE_TEST_SUITE_P(
     Zoo, EqualZoo,
     testing::Values(
-        EqualModel{"mlp:batch=8,layers=2,hidden=16,features=12,classes=8", 50}, EqualModel{"lenet:batch=8", 40},
-        EqualModel{"alexnet:batch=4,image=96", 3}, EqualModel{"vgg11:batch=4,image=32", 3},
-        EqualModel{"resnet50:batch=4,image=32", 3}, EqualModel{"inception-v3:batch=4,image=80", 1},
+        EqualModel{"mlp:batch=8,layers=2,hidden=16,features=12,classes=8", 50},
+        EqualModel{"lenet:batch=8", 40}, EqualModel{"alexnet:batch=2,image=63,classes=10", 3},
+        EqualModel{"vgg16:batch=2,image=32,classes=10", 2}, EqualModel{"resnet50:batch=4,image=32", 3},
+        EqualModel{"inception-v3:batch=2,image=80", 1},
         EqualModel{"rnnlm:batch=8,steps=3,hidden=8,embedded=8,vocab=24", 20},
         EqualModel{"rnntc:batch=8,steps=3,hidden=8,embedded=8,vocab=24", 10},
         EqualModel{"nmt:batch=8,steps=2,layers=2,hidden=8,embedded=8,vocab=24", 15},
         EqualModel{"gpt:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8", 20},
-        EqualModel{"bert:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8", 15},
+        EqualModel{"bert-base:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8", 15},
         EqualModel{"llama:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24", 15},
-        EqualModel{"mixtral-8x7b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24", 15}),
+        EqualModel{"mixtral-8x7b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
+                   "dtype=float32",
+                   15}),
     [](const auto& instance) {
       const std::string text = instance.param.model;
       std::string word = text.substr(0, text.find(':'));
