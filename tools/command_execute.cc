@@ -10,6 +10,7 @@
 #include "executor/cpu/cores.h"
 #include "executor/cpu/cpu_backend.h"
 #include "executor/emulation.h"
+#include "executor/step_gathering.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/commands.h"
@@ -166,8 +167,8 @@ class Run {
     for (int s = 0; s < checked_steps; ++s) {
       training->step();
       reference.step();
-      r.equalities.push_back(worst_of_ranks(
-          compare(*training, whole_outputs(*training), reference.values(), reference.noise(), subject_.graph)));
+      r.equalities.push_back(worst_of_ranks(compare(*training, whole_outputs(*training), reference.values(),
+                                                    reference.noise(), subject_.graph)));
     }
   }
 
@@ -229,6 +230,7 @@ class Run {
   }
 
   void fill(ExecutionReport& r) {
+    records_ = gather_steps(worlds_, records_);
     r.backend = backend_->name();
     r.predicted = training_->simulated().makespan;
     r.measured = statistics_of(records_);
@@ -245,6 +247,7 @@ class Run {
     r.predicted_memory = training_->predicted_memory();
     for (std::size_t d = 0; d < subject_.topology.num_devices(); ++d)
       r.measured_memory.push_back(training_->execution().measured_memory(DeviceId(d)));
+    r.measured_memory = gather_memory(worlds_, r.measured_memory);
   }
 
   const StepRecord& median_step() {
@@ -277,7 +280,7 @@ int run_execute(const Arguments& arguments, Streams& streams) {
   require_cores(mine, settings, arguments.given("oversubscribe"), worlds);
   Run run(subject, settings, worlds, slow_factors(arguments, subject.topology));
   const ExecutionReport report = run.report(streams.err);
-  if (arguments.has("trace")) run.write_trace(arguments.text("trace"));
+  if (arguments.has("trace") && worlds.rank() == 0) run.write_trace(arguments.text("trace"));
   if (worlds.rank() == 0)
     streams.out << (arguments.given("json") ? to_json(report, subject) : to_text(report, subject));
   for (const StepEquality& e : report.equalities) {
