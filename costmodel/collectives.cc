@@ -94,15 +94,31 @@ const CollectiveAlgorithm& CollectivePlan::best_at(Bytes size) const {
   return *std::min_element(algorithms_.begin(), algorithms_.end(), faster);
 }
 
-Seconds CollectivePlan::duration_at(Bytes size) const { return best_at(size).duration_at(size); }
+void CollectivePlan::calibrate(RatioCurve ratios, const Correction& correction) {
+  ratios_ = std::move(ratios);
+  correction_ = correction;
+}
+
+// A message of no bytes takes as long as one of a single byte.
+RatioCurve::Value CollectivePlan::ratio_at(Bytes size) const {
+  return ratios_.at(static_cast<double>(std::max<std::int64_t>(1, size.value)));
+}
+
+Seconds CollectivePlan::duration_at(Bytes size) const {
+  return correction_(best_at(size).duration_at(size) * ratio_at(size).ratio);
+}
 
 CollectiveTime CollectivePlan::at(Bytes size) const {
   const CollectiveAlgorithm& best = best_at(size);
-  Seconds busy = best.duration_at(size) - best.latency;
-  CollectiveTime time{best.duration_at(size), best.latency, {}, best.name};
+  const double scale = ratio_at(size).ratio;
+  const Seconds analytic = best.duration_at(size);
+  const Seconds busy = (analytic - best.latency) * scale * correction_.factor;
+  const Seconds duration = correction_(analytic * scale);
+  CollectiveTime time{duration, correction_(best.latency * scale), {}, best.name};
   // Compute lanes have the lowest ids of a topology, so the whole stays sorted.
   for (LaneId lane : compute_lanes_) time.lanes.push_back({lane, busy});
   std::vector<LaneHold> holds = holds_of(best, size);
+  for (LaneHold& hold : holds) hold.hold = hold.hold * scale * correction_.factor;
   time.lanes.insert(time.lanes.end(), holds.begin(), holds.end());
   // Rounding in sums must not let a lane be busy for longer than the whole takes.
   for (LaneHold& hold : time.lanes) hold.hold = std::min(hold.hold, busy);

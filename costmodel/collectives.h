@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "costmodel/correction.h"
+#include "costmodel/ratio_curve.h"
 #include "sim/base/ids.h"
 #include "sim/base/units.h"
 
@@ -76,17 +78,26 @@ class CollectivePlan {
   /// `compute_lanes`: of the members that can't compute and communicate at once.
   CollectivePlan(std::vector<CollectiveAlgorithm> algorithms, std::vector<LaneId> compute_lanes);
 
+  /// Times and holds as measured: every analytic figure × the ratio at the size, then corrected; the overhead
+  /// holds no lane. `ratios`: by bytes.
+  void calibrate(RatioCurve ratios, const Correction& correction);
+
   /// The best algorithm at this size. InternalError when the size is negative.
   [[nodiscard]] CollectiveTime at(Bytes size) const;
   /// at(size).duration without building the list of lanes.
   [[nodiscard]] Seconds duration_at(Bytes size) const;
+  /// Where at(size).duration comes from.
+  [[nodiscard]] DurationSource source_at(Bytes size) const { return ratio_at(size).source; }
   [[nodiscard]] const std::vector<CollectiveAlgorithm>& algorithms() const { return algorithms_; }
 
  private:
   [[nodiscard]] const CollectiveAlgorithm& best_at(Bytes size) const;
+  [[nodiscard]] RatioCurve::Value ratio_at(Bytes size) const;
 
   std::vector<CollectiveAlgorithm> algorithms_;
   std::vector<LaneId> compute_lanes_;
+  RatioCurve ratios_;
+  Correction correction_;
 };
 
 }  // namespace pipesim

@@ -3,16 +3,21 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "costmodel/collectives.h"
+#include "costmodel/ratio_curve.h"
 #include "models/box.h"
 #include "models/operator_graph.h"
 #include "topologies/topology.h"
 
 namespace pipesim {
 
+class CalibratedTimes;
 class LinkBundles;
+struct Calibration;
 
 /// Permanent bytes on one device for one weight shard.
 struct WeightMemory {
@@ -24,6 +29,10 @@ enum class Optimizer : std::uint8_t { Sgd, Momentum, Adam };
 std::string_view name_of(Optimizer optimizer);     ///< "sgd", "momentum", "adam"
 Optimizer parse_optimizer(std::string_view name);  ///< InputError with the allowed names
 
+/// Of the analytic model: bound by memory. `elements` ≥ 0.
+Seconds analytic_update_time(std::int64_t elements, DataType type, Optimizer optimizer,
+                             const DeviceKind& kind);
+
 /// Matrix rate of a kind for an element type. A type without a figure of its own takes the next that computes
 /// it: bfloat16 → float16 → float32, float16 → bfloat16 → float32, anything else → float32; then the kind's
 /// slowest.
@@ -31,9 +40,14 @@ FlopsPerSecond peak_rate(const DeviceKind& kind, DataType type);
 
 /// Predicts times on one topology. Const members are pure and safe to call from several threads; nothing is
 /// cached here that a caller could observe.
+///
+/// With a calibration: a key that was measured takes its median, another size of the same kind the analytic
+/// time × the ratio of measured to analytic between the measured sizes (RatioCurve), everything else the
+/// analytic time; then the correction of its class. Profiles that operators bring along stay as they are.
 class CostModel {
  public:
-  explicit CostModel(const Topology& topology);
+  /// `calibration` is only read here; null: everything is analytic.
+  explicit CostModel(const Topology& topology, const Calibration* calibration = nullptr);
   [[nodiscard]] const Topology& topology() const { return topology_; }
 
   /// Time of one pass of one shard on a device: launch overhead + max(FLOPs at the achievable rate, bytes at
@@ -47,6 +61,18 @@ class CostModel {
   [[nodiscard]] Seconds update_time(std::int64_t elements, DataType type, Optimizer optimizer,
                                     DeviceId device) const;
 
+  /// operator_time and update_time, and where they come from. Not asked in a search: a report wants to know.
+  [[nodiscard]] Estimate operator_estimate(const OperatorGraph& graph, const Operator& op, Pass pass,
+                                           std::span<const Range> ranges, DeviceId device) const;
+  [[nodiscard]] Estimate update_estimate(std::int64_t elements, DataType type, Optimizer optimizer,
+                                         DeviceId device) const;
+  /// Measurements are used, or corrections.
+  [[nodiscard]] bool calibrated() const { return times_ != nullptr; }
+  /// Whose measurements are used for this device: a kind of device or a backend. Empty: nobody's.
+  [[nodiscard]] std::string_view calibrated_place(DeviceId device) const;
+  /// Devices that the calibration does not fit, one line each.
+  [[nodiscard]] std::vector<std::string> calibration_warnings() const;
+
   /// The best algorithm for the group (≥ 2 distinct devices; Broadcast: the root first, Reduce: the
   /// destination first, Send: exactly source and destination). Throws InternalError on other groups or
   /// negative sizes.
@@ -57,7 +83,7 @@ class CostModel {
   [[nodiscard]] CollectivePlan plan_collective(Collective kind, std::span<const DeviceId> group) const;
 
   /// Least possible seconds of the pass on this kind of device at full efficiency, no launch overhead: for
-  /// bounds.
+  /// bounds, which hold without a calibration only.
   [[nodiscard]] Seconds ideal_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                                    std::span<const Range> ranges, const DeviceKind& kind) const;
 
@@ -68,6 +94,7 @@ class CostModel {
  private:
   const Topology& topology_;
   std::shared_ptr<const LinkBundles> bundles_;
+  std::shared_ptr<const CalibratedTimes> times_;  ///< none without a calibration
 };
 
 }  // namespace pipesim

@@ -64,13 +64,12 @@ WeightMemory CostModel::weight_memory(std::int64_t elements, DataType type, Data
           Bytes(elements * state_bytes(type, optimizer))};
 }
 
-/// Bound by memory: gradient read, states read and written, weight written, and read where it is its own
-/// master.
-Seconds CostModel::update_time(std::int64_t elements, DataType type, Optimizer optimizer,
-                               DeviceId device) const {
+// The gradient is read, states are read and written, the weight is written, and read where it is its own
+// master.
+Seconds analytic_update_time(std::int64_t elements, DataType type, Optimizer optimizer,
+                             const DeviceKind& kind) {
   if (elements < 0) throw InternalError("update of a negative number of weights");
   if (elements == 0) return Seconds(0);
-  const DeviceKind& kind = topology_.kind(device);
   std::int64_t own = bytes_per_element(type) * (needs_master_copy(type) ? 2 : 3);
   Bytes moved(elements * (own + 2 * state_bytes(type, optimizer)));
   return kind.launch_overhead + moved / BytesPerSecond(kind.memory_bandwidth.value * kind.memory_efficiency);

@@ -1,205 +1,15 @@
 #include <algorithm>
-#include <cmath>
 #include <optional>
-#include <string>
 
+#include "costmodel/calibrated_times.h"
 #include "costmodel/cost_model.h"
 #include "costmodel/hops.h"
-#include "costmodel/matrix_efficiency.h"
+#include "costmodel/shard_kernel.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
 
 namespace {
-
-/// One pass of one shard: everything that its time depends on, but no device.
-struct Kernel {
-  bool runs = false;
-  double flops = 0, bytes = 0;
-  DataType type = DataType::Float32;
-  std::optional<MatrixSize> matrix;
-  std::optional<double> measured;  ///< seconds
-};
-
-bool has_weights(const Operator& op) {
-  auto is_weight = [](const TensorUse& use) { return use.role == Role::Weight; };
-  return std::any_of(op.uses.begin(), op.uses.end(), is_weight);
-}
-
-bool has_weight_pass(const Operator& op) { return has_weights(op) && !op.flops_backward_weight.empty(); }
-
-/// The operands' element type: that of the first input, else of the first weight, else of the first use.
-DataType operand_type(const OperatorGraph& graph, const Operator& op) {
-  for (Role role : {Role::Input, Role::Weight}) {
-    for (const TensorUse& use : op.uses) {
-      if (use.role == role) return graph.tensor(use.tensor).type;
-    }
-  }
-  return op.uses.empty() ? DataType::Float32 : graph.tensor(op.uses.front().tensor).type;
-}
-
-class PassOfShard {
- public:
-  PassOfShard(const OperatorGraph& graph, const Operator& op, Pass pass, std::span<const Range> ranges)
-      : graph_(graph), op_(op), pass_(pass), ranges_(ranges) {
-    if (pass == Pass::Update)
-      throw InternalError("operator_time of an update; update_time knows the optimizer");
-    if (ranges.size() != op.factors.size()) {
-      throw InternalError("operator \"" + op.name + "\" has " + std::to_string(op.factors.size()) +
-                          " factors, not " + std::to_string(ranges.size()));
-    }
-  }
-
-  [[nodiscard]] Kernel kernel() const {
-    Kernel kernel;
-    if (op_.moves_nothing || empty_shard() || !wanted()) return kernel;
-    kernel.runs = true;
-    kernel.type = operand_type(graph_, op_);
-    if (op_.measured) {
-      kernel.measured = measured_seconds();
-      return kernel;
-    }
-    double visible = visible_share(op_, ranges_);
-    kernel.flops = flops() * visible;
-    kernel.bytes = bytes();
-    if (op_.matrix) kernel.matrix = matrix_size(*op_.matrix, pass_, ranges_);
-    return kernel;
-  }
-
- private:
-  [[nodiscard]] bool empty_shard() const {
-    return std::any_of(ranges_.begin(), ranges_.end(), [](Range r) { return r.length() <= 0; });
-  }
-
-  [[nodiscard]] bool wants(const TensorUse& use) const {
-    return use.role == Role::Input && graph_.wants_gradient(use.tensor);
-  }
-
-  [[nodiscard]] bool wants_some_input() const {
-    return std::any_of(op_.uses.begin(), op_.uses.end(), [this](const TensorUse& use) { return wants(use); });
-  }
-
-  [[nodiscard]] bool gets_gradient() const {
-    return std::any_of(op_.uses.begin(), op_.uses.end(), [this](const TensorUse& use) {
-      return use.role == Role::Output && graph_.gets_gradient(use.tensor);
-    });
-  }
-
-  /// Weights whose gradient BackwardInput computes along with the inputs'.
-  [[nodiscard]] bool weights_ride_along() const { return has_weights(op_) && !has_weight_pass(op_); }
-
-  [[nodiscard]] bool wanted() const {
-    if (pass_ == Pass::Forward) return true;
-    // A profile's figure holds whatever the graph says: it was measured.
-    if (op_.measured && !has_weight_pass(op_)) return pass_ == Pass::BackwardInput;
-    if (!gets_gradient()) return false;
-    if (pass_ == Pass::BackwardWeight) return has_weight_pass(op_);
-    return wants_some_input() || weights_ride_along();
-  }
-
-  /// The whole operator's measured seconds times this shard's share of its points. A profile has one figure
-  /// for backward; where both backward passes run each is taken for half of it.
-  [[nodiscard]] double measured_seconds() const {
-    double share = 1;
-    for (std::size_t f = 0; f < ranges_.size(); ++f) {
-      share *= static_cast<double>(ranges_[f].length()) / static_cast<double>(op_.factors[f].size);
-    }
-    if (pass_ == Pass::Forward) return op_.measured->forward.value * share;
-    bool both = has_weight_pass(op_) && wants_some_input();
-    return op_.measured->backward.value * share * (both ? 0.5 : 1);
-  }
-
-  [[nodiscard]] double flops() const {
-    switch (pass_) {
-      case Pass::Forward:
-        return evaluate(op_.flops_forward, ranges_);
-      case Pass::BackwardWeight:
-        return evaluate(op_.flops_backward_weight, ranges_);
-      default:
-        return evaluate(op_.flops_backward_input, ranges_) * share_of_wanted_products();
-    }
-  }
-
-  /// A product of two inputs has one product of the same cost per gradient: those that nothing wants are left
-  /// out.
-  [[nodiscard]] double share_of_wanted_products() const {
-    if (!op_.matrix || has_weights(op_)) return 1;
-    double inputs = 0, wanted = 0;
-    for (const TensorUse& use : op_.uses) {
-      inputs += use.role == Role::Input ? 1 : 0;
-      wanted += wants(use) ? 1 : 0;
-    }
-    return wanted / inputs;
-  }
-
-  [[nodiscard]] double bytes() const {
-    double total = 0;
-    for (const TensorUse& use : op_.uses) total += passes_over(use) * bytes_of(use);
-    if (pass_ == Pass::Forward) return total + evaluate(op_.bytes_forward_extra, ranges_);
-    total += evaluate(op_.saved_extra_bytes, ranges_);
-    // The scratch traffic of backward belongs to its first kernel.
-    bool first = pass_ == Pass::BackwardInput || !wants_some_input();
-    return first ? total + evaluate(op_.bytes_backward_extra, ranges_) : total;
-  }
-
-  [[nodiscard]] double bytes_of(const TensorUse& use) const {
-    auto elements = static_cast<double>(std::max<std::int64_t>(0, box_of(use, op_, ranges_).elements()));
-    return elements * static_cast<double>(bytes_per_element(graph_.tensor(use.tensor).type));
-  }
-
-  /// How often the pass runs over a use's box. Backward reads the outputs' gradients and what was saved,
-  /// reads weights for the inputs' gradients, and writes each gradient once.
-  [[nodiscard]] double passes_over(const TensorUse& use) const {
-    if (pass_ == Pass::Forward) return use.forward_passes;
-    double saved = use.saved ? use.backward_passes : 0;
-    switch (use.role) {
-      case Role::Output:
-        return saved + (graph_.gets_gradient(use.tensor) ? use.backward_passes : 0);
-      case Role::Weight:
-        return passes_over_weight(use);
-      case Role::Input:
-        return saved + (pass_ == Pass::BackwardInput && wants(use) ? 1 : 0);
-      case Role::Index:
-      case Role::State:
-        return saved;
-    }
-    return 0;
-  }
-
-  [[nodiscard]] double passes_over_weight(const TensorUse& use) const {
-    if (pass_ == Pass::BackwardWeight) return 1;
-    return (wants_some_input() ? use.backward_passes : 0) + (weights_ride_along() ? 1 : 0);
-  }
-
-  const OperatorGraph& graph_;
-  const Operator& op_;
-  Pass pass_;
-  std::span<const Range> ranges_;
-};
-
-/// Log-linear between the points, flat outside; 1 without a curve.
-double kernel_efficiency(const DeviceKind& kind, double flops) {
-  const auto& curve = kind.efficiency;
-  if (curve.empty()) return 1;
-  auto above =
-      std::find_if(curve.begin(), curve.end(), [&](const auto& p) { return p.flops.value >= flops; });
-  if (above == curve.begin()) return above->fraction;
-  if (above == curve.end()) return curve.back().fraction;
-  auto below = above - 1;
-  double t = std::log(flops / below->flops.value) / std::log(above->flops.value / below->flops.value);
-  return below->fraction + t * (above->fraction - below->fraction);
-}
-
-/// Point-wise operators run on the plain units, products on the matrix units.
-DataType unit_type(const Kernel& kernel) { return kernel.matrix ? kernel.type : DataType::Float32; }
-
-double compute_seconds(const Kernel& kernel, const DeviceKind& kind) {
-  if (kernel.flops <= 0) return 0;
-  double at_peak = kernel.flops / peak_rate(kind, unit_type(kernel)).value;
-  if (!kernel.matrix) return at_peak;
-  const double shape = matrix_efficiency(*kernel.matrix, matrix_units(kind, kernel.type));
-  return at_peak / (kernel_efficiency(kind, kernel.flops) * shape);
-}
 
 std::optional<FlopsPerSecond> first_known(const DeviceKind& kind, std::initializer_list<DataType> types) {
   for (DataType type : types) {
@@ -223,26 +33,60 @@ FlopsPerSecond peak_rate(const DeviceKind& kind, DataType type) {
   return std::min_element(kind.peak.begin(), kind.peak.end(), slower)->second;
 }
 
-CostModel::CostModel(const Topology& topology)
-    : topology_(topology), bundles_(std::make_shared<const LinkBundles>(topology)) {}
+CostModel::CostModel(const Topology& topology, const Calibration* calibration)
+    : topology_(topology), bundles_(std::make_shared<const LinkBundles>(topology)) {
+  if (calibration) times_ = std::make_shared<const CalibratedTimes>(*calibration, topology);
+}
+
+Estimate CostModel::operator_estimate(const OperatorGraph& graph, const Operator& op, Pass pass,
+                                      std::span<const Range> ranges, DeviceId device) const {
+  const ShardKernel kernel = shard_kernel(graph, op, pass, ranges);
+  if (!kernel.runs) return {Seconds(0), DurationSource::Measured};
+  if (kernel.measured) return {Seconds(*kernel.measured), DurationSource::Measured};
+  const Seconds analytic = analytic_time(kernel.work, kernel.type, topology_.kind(device));
+  if (!times_) return {analytic, DurationSource::Analytic};
+  const CalibrationKey key =
+      operator_key(graph, op, pass, ranges, times_->place(device), times_->neighbours(device));
+  Estimate estimate = times_->operator_time(key, device, analytic);
+  estimate.time = times_->correction(correction_class(pass))(estimate.time);
+  return estimate;
+}
 
 Seconds CostModel::operator_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                                  std::span<const Range> ranges, DeviceId device) const {
-  Kernel kernel = PassOfShard(graph, op, pass, ranges).kernel();
-  if (!kernel.runs) return Seconds(0);
-  if (kernel.measured) return Seconds(*kernel.measured);
-  const DeviceKind& kind = topology_.kind(device);
-  double memory = kernel.bytes / (kind.memory_bandwidth.value * kind.memory_efficiency);
-  return kind.launch_overhead + Seconds(std::max(compute_seconds(kernel, kind), memory));
+  return operator_estimate(graph, op, pass, ranges, device).time;
+}
+
+Estimate CostModel::update_estimate(std::int64_t elements, DataType type, Optimizer optimizer,
+                                    DeviceId device) const {
+  const Seconds analytic = analytic_update_time(elements, type, optimizer, topology_.kind(device));
+  if (!times_ || elements == 0) return {analytic, DurationSource::Analytic};
+  const CalibrationKey key =
+      update_key(optimizer, elements, type, times_->place(device), times_->neighbours(device));
+  Estimate estimate = times_->update_time(key, device, analytic);
+  estimate.time = times_->correction(correction_class(Pass::Update))(estimate.time);
+  return estimate;
+}
+
+Seconds CostModel::update_time(std::int64_t elements, DataType type, Optimizer optimizer,
+                               DeviceId device) const {
+  return update_estimate(elements, type, optimizer, device).time;
+}
+
+std::string_view CostModel::calibrated_place(DeviceId device) const {
+  return times_ ? std::string_view(times_->place(device)) : std::string_view();
+}
+
+std::vector<std::string> CostModel::calibration_warnings() const {
+  return times_ ? times_->warnings() : std::vector<std::string>();
 }
 
 Seconds CostModel::ideal_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                               std::span<const Range> ranges, const DeviceKind& kind) const {
-  Kernel kernel = PassOfShard(graph, op, pass, ranges).kernel();
+  const ShardKernel kernel = shard_kernel(graph, op, pass, ranges);
   if (!kernel.runs) return Seconds(0);
   if (kernel.measured) return Seconds(*kernel.measured);
-  double compute = kernel.flops / peak_rate(kind, unit_type(kernel)).value;
-  return Seconds(std::max(compute, kernel.bytes / kind.memory_bandwidth.value));
+  return pipesim::ideal_time(kernel.work, kernel.type, kind);
 }
 
 }  // namespace pipesim

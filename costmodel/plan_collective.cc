@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "costmodel/calibrated_times.h"
 #include "costmodel/cost_model.h"
 #include "costmodel/cycle_search.h"
 #include "costmodel/hops.h"
@@ -242,10 +243,16 @@ CollectivePlan CostModel::plan_collective(Collective kind, std::span<const Devic
   for (DeviceId device : group) {
     if (!topology_.kind(device).overlap) compute_lanes.push_back(topology_.compute_lane(device));
   }
+  std::vector<CollectiveAlgorithm> algorithms;
   if (kind == Collective::Send) {
-    return CollectivePlan({send(topology_, *bundles_, group[0], group[1])}, std::move(compute_lanes));
+    algorithms.push_back(send(topology_, *bundles_, group[0], group[1]));
+  } else {
+    algorithms = Planner(topology_, *bundles_, group).algorithms(kind);
   }
-  return CollectivePlan(Planner(topology_, *bundles_, group).algorithms(kind), std::move(compute_lanes));
+  CollectivePlan plan(std::move(algorithms), std::move(compute_lanes));
+  if (times_)
+    plan.calibrate(times_->transfer_ratios(kind, group, plan), times_->correction(correction_class(kind)));
+  return plan;
 }
 
 CollectiveTime CostModel::collective_time(Collective kind, std::span<const DeviceId> group,

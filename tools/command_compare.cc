@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 
 #include "search/baselines/baselines.h"
 #include "search/lower_bound/lower_bound.h"
+#include "tools/calibration_use.h"
 #include "tools/commands.h"
 #include "tools/inputs.h"
 #include "tools/plan_report.h"
@@ -49,28 +51,54 @@ Json json_of(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
   return list;
 }
 
+// Of the fastest baseline that fits, else of the first.
+std::optional<CalibrationUse> use_of(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
+  const Baseline* chosen = nullptr;
+  for (const Baseline& b : baselines) {
+    if (!b.scored) continue;
+    const bool fits = b.infeasible.empty(), better = chosen && fits && !chosen->infeasible.empty();
+    const bool faster = chosen && fits && b.scored->evaluation.time < chosen->scored->evaluation.time;
+    if (!chosen || better || faster) chosen = &b;
+  }
+  if (!chosen) return std::nullopt;
+  const BoundStrategy strategy = evaluator.builder().bind(chosen->scored->strategy);
+  report_plan(evaluator, strategy);
+  return calibration_use(evaluator, strategy);
+}
+
+// No plan is faster than it; that holds for analytic durations only.
+std::optional<double> bound_of(const CostModel& costs, const OperatorGraph& graph,
+                               const PlanOptions& options) {
+  if (costs.calibrated()) return std::nullopt;
+  return to_seconds(lower_bound(graph, costs, options)).value;
+}
+
 int run_compare(const Arguments& arguments, Streams& streams) {
   const OperatorGraph graph = open_model(required_text(arguments, "model"));
   const Topology topology = open_topology(required_text(arguments, "topology"));
   const PlanOptions options = plan_options_of(arguments);
-  const CostModel costs(topology);
+  const std::optional<Calibration> calibration = open_calibration(arguments, topology, streams.err);
+  const CostModel costs(topology, pointer_to(calibration));
   Evaluator evaluator(graph, costs, options);
   const std::vector<Baseline> baselines = score_baselines(evaluator);
-  const double bound = to_seconds(lower_bound(graph, costs, options)).value;
+  const std::optional<double> bound = bound_of(costs, graph, options);
   if (arguments.given("json")) {
-    const Json json{{"model", graph.name()},
-                    {"topology", topology.name()},
-                    {"num_devices", topology.num_devices()},
-                    {"lower_bound_s", bound},
-                    {"baselines", json_of(evaluator, baselines)}};
+    Json json{
+        {"model", graph.name()}, {"topology", topology.name()}, {"num_devices", topology.num_devices()}};
+    if (bound) json["lower_bound_s"] = *bound;
+    json["baselines"] = json_of(evaluator, baselines);
+    if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)
+      json["calibration"] = Json::parse(to_json(*use));
     streams.out << json.dump(2) << "\n";
     return 0;
   }
   streams.out << fmt::format("{} on {} ({} devices), batch {}\n\n", graph.name(), topology.name(),
                              topology.num_devices(), graph.batch())
               << baselines_table(baselines, graph.batch())
-              << fmt::format("  lower bound of every plan: {}\n\n", pretty(Seconds(bound)))
+              << (bound ? fmt::format("  lower bound of every plan: {}\n\n", pretty(Seconds(*bound))) : "\n")
               << details_table(evaluator, baselines);
+  if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)
+    streams.out << "\nof the fastest baseline:\n" << durations_line(*use);
   return 0;
 }
 
@@ -87,6 +115,7 @@ Command compare_command() {
       "say why.";
   c.options = model_and_topology_options();
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
+  c.options.push_back(calibration_option());
   c.options.push_back({"json", "", "", "print one JSON object instead of text"});
   c.examples = {{"pipesim compare --model resnet101 --topology p100-4x4", "how good are the usual plans?"}};
   c.run = run_compare;

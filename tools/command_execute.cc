@@ -13,6 +13,7 @@
 #include "executor/step_gathering.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/calibration_use.h"
 #include "tools/commands.h"
 #include "tools/execution_report.h"
 #include "tools/execution_trace.h"
@@ -94,7 +95,7 @@ class Run {
         settings_(settings),
         worlds_(worlds),
         slow_(std::move(slow)),
-        costs_(subject.topology),
+        costs_(subject.topology, pointer_to(subject.calibration)),
         source_(subject.graph) {}
 
   ExecutionReport report(std::ostream& progress) {
@@ -271,7 +272,7 @@ class Run {
 
 int run_execute(const Arguments& arguments, Streams& streams) {
   if (arguments.has("trace")) require_writable(arguments.text("trace"));
-  const Subject subject = subject_of("execute", arguments);
+  const Subject subject = subject_of("execute", arguments, streams.err);
   const Settings settings = settings_of(arguments);
   DeviceWorlds worlds(subject.topology, started_by_mpi());
   std::size_t mine = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 
 #include "search/baselines/baselines.h"
@@ -11,6 +12,7 @@
 #include "search/mcmc.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/calibration_use.h"
 #include "tools/commands.h"
 #include "tools/inputs.h"
 #include "tools/plan_report.h"
@@ -112,8 +114,14 @@ double rate(const SearchOutcome& outcome) {
   return outcome.seconds > 0 ? static_cast<double>(outcome.proposals) / outcome.seconds : 0;
 }
 
+// How good the figures of the best plan are.
+struct Certainty {
+  std::optional<Nanoseconds> bound;   // no plan is faster; holds for analytic durations only
+  std::optional<CalibrationUse> use;  // with a calibration
+};
+
 std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
-                    const SearchOutcome& outcome, Nanoseconds bound) {
+                    const SearchOutcome& outcome, const Certainty& certainty) {
   Json json = Json::parse(to_json(report, run.topology));
   json["model"] = run.graph.name();
   json["topology"] = run.topology.name();
@@ -121,7 +129,8 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
   json["baselines"] = Json::parse(baselines_json(baselines));
   json["best"] = outcome.found_by;
   json["proven_optimal"] = outcome.proven;
-  json["lower_bound_s"] = to_seconds(bound).value;
+  if (certainty.bound) json["lower_bound_s"] = to_seconds(*certainty.bound).value;
+  if (certainty.use) json["calibration"] = Json::parse(to_json(*certainty.use));
   json["search"] = {{"algorithm", run.algorithm},
                     {"proposals", outcome.proposals},
                     {"accepted", outcome.accepted},
@@ -139,7 +148,7 @@ std::string comparison(Nanoseconds time, const std::vector<Baseline>& baselines)
 }
 
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
-                    const SearchOutcome& outcome, Nanoseconds bound, const std::string& configs) {
+                    const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs) {
   std::string text =
       fmt::format("{} on {} ({} devices), batch {}, seed {}\n\n", run.graph.name(), run.topology.name(),
                   run.topology.num_devices(), run.graph.batch(), run.seed);
@@ -147,9 +156,13 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
   text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by, comparison(report.iteration_time, baselines),
                       outcome.proven ? ", proven best of the candidate set" : "");
   text += to_text(report, run.topology);
-  text += fmt::format(
-      "  {:13}  {}, so at most {:.2f} times faster is possible\n", "lower bound", pretty(to_seconds(bound)),
-      static_cast<double>(report.iteration_time) / static_cast<double>(std::max<Nanoseconds>(1, bound)));
+  if (certainty.bound) {
+    const auto bound = static_cast<double>(std::max<Nanoseconds>(1, *certainty.bound));
+    text +=
+        fmt::format("  {:13}  {}, so at most {:.2f} times faster is possible\n", "lower bound",
+                    pretty(to_seconds(*certainty.bound)), static_cast<double>(report.iteration_time) / bound);
+  }
+  if (certainty.use) text += durations_line(*certainty.use);
   if (outcome.proposals > 0) {
     text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s\n", "search",
                         outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds);
@@ -166,7 +179,8 @@ int run_search(const Arguments& arguments, Streams& streams) {
     return 0;
   }
   require_room(run.graph, run.topology, run.options);
-  const CostModel costs(run.topology);
+  const std::optional<Calibration> calibration = open_calibration(arguments, run.topology, streams.err);
+  const CostModel costs(run.topology, pointer_to(calibration));
   Evaluator evaluator(run.graph, costs, run.options);
   const std::vector<Baseline> baselines = score_baselines(evaluator);
   ProgressLine line(streams.err, run.budget);
@@ -176,7 +190,12 @@ int run_search(const Arguments& arguments, Streams& streams) {
 
   const BoundStrategy strategy = evaluator.builder().bind(outcome.best->strategy);
   const PlanReport report = report_plan(evaluator, strategy);
-  const Nanoseconds bound = lower_bound(run.graph, costs, run.options);
+  Certainty certainty;
+  if (calibration) {
+    certainty.use = calibration_use(evaluator, strategy);
+  } else {
+    certainty.bound = lower_bound(run.graph, costs, run.options);
+  }
   if (arguments.has("output")) {
     const Plan plan{arguments.text("model"),
                     arguments.text("topology"),
@@ -189,8 +208,8 @@ int run_search(const Arguments& arguments, Streams& streams) {
     write_file(arguments.text("output"), to_json(plan, run.graph, run.topology));
   }
   constexpr std::size_t kConfigs = 12;
-  streams.out << (arguments.given("json") ? json_of(run, report, baselines, outcome, bound)
-                                          : text_of(run, report, baselines, outcome, bound,
+  streams.out << (arguments.given("json") ? json_of(run, report, baselines, outcome, certainty)
+                                          : text_of(run, report, baselines, outcome, certainty,
                                                     configs_text(run.graph, strategy, kConfigs)));
   return 0;
 }
@@ -207,7 +226,9 @@ Command search_command() {
       "writes it to a file. Every plan is judged by the same simulator. With a budget in proposals the same "
       "seed gives "
       "the same bytes, whatever --threads says.\n\n"
-      "The lower bound holds for every plan: no plan can be faster.";
+      "The lower bound holds for every plan: no plan can be faster. With --calibration there is none: what "
+      "was "
+      "measured may be faster than the analytic model thinks possible.";
   c.options = model_and_topology_options();
   c.options.push_back({"algorithm", "NAME", "mcmc",
                        "mcmc, exhaustive (small cases: proves the optimum), or the name of a baseline"});
@@ -217,6 +238,7 @@ Command search_command() {
   c.options.push_back({"seed", "N", "1", "of all random choices"});
   c.options.push_back({"threads", "N", "1", "chains that run at the same time"});
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
+  c.options.push_back(calibration_option());
   c.options.push_back({"output", "FILE", "", "write the plan to FILE", 'o'});
   c.options.push_back(
       {"candidates", "", "", "print the device lists and the number of configs that are searched, and stop"});

@@ -6,6 +6,7 @@
 
 #include "sim/base/files.h"
 #include "taskgraph/dot.h"
+#include "tools/calibration_use.h"
 #include "tools/commands.h"
 #include "tools/plan_report.h"
 #include "tools/plan_trace.h"
@@ -20,8 +21,8 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
   for (const char* file : {"trace", "dot"}) {
     if (arguments.has(file)) require_writable(arguments.text(file));
   }
-  const Subject s = subject_of("simulate", arguments);
-  const CostModel costs(s.topology);
+  const Subject s = subject_of("simulate", arguments, streams.err);
+  const CostModel costs(s.topology, pointer_to(s.calibration));
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.builder().bind(s.plan.strategy);
   const PlanReport report = report_plan(evaluator, strategy);
@@ -40,12 +41,14 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     json["topology"] = s.topology.name();
     json["seed"] = s.plan.seed;
     json["found_by"] = s.plan.found_by;
+    if (s.calibration) json["calibration"] = Json::parse(to_json(calibration_use(evaluator, strategy)));
     streams.out << json.dump(2) << "\n";
   } else {
     streams.out << fmt::format("{} on {} ({} devices), batch {}{}\n\n", s.graph.name(), s.topology.name(),
                                s.topology.num_devices(), s.graph.batch(),
                                s.plan.found_by.empty() ? "" : ", plan by " + s.plan.found_by)
-                << to_text(report, s.topology) << "\n"
+                << to_text(report, s.topology)
+                << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
                 << configs_text(s.graph, strategy, kConfigs) << "\n"
                 << critical_steps_text(evaluator, kSteps);
   }

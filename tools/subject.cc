@@ -3,6 +3,7 @@
 #include "costmodel/cost_model.h"
 #include "search/baselines/baselines.h"
 #include "sim/base/errors.h"
+#include "tools/calibration_use.h"
 #include "tools/inputs.h"
 #include "tools/run_settings.h"
 
@@ -13,25 +14,29 @@ std::vector<Option> subject_options(const std::string& verb) {
       {"plan", "FILE", "", "the plan to " + verb + ", as search -o writes it"},
       {"baseline", "NAME", "", verb + " a baseline instead of a plan, with --model and --topology"}};
   for (Option& o : model_and_topology_options()) options.push_back(std::move(o));
+  options.push_back(calibration_option());
   return options;
 }
 
-Subject subject_of(const std::string& command, const Arguments& a) {
+Subject subject_of(const std::string& command, const Arguments& a, std::ostream& err) {
   if (a.has("plan")) {
     if (a.has("baseline")) throw UsageError(command + ": --plan and --baseline exclude each other");
     const PlanFile file = PlanFile::load(a.text("plan"));
     OperatorGraph graph = open_model(a.has("model") ? a.text("model") : file.model());
     Topology topology = open_topology(a.has("topology") ? a.text("topology") : file.topology());
     Plan plan = file.read(graph, topology);
-    return {std::move(graph), std::move(topology), std::move(plan)};
+    std::optional<Calibration> calibration = open_calibration(a, topology, err);
+    return {std::move(graph), std::move(topology), std::move(plan), std::move(calibration)};
   }
   if (!a.has("baseline"))
     throw UsageError(command + ": --plan FILE is missing, or --model, --topology and --baseline");
-  Subject s{open_model(required_text(a, "model")), open_topology(required_text(a, "topology")), {}};
+  Subject s{open_model(required_text(a, "model")), open_topology(required_text(a, "topology")), {}, {}};
+  s.calibration = open_calibration(a, s.topology, err);
   std::vector<std::string> names;
   for (const std::string_view name : baseline_names()) names.emplace_back(name);
   s.plan.found_by = a.choice("baseline", names);
-  s.plan.strategy = baseline_strategy(s.plan.found_by, s.graph, CostModel(s.topology));
+  s.plan.strategy =
+      baseline_strategy(s.plan.found_by, s.graph, CostModel(s.topology, pointer_to(s.calibration)));
   return s;
 }
 

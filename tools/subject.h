@@ -1,7 +1,11 @@
 #pragma once
 
+#include <optional>
+#include <ostream>
+#include <string>
 #include <vector>
 
+#include "costmodel/calibration.h"
 #include "models/operator_graph.h"
 #include "taskgraph/plan_json.h"
 #include "tools/arguments.h"
@@ -15,11 +19,13 @@ struct Subject {
   OperatorGraph graph;
   Topology topology;
   Plan plan;
+  std::optional<Calibration> calibration;
 };
 
-/// --plan, --model, --topology and --baseline, as `command` offers them.
+/// --plan, --model, --topology, --baseline and --calibration, as `command` offers them.
 std::vector<Option> subject_options(const std::string& verb);
-/// UsageError when they do not fit together, InputError when the plan does not fit the model or topology.
-Subject subject_of(const std::string& command, const Arguments& arguments);
+/// Warnings go to `err`. UsageError when they do not fit together, InputError when the plan does not fit the
+/// model or topology.
+Subject subject_of(const std::string& command, const Arguments& arguments, std::ostream& err);
 
 }  // namespace pipesim

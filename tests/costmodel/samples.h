@@ -1,34 +1,19 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "costmodel/cost_model.h"
 #include "sim/base/rng.h"
+#include "tests/seeds.h"
 #include "topologies/topology.h"
 
 namespace pipesim {
-
-/// Calls check(rng) for `count` seeds. A failure prints its seed; PIPESIM_TEST_SEED=SEED runs only that one.
-template <class Check>
-void for_each_seed(std::uint64_t count, Check check) {
-  const char* only = std::getenv("PIPESIM_TEST_SEED");
-  const std::uint64_t first = only != nullptr ? std::stoull(only) : 1;
-  for (std::uint64_t seed = first; seed < (only != nullptr ? first + 1 : 1 + count); ++seed) {
-    const testing::ScopedTrace trace(__FILE__, __LINE__,
-                                     fmt::format("replay with PIPESIM_TEST_SEED={}", seed));
-    Rng rng(seed);
-    check(rng);
-    if (testing::Test::HasFailure()) return;
-  }
-}
 
 /// 100 TFLOP/s, 1 TB/s of which 0.8 can be had, half of the peak for every kernel, 2 µs a launch.
 inline DeviceKind plain_kind() {

@@ -3,6 +3,7 @@
 
 #include "models/zoo/zoo.h"
 #include "tests/models/zoo/measures.h"
+#include "tests/refusal.h"
 
 namespace pipesim {
 namespace {
@@ -58,7 +59,7 @@ TEST_P(PublishedImageNetwork, SpendsLittleBesideMatrixProducts) {
 
 TEST(Inception, RefusesImagesTooSmallForTheAuxiliaryClassifier) {
   EXPECT_THAT(
-      error_of([] { make_zoo_model("inception-v3:image=75,auxiliary=yes"); }),
+      refusal([] { make_zoo_model("inception-v3:image=75,auxiliary=yes"); }),
       StartsWith("model \"inception-v3:image=75,auxiliary=yes\": operator \"auxiliary.pool\" (pool2d): "));
 }
 
@@ -111,7 +112,7 @@ TEST(Vgg, DropoutOfRateZeroIsLeftOut) {
 }
 
 TEST(AlexNet, RefusesImagesTooSmallForItsPools) {
-  EXPECT_EQ(error_of([] { make_zoo_model("alexnet:image=62"); }),
+  EXPECT_EQ(refusal([] { make_zoo_model("alexnet:image=62"); }),
             "model \"alexnet:image=62\": image must be an integer from 63 to 2048, got \"62\"");
 }
 

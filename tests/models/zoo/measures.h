@@ -49,13 +49,4 @@ inline const Operator& operator_named(const OperatorGraph& graph, const std::str
   throw std::out_of_range("no operator " + name);
 }
 
-inline std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 }  // namespace pipesim

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/models/zoo/measures.h"
+#include "tests/refusal.h"
 
 namespace pipesim {
 namespace {
@@ -13,7 +13,7 @@ const ZooOptions net_options = {ZooOption::integer("layers", 4, 1, 64, "layers")
                                 ZooOption::integer("heads", 2, 1, 64, "heads")};
 
 std::string parse_error(const std::string& text) {
-  return error_of([&] { ZooValues("net", net_options, text); });
+  return refusal([&] { ZooValues("net", net_options, text); });
 }
 
 TEST(ZooValues, TakesDefaultsWhereNothingIsGiven) {
@@ -68,7 +68,7 @@ TEST(ZooValues, RefusesWordsThatAreNotAllowed) {
 TEST(ZooValues, QuotientFailsWhenSizesDoNotDivide) {
   EXPECT_EQ(ZooValues("net", net_options, "").quotient("layers", "heads"), 2);
   const ZooValues values("net", net_options, "heads=3");
-  EXPECT_EQ(error_of([&] { (void)values.quotient("layers", "heads"); }),
+  EXPECT_EQ(refusal([&] { (void)values.quotient("layers", "heads"); }),
             "model \"net:heads=3\": heads=3 does not divide layers=4");
 }
 

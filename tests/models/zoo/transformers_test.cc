@@ -3,6 +3,7 @@
 
 #include "models/zoo/zoo.h"
 #include "tests/models/zoo/measures.h"
+#include "tests/refusal.h"
 
 namespace pipesim {
 namespace {
@@ -89,13 +90,13 @@ TEST(Gpt, LayersRepeat) {
 }
 
 TEST(Gpt, RefusesHeadsThatDoNotDivideHidden) {
-  EXPECT_EQ(error_of([] { make_zoo_model("gpt2:heads=7"); }),
+  EXPECT_EQ(refusal([] { make_zoo_model("gpt2:heads=7"); }),
             "model \"gpt2:heads=7\": heads=7 does not divide hidden=768");
 }
 
 TEST(Gpt, RefusesSizesBeyondCounting) {
   EXPECT_THAT(
-      error_of([] { make_zoo_model("gpt3-175b:batch=1048576,sequence=131072"); }),
+      refusal([] { make_zoo_model("gpt3-175b:batch=1048576,sequence=131072"); }),
       testing::StartsWith("model \"gpt3-175b:batch=1048576,sequence=131072\": tensor \"word_embedding\" "));
 }
 
@@ -129,7 +130,7 @@ TEST(Llama, QueriesAreGroupedByKeyValueHeads) {
   const Operator& attention = operator_named(graph, "layer1.attention");
   EXPECT_EQ(graph.tensor(attention.uses[0].tensor).shape, (std::vector<std::int64_t>{2, 64, 8, 4, 128}));
   EXPECT_EQ(graph.tensor(attention.uses[1].tensor).shape, (std::vector<std::int64_t>{2, 64, 8, 128}));
-  EXPECT_EQ(error_of([] { make_zoo_model("llama3-8b:kv_heads=5"); }),
+  EXPECT_EQ(refusal([] { make_zoo_model("llama3-8b:kv_heads=5"); }),
             "model \"llama3-8b:kv_heads=5\": kv_heads=5 does not divide heads=32");
 }
 
@@ -156,7 +157,7 @@ TEST(Mixtral, CapacityFollowsItsFactor) {
 }
 
 TEST(Mixtral, RefusesMoreExpertsATokenThanThereAre) {
-  EXPECT_EQ(error_of([] { make_zoo_model("mixtral-8x7b:top_k=9"); }),
+  EXPECT_EQ(refusal([] { make_zoo_model("mixtral-8x7b:top_k=9"); }),
             "model \"mixtral-8x7b:top_k=9\": top_k=9 is more than experts=8");
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/models/zoo/measures.h"
+#include "tests/refusal.h"
 
 namespace pipesim {
 namespace {
@@ -129,25 +130,24 @@ TEST_P(EveryModel, DefaultsAreAllowedAndKeysUnique) {
 }
 
 TEST(Zoo, RefusesUnknownModels) {
-  EXPECT_EQ(error_of([] { make_zoo_model("resnet5:batch=3"); }),
+  EXPECT_EQ(refusal([] { make_zoo_model("resnet5:batch=3"); }),
             std::string("unknown model \"resnet5\" (did you mean \"resnet50\"?); the zoo has ") + all_names);
-  EXPECT_EQ(error_of([] { make_zoo_model(""); }),
-            std::string("unknown model \"\"; the zoo has ") + all_names);
-  EXPECT_EQ(error_of([] { zoo_description("transmogrifier"); }),
+  EXPECT_EQ(refusal([] { make_zoo_model(""); }), std::string("unknown model \"\"; the zoo has ") + all_names);
+  EXPECT_EQ(refusal([] { zoo_description("transmogrifier"); }),
             std::string("unknown model \"transmogrifier\"; the zoo has ") + all_names);
 }
 
 TEST(Zoo, RefusesBadOptionsWithTheWholeText) {
-  EXPECT_EQ(error_of([] { make_zoo_model("lenet:"); }),
+  EXPECT_EQ(refusal([] { make_zoo_model("lenet:"); }),
             "model \"lenet:\": expected key=value after the colon");
-  EXPECT_EQ(error_of([] { make_zoo_model("lenet:batches=2"); }),
+  EXPECT_EQ(refusal([] { make_zoo_model("lenet:batches=2"); }),
             "model \"lenet:batches=2\": unknown option \"batches\" (did you mean \"batch\"?); "
             "allowed: batch, dtype, image, classes");
   EXPECT_EQ(
-      error_of([] { make_zoo_model("resnet50:batch_norm=locale"); }),
+      refusal([] { make_zoo_model("resnet50:batch_norm=locale"); }),
       "model \"resnet50:batch_norm=locale\": batch_norm must be one of synchronised, local, got \"locale\" "
       "(did you mean \"local\"?)");
-  EXPECT_EQ(error_of([] { make_zoo_model("gpt2:dropout=nan"); }),
+  EXPECT_EQ(refusal([] { make_zoo_model("gpt2:dropout=nan"); }),
             "model \"gpt2:dropout=nan\": dropout must be a number from 0 to 0.99, got \"nan\"");
 }
 

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "costmodel/calibration.h"
+#include "costmodel/ratio_curve.h"
+
+namespace pipesim {
+
+/// A calibration made ready for one topology: medians and ratios to the analytic model, found by key. Const
+/// members are pure.
+class CalibratedTimes {
+ public:
+  CalibratedTimes(const Calibration& calibration, const Topology& topology);
+
+  /// Without corrections. `analytic`: what the model says.
+  [[nodiscard]] Estimate operator_time(const CalibrationKey& key, DeviceId device, Seconds analytic) const;
+  [[nodiscard]] Estimate update_time(const CalibrationKey& key, DeviceId device, Seconds analytic) const;
+  /// Ratios by bytes, for a plan of this kind and group. Element types are not told apart.
+  [[nodiscard]] RatioCurve transfer_ratios(Collective kind, std::span<const DeviceId> group,
+                                           const CollectivePlan& plan) const;
+  /// The identity where nothing was fitted.
+  [[nodiscard]] Correction correction(const std::string& correction_class) const;
+
+  /// What device names the measurements stand under that are used for this device; empty when there are none.
+  [[nodiscard]] const std::string& place(DeviceId device) const;
+  /// Devices that compute beside this one when all of its node do.
+  [[nodiscard]] std::int32_t neighbours(DeviceId device) const;
+  /// Kinds of devices that the calibration lacks, one line each.
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  using Sizes = std::vector<std::int64_t>;
+  /// Subject, name, attributes, pass, element type.
+  using Family = std::tuple<CalibrationKey::Subject, std::string, std::string, Pass, DataType>;
+  struct Measured {
+    std::map<Sizes, double> seconds;  ///< medians
+    RatioCurve ratios;                ///< operators: by analytic seconds; updates: by elements
+  };
+  using ByNeighbours = std::map<std::int32_t, Measured>;
+  struct KindTimes {
+    std::string place;
+    std::map<Family, ByNeighbours> families;
+  };
+
+  void choose_places(const Calibration& calibration);
+  void add_kind(const Calibration& calibration, const DeviceKind& kind, KindTimes& times) const;
+  [[nodiscard]] const KindTimes& of(DeviceId device) const;
+  [[nodiscard]] const Measured* find(const CalibrationKey& key, DeviceId device) const;
+  [[nodiscard]] Estimate estimate(const CalibrationKey& key, DeviceId device, double size,
+                                  Seconds analytic) const;
+
+  const Topology& topology_;
+  std::vector<KindTimes> kinds_;
+  std::map<std::tuple<std::string, std::int64_t, std::string>, std::vector<std::pair<std::int64_t, double>>>
+      transfers_;  // collective, devices, links: bytes, median
+  std::map<std::string, Correction> corrections_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace pipesim {
+
+/// The machine and the software that durations were measured with.
+struct HostDescription {
+  std::string name;                             ///< "node07"
+  std::string processor;                        ///< "AMD EPYC 9654 96-Core Processor"
+  int cores = 0;                                ///< that the process could use
+  std::string kernel;                           ///< "Linux 6.1.0-18-amd64"
+  std::map<std::string, std::string> versions;  ///< of libraries and drivers: {"oneDNN", "2.6.3"}
+  bool operator==(const HostDescription&) const = default;
+};
+
+/// This machine, without versions of libraries: who uses them knows them. What can't be found out is empty.
+HostDescription this_host();
+
+/// What a reader should know before durations from `measured` are used on `here`, one line each:
+/// `processor: measured on "EPYC 9654", here "Xeon 8480"`. Versions count where both name them.
+std::vector<std::string> differences(const HostDescription& measured, const HostDescription& here);
+
+}  // namespace pipesim

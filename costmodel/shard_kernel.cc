@@ -1,0 +1,211 @@
+#include "costmodel/shard_kernel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "costmodel/cost_model.h"
+#include "models/box.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+
+namespace {
+
+bool has_weights(const Operator& op) {
+  auto is_weight = [](const TensorUse& use) { return use.role == Role::Weight; };
+  return std::any_of(op.uses.begin(), op.uses.end(), is_weight);
+}
+
+bool has_weight_pass(const Operator& op) { return has_weights(op) && !op.flops_backward_weight.empty(); }
+
+class PassOfShard {
+ public:
+  PassOfShard(const OperatorGraph& graph, const Operator& op, Pass pass, std::span<const Range> ranges)
+      : graph_(graph), op_(op), pass_(pass), ranges_(ranges) {
+    if (pass == Pass::Update)
+      throw InternalError("operator_time of an update; update_time knows the optimizer");
+    if (ranges.size() != op.factors.size()) {
+      throw InternalError("operator \"" + op.name + "\" has " + std::to_string(op.factors.size()) +
+                          " factors, not " + std::to_string(ranges.size()));
+    }
+  }
+
+  [[nodiscard]] ShardKernel kernel() const {
+    ShardKernel kernel;
+    if (op_.moves_nothing || empty_shard() || !wanted()) return kernel;
+    kernel.runs = true;
+    kernel.type = operand_type(graph_, op_);
+    if (op_.measured) {
+      kernel.measured = measured_seconds();
+      return kernel;
+    }
+    double visible = visible_share(op_, ranges_);
+    kernel.work.flops = flops() * visible;
+    kernel.work.bytes = bytes();
+    if (op_.matrix) kernel.work.matrix = matrix_size(*op_.matrix, pass_, ranges_);
+    return kernel;
+  }
+
+ private:
+  [[nodiscard]] bool empty_shard() const {
+    return std::any_of(ranges_.begin(), ranges_.end(), [](Range r) { return r.length() <= 0; });
+  }
+
+  [[nodiscard]] bool wants(const TensorUse& use) const {
+    return use.role == Role::Input && graph_.wants_gradient(use.tensor);
+  }
+
+  [[nodiscard]] bool wants_some_input() const {
+    return std::any_of(op_.uses.begin(), op_.uses.end(), [this](const TensorUse& use) { return wants(use); });
+  }
+
+  [[nodiscard]] bool gets_gradient() const {
+    return std::any_of(op_.uses.begin(), op_.uses.end(), [this](const TensorUse& use) {
+      return use.role == Role::Output && graph_.gets_gradient(use.tensor);
+    });
+  }
+
+  /// Weights whose gradient BackwardInput computes along with the inputs'.
+  [[nodiscard]] bool weights_ride_along() const { return has_weights(op_) && !has_weight_pass(op_); }
+
+  [[nodiscard]] bool wanted() const {
+    if (pass_ == Pass::Forward) return true;
+    // A profile's figure holds whatever the graph says: it was measured.
+    if (op_.measured && !has_weight_pass(op_)) return pass_ == Pass::BackwardInput;
+    if (!gets_gradient()) return false;
+    if (pass_ == Pass::BackwardWeight) return has_weight_pass(op_);
+    return wants_some_input() || weights_ride_along();
+  }
+
+  /// The whole operator's measured seconds times this shard's share of its points. A profile has one figure
+  /// for backward; where both backward passes run each is taken for half of it.
+  [[nodiscard]] double measured_seconds() const {
+    double share = 1;
+    for (std::size_t f = 0; f < ranges_.size(); ++f) {
+      share *= static_cast<double>(ranges_[f].length()) / static_cast<double>(op_.factors[f].size);
+    }
+    if (pass_ == Pass::Forward) return op_.measured->forward.value * share;
+    bool both = has_weight_pass(op_) && wants_some_input();
+    return op_.measured->backward.value * share * (both ? 0.5 : 1);
+  }
+
+  [[nodiscard]] double flops() const {
+    switch (pass_) {
+      case Pass::Forward:
+        return evaluate(op_.flops_forward, ranges_);
+      case Pass::BackwardWeight:
+        return evaluate(op_.flops_backward_weight, ranges_);
+      default:
+        return evaluate(op_.flops_backward_input, ranges_) * share_of_wanted_products();
+    }
+  }
+
+  /// A product of two inputs has one product of the same cost per gradient: those that nothing wants are left
+  /// out.
+  [[nodiscard]] double share_of_wanted_products() const {
+    if (!op_.matrix || has_weights(op_)) return 1;
+    double inputs = 0, wanted = 0;
+    for (const TensorUse& use : op_.uses) {
+      inputs += use.role == Role::Input ? 1 : 0;
+      wanted += wants(use) ? 1 : 0;
+    }
+    return wanted / inputs;
+  }
+
+  [[nodiscard]] double bytes() const {
+    double total = 0;
+    for (const TensorUse& use : op_.uses) total += passes_over(use) * bytes_of(use);
+    if (pass_ == Pass::Forward) return total + evaluate(op_.bytes_forward_extra, ranges_);
+    total += evaluate(op_.saved_extra_bytes, ranges_);
+    // The scratch traffic of backward belongs to its first kernel.
+    bool first = pass_ == Pass::BackwardInput || !wants_some_input();
+    return first ? total + evaluate(op_.bytes_backward_extra, ranges_) : total;
+  }
+
+  [[nodiscard]] double bytes_of(const TensorUse& use) const {
+    auto elements = static_cast<double>(std::max<std::int64_t>(0, box_of(use, op_, ranges_).elements()));
+    return elements * static_cast<double>(bytes_per_element(graph_.tensor(use.tensor).type));
+  }
+
+  /// How often the pass runs over a use's box. Backward reads the outputs' gradients and what was saved,
+  /// reads weights for the inputs' gradients, and writes each gradient once.
+  [[nodiscard]] double passes_over(const TensorUse& use) const {
+    if (pass_ == Pass::Forward) return use.forward_passes;
+    double saved = use.saved ? use.backward_passes : 0;
+    switch (use.role) {
+      case Role::Output:
+        return saved + (graph_.gets_gradient(use.tensor) ? use.backward_passes : 0);
+      case Role::Weight:
+        return passes_over_weight(use);
+      case Role::Input:
+        return saved + (pass_ == Pass::BackwardInput && wants(use) ? 1 : 0);
+      case Role::Index:
+      case Role::State:
+        return saved;
+    }
+    return 0;
+  }
+
+  [[nodiscard]] double passes_over_weight(const TensorUse& use) const {
+    if (pass_ == Pass::BackwardWeight) return 1;
+    return (wants_some_input() ? use.backward_passes : 0) + (weights_ride_along() ? 1 : 0);
+  }
+
+  const OperatorGraph& graph_;
+  const Operator& op_;
+  Pass pass_;
+  std::span<const Range> ranges_;
+};
+
+/// Log-linear between the points, flat outside; 1 without a curve.
+double kernel_efficiency(const DeviceKind& kind, double flops) {
+  const auto& curve = kind.efficiency;
+  if (curve.empty()) return 1;
+  auto above =
+      std::find_if(curve.begin(), curve.end(), [&](const auto& p) { return p.flops.value >= flops; });
+  if (above == curve.begin()) return above->fraction;
+  if (above == curve.end()) return curve.back().fraction;
+  auto below = above - 1;
+  double t = std::log(flops / below->flops.value) / std::log(above->flops.value / below->flops.value);
+  return below->fraction + t * (above->fraction - below->fraction);
+}
+
+/// Point-wise operators run on the plain units, products on the matrix units.
+DataType unit_type(const KernelWork& work, DataType type) { return work.matrix ? type : DataType::Float32; }
+
+double compute_seconds(const KernelWork& work, DataType type, const DeviceKind& kind) {
+  if (work.flops <= 0) return 0;
+  double at_peak = work.flops / peak_rate(kind, unit_type(work, type)).value;
+  if (!work.matrix) return at_peak;
+  const double shape = matrix_efficiency(*work.matrix, matrix_units(kind, type));
+  return at_peak / (kernel_efficiency(kind, work.flops) * shape);
+}
+
+}  // namespace
+
+DataType operand_type(const OperatorGraph& graph, const Operator& op) {
+  for (Role role : {Role::Input, Role::Weight}) {
+    for (const TensorUse& use : op.uses) {
+      if (use.role == role) return graph.tensor(use.tensor).type;
+    }
+  }
+  return op.uses.empty() ? DataType::Float32 : graph.tensor(op.uses.front().tensor).type;
+}
+
+ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pass,
+                         std::span<const Range> ranges) {
+  return PassOfShard(graph, op, pass, ranges).kernel();
+}
+
+Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind) {
+  const double memory = work.bytes / (kind.memory_bandwidth.value * kind.memory_efficiency);
+  return kind.launch_overhead + Seconds(std::max(compute_seconds(work, type, kind), memory));
+}
+
+Seconds ideal_time(const KernelWork& work, DataType type, const DeviceKind& kind) {
+  const double compute = work.flops / peak_rate(kind, unit_type(work, type)).value;
+  return Seconds(std::max(compute, work.bytes / kind.memory_bandwidth.value));
+}
+
+}  // namespace pipesim

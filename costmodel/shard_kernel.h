@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "costmodel/matrix_efficiency.h"
+#include "models/operator_graph.h"
+#include "topologies/topology.h"
+
+namespace pipesim {
+
+/// Work of a kernel: all that its analytic time depends on beside the device.
+struct KernelWork {
+  double flops = 0, bytes = 0;
+  std::optional<MatrixSize> matrix;
+  bool operator==(const KernelWork&) const = default;
+};
+
+/// One pass of one shard.
+struct ShardKernel {
+  bool runs = false;  ///< false: gradients that nothing wants, a reshape, an empty shard
+  DataType type = DataType::Float32;
+  KernelWork work;
+  std::optional<double> measured;  ///< seconds that the operator brings along (a profile): no work then
+};
+
+/// The operands' element type: that of the first input, else of the first weight, else of the first use.
+DataType operand_type(const OperatorGraph& graph, const Operator& op);
+
+/// InternalError for Pass::Update and for a wrong number of ranges.
+ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pass,
+                         std::span<const Range> ranges);
+
+/// launch overhead + max(FLOPs at the achievable rate, bytes at the achievable memory bandwidth).
+Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind);
+/// max(FLOPs at the peak rate, bytes at the peak bandwidth).
+Seconds ideal_time(const KernelWork& work, DataType type, const DeviceKind& kind);
+
+}  // namespace pipesim
