@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/program.h"
+#include "executor/program/program.h"
 #include "executor/step_context.h"
 #include "models/operator_graph.h"
 

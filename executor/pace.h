@@ -1,7 +1,7 @@
 #pragma once
 
-#include "executor/communicator.h"
-#include "executor/program.h"
+#include "executor/communication/communicator.h"
+#include "executor/program/program.h"
 #include "sim/base/units.h"
 
 namespace pipesim {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "executor/device_worlds.h"
+#include "executor/communication/device_worlds.h"
 #include "executor/execution.h"
 
 namespace pipesim {

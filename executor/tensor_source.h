@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "executor/host_moves.h"
-#include "executor/program.h"
+#include "executor/program/program.h"
 #include "executor/step_context.h"
 #include "models/operator_graph.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "executor/compile.h"
 #include "executor/host_moves.h"
+#include "executor/program/compile.h"
 #include "sim/simulate.h"
 #include "taskgraph/memory.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/device_worlds.h"
+#include "executor/communication/device_worlds.h"
 #include "executor/equality.h"
 #include "executor/measurement.h"
 #include "tools/subject.h"

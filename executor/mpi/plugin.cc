@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "executor/mpi_functions.h"
+#include "executor/ranks/mpi_functions.h"
 
 namespace pipesim {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "executor/training.h"
 #include "models/zoo/zoo.h"
-#include "tests/executor/threads_of_one_process.h"
+#include "tests/executor/communication/threads_of_one_process.h"
 #include "tests/sim/random_graph.h"
 #include "tests/taskgraph/random_strategies.h"
 #include "topologies/presets.h"
