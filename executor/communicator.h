@@ -12,15 +12,18 @@ namespace pipesim {
 enum class ReduceOperation : std::uint8_t { Sum, Max };
 
 /// Moves data between the members of a group. Every member has its own Communicator of the group and makes
-/// the same calls; calls are matched by `tag`, so that calls with different tags may be under way at the same
-/// time, made from different threads in any order. A call returns when its result is complete and its inputs
-/// may be overwritten. Ranks are positions in the group.
+/// the same calls; calls are matched by group and `tag`, so that calls with different tags may be under way
+/// at the same time, made from different threads in any order. A tag is free again when its call has
+/// returned. Groups have tags of their own, even where they overlap, except that groups of the same members
+/// in the same order count as one. A call returns when its result is complete and its inputs may be
+/// overwritten. Ranks are positions in the group. Memory is aligned as the type is.
 ///
-/// Sums are formed in rank order, in float32 for 16-bit types, and each element by one member only: all
-/// members get the same bits, whatever the implementation. Zero elements are allowed everywhere.
+/// Sums are formed in rank order, in float32 for 16-bit types, and each element by one member only or by all
+/// in the same way: all members get the same bits, whatever the implementation. Integers wrap around; the
+/// maximum with a NaN is NaN. Zero elements are allowed everywhere, and then nobody waits for anybody.
 ///
 /// DeviceError when a peer fails or disappears: every other member's pending and later calls throw within
-/// seconds and name it.
+/// seconds and name it. InternalError when members do not make the same call.
 class Communicator {
  public:
   virtual ~Communicator() = default;

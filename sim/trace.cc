@@ -124,4 +124,34 @@ void write_trace(std::ostream& out, const TaskDag& dag, const Timeline& timeline
   TraceWriter(out, dag, timeline, labels).write();
 }
 
+void write_trace(std::ostream& out, const std::vector<TraceTrack>& tracks,
+                 const std::vector<TraceSlice>& slices) {
+  out << R"({"displayTimeUnit":"ns","traceEvents":[)";
+  std::vector<std::size_t> pids;
+  const char* separator = "\n";
+  const auto metadata = [&](std::string_view what, std::size_t tid, std::string_view args) {
+    out << separator
+        << fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{{}}}}})", what, pids[tid], tid,
+                       args);
+    separator = ",\n";
+  };
+  for (std::size_t t = 0; t < tracks.size(); ++t) {
+    const bool fresh = t == 0 || tracks[t].process != tracks[t - 1].process;
+    pids.push_back(t == 0 ? 0 : pids.back() + (fresh ? 1 : 0));
+    if (fresh) metadata("process_name", t, fmt::format(R"("name":{})", quoted(tracks[t].process)));
+    if (fresh) metadata("process_sort_index", t, fmt::format(R"("sort_index":{})", pids[t]));
+    metadata("thread_name", t, fmt::format(R"("name":{})", quoted(tracks[t].thread)));
+    metadata("thread_sort_index", t, fmt::format(R"("sort_index":{})", t));
+  }
+  for (const TraceSlice& s : slices) {
+    out << separator
+        << fmt::format(R"({{"ph":"X","name":{},"cat":{},"pid":{},"tid":{},"ts":{},"dur":{}}})",
+                       quoted(s.name), quoted(s.category), pids[s.track], s.track, microseconds(s.start),
+                       microseconds(s.duration));
+    separator = ",\n";
+  }
+  out << "\n]}\n";
+  if (!out) throw InputError("the trace could not be written");
+}
+
 }  // namespace pipesim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <ostream>
 #include <string>
@@ -27,5 +28,19 @@ struct TraceLabels {
 /// the first lane of the next. Tasks without lanes are not shown. Times are microseconds with three decimals,
 /// so exact. Processes are numbered in the order of their first lane. InputError when the stream fails.
 void write_trace(std::ostream& out, const TaskDag& dag, const Timeline& timeline, const TraceLabels& labels);
+
+/// A line of a trace, and something that took place on it.
+struct TraceTrack {
+  std::string process, thread;
+};
+struct TraceSlice {
+  std::size_t track = 0;
+  std::string name, category;
+  Nanoseconds start = 0, duration = 0;
+};
+/// Writes tracks and slices in the same format. Tracks of one process must follow each other. InputError when
+/// the stream fails.
+void write_trace(std::ostream& out, const std::vector<TraceTrack>& tracks,
+                 const std::vector<TraceSlice>& slices);
 
 }  // namespace pipesim

@@ -21,14 +21,16 @@ class PlanWriter {
 
   void add(const Redistribution& redistribution, std::int32_t term) {
     first_task_.clear();
-    for (const RedistributionStep& step : redistribution.steps) add_step(step, term);
+    for (std::size_t s = 0; s < redistribution.steps.size(); ++s) {
+      add_step(redistribution.steps[s], term, static_cast<std::int32_t>(s));
+    }
     first_task_.push_back(out_.tasks.size());
     for (std::size_t s = 0; s < redistribution.steps.size(); ++s) link(redistribution.steps[s], s);
     out_.local.insert(out_.local.end(), redistribution.local.begin(), redistribution.local.end());
   }
 
  private:
-  void add_step(const RedistributionStep& step, std::int32_t term) {
+  void add_step(const RedistributionStep& step, std::int32_t term, std::int32_t number) {
     first_task_.push_back(out_.tasks.size());
     const std::int64_t size = step.elements * element_bytes_;
     const std::int64_t pieces =
@@ -38,6 +40,8 @@ class PlanWriter {
       CommunicationTask task = priced_task(step.kind, step.group, piece, prices_);
       task.round = step.round;
       task.piece = static_cast<std::int32_t>(p);
+      task.pieces = static_cast<std::int32_t>(pieces);
+      task.step = number;
       task.term = term;
       out_.tasks.push_back(std::move(task));
     }
@@ -67,17 +71,6 @@ Layout total(std::span<const LayoutId> terms, const LayoutTable& layouts) {
   return sum_of(parts);
 }
 
-// Each term's own redistribution; they run at the same time.
-std::vector<Redistribution> term_by_term(std::span<const LayoutId> terms, LayoutId target,
-                                         std::int64_t element_bytes, const LayoutTable& layouts,
-                                         CommunicationPrices& prices) {
-  std::vector<Redistribution> each;
-  for (const LayoutId id : terms) {
-    each.push_back(redistribute(total(std::span(&id, 1), layouts), layouts[target], element_bytes, prices));
-  }
-  return each;
-}
-
 void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, const Layout& target) {
   std::vector<DeviceId> devices;
   for (const CommunicationTask& t : plan.tasks) {
@@ -93,6 +86,17 @@ void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, co
 }
 
 }  // namespace
+
+std::vector<Redistribution> redistributions_of(std::span<const LayoutId> terms, LayoutId target,
+                                               std::int64_t element_bytes, bool term_by_term,
+                                               const LayoutTable& layouts, CommunicationPrices& prices) {
+  if (!term_by_term) return {redistribute(total(terms, layouts), layouts[target], element_bytes, prices)};
+  std::vector<Redistribution> each;
+  for (const LayoutId id : terms) {
+    each.push_back(redistribute(total(std::span(&id, 1), layouts), layouts[target], element_bytes, prices));
+  }
+  return each;
+}
 
 CommunicationTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size,
                               CommunicationPrices& prices) {
@@ -112,16 +116,18 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
   CommunicationPlan plan;
   plan.target = target;
   PlanWriter writer(element_bytes, largest_piece, prices, plan);
-  const Redistribution summed = redistribute(total(terms, layouts), layouts[target], element_bytes, prices);
-  bool apart = false;
-  if (terms.size() > 1 && summed.has_sends()) {
-    const std::vector<Redistribution> each = term_by_term(terms, target, element_bytes, layouts, prices);
+  std::vector<Redistribution> chosen =
+      redistributions_of(terms, target, element_bytes, false, layouts, prices);
+  if (terms.size() > 1 && chosen.front().has_sends()) {
+    std::vector<Redistribution> each =
+        redistributions_of(terms, target, element_bytes, true, layouts, prices);
     Seconds sum;
     for (const Redistribution& r : each) sum += estimated_time(r, element_bytes, prices);
-    apart = sum < estimated_time(summed, element_bytes, prices);
-    for (std::size_t i = 0; apart && i < each.size(); ++i) writer.add(each[i], static_cast<std::int32_t>(i));
+    plan.term_by_term = sum < estimated_time(chosen.front(), element_bytes, prices);
+    if (plan.term_by_term) chosen = std::move(each);
   }
-  if (!apart) writer.add(summed, -1);
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    writer.add(chosen[i], plan.term_by_term ? static_cast<std::int32_t>(i) : -1);
   std::sort(plan.local.begin(), plan.local.end());
   plan.local.erase(std::unique(plan.local.begin(), plan.local.end()), plan.local.end());
   add_receive_buffers(plan, element_bytes, layouts[target]);

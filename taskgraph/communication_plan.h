@@ -14,8 +14,9 @@ namespace pipesim {
 struct CommunicationTask {
   Collective kind = Collective::Send;
   std::int32_t round = 0;
-  std::int32_t piece = 0;
-  std::int32_t term = -1;  ///< takes data of this term only; −1: of all
+  std::int32_t piece = 0, pieces = 1;  ///< part number `piece` of what its step moves
+  std::int32_t step = 0;               ///< of its redistribution
+  std::int32_t term = -1;              ///< takes data of this term only; −1: of all
   Nanoseconds duration = 0;
   Bytes size;  ///< of this piece
   std::vector<LaneUse> lanes;
@@ -30,11 +31,18 @@ CommunicationTask priced_task(Collective kind, std::vector<DeviceId> group, Byte
 /// All communication that brings a tensor (or a sum of terms) into one layout.
 struct CommunicationPlan {
   std::vector<CommunicationTask> tasks;
+  bool term_by_term = false;    ///< every term has a redistribution of its own; else one of their sum
   std::vector<DeviceId> local;  ///< devices that use what they hold
   std::vector<std::pair<DeviceId, Bytes>>
       received;  ///< receive buffers: the target's pieces on devices that get data
   LayoutId target;
 };
+
+/// The redistributions that the plan's tasks belong to, one for each term if `term_by_term`. Their steps say
+/// what moves.
+std::vector<Redistribution> redistributions_of(std::span<const LayoutId> terms, LayoutId target,
+                                               std::int64_t element_bytes, bool term_by_term,
+                                               const LayoutTable& layouts, CommunicationPrices& prices);
 
 /// `terms`: layouts whose sum is wanted, distinct (a single one for activations). If the sum still needs
 /// plain sends, it is compared with each term on its own and the cheaper is taken. Steps larger than

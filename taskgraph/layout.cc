@@ -73,24 +73,39 @@ LayoutId LayoutTable::intern(Layout layout) {
   return id;
 }
 
-Layout sum_of(std::span<const Layout* const> terms) {
-  using Place = std::pair<DeviceId, Box>;
-  std::map<std::vector<Place>, std::int32_t> merged;  // where an addend lies → its number
+namespace {
+
+using Place = std::pair<DeviceId, Box>;
+
+// By addend: where it lies, ascending.
+std::vector<std::vector<Place>> places_of(const Layout& layout) {
+  std::vector<std::vector<Place>> places(static_cast<std::size_t>(layout.num_addends()));
+  for (const LayoutEntry& e : layout.entries()) {
+    places[static_cast<std::size_t>(e.addend)].emplace_back(e.device, layout.box(e));
+  }
+  for (std::vector<Place>& p : places) std::sort(p.begin(), p.end());
+  return places;
+}
+
+}  // namespace
+
+Layout sum_of(std::span<const Layout* const> terms, std::vector<std::vector<std::int32_t>>* merged_into) {
+  std::vector<std::vector<std::vector<Place>>> places;  // [term][addend]
+  std::map<std::vector<Place>, std::int32_t> merged;    // where an addend lies → its number
   for (const Layout* term : terms) {
-    std::vector<std::vector<Place>> places(static_cast<std::size_t>(term->num_addends()));
-    for (const LayoutEntry& e : term->entries()) {
-      places[static_cast<std::size_t>(e.addend)].emplace_back(e.device, term->box(e));
-    }
-    for (std::vector<Place>& p : places) {
-      std::sort(p.begin(), p.end());
-      if (!p.empty()) merged.emplace(std::move(p), 0);
-    }
+    for (const std::vector<Place>& p : places.emplace_back(places_of(*term))) merged.emplace(p, 0);
   }
   std::vector<Layout::Piece> pieces;
   std::int32_t addend = 0;
-  for (const auto& [places, unused] : merged) {
-    for (const auto& [device, box] : places) pieces.push_back({device, box, addend});
-    ++addend;
+  for (auto& [lies, number] : merged) {
+    for (const auto& [device, box] : lies) pieces.push_back({device, box, addend});
+    number = addend++;
+  }
+  if (merged_into) {
+    merged_into->assign(terms.size(), {});
+    for (std::size_t t = 0; t < terms.size(); ++t) {
+      for (const std::vector<Place>& p : places[t]) (*merged_into)[t].push_back(merged.at(p));
+    }
   }
   return Layout(std::move(pieces));
 }

@@ -69,7 +69,9 @@ class LayoutTable {
 
 /// Several contributions to one sum (the gradients that the consumers of a tensor compute): addends are kept
 /// apart, then addends with the same set of (device, box) are added where they lie, for nothing (rule M).
-Layout sum_of(std::span<const Layout* const> terms);
+/// `merged_into`, if given: [term][addend] → the addend of the sum that it became part of.
+Layout sum_of(std::span<const Layout* const> terms,
+              std::vector<std::vector<std::int32_t>>* merged_into = nullptr);
 
 /// Every piece on every device that `layouts` hold, without pieces that lie inside another of the same
 /// device: the home of a weight from the layouts that its uses need.

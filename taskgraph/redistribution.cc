@@ -193,6 +193,9 @@ std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to,
   for (const RedistributionComponent& c : components(parts_of(from, peeled), wants_of(to))) {
     for (RedistributionStep& s : cheapest_steps(c, setting)) {
       s.component = number;
+      // Addends of a later round's layout count anew: its only one stands for all that was brought together.
+      if (setting.first_round > 0 && s.round == setting.first_round)
+        s.gives_addend.assign(s.gives_addend.size(), RedistributionStep::all_addends);
       steps.push_back(std::move(s));
     }
     ++number;
@@ -204,6 +207,7 @@ Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t e
                             CommunicationPrices& prices) {
   Redistribution result;
   result.local = local_devices(from, to);
+  result.peeled = peeled_addends(from, to);
   if (from == to && from.num_addends() == 1) return result;
   result.steps = plan_steps(from, to, {element_bytes, 0, false, prices});
   std::stable_sort(result.steps.begin(), result.steps.end(), [](const auto& a, const auto& b) {

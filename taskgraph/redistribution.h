@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct RedistributionStep {
   std::int64_t elements = 0;        ///< the size as costmodel counts it (bytes_on_links)
   std::int32_t addend = 0;          ///< of a send
   std::vector<std::int32_t> after;  ///< earlier steps whose result this one passes on
+  /// What the members give and get, aligned with `group`. Of a send: `gives` are the pieces of the message,
+  /// `gets` is empty.
+  std::vector<std::optional<Box>> gives, gets;
+  /// Which addend each member gives; all_addends: the sum of what the earlier rounds brought together.
+  std::vector<std::int32_t> gives_addend;
+  static constexpr std::int32_t all_addends = -1;
   bool operator==(const RedistributionStep&) const = default;
 };
 
@@ -30,6 +37,7 @@ struct RedistributionStep {
 struct Redistribution {
   std::vector<RedistributionStep> steps;  ///< in an order in which every step comes after what it needs
   std::vector<DeviceId> local;  ///< devices (ascending) whose wanted box has a part that they hold already
+  std::vector<bool> peeled;     ///< by addend: every destination holds it already, so the steps leave it out
   [[nodiscard]] std::int64_t elements_on_links() const;
   [[nodiscard]] bool has_sends() const;
   bool operator==(const Redistribution&) const = default;

@@ -20,6 +20,24 @@ RedistributionStep step(Collective kind, std::vector<DeviceId> group, std::int64
   return s;
 }
 
+// Members of a step with what each gives and gets, while the step is put together.
+struct Member {
+  DeviceId device;
+  std::optional<Box> gives, gets;
+  std::int32_t addend = 0;
+};
+
+// The members in the order of `devices`.
+void add_members(RedistributionStep& s, const std::vector<Member>& members) {
+  for (const DeviceId d : s.group) {
+    const auto m =
+        std::find_if(members.begin(), members.end(), [&](const Member& x) { return x.device == d; });
+    s.gives.push_back(m->gives);
+    s.gets.push_back(m->gets);
+    s.gives_addend.push_back(m->addend);
+  }
+}
+
 // What all candidates look at.
 struct Shape {
   explicit Shape(const RedistributionComponent& c, const CommunicationPrices& prices);
@@ -147,12 +165,14 @@ std::vector<DeviceId> sorted(std::vector<DeviceId> devices) {
 std::optional<RedistributionStep> lane_collective(const RedistributionComponent& c, const Shape& shape,
                                                   const std::vector<DeviceId>& lane, std::int32_t round) {
   std::vector<Box> wants, crops;
+  std::vector<Member> members;
   for (const DeviceId d : lane) wants.push_back(shape.wanted.at(d));
   const Box whole = bounds_of(wants);
-  for (const RedistributionPart& p : c.parts) {
-    const std::optional<Box> crop = intersection(p.box, whole);
+  for (std::size_t p = 0; p < c.parts.size(); ++p) {
+    const std::optional<Box> crop = intersection(c.parts[p].box, whole);
     if (!crop) return std::nullopt;
     crops.push_back(*crop);
+    members.push_back({lane[p], crop, wants[p], c.parts[p].addend});
   }
   std::sort(crops.begin(), crops.end());
   crops.erase(std::unique(crops.begin(), crops.end()), crops.end());
@@ -171,7 +191,9 @@ std::optional<RedistributionStep> lane_collective(const RedistributionComponent&
     kind = Collective::AllToAll;
   }
   if (!kind) return std::nullopt;
-  return step(*kind, sorted(lane), whole.elements(), round);
+  RedistributionStep s = step(*kind, sorted(lane), whole.elements(), round);
+  add_members(s, members);
+  return s;
 }
 
 std::optional<Steps> recognised(const RedistributionComponent& c, const Shape& shape, std::int32_t round) {
@@ -205,7 +227,12 @@ std::optional<Steps> broadcast(const RedistributionComponent& c, const Redistrib
                                           [&](DeviceId a, DeviceId b) { return nearness(a) < nearness(b); });
   std::vector<DeviceId> group{root};
   group.insert(group.end(), lacking.begin(), lacking.end());
-  return Steps{step(Collective::Broadcast, std::move(group), c.wants[0].box.elements(), setting.first_round)};
+  const Box& box = c.wants[0].box;
+  RedistributionStep s = step(Collective::Broadcast, std::move(group), box.elements(), setting.first_round);
+  std::vector<Member> members{{root, box, std::nullopt, c.parts[0].addend}};
+  for (const DeviceId d : lacking) members.push_back({d, std::nullopt, box, 0});
+  add_members(s, members);
+  return Steps{std::move(s)};
 }
 
 // All addends of one box to one device. What the device itself holds was peeled, so it need not be in the
@@ -221,14 +248,21 @@ std::optional<Steps> reduce(const RedistributionComponent& c, const Shape& shape
     for (const DeviceId d : lane) most = std::max(most, setting.prices.distance(d, destination));
     return most;
   };
-  std::vector<DeviceId> group =
+  const std::vector<DeviceId>& lane =
       *std::min_element(shape.lanes.begin(), shape.lanes.end(),
                         [&](const auto& a, const auto& b) { return farthest(a) < farthest(b); });
+  const Box& box = c.wants[0].box;
+  std::vector<Member> members{{destination, std::nullopt, box, 0}};
+  for (std::size_t p = 0; p < lane.size(); ++p)
+    members.push_back({lane[p], box, std::nullopt, c.parts[p].addend});
+  std::vector<DeviceId> group = lane;
   std::erase(group, destination);
   if (group.size() < 2) return std::nullopt;
   std::sort(group.begin(), group.end());
   group.insert(group.begin(), destination);
-  return Steps{step(Collective::Reduce, std::move(group), c.wants[0].box.elements(), setting.first_round)};
+  RedistributionStep s = step(Collective::Reduce, std::move(group), box.elements(), setting.first_round);
+  add_members(s, members);
+  return Steps{std::move(s)};
 }
 
 RedistributionSetting next_round(const RedistributionSetting& s, bool nested) {
@@ -284,10 +318,17 @@ std::optional<Steps> reduce_first(const RedistributionComponent& c, const Shape&
       if (!crop) return std::nullopt;
       const std::vector<DeviceId> group = addend_holders(c, shape, lane, box);
       const auto pieces = pieces_of(*crop, group.size(), order);
-      for (std::size_t j = 0; j < group.size(); ++j)
-        reduced.push_back({group[j], pieces ? (*pieces)[j] : *crop, 0});
+      std::vector<Member> members;
+      for (std::size_t j = 0; j < group.size(); ++j) {
+        const Box& mine = pieces ? (*pieces)[j] : *crop;
+        const auto part = std::find(lane.begin(), lane.end(), group[j]) - lane.begin();
+        members.push_back({group[j], crop, mine, c.parts[static_cast<std::size_t>(part)].addend});
+        reduced.push_back({group[j], mine, 0});
+      }
+      if (group.size() < 2) continue;
       const Collective kind = pieces ? Collective::ReduceScatter : Collective::AllReduce;
-      if (group.size() > 1) steps.push_back(step(kind, sorted(group), crop->elements(), setting.first_round));
+      steps.push_back(step(kind, sorted(group), crop->elements(), setting.first_round));
+      add_members(steps.back(), members);
     }
   }
   Steps rest = plan_steps(Layout(std::move(reduced)), wanted_layout(c), next_round(setting, false));

@@ -81,17 +81,21 @@ class DirectPlanner {
     const DeviceId from = std::get<2>(best);
     if (!from.valid() || from == to) return;  // nobody has it: the value is 0 there
     sent_[from] += piece.elements();
-    messages_[{from, to, addend}] += piece.elements();
+    messages_[{from, to, addend}].push_back(piece);
   }
 
   [[nodiscard]] std::vector<RedistributionStep> steps() const {
     std::vector<RedistributionStep> result;
-    for (const auto& [key, elements] : messages_) {
+    for (const auto& [key, pieces] : messages_) {
       RedistributionStep s;
       s.round = setting_.first_round;
       s.group = {std::get<0>(key), std::get<1>(key)};
-      s.elements = elements;
       s.addend = std::get<2>(key);
+      s.gives_addend = {s.addend};
+      for (const Box& piece : pieces) {
+        s.elements += piece.elements();
+        s.gives.emplace_back(piece);
+      }
       result.push_back(std::move(s));
     }
     return result;
@@ -100,7 +104,7 @@ class DirectPlanner {
   const RedistributionComponent& component_;
   const RedistributionSetting& setting_;
   std::map<DeviceId, std::int64_t> sent_;
-  std::map<std::tuple<DeviceId, DeviceId, std::int32_t>, std::int64_t> messages_;
+  std::map<std::tuple<DeviceId, DeviceId, std::int32_t>, std::vector<Box>> messages_;
 };
 
 }  // namespace

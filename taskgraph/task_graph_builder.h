@@ -62,6 +62,18 @@ class TaskGraphBuilder {
   /// Of the strategy built last.
   [[nodiscard]] std::span<const Wiring> wirings() const { return {wirings_.data(), num_wirings_}; }
   [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return tasks_[op.index()]; }
+  /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
+  [[nodiscard]] std::vector<LayoutId> terms_of(const Wiring& wiring, const BoundStrategy& strategy) const;
+  /// What the wiring's tasks move, see CommunicationPlan::term_by_term and CommunicationTask::step.
+  [[nodiscard]] std::vector<Redistribution> redistributions_of(const Wiring& wiring,
+                                                               const BoundStrategy& strategy);
+  /// Element type that a wiring's data travel in.
+  [[nodiscard]] DataType type_of(const Wiring& wiring) const;
+  [[nodiscard]] std::span<const TensorId> owned_weights(OperatorId op) const {
+    return owned_weights_[op.index()];
+  }  ///< weights that the operator's update tasks update
+  /// This use's gradient is computed.
+  [[nodiscard]] bool makes_gradient(UseRef use) const;
 
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const CostModel& costs() const { return costs_; }
@@ -103,7 +115,6 @@ class TaskGraphBuilder {
   const CommunicationPlan& transfer_plan(LayoutId target, Bytes element);
   const UpdateWork& update_work(OperatorId owner, const BoundStrategy& strategy);
   [[nodiscard]] TaskId producing_tasks(UseRef source, TaskKind kind, const BoundStrategy& strategy) const;
-  [[nodiscard]] bool makes_gradient(UseRef use) const;
 
   const OperatorGraph& graph_;
   const CostModel& costs_;

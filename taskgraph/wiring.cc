@@ -50,6 +50,27 @@ bool TaskGraphBuilder::makes_gradient(UseRef ref) const {
   return use.role == Role::Input && need.input_pass && graph_.wants_gradient(use.tensor);
 }
 
+std::vector<LayoutId> TaskGraphBuilder::terms_of(const Wiring& wiring, const BoundStrategy& strategy) const {
+  std::vector<LayoutId> terms;
+  for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
+    if (static_cast<std::size_t>(wiring.source_terms[s]) < terms.size()) continue;
+    terms.push_back(wiring.kind == TaskKind::ForwardTransfer ? data_layout(wiring.sources[s], strategy)
+                                                             : gradient_layout(wiring.sources[s], strategy));
+  }
+  return terms;
+}
+
+DataType TaskGraphBuilder::type_of(const Wiring& wiring) const {
+  return wiring.kind == TaskKind::GradientSync ? options_.gradient_type : graph_.tensor(wiring.tensor).type;
+}
+
+std::vector<Redistribution> TaskGraphBuilder::redistributions_of(const Wiring& wiring,
+                                                                 const BoundStrategy& strategy) {
+  return pipesim::redistributions_of(terms_of(wiring, strategy), wiring.plan->target,
+                                     bytes_per_element(type_of(wiring)), wiring.plan->term_by_term, layouts_,
+                                     prices_);
+}
+
 Wiring& TaskGraphBuilder::new_wiring(TaskKind kind, TensorId tensor) {
   if (num_wirings_ == wirings_.size()) wirings_.emplace_back();
   Wiring& w = wirings_[num_wirings_++];

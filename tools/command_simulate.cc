@@ -5,58 +5,26 @@
 #include <ostream>
 #include <sstream>
 
-#include "search/baselines/baselines.h"
-#include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "taskgraph/dot.h"
 #include "tools/calibration_use.h"
 #include "tools/commands.h"
-#include "tools/inputs.h"
 #include "tools/plan_report.h"
 #include "tools/plan_trace.h"
-#include "tools/run_settings.h"
+#include "tools/subject.h"
 
 namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What is simulated: a plan file on its own model and topology (or others that are told), or a baseline.
-struct Subject {
-  OperatorGraph graph;
-  Topology topology;
-  Plan plan;
-  std::optional<Calibration> calibration;
-};
-
-Subject subject_of(const Arguments& a, std::ostream& err) {
-  if (a.has("plan")) {
-    if (a.has("baseline")) throw UsageError("simulate: --plan and --baseline exclude each other");
-    const PlanFile file = PlanFile::load(a.text("plan"));
-    OperatorGraph graph = open_model(a.has("model") ? a.text("model") : file.model());
-    Topology topology = open_topology(a.has("topology") ? a.text("topology") : file.topology());
-    Plan plan = file.read(graph, topology);
-    std::optional<Calibration> calibration = open_calibration(a, topology, err);
-    return {std::move(graph), std::move(topology), std::move(plan), std::move(calibration)};
-  }
-  if (!a.has("baseline"))
-    throw UsageError("simulate: --plan FILE is missing, or --model, --topology and --baseline");
-  Subject s{open_model(required_text(a, "model")), open_topology(required_text(a, "topology")), {}, {}};
-  s.calibration = open_calibration(a, s.topology, err);
-  std::vector<std::string> names;
-  for (const std::string_view name : baseline_names()) names.emplace_back(name);
-  s.plan.found_by = a.choice("baseline", names);
-  s.plan.strategy =
-      baseline_strategy(s.plan.found_by, s.graph, CostModel(s.topology, pointer_to(s.calibration)));
-  return s;
-}
-
 int run_simulate(const Arguments& arguments, Streams& streams) {
   for (const char* file : {"trace", "dot"}) {
     if (arguments.has(file)) require_writable(arguments.text(file));
   }
-  const Subject s = subject_of(arguments, streams.err);
-  const CostModel costs(s.topology, pointer_to(s.calibration));
+  const Subject s = subject_of("simulate", arguments);
+  const std::optional<Calibration> calibration = open_calibration(arguments, s.topology, streams.err);
+  const CostModel costs(s.topology, pointer_to(calibration));
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.builder().bind(s.plan.strategy);
   const PlanReport report = report_plan(evaluator, strategy);
@@ -75,14 +43,14 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     json["topology"] = s.topology.name();
     json["seed"] = s.plan.seed;
     json["found_by"] = s.plan.found_by;
-    if (s.calibration) json["calibration"] = Json::parse(to_json(calibration_use(evaluator, strategy)));
+    if (calibration) json["calibration"] = Json::parse(to_json(calibration_use(evaluator, strategy)));
     streams.out << json.dump(2) << "\n";
   } else {
     streams.out << fmt::format("{} on {} ({} devices), batch {}{}\n\n", s.graph.name(), s.topology.name(),
                                s.topology.num_devices(), s.graph.batch(),
                                s.plan.found_by.empty() ? "" : ", plan by " + s.plan.found_by)
                 << to_text(report, s.topology)
-                << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
+                << (calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
                 << configs_text(s.graph, strategy, kConfigs) << "\n"
                 << critical_steps_text(evaluator, kSteps);
   }
@@ -105,10 +73,7 @@ Command simulate_command() {
       "compute, "
       "communication, or waiting (a transfer was ready and stood in line for a busy link).\n\n"
       "A plan that does not fit into memory is reported all the same, with exit status 1.";
-  c.options = {
-      {"plan", "FILE", "", "the plan to simulate, as search -o writes it"},
-      {"baseline", "NAME", "", "simulate a baseline instead of a plan, with --model and --topology"}};
-  for (Option& o : model_and_topology_options()) c.options.push_back(std::move(o));
+  c.options = subject_options("simulate");
   c.options.push_back(calibration_option());
   c.options.push_back({"trace", "FILE", "", "write the timeline for ui.perfetto.dev or chrome://tracing"});
   c.options.push_back({"dot", "FILE", "", "write the task graph for Graphviz"});

@@ -21,7 +21,9 @@ std::string presets_table() {
     table.add({preset.name, std::to_string(preset.default_nodes),
                std::to_string(preset.default_nodes * preset.devices_per_node), preset.description});
   }
-  return table.str() + "\nNAME:N is the same with N nodes; \"pipesim topologies NAME\" shows one.\n";
+  return table.str() +
+         "\nNAME:N is the same with N nodes; cpu:N stands for N threads of a host. \"pipesim topologies "
+         "NAME\" shows one.\n";
 }
 
 std::string presets_json() {

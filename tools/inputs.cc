@@ -23,7 +23,7 @@ const char* const kModelHelp =
     "profile "
     "FILE.txt:batch=N (N is the batch that was profiled, 64 when left out)";
 const char* const kTopologyHelp =
-    "NAME or NAME:N for N nodes (`pipesim topologies` lists the names), "
+    "NAME or NAME:N for N nodes (`pipesim topologies` lists the names), cpu:N for N threads of a host, "
     "levels:4@10GB/s,2@1.25GB/s, or "
     "FILE.json";
 

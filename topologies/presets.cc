@@ -9,6 +9,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "topologies/cpu.h"
 #include "topologies/levels.h"
 #include "topologies/topology_json.h"
 
@@ -47,6 +48,7 @@ std::vector<TopologyPreset> all_presets() {
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const TopologyPreset& preset : topology_presets()) names.push_back(preset.name);
+  names.emplace_back("cpu");
   return names;
 }
 
@@ -69,11 +71,15 @@ Topology named_topology(std::string_view text) {
     if (colon == std::string_view::npos) return preset_topology(preset, preset.default_nodes);
     return preset_topology(preset, parse_node_count(text.substr(colon + 1), text, most_nodes(preset)));
   }
+  if (name == "cpu")
+    return cpu_topology(
+        colon == std::string_view::npos ? 2 : parse_node_count(text.substr(colon + 1), text, max_devices));
   const std::vector<std::string> names = preset_names();
-  throw InputError(fmt::format(
-      "unknown topology \"{}\"{}; allowed: {}, each also as NAME:N for N nodes, levels:4@10GB/s,2@1.25GB/s, "
-      "or a .json file",
-      text, did_you_mean(name, names), list_names(names)));
+  throw InputError(
+      fmt::format("unknown topology \"{}\"{}; allowed: {}, each also as NAME:N for N nodes (cpu:N for N "
+                  "threads of a host), levels:4@10GB/s,2@1.25GB/s, "
+                  "or a .json file",
+                  text, did_you_mean(name, names), list_names(names)));
 }
 
 }  // namespace

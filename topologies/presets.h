@@ -27,7 +27,7 @@ std::span<const TopologyPreset> topology_presets();
 /// ":N" when N is not the default. InputError unless 1 ≤ nodes and there are at most max_devices devices.
 Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes);
 
-/// A topology from what a person writes: a preset's name, "NAME:N" for N of its nodes,
+/// A topology from what a person writes: a preset's name, "NAME:N" for N of its nodes, "cpu:N" (see cpu.h),
 /// "levels:4@10GB/s,2@1.25GB/s" (see levels.h), or a JSON file (a path that ends in .json or exists).
 /// InputError with "did you mean" otherwise.
 Topology make_topology(std::string_view text);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "executor/step_context.h"
 #include "models/box.h"
 #include "models/operator.h"
 
@@ -19,17 +20,6 @@ struct Piece {
   std::int64_t* integers = nullptr;
   [[nodiscard]] bool present() const { return floats != nullptr || integers != nullptr; }
   [[nodiscard]] std::int64_t elements() const { return box.elements(); }
-};
-
-/// Which training step this is, for all operators alike.
-struct StepContext {
-  std::uint64_t seed = 0;  ///< of dropout masks
-  std::int64_t step = 0;
-  std::int64_t microbatch =
-      0;  ///< this one of `microbatches`; samples of the global batch are numbered through
-  std::int64_t microbatches = 1;  ///< the loss is divided by the rows of all of them together
-  bool reversed_sums =
-      false;  ///< add up contracted indices from the last to the first, to see what rounding does
 };
 
 /// One shard of an operator in one pass. Pieces are indexed like Operator::uses; those that the pass does not
@@ -52,8 +42,9 @@ struct ShardCall {
 /// The computation of one kind of operator on a shard's own boxes. Kernels have no state and know nothing of
 /// devices or layouts: what a shard must hold follows from the operator's index maps. A pass with n inner
 /// steps (InnerStep of that pass, in order) is cut into n + 1 segments, called one after the other;
-/// `statistics` of step i are complete from segment i + 1 on. Gradients are those of the addend that this
-/// shard contributes (operator algebra, section 1). Safe to call from several threads.
+/// `statistics` of step i are complete from segment i + 1 on; they, the outputs and the gradients keep what
+/// earlier segments of the pass wrote. Gradients are those of the addend that this shard contributes
+/// (operator algebra, section 1). Safe to call from several threads.
 class Kernel {
  public:
   virtual ~Kernel() = default;

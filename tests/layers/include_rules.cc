@@ -47,7 +47,7 @@ const std::vector<PackageRule> kPackages = {
     {"fmt", "fmt/.*", R"(.*\.cc|tests/.*)", ".cc files"},
     {"GoogleTest", "(gtest|gmock)/.*", "tests/.*", "tests"},
     {"Google Benchmark", "benchmark/.*", "tests/bench/.*", "tests/bench"},
-    {"POSIX", R"((sys|netinet|arpa)/.*|(unistd|fcntl|poll|dlfcn|netdb|signal|sched|pthread)\.h)",
+    {"POSIX", R"((sys|netinet|arpa)/.*|(unistd|fcntl|poll|dlfcn|netdb|ifaddrs|signal|sched|pthread)\.h)",
      R"(.*\.cc|tests/.*)", ".cc files"},
     {"the standard library", "[a-z_0-9]+", ".*", "everywhere"},
 };

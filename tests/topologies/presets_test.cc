@@ -128,7 +128,8 @@ TEST(Presets, RefuseWhatIsNone) {
   const std::string all =
       "; allowed: p100-4x4, k80-16x4, dapple-a, dapple-b, dapple-c, dgx1-v100, dgx2, dgx-a100, dgx-h100, "
       "hgx-h200, "
-      "pcie-v100-4, each also as NAME:N for N nodes, levels:4@10GB/s,2@1.25GB/s, or a .json file";
+      "pcie-v100-4, cpu, each also as NAME:N for N nodes (cpu:N for N threads of a host), "
+      "levels:4@10GB/s,2@1.25GB/s, or a .json file";
   EXPECT_EQ(refused_name("dgx-a10"), "unknown topology \"dgx-a10\" (did you mean \"dgx-a100\"?)" + all);
   EXPECT_EQ(refused_name("supercomputer"), "unknown topology \"supercomputer\"" + all);
   EXPECT_EQ(refused_name("dgx-a100:0"), "topology \"dgx-a100:0\": found 0 nodes, allowed 1 to 12500");

@@ -1,27 +1,33 @@
-#include <algorithm>
-
+#include "executor/cpu/activation.h"
 #include "executor/cpu/kernels/families.h"
+#include "executor/cpu/operands.h"
 
 namespace pipesim::cpu {
 namespace {
 
-class Relu : public Kernel {
+/// y = f(x). values: x, y.
+class Unary : public Kernel {
  public:
+  explicit Unary(Activation activation) : activation_(activation) {}
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Piece &x = call.values[0], &y = call.values[1];
-    for (std::int64_t i = 0; i < y.elements(); ++i) y.floats[i] = std::max(x.floats[i], 0.0F);
+    activate(activation_, floats_of(call.values[0]), floats_of(call.values[1]));
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Piece &y = call.values[1], &dx = call.gradients[0], &dy = call.gradients[1];
-    for (std::int64_t i = 0; i < dx.elements(); ++i) dx.floats[i] = y.floats[i] > 0 ? dy.floats[i] : 0.0F;
+    const Piece& kept = call.values[needs_input(activation_) ? 0 : 1];
+    activation_gradient(activation_, floats_of(kept), floats_of(call.gradients[1]),
+                        floats_of(call.gradients[0]));
   }
+
+ private:
+  Activation activation_;
 };
 
 }  // namespace
 
 std::vector<KernelEntry> elementwise_kernels() {
-  static const Relu relu;
-  return {{"relu", &relu}};
+  static const Unary relu(Activation::Relu), gelu(Activation::Gelu), silu(Activation::Silu),
+      tanh(Activation::Tanh), sigmoid(Activation::Sigmoid);
+  return {{"relu", &relu}, {"gelu", &gelu}, {"silu", &silu}, {"tanh", &tanh}, {"sigmoid", &sigmoid}};
 }
 
 }  // namespace pipesim::cpu

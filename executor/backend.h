@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/program.h"
+#include "executor/step_context.h"
+#include "models/operator_graph.h"
+
+namespace pipesim {
+
+/// Where the buffers of a running program lie.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  [[nodiscard]] virtual std::byte* address(BufferId buffer) const = 0;
+  [[nodiscard]] virtual const Buffer& buffer(BufferId buffer) const = 0;
+};
+
+/// What a kind of device can do. Calls for one device come from that device's own threads; calls for
+/// different devices run side by side. DeviceError when the device fails.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// False: buffers have no content, there is nothing to load or to look at.
+  [[nodiscard]] virtual bool computes() const { return true; }
+  /// InputError `operator "x" (profiled) has no cpu kernel; kinds that have one: …`.
+  virtual void require_kernel(const Operator& op) const = 0;
+  /// Bytes that a shard's kernel keeps from forward to backward, beside saved tensors.
+  [[nodiscard]] virtual std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const = 0;
+
+  /// Called first on every thread that works for the device.
+  virtual void enter(DeviceId device) = 0;
+  [[nodiscard]] virtual std::byte* allocate(DeviceId device, Bytes size) = 0;
+  virtual void release(DeviceId device, std::byte* memory, Bytes size) = 0;
+
+  virtual void move(DeviceId device, const Moves& moves, const Memory& memory) = 0;
+  virtual void compute(DeviceId device, const ComputeWork& work, const Memory& memory,
+                       const StepContext& step) = 0;
+  virtual void update(DeviceId device, const UpdateWork& work, const Memory& memory,
+                      const StepContext& step) = 0;
+  /// This device's part in a collective. `world`: all devices, ranked by id.
+  virtual void communicate(DeviceId device, const CommunicationWork& work, const Memory& memory,
+                           Communicator& world, std::int64_t tag) = 0;
+};
+
+}  // namespace pipesim

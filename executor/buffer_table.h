@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "executor/backend.h"
+
+namespace pipesim {
+
+/// What a device really allocated.
+struct MeasuredMemory {
+  Bytes peak;  ///< as the simulator counts: without data inputs and workspace
+  std::array<Bytes, kMemoryCategories> at_peak{};  ///< by category; they add up to `peak`
+  Bytes workspace_peak;                            ///< of all else
+};
+
+/// The buffers of a running program: allocated at first use, freed after the last use of a step.
+class BufferTable : public Memory {
+ public:
+  BufferTable(const Program& program, Backend& backend, std::size_t num_devices);
+  ~BufferTable() override;
+  BufferTable(const BufferTable&) = delete;
+  BufferTable& operator=(const BufferTable&) = delete;
+
+  [[nodiscard]] std::byte* address(BufferId buffer) const override {
+    return slots_[buffer.index()].memory.load();
+  }
+  [[nodiscard]] const Buffer& buffer(BufferId buffer) const override {
+    return program_.buffers[buffer.index()];
+  }
+  /// Makes sure that all have memory. DeviceError when there is none: what was asked for, for which tensor.
+  void acquire(DeviceId device, std::span<const BufferId> buffers);
+  /// One use of each is over.
+  void release(DeviceId device, std::span<const BufferId> buffers);
+  /// Lets each buffer be used once more in the next step.
+  void begin_step();
+  [[nodiscard]] MeasuredMemory measured(DeviceId device) const;
+
+ private:
+  struct Slot {
+    std::atomic<std::byte*> memory = nullptr;
+    std::atomic<std::int32_t> uses_left = 0;
+  };
+  struct Account {
+    std::mutex mutex;
+    std::array<Bytes, kMemoryCategories> now{};
+    Bytes sum, workspace;
+    MeasuredMemory measured;
+  };
+  void count(Account& account, const Buffer& buffer, std::int64_t sign) const;
+
+  const Program& program_;
+  Backend& backend_;
+  std::vector<Slot> slots_;
+  std::vector<Account> accounts_;  // by device
+};
+
+}  // namespace pipesim

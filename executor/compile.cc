@@ -1,0 +1,489 @@
+#include "executor/compile.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "executor/shard_views.h"
+#include "executor/task_order.h"
+#include "models/box.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+// More transfers of a device at once would only wait for the same links.
+constexpr std::int32_t most_streams = 8;
+
+// What a task of the graph is, and where.
+struct TaskRole {
+  TaskKind kind = TaskKind::Forward;
+  OperatorId op;              // of compute tasks, updates and inner reduces
+  Pass pass = Pass::Forward;  // of an inner reduce: the pass it belongs to
+  std::int32_t stage = 0, shard = 0;
+  std::size_t wiring = 0, index = 0;  // of transfers: task number of the wiring's plan
+  const InnerReduce* reduce = nullptr;
+  std::vector<DeviceId> devices;
+};
+
+// Roles of all tasks, in the order in which TaskGraphBuilder gives them ids.
+class RoleTable {
+ public:
+  RoleTable(TaskGraphBuilder& builder, const BoundStrategy& strategy, std::size_t num_tasks)
+      : roles_(num_tasks) {
+    for (std::size_t i = 0; i < strategy.size(); ++i) {
+      const OperatorId op(i);
+      const OperatorTasks& tasks = builder.tasks_of(op);
+      const BoundOperator& bound = *strategy[i];
+      add_pass(op, bound, tasks.forward, TaskKind::Forward, Pass::Forward, bound.forward);
+      add_pass(op, bound, tasks.backward_input, TaskKind::BackwardInput, Pass::BackwardInput,
+               bound.backward_input);
+      add_pass(op, bound, tasks.backward_weight, TaskKind::BackwardWeight, Pass::BackwardWeight,
+               bound.backward_weight);
+      for (std::size_t d = 0; d < tasks.update_devices.size(); ++d) {
+        TaskRole& role = roles_[tasks.update.index() + d];
+        role.kind = TaskKind::Update;
+        role.op = op;
+        role.devices = {tasks.update_devices[d]};
+      }
+    }
+    for (std::size_t w = 0; w < builder.wirings().size(); ++w) add_wiring(builder.wirings()[w], w);
+  }
+  [[nodiscard]] const TaskRole& operator[](TaskId task) const { return roles_[task.index()]; }
+
+ private:
+  void add_pass(OperatorId op, const BoundOperator& bound, TaskId first, TaskKind kind, Pass pass,
+                const PassWork& work) {
+    if (!first.valid()) return;
+    const std::size_t shards = bound.config.devices.size();
+    for (std::size_t stage = 0; stage < work.stages(); ++stage) {
+      for (std::size_t k = 0; k < shards; ++k) {
+        roles_[first.index() + stage * shards + k] = {
+            kind, op, pass,    static_cast<std::int32_t>(stage), static_cast<std::int32_t>(k),
+            0,    0,  nullptr, {bound.config.devices[k]}};
+      }
+    }
+    std::size_t next = first.index() + work.stages() * shards;
+    for (std::size_t stage = 0; stage < work.reduces.size(); ++stage) {
+      for (const InnerReduce& reduce : work.reduces[stage]) {
+        roles_[next++] = {TaskKind::InnerReduce, op, pass, static_cast<std::int32_t>(stage), 0, 0, 0, &reduce,
+                          reduce.task.group};
+      }
+    }
+  }
+
+  void add_wiring(const Wiring& wiring, std::size_t number) {
+    for (std::size_t i = 0; i < wiring.plan->tasks.size(); ++i) {
+      TaskRole& role = roles_[wiring.first_task.index() + i];
+      role.kind = wiring.kind;
+      role.wiring = number;
+      role.index = i;
+      role.devices = wiring.plan->tasks[i].group;
+    }
+  }
+
+  std::vector<TaskRole> roles_;
+};
+
+// Which tasks each device does, and in which of its lists: 0 is compute, then the streams.
+class DeviceLists {
+ public:
+  DeviceLists(const RoleTable& roles, std::span<const TaskId> order, const Timeline& simulated,
+              std::size_t num_devices)
+      : lists_(num_devices), number_(num_devices) {
+    std::vector<std::vector<StreamedTask>> streamed(num_devices);
+    for (auto& n : number_) n.assign(order.size(), -1);
+    for (const TaskId t : order) {
+      for (const DeviceId d : roles[t].devices) {
+        if (lists_[d.index()].empty()) lists_[d.index()].emplace_back();
+        if (is_communication(roles[t].kind)) {
+          streamed[d.index()].push_back({t, simulated.start[t.index()], simulated.end[t.index()]});
+        } else {
+          add(d, t, 0);
+        }
+      }
+    }
+    for (std::size_t d = 0; d < num_devices; ++d) {
+      const std::vector<std::int32_t> streams = assign_streams(streamed[d], most_streams);
+      for (std::size_t i = 0; i < streams.size(); ++i)
+        add(DeviceId(d), streamed[d][i].task, static_cast<std::size_t>(streams[i]) + 1);
+    }
+  }
+
+  [[nodiscard]] const std::vector<std::vector<TaskId>>& of(DeviceId d) const { return lists_[d.index()]; }
+  [[nodiscard]] std::int32_t number(DeviceId d, TaskId t) const { return number_[d.index()][t.index()]; }
+  [[nodiscard]] const std::vector<std::vector<std::vector<TaskId>>>& all() const { return lists_; }
+
+ private:
+  void add(DeviceId d, TaskId t, std::size_t list) {
+    auto& lists = lists_[d.index()];
+    if (lists.size() <= list) lists.resize(list + 1);
+    lists[list].push_back(t);
+    number_[d.index()][t.index()] = static_cast<std::int32_t>(list);
+  }
+  std::vector<std::vector<std::vector<TaskId>>> lists_;  // [device][list]
+  std::vector<std::vector<std::int32_t>> number_;        // [device][task]: list, or −1
+};
+
+DataType type_of_width(std::int64_t bytes) {
+  return bytes == 8 ? DataType::Float64 : bytes == 4 ? DataType::Float32 : DataType::BFloat16;
+}
+
+// Kernels work on float32 and int64.
+DataType kernel_type(DataType type) {
+  switch (type) {
+    case DataType::Int64:
+    case DataType::Int32:
+    case DataType::UInt8:
+      return DataType::Int64;
+    default:
+      return DataType::Float32;
+  }
+}
+
+class Compiler {
+ public:
+  Compiler(TaskGraphBuilder& builder, const BoundStrategy& strategy, const Backend& backend,
+           const RoleTable& roles, Program& program)
+      : builder_(builder),
+        graph_(builder.graph()),
+        strategy_(strategy),
+        roles_(roles),
+        program_(program),
+        views_(builder, strategy, backend, program) {}
+
+  Instruction instruction(TaskId task, DeviceId device) {
+    const TaskRole& role = roles_[task];
+    Instruction out;
+    out.task = task;
+    if (role.kind == TaskKind::InnerReduce) {
+      add_reduce(role, device, out);
+    } else if (is_communication(role.kind)) {
+      add_transfer(role, task, device, out);
+    } else if (role.kind == TaskKind::Update) {
+      add_update(role, device, out);
+    } else {
+      add_compute(role, out);
+    }
+    return out;
+  }
+
+  void add_results(OperatorId op, std::int32_t shard) {
+    const BoundOperator& bound = *strategy_[op.index()];
+    for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
+      const TensorUse& use = bound.op->uses[u];
+      if (use.role != Role::Output || !graph_.consumers(use.tensor).empty() ||
+          !graph_.gets_gradient(use.tensor))
+        continue;
+      const Layout& layout = builder_.layouts()[bound.data_layout[u]];
+      const auto entries = layout.entries_on(views_.device_of(op, shard));
+      // Of copies the one on the first device counts.
+      const auto first =
+          std::find_if(layout.entries().begin(), layout.entries().end(), [&](const LayoutEntry& e) {
+            return !entries.empty() && e.box == entries[0].box && e.addend == entries[0].addend;
+          });
+      if (entries.empty() || first->device != entries[0].device) continue;
+      const View view = views_.output({op, static_cast<std::int32_t>(u)}, shard);
+      program_.results.push_back({Program::Result::Content::Output, use.tensor, view});
+    }
+  }
+
+ private:
+  enum class Purpose : std::uint8_t { Value, Gradient };
+  using StagingKey = std::tuple<OperatorId, Pass, std::int32_t, std::size_t, Purpose>;
+
+  struct StageSpan {
+    std::size_t stages, first_segment, end_segment;
+    [[nodiscard]] bool last(std::int32_t stage) const {
+      return static_cast<std::size_t>(stage) + 1 == stages;
+    }
+  };
+
+  // Positions, among the pass's inner steps, of those that the config splits.
+  [[nodiscard]] std::vector<std::size_t> active_steps(const BoundOperator& bound, Pass pass,
+                                                      std::size_t& all) const {
+    const ShardGrid grid(*bound.op, bound.config);
+    std::vector<std::size_t> active;
+    all = 0;
+    for (const InnerStep& step : bound.op->inner_steps) {
+      if (step.pass != pass) continue;
+      if (std::any_of(step.over.begin(), step.over.end(), [&](FactorIndex f) { return grid.split(f); }))
+        active.push_back(all);
+      ++all;
+    }
+    return active;
+  }
+
+  [[nodiscard]] StageSpan stage_span(const TaskRole& role) const {
+    std::size_t all = 0;
+    const std::vector<std::size_t> active = active_steps(*strategy_[role.op.index()], role.pass, all);
+    const auto stage = static_cast<std::size_t>(role.stage);
+    return {active.size() + 1, stage == 0 ? 0 : active[stage - 1] + 1,
+            stage == active.size() ? all + 1 : active[stage] + 1};
+  }
+
+  [[nodiscard]] DataType type_of(const View& view) { return views_.buffers()[view.buffer].type; }
+
+  // A float32 or int64 twin of a view, kept over all stages of the pass.
+  View staging(const TaskRole& role, std::size_t use, Purpose purpose, const View& view) {
+    const auto [it, fresh] = staging_.try_emplace({role.op, role.pass, role.shard, use, purpose});
+    if (fresh) {
+      const Buffer& like = views_.buffers()[view.buffer];
+      it->second = views_.buffers().add(like.device, view.box, kernel_type(like.type),
+                                        Buffer::Life::Workspace, like.category, like.tensor);
+    }
+    return it->second;
+  }
+
+  void put_together(const Flow::Target& target, Instruction& out) {
+    if (target.moves.empty() || !put_together_.insert(target.view.buffer).second) return;
+    out.before.zeroed.insert(out.before.zeroed.end(), target.moves.zeroed.begin(), target.moves.zeroed.end());
+    out.before.moves.insert(out.before.moves.end(), target.moves.moves.begin(), target.moves.moves.end());
+  }
+
+  // A value to read, as the kernel wants it.
+  View readable(const TaskRole& role, std::size_t use, Purpose purpose, const Flow::Target& target,
+                Instruction& out) {
+    if (!target.view.present()) return {};
+    put_together(target, out);
+    if (type_of(target.view) == kernel_type(type_of(target.view))) return target.view;
+    const View twin = staging(role, use, purpose, target.view);
+    if (role.stage == 0) out.before.moves.push_back({target.view, twin, twin.box, false});
+    return twin;
+  }
+
+  View filled_output(const TaskRole& role, std::size_t use, bool last, Instruction& out) {
+    const View view = views_.output({role.op, static_cast<std::int32_t>(use)}, role.shard);
+    if (!view.present() || type_of(view) == kernel_type(type_of(view))) return view;
+    const View twin = staging(role, use, Purpose::Value, view);
+    if (last) out.after.moves.push_back({twin, view, view.box, false});
+    return twin;
+  }
+
+  // Where the kernel writes a gradient. Writers of one sum after the first have it added.
+  View filled_gradient(const TaskRole& role, std::size_t use, const StageSpan& span, Instruction& out) {
+    const Flow::Sink sink = views_.gradient_sink({role.op, static_cast<std::int32_t>(use)}, role.shard);
+    if (!sink.view.present()) return {};
+    const bool last = span.last(role.stage);
+    const bool written = written_.contains(sink.view.buffer);
+    const bool direct =
+        type_of(sink.view) == DataType::Float32 && (sink.writers == 1 || (span.stages == 1 && !written));
+    if (last) written_.insert(sink.view.buffer);
+    if (direct) return sink.view;
+    const View twin = staging(role, use, Purpose::Gradient, sink.view);
+    if (last) out.after.moves.push_back({twin, sink.view, sink.view.box, written});
+    return twin;
+  }
+
+  void add_compute(const TaskRole& role, Instruction& out) {
+    const BoundOperator& bound = *strategy_[role.op.index()];
+    const StageSpan span = stage_span(role);
+    ComputeWork work;
+    work.op = role.op;
+    work.pass = role.pass;
+    work.shard = role.shard;
+    ShardGrid(*bound.op, bound.config).ranges(role.shard, work.ranges);
+    work.first_segment = span.first_segment;
+    work.end_segment = span.end_segment;
+    const bool forward = role.pass == Pass::Forward;
+    const Pass weight_pass = bound.backward_weight.present ? Pass::BackwardWeight : Pass::BackwardInput;
+    for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
+      const TensorUse& use = bound.op->uses[u];
+      const UseRef ref{role.op, static_cast<std::int32_t>(u)};
+      View value, gradient;
+      if (forward && use.role == Role::Output) {
+        value = filled_output(role, u, span.last(role.stage), out);
+      } else if (forward || use.saved || use.role == Role::Weight || use.role == Role::Index) {
+        if (use.role != Role::State || forward)
+          value = readable(role, u, Purpose::Value, views_.value(ref, role.shard), out);
+      }
+      if (!forward && use.role == Role::Output) {
+        gradient = readable(role, u, Purpose::Gradient, views_.output_gradient(ref, role.shard), out);
+      } else if (!forward && role.pass == (use.role == Role::Weight ? weight_pass : Pass::BackwardInput)) {
+        gradient = filled_gradient(role, u, span, out);
+      }
+      work.values.push_back(value);
+      work.gradients.push_back(gradient);
+    }
+    work.statistics = views_.statistics(role.op, role.pass, role.shard);
+    work.saved = views_.saved(role.op, role.shard);
+    out.work = std::move(work);
+  }
+
+  void add_update(const TaskRole& role, DeviceId device, Instruction& out) {
+    UpdateWork work;
+    for (const TensorId weight : builder_.owned_weights(role.op)) {
+      for (ShardViews::HomePiece& piece : views_.home(weight, device)) {
+        put_together({piece.update.gradient, std::move(piece.moves)}, out);
+        const View wire = piece.update.gradient;
+        if (type_of(wire) != DataType::Float32) {
+          piece.update.gradient =
+              views_.buffers().add(device, wire.box, DataType::Float32, Buffer::Life::Workspace,
+                                   MemoryCategory::Gradients, weight);
+          out.before.moves.push_back({wire, piece.update.gradient, wire.box, false});
+        }
+        work.weights.push_back(piece.update);
+      }
+    }
+    out.work = std::move(work);
+  }
+
+  void add_transfer(const TaskRole& role, TaskId task, DeviceId device, Instruction& out) {
+    const CommunicationTask& planned = builder_.wirings()[role.wiring].plan->tasks[role.index];
+    const auto rank = std::find(planned.group.begin(), planned.group.end(), device) - planned.group.begin();
+    Flow::Member member = views_.flow(role.wiring).member(role.index, static_cast<std::size_t>(rank));
+    const auto [packer, first] =
+        packers_.try_emplace({role.wiring, planned.term, planned.step, device}, task);
+    if (first) {
+      out.before = std::move(member.before);
+    } else if (!member.before.empty()) {
+      out.waits.push_back(packer->second);
+    }
+    out.work = std::move(member.work);
+  }
+
+  // A statistic travels in the width that the operator declares, and is float64 before and after.
+  void add_reduce(const TaskRole& role, DeviceId device, Instruction& out) {
+    const BoundOperator& bound = *strategy_[role.op.index()];
+    std::size_t all = 0;
+    const std::size_t position = active_steps(bound, role.pass, all)[static_cast<std::size_t>(role.stage)];
+    const InnerStep& step = nth_step(*bound.op, role.pass, position);
+    const std::int32_t shard = bound.shard_of_device[device.index()];
+    const View statistic = views_.statistics(role.op, role.pass, shard)[position];
+    CommunicationWork work;
+    work.kind = Collective::AllReduce;
+    work.reduce = step.reduce == InnerStep::Reduce::Max ? ReduceOperation::Max : ReduceOperation::Sum;
+    work.group = role.devices;
+    work.rank = static_cast<std::int32_t>(std::find(work.group.begin(), work.group.end(), device) -
+                                          work.group.begin());
+    work.type = type_of_width(step.element_bytes);
+    work.block = statistic.box.elements();
+    work.part = {0, work.block};
+    View wire = statistic;
+    if (work.type != DataType::Float64) {
+      wire = views_.buffers().add(device, statistic.box, work.type, Buffer::Life::Workspace,
+                                  MemoryCategory::Activations, {});
+      out.before.moves.push_back({statistic, wire, wire.box, false});
+      out.after.moves.push_back({wire, statistic, wire.box, false});
+    }
+    work.give = work.get = wire;
+    out.work = std::move(work);
+  }
+
+  [[nodiscard]] static const InnerStep& nth_step(const Operator& op, Pass pass, std::size_t n) {
+    for (const InnerStep& step : op.inner_steps) {
+      if (step.pass == pass && n-- == 0) return step;
+    }
+    throw InternalError("operator " + op.name + " has fewer inner steps than stages");
+  }
+
+  TaskGraphBuilder& builder_;
+  const OperatorGraph& graph_;
+  const BoundStrategy& strategy_;
+  const RoleTable& roles_;
+  Program& program_;
+  ShardViews views_;
+  std::map<StagingKey, View> staging_;
+  std::set<BufferId> put_together_, written_;
+  std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, DeviceId>, TaskId> packers_;
+};
+
+void collect(const View& view, std::vector<BufferId>& out) {
+  if (view.present()) out.push_back(view.buffer);
+}
+
+void collect(const Moves& moves, std::vector<BufferId>& out) {
+  for (const View& v : moves.zeroed) collect(v, out);
+  for (const Move& m : moves.moves) collect(m.from, out), collect(m.to, out);
+}
+
+void collect(const Work& work, std::vector<BufferId>& out) {
+  if (const auto* compute = std::get_if<ComputeWork>(&work)) {
+    for (const auto* list : {&compute->values, &compute->gradients, &compute->statistics}) {
+      for (const View& v : *list) collect(v, out);
+    }
+    collect(compute->saved, out);
+  } else if (const auto* update = std::get_if<UpdateWork>(&work)) {
+    for (const WeightUpdate& w : update->weights) {
+      for (const View& v : {w.value, w.gradient, w.master, w.first, w.second}) collect(v, out);
+    }
+  } else {
+    const auto& communication = std::get<CommunicationWork>(work);
+    collect(communication.give, out);
+    collect(communication.get, out);
+  }
+}
+
+void count_uses(Instruction& instruction, Program& program) {
+  std::vector<BufferId>& used = instruction.buffers;
+  collect(instruction.before, used);
+  collect(instruction.work, used);
+  collect(instruction.after, used);
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  for (const BufferId b : used) ++program.buffers[b.index()].num_uses;
+}
+
+std::vector<std::vector<TaskId>> predecessors(const TaskDag& dag) {
+  std::vector<std::vector<TaskId>> before(dag.num_tasks());
+  for (std::size_t t = 0; t < dag.num_tasks(); ++t) {
+    for (const TaskId next : dag.successors(TaskId(t))) before[next.index()].emplace_back(t);
+  }
+  return before;
+}
+
+void require_order(const DeviceLists& lists, const TaskDag& dag) {
+  ListOrder order(dag);
+  for (const auto& device : lists.all()) {
+    for (const std::vector<TaskId>& list : device) order.add_list(list);
+  }
+  if (const auto stuck = order.why_stuck())
+    throw InternalError("the lists of the devices wait for each other, first at task " +
+                        std::to_string(stuck->front().value));
+}
+
+}  // namespace
+
+Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskGraph& tasks,
+                const Timeline& simulated, const Backend& backend, std::span<const DeviceId> local) {
+  for (const BoundOperator* bound : strategy) backend.require_kernel(*bound->op);
+  Program program;
+  program.order = dispatch_order(tasks.dag, simulated);
+  const std::size_t num_devices = builder.costs().topology().num_devices();
+  const RoleTable roles(builder, strategy, tasks.dag.num_tasks());
+  const DeviceLists lists(roles, program.order, simulated, num_devices);
+  require_order(lists, tasks.dag);
+  const std::vector<std::vector<TaskId>> before = predecessors(tasks.dag);
+  Compiler compiler(builder, strategy, backend, roles, program);
+  std::vector<std::int32_t> position(num_devices, -1);  // among program.devices
+  for (const DeviceId d : local) {
+    if (lists.of(d).empty()) continue;
+    position[d.index()] = static_cast<std::int32_t>(program.devices.size());
+    program.devices.push_back({d, {}, std::vector<std::vector<Instruction>>(lists.of(d).size() - 1)});
+  }
+  // In dispatch order over all devices, because the first reader or writer of a buffer has more to do.
+  for (const TaskId task : program.order) {
+    for (const DeviceId d : roles[task].devices) {
+      if (position[d.index()] < 0) continue;
+      Instruction made = compiler.instruction(task, d);
+      const std::int32_t list = lists.number(d, task);
+      for (const TaskId p : before[task.index()]) {
+        if (lists.number(d, p) >= 0) made.waits.push_back(p);
+      }
+      count_uses(made, program);
+      DeviceProgram& device = program.devices[static_cast<std::size_t>(position[d.index()])];
+      (list == 0 ? device.compute : device.streams[static_cast<std::size_t>(list) - 1])
+          .push_back(std::move(made));
+    }
+  }
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    for (std::size_t k = 0; k < strategy[i]->config.devices.size(); ++k) {
+      if (position[strategy[i]->config.devices[k].index()] >= 0)
+        compiler.add_results(OperatorId(i), static_cast<std::int32_t>(k));
+    }
+  }
+  for (const Program::Result& r : program.results) ++program.buffers[r.view.buffer.index()].num_uses;
+  return program;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <span>
+
+#include "executor/backend.h"
+#include "executor/program.h"
+#include "sim/timeline.h"
+#include "taskgraph/task_graph_builder.h"
+
+namespace pipesim {
+
+/// Turns a task graph into instructions for the devices of `local`. `builder` has just built `tasks` from
+/// `strategy`; `simulated` is their timeline, which decides the order of every list. Every process of a run
+/// compiles the same order, whichever devices are its own. InputError for operators without a kernel;
+/// InternalError if the lists could wait for each other.
+Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskGraph& tasks,
+                const Timeline& simulated, const Backend& backend, std::span<const DeviceId> local);
+
+}  // namespace pipesim

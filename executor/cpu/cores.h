@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "executor/measurement.h"
+
+namespace pipesim {
+
+/// Cores that this process may use.
+std::vector<int> allowed_cores();
+
+/// Keeps the calling thread on the core of its device: cores go to devices in order, and around again. Where
+/// it is not allowed, the system chooses.
+void pin_to_core_of(std::size_t device);
+
+/// SCHED_FIFO for the calling thread, so that others do not interrupt it. False where that is not permitted.
+bool run_in_real_time();
+
+/// Times a loop of about 1 ms again and again on each of the first `cores` cores, `seconds` in all.
+HostNoise measure_noise(std::size_t cores, double seconds);
+
+}  // namespace pipesim

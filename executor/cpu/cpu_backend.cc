@@ -1,0 +1,180 @@
+#include "executor/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+
+#include "executor/cpu/cores.h"
+#include "executor/cpu/kernel.h"
+#include "executor/host_collectives.h"
+#include "executor/host_moves.h"
+#include "sim/base/errors.h"
+
+// Of GNU's OpenMP runtime, which oneDNN uses; its header is the compiler's own and unknown to others.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace pipesim {
+namespace {
+
+constexpr std::size_t alignment = 64;  // a cache line, and the widest vector register
+
+HostPiece host_piece(const View& view, const Memory& memory) {
+  const DataType type = memory.buffer(view.buffer).type;
+  return {memory.address(view.buffer) + view.offset * bytes_per_element(type), type, view.box};
+}
+
+cpu::Piece kernel_piece(const View& view, const Memory& memory) {
+  if (!view.present()) return {};
+  const HostPiece piece = host_piece(view, memory);
+  cpu::Piece result{view.box, nullptr, nullptr};
+  if (piece.type == DataType::Int64) {
+    result.integers = reinterpret_cast<std::int64_t*>(piece.memory);
+  } else {
+    result.floats = reinterpret_cast<float*>(piece.memory);
+  }
+  return result;
+}
+
+std::span<float> floats(const View& view, const Memory& memory) {
+  if (!view.present()) return {};
+  return {reinterpret_cast<float*>(host_piece(view, memory).memory),
+          static_cast<std::size_t>(view.box.elements())};
+}
+
+// Few sizes, so that freed memory fits again: a power of two and its quarters.
+std::size_t rounded_size(Bytes size) {
+  const auto bytes = std::max<std::size_t>(static_cast<std::size_t>(size.value), 4 * alignment);
+  const std::size_t quarter = std::bit_floor(bytes) / 4;
+  return (bytes + quarter - 1) / quarter * quarter;
+}
+
+std::vector<cpu::Piece> kernel_pieces(const std::vector<View>& views, const Memory& memory) {
+  std::vector<cpu::Piece> pieces;
+  pieces.reserve(views.size());
+  for (const View& v : views) pieces.push_back(kernel_piece(v, memory));
+  return pieces;
+}
+
+void run_segments(const cpu::Kernel& kernel, const cpu::ShardCall& call, const ComputeWork& work) {
+  for (std::size_t s = work.first_segment; s < work.end_segment; ++s) {
+    switch (work.pass) {
+      case Pass::Forward:
+        kernel.forward(call, s);
+        break;
+      case Pass::BackwardInput:
+        kernel.backward_input(call, s);
+        break;
+      default:
+        kernel.backward_weight(call);
+    }
+  }
+}
+
+}  // namespace
+
+void CpuBackend::require_numbers(const Operator& op, const ComputeWork& work,
+                                 std::span<const cpu::Piece> values,
+                                 std::span<const cpu::Piece> gradients) const {
+  for (std::size_t u = 0; u < op.uses.size(); ++u) {
+    const bool output = op.uses[u].role == Role::Output, forward = work.pass == Pass::Forward;
+    if (forward != output) continue;
+    const cpu::Piece& piece = forward ? values[u] : gradients[u];
+    if (!piece.floats) continue;
+    const bool nan =
+        std::any_of(piece.floats, piece.floats + piece.elements(), [](float x) { return std::isnan(x); });
+    if (nan)
+      throw DeviceError(
+          fmt::format("the first tensor that became NaN is {}\"{}\", in the {} pass of operator \"{}\"",
+                      forward ? "" : "the gradient of ", graph_.tensor(op.uses[u].tensor).name,
+                      forward ? "forward" : "backward", op.name));
+  }
+}
+
+CpuBackend::CpuBackend(const OperatorGraph& graph, std::size_t num_devices, Optimizer optimizer,
+                       const Settings& settings)
+    : graph_(graph), optimizer_(optimizer), settings_(settings), idle_(num_devices) {}
+
+CpuBackend::~CpuBackend() {
+  for (auto& sizes : idle_) {
+    for (auto& [size, blocks] : sizes) {
+      for (std::byte* block : blocks) std::free(block);
+    }
+  }
+}
+
+void CpuBackend::require_kernel(const Operator& op) const {
+  if (cpu::find_kernel(op.kind)) return;
+  throw InputError(fmt::format("operator \"{}\" ({}) has no cpu kernel; kinds that have one: {}", op.name,
+                               op.kind, fmt::join(cpu::kernel_kinds(), ", ")));
+}
+
+std::int64_t CpuBackend::saved_bytes(const Operator& op, std::span<const Range> ranges) const {
+  return static_cast<std::int64_t>(cpu::find_kernel(op.kind)->saved_bytes(op, ranges));
+}
+
+void CpuBackend::enter(DeviceId device) {
+  omp_set_num_threads(settings_.threads_per_device);
+  if (settings_.pin) pin_to_core_of(device.index());
+  if (settings_.real_time && run_in_real_time()) real_time_ = true;
+}
+
+std::byte* CpuBackend::allocate(DeviceId device, Bytes size) {
+  const std::size_t rounded = rounded_size(size);
+  std::vector<std::byte*>& idle = idle_[device.index()][rounded];
+  if (!idle.empty()) {
+    std::byte* block = idle.back();
+    idle.pop_back();
+    return block;
+  }
+  auto* block = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
+  if (!block) throw DeviceError(fmt::format("out of memory: {} asked for", pretty(size)));
+  return block;
+}
+
+void CpuBackend::release(DeviceId device, std::byte* memory, Bytes size) {
+  idle_[device.index()][rounded_size(size)].push_back(memory);
+}
+
+void CpuBackend::move(DeviceId /*device*/, const Moves& moves, const Memory& memory) {
+  for (const View& v : moves.zeroed) fill_zero(host_piece(v, memory));
+  for (const Move& m : moves.moves)
+    move_region(host_piece(m.from, memory), host_piece(m.to, memory), m.region, m.add);
+}
+
+void CpuBackend::compute(DeviceId /*device*/, const ComputeWork& work, const Memory& memory,
+                         const StepContext& step) {
+  const Operator& op = graph_.op(work.op);
+  const std::vector<cpu::Piece> values = kernel_pieces(work.values, memory);
+  const std::vector<cpu::Piece> gradients = kernel_pieces(work.gradients, memory);
+  std::vector<std::span<double>> statistics;
+  for (const View& v : work.statistics)
+    statistics.emplace_back(reinterpret_cast<double*>(memory.address(v.buffer)),
+                            static_cast<std::size_t>(v.box.elements()));
+  std::span<std::byte> saved;
+  if (work.saved.present())
+    saved = {memory.address(work.saved.buffer), static_cast<std::size_t>(work.saved.box.elements())};
+  run_segments(*cpu::find_kernel(op.kind), {op, work.ranges, values, gradients, statistics, saved, step},
+               work);
+  if (settings_.watch_for_nan) require_numbers(op, work, values, gradients);
+}
+
+void CpuBackend::update(DeviceId /*device*/, const UpdateWork& work, const Memory& memory,
+                        const StepContext& step) {
+  for (const WeightUpdate& w : work.weights) {
+    const View& weight = w.master.present() ? w.master : w.value;
+    cpu::update(optimizer_, settings_.optimizer, floats(weight, memory), floats(w.gradient, memory),
+                floats(w.first, memory), floats(w.second, memory), step.step + 1);
+    if (w.master.present())
+      move_region(host_piece(w.master, memory), host_piece(w.value, memory), w.value.box, false);
+  }
+}
+
+void CpuBackend::communicate(DeviceId /*device*/, const CommunicationWork& work, const Memory& memory,
+                             Communicator& world, std::int64_t tag) {
+  communicate_on_host(work, memory, world, tag);
+}
+
+}  // namespace pipesim

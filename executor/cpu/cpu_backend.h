@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <vector>
+
+#include "executor/backend.h"
+#include "executor/cpu/kernel.h"
+#include "executor/cpu/optimizer.h"
+#include "models/operator_graph.h"
+
+namespace pipesim {
+
+/// Devices that are threads of this process: kernels from executor/cpu, buffers in host memory.
+class CpuBackend : public Backend {
+ public:
+  struct Settings {
+    cpu::OptimizerSettings optimizer;
+    int threads_per_device = 1;  ///< of oneDNN
+    bool pin = true;             ///< device d to core d, as far as there are so many
+    bool real_time = false;      ///< SCHED_FIFO where it is permitted
+    bool watch_for_nan = false;  ///< look at all results; a NaN is a DeviceError that names its tensor
+  };
+  /// The graph must outlive this.
+  CpuBackend(const OperatorGraph& graph, std::size_t num_devices, Optimizer optimizer,
+             const Settings& settings);
+  ~CpuBackend() override;
+
+  [[nodiscard]] std::string name() const override { return "cpu"; }
+  void require_kernel(const Operator& op) const override;
+  [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;
+  void enter(DeviceId device) override;
+  [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
+  void release(DeviceId device, std::byte* memory, Bytes size) override;
+  void move(DeviceId device, const Moves& moves, const Memory& memory) override;
+  void compute(DeviceId device, const ComputeWork& work, const Memory& memory,
+               const StepContext& step) override;
+  void update(DeviceId device, const UpdateWork& work, const Memory& memory,
+              const StepContext& step) override;
+  void communicate(DeviceId device, const CommunicationWork& work, const Memory& memory, Communicator& world,
+                   std::int64_t tag) override;
+
+  /// Some thread runs under SCHED_FIFO.
+  [[nodiscard]] bool in_real_time() const { return real_time_; }
+
+ private:
+  void require_numbers(const Operator& op, const ComputeWork& work, std::span<const cpu::Piece> values,
+                       std::span<const cpu::Piece> gradients) const;
+
+  const OperatorGraph& graph_;
+  Optimizer optimizer_;
+  Settings settings_;
+  std::atomic<bool> real_time_ = false;
+  std::vector<std::map<std::size_t, std::vector<std::byte*>>>
+      idle_;  // by device and size: memory to use again
+};
+
+}  // namespace pipesim

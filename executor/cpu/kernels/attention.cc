@@ -1,0 +1,255 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "executor/cpu/gemm.h"
+#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/operands.h"
+
+namespace pipesim::cpu {
+namespace {
+
+constexpr double nothing_seen = -std::numeric_limits<double>::infinity();
+
+/// A matrix whose rows lie `stride` apart.
+struct StridedRows {
+  const float* first = nullptr;
+  std::int64_t rows = 0, columns = 0, stride = 0;
+  [[nodiscard]] std::vector<float> packed() const {
+    std::vector<float> copy(static_cast<std::size_t>(rows * columns));
+    for (std::int64_t i = 0; i < rows; ++i)
+      std::copy_n(first + i * stride, columns, copy.data() + i * columns);
+    return copy;
+  }
+};
+
+void unpack_rows(const std::vector<float>& from, std::int64_t columns, std::int64_t stride, float* to) {
+  const std::int64_t rows = std::ssize(from) / columns;
+  for (std::int64_t i = 0; i < rows; ++i) std::copy_n(from.data() + i * columns, columns, to + i * stride);
+}
+
+/// Lengths of a shard's factors; d is the length of queries and keys.
+struct AttentionSizes {
+  explicit AttentionSizes(const ShardCall& call) {
+    const Box q = box_of(call, 0), v = box_of(call, 2);
+    b = q[0].length(), s = q[1].length(), g = q[2].length(), r = q[3].length(), d = q[4].length();
+    t = v[1].length(), e = v[3].length();
+    first_query = q[1].begin, first_key = v[1].begin;
+    causal = call.op.causal.has_value();
+    scale = 1 / std::sqrt(static_cast<float>(d));
+    // Scores of so many queries are held at a time: about a million.
+    block = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(1, r * t), 1, s);
+  }
+  std::int64_t b, s, g, r, d, t, e, block;
+  std::int64_t first_query, first_key;  ///< where s and t begin in the whole
+  bool causal;
+  float scale;
+
+  /// Keys of this shard that a query sees: the first so many.
+  [[nodiscard]] std::int64_t seen(std::int64_t query) const {
+    return causal ? std::clamp<std::int64_t>(first_query + query - first_key + 1, 0, t) : t;
+  }
+};
+
+/// Queries [begin, end) of one sample and one key-value head: rows (s, r) of packed matrices.
+struct QueryBlock {
+  const AttentionSizes& a;
+  std::int64_t sample, head, begin, end;
+
+  [[nodiscard]] std::int64_t rows() const { return (end - begin) * a.r; }
+  /// q, o and their gradients: [b, s, g, r, depth].
+  [[nodiscard]] std::int64_t query_offset(std::int64_t depth) const {
+    return ((sample * a.s + begin) * a.g + head) * a.r * depth;
+  }
+  /// k, v and their gradients: [b, t, g, depth].
+  [[nodiscard]] std::int64_t key_offset(std::int64_t depth) const {
+    return (sample * a.t * a.g + head) * depth;
+  }
+  /// Statistics and saved sums: [b, s, g, r].
+  [[nodiscard]] std::int64_t row(std::int64_t i) const {
+    return query_offset(1) + i / a.r * a.g * a.r + i % a.r;
+  }
+
+  [[nodiscard]] std::vector<float> queries(const float* tensor, std::int64_t depth) const {
+    return StridedRows{tensor + query_offset(depth), end - begin, a.r * depth, a.g * a.r * depth}.packed();
+  }
+  void store_queries(const std::vector<float>& rows, std::int64_t depth, float* tensor) const {
+    unpack_rows(rows, a.r * depth, a.g * a.r * depth, tensor + query_offset(depth));
+  }
+  [[nodiscard]] std::vector<float> keys(const float* tensor, std::int64_t depth) const {
+    return StridedRows{tensor + key_offset(depth), a.t, depth, a.g * depth}.packed();
+  }
+};
+
+/// values: q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e], o[b, s, g, r, e]. Statistics of each row (b, s, g,
+/// r): forward the largest score, Σ exp; backward Σ do·o. Each shard computes its keys' softmax at once (the
+/// online softmax of Milakov and Gimelshein, 2018) and rescales when the statistics of all keys are known, so
+/// that scores are computed once. o is one addend over t; queries that see no key of the shard get 0.
+class Attention : public Kernel {
+ public:
+  /// Log of each row's Σ exp.
+  std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
+    return sizeof(float) * static_cast<std::size_t>(volume(pipesim::box_of(op.uses[0], op, ranges), 0, 4));
+  }
+
+  void forward(const ShardCall& call, std::size_t segment) const override {
+    if (segment == 0) {
+      for_each_block(call, [&](const QueryBlock& block) { attend(call, block); });
+    } else if (segment == 1) {
+      for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
+        const double most = call.statistics[0][i], own = static_cast<double>(saved_floats(call)[i]);
+        call.statistics[1][i] = own == nothing_seen ? 0.0 : std::exp(own - most);
+      }
+    } else {
+      rescale(call);
+    }
+  }
+
+  void backward_input(const ShardCall& call, std::size_t segment) const override {
+    if (segment == 0) return multiply_results(call);
+    for (std::size_t u = 1; u <= 2; ++u) {
+      const Piece& gradient = call.gradients[u];
+      if (gradient.present()) std::fill_n(gradient.floats, gradient.elements(), 0.0F);
+    }
+    for_each_block(call, [&](const QueryBlock& block) { send_back(call, block); });
+  }
+
+ private:
+  template <class Visit>
+  static void for_each_block(const ShardCall& call, Visit visit) {
+    const AttentionSizes a(call);
+    for (std::int64_t head = 0; head < a.b * a.g; ++head) {
+      for (std::int64_t begin = 0; begin < a.s; begin += a.block) {
+        visit(QueryBlock{a, head / a.g, head % a.g, begin, std::min(a.s, begin + a.block)});
+      }
+    }
+  }
+
+  /// [rows, t], without the mask.
+  static std::vector<float> scores(const ShardCall& call, const QueryBlock& block,
+                                   const std::vector<float>& q, const std::vector<float>& k) {
+    const AttentionSizes& a = block.a;
+    std::vector<float> result(static_cast<std::size_t>(block.rows() * a.t));
+    multiply({block.rows(), a.t, a.d, false, true, false, call.step.reversed_sums}, q.data(), k.data(),
+             result.data(), call.op.name);
+    for (float& score : result) score *= a.scale;
+    return result;
+  }
+
+  static void attend(const ShardCall& call, const QueryBlock& block) {
+    const AttentionSizes& a = block.a;
+    std::vector<float> p = scores(call, block, block.queries(call.values[0].floats, a.d),
+                                  block.keys(call.values[1].floats, a.d));
+    for (std::int64_t i = 0; i < block.rows(); ++i) {
+      const auto row = static_cast<std::size_t>(block.row(i));
+      float* own = p.data() + i * a.t;
+      const std::int64_t seen = a.seen(block.begin + i / a.r);
+      double log_sum = nothing_seen;
+      call.statistics[0][row] =
+          seen == 0 ? nothing_seen : static_cast<double>(*std::max_element(own, own + seen));
+      if (seen > 0) log_sum = normalise_row(own, seen, call.statistics[0][row], call.step.reversed_sums);
+      std::fill(own + seen, own + a.t, 0.0F);
+      saved_floats(call)[row] = static_cast<float>(log_sum);
+    }
+    std::vector<float> o(static_cast<std::size_t>(block.rows() * a.e));
+    multiply({block.rows(), a.e, a.t, false, false, false, call.step.reversed_sums}, p.data(),
+             block.keys(call.values[2].floats, a.e).data(), o.data(), call.op.name);
+    block.store_queries(o, a.e, call.values[3].floats);
+  }
+
+  /// Turns scores into their softmax; returns the log of Σ exp.
+  static double normalise_row(float* row, std::int64_t n, double largest, bool reversed) {
+    const auto most = static_cast<float>(largest);
+    double sum = 0;
+    for (std::int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j] - most);
+    for_each_term(n, reversed, [&](std::int64_t j) { sum += static_cast<double>(row[j]); });
+    const auto share = static_cast<float>(1 / sum);
+    for (std::int64_t j = 0; j < n; ++j) row[j] *= share;
+    return largest + std::log(sum);
+  }
+
+  /// From the softmax over the shard's keys to its part of the softmax over all keys.
+  static void rescale(const ShardCall& call) {
+    const Piece& o = call.values[3];
+    const std::int64_t depth = o.box[4].length();
+    for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
+      const double own = static_cast<double>(saved_floats(call)[i]);
+      const double all = call.statistics[0][i] + std::log(call.statistics[1][i]);
+      const auto share = static_cast<float>(own == nothing_seen ? 0.0 : std::exp(own - all));
+      float* row = o.floats + static_cast<std::int64_t>(i) * depth;
+      for (std::int64_t j = 0; j < depth; ++j) row[j] *= share;
+      saved_floats(call)[i] = static_cast<float>(all);
+    }
+  }
+
+  static void multiply_results(const ShardCall& call) {
+    const Piece& o = call.values[3];
+    const std::int64_t depth = o.box[4].length();
+    for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
+      const std::int64_t first = static_cast<std::int64_t>(i) * depth;
+      double sum = 0;
+      for_each_term(depth, call.step.reversed_sums, [&](std::int64_t j) {
+        sum += static_cast<double>(o.floats[first + j]) *
+               static_cast<double>(call.gradients[3].floats[first + j]);
+      });
+      call.statistics[0][i] = sum;
+    }
+  }
+
+  /// Adds up gradients of one block: dv = pᵀ·do, dk = dzᵀ·q, dq = dz·k with dz = p·(do·vᵀ − Σ do·o)·scale.
+  static void send_back(const ShardCall& call, const QueryBlock& block) {
+    const AttentionSizes& a = block.a;
+    const bool reversed = call.step.reversed_sums;
+    const std::vector<float> q = block.queries(call.values[0].floats, a.d);
+    const std::vector<float> k = block.keys(call.values[1].floats, a.d);
+    const std::vector<float> d_o = block.queries(call.gradients[3].floats, a.e);
+    std::vector<float> p = scores(call, block, q, k), dz(p.size());
+    multiply({block.rows(), a.t, a.e, false, true, false, reversed}, d_o.data(),
+             block.keys(call.values[2].floats, a.e).data(), dz.data(), call.op.name);
+    for (std::int64_t i = 0; i < block.rows(); ++i) score_gradients(call, block, i, p, dz);
+    if (call.gradients[0].present()) {
+      std::vector<float> dq(q.size());
+      multiply({block.rows(), a.d, a.t, false, false, false, reversed}, dz.data(), k.data(), dq.data(),
+               call.op.name);
+      block.store_queries(dq, a.d, call.gradients[0].floats);
+    }
+    add_to_keys(call, block, dz, q, a.d, call.gradients[1]);
+    add_to_keys(call, block, p, d_o, a.e, call.gradients[2]);
+  }
+
+  /// Row i of the scores becomes the softmax, of do·vᵀ the gradient of the scores.
+  static void score_gradients(const ShardCall& call, const QueryBlock& block, std::int64_t i,
+                              std::vector<float>& p, std::vector<float>& dz) {
+    const AttentionSizes& a = block.a;
+    const std::int64_t row = block.row(i), seen = a.seen(block.begin + i / a.r);
+    const float log_sum = saved_floats(call)[row];
+    const auto average = static_cast<float>(call.statistics[0][static_cast<std::size_t>(row)]);
+    float *own = p.data() + i * a.t, *gradient = dz.data() + i * a.t;
+    for (std::int64_t j = 0; j < seen; ++j) {
+      own[j] = std::exp(own[j] - log_sum);
+      gradient[j] = own[j] * (gradient[j] - average) * a.scale;
+    }
+    std::fill(own + seen, own + a.t, 0.0F);
+    std::fill(gradient + seen, gradient + a.t, 0.0F);
+  }
+
+  /// gradient[t, depth] += rowsᵀ[t, rows] · factors[rows, depth].
+  static void add_to_keys(const ShardCall& call, const QueryBlock& block, const std::vector<float>& rows,
+                          const std::vector<float>& factors, std::int64_t depth, const Piece& gradient) {
+    if (!gradient.present()) return;
+    const AttentionSizes& a = block.a;
+    std::vector<float> sum = block.keys(gradient.floats, depth);
+    multiply({a.t, depth, block.rows(), true, false, true, call.step.reversed_sums}, rows.data(),
+             factors.data(), sum.data(), call.op.name);
+    unpack_rows(sum, depth, a.g * depth, gradient.floats + block.key_offset(depth));
+  }
+};
+
+}  // namespace
+
+std::vector<KernelEntry> attention_kernels() {
+  static const Attention attention;
+  return {{"attention", &attention}};
+}
+
+}  // namespace pipesim::cpu

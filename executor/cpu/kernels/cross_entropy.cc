@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/operands.h"
+
+namespace pipesim::cpu {
+namespace {
+
+/// values: logits x[…, v], labels […], loss []. Statistics: the largest logit of each row; per row Σ exp and
+/// the label's logit (0 where another shard owns it). Rows with a negative label add nothing to the loss.
+class CrossEntropy : public Kernel {
+ public:
+  std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
+    return sizeof(float) * static_cast<std::size_t>(pipesim::box_of(op.uses[1], op, ranges).elements());
+  }
+
+  void forward(const ShardCall& call, std::size_t segment) const override {
+    if (segment == 0) return find_largest(call);
+    if (segment == 1) return add_exponentials(call);
+    const std::span<const double> most = call.statistics[0], sums = call.statistics[1];
+    double loss = 0;
+    for_each_term(std::ssize(most), call.step.reversed_sums, [&](std::int64_t i) {
+      const auto row = static_cast<std::size_t>(i);
+      const double log_sum = most[row] + std::log(sums[2 * row]);
+      saved_floats(call)[i] = static_cast<float>(log_sum);
+      if (call.values[1].integers[i] >= 0) loss += log_sum - sums[2 * row + 1];
+    });
+    call.values[2].floats[0] = static_cast<float>(loss / counted_rows(call));
+  }
+
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Piece &x = call.values[0], &labels = call.values[1], &dx = call.gradients[0];
+    const Range owned = dx.box[dx.box.dims() - 1];
+    const std::int64_t columns = owned.length();
+    const float* log_sums = saved_floats(call);
+    const auto scale =
+        static_cast<float>(static_cast<double>(call.gradients[2].floats[0]) / counted_rows(call));
+    for (std::int64_t i = 0; i < labels.elements(); ++i) {
+      const float* from = x.floats + i * columns;
+      float* to = dx.floats + i * columns;
+      const std::int64_t label = labels.integers[i];
+      const float row_scale = label >= 0 ? scale : 0.0F;
+      for (std::int64_t j = 0; j < columns; ++j) to[j] = std::exp(from[j] - log_sums[i]) * row_scale;
+      if (label >= owned.begin && label < owned.end) to[label - owned.begin] -= row_scale;
+    }
+  }
+
+ private:
+  static double counted_rows(const ShardCall& call) {
+    const TensorUse& labels = call.op.uses[1];
+    return static_cast<double>(whole_volume(labels, 0, labels.dims.size()) * call.step.microbatches);
+  }
+
+  static void find_largest(const ShardCall& call) {
+    const Piece& x = call.values[0];
+    const std::int64_t columns = x.box[x.box.dims() - 1].length();
+    for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
+      const float* row = x.floats + static_cast<std::int64_t>(i) * columns;
+      call.statistics[0][i] = static_cast<double>(*std::max_element(row, row + columns));
+    }
+  }
+
+  static void add_exponentials(const ShardCall& call) {
+    const Piece& x = call.values[0];
+    const Range owned = x.box[x.box.dims() - 1];
+    const std::int64_t columns = owned.length();
+    for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
+      const float* row = x.floats + static_cast<std::int64_t>(i) * columns;
+      const auto most = static_cast<float>(call.statistics[0][i]);
+      double sum = 0;
+      for_each_term(columns, call.step.reversed_sums,
+                    [&](std::int64_t j) { sum += static_cast<double>(std::exp(row[j] - most)); });
+      const std::int64_t label = call.values[1].integers[i];
+      const bool own = label >= owned.begin && label < owned.end;
+      call.statistics[1][2 * i] = sum;
+      call.statistics[1][2 * i + 1] = own ? static_cast<double>(row[label - owned.begin]) : 0.0;
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<KernelEntry> cross_entropy_kernels() {
+  static const CrossEntropy cross_entropy;
+  return {{"cross_entropy", &cross_entropy}};
+}
+
+}  // namespace pipesim::cpu

@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <numeric>
+
+#include "executor/cpu/activation.h"
+#include "executor/cpu/gemm.h"
+#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/operands.h"
+
+namespace pipesim::cpu {
+namespace {
+
+/// Where one choice of one token goes.
+struct Route {
+  std::int32_t expert = -1, slot = -1;  ///< slot −1: the expert was full, the token is dropped there
+};
+
+/// Routes of every token's top_k experts by p[groups, tokens, experts]: [groups, tokens, top_k], best first,
+/// ties to the lower expert. Slots of an expert are filled in token order, per group. Every shard finds the
+/// same.
+void find_routes(const Piece& p, std::int64_t top_k, std::int64_t capacity, Route* routes) {
+  const std::int64_t groups = p.box[0].length(), tokens = p.box[1].length(), experts = p.box[2].length();
+  std::vector<std::int32_t> order(static_cast<std::size_t>(experts));
+  for (std::int64_t g = 0; g < groups; ++g) {
+    std::vector<std::int32_t> used(static_cast<std::size_t>(experts), 0);
+    for (std::int64_t n = 0; n < tokens; ++n) {
+      const float* row = p.floats + (g * tokens + n) * experts;
+      std::iota(order.begin(), order.end(), 0);
+      std::partial_sort(
+          order.begin(), order.begin() + top_k, order.end(),
+          [row](std::int32_t a, std::int32_t b) { return row[a] > row[b] || (row[a] == row[b] && a < b); });
+      for (std::int64_t i = 0; i < top_k; ++i, ++routes) {
+        const std::int32_t expert = order[static_cast<std::size_t>(i)];
+        std::int32_t& next = used[static_cast<std::size_t>(expert)];
+        *routes = {expert, next < capacity ? next++ : -1};
+      }
+    }
+  }
+}
+
+/// Calls visit(token row in [groups, tokens], slot row in z[groups, experts, capacity], expert) for the
+/// routes to the experts that the shard has.
+template <class Visit>
+void for_each_route(const Box& z, std::int64_t tokens, std::int64_t top_k, const Route* routes, bool reversed,
+                    Visit visit) {
+  const std::int64_t rows = z[0].length() * tokens, experts = z[1].length(), capacity = z[2].length();
+  for_each_term(rows * top_k, reversed, [&](std::int64_t i) {
+    const Route& route = routes[i];
+    const std::int64_t expert = route.expert - z[1].begin;
+    if (route.slot < 0 || expert < 0 || expert >= experts) return;
+    const std::int64_t row = i / top_k;
+    visit(row, (row / tokens * experts + expert) * capacity + route.slot, route.expert);
+  });
+}
+
+/// values: x[g, n, h], p[g, n, experts], z[g, e, c, h]. Slots that no token takes are 0.
+class MoeDispatch : public Kernel {
+ public:
+  /// Routes of all tokens of the shard's groups.
+  std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
+    const Box x = pipesim::box_of(op.uses[0], op, ranges);
+    return sizeof(Route) * static_cast<std::size_t>(volume(x, 0, 2) * integer_of(op, "top_k"));
+  }
+
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Piece &x = call.values[0], &z = call.values[2];
+    Route* routes = reinterpret_cast<Route*>(call.saved.data());
+    find_routes(call.values[1], integer_of(call.op, "top_k"), integer_of(call.op, "capacity"), routes);
+    const std::int64_t width = x.box[2].length();
+    std::fill_n(z.floats, z.elements(), 0.0F);
+    visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t /*expert*/) {
+      std::copy_n(x.floats + row * width, width, z.floats + slot * width);
+    });
+  }
+
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Piece &dx = call.gradients[0], &dz = call.gradients[2];
+    const std::int64_t width = dx.box[2].length();
+    std::fill_n(dx.floats, dx.elements(), 0.0F);
+    visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t /*expert*/) {
+      for (std::int64_t j = 0; j < width; ++j) dx.floats[row * width + j] += dz.floats[slot * width + j];
+    });
+  }
+
+ private:
+  template <class Visit>
+  static void visit_routes(const ShardCall& call, Visit visit) {
+    for_each_route(box_of(call, 2), box_of(call, 0)[1].length(), integer_of(call.op, "top_k"),
+                   reinterpret_cast<const Route*>(call.saved.data()), call.step.reversed_sums, visit);
+  }
+};
+
+/// values: z[g, e, c, h], p[g, n, experts], y[g, n, h] = Σ over the token's experts of p·z.
+class MoeCombine : public Kernel {
+ public:
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Piece &z = call.values[0], &p = call.values[1], &y = call.values[2];
+    const std::int64_t width = z.box[3].length(), experts = p.box[2].length();
+    std::fill_n(y.floats, y.elements(), 0.0F);
+    visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t expert) {
+      const float share = p.floats[row * experts + expert];
+      for (std::int64_t j = 0; j < width; ++j)
+        y.floats[row * width + j] += share * z.floats[slot * width + j];
+    });
+  }
+
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Piece &z = call.values[0], &p = call.values[1];
+    const Piece &dz = call.gradients[0], &dp = call.gradients[1], &dy = call.gradients[2];
+    const std::int64_t width = z.box[3].length(), experts = p.box[2].length();
+    for (const Piece* gradient : {&dz, &dp}) {
+      if (gradient->present()) std::fill_n(gradient->floats, gradient->elements(), 0.0F);
+    }
+    visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t expert) {
+      const std::int64_t chosen = row * experts + expert;
+      const float *d = dy.floats + row * width, *value = z.floats + slot * width;
+      double sum = 0;
+      for_each_term(width, call.step.reversed_sums, [&](std::int64_t j) {
+        sum += static_cast<double>(d[j]) * static_cast<double>(value[j]);
+        if (dz.present()) dz.floats[slot * width + j] = p.floats[chosen] * d[j];
+      });
+      if (dp.present()) dp.floats[chosen] = static_cast<float>(sum);
+    });
+  }
+
+ private:
+  template <class Visit>
+  static void visit_routes(const ShardCall& call, Visit visit) {
+    const Piece& p = call.values[1];
+    const std::int64_t top_k = integer_of(call.op, "top_k");
+    const Box z = box_of(call, 0);
+    std::vector<Route> routes(static_cast<std::size_t>(volume(p.box, 0, 2) * top_k));
+    find_routes(p, top_k, z[2].length(), routes.data());
+    for_each_route(z, p.box[1].length(), top_k, routes.data(), call.step.reversed_sums, visit);
+  }
+};
+
+/// values: z[g, e, c, h], w[e, h, f], y[g, e, c, f].
+class ExpertLinear : public Kernel {
+ public:
+  std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
+    return fused_saved_bytes(op, pipesim::box_of(op.uses[2], op, ranges).elements());
+  }
+
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Sizes s(call);
+    for (std::int64_t i = 0; i < s.g * s.e; ++i) {
+      multiply({s.c, s.f, s.h, false, false, false, call.step.reversed_sums},
+               call.values[0].floats + i * s.c * s.h, call.values[1].floats + i % s.e * s.h * s.f,
+               call.values[2].floats + i * s.c * s.f, call.op.name);
+    }
+    apply_fused(call, saved_floats(call));
+  }
+
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Sizes s(call);
+    std::vector<float> scratch;
+    const float* dy = gradient_before_fused(call, saved_floats(call), scratch);
+    if (!call.gradients[0].present()) return;
+    for (std::int64_t i = 0; i < s.g * s.e; ++i) {
+      multiply({s.c, s.h, s.f, false, true, false, call.step.reversed_sums}, dy + i * s.c * s.f,
+               call.values[1].floats + i % s.e * s.h * s.f, call.gradients[0].floats + i * s.c * s.h,
+               call.op.name);
+    }
+  }
+
+  void backward_weight(const ShardCall& call) const override {
+    const Sizes s(call);
+    const bool reversed = call.step.reversed_sums;
+    std::vector<float> scratch;
+    const float* dy = gradient_before_fused(call, saved_floats(call), scratch);
+    if (!call.gradients[1].present()) return;
+    for (std::int64_t e = 0; e < s.e; ++e) {
+      for_each_term(s.g, reversed, [&](std::int64_t g) {
+        const std::int64_t i = g * s.e + e;
+        const bool first = g == (reversed ? s.g - 1 : 0);
+        multiply({s.h, s.f, s.c, true, false, !first, reversed}, call.values[0].floats + i * s.c * s.h,
+                 dy + i * s.c * s.f, call.gradients[1].floats + e * s.h * s.f, call.op.name);
+      });
+    }
+  }
+
+ private:
+  struct Sizes {
+    explicit Sizes(const ShardCall& call) {
+      const Box z = box_of(call, 0), y = box_of(call, 2);
+      g = z[0].length(), e = z[1].length(), c = z[2].length(), h = z[3].length(), f = y[3].length();
+    }
+    std::int64_t g, e, c, h, f;
+  };
+};
+
+}  // namespace
+
+std::vector<KernelEntry> expert_kernels() {
+  static const MoeDispatch moe_dispatch;
+  static const MoeCombine moe_combine;
+  static const ExpertLinear expert_linear;
+  return {{"moe_dispatch", &moe_dispatch}, {"moe_combine", &moe_combine}, {"expert_linear", &expert_linear}};
+}
+
+}  // namespace pipesim::cpu

@@ -1,0 +1,67 @@
+#include <cmath>
+
+#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/operands.h"
+
+namespace pipesim::cpu {
+namespace {
+
+constexpr double rotary_base = 10000;
+
+/// Rotary position embedding (Su et al., 2021) over halves: elements i and i + d/2 of the last dim turn by
+/// s · base^(−2i/d), s being the position in the whole sequence. values: x[b, s, …, d], y.
+class Rotary : public Kernel {
+ public:
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    turn(box_of(call, 0), call.values[0].floats, call.values[1].floats, 1);
+  }
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    turn(box_of(call, 0), call.gradients[1].floats, call.gradients[0].floats, -1);
+  }
+
+ private:
+  static void turn(const Box& box, const float* x, float* y, float direction) {
+    const std::int64_t d = box[box.dims() - 1].length(), half = d / 2;
+    const std::int64_t heads = volume(box, 2, box.dims() - 1), positions = box[1].length();
+    std::vector<float> cosine(static_cast<std::size_t>(half)), sine(cosine.size());
+    for (std::int64_t s = 0; s < positions; ++s) {
+      fill_angles(box[1].begin + s, d, direction, cosine, sine);
+      for (std::int64_t b = 0; b < box[0].length(); ++b) {
+        for (std::int64_t row = 0; row < heads; ++row) {
+          const std::int64_t first = ((b * positions + s) * heads + row) * d;
+          turn_row(x + first, y + first, half, cosine, sine);
+          if (d % 2 != 0) y[first + d - 1] = x[first + d - 1];  // has no partner
+        }
+      }
+    }
+  }
+
+  static void fill_angles(std::int64_t position, std::int64_t d, float direction, std::vector<float>& cosine,
+                          std::vector<float>& sine) {
+    for (std::size_t i = 0; i < cosine.size(); ++i) {
+      const double exponent = -2 * static_cast<double>(i) / static_cast<double>(d);
+      const double angle = static_cast<double>(position) * std::pow(rotary_base, exponent);
+      cosine[i] = static_cast<float>(std::cos(angle));
+      sine[i] = direction * static_cast<float>(std::sin(angle));
+    }
+  }
+
+  static void turn_row(const float* x, float* y, std::int64_t half, const std::vector<float>& cosine,
+                       const std::vector<float>& sine) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const float first = x[i], second = x[i + half];
+      y[i] = first * cosine[at] - second * sine[at];
+      y[i + half] = second * cosine[at] + first * sine[at];
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<KernelEntry> rotary_kernels() {
+  static const Rotary rotary;
+  return {{"rotary", &rotary}};
+}
+
+}  // namespace pipesim::cpu

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <array>
+
+#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/operands.h"
+
+namespace pipesim::cpu {
+namespace {
+
+/// Calls move(from's elements, to's elements) for float or integer tensors.
+template <class Move>
+void with_elements(const Piece& from, const Piece& to, Move move) {
+  if (to.integers != nullptr) {
+    move(static_cast<const std::int64_t*>(from.integers), to.integers);
+  } else {
+    move(static_cast<const float*>(from.floats), to.floats);
+  }
+}
+
+/// A tensor along an axis beside a part of it; both are pieces of one shard. `first`: where the part begins,
+/// in the tensor's own coordinates.
+struct AxisPart {
+  std::int64_t outer = 1, inner = 1, whole = 0, length = 0, first = 0;
+
+  AxisPart(const Box& tensor, const Box& part, std::size_t axis, std::int64_t offset)
+      : outer(volume(tensor, 0, axis)),
+        inner(volume(tensor, axis + 1, tensor.dims())),
+        whole(tensor[axis].length()),
+        length(part[axis].length()),
+        first(part[axis].begin + offset - tensor[axis].begin) {}
+
+  template <class Element>
+  void gather(const Element* tensor, Element* part) const {
+    for (std::int64_t o = 0; o < outer; ++o) {
+      std::copy_n(tensor + (o * whole + first) * inner, length * inner, part + o * length * inner);
+    }
+  }
+  template <class Element>
+  void scatter(const Element* part, Element* tensor) const {
+    for (std::int64_t o = 0; o < outer; ++o) {
+      std::copy_n(part + o * length * inner, length * inner, tensor + (o * whole + first) * inner);
+    }
+  }
+};
+
+AxisPart part_of(const ShardCall& call, std::size_t tensor, std::size_t part) {
+  const auto axis = static_cast<std::size_t>(integer_of(call.op, "axis"));
+  return {box_of(call, tensor), box_of(call, part), axis, -call.op.uses[part].dims[axis].offset};
+}
+
+void gather_part(const ShardCall& call, std::span<const Piece> pieces, std::size_t tensor, std::size_t part) {
+  if (!pieces[part].present()) return;
+  with_elements(pieces[tensor], pieces[part],
+                [&](const auto* from, auto* to) { part_of(call, tensor, part).gather(from, to); });
+}
+
+void scatter_part(const ShardCall& call, std::span<const Piece> pieces, std::size_t part,
+                  std::size_t tensor) {
+  if (!pieces[part].present()) return;
+  with_elements(pieces[part], pieces[tensor],
+                [&](const auto* from, auto* to) { part_of(call, tensor, part).scatter(from, to); });
+}
+
+/// values: parts, the whole. A shard may have nothing of some parts.
+class Concat : public Kernel {
+ public:
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    const std::size_t whole = call.values.size() - 1;
+    for (std::size_t i = 0; i < whole; ++i) scatter_part(call, call.values, i, whole);
+  }
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    const std::size_t whole = call.gradients.size() - 1;
+    for (std::size_t i = 0; i < whole; ++i) gather_part(call, call.gradients, whole, i);
+  }
+};
+
+/// values: the whole, parts.
+class Split : public Kernel {
+ public:
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    for (std::size_t i = 1; i < call.values.size(); ++i) gather_part(call, call.values, 0, i);
+  }
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Piece& dx = call.gradients[0];
+    std::fill_n(dx.floats, dx.elements(), 0.0F);  // parts that nobody used have no gradient
+    for (std::size_t i = 1; i < call.gradients.size(); ++i) scatter_part(call, call.gradients, i, 0);
+  }
+};
+
+/// The same elements in the same order: reshape and flatten. values: x, y.
+class Copy : public Kernel {
+ public:
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    copy(call.values[0], call.values[1]);
+  }
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    copy(call.gradients[1], call.gradients[0]);
+  }
+
+ private:
+  static void copy(const Piece& from, const Piece& to) {
+    with_elements(from, to, [&](const auto* x, auto* y) { std::copy_n(x, to.elements(), y); });
+  }
+};
+
+using Counts = std::array<std::int64_t, Box::max_dims>;
+
+/// to[i0, i1, …] = from at Σ i·stride, over `to`'s shape.
+template <class Element>
+void permute(const Element* from, Element* to, const Box& shape, const Counts& strides) {
+  const std::size_t last = shape.dims() - 1;
+  const std::int64_t columns = shape[last].length(), rows = shape.elements() / columns;
+  for (std::int64_t row = 0; row < rows; ++row, to += columns) {
+    std::int64_t rest = row, at = 0;
+    for (std::size_t i = last; i-- > 0;) {
+      at += rest % shape[i].length() * strides[i];
+      rest /= shape[i].length();
+    }
+    for (std::int64_t j = 0; j < columns; ++j) to[j] = from[at + j * strides[last]];
+  }
+}
+
+Counts strides_of(const Box& box) {
+  Counts strides{};
+  std::int64_t stride = 1;
+  for (std::size_t i = box.dims(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= box[i].length();
+  }
+  return strides;
+}
+
+/// values: x, y; dim i of y is dim order[i] of x.
+class Transpose : public Kernel {
+ public:
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Box x = box_of(call, 0), y = box_of(call, 1);
+    const Counts own = strides_of(x);
+    const auto& order = list_of(call.op, "order");
+    Counts strides{};
+    for (std::size_t i = 0; i < order.size(); ++i) strides[i] = own[static_cast<std::size_t>(order[i])];
+    with_elements(call.values[0], call.values[1],
+                  [&](const auto* from, auto* to) { permute(from, to, y, strides); });
+  }
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    const Box x = box_of(call, 0), y = box_of(call, 1);
+    const Counts own = strides_of(y);
+    const auto& order = list_of(call.op, "order");
+    Counts strides{};
+    for (std::size_t i = 0; i < order.size(); ++i) strides[static_cast<std::size_t>(order[i])] = own[i];
+    permute<float>(call.gradients[1].floats, call.gradients[0].floats, x, strides);
+  }
+};
+
+}  // namespace
+
+std::vector<KernelEntry> shape_kernels() {
+  static const Concat concat;
+  static const Split split;
+  static const Copy copy;
+  static const Transpose transpose;
+  return {{"concat", &concat},
+          {"split", &split},
+          {"reshape", &copy},
+          {"flatten", &copy},
+          {"transpose", &transpose}};
+}
+
+}  // namespace pipesim::cpu

@@ -1,0 +1,90 @@
+#include "executor/equality.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipesim {
+namespace {
+
+Strategy unsplit_strategy(const OperatorGraph& graph) {
+  Strategy strategy;
+  for (const Operator& op : graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
+  return strategy;
+}
+
+// Half the distance from 1 to the next larger number.
+double unit_roundoff(DataType type) {
+  switch (type) {
+    case DataType::BFloat16:
+      return std::ldexp(1, -9);
+    case DataType::Float16:
+      return std::ldexp(1, -12);
+    default:
+      return std::ldexp(1, -24);
+  }
+}
+
+}  // namespace
+
+struct UnsplitReference::Run {
+  Run(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+      const CpuBackend::Settings& settings, const Training::Setting& setting)
+      : backend(graph, costs.topology().num_devices(), options.optimizer, settings),
+        training(
+            graph, costs, options, unsplit_strategy(graph),
+            {backend, setting.source, setting.worlds, {DeviceId(0)}, setting.seed, setting.reversed_sums},
+            [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); }) {
+    training.keep_values(Training::Keep::Everything);
+  }
+  CpuBackend backend;
+  Training training;
+};
+
+UnsplitReference::UnsplitReference(const OperatorGraph& graph, const CostModel& costs,
+                                   const PlanOptions& options, const CpuBackend::Settings& settings,
+                                   const TensorSource& source, std::span<Communicator* const> worlds,
+                                   std::uint64_t seed)
+    : graph_(graph) {
+  for (const Tensor& t : graph.tensors()) unit_roundoff_ = std::max(unit_roundoff_, unit_roundoff(t.type));
+  CpuBackend unused(graph, 0, options.optimizer, settings);
+  Training::Setting setting{unused, source, worlds, {}, seed, false};
+  plain_ = std::make_unique<Run>(graph, costs, options, settings, setting);
+  setting.reversed_sums = true;
+  reversed_ = std::make_unique<Run>(graph, costs, options, settings, setting);
+}
+
+UnsplitReference::~UnsplitReference() = default;
+
+void UnsplitReference::step() {
+  plain_->training.step();
+  reversed_->training.step();
+  constexpr double least = 16, rounding_only = 150;
+  noise_ = {least * unit_roundoff_, {}};
+  for (const TensorError& e : differences(reversed_->training.values(), values(), graph_)) {
+    if (e.error > std::max(0.01, rounding_only * unit_roundoff_)) {
+      noise_.rounding_only.insert(e.name);
+    } else {
+      noise_.largest = std::max(noise_.largest, e.error);
+    }
+  }
+}
+
+const StepValues& UnsplitReference::values() const { return plain_->training.values(); }
+
+StepEquality compare(const Training& split, const std::map<TensorId, std::vector<float>>& outputs,
+                     const StepValues& reference, const RoundingNoise& noise, const OperatorGraph& graph) {
+  StepValues results, expected;
+  results.outputs = outputs;
+  expected.outputs = reference.outputs;
+  std::vector<TensorError> errors = split.errors_against(reference);
+  for (TensorError& e : differences(results, expected, graph)) errors.push_back(std::move(e));
+  StepEquality equality{{}, noise.largest, noise.rounding_only.size()};
+  for (TensorError& e : errors) {
+    const bool comparable = !noise.rounding_only.contains(e.name) || std::isinf(e.error);
+    if (comparable && (equality.worst.name.empty() || e.error > equality.worst.error))
+      equality.worst = std::move(e);
+  }
+  return equality;
+}
+
+}  // namespace pipesim

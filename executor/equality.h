@@ -1,0 +1,59 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "executor/cpu/cpu_backend.h"
+#include "executor/training.h"
+
+namespace pipesim {
+
+/// How far a split run is from the unsplit one in a step, beside what rounding alone does.
+struct StepEquality {
+  TensorError worst;              ///< of all outputs, gradients and weights that can be compared
+  double noise = 0;               ///< of the unsplit model against itself with sums formed in the other order
+  std::size_t rounding_only = 0;  ///< tensors that hold nothing but rounding errors, and were left out
+};
+
+/// What rounding does to the unsplit model.
+struct RoundingNoise {
+  /// Of all tensors but those below. At least sixteen unit roundoffs of the model's narrowest type, because a
+  /// split run rounds in places where the unsplit one does not: addends that travel, gradients added one
+  /// after the other.
+  double largest = 0;
+  /// Tensors that differ so much that they hold nothing else: the gradient of a key's bias in attention is 0.
+  std::set<std::string> rounding_only;
+};
+
+/// `split` after a step against the unsplit model's values. `outputs`: whole results of the split run, all
+/// processes together.
+StepEquality compare(const Training& split, const std::map<TensorId, std::vector<float>>& outputs,
+                     const StepValues& reference, const RoundingNoise& noise, const OperatorGraph& graph);
+
+/// Runs a model unsplit on one device, step by step, as the reference of a plan.
+class UnsplitReference {
+ public:
+  /// Error up to this many times the noise is rounding.
+  static constexpr double allowed_factor = 4;
+  /// Runs on device 0 of the topology. All must outlive this; `worlds` as in Training::Setting.
+  UnsplitReference(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+                   const CpuBackend::Settings& settings, const TensorSource& source,
+                   std::span<Communicator* const> worlds, std::uint64_t seed);
+  ~UnsplitReference();
+  /// One step.
+  void step();
+  [[nodiscard]] const StepValues& values() const;
+  /// Of the last step.
+  [[nodiscard]] const RoundingNoise& noise() const { return noise_; }
+  [[nodiscard]] static bool equal(const StepEquality& e) { return e.worst.error <= allowed_factor * e.noise; }
+
+ private:
+  struct Run;
+  std::unique_ptr<Run> plain_, reversed_;
+  const OperatorGraph& graph_;
+  double unit_roundoff_ = 0;  // of the model's narrowest type
+  RoundingNoise noise_;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,183 @@
+#include "executor/execution.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+// Thrown by lists that stop because another one failed.
+struct Stopped {};
+
+std::int64_t involuntary_switches_of_thread() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nivcsw;
+}
+
+}  // namespace
+
+Timeline StepRecord::timeline(std::size_t num_tasks) const {
+  Timeline timeline{std::vector<Nanoseconds>(num_tasks, 0), std::vector<Nanoseconds>(num_tasks, 0), makespan};
+  for (const InstructionTime& t : times) {
+    timeline.start[t.task.index()] = std::max(timeline.start[t.task.index()], t.start);
+    timeline.end[t.task.index()] = std::max(timeline.end[t.task.index()], t.end);
+  }
+  return timeline;
+}
+
+Execution::Execution(const Program& program, Backend& backend, Pace& pace,
+                     std::span<Communicator* const> worlds, std::size_t num_tasks)
+    : program_(program),
+      backend_(backend),
+      pace_(pace),
+      worlds_(worlds.begin(), worlds.end()),
+      buffers_(program, backend, worlds.size()),
+      num_tasks_(num_tasks) {
+  for (std::size_t d = 0; d < worlds.size(); ++d) states_.push_back(nullptr);
+  for (const DeviceProgram& device : program.devices) {
+    states_[device.device.index()] = std::make_unique<DeviceState>();
+    const auto add = [&](const std::vector<Instruction>& list) {
+      if (!list.empty())
+        lists_.push_back(std::make_unique<List>(
+            List{device.device, static_cast<std::int32_t>(lists_.size()), &list, {}, 0}));
+    };
+    add(device.compute);
+    for (const std::vector<Instruction>& stream : device.streams) add(stream);
+  }
+  for (const auto& list : lists_) threads_.emplace_back([this, &list = *list] { work(list); });
+}
+
+Execution::~Execution() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  step_begins_.notify_all();
+  for (std::thread& t : threads_) t.join();
+}
+
+StepRecord Execution::run(const StepContext& context, const std::function<void(const Memory&)>& inspect) {
+  if (error_) std::rethrow_exception(error_);
+  buffers_.begin_step();
+  for (const DeviceProgram& device : program_.devices)
+    states_[device.device.index()]->end.assign(num_tasks_, -1);
+  context_ = context;
+  std::unique_lock lock(mutex_);
+  lists_running_ = lists_.size();
+  ++steps_begun_;
+  pace_.begin_step();
+  step_begins_.notify_all();
+  list_ends_.wait(lock, [this] { return lists_running_ == 0; });
+  lock.unlock();
+  if (error_) std::rethrow_exception(error_);
+  if (inspect) inspect(buffers_);
+  for (const Program::Result& r : program_.results)
+    buffers_.release(program_.buffers[r.view.buffer.index()].device, std::span(&r.view.buffer, 1));
+  StepRecord record;
+  for (const auto& list : lists_) {
+    record.times.insert(record.times.end(), list->times.begin(), list->times.end());
+    record.involuntary_switches += list->involuntary_switches;
+  }
+  for (const InstructionTime& t : record.times) record.makespan = std::max(record.makespan, t.end);
+  return record;
+}
+
+void Execution::work(List& list) {
+  try {
+    backend_.enter(list.device);
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  for (std::int64_t steps = 0;; ++steps) {
+    {
+      std::unique_lock lock(mutex_);
+      step_begins_.wait(lock, [&] { return stopping_ || steps_begun_ > steps; });
+      if (stopping_) return;
+    }
+    try {
+      run_list(list);
+    } catch (const Stopped&) {
+    } catch (...) {
+      fail(std::current_exception());
+    }
+    const std::lock_guard lock(mutex_);
+    if (--lists_running_ == 0) list_ends_.notify_all();
+  }
+}
+
+void Execution::run_list(List& list) {
+  const std::int64_t switches = involuntary_switches_of_thread();
+  list.times.clear();
+  for (const Instruction& instruction : *list.instructions)
+    list.times.push_back(run_instruction(list.device, instruction)), list.times.back().list = list.number;
+  list.involuntary_switches = involuntary_switches_of_thread() - switches;
+}
+
+InstructionTime Execution::run_instruction(DeviceId device, const Instruction& instruction) {
+  DeviceState& state = *states_[device.index()];
+  const Nanoseconds ready = wait_for(state, instruction.waits);
+  if (on_task_) on_task_(device, instruction.task);
+  Communicator& world = *worlds_[device.index()];
+  const std::int64_t tag = context_.step * static_cast<std::int64_t>(num_tasks_) + instruction.task.value;
+  const bool communicates = std::holds_alternative<CommunicationWork>(instruction.work);
+  InstructionTime time{
+      instruction.task, device, pace_.begin(device, instruction, ready, world, tag), 0, ready, 0};
+  buffers_.acquire(device, instruction.buffers);
+  if (!instruction.before.empty()) backend_.move(device, instruction.before, buffers_);
+  if (communicates) {
+    backend_.communicate(device, std::get<CommunicationWork>(instruction.work), buffers_, world, tag);
+  } else if (const auto* compute = std::get_if<ComputeWork>(&instruction.work)) {
+    backend_.compute(device, *compute, buffers_, context_);
+  } else {
+    backend_.update(device, std::get<UpdateWork>(instruction.work), buffers_, context_);
+  }
+  if (!instruction.after.empty()) backend_.move(device, instruction.after, buffers_);
+  buffers_.release(device, instruction.buffers);
+  time.end = pace_.end(device, instruction, time.start);
+  {
+    const std::lock_guard lock(state.mutex);
+    state.end[instruction.task.index()] = time.end;
+  }
+  state.changed.notify_all();
+  return time;
+}
+
+// The latest end of the tasks, all of which other lists of the device run.
+Nanoseconds Execution::wait_for(DeviceState& state, const std::vector<TaskId>& tasks) {
+  Nanoseconds latest = 0;
+  if (failed_) throw Stopped();
+  if (tasks.empty()) return latest;
+  std::unique_lock lock(state.mutex);
+  for (const TaskId t : tasks) {
+    state.changed.wait(lock, [&] { return failed_ || state.end[t.index()] >= 0; });
+    if (failed_) throw Stopped();
+    latest = std::max(latest, state.end[t.index()]);
+  }
+  return latest;
+}
+
+void Execution::fail(std::exception_ptr error) {
+  std::string reason = "a device failed";
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    reason = e.what();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
+  }
+  failed_ = true;
+  for (const DeviceProgram& device : program_.devices) {
+    DeviceState& state = *states_[device.device.index()];
+    { const std::lock_guard lock(state.mutex); }  // nobody is between looking and waiting
+    state.changed.notify_all();
+  }
+  for (const DeviceProgram& device : program_.devices) worlds_[device.device.index()]->abort(reason);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "executor/buffer_list.h"
+#include "taskgraph/data_movement.h"
+#include "taskgraph/task_graph_builder.h"
+
+namespace pipesim {
+
+/// A wiring with its buffers: where sources write, what members of its collectives give and get, and where
+/// the wanted boxes are put together. Buffers are made when they are first asked for, so only those of the
+/// devices that are asked about exist.
+class Flow {
+ public:
+  /// `output`: where a shard of the wiring's producer writes (forward transfers only).
+  using OutputView = std::function<View(UseRef use, std::int32_t shard)>;
+  Flow(const Wiring& wiring, TaskGraphBuilder& builder, const BoundStrategy& strategy, BufferList& buffers,
+       OutputView output);
+
+  [[nodiscard]] const Wiring& wiring() const { return wiring_; }
+
+  /// Where a shard of source number `source` writes its gradient, and how many writers add up there.
+  struct Sink {
+    View view;
+    std::int32_t writers = 1;
+  };
+  [[nodiscard]] Sink gradient(std::size_t source, std::int32_t shard);
+
+  /// A member's part in task number `index` of the plan. `before` is what puts its data together: only the
+  /// first piece of a step has it, and must run before the others.
+  struct Member {
+    CommunicationWork work;
+    Moves before;
+  };
+  [[nodiscard]] Member member(std::size_t index, std::size_t rank);
+
+  /// A wanted box on its device. `moves` puts it together; nothing where it lies in one piece already.
+  struct Target {
+    View view;
+    Moves moves;
+  };
+  [[nodiscard]] const Target& target(DeviceId device, const Box& box);
+
+ private:
+  // One redistribution of the wiring.
+  struct Part {
+    Layout from;
+    std::vector<std::vector<std::int32_t>> merged_into;
+    Redistribution redistribution;
+    std::unique_ptr<DataMovement> movement;
+    std::map<std::int32_t, View> accumulated;                       // by entry of `from`
+    std::map<std::int32_t, std::int32_t> writers;                   // by entry of `from`
+    std::map<std::pair<std::size_t, std::size_t>, Member> members;  // by step and rank
+  };
+
+  [[nodiscard]] bool is_forward() const { return wiring_.kind == TaskKind::ForwardTransfer; }
+  [[nodiscard]] std::int32_t entry_of(const Part& part, std::size_t source, DeviceId device) const;
+  [[nodiscard]] View accumulator(Part& part, std::int32_t entry);
+  [[nodiscard]] View fragment(Part& part, DeviceId device, std::int32_t index);
+  [[nodiscard]] std::optional<View> lies_at(Part& part, DeviceId device, const Assembly& assembly);
+  void add_moves(Part& part, DeviceId device, const Assembly& assembly, const View& to, bool add,
+                 Moves& moves);
+  [[nodiscard]] Member& step_member(Part& part, std::size_t step, std::size_t rank);
+  void give(Part& part, std::size_t step, std::size_t rank, Member& member);
+  [[nodiscard]] bool may_overwrite(Part& part, DeviceId device, std::size_t step, const Assembly& assembly);
+  [[nodiscard]] View assembled(Part& part, DeviceId device, const std::vector<Assembly>& blocks,
+                               Moves& moves);
+
+  const Wiring& wiring_;
+  const BoundStrategy& strategy_;
+  const LayoutTable& layouts_;
+  BufferList& buffers_;
+  OutputView output_;
+  DataType type_;
+  MemoryCategory source_category_, target_category_;
+  std::vector<std::unique_ptr<Part>> parts_;
+  std::vector<LayoutId> terms_;
+  std::map<std::pair<DeviceId, Box>, Target> targets_;
+};
+
+}  // namespace pipesim

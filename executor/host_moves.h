@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+
+#include "models/box.h"
+#include "sim/base/data_type.h"
+
+namespace pipesim {
+
+/// A piece of a tensor in host memory: row-major over `box`.
+struct HostPiece {
+  std::byte* memory = nullptr;
+  DataType type = DataType::Float32;
+  Box box;
+};
+
+void fill_zero(const HostPiece& piece);
+
+/// Copies or adds `region`, which lies in both boxes, from one piece to the other and converts it. Sums of
+/// 16-bit elements are formed in float32. InternalError for pairs of types between which nothing should move.
+void move_region(const HostPiece& from, const HostPiece& to, const Box& region, bool add);
+
+}  // namespace pipesim

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "executor/communicator.h"
+#include "executor/program.h"
+#include "sim/base/units.h"
+
+namespace pipesim {
+
+/// Says when instructions begin and end: by the clock of the machine, or by another one.
+class Pace {
+ public:
+  virtual ~Pace() = default;
+  /// Before all lists of a step begin.
+  virtual void begin_step() = 0;
+  /// Called when everything that the instruction waits for is done, at `ready`; returns when it begins.
+  virtual Nanoseconds begin(DeviceId device, const Instruction& instruction, Nanoseconds ready,
+                            Communicator& world, std::int64_t tag) = 0;
+  /// Called when its work is done; returns when it ends.
+  virtual Nanoseconds end(DeviceId device, const Instruction& instruction, Nanoseconds begun) = 0;
+};
+
+/// The machine's steady clock, in nanoseconds since the step began.
+class RealPace : public Pace {
+ public:
+  void begin_step() override;
+  Nanoseconds begin(DeviceId device, const Instruction& instruction, Nanoseconds ready, Communicator& world,
+                    std::int64_t tag) override;
+  Nanoseconds end(DeviceId device, const Instruction& instruction, Nanoseconds begun) override;
+
+ private:
+  [[nodiscard]] Nanoseconds now() const;
+  std::int64_t origin_ = 0;
+};
+
+}  // namespace pipesim

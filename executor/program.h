@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "costmodel/collectives.h"
+#include "executor/communicator.h"
+#include "models/box.h"
+#include "sim/base/data_type.h"
+#include "sim/base/ids.h"
+#include "taskgraph/memory.h"
+#include "taskgraph/task_graph.h"
+
+namespace pipesim {
+
+using BufferId = Id<struct BufferTag>;
+
+/// Memory of one device for one piece of a tensor (or several pieces, one after the other).
+struct Buffer {
+  enum class Life : std::uint8_t {
+    Uses,      ///< allocated when first used in a step, freed after the last use
+    Forever,   ///< weights, optimizer state, running statistics
+    Loaded,    ///< filled before every step: data of the model, the gradient of its results
+    Workspace  ///< like Uses, but beside the account: conversions for kernels
+  };
+  DeviceId device;
+  std::int64_t elements = 0;
+  DataType type = DataType::Float32;
+  Life life = Life::Uses;
+  MemoryCategory category = MemoryCategory::Activations;
+  TensorId tensor;            ///< what it holds, for messages
+  std::int32_t num_uses = 0;  ///< instructions of one step that use it
+  [[nodiscard]] Bytes bytes() const { return Bytes(elements * bytes_per_element(type)); }
+};
+
+/// A piece of a tensor in a buffer: row-major over `box`, from element `offset` on.
+struct View {
+  BufferId buffer;
+  std::int64_t offset = 0;
+  Box box;
+  [[nodiscard]] bool present() const { return buffer.valid(); }
+};
+
+/// Copies `region` of one piece into another, or adds it; converts between types.
+struct Move {
+  View from, to;
+  Box region;
+  bool add = false;
+};
+
+/// Zeros, then moves, in order.
+struct Moves {
+  std::vector<View> zeroed;
+  std::vector<Move> moves;
+  [[nodiscard]] bool empty() const { return zeroed.empty() && moves.empty(); }
+};
+
+/// One stage of a pass of one shard. Views are indexed like Operator::uses.
+struct ComputeWork {
+  OperatorId op;
+  Pass pass = Pass::Forward;
+  std::int32_t shard = 0;
+  std::vector<Range> ranges;                       ///< of every factor: the shard's part
+  std::size_t first_segment = 0, end_segment = 1;  ///< parts of the pass between its inner steps
+  std::vector<View> values, gradients;
+  std::vector<View> statistics;  ///< float64, by inner step of the pass
+  View saved;                    ///< bytes
+};
+
+/// The optimizer's step on one piece of a weight's home.
+struct WeightUpdate {
+  TensorId weight;
+  View value, gradient;
+  View master;         ///< float32 copy of a 16-bit weight; else not present
+  View first, second;  ///< the optimizer's state, as far as it has any
+};
+struct UpdateWork {
+  std::vector<WeightUpdate> weights;
+};
+
+/// A device's part in a collective or message.
+struct CommunicationWork {
+  Collective kind = Collective::Send;
+  ReduceOperation reduce = ReduceOperation::Sum;
+  std::vector<DeviceId> group;  ///< as CommunicationTask::group
+  std::int32_t rank = 0;        ///< of this device in it
+  DataType type = DataType::Float32;
+  View give, get;          ///< several blocks one after the other where the collective has them
+  std::int64_t block = 0;  ///< elements of a block; of all-reduce, broadcast, reduce and send: of everything
+  std::int32_t blocks_given = 1, blocks_got = 1;
+  Range part;  ///< elements of every block that this task moves
+};
+
+using Work = std::variant<ComputeWork, UpdateWork, CommunicationWork>;
+
+/// What a device does for a task of the graph.
+struct Instruction {
+  TaskId task;
+  std::vector<TaskId> waits;  ///< instructions of this device that must be done
+  Moves before;               ///< puts inputs together
+  Work work;
+  Moves after;                    ///< hands out results
+  std::vector<BufferId> buffers;  ///< all that it uses
+};
+
+/// Everything that one device does in a step: lists that run side by side, each in order.
+struct DeviceProgram {
+  DeviceId device;
+  std::vector<Instruction> compute;
+  std::vector<std::vector<Instruction>> streams;  ///< communication
+};
+
+/// A buffer that is filled from outside.
+struct Loaded {
+  enum class Content : std::uint8_t { Data, Weight, State, OutputGradient, Zero };
+  Content content = Content::Data;
+  TensorId tensor;
+  View view;
+  View master;  ///< of a 16-bit weight
+};
+
+/// A plan turned into lists of instructions: the executor's input, the same for every backend.
+struct Program {
+  std::vector<Buffer> buffers;
+  std::vector<DeviceProgram> devices;  ///< those that do anything, ascending
+  std::vector<Loaded> loaded;
+  std::vector<TaskId> order;  ///< of all tasks, as dispatched
+  /// Where gradients, weights and results lie after a step: for comparison with another program of the model.
+  struct Result {
+    enum class Content : std::uint8_t { Gradient, Weight, Output };
+    Content content = Content::Output;
+    TensorId tensor;
+    View view;  ///< of outputs: one addend, of which no other device's results hold a copy
+  };
+  std::vector<Result> results;
+};
+
+}  // namespace pipesim

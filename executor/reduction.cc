@@ -1,0 +1,108 @@
+#include "executor/reduction.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <type_traits>
+
+#include "executor/small_floats.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+// How a type is stored in memory and in what it is summed.
+template <class T>
+struct Itself {
+  using Stored = T;
+  using Summed = T;
+  static T load(T value) { return value; }
+  static T store(T value) { return value; }
+};
+
+struct Half {
+  using Stored = std::uint16_t;
+  using Summed = float;
+  static float load(std::uint16_t bits) { return from_float16(bits); }
+  static std::uint16_t store(float value) { return to_float16(value); }
+};
+
+struct BrainHalf {
+  using Stored = std::uint16_t;
+  using Summed = float;
+  static float load(std::uint16_t bits) { return from_bfloat16(bits); }
+  static std::uint16_t store(float value) { return to_bfloat16(value); }
+};
+
+template <class T>
+T sum_of(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    using Wrapping = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Wrapping>(static_cast<Wrapping>(a) + static_cast<Wrapping>(b)));
+  } else {
+    return a + b;
+  }
+}
+
+template <class T>
+T max_of(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(b)) return b;
+  }
+  return b > a ? b : a;  // a if that is NaN
+}
+
+template <class Format, class Combine>
+void reduce_with(std::span<const void* const> addends, void* result, std::int64_t elements, Combine combine) {
+  using Stored = typename Format::Stored;
+  std::array<typename Format::Summed, 512> totals;
+  for (std::int64_t begin = 0; begin < elements; begin += static_cast<std::int64_t>(totals.size())) {
+    const auto count = static_cast<std::size_t>(
+        std::min<std::int64_t>(elements - begin, static_cast<std::int64_t>(totals.size())));
+    const Stored* first = static_cast<const Stored*>(addends[0]) + begin;
+    for (std::size_t i = 0; i < count; ++i) totals[i] = Format::load(first[i]);
+    for (const void* next : addends.subspan(1)) {
+      const Stored* addend = static_cast<const Stored*>(next) + begin;
+      for (std::size_t i = 0; i < count; ++i) totals[i] = combine(totals[i], Format::load(addend[i]));
+    }
+    Stored* target = static_cast<Stored*>(result) + begin;
+    for (std::size_t i = 0; i < count; ++i) target[i] = Format::store(totals[i]);
+  }
+}
+
+template <class Format>
+void reduce_as(std::span<const void* const> addends, void* result, std::int64_t elements,
+               ReduceOperation operation) {
+  using Summed = typename Format::Summed;
+  if (operation == ReduceOperation::Sum) {
+    reduce_with<Format>(addends, result, elements, [](Summed a, Summed b) { return sum_of(a, b); });
+  } else {
+    reduce_with<Format>(addends, result, elements, [](Summed a, Summed b) { return max_of(a, b); });
+  }
+}
+
+}  // namespace
+
+void reduce_in_order(std::span<const void* const> addends, void* result, std::int64_t elements, DataType type,
+                     ReduceOperation operation) {
+  switch (type) {
+    case DataType::Float32:
+    case DataType::TensorFloat32:
+      return reduce_as<Itself<float>>(addends, result, elements, operation);
+    case DataType::Float16:
+      return reduce_as<Half>(addends, result, elements, operation);
+    case DataType::BFloat16:
+      return reduce_as<BrainHalf>(addends, result, elements, operation);
+    case DataType::Float64:
+      return reduce_as<Itself<double>>(addends, result, elements, operation);
+    case DataType::Int64:
+      return reduce_as<Itself<std::int64_t>>(addends, result, elements, operation);
+    case DataType::Int32:
+      return reduce_as<Itself<std::int32_t>>(addends, result, elements, operation);
+    case DataType::UInt8:
+      return reduce_as<Itself<std::uint8_t>>(addends, result, elements, operation);
+  }
+  throw InternalError("no reduction for a data type");
+}
+
+}  // namespace pipesim

@@ -1,0 +1,207 @@
+#include "executor/shard_views.h"
+
+#include <algorithm>
+
+#include "models/box.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+std::vector<Range> shard_ranges(const BoundOperator& bound, std::int32_t shard) {
+  std::vector<Range> ranges;
+  ShardGrid(*bound.op, bound.config).ranges(shard, ranges);
+  return ranges;
+}
+
+bool is_wide(DataType type) { return bytes_per_element(type) >= 4; }
+
+}  // namespace
+
+ShardViews::ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy, const Backend& backend,
+                       Program& program)
+    : builder_(builder),
+      graph_(builder.graph()),
+      strategy_(strategy),
+      backend_(backend),
+      program_(program),
+      buffers_(program.buffers) {
+  const auto wirings = builder.wirings();
+  for (std::size_t w = 0; w < wirings.size(); ++w) {
+    const Wiring& wiring = wirings[w];
+    flows_.push_back(
+        std::make_unique<Flow>(wiring, builder, strategy, buffers_,
+                               [this](UseRef use, std::int32_t shard) { return output(use, shard); }));
+    if (wiring.kind == TaskKind::GradientSync) sync_flow_[wiring.tensor] = w;
+    for (const UseRef d : wiring.destinations)
+      (wiring.kind == TaskKind::ForwardTransfer ? forward_flow_ : backward_flow_)[{d.op, d.use}] = w;
+    if (wiring.kind == TaskKind::ForwardTransfer) continue;
+    for (std::size_t s = 0; s < wiring.sources.size(); ++s)
+      gradient_flow_[{wiring.sources[s].op, wiring.sources[s].use}] = {w, s};
+  }
+}
+
+const TensorUse& ShardViews::use_of(UseRef use) const {
+  return graph_.op(use.op).uses[static_cast<std::size_t>(use.use)];
+}
+
+std::optional<Box> ShardViews::box_of_use(UseRef use, std::int32_t shard) const {
+  const BoundOperator& bound = *strategy_[use.op.index()];
+  const auto entries = builder_.layouts()[bound.data_layout[static_cast<std::size_t>(use.use)]].entries_on(
+      device_of(use.op, shard));
+  if (entries.empty()) return std::nullopt;
+  return builder_.layouts()[bound.data_layout[static_cast<std::size_t>(use.use)]].box(entries[0]);
+}
+
+View ShardViews::loaded(Loaded::Content content, TensorId tensor, DeviceId device, const Box& box,
+                        DataType type) {
+  const auto [it, fresh] = loaded_.try_emplace({content, tensor, device, box});
+  if (fresh) {
+    it->second = buffers_.add(device, box, type, Buffer::Life::Loaded, MemoryCategory::Activations, tensor);
+    program_.loaded.push_back({content, tensor, it->second, {}});
+  }
+  return it->second;
+}
+
+Flow::Target ShardViews::value(UseRef use, std::int32_t shard) {
+  const TensorUse& u = use_of(use);
+  if (u.role == Role::Output) return {output(use, shard), {}};
+  const DeviceId device = device_of(use.op, shard);
+  if (u.role == Role::State) {
+    const auto [it, fresh] = states_.try_emplace({use.op, use.use, shard});
+    if (fresh) {
+      const BoundOperator& bound = *strategy_[use.op.index()];
+      it->second =
+          buffers_.add(device, pipesim::box_of(u, *bound.op, shard_ranges(bound, shard)), DataType::Float32,
+                       Buffer::Life::Forever, MemoryCategory::Activations, u.tensor);
+      program_.loaded.push_back({Loaded::Content::State, u.tensor, it->second, {}});
+    }
+    return {it->second, {}};
+  }
+  const std::optional<Box> box = box_of_use(use, shard);
+  if (!box) return {};
+  if (u.role == Role::Weight) return weight_value(use, device, *box);
+  const Tensor& tensor = graph_.tensor(u.tensor);
+  if (!tensor.producer.valid())
+    return {loaded(Loaded::Content::Data, u.tensor, device, *box, tensor.type), {}};
+  return flows_[forward_flow_.at({use.op, use.use})]->target(device, *box);
+}
+
+View ShardViews::output(UseRef use, std::int32_t shard) {
+  const auto [it, fresh] = outputs_.try_emplace({use.op, use.use, shard});
+  if (fresh) {
+    if (const std::optional<Box> box = box_of_use(use, shard)) {
+      const TensorId tensor = use_of(use).tensor;
+      it->second = buffers_.add(device_of(use.op, shard), *box, graph_.tensor(tensor).type,
+                                Buffer::Life::Uses, MemoryCategory::Activations, tensor);
+    }
+  }
+  return it->second;
+}
+
+Flow::Target ShardViews::output_gradient(UseRef use, std::int32_t shard) {
+  const BoundOperator& bound = *strategy_[use.op.index()];
+  const Layout& layout = builder_.layouts()[bound.gradient_layout[static_cast<std::size_t>(use.use)]];
+  const DeviceId device = device_of(use.op, shard);
+  const auto entries = layout.entries_on(device);
+  if (entries.empty()) return {};
+  const Box& box = layout.box(entries[0]);
+  const auto flow = backward_flow_.find({use.op, use.use});
+  if (flow != backward_flow_.end()) return flows_[flow->second]->target(device, box);
+  const TensorId tensor = use_of(use).tensor;
+  const bool result = graph_.gets_gradient(tensor) && graph_.consumers(tensor).empty();
+  return {loaded(result ? Loaded::Content::OutputGradient : Loaded::Content::Zero, tensor, device, box,
+                 graph_.tensor(tensor).type),
+          {}};
+}
+
+Flow::Sink ShardViews::gradient_sink(UseRef use, std::int32_t shard) {
+  if (!builder_.makes_gradient(use)) return {};
+  const auto at = gradient_flow_.find({use.op, use.use});
+  if (at == gradient_flow_.end()) return {};
+  return flows_[at->second.first]->gradient(at->second.second, shard);
+}
+
+std::vector<View> ShardViews::statistics(OperatorId op, Pass pass, std::int32_t shard) {
+  const auto [it, fresh] = statistics_.try_emplace({op, pass, shard});
+  if (!fresh) return it->second;
+  const BoundOperator& bound = *strategy_[op.index()];
+  const std::vector<Range> ranges = shard_ranges(bound, shard);
+  for (const InnerStep& step : bound.op->inner_steps) {
+    if (step.pass != pass) continue;
+    const auto elements = static_cast<std::int64_t>(evaluate(std::span(&step.elements, 1), ranges));
+    const Range all{0, elements};
+    it->second.push_back(buffers_.add(device_of(op, shard), Box(std::span(&all, 1)), DataType::Float64,
+                                      Buffer::Life::Workspace, MemoryCategory::Activations, {}));
+  }
+  return it->second;
+}
+
+View ShardViews::saved(OperatorId op, std::int32_t shard) {
+  const auto [it, fresh] = saved_.try_emplace({op, shard});
+  if (!fresh) return it->second;
+  const BoundOperator& bound = *strategy_[op.index()];
+  const std::int64_t bytes = backend_.saved_bytes(*bound.op, shard_ranges(bound, shard));
+  if (bytes == 0) return {};
+  const Range all{0, bytes};
+  it->second = buffers_.add(device_of(op, shard), Box(std::span(&all, 1)), DataType::UInt8,
+                            Buffer::Life::Uses, MemoryCategory::Activations, {});
+  return it->second;
+}
+
+ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device, const Box& box) {
+  const auto [it, fresh] = homes_.try_emplace({weight, device, box});
+  HomeBuffer& home = it->second;
+  if (!fresh) return home;
+  using enum MemoryCategory;
+  const DataType type = graph_.tensor(weight).type;
+  const auto add = [&](DataType t, MemoryCategory category) {
+    return buffers_.add(device, box, t, Buffer::Life::Forever, category, weight);
+  };
+  home.value = add(type, Weights);
+  const bool trained = sync_flow_.contains(weight);
+  const Optimizer optimizer = builder_.options().optimizer;
+  if (trained && !is_wide(type)) home.master = add(DataType::Float32, OptimizerState);
+  if (trained && optimizer != Optimizer::Sgd) home.first = add(DataType::Float32, OptimizerState);
+  if (trained && optimizer == Optimizer::Adam) home.second = add(DataType::Float32, OptimizerState);
+  program_.loaded.push_back({Loaded::Content::Weight, weight, home.value, home.master});
+  for (const View& state : {home.first, home.second}) {
+    if (state.present()) program_.loaded.push_back({Loaded::Content::State, weight, state, {}});
+  }
+  program_.results.push_back({Program::Result::Content::Weight, weight, home.value});
+  return home;
+}
+
+// Every use's box lies in one piece of the home, by the home's construction.
+Flow::Target ShardViews::weight_value(UseRef use, DeviceId device, const Box& box) {
+  const TensorId weight = use_of(use).tensor;
+  const Layout& home = builder_.layouts()[builder_.weight_sync(weight, strategy_).home];
+  for (const LayoutEntry& e : home.entries_on(device)) {
+    if (!box.inside(home.box(e))) continue;
+    const View whole = home_buffer(weight, device, home.box(e)).value;
+    if (const auto at = stretch_in(whole.box, box)) return {{whole.buffer, whole.offset + *at, box}, {}};
+    const auto [it, fresh] = crops_.try_emplace({weight, device, box});
+    if (fresh) {
+      it->second.view = buffers_.add(device, box, graph_.tensor(weight).type, Buffer::Life::Workspace,
+                                     MemoryCategory::Weights, weight);
+      it->second.moves.moves.push_back({whole, it->second.view, box, false});
+    }
+    return it->second;
+  }
+  throw InternalError("no piece of the home of " + graph_.tensor(weight).name + " holds " + box.str());
+}
+
+std::vector<ShardViews::HomePiece> ShardViews::home(TensorId weight, DeviceId device) {
+  const Layout& layout = builder_.layouts()[builder_.weight_sync(weight, strategy_).home];
+  std::vector<HomePiece> pieces;
+  for (const LayoutEntry& e : layout.entries_on(device)) {
+    const HomeBuffer& home = home_buffer(weight, device, layout.box(e));
+    const Flow::Target& gradient = flows_[sync_flow_.at(weight)]->target(device, layout.box(e));
+    pieces.push_back(
+        {{weight, home.value, gradient.view, home.master, home.first, home.second}, gradient.moves});
+    program_.results.push_back({Program::Result::Content::Gradient, weight, gradient.view});
+  }
+  return pieces;
+}
+
+}  // namespace pipesim

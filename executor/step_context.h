@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+namespace pipesim {
+
+/// Which training step runs, for all devices and operators alike.
+struct StepContext {
+  std::uint64_t seed = 0;  ///< of data, initial weights and dropout masks
+  std::int64_t step = 0;
+  std::int64_t microbatch =
+      0;  ///< this one of `microbatches`; samples of the global batch are numbered through
+  std::int64_t microbatches = 1;  ///< the loss is divided by the rows of all of them together
+  bool reversed_sums =
+      false;  ///< add up contracted indices from the last to the first, to see what rounding does
+};
+
+}  // namespace pipesim

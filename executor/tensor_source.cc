@@ -1,0 +1,159 @@
+#include "executor/tensor_source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "executor/small_floats.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+std::uint64_t mixed(std::uint64_t x) {  // the finalizer of splitmix64
+  x += 0x9E3779B97F4A7C15ULL;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t h = 0xcbf29ce484222325;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return h;
+}
+
+bool is_norm(const Operator& op) {
+  return op.kind == "batch_norm" || op.kind == "layer_norm" || op.kind == "rms_norm";
+}
+
+// How many products are added up in what the weight contributes to.
+double contracted_length(const Operator& op, const TensorUse& use) {
+  double length = 1;
+  for (const IndexExpr& dim : use.dims) {
+    const bool contracted = dim.kind == IndexExpr::Kind::Whole ||
+                            std::any_of(dim.factors.begin(), dim.factors.end(), [&](FactorIndex f) {
+                              return op.factors[static_cast<std::size_t>(f)].kind == FactorKind::Reduction;
+                            });
+    if (contracted) length *= static_cast<double>(dim.extent);
+  }
+  return length;
+}
+
+// The smallest bound that a reader of an index tensor sets, also behind operators that only move it.
+std::int64_t index_bound(const OperatorGraph& graph, TensorId tensor) {
+  std::int64_t bound = INT64_MAX;
+  for (const UseRef ref : graph.consumers(tensor)) {
+    const Operator& op = graph.op(ref.op);
+    if (op.uses[static_cast<std::size_t>(ref.use)].role == Role::Index) {
+      const FactorIndex v = op.kind == "embedding" || op.kind == "cross_entropy" ? op.factor("v") : -1;
+      if (v >= 0) bound = std::min(bound, op.factors[static_cast<std::size_t>(v)].size);
+      continue;
+    }
+    for (const TensorUse& use : op.uses) {
+      if (use.role == Role::Output) bound = std::min(bound, index_bound(graph, use.tensor));
+    }
+  }
+  return bound;
+}
+
+// Visits the elements of a box in order, with their places in the whole tensor.
+template <class Visit>
+void for_each_place(const Box& box, const std::vector<std::int64_t>& shape, Visit visit) {
+  const std::int64_t row = box.dims() == 0 ? 1 : box[box.dims() - 1].length();
+  const std::int64_t rows = row == 0 ? 0 : box.elements() / row;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::int64_t rest = r, place = 0, stride = 1;
+    for (std::size_t i = box.dims(); i-- > 0;) {
+      const bool last = i + 1 == box.dims();
+      const std::int64_t at = last ? 0 : rest % box[i].length();
+      if (!last) rest /= box[i].length();
+      place += (box[i].begin + at) * stride;
+      stride *= shape[i];
+    }
+    for (std::int64_t i = 0; i < row; ++i) visit(r * row + i, place + i);
+  }
+}
+
+}  // namespace
+
+SyntheticSource::SyntheticSource(const OperatorGraph& graph) : graph_(graph), laws_(graph.tensors().size()) {
+  for (std::size_t t = 0; t < laws_.size(); ++t) {
+    const TensorId id(t);
+    if (graph.tensor(id).kind == TensorKind::Data) {
+      const std::int64_t bound = index_bound(graph, id);
+      laws_[t].below = bound == INT64_MAX ? 2 : bound;
+    }
+  }
+  for (const Operator& op : graph.operators()) {
+    int ordinal = 0;  // among uses of one role
+    for (const TensorUse& use : op.uses) {
+      Law& law = laws_[use.tensor.index()];
+      if (use.role == Role::State) {
+        law = {ordinal++ == 0 ? 0.0 : 1.0, 0, 0};  // mean, variance
+      } else if (use.role == Role::Weight) {
+        const double length = op.kind == "embedding" ? 400 : contracted_length(op, use);
+        law.reach = length > 1 ? std::sqrt(3 / length) : 0.1;
+        law.center = is_norm(op) && ordinal++ == 0 ? 1 : 0;
+      }
+      if (use.role != Role::State && use.role != Role::Weight) ordinal = 0;
+    }
+  }
+}
+
+void SyntheticSource::fill(Loaded::Content content, TensorId tensor, const HostPiece& piece,
+                           const StepContext& step) const {
+  const Tensor& t = graph_.tensor(tensor);
+  Law law = laws_[tensor.index()];
+  std::uint64_t stream = mixed(step.seed) ^ hash_of(t.name);
+  std::int64_t first = 0;
+  if (content == Loaded::Content::Data) {
+    stream = mixed(stream + static_cast<std::uint64_t>(step.step));
+    first = step.microbatch * t.elements();
+  } else if (content == Loaded::Content::OutputGradient) {
+    law = t.shape.empty() ? Law{1, 0, 0} : Law{0, 1, 0};
+    stream = mixed(~stream);
+  } else if (content == Loaded::Content::Zero ||
+             (content == Loaded::Content::State && t.kind == TensorKind::Weight)) {
+    fill_zero(piece);
+    return;
+  }
+  const auto number = [&](std::int64_t place) {
+    return mixed(stream ^ mixed(static_cast<std::uint64_t>(first + place)));
+  };
+  const auto real = [&](std::int64_t place) {
+    return static_cast<float>(law.center +
+                              law.reach * (static_cast<double>(number(place) >> 11) * 0x1p-52 - 1));
+  };
+  const auto index = [&](std::int64_t place) {
+    return static_cast<std::int64_t>(number(place) % static_cast<std::uint64_t>(law.below));
+  };
+  switch (piece.type) {
+    case DataType::Float32:
+    case DataType::TensorFloat32:
+      for_each_place(piece.box, t.shape, [&](std::int64_t i, std::int64_t p) {
+        reinterpret_cast<float*>(piece.memory)[i] = real(p);
+      });
+      return;
+    case DataType::BFloat16:
+      for_each_place(piece.box, t.shape, [&](std::int64_t i, std::int64_t p) {
+        reinterpret_cast<std::uint16_t*>(piece.memory)[i] = to_bfloat16(real(p));
+      });
+      return;
+    case DataType::Int64:
+      for_each_place(piece.box, t.shape, [&](std::int64_t i, std::int64_t p) {
+        reinterpret_cast<std::int64_t*>(piece.memory)[i] = index(p);
+      });
+      return;
+    case DataType::Int32:
+      for_each_place(piece.box, t.shape, [&](std::int64_t i, std::int64_t p) {
+        reinterpret_cast<std::int32_t*>(piece.memory)[i] = static_cast<std::int32_t>(index(p));
+      });
+      return;
+    default:
+      throw InputError("tensor \"" + t.name + "\" has type " + std::string(name_of(piece.type)) +
+                       ", which can't be made up; allowed: float32, bfloat16, int64, int32");
+  }
+}
+
+}  // namespace pipesim

@@ -1,0 +1,155 @@
+#include "executor/training.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "executor/compile.h"
+#include "executor/host_moves.h"
+#include "sim/simulate.h"
+#include "taskgraph/memory.h"
+
+namespace pipesim {
+namespace {
+
+using Content = Program::Result::Content;
+
+HostPiece host_piece(const View& view, const Memory& memory) {
+  const DataType type = memory.buffer(view.buffer).type;
+  return {memory.address(view.buffer) + view.offset * bytes_per_element(type), type, view.box};
+}
+
+std::string name_of(Content content, const std::string& tensor) {
+  return content == Content::Gradient ? "gradient of " + tensor : tensor;
+}
+
+// max |x − y| / max |y|; NaN anywhere makes it infinite.
+TensorError error_of(std::string name, std::span<const float> values, std::span<const float> reference,
+                     double largest) {
+  double worst = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(values[i]) - static_cast<double>(reference[i]));
+    worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
+  }
+  return {std::move(name), largest > 0 ? worst / largest : worst, largest};
+}
+
+double largest_of(std::span<const float> values) {
+  double largest = 0;
+  for (const float v : values) largest = std::max(largest, std::abs(static_cast<double>(v)));
+  return largest;
+}
+
+void worst_first(std::vector<TensorError>& errors) {
+  std::stable_sort(errors.begin(), errors.end(),
+                   [](const TensorError& a, const TensorError& b) { return a.error > b.error; });
+}
+
+void add_differences(const std::map<TensorId, std::vector<float>>& values,
+                     const std::map<TensorId, std::vector<float>>& reference, Content content,
+                     const OperatorGraph& graph, std::vector<TensorError>& errors) {
+  for (const auto& [tensor, whole] : reference) {
+    errors.push_back(
+        error_of(name_of(content, graph.tensor(tensor).name), values.at(tensor), whole, largest_of(whole)));
+  }
+}
+
+}  // namespace
+
+Training::Training(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+                   const Strategy& strategy, Setting setting, const MakePace& make_pace)
+    : graph_(graph),
+      setting_(std::move(setting)),
+      builder_(graph, costs, options),
+      strategy_(builder_.bind(strategy)) {
+  builder_.build(strategy_, tasks_, TaskGraphBuilder::Labels::Make);
+  simulated_ = simulate(tasks_.dag);
+  predicted_memory_ = peak_memory(builder_, strategy_, simulated_);
+  program_ = compile(builder_, strategy_, tasks_, simulated_, setting_.backend, setting_.local);
+  pace_ = make_pace(tasks_.dag, program_.order);
+  execution_ = std::make_unique<Execution>(program_, setting_.backend, *pace_, setting_.worlds,
+                                           tasks_.dag.num_tasks());
+}
+
+Training::~Training() = default;
+
+StepRecord Training::step() {
+  if (setting_.backend.computes()) load(steps_ == 0);
+  StepContext context;
+  context.seed = setting_.seed;
+  context.step = steps_++;
+  context.reversed_sums = setting_.reversed_sums;
+  return execution_->run(context, [this](const Memory& memory) {
+    if (keep_ != Keep::Nothing && setting_.backend.computes()) keep(memory);
+  });
+}
+
+void Training::load(bool first_step) {
+  const Memory& memory = execution_->memory();
+  StepContext context;
+  context.seed = setting_.seed;
+  context.step = steps_;
+  for (const Loaded& l : program_.loaded) {
+    if (!first_step && l.content != Loaded::Content::Data) continue;
+    for (const View& view : {l.view, l.master}) {
+      if (view.present()) setting_.source.fill(l.content, l.tensor, host_piece(view, memory), context);
+    }
+  }
+}
+
+void Training::keep(const Memory& memory) {
+  kept_.clear();
+  values_ = {};
+  for (const Program::Result& r : program_.results) {
+    if (keep_ == Keep::Outputs && r.content != Content::Output) continue;
+    KeptPiece piece{r.content, r.tensor, r.view.box,
+                    std::vector<float>(static_cast<std::size_t>(r.view.box.elements()))};
+    const HostPiece kept{reinterpret_cast<std::byte*>(piece.values.data()), DataType::Float32, r.view.box};
+    move_region(host_piece(r.view, memory), kept, r.view.box, false);
+    auto& tensors = r.content == Content::Output     ? values_.outputs
+                    : r.content == Content::Gradient ? values_.gradients
+                                                     : values_.weights;
+    const Tensor& tensor = graph_.tensor(r.tensor);
+    std::vector<float>& whole = tensors[r.tensor];
+    whole.resize(static_cast<std::size_t>(tensor.elements()), 0.0F);
+    const HostPiece all{reinterpret_cast<std::byte*>(whole.data()), DataType::Float32,
+                        Box::whole(tensor.shape)};
+    move_region(kept, all, r.view.box, r.content == Content::Output);
+    kept_.push_back(std::move(piece));
+  }
+}
+
+std::vector<TensorError> Training::errors_against(const StepValues& reference) const {
+  std::map<std::pair<Content, TensorId>, TensorError> worst;
+  std::vector<float> expected;
+  for (const KeptPiece& piece : kept_) {
+    if (piece.content == Content::Output) continue;
+    const auto& tensors = piece.content == Content::Gradient ? reference.gradients : reference.weights;
+    const std::vector<float>& whole = tensors.at(piece.tensor);
+    expected.resize(piece.values.size());
+    const Tensor& tensor = graph_.tensor(piece.tensor);
+    const HostPiece all{reinterpret_cast<std::byte*>(const_cast<float*>(whole.data())), DataType::Float32,
+                        Box::whole(tensor.shape)};
+    move_region(all, {reinterpret_cast<std::byte*>(expected.data()), DataType::Float32, piece.box}, piece.box,
+                false);
+    TensorError error =
+        error_of(name_of(piece.content, tensor.name), piece.values, expected, largest_of(whole));
+    const auto [it, fresh] = worst.try_emplace({piece.content, piece.tensor}, error);
+    if (!fresh && error.error > it->second.error) it->second = std::move(error);
+  }
+  std::vector<TensorError> errors;
+  for (auto& [key, error] : worst) errors.push_back(std::move(error));
+  worst_first(errors);
+  return errors;
+}
+
+std::vector<TensorError> differences(const StepValues& values, const StepValues& reference,
+                                     const OperatorGraph& graph) {
+  std::vector<TensorError> errors;
+  add_differences(values.outputs, reference.outputs, Content::Output, graph, errors);
+  add_differences(values.gradients, reference.gradients, Content::Gradient, graph, errors);
+  add_differences(values.weights, reference.weights, Content::Weight, graph, errors);
+  worst_first(errors);
+  return errors;
+}
+
+}  // namespace pipesim

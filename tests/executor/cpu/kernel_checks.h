@@ -1,0 +1,77 @@
+#pragma once
+
+#include "tests/executor/cpu/kernel_case.h"
+
+namespace pipesim::cpu {
+
+/// Each factor alone in 2, 3 and 4 parts, as far as that is legal.
+inline std::vector<ParallelConfig> single_splits(const Operator& op) {
+  std::vector<ParallelConfig> configs;
+  for (std::size_t f = 0; f < op.factors.size(); ++f) {
+    for (const std::int32_t degree : {2, 3, 4}) {
+      ParallelConfig config = single_device(op, DeviceId(0));
+      config.degrees[f] = degree;
+      if (illegal_degrees(op, config.degrees)) continue;
+      config.devices.clear();
+      for (std::int32_t d = 0; d < degree; ++d) config.devices.emplace_back(d);
+      configs.push_back(std::move(config));
+    }
+  }
+  return configs;
+}
+
+/// Any split gives what the unsplit kernel gives, whichever gradients are wanted, in either order of passes.
+inline void check_splits(const KernelCase& c, std::uint64_t random_configs = 40) {
+  Rng rng(11);
+  const WholeTensors whole = draw_operands(c, rng), gradients = draw_output_gradients(c.op, rng);
+  const ParallelConfig one = single_device(c.op, DeviceId(0));
+  const KernelOutcome expected = run_kernel(c, one, whole, gradients, all_wanted(c.op), c.step);
+  const auto check = [&](const ParallelConfig& config, const std::vector<bool>& wanted, bool weights_first) {
+    const testing::ScopedTrace trace(__FILE__, __LINE__, config.str(c.op));
+    expect_same(c.op, run_kernel(c, config, whole, gradients, wanted, c.step, weights_first), expected, 1e-5);
+  };
+  for (const ParallelConfig& config : single_splits(c.op)) check(config, all_wanted(c.op), false);
+  for_each_seed(random_configs, [&](Rng& random) {
+    std::vector<bool> wanted = all_wanted(c.op);
+    if (random.below(3) == 0) {
+      for (std::size_t u = 0; u < wanted.size(); ++u) wanted[u] = wanted[u] && random.below(2) == 0;
+    }
+    check(random_config(c.op, random, 24, 16), wanted, random.below(2) == 0);
+  });
+}
+
+/// The other order of sums gives the same up to rounding.
+inline void check_reversed(const KernelCase& c) {
+  Rng rng(13);
+  const WholeTensors whole = draw_operands(c, rng), gradients = draw_output_gradients(c.op, rng);
+  const ParallelConfig one = single_device(c.op, DeviceId(0));
+  StepContext reversed = c.step;
+  reversed.reversed_sums = true;
+  expect_same(c.op, run_kernel(c, one, whole, gradients, all_wanted(c.op), reversed),
+              run_kernel(c, one, whole, gradients, all_wanted(c.op), c.step), 1e-5);
+}
+
+/// Kernels keep no more from forward to backward than the operator says.
+inline void check_saved_bytes(const Operator& op) {
+  std::vector<ParallelConfig> configs = single_splits(op);
+  configs.push_back(single_device(op, DeviceId(0)));
+  std::vector<Range> ranges;
+  for (const ParallelConfig& config : configs) {
+    ShardGrid(op, config).ranges(0, ranges);
+    const auto bytes = static_cast<double>(find_kernel(op.kind)->saved_bytes(op, ranges));
+    EXPECT_LE(bytes, evaluate(op.saved_extra_bytes, ranges)) << op.kind;
+  }
+}
+
+inline void check_kernel(const KernelCase& c) {
+  std::string attributes;
+  for (const auto& [name, value] : c.op.attributes) attributes += fmt::format(" {}={}", name, to_text(value));
+  const testing::ScopedTrace trace(__FILE__, __LINE__, c.op.kind + attributes);
+  ASSERT_NE(find_kernel(c.op.kind), nullptr);
+  check_saved_bytes(c.op);
+  check_against_definition(c);
+  if (c.splits_agree) check_splits(c);
+  check_reversed(c);
+}
+
+}  // namespace pipesim::cpu

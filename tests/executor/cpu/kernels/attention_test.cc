@@ -1,0 +1,103 @@
+#include "tests/executor/cpu/kernel_checks.h"
+
+namespace pipesim::cpu {
+namespace {
+
+struct HeadIndex {
+  std::int64_t b, s, g, r;
+};
+
+/// Softmax over keys of a query's scores; 0 for keys that it does not see.
+std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor& k_given, bool causal,
+                                   HeadIndex i) {
+  WholeTensor q = q_given, k = k_given;
+  const std::int64_t keys = k.shape[1], depth = q.shape[4];
+  std::vector<double> shares(static_cast<std::size_t>(keys), 0.0);
+  double sum = 0;
+  for (std::int64_t t = 0; t < (causal ? i.s + 1 : keys); ++t) {
+    double score = 0;
+    for (std::int64_t d = 0; d < depth; ++d) score += q.at(i.b, i.s, i.g, i.r, d) * k.at(i.b, t, i.g, d);
+    sum += shares[static_cast<std::size_t>(t)] = std::exp(score / std::sqrt(static_cast<double>(depth)));
+  }
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+void define_attention(const Operator& op, WholeTensors& t) {
+  WholeTensor& o = t[3];
+  const auto& shape = o.shape;
+  for (std::int64_t row = 0; row < shape[0] * shape[1] * shape[2] * shape[3]; ++row) {
+    const HeadIndex i{row / (shape[1] * shape[2] * shape[3]), row / (shape[2] * shape[3]) % shape[1],
+                      row / shape[3] % shape[2], row % shape[3]};
+    const std::vector<double> shares = defined_shares(t[0], t[1], op.causal.has_value(), i);
+    for (std::int64_t e = 0; e < shape[4]; ++e) {
+      double sum = 0;
+      for (std::int64_t key = 0; key < t[2].shape[1]; ++key)
+        sum += shares[static_cast<std::size_t>(key)] * t[2].at(i.b, key, i.g, e);
+      o.at(i.b, i.s, i.g, i.r, e) = sum;
+    }
+  }
+}
+
+KernelCase attention_case(const Sizes& q, const Sizes& k, const Sizes& v, bool causal) {
+  Bench bench(q[0]);
+  return {bench.op("attention", {bench.x(q), bench.x(k), bench.x(v)}, {{"causal", causal ? 1 : 0}}),
+          define_attention};
+}
+
+TEST(AttentionKernel, SharesKeysAmongQueryHeads) {
+  EXPECT_NE(find_kernel("attention"), nullptr);
+  check_kernel(attention_case({2, 5, 2, 2, 3}, {2, 7, 2, 3}, {2, 7, 2, 4}, false));
+  check_kernel(attention_case({2, 3, 4, 1, 4}, {2, 6, 4, 4}, {2, 6, 4, 4}, false));
+}
+
+TEST(AttentionKernel, MasksByPositionsInTheWholeSequence) {
+  check_kernel(attention_case({2, 6, 2, 1, 3}, {2, 6, 2, 3}, {2, 6, 2, 4}, true));
+  check_kernel(attention_case({2, 7, 1, 2, 2}, {2, 7, 1, 2}, {2, 7, 1, 2}, true));
+}
+
+TEST(AttentionKernel, DoesNotOverflow) {
+  KernelCase c = attention_case({2, 6, 2, 1, 3}, {2, 6, 2, 3}, {2, 6, 2, 4}, true);
+  c.prepare = [](WholeTensors& t) {
+    for (double& x : t[0].elements) x *= 200;
+  };
+  check_splits(c);
+}
+
+TEST(AttentionKernel, WorksThroughManyQueriesInBlocks) {
+  const KernelCase c = attention_case({1, 1100, 1, 1, 1}, {1, 1100, 1, 1}, {1, 1100, 1, 1}, true);
+  Rng rng(2);
+  WholeTensors whole = draw_operands(c, rng);
+  const KernelOutcome got = run_kernel(c, single_device(c.op, DeviceId(0)), whole,
+                                       draw_output_gradients(c.op, rng), all_wanted(c.op), {});
+  define_attention(c.op, whole);
+  expect_close(got.results[3], whole[3], 1e-5, "attention of 1100 positions");
+  check_splits(c, 2);
+}
+
+void define_rotary(const Operator&, WholeTensors& t) {
+  const auto d = static_cast<std::size_t>(t[0].shape.back());
+  const std::size_t rows_per_position =
+      t[0].elements.size() / d / static_cast<std::size_t>(t[0].shape[0] * t[0].shape[1]);
+  t[1].elements = t[0].elements;
+  for (std::size_t row = 0; row < t[0].elements.size() / d; ++row) {
+    const std::size_t position = row / rows_per_position % static_cast<std::size_t>(t[0].shape[1]);
+    for (std::size_t i = 0; i < d / 2; ++i) {
+      const double angle = static_cast<double>(position) *
+                           std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+      const double a = t[0].elements[row * d + i], b = t[0].elements[row * d + d / 2 + i];
+      t[1].elements[row * d + i] = a * std::cos(angle) - b * std::sin(angle);
+      t[1].elements[row * d + d / 2 + i] = a * std::sin(angle) + b * std::cos(angle);
+    }
+  }
+}
+
+TEST(RotaryKernel, TurnsByThePositionInTheWholeSequence) {
+  for (const Sizes& shape : {Sizes{4, 7, 2, 6}, Sizes{2, 6, 2, 2, 4}, Sizes{2, 5, 4}, Sizes{2, 4, 5}}) {
+    Bench bench(shape[0]);
+    check_kernel({bench.op("rotary", {bench.x(shape)}), define_rotary});
+  }
+}
+
+}  // namespace
+}  // namespace pipesim::cpu

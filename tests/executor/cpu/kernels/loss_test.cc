@@ -1,0 +1,76 @@
+#include "tests/executor/cpu/kernel_checks.h"
+
+namespace pipesim::cpu {
+namespace {
+
+void define_cross_entropy(const Operator&, WholeTensors& t) {
+  const auto width = static_cast<std::size_t>(t[0].shape.back());
+  double loss = 0;
+  for (std::size_t row = 0; row < t[1].elements.size(); ++row) {
+    if (t[1].elements[row] < 0) continue;
+    double sum = 0;
+    for (std::size_t j = 0; j < width; ++j) sum += std::exp(t[0].elements[row * width + j]);
+    loss += std::log(sum) - t[0].elements[row * width + static_cast<std::size_t>(t[1].elements[row])];
+  }
+  t[2].elements[0] = loss / static_cast<double>(t[1].elements.size());
+}
+
+KernelCase cross_entropy_case(const Sizes& x) {
+  Bench bench(x[0]);
+  const TensorId labels = bench.words(Sizes(x.begin(), x.end() - 1));
+  return {bench.op("cross_entropy", {bench.x(x), labels}), define_cross_entropy, x.back()};
+}
+
+TEST(CrossEntropyKernel, AveragesOverRows) {
+  EXPECT_NE(find_kernel("cross_entropy"), nullptr);
+  check_kernel(cross_entropy_case({4, 10}));
+  check_kernel(cross_entropy_case({4, 5, 9}));
+}
+
+TEST(CrossEntropyKernel, SkipsRowsWithoutALabel) {
+  KernelCase c = cross_entropy_case({4, 5, 9});
+  c.prepare = [](WholeTensors& t) { t[1].elements[3] = t[1].elements[11] = -1; };
+  check_kernel(c);
+}
+
+TEST(CrossEntropyKernel, MicrobatchesAddUpToTheLossOfTheBatch) {
+  const KernelCase whole = cross_entropy_case({8, 3, 7}), half = cross_entropy_case({4, 3, 7});
+  Rng rng(9);
+  const WholeTensors operands = draw_operands(whole, rng);
+  const WholeTensors one{WholeTensor{}, WholeTensor{}, WholeTensor{{}, false, {1}}};
+  const auto run = [&](const KernelCase& c, const WholeTensors& given, const StepContext& step) {
+    return run_kernel(c, single_device(c.op, DeviceId(0)), given, one, all_wanted(c.op), step);
+  };
+  const KernelOutcome expected = run(whole, operands, {});
+  double loss = 0;
+  std::vector<double> gradient;
+  for (std::int64_t m = 0; m < 2; ++m) {
+    WholeTensors part = draw_operands(half, rng);
+    std::copy_n(operands[0].elements.begin() + m * 84, 84, part[0].elements.begin());
+    std::copy_n(operands[1].elements.begin() + m * 12, 12, part[1].elements.begin());
+    const KernelOutcome got = run(half, part, {.microbatch = m, .microbatches = 2});
+    loss += got.results[2].elements[0];
+    gradient.insert(gradient.end(), got.gradients[0].elements.begin(), got.gradients[0].elements.end());
+  }
+  EXPECT_NEAR(loss, expected.results[2].elements[0], 1e-6);
+  EXPECT_EQ(gradient, expected.gradients[0].elements);
+}
+
+void define_embedding(const Operator&, WholeTensors& t) {
+  const auto width = static_cast<std::size_t>(t[1].shape[1]);
+  for (std::size_t i = 0; i < t[0].elements.size(); ++i) {
+    const std::size_t row = static_cast<std::size_t>(t[0].elements[i]) * width;
+    for (std::size_t j = 0; j < width; ++j) t[2].elements[i * width + j] = t[1].elements[row + j];
+  }
+}
+
+TEST(EmbeddingKernel, ReadsRowsOfTheTable) {
+  for (const Sizes& shape : {Sizes{4, 6}, Sizes{4}}) {
+    Bench bench;
+    check_kernel(
+        {bench.op("embedding", {bench.words(shape)}, {{"rows", 11}, {"width", 4}}), define_embedding, 11});
+  }
+}
+
+}  // namespace
+}  // namespace pipesim::cpu

@@ -1,0 +1,154 @@
+#include "tools/execution_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tools/figures.h"
+#include "tools/table.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double seconds(Nanoseconds ns) { return to_seconds(ns).value; }
+
+Json json_of(const std::vector<TimeDifference>& rows) {
+  Json list = Json::array();
+  for (const TimeDifference& r : rows)
+    list.push_back(
+        {{"name", r.name}, {"tasks", r.tasks}, {"predicted_s", r.predicted}, {"measured_s", r.measured}});
+  return list;
+}
+
+// The largest differences, as far as they matter.
+std::string differences_text(const std::string& title, const std::vector<TimeDifference>& rows) {
+  constexpr std::size_t most = 8;
+  if (rows.empty()) return "";
+  Table table({{title},
+               {"tasks", Align::Right},
+               {"predicted", Align::Right},
+               {"measured", Align::Right},
+               {"difference", Align::Right}});
+  for (std::size_t i = 0; i < std::min(most, rows.size()); ++i) {
+    const TimeDifference& r = rows[i];
+    table.add(
+        {r.name, std::to_string(r.tasks), pretty(Seconds(r.predicted)), pretty(Seconds(r.measured)),
+         fmt::format("{}{}", r.difference() < 0 ? "-" : "+", pretty(Seconds(std::abs(r.difference()))))});
+  }
+  return table.str(2) + (rows.size() > most ? fmt::format("  and {} more\n", rows.size() - most) : "") + "\n";
+}
+
+std::string memory_text(const ExecutionReport& r, const Topology& topology) {
+  Table table({{"peak memory"},
+               {"predicted", Align::Right},
+               {"measured", Align::Right},
+               {"workspace", Align::Right}});
+  for (std::size_t d = 0; d < r.measured_memory.size(); ++d) {
+    const MeasuredMemory& m = r.measured_memory[d];
+    if (m.peak.value == 0 && r.predicted_memory[d].peak.value == 0) continue;
+    table.add({topology.device(DeviceId(d)).name, pretty(r.predicted_memory[d].peak), pretty(m.peak),
+               pretty(m.workspace_peak)});
+  }
+  return table.str(2) + "\n";
+}
+
+std::string check_text(const ExecutionReport& r) {
+  std::string text;
+  for (std::size_t s = 0; s < r.equalities.size(); ++s) {
+    const StepEquality& e = r.equalities[s];
+    text += fmt::format("  step {}: largest error {:.2g} ({}), rounding alone {:.2g}: {}\n", s, e.worst.error,
+                        e.worst.name, e.noise, UnsplitReference::equal(e) ? "equal" : "NOT EQUAL");
+  }
+  return text.empty() ? "" : "against the unsplit model:\n" + text + "\n";
+}
+
+std::string times_text(const ExecutionReport& r, const Subject& subject) {
+  std::string text = fmt::format("  predicted iteration  {}\n", pretty(to_seconds(r.predicted)));
+  if (r.measured.steps == 0) return text;
+  text += fmt::format("  measured iteration   {} ({} to {}, median of {} iterations",
+                      pretty(to_seconds(r.measured.median)), pretty(to_seconds(r.measured.low)),
+                      pretty(to_seconds(r.measured.high)), r.measured.steps);
+  text += r.measured.preempted > 0
+              ? fmt::format(", {} of them interrupted and left out)\n", r.measured.preempted)
+              : ")\n";
+  if (r.not_quiet.empty()) {
+    text += fmt::format("  prediction is off by {:+.1f} % of what was measured\n", -100 * r.error());
+  } else {
+    text += fmt::format("  {}; no error is given\n", r.not_quiet);
+  }
+  if (!r.emulated) text += fmt::format("  equal work differs by {} on this host\n", percent(r.noise.spread));
+  text += fmt::format("  {:.4g} samples/s; the executor adds {} a task\n",
+                      static_cast<double>(subject.graph.batch()) / seconds(r.measured.median),
+                      pretty(Seconds(r.overhead)));
+  return text;
+}
+
+}  // namespace
+
+double ExecutionReport::error() const {
+  return measured.median == 0 ? 0
+                              : (seconds(measured.median) - seconds(predicted)) / seconds(measured.median);
+}
+
+std::string to_json(const ExecutionReport& r, const Subject& subject) {
+  Json json{{"model", subject.graph.name()},
+            {"topology", subject.topology.name()},
+            {"backend", r.backend},
+            {"devices", r.devices},
+            {"ranks", r.ranks},
+            {"predicted_s", seconds(r.predicted)}};
+  if (r.measured.steps > 0) {
+    json["measured_s"] = {{"median", seconds(r.measured.median)},
+                          {"low", seconds(r.measured.low)},
+                          {"high", seconds(r.measured.high)}};
+    json["iterations"] = {
+        {"measured", r.measured.steps}, {"interrupted", r.measured.preempted}, {"spread", r.measured.spread}};
+    json["host"] = {{"noise", r.noise.spread}, {"realtime", r.noise.realtime}};
+    if (r.not_quiet.empty()) {
+      json["error"] = r.error();
+    } else {
+      json["not_quiet"] = r.not_quiet;
+    }
+    json["overhead_per_task_s"] = r.overhead;
+    json["operators"] = json_of(r.operators);
+    json["links"] = json_of(r.links);
+  }
+  Json memory = Json::array();
+  for (std::size_t d = 0; d < r.measured_memory.size(); ++d) {
+    memory.push_back({{"device", subject.topology.device(DeviceId(d)).name},
+                      {"predicted_bytes", r.predicted_memory[d].peak.value},
+                      {"measured_bytes", r.measured_memory[d].peak.value},
+                      {"workspace_bytes", r.measured_memory[d].workspace_peak.value}});
+  }
+  json["memory"] = std::move(memory);
+  if (!r.losses.empty()) json["loss"] = r.losses;
+  for (const StepEquality& e : r.equalities) {
+    json["check"].push_back({{"worst", e.worst.name},
+                             {"error", e.worst.error},
+                             {"rounding", e.noise},
+                             {"equal", UnsplitReference::equal(e)}});
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string to_text(const ExecutionReport& r, const Subject& subject) {
+  std::string text =
+      fmt::format("{} on {}, batch {}: {} {} device{}{}\n\n", subject.graph.name(), subject.topology.name(),
+                  subject.graph.batch(), r.devices, r.backend, r.devices == 1 ? "" : "s",
+                  r.ranks > 1 ? fmt::format(" in {} processes", r.ranks) : "");
+  text += check_text(r);
+  text += times_text(r, subject) + "\n";
+  text += differences_text("operators, all devices together", r.operators);
+  text += differences_text("transfers", r.links);
+  text += memory_text(r, subject.topology);
+  if (!r.losses.empty())
+    text += fmt::format("  loss {:.6g} in the first step, {:.6g} in the last\n", r.losses.front(),
+                        r.losses.back());
+  return text;
+}
+
+}  // namespace pipesim

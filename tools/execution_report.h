@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "executor/device_worlds.h"
+#include "executor/equality.h"
+#include "executor/measurement.h"
+#include "tools/subject.h"
+
+namespace pipesim {
+
+/// All that a run of a plan told.
+struct ExecutionReport {
+  std::string backend;
+  std::size_t devices = 0;  ///< that do anything
+  int ranks = 1;
+  Nanoseconds predicted = 0;
+  StepStatistics measured;
+  HostNoise noise;
+  bool emulated = false;
+  std::string not_quiet;  ///< why the figures can't be relied on; empty when they can
+  double overhead = 0;    ///< seconds per task
+  std::vector<TimeDifference> operators, links;
+  std::vector<DeviceMemory> predicted_memory;
+  std::vector<MeasuredMemory> measured_memory;
+  std::vector<double> losses;            ///< by step, where the model has a scalar result
+  std::vector<StepEquality> equalities;  ///< by checked step
+  /// (measured − predicted) / measured.
+  [[nodiscard]] double error() const;
+};
+
+std::string to_json(const ExecutionReport& report, const Subject& subject);
+std::string to_text(const ExecutionReport& report, const Subject& subject);
+
+}  // namespace pipesim

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "models/operator_graph.h"
+#include "taskgraph/plan_json.h"
+#include "tools/arguments.h"
+#include "topologies/topology.h"
+
+namespace pipesim {
+
+/// What a command works on: a plan file with its own model and topology (or others that are told), or a
+/// baseline.
+struct Subject {
+  OperatorGraph graph;
+  Topology topology;
+  Plan plan;
+};
+
+/// --plan, --model, --topology and --baseline, as `command` offers them.
+std::vector<Option> subject_options(const std::string& verb);
+/// UsageError when they do not fit together, InputError when the plan does not fit the model or topology.
+Subject subject_of(const std::string& command, const Arguments& arguments);
+
+}  // namespace pipesim
