@@ -26,7 +26,7 @@ std::byte* EmulatedBackend::allocate(DeviceId /*device*/, Bytes /*size*/) { retu
 
 void EmulatedBackend::release(DeviceId /*device*/, std::byte* /*memory*/, Bytes /*size*/) {}
 
-void EmulatedBackend::move(DeviceId /*device*/, const Moves& /*moves*/, const Memory& /*memory*/) {}
+void EmulatedBackend::move(DeviceId /*device*/, const MoveList& /*moves*/, const Memory& /*memory*/) {}
 
 void EmulatedBackend::compute(DeviceId /*device*/, const ComputeWork& /*work*/, const Memory& /*memory*/,
                               const StepContext& /*step*/) {}

@@ -15,11 +15,6 @@ namespace {
 
 using Content = Program::Result::Content;
 
-HostPiece host_piece(const View& view, const Memory& memory) {
-  const DataType type = memory.buffer(view.buffer).type;
-  return {memory.address(view.buffer) + view.offset * bytes_per_element(type), type, view.box};
-}
-
 std::string name_of(Content content, const std::string& tensor) {
   return content == Content::Gradient ? "gradient of " + tensor : tensor;
 }

@@ -33,7 +33,7 @@ struct SearchRun {
   std::string algorithm;
 };
 
-SearchRun settings_of(const Arguments& a) {
+SearchRun search_run_of(const Arguments& a) {
   std::vector<std::string> algorithms{"mcmc", "exhaustive"};
   for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
   SearchBudget budget{0, 0};
@@ -171,7 +171,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
 }
 
 int run_search(const Arguments& arguments, Streams& streams) {
-  const SearchRun run = settings_of(arguments);
+  const SearchRun run = search_run_of(arguments);
   if (arguments.has("output")) require_writable(arguments.text("output"));
   const CandidateSet candidates(run.graph, run.topology);
   if (arguments.given("candidates")) {

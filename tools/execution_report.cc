@@ -14,8 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double seconds(Nanoseconds ns) { return to_seconds(ns).value; }
-
 Json json_of(const std::vector<TimeDifference>& rows) {
   Json list = Json::array();
   for (const TimeDifference& r : rows)

@@ -14,8 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double seconds(Nanoseconds ns) { return to_seconds(ns).value; }
-
 // Devices at the two ends of each link's lane; −1 where an end is a switch.
 std::vector<std::vector<std::size_t>> devices_of_lanes(const Topology& topology) {
   std::vector<std::vector<std::size_t>> devices(topology.num_lanes());

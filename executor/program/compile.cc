@@ -392,7 +392,7 @@ void collect(const View& view, std::vector<BufferId>& out) {
   if (view.present()) out.push_back(view.buffer);
 }
 
-void collect(const Moves& moves, std::vector<BufferId>& out) {
+void collect(const MoveList& moves, std::vector<BufferId>& out) {
   for (const View& v : moves.zeroed) collect(v, out);
   for (const Move& m : moves.moves) collect(m.from, out), collect(m.to, out);
 }

@@ -121,14 +121,14 @@ std::optional<View> Flow::lies_at(Part& part, DeviceId device, const Assembly& a
 }
 
 void Flow::add_moves(Part& part, DeviceId device, const Assembly& assembly, const View& to, bool add,
-                     Moves& moves) {
+                     MoveList& moves) {
   if (assembly.gaps && !add) moves.zeroed.push_back(to);
   for (const MovedPart& p : assembly.parts)
     moves.moves.push_back({fragment(part, device, p.fragment), to, p.region, p.add || add});
 }
 
 // The blocks one after the other: as they lie, or copied into a buffer of their own.
-View Flow::assembled(Part& part, DeviceId device, const std::vector<Assembly>& blocks, Moves& moves) {
+View Flow::assembled(Part& part, DeviceId device, const std::vector<Assembly>& blocks, MoveList& moves) {
   std::int64_t elements = 0;
   std::optional<View> whole;
   bool in_place = true;

@@ -51,7 +51,7 @@ struct Move {
 };
 
 /// Zeros, then moves, in order.
-struct Moves {
+struct MoveList {
   std::vector<View> zeroed;
   std::vector<Move> moves;
   [[nodiscard]] bool empty() const { return zeroed.empty() && moves.empty(); }
@@ -99,9 +99,9 @@ using Work = std::variant<ComputeWork, UpdateWork, CommunicationWork>;
 struct Instruction {
   TaskId task;
   std::vector<TaskId> waits;  ///< instructions of this device that must be done
-  Moves before;               ///< puts inputs together
+  MoveList before;            ///< puts inputs together
   Work work;
-  Moves after;                    ///< hands out results
+  MoveList after;                 ///< hands out results
   std::vector<BufferId> buffers;  ///< all that it uses
 };
 

@@ -34,7 +34,7 @@ class ShardViews {
   /// Pieces of a weight's home on a device, with where its synchronised gradient lies.
   struct HomePiece {
     WeightUpdate update;
-    Moves moves;  ///< put the gradient together
+    MoveList moves;  ///< put the gradient together
   };
   std::vector<HomePiece> home(TensorId weight, DeviceId device);
 
