@@ -15,6 +15,8 @@ namespace pipesim {
 /// without its hardware. Counts memory as a real one would.
 class EmulatedBackend : public Backend {
  public:
+  /// `real_time`: ask for SCHED_FIFO, so that threads whose time has come do not wait for others.
+  explicit EmulatedBackend(bool real_time = false) : real_time_(real_time) {}
   [[nodiscard]] std::string name() const override { return "emulated"; }
   [[nodiscard]] bool computes() const override { return false; }
   void require_kernel(const Operator& op) const override;
@@ -31,6 +33,7 @@ class EmulatedBackend : public Backend {
                    std::int64_t tag) override;
 
  private:
+  bool real_time_;
   std::byte nothing_{};
 };
 

@@ -7,7 +7,7 @@
 #include <ostream>
 #include <set>
 
-#include "executor/cpu/cores.h"
+#include "executor/cores.h"
 #include "executor/cpu/cpu_backend.h"
 #include "executor/emulation.h"
 #include "executor/step_gathering.h"
@@ -115,7 +115,7 @@ class Run {
 
  private:
   std::unique_ptr<Backend> make_backend(bool watch_for_nan) {
-    if (settings_.emulated) return std::make_unique<EmulatedBackend>();
+    if (settings_.emulated) return std::make_unique<EmulatedBackend>(settings_.cpu.real_time);
     CpuBackend::Settings s = settings_.cpu;
     s.watch_for_nan = watch_for_nan;
     return std::make_unique<CpuBackend>(subject_.graph, subject_.topology.num_devices(),

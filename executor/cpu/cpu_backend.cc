@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "executor/cpu/cores.h"
+#include "executor/cores.h"
 #include "executor/cpu/kernel.h"
 #include "executor/host_collectives.h"
 #include "executor/host_moves.h"
