@@ -93,6 +93,7 @@ void SyntheticSource::fill(Loaded::Content content, TensorId tensor, const HostP
   } else if (content == Loaded::Content::OutputGradient) {
     law = t.shape.empty() ? Law{1, 0, 0} : Law{0, 1, 0};
     stream = mixed(~stream);
+    first = step.microbatch * t.elements();
   } else if (content == Loaded::Content::Zero ||
              (content == Loaded::Content::State && t.kind == TensorKind::Weight)) {
     fill_zero(piece);

@@ -99,7 +99,9 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
   const TaskGraph& graph = evaluator.task_graph();
   const Timeline& timeline = evaluator.timeline();
   report.iteration_time = timeline.makespan;
-  report.samples_per_second = static_cast<double>(evaluator.graph().batch()) / seconds(timeline.makespan);
+  report.samples_per_second =
+      static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.builder().options())) /
+      seconds(timeline.makespan);
   report.num_tasks = graph.dag.num_tasks();
   report.memory = peak_memory(evaluator.builder(), strategy, timeline);
   report.infeasible = memory_shortage(report.memory, evaluator.topology());

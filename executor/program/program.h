@@ -61,6 +61,7 @@ struct MoveList {
 struct ComputeWork {
   OperatorId op;
   Pass pass = Pass::Forward;
+  std::int32_t microbatch = 0;
   std::int32_t shard = 0;
   std::vector<Range> ranges;                       ///< of every factor: the shard's part
   std::size_t first_segment = 0, end_segment = 1;  ///< parts of the pass between its inner steps
@@ -93,7 +94,10 @@ struct CommunicationWork {
   Range part;  ///< elements of every block that this task moves
 };
 
-using Work = std::variant<ComputeWork, UpdateWork, CommunicationWork>;
+/// Nothing to do: the device is done with a microbatch.
+struct BarrierWork {};
+
+using Work = std::variant<ComputeWork, UpdateWork, CommunicationWork, BarrierWork>;
 
 /// What a device does for a task of the graph.
 struct Instruction {
@@ -118,7 +122,8 @@ struct Loaded {
   Content content = Content::Data;
   TensorId tensor;
   View view;
-  View master;  ///< of a 16-bit weight
+  View master;                  ///< of a 16-bit weight
+  std::int32_t microbatch = 0;  ///< of data and gradients of results: whose samples these are
 };
 
 /// A plan turned into lists of instructions: the executor's input, the same for every backend.
@@ -132,7 +137,7 @@ struct Program {
     enum class Content : std::uint8_t { Gradient, Weight, Output };
     Content content = Content::Output;
     TensorId tensor;
-    View view;  ///< of outputs: one addend, of which no other device's results hold a copy
+    View view;  ///< of outputs: an addend of a microbatch, of which no other device's results hold a copy
   };
   std::vector<Result> results;
 };
