@@ -4,7 +4,7 @@
 
 #include "sim/base/files.h"
 #include "tests/tools/command_line.h"
-#include "tests/tools/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace pipesim {
 namespace {
