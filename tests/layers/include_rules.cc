@@ -38,6 +38,7 @@ const std::vector<PackageRule> kPackages = {
      "topologies/routing.cc and models/topological_order.cc"},
     {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/arguments\.cc)",
      "tools/arguments.cc"},
+    {"Boost.Interprocess", "boost/interprocess/.*", R"(executor/file_source\.cc)", "executor/file_source.cc"},
     {"nlohmann JSON", "nlohmann/.*", R"(.*\.cc)", ".cc files"},
     {"oneTBB", "tbb/.*|oneapi/tbb(/.*|\\.h)", "search/.*|tests/(bench/)?search/.*", "search"},
     {"oneDNN", "dnnl.*|oneapi/dnnl/.*", "executor/cpu/.*", "executor/cpu"},

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,29 +20,52 @@ class Bench {
  public:
   explicit Bench(std::int64_t batch = 4, DataType type = DataType::Float32) : builder("bench", batch, type) {}
 
-  TensorId x(Sizes shape) { return builder.data(fmt::format("x{}", inputs_++), std::move(shape)); }
+  TensorId x(Sizes shape) {
+    if (learned_inputs) {
+      wanted_.push_back(std::move(shape));
+      return TensorId(first_wanted + wanted_.size() - 1);
+    }
+    return builder.data(fmt::format("x{}", inputs_++), std::move(shape));
+  }
   TensorId words(Sizes shape) {
     return builder.data(fmt::format("x{}", inputs_++), std::move(shape), DataType::Int64);
   }
   /// The operator of this kind on these inputs.
   Operator op(const std::string& kind, const std::vector<TensorId>& inputs,
               const Attributes& attributes = {}) {
-    builder.add_all(kind, fmt::format("op{}", operators_++), inputs, attributes);
+    std::vector<TensorId> real;
+    for (const TensorId x : inputs)
+      real.push_back(x.index() < first_wanted ? x : learned(wanted_[x.index() - first_wanted]));
+    builder.add_all(kind, fmt::format("op{}", operators_++), real, attributes);
     return builder.build().operators().back();
   }
 
   GraphBuilder builder;
+  /// Each operator gets inputs of its own: rows of weights, chosen by data, which receive its gradients.
+  bool learned_inputs = false;
 
  private:
+  static constexpr std::size_t first_wanted = 1'000'000;
+  TensorId learned(const Sizes& shape) {
+    std::int64_t width = 1;
+    for (std::size_t i = 1; i < shape.size(); ++i) width *= shape[i];
+    const std::string name = fmt::format("op{}.x{}", operators_, inputs_);
+    const TensorId rows = builder.add("embedding", name + ".rows", {words({shape[0]})},
+                                      {{"rows", std::int64_t{50}}, {"width", width}});
+    return builder.add("reshape", name + ".shaped", {rows}, {{"shape", shape}});
+  }
+
+  std::vector<Sizes> wanted_;  // of inputs that operators will make their own copies of
   int inputs_ = 0, operators_ = 0;
 };
 
-/// Operators of all kinds, with dims that allow a few even and uneven splits.
-inline std::vector<Operator> operators_of_all_kinds() {
-  Bench t;
+/// Adds operators of all kinds, with dims that allow a few even and uneven splits.
+inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>& without = {}) {
   std::vector<Operator> ops;
   const auto add = [&](const std::string& kind, const std::vector<TensorId>& in,
-                       const Attributes& attributes = {}) { ops.push_back(t.op(kind, in, attributes)); };
+                       const Attributes& attributes = {}) {
+    if (!without.contains(kind)) ops.push_back(t.op(kind, in, attributes));
+  };
   const TensorId rows = t.x({4, 6}), tokens = t.x({4, 7, 8}), image = t.x({4, 8, 9, 7});
   const TensorId q = t.x({4, 6, 2, 3, 4}), k = t.x({4, 5, 2, 4}), v = t.x({4, 5, 2, 8}),
                  self = t.x({4, 6, 2, 4});
@@ -84,6 +108,11 @@ inline std::vector<Operator> operators_of_all_kinds() {
   add("transpose", {tokens}, {{"order", Sizes{1, 0, 2}}});
   add("profiled", {rows, rows}, {{"forward_ms", 1.5}, {"backward_ms", 3}, {"parameter_bytes", 10}});
   return ops;
+}
+
+inline std::vector<Operator> operators_of_all_kinds() {
+  Bench t;
+  return add_all_kinds(t);
 }
 
 /// Random numbers for one test; the seed is printed, and PIPESIM_TEST_SEED replays it.
