@@ -36,6 +36,7 @@ class Backend {
 
   /// Called first on every thread that works for the device.
   virtual void enter(DeviceId device) = 0;
+  /// Null when there is no more memory.
   [[nodiscard]] virtual std::byte* allocate(DeviceId device, Bytes size) = 0;
   virtual void release(DeviceId device, std::byte* memory, Bytes size) = 0;
 

@@ -1,11 +1,17 @@
 #include "executor/buffer_table.h"
 
+#include <fmt/format.h>
+
 #include "sim/base/errors.h"
 
 namespace pipesim {
 
-BufferTable::BufferTable(const Program& program, Backend& backend, std::size_t num_devices)
-    : program_(program), backend_(backend), slots_(program.buffers.size()), accounts_(num_devices) {
+BufferTable::BufferTable(const Program& program, Backend& backend, std::size_t num_devices, Describe describe)
+    : program_(program),
+      backend_(backend),
+      describe_(std::move(describe)),
+      slots_(program.buffers.size()),
+      accounts_(num_devices) {
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];
     if (buffer.life != Buffer::Life::Forever && buffer.life != Buffer::Life::Loaded) continue;
@@ -43,7 +49,11 @@ void BufferTable::acquire(DeviceId device, std::span<const BufferId> buffers) {
     const std::lock_guard lock(account.mutex);
     if (slots_[b.index()].memory) continue;
     const Buffer& buffer = program_.buffers[b.index()];
-    slots_[b.index()].memory = backend_.allocate(device, buffer.bytes());
+    std::byte* memory = backend_.allocate(device, buffer.bytes());
+    if (!memory)
+      throw DeviceError(
+          fmt::format("out of memory: {} asked for {}", pretty(buffer.bytes()), describe_(buffer)));
+    slots_[b.index()].memory = memory;
     count(account, buffer, 1);
   }
 }

@@ -2,8 +2,10 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "executor/backend.h"
@@ -20,7 +22,9 @@ struct MeasuredMemory {
 /// The buffers of a running program: allocated at first use, freed after the last use of a step.
 class BufferTable : public Memory {
  public:
-  BufferTable(const Program& program, Backend& backend, std::size_t num_devices);
+  /// What a buffer is for, in messages: "fc6.w on cpu0, whose predicted peak is 1.2 GB".
+  using Describe = std::function<std::string(const Buffer&)>;
+  BufferTable(const Program& program, Backend& backend, std::size_t num_devices, Describe describe);
   ~BufferTable() override;
   BufferTable(const BufferTable&) = delete;
   BufferTable& operator=(const BufferTable&) = delete;
@@ -54,6 +58,7 @@ class BufferTable : public Memory {
 
   const Program& program_;
   Backend& backend_;
+  Describe describe_;
   std::vector<Slot> slots_;
   std::vector<Account> accounts_;  // by device
 };

@@ -98,4 +98,8 @@ Nanoseconds EmulatedPace::end(DeviceId device, const Instruction& instruction, N
   return end;
 }
 
+Nanoseconds EmulatedPace::observed(Nanoseconds time) const {
+  return sleep_ == Sleep::Never ? time : Clock::now().time_since_epoch().count() - origin_;
+}
+
 }  // namespace pipesim

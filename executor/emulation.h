@@ -52,6 +52,8 @@ class EmulatedPace : public Pace {
   Nanoseconds begin(DeviceId device, const Instruction& instruction, Nanoseconds ready, Communicator& world,
                     std::int64_t tag) override;
   Nanoseconds end(DeviceId device, const Instruction& instruction, Nanoseconds begun) override;
+  /// The machine's clock, unless it is a virtual one.
+  [[nodiscard]] Nanoseconds observed(Nanoseconds time) const override;
 
  private:
   // Tasks that hold a lane, in dispatch order.

@@ -30,12 +30,13 @@ Timeline StepRecord::timeline(std::size_t num_tasks) const {
 }
 
 Execution::Execution(const Program& program, Backend& backend, Pace& pace,
-                     std::span<Communicator* const> worlds, std::size_t num_tasks)
+                     std::span<Communicator* const> worlds, std::size_t num_tasks,
+                     BufferTable::Describe describe)
     : program_(program),
       backend_(backend),
       pace_(pace),
       worlds_(worlds.begin(), worlds.end()),
-      buffers_(program, backend, worlds.size()),
+      buffers_(program, backend, worlds.size(), std::move(describe)),
       num_tasks_(num_tasks) {
   for (std::size_t d = 0; d < worlds.size(); ++d) states_.push_back(nullptr);
   for (const DeviceProgram& device : program.devices) {
@@ -139,27 +140,31 @@ InstructionTime Execution::run_instruction(DeviceId device, const Instruction& i
   if (on_task_) on_task_(device, instruction.task);
   Communicator& world = *worlds_[device.index()];
   const std::int64_t tag = context_.step * static_cast<std::int64_t>(num_tasks_) + instruction.task.value;
-  const bool communicates = std::holds_alternative<CommunicationWork>(instruction.work);
-  InstructionTime time{
-      instruction.task, device, pace_.begin(device, instruction, ready, world, tag), 0, ready, 0, false};
+  const Nanoseconds begun = pace_.begin(device, instruction, ready, world, tag);
+  InstructionTime time{instruction.task, device, pace_.observed(begun), 0, ready, 0, false};
   buffers_.acquire(device, instruction.buffers);
   if (!instruction.before.empty()) backend_.move(device, instruction.before, buffers_);
-  if (communicates) {
-    backend_.communicate(device, std::get<CommunicationWork>(instruction.work), buffers_, world, tag);
-  } else if (const auto* compute = std::get_if<ComputeWork>(&instruction.work)) {
-    backend_.compute(device, *compute, buffers_, context_);
-  } else {
-    backend_.update(device, std::get<UpdateWork>(instruction.work), buffers_, context_);
-  }
+  do_work(device, instruction.work, world, tag);
   if (!instruction.after.empty()) backend_.move(device, instruction.after, buffers_);
   buffers_.release(device, instruction.buffers);
-  time.end = pace_.end(device, instruction, time.start);
+  const Nanoseconds end = pace_.end(device, instruction, begun);
+  time.end = pace_.observed(end);
   {
     const std::lock_guard lock(state.mutex);
-    state.end[instruction.task.index()] = time.end;
+    state.end[instruction.task.index()] = end;
   }
   state.changed.notify_all();
   return time;
+}
+
+void Execution::do_work(DeviceId device, const Work& work, Communicator& world, std::int64_t tag) {
+  if (const auto* communication = std::get_if<CommunicationWork>(&work)) {
+    backend_.communicate(device, *communication, buffers_, world, tag);
+  } else if (const auto* compute = std::get_if<ComputeWork>(&work)) {
+    backend_.compute(device, *compute, buffers_, context_);
+  } else {
+    backend_.update(device, std::get<UpdateWork>(work), buffers_, context_);
+  }
 }
 
 // The latest end of the tasks, all of which other lists of the device run.

@@ -43,7 +43,7 @@ class Execution {
   /// shared by the device's threads. `before_step` runs between steps, when all threads rest. All must
   /// outlive this.
   Execution(const Program& program, Backend& backend, Pace& pace, std::span<Communicator* const> worlds,
-            std::size_t num_tasks);
+            std::size_t num_tasks, BufferTable::Describe describe);
   ~Execution();
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
@@ -75,6 +75,7 @@ class Execution {
   void work(List& list);
   void begin_together(std::int64_t step);
   void run_list(List& list);
+  void do_work(DeviceId device, const Work& work, Communicator& world, std::int64_t tag);
   InstructionTime run_instruction(DeviceId device, const Instruction& instruction);
   Nanoseconds wait_for(DeviceState& state, const std::vector<TaskId>& tasks);
   void fail(std::exception_ptr error);

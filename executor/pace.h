@@ -17,6 +17,8 @@ class Pace {
                             Communicator& world, std::int64_t tag) = 0;
   /// Called when its work is done; returns when it ends.
   virtual Nanoseconds end(DeviceId device, const Instruction& instruction, Nanoseconds begun) = 0;
+  /// What to record of an instruction that has just begun or ended at `time`.
+  [[nodiscard]] virtual Nanoseconds observed(Nanoseconds time) const { return time; }
 };
 
 /// The machine's steady clock, in nanoseconds since the step began.

@@ -1,5 +1,7 @@
 #include "executor/training.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -66,8 +68,14 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
   predicted_memory_ = peak_memory(builder_, strategy_, simulated_);
   program_ = compile(builder_, strategy_, tasks_, simulated_, setting_.backend, setting_.local);
   pace_ = make_pace(tasks_.dag, program_.order);
+  const auto describe = [this](const Buffer& b) {
+    const std::string what = b.tensor.valid() ? graph_.tensor(b.tensor).name : "what kernels keep";
+    return fmt::format("{} on {}, whose predicted peak is {}", what,
+                       builder_.costs().topology().device(b.device).name,
+                       pretty(predicted_memory_[b.device.index()].peak));
+  };
   execution_ = std::make_unique<Execution>(program_, setting_.backend, *pace_, setting_.worlds,
-                                           tasks_.dag.num_tasks());
+                                           tasks_.dag.num_tasks(), describe);
 }
 
 Training::~Training() = default;

@@ -70,7 +70,7 @@ int run_execute(const Arguments& arguments, Streams& streams) {
 Command execute_command() {
   Command c;
   c.name = "execute";
-  c.summary = "run training steps of a plan and lay measured beside predicted times";
+  c.summary = "run training steps of a plan, measured beside predicted";
   c.description =
       "Runs the tasks that simulate predicts, with real tensors: every device of the topology is a thread, "
       "or belongs to "
@@ -100,7 +100,6 @@ Command execute_command() {
   c.examples = {
       {"pipesim execute --model lenet:batch=32 --topology cpu:2 --baseline data-parallel --check",
        "does it compute the same?"},
-      {"mpirun -np 2 pipesim execute --plan plan.json", "one process for each device"},
       {"pipesim execute --plan plan.json --backend emulated --slow gpu3=1.5", "what does a straggler cost?"}};
   c.run = run_execute;
   return c;

@@ -81,9 +81,10 @@ std::string times_text(const ExecutionReport& r, const Subject& subject) {
     text += fmt::format("  {}; no error is given\n", r.not_quiet);
   }
   if (!r.emulated) text += fmt::format("  equal work differs by {} on this host\n", percent(r.noise.spread));
-  text += fmt::format("  {:.4g} samples/s; the executor adds {} a task\n",
-                      static_cast<double>(subject.graph.batch()) / seconds(r.measured.median),
-                      pretty(Seconds(r.overhead)));
+  text += fmt::format("  {:.4g} samples/s",
+                      static_cast<double>(subject.graph.batch()) / seconds(r.measured.median));
+  if (!r.emulated) text += fmt::format("; the executor adds {} a task", pretty(Seconds(r.overhead)));
+  text += "\n";
   return text;
 }
 

@@ -20,6 +20,8 @@ class BufferList {
     return {add(device, box.elements(), type, life, category, tensor), 0, box};
   }
 
+  void keep_forever(BufferId id) { buffers_[id.index()].life = Buffer::Life::Forever; }
+
  private:
   std::vector<Buffer>& buffers_;
 };

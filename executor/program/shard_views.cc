@@ -197,6 +197,7 @@ std::vector<ShardViews::HomePiece> ShardViews::home(TensorId weight, DeviceId de
   for (const LayoutEntry& e : layout.entries_on(device)) {
     const HomeBuffer& home = home_buffer(weight, device, layout.box(e));
     const Flow::Target& gradient = flows_[sync_flow_.at(weight)]->target(device, layout.box(e));
+    buffers_.keep_forever(gradient.view.buffer);  // gradients accumulate, so they stay as the weights do
     pieces.push_back(
         {{weight, home.value, gradient.view, home.master, home.first, home.second}, gradient.moves});
     program_.results.push_back({Program::Result::Content::Gradient, weight, gradient.view});
