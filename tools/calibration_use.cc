@@ -135,6 +135,12 @@ std::optional<Calibration> open_calibration(const Arguments& arguments, const To
   if (!arguments.has("calibration")) return std::nullopt;
   const std::string& file = arguments.text("calibration");
   Calibration calibration = load_calibration(file);
+  warn_of_differences(calibration, file, topology, err);
+  return calibration;
+}
+
+void warn_of_differences(const Calibration& calibration, const std::string& file, const Topology& topology,
+                         std::ostream& err) {
   std::vector<std::string> warnings = CostModel(topology, &calibration).calibration_warnings();
   const HostDescription here = this_host();
   for (const CalibrationRun& run : calibration.runs) {
@@ -144,7 +150,6 @@ std::optional<Calibration> open_calibration(const Arguments& arguments, const To
     }
   }
   for (const std::string& text : warnings) err << fmt::format("pipesim: warning: {}: {}\n", file, text);
-  return calibration;
 }
 
 CalibrationUse calibration_use(Evaluator& evaluator, const BoundStrategy& strategy) {

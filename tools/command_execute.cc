@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
 #include <ostream>
 
 #include "sim/base/errors.h"
@@ -12,35 +10,11 @@
 namespace pipesim {
 namespace {
 
-// "gpu3=1.5,gpu4=2" as factors by device.
-std::vector<double> slow_factors_of(const Arguments& a, const Topology& topology) {
-  std::vector<double> factors(topology.num_devices(), 1.0);
-  if (!a.has("slow")) return factors;
-  std::string_view rest = a.text("slow");
-  while (!rest.empty()) {
-    const std::string_view item = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
-    const std::size_t equals = item.find('=');
-    double factor = 0;
-    const std::string_view number = equals == std::string_view::npos ? "" : item.substr(equals + 1);
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), factor);
-    if (error != std::errc{} || end != number.data() + number.size() || !(factor > 0) ||
-        !std::isfinite(factor))
-      throw UsageError(fmt::format(
-          "--slow: found \"{}\", allowed: DEVICE=FACTOR with a factor above 0, as gpu3=1.5", item));
-    factors[topology.device_named(item.substr(0, equals)).index()] = factor;
-  }
-  return factors;
-}
-
 RunSetting setting_of(const Arguments& a, const Topology& topology) {
-  RunSetting s = run_setting_of(a);
-  s.emulated = a.choice("backend", {"cpu", "emulated"}) == "emulated";
+  RunSetting s = run_setting_of(a, topology);
   s.check = a.given("check");
   if (s.emulated && s.check)
     throw UsageError("execute: --check needs --backend cpu: emulated devices compute nothing");
-  if (!s.emulated && a.has("slow")) throw UsageError("execute: --slow needs --backend emulated");
-  s.slow = slow_factors_of(a, topology);
   return s;
 }
 
@@ -90,9 +64,7 @@ Command execute_command() {
       "number of devices, and show what a slow device does.";
   c.options = subject_options("execute");
   for (Option& o : std::vector<Option>{
-           {"backend", "NAME", "cpu", "cpu, or emulated"},
            {"check", "", "", "compare with the unsplit model for three steps first"},
-           {"slow", "LIST", "", "slower devices of the emulation, as gpu3=1.5,gpu4=2"},
            {"trace", "FILE", "", "write predicted and measured timelines for ui.perfetto.dev"},
            {"json", "", "", "print one JSON object instead of text"}})
     c.options.push_back(std::move(o));

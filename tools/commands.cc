@@ -12,6 +12,7 @@ Command search_command();
 Command simulate_command();
 Command compare_command();
 Command execute_command();
+Command calibrate_command();
 Command models_command();
 Command topologies_command();
 Command help_command();
@@ -19,7 +20,7 @@ Command help_command();
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
       search_command(), simulate_command(),   compare_command(), execute_command(),
-      models_command(), topologies_command(), help_command(),
+      calibrate_command(), models_command(), topologies_command(), help_command(),
   };
   return all;
 }

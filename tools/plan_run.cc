@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -14,6 +15,7 @@
 #include "executor/step_gathering.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/calibration_use.h"
 #include "tools/execution_trace.h"
 
 namespace pipesim {
@@ -26,14 +28,37 @@ CpuBackend::Settings unpinned(CpuBackend::Settings s) {
   return s;
 }
 
+// "gpu3=1.5,gpu4=2" as factors by device.
+std::vector<double> slow_factors_of(const Arguments& a, const Topology& topology) {
+  std::vector<double> factors(topology.num_devices(), 1.0);
+  if (!a.has("slow")) return factors;
+  std::string_view rest = a.text("slow");
+  while (!rest.empty()) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    const std::size_t equals = item.find('=');
+    double factor = 0;
+    const std::string_view number = equals == std::string_view::npos ? "" : item.substr(equals + 1);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), factor);
+    if (error != std::errc{} || end != number.data() + number.size() || !(factor > 0) ||
+        !std::isfinite(factor))
+      throw UsageError(fmt::format(
+          "--slow: found \"{}\", allowed: DEVICE=FACTOR with a factor above 0, as gpu3=1.5", item));
+    factors[topology.device_named(item.substr(0, equals)).index()] = factor;
+  }
+  return factors;
+}
+
 std::vector<double> slow_factors(const RunSetting& setting, const Topology& topology) {
   return setting.slow.empty() ? std::vector<double>(topology.num_devices(), 1.0) : setting.slow;
 }
 
 }  // namespace
 
-std::vector<Option> run_options() {
-  return {{"steps", "N", "20", "iterations to measure"},
+std::vector<Option> run_options(const std::string& steps) {
+  return {{"backend", "NAME", "cpu", "cpu, or emulated"},
+          {"slow", "LIST", "", "slower devices of the emulation, as gpu3=1.5,gpu4=2"},
+          {"steps", "N", steps, "iterations to measure"},
           {"warmup", "N", "3", "iterations before them"},
           {"seed", "N", "1", "of data and initial weights"},
           {"learning-rate", "RATE", "0.01", "of the plan's optimizer"},
@@ -42,9 +67,12 @@ std::vector<Option> run_options() {
           {"no-realtime", "", "", "do not ask for SCHED_FIFO, even where it is permitted"}};
 }
 
-RunSetting run_setting_of(const Arguments& a) {
+RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
   constexpr std::int64_t most_steps = 1'000'000;
   RunSetting s;
+  s.emulated = a.choice("backend", {"cpu", "emulated"}) == "emulated";
+  if (!s.emulated && a.has("slow")) throw UsageError("--slow needs --backend emulated");
+  s.slow = slow_factors_of(a, topology);
   s.steps = a.integer("steps", 1, most_steps);
   s.warmup = a.integer("warmup", 0, most_steps);
   s.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
@@ -86,13 +114,25 @@ PlanRun::PlanRun(const Subject& subject, const RunSetting& setting, DeviceWorlds
 PlanRun::~PlanRun() = default;
 
 ExecutionReport PlanRun::report(std::ostream& progress) {
-  ExecutionReport r;
-  r.emulated = setting_.emulated;
-  r.ranks = worlds_.ranks();
-  r.devices = devices_of(subject_.plan.strategy).size();
-  if (setting_.check) check(r);
-  measure(r, progress);
-  return r;
+  if (setting_.check) check();
+  begin();
+  take_turn(setting_.warmup, setting_.steps, progress);
+  return finish();
+}
+
+void PlanRun::begin() {
+  backend_ = make_backend(false);
+  training_ = make_training(*backend_);
+  training_->keep_values(Training::Keep::Outputs);
+}
+
+PlanSamples PlanRun::sample(const SamplingLength& length) {
+  backend_ = make_backend(false);
+  training_ = make_training(*backend_);
+  PlanSamples samples{
+      task_durations(training_->builder(), training_->tasks(), training_->program(), KeyPlace::Topology), {}};
+  samples.measurements = sample_steps(*training_, samples.durations, length);
+  return samples;
 }
 
 void PlanRun::write_trace(const std::string& path) {
@@ -115,7 +155,7 @@ std::unique_ptr<Training> PlanRun::make_training(Backend& backend) {
       [this](const TaskDag& dag, std::span<const TaskId> order) -> std::unique_ptr<Pace> {
         if (!setting_.emulated) return std::make_unique<RealPace>();
         return std::make_unique<EmulatedPace>(dag, order, slow_factors(setting_, subject_.topology),
-                                              EmulatedPace::Sleep::UntilDeadline);
+                                              setting_.sleep);
       });
   if (worlds_.ranks() > 1) {
     training->execution().on_task([this, &labels = training->tasks().labels](DeviceId, TaskId task) {
@@ -144,7 +184,7 @@ std::map<TensorId, std::vector<float>> PlanRun::whole_outputs(const Training& tr
   return outputs;
 }
 
-void PlanRun::check(ExecutionReport& r) {
+void PlanRun::check() {
   constexpr int checked_steps = 3;
   UnsplitReference reference(subject_.graph, costs_, subject_.plan.options, unpinned(setting_.cpu), source_,
                              reference_world_.worlds(), setting_.seed);
@@ -154,7 +194,7 @@ void PlanRun::check(ExecutionReport& r) {
   for (int s = 0; s < checked_steps; ++s) {
     training->step();
     reference.step();
-    r.equalities.push_back(worst_of_ranks(
+    equalities_.push_back(worst_of_ranks(
         compare(*training, whole_outputs(*training), reference.values(), reference.noise(), subject_.graph)));
   }
 }
@@ -168,23 +208,19 @@ StepEquality PlanRun::worst_of_ranks(StepEquality mine) {
   return mine;
 }
 
-void PlanRun::measure(ExecutionReport& r, std::ostream& progress) {
-  backend_ = make_backend(false);
-  training_ = make_training(*backend_);
-  training_->keep_values(Training::Keep::Outputs);
-  for (std::int64_t s = 0; s < setting_.warmup + setting_.steps; ++s) {
+void PlanRun::take_turn(std::int64_t warmup, std::int64_t steps, std::ostream& progress) {
+  for (std::int64_t s = 0; s < warmup + steps; ++s) {
     worlds_.barrier();
     StepRecord record = training_->step();
-    if (s >= setting_.warmup) records_.push_back(std::move(record));
-    note_loss(r, s);
-    if (&progress == &std::cerr && setting_.steps > 100 && s % 100 == 99)
-      progress << fmt::format("\r\033[K{} of {} iterations", s + 1, setting_.warmup + setting_.steps)
-               << std::flush;
+    if (s >= warmup) records_.push_back(std::move(record));
+    note_loss();
+    ++steps_;
+    if (&progress == &std::cerr && steps > 100 && s % 100 == 99)
+      progress << fmt::format("\r\033[K{} of {} iterations", s + 1, warmup + steps) << std::flush;
   }
-  fill(r);
 }
 
-void PlanRun::note_loss(ExecutionReport& r, std::int64_t step) {
+void PlanRun::note_loss() {
   if (setting_.emulated) return;
   double sum = 0;
   bool scalar = false;
@@ -193,8 +229,8 @@ void PlanRun::note_loss(ExecutionReport& r, std::int64_t step) {
     sum += values[0];
     scalar = true;
   }
-  if (scalar) r.losses.push_back(sum);
-  if (scalar && std::isnan(sum)) explain_nan(step);
+  if (scalar) losses_.push_back(sum);
+  if (scalar && std::isnan(sum)) explain_nan(steps_);
 }
 
 // Runs once more from the start, looking at every tensor.
@@ -223,6 +259,17 @@ void PlanRun::predict(ExecutionReport& r) {
       most_tasks / std::max<std::size_t>(1, tasks.dag.num_tasks()), 20, most_iterations);
   r.interval = predict_interval(tasks.dag, durations, *subject_.calibration, static_cast<int>(iterations),
                                 Rng(setting_.seed));
+}
+
+ExecutionReport PlanRun::finish() {
+  ExecutionReport r;
+  r.emulated = setting_.emulated;
+  r.ranks = worlds_.ranks();
+  r.devices = devices_of(subject_.plan.strategy).size();
+  r.losses = losses_;
+  r.equalities = equalities_;
+  fill(r);
+  return r;
 }
 
 void PlanRun::fill(ExecutionReport& r) {

@@ -8,6 +8,8 @@
 
 #include "executor/communication/device_worlds.h"
 #include "executor/cpu/cpu_backend.h"
+#include "executor/emulation.h"
+#include "executor/step_sampling.h"
 #include "executor/training.h"
 #include "tools/arguments.h"
 #include "tools/execution_report.h"
@@ -18,6 +20,7 @@ namespace pipesim {
 /// How plans are run.
 struct RunSetting {
   bool emulated = false;
+  EmulatedPace::Sleep sleep = EmulatedPace::Sleep::UntilDeadline;
   bool check = false;  ///< compare with the unsplit model first
   bool oversubscribe = false;
   std::int64_t steps = 20, warmup = 3;
@@ -26,14 +29,21 @@ struct RunSetting {
   std::vector<double> slow;  ///< of emulated devices, by device: see EmulatedPace; empty: none is
 };
 
-/// --steps, --warmup, --seed, --learning-rate, --threads-per-device, --oversubscribe and --no-realtime.
-std::vector<Option> run_options();
-RunSetting run_setting_of(const Arguments& arguments);
+/// --backend, --slow, --steps, --warmup, --seed, --learning-rate, --threads-per-device, --oversubscribe and
+/// --no-realtime.
+std::vector<Option> run_options(const std::string& steps = "20");
+RunSetting run_setting_of(const Arguments& arguments, const Topology& topology);
 
 /// Devices that have a shard, ascending.
 std::vector<DeviceId> devices_of(const Strategy& strategy);
 /// InputError when there are fewer cores than devices that this process runs.
 void require_cores(const Strategy& strategy, const RunSetting& setting, const DeviceWorlds& worlds);
+
+/// What a run of a plan tells about the durations of its tasks.
+struct PlanSamples {
+  TaskDurations durations;
+  std::vector<Measurement> measurements;  ///< by key, as durations.keys
+};
 
 /// One plan, run as the setting says. All arguments must outlive it.
 class PlanRun {
@@ -43,6 +53,17 @@ class PlanRun {
 
   /// Runs it; complete on rank 0 only. DeviceError when the loss becomes NaN, names the first tensor.
   ExecutionReport report(std::ostream& progress);
+
+  /// The same in turns with other plans, so that what the host does meanwhile meets all of them: begin(),
+  /// take_turn() as often as wanted, finish(). `warmup` iterations of a turn are not counted.
+  void begin();
+  void take_turn(std::int64_t warmup, std::int64_t steps, std::ostream& progress);
+  ExecutionReport finish();
+
+  /// Runs the plan to take samples instead, under the topology's names of devices. All devices must be in
+  /// this process.
+  PlanSamples sample(const SamplingLength& length);
+
   /// Predicted and measured timeline of the median iteration; after report().
   void write_trace(const std::string& path);
 
@@ -50,10 +71,9 @@ class PlanRun {
   std::unique_ptr<Backend> make_backend(bool watch_for_nan);
   std::unique_ptr<Training> make_training(Backend& backend);
   std::map<TensorId, std::vector<float>> whole_outputs(const Training& training);
-  void check(ExecutionReport& report);
+  void check();
   StepEquality worst_of_ranks(StepEquality mine);
-  void measure(ExecutionReport& report, std::ostream& progress);
-  void note_loss(ExecutionReport& report, std::int64_t step);
+  void note_loss();
   [[noreturn]] void explain_nan(std::int64_t step);
   void predict(ExecutionReport& report);
   void fill(ExecutionReport& report);
@@ -68,6 +88,9 @@ class PlanRun {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Training> training_;
   std::vector<StepRecord> records_;
+  std::vector<double> losses_;
+  std::vector<StepEquality> equalities_;
+  std::int64_t steps_ = 0;  ///< that the training has run
 };
 
 }  // namespace pipesim
