@@ -25,7 +25,7 @@ CalibrationRun run_here(const RunSetting& setting, std::size_t devices) {
   CalibrationRun run{this_host(), date_now(), 0};
   if (setting.emulated) return run;
   run.host.versions["oneDNN"] = cpu::onednn_version();
-  run.noise_floor = measure_noise(devices, noise_seconds).spread;
+  run.noise_floor = measure_noise(devices, noise_seconds, setting.cpu.real_time).spread;
   return run;
 }
 

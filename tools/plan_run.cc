@@ -279,7 +279,7 @@ void PlanRun::fill(ExecutionReport& r) {
   r.measured = statistics_of(records_);
   if (!setting_.emulated) {
     constexpr double noise_seconds = 0.2;
-    r.noise = measure_noise(worlds_.local().size(), noise_seconds);
+    r.noise = measure_noise(worlds_.local().size(), noise_seconds, setting_.cpu.real_time);
     r.noise.realtime = static_cast<const CpuBackend&>(*backend_).in_real_time();
     r.not_quiet = why_not_quiet(r.measured, r.noise);
   }

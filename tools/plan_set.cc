@@ -51,7 +51,7 @@ void PlanSet::add_random(std::int64_t count, std::uint64_t seed, std::int64_t fi
       for (std::size_t op = 0; op < graph_.operators().size(); ++op)
         plan.strategy.push_back(candidates.random(OperatorId(op), own));
       if (!fits(plan.strategy)) continue;
-      add(plan.found_by, std::move(plan));
+      add(fmt::format("random {}", i), std::move(plan));
       break;
     }
   }
