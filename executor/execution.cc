@@ -121,14 +121,16 @@ void Execution::begin_together(std::int64_t step) {
 }
 
 void Execution::run_list(List& list) {
+  const bool interruptible = pace_.interruptible();
   const std::int64_t before = involuntary_switches_of_thread();
   std::int64_t switches = before;
   list.times.clear();
   for (const Instruction& instruction : *list.instructions) {
     InstructionTime time = run_instruction(list.device, instruction);
     time.list = list.number;
-    time.interrupted = involuntary_switches_of_thread() != switches;
-    if (time.interrupted) switches = involuntary_switches_of_thread();
+    const std::int64_t now = interruptible ? involuntary_switches_of_thread() : before;
+    time.interrupted = now != switches;
+    switches = now;
     list.times.push_back(time);
   }
   list.involuntary_switches = switches - before;

@@ -33,8 +33,8 @@ struct Operand {
 /// What a command was called with, checked against what it takes. Everything here throws UsageError.
 class Arguments {
  public:
-  /// Options may stand anywhere, as `--name value` or `--name=value`, each once unless it is repeated; after `--` all words are
-  /// operands.
+  /// Options may stand anywhere, as `--name value` or `--name=value`, each once unless it is repeated; after
+  /// `--` all words are operands.
   Arguments(const std::string& command, const std::vector<Option>& options,
             const std::vector<Operand>& operands, const std::vector<std::string>& words);
 
@@ -60,7 +60,7 @@ class Arguments {
 
  private:
   std::string command_;
-  std::map<std::string, std::string> values_;  ///< flags that are given have the value ""
+  std::map<std::string, std::string> values_;                   ///< flags that are given have the value ""
   std::map<std::string, std::vector<std::string>> all_values_;  ///< as given
   std::set<std::string> given_;
   std::vector<std::string> operands_;

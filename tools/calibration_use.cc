@@ -58,8 +58,10 @@ class UseCounter {
       grid.ranges(static_cast<std::int64_t>(k), ranges);
       const DeviceId device = bound.config.devices[k];
       const Estimate e = costs_.operator_estimate(builder_.graph(), *bound.op, pass, ranges, device);
-      add(operator_key(builder_.graph(), *bound.op, pass, ranges, place(device)).str(), e.source,
-          e.time.value);
+      add(operator_key(builder_.graph(), *bound.op, pass, ranges, place(device),
+                       costs_.busy_neighbours(device))
+              .str(),
+          e.source, e.time.value);
     }
     for (const auto& step : work.reduces) {
       for (const InnerReduce& reduce : step) add_transfer(reduce.task);
@@ -92,7 +94,10 @@ class UseCounter {
     const Optimizer optimizer = builder_.options().optimizer;
     for (const auto& [where, work] : elements) {
       const Estimate e = costs_.update_estimate(work.first, work.second, optimizer, where.second);
-      add(update_key(optimizer, work.first, work.second, place(where.second)).str(), e.source, e.time.value);
+      add(update_key(optimizer, work.first, work.second, place(where.second),
+                     costs_.busy_neighbours(where.second))
+              .str(),
+          e.source, e.time.value);
     }
   }
 

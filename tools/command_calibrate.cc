@@ -59,8 +59,8 @@ std::string fit(CalibrationStore& store, Calibrator& calibrator, const Arguments
   store.correct(corrections);
   std::string text;
   for (const auto& [name, c] : corrections)
-    text += fmt::format("  {} not measured: {:.3g} times as estimated + {}, of {} durations\n", name, c.factor,
-                        pretty(Seconds(c.overhead)), c.tasks);
+    text += fmt::format("  {} not measured: {:.3g} times as estimated + {}, of {} durations\n", name,
+                        c.factor, pretty(Seconds(c.overhead)), c.tasks);
   return text.empty() ? "  nothing to fit: all durations of the other plans were measured\n" : text;
 }
 
@@ -73,9 +73,9 @@ std::string summary(const std::string& file, const CalibrationStore& store,
     dropped += m.dropped;
   }
   const CalibrationRun& run = store.calibration().runs.back();
-  std::string text = fmt::format("{}: {} durations measured from {} plan{}, {} in all\n", file,
-                                 measurements.size(), plans, plans == 1 ? "" : "s",
-                                 store.calibration().keys.size());
+  std::string text =
+      fmt::format("{}: {} durations measured from {} plan{}, {} in all\n", file, measurements.size(), plans,
+                  plans == 1 ? "" : "s", store.calibration().keys.size());
   text += fmt::format("  {} samples, {} interrupted and dropped\n", samples, dropped);
   text += fmt::format("  equal work differs by {} on this host\n", percent(run.noise_floor));
   return text;
@@ -89,8 +89,7 @@ int run_calibrate(const Arguments& arguments, Streams& streams) {
   RunSetting setting = run_setting_of(arguments, topology);
   setting.sleep = EmulatedPace::Sleep::Never;
   const PlanSet set = plans_to_sample(arguments, graph, topology, setting.seed);
-  CalibrationStore store =
-      open_store(file, topology, run_here(setting, topology.num_devices()), streams.err);
+  CalibrationStore store = open_store(file, topology, run_here(setting, topology.num_devices()), streams.err);
   Calibrator calibrator(setting, streams.err);
   calibrator.sample(set.plans());
   const std::vector<Measurement> measurements = calibrator.measurements();
@@ -113,7 +112,8 @@ Command calibrate_command() {
       "the transfers and the busy neighbours that they have there, because alone they are faster.\n\n"
       "A file that exists is added to. Samples during which the system took the processor away are dropped; "
       "where nothing else is left for some duration, the file stays as it is and the duration is named.\n\n"
-      "With --fit, four more random strategies are run and predicted from the file; where their durations had "
+      "With --fit, four more random strategies are run and predicted from the file; where their durations "
+      "had "
       "to be estimated from other sizes, a factor and an overhead for each class of tasks (forward passes, "
       "all-reduces, …) are fitted and kept in the file.";
   c.options = model_and_topology_options();
@@ -123,9 +123,10 @@ Command calibrate_command() {
   c.options.push_back({"fit", "", "", "correct durations that are estimated from other sizes"});
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   for (Option& o : run_options("40")) c.options.push_back(std::move(o));
-  c.examples = {{"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o cpu.db",
-                 "measure on two cores of this machine"},
-                {"pipesim execute --plan plan.json --calibration cpu.db", "how good is a prediction from it?"}};
+  c.examples = {
+      {"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o cpu.db",
+       "measure on two cores of this machine"},
+      {"pipesim execute --plan plan.json --calibration cpu.db", "how good is a prediction from it?"}};
   c.run = run_calibrate;
   return c;
 }

@@ -91,7 +91,8 @@ int run_execution(const Arguments& arguments, Streams& streams) {
   const Topology topology = open_topology(required_text(arguments, "topology"));
   RunSetting setting = run_setting_of(arguments, topology);
   setting.sleep = EmulatedPace::Sleep::Never;
-  PlanSet set(graph, topology, plan_options_of(arguments), open_calibration(arguments, topology, streams.err));
+  PlanSet set(graph, topology, plan_options_of(arguments),
+              open_calibration(arguments, topology, streams.err));
   set.add_baselines();
   set.add_random(arguments.integer("random", 0, most_random_plans), setting.seed);
   for (const std::string& file : arguments.texts("plan")) set.add_file(file);

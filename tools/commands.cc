@@ -19,8 +19,8 @@ Command help_command();
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
-      search_command(), simulate_command(),   compare_command(), execute_command(),
-      calibrate_command(), models_command(), topologies_command(), help_command(),
+      search_command(),    simulate_command(), compare_command(),    execute_command(),
+      calibrate_command(), models_command(),   topologies_command(), help_command(),
   };
   return all;
 }

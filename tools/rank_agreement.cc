@@ -50,9 +50,8 @@ RankAgreement rank_agreement(std::span<const double> predicted, std::span<const 
   RankAgreement result;
   result.spearman = spearman(predicted, measured);
   const auto chosen = std::min_element(predicted.begin(), predicted.end()) - predicted.begin();
-  result.top1_regret = measured[static_cast<std::size_t>(chosen)] /
-                           *std::min_element(measured.begin(), measured.end()) -
-                       1;
+  result.top1_regret =
+      measured[static_cast<std::size_t>(chosen)] / *std::min_element(measured.begin(), measured.end()) - 1;
   for (std::size_t i = 0; i < predicted.size(); ++i) {
     for (std::size_t j = 0; j < predicted.size(); ++j) {
       if (predicted[i] >= predicted[j]) continue;
