@@ -52,12 +52,24 @@ Calibration with_a_run() {
   return calibration;
 }
 
-// Whole microseconds, so that nothing is rounded; passes of several stages share theirs by work.
-Calibration random_durations(const TaskDurations& durations, Rng& rng) {
+// Of all that the plan asks for. What it communicates may depend on what transfers take, so that new keys
+// come up. Whole microseconds, so that little is rounded.
+Calibration random_durations(const OperatorGraph& graph, const Topology& topology, const Strategy& strategy,
+                             Rng& rng) {
   Calibration calibration = with_a_run();
-  for (const TaskDurations::Key& key : durations.keys) {
-    const double seconds = 1e-6 * static_cast<double>(rng.between(100, 900));
-    calibration.add({key.key, key.work, {seconds}, 0});
+  std::map<CalibrationKey, double> given;
+  for (bool complete = false; !complete;) {
+    complete = true;
+    const EmulatedPlan plan(graph, topology, &calibration, strategy);
+    for (const TaskDurations::Key& key : plan.durations().keys) {
+      if (calibration.keys.contains(key.key)) continue;
+      CalibrationKey any_type = key.key;  // of transfers: types are not told apart
+      if (any_type.subject == CalibrationKey::Subject::Transfer) any_type.type = DataType::Float32;
+      const double seconds =
+          given.try_emplace(any_type, 1e-6 * static_cast<double>(rng.between(100, 900))).first->second;
+      calibration.add({key.key, key.work, {seconds}, 0});
+      complete = false;
+    }
   }
   return calibration;
 }
@@ -75,11 +87,10 @@ TEST_P(SampledZoo, ReturnsTheDurationsThatTheRunWasGiven) {
   const Topology topology = make_topology("cpu:4");
   for_each_seed(3, [&](Rng& rng) {
     const Strategy strategy = random_strategy(graph, rng, 4, 4);
-    const Calibration given =
-        random_durations(EmulatedPlan(graph, topology, nullptr, strategy).durations(), rng);
+    const Calibration given = random_durations(graph, topology, strategy, rng);
     EmulatedPlan plan(graph, topology, &given, strategy);
     const auto measured = medians(plan.sample());
-    EXPECT_EQ(measured.size(), given.keys.size());
+    EXPECT_GT(measured.size(), graph.operators().size());
     for (const auto& [key, seconds] : measured) {
       constexpr double rounding = 20e-9;
       EXPECT_NEAR(seconds, given.keys.at(key).durations().median().value, rounding) << key.str();
@@ -96,9 +107,9 @@ TEST_P(SampledZoo, PredictsTheRunFromItsSamples) {
     Calibration calibration = with_a_run();
     for (const Measurement& m : plan.sample()) calibration.add(m);
     EmulatedPlan again(graph, topology, &calibration, strategy);
-    const auto tasks = static_cast<double>(plan.training().tasks().dag.num_tasks());
-    EXPECT_NEAR(static_cast<double>(again.training().simulated().makespan),
-                static_cast<double>(plan.training().simulated().makespan), 2 * tasks);
+    // Not exactly: shards at an edge and in the middle have the same key, their mean is what is kept.
+    const auto emulated = static_cast<double>(plan.training().simulated().makespan);
+    EXPECT_NEAR(static_cast<double>(again.training().simulated().makespan), emulated, 0.005 * emulated);
     for (const TaskDurations::Key& key : again.durations().keys)
       EXPECT_EQ(key.estimate.source, DurationSource::Measured) << key.key.str();
   });
