@@ -54,7 +54,7 @@ std::string fit(CalibrationStore& store, Calibrator& calibrator, const Arguments
   Calibration measured = store.calibration();
   measured.corrections.clear();
   PlanSet set(graph, topology, plan_options_of(a), std::move(measured));
-  set.add_random(plans_to_fit, seed, a.integer("random", 0, most_random_plans) + 1);
+  set.add_random(plans_to_fit, seed + 1);
   const std::map<std::string, Correction> corrections = calibrator.fit(set.plans());
   store.correct(corrections);
   std::string text;
@@ -118,15 +118,15 @@ Command calibrate_command() {
       "all-reduces, …) are fitted and kept in the file.";
   c.options = model_and_topology_options();
   c.options.push_back({"output", "FILE", "", "the calibration, an SQLite file", 'o'});
-  for (Option& o : plan_set_options("run", "12")) c.options.push_back(std::move(o));
+  for (Option& o : plan_set_options("run", "16")) c.options.push_back(std::move(o));
   c.options.push_back({"no-baselines", "", "", "do not run the baselines"});
   c.options.push_back({"fit", "", "", "correct durations that are estimated from other sizes"});
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   for (Option& o : run_options("40")) c.options.push_back(std::move(o));
-  c.examples = {
-      {"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o cpu.db",
-       "measure on two cores of this machine"},
-      {"pipesim execute --plan plan.json --calibration cpu.db", "how good is a prediction from it?"}};
+  c.examples = {{"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o cpu.db",
+                 "measure on two cores of this machine"},
+                {"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o cpu.db --plan plan.json --fit",
+                 "add the durations of a plan, and correct estimates"}};
   c.run = run_calibrate;
   return c;
 }

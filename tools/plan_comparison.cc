@@ -13,7 +13,7 @@
 namespace pipesim {
 namespace {
 
-constexpr std::int64_t most_turns = 4;
+constexpr std::int64_t most_turns = 10;
 
 double seconds_of(Nanoseconds ns) { return to_seconds(ns).value; }
 

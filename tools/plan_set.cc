@@ -12,6 +12,38 @@
 #include "tools/calibration_use.h"
 
 namespace pipesim {
+namespace {
+
+// All splits of an operator in random order, again and again, each on a random list of devices.
+class SplitCycle {
+ public:
+  SplitCycle(const CandidateSet& candidates, OperatorId op, Rng rng)
+      : candidates_(candidates), op_(op), rng_(rng) {
+    for (std::size_t size = 0; size < candidates.num_sizes(); ++size) {
+      for (std::size_t split = 0; split < candidates.num_splits(op, size); ++split)
+        splits_.push_back({size, 0, split});
+    }
+  }
+
+  ParallelConfig next() {
+    if (next_ == 0) {
+      for (std::size_t i = splits_.size(); i > 1; --i) std::swap(splits_[i - 1], splits_[rng_.below(i)]);
+    }
+    CandidateSet::Position at = splits_[next_];
+    next_ = (next_ + 1) % splits_.size();
+    at.list = rng_.below(candidates_.num_lists(at.size));
+    return candidates_.config(op_, candidates_.index(op_, at));
+  }
+
+ private:
+  const CandidateSet& candidates_;
+  OperatorId op_;
+  Rng rng_;
+  std::vector<CandidateSet::Position> splits_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
 
 std::vector<Option> plan_set_options(const std::string& verb, const std::string& random) {
   return {{"plan", "FILE", "", verb + " this plan too, as search -o writes it; may be given again", 0, true},
@@ -38,22 +70,22 @@ void PlanSet::add_baselines() {
   }
 }
 
-void PlanSet::add_random(std::int64_t count, std::uint64_t seed, std::int64_t first) {
-  constexpr int most_draws = 20;
+void PlanSet::add_random(std::int64_t count, std::uint64_t seed) {
+  constexpr std::int64_t most_draws = 20;
   const CandidateSet candidates(graph_, topology_);
-  const Rng rng(seed);
-  for (std::int64_t i = first; i < first + count; ++i) {
-    Rng own = rng.split(static_cast<std::uint64_t>(i));
-    for (int draw = 0; draw < most_draws; ++draw) {
-      Plan plan;
-      plan.options = options_;
-      plan.found_by = fmt::format("random {}", i);
-      for (std::size_t op = 0; op < graph_.operators().size(); ++op)
-        plan.strategy.push_back(candidates.random(OperatorId(op), own));
-      if (!fits(plan.strategy)) continue;
-      add(fmt::format("random {}", i), std::move(plan));
-      break;
-    }
+  std::vector<SplitCycle> cycles;
+  for (std::size_t op = 0; op < graph_.operators().size(); ++op)
+    cycles.emplace_back(candidates, OperatorId(op), Rng(seed).split(op));
+  std::int64_t found = 0;
+  for (std::int64_t draw = 0; found < count && draw < most_draws * count; ++draw) {
+    Plan plan;
+    plan.options = options_;
+    plan.seed = seed;
+    for (SplitCycle& cycle : cycles) plan.strategy.push_back(cycle.next());
+    if (!fits(plan.strategy)) continue;
+    plan.found_by = fmt::format("random {}", ++found);
+    const std::string name = plan.found_by;
+    add(name, std::move(plan));
   }
 }
 

@@ -29,9 +29,10 @@ class PlanSet {
 
   /// Baselines that fit into memory.
   void add_baselines();
-  /// Strategies with a config for each operator drawn from all, as far as `count` different ones that fit
-  /// into memory are found: "random `first`" and so on. The same seed and number give the same strategy.
-  void add_random(std::int64_t count, std::uint64_t seed, std::int64_t first = 1);
+  /// Strategies in each of which every operator is split at random, but in no way a second time before it
+  /// was split in all ways; as far as so many that fit into memory are found: "random 1" and so on. The same
+  /// seed gives the same strategies.
+  void add_random(std::int64_t count, std::uint64_t seed);
   /// A plan file, whose model and topology must be the same.
   void add_file(const std::string& path);
 
