@@ -40,7 +40,7 @@ class Backend {
   [[nodiscard]] virtual std::byte* allocate(DeviceId device, Bytes size) = 0;
   virtual void release(DeviceId device, std::byte* memory, Bytes size) = 0;
 
-  virtual void move(DeviceId device, const Moves& moves, const Memory& memory) = 0;
+  virtual void move(DeviceId device, const MoveList& moves, const Memory& memory) = 0;
   virtual void compute(DeviceId device, const ComputeWork& work, const Memory& memory,
                        const StepContext& step) = 0;
   virtual void update(DeviceId device, const UpdateWork& work, const Memory& memory,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "executor/cores.h"
 #include "models/box.h"
 
 namespace pipesim {
@@ -20,13 +21,15 @@ std::int64_t EmulatedBackend::saved_bytes(const Operator& op, std::span<const Ra
   return static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges));
 }
 
-void EmulatedBackend::enter(DeviceId /*device*/) {}
+void EmulatedBackend::enter(DeviceId /*device*/) {
+  if (real_time_) run_in_real_time();
+}
 
 std::byte* EmulatedBackend::allocate(DeviceId /*device*/, Bytes /*size*/) { return &nothing_; }
 
 void EmulatedBackend::release(DeviceId /*device*/, std::byte* /*memory*/, Bytes /*size*/) {}
 
-void EmulatedBackend::move(DeviceId /*device*/, const Moves& /*moves*/, const Memory& /*memory*/) {}
+void EmulatedBackend::move(DeviceId /*device*/, const MoveList& /*moves*/, const Memory& /*memory*/) {}
 
 void EmulatedBackend::compute(DeviceId /*device*/, const ComputeWork& /*work*/, const Memory& /*memory*/,
                               const StepContext& /*step*/) {}

@@ -15,6 +15,8 @@ namespace pipesim {
 /// without its hardware. Counts memory as a real one would.
 class EmulatedBackend : public Backend {
  public:
+  /// `real_time`: ask for SCHED_FIFO, so that threads whose time has come do not wait for others.
+  explicit EmulatedBackend(bool real_time = false) : real_time_(real_time) {}
   [[nodiscard]] std::string name() const override { return "emulated"; }
   [[nodiscard]] bool computes() const override { return false; }
   void require_kernel(const Operator& op) const override;
@@ -22,7 +24,7 @@ class EmulatedBackend : public Backend {
   void enter(DeviceId device) override;
   [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
   void release(DeviceId device, std::byte* memory, Bytes size) override;
-  void move(DeviceId device, const Moves& moves, const Memory& memory) override;
+  void move(DeviceId device, const MoveList& moves, const Memory& memory) override;
   void compute(DeviceId device, const ComputeWork& work, const Memory& memory,
                const StepContext& step) override;
   void update(DeviceId device, const UpdateWork& work, const Memory& memory,
@@ -31,6 +33,7 @@ class EmulatedBackend : public Backend {
                    std::int64_t tag) override;
 
  private:
+  bool real_time_;
   std::byte nothing_{};
 };
 

@@ -163,9 +163,11 @@ void Execution::do_work(DeviceId device, const Work& work, Communicator& world, 
   if (const auto* communication = std::get_if<CommunicationWork>(&work)) {
     backend_.communicate(device, *communication, buffers_, world, tag);
   } else if (const auto* compute = std::get_if<ComputeWork>(&work)) {
-    backend_.compute(device, *compute, buffers_, context_);
-  } else {
-    backend_.update(device, std::get<UpdateWork>(work), buffers_, context_);
+    StepContext context = context_;
+    context.microbatch = compute->microbatch;
+    backend_.compute(device, *compute, buffers_, context);
+  } else if (const auto* update = std::get_if<UpdateWork>(&work)) {
+    backend_.update(device, *update, buffers_, context_);
   }
 }
 

@@ -158,6 +158,11 @@ bool convert(const HostPiece& from, const HostPiece& to, const Rows& rows, bool 
 
 }  // namespace
 
+HostPiece host_piece(const View& view, const Memory& memory) {
+  const DataType type = memory.buffer(view.buffer).type;
+  return {memory.address(view.buffer) + view.offset * bytes_per_element(type), type, view.box};
+}
+
 void fill_zero(const HostPiece& piece) {
   std::memset(piece.memory, 0,
               static_cast<std::size_t>(piece.box.elements() * bytes_per_element(piece.type)));

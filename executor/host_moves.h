@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "executor/backend.h"
 #include "models/box.h"
 #include "sim/base/data_type.h"
 
@@ -13,6 +14,9 @@ struct HostPiece {
   DataType type = DataType::Float32;
   Box box;
 };
+
+/// `view` where its buffer lies now.
+[[nodiscard]] HostPiece host_piece(const View& view, const Memory& memory);
 
 void fill_zero(const HostPiece& piece);
 

@@ -112,7 +112,7 @@ std::string why_not_quiet(const StepStatistics& s, const HostNoise& noise) {
 std::vector<TimeDifference> operator_differences(std::span<const StepRecord* const> steps,
                                                  const TaskGraph& tasks, const OperatorGraph& graph) {
   return differences_by_name(steps, tasks, [&](const TaskLabel& label) {
-    if (is_communication(label.kind)) return std::string();
+    if (is_communication(label.kind) || label.kind == TaskKind::Barrier) return std::string();
     return fmt::format("{} {}", graph.op(label.op).name, name_of(label.kind));
   });
 }

@@ -23,8 +23,8 @@ class DurationTable {
       add_pass(device, instruction.task, *work);
     } else if (const auto* update = std::get_if<UpdateWork>(&instruction.work)) {
       add_update(device, instruction.task, *update);
-    } else {
-      add_transfer(instruction.task, std::get<CommunicationWork>(instruction.work));
+    } else if (const auto* transfer = std::get_if<CommunicationWork>(&instruction.work)) {
+      add_transfer(instruction.task, *transfer);
     }
   }
 

@@ -24,7 +24,7 @@ struct TaskDurations {
   };
   std::vector<Key> keys;  ///< distinct
   std::vector<Unit> units;
-  std::vector<std::int32_t> unit_of_task;  ///< −1: a task of other processes
+  std::vector<std::int32_t> unit_of_task;  ///< −1: a task of other processes, or a barrier
 };
 
 /// Under what name devices stand in keys: the topology's, to measure; or that under which a calibration has

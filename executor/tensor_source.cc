@@ -4,8 +4,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "executor/small_floats.h"
-#include "sim/base/errors.h"
+#include "executor/fill_elements.h"
 
 namespace pipesim {
 namespace {
@@ -40,7 +39,8 @@ double contracted_length(const Operator& op, const TensorUse& use) {
   return length;
 }
 
-// The smallest bound that a reader of an index tensor sets, also behind operators that only move it.
+}  // namespace
+
 std::int64_t index_bound(const OperatorGraph& graph, TensorId tensor) {
   std::int64_t bound = INT64_MAX;
   for (const UseRef ref : graph.consumers(tensor)) {
@@ -56,26 +56,6 @@ std::int64_t index_bound(const OperatorGraph& graph, TensorId tensor) {
   }
   return bound;
 }
-
-// Visits the elements of a box in order, with their places in the whole tensor.
-template <class Visit>
-void for_each_place(const Box& box, const std::vector<std::int64_t>& shape, Visit visit) {
-  const std::int64_t row = box.dims() == 0 ? 1 : box[box.dims() - 1].length();
-  const std::int64_t rows = row == 0 ? 0 : box.elements() / row;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    std::int64_t rest = r, place = 0, stride = 1;
-    for (std::size_t i = box.dims(); i-- > 0;) {
-      const bool last = i + 1 == box.dims();
-      const std::int64_t at = last ? 0 : rest % box[i].length();
-      if (!last) rest /= box[i].length();
-      place += (box[i].begin + at) * stride;
-      stride *= shape[i];
-    }
-    for (std::int64_t i = 0; i < row; ++i) visit(r * row + i, place + i);
-  }
-}
-
-}  // namespace
 
 SyntheticSource::SyntheticSource(const OperatorGraph& graph) : graph_(graph), laws_(graph.tensors().size()) {
   for (std::size_t t = 0; t < laws_.size(); ++t) {
@@ -113,6 +93,7 @@ void SyntheticSource::fill(Loaded::Content content, TensorId tensor, const HostP
   } else if (content == Loaded::Content::OutputGradient) {
     law = t.shape.empty() ? Law{1, 0, 0} : Law{0, 1, 0};
     stream = mixed(~stream);
+    first = step.microbatch * t.elements();
   } else if (content == Loaded::Content::Zero ||
              (content == Loaded::Content::State && t.kind == TensorKind::Weight)) {
     fill_zero(piece);
@@ -128,32 +109,7 @@ void SyntheticSource::fill(Loaded::Content content, TensorId tensor, const HostP
   const auto index = [&](std::int64_t place) {
     return static_cast<std::int64_t>(number(place) % static_cast<std::uint64_t>(law.below));
   };
-  switch (piece.type) {
-    case DataType::Float32:
-    case DataType::TensorFloat32:
-      for_each_place(piece.box, t.shape, [&](std::int64_t i, std::int64_t p) {
-        reinterpret_cast<float*>(piece.memory)[i] = real(p);
-      });
-      return;
-    case DataType::BFloat16:
-      for_each_place(piece.box, t.shape, [&](std::int64_t i, std::int64_t p) {
-        reinterpret_cast<std::uint16_t*>(piece.memory)[i] = to_bfloat16(real(p));
-      });
-      return;
-    case DataType::Int64:
-      for_each_place(piece.box, t.shape, [&](std::int64_t i, std::int64_t p) {
-        reinterpret_cast<std::int64_t*>(piece.memory)[i] = index(p);
-      });
-      return;
-    case DataType::Int32:
-      for_each_place(piece.box, t.shape, [&](std::int64_t i, std::int64_t p) {
-        reinterpret_cast<std::int32_t*>(piece.memory)[i] = static_cast<std::int32_t>(index(p));
-      });
-      return;
-    default:
-      throw InputError("tensor \"" + t.name + "\" has type " + std::string(name_of(piece.type)) +
-                       ", which can't be made up; allowed: float32, bfloat16, int64, int32");
-  }
+  fill_elements(piece, t, real, index);
 }
 
 }  // namespace pipesim

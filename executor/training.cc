@@ -15,11 +15,6 @@ namespace {
 
 using Content = Program::Result::Content;
 
-HostPiece host_piece(const View& view, const Memory& memory) {
-  const DataType type = memory.buffer(view.buffer).type;
-  return {memory.address(view.buffer) + view.offset * bytes_per_element(type), type, view.box};
-}
-
 std::string name_of(Content content, const std::string& tensor) {
   return content == Content::Gradient ? "gradient of " + tensor : tensor;
 }
@@ -85,6 +80,7 @@ StepRecord Training::step() {
   StepContext context;
   context.seed = setting_.seed;
   context.step = steps_++;
+  context.microbatches = builder_.options().microbatches;
   context.reversed_sums = setting_.reversed_sums;
   return execution_->run(context, [this](const Memory& memory) {
     if (keep_ != Keep::Nothing && setting_.backend.computes()) keep(memory);
@@ -96,8 +92,10 @@ void Training::load(bool first_step) {
   StepContext context;
   context.seed = setting_.seed;
   context.step = steps_;
+  context.microbatches = builder_.options().microbatches;
   for (const Loaded& l : program_.loaded) {
     if (!first_step && l.content != Loaded::Content::Data) continue;
+    context.microbatch = l.microbatch;
     for (const View& view : {l.view, l.master}) {
       if (view.present()) setting_.source.fill(l.content, l.tensor, host_piece(view, memory), context);
     }

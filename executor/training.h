@@ -15,7 +15,7 @@ namespace pipesim {
 
 /// Whole tensors in float32 after a step, by name.
 struct StepValues {
-  std::map<TensorId, std::vector<float>> outputs;    ///< the model's results: the loss
+  std::map<TensorId, std::vector<float>> outputs;    ///< results, microbatches added up: the loss
   std::map<TensorId, std::vector<float>> gradients;  ///< of weights
   std::map<TensorId, std::vector<float>> weights;    ///< after the update
 };

@@ -38,7 +38,7 @@ class OperatorGraph {
                 std::vector<Operator> operators);
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] std::int64_t batch() const { return batch_; }  ///< samples per iteration
+  [[nodiscard]] std::int64_t batch() const { return batch_; }  ///< samples per microbatch
   [[nodiscard]] std::span<const Tensor> tensors() const { return tensors_; }
   [[nodiscard]] std::span<const Operator> operators() const { return operators_; }
   [[nodiscard]] const Tensor& tensor(TensorId id) const { return tensors_[id.index()]; }

@@ -34,14 +34,17 @@ class BufferLives {
       : builder_(builder),
         strategy_(strategy),
         timeline_(timeline),
-        changes_(builder.costs().topology().num_devices()),
-        output_until_(strategy.size()) {
-    for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
-    for (const Wiring& w : builder.wirings()) {
-      if (w.kind == TaskKind::ForwardTransfer) forward(w);
-      if (w.kind == TaskKind::BackwardTransfer) backward(w);
+        changes_(builder.costs().topology().num_devices()) {
+    auto wiring = builder.wirings().begin();  // those of a microbatch stand together
+    for (; microbatch_ < builder.options().microbatches; ++microbatch_) {
+      output_until_.assign(strategy.size(), {});
+      for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
+      for (; wiring != builder.wirings().end() && wiring->microbatch == microbatch_; ++wiring) {
+        if (wiring->kind == TaskKind::ForwardTransfer) forward(*wiring);
+        if (wiring->kind == TaskKind::BackwardTransfer) backward(*wiring);
+      }
+      for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
     }
-    for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
   }
 
   [[nodiscard]] std::vector<std::vector<Change>>& changes() { return changes_; }
@@ -65,7 +68,7 @@ class BufferLives {
   // End of the last backward task of a shard; 0 without backward.
   [[nodiscard]] Nanoseconds backward_end(OperatorId op, std::int32_t shard) const {
     const BoundOperator& b = *strategy_[op.index()];
-    const OperatorTasks& t = builder_.tasks_of(op);
+    const OperatorTasks& t = builder_.tasks_of(op, microbatch_);
     const std::size_t shards = b.config.devices.size();
     Nanoseconds last = 0;
     if (t.backward_input.valid())
@@ -78,7 +81,8 @@ class BufferLives {
 
   [[nodiscard]] Nanoseconds forward_end(OperatorId op, std::int32_t shard) const {
     const BoundOperator& b = *strategy_[op.index()];
-    return end(task(builder_.tasks_of(op).forward, b.forward, SIZE_MAX, b.config.devices.size(), shard));
+    return end(task(builder_.tasks_of(op, microbatch_).forward, b.forward, SIZE_MAX, b.config.devices.size(),
+                    shard));
   }
 
   // A consumer reads its input in forward, and once more in backward if it saves it.
@@ -99,7 +103,7 @@ class BufferLives {
 
   void record_outputs(OperatorId op) {
     const BoundOperator& b = *strategy_[op.index()];
-    const TaskId first = builder_.tasks_of(op).forward;
+    const TaskId first = builder_.tasks_of(op, microbatch_).forward;
     for (std::size_t k = 0; k < b.memory.size(); ++k) {
       const DeviceId d = b.config.devices[k];
       const Nanoseconds from = start(TaskId(first.index() + k));
@@ -185,7 +189,7 @@ class BufferLives {
     for (const UseRef c : consumers) {
       const BoundOperator& consumer = *strategy_[c.op.index()];
       const std::int32_t k = consumer.shard_of_device[device.index()];
-      const TaskId first = builder_.tasks_of(c.op).backward_input;
+      const TaskId first = builder_.tasks_of(c.op, microbatch_).backward_input;
       const std::size_t shards = consumer.config.devices.size();
       life.cover(start(task(first, consumer.backward_input, 0, shards, k)),
                  end(task(first, consumer.backward_input, SIZE_MAX, shards, k)));
@@ -206,8 +210,9 @@ class BufferLives {
   const TaskGraphBuilder& builder_;
   const BoundStrategy& strategy_;
   const Timeline& timeline_;
+  std::int32_t microbatch_ = 0;                         // whose buffers are looked at
   std::vector<std::vector<Change>> changes_;            // per device
-  std::vector<std::vector<Nanoseconds>> output_until_;  // per operator and shard
+  std::vector<std::vector<Nanoseconds>> output_until_;  // per operator and shard, of the microbatch
 };
 
 DeviceMemory peak_of(std::vector<Change>& changes, const WeightMemory& permanent) {
@@ -236,7 +241,8 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
   for (const BoundOperator* b : strategy) {
     for (std::size_t k = 0; k < b->memory.size(); ++k) {
       const ShardMemory& m = b->memory[k];
-      bytes[b->config.devices[k].index()] += m.outputs + m.saved + m.input_gradients;
+      bytes[b->config.devices[k].index()] +=
+          builder.options().microbatches * (m.outputs + m.saved + m.input_gradients);
     }
   }
   for (const Wiring& w : builder.wirings()) {

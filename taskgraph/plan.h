@@ -13,6 +13,9 @@ namespace pipesim {
 /// One config per operator of the graph, in its order.
 using Strategy = std::vector<ParallelConfig>;
 
+/// Most microbatches of an iteration.
+inline constexpr std::int32_t kMostMicrobatches = 1024;
+
 /// What a plan says beside its configs.
 struct PlanOptions {
   Optimizer optimizer = Optimizer::Momentum;
@@ -20,8 +23,14 @@ struct PlanOptions {
   Bytes gradient_piece{25'000'000};  ///< gradient synchronisation is cut into pieces of at most this, so that
                                      ///< one weight's transfer never blocks the links for long (the bucket
                                      ///< size of PyTorch's distributed data parallel)
+  /// An iteration runs the model's batch so many times, forward and backward, with other samples each; weight
+  /// gradients accumulate, are synchronised once, and update the weights once. From 1 to kMostMicrobatches.
+  std::int32_t microbatches = 1;
   bool operator==(const PlanOptions&) const = default;
 };
+
+/// Of all microbatches.
+std::int64_t samples_per_iteration(const OperatorGraph& graph, const PlanOptions& options);
 
 /// Why a strategy can't be used: the first illegal config, as `operator "fc1": …`. Nothing when it can.
 std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,

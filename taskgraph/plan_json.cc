@@ -28,6 +28,8 @@ PlanOptions read_options(const JsonValue& root) {
   if (const auto v = root.find("optimizer")) options.optimizer = optimizer_of(*v);
   if (const auto v = root.find("gradient_type")) options.gradient_type = v->data_type();
   if (const auto v = root.find("gradient_piece")) options.gradient_piece = v->bytes();
+  if (const auto v = root.find("microbatches"))
+    options.microbatches = static_cast<std::int32_t>(v->integer(1, kMostMicrobatches));
   return options;
 }
 
@@ -196,7 +198,8 @@ std::string config_line(const Operator& op, const ParallelConfig& config, const 
 PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
   root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
-                   "optimizer", "gradient_type", "gradient_piece", "found_by", "seed", "configs"});
+                   "optimizer", "gradient_type", "gradient_piece", "microbatches", "found_by", "seed",
+                   "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
   if (version != kVersion)
     root.at("pipesim_plan").fail(fmt::format("version {}; this pipesim reads version {}", version, kVersion));
@@ -229,6 +232,7 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   head["optimizer"] = name_of(plan.options.optimizer);
   head["gradient_type"] = name_of(plan.options.gradient_type);
   head["gradient_piece"] = to_text(plan.options.gradient_piece);
+  if (plan.options.microbatches > 1) head["microbatches"] = plan.options.microbatches;
   if (!plan.found_by.empty()) head["found_by"] = plan.found_by;
   head["seed"] = plan.seed;
   std::string text = head.dump(2);

@@ -45,7 +45,9 @@ class PlanFile {
 
 /// Versioned JSON, one config a line: {"operator": "fc1", "split": [["b", 4], ["o", 2]], "devices":
 /// ["gpu0..gpu7"]}. Splits are listed slowest first, replicas are slowest of all; "gpu0..gpu7" is a range in
-/// the topology's order and "all" stands for every device in order. Reads back to an equal plan.
+/// the topology's order and "all" stands for every device in order. Above them stand the options of
+/// PlanOptions by their names: "optimizer", "gradient_type", "gradient_piece", and "microbatches" where there
+/// are several. Reads back to an equal plan.
 std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology& topology);
 
 }  // namespace pipesim

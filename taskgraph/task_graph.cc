@@ -7,9 +7,9 @@
 namespace pipesim {
 
 std::string_view name_of(TaskKind kind) {
-  constexpr std::array<std::string_view, 8> names{"forward",       "backward-input",   "backward-weight",
+  constexpr std::array<std::string_view, 9> names{"forward",       "backward-input",   "backward-weight",
                                                   "update",        "forward-transfer", "backward-transfer",
-                                                  "gradient-sync", "inner-reduce"};
+                                                  "gradient-sync", "inner-reduce",     "barrier"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -19,9 +19,7 @@ std::string part_of(const TaskLabel& label) {
   return label.stage == 0 ? "" : fmt::format(" part {}", label.stage + 1);
 }
 
-}  // namespace
-
-std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
+std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
   if (!is_communication(label.kind)) {
     return fmt::format("{} {}{}", graph.op(label.op).name, name_of(label.kind), part_of(label));
   }
@@ -37,6 +35,14 @@ std::string describe(const TaskLabel& label, const OperatorGraph& graph, const T
   }
   return fmt::format("{} of {} over {} devices{}", name_of(label.collective), what, label.group_size,
                      part_of(label));
+}
+
+}  // namespace
+
+std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
+  if (label.kind == TaskKind::Barrier) return fmt::format("end of microbatch {}", label.microbatch + 1);
+  const std::string work = work_of(label, graph, topology);
+  return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);
 }
 
 }  // namespace pipesim

@@ -19,10 +19,13 @@ enum class TaskKind : std::uint8_t {
   ForwardTransfer,   ///< moves activations
   BackwardTransfer,  ///< moves gradients of activations
   GradientSync,      ///< adds weight gradients and brings them home
-  InnerReduce        ///< a statistic inside an operator
+  InnerReduce,       ///< a statistic inside an operator
+  Barrier  ///< takes no time: a device is done with a microbatch (last: the numbers are part of keys)
 };
-std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "gradient-sync", "inner-reduce"
-constexpr bool is_communication(TaskKind kind) { return kind >= TaskKind::ForwardTransfer; }
+std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "inner-reduce", "barrier"
+constexpr bool is_communication(TaskKind kind) {
+  return kind >= TaskKind::ForwardTransfer && kind <= TaskKind::InnerReduce;
+}
 
 /// What a task of the graph stands for.
 struct TaskLabel {
@@ -30,11 +33,12 @@ struct TaskLabel {
   Collective collective = Collective::Send;  ///< of communication tasks
   OperatorId op;    ///< of compute tasks and inner reduces; transfers: the tensor's producer, if any
   TensorId tensor;  ///< of transfers and gradient synchronisation
-  DeviceId device;  ///< compute: where it runs; communication: the first of the group (a send's source)
+  DeviceId device;  ///< compute, barriers: where; communication: the first of the group (a send's source)
   DeviceId peer;    ///< a send's destination
-  std::int32_t group_size = 1;  ///< of communication tasks
-  std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece or round
-  Bytes size;                   ///< of communication tasks, as costmodel counts it
+  std::int32_t group_size = 1;   ///< of communication tasks
+  std::int32_t stage = 0;        ///< compute: position among the pass's stages; communication: piece or round
+  Bytes size;                    ///< of communication tasks, as costmodel counts it
+  std::int32_t microbatch = -1;  ///< −1: of all together, or there is only one
 };
 
 /// The tasks of one iteration under one plan: what is simulated, and what is executed.
@@ -48,7 +52,8 @@ struct TaskGraph {
   }
 };
 
-/// "conv1 forward", "all-reduce of conv1.weight", "conv1.out from gpu0 to gpu1", for traces and reports.
+/// "conv1 forward", "all-reduce of conv1.weight", "conv1.out from gpu0 to gpu1", for traces and reports;
+/// where there are several microbatches "conv1 forward of microbatch 2", counted from 1.
 std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology);
 
 }  // namespace pipesim

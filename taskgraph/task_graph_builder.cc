@@ -9,6 +9,10 @@
 
 namespace pipesim {
 
+std::int64_t samples_per_iteration(const OperatorGraph& graph, const PlanOptions& options) {
+  return graph.batch() * options.microbatches;
+}
+
 std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
                                    const Topology& topology) {
   if (strategy.size() != graph.operators().size()) {
@@ -52,7 +56,7 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
       prices_(costs),
       bound_(graph.operators().size()),
       owned_weights_(graph.operators().size()),
-      tasks_(graph.operators().size()) {
+      tasks_(graph.operators().size() * static_cast<std::size_t>(options.microbatches)) {
   for (std::size_t i = 0; i < graph.operators().size(); ++i)
     backward_.push_back(backward_need(graph, OperatorId(i)));
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
@@ -89,15 +93,19 @@ void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labe
   out_ = &out;
   labels_ = labels == Labels::Make;
   num_wirings_ = 0;
-  for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), *strategy[i]);
-  for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), strategy);
-  for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), strategy);
+  barriers_.clear();
+  for (microbatch_ = 0; microbatch_ < options_.microbatches; ++microbatch_) {
+    for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), *strategy[i]);
+    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), strategy);
+    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), strategy);
+  }
   for (std::size_t i = 0; i < strategy.size(); ++i) update_weights(OperatorId(i), strategy);
+  for (std::int32_t m = 0; m + 1 < options_.microbatches; ++m) separate_microbatches(m, strategy);
   out.dag.finish();
 }
 
 void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
-  OperatorTasks& tasks = tasks_[op.index()];
+  OperatorTasks& tasks = tasks_[static_cast<std::size_t>(microbatch_) * backward_.size() + op.index()];
   tasks = {};
   tasks.forward = add_pass(op, bound, TaskKind::Forward, bound.forward);
   tasks.backward_input = add_pass(op, bound, TaskKind::BackwardInput, bound.backward_input);
@@ -124,15 +132,16 @@ TaskId TaskGraphBuilder::add_pass(OperatorId op, const BoundOperator& bound, Tas
   const TaskId first(out_->dag.num_tasks());
   for (std::size_t stage = 0; stage < work.stages(); ++stage) {
     for (std::size_t k = 0; k < devices.size(); ++k) {
-      out_->dag.add_task(compute_key(kind, op, stage, devices[k]), work.durations[stage * devices.size() + k],
-                         LaneId(devices[k].value));
+      out_->dag.add_task(compute_key(kind, microbatch_, op, stage, devices[k]),
+                         work.durations[stage * devices.size() + k], LaneId(devices[k].value));
     }
   }
   if (labels_) {
     for (std::size_t stage = 0; stage < work.stages(); ++stage) {
       for (const DeviceId d : devices) {
+        const auto number = static_cast<std::int32_t>(stage);
         out_->labels.push_back(
-            {kind, Collective::Send, op, {}, d, d, 1, static_cast<std::int32_t>(stage), Bytes(0)});
+            {kind, Collective::Send, op, {}, d, d, 1, number, Bytes(0), labelled(microbatch_)});
       }
     }
   }
@@ -145,8 +154,9 @@ void TaskGraphBuilder::connect_stages(OperatorId op, const BoundOperator& bound,
   const std::size_t shards = bound.config.devices.size();
   for (std::size_t stage = 0; stage + 1 < work.stages(); ++stage) {
     for (const InnerReduce& reduce : work.reduces[stage]) {
-      const TaskId task = out_->dag.add_task(inner_reduce_key(kind, op, stage, reduce.task.group.front()),
-                                             reduce.task.duration, reduce.task.lanes);
+      const TaskId task =
+          out_->dag.add_task(inner_reduce_key(kind, microbatch_, op, stage, reduce.task.group.front()),
+                             reduce.task.duration, reduce.task.lanes);
       if (labels_) {
         out_->labels.push_back({TaskKind::InnerReduce,
                                 Collective::AllReduce,
@@ -156,7 +166,8 @@ void TaskGraphBuilder::connect_stages(OperatorId op, const BoundOperator& bound,
                                 {},
                                 static_cast<std::int32_t>(reduce.task.group.size()),
                                 static_cast<std::int32_t>(stage),
-                                reduce.task.size});
+                                reduce.task.size,
+                                labelled(microbatch_)});
       }
       for (const std::int32_t k : reduce.shards) {
         const std::size_t before = first.index() + stage * shards + static_cast<std::size_t>(k);
@@ -165,6 +176,39 @@ void TaskGraphBuilder::connect_stages(OperatorId op, const BoundOperator& bound,
       }
     }
   }
+}
+
+// A barrier on every device between two microbatches: edges from each task to each would be too many.
+void TaskGraphBuilder::separate_microbatches(std::int32_t before, const BoundStrategy& strategy) {
+  std::vector<TaskId> barrier_of_device(costs_.topology().num_devices());
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const OperatorId op(i);
+    const std::vector<DeviceId>& devices = strategy[i]->config.devices;
+    for (std::size_t k = 0; k < devices.size(); ++k) {
+      TaskId& barrier = barrier_of_device[devices[k].index()];
+      if (!barrier.valid()) {
+        barrier = out_->dag.add_task(barrier_key(before, devices[k]), 0, LaneId());
+        barriers_.push_back({devices[k], before, barrier});
+        if (labels_)
+          out_->labels.push_back(
+              {TaskKind::Barrier, Collective::Send, {}, {}, devices[k], devices[k], 1, 0, Bytes(0), before});
+      }
+      connect_barrier(tasks_of(op, before), *strategy[i], k, barrier);
+      out_->dag.add_edge(barrier, TaskId(tasks_of(op, before + 1).forward.index() + k));
+    }
+  }
+}
+
+// After the last tasks of a shard; all its other tasks come before them.
+void TaskGraphBuilder::connect_barrier(const OperatorTasks& tasks, const BoundOperator& bound,
+                                       std::size_t shard, TaskId barrier) {
+  const auto last = [&](TaskId first, const PassWork& work) {
+    const std::size_t shards = bound.config.devices.size();
+    out_->dag.add_edge(TaskId(first.index() + (work.stages() - 1) * shards + shard), barrier);
+  };
+  if (tasks.backward_input.valid()) last(tasks.backward_input, bound.backward_input);
+  if (tasks.backward_weight.valid()) last(tasks.backward_weight, bound.backward_weight);
+  if (!tasks.backward_input.valid() && !tasks.backward_weight.valid()) last(tasks.forward, bound.forward);
 }
 
 }  // namespace pipesim

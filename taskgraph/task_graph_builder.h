@@ -8,38 +8,13 @@
 
 #include "models/operator_graph.h"
 #include "taskgraph/bound_operator.h"
-#include "taskgraph/communication_plan.h"
 #include "taskgraph/plan.h"
-#include "taskgraph/task_graph.h"
+#include "taskgraph/wiring.h"
 
 namespace pipesim {
 
 /// A strategy whose configs are bound: one pointer per operator, into the builder that bound them.
 using BoundStrategy = std::vector<const BoundOperator*>;
-
-/// Ids of one operator's tasks: pass p, stage s, shard k is task first + s · shards + k.
-struct OperatorTasks {
-  TaskId forward, backward_input, backward_weight;  ///< first of each; invalid where the pass is absent
-  TaskId update;                                    ///< first; one task per entry of update_devices
-  std::span<const DeviceId> update_devices;
-};
-
-/// One tensor's way from the uses that have it to the uses that want it.
-struct Wiring {
-  TaskKind kind = TaskKind::ForwardTransfer;  ///< or BackwardTransfer, GradientSync
-  TensorId tensor;
-  const CommunicationPlan* plan = nullptr;
-  TaskId first_task;  ///< of the plan's tasks
-  std::vector<UseRef> sources,
-      destinations;  ///< GradientSync has no destinations: the weight's owner is updated
-  std::vector<std::int32_t> source_terms;  ///< per source: which term of the plan it is
-};
-
-/// The home of a weight, how its gradient gets there, and how large the update is.
-struct WeightSync {
-  LayoutId home;
-  CommunicationPlan plan;
-};
 
 /// Expands strategies into task graphs. Everything that depends on content alone (operator and config, pair
 /// of layouts) is computed once and kept, so that building the graph of the next strategy costs what its
@@ -61,7 +36,10 @@ class TaskGraphBuilder {
 
   /// Of the strategy built last.
   [[nodiscard]] std::span<const Wiring> wirings() const { return {wirings_.data(), num_wirings_}; }
-  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return tasks_[op.index()]; }
+  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op, std::int32_t microbatch = 0) const {
+    return tasks_[static_cast<std::size_t>(microbatch) * graph_.operators().size() + op.index()];
+  }
+  [[nodiscard]] std::span<const MicrobatchBarrier> barriers() const { return barriers_; }
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
   [[nodiscard]] std::vector<LayoutId> terms_of(const Wiring& wiring, const BoundStrategy& strategy) const;
   /// What the wiring's tasks move, see CommunicationPlan::term_by_term and CommunicationTask::step.
@@ -105,16 +83,25 @@ class TaskGraphBuilder {
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
+  void separate_microbatches(std::int32_t before, const BoundStrategy& strategy);
+  void connect_barrier(const OperatorTasks& tasks, const BoundOperator& bound, std::size_t shard,
+                       TaskId barrier);
   void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
 
   Wiring& new_wiring(TaskKind kind, TensorId tensor);
   void add_transfers(Wiring& wiring, std::uint64_t ordinal);
   void connect_sources(const Wiring& wiring, const BoundStrategy& strategy);
+  void connect_source(const Wiring& wiring, std::size_t s, TaskId first_maker, const BoundStrategy& strategy);
   void connect_readers(const Wiring& wiring, TaskId first_reader,
                        std::span<const std::int32_t> reader_of_device, const BoundStrategy& strategy);
   const CommunicationPlan& transfer_plan(LayoutId target, Bytes element);
   const UpdateWork& update_work(OperatorId owner, const BoundStrategy& strategy);
-  [[nodiscard]] TaskId producing_tasks(UseRef source, TaskKind kind, const BoundStrategy& strategy) const;
+  [[nodiscard]] TaskId producing_tasks(UseRef source, TaskKind kind, std::int32_t microbatch,
+                                       const BoundStrategy& strategy) const;
+  [[nodiscard]] std::pair<std::int32_t, std::int32_t> source_microbatches(const Wiring& wiring) const;
+  [[nodiscard]] std::int32_t labelled(std::int32_t microbatch) const {
+    return options_.microbatches > 1 ? microbatch : -1;
+  }
 
   const OperatorGraph& graph_;
   const CostModel& costs_;
@@ -129,13 +116,15 @@ class TaskGraphBuilder {
   std::vector<std::vector<TensorId>> owned_weights_;  // per operator: weights whose first use it is
   std::vector<TensorId> frozen_weights_;              // that no gradient reaches
   std::vector<BackwardNeed> backward_;                // per operator
-  std::vector<OperatorTasks> tasks_;
+  std::vector<OperatorTasks> tasks_;                  // per microbatch and operator
+  std::vector<MicrobatchBarrier> barriers_;
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0;
   std::size_t kept_tasks_ = 0;              // communication tasks in transfers_ and syncs_
   Ids key_;                                 // scratch
   std::vector<LayoutId> terms_;             // scratch: distinct source layouts of the wiring at hand
   std::vector<std::int32_t> update_index_;  // scratch: per device, position among an owner's updates
+  std::int32_t microbatch_ = 0;             // that is being built
   TaskGraph* out_ = nullptr;
   bool labels_ = false;
 };

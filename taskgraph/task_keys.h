@@ -6,28 +6,36 @@
 
 namespace pipesim {
 
-/// Keys decide between tasks that become ready together: by kind, operator or tensor, stage or round, then
-/// (destination − source) mod n, source. That order of sends needs n − 1 rounds for an all-to-all of n
-/// devices.
-inline TaskKey compute_key(TaskKind kind, OperatorId op, std::size_t stage, DeviceId device) {
-  return {static_cast<std::uint64_t>(kind) << 56 | static_cast<std::uint64_t>(op.value) << 24 | stage,
+/// Keys decide between tasks that become ready together: by kind, microbatch, operator or tensor, stage or
+/// round, then (destination − source) mod n, source. That order of sends needs n − 1 rounds for an all-to-all
+/// of n devices. Operators and tensors have 22 bits of the key, microbatches 10.
+inline std::uint64_t key_of(TaskKind kind, std::int32_t microbatch) {
+  return static_cast<std::uint64_t>(kind) << 56 | static_cast<std::uint64_t>(microbatch) << 46;
+}
+
+inline TaskKey compute_key(TaskKind kind, std::int32_t microbatch, OperatorId op, std::size_t stage,
+                           DeviceId device) {
+  return {key_of(kind, microbatch) | static_cast<std::uint64_t>(op.value) << 24 | stage,
           static_cast<std::uint64_t>(device.value)};
 }
 
-inline TaskKey inner_reduce_key(TaskKind pass, OperatorId op, std::size_t stage, DeviceId first) {
-  return {static_cast<std::uint64_t>(TaskKind::InnerReduce) << 56 |
-              static_cast<std::uint64_t>(op.value) << 24 | stage,
+inline TaskKey barrier_key(std::int32_t microbatch, DeviceId device) {
+  return {key_of(TaskKind::Barrier, microbatch), static_cast<std::uint64_t>(device.value)};
+}
+
+inline TaskKey inner_reduce_key(TaskKind pass, std::int32_t microbatch, OperatorId op, std::size_t stage,
+                                DeviceId first) {
+  return {key_of(TaskKind::InnerReduce, microbatch) | static_cast<std::uint64_t>(op.value) << 24 | stage,
           static_cast<std::uint64_t>(pass) << 32 | static_cast<std::uint64_t>(first.value)};
 }
 
 /// `ordinal`: which of the tensor's transfers of this kind; `index`: of the task within its plan.
-inline TaskKey transfer_key(TaskKind kind, TensorId tensor, std::uint64_t ordinal,
+inline TaskKey transfer_key(TaskKind kind, std::int32_t microbatch, TensorId tensor, std::uint64_t ordinal,
                             const CommunicationTask& task, std::uint64_t index, std::uint64_t num_devices) {
   const auto from = static_cast<std::uint64_t>(task.group.front().value);
   const auto to = static_cast<std::uint64_t>(task.group.back().value);
   const std::uint64_t shift = task.kind == Collective::Send ? (to + num_devices - from) % num_devices : 0;
-  return {static_cast<std::uint64_t>(kind) << 56 | static_cast<std::uint64_t>(tensor.value) << 24 |
-              (ordinal & 0xFFFFFF),
+  return {key_of(kind, microbatch) | static_cast<std::uint64_t>(tensor.value) << 24 | (ordinal & 0xFFFFFF),
           static_cast<std::uint64_t>(task.round) << 60 | (shift & 0xFFFFF) << 40 | (from & 0xFFFFF) << 20 |
               (index & 0xFFFFF)};
 }

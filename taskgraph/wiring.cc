@@ -76,6 +76,7 @@ Wiring& TaskGraphBuilder::new_wiring(TaskKind kind, TensorId tensor) {
   Wiring& w = wirings_[num_wirings_++];
   w.kind = kind;
   w.tensor = tensor;
+  w.microbatch = kind == TaskKind::GradientSync ? -1 : microbatch_;
   w.plan = nullptr;
   w.sources.clear();
   w.destinations.clear();
@@ -84,9 +85,10 @@ Wiring& TaskGraphBuilder::new_wiring(TaskKind kind, TensorId tensor) {
 }
 
 // The tasks, one per shard of the source operator, that make the wiring's data: the last stage of a pass.
-TaskId TaskGraphBuilder::producing_tasks(UseRef source, TaskKind kind, const BoundStrategy& strategy) const {
+TaskId TaskGraphBuilder::producing_tasks(UseRef source, TaskKind kind, std::int32_t microbatch,
+                                         const BoundStrategy& strategy) const {
   const BoundOperator& bound = *strategy[source.op.index()];
-  const OperatorTasks& tasks = tasks_[source.op.index()];
+  const OperatorTasks& tasks = tasks_of(source.op, microbatch);
   const auto last = [&](TaskId first, const PassWork& work) {
     return shard_task(first, static_cast<std::int64_t>((work.stages() - 1) * bound.config.devices.size()));
   };
@@ -95,6 +97,12 @@ TaskId TaskGraphBuilder::producing_tasks(UseRef source, TaskKind kind, const Bou
     return last(tasks.backward_weight, bound.backward_weight);
   }
   return last(tasks.backward_input, bound.backward_input);
+}
+
+// From the first to before the second.
+std::pair<std::int32_t, std::int32_t> TaskGraphBuilder::source_microbatches(const Wiring& wiring) const {
+  if (wiring.microbatch < 0) return {0, options_.microbatches};
+  return {wiring.microbatch, wiring.microbatch + 1};
 }
 
 const CommunicationPlan& TaskGraphBuilder::transfer_plan(LayoutId target, Bytes element) {
@@ -114,9 +122,10 @@ void TaskGraphBuilder::add_transfers(Wiring& wiring, std::uint64_t ordinal) {
   wiring.first_task = TaskId(out_->dag.num_tasks());
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const CommunicationTask& t = tasks[i];
-    const TaskId id = out_->dag.add_task(
-        transfer_key(wiring.kind, wiring.tensor, ordinal, t, i, costs_.topology().num_devices()), t.duration,
-        t.lanes);
+    const TaskId id =
+        out_->dag.add_task(transfer_key(wiring.kind, std::max(wiring.microbatch, 0), wiring.tensor, ordinal,
+                                        t, i, costs_.topology().num_devices()),
+                           t.duration, t.lanes);
     for (const std::int32_t before : t.after) {
       out_->dag.add_edge(TaskId(wiring.first_task.index() + static_cast<std::size_t>(before)), id);
     }
@@ -124,22 +133,31 @@ void TaskGraphBuilder::add_transfers(Wiring& wiring, std::uint64_t ordinal) {
     const bool send = t.kind == Collective::Send;
     out_->labels.push_back({wiring.kind, t.kind, graph_.tensor(wiring.tensor).producer, wiring.tensor,
                             t.group.front(), send ? t.group.back() : DeviceId(),
-                            static_cast<std::int32_t>(t.group.size()), std::max(t.piece, t.round), t.size});
+                            static_cast<std::int32_t>(t.group.size()), std::max(t.piece, t.round), t.size,
+                            labelled(wiring.microbatch)});
   }
 }
 
 void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy& strategy) {
+  const auto [first_microbatch, end_microbatch] = source_microbatches(wiring);
+  for (std::size_t s = 0; s < wiring.sources.size() && !wiring.plan->tasks.empty(); ++s) {
+    for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
+      connect_source(wiring, s, producing_tasks(wiring.sources[s], wiring.kind, m, strategy), strategy);
+    }
+  }
+}
+
+// Edges from the tasks first_maker + shard of source number `s` to what hands out their data.
+void TaskGraphBuilder::connect_source(const Wiring& wiring, std::size_t s, TaskId first_maker,
+                                      const BoundStrategy& strategy) {
   const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
-  for (std::size_t s = 0; s < wiring.sources.size() && !tasks.empty(); ++s) {
-    const std::vector<std::int32_t>& shard_of_device =
-        strategy[wiring.sources[s].op.index()]->shard_of_device;
-    const TaskId first = producing_tasks(wiring.sources[s], wiring.kind, strategy);
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-      if (tasks[i].term >= 0 && tasks[i].term != wiring.source_terms[s]) continue;
-      for (const DeviceId d : contributors(tasks[i].kind, tasks[i].group)) {
-        const std::int32_t shard = shard_of_device[d.index()];
-        if (shard >= 0) out_->dag.add_edge(shard_task(first, shard), TaskId(wiring.first_task.index() + i));
-      }
+  const std::vector<std::int32_t>& shard_of_device = strategy[wiring.sources[s].op.index()]->shard_of_device;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].term >= 0 && tasks[i].term != wiring.source_terms[s]) continue;
+    for (const DeviceId d : contributors(tasks[i].kind, tasks[i].group)) {
+      const std::int32_t shard = shard_of_device[d.index()];
+      if (shard >= 0)
+        out_->dag.add_edge(shard_task(first_maker, shard), TaskId(wiring.first_task.index() + i));
     }
   }
 }
@@ -159,11 +177,14 @@ void TaskGraphBuilder::connect_readers(const Wiring& wiring, TaskId first_reader
   }
   for (const UseRef source : wiring.sources) {
     const std::vector<std::int32_t>& shard_of_device = strategy[source.op.index()]->shard_of_device;
-    const TaskId first = producing_tasks(source, wiring.kind, strategy);
-    for (const DeviceId d : wiring.plan->local) {
-      const std::int32_t shard = shard_of_device[d.index()];
-      if (shard < 0) continue;
-      out_->dag.add_edge(shard_task(first, shard), shard_task(first_reader, reader_of_device[d.index()]));
+    const auto [first_microbatch, end_microbatch] = source_microbatches(wiring);
+    for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
+      const TaskId first = producing_tasks(source, wiring.kind, m, strategy);
+      for (const DeviceId d : wiring.plan->local) {
+        const std::int32_t shard = shard_of_device[d.index()];
+        if (shard < 0) continue;
+        out_->dag.add_edge(shard_task(first, shard), shard_task(first_reader, reader_of_device[d.index()]));
+      }
     }
   }
 }
@@ -187,7 +208,7 @@ void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strate
       connect_sources(fresh, strategy);
     }
     wirings_[w].destinations.push_back(c);
-    connect_readers(wirings_[w], tasks_[c.op.index()].forward, strategy[c.op.index()]->shard_of_device,
+    connect_readers(wirings_[w], tasks_of(c.op, microbatch_).forward, strategy[c.op.index()]->shard_of_device,
                     strategy);
   }
 }
@@ -196,7 +217,7 @@ void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strat
   const Tensor& t = graph_.tensor(tensor);
   if (!t.producer.valid()) return;
   const UseRef producer = producing_use(graph_, tensor);
-  const OperatorTasks& tasks = tasks_[producer.op.index()];
+  const OperatorTasks& tasks = tasks_of(producer.op, microbatch_);
   if (!tasks.backward_input.valid() && !tasks.backward_weight.valid()) return;
   terms_.clear();
   Wiring* wiring = nullptr;
@@ -299,7 +320,7 @@ void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& str
   tasks.update_devices = work.devices;
   for (std::size_t i = 0; i < work.devices.size(); ++i) {
     const DeviceId d = work.devices[i];
-    out_->dag.add_task(compute_key(TaskKind::Update, owner, 0, d), work.durations[i], LaneId(d.value));
+    out_->dag.add_task(compute_key(TaskKind::Update, 0, owner, 0, d), work.durations[i], LaneId(d.value));
     if (labels_)
       out_->labels.push_back({TaskKind::Update, Collective::Send, owner, {}, d, d, 1, 0, Bytes(0)});
   }

@@ -25,10 +25,12 @@ class UseCounter {
       : builder_(evaluator.builder()), costs_(builder_.costs()), strategy_(strategy) {}
 
   CalibrationUse count() {
-    for (const BoundOperator* bound : strategy_) {
-      add_pass(*bound, Pass::Forward, bound->forward);
-      add_pass(*bound, Pass::BackwardInput, bound->backward_input);
-      add_pass(*bound, Pass::BackwardWeight, bound->backward_weight);
+    for (std::int32_t m = 0; m < builder_.options().microbatches; ++m) {
+      for (const BoundOperator* bound : strategy_) {
+        add_pass(*bound, Pass::Forward, bound->forward);
+        add_pass(*bound, Pass::BackwardInput, bound->backward_input);
+        add_pass(*bound, Pass::BackwardWeight, bound->backward_weight);
+      }
     }
     for (const Wiring& wiring : builder_.wirings()) {
       for (const CommunicationTask& task : wiring.plan->tasks) add_transfer(task);

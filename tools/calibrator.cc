@@ -12,7 +12,7 @@
 namespace pipesim {
 namespace {
 
-constexpr std::int64_t most_rounds = 4;
+constexpr std::int64_t most_rounds = 4, least_tasks = 3;
 
 std::string class_of(const CalibrationKey& key) {
   return key.subject == CalibrationKey::Subject::Transfer ? key.name : correction_class(key.pass);
@@ -63,7 +63,9 @@ std::map<std::string, Correction> Calibrator::fit(const std::vector<NamedSubject
     }
   }
   show("");
-  return fit_corrections(tasks, static_cast<std::int64_t>(plans.size()));
+  auto corrections = fit_corrections(tasks, static_cast<std::int64_t>(plans.size()));
+  std::erase_if(corrections, [](const auto& c) { return c.second.tasks < least_tasks; });
+  return corrections;
 }
 
 }  // namespace pipesim

@@ -26,7 +26,8 @@ class Calibrator {
   [[nodiscard]] std::vector<Measurement> measurements() const { return samples_.all(); }
 
   /// What tasks take whose durations `plans` had to be told from other sizes: corrections by class, for their
-  /// calibrations, which must have none. Classes of which everything was measured are left out.
+  /// calibrations, which must have none. Classes of which hardly anything had to be estimated are left
+  /// out.
   std::map<std::string, Correction> fit(const std::vector<NamedSubject>& plans);
 
  private:

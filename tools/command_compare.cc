@@ -104,8 +104,8 @@ int run_execution(const Arguments& arguments, Streams& streams) {
     streams.out << json.dump(2) << "\n";
     return 0;
   }
-  streams.out << fmt::format("{} on {} ({} devices), batch {}\n\n", graph.name(), topology.name(),
-                             topology.num_devices(), graph.batch())
+  streams.out << fmt::format("{} on {} ({} devices), {}\n\n", graph.name(), topology.name(),
+                             topology.num_devices(), batch_text(graph, plan_options_of(arguments)))
               << to_text(comparison);
   return 0;
 }
@@ -131,9 +131,9 @@ int run_compare(const Arguments& arguments, Streams& streams) {
     streams.out << json.dump(2) << "\n";
     return 0;
   }
-  streams.out << fmt::format("{} on {} ({} devices), batch {}\n\n", graph.name(), topology.name(),
-                             topology.num_devices(), graph.batch())
-              << baselines_table(baselines, graph.batch())
+  streams.out << fmt::format("{} on {} ({} devices), {}\n\n", graph.name(), topology.name(),
+                             topology.num_devices(), batch_text(graph, options))
+              << baselines_table(baselines, samples_per_iteration(graph, options))
               << (bound ? fmt::format("  lower bound of every plan: {}\n\n", pretty(Seconds(*bound))) : "\n")
               << details_table(evaluator, baselines);
   if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)

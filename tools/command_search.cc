@@ -33,9 +33,11 @@ struct SearchRun {
   std::string algorithm;
 };
 
-SearchRun settings_of(const Arguments& a) {
+SearchRun search_run_of(const Arguments& a) {
   std::vector<std::string> algorithms{"mcmc", "exhaustive"};
   for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
+  if (a.choice("algorithm", algorithms) == "exhaustive" && microbatches_of(a) > 1)
+    throw UsageError("search: --algorithm exhaustive and --microbatches exclude each other");
   SearchBudget budget{0, 0};
   if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
   if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);
@@ -150,9 +152,9 @@ std::string comparison(Nanoseconds time, const std::vector<Baseline>& baselines)
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
                     const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs) {
   std::string text =
-      fmt::format("{} on {} ({} devices), batch {}, seed {}\n\n", run.graph.name(), run.topology.name(),
-                  run.topology.num_devices(), run.graph.batch(), run.seed);
-  text += baselines_table(baselines, run.graph.batch());
+      fmt::format("{} on {} ({} devices), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
+                  run.topology.num_devices(), batch_text(run.graph, run.options), run.seed);
+  text += baselines_table(baselines, samples_per_iteration(run.graph, run.options));
   text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by, comparison(report.iteration_time, baselines),
                       outcome.proven ? ", proven best of the candidate set" : "");
   text += to_text(report, run.topology);
@@ -171,7 +173,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
 }
 
 int run_search(const Arguments& arguments, Streams& streams) {
-  const SearchRun run = settings_of(arguments);
+  const SearchRun run = search_run_of(arguments);
   if (arguments.has("output")) require_writable(arguments.text("output"));
   const CandidateSet candidates(run.graph, run.topology);
   if (arguments.given("candidates")) {

@@ -10,6 +10,7 @@
 #include "tools/commands.h"
 #include "tools/plan_report.h"
 #include "tools/plan_trace.h"
+#include "tools/run_settings.h"
 #include "tools/subject.h"
 
 namespace pipesim {
@@ -44,8 +45,8 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     if (s.calibration) json["calibration"] = Json::parse(to_json(calibration_use(evaluator, strategy)));
     streams.out << json.dump(2) << "\n";
   } else {
-    streams.out << fmt::format("{} on {} ({} devices), batch {}{}\n\n", s.graph.name(), s.topology.name(),
-                               s.topology.num_devices(), s.graph.batch(),
+    streams.out << fmt::format("{} on {} ({} devices), {}{}\n\n", s.graph.name(), s.topology.name(),
+                               s.topology.num_devices(), batch_text(s.graph, s.plan.options),
                                s.plan.found_by.empty() ? "" : ", plan by " + s.plan.found_by)
                 << to_text(report, s.topology)
                 << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"

@@ -7,14 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/figures.h"
+#include "tools/run_settings.h"
 #include "tools/table.h"
 
 namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double seconds(Nanoseconds ns) { return to_seconds(ns).value; }
 
 Json json_of(const std::vector<TimeDifference>& rows) {
   Json list = Json::array();
@@ -88,7 +87,8 @@ std::string times_text(const ExecutionReport& r, const Subject& subject) {
   }
   if (!r.emulated) text += fmt::format("  equal work differs by {} on this host\n", percent(r.noise.spread));
   text += fmt::format("  {:.4g} samples/s",
-                      static_cast<double>(subject.graph.batch()) / seconds(r.measured.median));
+                      static_cast<double>(samples_per_iteration(subject.graph, subject.plan.options)) /
+                          seconds(r.measured.median));
   if (!r.emulated) text += fmt::format("; the executor adds {} a task", pretty(Seconds(r.overhead)));
   text += "\n";
   return text;
@@ -153,9 +153,9 @@ std::string to_json(const ExecutionReport& r, const Subject& subject) {
 
 std::string to_text(const ExecutionReport& r, const Subject& subject) {
   std::string text =
-      fmt::format("{} on {}, batch {}: {} {} device{}{}\n\n", subject.graph.name(), subject.topology.name(),
-                  subject.graph.batch(), r.devices, r.backend, r.devices == 1 ? "" : "s",
-                  r.ranks > 1 ? fmt::format(" in {} processes", r.ranks) : "");
+      fmt::format("{} on {}, {}: {} {} device{}{}\n\n", subject.graph.name(), subject.topology.name(),
+                  batch_text(subject.graph, subject.plan.options), r.devices, r.backend,
+                  r.devices == 1 ? "" : "s", r.ranks > 1 ? fmt::format(" in {} processes", r.ranks) : "");
   text += check_text(r);
   text += times_text(r, subject) + "\n";
   text += differences_text("operators, all devices together", r.operators);

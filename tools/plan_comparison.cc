@@ -15,22 +15,19 @@ namespace {
 
 constexpr std::int64_t most_turns = 10;
 
-double seconds_of(Nanoseconds ns) { return to_seconds(ns).value; }
-
 std::string range_text(Nanoseconds low, Nanoseconds high) {
   return fmt::format("{} to {}", pretty(to_seconds(low)), pretty(to_seconds(high)));
 }
 
 nlohmann::ordered_json row_of(const std::string& name, const ExecutionReport& r) {
-  nlohmann::ordered_json row{{"name", name}, {"predicted_s", seconds_of(r.predicted)}};
+  nlohmann::ordered_json row{{"name", name}, {"predicted_s", seconds(r.predicted)}};
   if (r.interval.iterations > 0) {
-    row["predicted_interval_s"] = {{"low", seconds_of(r.interval.low)},
-                                   {"high", seconds_of(r.interval.high)}};
+    row["predicted_interval_s"] = {{"low", seconds(r.interval.low)}, {"high", seconds(r.interval.high)}};
   }
-  row["measured_s"] = {{"median", seconds_of(r.measured.median)},
-                       {"low", seconds_of(r.measured.low)},
-                       {"high", seconds_of(r.measured.high)}};
-  row["measured_interval_s"] = {{"low", seconds_of(r.measured.fast)}, {"high", seconds_of(r.measured.slow)}};
+  row["measured_s"] = {{"median", seconds(r.measured.median)},
+                       {"low", seconds(r.measured.low)},
+                       {"high", seconds(r.measured.high)}};
+  row["measured_interval_s"] = {{"low", seconds(r.measured.fast)}, {"high", seconds(r.measured.slow)}};
   row["iterations"] = {{"measured", r.measured.steps}, {"interrupted", r.measured.preempted}};
   row["error"] = r.error();
   if (!r.not_quiet.empty()) row["not_quiet"] = r.not_quiet;
@@ -71,8 +68,8 @@ PlanComparison run_comparison(const std::vector<NamedSubject>& plans, const RunS
   for (std::size_t i = 0; i < runs.size(); ++i) {
     result.names.push_back(plans[i].name);
     result.reports.push_back(runs[i]->finish());
-    predicted.push_back(seconds_of(result.reports.back().predicted));
-    measured.push_back(seconds_of(std::max<Nanoseconds>(1, result.reports.back().measured.median)));
+    predicted.push_back(seconds(result.reports.back().predicted));
+    measured.push_back(seconds(std::max<Nanoseconds>(1, result.reports.back().measured.median)));
   }
   result.agreement = rank_agreement(predicted, measured);
   return result;

@@ -14,8 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double seconds(Nanoseconds ns) { return to_seconds(ns).value; }
-
 // Devices at the two ends of each link's lane; −1 where an end is a switch.
 std::vector<std::vector<std::size_t>> devices_of_lanes(const Topology& topology) {
   std::vector<std::vector<std::size_t>> devices(topology.num_lanes());
@@ -101,7 +99,9 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
   const TaskGraph& graph = evaluator.task_graph();
   const Timeline& timeline = evaluator.timeline();
   report.iteration_time = timeline.makespan;
-  report.samples_per_second = static_cast<double>(evaluator.graph().batch()) / seconds(timeline.makespan);
+  report.samples_per_second =
+      static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.builder().options())) /
+      seconds(timeline.makespan);
   report.num_tasks = graph.dag.num_tasks();
   report.memory = peak_memory(evaluator.builder(), strategy, timeline);
   report.infeasible = memory_shortage(report.memory, evaluator.topology());

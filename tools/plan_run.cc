@@ -9,7 +9,7 @@
 #include <iostream>
 #include <set>
 
-#include "executor/cpu/cores.h"
+#include "executor/cores.h"
 #include "executor/emulation.h"
 #include "executor/prediction_interval.h"
 #include "executor/step_gathering.h"
@@ -141,7 +141,9 @@ void PlanRun::write_trace(const std::string& path) {
 }
 
 std::unique_ptr<Backend> PlanRun::make_backend(bool watch_for_nan) {
-  if (setting_.emulated) return std::make_unique<EmulatedBackend>();
+  if (setting_.emulated)
+    return std::make_unique<EmulatedBackend>(setting_.cpu.real_time &&
+                                             setting_.sleep != EmulatedPace::Sleep::Never);
   CpuBackend::Settings s = setting_.cpu;
   s.watch_for_nan = watch_for_nan;
   return std::make_unique<CpuBackend>(subject_.graph, subject_.topology.num_devices(),

@@ -21,13 +21,24 @@ std::vector<Option> plan_options() {
   return {
       {"optimizer", "NAME", "momentum", "sgd, momentum or adam: decides the optimizer state and the update"},
       {"gradient-type", "TYPE", "float32", "element type in which weight gradients accumulate and travel"},
-      {"gradient-piece", "SIZE", "25 MB",
-       "gradient synchronisation is cut into pieces of at most this size"}};
+      {"gradient-piece", "SIZE", "25 MB", "gradient synchronisation is cut into pieces of at most this size"},
+      {"microbatches", "N", "1", kMicrobatchesHelp}};
 }
 
 const std::string& required_text(const Arguments& arguments, const std::string& option) {
   if (!arguments.has(option)) throw UsageError(fmt::format("--{} is missing; see \"pipesim help\"", option));
   return arguments.text(option);
+}
+
+std::int32_t microbatches_of(const Arguments& arguments) {
+  return static_cast<std::int32_t>(arguments.integer("microbatches", 1, kMostMicrobatches));
+}
+
+std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
+  return options.microbatches == 1
+             ? fmt::format("batch {}", graph.batch())
+             : fmt::format("batch {} in {} microbatches of {}", samples_per_iteration(graph, options),
+                           options.microbatches, graph.batch());
 }
 
 PlanOptions plan_options_of(const Arguments& arguments) {
@@ -40,6 +51,7 @@ PlanOptions plan_options_of(const Arguments& arguments) {
   } catch (const InputError& error) {
     throw UsageError(fmt::format("--gradient-piece: {}", error.what()));
   }
+  options.microbatches = microbatches_of(arguments);
   return options;
 }
 

@@ -16,6 +16,11 @@ std::vector<Option> plan_options();
 /// UsageError when it was not given.
 const std::string& required_text(const Arguments& arguments, const std::string& option);
 PlanOptions plan_options_of(const Arguments& arguments);
+inline constexpr const char* kMicrobatchesHelp =
+    "the model's batch runs so often in an iteration, one after the other, before the weights are updated";
+std::int32_t microbatches_of(const Arguments& arguments);
+/// "batch 64", or "batch 256 in 4 microbatches of 64".
+std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
 
 /// A progress callback that keeps one line on `err` up to date, about four times a second; it writes only if
 /// `err` is standard error and that is a terminal. Stop with finish(), which clears the line.

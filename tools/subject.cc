@@ -12,7 +12,8 @@ namespace pipesim {
 std::vector<Option> subject_options(const std::string& verb) {
   std::vector<Option> options{
       {"plan", "FILE", "", "the plan to " + verb + ", as search -o writes it"},
-      {"baseline", "NAME", "", verb + " a baseline instead of a plan, with --model and --topology"}};
+      {"baseline", "NAME", "", verb + " a baseline instead of a plan, with --model and --topology"},
+      {"microbatches", "N", "", "of a baseline (1 if not given): " + std::string(kMicrobatchesHelp)}};
   for (Option& o : model_and_topology_options()) options.push_back(std::move(o));
   options.push_back(calibration_option());
   return options;
@@ -21,6 +22,8 @@ std::vector<Option> subject_options(const std::string& verb) {
 Subject subject_of(const std::string& command, const Arguments& a, std::ostream& err) {
   if (a.has("plan")) {
     if (a.has("baseline")) throw UsageError(command + ": --plan and --baseline exclude each other");
+    if (a.has("microbatches"))
+      throw UsageError(command + ": --plan and --microbatches exclude each other: the plan tells them");
     const PlanFile file = PlanFile::load(a.text("plan"));
     OperatorGraph graph = open_model(a.has("model") ? a.text("model") : file.model());
     Topology topology = open_topology(a.has("topology") ? a.text("topology") : file.topology());
@@ -34,6 +37,7 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
   s.calibration = open_calibration(a, s.topology, err);
   std::vector<std::string> names;
   for (const std::string_view name : baseline_names()) names.emplace_back(name);
+  if (a.has("microbatches")) s.plan.options.microbatches = microbatches_of(a);
   s.plan.found_by = a.choice("baseline", names);
   s.plan.strategy =
       baseline_strategy(s.plan.found_by, s.graph, CostModel(s.topology, pointer_to(s.calibration)));

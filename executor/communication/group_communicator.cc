@@ -16,6 +16,8 @@ namespace {
 
 // Below this many bytes two exchanges cost more than adding everything everywhere.
 constexpr std::size_t kSmallSum = 4096;
+// Above this many members the messages of everyone to everyone, n·(n − 1), cost more than a second wait.
+constexpr int kFewMembers = 8;
 
 struct Cut {
   std::int64_t begin;
@@ -140,8 +142,10 @@ void GroupCommunicator::sum(Addends& received, const void* own, void* result, st
 
 void GroupCommunicator::all_reduce(void* data, std::int64_t elements, DataType type,
                                    ReduceOperation operation, std::int64_t tag) {
-  if (bytes_of(elements, type) <= kSmallSum) return sum_everywhere(data, elements, type, operation, tag);
-  sum_piecewise(data, elements, type, operation, tag);
+  if (bytes_of(elements, type) > kSmallSum) return sum_piecewise(data, elements, type, operation, tag);
+  if (size() <= kFewMembers) return sum_everywhere(data, elements, type, operation, tag);
+  reduce(data, data, elements, type, operation, 0, tag);
+  broadcast(data, elements, type, 0, tag);
 }
 
 void GroupCommunicator::sum_everywhere(void* data, std::int64_t elements, DataType type,

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "executor/cpu/cores.h"
+#include "executor/cores.h"
 #include "executor/cpu/kernel.h"
 #include "executor/host_collectives.h"
 #include "executor/host_moves.h"
@@ -20,11 +20,6 @@ namespace pipesim {
 namespace {
 
 constexpr std::size_t alignment = 64;  // a cache line, and the widest vector register
-
-HostPiece host_piece(const View& view, const Memory& memory) {
-  const DataType type = memory.buffer(view.buffer).type;
-  return {memory.address(view.buffer) + view.offset * bytes_per_element(type), type, view.box};
-}
 
 cpu::Piece kernel_piece(const View& view, const Memory& memory) {
   if (!view.present()) return {};
@@ -136,7 +131,7 @@ void CpuBackend::release(DeviceId device, std::byte* memory, Bytes size) {
   idle_[device.index()][rounded_size(size)].push_back(memory);
 }
 
-void CpuBackend::move(DeviceId /*device*/, const Moves& moves, const Memory& memory) {
+void CpuBackend::move(DeviceId /*device*/, const MoveList& moves, const Memory& memory) {
   for (const View& v : moves.zeroed) fill_zero(host_piece(v, memory));
   for (const Move& m : moves.moves)
     move_region(host_piece(m.from, memory), host_piece(m.to, memory), m.region, m.add);

@@ -32,7 +32,7 @@ class CpuBackend : public Backend {
   void enter(DeviceId device) override;
   [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
   void release(DeviceId device, std::byte* memory, Bytes size) override;
-  void move(DeviceId device, const Moves& moves, const Memory& memory) override;
+  void move(DeviceId device, const MoveList& moves, const Memory& memory) override;
   void compute(DeviceId device, const ComputeWork& work, const Memory& memory,
                const StepContext& step) override;
   void update(DeviceId device, const UpdateWork& work, const Memory& memory,

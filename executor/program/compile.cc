@@ -18,12 +18,12 @@ constexpr std::int32_t most_streams = 8;
 // What a task of the graph is, and where.
 struct TaskRole {
   TaskKind kind = TaskKind::Forward;
-  OperatorId op;              // of compute tasks, updates and inner reduces
-  Pass pass = Pass::Forward;  // of an inner reduce: the pass it belongs to
-  std::int32_t stage = 0, shard = 0;
-  std::size_t wiring = 0, index = 0;  // of transfers: task number of the wiring's plan
-  const InnerReduce* reduce = nullptr;
+  OperatorId op;  // of compute tasks, updates and inner reduces
   std::vector<DeviceId> devices;
+  Pass pass = Pass::Forward;  // of an inner reduce: the pass it belongs to
+  std::int32_t microbatch = 0, stage = 0, shard = 0;
+  const InnerReduce* reduce = nullptr;
+  std::size_t wiring = 0, index = 0;  // of transfers: task number of the wiring's plan
 };
 
 // Roles of all tasks, in the order in which TaskGraphBuilder gives them ids.
@@ -33,42 +33,39 @@ class RoleTable {
       : roles_(num_tasks) {
     for (std::size_t i = 0; i < strategy.size(); ++i) {
       const OperatorId op(i);
-      const OperatorTasks& tasks = builder.tasks_of(op);
-      const BoundOperator& bound = *strategy[i];
-      add_pass(op, bound, tasks.forward, TaskKind::Forward, Pass::Forward, bound.forward);
-      add_pass(op, bound, tasks.backward_input, TaskKind::BackwardInput, Pass::BackwardInput,
-               bound.backward_input);
-      add_pass(op, bound, tasks.backward_weight, TaskKind::BackwardWeight, Pass::BackwardWeight,
-               bound.backward_weight);
-      for (std::size_t d = 0; d < tasks.update_devices.size(); ++d) {
-        TaskRole& role = roles_[tasks.update.index() + d];
-        role.kind = TaskKind::Update;
-        role.op = op;
-        role.devices = {tasks.update_devices[d]};
+      for (std::int32_t m = 0; m < builder.options().microbatches; ++m) {
+        const OperatorTasks& tasks = builder.tasks_of(op, m);
+        add_pass(op, m, *strategy[i], tasks.forward, Pass::Forward);
+        add_pass(op, m, *strategy[i], tasks.backward_input, Pass::BackwardInput);
+        add_pass(op, m, *strategy[i], tasks.backward_weight, Pass::BackwardWeight);
       }
+      const OperatorTasks& tasks = builder.tasks_of(op);
+      for (std::size_t d = 0; d < tasks.update_devices.size(); ++d)
+        roles_[tasks.update.index() + d] = {TaskKind::Update, op, {tasks.update_devices[d]}};
     }
     for (std::size_t w = 0; w < builder.wirings().size(); ++w) add_wiring(builder.wirings()[w], w);
+    for (const MicrobatchBarrier& b : builder.barriers())
+      roles_[b.task.index()] = {TaskKind::Barrier, {}, {b.device}};
   }
   [[nodiscard]] const TaskRole& operator[](TaskId task) const { return roles_[task.index()]; }
 
  private:
-  void add_pass(OperatorId op, const BoundOperator& bound, TaskId first, TaskKind kind, Pass pass,
-                const PassWork& work) {
+  void add_pass(OperatorId op, std::int32_t microbatch, const BoundOperator& bound, TaskId first, Pass pass) {
     if (!first.valid()) return;
+    const bool forward = pass == Pass::Forward, input = pass == Pass::BackwardInput;
+    const PassWork& work = forward ? bound.forward : input ? bound.backward_input : bound.backward_weight;
+    const TaskKind kind = forward ? TaskKind::Forward
+                          : input ? TaskKind::BackwardInput
+                                  : TaskKind::BackwardWeight;
     const std::size_t shards = bound.config.devices.size();
-    for (std::size_t stage = 0; stage < work.stages(); ++stage) {
-      for (std::size_t k = 0; k < shards; ++k) {
-        roles_[first.index() + stage * shards + k] = {
-            kind, op, pass,    static_cast<std::int32_t>(stage), static_cast<std::int32_t>(k),
-            0,    0,  nullptr, {bound.config.devices[k]}};
-      }
+    for (std::size_t i = 0; i < work.stages() * shards; ++i) {
+      const auto stage = static_cast<std::int32_t>(i / shards), k = static_cast<std::int32_t>(i % shards);
+      roles_[first.index() + i] = {kind, op, {bound.config.devices[i % shards]}, pass, microbatch, stage, k};
     }
     std::size_t next = first.index() + work.stages() * shards;
-    for (std::size_t stage = 0; stage < work.reduces.size(); ++stage) {
-      for (const InnerReduce& reduce : work.reduces[stage]) {
-        roles_[next++] = {TaskKind::InnerReduce, op, pass, static_cast<std::int32_t>(stage), 0, 0, 0, &reduce,
-                          reduce.task.group};
-      }
+    for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(work.reduces.size()); ++stage) {
+      for (const InnerReduce& r : work.reduces[static_cast<std::size_t>(stage)])
+        roles_[next++] = {TaskKind::InnerReduce, op, r.task.group, pass, microbatch, stage, 0, &r};
     }
   }
 
@@ -165,13 +162,15 @@ class Compiler {
       add_transfer(role, task, device, out);
     } else if (role.kind == TaskKind::Update) {
       add_update(role, device, out);
+    } else if (role.kind == TaskKind::Barrier) {
+      out.work = BarrierWork();
     } else {
       add_compute(role, out);
     }
     return out;
   }
 
-  void add_results(OperatorId op, std::int32_t shard) {
+  void add_results(OperatorId op, ShardRef at) {
     const BoundOperator& bound = *strategy_[op.index()];
     for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
       const TensorUse& use = bound.op->uses[u];
@@ -179,21 +178,21 @@ class Compiler {
           !graph_.gets_gradient(use.tensor))
         continue;
       const Layout& layout = builder_.layouts()[bound.data_layout[u]];
-      const auto entries = layout.entries_on(views_.device_of(op, shard));
+      const auto entries = layout.entries_on(views_.device_of(op, at.shard));
       // Of copies the one on the first device counts.
       const auto first =
           std::find_if(layout.entries().begin(), layout.entries().end(), [&](const LayoutEntry& e) {
             return !entries.empty() && e.box == entries[0].box && e.addend == entries[0].addend;
           });
       if (entries.empty() || first->device != entries[0].device) continue;
-      const View view = views_.output({op, static_cast<std::int32_t>(u)}, shard);
+      const View view = views_.output({op, static_cast<std::int32_t>(u)}, at);
       program_.results.push_back({Program::Result::Content::Output, use.tensor, view});
     }
   }
 
  private:
   enum class Purpose : std::uint8_t { Value, Gradient };
-  using StagingKey = std::tuple<OperatorId, Pass, std::int32_t, std::size_t, Purpose>;
+  using StagingKey = std::tuple<OperatorId, Pass, ShardRef, std::size_t, Purpose>;
 
   struct StageSpan {
     std::size_t stages, first_segment, end_segment;
@@ -227,9 +226,11 @@ class Compiler {
 
   [[nodiscard]] DataType type_of(const View& view) { return views_.buffers()[view.buffer].type; }
 
+  [[nodiscard]] static ShardRef shard_of(const TaskRole& role) { return {role.shard, role.microbatch}; }
+
   // A float32 or int64 twin of a view, kept over all stages of the pass.
   View staging(const TaskRole& role, std::size_t use, Purpose purpose, const View& view) {
-    const auto [it, fresh] = staging_.try_emplace({role.op, role.pass, role.shard, use, purpose});
+    const auto [it, fresh] = staging_.try_emplace({role.op, role.pass, shard_of(role), use, purpose});
     if (fresh) {
       const Buffer& like = views_.buffers()[view.buffer];
       it->second = views_.buffers().add(like.device, view.box, kernel_type(like.type),
@@ -256,7 +257,7 @@ class Compiler {
   }
 
   View filled_output(const TaskRole& role, std::size_t use, bool last, Instruction& out) {
-    const View view = views_.output({role.op, static_cast<std::int32_t>(use)}, role.shard);
+    const View view = views_.output({role.op, static_cast<std::int32_t>(use)}, shard_of(role));
     if (!view.present() || type_of(view) == kernel_type(type_of(view))) return view;
     const View twin = staging(role, use, Purpose::Value, view);
     if (last) out.after.moves.push_back({twin, view, view.box, false});
@@ -265,7 +266,7 @@ class Compiler {
 
   // Where the kernel writes a gradient. Writers of one sum after the first have it added.
   View filled_gradient(const TaskRole& role, std::size_t use, const StageSpan& span, Instruction& out) {
-    const Flow::Sink sink = views_.gradient_sink({role.op, static_cast<std::int32_t>(use)}, role.shard);
+    const Flow::Sink sink = views_.gradient_sink({role.op, static_cast<std::int32_t>(use)}, shard_of(role));
     if (!sink.view.present()) return {};
     const bool last = span.last(role.stage);
     const bool written = written_.contains(sink.view.buffer);
@@ -284,6 +285,7 @@ class Compiler {
     ComputeWork work;
     work.op = role.op;
     work.pass = role.pass;
+    work.microbatch = role.microbatch;
     work.shard = role.shard;
     ShardGrid(*bound.op, bound.config).ranges(role.shard, work.ranges);
     work.first_segment = span.first_segment;
@@ -298,18 +300,18 @@ class Compiler {
         value = filled_output(role, u, span.last(role.stage), out);
       } else if (forward || use.saved || use.role == Role::Weight || use.role == Role::Index) {
         if (use.role != Role::State || forward)
-          value = readable(role, u, Purpose::Value, views_.value(ref, role.shard), out);
+          value = readable(role, u, Purpose::Value, views_.value(ref, shard_of(role)), out);
       }
       if (!forward && use.role == Role::Output) {
-        gradient = readable(role, u, Purpose::Gradient, views_.output_gradient(ref, role.shard), out);
+        gradient = readable(role, u, Purpose::Gradient, views_.output_gradient(ref, shard_of(role)), out);
       } else if (!forward && role.pass == (use.role == Role::Weight ? weight_pass : Pass::BackwardInput)) {
         gradient = filled_gradient(role, u, span, out);
       }
       work.values.push_back(value);
       work.gradients.push_back(gradient);
     }
-    work.statistics = views_.statistics(role.op, role.pass, role.shard);
-    work.saved = views_.saved(role.op, role.shard);
+    work.statistics = views_.statistics(role.op, role.pass, shard_of(role));
+    work.saved = views_.saved(role.op, shard_of(role));
     out.work = std::move(work);
   }
 
@@ -352,7 +354,7 @@ class Compiler {
     const std::size_t position = active_steps(bound, role.pass, all)[static_cast<std::size_t>(role.stage)];
     const InnerStep& step = nth_step(*bound.op, role.pass, position);
     const std::int32_t shard = bound.shard_of_device[device.index()];
-    const View statistic = views_.statistics(role.op, role.pass, shard)[position];
+    const View statistic = views_.statistics(role.op, role.pass, {shard, role.microbatch})[position];
     CommunicationWork work;
     work.kind = Collective::AllReduce;
     work.reduce = step.reduce == InnerStep::Reduce::Max ? ReduceOperation::Max : ReduceOperation::Sum;
@@ -395,7 +397,7 @@ void collect(const View& view, std::vector<BufferId>& out) {
   if (view.present()) out.push_back(view.buffer);
 }
 
-void collect(const Moves& moves, std::vector<BufferId>& out) {
+void collect(const MoveList& moves, std::vector<BufferId>& out) {
   for (const View& v : moves.zeroed) collect(v, out);
   for (const Move& m : moves.moves) collect(m.from, out), collect(m.to, out);
 }
@@ -410,10 +412,9 @@ void collect(const Work& work, std::vector<BufferId>& out) {
     for (const WeightUpdate& w : update->weights) {
       for (const View& v : {w.value, w.gradient, w.master, w.first, w.second}) collect(v, out);
     }
-  } else {
-    const auto& communication = std::get<CommunicationWork>(work);
-    collect(communication.give, out);
-    collect(communication.get, out);
+  } else if (const auto* communication = std::get_if<CommunicationWork>(&work)) {
+    collect(communication->give, out);
+    collect(communication->get, out);
   }
 }
 
@@ -482,8 +483,9 @@ Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const 
   }
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     for (std::size_t k = 0; k < strategy[i]->config.devices.size(); ++k) {
-      if (position[strategy[i]->config.devices[k].index()] >= 0)
-        compiler.add_results(OperatorId(i), static_cast<std::int32_t>(k));
+      if (position[strategy[i]->config.devices[k].index()] < 0) continue;
+      for (std::int32_t m = 0; m < builder.options().microbatches; ++m)
+        compiler.add_results(OperatorId(i), {static_cast<std::int32_t>(k), m});
     }
   }
   for (const Program::Result& r : program.results) ++program.buffers[r.view.buffer.index()].num_uses;

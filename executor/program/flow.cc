@@ -45,9 +45,10 @@ Flow::Flow(const Wiring& wiring, TaskGraphBuilder& builder, const BoundStrategy&
   }
   for (std::size_t s = 0; s < wiring.sources.size() && !is_forward(); ++s) {
     Part& part = *parts_[wiring.plan->term_by_term ? static_cast<std::size_t>(wiring.source_terms[s]) : 0];
+    const std::int32_t microbatches = wiring.microbatch < 0 ? builder.options().microbatches : 1;
     for (const DeviceId d : strategy[wiring.sources[s].op.index()]->config.devices) {
       const std::int32_t entry = entry_of(part, s, d);
-      if (entry >= 0) ++part.writers[entry];
+      if (entry >= 0) part.writers[entry] += microbatches;
     }
   }
 }
@@ -121,14 +122,14 @@ std::optional<View> Flow::lies_at(Part& part, DeviceId device, const Assembly& a
 }
 
 void Flow::add_moves(Part& part, DeviceId device, const Assembly& assembly, const View& to, bool add,
-                     Moves& moves) {
+                     MoveList& moves) {
   if (assembly.gaps && !add) moves.zeroed.push_back(to);
   for (const MovedPart& p : assembly.parts)
     moves.moves.push_back({fragment(part, device, p.fragment), to, p.region, p.add || add});
 }
 
 // The blocks one after the other: as they lie, or copied into a buffer of their own.
-View Flow::assembled(Part& part, DeviceId device, const std::vector<Assembly>& blocks, Moves& moves) {
+View Flow::assembled(Part& part, DeviceId device, const std::vector<Assembly>& blocks, MoveList& moves) {
   std::int64_t elements = 0;
   std::optional<View> whole;
   bool in_place = true;

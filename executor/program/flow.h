@@ -35,14 +35,14 @@ class Flow {
   /// first piece of a step has it, and must run before the others.
   struct Member {
     CommunicationWork work;
-    Moves before;
+    MoveList before;
   };
   [[nodiscard]] Member member(std::size_t index, std::size_t rank);
 
   /// A wanted box on its device. `moves` puts it together; nothing where it lies in one piece already.
   struct Target {
     View view;
-    Moves moves;
+    MoveList moves;
   };
   [[nodiscard]] const Target& target(DeviceId device, const Box& box);
 
@@ -64,12 +64,12 @@ class Flow {
   [[nodiscard]] View fragment(Part& part, DeviceId device, std::int32_t index);
   [[nodiscard]] std::optional<View> lies_at(Part& part, DeviceId device, const Assembly& assembly);
   void add_moves(Part& part, DeviceId device, const Assembly& assembly, const View& to, bool add,
-                 Moves& moves);
+                 MoveList& moves);
   [[nodiscard]] Member& step_member(Part& part, std::size_t step, std::size_t rank);
   void give(Part& part, std::size_t step, std::size_t rank, Member& member);
   [[nodiscard]] bool may_overwrite(Part& part, DeviceId device, std::size_t step, const Assembly& assembly);
   [[nodiscard]] View assembled(Part& part, DeviceId device, const std::vector<Assembly>& blocks,
-                               Moves& moves);
+                               MoveList& moves);
 
   const Wiring& wiring_;
   const BoundStrategy& strategy_;

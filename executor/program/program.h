@@ -51,7 +51,7 @@ struct Move {
 };
 
 /// Zeros, then moves, in order.
-struct Moves {
+struct MoveList {
   std::vector<View> zeroed;
   std::vector<Move> moves;
   [[nodiscard]] bool empty() const { return zeroed.empty() && moves.empty(); }
@@ -61,6 +61,7 @@ struct Moves {
 struct ComputeWork {
   OperatorId op;
   Pass pass = Pass::Forward;
+  std::int32_t microbatch = 0;
   std::int32_t shard = 0;
   std::vector<Range> ranges;                       ///< of every factor: the shard's part
   std::size_t first_segment = 0, end_segment = 1;  ///< parts of the pass between its inner steps
@@ -93,15 +94,18 @@ struct CommunicationWork {
   Range part;  ///< elements of every block that this task moves
 };
 
-using Work = std::variant<ComputeWork, UpdateWork, CommunicationWork>;
+/// Nothing to do: the device is done with a microbatch.
+struct BarrierWork {};
+
+using Work = std::variant<ComputeWork, UpdateWork, CommunicationWork, BarrierWork>;
 
 /// What a device does for a task of the graph.
 struct Instruction {
   TaskId task;
   std::vector<TaskId> waits;  ///< instructions of this device that must be done
-  Moves before;               ///< puts inputs together
+  MoveList before;            ///< puts inputs together
   Work work;
-  Moves after;                    ///< hands out results
+  MoveList after;                 ///< hands out results
   std::vector<BufferId> buffers;  ///< all that it uses
 };
 
@@ -119,7 +123,8 @@ struct Loaded {
   Content content = Content::Data;
   TensorId tensor;
   View view;
-  View master;  ///< of a 16-bit weight
+  View master;                  ///< of a 16-bit weight
+  std::int32_t microbatch = 0;  ///< of data and gradients of results: whose samples these are
 };
 
 /// A plan turned into lists of instructions: the executor's input, the same for every backend.
@@ -133,7 +138,7 @@ struct Program {
     enum class Content : std::uint8_t { Gradient, Weight, Output };
     Content content = Content::Output;
     TensorId tensor;
-    View view;  ///< of outputs: one addend, of which no other device's results hold a copy
+    View view;  ///< of outputs: an addend of a microbatch, of which no other device's results hold a copy
   };
   std::vector<Result> results;
 };

@@ -29,15 +29,17 @@ ShardViews::ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy,
   const auto wirings = builder.wirings();
   for (std::size_t w = 0; w < wirings.size(); ++w) {
     const Wiring& wiring = wirings[w];
-    flows_.push_back(
-        std::make_unique<Flow>(wiring, builder, strategy, buffers_,
-                               [this](UseRef use, std::int32_t shard) { return output(use, shard); }));
+    flows_.push_back(std::make_unique<Flow>(wiring, builder, strategy, buffers_,
+                                            [this, m = wiring.microbatch](UseRef use, std::int32_t shard) {
+                                              return output(use, {shard, m});
+                                            }));
     if (wiring.kind == TaskKind::GradientSync) sync_flow_[wiring.tensor] = w;
     for (const UseRef d : wiring.destinations)
-      (wiring.kind == TaskKind::ForwardTransfer ? forward_flow_ : backward_flow_)[{d.op, d.use}] = w;
+      (wiring.kind == TaskKind::ForwardTransfer ? forward_flow_
+                                                : backward_flow_)[{d.op, d.use, wiring.microbatch}] = w;
     if (wiring.kind == TaskKind::ForwardTransfer) continue;
     for (std::size_t s = 0; s < wiring.sources.size(); ++s)
-      gradient_flow_[{wiring.sources[s].op, wiring.sources[s].use}] = {w, s};
+      gradient_flow_[{wiring.sources[s].op, wiring.sources[s].use, wiring.microbatch}] = {w, s};
   }
 }
 
@@ -53,98 +55,100 @@ std::optional<Box> ShardViews::box_of_use(UseRef use, std::int32_t shard) const 
   return builder_.layouts()[bound.data_layout[static_cast<std::size_t>(use.use)]].box(entries[0]);
 }
 
-View ShardViews::loaded(Loaded::Content content, TensorId tensor, DeviceId device, const Box& box,
-                        DataType type) {
-  const auto [it, fresh] = loaded_.try_emplace({content, tensor, device, box});
+View ShardViews::loaded(Loaded::Content content, TensorId tensor, std::int32_t microbatch, DeviceId device,
+                        const Box& box, DataType type) {
+  const auto [it, fresh] = loaded_.try_emplace({content, tensor, microbatch, device, box});
   if (fresh) {
     it->second = buffers_.add(device, box, type, Buffer::Life::Loaded, MemoryCategory::Activations, tensor);
-    program_.loaded.push_back({content, tensor, it->second, {}});
+    program_.loaded.push_back({content, tensor, it->second, {}, microbatch});
   }
   return it->second;
 }
 
-Flow::Target ShardViews::value(UseRef use, std::int32_t shard) {
+Flow::Target ShardViews::value(UseRef use, ShardRef at) {
   const TensorUse& u = use_of(use);
-  if (u.role == Role::Output) return {output(use, shard), {}};
-  const DeviceId device = device_of(use.op, shard);
+  if (u.role == Role::Output) return {output(use, at), {}};
+  const DeviceId device = device_of(use.op, at.shard);
   if (u.role == Role::State) {
-    const auto [it, fresh] = states_.try_emplace({use.op, use.use, shard});
+    const auto [it, fresh] = states_.try_emplace({use.op, use.use, at.shard});
     if (fresh) {
       const BoundOperator& bound = *strategy_[use.op.index()];
       it->second =
-          buffers_.add(device, pipesim::box_of(u, *bound.op, shard_ranges(bound, shard)), DataType::Float32,
-                       Buffer::Life::Forever, MemoryCategory::Activations, u.tensor);
-      program_.loaded.push_back({Loaded::Content::State, u.tensor, it->second, {}});
+          buffers_.add(device, pipesim::box_of(u, *bound.op, shard_ranges(bound, at.shard)),
+                       DataType::Float32, Buffer::Life::Forever, MemoryCategory::Activations, u.tensor);
+      program_.loaded.push_back({Loaded::Content::State, u.tensor, it->second, {}, 0});
     }
     return {it->second, {}};
   }
-  const std::optional<Box> box = box_of_use(use, shard);
+  const std::optional<Box> box = box_of_use(use, at.shard);
   if (!box) return {};
   if (u.role == Role::Weight) return weight_value(use, device, *box);
   const Tensor& tensor = graph_.tensor(u.tensor);
   if (!tensor.producer.valid())
-    return {loaded(Loaded::Content::Data, u.tensor, device, *box, tensor.type), {}};
-  return flows_[forward_flow_.at({use.op, use.use})]->target(device, *box);
+    return {loaded(Loaded::Content::Data, u.tensor, at.microbatch, device, *box, tensor.type), {}};
+  return flows_[forward_flow_.at({use.op, use.use, at.microbatch})]->target(device, *box);
 }
 
-View ShardViews::output(UseRef use, std::int32_t shard) {
-  const auto [it, fresh] = outputs_.try_emplace({use.op, use.use, shard});
+View ShardViews::output(UseRef use, ShardRef at) {
+  const auto [it, fresh] = outputs_.try_emplace({use.op, use.use, at});
   if (fresh) {
-    if (const std::optional<Box> box = box_of_use(use, shard)) {
+    if (const std::optional<Box> box = box_of_use(use, at.shard)) {
       const TensorId tensor = use_of(use).tensor;
-      it->second = buffers_.add(device_of(use.op, shard), *box, graph_.tensor(tensor).type,
+      it->second = buffers_.add(device_of(use.op, at.shard), *box, graph_.tensor(tensor).type,
                                 Buffer::Life::Uses, MemoryCategory::Activations, tensor);
     }
   }
   return it->second;
 }
 
-Flow::Target ShardViews::output_gradient(UseRef use, std::int32_t shard) {
+Flow::Target ShardViews::output_gradient(UseRef use, ShardRef at) {
   const BoundOperator& bound = *strategy_[use.op.index()];
   const Layout& layout = builder_.layouts()[bound.gradient_layout[static_cast<std::size_t>(use.use)]];
-  const DeviceId device = device_of(use.op, shard);
+  const DeviceId device = device_of(use.op, at.shard);
   const auto entries = layout.entries_on(device);
   if (entries.empty()) return {};
   const Box& box = layout.box(entries[0]);
-  const auto flow = backward_flow_.find({use.op, use.use});
+  const auto flow = backward_flow_.find({use.op, use.use, at.microbatch});
   if (flow != backward_flow_.end()) return flows_[flow->second]->target(device, box);
   const TensorId tensor = use_of(use).tensor;
   const bool result = graph_.gets_gradient(tensor) && graph_.consumers(tensor).empty();
-  return {loaded(result ? Loaded::Content::OutputGradient : Loaded::Content::Zero, tensor, device, box,
-                 graph_.tensor(tensor).type),
+  const std::int32_t microbatch = result ? at.microbatch : 0;
+  return {loaded(result ? Loaded::Content::OutputGradient : Loaded::Content::Zero, tensor, microbatch, device,
+                 box, graph_.tensor(tensor).type),
           {}};
 }
 
-Flow::Sink ShardViews::gradient_sink(UseRef use, std::int32_t shard) {
+Flow::Sink ShardViews::gradient_sink(UseRef use, ShardRef at) {
   if (!builder_.makes_gradient(use)) return {};
-  const auto at = gradient_flow_.find({use.op, use.use});
-  if (at == gradient_flow_.end()) return {};
-  return flows_[at->second.first]->gradient(at->second.second, shard);
+  const std::int32_t microbatch = use_of(use).role == Role::Weight ? -1 : at.microbatch;
+  const auto flow = gradient_flow_.find({use.op, use.use, microbatch});
+  if (flow == gradient_flow_.end()) return {};
+  return flows_[flow->second.first]->gradient(flow->second.second, at.shard);
 }
 
-std::vector<View> ShardViews::statistics(OperatorId op, Pass pass, std::int32_t shard) {
-  const auto [it, fresh] = statistics_.try_emplace({op, pass, shard});
+std::vector<View> ShardViews::statistics(OperatorId op, Pass pass, ShardRef at) {
+  const auto [it, fresh] = statistics_.try_emplace({op, pass, at});
   if (!fresh) return it->second;
   const BoundOperator& bound = *strategy_[op.index()];
-  const std::vector<Range> ranges = shard_ranges(bound, shard);
+  const std::vector<Range> ranges = shard_ranges(bound, at.shard);
   for (const InnerStep& step : bound.op->inner_steps) {
     if (step.pass != pass) continue;
     const auto elements = static_cast<std::int64_t>(evaluate(std::span(&step.elements, 1), ranges));
     const Range all{0, elements};
-    it->second.push_back(buffers_.add(device_of(op, shard), Box(std::span(&all, 1)), DataType::Float64,
+    it->second.push_back(buffers_.add(device_of(op, at.shard), Box(std::span(&all, 1)), DataType::Float64,
                                       Buffer::Life::Workspace, MemoryCategory::Activations, {}));
   }
   return it->second;
 }
 
-View ShardViews::saved(OperatorId op, std::int32_t shard) {
-  const auto [it, fresh] = saved_.try_emplace({op, shard});
+View ShardViews::saved(OperatorId op, ShardRef at) {
+  const auto [it, fresh] = saved_.try_emplace({op, at});
   if (!fresh) return it->second;
   const BoundOperator& bound = *strategy_[op.index()];
-  const std::int64_t bytes = backend_.saved_bytes(*bound.op, shard_ranges(bound, shard));
+  const std::int64_t bytes = backend_.saved_bytes(*bound.op, shard_ranges(bound, at.shard));
   if (bytes == 0) return {};
   const Range all{0, bytes};
-  it->second = buffers_.add(device_of(op, shard), Box(std::span(&all, 1)), DataType::UInt8,
+  it->second = buffers_.add(device_of(op, at.shard), Box(std::span(&all, 1)), DataType::UInt8,
                             Buffer::Life::Uses, MemoryCategory::Activations, {});
   return it->second;
 }
@@ -164,9 +168,9 @@ ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device
   if (trained && !is_wide(type)) home.master = add(DataType::Float32, OptimizerState);
   if (trained && optimizer != Optimizer::Sgd) home.first = add(DataType::Float32, OptimizerState);
   if (trained && optimizer == Optimizer::Adam) home.second = add(DataType::Float32, OptimizerState);
-  program_.loaded.push_back({Loaded::Content::Weight, weight, home.value, home.master});
+  program_.loaded.push_back({Loaded::Content::Weight, weight, home.value, home.master, 0});
   for (const View& state : {home.first, home.second}) {
-    if (state.present()) program_.loaded.push_back({Loaded::Content::State, weight, state, {}});
+    if (state.present()) program_.loaded.push_back({Loaded::Content::State, weight, state, {}, 0});
   }
   program_.results.push_back({Program::Result::Content::Weight, weight, home.value});
   return home;

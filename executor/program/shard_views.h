@@ -12,7 +12,15 @@
 
 namespace pipesim {
 
-/// Finds the buffers that a shard's kernels read and write.
+/// A shard of an operator in a microbatch.
+struct ShardRef {
+  std::int32_t shard = 0;
+  std::int32_t microbatch = 0;
+  auto operator<=>(const ShardRef&) const = default;
+};
+
+/// Finds the buffers that a shard's kernels read and write. Weights, their gradients and states are the same
+/// for all microbatches.
 class ShardViews {
  public:
   ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy, const Backend& backend,
@@ -22,19 +30,19 @@ class ShardViews {
 
   /// A value that a kernel reads, and the moves that put it together. Not present where the shard has no box
   /// of it.
-  Flow::Target value(UseRef use, std::int32_t shard);
-  View output(UseRef use, std::int32_t shard);
+  Flow::Target value(UseRef use, ShardRef at);
+  View output(UseRef use, ShardRef at);
   /// The gradient of an output: complete, or zeros where nobody computes it.
-  Flow::Target output_gradient(UseRef use, std::int32_t shard);
+  Flow::Target output_gradient(UseRef use, ShardRef at);
   /// Where the gradient of an input or weight goes; not present where it is not wanted.
-  Flow::Sink gradient_sink(UseRef use, std::int32_t shard);
+  Flow::Sink gradient_sink(UseRef use, ShardRef at);
   /// By inner step of the pass.
-  std::vector<View> statistics(OperatorId op, Pass pass, std::int32_t shard);
-  View saved(OperatorId op, std::int32_t shard);
+  std::vector<View> statistics(OperatorId op, Pass pass, ShardRef at);
+  View saved(OperatorId op, ShardRef at);
   /// Pieces of a weight's home on a device, with where its synchronised gradient lies.
   struct HomePiece {
     WeightUpdate update;
-    Moves moves;  ///< put the gradient together
+    MoveList moves;  ///< put the gradient together
   };
   std::vector<HomePiece> home(TensorId weight, DeviceId device);
 
@@ -52,7 +60,8 @@ class ShardViews {
   [[nodiscard]] const TensorUse& use_of(UseRef use) const;
   [[nodiscard]] HomeBuffer& home_buffer(TensorId weight, DeviceId device, const Box& box);
   [[nodiscard]] Flow::Target weight_value(UseRef use, DeviceId device, const Box& box);
-  View loaded(Loaded::Content content, TensorId tensor, DeviceId device, const Box& box, DataType type);
+  View loaded(Loaded::Content content, TensorId tensor, std::int32_t microbatch, DeviceId device,
+              const Box& box, DataType type);
 
   TaskGraphBuilder& builder_;
   const OperatorGraph& graph_;
@@ -60,18 +69,19 @@ class ShardViews {
   const Backend& backend_;
   Program& program_;
   BufferList buffers_;
-  std::vector<std::unique_ptr<Flow>> flows_;                                  // by wiring
-  std::map<std::pair<OperatorId, std::int32_t>, std::size_t> forward_flow_;   // use → wiring
-  std::map<std::pair<OperatorId, std::int32_t>, std::size_t> backward_flow_;  // output use → wiring
-  std::map<std::pair<OperatorId, std::int32_t>, std::pair<std::size_t, std::size_t>>
-      gradient_flow_;  // → wiring, source
+  using UseKey = std::tuple<OperatorId, std::int32_t, std::int32_t>;     // microbatch last; −1 for weights
+  std::vector<std::unique_ptr<Flow>> flows_;                             // by wiring
+  std::map<UseKey, std::size_t> forward_flow_;                           // use → wiring
+  std::map<UseKey, std::size_t> backward_flow_;                          // output use → wiring
+  std::map<UseKey, std::pair<std::size_t, std::size_t>> gradient_flow_;  // → wiring, source
   std::map<TensorId, std::size_t> sync_flow_;
-  std::map<std::tuple<OperatorId, std::int32_t, std::int32_t>, View> outputs_, states_;
-  std::map<std::tuple<Loaded::Content, TensorId, DeviceId, Box>, View> loaded_;
+  std::map<std::tuple<OperatorId, std::int32_t, ShardRef>, View> outputs_;
+  std::map<std::tuple<OperatorId, std::int32_t, std::int32_t>, View> states_;  // by use and shard
+  std::map<std::tuple<Loaded::Content, TensorId, std::int32_t, DeviceId, Box>, View> loaded_;
   std::map<std::tuple<TensorId, DeviceId, Box>, HomeBuffer> homes_;
   std::map<std::tuple<TensorId, DeviceId, Box>, Flow::Target> crops_;
-  std::map<std::tuple<OperatorId, Pass, std::int32_t>, std::vector<View>> statistics_;
-  std::map<std::pair<OperatorId, std::int32_t>, View> saved_;
+  std::map<std::tuple<OperatorId, Pass, ShardRef>, std::vector<View>> statistics_;
+  std::map<std::pair<OperatorId, ShardRef>, View> saved_;
 };
 
 }  // namespace pipesim

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "search/exhaustive/upstream_table.h"
+#include "sim/base/errors.h"
 
 namespace pipesim {
 namespace {
@@ -190,6 +191,7 @@ class Tree {
 SearchOutcome exhaustive(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                          const CandidateSet& candidates, const std::vector<SearchStart>& starts,
                          const SearchBudget& budget, const ProgressCallback& progress) {
+  if (options.microbatches != 1) throw InternalError("exhaustive() searches plans of one microbatch");
   Meter meter(budget, progress);
   Tree tree(graph, costs, options, candidates, meter);
   for (const SearchStart& start : starts) tree.start_with(start);

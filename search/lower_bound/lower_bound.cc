@@ -23,7 +23,8 @@ std::vector<CostByKind> all_costs(const PassBounds& passes, const PlanOptions& o
     for (const Pass pass : kComputePasses) {
       costs.emplace_back();
       for (const DeviceId kind : passes.kinds()) {
-        costs.back().push_back(passes.total(graph.operators()[i], pass, kind));
+        const PassCost once = passes.total(graph.operators()[i], pass, kind);
+        costs.back().push_back({once.overhead * options.microbatches, once.work * options.microbatches});
       }
     }
     if (trained[i].owned.empty()) continue;
@@ -63,8 +64,9 @@ Nanoseconds work_bound(const PassBounds& passes, const PlanOptions& options) {
     }
     seconds += overhead + work;
   }
-  // A device has at most one shard of each, and a task is rounded by at most half a nanosecond.
-  const auto rounding = static_cast<Nanoseconds>(costs.size());
+  // A device has at most one shard of each in a microbatch, and a task is rounded by at most half a
+  // nanosecond.
+  const auto rounding = static_cast<Nanoseconds>(costs.size()) * options.microbatches;
   return std::max<Nanoseconds>(0, rounded_down(seconds) - rounding);
 }
 

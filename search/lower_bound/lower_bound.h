@@ -20,6 +20,7 @@ namespace pipesim {
 /// p_d = 1 the makespan T ≥ Σ_d p_d · busy_d ≥ Σ_passes min_d p_d (overhead_d + time_d), since the shares of
 /// a pass add up to 1 and it starts at least one kernel (duality of linear programs). Prices go inversely
 /// with a device's time for the whole iteration; on equal devices that is all work / number of devices.
+/// Passes count once for each microbatch, updates once.
 ///
 /// Chain. With n devices no shard is smaller than share(op) ≥ 1 / min(n, product of the factors' largest
 /// legal degrees), less what uneven cuts make the smallest piece smaller. A shard starts after some shard of
@@ -27,7 +28,7 @@ namespace pipesim {
 /// never cut away entirely (all but those of concat: there it needs some input at each point of the axis, so
 /// the cheapest point counts). Backward, a shard needs the gradient from some shard of every consumer whose
 /// windows leave no element out. Both backward passes of a shard run on its device one after the other. The
-/// update of a weight follows its backward passes.
+/// update of a weight follows its backward passes. This holds for each microbatch alone.
 ///
 /// Crossing. A weight that one operator uses: either no factor that it lacks is split, so the pass that makes
 /// its gradient has at most as many distinct shards as the other factors allow; or every device that updates

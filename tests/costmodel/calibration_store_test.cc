@@ -6,7 +6,7 @@
 
 #include "costmodel/database.h"
 #include "tests/refusal.h"
-#include "tests/tools/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace pipesim {
 namespace {

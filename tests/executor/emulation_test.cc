@@ -34,7 +34,9 @@ TEST_P(EmulatedZoo, RunsEveryTaskWhenTheSimulatorSays) {
     EmulatedBackend backend;
     const SyntheticSource source(graph);
     const Strategy strategy = random_strategy(graph, rng, topology.num_devices(), 4);
-    Training training(graph, costs, {}, strategy,
+    PlanOptions options;
+    options.microbatches = rng.below(2) == 0 ? 3 : 1;
+    Training training(graph, costs, options, strategy,
                       {backend, source, world.worlds(), world.devices(), 1, false},
                       virtual_clock(std::vector<double>(topology.num_devices(), 1.0)));
     for (int step = 0; step < 2; ++step) {

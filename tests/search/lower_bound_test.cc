@@ -84,6 +84,30 @@ TEST(LowerBound, NoRandomStrategyIsUnderIt) {
   }
 }
 
+TEST(LowerBound, HoldsForSeveralMicrobatches) {
+  PlanOptions options;
+  options.microbatches = 3;
+  for (const char* model : kBoundedModels) {
+    const OperatorGraph graph = make_zoo_model(model);
+    const Topology topology = make_topology("p100-4x4:2");
+    const CostModel costs(topology);
+    const CandidateSet candidates(graph, topology);
+    Evaluator evaluator(graph, costs, options);
+    const LowerBound once = lower_bound_parts(graph, costs, {});
+    const LowerBound thrice = lower_bound_parts(graph, costs, options);
+    EXPECT_GT(thrice.work, 2 * once.work);
+    EXPECT_LE(thrice.work, 3 * once.work + 1);
+    for (const std::string_view baseline : baseline_names()) {
+      EXPECT_GE(evaluator.evaluate(baseline_strategy(baseline, graph, costs)).time, thrice.time())
+          << model << ", " << baseline;
+    }
+    for_each_seed(4, [&](Rng& rng) {
+      EXPECT_GE(evaluator.evaluate(random_strategy(graph, topology, candidates, rng)).time, thrice.time())
+          << model;
+    });
+  }
+}
+
 // Two V100 and two K80: the best price of a device is not the same for all operators.
 Topology mixed_topology() {
   TopologyParts parts = make_topology("levels:4@10GB/s").parts();

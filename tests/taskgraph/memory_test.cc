@@ -78,6 +78,17 @@ TEST(PeakMemory, OptimizersKeepTheirState) {
   }
 }
 
+TEST(PeakMemory, OfSeveralMicrobatchesIsThatOfOneAfterTheOther) {
+  PlanOptions options;
+  options.microbatches = 3;
+  Expansion once(linears_without_bias(), "p100-4x4", {}),
+      thrice(linears_without_bias(), "p100-4x4", {}, options);
+  const DeviceMemory one = peaks_of(once)[0], three = peaks_of(thrice)[0];
+  EXPECT_EQ(three.at_peak, one.at_peak);
+  EXPECT_EQ(three.when, one.when);
+  EXPECT_EQ(allocated_memory(thrice.builder, thrice.bound)[0], Bytes(768 + 3 * (128 + 32 + 128)));
+}
+
 TEST(PeakMemory, WeightsThatNoLossTrainsAreHeldToo) {
   GraphBuilder b("frozen", 4);
   const TensorId x = b.data("x", {4, 6});

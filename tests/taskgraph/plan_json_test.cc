@@ -68,6 +68,7 @@ TEST_F(PlanJson, RandomPlansRoundTrip) {
     Rng rng(seed);
     Plan plan{"two", "p100-4x4:1", graph_.fingerprint(), topology_.fingerprint(), {}, "mcmc", seed, {}};
     plan.options.optimizer = Optimizer::Adam;
+    plan.options.microbatches = static_cast<std::int32_t>(1 + rng.below(4));
     plan.strategy = random_strategy(graph_, rng, 4, 4);
     const std::string json = to_json(plan, graph_, topology_);
     EXPECT_EQ(read(json), plan);
@@ -101,6 +102,24 @@ TEST_F(PlanJson, RefusesWithPlaceAndReason) {
           graph_.fingerprint());
   EXPECT_EQ(message(R"({"pipesim_plan": 7})"),
             "p.json: /pipesim_plan: version 7; this pipesim reads version 1");
+}
+
+TEST_F(PlanJson, MicrobatchesAreOneUnlessTheFileSaysOtherwise) {
+  const std::string config = R"({"operator": "fc1", "devices": ["gpu0"]})";
+  const auto with = [&](const std::string& value) {
+    return text(config, "\"microbatches\": " + value + ", ");
+  };
+  EXPECT_EQ(read(text(config)).options.microbatches, 1);
+  EXPECT_EQ(read(with("1024")).options.microbatches, 1024);
+  EXPECT_EQ(to_json(read(with("1")), graph_, topology_).find("microbatches"), std::string::npos);
+  EXPECT_NE(to_json(read(with("7")), graph_, topology_).find("\"microbatches\": 7,\n"), std::string::npos);
+  for (const char* number : {"0", "-1", "1025"}) {
+    EXPECT_EQ(message(with(number)), std::string("p.json: /microbatches: found ") + number +
+                                         ", an integer from 1 to 1024 is needed");
+  }
+  EXPECT_EQ(message(with("\"two\"")),
+            "p.json: /microbatches: found \"two\", an integer from 1 to 1024 is needed");
+  EXPECT_EQ(message(with("1.5")), "p.json: /microbatches: found 1.5, an integer from 1 to 1024 is needed");
 }
 
 TEST_F(PlanJson, EveryOperatorNeedsAConfig) {

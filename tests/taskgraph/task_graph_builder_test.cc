@@ -4,7 +4,10 @@
 
 #include <algorithm>
 
+#include <map>
+
 #include "models/zoo/zoo.h"
+#include "sim/check_schedule.h"
 #include "sim/simulate.h"
 #include "tests/sim/random_graph.h"
 #include "tests/taskgraph/random_strategies.h"
@@ -90,6 +93,79 @@ TEST_P(OnSmallModels, DataParallelismSynchronisesAllParametersOnce) {
   }
   EXPECT_EQ(bytes, 2 * 3 * 4 * graph_.parameter_count());
   EXPECT_LE(moved, 1000);  // a few losses are added on one device; everything else stays
+}
+
+using TasksByKind = std::map<TaskKind, std::size_t>;
+
+TasksByKind count_by_kind(const TaskGraph& tasks) {
+  TasksByKind counts;
+  for (const TaskLabel& l : tasks.labels) ++counts[l.kind];
+  return counts;
+}
+
+TEST_P(OnSmallModels, MicrobatchesRepeatThePassesAndShareSynchronisationAndUpdate) {
+  constexpr std::int32_t microbatches = 3;
+  PlanOptions options;
+  options.microbatches = microbatches;
+  TaskGraphBuilder several(graph_, costs_, options);
+  TaskGraph once, thrice;
+  for_each_seed(3, [&](Rng& rng) {
+    const Strategy strategy = random_strategy(graph_, rng, topology_.num_devices(), 8);
+    builder_.build(builder_.bind(strategy), once, TaskGraphBuilder::Labels::Make);
+    several.build(several.bind(strategy), thrice, TaskGraphBuilder::Labels::Make);
+    const TasksByKind one = count_by_kind(once);
+    for (const auto& [kind, count] : count_by_kind(thrice)) {
+      if (kind == TaskKind::Barrier) continue;
+      const bool shared = kind == TaskKind::Update || kind == TaskKind::GradientSync;
+      EXPECT_EQ(count, one.at(kind) * (shared ? 1 : microbatches)) << name_of(kind);
+    }
+    EXPECT_EQ(one.count(TaskKind::Barrier), 0U);
+    EXPECT_LE(thrice.dag.num_edges(), (microbatches + 2) * once.dag.num_edges() + 4 * thrice.dag.num_tasks());
+  });
+}
+
+// Whatever the schedule makes of it: a device has ended all of a microbatch before it begins the next.
+TEST_P(OnSmallModels, MicrobatchesFollowEachOtherOnEveryDevice) {
+  PlanOptions options;
+  options.microbatches = 3;
+  TaskGraphBuilder builder(graph_, costs_, options);
+  TaskGraph tasks;
+  for_each_seed(4, [&](Rng& rng) {
+    builder.build(builder.bind(random_strategy(graph_, rng, topology_.num_devices(), 8)), tasks,
+                  TaskGraphBuilder::Labels::Make);
+    tasks.dag.check_unique();
+    const Timeline timeline = simulate(tasks.dag);
+    EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
+    std::map<std::pair<DeviceId, std::int32_t>, std::pair<Nanoseconds, Nanoseconds>> spans;
+    for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
+      const TaskLabel& l = tasks.labels[t];
+      if (is_communication(l.kind) || l.kind == TaskKind::Update) continue;
+      const auto [it, fresh] =
+          spans.try_emplace({l.device, l.microbatch}, timeline.start[t], timeline.end[t]);
+      it->second = {std::min(it->second.first, timeline.start[t]),
+                    std::max(it->second.second, timeline.end[t])};
+    }
+    for (const auto& [key, span] : spans) {
+      const auto next = spans.find({key.first, key.second + 1});
+      if (next == spans.end()) continue;
+      EXPECT_LE(span.second, next->second.first) << "device " << key.first.value;
+    }
+  });
+}
+
+TEST_P(OnSmallModels, OneDeviceTakesEachMicrobatchAsLongAsTheFirst) {
+  Strategy strategy;
+  for (const Operator& op : graph_.operators()) strategy.push_back(single_device(op, DeviceId(3)));
+  const auto makespan = [&](std::int32_t microbatches) {
+    PlanOptions options;
+    options.microbatches = microbatches;
+    TaskGraphBuilder builder(graph_, costs_, options);
+    TaskGraph tasks;
+    builder.build(builder.bind(strategy), tasks, TaskGraphBuilder::Labels::Leave);
+    return simulate(tasks.dag).makespan;
+  };
+  EXPECT_EQ(makespan(5) - makespan(4), makespan(2) - makespan(1));
+  EXPECT_LE(makespan(2), 2 * makespan(1));  // one update
 }
 
 TEST(TaskGraphBuilder, RefusesAnUnknownNumberOfConfigs) {

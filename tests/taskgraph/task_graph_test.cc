@@ -35,11 +35,27 @@ TEST(Describe, NamesOperatorsTensorsAndDevices) {
                                          << fmt::format("{}", fmt::join(lines, "\n"));
 }
 
-TEST(TaskKind, HasNamesAndCommunicationComesLast) {
+TEST(Describe, CountsMicrobatchesFromOne) {
+  GraphBuilder b("described", 4);
+  b.add("linear", "fc", {b.data("x", {4, 6})}, {{"out", Sizes{8}}, {"bias", 0}});
+  PlanOptions twice;
+  twice.microbatches = 2;
+  const Expansion e(b.build(), "p100-4x4", {{"fc", {{{"b", 2}}, {0, 1}}}}, twice);
+  const std::set<std::string> lines = descriptions(e);
+  for (const char* expected :
+       {"fc forward of microbatch 1", "fc forward of microbatch 2", "fc backward-weight of microbatch 2",
+        "end of microbatch 1", "fc update", "all-reduce of gradient of fc.w over 2 devices"})
+    EXPECT_EQ(lines.count(expected), 1U) << expected << " is not among\n"
+                                         << fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+TEST(TaskKind, HasNamesAndTellsCommunication) {
   EXPECT_EQ(name_of(TaskKind::Forward), "forward");
   EXPECT_EQ(name_of(TaskKind::GradientSync), "gradient-sync");
   EXPECT_EQ(name_of(TaskKind::InnerReduce), "inner-reduce");
+  EXPECT_EQ(name_of(TaskKind::Barrier), "barrier");
   EXPECT_FALSE(is_communication(TaskKind::Update));
+  EXPECT_FALSE(is_communication(TaskKind::Barrier));
   EXPECT_TRUE(is_communication(TaskKind::ForwardTransfer));
   EXPECT_TRUE(is_communication(TaskKind::InnerReduce));
 }

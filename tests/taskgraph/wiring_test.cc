@@ -25,13 +25,18 @@ using Sizes = std::vector<std::int64_t>;
 // wiring.
 class Dataflow {
  public:
-  Dataflow(const OperatorGraph& graph, const Strategy& strategy, const TaskGraph& tasks)
-      : graph_(graph), strategy_(strategy), tasks_(tasks), before_(tasks.dag.num_tasks()) {
+  Dataflow(const OperatorGraph& graph, const Strategy& strategy, const TaskGraph& tasks,
+           std::int32_t microbatches = 1)
+      : graph_(graph),
+        strategy_(strategy),
+        tasks_(tasks),
+        microbatches_(microbatches),
+        before_(tasks.dag.num_tasks()) {
     for (std::size_t t = 0; t < before_.size(); ++t) {
       for (const TaskId next : tasks.dag.successors(TaskId(t))) before_[next.index()].push_back(TaskId(t));
       const TaskLabel& l = tasks.labels[t];
-      if (is_communication(l.kind)) continue;
-      std::vector<TaskId>& stages = compute_[{l.kind, l.op, l.device}];
+      if (is_communication(l.kind) || l.kind == TaskKind::Barrier) continue;
+      std::vector<TaskId>& stages = compute_[{l.kind, l.op, l.device, std::max(l.microbatch, 0)}];
       if (stages.size() <= static_cast<std::size_t>(l.stage))
         stages.resize(static_cast<std::size_t>(l.stage) + 1);
       stages[static_cast<std::size_t>(l.stage)] = TaskId(t);
@@ -44,25 +49,28 @@ class Dataflow {
       const TensorId tensor(t);
       if (graph_.tensor(tensor).kind == TensorKind::Weight) check_update(tensor);
       if (!graph_.tensor(tensor).producer.valid()) continue;
-      check_forward(tensor);
-      check_backward(tensor);
+      for (std::int32_t m = 0; m < microbatches_; ++m) {
+        check_forward(tensor, m);
+        check_backward(tensor, m);
+      }
     }
     for (const auto& [key, stages] : compute_) check_own_forward(key, stages.front());
     return std::move(faults_);
   }
 
  private:
-  using Key = std::tuple<TaskKind, OperatorId, DeviceId>;
+  using Key = std::tuple<TaskKind, OperatorId, DeviceId, std::int32_t>;  // with microbatch
   struct Source {
     OperatorId op;
     Layout layout;
     TaskKind kind;
+    std::int32_t microbatch;
   };
 
   const TensorUse& use(UseRef ref) const { return graph_.op(ref.op).uses[static_cast<std::size_t>(ref.use)]; }
   const ParallelConfig& config(OperatorId op) const { return strategy_[op.index()]; }
   bool has(TaskKind kind, OperatorId op, DeviceId device) const {
-    return compute_.contains({kind, op, device});
+    return compute_.contains({kind, op, device, 0});
   }
 
   UseRef output(TensorId tensor) const {
@@ -87,52 +95,56 @@ class Dataflow {
     return false;
   }
 
-  std::vector<Source> gradients(TensorId tensor) const {
+  std::vector<Source> gradients(TensorId tensor, std::int32_t microbatch) const {
     std::vector<Source> sources;
     for (const UseRef c : graph_.consumers(tensor)) {
       if (!gives_gradient(c)) continue;
       const DeviceId first = config(c.op).devices.front();
       const bool weight = use(c).role == Role::Weight && has(TaskKind::BackwardWeight, c.op, first);
       sources.push_back({c.op, gradient_layout(graph_.op(c.op), use(c), config(c.op)),
-                         weight ? TaskKind::BackwardWeight : TaskKind::BackwardInput});
+                         weight ? TaskKind::BackwardWeight : TaskKind::BackwardInput, microbatch});
     }
     return sources;
   }
 
-  void check_forward(TensorId tensor) {
+  void check_forward(TensorId tensor, std::int32_t microbatch) {
     const UseRef producer = output(tensor);
     const Operator& op = graph_.op(producer.op);
-    const std::vector<Source> sources{
-        {producer.op, produced_layout(op, use(producer), config(producer.op)), TaskKind::Forward}};
+    const std::vector<Source> sources{{producer.op, produced_layout(op, use(producer), config(producer.op)),
+                                       TaskKind::Forward, microbatch}};
     for (const UseRef c : graph_.consumers(tensor))
       check(tensor, TaskKind::ForwardTransfer, sources,
-            required_layout(graph_.op(c.op), use(c), config(c.op)), c.op, TaskKind::Forward);
+            required_layout(graph_.op(c.op), use(c), config(c.op)), c.op, TaskKind::Forward, microbatch);
   }
 
-  void check_backward(TensorId tensor) {
+  void check_backward(TensorId tensor, std::int32_t microbatch) {
     const UseRef producer = output(tensor);
     const Layout wanted =
         required_gradient_layout(graph_.op(producer.op), use(producer), config(producer.op));
     for (const TaskKind pass : {TaskKind::BackwardInput, TaskKind::BackwardWeight}) {
       if (!has(pass, producer.op, config(producer.op).devices.front())) continue;
-      check(tensor, TaskKind::BackwardTransfer, gradients(tensor), wanted, producer.op, pass);
+      check(tensor, TaskKind::BackwardTransfer, gradients(tensor, microbatch), wanted, producer.op, pass,
+            microbatch);
     }
   }
 
   void check_update(TensorId weight) {
-    const std::vector<Source> sources = gradients(weight);
+    std::vector<Source> sources;
+    for (std::int32_t m = 0; m < microbatches_; ++m) {
+      for (Source& s : gradients(weight, m)) sources.push_back(std::move(s));
+    }
     if (sources.empty()) return;
     for (const UseRef c : graph_.consumers(weight)) {
       const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
       check(weight, TaskKind::GradientSync, sources, read, graph_.consumers(weight).front().op,
-            TaskKind::Update);
+            TaskKind::Update, 0);
     }
   }
 
   void check(TensorId tensor, TaskKind transfer, const std::vector<Source>& sources, const Layout& wanted,
-             OperatorId reader, TaskKind pass) {
+             OperatorId reader, TaskKind pass, std::int32_t microbatch) {
     for (const LayoutEntry& want : wanted.entries()) {
-      const auto it = compute_.find({pass, reader, want.device});
+      const auto it = compute_.find({pass, reader, want.device, microbatch});
       if (it == compute_.end()) {
         faults_.push_back(fmt::format("{} has no {} on device {}", graph_.op(reader).name, name_of(pass),
                                       want.device.value));
@@ -150,7 +162,7 @@ class Dataflow {
     for (std::int32_t a = 0; a < s.layout.num_addends(); ++a) {
       std::vector<Box> held;
       for (const LayoutEntry& e : s.layout.entries()) {
-        const auto task = compute_.find({s.kind, s.op, e.device});
+        const auto task = compute_.find({s.kind, s.op, e.device, s.microbatch});
         if (e.addend == a && task != compute_.end() && reached.contains(task->second.back()))
           held.push_back(s.layout.box(e));
       }
@@ -176,11 +188,11 @@ class Dataflow {
   }
 
   void check_own_forward(const Key& key, TaskId first) {
-    const auto [kind, op, device] = key;
+    const auto [kind, op, device, microbatch] = key;
     if (kind != TaskKind::BackwardInput && kind != TaskKind::BackwardWeight) return;
     const std::vector<TaskId>& before = before_[first.index()];
-    if (std::find(before.begin(), before.end(), compute_.at({TaskKind::Forward, op, device}).back()) !=
-        before.end())
+    if (std::find(before.begin(), before.end(),
+                  compute_.at({TaskKind::Forward, op, device, microbatch}).back()) != before.end())
       return;
     faults_.push_back(fmt::format("task {} does not wait for its forward", first.value));
   }
@@ -188,6 +200,7 @@ class Dataflow {
   const OperatorGraph& graph_;
   const Strategy& strategy_;
   const TaskGraph& tasks_;
+  std::int32_t microbatches_;
   std::vector<std::vector<TaskId>> before_;
   std::map<Key, std::vector<TaskId>> compute_;  // by stage
   std::vector<std::string> faults_;
@@ -213,14 +226,16 @@ TEST_P(Wirings, OfRandomStrategiesDeliverEverything) {
   const Topology topology = make_topology("p100-4x4:2");
   const CostModel costs(topology);
   for_each_seed(12, [&](Rng& rng) {
-    TaskGraphBuilder builder(graph, costs, {});
+    PlanOptions options;
+    options.microbatches = rng.below(3) == 0 ? 3 : 1;
+    TaskGraphBuilder builder(graph, costs, options);
     const Strategy strategy = random_strategy(graph, rng, topology.num_devices(), 8);
     ASSERT_EQ(illegal(graph, strategy, topology), std::nullopt);
     const BoundStrategy bound = builder.bind(strategy);
     TaskGraph tasks;
     builder.build(bound, tasks, TaskGraphBuilder::Labels::Make);
     EXPECT_EQ(repeated_keys(tasks.dag), 0U);
-    EXPECT_THAT(Dataflow(graph, strategy, tasks).faults(), IsEmpty());
+    EXPECT_THAT(Dataflow(graph, strategy, tasks, options.microbatches).faults(), IsEmpty());
 
     const Timeline timeline = simulate(tasks.dag);
     EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());

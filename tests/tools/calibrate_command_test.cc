@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "costmodel/calibration_store.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
-#include "tests/tools/temporary_folder.h"
 
 namespace pipesim {
 namespace {

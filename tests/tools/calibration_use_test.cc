@@ -6,8 +6,8 @@
 
 #include "costmodel/calibration_store.h"
 #include "models/zoo/zoo.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
-#include "tests/tools/temporary_folder.h"
 #include "topologies/presets.h"
 
 namespace pipesim {

@@ -2,8 +2,8 @@
 
 #include "models/model_json.h"
 #include "models/zoo/zoo.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
-#include "tests/tools/temporary_folder.h"
 #include "tools/figures.h"
 
 namespace pipesim {

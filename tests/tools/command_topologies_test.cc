@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
+#include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
-#include "tests/tools/temporary_folder.h"
 #include "topologies/presets.h"
 #include "topologies/topology_json.h"
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
-#include "tests/tools/temporary_folder.h"
 
 namespace pipesim {
 namespace {

@@ -6,7 +6,7 @@
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
 #include "tests/refusal.h"
-#include "tests/tools/temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "topologies/presets.h"
 #include "topologies/topology_json.h"
 

@@ -26,14 +26,14 @@ constexpr std::array kKinds = {CallKind::AllReduce,     CallKind::Reduce,   Call
                                CallKind::SendAndReceive};
 
 template <class T>
-T element(const Bytes& bytes, std::int64_t index) {
+T element(const ByteVector& bytes, std::int64_t index) {
   T value;
   std::memcpy(&value, bytes.data() + static_cast<std::size_t>(index) * sizeof(T), sizeof(T));
   return value;
 }
 
 template <class T>
-void set_element(Bytes& bytes, std::int64_t index, T value) {
+void set_element(ByteVector& bytes, std::int64_t index, T value) {
   std::memcpy(bytes.data() + static_cast<std::size_t>(index) * sizeof(T), &value, sizeof(T));
 }
 
@@ -79,12 +79,12 @@ std::int64_t input_elements(const Call& call, int members) {
   return call.elements * (block_each ? members : 1);
 }
 
-Bytes input_of(const Call& call, int members, int rank) {
+ByteVector input_of(const Call& call, int members, int rank) {
   return random_values(call.type, input_elements(call, members),
                        Rng(call.seed).split(static_cast<std::uint64_t>(rank)).next());
 }
 
-Bytes block_of(const Bytes& bytes, int block, std::size_t size) {
+ByteVector block_of(const ByteVector& bytes, int block, std::size_t size) {
   const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(size) * block;
   return {begin, begin + static_cast<std::ptrdiff_t>(size)};
 }
@@ -92,47 +92,47 @@ Bytes block_of(const Bytes& bytes, int block, std::size_t size) {
 int receiver_of(const Call& call, int members) { return (call.root + 1) % members; }
 
 // What the member must have in its result; empty if nothing.
-Bytes expected_result(const Call& call, int members, int rank) {
-  std::vector<Bytes> inputs;
+ByteVector expected_result(const Call& call, int members, int rank) {
+  std::vector<ByteVector> inputs;
   for (int r = 0; r < members; ++r) inputs.push_back(input_of(call, members, r));
   const std::size_t block = size_of(call.type, call.elements);
-  Bytes joined;
+  ByteVector joined;
   switch (call.kind) {
     case CallKind::AllReduce:
       return naive_reduction(call, inputs);
     case CallKind::Reduce:
-      return rank == call.root ? naive_reduction(call, inputs) : Bytes();
+      return rank == call.root ? naive_reduction(call, inputs) : ByteVector();
     case CallKind::ReduceScatter:
-      for (Bytes& input : inputs) input = block_of(input, rank, block);
+      for (ByteVector& input : inputs) input = block_of(input, rank, block);
       return naive_reduction(call, inputs);
     case CallKind::AllGather:
-      for (const Bytes& input : inputs) joined.insert(joined.end(), input.begin(), input.end());
+      for (const ByteVector& input : inputs) joined.insert(joined.end(), input.begin(), input.end());
       return joined;
     case CallKind::AllToAll:
-      for (const Bytes& input : inputs) {
-        const Bytes part = block_of(input, rank, block);
+      for (const ByteVector& input : inputs) {
+        const ByteVector part = block_of(input, rank, block);
         joined.insert(joined.end(), part.begin(), part.end());
       }
       return joined;
     case CallKind::Broadcast:
       return inputs[static_cast<std::size_t>(call.root)];
     case CallKind::SendAndReceive:
-      return rank == receiver_of(call, members) ? inputs[static_cast<std::size_t>(call.root)] : Bytes();
+      return rank == receiver_of(call, members) ? inputs[static_cast<std::size_t>(call.root)] : ByteVector();
   }
   return joined;
 }
 
-Bytes actual_result(Communicator& group, const Call& call, std::int64_t tag) {
-  Bytes data = input_of(call, group.size(), group.rank());
+ByteVector actual_result(Communicator& group, const Call& call, std::int64_t tag) {
+  ByteVector data = input_of(call, group.size(), group.rank());
   const std::size_t block = size_of(call.type, call.elements);
-  Bytes result(block);
+  ByteVector result(block);
   switch (call.kind) {
     case CallKind::AllReduce:
       group.all_reduce(data.data(), call.elements, call.type, call.operation, tag);
       return data;
     case CallKind::Reduce:
       group.reduce(data.data(), result.data(), call.elements, call.type, call.operation, call.root, tag);
-      return group.rank() == call.root ? result : Bytes();
+      return group.rank() == call.root ? result : ByteVector();
     case CallKind::ReduceScatter:
       group.reduce_scatter(data.data(), result.data(), call.elements, call.type, call.operation, tag);
       return result;
@@ -203,8 +203,8 @@ void large_messages(Communicator& world, std::uint64_t seed) {
 
 void in_place(Communicator& world, std::uint64_t seed) {
   const Call call{CallKind::AllGather, DataType::Int32, ReduceOperation::Sum, 777, 0, seed};
-  const Bytes own = input_of(call, world.size(), world.rank());
-  Bytes result(own.size() * static_cast<std::size_t>(world.size()));
+  const ByteVector own = input_of(call, world.size(), world.rank());
+  ByteVector result(own.size() * static_cast<std::size_t>(world.size()));
   std::byte* place = result.data() + own.size() * static_cast<std::size_t>(world.rank());
   std::copy(own.begin(), own.end(), place);
   world.all_gather(place, result.data(), call.elements, call.type, 1);
@@ -213,7 +213,7 @@ void in_place(Communicator& world, std::uint64_t seed) {
 
   Call sum = call;
   sum.kind = CallKind::Reduce;
-  Bytes data = own;
+  ByteVector data = own;
   world.reduce(data.data(), data.data(), sum.elements, sum.type, sum.operation, 0, 1);
   if (world.rank() == 0 && data != expected_result(sum, world.size(), 0))
     throw std::runtime_error("reduce in place");
@@ -318,8 +318,8 @@ constexpr std::array<ConformanceCase, 8> kCases = {{
 
 std::span<const ConformanceCase> conformance_cases() { return kCases; }
 
-Bytes random_values(DataType type, std::int64_t elements, std::uint64_t seed) {
-  Bytes bytes(size_of(type, elements));
+ByteVector random_values(DataType type, std::int64_t elements, std::uint64_t seed) {
+  ByteVector bytes(size_of(type, elements));
   Rng rng(seed);
   with_format(type, [&](auto zero, auto load, auto store) {
     using Loaded = decltype(load(zero));
@@ -337,13 +337,13 @@ Bytes random_values(DataType type, std::int64_t elements, std::uint64_t seed) {
   return bytes;
 }
 
-Bytes naive_reduction(const Call& call, std::span<const Bytes> addends) {
-  Bytes result(size_of(call.type, call.elements));
+ByteVector naive_reduction(const Call& call, std::span<const ByteVector> addends) {
+  ByteVector result(size_of(call.type, call.elements));
   with_format(call.type, [&](auto zero, auto load, auto store) {
     using Stored = decltype(zero);
     for (std::int64_t i = 0; i < call.elements; ++i) {
       auto total = load(element<Stored>(addends[0], i));
-      for (const Bytes& addend : addends.subspan(1))
+      for (const ByteVector& addend : addends.subspan(1))
         total = naive_combination(call.operation, total, load(element<Stored>(addend, i)));
       set_element(result, i, store(total));
     }
@@ -352,8 +352,8 @@ Bytes naive_reduction(const Call& call, std::span<const Bytes> addends) {
 }
 
 void check_call(Communicator& group, const Call& call, std::int64_t tag) {
-  const Bytes actual = actual_result(group, call, tag);
-  const Bytes expected = expected_result(call, group.size(), group.rank());
+  const ByteVector actual = actual_result(group, call, tag);
+  const ByteVector expected = expected_result(call, group.size(), group.rank());
   if (actual == expected) return;
   const auto at =
       std::mismatch(actual.begin(), actual.end(), expected.begin(), expected.end()).first - actual.begin();

@@ -38,12 +38,12 @@ struct Call {
   std::uint64_t seed = 0;  ///< of the inputs
 };
 
-using Bytes = std::vector<std::byte>;
+using ByteVector = std::vector<std::byte>;
 
 /// Random values of a type: floating point numbers of mixed sizes, any integers.
-Bytes random_values(DataType type, std::int64_t elements, std::uint64_t seed);
+ByteVector random_values(DataType type, std::int64_t elements, std::uint64_t seed);
 /// Adds or compares element by element, in order, in float for 16-bit types.
-Bytes naive_reduction(const Call& call, std::span<const Bytes> addends);
+ByteVector naive_reduction(const Call& call, std::span<const ByteVector> addends);
 /// Makes the call with random inputs and compares every bit of the result with a naive one.
 void check_call(Communicator& group, const Call& call, std::int64_t tag);
 

@@ -34,7 +34,7 @@ TEST_P(SharedMemoryConformance, Holds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, SharedMemoryConformance,
-                         testing::Combine(testing::Values(1, 2, 3, 4, 5, 8),
+                         testing::Combine(testing::Values(1, 2, 3, 4, 5, 8, 11),
                                           testing::ValuesIn(conformance_cases().begin(),
                                                             conformance_cases().end())),
                          [](const auto& tested) {

@@ -1,4 +1,4 @@
-#include "executor/cpu/cores.h"
+#include "executor/cores.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/operator_graph.h"
+#include "taskgraph/communication_plan.h"
+#include "taskgraph/task_graph.h"
+
+namespace pipesim {
+
+/// Ids of one operator's tasks of a microbatch: pass p, stage s, shard k is task first + s · shards + k.
+struct OperatorTasks {
+  TaskId forward, backward_input, backward_weight;  ///< first of each; invalid where the pass is absent
+  TaskId update;  ///< first; one task per entry of update_devices; of microbatch 0 only
+  std::span<const DeviceId> update_devices;
+};
+
+/// One tensor's way from the uses that have it to the uses that want it.
+struct Wiring {
+  TaskKind kind = TaskKind::ForwardTransfer;  ///< or BackwardTransfer, GradientSync
+  TensorId tensor;
+  std::int32_t microbatch = 0;  ///< −1 (GradientSync): sources are those of all microbatches
+  const CommunicationPlan* plan = nullptr;
+  TaskId first_task;  ///< of the plan's tasks
+  std::vector<UseRef> sources,
+      destinations;  ///< GradientSync has no destinations: the weight's owner is updated
+  std::vector<std::int32_t> source_terms;  ///< per source: which term of the plan it is
+};
+
+/// The home of a weight, how its gradient gets there, and how large the update is.
+struct WeightSync {
+  LayoutId home;
+  CommunicationPlan plan;
+};
+
+/// The task that a device reaches when it has computed all of a microbatch, and before anything of the next.
+struct MicrobatchBarrier {
+  DeviceId device;
+  std::int32_t microbatch = 0;
+  TaskId task;
+};
+
+}  // namespace pipesim
