@@ -47,6 +47,10 @@ void build_attention(OperatorDraft& draft) {
 void build_rotary(OperatorDraft& draft) {
   draft.require_rank(0, 3, 8, "[b, s, …, d]");
   const auto& shape = draft.shape(0);
+  if (shape.back() % 2 != 0) {
+    draft.fail(fmt::format("input 0 has shape {}, allowed: an even last dimension, which is rotated in pairs",
+                           to_text(shape)));
+  }
   std::vector<FactorIndex> dims = {draft.factor("b", FactorKind::Sample, shape[0]),
                                    draft.factor("s", FactorKind::Attribute, shape[1], true)};
   for (std::size_t i = 2; i + 1 < shape.size(); ++i) {

@@ -101,6 +101,12 @@ void build_pool2d(OperatorDraft& draft) {
   auto& stride = std::get<std::vector<std::int64_t>>(draft.op.attributes.at("stride"));
   if (stride.empty()) stride = draft.pair("kernel");
   const auto spatial = windows(draft, {1, 1});
+  for (const WindowedDimension& d : spatial) {
+    if (d.pad >= d.kernel)
+      draft.fail(fmt::format(
+          "\"pad\" is {} and \"kernel\" {}, allowed: less pad than kernel, so that no window is all pad",
+          to_text(draft.pair("pad")), to_text(draft.pair("kernel"))));
+  }
   const bool ceil = draft.flag("ceil"), max = draft.word("mode") == "max";
   const FactorIndex n = draft.factor("n", FactorKind::Sample, draft.shape(0)[0]);
   const FactorIndex c = draft.factor("c", FactorKind::Parameter, draft.shape(0)[1]);
@@ -111,7 +117,7 @@ void build_pool2d(OperatorDraft& draft) {
   draft.output("", draft.axes({n, c, h, w}));
   draft.op.flops_forward = {{taps, {n, c, h, w}}};
   draft.op.flops_backward_input = {{max ? 1.0 : taps, {n, c, h, w}}};
-  if (max) draft.op.saved_extra_bytes = {{1, {n, c, h, w}}};  // which element of the window it was
+  if (max) draft.op.saved_extra_bytes = {{taps > 256 ? 4.0 : 1.0, {n, c, h, w}}};  // which element it was
 }
 
 }  // namespace

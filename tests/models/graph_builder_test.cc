@@ -160,6 +160,25 @@ TEST(GraphBuilder, RefusesWindowsAndGroupsThatDoNotFit) {
             "operator \"op\" (attention): inputs 0 and 2 have shapes [64, 3, 1, 1, 2] and [64, 5, 1, 2], "
             "allowed: a "
             "causal mask needs as many keys as queries");
+  EXPECT_EQ(
+      refused_operator("rotary", {{64, 3, 5}}, {}),
+      "operator \"op\" (rotary): input 0 has shape [64, 3, 5], allowed: an even last dimension, which is "
+      "rotated in pairs");
+  EXPECT_EQ(
+      refused_operator("pool2d", {{64, 3, 4, 4}}, {{"kernel", Sizes{2, 3}}, {"pad", Sizes{2, 1}}}),
+      "operator \"op\" (pool2d): \"pad\" is [2, 1] and \"kernel\" [2, 3], allowed: less pad than kernel, so "
+      "that no window is all pad");
+  EXPECT_EQ(refused_operator("pool2d", {{64, 3, 4, 4}}, {{"kernel", 2}, {"pad", 1}}), "accepted");
+}
+
+TEST(GraphBuilder, PoolingRemembersPlacesInAsManyBytesAsTheyNeed) {
+  for (const auto& [kernel, bytes] : {std::pair{16, 1.0}, {17, 4.0}}) {
+    GraphBuilder b("pools", 1);
+    const TensorId x = b.data("x", {1, 1, 20, 20});
+    b.add("pool2d", "pool", {x}, {{"kernel", std::int64_t{kernel}}, {"stride", std::int64_t{1}}});
+    const OperatorGraph graph = b.build();
+    EXPECT_EQ(graph.op(OperatorId(0)).saved_extra_bytes.front().coefficient, bytes) << kernel;
+  }
 }
 
 TEST(GraphBuilder, RefusesTypesThatDoNotFit) {
