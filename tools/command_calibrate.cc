@@ -18,7 +18,7 @@
 namespace pipesim {
 namespace {
 
-constexpr std::int64_t most_random_plans = 1000, plans_to_fit = 4;
+constexpr std::int64_t plans_to_fit = 4;
 
 CalibrationRun run_here(const RunSetting& setting, std::size_t devices) {
   constexpr double noise_seconds = 0.5;
@@ -41,7 +41,7 @@ PlanSet plans_to_sample(const Arguments& a, const OperatorGraph& graph, const To
                         std::uint64_t seed) {
   PlanSet set(graph, topology, plan_options_of(a), std::nullopt);
   if (!a.given("no-baselines")) set.add_baselines();
-  set.add_random(a.integer("random", 0, most_random_plans), seed);
+  set.add_random(a.integer("random", 0, kMostRandomPlans), seed);
   for (const std::string& file : a.texts("plan")) set.add_file(file);
   if (set.plans().empty())
     throw InputError("there is no plan to run: no baseline fits into memory, and no other plan is given");

@@ -86,7 +86,6 @@ void require_execute(const Arguments& arguments) {
 }
 
 int run_execution(const Arguments& arguments, Streams& streams) {
-  constexpr std::int64_t most_random_plans = 1000;
   const OperatorGraph graph = open_model(required_text(arguments, "model"));
   const Topology topology = open_topology(required_text(arguments, "topology"));
   RunSetting setting = run_setting_of(arguments, topology);
@@ -94,7 +93,7 @@ int run_execution(const Arguments& arguments, Streams& streams) {
   PlanSet set(graph, topology, plan_options_of(arguments),
               open_calibration(arguments, topology, streams.err));
   set.add_baselines();
-  set.add_random(arguments.integer("random", 0, most_random_plans), setting.seed);
+  set.add_random(arguments.integer("random", 0, kMostRandomPlans), setting.seed);
   for (const std::string& file : arguments.texts("plan")) set.add_file(file);
   const PlanComparison comparison = run_comparison(set.plans(), setting, streams.err);
   if (arguments.given("json")) {

@@ -10,6 +10,9 @@
 
 namespace pipesim {
 
+/// Most strategies that --random draws.
+inline constexpr std::int64_t kMostRandomPlans = 1000;
+
 /// A plan to run, and what to call it: "data-parallel", "random 3", the name of a file. Baselines that are
 /// the same plan stand once, with both names.
 struct NamedSubject {

@@ -21,7 +21,7 @@ std::vector<std::string> calibrate_words(const std::string& file, std::vector<st
   return words;
 }
 
-nlohmann::json simulated(const std::string& baseline, const std::string& calibration) {
+nlohmann::json simulated_with(const std::string& baseline, const std::string& calibration) {
   std::vector<std::string> words{"simulate", "--model",    kSampledModel, "--topology",
                                  "cpu:2",    "--baseline", baseline,      "--json"};
   if (!calibration.empty()) words.insert(words.end(), {"--calibration", calibration});
@@ -37,7 +37,7 @@ TEST(Calibrate, MeasuresEveryDurationOfThePlansThatItRuns) {
   EXPECT_THAT(run.out, HasSubstr(" samples, 0 interrupted and dropped\n"));
   EXPECT_EQ(run.err, "");
   for (const char* baseline : {"single-device", "data-parallel", "model-parallel", "expert"}) {
-    const auto with = simulated(baseline, file), without = simulated(baseline, "");
+    const auto with = simulated_with(baseline, file), without = simulated_with(baseline, "");
     EXPECT_EQ(with.at("calibration").at("guesses").size(), 0U) << baseline;
     // Emulated devices take what is predicted without a calibration.
     EXPECT_NEAR(with.at("iteration_time_s").get<double>(), without.at("iteration_time_s").get<double>(),
