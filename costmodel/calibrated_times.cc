@@ -81,10 +81,6 @@ const CalibratedTimes::KindTimes& CalibratedTimes::of(DeviceId device) const {
 
 const std::string& CalibratedTimes::place(DeviceId device) const { return of(device).place; }
 
-std::int32_t CalibratedTimes::neighbours(DeviceId device) const {
-  return static_cast<std::int32_t>(topology_.devices_of_node(topology_.device(device).node).size()) - 1;
-}
-
 // Under the number of busy neighbours that is nearest to the key's, the smaller of two.
 const CalibratedTimes::Measured* CalibratedTimes::find(const CalibrationKey& key, DeviceId device) const {
   const auto& families = of(device).families;

@@ -29,8 +29,6 @@ class CalibratedTimes {
 
   /// What device names the measurements stand under that are used for this device; empty when there are none.
   [[nodiscard]] const std::string& place(DeviceId device) const;
-  /// Devices that compute beside this one when all of its node do.
-  [[nodiscard]] std::int32_t neighbours(DeviceId device) const;
   /// Kinds of devices that the calibration lacks, one line each.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 

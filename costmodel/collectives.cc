@@ -105,23 +105,30 @@ RatioCurve::Value CollectivePlan::ratio_at(Bytes size) const {
 }
 
 Seconds CollectivePlan::duration_at(Bytes size) const {
-  return correction_(best_at(size).duration_at(size) * ratio_at(size).ratio);
+  const RatioCurve::Value ratio = ratio_at(size);
+  return correction_for(ratio.source)(best_at(size).duration_at(size) * ratio.ratio);
+}
+
+Correction CollectivePlan::correction_for(DurationSource source) const {
+  return source == DurationSource::Measured ? Correction{} : correction_;
 }
 
 CollectiveTime CollectivePlan::at(Bytes size) const {
   const CollectiveAlgorithm& best = best_at(size);
-  const double scale = ratio_at(size).ratio;
+  const RatioCurve::Value ratio = ratio_at(size);
+  const Correction correction = correction_for(ratio.source);
+  const double scale = ratio.ratio;
   const Seconds analytic = best.duration_at(size);
-  const Seconds busy = (analytic - best.latency) * scale * correction_.factor;
-  const Seconds duration = correction_(analytic * scale);
-  CollectiveTime time{duration, correction_(best.latency * scale), {}, best.name};
+  const Seconds busy = (analytic - best.latency) * scale * correction.factor;
+  const Seconds duration = correction(analytic * scale);
+  CollectiveTime time{duration, correction(best.latency * scale), {}, best.name};
   // Compute lanes have the lowest ids of a topology, so the whole stays sorted.
-  for (LaneId lane : compute_lanes_) time.lanes.push_back({lane, busy});
+  // A device that can't overlap does not compute while it waits for a message either.
+  for (LaneId lane : compute_lanes_) time.lanes.push_back({lane, duration});
   std::vector<LaneHold> holds = holds_of(best, size);
-  for (LaneHold& hold : holds) hold.hold = hold.hold * scale * correction_.factor;
-  time.lanes.insert(time.lanes.end(), holds.begin(), holds.end());
   // Rounding in sums must not let a lane be busy for longer than the whole takes.
-  for (LaneHold& hold : time.lanes) hold.hold = std::min(hold.hold, busy);
+  for (LaneHold& hold : holds) hold.hold = std::min(hold.hold * scale * correction.factor, busy);
+  time.lanes.insert(time.lanes.end(), holds.begin(), holds.end());
   return time;
 }
 

@@ -36,8 +36,9 @@ std::string_view name_of(Collective kind);  ///< "all-reduce", …, "send"
 ///   (n−1)/n·size, send size
 std::int64_t bytes_on_links(Collective kind, std::int64_t n, Bytes size);
 
-/// Time of one collective, and what it occupies meanwhile. duration ≥ latency + the longest hold; equal where
-/// the algorithm has a single phase.
+/// Time of one collective, and what it occupies meanwhile. duration ≥ latency + the longest hold of a link;
+/// equal where the algorithm has a single phase. Compute lanes of devices that can't overlap are held all the
+/// time.
 struct CollectiveTime {
   Seconds duration;
   Seconds latency;              ///< the part that does not grow with size
@@ -78,8 +79,8 @@ class CollectivePlan {
   /// `compute_lanes`: of the members that can't compute and communicate at once.
   CollectivePlan(std::vector<CollectiveAlgorithm> algorithms, std::vector<LaneId> compute_lanes);
 
-  /// Times and holds as measured: every analytic figure × the ratio at the size, then corrected; the overhead
-  /// holds no lane. `ratios`: by bytes.
+  /// Times and holds as measured: every analytic figure × the ratio at the size, then corrected unless this
+  /// very size was measured; the overhead holds no link. `ratios`: by bytes.
   void calibrate(RatioCurve ratios, const Correction& correction);
 
   /// The best algorithm at this size. InternalError when the size is negative.
@@ -93,6 +94,7 @@ class CollectivePlan {
  private:
   [[nodiscard]] const CollectiveAlgorithm& best_at(Bytes size) const;
   [[nodiscard]] RatioCurve::Value ratio_at(Bytes size) const;
+  [[nodiscard]] Correction correction_for(DurationSource source) const;
 
   std::vector<CollectiveAlgorithm> algorithms_;
   std::vector<LaneId> compute_lanes_;

@@ -6,8 +6,9 @@
 
 namespace pipesim {
 
-/// What measurements of isolated kernels do not show: a task of a run takes factor · predicted + overhead.
-/// Caches are cold, threads are woken, memory is shared with neighbours.
+/// What estimates from other sizes do not show: a task of a run takes factor · predicted + overhead. Caches
+/// are cold, inputs are put together, memory is shared with neighbours. What was measured in a run has all
+/// that in it and is not corrected.
 struct Correction {
   double factor = 1;
   double overhead = 0;     ///< seconds, at least 0

@@ -43,7 +43,8 @@ FlopsPerSecond peak_rate(const DeviceKind& kind, DataType type);
 ///
 /// With a calibration: a key that was measured takes its median, another size of the same kind the analytic
 /// time × the ratio of measured to analytic between the measured sizes (RatioCurve), everything else the
-/// analytic time; then the correction of its class. Profiles that operators bring along stay as they are.
+/// analytic time; all but the first then get the correction of their class. Profiles that operators bring
+/// along stay as they are.
 class CostModel {
  public:
   /// `calibration` is only read here; null: everything is analytic.
@@ -54,7 +55,8 @@ class CostModel {
   /// the achievable memory bandwidth); measured times, where the operator has them, scaled by the shard's
   /// share instead. `ranges`: one per factor. BackwardInput includes the weight gradients of operators
   /// without a weight pass. 0 for a pass that runs no kernel: gradients that nothing wants, a reshape, an
-  /// empty shard. InternalError for Pass::Update (see update_time) and for a wrong number of ranges.
+  /// empty shard; but what a backend was measured to spend on it. InternalError for Pass::Update (see
+  /// update_time) and for a wrong number of ranges.
   [[nodiscard]] Seconds operator_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                                       std::span<const Range> ranges, DeviceId device) const;
   /// Optimizer step over `elements` weights of this shard.
@@ -70,6 +72,9 @@ class CostModel {
   [[nodiscard]] bool calibrated() const { return times_ != nullptr; }
   /// Whose measurements are used for this device: a kind of device or a backend. Empty: nobody's.
   [[nodiscard]] std::string_view calibrated_place(DeviceId device) const;
+  /// Devices of its node beside this one: what durations of this topology are asked for,
+  /// CalibrationKey::busy_neighbours.
+  [[nodiscard]] std::int32_t busy_neighbours(DeviceId device) const;
   /// Devices that the calibration does not fit, one line each.
   [[nodiscard]] std::vector<std::string> calibration_warnings() const;
 
@@ -92,6 +97,9 @@ class CostModel {
                                                   DataType gradient_type, Optimizer optimizer);
 
  private:
+  [[nodiscard]] Seconds idle_pass_time(const OperatorGraph& graph, const Operator& op, Pass pass,
+                                       std::span<const Range> ranges, DeviceId device) const;
+
   const Topology& topology_;
   std::shared_ptr<const LinkBundles> bundles_;
   std::shared_ptr<const CalibratedTimes> times_;  ///< none without a calibration

@@ -38,17 +38,28 @@ CostModel::CostModel(const Topology& topology, const Calibration* calibration)
   if (calibration) times_ = std::make_shared<const CalibratedTimes>(*calibration, topology);
 }
 
+// What a backend spends on a pass for which no kernel is needed, where that was measured.
+Seconds CostModel::idle_pass_time(const OperatorGraph& graph, const Operator& op, Pass pass,
+                                  std::span<const Range> ranges, DeviceId device) const {
+  const CalibrationKey key =
+      operator_key(graph, op, pass, ranges, times_->place(device), busy_neighbours(device));
+  const Estimate estimate = times_->operator_time(key, device, Seconds(0));
+  return estimate.source == DurationSource::Measured ? estimate.time : Seconds(0);
+}
+
 Estimate CostModel::operator_estimate(const OperatorGraph& graph, const Operator& op, Pass pass,
                                       std::span<const Range> ranges, DeviceId device) const {
   const ShardKernel kernel = shard_kernel(graph, op, pass, ranges);
-  if (!kernel.runs) return {Seconds(0), DurationSource::Measured};
+  if (!kernel.runs)
+    return {times_ ? idle_pass_time(graph, op, pass, ranges, device) : Seconds(0), DurationSource::Measured};
   if (kernel.measured) return {Seconds(*kernel.measured), DurationSource::Measured};
   const Seconds analytic = analytic_time(kernel.work, kernel.type, topology_.kind(device));
   if (!times_) return {analytic, DurationSource::Analytic};
   const CalibrationKey key =
-      operator_key(graph, op, pass, ranges, times_->place(device), times_->neighbours(device));
+      operator_key(graph, op, pass, ranges, times_->place(device), busy_neighbours(device));
   Estimate estimate = times_->operator_time(key, device, analytic);
-  estimate.time = times_->correction(correction_class(pass))(estimate.time);
+  if (estimate.source != DurationSource::Measured)
+    estimate.time = times_->correction(correction_class(pass))(estimate.time);
   return estimate;
 }
 
@@ -62,9 +73,10 @@ Estimate CostModel::update_estimate(std::int64_t elements, DataType type, Optimi
   const Seconds analytic = analytic_update_time(elements, type, optimizer, topology_.kind(device));
   if (!times_ || elements == 0) return {analytic, DurationSource::Analytic};
   const CalibrationKey key =
-      update_key(optimizer, elements, type, times_->place(device), times_->neighbours(device));
+      update_key(optimizer, elements, type, times_->place(device), busy_neighbours(device));
   Estimate estimate = times_->update_time(key, device, analytic);
-  estimate.time = times_->correction(correction_class(Pass::Update))(estimate.time);
+  if (estimate.source != DurationSource::Measured)
+    estimate.time = times_->correction(correction_class(Pass::Update))(estimate.time);
   return estimate;
 }
 
@@ -75,6 +87,10 @@ Seconds CostModel::update_time(std::int64_t elements, DataType type, Optimizer o
 
 std::string_view CostModel::calibrated_place(DeviceId device) const {
   return times_ ? std::string_view(times_->place(device)) : std::string_view();
+}
+
+std::int32_t CostModel::busy_neighbours(DeviceId device) const {
+  return static_cast<std::int32_t>(topology_.devices_of_node(topology_.device(device).node).size()) - 1;
 }
 
 std::vector<std::string> CostModel::calibration_warnings() const {

@@ -71,7 +71,7 @@ bool run_in_real_time() {
   return pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters) == 0;
 }
 
-HostNoise measure_noise(std::size_t cores, double seconds) {
+HostNoise measure_noise(std::size_t cores, double seconds, bool real_time) {
   const std::vector<int> allowed = allowed_cores();
   const std::size_t used = std::min(std::max<std::size_t>(1, cores), allowed.size());
   HostNoise noise;
@@ -79,6 +79,7 @@ HostNoise measure_noise(std::size_t cores, double seconds) {
     double spread = 0;
     std::thread([&] {
       pin(allowed[c]);
+      if (real_time && run_in_real_time()) noise.realtime = true;
       spread = spread_here(seconds / static_cast<double>(used));
     }).join();
     noise.spread = std::max(noise.spread, spread);

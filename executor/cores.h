@@ -17,7 +17,8 @@ void pin_to_core_of(std::size_t device);
 /// SCHED_FIFO for the calling thread, so that others do not interrupt it. False where that is not permitted.
 bool run_in_real_time();
 
-/// Times a loop of about 1 ms again and again on each of the first `cores` cores, `seconds` in all.
-HostNoise measure_noise(std::size_t cores, double seconds);
+/// Times a loop of about 1 ms again and again on each of the first `cores` cores, `seconds` in all; under
+/// SCHED_FIFO, if wanted and permitted, as devices run then.
+HostNoise measure_noise(std::size_t cores, double seconds, bool real_time);
 
 }  // namespace pipesim

@@ -69,8 +69,8 @@ StepRecord Execution::run(const StepContext& context, const std::function<void(c
   context_ = context;
   std::unique_lock lock(mutex_);
   lists_running_ = lists_.size();
+  lists_awake_ = 0;
   ++steps_begun_;
-  pace_.begin_step();
   step_begins_.notify_all();
   list_ends_.wait(lock, [this] { return lists_running_ == 0; });
   lock.unlock();
@@ -99,6 +99,7 @@ void Execution::work(List& list) {
       step_begins_.wait(lock, [&] { return stopping_ || steps_begun_ > steps; });
       if (stopping_) return;
     }
+    begin_together(steps);
     try {
       run_list(list);
     } catch (const Stopped&) {
@@ -110,12 +111,29 @@ void Execution::work(List& list) {
   }
 }
 
+// The last list to wake up opens the step: how long threads take to wake is no part of an iteration.
+void Execution::begin_together(std::int64_t step) {
+  if (++lists_awake_ == lists_.size()) {
+    pace_.begin_step();
+    steps_open_ = step + 1;
+  }
+  while (steps_open_ <= step) std::this_thread::yield();
+}
+
 void Execution::run_list(List& list) {
-  const std::int64_t switches = involuntary_switches_of_thread();
+  const bool interruptible = pace_.interruptible();
+  const std::int64_t before = involuntary_switches_of_thread();
+  std::int64_t switches = before;
   list.times.clear();
-  for (const Instruction& instruction : *list.instructions)
-    list.times.push_back(run_instruction(list.device, instruction)), list.times.back().list = list.number;
-  list.involuntary_switches = involuntary_switches_of_thread() - switches;
+  for (const Instruction& instruction : *list.instructions) {
+    InstructionTime time = run_instruction(list.device, instruction);
+    time.list = list.number;
+    const std::int64_t now = interruptible ? involuntary_switches_of_thread() : before;
+    time.interrupted = now != switches;
+    switches = now;
+    list.times.push_back(time);
+  }
+  list.involuntary_switches = switches - before;
 }
 
 InstructionTime Execution::run_instruction(DeviceId device, const Instruction& instruction) {
@@ -125,7 +143,7 @@ InstructionTime Execution::run_instruction(DeviceId device, const Instruction& i
   Communicator& world = *worlds_[device.index()];
   const std::int64_t tag = context_.step * static_cast<std::int64_t>(num_tasks_) + instruction.task.value;
   const Nanoseconds begun = pace_.begin(device, instruction, ready, world, tag);
-  InstructionTime time{instruction.task, device, pace_.observed(begun), 0, ready, 0};
+  InstructionTime time{instruction.task, device, pace_.observed(begun), 0, ready, 0, false};
   buffers_.acquire(device, instruction.buffers);
   if (!instruction.before.empty()) backend_.move(device, instruction.before, buffers_);
   do_work(device, instruction.work, world, tag);

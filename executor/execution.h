@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -20,8 +21,9 @@ struct InstructionTime {
   TaskId task;
   DeviceId device;
   Nanoseconds start = 0, end = 0;
-  Nanoseconds ready = 0;  ///< when all that it waits for was done
-  std::int32_t list = 0;  ///< its thread's number; instructions of one list follow each other
+  Nanoseconds ready = 0;     ///< when all that it waits for was done
+  std::int32_t list = 0;     ///< its thread's number; instructions of one list follow each other
+  bool interrupted = false;  ///< the system took the processor away meanwhile, from this member
 };
 
 /// What one step was like.
@@ -71,6 +73,7 @@ class Execution {
   };
 
   void work(List& list);
+  void begin_together(std::int64_t step);
   void run_list(List& list);
   void do_work(DeviceId device, const Work& work, Communicator& world, std::int64_t tag);
   InstructionTime run_instruction(DeviceId device, const Instruction& instruction);
@@ -91,6 +94,8 @@ class Execution {
   std::mutex mutex_;
   std::condition_variable step_begins_, list_ends_;
   std::int64_t steps_begun_ = 0;
+  std::atomic<std::int64_t> steps_open_ = 0;  // all lists are awake for so many
+  std::atomic<std::size_t> lists_awake_ = 0;
   std::size_t lists_running_ = 0;
   bool stopping_ = false;
   std::atomic<bool> failed_ = false;

@@ -89,6 +89,8 @@ StepStatistics statistics_of(std::span<const StepRecord> steps) {
   s.low = static_cast<Nanoseconds>(times[static_cast<std::size_t>(std::max(0.0, std::floor(n / 2 - half)))]);
   s.high =
       static_cast<Nanoseconds>(times[static_cast<std::size_t>(std::min(n - 1, std::ceil(n / 2 + half)))]);
+  s.fast = static_cast<Nanoseconds>(quantile(times, 0.05));
+  s.slow = static_cast<Nanoseconds>(quantile(times, 0.95));
   s.spread = median > 0 ? (quantile(times, 0.75) - quantile(times, 0.25)) / median : 0;
   return s;
 }

@@ -16,8 +16,9 @@ namespace pipesim {
 struct StepStatistics {
   std::size_t steps = 0, preempted = 0;
   Nanoseconds median = 0;
-  Nanoseconds low = 0, high = 0;  ///< 95 % interval of the median, from order statistics
-  double spread = 0;              ///< (75 % quantile − 25 % quantile) / median
+  Nanoseconds low = 0, high = 0;   ///< 95 % interval of the median, from order statistics
+  Nanoseconds fast = 0, slow = 0;  ///< 5 % and 95 % of the iterations are faster
+  double spread = 0;               ///< (75 % quantile − 25 % quantile) / median
 };
 
 /// How much the times of equal work differ on this host.

@@ -19,6 +19,8 @@ class Pace {
   virtual Nanoseconds end(DeviceId device, const Instruction& instruction, Nanoseconds begun) = 0;
   /// What to record of an instruction that has just begun or ended at `time`.
   [[nodiscard]] virtual Nanoseconds observed(Nanoseconds time) const { return time; }
+  /// Times are longer when the system takes the processor away.
+  [[nodiscard]] virtual bool interruptible() const { return true; }
 };
 
 /// The machine's steady clock, in nanoseconds since the step began.

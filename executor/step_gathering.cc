@@ -13,7 +13,7 @@ std::string text_of(const std::vector<StepRecord>& steps) {
     out << ' ' << s.makespan << ' ' << s.involuntary_switches << ' ' << s.times.size();
     for (const InstructionTime& t : s.times)
       out << ' ' << t.task.value << ' ' << t.device.value << ' ' << t.start << ' ' << t.end << ' ' << t.ready
-          << ' ' << t.list;
+          << ' ' << t.list << ' ' << t.interrupted;
   }
   return std::move(out).str();
 }
@@ -35,7 +35,7 @@ void merge(const std::string& text, std::int32_t rank, std::vector<StepRecord>& 
     step.involuntary_switches += switches;
     for (std::size_t n = 0; n < times; ++n) {
       InstructionTime t;
-      in >> t.task.value >> t.device.value >> t.start >> t.end >> t.ready >> t.list;
+      in >> t.task.value >> t.device.value >> t.start >> t.end >> t.ready >> t.list >> t.interrupted;
       t.list += rank * lists_of_a_rank;
       step.times.push_back(t);
     }

@@ -43,6 +43,11 @@ std::string unknown_option(const std::string& word, const std::vector<Option>& o
                      nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
 }
 
+bool is_repeated(const std::string& name, const std::vector<Option>& options) {
+  return std::any_of(options.begin(), options.end(),
+                     [&](const Option& o) { return o.name == name && o.repeated; });
+}
+
 std::string argument_of(const std::string& name, const std::vector<Option>& options) {
   for (const Option& option : options) {
     if (option.name == name) return option.argument;
@@ -118,11 +123,14 @@ Arguments::Arguments(const std::string& command, const std::vector<Option>& opti
     for (const po::option& option : parsed.options) {
       if (option.string_key == kOperands) {
         operands_.insert(operands_.end(), option.value.begin(), option.value.end());
-      } else if (!given_.insert(option.string_key).second) {
-        refuse(command, fmt::format("option --{} is given twice", option.string_key));
-      } else {
-        values_[option.string_key] = option.value.empty() ? "" : option.value.front();
+        continue;
       }
+      const bool first = given_.insert(option.string_key).second;
+      if (!first && !is_repeated(option.string_key, options))
+        refuse(command, fmt::format("option --{} is given twice", option.string_key));
+      std::vector<std::string>& all = all_values_[option.string_key];
+      all.push_back(option.value.empty() ? "" : option.value.front());
+      values_[option.string_key] = all.front();
     }
   } catch (const po::error& error) {
     refuse(command, explain(error, options));
@@ -139,6 +147,11 @@ const std::string& Arguments::text(const std::string& option) const {
   const auto found = values_.find(option);
   if (found == values_.end()) throw InternalError(fmt::format("option --{} has no value", option));
   return found->second;
+}
+
+std::vector<std::string> Arguments::texts(const std::string& option) const {
+  const auto found = all_values_.find(option);
+  return found == all_values_.end() ? std::vector<std::string>() : found->second;
 }
 
 std::int64_t Arguments::integer(const std::string& option, std::int64_t lowest, std::int64_t highest) const {

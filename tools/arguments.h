@@ -19,6 +19,7 @@ struct Option {
   std::string default_value;  ///< used when it is not given; empty: there is none
   std::string help;           ///< a phrase without a full stop
   char letter = 0;            ///< 'o' for -o, 0: no short form
+  bool repeated = false;      ///< may be given several times, see Arguments::texts
 };
 
 /// A word of the command line that is no option.
@@ -32,8 +33,8 @@ struct Operand {
 /// What a command was called with, checked against what it takes. Everything here throws UsageError.
 class Arguments {
  public:
-  /// Options may stand anywhere, as `--name value` or `--name=value`, each once; after `--` all words are
-  /// operands.
+  /// Options may stand anywhere, as `--name value` or `--name=value`, each once unless it is repeated; after
+  /// `--` all words are operands.
   Arguments(const std::string& command, const std::vector<Option>& options,
             const std::vector<Operand>& operands, const std::vector<std::string>& words);
 
@@ -44,6 +45,8 @@ class Arguments {
 
   /// The values of options that take one; InternalError when has() is false.
   [[nodiscard]] const std::string& text(const std::string& option) const;
+  /// All values of a repeated option, in order; none when it is not given.
+  [[nodiscard]] std::vector<std::string> texts(const std::string& option) const;
   [[nodiscard]] std::int64_t integer(const std::string& option, std::int64_t lowest,
                                      std::int64_t highest) const;
   [[nodiscard]] double number(const std::string& option, double lowest = -std::numeric_limits<double>::max(),
@@ -57,7 +60,8 @@ class Arguments {
 
  private:
   std::string command_;
-  std::map<std::string, std::string> values_;  ///< flags that are given have the value ""
+  std::map<std::string, std::string> values_;                   ///< flags that are given have the value ""
+  std::map<std::string, std::vector<std::string>> all_values_;  ///< as given
   std::set<std::string> given_;
   std::vector<std::string> operands_;
 };

@@ -60,8 +60,10 @@ class UseCounter {
       grid.ranges(static_cast<std::int64_t>(k), ranges);
       const DeviceId device = bound.config.devices[k];
       const Estimate e = costs_.operator_estimate(builder_.graph(), *bound.op, pass, ranges, device);
-      add(operator_key(builder_.graph(), *bound.op, pass, ranges, place(device)).str(), e.source,
-          e.time.value);
+      add(operator_key(builder_.graph(), *bound.op, pass, ranges, place(device),
+                       costs_.busy_neighbours(device))
+              .str(),
+          e.source, e.time.value);
     }
     for (const auto& step : work.reduces) {
       for (const InnerReduce& reduce : step) add_transfer(reduce.task);
@@ -94,7 +96,10 @@ class UseCounter {
     const Optimizer optimizer = builder_.options().optimizer;
     for (const auto& [where, work] : elements) {
       const Estimate e = costs_.update_estimate(work.first, work.second, optimizer, where.second);
-      add(update_key(optimizer, work.first, work.second, place(where.second)).str(), e.source, e.time.value);
+      add(update_key(optimizer, work.first, work.second, place(where.second),
+                     costs_.busy_neighbours(where.second))
+              .str(),
+          e.source, e.time.value);
     }
   }
 
@@ -137,6 +142,12 @@ std::optional<Calibration> open_calibration(const Arguments& arguments, const To
   if (!arguments.has("calibration")) return std::nullopt;
   const std::string& file = arguments.text("calibration");
   Calibration calibration = load_calibration(file);
+  warn_of_differences(calibration, file, topology, err);
+  return calibration;
+}
+
+void warn_of_differences(const Calibration& calibration, const std::string& file, const Topology& topology,
+                         std::ostream& err) {
   std::vector<std::string> warnings = CostModel(topology, &calibration).calibration_warnings();
   const HostDescription here = this_host();
   for (const CalibrationRun& run : calibration.runs) {
@@ -146,7 +157,6 @@ std::optional<Calibration> open_calibration(const Arguments& arguments, const To
     }
   }
   for (const std::string& text : warnings) err << fmt::format("pipesim: warning: {}: {}\n", file, text);
-  return calibration;
 }
 
 CalibrationUse calibration_use(Evaluator& evaluator, const BoundStrategy& strategy) {

@@ -18,6 +18,9 @@ Option calibration_option();
 /// comes from another host or other devices than this host and the topology: says what differs.
 std::optional<Calibration> open_calibration(const Arguments& arguments, const Topology& topology,
                                             std::ostream& err);
+/// Those warnings, for a calibration that was read from `file`.
+void warn_of_differences(const Calibration& calibration, const std::string& file, const Topology& topology,
+                         std::ostream& err);
 /// Null for none, for CostModel.
 inline const Calibration* pointer_to(const std::optional<Calibration>& calibration) {
   return calibration ? &*calibration : nullptr;

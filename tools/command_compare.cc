@@ -6,10 +6,13 @@
 
 #include "search/baselines/baselines.h"
 #include "search/lower_bound/lower_bound.h"
+#include "sim/base/errors.h"
 #include "tools/calibration_use.h"
 #include "tools/commands.h"
 #include "tools/inputs.h"
+#include "tools/plan_comparison.h"
 #include "tools/plan_report.h"
+#include "tools/plan_set.h"
 #include "tools/run_settings.h"
 #include "tools/table.h"
 
@@ -73,7 +76,42 @@ std::optional<double> bound_of(const CostModel& costs, const OperatorGraph& grap
   return to_seconds(lower_bound(graph, costs, options)).value;
 }
 
+// Options of the run without --execute would be ignored.
+void require_execute(const Arguments& arguments) {
+  std::vector<Option> of_run = plan_set_options("", "0");
+  for (Option& o : run_options()) of_run.push_back(std::move(o));
+  for (const Option& o : of_run) {
+    if (arguments.given(o.name)) throw UsageError(fmt::format("compare: --{} needs --execute", o.name));
+  }
+}
+
+int run_execution(const Arguments& arguments, Streams& streams) {
+  const OperatorGraph graph = open_model(required_text(arguments, "model"));
+  const Topology topology = open_topology(required_text(arguments, "topology"));
+  RunSetting setting = run_setting_of(arguments, topology);
+  setting.sleep = EmulatedPace::Sleep::Never;
+  PlanSet set(graph, topology, plan_options_of(arguments),
+              open_calibration(arguments, topology, streams.err));
+  set.add_baselines();
+  set.add_random(arguments.integer("random", 0, kMostRandomPlans), setting.seed);
+  for (const std::string& file : arguments.texts("plan")) set.add_file(file);
+  const PlanComparison comparison = run_comparison(set.plans(), setting, streams.err);
+  if (arguments.given("json")) {
+    Json json{
+        {"model", graph.name()}, {"topology", topology.name()}, {"num_devices", topology.num_devices()}};
+    json.update(Json::parse(to_json(comparison)));
+    streams.out << json.dump(2) << "\n";
+    return 0;
+  }
+  streams.out << fmt::format("{} on {} ({} devices), {}\n\n", graph.name(), topology.name(),
+                             topology.num_devices(), batch_text(graph, plan_options_of(arguments)))
+              << to_text(comparison);
+  return 0;
+}
+
 int run_compare(const Arguments& arguments, Streams& streams) {
+  if (arguments.given("execute")) return run_execution(arguments, streams);
+  require_execute(arguments);
   const OperatorGraph graph = open_model(required_text(arguments, "model"));
   const Topology topology = open_topology(required_text(arguments, "topology"));
   const PlanOptions options = plan_options_of(arguments);
@@ -112,12 +150,20 @@ Command compare_command() {
       "Simulates single-device, data-parallel, model-parallel and expert plans and shows their iteration "
       "times, what "
       "their critical paths consist of, and how much memory the fullest device needs. Plans that do not fit "
-      "say why.";
+      "say why.\n\n"
+      "With --execute the plans that fit are also run on the backend, in turns, and so are other plans on "
+      "demand: predicted beside measured times, whether the predicted order is the measured one (Spearman's "
+      "rank correlation), and by how much the predicted best plan is slower than the best.";
   c.options = model_and_topology_options();
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   c.options.push_back(calibration_option());
+  c.options.push_back({"execute", "", "", "run the plans as well; the options below need it"});
+  for (Option& o : plan_set_options("run", "0")) c.options.push_back(std::move(o));
+  for (Option& o : run_options()) c.options.push_back(std::move(o));
   c.options.push_back({"json", "", "", "print one JSON object instead of text"});
-  c.examples = {{"pipesim compare --model resnet101 --topology p100-4x4", "how good are the usual plans?"}};
+  c.examples = {{"pipesim compare --model resnet101 --topology p100-4x4", "how good are the usual plans?"},
+                {"pipesim compare --execute --model lenet:batch=32 --topology cpu:2 --calibration cpu.db",
+                 "and were they predicted well?"}};
   c.run = run_compare;
   return c;
 }

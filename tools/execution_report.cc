@@ -66,7 +66,11 @@ std::string check_text(const ExecutionReport& r) {
 }
 
 std::string times_text(const ExecutionReport& r, const Subject& subject) {
-  std::string text = fmt::format("  predicted iteration  {}\n", pretty(to_seconds(r.predicted)));
+  std::string text = fmt::format("  predicted iteration  {}", pretty(to_seconds(r.predicted)));
+  if (r.interval.iterations > 0)
+    text += fmt::format(" ({} to {}: 90 % of {} simulated iterations)", pretty(to_seconds(r.interval.low)),
+                        pretty(to_seconds(r.interval.high)), r.interval.iterations);
+  text += "\n";
   if (r.measured.steps == 0) return text;
   text += fmt::format("  measured iteration   {} ({} to {}, median of {} iterations",
                       pretty(to_seconds(r.measured.median)), pretty(to_seconds(r.measured.low)),
@@ -74,6 +78,8 @@ std::string times_text(const ExecutionReport& r, const Subject& subject) {
   text += r.measured.preempted > 0
               ? fmt::format(", {} of them interrupted and left out)\n", r.measured.preempted)
               : ")\n";
+  text += fmt::format("  iterations           90 % took {} to {}\n", pretty(to_seconds(r.measured.fast)),
+                      pretty(to_seconds(r.measured.slow)));
   if (r.not_quiet.empty()) {
     text += fmt::format("  prediction is off by {:+.1f} % of what was measured\n", -100 * r.error());
   } else {
@@ -102,10 +108,19 @@ std::string to_json(const ExecutionReport& r, const Subject& subject) {
             {"devices", r.devices},
             {"ranks", r.ranks},
             {"predicted_s", seconds(r.predicted)}};
+  if (r.interval.iterations > 0) {
+    json["predicted_interval_s"] = {{"median", seconds(r.interval.median)},
+                                    {"low", seconds(r.interval.low)},
+                                    {"high", seconds(r.interval.high)},
+                                    {"share", 0.9},
+                                    {"iterations", r.interval.iterations}};
+  }
   if (r.measured.steps > 0) {
     json["measured_s"] = {{"median", seconds(r.measured.median)},
                           {"low", seconds(r.measured.low)},
                           {"high", seconds(r.measured.high)}};
+    json["measured_interval_s"] = {
+        {"low", seconds(r.measured.fast)}, {"high", seconds(r.measured.slow)}, {"share", 0.9}};
     json["iterations"] = {
         {"measured", r.measured.steps}, {"interrupted", r.measured.preempted}, {"spread", r.measured.spread}};
     json["host"] = {{"noise", r.noise.spread}, {"realtime", r.noise.realtime}};

@@ -7,6 +7,7 @@
 #include "executor/communication/device_worlds.h"
 #include "executor/equality.h"
 #include "executor/measurement.h"
+#include "executor/prediction_interval.h"
 #include "tools/subject.h"
 
 namespace pipesim {
@@ -17,6 +18,8 @@ struct ExecutionReport {
   std::size_t devices = 0;  ///< that do anything
   int ranks = 1;
   Nanoseconds predicted = 0;
+  bool calibrated = false;     ///< predicted from measured durations
+  PredictedInterval interval;  ///< of iterations; none without a calibration
   StepStatistics measured;
   HostNoise noise;
   bool emulated = false;

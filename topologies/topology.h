@@ -35,8 +35,9 @@ struct DeviceKind {
   BytesPerSecond memory_bandwidth;  ///< peak
   double memory_efficiency = 1;     ///< achievable fraction of memory_bandwidth, in (0, 1]
   Seconds launch_overhead;          ///< per kernel
-  bool overlap = true;              ///< false: transfers to and from the device also occupy its compute lane
-  std::string source;               ///< where the figures come from
+  bool overlap =
+      true;  ///< false: transfers to and from the device also occupy its compute lane, until they end
+  std::string source;  ///< where the figures come from
   bool operator==(const DeviceKind&) const = default;
 };
 

@@ -131,4 +131,9 @@ void convolve_for_weight(const Convolution& c, const float* x, const float* dy, 
   });
 }
 
+std::string onednn_version() {
+  const dnnl_version_t* const v = dnnl_version();
+  return fmt::format("{}.{}.{}", v->major, v->minor, v->patch);
+}
+
 }  // namespace pipesim::cpu

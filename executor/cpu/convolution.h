@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace pipesim::cpu {
@@ -21,5 +22,8 @@ void convolve_for_input(const Convolution& c, const float* dy, const float* w, f
                         std::string_view name);
 void convolve_for_weight(const Convolution& c, const float* x, const float* dy, float* dw,
                          std::string_view name);
+
+/// Of the library that convolves: "2.6.3".
+std::string onednn_version();
 
 }  // namespace pipesim::cpu

@@ -82,18 +82,21 @@ class RoleTable {
   std::vector<TaskRole> roles_;
 };
 
-// Which tasks each device does, and in which of its lists: 0 is compute, then the streams.
+// Which tasks each device does, and in which of its lists: 0 is compute, then the streams. A device that does
+// not overlap has one list for everything, in the order in which the simulator gives its lane away: side by
+// side, transfers would slow down kernels that the simulator lets finish first.
 class DeviceLists {
  public:
   DeviceLists(const RoleTable& roles, std::span<const TaskId> order, const Timeline& simulated,
-              std::size_t num_devices)
-      : lists_(num_devices), number_(num_devices) {
+              const Topology& topology)
+      : lists_(topology.num_devices()), number_(topology.num_devices()) {
+    const std::size_t num_devices = topology.num_devices();
     std::vector<std::vector<StreamedTask>> streamed(num_devices);
     for (auto& n : number_) n.assign(order.size(), -1);
     for (const TaskId t : order) {
       for (const DeviceId d : roles[t].devices) {
         if (lists_[d.index()].empty()) lists_[d.index()].emplace_back();
-        if (is_communication(roles[t].kind)) {
+        if (is_communication(roles[t].kind) && topology.kind(d).overlap) {
           streamed[d.index()].push_back({t, simulated.start[t.index()], simulated.end[t.index()]});
         } else {
           add(d, t, 0);
@@ -450,9 +453,10 @@ Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const 
   for (const BoundOperator* bound : strategy) backend.require_kernel(*bound->op);
   Program program;
   program.order = dispatch_order(tasks.dag, simulated);
-  const std::size_t num_devices = builder.costs().topology().num_devices();
+  const Topology& topology = builder.costs().topology();
+  const std::size_t num_devices = topology.num_devices();
   const RoleTable roles(builder, strategy, tasks.dag.num_tasks());
-  const DeviceLists lists(roles, program.order, simulated, num_devices);
+  const DeviceLists lists(roles, program.order, simulated, topology);
   require_order(lists, tasks.dag);
   const std::vector<std::vector<TaskId>> before = predecessors(tasks.dag);
   Compiler compiler(builder, strategy, backend, roles, program);

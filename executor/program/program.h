@@ -109,7 +109,8 @@ struct Instruction {
   std::vector<BufferId> buffers;  ///< all that it uses
 };
 
-/// Everything that one device does in a step: lists that run side by side, each in order.
+/// Everything that one device does in a step: lists that run side by side, each in order. A device that does
+/// not overlap (DeviceKind::overlap) does its communication in `compute` too.
 struct DeviceProgram {
   DeviceId device;
   std::vector<Instruction> compute;

@@ -167,14 +167,17 @@ TEST(CalibratedCosts, ScaleCollectivesAndTheirLanes) {
             Analytic);
 }
 
-TEST(CalibratedCosts, ApplyCorrectionsOnTop) {
+TEST(CalibratedCosts, CorrectWhatWasNotMeasuredItself) {
   Calibration calibration = empty_calibration();
   calibration.add(measured_rows(1024, 5e-3));
   calibration.corrections["forward"] = {2, 1e-3, 10, 1};
   calibration.corrections["send"] = {1.5, 1e-4, 10, 1};
   const Topology topology = switched({2});
   const CostModel costs(topology, &calibration), analytic(topology);
-  EXPECT_DOUBLE_EQ(estimate_rows(costs, 1024).time.value, 11e-3);
+  EXPECT_DOUBLE_EQ(estimate_rows(costs, 1024).time.value, 5e-3);
+  const double ratio = 5e-3 / estimate_rows(analytic, 1024).time.value;
+  EXPECT_NEAR(estimate_rows(costs, 2048).time.value,
+              2 * ratio * estimate_rows(analytic, 2048).time.value + 1e-3, 1e-12);
   const auto pair = devices({0, 1});
   const CollectiveTime before = analytic.collective_time(Collective::Send, pair, Bytes(1 << 20));
   const CollectiveTime after = costs.collective_time(Collective::Send, pair, Bytes(1 << 20));

@@ -36,6 +36,7 @@ const std::vector<PackageRule> kPackages = {
     {"Boost.Graph", "boost/(graph|property_map|range)/.*",
      R"(topologies/routing\.cc|models/topological_order\.cc)",
      "topologies/routing.cc and models/topological_order.cc"},
+    {"Boost.Interprocess", "boost/interprocess/.*", R"(executor/file_source\.cc)", "executor/file_source.cc"},
     {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/arguments\.cc)",
      "tools/arguments.cc"},
     {"Boost.Interprocess", "boost/interprocess/.*", R"(executor/file_source\.cc)", "executor/file_source.cc"},
@@ -48,7 +49,8 @@ const std::vector<PackageRule> kPackages = {
     {"fmt", "fmt/.*", R"(.*\.cc|tests/.*)", ".cc files"},
     {"GoogleTest", "(gtest|gmock)/.*", "tests/.*", "tests"},
     {"Google Benchmark", "benchmark/.*", "tests/bench/.*", "tests/bench"},
-    {"POSIX", R"((sys|netinet|arpa)/.*|(unistd|fcntl|poll|dlfcn|netdb|ifaddrs|signal|sched|pthread)\.h)",
+    {"POSIX",
+     R"((sys|netinet|arpa)/.*|(unistd|fcntl|poll|dlfcn|netdb|ifaddrs|signal|sched|pthread|malloc)\.h)",
      R"(.*\.cc|tests/.*)", ".cc files"},
     {"the standard library", "[a-z_0-9]+", ".*", "everywhere"},
 };

@@ -16,6 +16,7 @@ const std::vector<Option> kOptions = {
     {.name = "schedule", .argument = "NAME", .default_value = "1f1b", .help = ""},
     {.name = "json", .argument = "", .default_value = "", .help = ""},
     {.name = "output", .argument = "FILE", .default_value = "", .help = "", .letter = 'o'},
+    {.name = "plan", .argument = "FILE", .default_value = "", .help = "", .repeated = true},
 };
 const std::vector<Operand> kOperands = {{.name = "MODEL", .help = ""},
                                         {.name = "TOPOLOGY", .help = "", .required = false}};
@@ -41,6 +42,11 @@ TEST(Arguments, UsesDefaultsForWhatIsNotGiven) {
   EXPECT_EQ(given.duration("budget"), Seconds(30));
   EXPECT_FALSE(given.has("chains"));
   EXPECT_FALSE(given.given("json"));
+}
+
+TEST(Arguments, TakesRepeatedOptionsInOrder) {
+  EXPECT_THAT(arguments({"vgg16", "--plan", "b", "--plan=a"}).texts("plan"), ElementsAre("b", "a"));
+  EXPECT_TRUE(arguments({"vgg16"}).texts("plan").empty());
 }
 
 TEST(Arguments, TakesValuesAfterAnEqualsSign) {

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/files.h"
-#include "tests/tools/command_line.h"
 #include "tests/temporary_folder.h"
+#include "tests/tools/command_line.h"
 
 namespace pipesim {
 namespace {

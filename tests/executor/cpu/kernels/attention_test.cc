@@ -93,7 +93,7 @@ void define_rotary(const Operator&, WholeTensors& t) {
 }
 
 TEST(RotaryKernel, TurnsByThePositionInTheWholeSequence) {
-  for (const Sizes& shape : {Sizes{4, 7, 2, 6}, Sizes{2, 6, 2, 2, 4}, Sizes{2, 5, 4}, Sizes{2, 4, 5}}) {
+  for (const Sizes& shape : {Sizes{4, 7, 2, 6}, Sizes{2, 6, 2, 2, 4}, Sizes{2, 5, 4}}) {
     Bench bench(shape[0]);
     check_kernel({bench.op("rotary", {bench.x(shape)}), define_rotary});
   }

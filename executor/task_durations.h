@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/calibration.h"
+#include "executor/program/program.h"
+#include "taskgraph/task_graph_builder.h"
+
+namespace pipesim {
+
+/// Which measurement the tasks of a program take their durations from.
+struct TaskDurations {
+  struct Key {
+    CalibrationKey key;
+    KernelWork work;    ///< of operators
+    Estimate estimate;  ///< what the cost model says
+  };
+  /// What is timed as one: a transfer, an update, or all stages of a pass of one shard.
+  struct Unit {
+    std::size_t key = 0;  ///< index into keys
+    DeviceId device;      ///< of transfers the first of the group
+    std::vector<TaskId> tasks;
+  };
+  std::vector<Key> keys;  ///< distinct
+  std::vector<Unit> units;
+  std::vector<std::int32_t> unit_of_task;  ///< −1: a task of other processes, or a barrier
+};
+
+/// Under what name devices stand in keys: the topology's, to measure; or that under which a calibration has
+/// what it knows about them, to look it up.
+enum class KeyPlace : std::uint8_t { Topology, Calibration };
+
+/// `program` was compiled from `tasks`, which `builder` built last, with labels.
+TaskDurations task_durations(const TaskGraphBuilder& builder, const TaskGraph& tasks, const Program& program,
+                             KeyPlace place);
+
+}  // namespace pipesim

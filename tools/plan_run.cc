@@ -1,0 +1,305 @@
+#include "tools/plan_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <set>
+
+#include "executor/cores.h"
+#include "executor/emulation.h"
+#include "executor/prediction_interval.h"
+#include "executor/step_gathering.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "tools/calibration_use.h"
+#include "tools/execution_trace.h"
+
+namespace pipesim {
+namespace {
+
+constexpr const char* loss_word = "loss";
+
+CpuBackend::Settings unpinned(CpuBackend::Settings s) {
+  s.pin = s.real_time = false;
+  return s;
+}
+
+// "gpu3=1.5,gpu4=2" as factors by device.
+std::vector<double> slow_factors_of(const Arguments& a, const Topology& topology) {
+  std::vector<double> factors(topology.num_devices(), 1.0);
+  if (!a.has("slow")) return factors;
+  std::string_view rest = a.text("slow");
+  while (!rest.empty()) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    const std::size_t equals = item.find('=');
+    double factor = 0;
+    const std::string_view number = equals == std::string_view::npos ? "" : item.substr(equals + 1);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), factor);
+    if (error != std::errc{} || end != number.data() + number.size() || !(factor > 0) ||
+        !std::isfinite(factor))
+      throw UsageError(fmt::format(
+          "--slow: found \"{}\", allowed: DEVICE=FACTOR with a factor above 0, as gpu3=1.5", item));
+    factors[topology.device_named(item.substr(0, equals)).index()] = factor;
+  }
+  return factors;
+}
+
+std::vector<double> slow_factors(const RunSetting& setting, const Topology& topology) {
+  return setting.slow.empty() ? std::vector<double>(topology.num_devices(), 1.0) : setting.slow;
+}
+
+}  // namespace
+
+std::vector<Option> run_options(const std::string& steps) {
+  return {{"backend", "NAME", "cpu", "cpu, or emulated"},
+          {"slow", "LIST", "", "slower devices of the emulation, as gpu3=1.5,gpu4=2"},
+          {"steps", "N", steps, "iterations to measure"},
+          {"warmup", "N", "3", "iterations before them"},
+          {"seed", "N", "1", "of data and initial weights"},
+          {"learning-rate", "RATE", "0.01", "of the plan's optimizer"},
+          {"threads-per-device", "N", "1", "threads of a device's kernels"},
+          {"oversubscribe", "", "", "run more devices than there are cores"},
+          {"no-realtime", "", "", "do not ask for SCHED_FIFO, even where it is permitted"}};
+}
+
+RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
+  constexpr std::int64_t most_steps = 1'000'000;
+  RunSetting s;
+  s.emulated = a.choice("backend", {"cpu", "emulated"}) == "emulated";
+  if (!s.emulated && a.has("slow")) throw UsageError("--slow needs --backend emulated");
+  s.slow = slow_factors_of(a, topology);
+  s.steps = a.integer("steps", 1, most_steps);
+  s.warmup = a.integer("warmup", 0, most_steps);
+  s.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
+  s.cpu.optimizer.learning_rate = static_cast<float>(a.number("learning-rate", 0, 1e6));
+  s.cpu.threads_per_device = static_cast<int>(a.integer("threads-per-device", 1, 1024));
+  s.cpu.real_time = !a.given("no-realtime");
+  s.oversubscribe = a.given("oversubscribe");
+  return s;
+}
+
+std::vector<DeviceId> devices_of(const Strategy& strategy) {
+  std::set<DeviceId> used;
+  for (const ParallelConfig& c : strategy) used.insert(c.devices.begin(), c.devices.end());
+  return {used.begin(), used.end()};
+}
+
+void require_cores(const Strategy& strategy, const RunSetting& setting, const DeviceWorlds& worlds) {
+  const std::size_t cores = allowed_cores().size() / static_cast<std::size_t>(setting.cpu.threads_per_device);
+  std::size_t devices = 0;
+  for (const DeviceId d : devices_of(strategy))
+    devices += std::find(worlds.local().begin(), worlds.local().end(), d) != worlds.local().end() ? 1 : 0;
+  if (setting.emulated || setting.oversubscribe || devices <= cores) return;
+  throw InputError(
+      fmt::format("the plan uses {} devices{} and there {} {} core{} for them; run a plan for fewer devices, "
+                  "or add --oversubscribe "
+                  "(times then say little)",
+                  devices, worlds.ranks() > 1 ? " in this process" : "", cores == 1 ? "is" : "are", cores,
+                  cores == 1 ? "" : "s"));
+}
+
+PlanRun::PlanRun(const Subject& subject, const RunSetting& setting, DeviceWorlds& worlds)
+    : subject_(subject),
+      setting_(setting),
+      worlds_(worlds),
+      costs_(subject.topology, pointer_to(subject.calibration)),
+      source_(subject.graph),
+      reference_world_(subject.topology, false) {}
+
+PlanRun::~PlanRun() = default;
+
+ExecutionReport PlanRun::report(std::ostream& progress) {
+  if (setting_.check) check();
+  begin();
+  take_turn(setting_.warmup, setting_.steps, progress);
+  return finish();
+}
+
+void PlanRun::begin() {
+  backend_ = make_backend(false);
+  training_ = make_training(*backend_);
+  training_->keep_values(Training::Keep::Outputs);
+}
+
+PlanSamples PlanRun::sample(const SamplingLength& length) {
+  backend_ = make_backend(false);
+  training_ = make_training(*backend_);
+  PlanSamples samples{
+      task_durations(training_->builder(), training_->tasks(), training_->program(), KeyPlace::Topology), {}};
+  samples.measurements = sample_steps(*training_, samples.durations, length);
+  return samples;
+}
+
+void PlanRun::write_trace(const std::string& path) {
+  write_file(path, execution_trace(training_->tasks(), training_->simulated(), median_step(), subject_.graph,
+                                   subject_.topology));
+}
+
+std::unique_ptr<Backend> PlanRun::make_backend(bool watch_for_nan) {
+  if (setting_.emulated)
+    return std::make_unique<EmulatedBackend>(setting_.cpu.real_time &&
+                                             setting_.sleep != EmulatedPace::Sleep::Never);
+  CpuBackend::Settings s = setting_.cpu;
+  s.watch_for_nan = watch_for_nan;
+  return std::make_unique<CpuBackend>(subject_.graph, subject_.topology.num_devices(),
+                                      subject_.plan.options.optimizer, s);
+}
+
+std::unique_ptr<Training> PlanRun::make_training(Backend& backend) {
+  const Training::Setting setting{backend, source_, worlds_.worlds(), worlds_.local(), setting_.seed, false};
+  auto training = std::make_unique<Training>(
+      subject_.graph, costs_, subject_.plan.options, subject_.plan.strategy, setting,
+      [this](const TaskDag& dag, std::span<const TaskId> order) -> std::unique_ptr<Pace> {
+        if (!setting_.emulated) return std::make_unique<RealPace>();
+        return std::make_unique<EmulatedPace>(dag, order, slow_factors(setting_, subject_.topology),
+                                              setting_.sleep);
+      });
+  if (worlds_.ranks() > 1) {
+    training->execution().on_task([this, &labels = training->tasks().labels](DeviceId, TaskId task) {
+      worlds_.set_last_task(describe(labels[task.index()], subject_.graph, subject_.topology));
+    });
+  }
+  return training;
+}
+
+// Results of the model, all processes together.
+std::map<TensorId, std::vector<float>> PlanRun::whole_outputs(const Training& training) {
+  std::map<TensorId, std::vector<float>> outputs;
+  for (std::size_t t = 0; t < subject_.graph.tensors().size(); ++t) {
+    const TensorId id(t);
+    const Tensor& tensor = subject_.graph.tensor(id);
+    if (!tensor.producer.valid() || !subject_.graph.consumers(id).empty() ||
+        !subject_.graph.gets_gradient(id))
+      continue;
+    std::vector<float>& whole = outputs[id];
+    const auto mine = training.values().outputs.find(id);
+    whole = mine == training.values().outputs.end()
+                ? std::vector<float>(static_cast<std::size_t>(tensor.elements()), 0.0F)
+                : mine->second;
+    worlds_.add_over_ranks(whole);
+  }
+  return outputs;
+}
+
+void PlanRun::check() {
+  constexpr int checked_steps = 3;
+  UnsplitReference reference(subject_.graph, costs_, subject_.plan.options, unpinned(setting_.cpu), source_,
+                             reference_world_.worlds(), setting_.seed);
+  const std::unique_ptr<Backend> backend = make_backend(false);
+  const std::unique_ptr<Training> training = make_training(*backend);
+  training->keep_values(Training::Keep::Everything);
+  for (int s = 0; s < checked_steps; ++s) {
+    training->step();
+    reference.step();
+    equalities_.push_back(worst_of_ranks(
+        compare(*training, whole_outputs(*training), reference.values(), reference.noise(), subject_.graph)));
+  }
+}
+
+StepEquality PlanRun::worst_of_ranks(StepEquality mine) {
+  for (const std::string& text :
+       worlds_.gather_text(fmt::format("{:a} {}", mine.worst.error, mine.worst.name))) {
+    const double error = std::strtod(text.c_str(), nullptr);
+    if (!(error <= mine.worst.error)) mine.worst = {text.substr(text.find(' ') + 1), error, 0};
+  }
+  return mine;
+}
+
+void PlanRun::take_turn(std::int64_t warmup, std::int64_t steps, std::ostream& progress) {
+  for (std::int64_t s = 0; s < warmup + steps; ++s) {
+    worlds_.barrier();
+    StepRecord record = training_->step();
+    if (s >= warmup) records_.push_back(std::move(record));
+    note_loss();
+    ++steps_;
+    if (&progress == &std::cerr && steps > 100 && s % 100 == 99)
+      progress << fmt::format("\r\033[K{} of {} iterations", s + 1, warmup + steps) << std::flush;
+  }
+}
+
+void PlanRun::note_loss() {
+  if (setting_.emulated) return;
+  double sum = 0;
+  bool scalar = false;
+  for (const auto& [tensor, values] : whole_outputs(*training_)) {
+    if (!subject_.graph.tensor(tensor).shape.empty()) continue;
+    sum += values[0];
+    scalar = true;
+  }
+  if (scalar) losses_.push_back(sum);
+  if (scalar && std::isnan(sum)) explain_nan(steps_);
+}
+
+// Runs once more from the start, looking at every tensor.
+void PlanRun::explain_nan(std::int64_t step) {
+  const std::string when = fmt::format("the {} became NaN in step {}", loss_word, step);
+  const std::unique_ptr<Backend> backend = make_backend(true);
+  const std::unique_ptr<Training> training = make_training(*backend);
+  try {
+    for (std::int64_t s = 0; s <= step; ++s) training->step();
+  } catch (const DeviceError& first) {
+    throw DeviceError(fmt::format("{}; {}", when, first.what()));
+  }
+  throw DeviceError(when);
+}
+
+// Tasks of other processes are not in the program, so that nothing could be drawn for them.
+void PlanRun::predict(ExecutionReport& r) {
+  constexpr std::size_t most_iterations = 200, most_tasks = 4'000'000;
+  r.predicted = training_->simulated().makespan;
+  r.calibrated = costs_.calibrated();
+  if (!r.calibrated || worlds_.ranks() > 1) return;
+  const TaskGraph& tasks = training_->tasks();
+  const TaskDurations durations =
+      task_durations(training_->builder(), tasks, training_->program(), KeyPlace::Calibration);
+  const std::size_t iterations = std::clamp<std::size_t>(
+      most_tasks / std::max<std::size_t>(1, tasks.dag.num_tasks()), 20, most_iterations);
+  r.interval = predict_interval(tasks.dag, durations, *subject_.calibration, static_cast<int>(iterations),
+                                Rng(setting_.seed));
+}
+
+ExecutionReport PlanRun::finish() {
+  ExecutionReport r;
+  r.emulated = setting_.emulated;
+  r.ranks = worlds_.ranks();
+  r.devices = devices_of(subject_.plan.strategy).size();
+  r.losses = losses_;
+  r.equalities = equalities_;
+  fill(r);
+  return r;
+}
+
+void PlanRun::fill(ExecutionReport& r) {
+  records_ = gather_steps(worlds_, records_);
+  r.backend = backend_->name();
+  predict(r);
+  r.measured = statistics_of(records_);
+  if (!setting_.emulated) {
+    constexpr double noise_seconds = 0.2;
+    r.noise = measure_noise(worlds_.local().size(), noise_seconds, setting_.cpu.real_time);
+    r.noise.realtime = static_cast<const CpuBackend&>(*backend_).in_real_time();
+    r.not_quiet = why_not_quiet(r.measured, r.noise);
+  }
+  const auto clean = clean_steps(records_);
+  r.operators = operator_differences(clean, training_->tasks(), subject_.graph);
+  r.links = link_differences(clean, training_->tasks(), subject_.topology);
+  for (const StepRecord* s : clean) r.overhead += overhead_per_task(*s) / static_cast<double>(clean.size());
+  r.predicted_memory = training_->predicted_memory();
+  for (std::size_t d = 0; d < subject_.topology.num_devices(); ++d)
+    r.measured_memory.push_back(training_->execution().measured_memory(DeviceId(d)));
+  r.measured_memory = gather_memory(worlds_, r.measured_memory);
+}
+
+const StepRecord& PlanRun::median_step() {
+  std::vector<const StepRecord*> clean = clean_steps(records_);
+  std::sort(clean.begin(), clean.end(),
+            [](const StepRecord* a, const StepRecord* b) { return a->makespan < b->makespan; });
+  return *clean[clean.size() / 2];
+}
+
+}  // namespace pipesim

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "executor/communication/device_worlds.h"
+#include "executor/cpu/cpu_backend.h"
+#include "executor/emulation.h"
+#include "executor/step_sampling.h"
+#include "executor/training.h"
+#include "tools/arguments.h"
+#include "tools/execution_report.h"
+#include "tools/subject.h"
+
+namespace pipesim {
+
+/// How plans are run.
+struct RunSetting {
+  bool emulated = false;
+  EmulatedPace::Sleep sleep = EmulatedPace::Sleep::UntilDeadline;
+  bool check = false;  ///< compare with the unsplit model first
+  bool oversubscribe = false;
+  std::int64_t steps = 20, warmup = 3;
+  std::uint64_t seed = 1;
+  CpuBackend::Settings cpu;
+  std::vector<double> slow;  ///< of emulated devices, by device: see EmulatedPace; empty: none is
+};
+
+/// --backend, --slow, --steps, --warmup, --seed, --learning-rate, --threads-per-device, --oversubscribe and
+/// --no-realtime.
+std::vector<Option> run_options(const std::string& steps = "20");
+RunSetting run_setting_of(const Arguments& arguments, const Topology& topology);
+
+/// Devices that have a shard, ascending.
+std::vector<DeviceId> devices_of(const Strategy& strategy);
+/// InputError when there are fewer cores than devices that this process runs.
+void require_cores(const Strategy& strategy, const RunSetting& setting, const DeviceWorlds& worlds);
+
+/// What a run of a plan tells about the durations of its tasks.
+struct PlanSamples {
+  TaskDurations durations;
+  std::vector<Measurement> measurements;  ///< by key, as durations.keys
+};
+
+/// One plan, run as the setting says. All arguments must outlive it.
+class PlanRun {
+ public:
+  PlanRun(const Subject& subject, const RunSetting& setting, DeviceWorlds& worlds);
+  ~PlanRun();
+
+  /// Runs it; complete on rank 0 only. DeviceError when the loss becomes NaN, names the first tensor.
+  ExecutionReport report(std::ostream& progress);
+
+  /// The same in turns with other plans, so that what the host does meanwhile meets all of them: begin(),
+  /// take_turn() as often as wanted, finish(). `warmup` iterations of a turn are not counted.
+  void begin();
+  void take_turn(std::int64_t warmup, std::int64_t steps, std::ostream& progress);
+  ExecutionReport finish();
+
+  /// Runs the plan to take samples instead, under the topology's names of devices. All devices must be in
+  /// this process.
+  PlanSamples sample(const SamplingLength& length);
+
+  /// Predicted and measured timeline of the median iteration; after report().
+  void write_trace(const std::string& path);
+
+ private:
+  std::unique_ptr<Backend> make_backend(bool watch_for_nan);
+  std::unique_ptr<Training> make_training(Backend& backend);
+  std::map<TensorId, std::vector<float>> whole_outputs(const Training& training);
+  void check();
+  StepEquality worst_of_ranks(StepEquality mine);
+  void note_loss();
+  [[noreturn]] void explain_nan(std::int64_t step);
+  void predict(ExecutionReport& report);
+  void fill(ExecutionReport& report);
+  const StepRecord& median_step();
+
+  const Subject& subject_;
+  const RunSetting& setting_;
+  DeviceWorlds& worlds_;
+  CostModel costs_;
+  SyntheticSource source_;
+  DeviceWorlds reference_world_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Training> training_;
+  std::vector<StepRecord> records_;
+  std::vector<double> losses_;
+  std::vector<StepEquality> equalities_;
+  std::int64_t steps_ = 0;  ///< that the training has run
+};
+
+}  // namespace pipesim
