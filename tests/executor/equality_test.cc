@@ -23,7 +23,7 @@ CpuBackend::Settings unpinned() {
   return s;
 }
 
-constexpr std::size_t steps = 2;
+constexpr std::size_t compared_steps = 2;
 
 // Two steps of a model unsplit, to compare plans with.
 class Reference {
@@ -32,7 +32,7 @@ class Reference {
             const TensorSource& source, const PlanOptions& options = {})
       : graph_(graph), costs_(costs), world_(world), options_(options), source_(source) {
     UnsplitReference reference(graph, costs, options, unpinned(), source_, world.worlds(), seed);
-    for (std::size_t s = 0; s < steps; ++s) {
+    for (std::size_t s = 0; s < compared_steps; ++s) {
       reference.step();
       values_.push_back(reference.values());
       noise_.push_back(reference.noise());
@@ -42,7 +42,7 @@ class Reference {
   void check(const Strategy& strategy) {
     Split split(*this, strategy);
     Training& training = split.training;
-    for (std::size_t s = 0; s < steps; ++s) {
+    for (std::size_t s = 0; s < compared_steps; ++s) {
       training.step();
       const StepEquality e = compare(training, training.values().outputs, values_[s], noise_[s], graph_);
       ASSERT_TRUE(UnsplitReference::equal(e))
@@ -240,7 +240,7 @@ std::vector<StepValues> unsplit_steps(const std::string& model, std::int32_t mic
   options.microbatches = microbatches;
   UnsplitReference reference(graph, costs, options, unpinned(), source, world.worlds(), 7);
   std::vector<StepValues> values;
-  for (std::size_t s = 0; s < steps; ++s) {
+  for (std::size_t s = 0; s < compared_steps; ++s) {
     reference.step();
     values.push_back(reference.values());
   }
@@ -258,7 +258,7 @@ TEST(Microbatches, AddUpToOneBatchOfAllTheirSamples) {
     for (const std::int32_t microbatches : {3, 6}) {
       const std::vector<StepValues> cut =
           unsplit_steps(text + "batch=" + std::to_string(12 / microbatches), microbatches);
-      for (std::size_t s = 0; s < steps; ++s) {
+      for (std::size_t s = 0; s < compared_steps; ++s) {
         for (const TensorError& e : differences(cut[s], whole[s], graph)) {
           if (e.largest <= 1e-6) continue;  // the bias of attention's keys: its gradient is rounding alone
           EXPECT_LT(e.error, 2e-5) << model << microbatches << " " << e.name;
