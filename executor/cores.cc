@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
+#include <string>
 #include <thread>
 
 namespace pipesim {
@@ -85,6 +87,16 @@ HostNoise measure_noise(std::size_t cores, double seconds, bool real_time) {
     noise.spread = std::max(noise.spread, spread);
   }
   return noise;
+}
+
+std::optional<Bytes> available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  while (file >> word) {
+    std::int64_t kibibytes = 0;
+    if (word == "MemAvailable:" && file >> kibibytes) return Bytes(kibibytes * 1024);
+  }
+  return std::nullopt;
 }
 
 }  // namespace pipesim

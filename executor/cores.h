@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "executor/measurement.h"
+#include "sim/base/units.h"
 
 namespace pipesim {
 
@@ -20,5 +22,9 @@ bool run_in_real_time();
 /// Times a loop of about 1 ms again and again on each of the first `cores` cores, `seconds` in all; under
 /// SCHED_FIFO, if wanted and permitted, as devices run then.
 HostNoise measure_noise(std::size_t cores, double seconds, bool real_time);
+
+/// Memory of the host that processes can still have: MemAvailable of /proc/meminfo; nothing where there is no
+/// such file.
+std::optional<Bytes> available_memory();
 
 }  // namespace pipesim

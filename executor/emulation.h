@@ -57,7 +57,7 @@ class EmulatedPace : public Pace {
   Nanoseconds end(DeviceId device, const Instruction& instruction, Nanoseconds begun) override;
   /// The machine's clock, unless it is a virtual one.
   [[nodiscard]] Nanoseconds observed(Nanoseconds time) const override;
-  [[nodiscard]] bool interruptible() const override { return sleep_ != Sleep::Never; }
+  [[nodiscard]] bool interruptible() const override { return false; }
 
  private:
   // Tasks that hold a lane, in dispatch order.

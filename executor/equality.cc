@@ -55,6 +55,10 @@ UnsplitReference::UnsplitReference(const OperatorGraph& graph, const CostModel& 
 
 UnsplitReference::~UnsplitReference() = default;
 
+Bytes UnsplitReference::predicted_memory() const {
+  return plain_->training.predicted_memory()[0].peak + reversed_->training.predicted_memory()[0].peak;
+}
+
 void UnsplitReference::step() {
   plain_->training.step();
   reversed_->training.step();

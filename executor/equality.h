@@ -41,6 +41,8 @@ class UnsplitReference {
                    const CpuBackend::Settings& settings, const TensorSource& source,
                    std::span<Communicator* const> worlds, std::uint64_t seed);
   ~UnsplitReference();
+  /// Predicted peak of the device it runs on.
+  [[nodiscard]] Bytes predicted_memory() const;
   /// One step.
   void step();
   [[nodiscard]] const StepValues& values() const;

@@ -49,6 +49,12 @@ std::vector<double> slow_factors_of(const Arguments& a, const Topology& topology
   return factors;
 }
 
+std::vector<TensorFile> tensor_files(const std::vector<std::string>& texts, const OperatorGraph& graph) {
+  std::vector<TensorFile> files;
+  for (const std::string& text : texts) files.push_back(parse_tensor_file(text, graph));
+  return files;
+}
+
 std::vector<double> slow_factors(const RunSetting& setting, const Topology& topology) {
   return setting.slow.empty() ? std::vector<double>(topology.num_devices(), 1.0) : setting.slow;
 }
@@ -61,6 +67,9 @@ std::vector<Option> run_options(const std::string& steps) {
           {"steps", "N", steps, "iterations to measure"},
           {"warmup", "N", "3", "iterations before them"},
           {"seed", "N", "1", "of data and initial weights"},
+          {"data", "TENSOR=FILE[:TYPE][@OFFSET]", "",
+           "samples of a data tensor from a file of numbers, as labels=text.bin:uint8@1; may be repeated", 0,
+           true},
           {"learning-rate", "RATE", "0.01", "of the plan's optimizer"},
           {"threads-per-device", "N", "1", "threads of a device's kernels"},
           {"oversubscribe", "", "", "run more devices than there are cores"},
@@ -73,6 +82,9 @@ RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
   s.emulated = a.choice("backend", {"cpu", "emulated"}) == "emulated";
   if (!s.emulated && a.has("slow")) throw UsageError("--slow needs --backend emulated");
   s.slow = slow_factors_of(a, topology);
+  s.data = a.texts("data");
+  if (s.emulated && !s.data.empty())
+    throw UsageError("--data needs --backend cpu: emulated devices compute nothing");
   s.steps = a.integer("steps", 1, most_steps);
   s.warmup = a.integer("warmup", 0, most_steps);
   s.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
@@ -108,7 +120,8 @@ PlanRun::PlanRun(const Subject& subject, const RunSetting& setting, DeviceWorlds
       setting_(setting),
       worlds_(worlds),
       costs_(subject.topology, pointer_to(subject.calibration)),
-      source_(subject.graph),
+      synthetic_(subject.graph),
+      source_(subject.graph, tensor_files(setting.data, subject.graph), synthetic_),
       reference_world_(subject.topology, false) {}
 
 PlanRun::~PlanRun() = default;
@@ -123,12 +136,14 @@ ExecutionReport PlanRun::report(std::ostream& progress) {
 void PlanRun::begin() {
   backend_ = make_backend(false);
   training_ = make_training(*backend_);
+  require_memory(*training_, Bytes(0));
   training_->keep_values(Training::Keep::Outputs);
 }
 
 PlanSamples PlanRun::sample(const SamplingLength& length) {
   backend_ = make_backend(false);
   training_ = make_training(*backend_);
+  require_memory(*training_, Bytes(0));
   PlanSamples samples{
       task_durations(training_->builder(), training_->tasks(), training_->program(), KeyPlace::Topology), {}};
   samples.measurements = sample_steps(*training_, samples.durations, length);
@@ -167,6 +182,27 @@ std::unique_ptr<Training> PlanRun::make_training(Backend& backend) {
   return training;
 }
 
+// Emulated devices have no memory. `reference`: what the unsplit model takes beside it.
+void PlanRun::require_memory(const Training& training, Bytes reference) const {
+  const std::optional<Bytes> available = available_memory();
+  if (setting_.emulated || !available) return;
+  Bytes needed = reference;
+  std::string largest;
+  Bytes peak{0};
+  for (const DeviceId d : worlds_.local()) {
+    const Bytes own = training.predicted_memory()[d.index()].peak;
+    needed = needed + own;
+    if (own > peak) peak = own, largest = subject_.topology.device(d).name;
+  }
+  if (needed <= *available) return;
+  throw InputError(fmt::format(
+      "the run needs {} (predicted; {} alone {}{}) and this host has {} left; take a smaller batch, or a "
+      "plan that splits weights over more hosts",
+      pretty(needed), largest, pretty(peak),
+      reference.value > 0 ? fmt::format(", the unsplit model {}", pretty(reference)) : "",
+      pretty(*available)));
+}
+
 // Results of the model, all processes together.
 std::map<TensorId, std::vector<float>> PlanRun::whole_outputs(const Training& training) {
   std::map<TensorId, std::vector<float>> outputs;
@@ -192,6 +228,7 @@ void PlanRun::check() {
                              reference_world_.worlds(), setting_.seed);
   const std::unique_ptr<Backend> backend = make_backend(false);
   const std::unique_ptr<Training> training = make_training(*backend);
+  require_memory(*training, reference.predicted_memory());
   training->keep_values(Training::Keep::Everything);
   for (int s = 0; s < checked_steps; ++s) {
     training->step();

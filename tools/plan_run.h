@@ -9,6 +9,7 @@
 #include "executor/communication/device_worlds.h"
 #include "executor/cpu/cpu_backend.h"
 #include "executor/emulation.h"
+#include "executor/file_source.h"
 #include "executor/step_sampling.h"
 #include "executor/training.h"
 #include "tools/arguments.h"
@@ -26,10 +27,12 @@ struct RunSetting {
   std::int64_t steps = 20, warmup = 3;
   std::uint64_t seed = 1;
   CpuBackend::Settings cpu;
-  std::vector<double> slow;  ///< of emulated devices, by device: see EmulatedPace; empty: none is
+  std::vector<std::string> data;  ///< as parse_tensor_file() reads them
+  std::vector<double> slow;       ///< of emulated devices, by device: see EmulatedPace; empty: none is
 };
 
-/// --backend, --slow, --steps, --warmup, --seed, --learning-rate, --threads-per-device, --oversubscribe and
+/// --backend, --slow, --steps, --warmup, --seed, --data, --learning-rate, --threads-per-device,
+/// --oversubscribe and
 /// --no-realtime.
 std::vector<Option> run_options(const std::string& steps = "20");
 RunSetting run_setting_of(const Arguments& arguments, const Topology& topology);
@@ -70,6 +73,7 @@ class PlanRun {
  private:
   std::unique_ptr<Backend> make_backend(bool watch_for_nan);
   std::unique_ptr<Training> make_training(Backend& backend);
+  void require_memory(const Training& training, Bytes reference) const;
   std::map<TensorId, std::vector<float>> whole_outputs(const Training& training);
   void check();
   StepEquality worst_of_ranks(StepEquality mine);
@@ -83,7 +87,8 @@ class PlanRun {
   const RunSetting& setting_;
   DeviceWorlds& worlds_;
   CostModel costs_;
-  SyntheticSource source_;
+  SyntheticSource synthetic_;
+  FileSource source_;
   DeviceWorlds reference_world_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Training> training_;
