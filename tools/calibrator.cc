@@ -1,10 +1,8 @@
 #include "tools/calibrator.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 
 #include "costmodel/distribution.h"
 #include "costmodel/fit.h"
@@ -21,12 +19,7 @@ std::string class_of(const CalibrationKey& key) {
 }  // namespace
 
 Calibrator::Calibrator(const RunSetting& setting, std::ostream& progress)
-    : setting_(setting), progress_(progress) {}
-
-void Calibrator::show(const std::string& text) {
-  if (&progress_ != &std::cerr || ::isatty(STDERR_FILENO) != 1) return;
-  progress_ << "\r\033[K" << text << std::flush;
-}
+    : setting_(setting), line_(progress) {}
 
 PlanSamples Calibrator::run(const NamedSubject& plan, std::int64_t steps) {
   DeviceWorlds worlds(plan.subject.topology, false);
@@ -42,18 +35,18 @@ void Calibrator::sample(const std::vector<NamedSubject>& plans) {
   for (std::int64_t round = 0; round < rounds; ++round) {
     const std::int64_t steps = setting_.steps * (round + 1) / rounds - setting_.steps * round / rounds;
     for (std::size_t p = 0; p < plans.size(); ++p) {
-      show(fmt::format("round {} of {}, plan {} of {}: {}", round + 1, rounds, p + 1, plans.size(),
-                       plans[p].name));
+      line_.show(fmt::format("round {} of {}, plan {} of {}: {}", round + 1, rounds, p + 1, plans.size(),
+                             plans[p].name));
       samples_.add(run(plans[p], steps).measurements);
     }
   }
-  show("");
+  line_.clear();
 }
 
 std::map<std::string, Correction> Calibrator::fit(const std::vector<NamedSubject>& plans) {
   std::vector<ExecutedTask> tasks;
   for (const NamedSubject& plan : plans) {
-    show(fmt::format("fitting to {}", plan.name));
+    line_.show(fmt::format("fitting to {}", plan.name));
     const PlanSamples samples = run(plan, setting_.steps);
     for (std::size_t k = 0; k < samples.measurements.size(); ++k) {
       const Measurement& m = samples.measurements[k];
@@ -62,7 +55,7 @@ std::map<std::string, Correction> Calibrator::fit(const std::vector<NamedSubject
       tasks.push_back({class_of(m.key), estimate.time.value, Distribution(m.seconds).median().value});
     }
   }
-  show("");
+  line_.clear();
   auto corrections = fit_corrections(tasks, static_cast<std::int64_t>(plans.size()));
   std::erase_if(corrections, [](const auto& c) { return c.second.tasks < least_tasks; });
   return corrections;

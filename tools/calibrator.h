@@ -10,6 +10,7 @@
 #include "executor/sample_set.h"
 #include "tools/plan_run.h"
 #include "tools/plan_set.h"
+#include "tools/status_line.h"
 
 namespace pipesim {
 
@@ -32,10 +33,9 @@ class Calibrator {
 
  private:
   PlanSamples run(const NamedSubject& plan, std::int64_t steps);
-  void show(const std::string& text);
 
   RunSetting setting_;
-  std::ostream& progress_;
+  StatusLine line_;
   SampleSet samples_;
 };
 

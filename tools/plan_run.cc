@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <iostream>
 #include <set>
 
 #include "executor/cores.h"
@@ -17,6 +16,7 @@
 #include "sim/base/files.h"
 #include "tools/calibration_use.h"
 #include "tools/execution_trace.h"
+#include "tools/status_line.h"
 
 namespace pipesim {
 namespace {
@@ -248,14 +248,14 @@ StepEquality PlanRun::worst_of_ranks(StepEquality mine) {
 }
 
 void PlanRun::take_turn(std::int64_t warmup, std::int64_t steps, std::ostream& progress) {
+  StatusLine line(progress);
   for (std::int64_t s = 0; s < warmup + steps; ++s) {
     worlds_.barrier();
     StepRecord record = training_->step();
     if (s >= warmup) records_.push_back(std::move(record));
     note_loss();
     ++steps_;
-    if (&progress == &std::cerr && steps > 100 && s % 100 == 99)
-      progress << fmt::format("\r\033[K{} of {} iterations", s + 1, warmup + steps) << std::flush;
+    if (line.due()) line.show(fmt::format("{} of {} iterations", s + 1, warmup + steps));
   }
 }
 

@@ -1,10 +1,8 @@
 #include "tools/run_settings.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.h"
@@ -55,19 +53,16 @@ PlanOptions plan_options_of(const Arguments& arguments) {
   return options;
 }
 
-ProgressLine::ProgressLine(std::ostream& err, const SearchBudget& budget)
-    : err_(err), budget_(budget), shown_(&err == &std::cerr && ::isatty(STDERR_FILENO) == 1) {}
+ProgressLine::ProgressLine(std::ostream& err, const SearchBudget& budget) : line_(err), budget_(budget) {}
 
 ProgressCallback ProgressLine::callback() {
   return [this](const SearchProgress& progress) {
-    constexpr double kInterval = 0.25;
-    if (shown_ && progress.seconds - last_ >= kInterval) show(progress);
+    if (line_.due()) show(progress);
     return true;
   };
 }
 
 void ProgressLine::show(const SearchProgress& p) {
-  last_ = p.seconds;
   double left = 0;
   if (budget_.seconds > 0) left = budget_.seconds - p.seconds;
   if (budget_.proposals > 0 && p.proposals > 0) {
@@ -75,14 +70,9 @@ void ProgressLine::show(const SearchProgress& p) {
     const double by_count = p.seconds * rest / static_cast<double>(p.proposals);
     left = budget_.seconds > 0 ? std::min(left, by_count) : by_count;
   }
-  err_ << fmt::format("\r\033[K{} proposals, {:.0f}/s, best {}, at most {:.0f} s left", p.proposals,
-                      static_cast<double>(p.proposals) / std::max(p.seconds, 1e-9),
-                      p.best > 0 ? pretty(to_seconds(p.best)) : "none yet", std::max(0.0, left))
-       << std::flush;
-}
-
-void ProgressLine::finish() {
-  if (shown_ && last_ >= 0) err_ << "\r\033[K" << std::flush;
+  line_.show(fmt::format("{} proposals, {:.0f}/s, best {}, at most {:.0f} s left", p.proposals,
+                         static_cast<double>(p.proposals) / std::max(p.seconds, 1e-9),
+                         p.best > 0 ? pretty(to_seconds(p.best)) : "none yet", std::max(0.0, left)));
 }
 
 std::string baselines_json(const std::vector<Baseline>& baselines) {

@@ -7,6 +7,7 @@
 #include "search/search.h"
 #include "taskgraph/plan_json.h"
 #include "tools/arguments.h"
+#include "tools/status_line.h"
 
 namespace pipesim {
 
@@ -22,20 +23,17 @@ std::int32_t microbatches_of(const Arguments& arguments);
 /// "batch 64", or "batch 256 in 4 microbatches of 64".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
 
-/// A progress callback that keeps one line on `err` up to date, about four times a second; it writes only if
-/// `err` is standard error and that is a terminal. Stop with finish(), which clears the line.
+/// A progress callback that keeps a status line up to date. Stop with finish(), which clears the line.
 class ProgressLine {
  public:
   ProgressLine(std::ostream& err, const SearchBudget& budget);
   [[nodiscard]] ProgressCallback callback();
-  void finish();
+  void finish() { line_.clear(); }
 
  private:
   void show(const SearchProgress& progress);
-  std::ostream& err_;
+  StatusLine line_;
   SearchBudget budget_;
-  bool shown_;
-  double last_ = -1;
 };
 
 /// Text of a JSON list of baselines with name, iteration_time_s or infeasible.
