@@ -5,7 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "executor/cores.h"
+#include "executor/measuring/cores.h"
 #include "models/box.h"
 
 namespace pipesim {

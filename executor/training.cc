@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "executor/host_moves.h"
 #include "executor/program/compile.h"
+#include "executor/tensors/host_moves.h"
 #include "sim/simulate.h"
 #include "taskgraph/memory.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "executor/execution.h"
-#include "executor/tensor_source.h"
+#include "executor/tensors/tensor_source.h"
 #include "taskgraph/task_graph_builder.h"
 
 namespace pipesim {

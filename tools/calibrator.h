@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/sample_set.h"
+#include "executor/measuring/sample_set.h"
 #include "tools/plan_run.h"
 #include "tools/plan_set.h"
 #include "tools/status_line.h"

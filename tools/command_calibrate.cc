@@ -5,8 +5,8 @@
 #include <ostream>
 
 #include "costmodel/calibration_store.h"
-#include "executor/cores.h"
 #include "executor/cpu/convolution.h"
+#include "executor/measuring/cores.h"
 #include "sim/base/errors.h"
 #include "tools/calibration_use.h"
 #include "tools/calibrator.h"

@@ -6,8 +6,8 @@
 
 #include "executor/communication/device_worlds.h"
 #include "executor/equality.h"
-#include "executor/measurement.h"
-#include "executor/prediction_interval.h"
+#include "executor/measuring/measurement.h"
+#include "executor/measuring/prediction_interval.h"
 #include "tools/subject.h"
 
 namespace pipesim {

@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <set>
 
-#include "executor/cores.h"
 #include "executor/emulation.h"
-#include "executor/prediction_interval.h"
-#include "executor/step_gathering.h"
+#include "executor/measuring/cores.h"
+#include "executor/measuring/prediction_interval.h"
+#include "executor/measuring/step_gathering.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/calibration_use.h"

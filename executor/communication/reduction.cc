@@ -5,7 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "executor/small_floats.h"
+#include "executor/tensors/small_floats.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "executor/cores.h"
 #include "executor/cpu/kernel.h"
-#include "executor/host_collectives.h"
-#include "executor/host_moves.h"
+#include "executor/measuring/cores.h"
+#include "executor/tensors/host_collectives.h"
+#include "executor/tensors/host_moves.h"
 #include "sim/base/errors.h"
 
 // Of GNU's OpenMP runtime, which oneDNN uses; its header is the compiler's own and unknown to others.

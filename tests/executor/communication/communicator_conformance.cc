@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "executor/small_floats.h"
+#include "executor/tensors/small_floats.h"
 #include "sim/base/rng.h"
 
 namespace pipesim {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "executor/small_floats.h"
+#include "executor/tensors/small_floats.h"
 
 namespace pipesim {
 namespace {

@@ -1,4 +1,4 @@
-#include "executor/task_durations.h"
+#include "executor/measuring/task_durations.h"
 
 #include <map>
 #include <tuple>

@@ -1,4 +1,4 @@
-#include "executor/step_sampling.h"
+#include "executor/measuring/step_sampling.h"
 
 #include <algorithm>
 

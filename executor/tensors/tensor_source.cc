@@ -1,10 +1,10 @@
-#include "executor/tensor_source.h"
+#include "executor/tensors/tensor_source.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
-#include "executor/fill_elements.h"
+#include "executor/tensors/fill_elements.h"
 
 namespace pipesim {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "executor/tensor_source.h"
+#include "executor/tensors/tensor_source.h"
 
 namespace pipesim {
 

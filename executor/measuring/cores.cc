@@ -1,4 +1,4 @@
-#include "executor/cores.h"
+#include "executor/measuring/cores.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "executor/execution.h"
-#include "executor/task_durations.h"
+#include "executor/measuring/task_durations.h"
 #include "executor/training.h"
 
 namespace pipesim {

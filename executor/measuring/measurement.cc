@@ -1,4 +1,4 @@
-#include "executor/measurement.h"
+#include "executor/measuring/measurement.h"
 
 #include <fmt/format.h>
 

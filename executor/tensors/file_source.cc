@@ -1,4 +1,4 @@
-#include "executor/file_source.h"
+#include "executor/tensors/file_source.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <span>
 #include <type_traits>
 
-#include "executor/fill_elements.h"
+#include "executor/tensors/fill_elements.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "executor/host_moves.h"
-#include "executor/small_floats.h"
+#include "executor/tensors/host_moves.h"
+#include "executor/tensors/small_floats.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

@@ -1,4 +1,4 @@
-#include "executor/prediction_interval.h"
+#include "executor/measuring/prediction_interval.h"
 
 #include <algorithm>
 #include <cmath>

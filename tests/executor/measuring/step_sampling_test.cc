@@ -1,9 +1,9 @@
-#include "executor/step_sampling.h"
+#include "executor/measuring/step_sampling.h"
 
 #include <gmock/gmock.h>
 
 #include "executor/emulation.h"
-#include "executor/sample_set.h"
+#include "executor/measuring/sample_set.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
 #include "tests/executor/communication/threads_of_one_process.h"

@@ -1,10 +1,10 @@
-#include "executor/host_moves.h"
+#include "executor/tensors/host_moves.h"
 
 #include <array>
 #include <cstring>
 #include <string>
 
-#include "executor/small_floats.h"
+#include "executor/tensors/small_floats.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

@@ -1,4 +1,4 @@
-#include "executor/host_collectives.h"
+#include "executor/tensors/host_collectives.h"
 
 #include "sim/base/errors.h"
 

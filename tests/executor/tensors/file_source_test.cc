@@ -1,4 +1,4 @@
-#include "executor/file_source.h"
+#include "executor/tensors/file_source.h"
 
 #include <gmock/gmock.h>
 

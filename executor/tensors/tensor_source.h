@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "executor/host_moves.h"
 #include "executor/program/program.h"
 #include "executor/step_context.h"
+#include "executor/tensors/host_moves.h"
 #include "models/operator_graph.h"
 
 namespace pipesim {

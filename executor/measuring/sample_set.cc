@@ -1,4 +1,4 @@
-#include "executor/sample_set.h"
+#include "executor/measuring/sample_set.h"
 
 namespace pipesim {
 

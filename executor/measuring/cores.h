@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "executor/measurement.h"
+#include "executor/measuring/measurement.h"
 #include "sim/base/units.h"
 
 namespace pipesim {

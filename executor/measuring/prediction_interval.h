@@ -1,7 +1,7 @@
 #pragma once
 
 #include "costmodel/calibration.h"
-#include "executor/task_durations.h"
+#include "executor/measuring/task_durations.h"
 #include "sim/base/rng.h"
 #include "sim/task_dag.h"
 

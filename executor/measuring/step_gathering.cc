@@ -1,4 +1,4 @@
-#include "executor/step_gathering.h"
+#include "executor/measuring/step_gathering.h"
 
 #include <algorithm>
 #include <sstream>
