@@ -185,7 +185,7 @@ Nanoseconds Execution::wait_for(DeviceState& state, const std::vector<TaskId>& t
   return latest;
 }
 
-void Execution::fail(std::exception_ptr error) {
+void Execution::fail(const std::exception_ptr& error) {
   std::string reason = "a device failed";
   try {
     std::rethrow_exception(error);

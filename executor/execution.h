@@ -78,7 +78,7 @@ class Execution {
   void do_work(DeviceId device, const Work& work, Communicator& world, std::int64_t tag);
   InstructionTime run_instruction(DeviceId device, const Instruction& instruction);
   Nanoseconds wait_for(DeviceState& state, const std::vector<TaskId>& tasks);
-  void fail(std::exception_ptr error);
+  void fail(const std::exception_ptr& error);
 
   const Program& program_;
   Backend& backend_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -72,6 +73,33 @@ double evaluate(std::span<const ProductTerm> terms, std::span<const Range> facto
 /// Share of a causal mask's (query, key) pairs that are visible inside the ranges; 1 for operators without a
 /// mask.
 double visible_share(const Operator& op, std::span<const Range> factor_ranges);
+
+/// `box` in pieces, each inside or outside every box that for_each_box(visit) gives to visit(edges).
+template <class ForEachBox>
+std::vector<Box> cut_at_edges(const Box& box, ForEachBox for_each_box) {
+  std::vector<Box> pieces{box};
+  for (std::size_t i = 0; i < box.dims(); ++i) {
+    std::vector<std::int64_t> cuts{box[i].end};
+    for_each_box([&](const Box& edges) {
+      for (const std::int64_t at : {edges[i].begin, edges[i].end}) {
+        if (at > box[i].begin && at < box[i].end) cuts.push_back(at);
+      }
+    });
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    std::vector<Box> finer;
+    for (const Box& piece : pieces) {
+      std::int64_t begin = box[i].begin;
+      for (const std::int64_t end : cuts) {
+        finer.push_back(piece);
+        finer.back()[i] = {begin, end};
+        begin = end;
+      }
+    }
+    pieces = std::move(finer);
+  }
+  return pieces;
+}
 
 /// The ranges of the unsplit operator: [0, size) per factor.
 std::vector<Range> whole_ranges(const Operator& op);

@@ -18,29 +18,9 @@ bool subset(const Addends& small, const Addends& large) {
 // `box` cut at every boundary of the fragments.
 std::vector<Box> cut_at(const Box& box, std::span<const Fragment> fragments,
                         std::span<const std::int32_t> candidates) {
-  std::vector<Box> pieces{box};
-  for (std::size_t i = 0; i < box.dims(); ++i) {
-    std::vector<std::int64_t> cuts{box[i].end};
-    for (const std::int32_t c : candidates) {
-      const Range r = fragments[static_cast<std::size_t>(c)].box[i];
-      for (const std::int64_t at : {r.begin, r.end}) {
-        if (at > box[i].begin && at < box[i].end) cuts.push_back(at);
-      }
-    }
-    std::sort(cuts.begin(), cuts.end());
-    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-    std::vector<Box> finer;
-    for (const Box& piece : pieces) {
-      std::int64_t begin = box[i].begin;
-      for (const std::int64_t end : cuts) {
-        finer.push_back(piece);
-        finer.back()[i] = {begin, end};
-        begin = end;
-      }
-    }
-    pieces = std::move(finer);
-  }
-  return pieces;
+  return cut_at_edges(box, [&](auto visit) {
+    for (const std::int32_t c : candidates) visit(fragments[static_cast<std::size_t>(c)].box);
+  });
 }
 
 }  // namespace

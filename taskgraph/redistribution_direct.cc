@@ -14,29 +14,9 @@ struct Source {
 
 // `box` cut at every boundary of the sources, so that each piece lies inside or outside each of them.
 std::vector<Box> atoms(const Box& box, const std::vector<Source>& sources) {
-  std::vector<Box> pieces{box};
-  for (std::size_t i = 0; i < box.dims(); ++i) {
-    std::vector<std::int64_t> cuts;
-    for (const Source& s : sources) {
-      for (const std::int64_t at : {s.box[i].begin, s.box[i].end}) {
-        if (at > box[i].begin && at < box[i].end) cuts.push_back(at);
-      }
-    }
-    std::sort(cuts.begin(), cuts.end());
-    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-    cuts.push_back(box[i].end);
-    std::vector<Box> finer;
-    for (const Box& piece : pieces) {
-      std::int64_t begin = box[i].begin;
-      for (const std::int64_t end : cuts) {
-        finer.push_back(piece);
-        finer.back()[i] = {begin, end};
-        begin = end;
-      }
-    }
-    pieces = std::move(finer);
-  }
-  return pieces;
+  return cut_at_edges(box, [&](auto visit) {
+    for (const Source& s : sources) visit(s.box);
+  });
 }
 
 // Sends of one component; remembers who has sent how much.

@@ -12,8 +12,8 @@ namespace {
 // Tracks by device: predicted compute and links, then the measured lists.
 class TrackTable {
  public:
-  void add(std::size_t device, bool measured, std::int32_t number, TraceTrack track) {
-    rows_.try_emplace({device, measured, number}, std::move(track));
+  void add(std::size_t device, bool measured, std::int32_t number, const TraceTrack& track) {
+    rows_.try_emplace({device, measured, number}, track);
   }
   void number() {
     for (auto& [key, row] : rows_) {
