@@ -44,7 +44,9 @@ PlanSet plans_to_sample(const Arguments& a, const OperatorGraph& graph, const To
   set.add_random(a.integer("random", 0, kMostRandomPlans), seed);
   for (const std::string& file : a.texts("plan")) set.add_file(file);
   if (set.plans().empty())
-    throw InputError("there is no plan to run: no baseline fits into memory, and no other plan is given");
+    throw InputError(
+        "there is no plan to run: baselines are left out or do not fit into memory, and neither --plan nor "
+        "--random adds one");
   return set;
 }
 

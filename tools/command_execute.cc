@@ -12,8 +12,9 @@ namespace {
 
 RunSetting setting_of(const Arguments& a, const Topology& topology) {
   RunSetting s = run_setting_of(a, topology);
-  s.check = a.given("check");
-  if (s.emulated && s.check)
+  if (a.given("check")) s.checked_steps = a.integer("check-steps", 1, 1000);
+  if (a.given("check-steps") && !a.given("check")) throw UsageError("execute: --check-steps needs --check");
+  if (s.emulated && a.given("check"))
     throw UsageError("execute: --check needs --backend cpu: emulated devices compute nothing");
   return s;
 }
@@ -66,7 +67,8 @@ Command execute_command() {
       "number of devices, and show what a slow device does.";
   c.options = subject_options("execute");
   for (Option& o : std::vector<Option>{
-           {"check", "", "", "compare with the unsplit model for three steps first"},
+           {"check", "", "", "compare with the unsplit model first"},
+           {"check-steps", "N", "3", "for so many steps"},
            {"trace", "FILE", "", "write predicted and measured timelines for ui.perfetto.dev"},
            {"json", "", "", "print one JSON object instead of text"}})
     c.options.push_back(std::move(o));

@@ -127,7 +127,7 @@ PlanRun::PlanRun(const Subject& subject, const RunSetting& setting, DeviceWorlds
 PlanRun::~PlanRun() = default;
 
 ExecutionReport PlanRun::report(std::ostream& progress) {
-  if (setting_.check) check();
+  if (setting_.checked_steps > 0) check();
   begin();
   take_turn(setting_.warmup, setting_.steps, progress);
   return finish();
@@ -223,14 +223,13 @@ std::map<TensorId, std::vector<float>> PlanRun::whole_outputs(const Training& tr
 }
 
 void PlanRun::check() {
-  constexpr int checked_steps = 3;
   UnsplitReference reference(subject_.graph, costs_, subject_.plan.options, unpinned(setting_.cpu), source_,
                              reference_world_.worlds(), setting_.seed);
   const std::unique_ptr<Backend> backend = make_backend(false);
   const std::unique_ptr<Training> training = make_training(*backend);
   require_memory(*training, reference.predicted_memory());
   training->keep_values(Training::Keep::Everything);
-  for (int s = 0; s < checked_steps; ++s) {
+  for (std::int64_t s = 0; s < setting_.checked_steps; ++s) {
     training->step();
     reference.step();
     equalities_.push_back(worst_of_ranks(

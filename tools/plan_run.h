@@ -22,7 +22,7 @@ namespace pipesim {
 struct RunSetting {
   bool emulated = false;
   EmulatedPace::Sleep sleep = EmulatedPace::Sleep::UntilDeadline;
-  bool check = false;  ///< compare with the unsplit model first
+  std::int64_t checked_steps = 0;  ///< to compare with the unsplit model first
   bool oversubscribe = false;
   std::int64_t steps = 20, warmup = 3;
   std::uint64_t seed = 1;

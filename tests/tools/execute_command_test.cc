@@ -44,6 +44,11 @@ TEST(Execute, ComputesWhatTheUnsplitModelComputes) {
   }
 }
 
+TEST(Execute, ComparesAsManySteps) {
+  EXPECT_EQ(executed({"--baseline", "expert", "--check", "--check-steps", "7"}).at("check").size(), 7U);
+  EXPECT_EQ(execute({"--baseline", "expert", "--check-steps", "7"}).status, 2);
+}
+
 TEST(Execute, HoldsTheMemoryThatIsPredicted) {
   for (const char* model : {kSmallModel, "lenet:batch=8"}) {
     const auto json = executed({"--baseline", "data-parallel"}, model);
