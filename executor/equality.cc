@@ -30,10 +30,15 @@ struct UnsplitReference::Run {
   Run(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
       const CpuBackend::Settings& settings, const Training::Setting& setting)
       : backend(graph, costs.topology().num_devices(), options.optimizer, settings),
-        training(
-            graph, costs, options, unsplit_strategy(graph),
-            {backend, setting.source, setting.worlds, {DeviceId(0)}, setting.seed, setting.reversed_sums},
-            [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); }) {
+        training(graph, costs, options, unsplit_strategy(graph),
+                 {backend,
+                  setting.source,
+                  setting.worlds,
+                  {DeviceId(0)},
+                  setting.seed,
+                  setting.reversed_sums,
+                  setting.before_allocation},
+                 [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); }) {
     training.keep_values(Training::Keep::Everything);
   }
   CpuBackend backend;
@@ -43,21 +48,18 @@ struct UnsplitReference::Run {
 UnsplitReference::UnsplitReference(const OperatorGraph& graph, const CostModel& costs,
                                    const PlanOptions& options, const CpuBackend::Settings& settings,
                                    const TensorSource& source, std::span<Communicator* const> worlds,
-                                   std::uint64_t seed)
+                                   std::uint64_t seed,
+                                   std::function<void(const std::vector<DeviceMemory>&)> before_allocation)
     : graph_(graph) {
   for (const Tensor& t : graph.tensors()) unit_roundoff_ = std::max(unit_roundoff_, unit_roundoff(t.type));
   CpuBackend unused(graph, 0, options.optimizer, settings);
-  Training::Setting setting{unused, source, worlds, {}, seed, false};
+  Training::Setting setting{unused, source, worlds, {}, seed, false, std::move(before_allocation)};
   plain_ = std::make_unique<Run>(graph, costs, options, settings, setting);
   setting.reversed_sums = true;
   reversed_ = std::make_unique<Run>(graph, costs, options, settings, setting);
 }
 
 UnsplitReference::~UnsplitReference() = default;
-
-Bytes UnsplitReference::predicted_memory() const {
-  return plain_->training.predicted_memory()[0].peak + reversed_->training.predicted_memory()[0].peak;
-}
 
 void UnsplitReference::step() {
   plain_->training.step();

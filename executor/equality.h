@@ -36,13 +36,13 @@ class UnsplitReference {
  public:
   /// Error up to this many times the noise is rounding.
   static constexpr double allowed_factor = 4;
-  /// Runs on device 0 of the topology. All must outlive this; `worlds` as in Training::Setting.
+  /// Runs on device 0 of the topology. All must outlive this; `worlds` as in Training::Setting, and
+  /// before_allocation, which is called for each of its two runs.
   UnsplitReference(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                    const CpuBackend::Settings& settings, const TensorSource& source,
-                   std::span<Communicator* const> worlds, std::uint64_t seed);
+                   std::span<Communicator* const> worlds, std::uint64_t seed,
+                   std::function<void(const std::vector<DeviceMemory>&)> before_allocation = {});
   ~UnsplitReference();
-  /// Predicted peak of the device it runs on.
-  [[nodiscard]] Bytes predicted_memory() const;
   /// One step.
   void step();
   [[nodiscard]] const StepValues& values() const;

@@ -61,6 +61,7 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
   builder_.build(strategy_, tasks_, TaskGraphBuilder::Labels::Make);
   simulated_ = simulate(tasks_.dag);
   predicted_memory_ = peak_memory(builder_, strategy_, simulated_);
+  if (setting_.before_allocation) setting_.before_allocation(predicted_memory_);
   program_ = compile(builder_, strategy_, tasks_, simulated_, setting_.backend, setting_.local);
   pace_ = make_pace(tasks_.dag, program_.order);
   const auto describe = [this](const Buffer& b) {

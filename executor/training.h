@@ -37,6 +37,8 @@ class Training {
     std::vector<DeviceId> local;            ///< devices of this process
     std::uint64_t seed = 0;
     bool reversed_sums = false;
+    /// Called with the predicted peaks of all devices before memory is taken; throws to stop.
+    std::function<void(const std::vector<DeviceMemory>&)> before_allocation = {};
   };
   /// `make_pace`: given the task graph and the order. All references must outlive this. InputError when an
   /// operator has no kernel.

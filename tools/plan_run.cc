@@ -136,14 +136,12 @@ ExecutionReport PlanRun::report(std::ostream& progress) {
 void PlanRun::begin() {
   backend_ = make_backend(false);
   training_ = make_training(*backend_);
-  require_memory(*training_, Bytes(0));
   training_->keep_values(Training::Keep::Outputs);
 }
 
 PlanSamples PlanRun::sample(const SamplingLength& length) {
   backend_ = make_backend(false);
   training_ = make_training(*backend_);
-  require_memory(*training_, Bytes(0));
   PlanSamples samples{
       task_durations(training_->builder(), training_->tasks(), training_->program(), KeyPlace::Topology), {}};
   samples.measurements = sample_steps(*training_, samples.durations, length);
@@ -166,7 +164,13 @@ std::unique_ptr<Backend> PlanRun::make_backend(bool watch_for_nan) {
 }
 
 std::unique_ptr<Training> PlanRun::make_training(Backend& backend) {
-  const Training::Setting setting{backend, source_, worlds_.worlds(), worlds_.local(), setting_.seed, false};
+  const Training::Setting setting{backend,
+                                  source_,
+                                  worlds_.worlds(),
+                                  worlds_.local(),
+                                  setting_.seed,
+                                  false,
+                                  [this](const std::vector<DeviceMemory>& peaks) { require_memory(peaks); }};
   auto training = std::make_unique<Training>(
       subject_.graph, costs_, subject_.plan.options, subject_.plan.strategy, setting,
       [this](const TaskDag& dag, std::span<const TaskId> order) -> std::unique_ptr<Pace> {
@@ -182,25 +186,18 @@ std::unique_ptr<Training> PlanRun::make_training(Backend& backend) {
   return training;
 }
 
-// Emulated devices have no memory. `reference`: what the unsplit model takes beside it.
-void PlanRun::require_memory(const Training& training, Bytes reference) const {
+// Emulated devices have no memory.
+void PlanRun::require_memory(const std::vector<DeviceMemory>& peaks) const {
   const std::optional<Bytes> available = available_memory();
   if (setting_.emulated || !available) return;
-  Bytes needed = reference;
-  std::string largest;
-  Bytes peak{0};
-  for (const DeviceId d : worlds_.local()) {
-    const Bytes own = training.predicted_memory()[d.index()].peak;
-    needed = needed + own;
-    if (own > peak) peak = own, largest = subject_.topology.device(d).name;
-  }
+  Bytes needed = reference_memory_;
+  for (const DeviceId d : worlds_.local()) needed = needed + peaks[d.index()].peak;
   if (needed <= *available) return;
+  const bool checked = reference_memory_.value > 0;
   throw InputError(fmt::format(
-      "the run needs {} (predicted; {} alone {}{}) and this host has {} left; take a smaller batch, or a "
-      "plan that splits weights over more hosts",
-      pretty(needed), largest, pretty(peak),
-      reference.value > 0 ? fmt::format(", the unsplit model {}", pretty(reference)) : "",
-      pretty(*available)));
+      "the run is predicted to need {}{} and this host has {} left; take a smaller batch, or a plan "
+      "that splits weights over more hosts",
+      pretty(needed), checked ? ", with the unsplit model beside it," : "", pretty(*available)));
 }
 
 // Results of the model, all processes together.
@@ -224,10 +221,13 @@ std::map<TensorId, std::vector<float>> PlanRun::whole_outputs(const Training& tr
 
 void PlanRun::check() {
   UnsplitReference reference(subject_.graph, costs_, subject_.plan.options, unpinned(setting_.cpu), source_,
-                             reference_world_.worlds(), setting_.seed);
+                             reference_world_.worlds(), setting_.seed,
+                             [this](const std::vector<DeviceMemory>& peaks) {
+                               reference_memory_ = reference_memory_ + peaks[0].peak;
+                               require_memory(std::vector<DeviceMemory>(peaks.size()));
+                             });
   const std::unique_ptr<Backend> backend = make_backend(false);
   const std::unique_ptr<Training> training = make_training(*backend);
-  require_memory(*training, reference.predicted_memory());
   training->keep_values(Training::Keep::Everything);
   for (std::int64_t s = 0; s < setting_.checked_steps; ++s) {
     training->step();
@@ -235,6 +235,7 @@ void PlanRun::check() {
     equalities_.push_back(worst_of_ranks(
         compare(*training, whole_outputs(*training), reference.values(), reference.noise(), subject_.graph)));
   }
+  reference_memory_ = Bytes(0);
 }
 
 StepEquality PlanRun::worst_of_ranks(StepEquality mine) {

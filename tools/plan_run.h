@@ -73,7 +73,7 @@ class PlanRun {
  private:
   std::unique_ptr<Backend> make_backend(bool watch_for_nan);
   std::unique_ptr<Training> make_training(Backend& backend);
-  void require_memory(const Training& training, Bytes reference) const;
+  void require_memory(const std::vector<DeviceMemory>& peaks) const;
   std::map<TensorId, std::vector<float>> whole_outputs(const Training& training);
   void check();
   StepEquality worst_of_ranks(StepEquality mine);
@@ -95,7 +95,8 @@ class PlanRun {
   std::vector<StepRecord> records_;
   std::vector<double> losses_;
   std::vector<StepEquality> equalities_;
-  std::int64_t steps_ = 0;  ///< that the training has run
+  Bytes reference_memory_{0};  ///< of the unsplit model, while it runs
+  std::int64_t steps_ = 0;     ///< that the training has run
 };
 
 }  // namespace pipesim
