@@ -75,9 +75,9 @@ std::string times_text(const ExecutionReport& r, const Subject& subject) {
   text += fmt::format("  measured iteration   {} ({} to {}, median of {} iterations",
                       pretty(to_seconds(r.measured.median)), pretty(to_seconds(r.measured.low)),
                       pretty(to_seconds(r.measured.high)), r.measured.steps);
-  text += r.measured.preempted > 0
-              ? fmt::format(", {} of them interrupted and left out)\n", r.measured.preempted)
-              : ")\n";
+  text += r.measured.preempted > 0 ? fmt::format(", {} of them interrupted{})\n", r.measured.preempted,
+                                                 r.not_quiet.empty() ? " and left out" : "")
+                                   : ")\n";
   text += fmt::format("  iterations           90 % took {} to {}\n", pretty(to_seconds(r.measured.fast)),
                       pretty(to_seconds(r.measured.slow)));
   if (r.not_quiet.empty()) {
