@@ -5,34 +5,11 @@
 #include <cmath>
 #include <type_traits>
 
-#include "executor/tensors/small_floats.h"
+#include "executor/tensors/element_formats.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
 namespace {
-
-// How a type is stored in memory and in what it is summed.
-template <class T>
-struct Itself {
-  using Stored = T;
-  using Summed = T;
-  static T load(T value) { return value; }
-  static T store(T value) { return value; }
-};
-
-struct Half {
-  using Stored = std::uint16_t;
-  using Summed = float;
-  static float load(std::uint16_t bits) { return from_float16(bits); }
-  static std::uint16_t store(float value) { return to_float16(value); }
-};
-
-struct BrainHalf {
-  using Stored = std::uint16_t;
-  using Summed = float;
-  static float load(std::uint16_t bits) { return from_bfloat16(bits); }
-  static std::uint16_t store(float value) { return to_bfloat16(value); }
-};
 
 template <class T>
 T sum_of(T a, T b) {
@@ -55,7 +32,7 @@ T max_of(T a, T b) {
 template <class Format, class Combine>
 void reduce_with(std::span<const void* const> addends, void* result, std::int64_t elements, Combine combine) {
   using Stored = typename Format::Stored;
-  std::array<typename Format::Summed, 512> totals;
+  std::array<typename Format::Computed, 512> totals;
   for (std::int64_t begin = 0; begin < elements; begin += static_cast<std::int64_t>(totals.size())) {
     const auto count = static_cast<std::size_t>(
         std::min<std::int64_t>(elements - begin, static_cast<std::int64_t>(totals.size())));
@@ -73,7 +50,7 @@ void reduce_with(std::span<const void* const> addends, void* result, std::int64_
 template <class Format>
 void reduce_as(std::span<const void* const> addends, void* result, std::int64_t elements,
                ReduceOperation operation) {
-  using Summed = typename Format::Summed;
+  using Summed = typename Format::Computed;
   if (operation == ReduceOperation::Sum) {
     reduce_with<Format>(addends, result, elements, [](Summed a, Summed b) { return sum_of(a, b); });
   } else {
@@ -88,19 +65,19 @@ void reduce_in_order(std::span<const void* const> addends, void* result, std::in
   switch (type) {
     case DataType::Float32:
     case DataType::TensorFloat32:
-      return reduce_as<Itself<float>>(addends, result, elements, operation);
+      return reduce_as<PlainElement<float>>(addends, result, elements, operation);
     case DataType::Float16:
-      return reduce_as<Half>(addends, result, elements, operation);
+      return reduce_as<Float16Element>(addends, result, elements, operation);
     case DataType::BFloat16:
-      return reduce_as<BrainHalf>(addends, result, elements, operation);
+      return reduce_as<BFloat16Element>(addends, result, elements, operation);
     case DataType::Float64:
-      return reduce_as<Itself<double>>(addends, result, elements, operation);
+      return reduce_as<PlainElement<double>>(addends, result, elements, operation);
     case DataType::Int64:
-      return reduce_as<Itself<std::int64_t>>(addends, result, elements, operation);
+      return reduce_as<PlainElement<std::int64_t>>(addends, result, elements, operation);
     case DataType::Int32:
-      return reduce_as<Itself<std::int32_t>>(addends, result, elements, operation);
+      return reduce_as<PlainElement<std::int32_t>>(addends, result, elements, operation);
     case DataType::UInt8:
-      return reduce_as<Itself<std::uint8_t>>(addends, result, elements, operation);
+      return reduce_as<PlainElement<std::uint8_t>>(addends, result, elements, operation);
   }
   throw InternalError("no reduction for a data type");
 }

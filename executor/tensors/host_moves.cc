@@ -4,38 +4,11 @@
 #include <cstring>
 #include <string>
 
-#include "executor/tensors/small_floats.h"
+#include "executor/tensors/element_formats.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
 namespace {
-
-// How elements of a type are kept, and the type in which they are computed with.
-template <class Stored>
-struct PlainElement {
-  using Storage = Stored;
-  static Stored load(Stored s) { return s; }
-  template <class Number>
-  static Stored store(Number n) {
-    return static_cast<Stored>(n);
-  }
-};
-struct BFloat16Element {
-  using Storage = std::uint16_t;
-  static float load(Storage s) { return from_bfloat16(s); }
-  template <class Number>
-  static Storage store(Number n) {
-    return to_bfloat16(static_cast<float>(n));
-  }
-};
-struct Float16Element {
-  using Storage = std::uint16_t;
-  static float load(Storage s) { return from_float16(s); }
-  template <class Number>
-  static Storage store(Number n) {
-    return to_float16(static_cast<float>(n));
-  }
-};
 
 // The region as rows that are contiguous on both sides.
 struct Rows {
@@ -75,8 +48,8 @@ void for_each_row(const Rows& rows, std::size_t dim, std::int64_t from, std::int
 
 template <class From, class To>
 void convert(const HostPiece& from, const HostPiece& to, const Rows& rows, bool add) {
-  const auto* source = reinterpret_cast<const typename From::Storage*>(from.memory);
-  auto* target = reinterpret_cast<typename To::Storage*>(to.memory);
+  const auto* source = reinterpret_cast<const typename From::Stored*>(from.memory);
+  auto* target = reinterpret_cast<typename To::Stored*>(to.memory);
   for_each_row(rows, rows.dims, rows.from_begin, rows.to_begin, [&](std::int64_t f, std::int64_t t) {
     if (add) {
       for (std::int64_t i = 0; i < rows.length; ++i)
