@@ -4,9 +4,9 @@
 
 namespace pipesim {
 
-void ReadyQueue::reset(std::span<const TaskKey> keys) {
+void ReadyQueue::reset(std::span<const TaskKey> keys, Nanoseconds now) {
   keys_ = keys;
-  now_ = 0;
+  now_ = now;
   levels_ = 0;
   for (Level& level : level_) level.used = 0;
   nodes_.clear();

@@ -33,8 +33,8 @@ struct ReadyTask {
 /// Tasks that are ready exactly at `now` are `due`, and only they are compared by key.
 class ReadyQueue {
  public:
-  /// Empties the queue and sets `now` to 0. `keys` is by task id and must outlive its use.
-  void reset(std::span<const TaskKey> keys);
+  /// Empties the queue and sets `now`. `keys` is by task id and must outlive its use.
+  void reset(std::span<const TaskKey> keys, Nanoseconds now = 0);
   [[nodiscard]] bool empty() const { return levels_ == 0 && due_.empty() && late_.empty(); }
   /// `ready` ≥ the ready time of the last task popped.
   void push(Nanoseconds ready, TaskId task);

@@ -1,0 +1,175 @@
+#include "sim/incremental/editable_dag.h"
+
+#include <algorithm>
+
+namespace pipesim {
+
+void EditableDag::clear(std::size_t lanes) {
+  tasks_.clear();
+  keys_.clear();
+  marks_.clear();
+  rows_.clear();
+  loads_.assign(lanes, 0);
+  num_tasks_ = 0;
+  begin_next();
+}
+
+void EditableDag::begin_next() {
+  if (++edit_ == 0) {
+    std::ranges::fill(marks_, Mark{});  // after 2^32 edits
+    edit_ = 1;
+  }
+  first_added_ = tasks_.size();
+  first_row_ = rows_.size();
+  removed_.clear();
+  touched_.clear();
+  new_edges_.clear();
+  removed_edges_.clear();
+  changed_successors_.clear();
+  changed_predecessors_.clear();
+  successors_before_.clear();
+  predecessors_before_.clear();
+}
+
+void EditableDag::count_load(TaskId task, Nanoseconds sign) {
+  for (const LaneUse use : lanes(task)) loads_[use.lane.index()] += sign * use.hold;
+}
+
+TaskId EditableDag::append(TaskKey key, const Task& task) {
+  const TaskId id(tasks_.size());
+  tasks_.push_back(task);
+  keys_.push_back(key);
+  marks_.emplace_back();
+  count_load(id, 1);
+  return id;
+}
+
+TaskId EditableDag::add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes) {
+  static constexpr LaneUse kNone{};  // so that no lanes differ from one lane
+  const LaneUse* uses = lanes.empty() ? &kNone : lanes.data();
+  return append(key, {duration, uses, static_cast<std::int32_t>(lanes.size()), true, {}, {}});
+}
+
+TaskId EditableDag::add_task(TaskKey key, Nanoseconds duration, LaneId lane) {
+  return append(key, {duration, nullptr, lane.value, true, {}, {}});
+}
+
+void EditableDag::remove_tasks(TaskId first, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const TaskId task(first.index() + i);
+    mark(task).removed = true;
+    removed_.push_back(task);
+    count_load(task, -1);
+  }
+}
+
+EditableDag::Mark& EditableDag::mark(TaskId task) {
+  Mark& m = marks_[task.index()];
+  if (m.edit != edit_) m = {edit_};
+  return m;
+}
+
+EditableDag::Mark& EditableDag::mark_successors(TaskId task) {
+  Mark& m = mark(task);
+  if (!m.other_successors) changed_successors_.push_back(task);
+  m.other_successors = true;
+  return m;
+}
+
+EditableDag::Mark& EditableDag::mark_predecessors(TaskId task) {
+  Mark& m = mark(task);
+  if (!m.other_predecessors) changed_predecessors_.push_back(task);
+  m.other_predecessors = true;
+  return m;
+}
+
+void EditableDag::mark_rows() {
+  for (const TaskId r : removed_) {
+    for (const TaskId before : predecessors(r)) {
+      if (!is_removed(before)) mark_successors(before);
+    }
+    for (const TaskId after : successors(r)) {
+      if (!is_removed(after)) mark_predecessors(after);
+    }
+  }
+  for (const auto [before, after] : new_edges_) {
+    ++mark_successors(before).new_successors;
+    ++mark_predecessors(after).new_predecessors;
+  }
+  for (const auto [before, after] : removed_edges_) {
+    mark_successors(before);
+    mark_predecessors(after);
+  }
+}
+
+/// A copy without removed tasks at the end of all rows, with room for so many more.
+EditableDag::Row EditableDag::moved_row(Row old, std::uint32_t more) {
+  const auto first = static_cast<std::uint32_t>(rows_.size());
+  rows_.resize(rows_.size() + old.count + more);
+  std::uint32_t end = first;
+  for (std::uint32_t i = old.first; i < old.first + old.count; ++i) {
+    if (!is_removed(rows_[i])) rows_[end++] = rows_[i];
+  }
+  return {first, end - first};
+}
+
+void EditableDag::erase(Row& row, TaskId task) {
+  const auto begin = rows_.begin() + row.first, end = begin + row.count;
+  const auto it = std::find(begin, end, task);
+  if (it == end) return;  // it went with a removed task
+  *it = *(end - 1);
+  --row.count;
+}
+
+void EditableDag::finish() {
+  mark_rows();
+  for (const TaskId t : changed_successors_) {
+    Row& row = tasks_[t.index()].successors;
+    if (t.index() < first_added_) successors_before_.push_back({t, row});
+    row = moved_row(row, mark(t).new_successors);
+  }
+  for (const TaskId t : changed_predecessors_) {
+    Row& row = tasks_[t.index()].predecessors;
+    if (t.index() < first_added_) {
+      predecessors_before_.push_back({t, row});
+      touched_.push_back(t);
+    }
+    row = moved_row(row, mark(t).new_predecessors);
+  }
+  for (const auto [before, after] : removed_edges_) {
+    erase(tasks_[before.index()].successors, after);
+    erase(tasks_[after.index()].predecessors, before);
+  }
+  for (const auto [before, after] : new_edges_) {
+    Row& next = tasks_[before.index()].successors;
+    rows_[next.first + next.count++] = after;
+    Row& previous = tasks_[after.index()].predecessors;
+    rows_[previous.first + previous.count++] = before;
+  }
+}
+
+void EditableDag::keep() {
+  for (const TaskId r : removed_) tasks_[r.index()].exists = false;
+  num_tasks_ += tasks_.size() - first_added_;
+  num_tasks_ -= removed_.size();
+  begin_next();
+}
+
+void EditableDag::undo() {
+  for (const RowBefore& b : successors_before_) tasks_[b.task.index()].successors = b.row;
+  for (const RowBefore& b : predecessors_before_) tasks_[b.task.index()].predecessors = b.row;
+  for (std::size_t i = first_added_; i < tasks_.size(); ++i) count_load(TaskId(i), -1);
+  for (const TaskId r : removed_) count_load(r, 1);
+  tasks_.resize(first_added_);
+  keys_.resize(first_added_);
+  marks_.resize(first_added_);
+  rows_.resize(first_row_);
+  begin_next();
+}
+
+std::size_t EditableDag::bytes() const {
+  return tasks_.capacity() * sizeof(Task) + keys_.capacity() * sizeof(TaskKey) +
+         marks_.capacity() * sizeof(Mark) + rows_.capacity() * sizeof(TaskId);
+}
+
+}  // namespace pipesim

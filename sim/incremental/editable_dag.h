@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/base/ids.h"
+#include "sim/base/units.h"
+#include "sim/lane_use.h"
+#include "sim/task_dag.h"
+
+namespace pipesim {
+
+/// A task graph that is edited in place. An edit removes and adds tasks and edges, is closed by finish(), and
+/// is then kept or undone; both cost what the edit touches, and nothing is allocated once the memory of a
+/// few edits is there. Between finish() and keep() or undo() the graph is the edited one, and the edit can
+/// still be looked at: that is when resimulate() runs.
+///
+/// Ids of removed tasks are not used again, so memory grows with every edit that is kept: a graph with many
+/// more ids than tasks should be built anew. Tasks mean what they mean in TaskDag.
+class EditableDag {
+ public:
+  /// No tasks; `lanes` lanes.
+  void clear(std::size_t lanes);
+
+  /// Lane uses are not copied: they must outlive the task. Ids are given in order.
+  TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes);
+  /// A task that holds one lane for its whole duration.
+  TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane);
+  void add_edge(TaskId before, TaskId after) { new_edges_.push_back({before, after}); }
+  /// Tasks first, first + 1, …, which were there before the edit; their edges go with them.
+  void remove_tasks(TaskId first, std::size_t count);
+  /// One of the edges from `before` to `after`, which was there before the edit.
+  void remove_edge(TaskId before, TaskId after) { removed_edges_.push_back({before, after}); }
+  void finish();
+  void keep();
+  void undo();
+
+  [[nodiscard]] std::size_t num_tasks() const { return num_tasks_; }
+  /// One more than the largest id.
+  [[nodiscard]] std::size_t num_ids() const { return tasks_.size(); }
+  [[nodiscard]] std::size_t num_lanes() const { return loads_.size(); }
+  [[nodiscard]] bool exists(TaskId task) const { return tasks_[task.index()].exists; }
+  [[nodiscard]] Nanoseconds duration(TaskId task) const { return tasks_[task.index()].duration; }
+  [[nodiscard]] TaskKey key(TaskId task) const { return keys_[task.index()]; }
+  [[nodiscard]] std::span<const TaskKey> keys() const { return keys_; }  ///< by id
+  [[nodiscard]] LaneUses lanes(TaskId task) const {
+    const Task& t = tasks_[task.index()];
+    if (t.lane_uses == nullptr) return LaneUses(1, LaneUse{LaneId(t.lanes), t.duration});
+    return LaneUses(std::span(t.lane_uses, static_cast<std::size_t>(t.lanes)));
+  }
+  [[nodiscard]] std::span<const TaskId> successors(TaskId task) const {
+    return row(tasks_[task.index()].successors);
+  }
+  [[nodiscard]] std::span<const TaskId> predecessors(TaskId task) const {
+    return row(tasks_[task.index()].predecessors);
+  }
+  /// By lane: what its tasks hold it, added up. Counts tasks as soon as they are added or removed.
+  [[nodiscard]] std::span<const Nanoseconds> loads() const { return loads_; }
+
+  /// The edit.
+  [[nodiscard]] std::span<const TaskId> removed() const { return removed_; }
+  [[nodiscard]] TaskId first_added() const { return TaskId(first_added_); }  ///< to the last id
+  /// Tasks that stay, but have other predecessors than before.
+  [[nodiscard]] std::span<const TaskId> touched() const { return touched_; }
+
+  [[nodiscard]] std::size_t bytes() const;
+
+ private:
+  struct Row {
+    std::uint32_t first = 0, count = 0;
+  };
+  struct Task {
+    Nanoseconds duration;
+    const LaneUse* lane_uses;  ///< nullptr: `lanes` is the only one, held for the whole duration
+    std::int32_t lanes;        ///< a lane, or how many lane_uses
+    bool exists;
+    Row successors, predecessors;
+  };
+  struct Edge {
+    TaskId before, after;
+  };
+  /// What an edit does to one task.
+  struct Mark {
+    std::uint32_t edit = 0;
+    std::uint32_t new_successors = 0, new_predecessors = 0;
+    bool removed = false, other_successors = false, other_predecessors = false;
+  };
+  struct RowBefore {
+    TaskId task;
+    Row row;
+  };
+
+  [[nodiscard]] std::span<const TaskId> row(Row r) const { return {rows_.data() + r.first, r.count}; }
+  [[nodiscard]] bool is_removed(TaskId task) const {
+    const Mark& m = marks_[task.index()];
+    return m.edit == edit_ && m.removed;
+  }
+  TaskId append(TaskKey key, const Task& task);
+  void count_load(TaskId task, Nanoseconds sign);
+  Mark& mark(TaskId task);
+  Mark& mark_successors(TaskId task);
+  Mark& mark_predecessors(TaskId task);
+  void mark_rows();
+  Row moved_row(Row old, std::uint32_t more);
+  void erase(Row& row, TaskId task);
+  void begin_next();
+
+  std::vector<Task> tasks_;
+  std::vector<TaskKey> keys_;
+  std::vector<Mark> marks_;
+  std::vector<TaskId> rows_;
+  std::vector<Nanoseconds> loads_;
+  std::size_t num_tasks_ = 0;
+
+  std::uint32_t edit_ = 1;  ///< number of the edit
+  std::size_t first_added_ = 0, first_row_ = 0;
+  std::vector<TaskId> removed_, touched_;
+  std::vector<Edge> new_edges_, removed_edges_;
+  std::vector<TaskId> changed_successors_;
+  std::vector<TaskId> changed_predecessors_;
+  std::vector<RowBefore> successors_before_, predecessors_before_;
+};
+
+}  // namespace pipesim
