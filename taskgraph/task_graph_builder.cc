@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/errors.h"
-#include "taskgraph/task_keys.h"
+#include "taskgraph/expansion.h"
 
 namespace pipesim {
 
@@ -110,70 +110,38 @@ void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
   tasks.forward = add_pass(op, bound, TaskKind::Forward, bound.forward);
   tasks.backward_input = add_pass(op, bound, TaskKind::BackwardInput, bound.backward_input);
   tasks.backward_weight = add_pass(op, bound, TaskKind::BackwardWeight, bound.backward_weight);
-  connect_passes(tasks, bound);
-}
-
-// A shard's backward needs what its forward saved. Gradients alone do not make it wait for that: the loss
-// gets none, nor does a shard whose outputs nobody reads, and the consumers of a copy may have read its twin.
-void TaskGraphBuilder::connect_passes(const OperatorTasks& tasks, const BoundOperator& bound) {
-  const std::size_t shards = bound.config.devices.size();
-  const std::size_t last = tasks.forward.index() + (bound.forward.stages() - 1) * shards;
-  for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
-    for (std::size_t k = 0; first.valid() && k < shards; ++k) {
-      out_->dag.add_edge(TaskId(last + k), TaskId(first.index() + k));
-    }
-  }
+  connect_operator(out_->dag, bound, tasks);
 }
 
 TaskId TaskGraphBuilder::add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind,
                                   const PassWork& work) {
-  if (!work.present) return {};
-  const std::vector<DeviceId>& devices = bound.config.devices;
-  const TaskId first(out_->dag.num_tasks());
-  for (std::size_t stage = 0; stage < work.stages(); ++stage) {
-    for (std::size_t k = 0; k < devices.size(); ++k) {
-      out_->dag.add_task(compute_key(kind, microbatch_, op, stage, devices[k]),
-                         work.durations[stage * devices.size() + k], LaneId(devices[k].value));
-    }
-  }
-  if (labels_) {
-    for (std::size_t stage = 0; stage < work.stages(); ++stage) {
-      for (const DeviceId d : devices) {
-        const auto number = static_cast<std::int32_t>(stage);
-        out_->labels.push_back(
-            {kind, Collective::Send, op, {}, d, d, 1, number, Bytes(0), labelled(microbatch_)});
-      }
-    }
-  }
-  if (work.stages() > 1) connect_stages(op, bound, kind, work, first);
+  const TaskId first = pipesim::add_pass(out_->dag, op, bound, kind, work, microbatch_);
+  if (labels_ && first.valid()) label_pass(op, bound, kind, work);
   return first;
 }
 
-void TaskGraphBuilder::connect_stages(OperatorId op, const BoundOperator& bound, TaskKind kind,
-                                      const PassWork& work, TaskId first) {
-  const std::size_t shards = bound.config.devices.size();
+// In the order of pipesim::add_pass.
+void TaskGraphBuilder::label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind,
+                                  const PassWork& work) {
+  for (std::size_t stage = 0; stage < work.stages(); ++stage) {
+    for (const DeviceId d : bound.config.devices) {
+      const auto number = static_cast<std::int32_t>(stage);
+      out_->labels.push_back(
+          {kind, Collective::Send, op, {}, d, d, 1, number, Bytes(0), labelled(microbatch_)});
+    }
+  }
   for (std::size_t stage = 0; stage + 1 < work.stages(); ++stage) {
     for (const InnerReduce& reduce : work.reduces[stage]) {
-      const TaskId task =
-          out_->dag.add_task(inner_reduce_key(kind, microbatch_, op, stage, reduce.task.group.front()),
-                             reduce.task.duration, reduce.task.lanes);
-      if (labels_) {
-        out_->labels.push_back({TaskKind::InnerReduce,
-                                Collective::AllReduce,
-                                op,
-                                {},
-                                reduce.task.group.front(),
-                                {},
-                                static_cast<std::int32_t>(reduce.task.group.size()),
-                                static_cast<std::int32_t>(stage),
-                                reduce.task.size,
-                                labelled(microbatch_)});
-      }
-      for (const std::int32_t k : reduce.shards) {
-        const std::size_t before = first.index() + stage * shards + static_cast<std::size_t>(k);
-        out_->dag.add_edge(TaskId(before), task);
-        out_->dag.add_edge(task, TaskId(before + shards));
-      }
+      out_->labels.push_back({TaskKind::InnerReduce,
+                              Collective::AllReduce,
+                              op,
+                              {},
+                              reduce.task.group.front(),
+                              {},
+                              static_cast<std::int32_t>(reduce.task.group.size()),
+                              static_cast<std::int32_t>(stage),
+                              reduce.task.size,
+                              labelled(microbatch_)});
     }
   }
 }

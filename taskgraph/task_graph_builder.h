@@ -16,6 +16,14 @@ namespace pipesim {
 /// A strategy whose configs are bound: one pointer per operator, into the builder that bound them.
 using BoundStrategy = std::vector<const BoundOperator*>;
 
+/// The updates of the weights that an operator owns: one on each device that has a part of one.
+struct UpdateWork {
+  std::vector<DeviceId> devices;
+  std::vector<Nanoseconds> durations;
+  std::vector<WeightMemory> memory;
+  std::vector<std::int32_t> update_of_device;  ///< −1 where there is none
+};
+
 /// Expands strategies into task graphs. Everything that depends on content alone (operator and config, pair
 /// of layouts) is computed once and kept, so that building the graph of the next strategy costs what its
 /// tasks cost. Not thread-safe: one per thread. The graph and cost model must outlive it.
@@ -57,7 +65,13 @@ class TaskGraphBuilder {
   [[nodiscard]] const CostModel& costs() const { return costs_; }
   [[nodiscard]] const PlanOptions& options() const { return options_; }
   [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
+
+  // Remembered by content; addresses stay valid until limit_memory() forgets.
+  /// Of activations and their gradients: from the sum of `terms`, which are distinct, to `target`.
+  [[nodiscard]] const CommunicationPlan& transfer_plan(std::span<const LayoutId> terms, LayoutId target,
+                                                       Bytes element);
   [[nodiscard]] const WeightSync& weight_sync(TensorId weight, const BoundStrategy& strategy);
+  [[nodiscard]] const UpdateWork& update_work(OperatorId owner, const BoundStrategy& strategy);
   /// What a device keeps for good: weights, accumulated gradients, optimizer state.
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy);
 
@@ -68,18 +82,11 @@ class TaskGraphBuilder {
   struct IdsHash {
     std::size_t operator()(const std::vector<std::int32_t>& ids) const noexcept;
   };
-  struct UpdateWork {
-    std::vector<DeviceId> devices;
-    std::vector<Nanoseconds> durations;
-    std::vector<WeightMemory> memory;
-  };
   using Ids = std::vector<std::int32_t>;
 
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
-  void connect_passes(const OperatorTasks& tasks, const BoundOperator& bound);
-  void connect_stages(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work,
-                      TaskId first);
+  void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
@@ -89,15 +96,10 @@ class TaskGraphBuilder {
   void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
 
   Wiring& new_wiring(TaskKind kind, TensorId tensor);
-  void add_transfers(Wiring& wiring, std::uint64_t ordinal);
+  void add_transfers(Wiring& wiring);
   void connect_sources(const Wiring& wiring, const BoundStrategy& strategy);
-  void connect_source(const Wiring& wiring, std::size_t s, TaskId first_maker, const BoundStrategy& strategy);
   void connect_readers(const Wiring& wiring, TaskId first_reader,
                        std::span<const std::int32_t> reader_of_device, const BoundStrategy& strategy);
-  const CommunicationPlan& transfer_plan(LayoutId target, Bytes element);
-  const UpdateWork& update_work(OperatorId owner, const BoundStrategy& strategy);
-  [[nodiscard]] TaskId producing_tasks(UseRef source, TaskKind kind, std::int32_t microbatch,
-                                       const BoundStrategy& strategy) const;
   [[nodiscard]] std::pair<std::int32_t, std::int32_t> source_microbatches(const Wiring& wiring) const;
   [[nodiscard]] std::int32_t labelled(std::int32_t microbatch) const {
     return options_.microbatches > 1 ? microbatch : -1;
@@ -123,7 +125,6 @@ class TaskGraphBuilder {
   std::size_t kept_tasks_ = 0;              // communication tasks in transfers_ and syncs_
   Ids key_;                                 // scratch
   std::vector<LayoutId> terms_;             // scratch: distinct source layouts of the wiring at hand
-  std::vector<std::int32_t> update_index_;  // scratch: per device, position among an owner's updates
   std::int32_t microbatch_ = 0;             // that is being built
   TaskGraph* out_ = nullptr;
   bool labels_ = false;

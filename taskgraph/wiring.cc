@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "sim/base/errors.h"
+#include "taskgraph/expansion.h"
 #include "taskgraph/task_graph_builder.h"
-#include "taskgraph/task_keys.h"
 
 namespace pipesim {
 namespace {
@@ -28,10 +28,6 @@ UseRef producing_use(const OperatorGraph& graph, TensorId tensor) {
     return u.role == Role::Output && u.tensor == tensor;
   });
   return {op, static_cast<std::int32_t>(it - uses.begin())};
-}
-
-TaskId shard_task(TaskId first, std::int64_t shard) {
-  return TaskId(first.index() + static_cast<std::size_t>(shard));
 }
 
 // The layout's position among the terms; appended if it is new.
@@ -77,26 +73,12 @@ Wiring& TaskGraphBuilder::new_wiring(TaskKind kind, TensorId tensor) {
   w.kind = kind;
   w.tensor = tensor;
   w.microbatch = kind == TaskKind::GradientSync ? -1 : microbatch_;
+  w.ordinal = 0;
   w.plan = nullptr;
   w.sources.clear();
   w.destinations.clear();
   w.source_terms.clear();
   return w;
-}
-
-// The tasks, one per shard of the source operator, that make the wiring's data: the last stage of a pass.
-TaskId TaskGraphBuilder::producing_tasks(UseRef source, TaskKind kind, std::int32_t microbatch,
-                                         const BoundStrategy& strategy) const {
-  const BoundOperator& bound = *strategy[source.op.index()];
-  const OperatorTasks& tasks = tasks_of(source.op, microbatch);
-  const auto last = [&](TaskId first, const PassWork& work) {
-    return shard_task(first, static_cast<std::int64_t>((work.stages() - 1) * bound.config.devices.size()));
-  };
-  if (kind == TaskKind::ForwardTransfer) return last(tasks.forward, bound.forward);
-  if (kind == TaskKind::GradientSync && tasks.backward_weight.valid()) {
-    return last(tasks.backward_weight, bound.backward_weight);
-  }
-  return last(tasks.backward_input, bound.backward_input);
 }
 
 // From the first to before the second.
@@ -105,31 +87,24 @@ std::pair<std::int32_t, std::int32_t> TaskGraphBuilder::source_microbatches(cons
   return {wiring.microbatch, wiring.microbatch + 1};
 }
 
-const CommunicationPlan& TaskGraphBuilder::transfer_plan(LayoutId target, Bytes element) {
+const CommunicationPlan& TaskGraphBuilder::transfer_plan(std::span<const LayoutId> terms, LayoutId target,
+                                                         Bytes element) {
   key_.assign({target.value, static_cast<std::int32_t>(element.value)});
-  for (const LayoutId id : terms_) key_.push_back(id.value);
+  for (const LayoutId id : terms) key_.push_back(id.value);
   std::unique_ptr<CommunicationPlan>& slot = transfers_[key_];
   if (!slot) {
     slot = std::make_unique<CommunicationPlan>(
-        plan_communication(terms_, target, element.value, kUncut, layouts_, prices_));
+        plan_communication(terms, target, element.value, kUncut, layouts_, prices_));
     kept_tasks_ += slot->tasks.size();
   }
   return *slot;
 }
 
-void TaskGraphBuilder::add_transfers(Wiring& wiring, std::uint64_t ordinal) {
-  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
-  wiring.first_task = TaskId(out_->dag.num_tasks());
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const CommunicationTask& t = tasks[i];
-    const TaskId id =
-        out_->dag.add_task(transfer_key(wiring.kind, std::max(wiring.microbatch, 0), wiring.tensor, ordinal,
-                                        t, i, costs_.topology().num_devices()),
-                           t.duration, t.lanes);
-    for (const std::int32_t before : t.after) {
-      out_->dag.add_edge(TaskId(wiring.first_task.index() + static_cast<std::size_t>(before)), id);
-    }
-    if (!labels_) continue;
+void TaskGraphBuilder::add_transfers(Wiring& wiring) {
+  pipesim::add_transfers(out_->dag, wiring, costs_.topology().num_devices());
+  connect_transfers(out_->dag, wiring);
+  if (!labels_) return;
+  for (const CommunicationTask& t : wiring.plan->tasks) {
     const bool send = t.kind == Collective::Send;
     out_->labels.push_back({wiring.kind, t.kind, graph_.tensor(wiring.tensor).producer, wiring.tensor,
                             t.group.front(), send ? t.group.back() : DeviceId(),
@@ -140,24 +115,12 @@ void TaskGraphBuilder::add_transfers(Wiring& wiring, std::uint64_t ordinal) {
 
 void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy& strategy) {
   const auto [first_microbatch, end_microbatch] = source_microbatches(wiring);
-  for (std::size_t s = 0; s < wiring.sources.size() && !wiring.plan->tasks.empty(); ++s) {
+  for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
+    const OperatorId op = wiring.sources[s].op;
+    const BoundOperator& bound = *strategy[op.index()];
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
-      connect_source(wiring, s, producing_tasks(wiring.sources[s], wiring.kind, m, strategy), strategy);
-    }
-  }
-}
-
-// Edges from the tasks first_maker + shard of source number `s` to what hands out their data.
-void TaskGraphBuilder::connect_source(const Wiring& wiring, std::size_t s, TaskId first_maker,
-                                      const BoundStrategy& strategy) {
-  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
-  const std::vector<std::int32_t>& shard_of_device = strategy[wiring.sources[s].op.index()]->shard_of_device;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (tasks[i].term >= 0 && tasks[i].term != wiring.source_terms[s]) continue;
-    for (const DeviceId d : contributors(tasks[i].kind, tasks[i].group)) {
-      const std::int32_t shard = shard_of_device[d.index()];
-      if (shard >= 0)
-        out_->dag.add_edge(shard_task(first_maker, shard), TaskId(wiring.first_task.index() + i));
+      connect_source(out_->dag, wiring, wiring.source_terms[s],
+                     making_tasks(wiring.kind, bound, tasks_of(op, m)), bound.shard_of_device);
     }
   }
 }
@@ -167,24 +130,13 @@ void TaskGraphBuilder::connect_source(const Wiring& wiring, std::size_t s, TaskI
 void TaskGraphBuilder::connect_readers(const Wiring& wiring, TaskId first_reader,
                                        std::span<const std::int32_t> reader_of_device,
                                        const BoundStrategy& strategy) {
-  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    for (const DeviceId d : receivers(tasks[i].kind, tasks[i].group)) {
-      const std::int32_t reader = reader_of_device[d.index()];
-      if (reader >= 0)
-        out_->dag.add_edge(TaskId(wiring.first_task.index() + i), shard_task(first_reader, reader));
-    }
-  }
+  pipesim::connect_readers(out_->dag, wiring, first_reader, reader_of_device);
+  const auto [first_microbatch, end_microbatch] = source_microbatches(wiring);
   for (const UseRef source : wiring.sources) {
-    const std::vector<std::int32_t>& shard_of_device = strategy[source.op.index()]->shard_of_device;
-    const auto [first_microbatch, end_microbatch] = source_microbatches(wiring);
+    const BoundOperator& bound = *strategy[source.op.index()];
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
-      const TaskId first = producing_tasks(source, wiring.kind, m, strategy);
-      for (const DeviceId d : wiring.plan->local) {
-        const std::int32_t shard = shard_of_device[d.index()];
-        if (shard < 0) continue;
-        out_->dag.add_edge(shard_task(first, shard), shard_task(first_reader, reader_of_device[d.index()]));
-      }
+      connect_local(out_->dag, *wiring.plan, making_tasks(wiring.kind, bound, tasks_of(source.op, m)),
+                    bound.shard_of_device, first_reader, reader_of_device);
     }
   }
 }
@@ -194,7 +146,8 @@ void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strate
   const UseRef producer = producing_use(graph_, tensor);
   const auto consumers = graph_.consumers(tensor);
   const std::size_t first = num_wirings_;
-  for (const UseRef c : consumers) {
+  for (std::size_t i = 0; i < consumers.size(); ++i) {
+    const UseRef c = consumers[i];
     const LayoutId target = data_layout(c, strategy);
     std::size_t w = first;
     while (w < num_wirings_ && wirings_[w].plan->target != target) ++w;
@@ -202,9 +155,10 @@ void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strate
       Wiring& fresh = new_wiring(TaskKind::ForwardTransfer, tensor);
       fresh.sources.push_back(producer);
       fresh.source_terms.push_back(0);
+      fresh.ordinal = static_cast<std::int32_t>(i);
       terms_.assign(1, data_layout(producer, strategy));
-      fresh.plan = &transfer_plan(target, element_of(graph_.tensor(tensor)));
-      add_transfers(fresh, w - first);
+      fresh.plan = &transfer_plan(terms_, target, element_of(graph_.tensor(tensor)));
+      add_transfers(fresh);
       connect_sources(fresh, strategy);
     }
     wirings_[w].destinations.push_back(c);
@@ -229,8 +183,8 @@ void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strat
   }
   if (!wiring) return;
   wiring->destinations.push_back(producer);
-  wiring->plan = &transfer_plan(gradient_layout(producer, strategy), element_of(t));
-  add_transfers(*wiring, 0);
+  wiring->plan = &transfer_plan(terms_, gradient_layout(producer, strategy), element_of(t));
+  add_transfers(*wiring);
   connect_sources(*wiring, strategy);
   for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
     if (first.valid())
@@ -264,8 +218,7 @@ const WeightSync& TaskGraphBuilder::weight_sync(TensorId weight, const BoundStra
   return *slot;
 }
 
-const TaskGraphBuilder::UpdateWork& TaskGraphBuilder::update_work(OperatorId owner,
-                                                                  const BoundStrategy& strategy) {
+const UpdateWork& TaskGraphBuilder::update_work(OperatorId owner, const BoundStrategy& strategy) {
   std::vector<std::pair<TensorId, LayoutId>> homes;
   for (const TensorId w : owned_weights_[owner.index()]) homes.emplace_back(w, weight_sync(w, strategy).home);
   key_.assign(1, owner.value);
@@ -278,10 +231,12 @@ const TaskGraphBuilder::UpdateWork& TaskGraphBuilder::update_work(OperatorId own
     for (const LayoutEntry& e : layouts_[home].entries())
       elements[e.device.index()] += layouts_[home].box(e).elements();
   }
+  slot->update_of_device.assign(elements.size(), -1);
   const DataType type = graph_.tensor(homes.front().first).type;
   for (std::size_t d = 0; d < elements.size(); ++d) {
     if (elements[d] == 0) continue;
     const DeviceId device(d);
+    slot->update_of_device[d] = static_cast<std::int32_t>(slot->devices.size());
     slot->devices.push_back(device);
     slot->durations.push_back(
         to_nanoseconds(costs_.update_time(elements[d], type, options_.optimizer, device)));
@@ -336,14 +291,10 @@ void TaskGraphBuilder::sync_weight(TensorId weight, OperatorId owner, const Boun
     wiring.source_terms.push_back(term_of(gradient_layout(use, strategy), terms_));
   }
   wiring.plan = &weight_sync(weight, strategy).plan;
-  add_transfers(wiring, 0);
+  add_transfers(wiring);
   connect_sources(wiring, strategy);
-  const OperatorTasks& tasks = tasks_[owner.index()];
-  update_index_.assign(costs_.topology().num_devices(), -1);
-  for (std::size_t i = 0; i < tasks.update_devices.size(); ++i) {
-    update_index_[tasks.update_devices[i].index()] = static_cast<std::int32_t>(i);
-  }
-  connect_readers(wiring, tasks.update, update_index_, strategy);
+  connect_readers(wiring, tasks_[owner.index()].update, update_work(owner, strategy).update_of_device,
+                  strategy);
 }
 
 }  // namespace pipesim

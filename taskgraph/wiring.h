@@ -22,11 +22,14 @@ struct Wiring {
   TaskKind kind = TaskKind::ForwardTransfer;  ///< or BackwardTransfer, GradientSync
   TensorId tensor;
   std::int32_t microbatch = 0;  ///< −1 (GradientSync): sources are those of all microbatches
+  std::int32_t ordinal = 0;  ///< part of keys: position of its first reader among the tensor's consumers
   const CommunicationPlan* plan = nullptr;
-  TaskId first_task;  ///< of the plan's tasks
+  TaskId first_task;  ///< of the plan's tasks; invalid if it has none
   std::vector<UseRef> sources,
       destinations;  ///< GradientSync has no destinations: the weight's owner is updated
   std::vector<std::int32_t> source_terms;  ///< per source: which term of the plan it is
+  /// Task number i of the plan.
+  [[nodiscard]] TaskId task(std::size_t i) const { return TaskId(first_task.index() + i); }
 };
 
 /// The home of a weight, how its gradient gets there, and how large the update is.

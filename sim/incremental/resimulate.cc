@@ -314,11 +314,12 @@ bool Resimulation::skip(Nanoseconds shift) {
   if (earliest <= old_->ready_at(boundary_ - 1)) return false;
   const std::size_t to = checkpoint_before(earliest, removed);
   if (to <= boundary_checkpoint()) return false;
-  const std::span<const Nanoseconds> free = old_->lanes_free(to), idle = old_->lanes_idle(to),
-                                     idle_before = old_->lanes_idle(boundary_checkpoint());
-  for (std::size_t l = 0; l < free.size(); ++l) {
-    lane_free_[l] = free[l] + shift;
-    lane_idle_[l] += idle[l] - idle_before[l];
+  const std::size_t from = boundary_checkpoint();
+  for (std::size_t l = 0; l < lane_free_.size(); ++l) {
+    const auto busy = [&](std::size_t c) { return old_->lanes_free(c)[l] - old_->lanes_idle(c)[l]; };
+    const Nanoseconds busy_now = lane_free_[l] - lane_idle_[l] + busy(to) - busy(from);
+    lane_free_[l] = old_->lanes_free(to)[l] + shift;
+    lane_idle_[l] = lane_free_[l] - busy_now;
   }
   skip_to(to * old_->spacing(), shift);
   restore(to, shift);

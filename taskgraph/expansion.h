@@ -1,0 +1,163 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "taskgraph/bound_operator.h"
+#include "taskgraph/task_keys.h"
+#include "taskgraph/wiring.h"
+
+namespace pipesim {
+
+// The tasks of one operator or of one way of a tensor, and the edges between them. `Dag` takes add_task and
+// add_edge: a TaskDag, or an EditableDag, of which the former's tasks and edges come and go.
+
+/// Tasks of a pass: stage by stage one a shard, then the statistics between the stages.
+inline std::size_t num_tasks(const BoundOperator& bound, const PassWork& work) {
+  if (!work.present) return 0;
+  std::size_t reduces = 0;
+  for (const std::vector<InnerReduce>& stage : work.reduces) reduces += stage.size();
+  return work.stages() * bound.config.devices.size() + reduces;
+}
+
+/// First task of a pass; invalid where the pass is absent.
+template <class Dag>
+TaskId add_pass(Dag& dag, OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work,
+                std::int32_t microbatch) {
+  if (!work.present) return {};
+  const std::vector<DeviceId>& devices = bound.config.devices;
+  TaskId first;
+  for (std::size_t stage = 0; stage < work.stages(); ++stage) {
+    for (std::size_t k = 0; k < devices.size(); ++k) {
+      const TaskId task =
+          dag.add_task(compute_key(kind, microbatch, op, stage, devices[k]),
+                       work.durations[stage * devices.size() + k], LaneId(devices[k].value));
+      if (!first.valid()) first = task;
+    }
+  }
+  for (std::size_t stage = 0; stage + 1 < work.stages(); ++stage) {
+    for (const InnerReduce& reduce : work.reduces[stage]) {
+      dag.add_task(inner_reduce_key(kind, microbatch, op, stage, reduce.task.group.front()),
+                   reduce.task.duration, std::span<const LaneUse>(reduce.task.lanes));
+    }
+  }
+  return first;
+}
+
+/// The task of a pass's shard in one stage.
+inline TaskId shard_task(TaskId first, const BoundOperator& bound, std::size_t stage, std::size_t shard) {
+  return TaskId(first.index() + stage * bound.config.devices.size() + shard);
+}
+
+/// The first of the tasks that finish a pass, one a shard.
+inline TaskId last_stage(TaskId first, const BoundOperator& bound, const PassWork& work) {
+  return shard_task(first, bound, work.stages() - 1, 0);
+}
+
+/// Through the statistics from each stage to the next.
+template <class Dag>
+void connect_stages(Dag& dag, const BoundOperator& bound, const PassWork& work, TaskId first) {
+  TaskId reduce = first.valid() ? shard_task(first, bound, work.stages(), 0) : first;
+  for (std::size_t stage = 0; first.valid() && stage + 1 < work.stages(); ++stage) {
+    for (const InnerReduce& r : work.reduces[stage]) {
+      for (const std::int32_t k : r.shards) {
+        dag.add_edge(shard_task(first, bound, stage, static_cast<std::size_t>(k)), reduce);
+        dag.add_edge(reduce, shard_task(first, bound, stage + 1, static_cast<std::size_t>(k)));
+      }
+      reduce = TaskId(reduce.index() + 1);
+    }
+  }
+}
+
+/// Inside the operator. A shard's backward needs what its forward saved: gradients alone do not make it wait
+/// for that, since the loss gets none, nor does a shard whose outputs nobody reads, and the consumers of a copy
+/// may have read its twin.
+template <class Dag>
+void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks& tasks) {
+  connect_stages(dag, bound, bound.forward, tasks.forward);
+  connect_stages(dag, bound, bound.backward_input, tasks.backward_input);
+  connect_stages(dag, bound, bound.backward_weight, tasks.backward_weight);
+  const std::size_t last = last_stage(tasks.forward, bound, bound.forward).index();
+  for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+    for (std::size_t k = 0; first.valid() && k < bound.config.devices.size(); ++k) {
+      dag.add_edge(TaskId(last + k), TaskId(first.index() + k));
+    }
+  }
+}
+
+/// Tasks of a wiring's plan; sets its first_task.
+template <class Dag>
+void add_transfers(Dag& dag, Wiring& wiring, std::size_t num_devices) {
+  wiring.first_task = {};
+  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const TaskId task =
+        dag.add_task(transfer_key(wiring.kind, wiring.microbatch < 0 ? 0 : wiring.microbatch, wiring.tensor,
+                                  static_cast<std::uint64_t>(wiring.ordinal), tasks[i], i, num_devices),
+                     tasks[i].duration, std::span<const LaneUse>(tasks[i].lanes));
+    if (i == 0) wiring.first_task = task;
+  }
+}
+
+/// Between the tasks of a wiring's plan.
+template <class Dag>
+void connect_transfers(Dag& dag, const Wiring& wiring) {
+  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    for (const std::int32_t before : tasks[i].after) {
+      dag.add_edge(wiring.task(static_cast<std::size_t>(before)), wiring.task(i));
+    }
+  }
+}
+
+/// From the tasks first_maker + shard of a source, which is the given term, to what hands out their data.
+template <class Dag>
+void connect_source(Dag& dag, const Wiring& wiring, std::int32_t term, TaskId first_maker,
+                    std::span<const std::int32_t> maker_of_device) {
+  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].term >= 0 && tasks[i].term != term) continue;
+    for (const DeviceId d : contributors(tasks[i].kind, tasks[i].group)) {
+      const std::int32_t maker = maker_of_device[d.index()];
+      if (maker >= 0)
+        dag.add_edge(TaskId(first_maker.index() + static_cast<std::size_t>(maker)), wiring.task(i));
+    }
+  }
+}
+
+/// From the transfers to the tasks first_reader + reader on the devices that receive.
+template <class Dag>
+void connect_readers(Dag& dag, const Wiring& wiring, TaskId first_reader,
+                     std::span<const std::int32_t> reader_of_device) {
+  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    for (const DeviceId d : receivers(tasks[i].kind, tasks[i].group)) {
+      const std::int32_t reader = reader_of_device[d.index()];
+      if (reader >= 0)
+        dag.add_edge(wiring.task(i), TaskId(first_reader.index() + static_cast<std::size_t>(reader)));
+    }
+  }
+}
+
+/// From a source whose data lies where it is read already.
+template <class Dag>
+void connect_local(Dag& dag, const CommunicationPlan& plan, TaskId first_maker,
+                   std::span<const std::int32_t> maker_of_device, TaskId first_reader,
+                   std::span<const std::int32_t> reader_of_device) {
+  for (const DeviceId d : plan.local) {
+    const std::int32_t maker = maker_of_device[d.index()], reader = reader_of_device[d.index()];
+    if (maker < 0 || reader < 0) continue;
+    dag.add_edge(TaskId(first_maker.index() + static_cast<std::size_t>(maker)),
+                 TaskId(first_reader.index() + static_cast<std::size_t>(reader)));
+  }
+}
+
+/// The first of the tasks, one a shard, that make what a wiring of this kind takes from an operator.
+inline TaskId making_tasks(TaskKind kind, const BoundOperator& bound, const OperatorTasks& tasks) {
+  if (kind == TaskKind::ForwardTransfer) return last_stage(tasks.forward, bound, bound.forward);
+  if (kind == TaskKind::GradientSync && tasks.backward_weight.valid())
+    return last_stage(tasks.backward_weight, bound, bound.backward_weight);
+  return last_stage(tasks.backward_input, bound, bound.backward_input);
+}
+
+}  // namespace pipesim
