@@ -29,9 +29,8 @@ TaskId add_pass(Dag& dag, OperatorId op, const BoundOperator& bound, TaskKind ki
   TaskId first;
   for (std::size_t stage = 0; stage < work.stages(); ++stage) {
     for (std::size_t k = 0; k < devices.size(); ++k) {
-      const TaskId task =
-          dag.add_task(compute_key(kind, microbatch, op, stage, devices[k]),
-                       work.durations[stage * devices.size() + k], LaneId(devices[k].value));
+      const TaskId task = dag.add_task(compute_key(kind, microbatch, op, stage, devices[k]),
+                                       work.durations[stage * devices.size() + k], LaneId(devices[k].value));
       if (!first.valid()) first = task;
     }
   }
@@ -70,8 +69,8 @@ void connect_stages(Dag& dag, const BoundOperator& bound, const PassWork& work, 
 }
 
 /// Inside the operator. A shard's backward needs what its forward saved: gradients alone do not make it wait
-/// for that, since the loss gets none, nor does a shard whose outputs nobody reads, and the consumers of a copy
-/// may have read its twin.
+/// for that, since the loss gets none, nor does a shard whose outputs nobody reads, and the consumers of a
+/// copy may have read its twin.
 template <class Dag>
 void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks& tasks) {
   connect_stages(dag, bound, bound.forward, tasks.forward);

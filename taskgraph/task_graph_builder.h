@@ -58,6 +58,7 @@ class TaskGraphBuilder {
   [[nodiscard]] std::span<const TensorId> owned_weights(OperatorId op) const {
     return owned_weights_[op.index()];
   }  ///< weights that the operator's update tasks update
+  [[nodiscard]] std::span<const TensorId> frozen_weights() const { return frozen_weights_; }
   /// This use's gradient is computed.
   [[nodiscard]] bool makes_gradient(UseRef use) const;
 
@@ -72,6 +73,16 @@ class TaskGraphBuilder {
                                                        Bytes element);
   [[nodiscard]] const WeightSync& weight_sync(TensorId weight, const BoundStrategy& strategy);
   [[nodiscard]] const UpdateWork& update_work(OperatorId owner, const BoundStrategy& strategy);
+
+  // Ways of one tensor, without tasks. `out` keeps its memory.
+  /// From its producer to all consumers: out[first] and on, one for each layout that is wanted. Returns the
+  /// end.
+  std::size_t plan_forward(TensorId tensor, std::int32_t microbatch, const BoundStrategy& strategy,
+                           std::vector<Wiring>& out, std::size_t first);
+  /// Of its gradient to its producer; false where there is none.
+  bool plan_backward(TensorId tensor, std::int32_t microbatch, const BoundStrategy& strategy, Wiring& out);
+  /// Of a trained weight's gradient to its home.
+  void plan_sync(TensorId weight, const BoundStrategy& strategy, Wiring& out);
   /// What a device keeps for good: weights, accumulated gradients, optimizer state.
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy);
 
@@ -95,7 +106,8 @@ class TaskGraphBuilder {
                        TaskId barrier);
   void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
 
-  Wiring& new_wiring(TaskKind kind, TensorId tensor);
+  Wiring& next_wiring();
+  void list_gradients(Wiring& out, const BoundStrategy& strategy);
   void add_transfers(Wiring& wiring);
   void connect_sources(const Wiring& wiring, const BoundStrategy& strategy);
   void connect_readers(const Wiring& wiring, TaskId first_reader,
@@ -122,10 +134,10 @@ class TaskGraphBuilder {
   std::vector<MicrobatchBarrier> barriers_;
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0;
-  std::size_t kept_tasks_ = 0;              // communication tasks in transfers_ and syncs_
-  Ids key_;                                 // scratch
-  std::vector<LayoutId> terms_;             // scratch: distinct source layouts of the wiring at hand
-  std::int32_t microbatch_ = 0;             // that is being built
+  std::size_t kept_tasks_ = 0;   // communication tasks in transfers_ and syncs_
+  Ids key_;                      // scratch
+  std::vector<LayoutId> terms_;  // scratch: distinct source layouts of the wiring at hand
+  std::int32_t microbatch_ = 0;  // that is being built
   TaskGraph* out_ = nullptr;
   bool labels_ = false;
 };

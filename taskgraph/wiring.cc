@@ -37,6 +37,19 @@ std::int32_t term_of(LayoutId layout, std::vector<LayoutId>& terms) {
   return static_cast<std::int32_t>(at);
 }
 
+void reset(Wiring& w, TaskKind kind, TensorId tensor, std::int32_t microbatch) {
+  w.kind = kind;
+  w.tensor = tensor;
+  w.microbatch = microbatch;
+  w.ordinal = 0;
+  w.plan = nullptr;
+  w.first_task = {};
+  w.kept = false;
+  w.sources.clear();
+  w.destinations.clear();
+  w.source_terms.clear();
+}
+
 }  // namespace
 
 bool TaskGraphBuilder::makes_gradient(UseRef ref) const {
@@ -65,20 +78,6 @@ std::vector<Redistribution> TaskGraphBuilder::redistributions_of(const Wiring& w
   return pipesim::redistributions_of(terms_of(wiring, strategy), wiring.plan->target,
                                      bytes_per_element(type_of(wiring)), wiring.plan->term_by_term, layouts_,
                                      prices_);
-}
-
-Wiring& TaskGraphBuilder::new_wiring(TaskKind kind, TensorId tensor) {
-  if (num_wirings_ == wirings_.size()) wirings_.emplace_back();
-  Wiring& w = wirings_[num_wirings_++];
-  w.kind = kind;
-  w.tensor = tensor;
-  w.microbatch = kind == TaskKind::GradientSync ? -1 : microbatch_;
-  w.ordinal = 0;
-  w.plan = nullptr;
-  w.sources.clear();
-  w.destinations.clear();
-  w.source_terms.clear();
-  return w;
 }
 
 // From the first to before the second.
@@ -141,54 +140,89 @@ void TaskGraphBuilder::connect_readers(const Wiring& wiring, TaskId first_reader
   }
 }
 
-void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strategy) {
-  if (!graph_.tensor(tensor).producer.valid()) return;
+std::size_t TaskGraphBuilder::plan_forward(TensorId tensor, std::int32_t microbatch,
+                                           const BoundStrategy& strategy, std::vector<Wiring>& out,
+                                           std::size_t first) {
+  std::size_t end = first;
+  if (!graph_.tensor(tensor).producer.valid()) return end;
   const UseRef producer = producing_use(graph_, tensor);
   const auto consumers = graph_.consumers(tensor);
-  const std::size_t first = num_wirings_;
   for (std::size_t i = 0; i < consumers.size(); ++i) {
-    const UseRef c = consumers[i];
-    const LayoutId target = data_layout(c, strategy);
+    const LayoutId target = data_layout(consumers[i], strategy);
     std::size_t w = first;
-    while (w < num_wirings_ && wirings_[w].plan->target != target) ++w;
-    if (w == num_wirings_) {
-      Wiring& fresh = new_wiring(TaskKind::ForwardTransfer, tensor);
-      fresh.sources.push_back(producer);
-      fresh.source_terms.push_back(0);
-      fresh.ordinal = static_cast<std::int32_t>(i);
+    while (w < end && out[w].plan->target != target) ++w;
+    if (w == end) {
+      if (end++ == out.size()) out.emplace_back();
+      reset(out[w], TaskKind::ForwardTransfer, tensor, microbatch);
+      out[w].ordinal = static_cast<std::int32_t>(i);
+      out[w].sources.push_back(producer);
+      out[w].source_terms.push_back(0);
       terms_.assign(1, data_layout(producer, strategy));
-      fresh.plan = &transfer_plan(terms_, target, element_of(graph_.tensor(tensor)));
-      add_transfers(fresh);
-      connect_sources(fresh, strategy);
+      out[w].plan = &transfer_plan(terms_, target, element_of(graph_.tensor(tensor)));
     }
-    wirings_[w].destinations.push_back(c);
-    connect_readers(wirings_[w], tasks_of(c.op, microbatch_).forward, strategy[c.op.index()]->shard_of_device,
-                    strategy);
+    out[w].destinations.push_back(consumers[i]);
+  }
+  return end;
+}
+
+// The consumers that make a gradient, and the terms in which they make it.
+void TaskGraphBuilder::list_gradients(Wiring& out, const BoundStrategy& strategy) {
+  terms_.clear();
+  for (const UseRef c : graph_.consumers(out.tensor)) {
+    if (!makes_gradient(c)) continue;
+    out.sources.push_back(c);
+    out.source_terms.push_back(term_of(gradient_layout(c, strategy), terms_));
   }
 }
 
-void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strategy) {
-  const Tensor& t = graph_.tensor(tensor);
-  if (!t.producer.valid()) return;
+bool TaskGraphBuilder::plan_backward(TensorId tensor, std::int32_t microbatch, const BoundStrategy& strategy,
+                                     Wiring& out) {
+  reset(out, TaskKind::BackwardTransfer, tensor, microbatch);
+  if (!graph_.tensor(tensor).producer.valid()) return false;
   const UseRef producer = producing_use(graph_, tensor);
-  const OperatorTasks& tasks = tasks_of(producer.op, microbatch_);
-  if (!tasks.backward_input.valid() && !tasks.backward_weight.valid()) return;
-  terms_.clear();
-  Wiring* wiring = nullptr;
-  for (const UseRef c : graph_.consumers(tensor)) {
-    if (!makes_gradient(c)) continue;
-    if (!wiring) wiring = &new_wiring(TaskKind::BackwardTransfer, tensor);
-    wiring->sources.push_back(c);
-    wiring->source_terms.push_back(term_of(gradient_layout(c, strategy), terms_));
+  const BackwardNeed& need = backward_[producer.op.index()];
+  if (!need.input_pass && !need.weight_pass) return false;
+  list_gradients(out, strategy);
+  if (out.sources.empty()) return false;
+  out.destinations.push_back(producer);
+  out.plan = &transfer_plan(terms_, gradient_layout(producer, strategy), element_of(graph_.tensor(tensor)));
+  return true;
+}
+
+void TaskGraphBuilder::plan_sync(TensorId weight, const BoundStrategy& strategy, Wiring& out) {
+  reset(out, TaskKind::GradientSync, weight, -1);
+  list_gradients(out, strategy);
+  out.plan = &weight_sync(weight, strategy).plan;
+}
+
+void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strategy) {
+  const std::size_t first = num_wirings_;
+  num_wirings_ = plan_forward(tensor, microbatch_, strategy, wirings_, first);
+  for (std::size_t w = first; w < num_wirings_; ++w) {
+    add_transfers(wirings_[w]);
+    connect_sources(wirings_[w], strategy);
+    for (const UseRef c : wirings_[w].destinations) {
+      connect_readers(wirings_[w], tasks_of(c.op, microbatch_).forward,
+                      strategy[c.op.index()]->shard_of_device, strategy);
+    }
   }
-  if (!wiring) return;
-  wiring->destinations.push_back(producer);
-  wiring->plan = &transfer_plan(terms_, gradient_layout(producer, strategy), element_of(t));
-  add_transfers(*wiring);
-  connect_sources(*wiring, strategy);
+}
+
+Wiring& TaskGraphBuilder::next_wiring() {
+  if (num_wirings_ == wirings_.size()) wirings_.emplace_back();
+  return wirings_[num_wirings_];
+}
+
+void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strategy) {
+  Wiring& wiring = next_wiring();
+  if (!plan_backward(tensor, microbatch_, strategy, wiring)) return;
+  ++num_wirings_;
+  add_transfers(wiring);
+  connect_sources(wiring, strategy);
+  const OperatorId producer = wiring.destinations.front().op;
+  const OperatorTasks& tasks = tasks_of(producer, microbatch_);
   for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
-    if (first.valid())
-      connect_readers(*wiring, first, strategy[producer.op.index()]->shard_of_device, strategy);
+    if (first.valid()) connect_readers(wiring, first, strategy[producer.index()]->shard_of_device, strategy);
   }
 }
 
@@ -283,14 +317,9 @@ void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& str
 }
 
 void TaskGraphBuilder::sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy) {
-  Wiring& wiring = new_wiring(TaskKind::GradientSync, weight);
-  terms_.clear();
-  for (const UseRef use : graph_.consumers(weight)) {
-    if (!makes_gradient(use)) continue;
-    wiring.sources.push_back(use);
-    wiring.source_terms.push_back(term_of(gradient_layout(use, strategy), terms_));
-  }
-  wiring.plan = &weight_sync(weight, strategy).plan;
+  Wiring& wiring = next_wiring();
+  ++num_wirings_;
+  plan_sync(weight, strategy, wiring);
   add_transfers(wiring);
   connect_sources(wiring, strategy);
   connect_readers(wiring, tasks_[owner.index()].update, update_work(owner, strategy).update_of_device,

@@ -22,9 +22,10 @@ struct Wiring {
   TaskKind kind = TaskKind::ForwardTransfer;  ///< or BackwardTransfer, GradientSync
   TensorId tensor;
   std::int32_t microbatch = 0;  ///< −1 (GradientSync): sources are those of all microbatches
-  std::int32_t ordinal = 0;  ///< part of keys: position of its first reader among the tensor's consumers
+  std::int32_t ordinal = 0;     ///< part of keys: position of its first reader among the tensor's consumers
   const CommunicationPlan* plan = nullptr;
   TaskId first_task;  ///< of the plan's tasks; invalid if it has none
+  bool kept = false;  ///< while a graph is edited: its tasks are in the graph before and after
   std::vector<UseRef> sources,
       destinations;  ///< GradientSync has no destinations: the weight's owner is updated
   std::vector<std::int32_t> source_terms;  ///< per source: which term of the plan it is

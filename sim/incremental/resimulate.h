@@ -93,16 +93,17 @@ class Resimulation {
   const Schedule* old_ = nullptr;
   Nanoseconds limit_ = 0;
   std::vector<Visit> visits_;
-  std::vector<std::uint32_t> affected_in_;  ///< by old task: the first_epoch_ of the run that it is affected in
+  std::vector<std::uint32_t>
+      affected_in_;  ///< by old task: the first_epoch_ of the run that it is affected in
   std::uint32_t epoch_ = 0, first_epoch_ = 1;
   std::vector<Affected> affected_;  ///< the touched tasks, then the added ones in the order of their ids
   std::vector<std::uint32_t> unbounded_;  ///< scratch of bound_affected
   ReadyQueue queue_;
   std::vector<Nanoseconds> lane_free_, lane_idle_;
   std::size_t first_checkpoint_ = 0;
-  std::size_t base_ = 0;      ///< old tasks before this position were taken, where they exist
-  std::size_t boundary_ = 0;  ///< next checkpoint's position
-  std::size_t expected_ = 0;  ///< so many old tasks from base_ lie before the boundary
+  std::size_t base_ = 0;                      ///< old tasks before this position were taken, where they exist
+  std::size_t boundary_ = 0;                  ///< next checkpoint's position
+  std::size_t expected_ = 0;                  ///< so many old tasks from base_ lie before the boundary
   std::size_t old_taken_ = 0, furthest_ = 0;  ///< old tasks taken since base_; the largest position
   std::uint32_t sequence_ = 0;
   Nanoseconds makespan_ = 0;

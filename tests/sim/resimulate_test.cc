@@ -19,7 +19,8 @@ using testing::Gt;
 /// in full, and as an EditableDag that is edited.
 class EditedGraph {
  public:
-  explicit EditedGraph(Rng& rng) : rng_(rng), lanes_(1 + rng.below(8)), longest_(rng.below(2) == 0 ? 5 : 1000) {
+  explicit EditedGraph(Rng& rng)
+      : rng_(rng), lanes_(1 + rng.below(8)), longest_(rng.below(2) == 0 ? 5 : 1000) {
     dag_.clear(lanes_);
     schedule_.clear(lanes_);
     zeros_ = rng.below(3) == 0;
@@ -94,7 +95,8 @@ class EditedGraph {
       for (int tries = 0; tries < 10; ++tries) {
         const auto other = std::next(plain_.begin(), static_cast<std::ptrdiff_t>(rng_.below(plain_.size())));
         const auto gap = [&](const Task& o) { return o.rank > t.rank ? o.rank - t.rank : t.rank - o.rank; };
-        if (gap(other->second) > 0 && (gap(it->second) == 0 || gap(other->second) < gap(it->second))) it = other;
+        if (gap(other->second) > 0 && (gap(it->second) == 0 || gap(other->second) < gap(it->second)))
+          it = other;
       }
       Task& o = it->second;
       if (o.rank == t.rank) continue;
@@ -124,7 +126,8 @@ class EditedGraph {
       auto it = std::next(plain_.begin(), static_cast<std::ptrdiff_t>(rng_.below(plain_.size())));
       Task& t = it->second;
       const auto old = std::ranges::find_if(t.predecessors, [&](TaskId p) { return p < dag_.first_added(); });
-      if (t.id >= dag_.first_added() || old == t.predecessors.end() || cut_.contains({old->value, t.id.value}))
+      if (t.id >= dag_.first_added() || old == t.predecessors.end() ||
+          cut_.contains({old->value, t.id.value}))
         continue;
       if (std::ranges::count(t.predecessors, *old) > 1) continue;  // maybe one that this edit added
       cut_[{old->value, t.id.value}] = true;
@@ -158,10 +161,13 @@ class EditedGraph {
   bool compare_with_full(std::optional<Nanoseconds> limit) {
     dag_.finish();
     full_ = full();
-    const auto found =
-        resimulate(dag_, schedule_, limit.value_or(std::numeric_limits<Nanoseconds>::max() / 2), resimulation_);
+    const auto found = resimulate(dag_, schedule_,
+                                  limit.value_or(std::numeric_limits<Nanoseconds>::max() / 2), resimulation_);
     if (found) {
-      EXPECT_EQ(*found, full_.makespan) << "removed " << dag_.removed().size() << " touched " << dag_.touched().size() << " added " << dag_.num_ids()-dag_.first_added().index() << " taken " << resimulation_.tasks_taken() << " of " << plain_.size() << " old " << schedule_.makespan();
+      EXPECT_EQ(*found, full_.makespan)
+          << "removed " << dag_.removed().size() << " touched " << dag_.touched().size() << " added "
+          << dag_.num_ids() - dag_.first_added().index() << " taken " << resimulation_.tasks_taken() << " of "
+          << plain_.size() << " old " << schedule_.makespan();
     } else {
       EXPECT_TRUE(limit);
       EXPECT_THAT(full_.makespan, Gt(limit.value_or(0)));
