@@ -16,6 +16,7 @@
 #include "tools/inputs.h"
 #include "tools/plan_report.h"
 #include "tools/run_settings.h"
+#include "tools/search_chart.h"
 #include "tools/search_watch.h"
 
 namespace pipesim {
@@ -129,6 +130,17 @@ struct Certainty {
   std::optional<CalibrationUse> use;  // with a calibration
 };
 
+Json history_json(const SearchOutcome& outcome) {
+  Json list = Json::array();
+  for (const SearchImprovement& i : outcome.history) {
+    list.push_back({{"proposals", i.proposals},
+                    {"iteration_time_s", to_seconds(i.best).value},
+                    {"chain", i.chain},
+                    {"wall_time_s", i.seconds}});
+  }
+  return list;
+}
+
 std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
                     const SearchOutcome& outcome, const Certainty& certainty) {
   Json json = Json::parse(to_json(report, run.topology));
@@ -145,6 +157,7 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
                     {"accepted", outcome.accepted},
                     {"proposals_per_second", rate(outcome)},
                     {"wall_time_s", outcome.seconds}};
+  json["history"] = history_json(outcome);
   return json.dump(2) + "\n";
 }
 
@@ -154,6 +167,19 @@ std::string comparison(Nanoseconds time, const std::vector<Baseline>& baselines)
   if (it == baselines.end() || !it->infeasible.empty()) return "";
   return fmt::format(", {:.2f} times as fast as data-parallel",
                      static_cast<double>(it->scored->evaluation.time) / static_cast<double>(time));
+}
+
+std::string chart_of(const SearchRun& run, const std::vector<Baseline>& baselines,
+                     const SearchOutcome& outcome, const Certainty& certainty) {
+  SearchChart chart{outcome.history, ChartAxis::Proposals, static_cast<double>(outcome.proposals), {}, {}};
+  if (run.budget.seconds > 0) {
+    chart.axis = ChartAxis::WallTime;
+    chart.end = outcome.seconds;
+  }
+  if (const Baseline* b = fastest(baselines)) chart.baseline = {b->name, b->scored->evaluation.time};
+  if (certainty.bound) chart.lower_bound = {"lower bound", *certainty.bound};
+  const std::string text = search_chart(chart);
+  return text.empty() ? "" : "\n" + text;
 }
 
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
@@ -176,7 +202,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
     text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s\n", "search",
                         outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds);
   }
-  return text + "\n" + configs;
+  return text + chart_of(run, baselines, outcome, certainty) + "\n" + configs;
 }
 
 int run_search(const Arguments& arguments, Streams& streams) {
@@ -243,7 +269,8 @@ Command search_command() {
       "Ctrl-C (SIGINT, or SIGTERM) ends a search, not the program: the best plan so far is reported and "
       "written, and the exit status is 0, or 130 when no plan was found yet. A second one ends the program "
       "at "
-      "once.\n\n"
+      "once. A chart shows how the best time fell: over wall time, or over proposals when they alone are the "
+      "budget.\n\n"
       "The lower bound holds for every plan: no plan can be faster. With --calibration there is none: what "
       "was "
       "measured may be faster than the analytic model thinks possible.";
