@@ -38,17 +38,28 @@ struct SearchProgress {
   std::int64_t proposals = 0, accepted = 0;
   double seconds = 0;
   Nanoseconds best = 0;  ///< 0: nothing feasible yet
+  int chain = 0;         ///< the chain that reports; 0 where there is but one
 };
 
-/// Called every few thousand proposals or so; return false to stop the search.
+/// Called now and then, never by two threads at once; return false to stop the search.
 using ProgressCallback = std::function<bool(const SearchProgress&)>;
+
+/// A new best of a search.
+struct SearchImprovement {
+  double seconds = 0;  ///< wall time since the search began: the one figure that no seed decides
+  std::int64_t proposals = 0;
+  Nanoseconds best = 0;
+  int chain = 0;  ///< as in SearchProgress
+  bool operator==(const SearchImprovement&) const = default;
+};
 
 struct SearchOutcome {
   std::optional<ScoredStrategy> best;  ///< nothing when no feasible strategy was met
   std::string found_by;                ///< "mcmc", "data-parallel", "exhaustive", …
   std::int64_t proposals = 0, accepted = 0;
   double seconds = 0;
-  bool proven = false;  ///< the best of the whole candidate set
+  bool proven = false;                     ///< the best of the whole candidate set
+  std::vector<SearchImprovement> history;  ///< by proposals, each better than the one before
 };
 
 }  // namespace pipesim

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -17,6 +16,8 @@
 #include "tools/inputs.h"
 #include "tools/plan_report.h"
 #include "tools/run_settings.h"
+#include "tools/search_chart.h"
+#include "tools/search_watch.h"
 
 namespace pipesim {
 namespace {
@@ -100,7 +101,9 @@ SearchOutcome search(const SearchRun& run, const CostModel& costs, const Candida
   return outcome;
 }
 
-[[noreturn]] void refuse(const SearchRun& run, const std::vector<Baseline>& baselines) {
+// Exit status when no plan was found; throws unless there was not enough time.
+int refuse(const SearchRun& run, const std::vector<Baseline>& baselines, bool interrupted,
+           std::ostream& err) {
   std::string nearest;
   Bytes least{INT64_MAX};
   for (const Baseline& b : baselines) {
@@ -108,8 +111,13 @@ SearchOutcome search(const SearchRun& run, const CostModel& costs, const Candida
     least = b.scored->evaluation.overflow;
     nearest = fmt::format("; the nearest baseline is {} ({})", b.name, b.infeasible);
   }
-  throw InputError(fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\" was found{}",
-                               run.graph.name(), run.topology.name(), nearest));
+  const std::string text =
+      fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\" was found{}",
+                  run.graph.name(), run.topology.name(), nearest);
+  if (!interrupted) throw InputError(text);
+  constexpr int kInterrupted = 130;  // what a shell says of a program that SIGINT ended
+  err << fmt::format("pipesim: {}\n", text);
+  return kInterrupted;
 }
 
 double rate(const SearchOutcome& outcome) {
@@ -121,6 +129,17 @@ struct Certainty {
   std::optional<Nanoseconds> bound;   // no plan is faster; holds for analytic durations only
   std::optional<CalibrationUse> use;  // with a calibration
 };
+
+Json history_json(const SearchOutcome& outcome) {
+  Json list = Json::array();
+  for (const SearchImprovement& i : outcome.history) {
+    list.push_back({{"proposals", i.proposals},
+                    {"iteration_time_s", to_seconds(i.best).value},
+                    {"chain", i.chain},
+                    {"wall_time_s", i.seconds}});
+  }
+  return list;
+}
 
 std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
                     const SearchOutcome& outcome, const Certainty& certainty) {
@@ -138,6 +157,7 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
                     {"accepted", outcome.accepted},
                     {"proposals_per_second", rate(outcome)},
                     {"wall_time_s", outcome.seconds}};
+  json["history"] = history_json(outcome);
   return json.dump(2) + "\n";
 }
 
@@ -147,6 +167,19 @@ std::string comparison(Nanoseconds time, const std::vector<Baseline>& baselines)
   if (it == baselines.end() || !it->infeasible.empty()) return "";
   return fmt::format(", {:.2f} times as fast as data-parallel",
                      static_cast<double>(it->scored->evaluation.time) / static_cast<double>(time));
+}
+
+std::string chart_of(const SearchRun& run, const std::vector<Baseline>& baselines,
+                     const SearchOutcome& outcome, const Certainty& certainty) {
+  SearchChart chart{outcome.history, ChartAxis::Proposals, static_cast<double>(outcome.proposals), {}, {}};
+  if (run.budget.seconds > 0) {
+    chart.axis = ChartAxis::WallTime;
+    chart.end = outcome.seconds;
+  }
+  if (const Baseline* b = fastest(baselines)) chart.baseline = {b->name, b->scored->evaluation.time};
+  if (certainty.bound) chart.lower_bound = {"lower bound", *certainty.bound};
+  const std::string text = search_chart(chart);
+  return text.empty() ? "" : "\n" + text;
 }
 
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
@@ -169,12 +202,14 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
     text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s\n", "search",
                         outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds);
   }
-  return text + "\n" + configs;
+  return text + chart_of(run, baselines, outcome, certainty) + "\n" + configs;
 }
 
 int run_search(const Arguments& arguments, Streams& streams) {
   const SearchRun run = search_run_of(arguments);
-  if (arguments.has("output")) require_writable(arguments.text("output"));
+  for (const char* file : {"output", "search-log"}) {
+    if (arguments.has(file)) require_writable(arguments.text(file));
+  }
   const CandidateSet candidates(run.graph, run.topology);
   if (arguments.given("candidates")) {
     streams.out << candidates.str();
@@ -185,19 +220,17 @@ int run_search(const Arguments& arguments, Streams& streams) {
   const CostModel costs(run.topology, pointer_to(calibration));
   Evaluator evaluator(run.graph, costs, run.options);
   const std::vector<Baseline> baselines = score_baselines(evaluator);
-  ProgressLine line(streams.err, run.budget);
-  const SearchOutcome outcome = search(run, costs, candidates, baselines, line.callback());
-  line.finish();
-  if (!outcome.best) refuse(run, baselines);
+  Certainty certainty;
+  if (!calibration) certainty.bound = lower_bound(run.graph, costs, run.options);
+  SearchWatch watch(streams.err, run.budget, certainty.bound,
+                    arguments.has("search-log") ? arguments.text("search-log") : "");
+  const SearchOutcome outcome = search(run, costs, candidates, baselines, watch.callback());
+  watch.finish(outcome);
+  if (!outcome.best) return refuse(run, baselines, watch.interrupted(), streams.err);
 
   const BoundStrategy strategy = evaluator.builder().bind(outcome.best->strategy);
   const PlanReport report = report_plan(evaluator, strategy);
-  Certainty certainty;
-  if (calibration) {
-    certainty.use = calibration_use(evaluator, strategy);
-  } else {
-    certainty.bound = lower_bound(run.graph, costs, run.options);
-  }
+  if (calibration) certainty.use = calibration_use(evaluator, strategy);
   if (arguments.has("output")) {
     const Plan plan{arguments.text("model"),
                     arguments.text("topology"),
@@ -216,6 +249,11 @@ int run_search(const Arguments& arguments, Streams& streams) {
   return 0;
 }
 
+constexpr const char* kSearchLogHelp =
+    "write to FILE, while searching, how the best plan improved: CSV with wall time in seconds, proposals, "
+    "the "
+    "best iteration time in seconds and the chain that found it; replaces FILE";
+
 }  // namespace
 
 Command search_command() {
@@ -228,6 +266,11 @@ Command search_command() {
       "writes it to a file. Every plan is judged by the same simulator. With a budget in proposals the same "
       "seed gives "
       "the same bytes, whatever --threads says.\n\n"
+      "Ctrl-C (SIGINT, or SIGTERM) ends a search, not the program: the best plan so far is reported and "
+      "written, and the exit status is 0, or 130 when no plan was found yet. A second one ends the program "
+      "at "
+      "once. A chart shows how the best time fell: over wall time, or over proposals when they alone are the "
+      "budget.\n\n"
       "The lower bound holds for every plan: no plan can be faster. With --calibration there is none: what "
       "was "
       "measured may be faster than the analytic model thinks possible.";
@@ -242,6 +285,7 @@ Command search_command() {
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   c.options.push_back(calibration_option());
   c.options.push_back({"output", "FILE", "", "write the plan to FILE", 'o'});
+  c.options.push_back({"search-log", "FILE", "", kSearchLogHelp});
   c.options.push_back(
       {"candidates", "", "", "print the device lists and the number of configs that are searched, and stop"});
   c.options.push_back({"json", "", "", "print one JSON object instead of text"});

@@ -21,7 +21,8 @@ constexpr const char* kAbout =
 constexpr const char* kAfterwards =
     "Results go to stdout, progress and messages to stderr. Exit status: 0 done, 1 bad input or infeasible "
     "(the "
-    "message says which), 2 wrong usage, 3 a device failed, 70 a bug in pipesim.";
+    "message says which), 2 wrong usage, 3 a device failed, 70 a bug in pipesim, 130 "
+    "interrupted with nothing to show.";
 
 std::string spelled(const Option& option) {
   const std::string name =

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.h"
@@ -51,28 +50,6 @@ PlanOptions plan_options_of(const Arguments& arguments) {
   }
   options.microbatches = microbatches_of(arguments);
   return options;
-}
-
-ProgressLine::ProgressLine(std::ostream& err, const SearchBudget& budget) : line_(err), budget_(budget) {}
-
-ProgressCallback ProgressLine::callback() {
-  return [this](const SearchProgress& progress) {
-    if (line_.due()) show(progress);
-    return true;
-  };
-}
-
-void ProgressLine::show(const SearchProgress& p) {
-  double left = 0;
-  if (budget_.seconds > 0) left = budget_.seconds - p.seconds;
-  if (budget_.proposals > 0 && p.proposals > 0) {
-    const auto rest = static_cast<double>(budget_.proposals - p.proposals);
-    const double by_count = p.seconds * rest / static_cast<double>(p.proposals);
-    left = budget_.seconds > 0 ? std::min(left, by_count) : by_count;
-  }
-  line_.show(fmt::format("{} proposals, {:.0f}/s, best {}, at most {:.0f} s left", p.proposals,
-                         static_cast<double>(p.proposals) / std::max(p.seconds, 1e-9),
-                         p.best > 0 ? pretty(to_seconds(p.best)) : "none yet", std::max(0.0, left)));
 }
 
 std::string baselines_json(const std::vector<Baseline>& baselines) {

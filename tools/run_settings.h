@@ -1,13 +1,10 @@
 #pragma once
 
-#include <functional>
-#include <ostream>
 #include <string>
 
 #include "search/search.h"
 #include "taskgraph/plan_json.h"
 #include "tools/arguments.h"
-#include "tools/status_line.h"
 
 namespace pipesim {
 
@@ -22,19 +19,6 @@ inline constexpr const char* kMicrobatchesHelp =
 std::int32_t microbatches_of(const Arguments& arguments);
 /// "batch 64", or "batch 256 in 4 microbatches of 64".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
-
-/// A progress callback that keeps a status line up to date. Stop with finish(), which clears the line.
-class ProgressLine {
- public:
-  ProgressLine(std::ostream& err, const SearchBudget& budget);
-  [[nodiscard]] ProgressCallback callback();
-  void finish() { line_.clear(); }
-
- private:
-  void show(const SearchProgress& progress);
-  StatusLine line_;
-  SearchBudget budget_;
-};
 
 /// Text of a JSON list of baselines with name, iteration_time_s or infeasible.
 std::string baselines_json(const std::vector<Baseline>& baselines);

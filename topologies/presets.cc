@@ -10,6 +10,7 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "topologies/cpu.h"
+#include "topologies/flexflow_sim.h"
 #include "topologies/levels.h"
 #include "topologies/topology_json.h"
 
@@ -42,6 +43,10 @@ std::vector<TopologyPreset> all_presets() {
        add_hgx_h200_box},
       {"pcie-v100-4", 1, 4, "4 V100-PCIe on one PCIe switch, a 10 Gb/s Ethernet NIC",
        "the 4-GPU servers of Narayanan et al., PipeDream, SOSP 2019 (cluster A)", add_pcie_v100_box},
+      {"flexflow-sim", 2, 4, "4 ideal devices a node over the links of FlexFlow's stand-alone simulator",
+       "links and counts: the constants of FlexFlow's stand-alone simulator, scripts/simulator.cc of "
+       "flexflow/FlexFlow; devices: assumed, the simulator measures its kernels",
+       add_flexflow_sim_box},
   };
 }
 

@@ -37,7 +37,8 @@ struct DeviceKind {
   Seconds launch_overhead;          ///< per kernel
   bool overlap =
       true;  ///< false: transfers to and from the device also occupy its compute lane, until they end
-  std::string source;  ///< where the figures come from
+  bool shape_losses = true;  ///< false: products reach the rate of large ones whatever their shape
+  std::string source;        ///< where the figures come from
   bool operator==(const DeviceKind&) const = default;
 };
 

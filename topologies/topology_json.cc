@@ -29,14 +29,16 @@ Json kind_json(const DeviceKind& kind) {
   for (const auto& [type, rate] : kind.peak) peak[std::string(name_of(type))] = to_text(rate);
   for (const EfficiencyPoint& point : kind.efficiency)
     efficiency.push_back(Json::array({point.flops.value, point.fraction}));
-  return {{"peak", peak},
-          {"efficiency", efficiency},
-          {"memory", to_text(kind.memory)},
-          {"memory_bandwidth", to_text(kind.memory_bandwidth)},
-          {"memory_efficiency", kind.memory_efficiency},
-          {"launch_overhead", to_text(kind.launch_overhead)},
-          {"overlap", kind.overlap},
-          {"source", kind.source}};
+  Json json{{"peak", peak},
+            {"efficiency", efficiency},
+            {"memory", to_text(kind.memory)},
+            {"memory_bandwidth", to_text(kind.memory_bandwidth)},
+            {"memory_efficiency", kind.memory_efficiency},
+            {"launch_overhead", to_text(kind.launch_overhead)},
+            {"overlap", kind.overlap},
+            {"source", kind.source}};
+  if (!kind.shape_losses) json["shape_losses"] = false;
+  return json;
 }
 
 Json vertex_json(const Vertex& vertex, const TopologyParts& parts) {

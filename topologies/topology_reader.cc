@@ -113,7 +113,7 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
     return *kind;
   }
   value.allow_only({"peak", "efficiency", "memory", "memory_bandwidth", "memory_efficiency",
-                    "launch_overhead", "overlap", "source"});
+                    "launch_overhead", "overlap", "shape_losses", "source"});
   DeviceKind kind;
   kind.name = checked(value, name, fault_of_name(name));
   kind.peak = read_peaks(value.at("peak"));
@@ -126,6 +126,7 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
   if (const auto share = value.find("memory_efficiency")) kind.memory_efficiency = fraction(*share);
   if (const auto overhead = value.find("launch_overhead")) kind.launch_overhead = latency(*overhead);
   if (const auto overlap = value.find("overlap")) kind.overlap = overlap->boolean();
+  if (const auto losses = value.find("shape_losses")) kind.shape_losses = losses->boolean();
   kind.source = text_or(value, "source", "");
   return kind;
 }

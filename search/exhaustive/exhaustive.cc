@@ -33,21 +33,30 @@ class Meter {
   [[nodiscard]] bool stopped() const { return stopped_; }
 
   bool go_on(Nanoseconds best) {
-    constexpr std::int64_t kReportEvery = 1024;
+    const double now = seconds();
     stopped_ = stopped_ || (budget_.proposals > 0 && proposals_ >= budget_.proposals);
-    stopped_ = stopped_ || (budget_.seconds > 0 && seconds() >= budget_.seconds);
-    if (!stopped_ && progress_ && proposals_ >= reported_ + kReportEvery) {
+    stopped_ = stopped_ || (budget_.seconds > 0 && now >= budget_.seconds);
+    if (!stopped_ && progress_ && report_due(now)) {
       reported_ = proposals_;
-      stopped_ = !progress_({proposals_, 0, seconds(), best == INT64_MAX ? 0 : best});
+      reported_at_ = now;
+      stopped_ = !progress_({proposals_, 0, now, best == INT64_MAX ? 0 : best});
     }
     return !stopped_;
   }
 
  private:
+  // By time as well: nothing is proposed while the table is filled, which may take long.
+  [[nodiscard]] bool report_due(double now) const {
+    constexpr std::int64_t kReportEvery = 1024;
+    constexpr double kMostSilence = 0.1;
+    return proposals_ >= reported_ + kReportEvery || now >= reported_at_ + kMostSilence;
+  }
+
   SearchBudget budget_;
   const ProgressCallback& progress_;
   Clock::time_point began_ = Clock::now();
   std::int64_t proposals_ = 0, reported_ = 0;
+  double reported_at_ = 0;
   bool stopped_ = false;
 };
 
@@ -78,8 +87,8 @@ class Tree {
 
   void start_with(const SearchStart& start) {
     const Evaluation e = evaluator_.evaluate(start.strategy);
-    if (e.feasible() && e.time < limit_) take(start.strategy, e, start.name);
     meter_.count();
+    if (e.feasible() && e.time < limit_) take(start.strategy, e, start.name);
   }
 
   void search() {
@@ -171,6 +180,7 @@ class Tree {
     outcome_.best = ScoredStrategy{std::move(strategy), evaluation};
     outcome_.found_by = found_by;
     ++outcome_.accepted;
+    outcome_.history.push_back({meter_.seconds(), meter_.proposals(), evaluation.time, 0});
   }
 
   const CandidateSet& candidates_;

@@ -96,8 +96,8 @@ DeviceKind at_best(const DeviceKind& kind, const Operator& op, Pass pass, std::s
   DeviceKind best = kind;
   best.memory_bandwidth = kind.memory_bandwidth * kind.memory_efficiency;
   if (!op.matrix) return best;
-  const double efficiency = best_kernel_efficiency(kind.efficiency, flops_of(op, pass, ranges)) *
-                            best_matrix_efficiency(*op.matrix, pass, ranges);
+  double efficiency = best_kernel_efficiency(kind.efficiency, flops_of(op, pass, ranges));
+  if (kind.shape_losses) efficiency *= best_matrix_efficiency(*op.matrix, pass, ranges);
   for (auto& [type, rate] : best.peak) rate = rate * efficiency;
   return best;
 }

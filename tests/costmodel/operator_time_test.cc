@@ -2,6 +2,7 @@
 
 #include "costmodel/cost_model.h"
 #include "costmodel/matrix_efficiency.h"
+#include "costmodel/shard_kernel.h"
 #include "models/graph_builder.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
@@ -162,6 +163,15 @@ TEST(IdealTime, IsALowerBound) {
       EXPECT_GE(ideal.value, 0) << op.name;
     }
   });
+}
+
+// 3 x 5 times 5 x 7 fills no tile of any library.
+TEST(OperatorTime, LosesNothingToShapesWhereADeviceHasNoShapeLosses) {
+  const KernelWork work{2.0 * 3 * 5 * 7, 1, MatrixSize{1, 3, 7, 5}};
+  DeviceKind kind = plain_kind();
+  EXPECT_GT(analytic_time(work, DataType::Float32, kind), Seconds(2e-6 + 2 * work.flops / 50e12));
+  kind.shape_losses = false;
+  EXPECT_DOUBLE_EQ(analytic_time(work, DataType::Float32, kind).value, 2e-6 + work.flops / 50e12);
 }
 
 TEST(IdealTime, NeedsNoLaunch) {

@@ -227,6 +227,20 @@ TEST(Exhaustive, SameInputSameOutcome) {
   EXPECT_EQ(a.proposals, b.proposals);
 }
 
+TEST(Exhaustive, TellsHowItImproved) {
+  const SearchCase c("mlp:batch=64,layers=2,hidden=512", "levels:2@20GB/s,2@5GB/s");
+  const SearchOutcome outcome = c.exhaustive();
+  ASSERT_FALSE(outcome.history.empty());
+  EXPECT_EQ(static_cast<std::int64_t>(outcome.history.size()), outcome.accepted);
+  EXPECT_EQ(outcome.history.back().best, outcome.best->evaluation.time);
+  EXPECT_LE(outcome.history.back().proposals, outcome.proposals);
+  for (std::size_t i = 1; i < outcome.history.size(); ++i) {
+    EXPECT_LT(outcome.history[i].best, outcome.history[i - 1].best);
+    EXPECT_GT(outcome.history[i].proposals, outcome.history[i - 1].proposals);
+    EXPECT_GE(outcome.history[i].seconds, outcome.history[i - 1].seconds);
+  }
+}
+
 // Unrolled over many steps, a block has too many joint configs for a table.
 TEST(Exhaustive, WorksWithoutATable) {
   SearchCase c("rnnlm:batch=64,steps=5,layers=1,hidden=64,vocab=64", "levels:2@10GB/s");

@@ -27,8 +27,8 @@ constexpr const char* kBoundedModels[] = {
     "gpt:batch=8,layers=1,sequence=64,hidden=64,heads=4,vocab=97",
     "bert-base:batch=8,layers=1,sequence=16,hidden=48,heads=3,objective=both,vocab=101",
     "mixtral-8x7b:batch=8,layers=1,sequence=16,hidden=64,heads=8,kv_heads=2,ffn=64,experts=4,vocab=64"};
-constexpr const char* kBoundedTopologies[] = {"p100-4x4", "k80-16x4:2", "levels:2@10GB/s,3@1GB/s",
-                                              "pcie-v100-4", "dgx-a100"};
+constexpr const char* kBoundedTopologies[] = {"p100-4x4",    "k80-16x4:2", "levels:2@10GB/s,3@1GB/s",
+                                              "pcie-v100-4", "dgx-a100",   "flexflow-sim"};
 
 // Any degrees, copies and devices that are legal, not only those of a CandidateSet.
 ParallelConfig random_config(const Operator& op, const Topology& topology, Rng& rng) {

@@ -120,6 +120,34 @@ TEST_F(SearchCommand, ExhaustiveIsNeverWorseThanABaseline) {
   for (const Json& b : json["baselines"]) EXPECT_LE(json["iteration_time_s"], b["iteration_time_s"]);
 }
 
+TEST_F(SearchCommand, LogsTheSearchUpToItsEnd) {
+  const Outcome result = pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--proposals",
+                                      "200", "--search-log", file("log.csv"), "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const std::string log = read_file(file("log.csv"));
+  EXPECT_THAT(log, StartsWith("seconds,proposals,best,chain\n"));
+  const std::size_t last = log.rfind('\n', log.size() - 2) + 1, proposals = log.find(',', last) + 1;
+  EXPECT_EQ(log.substr(proposals, 4), "200,");
+  EXPECT_DOUBLE_EQ(std::stod(log.substr(proposals + 4)), Json::parse(result.out)["iteration_time_s"]);
+}
+
+TEST_F(SearchCommand, ShowsHowTheBestTimeFell) {
+  std::vector<std::string> args{"search",     "--model",         "mlp:batch=512,hidden=2048,layers=3",
+                                "--topology", "levels:2@10GB/s", "--algorithm",
+                                "exhaustive", "--proposals",     "20000"};
+  const Outcome text = pipesim_run(args);
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("\n\n  best iteration time, by proposals\n"));
+  args.insert(args.end(), {"--seconds", "60"});
+  EXPECT_THAT(pipesim_run(args).out, HasSubstr("\n\n  best iteration time, by wall time\n"));
+  args.emplace_back("--json");
+  const Json json = Json::parse(pipesim_run(args).out);
+  ASSERT_GE(json["history"].size(), 2u);
+  EXPECT_EQ(json["history"].back()["iteration_time_s"], json["iteration_time_s"]);
+  EXPECT_EQ(json["history"].back()["chain"], 0);
+}
+
 // One line on stderr, exit status 1, nothing written.
 struct Refusal {
   std::vector<std::string> args;
@@ -137,6 +165,10 @@ TEST_F(SearchCommand, BadInputGetsOneLine) {
       {{"search", "--model", "lenet", "--topology", "p100-4x4", "-o", file("no/such/plan.json")},
        "there is no folder"},
       {{"search", "--model", "lenet", "--topology", "p100-4x4", "-o", folder_.string()}, "is a directory"},
+      {{"search", "--model", "lenet", "--topology", "p100-4x4", "--search-log", file("no/log.csv")},
+       "there is no folder"},
+      {{"search", "--model", "lenet", "--topology", "p100-4x4", "--search-log", folder_.string()},
+       "is a directory"},
       {{"simulate", "--plan", file("missing.json")}, "No such file or directory"},
       {{"simulate", "--plan", folder_.string()}, "is a directory"},
       {{"simulate", "--plan", truncated}, "truncated.json:2:1: not valid JSON"},

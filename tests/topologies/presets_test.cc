@@ -24,9 +24,9 @@ std::string first_lane(const Topology& t, std::string_view from, std::string_vie
 
 TEST(Presets, HaveTheirCounts) {
   const std::map<std::string, std::pair<std::size_t, std::size_t>> devices_and_nodes{
-      {"p100-4x4", {16, 4}},  {"k80-16x4", {64, 16}}, {"dapple-a", {16, 2}},  {"dapple-b", {16, 16}},
-      {"dapple-c", {16, 16}}, {"dgx1-v100", {8, 1}},  {"dgx2", {16, 1}},      {"dgx-a100", {8, 1}},
-      {"dgx-h100", {8, 1}},   {"hgx-h200", {8, 1}},   {"pcie-v100-4", {4, 1}}};
+      {"p100-4x4", {16, 4}},  {"k80-16x4", {64, 16}}, {"dapple-a", {16, 2}},   {"dapple-b", {16, 16}},
+      {"dapple-c", {16, 16}}, {"dgx1-v100", {8, 1}},  {"dgx2", {16, 1}},       {"dgx-a100", {8, 1}},
+      {"dgx-h100", {8, 1}},   {"hgx-h200", {8, 1}},   {"pcie-v100-4", {4, 1}}, {"flexflow-sim", {8, 2}}};
   EXPECT_EQ(topology_presets().size(), devices_and_nodes.size());
   for (const TopologyPreset& preset : topology_presets()) {
     const Topology t = make_topology(preset.name);
@@ -109,6 +109,23 @@ TEST(Presets, RatesBetweenPairs) {
   EXPECT_DOUBLE_EQ(gigabytes_per_second(make_topology("pcie-v100-4:2"), "node0.gpu0", "node1.gpu3"), 1.15);
 }
 
+TEST(Presets, FlexflowSimHasTheConstantsOfItsSimulatorAndNoLosses) {
+  const Topology t = make_topology("flexflow-sim");
+  const Route near = t.route(t.device_named("node0.gpu0"), t.device_named("node0.gpu3"));
+  const Route far = t.route(t.device_named("node0.gpu0"), t.device_named("node1.gpu0"));
+  EXPECT_DOUBLE_EQ(near.bandwidth.value, 4 * 1024 * 1024 * 1e3);  // 4 MiB a millisecond
+  EXPECT_DOUBLE_EQ(far.bandwidth.value, 1024 * 1024 * 1e3);
+  EXPECT_EQ(near.latency, Seconds(0));
+  EXPECT_EQ(far.latency, Seconds(0));
+  const DeviceKind& kind = t.kind(DeviceId(0));
+  EXPECT_EQ(kind.peak, (std::map<DataType, FlopsPerSecond>{{DataType::Float32, FlopsPerSecond(5e12)}}));
+  EXPECT_EQ(kind.efficiency, (std::vector<EfficiencyPoint>{{Flops(1), 1}}));
+  EXPECT_EQ(kind.memory_bandwidth, BytesPerSecond(500e9));
+  EXPECT_EQ(kind.memory_efficiency, 1);
+  EXPECT_EQ(kind.launch_overhead, Seconds(20e-6));
+  EXPECT_FALSE(kind.shape_losses);
+}
+
 TEST(Presets, NicsAreSharedAsInTheBox) {
   // The lane by which a GPU's traffic to another node enters the network.
   const auto way_out = [](const Topology& t, std::string_view from) {
@@ -128,7 +145,7 @@ TEST(Presets, RefuseWhatIsNone) {
   const std::string all =
       "; allowed: p100-4x4, k80-16x4, dapple-a, dapple-b, dapple-c, dgx1-v100, dgx2, dgx-a100, dgx-h100, "
       "hgx-h200, "
-      "pcie-v100-4, cpu, each also as NAME:N for N nodes (cpu:N for N threads of a host), "
+      "pcie-v100-4, flexflow-sim, cpu, each also as NAME:N for N nodes (cpu:N for N threads of a host), "
       "levels:4@10GB/s,2@1.25GB/s, or a .json file";
   EXPECT_EQ(refused_name("dgx-a10"), "unknown topology \"dgx-a10\" (did you mean \"dgx-a100\"?)" + all);
   EXPECT_EQ(refused_name("supercomputer"), "unknown topology \"supercomputer\"" + all);

@@ -1,0 +1,53 @@
+#!/bin/sh
+# interrupted_search.sh PROGRAM: a search that a signal ends keeps what it found.
+program=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+check() {
+  [ "$2" = "$3" ] && return
+  echo "$1: expected \"$3\", got \"$2\"" >&2
+  exit 1
+}
+
+# search SIGNAL ARGUMENTS…: starts one that would take minutes, and sends the signal once it is under way, which
+# the second line of its log tells. A shell starts background jobs with SIGINT ignored, hence env.
+search() {
+  signal=$1
+  shift
+  rm -f "$folder/log.csv"
+  env --default-signal=INT "$program" search --seconds 300 --search-log "$folder/log.csv" "$@" \
+    >"$folder/out" 2>"$folder/err" &
+  job=$!
+  for _ in $(seq 1200); do
+    [ "$(wc -l 2>/dev/null <"$folder/log.csv")" -ge 2 ] 2>/dev/null && break
+    kill -0 $job 2>/dev/null || break
+    sleep 0.05
+  done
+  kill -s "$signal" $job
+  wait $job
+  status=$?
+}
+
+for signal in INT TERM; do
+  rm -f "$folder/plan.json"
+  search $signal --model lenet --topology p100-4x4:1 -o "$folder/plan.json"
+  check "status after $signal" "$status" 0
+  check "message" "$(sed 's/[0-9.]* s$/N s/' "$folder/err")" "pipesim: interrupted after N s"
+  check "report" "$(grep -c '^best plan: ' "$folder/out")" 1
+  check "log" "$(head -n 1 "$folder/log.csv")" "seconds,proposals,best,chain"
+  "$program" simulate --plan "$folder/plan.json" >/dev/null || exit 1
+done
+
+# A model of 0.7 MB of weights and gradients on devices of 1 MB: nothing fits with its activations.
+cat >"$folder/tiny.json" <<'TOPOLOGY'
+{"pipesim_topology": 1, "name": "tiny",
+ "device_kinds": {"tiny": {"peak": {"float32": "1 TFLOP/s"}, "memory": "1 MB", "memory_bandwidth": "100 GB/s"}},
+ "levels": [{"size": 2, "bandwidth": "10 GB/s"}], "device": "tiny"}
+TOPOLOGY
+search INT --model lenet --topology "$folder/tiny.json" -o "$folder/none.json"
+check "status without a plan" "$status" 130
+check "first line" "$(sed -n '1s/[0-9.]* s$/N s/p' "$folder/err")" "pipesim: interrupted after N s"
+check "second line" "$(sed -n '2s/ was found;.*//p' "$folder/err")" \
+  'pipesim: no plan for model "lenet" that fits the memory of topology "tiny"'
+check "nothing written" "$(cat "$folder/out")$(ls "$folder" | grep none)" ""

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <csignal>
+
+#include <array>
+
+namespace pipesim {
+
+/// While one exists, the first SIGINT (Ctrl-C) and the first SIGTERM are only noted, so that long work can
+/// end with what it has; a second one of a kind ends the program at once. A signal that the process was
+/// started to ignore, as a shell's background jobs are, stays ignored. One exists at a time.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  /// From any thread.
+  [[nodiscard]] bool requested() const;
+
+ private:
+  static constexpr std::array kSignals{SIGINT, SIGTERM};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
+}  // namespace pipesim

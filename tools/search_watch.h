@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "search/search.h"
+#include "tools/interrupt.h"
+#include "tools/progress_line.h"
+#include "tools/search_log.h"
+
+namespace pipesim {
+
+/// All that goes on beside a search that may take hours: shows how it gets on, writes its log, and stops it
+/// on Ctrl-C. Signals are noted until the end of the watch, not only of the search: the plan is still
+/// written.
+class SearchWatch {
+ public:
+  /// Without a log when `log_file` is "". InputError when it can't be written.
+  SearchWatch(std::ostream& err, const SearchBudget& budget, std::optional<Nanoseconds> lower_bound,
+              const std::string& log_file);
+
+  /// For the search; valid as long as the watch.
+  [[nodiscard]] ProgressCallback callback();
+  /// Clears the line, ends the log, and says on `err` if the search was interrupted or the log is incomplete.
+  void finish(const SearchOutcome& outcome);
+  [[nodiscard]] bool interrupted() const { return interrupted_; }
+
+ private:
+  std::ostream& err_;
+  std::optional<SearchLog> log_;
+  ProgressLine line_;
+  Interrupt interrupt_;
+  bool interrupted_ = false;  // while the search ran: later, nothing is cut short
+};
+
+}  // namespace pipesim
