@@ -58,15 +58,6 @@ std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines) {
   return starts;
 }
 
-const Baseline* fastest(const std::vector<Baseline>& baselines) {
-  const Baseline* best = nullptr;
-  for (const Baseline& b : baselines) {
-    if (!b.infeasible.empty() || !b.scored) continue;
-    if (!best || b.scored->evaluation.time < best->scored->evaluation.time) best = &b;
-  }
-  return best;
-}
-
 SearchOutcome outcome_of(const Baseline& baseline) {
   SearchOutcome outcome;
   if (!baseline.infeasible.empty())
@@ -92,7 +83,7 @@ SearchOutcome search(const SearchRun& run, const CostModel& costs, const Candida
     options.threads = run.threads;
     outcome = mcmc(run.graph, costs, run.options, candidates, starts, options, progress);
   }
-  const Baseline* baseline = fastest(baselines);
+  const Baseline* baseline = fastest_baseline(baselines);
   if (baseline && (!outcome.best || baseline->scored->evaluation.time <= outcome.best->evaluation.time)) {
     outcome.best = baseline->scored;
     outcome.found_by = baseline->name;
@@ -101,13 +92,9 @@ SearchOutcome search(const SearchRun& run, const CostModel& costs, const Candida
 }
 
 [[noreturn]] void refuse(const SearchRun& run, const std::vector<Baseline>& baselines) {
-  std::string nearest;
-  Bytes least{INT64_MAX};
-  for (const Baseline& b : baselines) {
-    if (!b.scored || b.scored->evaluation.overflow >= least) continue;
-    least = b.scored->evaluation.overflow;
-    nearest = fmt::format("; the nearest baseline is {} ({})", b.name, b.infeasible);
-  }
+  const Baseline* b = nearest_baseline(baselines);
+  const std::string nearest =
+      b ? fmt::format("; the nearest baseline is {} ({})", b->name, b->infeasible) : "";
   throw InputError(fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\" was found{}",
                                run.graph.name(), run.topology.name(), nearest));
 }
