@@ -17,6 +17,7 @@
 #include "tools/inputs.h"
 #include "tools/plan_report.h"
 #include "tools/run_settings.h"
+#include "tools/why_plan.h"
 
 namespace pipesim {
 namespace {
@@ -110,7 +111,7 @@ struct Certainty {
 };
 
 std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
-                    const SearchOutcome& outcome, const Certainty& certainty) {
+                    const SearchOutcome& outcome, const Certainty& certainty, const WhyPlan& why) {
   Json json = Json::parse(to_json(report, run.topology));
   json["model"] = run.graph.name();
   json["topology"] = run.topology.name();
@@ -125,6 +126,7 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
                     {"accepted", outcome.accepted},
                     {"proposals_per_second", rate(outcome)},
                     {"wall_time_s", outcome.seconds}};
+  json.update(Json::parse(to_json(why)));
   return json.dump(2) + "\n";
 }
 
@@ -137,7 +139,8 @@ std::string comparison(Nanoseconds time, const std::vector<Baseline>& baselines)
 }
 
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
-                    const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs) {
+                    const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs,
+                    const WhyPlan& why) {
   std::string text =
       fmt::format("{} on {} ({} devices), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
                   run.topology.num_devices(), batch_text(run.graph, run.options), run.seed);
@@ -156,7 +159,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
     text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s\n", "search",
                         outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds);
   }
-  return text + "\n" + configs;
+  return text + "\n" + configs + "\n" + to_text(why);
 }
 
 int run_search(const Arguments& arguments, Streams& streams) {
@@ -196,10 +199,11 @@ int run_search(const Arguments& arguments, Streams& streams) {
                     outcome.best->strategy};
     write_file(arguments.text("output"), to_json(plan, run.graph, run.topology));
   }
+  const WhyPlan why = why_plan(evaluator, candidates, baselines, outcome, try_budget(run.budget, outcome));
   constexpr std::size_t kConfigs = 12;
-  streams.out << (arguments.given("json") ? json_of(run, report, baselines, outcome, certainty)
+  streams.out << (arguments.given("json") ? json_of(run, report, baselines, outcome, certainty, why)
                                           : text_of(run, report, baselines, outcome, certainty,
-                                                    configs_text(run.graph, strategy, kConfigs)));
+                                                    configs_text(run.graph, strategy, kConfigs), why));
   return 0;
 }
 
@@ -215,6 +219,11 @@ Command search_command() {
       "writes it to a file. Every plan is judged by the same simulator. With a budget in proposals the same "
       "seed gives "
       "the same bytes, whatever --threads says.\n\n"
+      "The report ends with what the plan does otherwise than the best baseline: figures of both, and which "
+      "operators changed their split. An operator's time on links, summed over links, is that of its "
+      "outputs, "
+      "of their gradients and of its weights' gradients. Then come the operators that one other config would "
+      "help most, as far as a tenth of the search's effort can tell.\n\n"
       "The lower bound holds for every plan: no plan can be faster. With --calibration there is none: what "
       "was "
       "measured may be faster than the analytic model thinks possible.";
