@@ -5,17 +5,26 @@ namespace pipesim {
 Evaluator::Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
     : builder_(graph, costs, options) {}
 
+bool Evaluator::limit_memory() {
+  constexpr std::size_t kKeptCommunicationTasks = 2'000'000;  // some 500 MB
+  return builder_.limit_memory(kKeptCommunicationTasks);
+}
+
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {
-  return evaluate(strategy, TaskGraphBuilder::Labels::Leave);
+  limit_memory();
+  return evaluate_kept(strategy);
+}
+
+Evaluation Evaluator::evaluate_kept(const BoundStrategy& strategy) {
+  return score(strategy, TaskGraphBuilder::Labels::Leave);
 }
 
 Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
-  return evaluate(strategy, TaskGraphBuilder::Labels::Make);
+  limit_memory();
+  return score(strategy, TaskGraphBuilder::Labels::Make);
 }
 
-Evaluation Evaluator::evaluate(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
-  constexpr std::size_t kKeptCommunicationTasks = 2'000'000;  // some 500 MB
-  builder_.limit_memory(kKeptCommunicationTasks);
+Evaluation Evaluator::score(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
   builder_.build(strategy, graph_, labels);
   simulate(graph_.dag, scratch_, timeline_);
   Evaluation result{timeline_.makespan, Bytes(0)};

@@ -29,6 +29,11 @@ class Evaluator {
   /// The same with labels in task_graph(), for reports.
   Evaluation evaluate_labelled(const BoundStrategy& strategy);
 
+  /// evaluate() without limit_memory(): what the builder remembers stays where it is.
+  Evaluation evaluate_kept(const BoundStrategy& strategy);
+  /// Lets the builder forget what fills the memory; true when it did. evaluate() begins with it.
+  bool limit_memory();
+
   [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }
   [[nodiscard]] const OperatorGraph& graph() const { return builder_.graph(); }
   [[nodiscard]] const CostModel& costs() const { return builder_.costs(); }
@@ -38,7 +43,7 @@ class Evaluator {
   [[nodiscard]] const TaskGraph& task_graph() const { return graph_; }
 
  private:
-  Evaluation evaluate(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
+  Evaluation score(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
   [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
 
   TaskGraphBuilder builder_;

@@ -60,14 +60,14 @@ void EditableTaskGraph::build(const BoundStrategy& strategy) {
   plan();
 }
 
-void EditableTaskGraph::change(std::span<const ConfigChange> changes) {
+void EditableTaskGraph::change(std::span<const BoundChange> changes) {
   begin();
-  for (const ConfigChange c : changes) set_config(c);
+  for (const BoundChange c : changes) set_config(c);
   for (std::size_t i = 0; i < changed_.size(); ++i) remove_operator(i);
   plan();
 }
 
-void EditableTaskGraph::set_config(ConfigChange change) {
+void EditableTaskGraph::set_config(BoundChange change) {
   changed_in_[change.op.index()] = edit_;
   const auto at = std::ranges::lower_bound(changed_, change.op) - changed_.begin();
   changed_.insert(changed_.begin() + at, change.op);

@@ -11,10 +11,10 @@
 namespace pipesim {
 
 /// An operator's new config.
-struct ConfigChange {
+struct BoundChange {
   OperatorId op;
   const BoundOperator* config = nullptr;
-  bool operator==(const ConfigChange&) const = default;
+  bool operator==(const BoundChange&) const = default;
 };
 
 /// The task graph of one microbatch of a strategy, edited in place when operators get other configs: an edit
@@ -31,7 +31,7 @@ class EditableTaskGraph {
   /// All tasks anew. After TaskGraphBuilder::limit_memory() forgot something, this is the only way on.
   void build(const BoundStrategy& strategy);
   /// Distinct operators; a config may be the one that the operator has.
-  void change(std::span<const ConfigChange> changes);
+  void change(std::span<const BoundChange> changes);
   void connect();
   void keep();
   void undo();
@@ -62,7 +62,7 @@ class EditableTaskGraph {
   };
 
   void begin();
-  void set_config(ConfigChange change);
+  void set_config(BoundChange change);
   void affect(TensorId tensor);
   void list_affected();
   void plan();

@@ -19,14 +19,21 @@ std::int64_t ParallelConfig::num_shards() const {
 }
 
 std::string ParallelConfig::str(const Operator& op) const {
+  const std::string split = split_str(op);
+  if (devices.size() == 1) return fmt::format("{} on device {}", split, devices[0].value);
+  return fmt::format("{} on {} devices from {}", split, devices.size(),
+                     devices.empty() ? -1 : devices[0].value);
+}
+
+std::string ParallelConfig::split_str(const Operator& op) const {
   std::string text;
   for (std::size_t f = 0; f < degrees.size(); ++f) {
     if (degrees[f] > 1) text += fmt::format("{}/{} ", op.factors[f].name, degrees[f]);
   }
   if (replicas > 1) text += fmt::format("x{} copies ", replicas);
-  if (text.empty()) text = "whole ";
-  if (devices.size() == 1) return text + fmt::format("on device {}", devices[0].value);
-  return text + fmt::format("on {} devices from {}", devices.size(), devices.empty() ? -1 : devices[0].value);
+  if (text.empty()) return "whole";
+  text.pop_back();
+  return text;
 }
 
 ParallelConfig single_device(const Operator& op, DeviceId device) {

@@ -20,7 +20,9 @@ struct ParallelConfig {
 
   [[nodiscard]] std::int64_t num_shards() const;  ///< INT64_MAX when there are more
   bool operator==(const ParallelConfig&) const = default;
-  [[nodiscard]] std::string str(const Operator& op) const;  ///< "n/4 o/2 ×2 copies on 16 devices from 0"
+  [[nodiscard]] std::string str(const Operator& op) const;  ///< "n/4 o/2 x2 copies on 16 devices from 0"
+  [[nodiscard]] std::string split_str(
+      const Operator& op) const;  ///< the part before " on"; "whole" if unsplit
 };
 
 /// Everything on one device.

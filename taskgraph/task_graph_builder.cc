@@ -80,12 +80,13 @@ BoundStrategy TaskGraphBuilder::bind(const Strategy& strategy) {
   return bound;
 }
 
-void TaskGraphBuilder::limit_memory(std::size_t most) {
-  if (kept_tasks_ <= most) return;
+bool TaskGraphBuilder::limit_memory(std::size_t most) {
+  if (kept_tasks_ <= most) return false;
   transfers_.clear();
   syncs_.clear();
   num_wirings_ = 0;
   kept_tasks_ = 0;
+  return true;
 }
 
 void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labels labels) {

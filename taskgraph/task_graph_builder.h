@@ -39,8 +39,8 @@ class TaskGraphBuilder {
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels);
 
   /// Forgets transfers between layouts when more than `most` communication tasks are kept, so that a long
-  /// search does not fill the memory. Results do not change; wirings() becomes invalid.
-  void limit_memory(std::size_t most);
+  /// search does not fill the memory. Results do not change; wirings() becomes invalid. True when it forgot.
+  bool limit_memory(std::size_t most);
 
   /// Of the strategy built last.
   [[nodiscard]] std::span<const Wiring> wirings() const { return {wirings_.data(), num_wirings_}; }

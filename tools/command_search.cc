@@ -18,6 +18,7 @@
 #include "tools/run_settings.h"
 #include "tools/search_chart.h"
 #include "tools/search_watch.h"
+#include "tools/why_plan.h"
 
 namespace pipesim {
 namespace {
@@ -59,15 +60,6 @@ std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines) {
   return starts;
 }
 
-const Baseline* fastest(const std::vector<Baseline>& baselines) {
-  const Baseline* best = nullptr;
-  for (const Baseline& b : baselines) {
-    if (!b.infeasible.empty() || !b.scored) continue;
-    if (!best || b.scored->evaluation.time < best->scored->evaluation.time) best = &b;
-  }
-  return best;
-}
-
 SearchOutcome outcome_of(const Baseline& baseline) {
   SearchOutcome outcome;
   if (!baseline.infeasible.empty())
@@ -93,7 +85,7 @@ SearchOutcome search(const SearchRun& run, const CostModel& costs, const Candida
     options.threads = run.threads;
     outcome = mcmc(run.graph, costs, run.options, candidates, starts, options, progress);
   }
-  const Baseline* baseline = fastest(baselines);
+  const Baseline* baseline = fastest_baseline(baselines);
   if (baseline && (!outcome.best || baseline->scored->evaluation.time <= outcome.best->evaluation.time)) {
     outcome.best = baseline->scored;
     outcome.found_by = baseline->name;
@@ -104,13 +96,9 @@ SearchOutcome search(const SearchRun& run, const CostModel& costs, const Candida
 // Exit status when no plan was found; throws unless there was not enough time.
 int refuse(const SearchRun& run, const std::vector<Baseline>& baselines, bool interrupted,
            std::ostream& err) {
-  std::string nearest;
-  Bytes least{INT64_MAX};
-  for (const Baseline& b : baselines) {
-    if (!b.scored || b.scored->evaluation.overflow >= least) continue;
-    least = b.scored->evaluation.overflow;
-    nearest = fmt::format("; the nearest baseline is {} ({})", b.name, b.infeasible);
-  }
+  const Baseline* b = nearest_baseline(baselines);
+  const std::string nearest =
+      b ? fmt::format("; the nearest baseline is {} ({})", b->name, b->infeasible) : "";
   const std::string text =
       fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\" was found{}",
                   run.graph.name(), run.topology.name(), nearest);
@@ -142,7 +130,7 @@ Json history_json(const SearchOutcome& outcome) {
 }
 
 std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
-                    const SearchOutcome& outcome, const Certainty& certainty) {
+                    const SearchOutcome& outcome, const Certainty& certainty, const WhyPlan& why) {
   Json json = Json::parse(to_json(report, run.topology));
   json["model"] = run.graph.name();
   json["topology"] = run.topology.name();
@@ -158,6 +146,7 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
                     {"proposals_per_second", rate(outcome)},
                     {"wall_time_s", outcome.seconds}};
   json["history"] = history_json(outcome);
+  json.update(Json::parse(to_json(why)));
   return json.dump(2) + "\n";
 }
 
@@ -183,7 +172,8 @@ std::string chart_of(const SearchRun& run, const std::vector<Baseline>& baseline
 }
 
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
-                    const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs) {
+                    const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs,
+                    const WhyPlan& why) {
   std::string text =
       fmt::format("{} on {} ({} devices), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
                   run.topology.num_devices(), batch_text(run.graph, run.options), run.seed);
@@ -202,7 +192,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
     text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s\n", "search",
                         outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds);
   }
-  return text + chart_of(run, baselines, outcome, certainty) + "\n" + configs;
+  return text + chart_of(run, baselines, outcome, certainty) + "\n" + configs + "\n" + to_text(why);
 }
 
 int run_search(const Arguments& arguments, Streams& streams) {
@@ -242,10 +232,11 @@ int run_search(const Arguments& arguments, Streams& streams) {
                     outcome.best->strategy};
     write_file(arguments.text("output"), to_json(plan, run.graph, run.topology));
   }
+  const WhyPlan why = why_plan(evaluator, candidates, baselines, outcome, try_budget(run.budget, outcome));
   constexpr std::size_t kConfigs = 12;
-  streams.out << (arguments.given("json") ? json_of(run, report, baselines, outcome, certainty)
+  streams.out << (arguments.given("json") ? json_of(run, report, baselines, outcome, certainty, why)
                                           : text_of(run, report, baselines, outcome, certainty,
-                                                    configs_text(run.graph, strategy, kConfigs)));
+                                                    configs_text(run.graph, strategy, kConfigs), why));
   return 0;
 }
 
@@ -271,6 +262,11 @@ Command search_command() {
       "at "
       "once. A chart shows how the best time fell: over wall time, or over proposals when they alone are the "
       "budget.\n\n"
+      "The report ends with what the plan does otherwise than the best baseline: figures of both, and which "
+      "operators changed their split. An operator's time on links, summed over links, is that of its "
+      "outputs, "
+      "of their gradients and of its weights' gradients. Then come the operators that one other config would "
+      "help most, as far as a tenth of the search's effort can tell.\n\n"
       "The lower bound holds for every plan: no plan can be faster. With --calibration there is none: what "
       "was "
       "measured may be faster than the analytic model thinks possible.";

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "tools/figures.h"
+#include "tools/operator_groups.h"
 #include "tools/table.h"
 
 namespace pipesim {
@@ -62,10 +63,6 @@ void busy_times(const TaskGraph& graph, const Timeline& timeline, const Topology
   for (std::vector<Interval>& intervals : links) report.communication.push_back(covered_time(intervals));
 }
 
-double share(Nanoseconds part, Nanoseconds whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 std::string range_text(std::vector<Nanoseconds> times) {
   const auto [least, most] = std::minmax_element(times.begin(), times.end());
   return *least == *most ? pretty(to_seconds(*least))
@@ -89,6 +86,18 @@ std::string memory_text(const PlanReport& report, const Topology& topology) {
                          pretty(m.at_peak[c]));
   }
   return parts.empty() ? text : text + ": " + parts;
+}
+
+// Durations of each operator's passes in one microbatch, summed over its shards.
+std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy) {
+  std::vector<Nanoseconds> times;
+  for (const BoundOperator* bound : strategy) {
+    Nanoseconds& time = times.emplace_back(0);
+    for (const PassWork* pass : {&bound->forward, &bound->backward_input, &bound->backward_weight}) {
+      for (const Nanoseconds duration : pass->durations) time += duration;
+    }
+  }
+  return times;
 }
 
 }  // namespace
@@ -155,40 +164,21 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
 }
 
 std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most) {
-  struct Row {
-    std::size_t operators = 0;
-    Nanoseconds compute = 0;
-    std::string names;
-  };
-  std::map<std::string, Row> rows;
-  Nanoseconds whole = 0;
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const Operator& op = graph.operators()[i];
-    Row& row = rows[strategy[i]->config.str(op)];
-    Nanoseconds compute = 0;
-    for (const PassWork* pass :
-         {&strategy[i]->forward, &strategy[i]->backward_input, &strategy[i]->backward_weight}) {
-      for (const Nanoseconds duration : pass->durations) compute += duration;
-    }
-    row.compute += compute;
-    whole += compute;
-    constexpr std::size_t kNames = 3;
-    if (row.operators < kNames) row.names += (row.operators ? ", " : "") + op.name;
-    if (row.operators == kNames) row.names += ", …";
-    ++row.operators;
-  }
-  std::vector<std::pair<std::string, Row>> sorted(rows.begin(), rows.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.compute > b.second.compute; });
+  std::vector<std::string> configs;
+  for (const BoundOperator* bound : strategy) configs.push_back(bound->config.str(*bound->op));
+  const std::vector<Nanoseconds> compute = compute_times(strategy);
+  const Nanoseconds whole = std::accumulate(compute.begin(), compute.end(), Nanoseconds{0});
+  const std::vector<OperatorGroup> groups = group_operators(configs, compute);
   Table table(
       {{"split (factor/degree)"}, {"operators", Align::Right}, {"compute", Align::Right}, {"such as"}});
-  for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i) {
-    const auto& [config, row] = sorted[i];
-    table.add({config, std::to_string(row.operators), percent(share(row.compute, whole)), row.names});
+  for (std::size_t i = 0; i < std::min(most, groups.size()); ++i) {
+    const OperatorGroup& group = groups[i];
+    constexpr std::size_t kNames = 3;
+    table.add({group.words, std::to_string(group.operators.size()), percent(share(group.compute, whole)),
+               some_names(graph, group, kNames)});
   }
-  std::string text = table.str(2);
-  if (sorted.size() > most) text += fmt::format("  … and {} more\n", sorted.size() - most);
-  return text;
+  const std::string rest = groups.size() > most ? fmt::format("  … and {} more\n", groups.size() - most) : "";
+  return table.str(2) + rest;
 }
 
 }  // namespace pipesim

@@ -69,4 +69,22 @@ std::vector<Baseline> score_baselines(Evaluator& evaluator) {
   return scores;
 }
 
+const Baseline* fastest_baseline(const std::vector<Baseline>& baselines) {
+  const Baseline* best = nullptr;
+  for (const Baseline& b : baselines) {
+    if (!b.infeasible.empty() || !b.scored) continue;
+    if (!best || b.scored->evaluation.time < best->scored->evaluation.time) best = &b;
+  }
+  return best;
+}
+
+const Baseline* nearest_baseline(const std::vector<Baseline>& baselines) {
+  const Baseline* nearest = nullptr;
+  for (const Baseline& b : baselines) {
+    if (!b.scored) continue;
+    if (!nearest || b.scored->evaluation.overflow < nearest->scored->evaluation.overflow) nearest = &b;
+  }
+  return nearest;
+}
+
 }  // namespace pipesim

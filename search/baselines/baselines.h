@@ -39,4 +39,9 @@ std::string idle_devices(const Strategy& strategy, const Topology& topology);
 /// All baselines in the order of their names; those that do not fit say why.
 std::vector<Baseline> score_baselines(Evaluator& evaluator);
 
+/// The fastest that fits; null when none does.
+const Baseline* fastest_baseline(const std::vector<Baseline>& baselines);
+/// The one that exceeds the devices' memory least; null when none could be formed.
+const Baseline* nearest_baseline(const std::vector<Baseline>& baselines);
+
 }  // namespace pipesim

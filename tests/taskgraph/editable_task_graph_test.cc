@@ -46,7 +46,7 @@ class EditedStrategy {
       strategy_[op.index()] = random_config(graph_.op(op), rng_, devices(), most_shards());
       chosen[op.value] = contents_.bind(op, strategy_[op.index()]);
     }
-    std::vector<ConfigChange> changes;
+    std::vector<BoundChange> changes;
     for (const auto& [op, config] : chosen) changes.push_back({OperatorId(op), config});
     edited_.change(changes);
     if (rng_.below(8) == 0) {  // undone before it has edges

@@ -1,0 +1,112 @@
+#include "search/incremental_evaluator.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/base/errors.h"
+
+namespace pipesim {
+
+IncrementalEvaluator::IncrementalEvaluator(const OperatorGraph& graph, const CostModel& costs,
+                                           const PlanOptions& options)
+    : full_(graph, costs, options), in_full_(options.microbatches > 1), graph_(full_.builder()) {}
+
+const BoundStrategy& IncrementalEvaluator::strategy() const {
+  return in_full_ ? strategy_ : graph_.strategy();
+}
+
+Evaluation IncrementalEvaluator::start(const BoundStrategy& strategy) {
+  strategy_ = strategy;
+  const Evaluation evaluation = full_.evaluate(strategy);
+  if (!in_full_) build(strategy);
+  return evaluation;
+}
+
+void IncrementalEvaluator::build(const BoundStrategy& strategy) {
+  const BoundStrategy copy = strategy;  // it may be the graph's own
+  graph_.build(copy);
+  graph_.connect();
+  schedule_.clear(graph_.dag().num_lanes());
+  resimulate(graph_.dag(), schedule_, std::numeric_limits<Nanoseconds>::max() / 2, resimulation_);
+  apply(resimulation_, graph_.dag(), schedule_);
+  graph_.keep();
+}
+
+bool IncrementalEvaluator::load_exceeds(Nanoseconds limit) const {
+  return std::ranges::any_of(graph_.dag().loads(), [&](Nanoseconds load) { return load > limit; });
+}
+
+std::optional<Evaluation> IncrementalEvaluator::propose(std::span<const BoundChange> changes,
+                                                        Nanoseconds limit) {
+  if (in_full_) return propose_in_full(changes, limit);
+  graph_.change(changes);
+  if (load_exceeds(limit)) {
+    graph_.undo();
+    ++counts_.by_load;
+    return std::nullopt;
+  }
+  graph_.connect();
+  const auto time = resimulate(graph_.dag(), schedule_, limit, resimulation_);
+  counts_.tasks_taken += static_cast<std::int64_t>(resimulation_.tasks_taken());
+  if (!time) {
+    graph_.undo();
+    ++counts_.by_bound;
+    return std::nullopt;
+  }
+  ++counts_.finished;
+  return Evaluation{*time, overflow()};
+}
+
+// Bytes over the devices' capacities. Only where the sum of all that is ever allocated exceeds one, memory is
+// followed over time.
+Bytes IncrementalEvaluator::overflow() {
+  const Topology& topology = full_.topology();
+  bool fits = true;
+  for (std::size_t d = 0; d < topology.num_devices(); ++d)
+    fits &= graph_.allocated()[d] <= topology.kind(DeviceId(d)).memory;
+  if (fits) return Bytes(0);
+  ++counts_.memory_looked;
+  return full_.evaluate_kept(graph_.strategy()).overflow;
+}
+
+void IncrementalEvaluator::accept() {
+  if (in_full_) return;
+  apply(resimulation_, graph_.dag(), schedule_);
+  graph_.keep();
+  limit_memory();
+}
+
+void IncrementalEvaluator::limit_memory() {
+  constexpr std::size_t kMostIdsPerTask = 4;  // those of removed tasks are not used again
+  const bool forgot = full_.limit_memory();
+  if (forgot || graph_.dag().num_ids() > kMostIdsPerTask * graph_.dag().num_tasks()) build(graph_.strategy());
+}
+
+void IncrementalEvaluator::reject() {
+  if (in_full_) {
+    strategy_ = before_;
+  } else {
+    graph_.undo();
+    limit_memory();
+  }
+}
+
+std::optional<Evaluation> IncrementalEvaluator::propose_in_full(std::span<const BoundChange> changes,
+                                                                Nanoseconds limit) {
+  before_ = strategy_;
+  for (const BoundChange& c : changes) strategy_[c.op.index()] = c.config;
+  const Evaluation evaluation = full_.evaluate(strategy_);
+  if (evaluation.time <= limit) {
+    ++counts_.finished;
+    return evaluation;
+  }
+  strategy_ = before_;
+  ++counts_.by_bound;
+  return std::nullopt;
+}
+
+std::size_t IncrementalEvaluator::bytes() const {
+  return graph_.dag().bytes() + schedule_.bytes() + resimulation_.bytes();
+}
+
+}  // namespace pipesim

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "search/evaluator.h"
+#include "sim/incremental/resimulate.h"
+#include "taskgraph/editable_task_graph.h"
+
+namespace pipesim {
+
+/// Scores one change of a strategy after another: what Evaluator says of the changed strategy, for the price
+/// of what the change changes. Plans of several microbatches are evaluated in full. Not thread-safe.
+class IncrementalEvaluator {
+ public:
+  IncrementalEvaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
+
+  /// Makes a strategy the current one.
+  Evaluation start(const BoundStrategy& strategy);
+  /// The current strategy with some operators changed; nothing when its time is certain to exceed `limit`.
+  /// accept() or reject() must follow where there is an evaluation.
+  std::optional<Evaluation> propose(std::span<const BoundChange> changes, Nanoseconds limit);
+  void accept();
+  void reject();
+
+  [[nodiscard]] const BoundStrategy& strategy() const;
+  /// Binds configs, and scores strategies in full.
+  [[nodiscard]] Evaluator& full() { return full_; }
+
+  /// What became of the proposals so far.
+  struct Counts {
+    std::int64_t by_load = 0;       ///< rejected because a lane's load alone exceeds the limit
+    std::int64_t by_bound = 0;      ///< rejected while they were simulated
+    std::int64_t finished = 0;      ///< evaluated
+    std::int64_t tasks_taken = 0;   ///< in all simulations
+    std::int64_t memory_looked = 0; ///< finished, and memory over time was computed
+  };
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] std::size_t bytes() const;
+
+ private:
+  std::optional<Evaluation> propose_in_full(std::span<const BoundChange> changes, Nanoseconds limit);
+  [[nodiscard]] bool load_exceeds(Nanoseconds limit) const;
+  [[nodiscard]] Bytes overflow();
+  void build(const BoundStrategy& strategy);
+  void limit_memory();
+
+  Evaluator full_;
+  bool in_full_;
+  EditableTaskGraph graph_;
+  Schedule schedule_;
+  Resimulation resimulation_;
+  Counts counts_;
+  BoundStrategy strategy_, before_;  // of plans that are evaluated in full
+};
+
+}  // namespace pipesim

@@ -1,0 +1,140 @@
+#include "tools/why_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "search/baselines/baselines.h"
+#include "tools/figures.h"
+#include "tools/table.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+std::function<bool(std::int64_t)> stop_after(const TryBudget& budget) {
+  return [budget, began = Clock::now()](std::int64_t tried) {
+    if (budget.tries > 0 && tried >= budget.tries) return true;
+    return budget.seconds > 0 &&
+           std::chrono::duration<double>(Clock::now() - began).count() >= budget.seconds;
+  };
+}
+
+SingleChanges one_more_change(Evaluator& evaluator, const CandidateSet& candidates,
+                              const ScoredStrategy& plan, const PlanCosts& costs, const TryBudget& budget) {
+  BoundStrategy strategy = evaluator.builder().bind(plan.strategy);
+  const TryChange evaluate = [&](OperatorId op, std::size_t index) {
+    const BoundOperator* before = strategy[op.index()];
+    strategy[op.index()] = evaluator.builder().bind(op, candidates.config(op, index));
+    const Evaluation evaluation = evaluator.evaluate(strategy);
+    strategy[op.index()] = before;
+    return evaluation;
+  };
+  constexpr std::size_t kMost = 5;
+  return best_single_changes(candidates, plan.strategy, plan.evaluation.time,
+                             most_critical_first(costs.operators), evaluate, stop_after(budget), kMost);
+}
+
+PlanDifference difference_from(const Baseline& baseline, Evaluator& evaluator, const ScoredStrategy& plan,
+                               const PlanCosts& costs) {
+  const BoundStrategy before = evaluator.builder().bind(baseline.scored->strategy),
+                      after = evaluator.builder().bind(plan.strategy);
+  return plan_difference({before, plan_costs(evaluator, before)}, {after, costs});
+}
+
+std::string baseline_words(const Baseline& baseline) {
+  if (baseline.infeasible.empty()) return baseline.name + ", the fastest baseline";
+  return fmt::format("{}, the nearest baseline, which does not fit ({})", baseline.name, baseline.infeasible);
+}
+
+std::string difference_text(const WhyPlan& why) {
+  if (!why.baseline) return "";
+  if (!why.difference) return fmt::format("the plan is {}\n", baseline_words(*why.baseline));
+  constexpr std::size_t kMostChanges = 12;
+  return fmt::format("against {}\n", baseline_words(*why.baseline)) +
+         to_text(*why.difference, why.candidates.graph(), {why.baseline->name, "this plan"}, kMostChanges) +
+         "\n";
+}
+
+struct ChangeInWords {
+  const Operator& op;
+  ParallelConfig to;
+  std::string words;
+  Nanoseconds saves;
+};
+
+ChangeInWords in_words(const SingleChange& change, const WhyPlan& why) {
+  const Operator& op = why.candidates.graph().op(change.op);
+  ParallelConfig to = why.candidates.config(change.op, change.index);
+  std::string words = change_words(op, why.plan.strategy[change.op.index()], to);
+  return {op, std::move(to), std::move(words), why.plan.evaluation.time - change.evaluation.time};
+}
+
+std::string more_text(const WhyPlan& why) {
+  const std::string tried = fmt::format("{} of {} tried", why.more.tried, why.more.all);
+  if (why.more.best.empty()) return fmt::format("no single change helps ({})\n", tried);
+  Table table({{"operator"}, {"saves", Align::Right}, {"", Align::Right}, {"split now -> then"}});
+  for (const SingleChange& change : why.more.best) {
+    const ChangeInWords c = in_words(change, why);
+    table.add(
+        {c.op.name, pretty(to_seconds(c.saves)), percent(share(c.saves, why.plan.evaluation.time)), c.words});
+  }
+  return fmt::format("one more change would help ({})\n", tried) + table.str(2);
+}
+
+Json more_json(const WhyPlan& why) {
+  Json changes = Json::array();
+  for (const SingleChange& change : why.more.best) {
+    const ChangeInWords c = in_words(change, why);
+    Json devices = Json::array();
+    for (const DeviceId d : c.to.devices) devices.push_back(why.candidates.topology().device(d).name);
+    changes.push_back({{"operator", c.op.name},
+                       {"from", why.plan.strategy[change.op.index()].str(c.op)},
+                       {"to", c.to.str(c.op)},
+                       {"devices", devices},
+                       {"iteration_time_s", seconds(change.evaluation.time)},
+                       {"saves_s", seconds(c.saves)}});
+  }
+  return {{"tried", why.more.tried}, {"of", why.more.all}, {"changes", changes}};
+}
+
+Json difference_json(const WhyPlan& why) {
+  if (!why.baseline) return nullptr;
+  Json json{{"baseline", why.baseline->name}, {"same_plan", !why.difference}};
+  if (!why.baseline->infeasible.empty()) json["infeasible"] = why.baseline->infeasible;
+  if (why.difference) json.update(Json::parse(to_json(*why.difference, why.candidates.graph())));
+  return json;
+}
+
+}  // namespace
+
+TryBudget try_budget(const SearchBudget& budget, const SearchOutcome& outcome) {
+  constexpr double kShare = 0.1, kLeastSeconds = 0.2;
+  constexpr std::int64_t kLeastTries = 200;
+  if (budget.seconds > 0) return {std::max(kLeastSeconds, kShare * outcome.seconds), 0};
+  const auto tries = static_cast<std::int64_t>(kShare * static_cast<double>(outcome.proposals));
+  return {0, std::max(std::min(kLeastTries, budget.proposals), tries)};
+}
+
+WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std::vector<Baseline>& baselines,
+                 const SearchOutcome& outcome, const TryBudget& budget) {
+  WhyPlan why{candidates, *outcome.best, fastest_baseline(baselines), std::nullopt, {}};
+  if (!why.baseline) why.baseline = nearest_baseline(baselines);
+  const PlanCosts costs = plan_costs(evaluator, evaluator.builder().bind(why.plan.strategy));
+  if (why.baseline && why.baseline->scored->strategy != why.plan.strategy)
+    why.difference = difference_from(*why.baseline, evaluator, why.plan, costs);
+  why.more = one_more_change(evaluator, candidates, why.plan, costs, budget);
+  return why;
+}
+
+std::string to_text(const WhyPlan& why) { return difference_text(why) + more_text(why); }
+
+std::string to_json(const WhyPlan& why) {
+  return Json{{"against_baseline", difference_json(why)}, {"one_more_change", more_json(why)}}.dump();
+}
+
+}  // namespace pipesim
