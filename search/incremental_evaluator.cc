@@ -25,15 +25,15 @@ Evaluation IncrementalEvaluator::start(const BoundStrategy& strategy) {
 void IncrementalEvaluator::build(const BoundStrategy& strategy) {
   const BoundStrategy copy = strategy;  // it may be the graph's own
   graph_.build(copy);
-  graph_.connect();
-  schedule_.clear(graph_.dag().num_lanes());
-  resimulate(graph_.dag(), schedule_, std::numeric_limits<Nanoseconds>::max() / 2, resimulation_);
+  graph_.carry_out();
+  schedule_.clear(graph_.loads().size());
+  resimulate(graph_.dag(), schedule_, graph_.loads(), std::numeric_limits<Nanoseconds>::max() / 2, resimulation_);
   apply(resimulation_, graph_.dag(), schedule_);
   graph_.keep();
 }
 
 bool IncrementalEvaluator::load_exceeds(Nanoseconds limit) const {
-  return std::ranges::any_of(graph_.dag().loads(), [&](Nanoseconds load) { return load > limit; });
+  return std::ranges::any_of(graph_.loads(), [&](Nanoseconds load) { return load > limit; });
 }
 
 std::optional<Evaluation> IncrementalEvaluator::propose(std::span<const BoundChange> changes,
@@ -45,8 +45,8 @@ std::optional<Evaluation> IncrementalEvaluator::propose(std::span<const BoundCha
     ++counts_.by_load;
     return std::nullopt;
   }
-  graph_.connect();
-  const auto time = resimulate(graph_.dag(), schedule_, limit, resimulation_);
+  graph_.carry_out();
+  const auto time = resimulate(graph_.dag(), schedule_, graph_.loads(), limit, resimulation_);
   counts_.tasks_taken += static_cast<std::int64_t>(resimulation_.tasks_taken());
   if (!time) {
     graph_.undo();

@@ -167,6 +167,19 @@ PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, co
   return work;
 }
 
+std::vector<LaneUse> loads_of(const BoundOperator& bound) {
+  const std::vector<DeviceId>& devices = bound.config.devices;
+  std::vector<LaneUse> uses;
+  for (const PassWork* work : {&bound.forward, &bound.backward_input, &bound.backward_weight}) {
+    for (std::size_t i = 0; i < work->durations.size(); ++i)
+      uses.push_back({LaneId(devices[i % devices.size()].value), work->durations[i]});
+    for (const std::vector<InnerReduce>& stage : work->reduces) {
+      for (const InnerReduce& r : stage) uses.insert(uses.end(), r.task.lanes.begin(), r.task.lanes.end());
+    }
+  }
+  return added_up(std::move(uses));
+}
+
 std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator& op,
                                       const ParallelConfig& config, bool backward) {
   const ShardGrid grid(op, config);
@@ -241,6 +254,7 @@ BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConf
   bound.forward = pass_work(graph, op, Pass::Forward, config, prices);
   if (need.input_pass) bound.backward_input = pass_work(graph, op, Pass::BackwardInput, config, prices);
   if (need.weight_pass) bound.backward_weight = pass_work(graph, op, Pass::BackwardWeight, config, prices);
+  bound.loads = loads_of(bound);
   bound.memory = shard_memory(graph, op, config, need.input_pass || need.weight_pass);
   bound.shard_of_device.assign(prices.topology().num_devices(), -1);
   for (std::size_t k = 0; k < config.devices.size(); ++k) {

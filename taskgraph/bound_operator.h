@@ -52,6 +52,7 @@ struct BoundOperator {
   std::vector<LayoutId>
       gradient_layout;  ///< per use: gradient (inputs, weights) or required gradient (outputs)
   PassWork forward, backward_input, backward_weight;
+  std::vector<LaneUse> loads;                 ///< what its tasks hold each lane, added up
   std::vector<ShardMemory> memory;            ///< per shard
   std::vector<std::int32_t> shard_of_device;  ///< −1 where it has none
 };

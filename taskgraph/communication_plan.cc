@@ -87,6 +87,16 @@ void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, co
 
 }  // namespace
 
+std::vector<LaneUse> added_up(std::vector<LaneUse> uses) {
+  std::ranges::sort(uses, {}, &LaneUse::lane);
+  std::vector<LaneUse> sums;
+  for (const LaneUse& use : uses) {
+    if (sums.empty() || sums.back().lane != use.lane) sums.push_back({use.lane, 0});
+    sums.back().hold += use.hold;
+  }
+  return sums;
+}
+
 std::vector<Redistribution> redistributions_of(std::span<const LayoutId> terms, LayoutId target,
                                                std::int64_t element_bytes, bool term_by_term,
                                                const LayoutTable& layouts, CommunicationPrices& prices) {
@@ -131,6 +141,9 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
   std::sort(plan.local.begin(), plan.local.end());
   plan.local.erase(std::unique(plan.local.begin(), plan.local.end()), plan.local.end());
   add_receive_buffers(plan, element_bytes, layouts[target]);
+  std::vector<LaneUse> uses;
+  for (const CommunicationTask& t : plan.tasks) uses.insert(uses.end(), t.lanes.begin(), t.lanes.end());
+  plan.loads = added_up(std::move(uses));
   return plan;
 }
 

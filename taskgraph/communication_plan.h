@@ -24,6 +24,9 @@ struct CommunicationTask {
   std::vector<std::int32_t> after;  ///< earlier tasks of the same plan
 };
 
+/// Adds up what is held of each lane.
+std::vector<LaneUse> added_up(std::vector<LaneUse> uses);
+
 /// Prices one collective and rounds it to nanoseconds.
 CommunicationTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size,
                               CommunicationPrices& prices);
@@ -32,6 +35,7 @@ CommunicationTask priced_task(Collective kind, std::vector<DeviceId> group, Byte
 struct CommunicationPlan {
   std::vector<CommunicationTask> tasks;
   bool term_by_term = false;    ///< every term has a redistribution of its own; else one of their sum
+  std::vector<LaneUse> loads;   ///< what the tasks hold each lane, added up
   std::vector<DeviceId> local;  ///< devices that use what they hold
   std::vector<std::pair<DeviceId, Bytes>>
       received;  ///< receive buffers: the target's pieces on devices that get data

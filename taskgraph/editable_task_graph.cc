@@ -14,6 +14,13 @@ struct EdgeRemover {
   void add_edge(TaskId before, TaskId after) const { dag.remove_edge(before, after); }
 };
 
+// The same tasks: those that are there stay.
+void match(Wiring& before, Wiring& after) {
+  if (!before.plan || before.plan != after.plan || before.ordinal != after.ordinal) return;
+  after.first_task = before.first_task;
+  before.kept = after.kept = true;
+}
+
 }  // namespace
 
 EditableTaskGraph::EditableTaskGraph(TaskGraphBuilder& contents)
@@ -42,11 +49,13 @@ void EditableTaskGraph::begin() {
   configs_before_.clear();
   tasks_before_.clear();
   updates_before_.clear();
+  loads_before_ = loads_;
   allocated_before_ = allocated_;
 }
 
 void EditableTaskGraph::build(const BoundStrategy& strategy) {
-  dag_.clear(contents_.costs().topology().num_lanes());
+  dag_.clear();
+  loads_.assign(contents_.costs().topology().num_lanes(), 0);
   allocated_.assign(contents_.costs().topology().num_devices(), Bytes(0));
   for (const TensorId w : contents_.frozen_weights()) {
     const Tensor& t = graph_.tensor(w);  // at most whole, on every device
@@ -63,7 +72,6 @@ void EditableTaskGraph::build(const BoundStrategy& strategy) {
 void EditableTaskGraph::change(std::span<const BoundChange> changes) {
   begin();
   for (const BoundChange c : changes) set_config(c);
-  for (std::size_t i = 0; i < changed_.size(); ++i) remove_operator(i);
   plan();
 }
 
@@ -74,15 +82,6 @@ void EditableTaskGraph::set_config(BoundChange change) {
   const BoundOperator*& config = strategy_[change.op.index()];
   configs_before_.insert(configs_before_.begin() + at, std::exchange(config, change.config));
   tasks_before_.insert(tasks_before_.begin() + at, std::exchange(tasks_[change.op.index()], {}));
-}
-
-void EditableTaskGraph::remove_operator(std::size_t number) {
-  const BoundOperator& bound = *configs_before_[number];
-  const OperatorTasks& tasks = tasks_before_[number];
-  dag_.remove_tasks(tasks.forward, num_tasks(bound, bound.forward));
-  dag_.remove_tasks(tasks.backward_input, num_tasks(bound, bound.backward_input));
-  dag_.remove_tasks(tasks.backward_weight, num_tasks(bound, bound.backward_weight));
-  count(bound, -1);
 }
 
 void EditableTaskGraph::affect(TensorId tensor) {
@@ -103,10 +102,13 @@ void EditableTaskGraph::list_affected() {
 }
 
 void EditableTaskGraph::plan() {
+  for (std::size_t i = 0; i < changed_.size(); ++i) {
+    if (configs_before_[i]) count(*configs_before_[i], -1);
+    count(*strategy_[changed_[i].index()], 1);
+  }
   list_affected();
   for (const OperatorId owner : owners_) plan_updates(owner);
   for (std::size_t i = 0; i < tensors_.size(); ++i) plan_ways(i);
-  add_tasks();
 }
 
 void EditableTaskGraph::plan_updates(OperatorId owner) {
@@ -114,10 +116,7 @@ void EditableTaskGraph::plan_updates(OperatorId owner) {
   updates_before_.push_back(updates);
   const UpdateWork& work = contents_.update_work(owner, strategy_);
   if (updates.work == &work) return;
-  if (updates.work) {
-    dag_.remove_tasks(updates.first, updates.work->devices.size());
-    count(*updates.work, -1);
-  }
+  if (updates.work) count(*updates.work, -1);
   updates = {&work, {}};
   count(work, 1);
 }
@@ -135,30 +134,53 @@ void EditableTaskGraph::plan_ways(std::size_t number) {
     after.num_forward = contents_.plan_forward(tensor, 0, strategy_, after.forward, 0);
     contents_.plan_backward(tensor, 0, strategy_, after.backward);
   }
+  for (std::size_t i = 0; i < after.num_forward; ++i) count(after.forward[i], 1);
   for (std::size_t i = 0; i < before.num_forward; ++i) {
+    count(before.forward[i], -1);
     before.forward[i].kept = false;
     for (std::size_t j = 0; j < after.num_forward; ++j) match(before.forward[i], after.forward[j]);
-    if (!before.forward[i].kept) drop(before.forward[i]);
   }
   for (const auto& [old, now] :
        {std::pair(&before.backward, &after.backward), std::pair(&before.sync, &after.sync)}) {
+    count(*old, -1), count(*now, 1);
     old->kept = false;
     match(*old, *now);
-    if (!old->kept) drop(*old);
   }
 }
 
-// The same tasks: those that are there stay.
-void EditableTaskGraph::match(Wiring& before, Wiring& after) {
-  if (!before.plan || before.plan != after.plan || before.ordinal != after.ordinal) return;
-  after.first_task = before.first_task;
-  before.kept = after.kept = true;
+void EditableTaskGraph::remove_operator(std::size_t number) {
+  if (!configs_before_[number]) return;
+  const BoundOperator& bound = *configs_before_[number];
+  const OperatorTasks& tasks = tasks_before_[number];
+  dag_.remove_tasks(tasks.forward, num_tasks(bound, bound.forward));
+  dag_.remove_tasks(tasks.backward_input, num_tasks(bound, bound.backward_input));
+  dag_.remove_tasks(tasks.backward_weight, num_tasks(bound, bound.backward_weight));
 }
 
-void EditableTaskGraph::drop(const Wiring& wiring) {
-  if (!wiring.plan) return;
-  dag_.remove_tasks(wiring.first_task, wiring.plan->tasks.size());
-  count(wiring, -1);
+void EditableTaskGraph::remove_wiring(const Wiring& wiring) {
+  if (wiring.plan && !wiring.kept) dag_.remove_tasks(wiring.first_task, wiring.plan->tasks.size());
+}
+
+void EditableTaskGraph::remove_tasks() {
+  for (std::size_t i = 0; i < changed_.size(); ++i) remove_operator(i);
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    const Updates& before = updates_before_[i];
+    if (before.work && before.work != updates_[owners_[i].index()].work)
+      dag_.remove_tasks(before.first, before.work->devices.size());
+  }
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Ways& before = ways_before_[i];
+    for (std::size_t w = 0; w < before.num_forward; ++w) remove_wiring(before.forward[w]);
+    remove_wiring(before.backward);
+    remove_wiring(before.sync);
+  }
+}
+
+void EditableTaskGraph::carry_out() {
+  remove_tasks();
+  add_tasks();
+  connect();
+  dag_.finish();
 }
 
 // In the order of time, so that a task mostly comes after those it waits for.
@@ -194,7 +216,6 @@ void EditableTaskGraph::add_forward(OperatorId op) {
   add_ways(false);
   tasks_[op.index()].forward = add_pass(dag_, op, bound, TaskKind::Forward, bound.forward, 0);
   add_ways(true);
-  count(bound, 1);
 }
 
 void EditableTaskGraph::add_backward(OperatorId op) {
@@ -215,7 +236,6 @@ void EditableTaskGraph::add_backward(OperatorId op) {
 void EditableTaskGraph::add_wiring(Wiring& wiring) {
   if (!wiring.plan || wiring.kept || wiring.first_task.valid() || wiring.plan->tasks.empty()) return;
   add_transfers(dag_, wiring, contents_.costs().topology().num_devices());
-  count(wiring, 1);
 }
 
 void EditableTaskGraph::list_readers(const Wiring& wiring) {
@@ -286,7 +306,6 @@ void EditableTaskGraph::connect() {
     disconnect(before.backward), connect(after.backward);
     disconnect(before.sync), connect(after.sync);
   }
-  dag_.finish();
 }
 
 void EditableTaskGraph::keep() { dag_.keep(); }
@@ -298,16 +317,20 @@ void EditableTaskGraph::undo() {
   }
   for (std::size_t i = 0; i < owners_.size(); ++i) updates_[owners_[i].index()] = updates_before_[i];
   for (std::size_t i = 0; i < tensors_.size(); ++i) std::swap(ways_[tensors_[i].index()], ways_before_[i]);
-  allocated_ = allocated_before_;
+  std::swap(loads_, loads_before_);
+  std::swap(allocated_, allocated_before_);
   dag_.undo();
 }
 
 void EditableTaskGraph::count(const Wiring& wiring, std::int64_t sign) {
+  if (!wiring.plan) return;
+  count(wiring.plan->loads, sign);
   if (wiring.kind == TaskKind::GradientSync) return;  // reduced in place
   for (const auto& [device, bytes] : wiring.plan->received) allocated_[device.index()] += sign * bytes;
 }
 
 void EditableTaskGraph::count(const BoundOperator& bound, std::int64_t sign) {
+  count(bound.loads, sign);
   for (std::size_t k = 0; k < bound.memory.size(); ++k) {
     const ShardMemory& m = bound.memory[k];
     allocated_[bound.config.devices[k].index()] += sign * (m.outputs + m.saved + m.input_gradients);
@@ -317,8 +340,13 @@ void EditableTaskGraph::count(const BoundOperator& bound, std::int64_t sign) {
 void EditableTaskGraph::count(const UpdateWork& work, std::int64_t sign) {
   for (std::size_t i = 0; i < work.devices.size(); ++i) {
     const WeightMemory& m = work.memory[i];
+    loads_[work.devices[i].index()] += sign * work.durations[i];
     allocated_[work.devices[i].index()] += sign * (m.weights + m.gradients + m.optimizer_state);
   }
+}
+
+void EditableTaskGraph::count(std::span<const LaneUse> loads, std::int64_t sign) {
+  for (const LaneUse& use : loads) loads_[use.lane.index()] += sign * use.hold;
 }
 
 }  // namespace pipesim

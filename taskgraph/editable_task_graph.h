@@ -21,8 +21,8 @@ struct BoundChange {
 /// replaces their tasks, the transfers to and from them, and the synchronisation of their weights. The same
 /// tasks and edges, with the same keys, as TaskGraphBuilder makes for the edited strategy.
 ///
-/// build() and change() begin an edit with its tasks, from which loads() follow; connect() completes it with
-/// edges; keep() or undo() end it. undo() may follow each of them.
+/// build() and change() begin an edit by planning it, from which loads() and allocated() follow; carry_out()
+/// edits the graph; keep() or undo() end it. undo() may follow change() at once.
 class EditableTaskGraph {
  public:
   /// Takes from the builder what depends on content alone; it must outlive the graph. One microbatch.
@@ -32,12 +32,14 @@ class EditableTaskGraph {
   void build(const BoundStrategy& strategy);
   /// Distinct operators; a config may be the one that the operator has.
   void change(std::span<const BoundChange> changes);
-  void connect();
+  void carry_out();
   void keep();
   void undo();
 
   [[nodiscard]] const EditableDag& dag() const { return dag_; }
   [[nodiscard]] const BoundStrategy& strategy() const { return strategy_; }
+  /// By lane: what its tasks hold it, added up.
+  [[nodiscard]] std::span<const Nanoseconds> loads() const { return loads_; }
   /// By device: an upper bound of what it ever holds, see allocated_memory().
   [[nodiscard]] std::span<const Bytes> allocated() const { return allocated_; }
 
@@ -68,9 +70,9 @@ class EditableTaskGraph {
   void plan();
   void plan_ways(std::size_t number);
   void plan_updates(OperatorId owner);
-  static void match(Wiring& before, Wiring& after);
-  void drop(const Wiring& wiring);
+  void remove_tasks();
   void remove_operator(std::size_t number);
+  void remove_wiring(const Wiring& wiring);
   void add_tasks();
   void add_forward(OperatorId op);
   void add_backward(OperatorId op);
@@ -78,12 +80,14 @@ class EditableTaskGraph {
 
   [[nodiscard]] bool is_changed(OperatorId op) const { return changed_in_[op.index()] == edit_; }
   void list_readers(const Wiring& wiring);
+  void connect();
   void connect_wiring(const Wiring& wiring);
   void disconnect_wiring(const Wiring& wiring);
 
   void count(const Wiring& wiring, std::int64_t sign);
   void count(const BoundOperator& bound, std::int64_t sign);
   void count(const UpdateWork& work, std::int64_t sign);
+  void count(std::span<const LaneUse> loads, std::int64_t sign);
 
   TaskGraphBuilder& contents_;
   const OperatorGraph& graph_;
@@ -93,6 +97,7 @@ class EditableTaskGraph {
   std::vector<Ways> ways_;            // per tensor
   std::vector<Updates> updates_;      // per operator
   std::vector<OperatorId> owner_;     // per tensor: of a trained weight
+  std::vector<Nanoseconds> loads_;    // per lane
   std::vector<Bytes> allocated_;      // per device
 
   // The edit.
@@ -107,6 +112,7 @@ class EditableTaskGraph {
   std::vector<OperatorTasks> tasks_before_;           // of changed_
   std::vector<Ways> ways_before_;                     // of tensors_; more are kept for their memory
   std::vector<Updates> updates_before_;               // of owners_
+  std::vector<Nanoseconds> loads_before_;
   std::vector<Bytes> allocated_before_;
   std::vector<Reader> readers_;  // scratch
 };

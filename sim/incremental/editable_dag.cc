@@ -4,12 +4,11 @@
 
 namespace pipesim {
 
-void EditableDag::clear(std::size_t lanes) {
+void EditableDag::clear() {
   tasks_.clear();
   keys_.clear();
   marks_.clear();
   rows_.clear();
-  loads_.assign(lanes, 0);
   num_tasks_ = 0;
   begin_next();
 }
@@ -31,16 +30,11 @@ void EditableDag::begin_next() {
   predecessors_before_.clear();
 }
 
-void EditableDag::count_load(TaskId task, Nanoseconds sign) {
-  for (const LaneUse use : lanes(task)) loads_[use.lane.index()] += sign * use.hold;
-}
-
 TaskId EditableDag::append(TaskKey key, const Task& task) {
   const TaskId id(tasks_.size());
   tasks_.push_back(task);
   keys_.push_back(key);
   marks_.emplace_back();
-  count_load(id, 1);
   return id;
 }
 
@@ -59,7 +53,6 @@ void EditableDag::remove_tasks(TaskId first, std::size_t count) {
     const TaskId task(first.index() + i);
     mark(task).removed = true;
     removed_.push_back(task);
-    count_load(task, -1);
   }
 }
 
@@ -158,8 +151,6 @@ void EditableDag::keep() {
 void EditableDag::undo() {
   for (const RowBefore& b : successors_before_) tasks_[b.task.index()].successors = b.row;
   for (const RowBefore& b : predecessors_before_) tasks_[b.task.index()].predecessors = b.row;
-  for (std::size_t i = first_added_; i < tasks_.size(); ++i) count_load(TaskId(i), -1);
-  for (const TaskId r : removed_) count_load(r, 1);
   tasks_.resize(first_added_);
   keys_.resize(first_added_);
   marks_.resize(first_added_);

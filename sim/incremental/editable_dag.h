@@ -20,8 +20,7 @@ namespace pipesim {
 /// more ids than tasks should be built anew. Tasks mean what they mean in TaskDag.
 class EditableDag {
  public:
-  /// No tasks; `lanes` lanes.
-  void clear(std::size_t lanes);
+  void clear();
 
   /// Lane uses are not copied: they must outlive the task. Ids are given in order.
   TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes);
@@ -39,7 +38,6 @@ class EditableDag {
   [[nodiscard]] std::size_t num_tasks() const { return num_tasks_; }
   /// One more than the largest id.
   [[nodiscard]] std::size_t num_ids() const { return tasks_.size(); }
-  [[nodiscard]] std::size_t num_lanes() const { return loads_.size(); }
   [[nodiscard]] bool exists(TaskId task) const { return tasks_[task.index()].exists; }
   [[nodiscard]] Nanoseconds duration(TaskId task) const { return tasks_[task.index()].duration; }
   [[nodiscard]] TaskKey key(TaskId task) const { return keys_[task.index()]; }
@@ -55,8 +53,6 @@ class EditableDag {
   [[nodiscard]] std::span<const TaskId> predecessors(TaskId task) const {
     return row(tasks_[task.index()].predecessors);
   }
-  /// By lane: what its tasks hold it, added up. Counts tasks as soon as they are added or removed.
-  [[nodiscard]] std::span<const Nanoseconds> loads() const { return loads_; }
 
   /// The edit.
   [[nodiscard]] std::span<const TaskId> removed() const { return removed_; }
@@ -97,7 +93,6 @@ class EditableDag {
     return m.edit == edit_ && m.removed;
   }
   TaskId append(TaskKey key, const Task& task);
-  void count_load(TaskId task, Nanoseconds sign);
   Mark& mark(TaskId task);
   Mark& mark_successors(TaskId task);
   Mark& mark_predecessors(TaskId task);
@@ -110,7 +105,6 @@ class EditableDag {
   std::vector<TaskKey> keys_;
   std::vector<Mark> marks_;
   std::vector<TaskId> rows_;
-  std::vector<Nanoseconds> loads_;
   std::size_t num_tasks_ = 0;
 
   std::uint32_t edit_ = 1;  ///< number of the edit

@@ -13,9 +13,11 @@ constexpr std::size_t kNoBoundary = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
-void Resimulation::reset(const EditableDag& dag, const Schedule& old, Nanoseconds limit) {
+void Resimulation::reset(const EditableDag& dag, const Schedule& old, std::span<const Nanoseconds> loads,
+                         Nanoseconds limit) {
   dag_ = &dag;
   old_ = &old;
+  loads_ = loads;
   limit_ = limit;
   visits_.resize(dag.num_ids());
   affected_in_.resize(dag.num_ids(), 0);
@@ -169,7 +171,7 @@ void Resimulation::restore(std::size_t checkpoint, Nanoseconds shift) {
 
 bool Resimulation::loads_exceed_limit() const {
   for (std::size_t l = 0; l < lane_idle_.size(); ++l) {
-    if (dag_->loads()[l] + lane_idle_[l] > limit_) return true;
+    if (loads_[l] + lane_idle_[l] > limit_) return true;
   }
   return false;
 }
@@ -183,7 +185,7 @@ bool Resimulation::hold_lanes(const LaneUses& uses, Nanoseconds ready, Nanosecon
     const std::size_t l = use.lane.index();
     lane_idle_[l] += start - lane_free_[l];
     lane_free_[l] = start + use.hold;
-    within &= dag_->loads()[l] + lane_idle_[l] <= limit_;
+    within &= loads_[l] + lane_idle_[l] <= limit_;
   }
   return within;
 }
@@ -335,13 +337,13 @@ void Resimulation::list_order() {
   }
 }
 
-std::optional<Nanoseconds> Resimulation::run(const EditableDag& dag, const Schedule& old, Nanoseconds limit) {
-  reset(dag, old, limit);
+std::optional<Nanoseconds> Resimulation::run() {
+  const Schedule& old = *old_;
   list_affected();
   bound_affected(0);
   first_checkpoint_ = checkpoint_before(earliest_affected(), first_removed(0));
-  lane_free_.assign(dag.num_lanes(), 0);
-  lane_idle_.assign(dag.num_lanes(), 0);
+  lane_free_.assign(loads_.size(), 0);
+  lane_idle_.assign(loads_.size(), 0);
   if (first_checkpoint_ > 0) {
     std::ranges::copy(old.lanes_free(first_checkpoint_), lane_free_.begin());
     std::ranges::copy(old.lanes_idle(first_checkpoint_), lane_idle_.begin());
@@ -358,15 +360,17 @@ std::optional<Nanoseconds> Resimulation::run(const EditableDag& dag, const Sched
     }
   }
   close_trace();
-  const std::size_t added = dag.num_ids() - dag.first_added().index();
-  if (sequence_ + dag.removed().size() != dag.num_tasks() + added)
+  const std::size_t added = dag_->num_ids() - dag_->first_added().index();
+  if (sequence_ + dag_->removed().size() != dag_->num_tasks() + added)
     throw InternalError("an edit made a cycle of tasks");
   return makespan_ <= limit_ ? std::optional(makespan_) : std::nullopt;
 }
 
-std::optional<Nanoseconds> resimulate(const EditableDag& dag, const Schedule& previous, Nanoseconds limit,
+std::optional<Nanoseconds> resimulate(const EditableDag& dag, const Schedule& previous,
+                                      std::span<const Nanoseconds> loads, Nanoseconds limit,
                                       Resimulation& scratch) {
-  return scratch.run(dag, previous, limit);
+  scratch.reset(dag, previous, loads, limit);
+  return scratch.run();
 }
 
 void apply(Resimulation& result, const EditableDag& dag, Schedule& schedule) {

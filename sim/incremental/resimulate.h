@@ -20,8 +20,8 @@ class Resimulation {
   [[nodiscard]] std::size_t bytes() const;
 
  private:
-  friend std::optional<Nanoseconds> resimulate(const EditableDag&, const Schedule&, Nanoseconds,
-                                               Resimulation&);
+  friend std::optional<Nanoseconds> resimulate(const EditableDag&, const Schedule&,
+                                               std::span<const Nanoseconds>, Nanoseconds, Resimulation&);
   friend void apply(Resimulation&, const EditableDag&, Schedule&);
 
   static constexpr std::int32_t kTaken = -1;
@@ -55,8 +55,9 @@ class Resimulation {
     std::uint32_t sequence = 0;
   };
 
-  std::optional<Nanoseconds> run(const EditableDag& dag, const Schedule& old, Nanoseconds limit);
-  void reset(const EditableDag& dag, const Schedule& old, Nanoseconds limit);
+  std::optional<Nanoseconds> run();
+  void reset(const EditableDag& dag, const Schedule& old, std::span<const Nanoseconds> loads,
+             Nanoseconds limit);
   void list_affected();
   void bound_affected(Nanoseconds shift);
   bool bound(Affected& a, Nanoseconds shift);
@@ -91,6 +92,7 @@ class Resimulation {
 
   const EditableDag* dag_ = nullptr;
   const Schedule* old_ = nullptr;
+  std::span<const Nanoseconds> loads_;
   Nanoseconds limit_ = 0;
   std::vector<Visit> visits_;
   std::vector<std::uint32_t>
@@ -123,7 +125,9 @@ class Resimulation {
 /// the old one. If all times are the same, or all are later by the same shift, then so is everything up to
 /// the next task that the edit concerns, and that part is skipped. The makespan of a graph is at least each
 /// lane's load plus its idle time so far, which is what `limit` is compared with all along.
-std::optional<Nanoseconds> resimulate(const EditableDag& dag, const Schedule& previous, Nanoseconds limit,
+/// `loads`: by lane, what the tasks of the edited graph hold it, added up.
+std::optional<Nanoseconds> resimulate(const EditableDag& dag, const Schedule& previous,
+                                      std::span<const Nanoseconds> loads, Nanoseconds limit,
                                       Resimulation& scratch);
 
 /// Makes `schedule`, which the last resimulate() was given, that of the edited graph. Only after it returned

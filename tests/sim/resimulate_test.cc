@@ -21,7 +21,7 @@ class EditedGraph {
  public:
   explicit EditedGraph(Rng& rng)
       : rng_(rng), lanes_(1 + rng.below(8)), longest_(rng.below(2) == 0 ? 5 : 1000) {
-    dag_.clear(lanes_);
+    dag_.clear();
     schedule_.clear(lanes_);
     zeros_ = rng.below(3) == 0;
     strip_ = rng.below(2) == 0;
@@ -161,8 +161,12 @@ class EditedGraph {
   bool compare_with_full(std::optional<Nanoseconds> limit) {
     dag_.finish();
     full_ = full();
-    const auto found = resimulate(dag_, schedule_,
-                                  limit.value_or(std::numeric_limits<Nanoseconds>::max() / 2), resimulation_);
+    std::vector<Nanoseconds> loads(lanes_, 0);
+    for (const auto& [i, t] : plain_) {
+      for (const LaneUse use : *t.lanes) loads[use.lane.index()] += use.hold;
+    }
+    constexpr Nanoseconds kNoLimit = std::numeric_limits<Nanoseconds>::max() / 2;
+    const auto found = resimulate(dag_, schedule_, loads, limit.value_or(kNoLimit), resimulation_);
     if (found) {
       EXPECT_EQ(*found, full_.makespan)
           << "removed " << dag_.removed().size() << " touched " << dag_.touched().size() << " added "

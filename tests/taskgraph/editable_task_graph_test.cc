@@ -30,10 +30,10 @@ class EditedStrategy {
     strategy_ = rng.below(2) == 0 ? data_parallel(graph, static_cast<std::int32_t>(devices()))
                                   : random_strategy(graph, rng, devices(), most_shards());
     edited_.build(contents_.bind(strategy_));
-    edited_.connect();
-    schedule_.clear(edited_.dag().num_lanes());
+    edited_.carry_out();
+    schedule_.clear(edited_.loads().size());
     simulate_full();
-    EXPECT_EQ(resimulate(edited_.dag(), schedule_, kNoLimit, resimulation_), timeline_.makespan);
+    EXPECT_EQ(resimulate(edited_.dag(), schedule_, edited_.loads(), kNoLimit, resimulation_), timeline_.makespan);
     keep();
   }
 
@@ -49,12 +49,12 @@ class EditedStrategy {
     std::vector<BoundChange> changes;
     for (const auto& [op, config] : chosen) changes.push_back({OperatorId(op), config});
     edited_.change(changes);
-    if (rng_.below(8) == 0) {  // undone before it has edges
+    if (rng_.below(8) == 0) {  // undone before it is carried out
       edited_.undo();
       strategy_ = before;
       return;
     }
-    edited_.connect();
+    edited_.carry_out();
     if (finishes_like_full() && rng_.below(2) == 0) return keep();
     edited_.undo();
     strategy_ = before;
@@ -76,17 +76,17 @@ class EditedStrategy {
     simulate_full();
     const Nanoseconds now = schedule_.makespan();
     const Nanoseconds limit = rng_.below(2) == 0 ? kNoLimit : now + rng_.between(-now / 10, now / 10);
-    const auto found = resimulate(edited_.dag(), schedule_, limit, resimulation_);
+    const auto found = resimulate(edited_.dag(), schedule_, edited_.loads(), limit, resimulation_);
     if (found) {
       EXPECT_EQ(*found, timeline_.makespan);
     } else {
       EXPECT_THAT(timeline_.makespan, Gt(limit));
     }
-    std::vector<Nanoseconds> loads(edited_.dag().num_lanes(), 0);
+    std::vector<Nanoseconds> loads(edited_.loads().size(), 0);
     for (std::size_t t = 0; t < tasks_.dag.num_tasks(); ++t) {
       for (const LaneUse use : tasks_.dag.lanes(TaskId(t))) loads[use.lane.index()] += use.hold;
     }
-    EXPECT_THAT(edited_.dag().loads(), testing::ElementsAreArray(loads));
+    EXPECT_THAT(edited_.loads(), testing::ElementsAreArray(loads));
     return found.has_value();
   }
 
