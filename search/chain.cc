@@ -4,104 +4,87 @@
 #include <cmath>
 
 namespace pipesim {
-namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+Chain::Chain(const Moves& moves, BoundConfigs& configs, Cost cost, ChainState state)
+    : moves_(moves),
+      configs_(configs),
+      evaluator_(configs.evaluator()),
+      cost_(cost),
+      state_(std::move(state)) {
+  begin();
 }
 
-Bytes all_memory(const Topology& topology) {
-  Bytes sum;
-  for (std::size_t d = 0; d < topology.num_devices(); ++d) sum += topology.kind(DeviceId(d)).memory;
-  return sum;
+// Scores the current configs, which costs nothing but time where they have been scored before.
+void Chain::begin() {
+  state_.current.evaluation = evaluator_.start(configs_.bind(state_.current.configs));
+  current_ = cost_(state_.current.evaluation);
+  if (state_.lowest == 0) state_.lowest = current_;
+  note_best();
 }
 
-// How much of the budget is gone, from 0 to 1.
-double spent(const ChainBudget& budget, std::int64_t proposals, Clock::time_point start) {
-  double share = budget.none ? 1 : 0;
-  if (budget.proposals > 0) share = static_cast<double>(proposals) / static_cast<double>(budget.proposals);
-  if (budget.seconds > 0) share = std::max(share, seconds_since(start) / budget.seconds);
-  return share;
+void Chain::restart(std::vector<std::size_t> configs) {
+  state_.current.configs = std::move(configs);
+  state_.best = {};
+  state_.lowest = 0;
+  state_.stale = 0;
+  begin();
 }
 
-}  // namespace
-
-Chain::Chain(const ConfigSpace& space, const Moves& moves, Evaluator& evaluator, const McmcOptions& options)
-    : space_(space), moves_(moves), evaluator_(evaluator), options_(options) {}
-
-double Chain::cost(const Evaluation& e) const {
-  return static_cast<double>(e.time) + overflow_price_ * static_cast<double>(e.overflow.value);
+void Chain::note_best() {
+  const Evaluation& e = state_.current.evaluation;
+  if (!e.feasible() || (!state_.best.configs.empty() && e.time >= state_.best.evaluation.time)) return;
+  state_.best = state_.current;
 }
 
-const BoundOperator* Chain::bound(ConfigChange change) {
-  return evaluator_.builder().bind(change.op, space_.config(change.op, change.index));
+void Chain::accept(const Evaluation& evaluation) {
+  evaluator_.accept();
+  for (const ConfigChange& c : proposal_.changes) state_.current.configs[c.op.index()] = c.index;
+  if (evaluation != state_.current.evaluation)
+    ++state_.counts.accepted[static_cast<std::size_t>(proposal_.kind)];
+  state_.current.evaluation = evaluation;
+  current_ = cost_(evaluation);
+  ++state_.accepted;
+  note_best();
+  if (current_ >= state_.lowest) return;
+  state_.lowest = current_;
+  state_.stale = 0;
 }
 
-void Chain::note_best(const Evaluation& e) {
-  if (!e.feasible() || (!outcome_.best.empty() && e.time >= outcome_.evaluation.time)) return;
-  outcome_.best = state_;
-  outcome_.evaluation = e;
-}
-
-void Chain::begin(const std::vector<std::size_t>& start) {
-  outcome_ = {};
-  state_ = start;
-  strategy_.clear();
-  for (std::size_t i = 0; i < start.size(); ++i) strategy_.push_back(bound({OperatorId(i), start[i]}));
-  const Evaluation e = evaluator_.evaluate(strategy_);
-  constexpr double kTolerableShare = 0.01;
-  overflow_price_ = static_cast<double>(e.time) /
-                    (kTolerableShare * static_cast<double>(all_memory(evaluator_.topology()).value));
-  current_ = cost(e);
-  note_best(e);
-}
-
-bool Chain::step(double temperature, Rng& rng) {
-  moves_.propose(state_, rng, changes_);
-  if (changes_.empty()) return false;
-  replaced_.clear();
-  for (ConfigChange& c : changes_) {
-    replaced_.push_back(strategy_[c.op.index()]);
-    strategy_[c.op.index()] = bound(c);
-    std::swap(state_[c.op.index()], c.index);
-  }
-  const Evaluation e = evaluator_.evaluate(strategy_);
-  const double proposed = cost(e), u = rng.uniform();
-  ++outcome_.proposals;
-  if (proposed <= current_ || u < std::exp((current_ - proposed) / temperature)) {
-    current_ = proposed;
-    ++outcome_.accepted;
-    note_best(e);
-    return true;
-  }
-  for (std::size_t i = 0; i < changes_.size(); ++i) {
-    strategy_[changes_[i].op.index()] = replaced_[i];
-    state_[changes_[i].op.index()] = changes_[i].index;
+bool Chain::step(const ChainSlice& slice) {
+  moves_.propose(state_.current.configs, slice.rates, state_.rng, proposal_);
+  if (proposal_.changes.empty()) return false;
+  ++state_.proposals;
+  ++state_.stale;
+  ++state_.counts.proposed[static_cast<std::size_t>(proposal_.kind)];
+  changes_.clear();
+  for (const ConfigChange& c : proposal_.changes) changes_.push_back({c.op, configs_.bind(c.op, c.index)});
+  const double u = 1 - state_.rng.uniform();  // in (0, 1]
+  const double most = current_ + slice.temperature * (proposal_.log_ratio - std::log(u));
+  // Lest a hot chain's limit exceed what the engine's clock can add up.
+  constexpr double kLongest = 4e18;
+  const auto evaluation =
+      evaluator_.propose(changes_, static_cast<Nanoseconds>(std::floor(std::min(most, kLongest))));
+  if (!evaluation) return true;
+  if (cost_(*evaluation) <= most) {
+    accept(*evaluation);
+  } else {
+    evaluator_.reject();
   }
   return true;
 }
 
-ChainOutcome Chain::run(const std::vector<std::size_t>& start, ChainBudget budget, Rng rng,
-                        const Report& report) {
-  const Clock::time_point began = Clock::now();
-  begin(start);
-  const double hottest = options_.hottest * current_, coldest = options_.coldest * current_;
-  constexpr int kMostIdleDraws = 10'000;  // a space of one strategy has nothing to propose
-  std::int64_t reported = 0, reported_accepted = 0;
-  int idle = 0;
-  for (double share = spent(budget, 0, began); share < 1 && idle < kMostIdleDraws;
-       share = spent(budget, outcome_.proposals, began)) {
-    idle = step(hottest * std::pow(coldest / hottest, share), rng) ? 0 : idle + 1;
-    constexpr std::int64_t kReportEvery = 16;
-    if (outcome_.proposals - reported < kReportEvery) continue;
-    const Nanoseconds best = outcome_.best.empty() ? 0 : outcome_.evaluation.time;
-    if (!report(outcome_.proposals - reported, outcome_.accepted - reported_accepted, best)) break;
-    reported = outcome_.proposals;
-    reported_accepted = outcome_.accepted;
+bool Chain::run(const ChainSlice& slice, const Report& report) {
+  constexpr std::int64_t kReportEvery = 16;
+  evaluator_.refresh();
+  std::int64_t made = 0, reported = 0, accepted = state_.accepted;
+  for (std::int64_t draw = 0; draw < slice.draws && made < slice.proposals; ++draw) {
+    made += step(slice) ? 1 : 0;
+    if (made < reported + kReportEvery) continue;
+    if (!report(made - reported, state_.accepted - accepted)) return false;
+    reported = made;
+    accepted = state_.accepted;
   }
-  return outcome_;
+  return report(made - reported, state_.accepted - accepted);
 }
 
 }  // namespace pipesim

@@ -1,58 +1,87 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "search/mcmc.h"
+#include "search/bound_configs.h"
+#include "search/incremental_evaluator.h"
+#include "search/moves.h"
 
 namespace pipesim {
 
-/// What one chain may use up.
-struct ChainBudget {
-  std::int64_t proposals = 0;  ///< 0: no limit
-  double seconds = 0;          ///< 0: no limit
-  bool none = false;           ///< score the start, propose nothing
-};
-
-struct ChainOutcome {
-  std::vector<std::size_t> best;  ///< config numbers; empty when nothing feasible was met
+/// A strategy of a config space, by the numbers of its configs, and what it costs.
+struct ScoredState {
+  std::vector<std::size_t> configs;
   Evaluation evaluation;
-  std::int64_t proposals = 0, accepted = 0;
+  bool operator==(const ScoredState&) const = default;
 };
 
-/// One Metropolis chain. `evaluator` may be any that was made for the same graph and costs: it has no say in
-/// results.
+/// All that a chain goes on from: equal states go on equally, whatever evaluator runs them.
+struct ChainState {
+  ScoredState current;
+  ScoredState best;  ///< of all feasible since it started; without configs while there was none
+  Rng rng{0};
+  std::int64_t proposals = 0, accepted = 0;
+  double lowest = 0;       ///< least cost since it started
+  std::int64_t stale = 0;  ///< proposals since then
+  MoveCounts counts;       ///< an accepted proposal counts if it changed the cost
+  bool operator==(const ChainState&) const = default;
+};
+
+/// What a chain minimises: time + price · bytes over the devices' memory, so that it may cross plans that do
+/// not fit.
+struct Cost {
+  double overflow_price = 0;  ///< nanoseconds a byte
+  bool operator==(const Cost&) const = default;
+  [[nodiscard]] double operator()(const Evaluation& e) const {
+    return static_cast<double>(e.time) + overflow_price * static_cast<double>(e.overflow.value);
+  }
+};
+
+/// How a slice of a chain is run.
+struct ChainSlice {
+  std::int64_t draws = 0;      ///< a draw that changes nothing is one, too: the state stays
+  std::int64_t proposals = 0;  ///< at most; draws that change nothing are none
+  double temperature = 0;      ///< nanoseconds
+  MoveRates rates{};
+};
+
+/// One Markov chain, Metropolis–Hastings against its current state (FlexFlow, MLSys 2019, section 6.2, which
+/// has no Hastings correction since its proposals are symmetric): a proposal of cost c' replaces the current
+/// cost c with probability min(1, q · exp(−(c' − c)/T)), q being how much likelier the way back is proposed.
+/// The random number is drawn first, so that a proposal is given up as soon as its time is certain to exceed
+/// what would be accepted: c − T·ln(u/q).
 class Chain {
  public:
-  /// Called every few proposals with how many were made and accepted since the last call and the best time so
-  /// far; false stops the chain.
-  using Report = std::function<bool(std::int64_t proposals, std::int64_t accepted, Nanoseconds best)>;
+  /// `configs` may be shared with other chains of the same thread.
+  Chain(const Moves& moves, BoundConfigs& configs, Cost cost, ChainState state);
 
-  Chain(const ConfigSpace& space, const Moves& moves, Evaluator& evaluator, const McmcOptions& options);
-  ChainOutcome run(const std::vector<std::size_t>& start, ChainBudget budget, Rng rng, const Report& report);
+  /// False stops it before its slice is over. Called every few proposals with those made since the last call.
+  using Report = std::function<bool(std::int64_t proposals, std::int64_t accepted)>;
+  bool run(const ChainSlice& slice, const Report& report);
+  /// Goes on from other configs; its random numbers go on as well. Proposals do not count as stale any more.
+  void restart(std::vector<std::size_t> configs);
+
+  [[nodiscard]] const ChainState& state() const { return state_; }
+  [[nodiscard]] const IncrementalEvaluator::Counts& counts() const { return evaluator_.counts(); }
+  [[nodiscard]] std::size_t bytes() const { return evaluator_.bytes(); }
 
  private:
-  [[nodiscard]] double cost(const Evaluation& e) const;
-  void begin(const std::vector<std::size_t>& start);
-  bool step(double temperature, Rng& rng);  // false: the draw changed nothing
-  const BoundOperator* bound(ConfigChange change);
-  void note_best(const Evaluation& e);
+  void begin();
+  bool step(const ChainSlice& slice);  // false: the draw changed nothing
+  void accept(const Evaluation& evaluation);
+  void note_best();
 
-  const ConfigSpace& space_;
   const Moves& moves_;
-  Evaluator& evaluator_;
-  McmcOptions options_;
-  double overflow_price_ = 0;  // nanoseconds a byte
-  std::vector<std::size_t> state_;
-  BoundStrategy strategy_;
+  BoundConfigs& configs_;
+  IncrementalEvaluator evaluator_;
+  Cost cost_;
+  ChainState state_;
   double current_ = 0;
-  ChainOutcome outcome_;
-  std::vector<ConfigChange> changes_;
-  std::vector<const BoundOperator*> replaced_;
+  Proposal proposal_;
+  std::vector<BoundChange> changes_;
 };
 
 }  // namespace pipesim

@@ -7,9 +7,8 @@
 
 namespace pipesim {
 
-IncrementalEvaluator::IncrementalEvaluator(const OperatorGraph& graph, const CostModel& costs,
-                                           const PlanOptions& options)
-    : full_(graph, costs, options), in_full_(options.microbatches > 1), graph_(full_.builder()) {}
+IncrementalEvaluator::IncrementalEvaluator(Evaluator& full)
+    : full_(full), in_full_(full.builder().options().microbatches > 1), graph_(full.builder()) {}
 
 const BoundStrategy& IncrementalEvaluator::strategy() const {
   return in_full_ ? strategy_ : graph_.strategy();
@@ -17,17 +16,19 @@ const BoundStrategy& IncrementalEvaluator::strategy() const {
 
 Evaluation IncrementalEvaluator::start(const BoundStrategy& strategy) {
   strategy_ = strategy;
-  const Evaluation evaluation = full_.evaluate(strategy);
+  const Evaluation evaluation = full_.evaluate_kept(strategy);
   if (!in_full_) build(strategy);
   return evaluation;
 }
 
 void IncrementalEvaluator::build(const BoundStrategy& strategy) {
+  generation_ = full_.builder().generation();
   const BoundStrategy copy = strategy;  // it may be the graph's own
   graph_.build(copy);
   graph_.carry_out();
   schedule_.clear(graph_.loads().size());
-  resimulate(graph_.dag(), schedule_, graph_.loads(), std::numeric_limits<Nanoseconds>::max() / 2, resimulation_);
+  resimulate(graph_.dag(), schedule_, graph_.loads(), std::numeric_limits<Nanoseconds>::max() / 2,
+             resimulation_);
   apply(resimulation_, graph_.dag(), schedule_);
   graph_.keep();
 }
@@ -73,13 +74,12 @@ void IncrementalEvaluator::accept() {
   if (in_full_) return;
   apply(resimulation_, graph_.dag(), schedule_);
   graph_.keep();
-  limit_memory();
+  constexpr std::size_t kMostIdsPerTask = 4;  // those of removed tasks are not used again
+  if (graph_.dag().num_ids() > kMostIdsPerTask * graph_.dag().num_tasks()) build(graph_.strategy());
 }
 
-void IncrementalEvaluator::limit_memory() {
-  constexpr std::size_t kMostIdsPerTask = 4;  // those of removed tasks are not used again
-  const bool forgot = full_.limit_memory();
-  if (forgot || graph_.dag().num_ids() > kMostIdsPerTask * graph_.dag().num_tasks()) build(graph_.strategy());
+void IncrementalEvaluator::refresh() {
+  if (!in_full_ && generation_ != full_.builder().generation()) build(graph_.strategy());
 }
 
 void IncrementalEvaluator::reject() {
@@ -87,7 +87,6 @@ void IncrementalEvaluator::reject() {
     strategy_ = before_;
   } else {
     graph_.undo();
-    limit_memory();
   }
 }
 
@@ -95,7 +94,7 @@ std::optional<Evaluation> IncrementalEvaluator::propose_in_full(std::span<const 
                                                                 Nanoseconds limit) {
   before_ = strategy_;
   for (const BoundChange& c : changes) strategy_[c.op.index()] = c.config;
-  const Evaluation evaluation = full_.evaluate(strategy_);
+  const Evaluation evaluation = full_.evaluate_kept(strategy_);
   if (evaluation.time <= limit) {
     ++counts_.finished;
     return evaluation;

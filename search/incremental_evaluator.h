@@ -14,7 +14,8 @@ namespace pipesim {
 /// of what the change changes. Plans of several microbatches are evaluated in full. Not thread-safe.
 class IncrementalEvaluator {
  public:
-  IncrementalEvaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
+  /// What `full` remembers may be shared by many on one thread. When it forgets, each must refresh().
+  explicit IncrementalEvaluator(Evaluator& full);
 
   /// Makes a strategy the current one.
   Evaluation start(const BoundStrategy& strategy);
@@ -24,17 +25,20 @@ class IncrementalEvaluator {
   void accept();
   void reject();
 
+  /// After what was remembered may have been forgotten: builds the current strategy's graph again if so.
+  void refresh();
+
   [[nodiscard]] const BoundStrategy& strategy() const;
   /// Binds configs, and scores strategies in full.
   [[nodiscard]] Evaluator& full() { return full_; }
 
   /// What became of the proposals so far.
   struct Counts {
-    std::int64_t by_load = 0;       ///< rejected because a lane's load alone exceeds the limit
-    std::int64_t by_bound = 0;      ///< rejected while they were simulated
-    std::int64_t finished = 0;      ///< evaluated
-    std::int64_t tasks_taken = 0;   ///< in all simulations
-    std::int64_t memory_looked = 0; ///< finished, and memory over time was computed
+    std::int64_t by_load = 0;        ///< rejected because a lane's load alone exceeds the limit
+    std::int64_t by_bound = 0;       ///< rejected while they were simulated
+    std::int64_t finished = 0;       ///< evaluated
+    std::int64_t tasks_taken = 0;    ///< in all simulations
+    std::int64_t memory_looked = 0;  ///< finished, and memory over time was computed
   };
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] std::size_t bytes() const;
@@ -44,9 +48,9 @@ class IncrementalEvaluator {
   [[nodiscard]] bool load_exceeds(Nanoseconds limit) const;
   [[nodiscard]] Bytes overflow();
   void build(const BoundStrategy& strategy);
-  void limit_memory();
 
-  Evaluator full_;
+  Evaluator& full_;
+  std::uint64_t generation_ = 0;  // of what `full` remembers, when the graph was built
   bool in_full_;
   EditableTaskGraph graph_;
   Schedule schedule_;

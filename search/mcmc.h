@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "search/moves.h"
 #include "search/search.h"
+#include "search/search_state.h"
 
 namespace pipesim {
 
@@ -19,24 +22,32 @@ struct McmcOptions {
   SearchBudget budget;
   std::uint64_t seed = 1;
   int threads = 1;
-  /// Temperature relative to the start's cost, falling geometrically over a chain to `coldest`: at first a
-  /// proposal that is worse by `hottest` of the cost is accepted with probability 1/e in chains from random
-  /// configs, one that is worse by `warm` in chains from a baseline or the best so far, which a hot chain
-  /// would only destroy.
-  double hottest = 0.05, warm = 0.01, coldest = 0.0005;
+  int chains = 8;
+  /// Temperatures relative to the best cost so far, from the coldest chain to the hottest in equal ratios. At
+  /// temperature t, a proposal that is worse by t of the cost is accepted with probability 1/e.
+  double coldest = 2e-5, hottest = 2e-2;
+  /// FlexFlow's proposals alone, one chain, at `hottest`: what the search is compared with.
+  bool flexflow_moves = false;
+  /// Goes on from here; seed and chains are the state's. It must come from the same graph, costs, candidates
+  /// and starts.
+  std::optional<SearchState> resume;
+  /// Called between rounds, and at the end with the state after the last whole round.
+  std::function<void(const SearchState&, bool last)> keep;
 };
 
-/// Markov chain Monte Carlo over a config space (FlexFlow, MLSys 2019, section 6.2), Metropolis–Hastings
-/// against the current state: a proposal of cost c' replaces the current cost c with probability min(1,
-/// exp(−(c' − c)/T)). cost = time + λ·overflow bytes; λ makes an overflow of 1% of all memory as bad as one
-/// iteration of the start, from the first proposal on, so chains may cross plans that do not fit; only plans
-/// that fit become best.
+/// Markov chain Monte Carlo over a config space with parallel tempering (Swendsen and Wang 1986; Geyer 1991):
+/// chains at different temperatures run side by side. Between rounds two neighbours in temperature with costs
+/// c, d and temperatures S, T exchange them with probability min(1, exp((1/S − 1/T)(c − d))), which leaves
+/// the distribution of all chains together as it is. Proposals are drawn from the mixture in moves.h; its
+/// rates adapt to what is accepted in the first rounds and stay the same from then on. A chain that has not
+/// got below its lowest cost for long ends, and a new one starts from the best so far with a few random
+/// changes.
 ///
-/// First a chain from every start and one from random configs share 40% of the budget; then rounds of two
-/// chains share the rest, until half the budget has passed without improvement. One goes on from the best so
-/// far. The other starts from new random configs if the first random chain came within 10% of the best, else
-/// from the best as well. Chains of a round run on `threads` threads; with a budget in proposals alone the
-/// outcome depends on the seed, never on the threads.
+/// cost = time + λ·overflow bytes; λ makes an overflow of 1% of all memory as bad as one iteration of the
+/// best start, so chains may cross plans that do not fit; only plans that fit become best.
+///
+/// With a budget in proposals alone the outcome depends on the seed and the number of chains, never on the
+/// threads, nor on whether it was resumed.
 SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan_options,
                    const CandidateSet& candidates, const std::vector<SearchStart>& starts,
                    const McmcOptions& options, const ProgressCallback& progress);

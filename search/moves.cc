@@ -1,50 +1,43 @@
 #include "search/moves.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
-
-#include "sim/base/errors.h"
+#include <string>
 
 namespace pipesim {
 
-ConfigSpace::ConfigSpace(const CandidateSet& candidates, const std::vector<Strategy>& starts)
-    : candidates_(candidates), extra_(candidates.graph().operators().size()) {
-  for (const Strategy& start : starts) {
-    for (std::size_t i = 0; i < extra_.size(); ++i) {
-      std::vector<ParallelConfig>& extra = extra_[i];
-      if (candidates.find(OperatorId(i), start[i])) continue;
-      if (std::find(extra.begin(), extra.end(), start[i]) == extra.end()) extra.push_back(start[i]);
-    }
+std::string_view name_of(MoveKind kind) {
+  constexpr std::array<std::string_view, kMoveKinds> names{
+      "operator", "operator-split", "operator-place", "operator-factor",
+      "group",    "group-split",    "group-place",    "run",
+      "alike",    "swap-lists",     "swap-groups",    "uniform"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+MoveRates first_rates() { return {{24, 8, 8, 8, 8, 4, 4, 8, 16, 8, 4, 0}}; }
+
+MoveRates flexflow_rates() {
+  MoveRates rates{};
+  rates.weight[static_cast<std::size_t>(MoveKind::Uniform)] = 1;
+  return rates;
+}
+
+MoveRates adapted(const MoveRates& first, const MoveCounts& counts) {
+  constexpr double kMost = 4, kSteps = 64;  // so that a quarter of the smallest weight is no fraction
+  double accepted = 1, proposed = 1;
+  for (std::size_t k = 0; k < kMoveKinds; ++k) {
+    accepted += static_cast<double>(counts.accepted[k]), proposed += static_cast<double>(counts.proposed[k]);
   }
-}
-
-ParallelConfig ConfigSpace::config(OperatorId op, std::size_t i) const {
-  const std::size_t common = candidates_.size(op);
-  return i < common ? candidates_.config(op, i) : extra_[op.index()][i - common];
-}
-
-std::size_t ConfigSpace::index(OperatorId op, const ParallelConfig& config) const {
-  if (const auto i = candidates_.find(op, config)) return *i;
-  const std::vector<ParallelConfig>& extra = extra_[op.index()];
-  const auto it = std::find(extra.begin(), extra.end(), config);
-  if (it == extra.end())
-    throw InternalError(fmt::format("operator {} has a config outside the search space", op.value));
-  return candidates_.size(op) + static_cast<std::size_t>(it - extra.begin());
-}
-
-std::vector<std::size_t> ConfigSpace::indices(const Strategy& strategy) const {
-  std::vector<std::size_t> result;
-  for (std::size_t i = 0; i < strategy.size(); ++i) result.push_back(index(OperatorId(i), strategy[i]));
-  return result;
-}
-
-Strategy ConfigSpace::strategy(const std::vector<std::size_t>& indices) const {
-  Strategy result;
-  for (std::size_t i = 0; i < indices.size(); ++i) result.push_back(config(OperatorId(i), indices[i]));
-  return result;
+  MoveRates rates{};
+  for (std::size_t k = 0; k < kMoveKinds; ++k) {
+    const double own = (static_cast<double>(counts.accepted[k]) + 1) /
+                       (static_cast<double>(counts.proposed[k]) + proposed / accepted);
+    const double factor = std::clamp(own * proposed / accepted, 1 / kMost, kMost);
+    rates.weight[k] = static_cast<std::uint32_t>(std::lround(kSteps * first.weight[k] * factor));
+  }
+  return rates;
 }
 
 Moves::Moves(const ConfigSpace& space) : space_(space), styles_(space.candidates()) {
@@ -67,16 +60,24 @@ Moves::Moves(const ConfigSpace& space) : space_(space), styles_(space.candidates
   for (const std::vector<OperatorId>& members : groups) {
     if (members.size() > 1) groups_.push_back(members);
   }
+  neighbours_.resize(graph.operators().size());
+  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+    const OperatorId producer = graph.tensors()[t].producer;
+    if (!producer.valid()) continue;
+    for (const UseRef use : graph.consumers(TensorId(t))) {
+      neighbours_[producer.index()].push_back(use.op);
+      neighbours_[use.op.index()].push_back(producer);
+    }
+  }
 }
 
-void Moves::change(const std::vector<std::size_t>& state, OperatorId op, Part part, std::uint64_t offset,
-                   std::vector<ConfigChange>& out) const {
+void Moves::change(const State& state, OperatorId op, Part part, std::uint64_t offset, Proposal& out) const {
   const CandidateSet& candidates = space_.candidates();
   const std::size_t now = state[op.index()];
   std::size_t next = now;
   if (part == Part::Config) {
     next = (now + offset % space_.size(op)) % space_.size(op);
-  } else if (now < candidates.size(op)) {
+  } else if (common(state, op)) {
     CandidateSet::Position p = candidates.position(op, now);
     if (part == Part::Split) {
       const std::size_t splits = candidates.num_splits(op, p.size);
@@ -87,32 +88,93 @@ void Moves::change(const std::vector<std::size_t>& state, OperatorId op, Part pa
     }
     next = candidates.index(op, p);
   }
-  if (next != now) out.push_back({op, next});
+  if (next != now) out.changes.push_back({op, next});
 }
 
-void Moves::change_run(const std::vector<std::size_t>& state, Rng& rng,
-                       std::vector<ConfigChange>& out) const {
+std::optional<std::size_t> Moves::like_neighbour(const State& state, OperatorId op,
+                                                 OperatorId neighbour) const {
+  if (!common(state, neighbour)) return std::nullopt;
+  const CandidateSet::Position p = space_.candidates().position(neighbour, state[neighbour.index()]);
+  return styles_.config(op, p.size, p.list, styles_.style(neighbour, p));
+}
+
+// Of change_operator() to give the operator this config.
+double Moves::chance(const State& state, OperatorId op, std::size_t config) const {
+  const std::vector<OperatorId>& neighbours = neighbours_[op.index()];
+  double like = 0;
+  for (const OperatorId n : neighbours) like += like_neighbour(state, op, n) == config ? 1 : 0;
+  if (!neighbours.empty()) like /= static_cast<double>(neighbours.size());
+  return (like + 1 / static_cast<double>(space_.size(op))) / 2;
+}
+
+void Moves::change_operator(const State& state, Rng& rng, Proposal& out) const {
+  const OperatorId op(rng.below(space_.num_operators()));
+  const std::vector<OperatorId>& neighbours = neighbours_[op.index()];
+  const std::size_t now = state[op.index()];
+  std::size_t next = rng.below(space_.size(op));
+  if (rng.below(2) == 0) {
+    if (neighbours.empty()) return;
+    next = like_neighbour(state, op, neighbours[rng.below(neighbours.size())]).value_or(now);
+  }
+  if (next == now) return;
+  out.changes.push_back({op, next});
+  out.log_ratio = std::log(chance(state, op, now) / chance(state, op, next));
+}
+
+// From one axis to another; the copies are the last axis. Whether copies are fastest is drawn as well: where
+// the new split has no choice, only one of the two draws leads there, so the way back is as likely.
+void Moves::change_factor(const State& state, Rng& rng, Proposal& out) const {
+  const CandidateSet& candidates = space_.candidates();
+  const OperatorId op(rng.below(space_.num_operators()));
+  const std::size_t axes = candidates.graph().op(op).factors.size() + 1;
+  const std::size_t from = rng.below(axes), to = rng.below(axes);
+  const auto prime = static_cast<std::int32_t>(2 + rng.below(2));
+  const bool fastest = rng.below(2) == 0;
+  if (!common(state, op) || from == to) return;
+  CandidateSet::Position p = candidates.position(op, state[op.index()]);
+  const std::vector<CandidateSet::Split>& splits = candidates.splits(op, p.size);
+  CandidateSet::Split split = splits[p.split];
+  const auto degree = [&](std::size_t axis) -> std::int32_t& {
+    return axis + 1 == axes ? split.replicas : split.degrees[axis];
+  };
+  if (degree(from) % prime != 0) return;
+  degree(from) /= prime;
+  degree(to) *= prime;
+  split.replicas_fastest = fastest;
+  const auto it = std::ranges::find(splits, split);
+  if (it == splits.end()) return;
+  p.split = static_cast<std::size_t>(it - splits.begin());
+  out.changes.push_back({op, candidates.index(op, p)});
+}
+
+void Moves::change_group(const State& state, Part part, Rng& rng, Proposal& out) const {
+  if (groups_.empty()) return;
+  const std::vector<OperatorId>& group = groups_[rng.below(groups_.size())];
+  const std::uint64_t offset = rng.next();
+  for (const OperatorId op : group) change(state, op, part, offset, out);
+}
+
+void Moves::change_run(const State& state, Rng& rng, Proposal& out) const {
   const CandidateSet& candidates = space_.candidates();
   const std::size_t n = space_.num_operators();
   const std::size_t first = rng.below(n), length = 2 + rng.below(std::max<std::uint64_t>(1, n / 2));
   const std::uint64_t offset = rng.next();
-  if (state[first] >= candidates.size(OperatorId(first))) return;
+  if (!common(state, OperatorId(first))) return;
   const std::size_t size = candidates.position(OperatorId(first), state[first]).size;
   for (std::size_t i = first; i < std::min(n, first + length); ++i) {
     const OperatorId op(i);
-    if (state[i] >= candidates.size(op) || candidates.position(op, state[i]).size != size) continue;
+    if (!common(state, op) || candidates.position(op, state[i]).size != size) continue;
     change(state, op, Part::Place, offset, out);
   }
 }
 
-void Moves::change_alike(const std::vector<std::size_t>& state, Rng& rng,
-                         std::vector<ConfigChange>& out) const {
+void Moves::change_alike(const State& state, Rng& rng, Proposal& out) const {
   const CandidateSet& candidates = space_.candidates();
   const std::size_t n = space_.num_operators();
   const std::size_t first = rng.below(n), length = 2 + rng.below(std::max<std::uint64_t>(1, n));
   const OperatorId leader(first);
   const std::size_t drawn = rng.below(candidates.size(leader));
-  if (state[first] >= candidates.size(leader) || state[first] == drawn) return;
+  if (!common(state, leader) || state[first] == drawn) return;
   const CandidateSet::Position old_place = candidates.position(leader, state[first]);
   const CandidateSet::Position new_place = candidates.position(leader, drawn);
   const std::size_t old_style = styles_.style(leader, old_place),
@@ -122,39 +184,80 @@ void Moves::change_alike(const std::vector<std::size_t>& state, Rng& rng,
     const auto from = styles_.config(op, old_place.size, old_place.list, old_style);
     const auto to = styles_.config(op, new_place.size, new_place.list, new_style);
     if (!from || !to) continue;
-    if (state[i] == *to) return out.clear();
-    if (state[i] == *from) out.push_back({op, *to});
+    if (state[i] == *to) return out.changes.clear();
+    if (state[i] == *from) out.changes.push_back({op, *to});
   }
 }
 
-void Moves::swap_lists(const std::vector<std::size_t>& state, Rng& rng,
-                       std::vector<ConfigChange>& out) const {
+void Moves::swap_lists(const State& state, Rng& rng, Proposal& out) const {
   const CandidateSet& candidates = space_.candidates();
   const OperatorId a(rng.below(space_.num_operators())), b(rng.below(space_.num_operators()));
-  if (state[a.index()] >= candidates.size(a) || state[b.index()] >= candidates.size(b)) return;
+  if (!common(state, a) || !common(state, b)) return;
   CandidateSet::Position pa = candidates.position(a, state[a.index()]),
                          pb = candidates.position(b, state[b.index()]);
   if (a == b || pa.size != pb.size || pa.list == pb.list) return;
   std::swap(pa.list, pb.list);
-  out.push_back({a, candidates.index(a, pa)});
-  out.push_back({b, candidates.index(b, pb)});
+  out.changes.push_back({a, candidates.index(a, pa)});
+  out.changes.push_back({b, candidates.index(b, pb)});
 }
 
-void Moves::propose(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const {
-  out.clear();
-  constexpr std::uint64_t kKinds = 12;
-  const std::uint64_t kind = rng.below(kKinds);
-  if (kind == 8) return change_run(state, rng, out);
-  if (kind == 9) return swap_lists(state, rng, out);
-  if (kind > 9) return change_alike(state, rng, out);
-  const Part part = kind % 4 < 2 ? Part::Config : kind % 4 == 2 ? Part::Split : Part::Place;
-  if (kind < 4 || groups_.empty()) {
-    const OperatorId op(rng.below(space_.num_operators()));
-    return change(state, op, part, rng.next(), out);
+void Moves::swap_groups(const State& state, Rng& rng, Proposal& out) const {
+  const CandidateSet& candidates = space_.candidates();
+  const std::size_t n = space_.num_operators();
+  const std::size_t first = rng.below(n), length = 2 + rng.below(std::max<std::uint64_t>(1, n));
+  const std::size_t size = rng.below(candidates.num_sizes());
+  const std::size_t one = rng.below(candidates.num_lists(size)),
+                    other = rng.below(candidates.num_lists(size));
+  if (one == other) return;
+  for (std::size_t i = first; i < std::min(n, first + length); ++i) {
+    const OperatorId op(i);
+    if (!common(state, op)) continue;
+    CandidateSet::Position p = candidates.position(op, state[i]);
+    if (p.size != size || (p.list != one && p.list != other)) continue;
+    p.list = p.list == one ? other : one;
+    out.changes.push_back({op, candidates.index(op, p)});
   }
-  const std::vector<OperatorId>& group = groups_[rng.below(groups_.size())];
-  const std::uint64_t offset = rng.next();
-  for (const OperatorId op : group) change(state, op, part, offset, out);
+}
+
+void Moves::propose(const State& state, const MoveRates& rates, Rng& rng, Proposal& out) const {
+  std::uint64_t all = 0;
+  for (const std::uint32_t w : rates.weight) all += w;
+  std::uint64_t drawn = rng.below(all);
+  std::size_t kind = 0;
+  while (drawn >= rates.weight[kind]) drawn -= rates.weight[kind++];
+  out.kind = static_cast<MoveKind>(kind);
+  out.changes.clear();
+  out.log_ratio = 0;
+  const auto change_one = [&](Part part) {
+    const OperatorId op(rng.below(space_.num_operators()));
+    change(state, op, part, rng.next(), out);
+  };
+  switch (out.kind) {
+    case MoveKind::Operator:
+      return change_operator(state, rng, out);
+    case MoveKind::OperatorSplit:
+      return change_one(Part::Split);
+    case MoveKind::OperatorPlace:
+      return change_one(Part::Place);
+    case MoveKind::OperatorFactor:
+      return change_factor(state, rng, out);
+    case MoveKind::Group:
+      return change_group(state, Part::Config, rng, out);
+    case MoveKind::GroupSplit:
+      return change_group(state, Part::Split, rng, out);
+    case MoveKind::GroupPlace:
+      return change_group(state, Part::Place, rng, out);
+    case MoveKind::Run:
+      return change_run(state, rng, out);
+    case MoveKind::Alike:
+      return change_alike(state, rng, out);
+    case MoveKind::SwapLists:
+      return swap_lists(state, rng, out);
+    case MoveKind::SwapGroups:
+      return swap_groups(state, rng, out);
+    case MoveKind::Uniform:
+      return change_one(Part::Config);
+  }
 }
 
 }  // namespace pipesim

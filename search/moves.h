@@ -1,36 +1,16 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <utility>
+#include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
-#include "search/candidates.h"
+#include "search/config_space.h"
 #include "search/split_styles.h"
-#include "taskgraph/plan.h"
 
 namespace pipesim {
-
-/// The configs that a search can give each operator, by number: the candidate set's, then those that the
-/// starting strategies brought along.
-class ConfigSpace {
- public:
-  ConfigSpace(const CandidateSet& candidates, const std::vector<Strategy>& starts);
-
-  [[nodiscard]] const CandidateSet& candidates() const { return candidates_; }
-  [[nodiscard]] std::size_t num_operators() const { return extra_.size(); }
-  [[nodiscard]] std::size_t size(OperatorId op) const {
-    return candidates_.size(op) + extra_[op.index()].size();
-  }
-  [[nodiscard]] ParallelConfig config(OperatorId op, std::size_t i) const;
-  /// The config must be in the space.
-  [[nodiscard]] std::size_t index(OperatorId op, const ParallelConfig& config) const;
-  [[nodiscard]] std::vector<std::size_t> indices(const Strategy& strategy) const;
-  [[nodiscard]] Strategy strategy(const std::vector<std::size_t>& indices) const;
-
- private:
-  const CandidateSet& candidates_;
-  std::vector<std::vector<ParallelConfig>> extra_;  // per operator
-};
 
 /// One operator's new config.
 struct ConfigChange {
@@ -39,34 +19,77 @@ struct ConfigChange {
   bool operator==(const ConfigChange&) const = default;
 };
 
-/// Draws proposals from a fixed mixture. Every kind is symmetric: the chance to propose b from a equals that
-/// to propose a from b, because each adds a uniformly drawn offset to numbers modulo their ranges, or draws
-/// one config that leads back by drawing the one before.
-/// - one operator: any config; another split on its devices; the same split on other devices
-/// - one group (operators that share a weight, or repeats of a block): the same three, one offset for all
-/// - a run of neighbours: the same split on other devices, for members that use as many devices as the first
-/// - a run of neighbours: all that are split and placed like the first are split and placed alike again, in
-///   another way; nothing when one of the run is split and placed so already, since the way back would take
-///   it along
-/// - two operators on lists of one size: swap their lists
+/// The kinds of proposals. All but the first are symmetric: they add a uniformly drawn offset to numbers
+/// modulo their ranges, or draw one thing that leads back by drawing the one before.
+enum class MoveKind : std::uint8_t {
+  Operator,        ///< any config, or split and placed like a neighbour in the graph: half of the time each
+  OperatorSplit,   ///< another split on its devices
+  OperatorPlace,   ///< the same split on other devices
+  OperatorFactor,  ///< a factor 2 or 3 of one degree, or of the copies, goes to another
+  Group,  ///< operators that share a weight, or repeats of a block: other configs, one offset for all
+  GroupSplit,
+  GroupPlace,
+  Run,        ///< neighbours in order, those on as many devices as the first: the same split elsewhere
+  Alike,      ///< in a run, all that are split and placed like the first, alike again in another way; nothing
+              ///< when one of the run is so already, since the way back would take it along
+  SwapLists,  ///< two operators on lists of one size
+  SwapGroups,  ///< in a run, all on one list of devices and all on another of its size
+  Uniform      ///< any config of one operator: FlexFlow's only proposal, see flexflow_rates()
+};
+constexpr std::size_t kMoveKinds = 12;
+std::string_view name_of(MoveKind kind);
+
+/// How often each kind is drawn, by weight.
+struct MoveRates {
+  std::array<std::uint32_t, kMoveKinds> weight;
+  bool operator==(const MoveRates&) const = default;
+};
+/// What became of each kind's proposals.
+struct MoveCounts {
+  std::array<std::int64_t, kMoveKinds> proposed{}, accepted{};
+  bool operator==(const MoveCounts&) const = default;
+};
+MoveRates first_rates();
+MoveRates flexflow_rates();  ///< Uniform alone (Jia, Zaharia, Aiken, MLSys 2019, section 6.2)
+/// Kinds that were accepted more often are drawn more often, up to 4 times as often as at first and not less
+/// than a quarter.
+MoveRates adapted(const MoveRates& first, const MoveCounts& counts);
+
+/// What is proposed.
+struct Proposal {
+  MoveKind kind = MoveKind::Operator;
+  std::vector<ConfigChange> changes;  ///< empty when the draw changes nothing
+  double log_ratio = 0;  ///< ln(chance of proposing the way back / chance of this), for Metropolis–Hastings
+};
+
 class Moves {
  public:
   explicit Moves(const ConfigSpace& space);
-  /// The changes of one proposal; empty when the draw changes nothing (such a draw does not count).
-  void propose(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
+  void propose(const std::vector<std::size_t>& state, const MoveRates& rates, Rng& rng, Proposal& out) const;
   [[nodiscard]] const SplitStyles& styles() const { return styles_; }
 
  private:
   enum class Part : std::uint8_t { Config, Split, Place };
-  void change(const std::vector<std::size_t>& state, OperatorId op, Part part, std::uint64_t offset,
-              std::vector<ConfigChange>& out) const;
-  void change_run(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
-  void change_alike(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
-  void swap_lists(const std::vector<std::size_t>& state, Rng& rng, std::vector<ConfigChange>& out) const;
+  using State = std::vector<std::size_t>;
+  void change(const State& state, OperatorId op, Part part, std::uint64_t offset, Proposal& out) const;
+  void change_operator(const State& state, Rng& rng, Proposal& out) const;
+  [[nodiscard]] std::optional<std::size_t> like_neighbour(const State& state, OperatorId op,
+                                                          OperatorId neighbour) const;
+  [[nodiscard]] double chance(const State& state, OperatorId op, std::size_t config) const;
+  void change_factor(const State& state, Rng& rng, Proposal& out) const;
+  void change_group(const State& state, Part part, Rng& rng, Proposal& out) const;
+  void change_run(const State& state, Rng& rng, Proposal& out) const;
+  void change_alike(const State& state, Rng& rng, Proposal& out) const;
+  void swap_lists(const State& state, Rng& rng, Proposal& out) const;
+  void swap_groups(const State& state, Rng& rng, Proposal& out) const;
+  [[nodiscard]] bool common(const State& state, OperatorId op) const {
+    return state[op.index()] < space_.candidates().size(op);
+  }
 
   const ConfigSpace& space_;
   SplitStyles styles_;
-  std::vector<std::vector<OperatorId>> groups_;  // of two or more
+  std::vector<std::vector<OperatorId>> groups_;      // of two or more
+  std::vector<std::vector<OperatorId>> neighbours_;  // by operator: one for each activation that they share
 };
 
 }  // namespace pipesim

@@ -114,7 +114,7 @@ void EditableTaskGraph::plan() {
 void EditableTaskGraph::plan_updates(OperatorId owner) {
   Updates& updates = updates_[owner.index()];
   updates_before_.push_back(updates);
-  const UpdateWork& work = contents_.update_work(owner, strategy_);
+  const OwnedUpdates& work = contents_.update_work(owner, strategy_);
   if (updates.work == &work) return;
   if (updates.work) count(*updates.work, -1);
   updates = {&work, {}};
@@ -337,7 +337,7 @@ void EditableTaskGraph::count(const BoundOperator& bound, std::int64_t sign) {
   }
 }
 
-void EditableTaskGraph::count(const UpdateWork& work, std::int64_t sign) {
+void EditableTaskGraph::count(const OwnedUpdates& work, std::int64_t sign) {
   for (std::size_t i = 0; i < work.devices.size(); ++i) {
     const WeightMemory& m = work.memory[i];
     loads_[work.devices[i].index()] += sign * work.durations[i];

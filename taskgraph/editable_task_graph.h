@@ -53,7 +53,7 @@ class EditableTaskGraph {
   };
   /// The update tasks of the weights that an operator owns.
   struct Updates {
-    const UpdateWork* work = nullptr;
+    const OwnedUpdates* work = nullptr;
     TaskId first;
   };
   /// The tasks that read what a wiring brings.
@@ -86,7 +86,7 @@ class EditableTaskGraph {
 
   void count(const Wiring& wiring, std::int64_t sign);
   void count(const BoundOperator& bound, std::int64_t sign);
-  void count(const UpdateWork& work, std::int64_t sign);
+  void count(const OwnedUpdates& work, std::int64_t sign);
   void count(std::span<const LaneUse> loads, std::int64_t sign);
 
   TaskGraphBuilder& contents_;

@@ -86,6 +86,7 @@ bool TaskGraphBuilder::limit_memory(std::size_t most) {
   syncs_.clear();
   num_wirings_ = 0;
   kept_tasks_ = 0;
+  ++generation_;
   return true;
 }
 

@@ -17,7 +17,7 @@ namespace pipesim {
 using BoundStrategy = std::vector<const BoundOperator*>;
 
 /// The updates of the weights that an operator owns: one on each device that has a part of one.
-struct UpdateWork {
+struct OwnedUpdates {
   std::vector<DeviceId> devices;
   std::vector<Nanoseconds> durations;
   std::vector<WeightMemory> memory;
@@ -41,6 +41,8 @@ class TaskGraphBuilder {
   /// Forgets transfers between layouts when more than `most` communication tasks are kept, so that a long
   /// search does not fill the memory. Results do not change; wirings() becomes invalid. True when it forgot.
   bool limit_memory(std::size_t most);
+  /// How often it forgot.
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
   /// Of the strategy built last.
   [[nodiscard]] std::span<const Wiring> wirings() const { return {wirings_.data(), num_wirings_}; }
@@ -72,7 +74,7 @@ class TaskGraphBuilder {
   [[nodiscard]] const CommunicationPlan& transfer_plan(std::span<const LayoutId> terms, LayoutId target,
                                                        Bytes element);
   [[nodiscard]] const WeightSync& weight_sync(TensorId weight, const BoundStrategy& strategy);
-  [[nodiscard]] const UpdateWork& update_work(OperatorId owner, const BoundStrategy& strategy);
+  [[nodiscard]] const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy);
 
   // Ways of one tensor, without tasks. `out` keeps its memory.
   /// From its producer to all consumers: out[first] and on, one for each layout that is wanted. Returns the
@@ -126,7 +128,7 @@ class TaskGraphBuilder {
       bound_;  // per operator
   std::unordered_map<Ids, std::unique_ptr<CommunicationPlan>, IdsHash> transfers_;
   std::unordered_map<Ids, std::unique_ptr<WeightSync>, IdsHash> syncs_;
-  std::unordered_map<Ids, std::unique_ptr<UpdateWork>, IdsHash> updates_;
+  std::unordered_map<Ids, std::unique_ptr<OwnedUpdates>, IdsHash> updates_;
   std::vector<std::vector<TensorId>> owned_weights_;  // per operator: weights whose first use it is
   std::vector<TensorId> frozen_weights_;              // that no gradient reaches
   std::vector<BackwardNeed> backward_;                // per operator
@@ -134,6 +136,7 @@ class TaskGraphBuilder {
   std::vector<MicrobatchBarrier> barriers_;
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0;
+  std::uint64_t generation_ = 0;
   std::size_t kept_tasks_ = 0;   // communication tasks in transfers_ and syncs_
   Ids key_;                      // scratch
   std::vector<LayoutId> terms_;  // scratch: distinct source layouts of the wiring at hand

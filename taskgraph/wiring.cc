@@ -252,14 +252,14 @@ const WeightSync& TaskGraphBuilder::weight_sync(TensorId weight, const BoundStra
   return *slot;
 }
 
-const UpdateWork& TaskGraphBuilder::update_work(OperatorId owner, const BoundStrategy& strategy) {
+const OwnedUpdates& TaskGraphBuilder::update_work(OperatorId owner, const BoundStrategy& strategy) {
   std::vector<std::pair<TensorId, LayoutId>> homes;
   for (const TensorId w : owned_weights_[owner.index()]) homes.emplace_back(w, weight_sync(w, strategy).home);
   key_.assign(1, owner.value);
   for (const auto& [weight, home] : homes) key_.push_back(home.value);
-  std::unique_ptr<UpdateWork>& slot = updates_[key_];
+  std::unique_ptr<OwnedUpdates>& slot = updates_[key_];
   if (slot) return *slot;
-  slot = std::make_unique<UpdateWork>();
+  slot = std::make_unique<OwnedUpdates>();
   std::vector<std::int64_t> elements(costs_.topology().num_devices(), 0);
   for (const auto& [weight, home] : homes) {
     for (const LayoutEntry& e : layouts_[home].entries())
@@ -284,7 +284,7 @@ std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy
   std::vector<WeightMemory> memory(costs_.topology().num_devices());
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     if (owned_weights_[i].empty()) continue;
-    const UpdateWork& work = update_work(OperatorId(i), strategy);
+    const OwnedUpdates& work = update_work(OperatorId(i), strategy);
     for (std::size_t j = 0; j < work.devices.size(); ++j) {
       WeightMemory& sum = memory[work.devices[j].index()];
       sum.weights += work.memory[j].weights;
@@ -303,7 +303,7 @@ std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy
 
 void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& strategy) {
   if (owned_weights_[owner.index()].empty()) return;
-  const UpdateWork& work = update_work(owner, strategy);
+  const OwnedUpdates& work = update_work(owner, strategy);
   OperatorTasks& tasks = tasks_[owner.index()];
   tasks.update = TaskId(out_->dag.num_tasks());
   tasks.update_devices = work.devices;

@@ -165,7 +165,7 @@ std::string chart_of(const SearchRun& run, const std::vector<Baseline>& baseline
     chart.axis = ChartAxis::WallTime;
     chart.end = outcome.seconds;
   }
-  if (const Baseline* b = fastest(baselines)) chart.baseline = {b->name, b->scored->evaluation.time};
+  if (const Baseline* b = fastest_baseline(baselines)) chart.baseline = {b->name, b->scored->evaluation.time};
   if (certainty.bound) chart.lower_bound = {"lower bound", *certainty.bound};
   const std::string text = search_chart(chart);
   return text.empty() ? "" : "\n" + text;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace pipesim {
@@ -23,8 +24,13 @@ class Rng {
 
   bool operator==(const Rng&) const = default;
 
+  /// For files: where the stream is. The words must come from state().
+  using State = std::array<std::uint64_t, 4>;
+  [[nodiscard]] const State& state() const { return state_; }
+  explicit Rng(const State& state) : state_(state) {}
+
  private:
-  std::uint64_t state_[4];
+  State state_;
 };
 
 }  // namespace pipesim

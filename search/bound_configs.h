@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/config_space.h"
+#include "search/evaluator.h"
+
+namespace pipesim {
+
+/// The configs of a space as an evaluator binds them, by number. Not thread-safe.
+class BoundConfigs {
+ public:
+  BoundConfigs(const ConfigSpace& space, Evaluator& evaluator);
+
+  /// Valid until the evaluator forgets, see TaskGraphBuilder::limit_memory().
+  const BoundOperator* bind(OperatorId op, std::size_t i);
+  BoundStrategy bind(const std::vector<std::size_t>& configs);
+
+  [[nodiscard]] const ConfigSpace& space() const { return space_; }
+  [[nodiscard]] Evaluator& evaluator() { return evaluator_; }
+
+ private:
+  const ConfigSpace& space_;
+  Evaluator& evaluator_;
+  std::uint64_t generation_ = 0;
+  std::vector<std::vector<const BoundOperator*>> bound_;  // per operator and config; nullptr: not yet
+};
+
+}  // namespace pipesim
