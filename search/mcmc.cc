@@ -1,5 +1,6 @@
 #include "search/mcmc.h"
 
+#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
@@ -182,6 +183,7 @@ class Tempering {
       }
     };
     if (workers_.size() == 1) return run_worker(0);
+    const tbb::global_control allowed(tbb::global_control::max_allowed_parallelism, workers_.size());
     arena_.initialize(static_cast<int>(workers_.size()));
     arena_.execute([&] { tbb::parallel_for(std::size_t{0}, workers_.size(), run_worker); });
     const std::scoped_lock lock(mutex_);  // ThreadSanitizer does not see oneTBB wait for its tasks

@@ -24,7 +24,8 @@ struct SingleChanges {
   std::int64_t all = 0;  ///< configs of all operators other than those that they have
 };
 
-/// Scores the start strategy with one operator's config replaced by a candidate of its own.
+/// Scores the start strategy with one operator's config replaced by a candidate of its own. What takes longer
+/// than the start may have any longer time.
 using TryChange = std::function<Evaluation(OperatorId, std::size_t index)>;
 
 /// The operators for which another config shortens the start's `time` most, at most `most` of them, and the

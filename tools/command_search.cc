@@ -17,6 +17,7 @@
 #include "tools/plan_report.h"
 #include "tools/run_settings.h"
 #include "tools/search_chart.h"
+#include "tools/search_checkpoints.h"
 #include "tools/search_watch.h"
 #include "tools/why_plan.h"
 
@@ -31,9 +32,16 @@ struct SearchRun {
   PlanOptions options;
   SearchBudget budget;
   std::uint64_t seed;
-  int threads;
+  int threads, chains;
+  bool flexflow_moves;
   std::string algorithm;
+  std::string checkpoint, resume;  // files; "": none
+  double checkpoint_every;         // seconds
 };
+
+std::string text_or_empty(const Arguments& a, const std::string& option) {
+  return a.has(option) ? a.text(option) : "";
+}
 
 SearchRun search_run_of(const Arguments& a) {
   std::vector<std::string> algorithms{"mcmc", "exhaustive"};
@@ -49,7 +57,12 @@ SearchRun search_run_of(const Arguments& a) {
           budget,
           static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
           static_cast<int>(a.integer("threads", 1, 1024)),
-          a.choice("algorithm", algorithms)};
+          static_cast<int>(a.integer("chains", 1, 1024)),
+          a.choice("moves", {"all", "flexflow"}) == "flexflow",
+          a.choice("algorithm", algorithms),
+          text_or_empty(a, "checkpoint"),
+          text_or_empty(a, "resume"),
+          a.number("checkpoint-every", 0, 1e6)};
 }
 
 std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines) {
@@ -83,6 +96,12 @@ SearchOutcome search(const SearchRun& run, const CostModel& costs, const Candida
     options.budget = run.budget;
     options.seed = run.seed;
     options.threads = run.threads;
+    options.chains = run.flexflow_moves ? 1 : run.chains;
+    options.flexflow_moves = run.flexflow_moves;
+    SearchCheckpoints checkpoints(run.checkpoint, run.checkpoint_every,
+                                  {run.graph, run.topology, run.options, baselines});
+    if (!run.resume.empty()) options.resume = checkpoints.load(run.resume, candidates, starts);
+    options.keep = checkpoints.keeper();
     outcome = mcmc(run.graph, costs, run.options, candidates, starts, options, progress);
   }
   const Baseline* baseline = fastest_baseline(baselines);
@@ -197,7 +216,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
 
 int run_search(const Arguments& arguments, Streams& streams) {
   const SearchRun run = search_run_of(arguments);
-  for (const char* file : {"output", "search-log"}) {
+  for (const char* file : {"output", "search-log", "checkpoint"}) {
     if (arguments.has(file)) require_writable(arguments.text(file));
   }
   const CandidateSet candidates(run.graph, run.topology);
@@ -245,6 +264,13 @@ constexpr const char* kSearchLogHelp =
     "the "
     "best iteration time in seconds and the chain that found it; replaces FILE";
 
+constexpr const char* kCheckpointHelp =
+    "write to FILE, now and then and at the end, all that the search needs to go on from there; replaces "
+    "FILE at once, so that there always is a whole one";
+constexpr const char* kResumeHelp =
+    "go on from a checkpoint of the same search. Budgets count from its beginning; seed and chains are the "
+    "checkpoint's. With a budget in proposals the result is the same bytes as without the interruption";
+
 }  // namespace
 
 Command search_command() {
@@ -277,7 +303,14 @@ Command search_command() {
       {"seconds", "N", "30", "stop after this long; not used when only --proposals is given"});
   c.options.push_back({"proposals", "N", "", "stop after this many proposals"});
   c.options.push_back({"seed", "N", "1", "of all random choices"});
-  c.options.push_back({"threads", "N", "1", "chains that run at the same time"});
+  c.options.push_back({"threads", "N", "1", "threads that chains run on; the plan does not depend on it"});
+  c.options.push_back({"chains", "N", "8", "Markov chains, each at another temperature"});
+  c.options.push_back({"moves", "NAME", "all",
+                       "all, or flexflow: one chain that gives one operator any config, for comparison"});
+  c.options.push_back({"checkpoint", "FILE", "", kCheckpointHelp});
+  c.options.push_back(
+      {"checkpoint-every", "SECONDS", "3", "time between checkpoints; 0: as often as can be"});
+  c.options.push_back({"resume", "FILE", "", kResumeHelp});
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   c.options.push_back(calibration_option());
   c.options.push_back({"output", "FILE", "", "write the plan to FILE", 'o'});

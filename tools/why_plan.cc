@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "search/baselines/baselines.h"
+#include "search/incremental_evaluator.h"
 #include "tools/figures.h"
 #include "tools/table.h"
 
@@ -26,13 +28,15 @@ std::function<bool(std::int64_t)> stop_after(const TryBudget& budget) {
 
 SingleChanges one_more_change(Evaluator& evaluator, const CandidateSet& candidates,
                               const ScoredStrategy& plan, const PlanCosts& costs, const TryBudget& budget) {
-  BoundStrategy strategy = evaluator.builder().bind(plan.strategy);
+  IncrementalEvaluator incremental(evaluator);
+  incremental.start(evaluator.builder().bind(plan.strategy));
+  // What does not help need not be known to the end.
   const TryChange evaluate = [&](OperatorId op, std::size_t index) {
-    const BoundOperator* before = strategy[op.index()];
-    strategy[op.index()] = evaluator.builder().bind(op, candidates.config(op, index));
-    const Evaluation evaluation = evaluator.evaluate(strategy);
-    strategy[op.index()] = before;
-    return evaluation;
+    const BoundChange change{op, evaluator.builder().bind(op, candidates.config(op, index))};
+    const auto evaluation = incremental.propose({&change, 1}, plan.evaluation.time);
+    if (!evaluation) return Evaluation{std::numeric_limits<Nanoseconds>::max(), Bytes(0)};
+    incremental.reject();
+    return *evaluation;
   };
   constexpr std::size_t kMost = 5;
   return best_single_changes(candidates, plan.strategy, plan.evaluation.time,

@@ -1,0 +1,209 @@
+#include "search/search_state_json.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/json_reader.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kVersion = 1;
+
+// Times and counts of searches stay far below.
+constexpr std::int64_t kMost = std::int64_t{1} << 62;
+
+Json json_of(const Rng& rng) {
+  Json words = Json::array();
+  for (const std::uint64_t word : rng.state()) words.push_back(fmt::format("{:016x}", word));
+  return words;
+}
+
+Json json_of(const ScoredState& scored) {
+  return {{"configs", scored.configs},
+          {"time_ns", scored.evaluation.time},
+          {"overflow_bytes", scored.evaluation.overflow.value}};
+}
+
+Json json_of(const ChainState& chain) {
+  return {{"current", json_of(chain.current)},
+          {"best", json_of(chain.best)},
+          {"random", json_of(chain.rng)},
+          {"proposals", chain.proposals},
+          {"accepted", chain.accepted},
+          {"lowest", chain.lowest},
+          {"stale", chain.stale},
+          {"proposed_by_kind", chain.counts.proposed},
+          {"accepted_by_kind", chain.counts.accepted}};
+}
+
+Json history_of(const SearchState& state) {
+  Json history = Json::array();
+  for (const SearchImprovement& i : state.history) {
+    history.push_back(
+        {{"seconds", i.seconds}, {"proposals", i.proposals}, {"time_ns", i.best}, {"chain", i.chain}});
+  }
+  return history;
+}
+
+Json baselines_of(const SearchSubject& subject) {
+  Json times = Json::object();
+  for (const Baseline& b : subject.baselines)
+    if (b.scored) times[b.name] = b.scored->evaluation.time;
+  return times;
+}
+
+// The members that must be as they were.
+Json subject_of(const SearchSubject& subject) {
+  return {{"model", subject.graph.fingerprint()},
+          {"topology", subject.topology.fingerprint()},
+          {"optimizer", name_of(subject.options.optimizer)},
+          {"gradient_type", name_of(subject.options.gradient_type)},
+          {"gradient_piece_bytes", subject.options.gradient_piece.value},
+          {"microbatches", subject.options.microbatches},
+          {"baselines_ns", baselines_of(subject)}};
+}
+
+class Reader {
+ public:
+  explicit Reader(const ConfigSpace& space) : space_(space) {}
+
+  [[nodiscard]] SearchState state(const JsonValue& root) const {
+    SearchState state;
+    state.seed = static_cast<std::uint64_t>(root.at("seed").integer(0, INT64_MAX));
+    state.rounds = count(root.at("rounds"));
+    state.proposals = count(root.at("proposals"));
+    state.accepted = count(root.at("accepted"));
+    state.seconds = root.at("seconds").number(0);
+    state.rng = rng(root.at("random"));
+    state.cost.overflow_price = root.at("overflow_price_ns").number(0);
+    read(root.at("rates"), state.rates.weight, std::int64_t{UINT32_MAX});
+    for (const JsonValue& chain : root.at("chains").items()) state.chains.push_back(this->chain(chain));
+    if (state.chains.empty()) root.at("chains").fail("found no chain, at least one is needed");
+    state.rung = rungs(root.at("rung"), state.chains.size());
+    state.best = scored(root.at("best"), true);
+    state.found_by = root.at("found_by").string();
+    for (const JsonValue& i : root.at("history").items()) {
+      state.history.push_back({i.at("seconds").number(0), count(i.at("proposals")), count(i.at("time_ns")),
+                               static_cast<int>(i.at("chain").integer(0, INT32_MAX))});
+    }
+    return state;
+  }
+
+ private:
+  static std::int64_t count(const JsonValue& value) { return value.integer(0, kMost); }
+
+  template <class Array>
+  static void read(const JsonValue& value, Array& out, std::int64_t most) {
+    const std::vector<std::int64_t> numbers = value.integers(0, most);
+    if (numbers.size() != out.size())
+      value.fail(fmt::format("found {} numbers, {} are needed", numbers.size(), out.size()));
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<typename Array::value_type>(numbers[i]);
+  }
+
+  static Rng rng(const JsonValue& value) {
+    const std::vector<JsonValue> words = value.items();
+    Rng::State state{};
+    if (words.size() != state.size())
+      value.fail(fmt::format("found {} words, {} are needed", words.size(), state.size()));
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      const std::string text = words[i].string();
+      const char* end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data(), end, state[i], 16);
+      if (error != std::errc() || stop != end)
+        words[i].fail(fmt::format("found \"{}\", 16 hexadecimal digits are needed", text));
+    }
+    return Rng(state);
+  }
+
+  static std::vector<std::size_t> rungs(const JsonValue& value, std::size_t chains) {
+    const std::vector<std::int64_t> numbers = value.integers(0, static_cast<std::int64_t>(chains) - 1);
+    std::vector<std::size_t> sorted(numbers.begin(), numbers.end());
+    std::ranges::sort(sorted);
+    for (std::size_t i = 0; i < chains; ++i) {
+      if (sorted.size() != chains || sorted[i] != i)
+        value.fail(fmt::format("each of 0 to {} must stand here once", chains - 1));
+    }
+    return {numbers.begin(), numbers.end()};
+  }
+
+  [[nodiscard]] ScoredState scored(const JsonValue& value, bool may_be_empty) const {
+    const JsonValue list = value.at("configs");
+    const std::vector<JsonValue> items = list.items();
+    ScoredState scored;
+    scored.evaluation = {count(value.at("time_ns")), Bytes(count(value.at("overflow_bytes")))};
+    if (items.empty() && may_be_empty) return scored;
+    if (items.size() != space_.num_operators())
+      list.fail(
+          fmt::format("found {} configs, the model has {} operators", items.size(), space_.num_operators()));
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const auto most = static_cast<std::int64_t>(space_.size(OperatorId(i))) - 1;
+      scored.configs.push_back(static_cast<std::size_t>(items[i].integer(0, most)));
+    }
+    return scored;
+  }
+
+  [[nodiscard]] ChainState chain(const JsonValue& value) const {
+    ChainState chain;
+    chain.current = scored(value.at("current"), false);
+    chain.best = scored(value.at("best"), true);
+    chain.rng = rng(value.at("random"));
+    chain.proposals = count(value.at("proposals"));
+    chain.accepted = count(value.at("accepted"));
+    chain.lowest = value.at("lowest").number(0);
+    chain.stale = count(value.at("stale"));
+    read(value.at("proposed_by_kind"), chain.counts.proposed, kMost);
+    read(value.at("accepted_by_kind"), chain.counts.accepted, kMost);
+    return chain;
+  }
+
+  const ConfigSpace& space_;
+};
+
+void require_same(const JsonValue& found, const Json& wanted) {
+  for (const auto& [key, value] : wanted.items()) {
+    const JsonValue member = found.at(key);
+    if (value.is_object()) {
+      require_same(member, value);
+    } else if (Json::parse(member.text()) != value) {
+      member.fail(fmt::format("the checkpoint is of another search: found {}, this one has {}", member.text(),
+                              value.dump()));
+    }
+  }
+}
+
+}  // namespace
+
+std::string to_json(const SearchState& state, const SearchSubject& subject) {
+  Json json = {{"pipesim_search", kVersion},
+               {"subject", subject_of(subject)},
+               {"seed", state.seed},
+               {"rounds", state.rounds},
+               {"proposals", state.proposals},
+               {"accepted", state.accepted},
+               {"seconds", state.seconds},
+               {"random", json_of(state.rng)},
+               {"overflow_price_ns", state.cost.overflow_price},
+               {"rates", state.rates.weight},
+               {"rung", state.rung},
+               {"best", json_of(state.best)},
+               {"found_by", state.found_by},
+               {"history", history_of(state)},
+               {"chains", Json::array()}};
+  for (const ChainState& chain : state.chains) json["chains"].push_back(json_of(chain));
+  return json.dump() + "\n";
+}
+
+SearchState parse_search_state(std::string_view text, const std::string& file, const SearchSubject& subject,
+                               const ConfigSpace& space) {
+  const JsonValue root = JsonDocument::parse(text, file);
+  if (!root.is_object() || !root.find("pipesim_search")) root.fail("this is no checkpoint of a search");
+  static_cast<void>(root.at("pipesim_search").integer(kVersion, kVersion));
+  require_same(root.at("subject"), subject_of(subject));
+  return Reader(space).state(root);
+}
+
+}  // namespace pipesim
