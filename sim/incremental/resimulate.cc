@@ -30,7 +30,7 @@ void Resimulation::reset(const EditableDag& dag, const Schedule& old, std::span<
   trace_.clear();
   trace_closed_ = 0;
   pieces_.clear();
-  causes_.clear();
+  new_causes_.clear();
   base_ = 0;
 }
 
@@ -40,178 +40,176 @@ void Resimulation::list_affected() {
   for (const TaskId t : dag_->removed()) affected_in_[t.index()] = first_epoch_;
   for (const TaskId t : dag_->touched()) {
     affected_in_[t.index()] = first_epoch_;
-    affected_.push_back({t});
+    affected_.push_back(t);
   }
-  for (std::size_t i = dag_->first_added().index(); i < dag_->num_ids(); ++i)
-    affected_.push_back({TaskId(i)});
+  for (std::size_t i = dag_->first_added().index(); i < dag_->num_ids(); ++i) affected_.emplace_back(i);
 }
 
-std::optional<Resimulation::Taken> Resimulation::taken(TaskId task) const {
-  const Visit& v = visits_[task.index()];
-  if (is_taken(v)) return Taken{v.start + dag_->duration(task), v.sequence};
-  if (is_new(task)) return std::nullopt;
-  const ScheduledTask& t = (*old_)[task];
-  if (t.position >= base_) return std::nullopt;
-  // Before the first checkpoint, or in a part that was skipped.
+/// Of an old task before base_, else kOpen.
+Nanoseconds Resimulation::end_if_known(TaskId task) const {
+  if (is_new(task)) return kOpen;
+  const std::uint32_t position = old_->position(task);
+  if (position >= base_) return kOpen;
+  const Nanoseconds end = (*old_)[task].end;
   for (auto p = pieces_.rbegin(); p != pieces_.rend(); ++p) {
-    if (p->known && t.position >= p->begin && t.position < p->end)
-      return Taken{t.end + p->shift, static_cast<std::uint32_t>(t.position + p->moved)};
+    if (p->known && position >= p->begin && position < p->end) return end + p->shift;
   }
-  return Taken{t.end, t.position};
+  return end;
 }
 
-/// How early a task can be ready, on the old clock: predecessors that were taken count as if `shift` had not
-/// been, the others as before the edit, new ones as early as they can end. False while one of them is open.
-bool Resimulation::bound(Affected& a, Nanoseconds shift) {
-  const std::size_t first_new = affected_.size() - (dag_->num_ids() - dag_->first_added().index());
-  Nanoseconds earliest = 0;
-  for (const TaskId p : dag_->predecessors(a.task)) {
-    Nanoseconds end = 0;
-    if (const auto t = taken(p)) {
-      end = t->end - shift;
-    } else if (!is_new(p)) {
-      end = (*old_)[p].end;
-    } else {
-      const Affected& before = affected_[first_new + p.index() - dag_->first_added().index()];
-      if (before.earliest < 0) return false;
-      end = before.earliest + dag_->duration(p);
-    }
-    earliest = std::max(earliest, end);
-  }
-  // An old task leaves its old place even if it becomes ready later.
-  a.earliest = is_new(a.task) ? earliest : std::min(earliest, (*old_)[a.task].ready);
-  return true;
+Nanoseconds Resimulation::end_if_taken(TaskId task) const {
+  const Visit& v = visits_[task.index()];
+  return is_taken(v) ? v.end : end_if_known(task);
 }
 
-void Resimulation::bound_affected(Nanoseconds shift) {
-  const std::size_t touched = dag_->touched().size();
-  unbounded_.clear();
-  for (std::size_t i = touched; i < affected_.size(); ++i) {
-    affected_[i].earliest = is_taken(visits_[affected_[i].task.index()]) ? kNever : -1;
-    if (affected_[i].earliest < 0) unbounded_.push_back(static_cast<std::uint32_t>(i));
+/// The largest end of a task's predecessors, on the old clock: those that were taken count as if `shift` had
+/// not been, others as before the edit. kOpen if one is new and has not been taken.
+Nanoseconds Resimulation::latest_predecessor(TaskId task, Nanoseconds shift) const {
+  Nanoseconds latest = 0;
+  for (const TaskId p : dag_->predecessors(task)) {
+    const Nanoseconds taken = end_if_taken(p);
+    if (taken == kOpen && is_new(p)) return kOpen;
+    latest = std::max(latest, taken == kOpen ? (*old_)[p].end : taken - shift);
   }
-  while (!unbounded_.empty()) {
-    const std::size_t before = unbounded_.size();
-    std::erase_if(unbounded_, [&](std::uint32_t i) { return bound(affected_[i], shift); });
-    if (unbounded_.size() == before) throw InternalError("an edit made a cycle of tasks");
-  }
-  for (std::size_t i = 0; i < touched; ++i) {
-    affected_[i].earliest = kNever;
-    if (!is_taken(visits_[affected_[i].task.index()])) bound(affected_[i], shift);
-  }
+  return latest;
 }
 
-Nanoseconds Resimulation::earliest_affected() const {
+/// An old task leaves its old place even if it becomes ready later.
+Nanoseconds Resimulation::earliest_touched(TaskId task, Nanoseconds shift) const {
+  const Nanoseconds latest = latest_predecessor(task, shift), before = (*old_)[task].ready;
+  return latest == kOpen ? before : std::min(latest, before);
+}
+
+/// On the old clock: no affected task that is not taken yet becomes ready before, or was before the edit. One
+/// that waits for a new task is ready no earlier than that one, so it need not be looked at.
+Nanoseconds Resimulation::earliest_affected(Nanoseconds shift) const {
   Nanoseconds earliest = kNever;
-  for (const Affected& a : affected_) earliest = std::min(earliest, a.earliest);
+  for (const TaskId t : affected_) {
+    if (is_taken(visits_[t.index()])) continue;
+    const Nanoseconds ready = is_new(t) ? latest_predecessor(t, shift) : earliest_touched(t, shift);
+    if (ready != kOpen) earliest = std::min(earliest, ready);
+  }
   return earliest;
 }
 
 std::size_t Resimulation::first_removed(std::size_t from) const {
   std::size_t first = old_->order().size();
   for (const TaskId t : dag_->removed()) {
-    const std::size_t position = (*old_)[t].position;
+    const std::size_t position = old_->position(t);
     if (position >= from) first = std::min(first, position);
   }
   return first;
 }
 
-/// The last checkpoint that is not after `position` and before which no task was ready at `time` or later.
-std::size_t Resimulation::checkpoint_before(Nanoseconds time, std::size_t position) const {
-  const std::size_t spacing = old_->spacing();
-  std::size_t low = 0, high = std::min(position / spacing + 1, old_->num_checkpoints());
-  while (low + 1 < high) {
-    const std::size_t middle = (low + high) / 2;
-    (old_->ready_at(middle * spacing - 1) < time ? low : high) = middle;
-  }
-  return low;
+/// The largest position from `from` on before which no task was ready at `time` or later, or was removed.
+std::size_t Resimulation::position_before(Nanoseconds time, std::size_t from) const {
+  const auto end = old_->order().begin() + static_cast<std::ptrdiff_t>(first_removed(from));
+  const auto it = std::partition_point(old_->order().begin() + static_cast<std::ptrdiff_t>(from), end,
+                                       [&](TaskId t) { return (*old_)[t].ready < time; });
+  return static_cast<std::size_t>(it - old_->order().begin());
 }
 
 Resimulation::Visit& Resimulation::visit(TaskId task) {
-  Visit& v = visits_[task.index()];
-  v = {epoch_};
-  std::uint32_t critical = 0, last = 0;
+  Visit v{.epoch = epoch_};
+  // Before the first skip, what this run took has come upon its successors, and they are not new to it.
+  const bool all_known = epoch_ == first_epoch_ + 1;
   for (const TaskId p : dag_->predecessors(task)) {
-    const std::optional<Taken> t = taken(p);
-    if (!t) {
-      ++v.missing;
-      continue;
-    }
-    if (t->end > v.ready || (t->end == v.ready && t->sequence >= critical)) {
-      v.ready = t->end, v.critical = p, critical = t->sequence;
-    }
-    if (t->sequence >= last) v.last = p, last = t->sequence;
+    const Nanoseconds end = all_known ? end_if_known(p) : end_if_taken(p);
+    v.missing += static_cast<std::int32_t>(end == kOpen);
+    v.ready = std::max(v.ready, end);
   }
-  return v;
+  return visits_[task.index()] = v;
 }
 
-/// Begins where the old simulation was at a checkpoint, so much later. Lanes' idle times are the caller's.
-void Resimulation::restore(std::size_t checkpoint, Nanoseconds shift) {
+/// Into the queue, if it is where the old simulation had it.
+void Resimulation::queue_known(TaskId task, Nanoseconds shift) {
+  Visit& v = visits_[task.index()];
+  if (v.epoch == epoch_ || is_affected(task) || old_->position(task) < base_) return;
+  v = {.ready = (*old_)[task].ready + shift, .epoch = epoch_};
+  queue_.push(v.ready, task);
+}
+
+/// Takes a part of the old order again, without a look at the queue.
+void Resimulation::pass_known(std::size_t from, std::size_t to, Nanoseconds shift) {
+  for (const TaskId task : old_->order().subspan(from, to - from)) {
+    const ScheduledTask& t = (*old_)[task];
+    for (const LaneUse use : dag_->lanes(task)) {
+      Lane& lane = lanes_[use.lane.index()];
+      lane.free = t.start + shift + use.hold;
+      lane.deadline += use.hold;
+    }
+    for (const TaskId next : dag_->successors(task)) {
+      if (!is_new(next) && (*old_)[next].last == task) queue_known(next, shift);
+    }
+  }
+}
+
+/// Begins where the old simulation was at a position, so much later. The lanes must be as at the checkpoint
+/// before.
+void Resimulation::restore(std::size_t position, Nanoseconds shift) {
   ++epoch_;
-  const std::size_t position = checkpoint * old_->spacing();
   base_ = position;
   old_taken_ = furthest_ = 0;
-  boundary_ = position;
-  next_boundary();
   queue_.reset(dag_->keys(), position == 0 ? 0 : old_->ready_at(position - 1) + shift);
+  const std::size_t checkpoint = old_->checkpoint_at(position);
   if (checkpoint < old_->num_checkpoints()) {
     for (const auto [task, queued] : old_->open_tasks(checkpoint)) {
-      if (!queued || is_affected(task)) continue;
-      const ScheduledTask& t = (*old_)[task];
-      visits_[task.index()] = {epoch_, 0, 0, t.critical, t.last, t.ready + shift};
-      queue_.push(t.ready + shift, task);
+      if (queued) queue_known(task, shift);
     }
   }
-  for (const Affected& a : affected_) {
-    if (is_taken(visits_[a.task.index()])) continue;
-    const Visit& v = visit(a.task);
-    if (v.missing == 0) queue_.push(v.ready, a.task);
+  pass_known(checkpoint * old_->spacing(), position, shift);
+  for (const TaskId t : affected_) {
+    if (is_taken(visits_[t.index()])) continue;
+    const Visit& v = visit(t);
+    if (v.missing == 0) queue_.push(v.ready, t);
   }
+  boundary_ = checkpoint * old_->spacing();
+  next_boundary();
 }
 
-bool Resimulation::loads_exceed_limit() const {
-  for (std::size_t l = 0; l < lane_idle_.size(); ++l) {
-    if (loads_[l] + lane_idle_[l] > limit_) return true;
-  }
-  return false;
+/// False when a lane's deadline is over.
+bool Resimulation::lanes_in_time(Nanoseconds now) {
+  first_deadline_ = kNever;
+  for (const Lane& lane : lanes_) first_deadline_ = std::min(first_deadline_, lane.deadline);
+  return now <= first_deadline_;
 }
 
-/// Holds the task's lanes from when all are free; false once a lane's load and idle time exceed the limit.
-bool Resimulation::hold_lanes(const LaneUses& uses, Nanoseconds ready, Nanoseconds& start) {
-  start = ready;
-  for (const LaneUse use : uses) start = std::max(start, lane_free_[use.lane.index()]);
-  bool within = true;
+/// Holds the lanes from when all are free; false when that is after one's deadline.
+bool Resimulation::hold_lanes(const LaneUses& uses, Nanoseconds& start) {
+  for (const LaneUse use : uses) start = std::max(start, lanes_[use.lane.index()].free);
+  bool in_time = true;
   for (const LaneUse use : uses) {
-    const std::size_t l = use.lane.index();
-    lane_idle_[l] += start - lane_free_[l];
-    lane_free_[l] = start + use.hold;
-    within &= loads_[l] + lane_idle_[l] <= limit_;
+    Lane& lane = lanes_[use.lane.index()];
+    in_time &= start <= lane.deadline;
+    lane.free = start + use.hold;
+    lane.deadline += use.hold;
   }
-  return within;
+  return in_time;
 }
 
-void Resimulation::release(TaskId before, TaskId after, Nanoseconds end) {
-  Visit& v = visits_[after.index()];
-  if (v.epoch != epoch_) visit(after);
-  v.last = before;
-  if (end >= v.ready) v.ready = end, v.critical = before;
-  if (--v.missing == 0) queue_.push(v.ready, after);
+void Resimulation::release(TaskId task, Nanoseconds end) {
+  Visit& v = visits_[task.index()];
+  if (v.epoch != epoch_) visit(task);
+  v.ready = std::max(v.ready, end);
+  if (--v.missing == 0) queue_.push(v.ready, task);
 }
 
 /// False once the makespan is certain to exceed the limit.
 bool Resimulation::take(Nanoseconds ready, TaskId task) {
-  Visit& v = visits_[task.index()];
-  if (!hold_lanes(dag_->lanes(task), ready, v.start)) return false;
-  const Nanoseconds end = v.start + dag_->duration(task);
+  if (ready > first_deadline_ && !lanes_in_time(ready)) return false;
+  Nanoseconds start = ready;
+  if (!hold_lanes(dag_->lanes(task), start)) return false;
+  const Nanoseconds end = start + dag_->duration(task);
   if (end > limit_) return false;
   makespan_ = std::max(makespan_, end);
-  for (const TaskId next : dag_->successors(task)) release(task, next, end);
+  for (const TaskId next : dag_->successors(task)) release(next, end);
+  Visit& v = visits_[task.index()];
+  v.end = end;
   v.missing = kTaken;  // not before, since parallel edges release a task more than once
-  v.sequence = sequence_++;
   trace_.push_back(task);
   if (is_new(task)) return true;
   ++old_taken_;
-  furthest_ = std::max<std::size_t>(furthest_, (*old_)[task].position);
+  furthest_ = std::max<std::size_t>(furthest_, old_->position(task));
   return true;
 }
 
@@ -223,7 +221,7 @@ void Resimulation::next_boundary() {
   }
   expected_ = boundary_ - base_;
   for (const TaskId t : dag_->removed()) {
-    const std::size_t position = (*old_)[t].position;
+    const std::size_t position = old_->position(t);
     expected_ -= static_cast<std::size_t>(position >= base_ && position < boundary_);
   }
 }
@@ -262,7 +260,7 @@ bool Resimulation::lanes_follow(Nanoseconds shift) const {
   const std::span<const Nanoseconds> before = old_->lanes_free(boundary_checkpoint());
   const Nanoseconds now = old_->ready_at(boundary_);
   for (std::size_t l = 0; l < before.size(); ++l) {
-    if (std::max(lane_free_[l] - shift, now) != std::max(before[l], now)) return false;
+    if (std::max(lanes_[l].free - shift, now) != std::max(before[l], now)) return false;
   }
   return true;
 }
@@ -274,7 +272,7 @@ bool Resimulation::ends_follow(Nanoseconds shift) const {
     if (p.known && p.shift > shift && p.latest_end > now) return false;
   }
   for (const TaskId t : trace_) {
-    const Nanoseconds end = visits_[t.index()].start + dag_->duration(t);
+    const Nanoseconds end = visits_[t.index()].end;
     if (end <= now || is_new(t) || end <= (*old_)[t].end + shift) continue;
     for (const TaskId next : dag_->successors(t)) {
       if (is_affected(next) || is_taken(visits_[next.index()])) continue;
@@ -291,40 +289,31 @@ void Resimulation::close_trace() {
 
 void Resimulation::skip_to(std::size_t position, Nanoseconds shift) {
   for (const auto [task, queued] : old_->open_tasks(boundary_checkpoint())) {
-    if (is_affected(task)) continue;
-    const Visit& v = visits_[task.index()];
-    causes_.push_back({task, v.critical, queued ? v.last : (*old_)[task].last});
+    if (!is_affected(task)) new_causes_.push_back(task);
   }
   close_trace();
-  const std::size_t to = (position + old_->spacing() - 1) / old_->spacing();
-  const Nanoseconds latest_end = old_->latest_end(boundary_checkpoint(), to) + shift;
-  const auto moved = static_cast<std::int64_t>(sequence_) - static_cast<std::int64_t>(boundary_);
-  pieces_.push_back({boundary_, position, true, shift, moved, latest_end});
-  sequence_ += static_cast<std::uint32_t>(position - boundary_);
+  const Nanoseconds latest_end = old_->latest_end(boundary_, position) + shift;
+  pieces_.push_back({boundary_, position, true, shift, latest_end});
   makespan_ = std::max(makespan_, latest_end);
 }
 
-/// From the boundary to the next affected task, as far as there is a checkpoint. True when nothing is left.
+/// From the boundary to the next affected task. True when nothing is left.
 bool Resimulation::skip(Nanoseconds shift) {
-  bound_affected(shift);
-  const Nanoseconds earliest = earliest_affected();
-  const std::size_t removed = first_removed(boundary_);
-  if (earliest == kNever && removed == old_->order().size()) {
-    skip_to(old_->order().size(), shift);
+  constexpr std::size_t kFew = 16;  // not worth skipping
+  const Nanoseconds earliest = earliest_affected(shift);
+  const std::size_t position = position_before(earliest, boundary_);
+  if (earliest == kNever && position == old_->order().size()) {
+    skip_to(position, shift);
     return true;
   }
-  if (earliest <= old_->ready_at(boundary_ - 1)) return false;
-  const std::size_t to = checkpoint_before(earliest, removed);
-  if (to <= boundary_checkpoint()) return false;
-  const std::size_t from = boundary_checkpoint();
-  for (std::size_t l = 0; l < lane_free_.size(); ++l) {
-    const auto busy = [&](std::size_t c) { return old_->lanes_free(c)[l] - old_->lanes_idle(c)[l]; };
-    const Nanoseconds busy_now = lane_free_[l] - lane_idle_[l] + busy(to) - busy(from);
-    lane_free_[l] = old_->lanes_free(to)[l] + shift;
-    lane_idle_[l] = lane_free_[l] - busy_now;
+  if (position < boundary_ + kFew) return false;
+  const std::size_t from = boundary_checkpoint(), to = old_->checkpoint_at(position);
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    lanes_[l].free = old_->lanes_free(to)[l] + shift;
+    lanes_[l].deadline += old_->lanes_held(to)[l] - old_->lanes_held(from)[l];
   }
-  skip_to(to * old_->spacing(), shift);
-  restore(to, shift);
+  skip_to(position, shift);
+  restore(position, shift);
   return false;
 }
 
@@ -337,21 +326,32 @@ void Resimulation::list_order() {
   }
 }
 
-std::optional<Nanoseconds> Resimulation::run() {
-  const Schedule& old = *old_;
-  list_affected();
-  bound_affected(0);
-  first_checkpoint_ = checkpoint_before(earliest_affected(), first_removed(0));
-  lane_free_.assign(loads_.size(), 0);
-  lane_idle_.assign(loads_.size(), 0);
-  if (first_checkpoint_ > 0) {
-    std::ranges::copy(old.lanes_free(first_checkpoint_), lane_free_.begin());
-    std::ranges::copy(old.lanes_idle(first_checkpoint_), lane_idle_.begin());
+bool Resimulation::all_taken() const {
+  std::size_t taken = first_checkpoint_ * old_->spacing();
+  for (const Piece& piece : pieces_) taken += piece.end - piece.begin;
+  return taken + dag_->removed().size() == dag_->num_tasks() + dag_->num_ids() - dag_->first_added().index();
+}
+
+/// As they were at the first checkpoint.
+void Resimulation::start_lanes() {
+  lanes_.resize(loads_.size());
+  const bool any = first_checkpoint_ > 0;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    const Nanoseconds held = any ? old_->lanes_held(first_checkpoint_)[l] : 0;
+    lanes_[l] = {any ? old_->lanes_free(first_checkpoint_)[l] : 0, limit_ - loads_[l] + held};
   }
-  makespan_ = old.latest_end(0, first_checkpoint_);
-  sequence_ = static_cast<std::uint32_t>(first_checkpoint_ * old.spacing());
-  if (loads_exceed_limit()) return std::nullopt;
-  restore(first_checkpoint_, 0);
+  first_deadline_ = 0;
+}
+
+std::optional<Nanoseconds> Resimulation::run() {
+  list_affected();
+  const std::size_t position = position_before(earliest_affected(0), 0);
+  first_checkpoint_ = old_->checkpoint_at(position);
+  start_lanes();
+  makespan_ = old_->latest_end(0, position);
+  const std::size_t from = first_checkpoint_ * old_->spacing();
+  if (from < position) pieces_.push_back({from, position, true, 0, makespan_});
+  restore(position, 0);
   while (!queue_.empty()) {
     const auto [ready, task] = queue_.pop();
     if (!take(ready, task)) return std::nullopt;
@@ -360,10 +360,23 @@ std::optional<Nanoseconds> Resimulation::run() {
     }
   }
   close_trace();
-  const std::size_t added = dag_->num_ids() - dag_->first_added().index();
-  if (sequence_ + dag_->removed().size() != dag_->num_tasks() + added)
-    throw InternalError("an edit made a cycle of tasks");
+  if (!all_taken()) throw InternalError("an edit made a cycle of tasks");
   return makespan_ <= limit_ ? std::optional(makespan_) : std::nullopt;
+}
+
+void Resimulation::set_times(Schedule& schedule) const {
+  auto task = order_.begin();
+  for (const Piece& piece : pieces_) {
+    for (std::size_t i = piece.begin; i < piece.end; ++i, ++task) {
+      ScheduledTask& t = schedule.task(*task);
+      if (piece.known) {
+        t.ready += piece.shift, t.start += piece.shift, t.end += piece.shift;
+      } else {
+        const Visit& v = visits_[task->index()];
+        t.ready = v.ready, t.start = v.end - dag_->duration(*task), t.end = v.end;
+      }
+    }
+  }
 }
 
 std::optional<Nanoseconds> resimulate(const EditableDag& dag, const Schedule& previous,
@@ -377,29 +390,17 @@ void apply(Resimulation& result, const EditableDag& dag, Schedule& schedule) {
   result.list_order();
   schedule.cut(result.first_checkpoint_);
   schedule.resize(dag.num_ids());
-  for (const Resimulation::NewCause& c : result.causes_) {
-    schedule.task(c.task).critical = c.critical;
-    schedule.task(c.task).last = c.last;
-  }
-  auto task = result.order_.begin();
-  for (const Resimulation::Piece& piece : result.pieces_) {
-    for (std::size_t i = piece.begin; i < piece.end; ++i, ++task) {
-      ScheduledTask& t = schedule.task(*task);
-      if (piece.known) {
-        t.ready += piece.shift, t.start += piece.shift, t.end += piece.shift;
-        continue;
-      }
-      const Resimulation::Visit& v = result.visits_[task->index()];
-      t = {v.ready, v.start, v.start + dag.duration(*task), t.position, v.critical, v.last};
-    }
-  }
+  result.set_times(schedule);
   schedule.append(dag, result.order_);
+  for (const TaskId t : result.trace_) schedule.find_causes(dag, t);
+  for (const TaskId t : result.new_causes_) schedule.find_causes(dag, t);
+  schedule.list_open(result.first_checkpoint_);
 }
 
 std::size_t Resimulation::bytes() const {
   return visits_.capacity() * sizeof(Visit) + affected_in_.capacity() * sizeof(std::uint32_t) +
-         queue_.bytes() + affected_.capacity() * sizeof(Affected) + trace_.capacity() * sizeof(TaskId) +
-         (lane_free_.capacity() + lane_idle_.capacity()) * sizeof(Nanoseconds);
+         queue_.bytes() + affected_.capacity() * sizeof(TaskId) + trace_.capacity() * sizeof(TaskId) +
+         lanes_.capacity() * sizeof(Lane);
 }
 
 }  // namespace pipesim

@@ -7,37 +7,55 @@ namespace pipesim {
 void Schedule::clear(std::size_t lanes) {
   constexpr std::size_t kLeastSpacing = 32;
   tasks_.clear();
+  positions_.clear();
   order_.clear();
   makespan_ = 0;
   num_lanes_ = lanes;
   spacing_ = std::max(kLeastSpacing, lanes);
   num_checkpoints_ = 0;
   lane_free_.clear();
-  lane_idle_.clear();
+  lane_held_.clear();
   latest_end_.clear();
   free_.assign(lanes, 0);
-  idle_.assign(lanes, 0);
+  held_.assign(lanes, 0);
 }
 
 Nanoseconds Schedule::latest_end(std::size_t from, std::size_t to) const {
   Nanoseconds latest = 0;
-  for (std::size_t c = from; c < to; ++c) latest = std::max(latest, latest_end_[c]);
+  for (std::size_t at = from; at < to;) {
+    const bool whole = at % spacing_ == 0 && at + spacing_ <= to;
+    latest = std::max(latest, whole ? latest_end_[at / spacing_] : tasks_[order_[at].index()].end);
+    at += whole ? spacing_ : 1;
+  }
   return latest;
 }
 
 void Schedule::add_checkpoint() {
   lane_free_.insert(lane_free_.end(), free_.begin(), free_.end());
-  lane_idle_.insert(lane_idle_.end(), idle_.begin(), idle_.end());
+  lane_held_.insert(lane_held_.end(), held_.begin(), held_.end());
   latest_end_.push_back(0);
   if (num_checkpoints_ == open_.size()) open_.emplace_back();
   open_[num_checkpoints_++].clear();
 }
 
 /// A task is open at the checkpoints after its critical predecessor, up to itself.
-void Schedule::list_open(TaskId task) {
-  const ScheduledTask& t = tasks_[task.index()];
-  const std::size_t queued = checkpoint_after(t.last), until = t.position / spacing_;
-  for (std::size_t c = checkpoint_after(t.critical); c <= until; ++c) open_[c].push_back({task, c >= queued});
+void Schedule::list_open(std::size_t checkpoint) {
+  for (std::size_t i = checkpoint * spacing_; i < order_.size(); ++i) {
+    const ScheduledTask& t = tasks_[order_[i].index()];
+    const std::size_t queued = checkpoint_after(t.last), until = i / spacing_;
+    for (std::size_t c = checkpoint_after(t.critical); c <= until; ++c)
+      open_[c].push_back({order_[i], c >= queued});
+  }
+}
+
+void Schedule::find_causes(const EditableDag& dag, TaskId task) {
+  ScheduledTask& t = tasks_[task.index()];
+  t.critical = t.last = TaskId();
+  const auto later = [&](TaskId p, TaskId than) { return !than.valid() || position(p) > position(than); };
+  for (const TaskId p : dag.predecessors(task)) {
+    if (later(p, t.last)) t.last = p;
+    if (tasks_[p.index()].end == t.ready && later(p, t.critical)) t.critical = p;
+  }
 }
 
 void Schedule::cut(std::size_t checkpoint) {
@@ -51,11 +69,11 @@ void Schedule::cut(std::size_t checkpoint) {
     }
   }
   std::ranges::copy(lanes_free(checkpoint), free_.begin());
-  std::ranges::copy(lanes_idle(checkpoint), idle_.begin());
+  std::ranges::copy(lanes_held(checkpoint), held_.begin());
   num_checkpoints_ = checkpoint;
   order_.resize(checkpoint * spacing_);
   lane_free_.resize(checkpoint * num_lanes_);
-  lane_idle_.resize(checkpoint * num_lanes_);
+  lane_held_.resize(checkpoint * num_lanes_);
   latest_end_.resize(checkpoint);
 }
 
@@ -64,24 +82,22 @@ void Schedule::append(const EditableDag& dag, std::span<const TaskId> order) {
     const std::size_t position = order_.size();
     if (position % spacing_ == 0) add_checkpoint();
     order_.push_back(task);
-    ScheduledTask& t = tasks_[task.index()];
-    t.position = static_cast<std::uint32_t>(position);
+    positions_[task.index()] = static_cast<std::uint32_t>(position);
+    const ScheduledTask& t = tasks_[task.index()];
     for (const LaneUse use : dag.lanes(task)) {
-      Nanoseconds& free = free_[use.lane.index()];
-      idle_[use.lane.index()] += t.start - free;
-      free = t.start + use.hold;
+      free_[use.lane.index()] = t.start + use.hold;
+      held_[use.lane.index()] += use.hold;
     }
     latest_end_.back() = std::max(latest_end_.back(), t.end);
-    list_open(task);
   }
-  makespan_ = latest_end(0, num_checkpoints_);
+  makespan_ = latest_end(0, order_.size());
 }
 
 std::size_t Schedule::bytes() const {
   std::size_t open = 0;
   for (const std::vector<OpenTask>& tasks : open_) open += tasks.capacity() * sizeof(OpenTask);
-  return tasks_.capacity() * sizeof(ScheduledTask) + order_.capacity() * sizeof(TaskId) + open +
-         (lane_free_.capacity() + lane_idle_.capacity() + latest_end_.capacity()) * sizeof(Nanoseconds);
+  return tasks_.capacity() * sizeof(ScheduledTask) + positions_.capacity() * sizeof(std::uint32_t) + order_.capacity() * sizeof(TaskId) + open +
+         (lane_free_.capacity() + lane_held_.capacity() + latest_end_.capacity()) * sizeof(Nanoseconds);
 }
 
 }  // namespace pipesim

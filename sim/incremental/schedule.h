@@ -1,7 +1,7 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -13,10 +13,7 @@ namespace pipesim {
 
 /// When a task of an EditableDag runs, and why then.
 struct ScheduledTask {
-  static constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
-
   Nanoseconds ready = 0, start = 0, end = 0;
-  std::uint32_t position = kNowhere;  ///< in the order in which tasks are taken
   TaskId critical;  ///< of the predecessors that end when it becomes ready, the one taken last
   TaskId last;      ///< the predecessor that was taken last; both invalid without predecessors
 };
@@ -38,6 +35,8 @@ class Schedule {
   [[nodiscard]] Nanoseconds makespan() const { return makespan_; }
   [[nodiscard]] std::span<const TaskId> order() const { return order_; }
   [[nodiscard]] const ScheduledTask& operator[](TaskId task) const { return tasks_[task.index()]; }
+  /// In the order. Of tasks that are in it.
+  [[nodiscard]] std::uint32_t position(TaskId task) const { return positions_[task.index()]; }
   /// When the task at a position became ready; never falls from one to the next.
   [[nodiscard]] Nanoseconds ready_at(std::size_t position) const {
     return tasks_[order_[position].index()].ready;
@@ -45,48 +44,57 @@ class Schedule {
 
   [[nodiscard]] std::size_t spacing() const { return spacing_; }
   [[nodiscard]] std::size_t num_checkpoints() const { return num_checkpoints_; }
+  /// The last one that is not after a position.
+  [[nodiscard]] std::size_t checkpoint_at(std::size_t position) const {
+    return std::min(position / spacing_, std::max<std::size_t>(num_checkpoints_, 1) - 1);
+  }
   /// By lane: when it is free.
   [[nodiscard]] std::span<const Nanoseconds> lanes_free(std::size_t checkpoint) const {
     return std::span(lane_free_).subspan(checkpoint * num_lanes_, num_lanes_);
   }
-  /// By lane: how long it has been free, added up.
-  [[nodiscard]] std::span<const Nanoseconds> lanes_idle(std::size_t checkpoint) const {
-    return std::span(lane_idle_).subspan(checkpoint * num_lanes_, num_lanes_);
+  /// By lane: how long it has been held, added up.
+  [[nodiscard]] std::span<const Nanoseconds> lanes_held(std::size_t checkpoint) const {
+    return std::span(lane_held_).subspan(checkpoint * num_lanes_, num_lanes_);
   }
   [[nodiscard]] std::span<const OpenTask> open_tasks(std::size_t checkpoint) const {
     return open_[checkpoint];
   }
-  /// The largest end of the tasks between two checkpoints; `to` may be num_checkpoints().
+  /// The largest end of the tasks from one position to before another.
   [[nodiscard]] Nanoseconds latest_end(std::size_t from, std::size_t to) const;
 
   void clear(std::size_t lanes);
   /// Grows to the dag's ids.
-  void resize(std::size_t ids) { tasks_.resize(ids); }
+  void resize(std::size_t ids) {
+    tasks_.resize(ids);
+    positions_.resize(ids);
+  }
   [[nodiscard]] ScheduledTask& task(TaskId task) { return tasks_[task.index()]; }
   /// Forgets the order from a checkpoint on. Before times and causes of the tasks behind it change.
   void cut(std::size_t checkpoint);
-  /// Goes on with `order`. Its tasks' times and causes must have been set; positions and checkpoints follow
-  /// from them.
+  /// Goes on with `order`, whose tasks' times must have been set. Then find_causes() of those that may have
+  /// other ones than before, then list_open() from the first new checkpoint on.
   void append(const EditableDag& dag, std::span<const TaskId> order);
+  void find_causes(const EditableDag& dag, TaskId task);
+  void list_open(std::size_t checkpoint);
 
   [[nodiscard]] std::size_t bytes() const;
 
  private:
   /// The first checkpoint after a task was taken; 0 for no task.
   [[nodiscard]] std::size_t checkpoint_after(TaskId task) const {
-    return task.valid() ? tasks_[task.index()].position / spacing_ + 1 : 0;
+    return task.valid() ? position(task) / spacing_ + 1 : 0;
   }
   void add_checkpoint();
-  void list_open(TaskId task);
 
   std::vector<ScheduledTask> tasks_;
+  std::vector<std::uint32_t> positions_;  // by task
   std::vector<TaskId> order_;
   Nanoseconds makespan_ = 0;
   std::size_t num_lanes_ = 0, spacing_ = 1, num_checkpoints_ = 0;
-  std::vector<Nanoseconds> lane_free_, lane_idle_;  // [checkpoint · lanes + lane]
+  std::vector<Nanoseconds> lane_free_, lane_held_;  // [checkpoint · lanes + lane]
   std::vector<std::vector<OpenTask>> open_;         // by checkpoint; more than num_checkpoints_ are kept
   std::vector<Nanoseconds> latest_end_;             // by checkpoint: of the tasks before the next one
-  std::vector<Nanoseconds> free_, idle_;            // scratch: at the end of the order so far
+  std::vector<Nanoseconds> free_, held_;            // scratch: at the end of the order so far
 };
 
 }  // namespace pipesim
