@@ -27,20 +27,16 @@ void IncrementalEvaluator::build(const BoundStrategy& strategy) {
   graph_.build(copy);
   graph_.carry_out();
   schedule_.clear(graph_.loads().size());
-  resimulate(graph_.dag(), schedule_, graph_.loads(), std::numeric_limits<Nanoseconds>::max() / 2, resimulation_);
+  resimulate(graph_.dag(), schedule_, graph_.loads(), std::numeric_limits<Nanoseconds>::max() / 2,
+             resimulation_);
   apply(resimulation_, graph_.dag(), schedule_);
   graph_.keep();
-}
-
-bool IncrementalEvaluator::load_exceeds(Nanoseconds limit) const {
-  return std::ranges::any_of(graph_.loads(), [&](Nanoseconds load) { return load > limit; });
 }
 
 std::optional<Evaluation> IncrementalEvaluator::propose(std::span<const BoundChange> changes,
                                                         Nanoseconds limit) {
   if (in_full_) return propose_in_full(changes, limit);
-  graph_.change(changes);
-  if (load_exceeds(limit)) {
+  if (!graph_.change(changes, limit)) {
     graph_.undo();
     ++counts_.by_load;
     return std::nullopt;

@@ -30,18 +30,17 @@ class IncrementalEvaluator {
 
   /// What became of the proposals so far.
   struct Counts {
-    std::int64_t by_load = 0;       ///< rejected because a lane's load alone exceeds the limit
-    std::int64_t by_bound = 0;      ///< rejected while they were simulated
-    std::int64_t finished = 0;      ///< evaluated
-    std::int64_t tasks_taken = 0;   ///< in all simulations
-    std::int64_t memory_looked = 0; ///< finished, and memory over time was computed
+    std::int64_t by_load = 0;        ///< rejected because a lane's load alone exceeds the limit
+    std::int64_t by_bound = 0;       ///< rejected while they were simulated
+    std::int64_t finished = 0;       ///< evaluated
+    std::int64_t tasks_taken = 0;    ///< in all simulations
+    std::int64_t memory_looked = 0;  ///< finished, and memory over time was computed
   };
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] std::size_t bytes() const;
 
  private:
   std::optional<Evaluation> propose_in_full(std::span<const BoundChange> changes, Nanoseconds limit);
-  [[nodiscard]] bool load_exceeds(Nanoseconds limit) const;
   [[nodiscard]] Bytes overflow();
   void build(const BoundStrategy& strategy);
   void limit_memory();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -18,8 +19,8 @@ class CommunicationPrices {
   [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
   [[nodiscard]] const CostModel& costs() const { return costs_; }
   [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
-  /// See CostModel::collective_time.
-  [[nodiscard]] CollectiveTime time(Collective kind, std::span<const DeviceId> group, Bytes size);
+  /// See CostModel::collective_time. Valid until the next call.
+  [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
 
  private:
   struct Key {
@@ -30,8 +31,14 @@ class CommunicationPrices {
   struct KeyHash {
     std::size_t operator()(const Key& key) const noexcept;
   };
+  const CollectivePlan& plan(Collective kind, std::span<const DeviceId> group);
+  const CollectivePlan& collective(Collective kind, std::span<const DeviceId> group);
+
   const CostModel& costs_;
   std::unordered_map<Key, CollectivePlan, KeyHash> plans_;
+  std::vector<std::unique_ptr<const CollectivePlan>> sends_;  // [from · devices + to]: the most common
+  Key key_;                                                   // scratch
+  CollectiveTime time_;
 };
 
 /// Adds up steps that run at the same time: the busiest lane decides, or the slowest step.
