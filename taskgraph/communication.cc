@@ -5,7 +5,9 @@
 namespace pipesim {
 
 CommunicationPrices::CommunicationPrices(const CostModel& costs)
-    : costs_(costs), sends_(costs.topology().num_devices() * costs.topology().num_devices()) {}
+    : costs_(costs),
+      sends_(costs.topology().num_devices() * costs.topology().num_devices()),
+      concurrent_(costs.topology().num_lanes()) {}
 
 int CommunicationPrices::distance(DeviceId a, DeviceId b) const { return topology().distance(a, b); }
 

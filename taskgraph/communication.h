@@ -10,6 +10,20 @@
 
 namespace pipesim {
 
+/// Adds up steps that run at the same time: the busiest lane decides, or the slowest step.
+class ConcurrentTime {
+ public:
+  explicit ConcurrentTime(std::size_t num_lanes) : busy_(num_lanes, 0.0) {}
+  void add(const CollectiveTime& step);
+  /// Time of all that was added since the last call; starts anew.
+  Seconds finish();
+
+ private:
+  std::vector<double> busy_;
+  std::vector<LaneId> touched_;
+  double slowest_ = 0, latency_ = 0;
+};
+
 /// Prices collectives and sends on one topology and remembers what depends on the group alone. Not
 /// thread-safe: each search chain owns one.
 class CommunicationPrices {
@@ -21,6 +35,8 @@ class CommunicationPrices {
   [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
   /// See CostModel::collective_time. Valid until the next call.
   [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
+  /// For the time of many steps: empty, and to be left empty.
+  [[nodiscard]] ConcurrentTime& concurrent() { return concurrent_; }
 
  private:
   struct Key {
@@ -39,20 +55,7 @@ class CommunicationPrices {
   std::vector<std::unique_ptr<const CollectivePlan>> sends_;  // [from · devices + to]: the most common
   Key key_;                                                   // scratch
   CollectiveTime time_;
-};
-
-/// Adds up steps that run at the same time: the busiest lane decides, or the slowest step.
-class ConcurrentTime {
- public:
-  explicit ConcurrentTime(std::size_t num_lanes) : busy_(num_lanes, 0.0) {}
-  void add(const CollectiveTime& step);
-  /// Time of all that was added since the last call; starts anew.
-  Seconds finish();
-
- private:
-  std::vector<double> busy_;
-  std::vector<LaneId> touched_;
-  double slowest_ = 0, latency_ = 0;
+  ConcurrentTime concurrent_;
 };
 
 }  // namespace pipesim

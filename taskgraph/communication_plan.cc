@@ -148,13 +148,19 @@ std::vector<LaneUse> added_up(std::vector<LaneUse> uses) {
 
 std::vector<Redistribution> redistributions_of(std::span<const LayoutId> terms, LayoutId target,
                                                std::int64_t element_bytes, bool term_by_term,
-                                               const LayoutTable& layouts, CommunicationPrices& prices) {
-  if (!term_by_term) return {redistribute(total(terms, layouts), layouts[target], element_bytes, prices)};
-  std::vector<Redistribution> each;
-  for (const LayoutId id : terms) {
-    each.push_back(redistribute(total(std::span(&id, 1), layouts), layouts[target], element_bytes, prices));
-  }
-  return each;
+                                               const LayoutTable& layouts, CommunicationPrices& prices,
+                                               StepContents contents) {
+  std::vector<Redistribution> result;
+  const auto add = [&](std::span<const LayoutId> sum) {
+    if (sum.size() == 1 && layouts[sum.front()].num_addends() <= 1) {  // as it is
+      result.push_back(redistribute(layouts[sum.front()], layouts[target], element_bytes, prices, contents));
+    } else {
+      result.push_back(redistribute(total(sum, layouts), layouts[target], element_bytes, prices, contents));
+    }
+  };
+  if (!term_by_term) add(terms);
+  for (std::size_t i = 0; i < terms.size() && term_by_term; ++i) add(terms.subspan(i, 1));
+  return result;
 }
 
 PricedTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size,
@@ -199,10 +205,10 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
                                      std::int64_t element_bytes, Bytes largest_piece,
                                      const LayoutTable& layouts, CommunicationPrices& prices) {
   const std::vector<Redistribution> together =
-      redistributions_of(terms, target, element_bytes, false, layouts, prices);
+      redistributions_of(terms, target, element_bytes, false, layouts, prices, StepContents::LeaveOut);
   if (terms.size() > 1 && together.front().has_sends()) {
     const std::vector<Redistribution> each =
-        redistributions_of(terms, target, element_bytes, true, layouts, prices);
+        redistributions_of(terms, target, element_bytes, true, layouts, prices, StepContents::LeaveOut);
     Seconds apart;
     for (const Redistribution& r : each) apart += estimated_time(r, element_bytes, prices);
     if (apart < estimated_time(together.front(), element_bytes, prices))
@@ -213,13 +219,14 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
 
 CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
                              Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices) {
-  return written(redistributions_of(terms, target, element_bytes, true, layouts, prices), true, target,
-                 element_bytes, largest_piece, layouts, prices);
+  return written(
+      redistributions_of(terms, target, element_bytes, true, layouts, prices, StepContents::LeaveOut), true,
+      target, element_bytes, largest_piece, layouts, prices);
 }
 
 // The pieces of a step stand together.
 Seconds estimated_time(const CommunicationPlan& plan, CommunicationPrices& prices) {
-  ConcurrentTime concurrent(prices.topology().num_lanes());
+  ConcurrentTime& concurrent = prices.concurrent();
   std::int32_t rounds = 0;
   for (const CommunicationTask& t : plan.tasks) rounds = std::max(rounds, t.round + 1);
   Seconds sum;

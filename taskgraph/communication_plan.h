@@ -98,7 +98,8 @@ struct CommunicationPlan {
 /// what moves.
 std::vector<Redistribution> redistributions_of(std::span<const LayoutId> terms, LayoutId target,
                                                std::int64_t element_bytes, bool term_by_term,
-                                               const LayoutTable& layouts, CommunicationPrices& prices);
+                                               const LayoutTable& layouts, CommunicationPrices& prices,
+                                               StepContents contents = StepContents::List);
 
 /// `terms`: layouts whose sum is wanted, distinct (a single one for activations). If the sum still needs
 /// plain sends, it is compared with each term on its own and the cheaper is taken. Steps larger than
