@@ -18,27 +18,27 @@ double pipelined_seconds(const Phase& phase, Bytes size) {
 
 /// How much longer the phase keeps its lanes than their bytes alone. The gaps between chunks count as busy:
 /// the next call of the same group waits for the end of this one, so it can't use them.
-std::vector<double> stretches(const CollectiveAlgorithm& algorithm, Bytes size) {
-  std::vector<double> result;
-  for (const Phase& phase : algorithm.phases) {
-    double stream = phase.seconds_per_byte * static_cast<double>(size.value);
-    result.push_back(stream > 0 ? pipelined_seconds(phase, size) / stream : 1);
-  }
-  return result;
+double stretch_of(const Phase& phase, Bytes size) {
+  double stream = phase.seconds_per_byte * static_cast<double>(size.value);
+  return stream > 0 ? pipelined_seconds(phase, size) / stream : 1;
 }
 
-std::vector<LaneHold> holds_of(const CollectiveAlgorithm& algorithm, Bytes size) {
-  std::vector<double> stretch = stretches(algorithm, size);
-  std::vector<LaneHold> holds;
+/// Appends what a transfer of this size holds of every lane.
+void append_holds(const CollectiveAlgorithm& algorithm, Bytes size, std::vector<LaneHold>& holds) {
+  LaneId last;
+  std::int32_t phase = -1;
+  double stretch = 1;
   for (const LaneLoad& load : algorithm.loads) {
-    double seconds = load.seconds_per_byte * static_cast<double>(size.value) * stretch[load.phase];
-    if (!holds.empty() && holds.back().lane == load.lane) {
+    if (load.phase != phase)
+      phase = load.phase, stretch = stretch_of(algorithm.phases[static_cast<std::size_t>(phase)], size);
+    double seconds = load.seconds_per_byte * static_cast<double>(size.value) * stretch;
+    if (last == load.lane) {
       holds.back().hold += Seconds(seconds);
     } else {
       holds.push_back({load.lane, Seconds(seconds)});
     }
+    last = load.lane;
   }
-  return holds;
 }
 
 }  // namespace
@@ -90,6 +90,7 @@ CollectivePlan::CollectivePlan(std::vector<CollectiveAlgorithm> algorithms, std:
 
 const CollectiveAlgorithm& CollectivePlan::best_at(Bytes size) const {
   if (size.value < 0) throw InternalError("collective of negative size");
+  if (algorithms_.size() == 1) return algorithms_.front();
   auto faster = [size](const auto& a, const auto& b) { return a.duration_at(size) < b.duration_at(size); };
   return *std::min_element(algorithms_.begin(), algorithms_.end(), faster);
 }
@@ -114,22 +115,31 @@ Correction CollectivePlan::correction_for(DurationSource source) const {
 }
 
 CollectiveTime CollectivePlan::at(Bytes size) const {
+  CollectiveTime time;
+  at(size, time);
+  return time;
+}
+
+void CollectivePlan::at(Bytes size, CollectiveTime& out) const {
   const CollectiveAlgorithm& best = best_at(size);
   const RatioCurve::Value ratio = ratio_at(size);
   const Correction correction = correction_for(ratio.source);
   const double scale = ratio.ratio;
   const Seconds analytic = best.duration_at(size);
   const Seconds busy = (analytic - best.latency) * scale * correction.factor;
-  const Seconds duration = correction(analytic * scale);
-  CollectiveTime time{duration, correction(best.latency * scale), {}, best.name};
+  out.duration = correction(analytic * scale);
+  out.latency = correction(best.latency * scale);
+  out.algorithm = best.name;
+  out.lanes.clear();
   // Compute lanes have the lowest ids of a topology, so the whole stays sorted.
   // A device that can't overlap does not compute while it waits for a message either.
-  for (LaneId lane : compute_lanes_) time.lanes.push_back({lane, duration});
-  std::vector<LaneHold> holds = holds_of(best, size);
+  for (LaneId lane : compute_lanes_) out.lanes.push_back({lane, out.duration});
+  append_holds(best, size, out.lanes);
   // Rounding in sums must not let a lane be busy for longer than the whole takes.
-  for (LaneHold& hold : holds) hold.hold = std::min(hold.hold * scale * correction.factor, busy);
-  time.lanes.insert(time.lanes.end(), holds.begin(), holds.end());
-  return time;
+  for (std::size_t i = compute_lanes_.size(); i < out.lanes.size(); ++i) {
+    LaneHold& hold = out.lanes[i];
+    hold.hold = std::min(hold.hold * scale * correction.factor, busy);
+  }
 }
 
 }  // namespace pipesim

@@ -85,6 +85,8 @@ class CollectivePlan {
 
   /// The best algorithm at this size. InternalError when the size is negative.
   [[nodiscard]] CollectiveTime at(Bytes size) const;
+  /// The same into `out`, whose memory is used again.
+  void at(Bytes size, CollectiveTime& out) const;
   /// at(size).duration without building the list of lanes.
   [[nodiscard]] Seconds duration_at(Bytes size) const;
   /// Where at(size).duration comes from.

@@ -35,14 +35,6 @@ bool Box::empty() const {
   return std::any_of(ranges_.begin(), ranges_.begin() + dims_, [](Range r) { return r.begin >= r.end; });
 }
 
-bool Box::inside(const Box& outer) const {
-  if (dims_ != outer.dims_) return false;
-  for (std::size_t i = 0; i < dims_; ++i) {
-    if (ranges_[i].begin < outer.ranges_[i].begin || ranges_[i].end > outer.ranges_[i].end) return false;
-  }
-  return true;
-}
-
 std::string Box::str() const {
   std::string text = "[";
   for (std::size_t i = 0; i < dims_; ++i) {
@@ -52,12 +44,11 @@ std::string Box::str() const {
 }
 
 std::strong_ordering Box::operator<=>(const Box& o) const {
-  return std::lexicographical_compare_three_way(ranges_.begin(), ranges_.begin() + dims_, o.ranges_.begin(),
-                                                o.ranges_.begin() + o.dims_);
-}
-
-bool Box::operator==(const Box& o) const {
-  return dims_ == o.dims_ && std::equal(ranges_.begin(), ranges_.begin() + dims_, o.ranges_.begin());
+  const std::size_t common = std::min(dims_, o.dims_);
+  for (std::size_t i = 0; i < common; ++i) {
+    if (const auto order = ranges_[i] <=> o.ranges_[i]; order != 0) return order;
+  }
+  return dims_ <=> o.dims_;
 }
 
 std::optional<Box> intersection(const Box& a, const Box& b) {

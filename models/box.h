@@ -34,11 +34,36 @@ class Box {
   std::strong_ordering operator<=>(const Box& o) const;
   bool operator==(const Box& o) const;
   friend std::optional<Box> intersection(const Box& a, const Box& b);  ///< none when they share no element
+  [[nodiscard]] bool meets(const Box& o) const;                        ///< they share an element
 
  private:
   std::uint8_t dims_ = 0;
   std::array<Range, max_dims> ranges_{};
 };
+
+inline bool Box::meets(const Box& o) const {
+  for (std::size_t i = 0; i < dims_; ++i) {
+    if (std::max(ranges_[i].begin, o.ranges_[i].begin) >= std::min(ranges_[i].end, o.ranges_[i].end))
+      return false;
+  }
+  return true;
+}
+
+inline bool Box::inside(const Box& outer) const {
+  if (dims_ != outer.dims_) return false;
+  for (std::size_t i = 0; i < dims_; ++i) {
+    if (ranges_[i].begin < outer.ranges_[i].begin || ranges_[i].end > outer.ranges_[i].end) return false;
+  }
+  return true;
+}
+
+inline bool Box::operator==(const Box& o) const {
+  if (dims_ != o.dims_) return false;
+  for (std::size_t i = 0; i < dims_; ++i) {
+    if (ranges_[i] != o.ranges_[i]) return false;
+  }
+  return true;
+}
 
 /// How far the windows of a shard hang over the tensor's border (padding the kernel must add, at the image's
 /// border only).
@@ -78,16 +103,19 @@ double visible_share(const Operator& op, std::span<const Range> factor_ranges);
 template <class ForEachBox>
 std::vector<Box> cut_at_edges(const Box& box, ForEachBox for_each_box) {
   std::vector<Box> pieces{box};
+  std::vector<std::int64_t> cuts;
   for (std::size_t i = 0; i < box.dims(); ++i) {
-    std::vector<std::int64_t> cuts{box[i].end};
+    cuts.assign(1, box[i].end);
     for_each_box([&](const Box& edges) {
       for (const std::int64_t at : {edges[i].begin, edges[i].end}) {
         if (at > box[i].begin && at < box[i].end) cuts.push_back(at);
       }
     });
+    if (cuts.size() == 1) continue;
     std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     std::vector<Box> finer;
+    finer.reserve(pieces.size() * cuts.size());
     for (const Box& piece : pieces) {
       std::int64_t begin = box[i].begin;
       for (const std::int64_t end : cuts) {

@@ -33,15 +33,10 @@ void IncrementalEvaluator::build(const BoundStrategy& strategy) {
   graph_.keep();
 }
 
-bool IncrementalEvaluator::load_exceeds(Nanoseconds limit) const {
-  return std::ranges::any_of(graph_.loads(), [&](Nanoseconds load) { return load > limit; });
-}
-
 std::optional<Evaluation> IncrementalEvaluator::propose(std::span<const BoundChange> changes,
                                                         Nanoseconds limit) {
   if (in_full_) return propose_in_full(changes, limit);
-  graph_.change(changes);
-  if (load_exceeds(limit)) {
+  if (!graph_.change(changes, limit)) {
     graph_.undo();
     ++counts_.by_load;
     return std::nullopt;

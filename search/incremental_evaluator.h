@@ -45,7 +45,6 @@ class IncrementalEvaluator {
 
  private:
   std::optional<Evaluation> propose_in_full(std::span<const BoundChange> changes, Nanoseconds limit);
-  [[nodiscard]] bool load_exceeds(Nanoseconds limit) const;
   [[nodiscard]] Bytes overflow();
   void build(const BoundStrategy& strategy);
 

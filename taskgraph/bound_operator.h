@@ -25,7 +25,7 @@ Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelC
 /// One group of an all-reduce inside a pass.
 struct InnerReduce {
   std::vector<std::int32_t> shards;  ///< at least two
-  CommunicationTask task;
+  PricedTask task;
 };
 
 /// Work of one pass on every shard.

@@ -4,7 +4,10 @@
 
 namespace pipesim {
 
-CommunicationPrices::CommunicationPrices(const CostModel& costs) : costs_(costs) {}
+CommunicationPrices::CommunicationPrices(const CostModel& costs)
+    : costs_(costs),
+      sends_(costs.topology().num_devices() * costs.topology().num_devices()),
+      concurrent_(costs.topology().num_lanes()) {}
 
 int CommunicationPrices::distance(DeviceId a, DeviceId b) const { return topology().distance(a, b); }
 
@@ -15,14 +18,25 @@ std::size_t CommunicationPrices::KeyHash::operator()(const Key& key) const noexc
   return h;
 }
 
-CollectiveTime CommunicationPrices::time(Collective kind, std::span<const DeviceId> group, Bytes size) {
-  Key key{kind, {group.begin(), group.end()}};
-  auto it = plans_.find(key);
-  if (it == plans_.end()) {
-    CollectivePlan plan = costs_.plan_collective(kind, group);
-    it = plans_.emplace(std::move(key), std::move(plan)).first;
-  }
-  return it->second.at(size);
+const CollectivePlan& CommunicationPrices::collective(Collective kind, std::span<const DeviceId> group) {
+  key_.kind = kind;
+  key_.group.assign(group.begin(), group.end());
+  const auto it = plans_.find(key_);
+  if (it != plans_.end()) return it->second;
+  return plans_.emplace(key_, costs_.plan_collective(kind, group)).first->second;
+}
+
+const CollectivePlan& CommunicationPrices::plan(Collective kind, std::span<const DeviceId> group) {
+  if (kind != Collective::Send) return collective(kind, group);
+  auto& slot = sends_[group[0].index() * topology().num_devices() + group[1].index()];
+  if (!slot) slot = std::make_unique<const CollectivePlan>(costs_.plan_collective(kind, group));
+  return *slot;
+}
+
+const CollectiveTime& CommunicationPrices::time(Collective kind, std::span<const DeviceId> group,
+                                                Bytes size) {
+  plan(kind, group).at(size, time_);
+  return time_;
 }
 
 void ConcurrentTime::add(const CollectiveTime& step) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -8,31 +9,6 @@
 #include "costmodel/cost_model.h"
 
 namespace pipesim {
-
-/// Prices collectives and sends on one topology and remembers what depends on the group alone. Not
-/// thread-safe: each search chain owns one.
-class CommunicationPrices {
- public:
-  explicit CommunicationPrices(const CostModel& costs);
-
-  [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
-  [[nodiscard]] const CostModel& costs() const { return costs_; }
-  [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
-  /// See CostModel::collective_time.
-  [[nodiscard]] CollectiveTime time(Collective kind, std::span<const DeviceId> group, Bytes size);
-
- private:
-  struct Key {
-    Collective kind;
-    std::vector<DeviceId> group;
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const noexcept;
-  };
-  const CostModel& costs_;
-  std::unordered_map<Key, CollectivePlan, KeyHash> plans_;
-};
 
 /// Adds up steps that run at the same time: the busiest lane decides, or the slowest step.
 class ConcurrentTime {
@@ -46,6 +22,40 @@ class ConcurrentTime {
   std::vector<double> busy_;
   std::vector<LaneId> touched_;
   double slowest_ = 0, latency_ = 0;
+};
+
+/// Prices collectives and sends on one topology and remembers what depends on the group alone. Not
+/// thread-safe: each search chain owns one.
+class CommunicationPrices {
+ public:
+  explicit CommunicationPrices(const CostModel& costs);
+
+  [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
+  [[nodiscard]] const CostModel& costs() const { return costs_; }
+  [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
+  /// See CostModel::collective_time. Valid until the next call.
+  [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
+  /// For the time of many steps: empty, and to be left empty.
+  [[nodiscard]] ConcurrentTime& concurrent() { return concurrent_; }
+
+ private:
+  struct Key {
+    Collective kind;
+    std::vector<DeviceId> group;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const noexcept;
+  };
+  const CollectivePlan& plan(Collective kind, std::span<const DeviceId> group);
+  const CollectivePlan& collective(Collective kind, std::span<const DeviceId> group);
+
+  const CostModel& costs_;
+  std::unordered_map<Key, CollectivePlan, KeyHash> plans_;
+  std::vector<std::unique_ptr<const CollectivePlan>> sends_;  // [from · devices + to]: the most common
+  Key key_;                                                   // scratch
+  CollectiveTime time_;
+  ConcurrentTime concurrent_;
 };
 
 }  // namespace pipesim

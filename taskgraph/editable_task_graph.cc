@@ -14,11 +14,12 @@ struct EdgeRemover {
   void add_edge(TaskId before, TaskId after) const { dag.remove_edge(before, after); }
 };
 
-// The same tasks: those that are there stay.
-void match(Wiring& before, Wiring& after) {
-  if (!before.plan || before.plan != after.plan || before.ordinal != after.ordinal) return;
-  after.first_task = before.first_task;
-  before.kept = after.kept = true;
+LayoutId data_layout(UseRef use, const BoundStrategy& strategy) {
+  return strategy[use.op.index()]->data_layout[static_cast<std::size_t>(use.use)];
+}
+
+LayoutId gradient_layout(UseRef use, const BoundStrategy& strategy) {
+  return strategy[use.op.index()]->gradient_layout[static_cast<std::size_t>(use.use)];
 }
 
 }  // namespace
@@ -27,14 +28,20 @@ EditableTaskGraph::EditableTaskGraph(TaskGraphBuilder& contents)
     : contents_(contents),
       graph_(contents.graph()),
       tasks_(graph_.operators().size()),
-      ways_(graph_.tensors().size()),
+      tensors_(graph_.tensors().size()),
       updates_(graph_.operators().size()),
-      owner_(graph_.tensors().size()),
       changed_in_(graph_.operators().size(), 0),
       affected_in_(graph_.tensors().size(), 0),
       updated_in_(graph_.operators().size(), 0) {
+  std::size_t ways = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorId t(i);
+    tensors_[i] = {contents.producing_use(t), {}, contents.has_backward(t), ways, 0};
+    ways += 1 + (tensors_[i].producer.op.valid() ? graph_.consumers(t).size() : 0);
+  }
+  ways_.resize(ways);
   for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
-    for (const TensorId w : contents.owned_weights(OperatorId(i))) owner_[w.index()] = OperatorId(i);
+    for (const TensorId w : contents.owned_weights(OperatorId(i))) tensors_[w.index()].owner = OperatorId(i);
   }
 }
 
@@ -45,9 +52,10 @@ void EditableTaskGraph::begin() {
   }
   changed_.clear();
   owners_.clear();
-  tensors_.clear();
+  affected_.clear();
   configs_before_.clear();
   tasks_before_.clear();
+  ways_before_.clear();
   updates_before_.clear();
   loads_before_ = loads_;
   allocated_before_ = allocated_;
@@ -61,18 +69,19 @@ void EditableTaskGraph::build(const BoundStrategy& strategy) {
     const Tensor& t = graph_.tensor(w);  // at most whole, on every device
     for (Bytes& b : allocated_) b += Bytes(t.elements() * bytes_per_element(t.type));
   }
-  for (Ways& w : ways_) w.num_forward = 0, w.backward.plan = w.sync.plan = nullptr;
+  std::ranges::fill(ways_, Way{});
+  for (TensorEnds& t : tensors_) t.num_forward = 0;
   std::ranges::fill(updates_, Updates{});
   begin();
   strategy_.assign(strategy.size(), nullptr);
   for (std::size_t i = 0; i < strategy.size(); ++i) set_config({OperatorId(i), strategy[i]});
-  plan();
+  plan(kNoLimit);
 }
 
-void EditableTaskGraph::change(std::span<const BoundChange> changes) {
+bool EditableTaskGraph::change(std::span<const BoundChange> changes, Nanoseconds limit) {
   begin();
   for (const BoundChange c : changes) set_config(c);
-  plan();
+  return plan(limit);
 }
 
 void EditableTaskGraph::set_config(BoundChange change) {
@@ -85,13 +94,13 @@ void EditableTaskGraph::set_config(BoundChange change) {
 }
 
 void EditableTaskGraph::affect(TensorId tensor) {
-  if (std::exchange(affected_in_[tensor.index()], edit_) != edit_) tensors_.push_back(tensor);
+  if (std::exchange(affected_in_[tensor.index()], edit_) != edit_) affected_.push_back({tensor});
 }
 
 void EditableTaskGraph::list_affected() {
   for (const OperatorId op : changed_) {
     for (const TensorUse& use : graph_.op(op).uses) {
-      const OperatorId owner = owner_[use.tensor.index()];
+      const OperatorId owner = tensors_[use.tensor.index()].owner;
       if (use.role != Role::Weight && use.role != Role::State) affect(use.tensor);
       if (!owner.valid()) continue;
       if (std::exchange(updated_in_[owner.index()], edit_) == edit_) continue;
@@ -101,51 +110,122 @@ void EditableTaskGraph::list_affected() {
   }
 }
 
-void EditableTaskGraph::plan() {
-  for (std::size_t i = 0; i < changed_.size(); ++i) {
-    if (configs_before_[i]) count(*configs_before_[i], -1);
-    count(*strategy_[changed_[i].index()], 1);
+// What is left are the loads that stay whatever the changed operators do: with every part of what they do
+// from now on, loads only grow.
+void EditableTaskGraph::take_away() {
+  for (const BoundOperator* config : configs_before_) {
+    if (config) count(*config, -1);
   }
+  for (const OperatorId owner : owners_) {
+    updates_before_.push_back(updates_[owner.index()]);
+    if (updates_before_.back().work) count(*updates_before_.back().work, -1);
+  }
+  for (Affected& a : affected_) {
+    a.first_before = ways_before_.size();
+    a.num_forward_before = tensors_[a.tensor.index()].num_forward;
+    ways_before_.push_back(std::exchange(gradient_way(a.tensor), Way{}));
+    for (const Way& way : forward_ways(a.tensor)) ways_before_.push_back(way);
+    tensors_[a.tensor.index()].num_forward = 0;
+    bool gradient = true;
+    for (Way& way : ways_before(a)) {
+      way.kept = false;
+      const TaskKind kind = gradient ? gradient_kind(a.tensor) : TaskKind::ForwardTransfer;
+      if (way.plan) count(kind, *way.plan, -1);
+      gradient = false;
+    }
+  }
+}
+
+bool EditableTaskGraph::plan(Nanoseconds limit) {
   list_affected();
+  take_away();
+  most_ = 0;
+  for (const OperatorId op : changed_) count(*strategy_[op.index()], 1);
+  if (most_ > limit) return false;
   for (const OperatorId owner : owners_) plan_updates(owner);
-  for (std::size_t i = 0; i < tensors_.size(); ++i) plan_ways(i);
+  for (const Affected& a : affected_) {
+    if (most_ > limit) return false;
+    plan_ways(a);
+  }
+  return most_ <= limit;
 }
 
 void EditableTaskGraph::plan_updates(OperatorId owner) {
   Updates& updates = updates_[owner.index()];
-  updates_before_.push_back(updates);
   const OwnedUpdates& work = contents_.update_work(owner, strategy_);
-  if (updates.work == &work) return;
-  if (updates.work) count(*updates.work, -1);
-  updates = {&work, {}};
+  if (updates.work != &work) updates = {&work, {}};
   count(work, 1);
 }
 
-void EditableTaskGraph::plan_ways(std::size_t number) {
-  const TensorId tensor = tensors_[number];
-  if (number == ways_before_.size()) ways_before_.emplace_back();
-  Ways &before = ways_before_[number], &after = ways_[tensor.index()];
-  std::swap(before, after);
-  after.num_forward = 0;
-  after.backward.plan = after.sync.plan = nullptr;
-  if (owner_[tensor.index()].valid()) {
-    contents_.plan_sync(tensor, strategy_, after.sync);
+std::span<EditableTaskGraph::Way> EditableTaskGraph::forward_ways(TensorId tensor) {
+  const TensorEnds& t = tensors_[tensor.index()];
+  return std::span(ways_).subspan(t.first_way + 1, t.num_forward);
+}
+
+// That of its gradient first.
+std::span<EditableTaskGraph::Way> EditableTaskGraph::ways_before(const Affected& affected) {
+  return std::span(ways_before_).subspan(affected.first_before, 1 + affected.num_forward_before);
+}
+
+TaskKind EditableTaskGraph::gradient_kind(TensorId tensor) const {
+  return tensors_[tensor.index()].owner.valid() ? TaskKind::GradientSync : TaskKind::BackwardTransfer;
+}
+
+// Ways with the same tasks as before keep them.
+void EditableTaskGraph::plan_ways(const Affected& affected) {
+  const TensorId tensor = affected.tensor;
+  const auto take_over = [](Way& before, Way& after) {
+    if (!before.plan || before.plan != after.plan || before.ordinal != after.ordinal) return;
+    after.first_task = before.first_task;
+    before.kept = after.kept = true;
+  };
+  if (tensors_[tensor.index()].owner.valid()) {
+    gradient_way(tensor).plan = &contents_.sync_plan(tensor, strategy_);
   } else {
-    after.num_forward = contents_.plan_forward(tensor, 0, strategy_, after.forward, 0);
-    contents_.plan_backward(tensor, 0, strategy_, after.backward);
+    plan_forward(affected);
+    plan_backward(tensor);
   }
-  for (std::size_t i = 0; i < after.num_forward; ++i) count(after.forward[i], 1);
-  for (std::size_t i = 0; i < before.num_forward; ++i) {
-    count(before.forward[i], -1);
-    before.forward[i].kept = false;
-    for (std::size_t j = 0; j < after.num_forward; ++j) match(before.forward[i], after.forward[j]);
+  const std::span<Way> before = ways_before(affected);
+  for (Way& way : forward_ways(tensor)) {
+    for (Way& old : before.subspan(1)) take_over(old, way);
+    count(TaskKind::ForwardTransfer, *way.plan, 1);
   }
-  for (const auto& [old, now] :
-       {std::pair(&before.backward, &after.backward), std::pair(&before.sync, &after.sync)}) {
-    count(*old, -1), count(*now, 1);
-    old->kept = false;
-    match(*old, *now);
+  Way& gradient = gradient_way(tensor);
+  take_over(before.front(), gradient);
+  if (gradient.plan) count(gradient_kind(tensor), *gradient.plan, 1);
+}
+
+// One way for each layout that is wanted.
+void EditableTaskGraph::plan_forward(const Affected& affected) {
+  TensorEnds& tensor = tensors_[affected.tensor.index()];
+  if (!tensor.producer.op.valid()) return;
+  const auto consumers = graph_.consumers(affected.tensor);
+  for (std::size_t i = 0; i < consumers.size(); ++i) {
+    const LayoutId target = data_layout(consumers[i], strategy_);
+    const auto has_target = [&](const Way& way) { return way.plan->target == target; };
+    if (std::ranges::any_of(forward_ways(affected.tensor), has_target)) continue;
+    ways_[tensor.first_way + 1 + tensor.num_forward++] = {
+        &forward_plan(affected, target), {}, static_cast<std::int32_t>(i)};
   }
+}
+
+const CommunicationPlan& EditableTaskGraph::forward_plan(const Affected& affected, LayoutId target) {
+  const UseRef producer = tensors_[affected.tensor.index()].producer;
+  if (!is_changed(producer.op)) {
+    for (const Way& way : ways_before(affected).subspan(1)) {
+      if (way.plan->target == target) return *way.plan;
+    }
+  }
+  const LayoutId source = data_layout(producer, strategy_);
+  return contents_.transfer_plan(affected.tensor, std::span(&source, 1), target);
+}
+
+void EditableTaskGraph::plan_backward(TensorId tensor) {
+  const TensorEnds& t = tensors_[tensor.index()];
+  if (!t.backward) return;
+  contents_.list_gradient_terms(tensor, strategy_, terms_);
+  gradient_way(tensor).plan =
+      &contents_.transfer_plan(tensor, terms_, gradient_layout(t.producer, strategy_));
 }
 
 void EditableTaskGraph::remove_operator(std::size_t number) {
@@ -157,10 +237,6 @@ void EditableTaskGraph::remove_operator(std::size_t number) {
   dag_.remove_tasks(tasks.backward_weight, num_tasks(bound, bound.backward_weight));
 }
 
-void EditableTaskGraph::remove_wiring(const Wiring& wiring) {
-  if (wiring.plan && !wiring.kept) dag_.remove_tasks(wiring.first_task, wiring.plan->tasks.size());
-}
-
 void EditableTaskGraph::remove_tasks() {
   for (std::size_t i = 0; i < changed_.size(); ++i) remove_operator(i);
   for (std::size_t i = 0; i < owners_.size(); ++i) {
@@ -168,11 +244,8 @@ void EditableTaskGraph::remove_tasks() {
     if (before.work && before.work != updates_[owners_[i].index()].work)
       dag_.remove_tasks(before.first, before.work->devices.size());
   }
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const Ways& before = ways_before_[i];
-    for (std::size_t w = 0; w < before.num_forward; ++w) remove_wiring(before.forward[w]);
-    remove_wiring(before.backward);
-    remove_wiring(before.sync);
+  for (const Way& way : ways_before_) {
+    if (way.plan && !way.kept) dag_.remove_tasks(way.first_task, way.plan->tasks.size());
   }
 }
 
@@ -187,10 +260,9 @@ void EditableTaskGraph::carry_out() {
 void EditableTaskGraph::add_tasks() {
   for (const OperatorId op : changed_) add_forward(op);
   for (auto op = changed_.rbegin(); op != changed_.rend(); ++op) add_backward(*op);
-  for (const TensorId t : tensors_) {  // what is left: of tensors whose ends did not change
-    for (std::size_t i = 0; i < ways_[t.index()].num_forward; ++i) add_wiring(ways_[t.index()].forward[i]);
-    add_wiring(ways_[t.index()].backward);
-    add_wiring(ways_[t.index()].sync);
+  for (const Affected& a : affected_) {  // what is left: of tensors whose ends did not change
+    for (Way& way : forward_ways(a.tensor)) add_way(a.tensor, TaskKind::ForwardTransfer, way);
+    add_way(a.tensor, gradient_kind(a.tensor), gradient_way(a.tensor));
   }
   for (const OperatorId owner : owners_) {
     Updates& updates = updates_[owner.index()];
@@ -207,9 +279,8 @@ void EditableTaskGraph::add_tasks() {
 void EditableTaskGraph::add_forward(OperatorId op) {
   const auto add_ways = [&](bool outputs) {
     for (const TensorUse& use : graph_.op(op).uses) {
-      Ways& ways = ways_[use.tensor.index()];
-      const std::size_t n = (use.role == Role::Output) == outputs ? ways.num_forward : 0;
-      for (std::size_t i = 0; i < n; ++i) add_wiring(ways.forward[i]);
+      if ((use.role == Role::Output) != outputs) continue;
+      for (Way& way : forward_ways(use.tensor)) add_way(use.tensor, TaskKind::ForwardTransfer, way);
     }
   };
   const BoundOperator& bound = *strategy_[op.index()];
@@ -221,7 +292,7 @@ void EditableTaskGraph::add_forward(OperatorId op) {
 void EditableTaskGraph::add_backward(OperatorId op) {
   const auto add_ways = [&](Role role) {
     for (const TensorUse& use : graph_.op(op).uses) {
-      if (use.role == role) add_wiring(ways_[use.tensor.index()].backward);
+      if (use.role == role) add_way(use.tensor, TaskKind::BackwardTransfer, gradient_way(use.tensor));
     }
   };
   const BoundOperator& bound = *strategy_[op.index()];
@@ -232,79 +303,92 @@ void EditableTaskGraph::add_backward(OperatorId op) {
   add_ways(Role::Input);
 }
 
-// Unless they are there already.
-void EditableTaskGraph::add_wiring(Wiring& wiring) {
-  if (!wiring.plan || wiring.kept || wiring.first_task.valid() || wiring.plan->tasks.empty()) return;
-  add_transfers(dag_, wiring, contents_.costs().topology().num_devices());
+// Unless its tasks are there already.
+void EditableTaskGraph::add_way(TensorId tensor, TaskKind kind, Way& way) {
+  if (!way.plan || way.kept || way.first_task.valid()) return;
+  const std::uint64_t key = transfer_key_high(kind, 0, tensor, static_cast<std::uint64_t>(way.ordinal));
+  way.first_task = add_transfers(dag_, *way.plan, key);
 }
 
-void EditableTaskGraph::list_readers(const Wiring& wiring) {
+std::span<const UseRef> EditableTaskGraph::sources(TensorId tensor, TaskKind kind) const {
+  if (kind == TaskKind::ForwardTransfer) return std::span(&tensors_[tensor.index()].producer, 1);
+  return contents_.gradient_makers(tensor);
+}
+
+// Which term of the plan a source is.
+std::int32_t EditableTaskGraph::term_of(TensorId tensor, const CommunicationPlan& plan, UseRef source) {
+  if (!plan.term_by_term) return 0;
+  contents_.list_gradient_terms(tensor, strategy_, terms_);
+  const auto term = std::ranges::find(terms_, gradient_layout(source, strategy_));
+  return static_cast<std::int32_t>(term - terms_.begin());
+}
+
+void EditableTaskGraph::add_reader(TaskId first, OperatorId op) {
+  if (first.valid()) readers_.push_back({first, strategy_[op.index()]->shard_of_device, is_changed(op)});
+}
+
+void EditableTaskGraph::list_readers(TensorId tensor, TaskKind kind, const Way& way) {
   readers_.clear();
-  if (wiring.kind == TaskKind::GradientSync) {
-    const Updates& updates = updates_[owner_[wiring.tensor.index()].index()];
+  const TensorEnds& t = tensors_[tensor.index()];
+  if (kind == TaskKind::GradientSync) {
+    const Updates& updates = updates_[t.owner.index()];
     readers_.push_back({updates.first, updates.work->update_of_device, updates.first >= dag_.first_added()});
-    return;
-  }
-  for (const UseRef use : wiring.destinations) {
-    const OperatorTasks& tasks = tasks_[use.op.index()];
-    const std::span<const std::int32_t> shards = strategy_[use.op.index()]->shard_of_device;
-    const bool forward = wiring.kind == TaskKind::ForwardTransfer;
-    for (const TaskId first :
-         {forward ? tasks.forward : tasks.backward_input, forward ? TaskId() : tasks.backward_weight}) {
-      if (first.valid()) readers_.push_back({first, shards, is_changed(use.op)});
+  } else if (kind == TaskKind::BackwardTransfer) {
+    add_reader(tasks_[t.producer.op.index()].backward_input, t.producer.op);
+    add_reader(tasks_[t.producer.op.index()].backward_weight, t.producer.op);
+  } else {
+    for (const UseRef use : graph_.consumers(tensor)) {
+      if (data_layout(use, strategy_) == way.plan->target) add_reader(tasks_[use.op.index()].forward, use.op);
     }
   }
 }
 
 // What is new: everything where the tasks are, else the edges of changed operators.
-void EditableTaskGraph::connect_wiring(const Wiring& wiring) {
-  list_readers(wiring);
-  if (!wiring.kept) connect_transfers(dag_, wiring);
-  for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
-    const OperatorId op = wiring.sources[s].op;
-    const BoundOperator& bound = *strategy_[op.index()];
-    const TaskId maker = making_tasks(wiring.kind, bound, tasks_[op.index()]);
-    const bool all = !wiring.kept || is_changed(op);
-    if (all) connect_source(dag_, wiring, wiring.source_terms[s], maker, bound.shard_of_device);
+void EditableTaskGraph::connect_way(TensorId tensor, TaskKind kind, const Way& way) {
+  if (!way.plan) return;
+  list_readers(tensor, kind, way);
+  if (!way.kept) connect_transfers(dag_, *way.plan, way.first_task);
+  for (const UseRef source : sources(tensor, kind)) {
+    const BoundOperator& bound = *strategy_[source.op.index()];
+    const TaskId maker = making_tasks(kind, bound, tasks_[source.op.index()]);
+    const std::span<const std::int32_t> shards = bound.shard_of_device;
+    const bool all = !way.kept || is_changed(source.op);
+    if (all)
+      connect_source(dag_, *way.plan, way.first_task, term_of(tensor, *way.plan, source), maker, shards);
     for (const Reader& r : readers_) {
-      if (all || r.changed)
-        connect_local(dag_, *wiring.plan, maker, bound.shard_of_device, r.first, r.reader_of_device);
+      if (all || r.changed) connect_local(dag_, *way.plan, maker, shards, r.first, r.reader_of_device);
     }
   }
   for (const Reader& r : readers_) {
-    if (!wiring.kept || r.changed) connect_readers(dag_, wiring, r.first, r.reader_of_device);
+    if (!way.kept || r.changed) connect_readers(dag_, *way.plan, way.first_task, r.first, r.reader_of_device);
   }
 }
 
-// Of a wiring that is no more, the edges between operators that did not change: all others go with tasks.
-void EditableTaskGraph::disconnect_wiring(const Wiring& wiring) {
-  list_readers(wiring);
+// Of a way that is no more, the edges between operators that did not change: all others go with tasks.
+void EditableTaskGraph::disconnect_way(TensorId tensor, TaskKind kind, const Way& way) {
+  if (!way.plan || way.kept) return;
+  list_readers(tensor, kind, way);
   EdgeRemover remover{dag_};
-  for (const UseRef source : wiring.sources) {
+  for (const UseRef source : sources(tensor, kind)) {
     if (is_changed(source.op)) continue;
     const BoundOperator& bound = *strategy_[source.op.index()];
-    const TaskId maker = making_tasks(wiring.kind, bound, tasks_[source.op.index()]);
+    const TaskId maker = making_tasks(kind, bound, tasks_[source.op.index()]);
     for (const Reader& r : readers_) {
       if (!r.changed)
-        connect_local(remover, *wiring.plan, maker, bound.shard_of_device, r.first, r.reader_of_device);
+        connect_local(remover, *way.plan, maker, bound.shard_of_device, r.first, r.reader_of_device);
     }
   }
 }
 
 void EditableTaskGraph::connect() {
   for (const OperatorId op : changed_) connect_operator(dag_, *strategy_[op.index()], tasks_[op.index()]);
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const Ways &before = ways_before_[i], &after = ways_[tensors_[i].index()];
-    const auto disconnect = [&](const Wiring& w) {
-      if (w.plan && !w.kept) disconnect_wiring(w);
-    };
-    const auto connect = [&](const Wiring& w) {
-      if (w.plan) connect_wiring(w);
-    };
-    std::for_each_n(before.forward.begin(), before.num_forward, disconnect);
-    std::for_each_n(after.forward.begin(), after.num_forward, connect);
-    disconnect(before.backward), connect(after.backward);
-    disconnect(before.sync), connect(after.sync);
+  for (const Affected& a : affected_) {
+    const TaskKind gradient = gradient_kind(a.tensor);
+    const std::span<const Way> before = ways_before(a);
+    disconnect_way(a.tensor, gradient, before.front());
+    for (const Way& way : before.subspan(1)) disconnect_way(a.tensor, TaskKind::ForwardTransfer, way);
+    connect_way(a.tensor, gradient, gradient_way(a.tensor));
+    for (const Way& way : forward_ways(a.tensor)) connect_way(a.tensor, TaskKind::ForwardTransfer, way);
   }
 }
 
@@ -316,21 +400,30 @@ void EditableTaskGraph::undo() {
     tasks_[changed_[i].index()] = tasks_before_[i];
   }
   for (std::size_t i = 0; i < owners_.size(); ++i) updates_[owners_[i].index()] = updates_before_[i];
-  for (std::size_t i = 0; i < tensors_.size(); ++i) std::swap(ways_[tensors_[i].index()], ways_before_[i]);
+  for (const Affected& a : affected_) {
+    TensorEnds& tensor = tensors_[a.tensor.index()];
+    tensor.num_forward = a.num_forward_before;
+    std::ranges::copy(ways_before(a), ways_.begin() + static_cast<std::ptrdiff_t>(tensor.first_way));
+  }
   std::swap(loads_, loads_before_);
   std::swap(allocated_, allocated_before_);
   dag_.undo();
 }
 
-void EditableTaskGraph::count(const Wiring& wiring, std::int64_t sign) {
-  if (!wiring.plan) return;
-  count(wiring.plan->loads, sign);
-  if (wiring.kind == TaskKind::GradientSync) return;  // reduced in place
-  for (const auto& [device, bytes] : wiring.plan->received) allocated_[device.index()] += sign * bytes;
+void EditableTaskGraph::count(LaneId lane, Nanoseconds hold) {
+  Nanoseconds& load = loads_[lane.index()];
+  load += hold;
+  most_ = std::max(most_, load);
+}
+
+void EditableTaskGraph::count(TaskKind kind, const CommunicationPlan& plan, std::int64_t sign) {
+  for (const LaneUse& use : plan.loads) count(use.lane, sign * use.hold);
+  if (kind == TaskKind::GradientSync) return;  // reduced in place
+  for (const auto& [device, bytes] : plan.received) allocated_[device.index()] += sign * bytes;
 }
 
 void EditableTaskGraph::count(const BoundOperator& bound, std::int64_t sign) {
-  count(bound.loads, sign);
+  for (const LaneUse& use : bound.loads) count(use.lane, sign * use.hold);
   for (std::size_t k = 0; k < bound.memory.size(); ++k) {
     const ShardMemory& m = bound.memory[k];
     allocated_[bound.config.devices[k].index()] += sign * (m.outputs + m.saved + m.input_gradients);
@@ -340,13 +433,9 @@ void EditableTaskGraph::count(const BoundOperator& bound, std::int64_t sign) {
 void EditableTaskGraph::count(const OwnedUpdates& work, std::int64_t sign) {
   for (std::size_t i = 0; i < work.devices.size(); ++i) {
     const WeightMemory& m = work.memory[i];
-    loads_[work.devices[i].index()] += sign * work.durations[i];
+    count(LaneId(work.devices[i].value), sign * work.durations[i]);
     allocated_[work.devices[i].index()] += sign * (m.weights + m.gradients + m.optimizer_state);
   }
-}
-
-void EditableTaskGraph::count(std::span<const LaneUse> loads, std::int64_t sign) {
-  for (const LaneUse& use : loads) loads_[use.lane.index()] += sign * use.hold;
 }
 
 }  // namespace pipesim

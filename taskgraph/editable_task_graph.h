@@ -30,8 +30,9 @@ class EditableTaskGraph {
 
   /// All tasks anew. After TaskGraphBuilder::limit_memory() forgot something, this is the only way on.
   void build(const BoundStrategy& strategy);
-  /// Distinct operators; a config may be the one that the operator has.
-  void change(std::span<const BoundChange> changes);
+  /// Distinct operators; a config may be the one that the operator has. False as soon as it is certain that
+  /// some lane is held for longer than `limit`: then only undo() may follow.
+  [[nodiscard]] bool change(std::span<const BoundChange> changes, Nanoseconds limit = kNoLimit);
   void carry_out();
   void keep();
   void undo();
@@ -44,19 +45,34 @@ class EditableTaskGraph {
   [[nodiscard]] std::span<const Bytes> allocated() const { return allocated_; }
 
  private:
-  /// The ways of one tensor. Wirings beyond num_forward are kept for their memory.
-  struct Ways {
-    std::vector<Wiring> forward;
-    std::size_t num_forward = 0;
-    Wiring backward;  ///< without a plan: there is none
-    Wiring sync;      ///< of a weight
+  static constexpr Nanoseconds kNoLimit = INT64_MAX;
+
+  /// One way of a tensor: from its producer to consumers, of its gradient back, or of a weight's to its home.
+  struct Way {
+    const CommunicationPlan* plan = nullptr;  ///< there is none without a plan
+    TaskId first_task;                        ///< of the plan's tasks; invalid if it has none
+    std::int32_t ordinal = 0;                 ///< see Wiring
+    bool kept = false;                        ///< its tasks are in the graph before and after the edit
+  };
+  /// What the operator graph says of a tensor.
+  struct TensorEnds {
+    UseRef producer;
+    OperatorId owner;  ///< of a trained weight
+    bool backward = false;
+    std::size_t first_way = 0;    ///< in ways_: that of its gradient
+    std::size_t num_forward = 0;  ///< so many more after it
+  };
+  /// A tensor whose ways are planned anew.
+  struct Affected {
+    TensorId tensor;
+    std::size_t first_before = 0, num_forward_before = 0;  ///< in ways_before_
   };
   /// The update tasks of the weights that an operator owns.
   struct Updates {
     const OwnedUpdates* work = nullptr;
     TaskId first;
   };
-  /// The tasks that read what a wiring brings.
+  /// The tasks that read what a way brings.
   struct Reader {
     TaskId first;
     std::span<const std::int32_t> reader_of_device;
@@ -67,54 +83,67 @@ class EditableTaskGraph {
   void set_config(BoundChange change);
   void affect(TensorId tensor);
   void list_affected();
-  void plan();
-  void plan_ways(std::size_t number);
+  void take_away();
+  bool plan(Nanoseconds limit);
   void plan_updates(OperatorId owner);
+  void plan_ways(const Affected& affected);
+  void plan_forward(const Affected& affected);
+  [[nodiscard]] const CommunicationPlan& forward_plan(const Affected& affected, LayoutId target);
+  void plan_backward(TensorId tensor);
+
   void remove_tasks();
   void remove_operator(std::size_t number);
-  void remove_wiring(const Wiring& wiring);
   void add_tasks();
   void add_forward(OperatorId op);
   void add_backward(OperatorId op);
-  void add_wiring(Wiring& wiring);
+  void add_way(TensorId tensor, TaskKind kind, Way& way);
 
   [[nodiscard]] bool is_changed(OperatorId op) const { return changed_in_[op.index()] == edit_; }
-  void list_readers(const Wiring& wiring);
+  [[nodiscard]] Way& gradient_way(TensorId tensor) { return ways_[tensors_[tensor.index()].first_way]; }
+  [[nodiscard]] std::span<Way> forward_ways(TensorId tensor);
+  [[nodiscard]] std::span<Way> ways_before(const Affected& affected);
+  [[nodiscard]] TaskKind gradient_kind(TensorId tensor) const;
+  [[nodiscard]] std::int32_t term_of(TensorId tensor, const CommunicationPlan& plan, UseRef source);
+  void add_reader(TaskId first, OperatorId op);
+  void list_readers(TensorId tensor, TaskKind kind, const Way& way);
+  [[nodiscard]] std::span<const UseRef> sources(TensorId tensor, TaskKind kind) const;
   void connect();
-  void connect_wiring(const Wiring& wiring);
-  void disconnect_wiring(const Wiring& wiring);
+  void connect_way(TensorId tensor, TaskKind kind, const Way& way);
+  void disconnect_way(TensorId tensor, TaskKind kind, const Way& way);
 
-  void count(const Wiring& wiring, std::int64_t sign);
+  void count(TaskKind kind, const CommunicationPlan& plan, std::int64_t sign);
   void count(const BoundOperator& bound, std::int64_t sign);
   void count(const OwnedUpdates& work, std::int64_t sign);
-  void count(std::span<const LaneUse> loads, std::int64_t sign);
+  void count(LaneId lane, Nanoseconds hold);
 
   TaskGraphBuilder& contents_;
   const OperatorGraph& graph_;
   BoundStrategy strategy_;
   EditableDag dag_;
   std::vector<OperatorTasks> tasks_;  // per operator
-  std::vector<Ways> ways_;            // per tensor
-  std::vector<Updates> updates_;      // per operator
-  std::vector<OperatorId> owner_;     // per tensor: of a trained weight
-  std::vector<Nanoseconds> loads_;    // per lane
-  std::vector<Bytes> allocated_;      // per device
+  std::vector<TensorEnds> tensors_;
+  std::vector<Way> ways_;
+  std::vector<Updates> updates_;    // per operator
+  std::vector<Nanoseconds> loads_;  // per lane
+  std::vector<Bytes> allocated_;    // per device
 
   // The edit.
   std::uint32_t edit_ = 0;
-  std::vector<std::uint32_t> changed_in_;             // per operator: the last edit that changed it
-  std::vector<std::uint32_t> affected_in_;            // per tensor: the last edit that affected its ways
-  std::vector<std::uint32_t> updated_in_;             // per operator: … its updates
-  std::vector<OperatorId> changed_;                   // ascending
-  std::vector<OperatorId> owners_;                    // of weights that the changed operators use
-  std::vector<TensorId> tensors_;                     // whose ways are planned anew
+  std::vector<std::uint32_t> changed_in_;   // per operator: the last edit that changed it
+  std::vector<std::uint32_t> affected_in_;  // per tensor: the last edit that affected its ways
+  std::vector<std::uint32_t> updated_in_;   // per operator: … its updates
+  std::vector<OperatorId> changed_;         // ascending
+  std::vector<OperatorId> owners_;          // of weights that the changed operators use
+  std::vector<Affected> affected_;
   std::vector<const BoundOperator*> configs_before_;  // of changed_
   std::vector<OperatorTasks> tasks_before_;           // of changed_
-  std::vector<Ways> ways_before_;                     // of tensors_; more are kept for their memory
+  std::vector<Way> ways_before_;                      // of affected_
   std::vector<Updates> updates_before_;               // of owners_
   std::vector<Nanoseconds> loads_before_;
   std::vector<Bytes> allocated_before_;
+  Nanoseconds most_ = 0;         // of the loads that were added to
   std::vector<Reader> readers_;  // scratch
+  std::vector<LayoutId> terms_;  // scratch
 };
 
 }  // namespace pipesim

@@ -84,57 +84,45 @@ void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks&
   }
 }
 
-/// Tasks of a wiring's plan; sets its first_task.
+/// Tasks of a plan; the first of them, invalid if it has none. `key`: see transfer_key_high.
 template <class Dag>
-void add_transfers(Dag& dag, Wiring& wiring, std::size_t num_devices) {
-  wiring.first_task = {};
-  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const TaskId task =
-        dag.add_task(transfer_key(wiring.kind, wiring.microbatch < 0 ? 0 : wiring.microbatch, wiring.tensor,
-                                  static_cast<std::uint64_t>(wiring.ordinal), tasks[i], i, num_devices),
-                     tasks[i].duration, std::span<const LaneUse>(tasks[i].lanes));
-    if (i == 0) wiring.first_task = task;
+TaskId add_transfers(Dag& dag, const CommunicationPlan& plan, std::uint64_t key) {
+  TaskId first;
+  for (const PlanExpansion::Task& t : plan.expansion.tasks) {
+    const TaskId task = dag.add_task({key, t.key}, t.duration, std::span(t.lanes, t.num_lanes));
+    if (!first.valid()) first = task;
   }
+  return first;
 }
 
-/// Between the tasks of a wiring's plan.
+/// The task that is so many after another.
+inline TaskId task_at(TaskId first, std::int32_t number) { return TaskId(first.value + number); }
+
+/// Between the tasks of a plan.
 template <class Dag>
-void connect_transfers(Dag& dag, const Wiring& wiring) {
-  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    for (const std::int32_t before : tasks[i].after) {
-      dag.add_edge(wiring.task(static_cast<std::size_t>(before)), wiring.task(i));
-    }
-  }
+void connect_transfers(Dag& dag, const CommunicationPlan& plan, TaskId first) {
+  for (const PlanExpansion::Wait w : plan.expansion.waits)
+    dag.add_edge(task_at(first, w.before), task_at(first, w.after));
 }
 
 /// From the tasks first_maker + shard of a source, which is the given term, to what hands out their data.
 template <class Dag>
-void connect_source(Dag& dag, const Wiring& wiring, std::int32_t term, TaskId first_maker,
-                    std::span<const std::int32_t> maker_of_device) {
-  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (tasks[i].term >= 0 && tasks[i].term != term) continue;
-    for (const DeviceId d : contributors(tasks[i].kind, tasks[i].group)) {
-      const std::int32_t maker = maker_of_device[d.index()];
-      if (maker >= 0)
-        dag.add_edge(TaskId(first_maker.index() + static_cast<std::size_t>(maker)), wiring.task(i));
-    }
+void connect_source(Dag& dag, const CommunicationPlan& plan, TaskId first, std::int32_t term,
+                    TaskId first_maker, std::span<const std::int32_t> maker_of_device) {
+  for (const PlanExpansion::Contribution& c : plan.expansion.contributions) {
+    if (c.term >= 0 && c.term != term) continue;
+    const std::int32_t maker = maker_of_device[c.device.index()];
+    if (maker >= 0) dag.add_edge(task_at(first_maker, maker), task_at(first, c.task));
   }
 }
 
 /// From the transfers to the tasks first_reader + reader on the devices that receive.
 template <class Dag>
-void connect_readers(Dag& dag, const Wiring& wiring, TaskId first_reader,
+void connect_readers(Dag& dag, const CommunicationPlan& plan, TaskId first, TaskId first_reader,
                      std::span<const std::int32_t> reader_of_device) {
-  const std::vector<CommunicationTask>& tasks = wiring.plan->tasks;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    for (const DeviceId d : receivers(tasks[i].kind, tasks[i].group)) {
-      const std::int32_t reader = reader_of_device[d.index()];
-      if (reader >= 0)
-        dag.add_edge(wiring.task(i), TaskId(first_reader.index() + static_cast<std::size_t>(reader)));
-    }
+  for (const PlanExpansion::Arrival a : plan.expansion.arrivals) {
+    const std::int32_t reader = reader_of_device[a.device.index()];
+    if (reader >= 0) dag.add_edge(task_at(first, a.task), task_at(first_reader, reader));
   }
 }
 
@@ -146,8 +134,7 @@ void connect_local(Dag& dag, const CommunicationPlan& plan, TaskId first_maker,
   for (const DeviceId d : plan.local) {
     const std::int32_t maker = maker_of_device[d.index()], reader = reader_of_device[d.index()];
     if (maker < 0 || reader < 0) continue;
-    dag.add_edge(TaskId(first_maker.index() + static_cast<std::size_t>(maker)),
-                 TaskId(first_reader.index() + static_cast<std::size_t>(reader)));
+    dag.add_edge(task_at(first_maker, maker), task_at(first_reader, reader));
   }
 }
 

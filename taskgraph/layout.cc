@@ -2,35 +2,53 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
-#include <tuple>
+#include <utility>
 
 namespace pipesim {
 namespace {
 
-// Renumbers addends 0, 1, … in ascending order.
-void renumber_addends(std::vector<Layout::Piece>& pieces) {
+// The addends that are used, ascending.
+std::vector<std::int32_t> addends_in(const std::vector<Layout::Piece>& pieces) {
   std::vector<std::int32_t> used;
-  for (const Layout::Piece& p : pieces) used.push_back(p.addend);
+  used.reserve(pieces.size());
+  for (const Layout::Piece& p : pieces) {
+    if (used.empty() || used.back() != p.addend) used.push_back(p.addend);
+  }
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
-  for (Layout::Piece& p : pieces) {
-    p.addend = static_cast<std::int32_t>(std::lower_bound(used.begin(), used.end(), p.addend) - used.begin());
+  return used;
+}
+
+// The boxes that occur, ascending. Copies of one box often stand together.
+std::vector<Box> boxes_in(const std::vector<Layout::Piece>& pieces) {
+  std::vector<const Box*> all;
+  all.reserve(pieces.size());
+  for (const Layout::Piece& p : pieces) {
+    if (all.empty() || *all.back() != p.box) all.push_back(&p.box);
   }
+  const auto less = [](const Box* a, const Box* b) { return *a < *b; };
+  if (!std::is_sorted(all.begin(), all.end(), less)) std::sort(all.begin(), all.end(), less);
+  all.erase(std::unique(all.begin(), all.end(), [](const Box* a, const Box* b) { return *a == *b; }),
+            all.end());
+  std::vector<Box> boxes;
+  boxes.reserve(all.size());
+  for (const Box* b : all) boxes.push_back(*b);
+  return boxes;
+}
+
+template <class T>
+std::int32_t position(const std::vector<T>& sorted, const T& value) {
+  return static_cast<std::int32_t>(std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin());
 }
 
 }  // namespace
 
-Layout::Layout(std::vector<Piece> pieces) {
-  renumber_addends(pieces);
-  for (const Piece& p : pieces) boxes_.push_back(p.box);
-  std::sort(boxes_.begin(), boxes_.end());
-  boxes_.erase(std::unique(boxes_.begin(), boxes_.end()), boxes_.end());
-  for (const Piece& p : pieces) {
-    const auto box = std::lower_bound(boxes_.begin(), boxes_.end(), p.box) - boxes_.begin();
-    entries_.push_back({p.device, static_cast<std::int32_t>(box), p.addend});
-    num_addends_ = std::max(num_addends_, p.addend + 1);
-  }
+Layout::Layout(std::vector<Piece> pieces) : boxes_(boxes_in(pieces)) {
+  const std::vector<std::int32_t> addends = addends_in(pieces);
+  num_addends_ = static_cast<std::int32_t>(addends.size());
+  entries_.reserve(pieces.size());
+  for (const Piece& p : pieces)
+    entries_.push_back({p.device, position(boxes_, p.box), position(addends, p.addend)});
   std::sort(entries_.begin(), entries_.end());
   entries_.erase(std::unique(entries_.begin(), entries_.end()), entries_.end());
 }
@@ -75,37 +93,52 @@ LayoutId LayoutTable::intern(Layout layout) {
 
 namespace {
 
-using Place = std::pair<DeviceId, Box>;
+// An addend of a term, and where it lies.
+struct Addend {
+  std::size_t term = 0;
+  std::int32_t number = 0;
+  std::vector<std::pair<DeviceId, const Box*>> places;  // ascending
+};
 
-// By addend: where it lies, ascending.
-std::vector<std::vector<Place>> places_of(const Layout& layout) {
-  std::vector<std::vector<Place>> places(static_cast<std::size_t>(layout.num_addends()));
-  for (const LayoutEntry& e : layout.entries()) {
-    places[static_cast<std::size_t>(e.addend)].emplace_back(e.device, layout.box(e));
+std::strong_ordering order_of(const Addend& a, const Addend& b) {
+  return std::lexicographical_compare_three_way(a.places.begin(), a.places.end(), b.places.begin(),
+                                                b.places.end(), [](const auto& x, const auto& y) {
+                                                  const auto device = x.first <=> y.first;
+                                                  return device != 0 ? device : *x.second <=> *y.second;
+                                                });
+}
+
+// Entries are sorted, so places are.
+std::vector<Addend> addends_of(std::span<const Layout* const> terms) {
+  std::vector<Addend> addends;
+  for (std::size_t t = 0; t < terms.size(); ++t) {
+    const std::size_t first = addends.size();
+    for (std::int32_t a = 0; a < terms[t]->num_addends(); ++a) addends.push_back({t, a, {}});
+    for (const LayoutEntry& e : terms[t]->entries())
+      addends[first + static_cast<std::size_t>(e.addend)].places.emplace_back(e.device, &terms[t]->box(e));
   }
-  for (std::vector<Place>& p : places) std::sort(p.begin(), p.end());
-  return places;
+  return addends;
 }
 
 }  // namespace
 
 Layout sum_of(std::span<const Layout* const> terms, std::vector<std::vector<std::int32_t>>* merged_into) {
-  std::vector<std::vector<std::vector<Place>>> places;  // [term][addend]
-  std::map<std::vector<Place>, std::int32_t> merged;    // where an addend lies → its number
-  for (const Layout* term : terms) {
-    for (const std::vector<Place>& p : places.emplace_back(places_of(*term))) merged.emplace(p, 0);
-  }
-  std::vector<Layout::Piece> pieces;
-  std::int32_t addend = 0;
-  for (auto& [lies, number] : merged) {
-    for (const auto& [device, box] : lies) pieces.push_back({device, box, addend});
-    number = addend++;
-  }
+  std::vector<Addend> addends = addends_of(terms);
+  std::sort(addends.begin(), addends.end(),
+            [](const Addend& a, const Addend& b) { return order_of(a, b) < 0; });
   if (merged_into) {
     merged_into->assign(terms.size(), {});
-    for (std::size_t t = 0; t < terms.size(); ++t) {
-      for (const std::vector<Place>& p : places[t]) (*merged_into)[t].push_back(merged.at(p));
+    for (std::size_t t = 0; t < terms.size(); ++t)
+      (*merged_into)[t].resize(static_cast<std::size_t>(terms[t]->num_addends()));
+  }
+  std::vector<Layout::Piece> pieces;
+  std::int32_t number = -1;
+  for (std::size_t i = 0; i < addends.size(); ++i) {
+    if (i == 0 || order_of(addends[i - 1], addends[i]) != 0) {
+      ++number;
+      for (const auto& [device, box] : addends[i].places) pieces.push_back({device, *box, number});
     }
+    if (merged_into) (*merged_into)[addends[i].term][static_cast<std::size_t>(addends[i].number)] = number;
   }
   return Layout(std::move(pieces));
 }

@@ -1,8 +1,9 @@
 #include "taskgraph/redistribution.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "taskgraph/redistribution_candidates.h"
 
@@ -51,53 +52,57 @@ bool covered(const Box& box, std::span<const Box> held) {
 
 namespace {
 
-std::vector<Box> boxes_on(const Layout& layout, DeviceId device, std::int32_t addend) {
-  std::vector<Box> boxes;
-  for (const LayoutEntry& e : layout.entries_on(device)) {
-    if (e.addend == addend) boxes.push_back(layout.box(e));
+// The entries hold all of `box` that belongs to an addend.
+bool held(const Layout& layout, std::span<const LayoutEntry> entries, std::int32_t addend, const Box& box) {
+  std::vector<Box> parts;
+  for (const LayoutEntry& e : entries) {
+    if (e.addend != addend || !layout.box(e).meets(box)) continue;
+    if (box.inside(layout.box(e))) return true;
+    parts.push_back(layout.box(e));
   }
-  return boxes;
+  return !parts.empty() && covered(box, parts);
 }
 
-// Every destination holds all of the addend that lies in its box.
-bool held_everywhere(const Layout& from, std::int32_t addend, std::span<const Box> cover, const Layout& to) {
+// Every destination holds all of the addend that lies in its box. `cover`: the boxes of the addend.
+bool held_everywhere(const Layout& from, std::int32_t addend, std::span<const std::int32_t> cover,
+                     const Layout& to) {
   for (const LayoutEntry& want : to.entries()) {
-    const std::vector<Box> held = boxes_on(from, want.device, addend);
-    for (const Box& c : cover) {
-      const std::optional<Box> needed = intersection(c, to.box(want));
-      if (needed && !covered(*needed, held)) return false;
+    const auto entries = from.entries_on(want.device);
+    for (const std::int32_t c : cover) {
+      const std::optional<Box> needed = intersection(from.boxes()[static_cast<std::size_t>(c)], to.box(want));
+      if (needed && !held(from, entries, addend, *needed)) return false;
     }
   }
   return true;
 }
 
-std::vector<std::vector<Box>> covers(const Layout& layout) {
-  std::vector<std::vector<Box>> result(static_cast<std::size_t>(layout.num_addends()));
-  for (const LayoutEntry& e : layout.entries())
-    result[static_cast<std::size_t>(e.addend)].push_back(layout.box(e));
-  for (std::vector<Box>& boxes : result) {
-    std::sort(boxes.begin(), boxes.end());
-    boxes.erase(std::unique(boxes.begin(), boxes.end()), boxes.end());
-  }
-  return result;
-}
+}  // namespace
 
 std::vector<bool> peeled_addends(const Layout& from, const Layout& to) {
-  const std::vector<std::vector<Box>> cover = covers(from);
-  std::vector<bool> peeled(cover.size());
-  for (std::size_t a = 0; a < cover.size(); ++a) {
-    peeled[a] = held_everywhere(from, static_cast<std::int32_t>(a), cover[a], to);
+  std::vector<std::pair<std::int32_t, std::int32_t>> places;  // (addend, box)
+  places.reserve(from.entries().size());
+  for (const LayoutEntry& e : from.entries()) places.emplace_back(e.addend, e.box);
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  std::vector<bool> peeled(static_cast<std::size_t>(from.num_addends()));
+  std::vector<std::int32_t> cover;
+  for (std::size_t i = 0; i < places.size();) {
+    const std::int32_t addend = places[i].first;
+    cover.clear();
+    for (; i < places.size() && places[i].first == addend; ++i) cover.push_back(places[i].second);
+    peeled[static_cast<std::size_t>(addend)] = held_everywhere(from, addend, cover, to);
   }
   return peeled;
 }
+
+namespace {
 
 std::vector<DeviceId> local_devices(const Layout& from, const Layout& to) {
   std::vector<DeviceId> devices;
   for (const LayoutEntry& want : to.entries()) {
     const auto held = from.entries_on(want.device);
-    const bool uses = std::any_of(held.begin(), held.end(), [&](const LayoutEntry& e) {
-      return intersection(from.box(e), to.box(want)).has_value();
-    });
+    const bool uses = std::any_of(held.begin(), held.end(),
+                                  [&](const LayoutEntry& e) { return from.box(e).meets(to.box(want)); });
     if (uses) devices.push_back(want.device);
   }
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
@@ -126,33 +131,40 @@ std::vector<RedistributionComponent> components(std::vector<RedistributionPart> 
   DisjointSets sets(parts.size() + wants.size());
   for (std::size_t p = 0; p < parts.size(); ++p) {
     for (std::size_t w = 0; w < wants.size(); ++w) {
-      if (intersection(parts[p].box, wants[w].box)) sets.join(p, parts.size() + w);
+      if (parts[p].box.meets(wants[w].box)) sets.join(p, parts.size() + w);
     }
   }
-  std::map<std::size_t, std::size_t> number;
+  constexpr std::size_t kNone = SIZE_MAX;
+  std::vector<std::size_t> number(parts.size() + wants.size(), kNone);  // by root
   std::vector<RedistributionComponent> result;
   for (std::size_t w = 0; w < wants.size(); ++w) {
-    const auto [it, fresh] = number.emplace(sets.find(parts.size() + w), result.size());
-    if (fresh) result.emplace_back();
-    result[it->second].wants.push_back(std::move(wants[w]));
+    std::size_t& n = number[sets.find(parts.size() + w)];
+    if (n == kNone) n = result.size(), result.emplace_back();
+    result[n].wants.push_back(std::move(wants[w]));
   }
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    const auto it = number.find(sets.find(p));
-    if (it != number.end()) result[it->second].parts.push_back(std::move(parts[p]));
+    const std::size_t n = number[sets.find(p)];
+    if (n != kNone) result[n].parts.push_back(std::move(parts[p]));
   }
   std::erase_if(result, [](const RedistributionComponent& c) { return c.parts.empty(); });
   return result;
 }
 
 std::vector<RedistributionPart> parts_of(const Layout& from, const std::vector<bool>& peeled) {
-  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<DeviceId>>
-      devices;  // (box, addend), both ascending
+  std::vector<LayoutEntry> entries;
+  entries.reserve(from.entries().size());
   for (const LayoutEntry& e : from.entries()) {
-    if (!peeled[static_cast<std::size_t>(e.addend)]) devices[{e.box, e.addend}].push_back(e.device);
+    if (!peeled[static_cast<std::size_t>(e.addend)]) entries.push_back(e);
   }
+  std::sort(entries.begin(), entries.end(), [](const LayoutEntry& a, const LayoutEntry& b) {
+    return std::tie(a.box, a.addend, a.device) < std::tie(b.box, b.addend, b.device);
+  });
   std::vector<RedistributionPart> parts;
-  for (auto& [key, held_by] : devices) {
-    parts.push_back({from.boxes()[static_cast<std::size_t>(key.first)], key.second, std::move(held_by)});
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const LayoutEntry& e = entries[i];
+    if (i == 0 || e.box != entries[i - 1].box || e.addend != entries[i - 1].addend)
+      parts.push_back({from.box(e), e.addend, {}});
+    parts.back().devices.push_back(e.device);
   }
   return parts;
 }
@@ -185,8 +197,8 @@ void link_rounds(std::vector<RedistributionStep>& steps) {
 }  // namespace
 
 std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to,
+                                           const std::vector<bool>& peeled,
                                            const RedistributionSetting& setting) {
-  const std::vector<bool> peeled = peeled_addends(from, to);
   if (std::all_of(peeled.begin(), peeled.end(), [](bool p) { return p; })) return {};
   std::vector<RedistributionStep> steps;
   std::int32_t number = 0;
@@ -204,15 +216,17 @@ std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to,
 }
 
 Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
-                            CommunicationPrices& prices) {
+                            CommunicationPrices& prices, StepContents contents) {
   Redistribution result;
   result.local = local_devices(from, to);
   result.peeled = peeled_addends(from, to);
   if (from == to && from.num_addends() == 1) return result;
-  result.steps = plan_steps(from, to, {element_bytes, 0, false, prices});
-  std::stable_sort(result.steps.begin(), result.steps.end(), [](const auto& a, const auto& b) {
+  result.steps = plan_steps(from, to, result.peeled, {element_bytes, 0, false, prices, contents});
+  const auto earlier = [](const auto& a, const auto& b) {
     return std::pair(a.component, a.round) < std::pair(b.component, b.round);
-  });
+  };
+  if (!std::is_sorted(result.steps.begin(), result.steps.end(), earlier))
+    std::stable_sort(result.steps.begin(), result.steps.end(), earlier);
   link_rounds(result.steps);
   return result;
 }

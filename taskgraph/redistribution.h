@@ -33,6 +33,10 @@ struct RedistributionStep {
   bool operator==(const RedistributionStep&) const = default;
 };
 
+/// What members give and get takes longer to list than to plan, and only execution asks for it. Left out:
+/// RedistributionStep::gives, gets and gives_addend are empty.
+enum class StepContents : std::uint8_t { List, LeaveOut };
+
 /// How a tensor gets from one layout to another.
 struct Redistribution {
   std::vector<RedistributionStep> steps;  ///< in an order in which every step comes after what it needs
@@ -49,7 +53,7 @@ struct Redistribution {
 /// rounds, this order). Addends of `from` that lie in the same places must be merged already (sum_of). Pure
 /// and deterministic.
 Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
-                            CommunicationPrices& prices);
+                            CommunicationPrices& prices, StepContents contents = StepContents::List);
 
 /// Time of all steps with nothing else on the links, round after round.
 Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes,

@@ -1,9 +1,9 @@
 #include "taskgraph/redistribution_candidates.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <set>
+#include <tuple>
+#include <utility>
 
 namespace pipesim {
 namespace {
@@ -28,7 +28,8 @@ struct Member {
 };
 
 // The members in the order of `devices`.
-void add_members(RedistributionStep& s, const std::vector<Member>& members) {
+void add_members(RedistributionStep& s, const std::vector<Member>& members, StepContents contents) {
+  if (contents == StepContents::LeaveOut) return;
   for (const DeviceId d : s.group) {
     const auto m =
         std::find_if(members.begin(), members.end(), [&](const Member& x) { return x.device == d; });
@@ -41,10 +42,12 @@ void add_members(RedistributionStep& s, const std::vector<Member>& members) {
 // What all candidates look at.
 struct Shape {
   explicit Shape(const RedistributionComponent& c, const CommunicationPrices& prices);
-  std::map<DeviceId, Box> wanted;  // by device
-  bool one_want_each = true;       // no device wants two boxes
-  Box bounds;                      // of all wanted boxes
-  std::vector<Box> boxes;          // distinct boxes of the parts, ascending
+  [[nodiscard]] const Box* wanted(DeviceId d) const { return want_of[d.index()]; }
+  std::vector<const Box*> want_of;  // by device; nullptr: it wants nothing
+  std::size_t num_wanting = 0;      // devices
+  bool one_want_each = true;        // no device wants two boxes
+  Box bounds;                       // of all wanted boxes
+  std::vector<Box> boxes;           // distinct boxes of the parts, ascending
   std::size_t num_addends = 0;
   bool regular = false;  // parts are boxes × addends, boxes disjoint
   std::vector<std::vector<DeviceId>>
@@ -65,7 +68,7 @@ Box bounds_of(const std::vector<Box>& boxes) {
 bool disjoint(const std::vector<Box>& boxes) {
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     for (std::size_t j = i + 1; j < boxes.size(); ++j) {
-      if (intersection(boxes[i], boxes[j])) return false;
+      if (boxes[i].meets(boxes[j])) return false;
     }
   }
   return true;
@@ -76,11 +79,12 @@ bool disjoint(const std::vector<Box>& boxes) {
 std::vector<std::vector<DeviceId>> lanes_of(const std::vector<RedistributionPart>& parts,
                                             const CommunicationPrices& prices) {
   const std::size_t copies = parts.front().devices.size();
-  std::set<DeviceId> used;
+  std::vector<bool> used(prices.topology().num_devices(), false);
   for (const RedistributionPart& p : parts) {
     if (p.devices.size() != copies) return {};
     for (const DeviceId d : p.devices) {
-      if (!used.insert(d).second) return {};
+      if (used[d.index()]) return {};
+      used[d.index()] = true;
     }
   }
   std::vector<std::vector<DeviceId>> lanes;
@@ -100,16 +104,23 @@ std::vector<std::vector<DeviceId>> lanes_of(const std::vector<RedistributionPart
 
 Shape::Shape(const RedistributionComponent& c, const CommunicationPrices& prices) {
   std::vector<Box> wants;
+  wants.reserve(c.wants.size());
+  want_of.assign(prices.topology().num_devices(), nullptr);
   for (const RedistributionWant& w : c.wants) {
     wants.push_back(w.box);
-    for (const DeviceId d : w.devices) one_want_each &= wanted.emplace(d, w.box).second;
+    for (const DeviceId d : w.devices) {
+      one_want_each &= want_of[d.index()] == nullptr;
+      if (want_of[d.index()] == nullptr) want_of[d.index()] = &w.box, ++num_wanting;
+    }
   }
   bounds = bounds_of(wants);
-  std::set<std::int32_t> addends;
+  std::vector<std::int32_t> addends;
   for (const RedistributionPart& p : c.parts) {
     if (boxes.empty() || boxes.back() != p.box) boxes.push_back(p.box);
-    addends.insert(p.addend);
+    addends.push_back(p.addend);
   }
+  std::sort(addends.begin(), addends.end());
+  addends.erase(std::unique(addends.begin(), addends.end()), addends.end());
   num_addends = addends.size();
   regular = boxes.size() * num_addends == c.parts.size() && disjoint(boxes);
   lanes = lanes_of(c.parts, prices);
@@ -163,10 +174,11 @@ std::vector<DeviceId> sorted(std::vector<DeviceId> devices) {
 
 // The collective that turns one lane's parts into what its devices want.
 std::optional<RedistributionStep> lane_collective(const RedistributionComponent& c, const Shape& shape,
-                                                  const std::vector<DeviceId>& lane, std::int32_t round) {
+                                                  const std::vector<DeviceId>& lane,
+                                                  const RedistributionSetting& setting) {
   std::vector<Box> wants, crops;
   std::vector<Member> members;
-  for (const DeviceId d : lane) wants.push_back(shape.wanted.at(d));
+  for (const DeviceId d : lane) wants.push_back(*shape.wanted(d));
   const Box whole = bounds_of(wants);
   for (std::size_t p = 0; p < c.parts.size(); ++p) {
     const std::optional<Box> crop = intersection(c.parts[p].box, whole);
@@ -191,19 +203,20 @@ std::optional<RedistributionStep> lane_collective(const RedistributionComponent&
     kind = Collective::AllToAll;
   }
   if (!kind) return std::nullopt;
-  RedistributionStep s = step(*kind, sorted(lane), whole.elements(), round);
-  add_members(s, members);
+  RedistributionStep s = step(*kind, sorted(lane), whole.elements(), setting.first_round);
+  add_members(s, members, setting.contents);
   return s;
 }
 
-std::optional<Steps> recognised(const RedistributionComponent& c, const Shape& shape, std::int32_t round) {
+std::optional<Steps> recognised(const RedistributionComponent& c, const Shape& shape,
+                                const RedistributionSetting& setting) {
   if (shape.lanes.empty() || !shape.one_want_each || !shape.regular) return std::nullopt;
-  if (shape.lanes.size() * c.parts.size() != shape.wanted.size()) return std::nullopt;
+  if (shape.lanes.size() * c.parts.size() != shape.num_wanting) return std::nullopt;
   Steps steps;
   for (const std::vector<DeviceId>& lane : shape.lanes) {
-    if (!std::all_of(lane.begin(), lane.end(), [&](DeviceId d) { return shape.wanted.contains(d); }))
+    if (!std::all_of(lane.begin(), lane.end(), [&](DeviceId d) { return shape.wanted(d); }))
       return std::nullopt;
-    std::optional<RedistributionStep> s = lane_collective(c, shape, lane, round);
+    std::optional<RedistributionStep> s = lane_collective(c, shape, lane, setting);
     if (!s) return std::nullopt;
     if (lane.size() > 1) steps.push_back(std::move(*s));
   }
@@ -231,7 +244,7 @@ std::optional<Steps> broadcast(const RedistributionComponent& c, const Redistrib
   RedistributionStep s = step(Collective::Broadcast, std::move(group), box.elements(), setting.first_round);
   std::vector<Member> members{{root, box, std::nullopt, c.parts[0].addend}};
   for (const DeviceId d : lacking) members.push_back({d, std::nullopt, box, 0});
-  add_members(s, members);
+  add_members(s, members, setting.contents);
   return Steps{std::move(s)};
 }
 
@@ -261,12 +274,12 @@ std::optional<Steps> reduce(const RedistributionComponent& c, const Shape& shape
   std::sort(group.begin(), group.end());
   group.insert(group.begin(), destination);
   RedistributionStep s = step(Collective::Reduce, std::move(group), box.elements(), setting.first_round);
-  add_members(s, members);
+  add_members(s, members, setting.contents);
   return Steps{std::move(s)};
 }
 
 RedistributionSetting next_round(const RedistributionSetting& s, bool nested) {
-  return {s.element_bytes, s.first_round + 1, nested, s.prices};
+  return {s.element_bytes, s.first_round + 1, nested, s.prices, s.contents};
 }
 
 Layout wanted_layout(const RedistributionComponent& c) {
@@ -275,6 +288,14 @@ Layout wanted_layout(const RedistributionComponent& c) {
     for (const DeviceId d : w.devices) pieces.push_back({d, w.box, 0});
   }
   return Layout(std::move(pieces));
+}
+
+// From the layout that the steps so far leave.
+void append_rest(Steps& steps, std::vector<Layout::Piece> reached, const RedistributionComponent& c,
+                 const RedistributionSetting& setting) {
+  const Layout from(std::move(reached)), to = wanted_layout(c);
+  Steps rest = plan_steps(from, to, peeled_addends(from, to), setting);
+  steps.insert(steps.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
 }
 
 // Dimensions in which the wanted boxes differ come first, so that pieces fall where they are wanted.
@@ -298,8 +319,8 @@ std::vector<DeviceId> addend_holders(const RedistributionComponent& c, const Sha
     if (c.parts[p].box == box) devices.push_back(lane[p]);
   }
   const auto rank = [&](DeviceId d) {
-    const auto it = shape.wanted.find(d);
-    return std::tuple(it == shape.wanted.end(), it == shape.wanted.end() ? Box() : it->second, d);
+    const Box* want = shape.wanted(d);
+    return std::tuple(want == nullptr, want ? *want : Box(), d);
   };
   std::sort(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) { return rank(a) < rank(b); });
   return devices;
@@ -328,11 +349,10 @@ std::optional<Steps> reduce_first(const RedistributionComponent& c, const Shape&
       if (group.size() < 2) continue;
       const Collective kind = pieces ? Collective::ReduceScatter : Collective::AllReduce;
       steps.push_back(step(kind, sorted(group), crop->elements(), setting.first_round));
-      add_members(steps.back(), members);
+      add_members(steps.back(), members, setting.contents);
     }
   }
-  Steps rest = plan_steps(Layout(std::move(reduced)), wanted_layout(c), next_round(setting, false));
-  steps.insert(steps.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
+  append_rest(steps, std::move(reduced), c, next_round(setting, false));
   return steps;
 }
 
@@ -353,8 +373,7 @@ std::optional<Steps> share_then_gather(const RedistributionComponent& c, const S
     }
   }
   Steps steps = direct_steps(shares, setting);
-  Steps rest = plan_steps(Layout(std::move(fetched)), wanted_layout(c), next_round(setting, true));
-  steps.insert(steps.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
+  append_rest(steps, std::move(fetched), c, next_round(setting, true));
   return steps;
 }
 
@@ -362,13 +381,13 @@ std::optional<Steps> share_then_gather(const RedistributionComponent& c, const S
 
 Seconds time_of_steps(std::span<const RedistributionStep> steps, std::int64_t element_bytes,
                       CommunicationPrices& prices) {
-  std::map<std::int32_t, std::vector<const RedistributionStep*>> rounds;
-  for (const RedistributionStep& s : steps) rounds[s.round].push_back(&s);
-  ConcurrentTime concurrent(prices.topology().num_lanes());
+  std::int32_t first = INT32_MAX, last = -1;
+  for (const RedistributionStep& s : steps) first = std::min(first, s.round), last = std::max(last, s.round);
+  ConcurrentTime& concurrent = prices.concurrent();
   Seconds sum;
-  for (const auto& [round, members] : rounds) {
-    for (const RedistributionStep* s : members) {
-      concurrent.add(prices.time(s->kind, s->group, Bytes(s->elements * element_bytes)));
+  for (std::int32_t round = first; round <= last; ++round) {
+    for (const RedistributionStep& s : steps) {
+      if (s.round == round) concurrent.add(prices.time(s.kind, s.group, Bytes(s.elements * element_bytes)));
     }
     sum += concurrent.finish();
   }
@@ -377,7 +396,7 @@ Seconds time_of_steps(std::span<const RedistributionStep> steps, std::int64_t el
 
 Steps cheapest_steps(const RedistributionComponent& component, const RedistributionSetting& setting) {
   const Shape shape(component, setting.prices);
-  if (auto steps = recognised(component, shape, setting.first_round)) return *steps;
+  if (auto steps = recognised(component, shape, setting)) return *steps;
   std::vector<Steps> candidates;
   const auto consider = [&](std::optional<Steps> steps) {
     if (steps) candidates.push_back(std::move(*steps));

@@ -31,6 +31,7 @@ struct RedistributionSetting {
   std::int32_t first_round;
   bool nested;  ///< inside another candidate: two-step candidates are not tried again
   CommunicationPrices& prices;
+  StepContents contents = StepContents::List;
 };
 
 /// The cheapest candidate of one component: least (time, rounds, order of the algebra's table). A recognised
@@ -38,8 +39,12 @@ struct RedistributionSetting {
 std::vector<RedistributionStep> cheapest_steps(const RedistributionComponent& component,
                                                const RedistributionSetting& setting);
 
+/// By addend of `from`: every destination holds it already.
+std::vector<bool> peeled_addends(const Layout& from, const Layout& to);
+
 /// Steps for all components between two layouts; `after` is left empty.
 std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to,
+                                           const std::vector<bool>& peeled,
                                            const RedistributionSetting& setting);
 
 /// Direct sends: wanted boxes are cut at source boundaries; each piece of each addend comes from the device

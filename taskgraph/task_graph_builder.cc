@@ -42,12 +42,6 @@ std::size_t TaskGraphBuilder::ConfigHash::operator()(const ParallelConfig& confi
   return h;
 }
 
-std::size_t TaskGraphBuilder::IdsHash::operator()(const std::vector<std::int32_t>& ids) const noexcept {
-  std::size_t h = ids.size();
-  for (const std::int32_t id : ids) h = mixed(h, id);
-  return h;
-}
-
 TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs,
                                    const PlanOptions& options)
     : graph_(graph),
@@ -55,16 +49,27 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
       options_(options),
       prices_(costs),
       bound_(graph.operators().size()),
+      plans_(layouts_, prices_),
+      gradient_makers_(graph.tensors().size()),
+      producing_uses_(graph.tensors().size()),
       owned_weights_(graph.operators().size()),
       tasks_(graph.operators().size() * static_cast<std::size_t>(options.microbatches)) {
   for (std::size_t i = 0; i < graph.operators().size(); ++i)
     backward_.push_back(backward_need(graph, OperatorId(i)));
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
     const auto consumers = graph.consumers(TensorId(t));
-    const bool trained =
-        std::any_of(consumers.begin(), consumers.end(), [&](UseRef u) { return makes_gradient(u); });
+    std::ranges::copy_if(consumers, std::back_inserter(gradient_makers_[t]),
+                         [&](UseRef u) { return makes_gradient(u); });
     if (graph.tensors()[t].kind != TensorKind::Weight || consumers.empty()) continue;
+    const bool trained = !gradient_makers_[t].empty();
     (trained ? owned_weights_[consumers.front().op.index()] : frozen_weights_).emplace_back(t);
+  }
+  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+    const std::vector<TensorUse>& uses = graph.operators()[i].uses;
+    for (std::size_t u = 0; u < uses.size(); ++u) {
+      if (uses[u].role == Role::Output)
+        producing_uses_[uses[u].tensor.index()] = {OperatorId(i), static_cast<std::int32_t>(u)};
+    }
   }
 }
 
@@ -81,11 +86,11 @@ BoundStrategy TaskGraphBuilder::bind(const Strategy& strategy) {
 }
 
 bool TaskGraphBuilder::limit_memory(std::size_t most) {
-  if (kept_tasks_ <= most) return false;
-  transfers_.clear();
-  syncs_.clear();
+  if (plans_.num_tasks() <= most) return false;
+  plans_.clear();
+  update_of_.clear();
+  updates_.clear();
   num_wirings_ = 0;
-  kept_tasks_ = 0;
   ++generation_;
   return true;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -8,6 +9,8 @@
 
 #include "models/operator_graph.h"
 #include "taskgraph/bound_operator.h"
+#include "taskgraph/communication_plans.h"
+#include "taskgraph/id_table.h"
 #include "taskgraph/plan.h"
 #include "taskgraph/wiring.h"
 
@@ -61,30 +64,30 @@ class TaskGraphBuilder {
     return owned_weights_[op.index()];
   }  ///< weights that the operator's update tasks update
   [[nodiscard]] std::span<const TensorId> frozen_weights() const { return frozen_weights_; }
-  /// This use's gradient is computed.
-  [[nodiscard]] bool makes_gradient(UseRef use) const;
+  /// The consumers of a tensor that compute a gradient of it.
+  [[nodiscard]] std::span<const UseRef> gradient_makers(TensorId tensor) const {
+    return gradient_makers_[tensor.index()];
+  }
+  /// The use that makes an activation; without a valid operator for data and weights.
+  [[nodiscard]] UseRef producing_use(TensorId tensor) const { return producing_uses_[tensor.index()]; }
+  /// The gradient of an activation is brought to its producer.
+  [[nodiscard]] bool has_backward(TensorId tensor) const;
 
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const CostModel& costs() const { return costs_; }
   [[nodiscard]] const PlanOptions& options() const { return options_; }
   [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
 
-  // Remembered by content; addresses stay valid until limit_memory() forgets.
-  /// Of activations and their gradients: from the sum of `terms`, which are distinct, to `target`.
-  [[nodiscard]] const CommunicationPlan& transfer_plan(std::span<const LayoutId> terms, LayoutId target,
-                                                       Bytes element);
-  [[nodiscard]] const WeightSync& weight_sync(TensorId weight, const BoundStrategy& strategy);
-  [[nodiscard]] const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy);
-
-  // Ways of one tensor, without tasks. `out` keeps its memory.
-  /// From its producer to all consumers: out[first] and on, one for each layout that is wanted. Returns the
-  /// end.
-  std::size_t plan_forward(TensorId tensor, std::int32_t microbatch, const BoundStrategy& strategy,
-                           std::vector<Wiring>& out, std::size_t first);
-  /// Of its gradient to its producer; false where there is none.
-  bool plan_backward(TensorId tensor, std::int32_t microbatch, const BoundStrategy& strategy, Wiring& out);
+  // Of one tensor under a strategy; remembered by content, and valid until limit_memory() forgets.
+  /// The distinct layouts in which its gradient is made, in the order of gradient_makers().
+  void list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, std::vector<LayoutId>& out) const;
+  /// From the sum of `terms` (data or gradients of an activation) to `target`.
+  const CommunicationPlan& transfer_plan(TensorId tensor, std::span<const LayoutId> terms, LayoutId target);
   /// Of a trained weight's gradient to its home.
-  void plan_sync(TensorId weight, const BoundStrategy& strategy, Wiring& out);
+  const CommunicationPlan& sync_plan(TensorId weight, const BoundStrategy& strategy);
+  /// Where a weight is kept: wherever a use needs a part of it.
+  LayoutId home_of(TensorId weight, const BoundStrategy& strategy);
+  const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy);
   /// What a device keeps for good: weights, accumulated gradients, optimizer state.
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy);
 
@@ -92,14 +95,12 @@ class TaskGraphBuilder {
   struct ConfigHash {
     std::size_t operator()(const ParallelConfig& config) const noexcept;
   };
-  struct IdsHash {
-    std::size_t operator()(const std::vector<std::int32_t>& ids) const noexcept;
-  };
-  using Ids = std::vector<std::int32_t>;
 
+  [[nodiscard]] bool makes_gradient(UseRef use) const;
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
+  void plan_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
@@ -108,8 +109,8 @@ class TaskGraphBuilder {
                        TaskId barrier);
   void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
 
-  Wiring& next_wiring();
-  void list_gradients(Wiring& out, const BoundStrategy& strategy);
+  Wiring& begin_wiring(TaskKind kind, TensorId tensor);
+  void list_sources(Wiring& wiring, const BoundStrategy& strategy);
   void add_transfers(Wiring& wiring);
   void connect_sources(const Wiring& wiring, const BoundStrategy& strategy);
   void connect_readers(const Wiring& wiring, TaskId first_reader,
@@ -126,9 +127,11 @@ class TaskGraphBuilder {
   CommunicationPrices prices_;
   std::vector<std::unordered_map<ParallelConfig, std::unique_ptr<BoundOperator>, ConfigHash>>
       bound_;  // per operator
-  std::unordered_map<Ids, std::unique_ptr<CommunicationPlan>, IdsHash> transfers_;
-  std::unordered_map<Ids, std::unique_ptr<WeightSync>, IdsHash> syncs_;
-  std::unordered_map<Ids, std::unique_ptr<OwnedUpdates>, IdsHash> updates_;
+  CommunicationPlans plans_;
+  IdTable<const OwnedUpdates*> update_of_;
+  std::deque<OwnedUpdates> updates_;                    // stable addresses
+  std::vector<std::vector<UseRef>> gradient_makers_;  // per tensor
+  std::vector<UseRef> producing_uses_;                // per tensor
   std::vector<std::vector<TensorId>> owned_weights_;  // per operator: weights whose first use it is
   std::vector<TensorId> frozen_weights_;              // that no gradient reaches
   std::vector<BackwardNeed> backward_;                // per operator
@@ -137,10 +140,9 @@ class TaskGraphBuilder {
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0;
   std::uint64_t generation_ = 0;
-  std::size_t kept_tasks_ = 0;   // communication tasks in transfers_ and syncs_
-  Ids key_;                      // scratch
-  std::vector<LayoutId> terms_;  // scratch: distinct source layouts of the wiring at hand
-  std::int32_t microbatch_ = 0;  // that is being built
+  std::vector<std::int32_t> key_;         // scratch
+  std::vector<LayoutId> terms_, needed_;  // scratch: distinct layouts
+  std::int32_t microbatch_ = 0;           // that is being built
   TaskGraph* out_ = nullptr;
   bool labels_ = false;
 };

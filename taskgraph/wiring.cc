@@ -11,8 +11,6 @@ namespace {
 
 constexpr Bytes kUncut{INT64_MAX / 2};
 
-Bytes element_of(const Tensor& tensor) { return Bytes(bytes_per_element(tensor.type)); }
-
 LayoutId data_layout(UseRef use, const BoundStrategy& strategy) {
   return strategy[use.op.index()]->data_layout[static_cast<std::size_t>(use.use)];
 }
@@ -21,33 +19,11 @@ LayoutId gradient_layout(UseRef use, const BoundStrategy& strategy) {
   return strategy[use.op.index()]->gradient_layout[static_cast<std::size_t>(use.use)];
 }
 
-UseRef producing_use(const OperatorGraph& graph, TensorId tensor) {
-  const OperatorId op = graph.tensor(tensor).producer;
-  const std::vector<TensorUse>& uses = graph.op(op).uses;
-  const auto it = std::find_if(uses.begin(), uses.end(), [&](const TensorUse& u) {
-    return u.role == Role::Output && u.tensor == tensor;
-  });
-  return {op, static_cast<std::int32_t>(it - uses.begin())};
-}
-
 // The layout's position among the terms; appended if it is new.
 std::int32_t term_of(LayoutId layout, std::vector<LayoutId>& terms) {
   const auto at = static_cast<std::size_t>(std::find(terms.begin(), terms.end(), layout) - terms.begin());
   if (at == terms.size()) terms.push_back(layout);
   return static_cast<std::int32_t>(at);
-}
-
-void reset(Wiring& w, TaskKind kind, TensorId tensor, std::int32_t microbatch) {
-  w.kind = kind;
-  w.tensor = tensor;
-  w.microbatch = microbatch;
-  w.ordinal = 0;
-  w.plan = nullptr;
-  w.first_task = {};
-  w.kept = false;
-  w.sources.clear();
-  w.destinations.clear();
-  w.source_terms.clear();
 }
 
 }  // namespace
@@ -86,22 +62,41 @@ std::pair<std::int32_t, std::int32_t> TaskGraphBuilder::source_microbatches(cons
   return {wiring.microbatch, wiring.microbatch + 1};
 }
 
-const CommunicationPlan& TaskGraphBuilder::transfer_plan(std::span<const LayoutId> terms, LayoutId target,
-                                                         Bytes element) {
-  key_.assign({target.value, static_cast<std::int32_t>(element.value)});
-  for (const LayoutId id : terms) key_.push_back(id.value);
-  std::unique_ptr<CommunicationPlan>& slot = transfers_[key_];
-  if (!slot) {
-    slot = std::make_unique<CommunicationPlan>(
-        plan_communication(terms, target, element.value, kUncut, layouts_, prices_));
-    kept_tasks_ += slot->tasks.size();
-  }
-  return *slot;
+bool TaskGraphBuilder::has_backward(TensorId tensor) const {
+  const OperatorId producer = producing_use(tensor).op;
+  if (!producer.valid() || gradient_makers(tensor).empty()) return false;
+  const BackwardNeed& need = backward_[producer.index()];
+  return need.input_pass || need.weight_pass;
+}
+
+void TaskGraphBuilder::list_gradient_terms(TensorId tensor, const BoundStrategy& strategy,
+                                           std::vector<LayoutId>& out) const {
+  out.clear();
+  for (const UseRef maker : gradient_makers(tensor)) term_of(gradient_layout(maker, strategy), out);
+}
+
+const CommunicationPlan& TaskGraphBuilder::transfer_plan(TensorId tensor, std::span<const LayoutId> terms,
+                                                         LayoutId target) {
+  return plans_.between(terms, target, {bytes_per_element(graph_.tensor(tensor).type), kUncut});
+}
+
+const CommunicationPlan& TaskGraphBuilder::sync_plan(TensorId weight, const BoundStrategy& strategy) {
+  list_gradient_terms(weight, strategy, terms_);
+  return plans_.between(terms_, home_of(weight, strategy),
+                        {bytes_per_element(options_.gradient_type), options_.gradient_piece});
+}
+
+LayoutId TaskGraphBuilder::home_of(TensorId weight, const BoundStrategy& strategy) {
+  needed_.clear();
+  for (const UseRef use : graph_.consumers(weight)) term_of(data_layout(use, strategy), needed_);
+  return plans_.home(needed_);
 }
 
 void TaskGraphBuilder::add_transfers(Wiring& wiring) {
-  pipesim::add_transfers(out_->dag, wiring, costs_.topology().num_devices());
-  connect_transfers(out_->dag, wiring);
+  const std::uint64_t key = transfer_key_high(wiring.kind, std::max(0, wiring.microbatch), wiring.tensor,
+                                              static_cast<std::uint64_t>(wiring.ordinal));
+  wiring.first_task = pipesim::add_transfers(out_->dag, *wiring.plan, key);
+  connect_transfers(out_->dag, *wiring.plan, wiring.first_task);
   if (!labels_) return;
   for (const CommunicationTask& t : wiring.plan->tasks) {
     const bool send = t.kind == Collective::Send;
@@ -118,7 +113,7 @@ void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy
     const OperatorId op = wiring.sources[s].op;
     const BoundOperator& bound = *strategy[op.index()];
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
-      connect_source(out_->dag, wiring, wiring.source_terms[s],
+      connect_source(out_->dag, *wiring.plan, wiring.first_task, wiring.source_terms[s],
                      making_tasks(wiring.kind, bound, tasks_of(op, m)), bound.shard_of_device);
     }
   }
@@ -129,7 +124,7 @@ void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy
 void TaskGraphBuilder::connect_readers(const Wiring& wiring, TaskId first_reader,
                                        std::span<const std::int32_t> reader_of_device,
                                        const BoundStrategy& strategy) {
-  pipesim::connect_readers(out_->dag, wiring, first_reader, reader_of_device);
+  pipesim::connect_readers(out_->dag, *wiring.plan, wiring.first_task, first_reader, reader_of_device);
   const auto [first_microbatch, end_microbatch] = source_microbatches(wiring);
   for (const UseRef source : wiring.sources) {
     const BoundOperator& bound = *strategy[source.op.index()];
@@ -140,64 +135,47 @@ void TaskGraphBuilder::connect_readers(const Wiring& wiring, TaskId first_reader
   }
 }
 
-std::size_t TaskGraphBuilder::plan_forward(TensorId tensor, std::int32_t microbatch,
-                                           const BoundStrategy& strategy, std::vector<Wiring>& out,
-                                           std::size_t first) {
-  std::size_t end = first;
-  if (!graph_.tensor(tensor).producer.valid()) return end;
-  const UseRef producer = producing_use(graph_, tensor);
+// Its memory is used again.
+Wiring& TaskGraphBuilder::begin_wiring(TaskKind kind, TensorId tensor) {
+  if (num_wirings_ == wirings_.size()) wirings_.emplace_back();
+  Wiring& w = wirings_[num_wirings_++];
+  w.kind = kind;
+  w.tensor = tensor;
+  w.microbatch = kind == TaskKind::GradientSync ? -1 : microbatch_;
+  w.ordinal = 0;
+  w.plan = nullptr;
+  w.first_task = {};
+  w.sources.clear();
+  w.destinations.clear();
+  w.source_terms.clear();
+  return w;
+}
+
+// From the producer to all consumers: one for each layout that is wanted.
+void TaskGraphBuilder::plan_forward(TensorId tensor, const BoundStrategy& strategy) {
+  const UseRef producer = producing_use(tensor);
+  if (!producer.op.valid()) return;
+  const std::size_t first = num_wirings_;
   const auto consumers = graph_.consumers(tensor);
   for (std::size_t i = 0; i < consumers.size(); ++i) {
     const LayoutId target = data_layout(consumers[i], strategy);
     std::size_t w = first;
-    while (w < end && out[w].plan->target != target) ++w;
-    if (w == end) {
-      if (end++ == out.size()) out.emplace_back();
-      reset(out[w], TaskKind::ForwardTransfer, tensor, microbatch);
-      out[w].ordinal = static_cast<std::int32_t>(i);
-      out[w].sources.push_back(producer);
-      out[w].source_terms.push_back(0);
-      terms_.assign(1, data_layout(producer, strategy));
-      out[w].plan = &transfer_plan(terms_, target, element_of(graph_.tensor(tensor)));
+    while (w < num_wirings_ && wirings_[w].plan->target != target) ++w;
+    if (w == num_wirings_) {
+      Wiring& wiring = begin_wiring(TaskKind::ForwardTransfer, tensor);
+      wiring.ordinal = static_cast<std::int32_t>(i);
+      wiring.sources.push_back(producer);
+      wiring.source_terms.push_back(0);
+      const LayoutId source = data_layout(producer, strategy);
+      wiring.plan = &transfer_plan(tensor, std::span(&source, 1), target);
     }
-    out[w].destinations.push_back(consumers[i]);
+    wirings_[w].destinations.push_back(consumers[i]);
   }
-  return end;
-}
-
-// The consumers that make a gradient, and the terms in which they make it.
-void TaskGraphBuilder::list_gradients(Wiring& out, const BoundStrategy& strategy) {
-  terms_.clear();
-  for (const UseRef c : graph_.consumers(out.tensor)) {
-    if (!makes_gradient(c)) continue;
-    out.sources.push_back(c);
-    out.source_terms.push_back(term_of(gradient_layout(c, strategy), terms_));
-  }
-}
-
-bool TaskGraphBuilder::plan_backward(TensorId tensor, std::int32_t microbatch, const BoundStrategy& strategy,
-                                     Wiring& out) {
-  reset(out, TaskKind::BackwardTransfer, tensor, microbatch);
-  if (!graph_.tensor(tensor).producer.valid()) return false;
-  const UseRef producer = producing_use(graph_, tensor);
-  const BackwardNeed& need = backward_[producer.op.index()];
-  if (!need.input_pass && !need.weight_pass) return false;
-  list_gradients(out, strategy);
-  if (out.sources.empty()) return false;
-  out.destinations.push_back(producer);
-  out.plan = &transfer_plan(terms_, gradient_layout(producer, strategy), element_of(graph_.tensor(tensor)));
-  return true;
-}
-
-void TaskGraphBuilder::plan_sync(TensorId weight, const BoundStrategy& strategy, Wiring& out) {
-  reset(out, TaskKind::GradientSync, weight, -1);
-  list_gradients(out, strategy);
-  out.plan = &weight_sync(weight, strategy).plan;
 }
 
 void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strategy) {
   const std::size_t first = num_wirings_;
-  num_wirings_ = plan_forward(tensor, microbatch_, strategy, wirings_, first);
+  plan_forward(tensor, strategy);
   for (std::size_t w = first; w < num_wirings_; ++w) {
     add_transfers(wirings_[w]);
     connect_sources(wirings_[w], strategy);
@@ -208,76 +186,56 @@ void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strate
   }
 }
 
-Wiring& TaskGraphBuilder::next_wiring() {
-  if (num_wirings_ == wirings_.size()) wirings_.emplace_back();
-  return wirings_[num_wirings_];
+// The consumers that make a gradient, and the terms in which they make it.
+void TaskGraphBuilder::list_sources(Wiring& wiring, const BoundStrategy& strategy) {
+  terms_.clear();
+  for (const UseRef maker : gradient_makers(wiring.tensor)) {
+    wiring.sources.push_back(maker);
+    wiring.source_terms.push_back(term_of(gradient_layout(maker, strategy), terms_));
+  }
 }
 
 void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strategy) {
-  Wiring& wiring = next_wiring();
-  if (!plan_backward(tensor, microbatch_, strategy, wiring)) return;
-  ++num_wirings_;
+  if (!has_backward(tensor)) return;
+  Wiring& wiring = begin_wiring(TaskKind::BackwardTransfer, tensor);
+  list_sources(wiring, strategy);
+  const UseRef producer = producing_use(tensor);
+  wiring.destinations.push_back(producer);
+  wiring.plan = &transfer_plan(tensor, terms_, gradient_layout(producer, strategy));
   add_transfers(wiring);
   connect_sources(wiring, strategy);
-  const OperatorId producer = wiring.destinations.front().op;
-  const OperatorTasks& tasks = tasks_of(producer, microbatch_);
+  const OperatorTasks& tasks = tasks_of(producer.op, microbatch_);
   for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
-    if (first.valid()) connect_readers(wiring, first, strategy[producer.index()]->shard_of_device, strategy);
+    if (first.valid())
+      connect_readers(wiring, first, strategy[producer.op.index()]->shard_of_device, strategy);
   }
-}
-
-const WeightSync& TaskGraphBuilder::weight_sync(TensorId weight, const BoundStrategy& strategy) {
-  std::vector<LayoutId> needed;
-  terms_.clear();
-  for (const UseRef use : graph_.consumers(weight)) {
-    term_of(data_layout(use, strategy), needed);
-    if (makes_gradient(use)) term_of(gradient_layout(use, strategy), terms_);
-  }
-  const std::int64_t element = bytes_per_element(options_.gradient_type);
-  key_.assign(1, static_cast<std::int32_t>(needed.size()));
-  for (const LayoutId id : needed) key_.push_back(id.value);
-  for (const LayoutId id : terms_) key_.push_back(id.value);
-  std::unique_ptr<WeightSync>& slot = syncs_[key_];
-  if (!slot) {
-    std::vector<const Layout*> parts;
-    for (const LayoutId id : needed) parts.push_back(&layouts_[id]);
-    const LayoutId home = layouts_.intern(union_of(parts));
-    slot = std::make_unique<WeightSync>();
-    slot->home = home;
-    if (!terms_.empty()) {
-      slot->plan = plan_communication(terms_, home, element, options_.gradient_piece, layouts_, prices_);
-      kept_tasks_ += slot->plan.tasks.size();
-    }
-  }
-  return *slot;
 }
 
 const OwnedUpdates& TaskGraphBuilder::update_work(OperatorId owner, const BoundStrategy& strategy) {
-  std::vector<std::pair<TensorId, LayoutId>> homes;
-  for (const TensorId w : owned_weights_[owner.index()]) homes.emplace_back(w, weight_sync(w, strategy).home);
-  key_.assign(1, owner.value);
-  for (const auto& [weight, home] : homes) key_.push_back(home.value);
-  std::unique_ptr<OwnedUpdates>& slot = updates_[key_];
-  if (slot) return *slot;
-  slot = std::make_unique<OwnedUpdates>();
+  const std::span<const TensorId> weights = owned_weights(owner);
+  const DataType type = graph_.tensor(weights.front()).type;
+  key_.assign(1, static_cast<std::int32_t>(type));
+  for (const TensorId w : weights) key_.push_back(home_of(w, strategy).value);
+  if (const OwnedUpdates* const* found = update_of_.find(key_)) return **found;
+  OwnedUpdates& work = updates_.emplace_back();
+  update_of_.insert(key_, &work);
   std::vector<std::int64_t> elements(costs_.topology().num_devices(), 0);
-  for (const auto& [weight, home] : homes) {
-    for (const LayoutEntry& e : layouts_[home].entries())
-      elements[e.device.index()] += layouts_[home].box(e).elements();
+  for (std::size_t i = 1; i < key_.size(); ++i) {
+    const Layout& home = layouts_[LayoutId(key_[i])];
+    for (const LayoutEntry& e : home.entries()) elements[e.device.index()] += home.box(e).elements();
   }
-  slot->update_of_device.assign(elements.size(), -1);
-  const DataType type = graph_.tensor(homes.front().first).type;
+  work.update_of_device.assign(elements.size(), -1);
   for (std::size_t d = 0; d < elements.size(); ++d) {
     if (elements[d] == 0) continue;
     const DeviceId device(d);
-    slot->update_of_device[d] = static_cast<std::int32_t>(slot->devices.size());
-    slot->devices.push_back(device);
-    slot->durations.push_back(
+    work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());
+    work.devices.push_back(device);
+    work.durations.push_back(
         to_nanoseconds(costs_.update_time(elements[d], type, options_.optimizer, device)));
-    slot->memory.push_back(
+    work.memory.push_back(
         CostModel::weight_memory(elements[d], type, options_.gradient_type, options_.optimizer));
   }
-  return *slot;
+  return work;
 }
 
 std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy& strategy) {
@@ -293,10 +251,10 @@ std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy
     }
   }
   for (const TensorId w : frozen_weights_) {
-    const Layout& home = layouts_[weight_sync(w, strategy).home];
-    for (const LayoutEntry& e : home.entries()) {
-      memory[e.device.index()].weights += home.box(e).elements() * element_of(graph_.tensor(w));
-    }
+    const Layout& home = layouts_[home_of(w, strategy)];
+    const Bytes element(bytes_per_element(graph_.tensor(w).type));
+    for (const LayoutEntry& e : home.entries())
+      memory[e.device.index()].weights += home.box(e).elements() * element;
   }
   return memory;
 }
@@ -317,9 +275,9 @@ void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& str
 }
 
 void TaskGraphBuilder::sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy) {
-  Wiring& wiring = next_wiring();
-  ++num_wirings_;
-  plan_sync(weight, strategy, wiring);
+  Wiring& wiring = begin_wiring(TaskKind::GradientSync, weight);
+  list_sources(wiring, strategy);
+  wiring.plan = &sync_plan(weight, strategy);
   add_transfers(wiring);
   connect_sources(wiring, strategy);
   connect_readers(wiring, tasks_[owner.index()].update, update_work(owner, strategy).update_of_device,

@@ -25,18 +25,11 @@ struct Wiring {
   std::int32_t ordinal = 0;     ///< part of keys: position of its first reader among the tensor's consumers
   const CommunicationPlan* plan = nullptr;
   TaskId first_task;  ///< of the plan's tasks; invalid if it has none
-  bool kept = false;  ///< while a graph is edited: its tasks are in the graph before and after
   std::vector<UseRef> sources,
       destinations;  ///< GradientSync has no destinations: the weight's owner is updated
   std::vector<std::int32_t> source_terms;  ///< per source: which term of the plan it is
   /// Task number i of the plan.
   [[nodiscard]] TaskId task(std::size_t i) const { return TaskId(first_task.index() + i); }
-};
-
-/// The home of a weight, how its gradient gets there, and how large the update is.
-struct WeightSync {
-  LayoutId home;
-  CommunicationPlan plan;
 };
 
 /// The task that a device reaches when it has computed all of a microbatch, and before anything of the next.

@@ -70,8 +70,9 @@ class UseCounter {
     }
   }
 
-  void add_transfer(const CommunicationTask& task) {
-    auto [plan, fresh] = plans_.try_emplace({task.kind, task.group});
+  template <class Task>  // CommunicationTask or PricedTask
+  void add_transfer(const Task& task) {
+    auto [plan, fresh] = plans_.try_emplace({task.kind, {task.group.begin(), task.group.end()}});
     if (fresh) plan->second.emplace(costs_.plan_collective(task.kind, task.group));
     const std::string links = link_class(costs_.topology(), task.group);
     const auto devices = static_cast<std::int64_t>(task.group.size());
@@ -86,7 +87,7 @@ class UseCounter {
     for (const Wiring& wiring : builder_.wirings()) {
       if (wiring.kind != TaskKind::GradientSync) continue;
       const OperatorId owner = graph.consumers(wiring.tensor).front().op;
-      const Layout& home = builder_.layouts()[builder_.weight_sync(wiring.tensor, strategy_).home];
+      const Layout& home = builder_.layouts()[builder_.home_of(wiring.tensor, strategy_)];
       for (const LayoutEntry& e : home.entries()) {
         auto& [sum, type] =
             elements.try_emplace({owner, e.device}, 0, graph.tensor(wiring.tensor).type).first->second;

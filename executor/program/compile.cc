@@ -75,7 +75,8 @@ class RoleTable {
       role.kind = wiring.kind;
       role.wiring = number;
       role.index = i;
-      role.devices = wiring.plan->tasks[i].group;
+      const std::span<const DeviceId> group = wiring.plan->tasks[i].group;
+      role.devices.assign(group.begin(), group.end());
     }
   }
 

@@ -179,7 +179,7 @@ ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device
 // Every use's box lies in one piece of the home, by the home's construction.
 Flow::Target ShardViews::weight_value(UseRef use, DeviceId device, const Box& box) {
   const TensorId weight = use_of(use).tensor;
-  const Layout& home = builder_.layouts()[builder_.weight_sync(weight, strategy_).home];
+  const Layout& home = builder_.layouts()[builder_.home_of(weight, strategy_)];
   for (const LayoutEntry& e : home.entries_on(device)) {
     if (!box.inside(home.box(e))) continue;
     const View whole = home_buffer(weight, device, home.box(e)).value;
@@ -196,7 +196,7 @@ Flow::Target ShardViews::weight_value(UseRef use, DeviceId device, const Box& bo
 }
 
 std::vector<ShardViews::HomePiece> ShardViews::home(TensorId weight, DeviceId device) {
-  const Layout& layout = builder_.layouts()[builder_.weight_sync(weight, strategy_).home];
+  const Layout& layout = builder_.layouts()[builder_.home_of(weight, strategy_)];
   std::vector<HomePiece> pieces;
   for (const LayoutEntry& e : layout.entries_on(device)) {
     const HomeBuffer& home = home_buffer(weight, device, layout.box(e));

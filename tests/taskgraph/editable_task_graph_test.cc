@@ -33,7 +33,8 @@ class EditedStrategy {
     edited_.carry_out();
     schedule_.clear(edited_.loads().size());
     simulate_full();
-    EXPECT_EQ(resimulate(edited_.dag(), schedule_, edited_.loads(), kNoLimit, resimulation_), timeline_.makespan);
+    EXPECT_EQ(resimulate(edited_.dag(), schedule_, edited_.loads(), kNoLimit, resimulation_),
+              timeline_.makespan);
     keep();
   }
 
@@ -48,7 +49,7 @@ class EditedStrategy {
     }
     std::vector<BoundChange> changes;
     for (const auto& [op, config] : chosen) changes.push_back({OperatorId(op), config});
-    edited_.change(changes);
+    EXPECT_TRUE(edited_.change(changes));
     if (rng_.below(8) == 0) {  // undone before it is carried out
       edited_.undo();
       strategy_ = before;

@@ -92,7 +92,8 @@ class Expansion {
   TaskGraph tasks;
 
  private:
-  static std::string line(std::string_view what, const std::string& of, const CommunicationTask& t) {
+  template <class Task>  // CommunicationTask or PricedTask
+  static std::string line(std::string_view what, const std::string& of, const Task& t) {
     std::vector<std::int32_t> group;
     for (const DeviceId d : t.group) group.push_back(d.value);
     return fmt::format("{} {}: {} {} of {} B", what, of, name_of(t.kind), fmt::join(group, ","),
