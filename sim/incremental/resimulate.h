@@ -69,6 +69,7 @@ class Resimulation {
   Visit& visit(TaskId task);
   bool take(Nanoseconds ready, TaskId task);
   bool hold_lanes(const LaneUses& uses, Nanoseconds& start);
+  bool hold_lane(LaneUse use, Nanoseconds start);
   bool lanes_in_time(Nanoseconds now);
   void release(TaskId task, Nanoseconds end);
 
