@@ -113,11 +113,11 @@ Resimulation::Visit& Resimulation::visit(TaskId task) {
   Visit& v = visits_[task.index()];
   const std::span<const TaskId> before = dag_->predecessors(task);
   v = {.epoch = epoch_, .missing = static_cast<std::int32_t>(before.size())};
-  // Before the first skip, this run has come upon all successors of what it took.
-  const bool all_known = epoch_ == first_epoch_ + 1;
-  if (all_known && !is_affected(task) && old_->first_before(task) >= base_) return v;
+  // What was taken since base_ has come upon all its successors.
+  if (!is_affected(task) && old_->first_before(task) >= base_) return v;
+  const bool none_skipped = epoch_ == first_epoch_ + 1;
   for (const TaskId p : before) {
-    const Nanoseconds end = all_known ? end_if_known(p) : end_if_taken(p);
+    const Nanoseconds end = none_skipped ? end_if_known(p) : end_if_taken(p);
     v.missing -= static_cast<std::int32_t>(end != kOpen);
     v.ready = std::max(v.ready, end);
   }

@@ -104,7 +104,9 @@ void Schedule::append(const EditableDag& dag, std::span<const TaskId> order) {
 std::size_t Schedule::bytes() const {
   std::size_t open = 0;
   for (const std::vector<OpenTask>& tasks : open_) open += tasks.capacity() * sizeof(OpenTask);
-  return tasks_.capacity() * sizeof(ScheduledTask) + (positions_.capacity() + first_before_.capacity()) * sizeof(std::uint32_t) + order_.capacity() * sizeof(TaskId) + open +
+  return tasks_.capacity() * sizeof(ScheduledTask) +
+         (positions_.capacity() + first_before_.capacity()) * sizeof(std::uint32_t) +
+         order_.capacity() * sizeof(TaskId) + open +
          (lane_free_.capacity() + lane_held_.capacity() + latest_end_.capacity()) * sizeof(Nanoseconds);
 }
 
