@@ -110,15 +110,18 @@ std::size_t Resimulation::position_before(Nanoseconds time, std::size_t from) co
 }
 
 Resimulation::Visit& Resimulation::visit(TaskId task) {
-  Visit v{.epoch = epoch_};
-  // Before the first skip, what this run took has come upon its successors, and they are not new to it.
-  const bool all_known = epoch_ == first_epoch_ + 1;
-  for (const TaskId p : dag_->predecessors(task)) {
-    const Nanoseconds end = all_known ? end_if_known(p) : end_if_taken(p);
-    v.missing += static_cast<std::int32_t>(end == kOpen);
+  Visit& v = visits_[task.index()];
+  const std::span<const TaskId> before = dag_->predecessors(task);
+  v = {.epoch = epoch_, .missing = static_cast<std::int32_t>(before.size())};
+  // What was taken since base_ has come upon all its successors.
+  if (!is_affected(task) && old_->first_before(task) >= base_) return v;
+  const bool none_skipped = epoch_ == first_epoch_ + 1;
+  for (const TaskId p : before) {
+    const Nanoseconds end = none_skipped ? end_if_known(p) : end_if_taken(p);
+    v.missing -= static_cast<std::int32_t>(end != kOpen);
     v.ready = std::max(v.ready, end);
   }
-  return visits_[task.index()] = v;
+  return v;
 }
 
 /// Into the queue, if it is where the old simulation had it.
@@ -174,16 +177,23 @@ bool Resimulation::lanes_in_time(Nanoseconds now) {
   return now <= first_deadline_;
 }
 
+bool Resimulation::hold_lane(LaneUse use, Nanoseconds start) {
+  Lane& lane = lanes_[use.lane.index()];
+  const bool in_time = start <= lane.deadline;
+  lane.free = start + use.hold;
+  lane.deadline += use.hold;
+  return in_time;
+}
+
 /// Holds the lanes from when all are free; false when that is after one's deadline.
 bool Resimulation::hold_lanes(const LaneUses& uses, Nanoseconds& start) {
+  if (uses.size() == 1) {
+    start = std::max(start, lanes_[uses[0].lane.index()].free);
+    return hold_lane(uses[0], start);
+  }
   for (const LaneUse use : uses) start = std::max(start, lanes_[use.lane.index()].free);
   bool in_time = true;
-  for (const LaneUse use : uses) {
-    Lane& lane = lanes_[use.lane.index()];
-    in_time &= start <= lane.deadline;
-    lane.free = start + use.hold;
-    lane.deadline += use.hold;
-  }
+  for (const LaneUse use : uses) in_time &= hold_lane(use, start);
   return in_time;
 }
 
@@ -394,7 +404,7 @@ void apply(Resimulation& result, const EditableDag& dag, Schedule& schedule) {
   schedule.append(dag, result.order_);
   for (const TaskId t : result.trace_) schedule.find_causes(dag, t);
   for (const TaskId t : result.new_causes_) schedule.find_causes(dag, t);
-  schedule.list_open(result.first_checkpoint_);
+  schedule.link(dag, result.first_checkpoint_);
 }
 
 std::size_t Resimulation::bytes() const {

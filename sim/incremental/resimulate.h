@@ -35,7 +35,7 @@ class Resimulation {
   };
   struct Lane {
     Nanoseconds free = 0;
-    Nanoseconds deadline = 0;  ///< the limit − what else its tasks will hold it: its next one must start by then
+    Nanoseconds deadline = 0;  ///< for its next task to start: the limit − what its tasks will yet hold it
   };
   /// A part of the new order: tasks of the trace, or of the old order with all times shifted.
   struct Piece {
@@ -69,6 +69,7 @@ class Resimulation {
   Visit& visit(TaskId task);
   bool take(Nanoseconds ready, TaskId task);
   bool hold_lanes(const LaneUses& uses, Nanoseconds& start);
+  bool hold_lane(LaneUse use, Nanoseconds start);
   bool lanes_in_time(Nanoseconds now);
   void release(TaskId task, Nanoseconds end);
 

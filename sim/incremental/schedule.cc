@@ -8,6 +8,7 @@ void Schedule::clear(std::size_t lanes) {
   constexpr std::size_t kLeastSpacing = 32;
   tasks_.clear();
   positions_.clear();
+  first_before_.clear();
   order_.clear();
   makespan_ = 0;
   num_lanes_ = lanes;
@@ -39,12 +40,19 @@ void Schedule::add_checkpoint() {
 }
 
 /// A task is open at the checkpoints after its critical predecessor, up to itself.
-void Schedule::list_open(std::size_t checkpoint) {
+void Schedule::list_open(std::size_t position) {
+  const TaskId task = order_[position];
+  const ScheduledTask& t = tasks_[task.index()];
+  const std::size_t queued = checkpoint_after(t.last), until = position / spacing_;
+  for (std::size_t c = checkpoint_after(t.critical); c <= until; ++c) open_[c].push_back({task, c >= queued});
+}
+
+void Schedule::link(const EditableDag& dag, std::size_t checkpoint) {
   for (std::size_t i = checkpoint * spacing_; i < order_.size(); ++i) {
-    const ScheduledTask& t = tasks_[order_[i].index()];
-    const std::size_t queued = checkpoint_after(t.last), until = i / spacing_;
-    for (std::size_t c = checkpoint_after(t.critical); c <= until; ++c)
-      open_[c].push_back({order_[i], c >= queued});
+    list_open(i);
+    std::uint32_t first = kNowhere;
+    for (const TaskId p : dag.predecessors(order_[i])) first = std::min(first, position(p));
+    first_before_[order_[i].index()] = first;
   }
 }
 
@@ -96,7 +104,9 @@ void Schedule::append(const EditableDag& dag, std::span<const TaskId> order) {
 std::size_t Schedule::bytes() const {
   std::size_t open = 0;
   for (const std::vector<OpenTask>& tasks : open_) open += tasks.capacity() * sizeof(OpenTask);
-  return tasks_.capacity() * sizeof(ScheduledTask) + positions_.capacity() * sizeof(std::uint32_t) + order_.capacity() * sizeof(TaskId) + open +
+  return tasks_.capacity() * sizeof(ScheduledTask) +
+         (positions_.capacity() + first_before_.capacity()) * sizeof(std::uint32_t) +
+         order_.capacity() * sizeof(TaskId) + open +
          (lane_free_.capacity() + lane_held_.capacity() + latest_end_.capacity()) * sizeof(Nanoseconds);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -32,11 +33,15 @@ class Schedule {
     bool queued = false;
   };
 
+  static constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
+
   [[nodiscard]] Nanoseconds makespan() const { return makespan_; }
   [[nodiscard]] std::span<const TaskId> order() const { return order_; }
   [[nodiscard]] const ScheduledTask& operator[](TaskId task) const { return tasks_[task.index()]; }
   /// In the order. Of tasks that are in it.
   [[nodiscard]] std::uint32_t position(TaskId task) const { return positions_[task.index()]; }
+  /// The position of its first predecessor in the order; kNowhere without.
+  [[nodiscard]] std::uint32_t first_before(TaskId task) const { return first_before_[task.index()]; }
   /// When the task at a position became ready; never falls from one to the next.
   [[nodiscard]] Nanoseconds ready_at(std::size_t position) const {
     return tasks_[order_[position].index()].ready;
@@ -67,15 +72,16 @@ class Schedule {
   void resize(std::size_t ids) {
     tasks_.resize(ids);
     positions_.resize(ids);
+    first_before_.resize(ids);
   }
   [[nodiscard]] ScheduledTask& task(TaskId task) { return tasks_[task.index()]; }
   /// Forgets the order from a checkpoint on. Before times and causes of the tasks behind it change.
   void cut(std::size_t checkpoint);
   /// Goes on with `order`, whose tasks' times must have been set. Then find_causes() of those that may have
-  /// other ones than before, then list_open() from the first new checkpoint on.
+  /// other ones than before, then link() from the first new checkpoint on.
   void append(const EditableDag& dag, std::span<const TaskId> order);
   void find_causes(const EditableDag& dag, TaskId task);
-  void list_open(std::size_t checkpoint);
+  void link(const EditableDag& dag, std::size_t checkpoint);
 
   [[nodiscard]] std::size_t bytes() const;
 
@@ -85,9 +91,10 @@ class Schedule {
     return task.valid() ? position(task) / spacing_ + 1 : 0;
   }
   void add_checkpoint();
+  void list_open(std::size_t position);
 
   std::vector<ScheduledTask> tasks_;
-  std::vector<std::uint32_t> positions_;  // by task
+  std::vector<std::uint32_t> positions_, first_before_;  // by task
   std::vector<TaskId> order_;
   Nanoseconds makespan_ = 0;
   std::size_t num_lanes_ = 0, spacing_ = 1, num_checkpoints_ = 0;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "sim/simulate.h"
 #include "tests/sim/random_graph.h"
@@ -14,6 +15,7 @@ namespace pipesim {
 namespace {
 
 using testing::Gt;
+using testing::Le;
 
 /// A task graph under random edits, kept twice: as plain data, from which a TaskDag is built and simulated
 /// in full, and as an EditableDag that is edited.
@@ -209,6 +211,83 @@ TEST(Resimulate, EqualsFullSimulationOverRandomEdits) {
     EditedGraph graph(rng);
     for (int i = 0; i < 40 && !testing::Test::HasFailure(); ++i) graph.edit();
   });
+}
+
+/// Eight chains of 200 tasks of 100 ns, a lane each; all chains wait for all every tenth step.
+class Chains {
+ public:
+  Chains() {
+    dag_.clear();
+    schedule_.clear(kLanes + 1);
+    for (std::size_t i = 0; i < kLanes * kSteps; ++i) {
+      const TaskId id = dag_.add_task({i / kLanes, i}, 100, LaneId(i % kLanes));
+      if (i >= kLanes) dag_.add_edge(TaskId(i - kLanes), id);
+      for (std::size_t p = 0; i >= kLanes && i / kLanes % 10 == 0 && p < kLanes; ++p) {
+        if (p != i % kLanes) dag_.add_edge(TaskId(i / kLanes * kLanes - kLanes + p), id);
+      }
+    }
+    loads_.assign(kLanes, 100 * kSteps);
+    loads_.push_back(0);
+  }
+
+  [[nodiscard]] static TaskId task(std::size_t step, std::size_t lane) {
+    return TaskId(step * kLanes + lane);
+  }
+  /// After a task, on the lane that no chain uses.
+  TaskId add_after(TaskId before, Nanoseconds duration) {
+    const TaskId id = dag_.add_task({1000, dag_.num_ids()}, duration, LaneId(kLanes));
+    dag_.add_edge(before, id);
+    loads_.back() += duration;
+    return id;
+  }
+  EditableDag& dag() { return dag_; }
+  std::optional<Nanoseconds> run(Nanoseconds limit = 1'000'000) {
+    dag_.finish();
+    return resimulate(dag_, schedule_, loads_, limit, resimulation_);
+  }
+  void keep() {
+    apply(resimulation_, dag_, schedule_);
+    dag_.keep();
+  }
+  [[nodiscard]] std::size_t tasks_taken() const { return resimulation_.tasks_taken(); }
+
+ private:
+  static constexpr std::size_t kLanes = 8, kSteps = 200;
+  std::vector<Nanoseconds> loads_;
+  EditableDag dag_;
+  Schedule schedule_;
+  Resimulation resimulation_;
+};
+
+TEST(Resimulate, SkipsWhatGoesOnAsBefore) {
+  Chains chains;
+  EXPECT_EQ(chains.run(), 20'000);
+  EXPECT_EQ(chains.tasks_taken(), 1600u);
+  chains.keep();
+  chains.add_after(Chains::task(100, 3), 50);
+  EXPECT_EQ(chains.run(), 20'000);
+  EXPECT_THAT(chains.tasks_taken(), Le(64u));
+}
+
+TEST(Resimulate, SkipsWhatGoesOnLater) {
+  Chains chains;
+  chains.run();
+  chains.keep();
+  const TaskId delay = chains.add_after(Chains::task(98, 3), 250);  // all wait for it at step 100
+  chains.dag().add_edge(delay, Chains::task(99, 3));
+  EXPECT_EQ(chains.run(), 20'250);
+  EXPECT_THAT(chains.tasks_taken(), Le(96u));
+}
+
+TEST(Resimulate, RejectsBeforeALaneBeginsTooLate) {
+  Chains chains;
+  chains.add_after(Chains::task(189, 0), 2000);  // from 19000 to 21000
+  EXPECT_EQ(chains.run(), 21'000);
+  chains.keep();
+  chains.add_after(Chains::task(189, 1),
+                   100);  // of 2100 that must begin by 18900, and the task is taken then
+  EXPECT_EQ(chains.run(20'999), std::nullopt);
+  EXPECT_THAT(chains.tasks_taken(), Le(16u));
 }
 
 }  // namespace
