@@ -1,6 +1,7 @@
 #include "sim/incremental/editable_dag.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipesim {
 
@@ -19,33 +20,15 @@ void EditableDag::begin_next() {
     edit_ = 1;
   }
   first_added_ = tasks_.size();
+  marks_.resize(first_added_);
   first_row_ = rows_.size();
   removed_.clear();
-  touched_.clear();
   new_edges_.clear();
   removed_edges_.clear();
   changed_successors_.clear();
   changed_predecessors_.clear();
   successors_before_.clear();
   predecessors_before_.clear();
-}
-
-TaskId EditableDag::append(TaskKey key, const Task& task) {
-  const TaskId id(tasks_.size());
-  tasks_.push_back(task);
-  keys_.push_back(key);
-  marks_.emplace_back();
-  return id;
-}
-
-TaskId EditableDag::add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes) {
-  static constexpr LaneUse kNone{};  // so that no lanes differ from one lane
-  const LaneUse* uses = lanes.empty() ? &kNone : lanes.data();
-  return append(key, {duration, uses, static_cast<std::int32_t>(lanes.size()), true, {}, {}});
-}
-
-TaskId EditableDag::add_task(TaskKey key, Nanoseconds duration, LaneId lane) {
-  return append(key, {duration, nullptr, lane.value, true, {}, {}});
 }
 
 void EditableDag::remove_tasks(TaskId first, std::size_t count) {
@@ -85,14 +68,33 @@ void EditableDag::mark_rows() {
       if (!is_removed(after)) mark_predecessors(after);
     }
   }
-  for (const auto [before, after] : new_edges_) {
-    ++mark_successors(before).new_successors;
-    ++mark_predecessors(after).new_predecessors;
-  }
   for (const auto [before, after] : removed_edges_) {
     mark_successors(before);
     mark_predecessors(after);
   }
+}
+
+// Those of added tasks in their rows, which are not placed yet.
+void EditableDag::count_new_edges() {
+  for (const auto [before, after] : new_edges_) {
+    ++(is_added(before) ? tasks_[before.index()].successors.count : mark_successors(before).new_successors);
+    ++(is_added(after) ? tasks_[after.index()].predecessors.count
+                       : mark_predecessors(after).new_predecessors);
+  }
+}
+
+// Empty, with room for what was counted.
+void EditableDag::place_added_rows() {
+  std::size_t end = rows_.size();
+  const auto place = [&end](Row& row) {
+    row.first = static_cast<std::uint32_t>(end);
+    end += std::exchange(row.count, 0);
+  };
+  for (std::size_t t = first_added_; t < tasks_.size(); ++t) {
+    place(tasks_[t].successors);
+    place(tasks_[t].predecessors);
+  }
+  rows_.resize(end);
 }
 
 /// A copy without removed tasks at the end of all rows, with room for so many more.
@@ -114,21 +116,24 @@ void EditableDag::erase(Row& row, TaskId task) {
   --row.count;
 }
 
-void EditableDag::finish() {
-  mark_rows();
+void EditableDag::move_rows() {
   for (const TaskId t : changed_successors_) {
     Row& row = tasks_[t.index()].successors;
-    if (t.index() < first_added_) successors_before_.push_back({t, row});
-    row = moved_row(row, mark(t).new_successors);
+    successors_before_.push_back({t, row});
+    row = moved_row(row, marks_[t.index()].new_successors);
   }
   for (const TaskId t : changed_predecessors_) {
     Row& row = tasks_[t.index()].predecessors;
-    if (t.index() < first_added_) {
-      predecessors_before_.push_back({t, row});
-      touched_.push_back(t);
-    }
-    row = moved_row(row, mark(t).new_predecessors);
+    predecessors_before_.push_back({t, row});
+    row = moved_row(row, marks_[t.index()].new_predecessors);
   }
+}
+
+void EditableDag::finish() {
+  mark_rows();
+  count_new_edges();
+  move_rows();
+  place_added_rows();
   for (const auto [before, after] : removed_edges_) {
     erase(tasks_[before.index()].successors, after);
     erase(tasks_[after.index()].predecessors, before);
@@ -153,7 +158,6 @@ void EditableDag::undo() {
   for (const RowBefore& b : predecessors_before_) tasks_[b.task.index()].predecessors = b.row;
   tasks_.resize(first_added_);
   keys_.resize(first_added_);
-  marks_.resize(first_added_);
   rows_.resize(first_row_);
   begin_next();
 }

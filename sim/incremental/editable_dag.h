@@ -23,9 +23,14 @@ class EditableDag {
   void clear();
 
   /// Lane uses are not copied: they must outlive the task. Ids are given in order.
-  TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes);
+  TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes) {
+    const LaneUse* uses = lanes.empty() ? &kNone : lanes.data();
+    return append(key, {duration, uses, static_cast<std::int32_t>(lanes.size()), true, {}, {}});
+  }
   /// A task that holds one lane for its whole duration.
-  TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane);
+  TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane) {
+    return append(key, {duration, nullptr, lane.value, true, {}, {}});
+  }
   void add_edge(TaskId before, TaskId after) { new_edges_.push_back({before, after}); }
   /// Tasks first, first + 1, …, which were there before the edit; their edges go with them.
   void remove_tasks(TaskId first, std::size_t count);
@@ -58,11 +63,12 @@ class EditableDag {
   [[nodiscard]] std::span<const TaskId> removed() const { return removed_; }
   [[nodiscard]] TaskId first_added() const { return TaskId(first_added_); }  ///< to the last id
   /// Tasks that stay, but have other predecessors than before.
-  [[nodiscard]] std::span<const TaskId> touched() const { return touched_; }
+  [[nodiscard]] std::span<const TaskId> touched() const { return changed_predecessors_; }
 
   [[nodiscard]] std::size_t bytes() const;
 
  private:
+  static constexpr LaneUse kNone{};  // so that no lanes differ from one lane
   struct Row {
     std::uint32_t first = 0, count = 0;
   };
@@ -76,7 +82,7 @@ class EditableDag {
   struct Edge {
     TaskId before, after;
   };
-  /// What an edit does to one task.
+  /// What an edit does to a task that was there before.
   struct Mark {
     std::uint32_t edit = 0;
     std::uint32_t new_successors = 0, new_predecessors = 0;
@@ -92,11 +98,19 @@ class EditableDag {
     const Mark& m = marks_[task.index()];
     return m.edit == edit_ && m.removed;
   }
-  TaskId append(TaskKey key, const Task& task);
+  TaskId append(TaskKey key, const Task& task) {
+    tasks_.push_back(task);
+    keys_.push_back(key);
+    return TaskId(keys_.size() - 1);
+  }
+  [[nodiscard]] bool is_added(TaskId task) const { return task.index() >= first_added_; }
   Mark& mark(TaskId task);
   Mark& mark_successors(TaskId task);
   Mark& mark_predecessors(TaskId task);
   void mark_rows();
+  void count_new_edges();
+  void move_rows();
+  void place_added_rows();
   Row moved_row(Row old, std::uint32_t more);
   void erase(Row& row, TaskId task);
   void begin_next();
@@ -109,7 +123,7 @@ class EditableDag {
 
   std::uint32_t edit_ = 1;  ///< number of the edit
   std::size_t first_added_ = 0, first_row_ = 0;
-  std::vector<TaskId> removed_, touched_;
+  std::vector<TaskId> removed_;
   std::vector<Edge> new_edges_, removed_edges_;
   std::vector<TaskId> changed_successors_;
   std::vector<TaskId> changed_predecessors_;
