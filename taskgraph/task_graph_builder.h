@@ -64,6 +64,7 @@ class TaskGraphBuilder {
     return owned_weights_[op.index()];
   }  ///< weights that the operator's update tasks update
   [[nodiscard]] std::span<const TensorId> frozen_weights() const { return frozen_weights_; }
+  [[nodiscard]] bool makes_gradient(UseRef use) const;  ///< this use's gradient is computed
   /// The consumers of a tensor that compute a gradient of it.
   [[nodiscard]] std::span<const UseRef> gradient_makers(TensorId tensor) const {
     return gradient_makers_[tensor.index()];
@@ -96,7 +97,6 @@ class TaskGraphBuilder {
     std::size_t operator()(const ParallelConfig& config) const noexcept;
   };
 
-  [[nodiscard]] bool makes_gradient(UseRef use) const;
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
@@ -129,7 +129,7 @@ class TaskGraphBuilder {
       bound_;  // per operator
   CommunicationPlans plans_;
   IdTable<const OwnedUpdates*> update_of_;
-  std::deque<OwnedUpdates> updates_;                    // stable addresses
+  std::deque<OwnedUpdates> updates_;                  // stable addresses
   std::vector<std::vector<UseRef>> gradient_makers_;  // per tensor
   std::vector<UseRef> producing_uses_;                // per tensor
   std::vector<std::vector<TensorId>> owned_weights_;  // per operator: weights whose first use it is
