@@ -57,6 +57,17 @@ struct BoundOperator {
   std::vector<std::int32_t> shard_of_device;  ///< −1 where it has none
 };
 
+/// A strategy whose configs are bound: one pointer per operator, into what bound them.
+using BoundStrategy = std::vector<const BoundOperator*>;
+
+/// Layout of a use: of its data, of its gradient.
+inline LayoutId data_layout(UseRef use, const BoundStrategy& strategy) {
+  return strategy[use.op.index()]->data_layout[static_cast<std::size_t>(use.use)];
+}
+inline LayoutId gradient_layout(UseRef use, const BoundStrategy& strategy) {
+  return strategy[use.op.index()]->gradient_layout[static_cast<std::size_t>(use.use)];
+}
+
 /// What has to be computed in backward, from the graph alone.
 struct BackwardNeed {
   bool input_pass = false;   ///< the gradient of some input, or weight gradients that only this pass makes

@@ -14,14 +14,6 @@ struct EdgeRemover {
   void add_edge(TaskId before, TaskId after) const { dag.remove_edge(before, after); }
 };
 
-LayoutId data_layout(UseRef use, const BoundStrategy& strategy) {
-  return strategy[use.op.index()]->data_layout[static_cast<std::size_t>(use.use)];
-}
-
-LayoutId gradient_layout(UseRef use, const BoundStrategy& strategy) {
-  return strategy[use.op.index()]->gradient_layout[static_cast<std::size_t>(use.use)];
-}
-
 }  // namespace
 
 EditableTaskGraph::EditableTaskGraph(TaskGraphBuilder& contents)

@@ -16,9 +16,6 @@
 
 namespace pipesim {
 
-/// A strategy whose configs are bound: one pointer per operator, into the builder that bound them.
-using BoundStrategy = std::vector<const BoundOperator*>;
-
 /// The updates of the weights that an operator owns: one on each device that has a part of one.
 struct OwnedUpdates {
   std::vector<DeviceId> devices;

@@ -11,14 +11,6 @@ namespace {
 
 constexpr Bytes kUncut{INT64_MAX / 2};
 
-LayoutId data_layout(UseRef use, const BoundStrategy& strategy) {
-  return strategy[use.op.index()]->data_layout[static_cast<std::size_t>(use.use)];
-}
-
-LayoutId gradient_layout(UseRef use, const BoundStrategy& strategy) {
-  return strategy[use.op.index()]->gradient_layout[static_cast<std::size_t>(use.use)];
-}
-
 // The layout's position among the terms; appended if it is new.
 std::int32_t term_of(LayoutId layout, std::vector<LayoutId>& terms) {
   const auto at = static_cast<std::size_t>(std::find(terms.begin(), terms.end(), layout) - terms.begin());
