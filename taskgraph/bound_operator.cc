@@ -55,7 +55,7 @@ Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig&
     }
     pieces.push_back({config.devices[static_cast<std::size_t>(k)], box, addend});
   }
-  return Layout(std::move(pieces));
+  return Layout(pieces);
 }
 
 // Shards that agree in every coordinate outside `over`.

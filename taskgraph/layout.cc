@@ -43,7 +43,7 @@ std::int32_t position(const std::vector<T>& sorted, const T& value) {
 
 }  // namespace
 
-Layout::Layout(std::vector<Piece> pieces) : boxes_(boxes_in(pieces)) {
+Layout::Layout(const std::vector<Piece>& pieces) : boxes_(boxes_in(pieces)) {
   const std::vector<std::int32_t> addends = addends_in(pieces);
   num_addends_ = static_cast<std::int32_t>(addends.size());
   entries_.reserve(pieces.size());
@@ -140,7 +140,7 @@ Layout sum_of(std::span<const Layout* const> terms, std::vector<std::vector<std:
     }
     if (merged_into) (*merged_into)[addends[i].term][static_cast<std::size_t>(addends[i].number)] = number;
   }
-  return Layout(std::move(pieces));
+  return Layout(pieces);
 }
 
 Layout union_of(std::span<const Layout* const> layouts) {
@@ -158,7 +158,7 @@ Layout union_of(std::span<const Layout* const> layouts) {
       if (!covered) pieces.push_back({device, held[i], 0});
     }
   }
-  return Layout(std::move(pieces));
+  return Layout(pieces);
 }
 
 }  // namespace pipesim

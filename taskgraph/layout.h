@@ -32,7 +32,7 @@ class Layout {
     Box box;
     std::int32_t addend = 0;
   };
-  explicit Layout(std::vector<Piece> pieces);
+  explicit Layout(const std::vector<Piece>& pieces);
 
   [[nodiscard]] std::span<const LayoutEntry> entries() const { return entries_; }
   [[nodiscard]] std::span<const Box> boxes() const { return boxes_; }

@@ -287,7 +287,7 @@ Layout wanted_layout(const RedistributionComponent& c) {
   for (const RedistributionWant& w : c.wants) {
     for (const DeviceId d : w.devices) pieces.push_back({d, w.box, 0});
   }
-  return Layout(std::move(pieces));
+  return Layout(pieces);
 }
 
 // From the layout that the steps so far leave.

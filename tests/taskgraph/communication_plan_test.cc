@@ -21,7 +21,7 @@ class CommunicationPlanning : public testing::Test {
   CommunicationPlan plan(const std::vector<LayoutId>& terms, LayoutId target, Bytes piece = Bytes(1 << 30)) {
     return plan_communication(terms, target, 4, piece, layouts_, prices_);
   }
-  LayoutId layout(std::vector<Layout::Piece> pieces) { return layouts_.intern(Layout(std::move(pieces))); }
+  LayoutId layout(std::vector<Layout::Piece> pieces) { return layouts_.intern(Layout(pieces)); }
 
   const Box whole_ = Box::whole(std::vector<std::int64_t>{1000, 1000});
   Topology topology_ = make_topology("levels:2@100GB/s,2@1GB/s");

@@ -24,7 +24,7 @@ struct Mesh {
   [[nodiscard]] Layout layout(const std::vector<int>& roles) const {
     std::vector<Layout::Piece> pieces;
     for (std::size_t k = 0; k < devices.size(); ++k) pieces.push_back(piece(k, roles));
-    return Layout(std::move(pieces));
+    return Layout(pieces);
   }
 
  private:

@@ -225,7 +225,7 @@ Layout one_box(const Box& box, const std::vector<std::int32_t>& devices, bool ad
   std::vector<Layout::Piece> pieces;
   for (std::size_t i = 0; i < devices.size(); ++i)
     pieces.push_back({DeviceId(devices[i]), box, addends ? static_cast<std::int32_t>(i) : 0});
-  return Layout(std::move(pieces));
+  return Layout(pieces);
 }
 
 class RedistributionOnOneNode : public testing::Test {
@@ -259,7 +259,7 @@ TEST_F(RedistributionOnOneNode, AddsACopiedTermAfterThePartialOnes) {
   std::vector<Layout::Piece> pieces;
   for (std::int32_t d = 0; d < 4; ++d) pieces.push_back({DeviceId(d), whole_, d});
   for (std::int32_t d = 0; d < 4; ++d) pieces.push_back({DeviceId(d), whole_, 4});
-  const Redistribution r = plan(Layout(std::move(pieces)), one_box(whole_, {0, 1, 2, 3}, false));
+  const Redistribution r = plan(Layout(pieces), one_box(whole_, {0, 1, 2, 3}, false));
   ASSERT_EQ(r.steps.size(), 1U);
   EXPECT_EQ(r.steps[0].kind, Collective::AllReduce);
   EXPECT_EQ(r.elements_on_links(), 2 * 3 * 48);
