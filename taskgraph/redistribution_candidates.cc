@@ -291,9 +291,9 @@ Layout wanted_layout(const RedistributionComponent& c) {
 }
 
 // From the layout that the steps so far leave.
-void append_rest(Steps& steps, std::vector<Layout::Piece> reached, const RedistributionComponent& c,
+void append_rest(Steps& steps, const std::vector<Layout::Piece>& reached, const RedistributionComponent& c,
                  const RedistributionSetting& setting) {
-  const Layout from(std::move(reached)), to = wanted_layout(c);
+  const Layout from(reached), to = wanted_layout(c);
   Steps rest = plan_steps(from, to, peeled_addends(from, to), setting);
   steps.insert(steps.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
 }

@@ -186,8 +186,7 @@ TEST(DataMovement, BringsTheSumOfAllAddendsToEveryElement) {
     while (rng.below(3) == 0) terms.push_back(random_grid(rng, shape, devices, true).pieces());
     std::vector<Layout::Piece> wanted = to.pieces();
     if (rng.below(4) == 0) wanted = grown(wanted, shape, 1, false);
-    check_values(summed(std::move(terms)), Layout(wanted), std::int64_t{4} << 10 * rng.below(3),
-                 prices);
+    check_values(summed(std::move(terms)), Layout(wanted), std::int64_t{4} << 10 * rng.below(3), prices);
   });
 }
 
