@@ -352,7 +352,7 @@ std::optional<Steps> reduce_first(const RedistributionComponent& c, const Shape&
       add_members(steps.back(), members, setting.contents);
     }
   }
-  append_rest(steps, std::move(reduced), c, next_round(setting, false));
+  append_rest(steps, reduced, c, next_round(setting, false));
   return steps;
 }
 
@@ -373,7 +373,7 @@ std::optional<Steps> share_then_gather(const RedistributionComponent& c, const S
     }
   }
   Steps steps = direct_steps(shares, setting);
-  append_rest(steps, std::move(fetched), c, next_round(setting, true));
+  append_rest(steps, fetched, c, next_round(setting, true));
   return steps;
 }
 
