@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "models/box.h"
 
@@ -129,9 +130,11 @@ class ShardPrices {
         }
       }
     }
-    const auto [it, fresh] = known_.try_emplace(key_);
-    if (fresh) it->second = costs_.operator_time(graph_, op_, pass_, ranges, device);
-    return it->second;
+    if (last_ != known_.end() && last_->first == key_) return last_->second;  // most shards are alike
+    bool fresh = false;
+    std::tie(last_, fresh) = known_.try_emplace(key_);
+    if (fresh) last_->second = costs_.operator_time(graph_, op_, pass_, ranges, device);
+    return last_->second;
   }
 
  private:
@@ -141,6 +144,7 @@ class ShardPrices {
   const CostModel& costs_;
   std::vector<std::int64_t> key_;
   std::map<std::vector<std::int64_t>, Seconds> known_;
+  std::map<std::vector<std::int64_t>, Seconds>::iterator last_ = known_.end();
 };
 
 PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, const ParallelConfig& config,
@@ -167,7 +171,7 @@ PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, co
   return work;
 }
 
-std::vector<LaneUse> loads_of(const BoundOperator& bound) {
+std::vector<LaneUse> loads_of(const BoundOperator& bound, std::size_t num_lanes) {
   const std::vector<DeviceId>& devices = bound.config.devices;
   std::vector<LaneUse> uses;
   for (const PassWork* work : {&bound.forward, &bound.backward_input, &bound.backward_weight}) {
@@ -177,7 +181,7 @@ std::vector<LaneUse> loads_of(const BoundOperator& bound) {
       for (const InnerReduce& r : stage) uses.insert(uses.end(), r.task.lanes.begin(), r.task.lanes.end());
     }
   }
-  return added_up(std::move(uses));
+  return added_up(uses, num_lanes);
 }
 
 std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator& op,
@@ -254,7 +258,7 @@ BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConf
   bound.forward = pass_work(graph, op, Pass::Forward, config, prices);
   if (need.input_pass) bound.backward_input = pass_work(graph, op, Pass::BackwardInput, config, prices);
   if (need.weight_pass) bound.backward_weight = pass_work(graph, op, Pass::BackwardWeight, config, prices);
-  bound.loads = loads_of(bound);
+  bound.loads = loads_of(bound, prices.topology().num_lanes());
   bound.memory = shard_memory(graph, op, config, need.input_pass || need.weight_pass);
   bound.shard_of_device.assign(prices.topology().num_devices(), -1);
   for (std::size_t k = 0; k < config.devices.size(); ++k) {

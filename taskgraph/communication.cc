@@ -6,6 +6,7 @@ namespace pipesim {
 
 CommunicationPrices::CommunicationPrices(const CostModel& costs)
     : costs_(costs),
+      borders_(costs),
       sends_(costs.topology().num_devices() * costs.topology().num_devices()),
       concurrent_(costs.topology().num_lanes()) {}
 

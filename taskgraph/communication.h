@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "costmodel/cost_model.h"
+#include "taskgraph/borders.h"
 
 namespace pipesim {
 
@@ -32,6 +32,7 @@ class CommunicationPrices {
 
   [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
   [[nodiscard]] const CostModel& costs() const { return costs_; }
+  [[nodiscard]] const Borders& borders() const { return borders_; }
   [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
   /// See CostModel::collective_time. Valid until the next call.
   [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
@@ -51,6 +52,7 @@ class CommunicationPrices {
   const CollectivePlan& collective(Collective kind, std::span<const DeviceId> group);
 
   const CostModel& costs_;
+  Borders borders_;
   std::unordered_map<Key, CollectivePlan, KeyHash> plans_;
   std::vector<std::unique_ptr<const CollectivePlan>> sends_;  // [from · devices + to]: the most common
   Key key_;                                                   // scratch

@@ -120,15 +120,14 @@ Layout total(std::span<const LayoutId> terms, const LayoutTable& layouts) {
   return sum_of(parts);
 }
 
-void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, const Layout& target) {
-  std::vector<DeviceId> devices;
-  for (const CommunicationTask& t : plan.tasks) {
-    const auto to = receivers(t.kind, t.group);
-    devices.insert(devices.end(), to.begin(), to.end());
-  }
-  std::sort(devices.begin(), devices.end());
-  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
-  for (const DeviceId d : devices) {
+// After expansion_of().
+void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, const Layout& target,
+                         std::size_t num_devices) {
+  std::vector<bool> receives(num_devices, false);
+  for (const PlanExpansion::Arrival& a : plan.expansion.arrivals) receives[a.device.index()] = true;
+  for (std::size_t i = 0; i < num_devices; ++i) {
+    if (!receives[i]) continue;
+    const DeviceId d(i);
     const Bytes size(target.elements_on(d) * element_bytes);  // 0 on a device that only helps to reduce
     if (size.value > 0) plan.received.emplace_back(d, size);
   }
@@ -136,12 +135,18 @@ void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, co
 
 }  // namespace
 
-std::vector<LaneUse> added_up(std::vector<LaneUse> uses) {
-  std::ranges::sort(uses, {}, &LaneUse::lane);
-  std::vector<LaneUse> sums;
+std::vector<LaneUse> added_up(std::span<const LaneUse> uses, std::size_t num_lanes) {
+  std::vector<Nanoseconds> held(num_lanes, -1);
+  std::size_t different = 0;
   for (const LaneUse& use : uses) {
-    if (sums.empty() || sums.back().lane != use.lane) sums.push_back({use.lane, 0});
-    sums.back().hold += use.hold;
+    Nanoseconds& sum = held[use.lane.index()];
+    if (sum < 0) sum = 0, ++different;
+    sum += use.hold;
+  }
+  std::vector<LaneUse> sums;
+  sums.reserve(different);
+  for (std::size_t l = 0; l < num_lanes; ++l) {
+    if (held[l] >= 0) sums.push_back({LaneId(l), held[l]});
   }
   return sums;
 }
@@ -181,9 +186,9 @@ bool CommunicationPlan::has_sends() const {
 
 namespace {
 
-CommunicationPlan written(const std::vector<Redistribution>& redistributions, bool term_by_term,
-                          LayoutId target, std::int64_t element_bytes, Bytes largest_piece,
-                          const LayoutTable& layouts, CommunicationPrices& prices) {
+CommunicationPlan written(std::span<const Redistribution> redistributions, bool term_by_term, LayoutId target,
+                          std::int64_t element_bytes, Bytes largest_piece, const LayoutTable& layouts,
+                          CommunicationPrices& prices) {
   CommunicationPlan plan;
   plan.target = target;
   plan.term_by_term = term_by_term;
@@ -194,8 +199,8 @@ CommunicationPlan written(const std::vector<Redistribution>& redistributions, bo
   plan.expansion = expansion_of(plan.tasks, prices.topology().num_devices());
   std::sort(plan.local.begin(), plan.local.end());
   plan.local.erase(std::unique(plan.local.begin(), plan.local.end()), plan.local.end());
-  add_receive_buffers(plan, element_bytes, layouts[target]);
-  plan.loads = added_up(plan.lane_uses);
+  add_receive_buffers(plan, element_bytes, layouts[target], prices.topology().num_devices());
+  plan.loads = added_up(plan.lane_uses, prices.topology().num_lanes());
   return plan;
 }
 
@@ -215,6 +220,11 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
       return written(each, true, target, element_bytes, largest_piece, layouts, prices);
   }
   return written(together, false, target, element_bytes, largest_piece, layouts, prices);
+}
+
+CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,
+                          Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices) {
+  return written(std::span(&redistribution, 1), false, target, element_bytes, largest_piece, layouts, prices);
 }
 
 CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,

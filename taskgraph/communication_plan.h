@@ -20,8 +20,8 @@ struct PricedTask {
 };
 PricedTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size, CommunicationPrices& prices);
 
-/// Adds up what is held of each lane.
-std::vector<LaneUse> added_up(std::vector<LaneUse> uses);
+/// Adds up what is held of each lane; ascending.
+std::vector<LaneUse> added_up(std::span<const LaneUse> uses, std::size_t num_lanes);
 
 /// One communication task of a plan, priced and rounded. The spans lie in the plan.
 struct CommunicationTask {
@@ -108,7 +108,11 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
                                      std::int64_t element_bytes, Bytes largest_piece,
                                      const LayoutTable& layouts, CommunicationPrices& prices);
 
-/// The same for each term on its own.
+/// The plan of a sum's redistribution.
+CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,
+                          Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices);
+
+/// What plan_communication() takes when it takes each term on its own.
 CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
                              Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices);
 

@@ -4,7 +4,8 @@
 
 namespace pipesim {
 
-void CommunicationPlans::set_key(std::span<const LayoutId> terms, LayoutId target, const Setting& setting) {
+void CommunicationPlans::set_key(std::span<const LayoutId> terms, LayoutId target,
+                                 const Setting& setting) const {
   const auto piece = static_cast<std::uint64_t>(setting.largest_piece.value);
   key_.assign({target.value, static_cast<std::int32_t>(setting.element_bytes),
                static_cast<std::int32_t>(piece >> 32), static_cast<std::int32_t>(piece)});
@@ -20,6 +21,13 @@ const CommunicationPlan& CommunicationPlans::between(std::span<const LayoutId> t
   set_key(terms, target, setting);
   plans_.insert(key_, &sum);
   return sum.plan;
+}
+
+const CommunicationPlan* CommunicationPlans::find(std::span<const LayoutId> terms, LayoutId target,
+                                                  const Setting& setting) const {
+  set_key(terms, target, setting);
+  Kept* const* found = plans_.find(key_);
+  return found ? &(*found)->plan : nullptr;
 }
 
 CommunicationPlans::Kept& CommunicationPlans::keep(CommunicationPlan plan) {
@@ -41,12 +49,29 @@ CommunicationPlans::Kept& CommunicationPlans::plan_sum(std::span<const LayoutId>
                                                        const Setting& setting) {
   parts_.clear();
   for (const LayoutId id : terms) parts_.push_back(&layouts_[id]);
-  Kept& together = kept(layouts_.intern(sum_of(parts_)), target, setting);
-  if (!together.plan.has_sends()) return together;
+  const LayoutId sum = layouts_.intern(sum_of(parts_));
+  set_key(std::span(&sum, 1), target, setting);
+  Kept* const* found = plans_.find(key_);
+  Kept* together = found ? *found : nullptr;
+  if (together && !together->plan.has_sends()) return *together;
   Seconds apart;
   for (const LayoutId id : terms) apart += time_of(kept(id, target, setting));
-  if (!(apart < time_of(together))) return together;
+  if (!together) together = plan_sum_within(apart, sum, target, setting);
+  if (together && !(together->plan.has_sends() && apart < time_of(*together))) return *together;
   return keep(plan_terms(terms, target, setting.element_bytes, setting.largest_piece, layouts_, prices_));
+}
+
+// Nothing where it is certain that it takes longer than `most` and contains sends.
+CommunicationPlans::Kept* CommunicationPlans::plan_sum_within(Seconds most, LayoutId sum, LayoutId target,
+                                                              const Setting& setting) {
+  const std::optional<Redistribution> together =
+      redistribute_within(most, layouts_[sum], layouts_[target], setting.element_bytes, prices_);
+  if (!together) return nullptr;
+  Kept& made =
+      keep(plan_of(*together, target, setting.element_bytes, setting.largest_piece, layouts_, prices_));
+  set_key(std::span(&sum, 1), target, setting);
+  plans_.insert(key_, &made);
+  return &made;
 }
 
 Seconds CommunicationPlans::time_of(Kept& kept) {

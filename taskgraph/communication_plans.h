@@ -26,6 +26,9 @@ class CommunicationPlans {
 
   /// See plan_communication(), whose results these are. Valid until clear().
   const CommunicationPlan& between(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
+  /// The same if it is there already, else nullptr.
+  [[nodiscard]] const CommunicationPlan* find(std::span<const LayoutId> terms, LayoutId target,
+                                              const Setting& setting) const;
   /// union_of() the layouts, which are distinct.
   LayoutId home(std::span<const LayoutId> needed);
 
@@ -39,10 +42,11 @@ class CommunicationPlans {
     std::optional<Seconds> time;  ///< of the steps with nothing else on the links, once it was asked for
   };
 
-  void set_key(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
+  void set_key(std::span<const LayoutId> terms, LayoutId target, const Setting& setting) const;
   Kept& kept(LayoutId term, LayoutId target, const Setting& setting);
   Kept& keep(CommunicationPlan plan);
   Kept& plan_sum(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
+  Kept* plan_sum_within(Seconds most, LayoutId sum, LayoutId target, const Setting& setting);
   Seconds time_of(Kept& kept);
 
   LayoutTable& layouts_;
@@ -51,8 +55,8 @@ class CommunicationPlans {
   IdTable<LayoutId> homes_;
   std::deque<Kept> kept_;  // stable addresses
   std::size_t num_tasks_ = 0;
-  std::vector<std::int32_t> key_;     // scratch
-  std::vector<const Layout*> parts_;  // scratch
+  mutable std::vector<std::int32_t> key_;  // scratch
+  std::vector<const Layout*> parts_;       // scratch
 };
 
 }  // namespace pipesim

@@ -23,8 +23,9 @@ EditableTaskGraph::EditableTaskGraph(TaskGraphBuilder& contents)
       tensors_(graph_.tensors().size()),
       updates_(graph_.operators().size()),
       changed_in_(graph_.operators().size(), 0),
+      updated_in_(graph_.operators().size(), 0),
       affected_in_(graph_.tensors().size(), 0),
-      updated_in_(graph_.operators().size(), 0) {
+      least_(contents.costs()) {
   std::size_t ways = 0;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorId t(i);
@@ -135,11 +136,53 @@ bool EditableTaskGraph::plan(Nanoseconds limit) {
   for (const OperatorId op : changed_) count(*strategy_[op.index()], 1);
   if (most_ > limit) return false;
   for (const OperatorId owner : owners_) plan_updates(owner);
+  if (!plan_known(limit)) return false;
   for (const Affected& a : affected_) {
     if (most_ > limit) return false;
-    plan_ways(a);
+    if (!a.planned) plan_ways(a);
   }
   return most_ <= limit;
+}
+
+// First what others have planned before. The least that the rest takes tells most changes that take too long,
+// without a plan.
+bool EditableTaskGraph::plan_known(Nanoseconds limit) {
+  least_.clear();
+  for (Affected& a : affected_) {
+    if (most_ > limit) return false;
+    a.planned = limit == kNoLimit || !add_least(a.tensor);
+    if (a.planned) plan_ways(a);
+    if (!a.planned && least_.exceeds(loads_, limit)) return false;
+  }
+  return !least_.exceeds(loads_, limit);
+}
+
+// Of the tensor's ways that nobody has planned yet; false where there is none.
+bool EditableTaskGraph::add_least(TensorId tensor) {
+  const TensorEnds& t = tensors_[tensor.index()];
+  if (t.owner.valid() || t.backward) contents_.list_gradient_terms(tensor, strategy_, terms_);
+  if (t.owner.valid())
+    return add_least(tensor, TaskKind::GradientSync, terms_, contents_.home_of(tensor, strategy_));
+  bool unplanned = t.backward && add_least(tensor, TaskKind::BackwardTransfer, terms_,
+                                           gradient_layout(t.producer, strategy_));
+  if (!t.producer.op.valid()) return unplanned;
+  const LayoutId source = data_layout(t.producer, strategy_);
+  const std::span<const UseRef> consumers = graph_.consumers(tensor);
+  for (std::size_t i = 0; i < consumers.size(); ++i) {
+    const LayoutId target = data_layout(consumers[i], strategy_);
+    const auto same = [&](UseRef earlier) { return data_layout(earlier, strategy_) == target; };
+    if (std::ranges::any_of(consumers.first(i), same)) continue;
+    unplanned |= add_least(tensor, TaskKind::ForwardTransfer, std::span(&source, 1), target);
+  }
+  return unplanned;
+}
+
+bool EditableTaskGraph::add_least(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms,
+                                  LayoutId target) {
+  const CommunicationPlans::Setting setting = contents_.setting(tensor, kind);
+  if (contents_.plans().find(terms, target, setting)) return false;
+  least_.add(contents_.layouts(), terms, target, setting.element_bytes);
+  return true;
 }
 
 void EditableTaskGraph::plan_updates(OperatorId owner) {

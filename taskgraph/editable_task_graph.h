@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "sim/incremental/editable_dag.h"
+#include "taskgraph/least_traffic.h"
 #include "taskgraph/task_graph_builder.h"
 
 namespace pipesim {
@@ -66,6 +66,7 @@ class EditableTaskGraph {
   struct Affected {
     TensorId tensor;
     std::size_t first_before = 0, num_forward_before = 0;  ///< in ways_before_
+    bool planned = false;
   };
   /// The update tasks of the weights that an operator owns.
   struct Updates {
@@ -85,12 +86,14 @@ class EditableTaskGraph {
   void list_affected();
   void take_away();
   bool plan(Nanoseconds limit);
+  bool plan_known(Nanoseconds limit);
+  bool add_least(TensorId tensor);
+  bool add_least(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms, LayoutId target);
   void plan_updates(OperatorId owner);
   void plan_ways(const Affected& affected);
   void plan_forward(const Affected& affected);
   [[nodiscard]] const CommunicationPlan& forward_plan(const Affected& affected, LayoutId target);
   void plan_backward(TensorId tensor);
-
   void remove_tasks();
   void remove_operator(std::size_t number);
   void add_tasks();
@@ -110,7 +113,6 @@ class EditableTaskGraph {
   void connect();
   void connect_way(TensorId tensor, TaskKind kind, const Way& way);
   void disconnect_way(TensorId tensor, TaskKind kind, const Way& way);
-
   void count(TaskKind kind, const CommunicationPlan& plan, std::int64_t sign);
   void count(const BoundOperator& bound, std::int64_t sign);
   void count(const OwnedUpdates& work, std::int64_t sign);
@@ -129,11 +131,9 @@ class EditableTaskGraph {
 
   // The edit.
   std::uint32_t edit_ = 0;
-  std::vector<std::uint32_t> changed_in_;   // per operator: the last edit that changed it
-  std::vector<std::uint32_t> affected_in_;  // per tensor: the last edit that affected its ways
-  std::vector<std::uint32_t> updated_in_;   // per operator: … its updates
-  std::vector<OperatorId> changed_;         // ascending
-  std::vector<OperatorId> owners_;          // of weights that the changed operators use
+  std::vector<std::uint32_t> changed_in_, updated_in_;  // per operator: the last edit of it, of its updates
+  std::vector<std::uint32_t> affected_in_;              // per tensor: the last edit that affected its ways
+  std::vector<OperatorId> changed_, owners_;            // ascending; of weights that the changed ones use
   std::vector<Affected> affected_;
   std::vector<const BoundOperator*> configs_before_;  // of changed_
   std::vector<OperatorTasks> tasks_before_;           // of changed_
@@ -142,6 +142,7 @@ class EditableTaskGraph {
   std::vector<Nanoseconds> loads_before_;
   std::vector<Bytes> allocated_before_;
   Nanoseconds most_ = 0;         // of the loads that were added to
+  LeastTraffic least_;           // what is not planned yet takes
   std::vector<Reader> readers_;  // scratch
   std::vector<LayoutId> terms_;  // scratch
 };

@@ -196,14 +196,16 @@ void link_rounds(std::vector<RedistributionStep>& steps) {
 
 }  // namespace
 
-std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to,
-                                           const std::vector<bool>& peeled,
-                                           const RedistributionSetting& setting) {
-  if (std::all_of(peeled.begin(), peeled.end(), [](bool p) { return p; })) return {};
+std::optional<std::vector<RedistributionStep>> plan_steps(const Layout& from, const Layout& to,
+                                                          const std::vector<bool>& peeled,
+                                                          const RedistributionSetting& setting) {
   std::vector<RedistributionStep> steps;
+  if (std::all_of(peeled.begin(), peeled.end(), [](bool p) { return p; })) return steps;
   std::int32_t number = 0;
   for (const RedistributionComponent& c : components(parts_of(from, peeled), wants_of(to))) {
-    for (RedistributionStep& s : cheapest_steps(c, setting)) {
+    auto cheapest = cheapest_steps(c, setting);
+    if (!cheapest) return std::nullopt;
+    for (RedistributionStep& s : *cheapest) {
       s.component = number;
       // Addends of a later round's layout count anew: its only one stands for all that was brought together.
       if (setting.first_round > 0 && s.round == setting.first_round)
@@ -215,13 +217,17 @@ std::vector<RedistributionStep> plan_steps(const Layout& from, const Layout& to,
   return steps;
 }
 
-Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
-                            CommunicationPrices& prices, StepContents contents) {
+namespace {
+
+std::optional<Redistribution> redistribution(const Layout& from, const Layout& to,
+                                             const RedistributionSetting& setting) {
   Redistribution result;
   result.local = local_devices(from, to);
   result.peeled = peeled_addends(from, to);
   if (from == to && from.num_addends() == 1) return result;
-  result.steps = plan_steps(from, to, result.peeled, {element_bytes, 0, false, prices, contents});
+  auto steps = plan_steps(from, to, result.peeled, setting);
+  if (!steps) return std::nullopt;
+  result.steps = std::move(*steps);
   const auto earlier = [](const auto& a, const auto& b) {
     return std::pair(a.component, a.round) < std::pair(b.component, b.round);
   };
@@ -229,6 +235,18 @@ Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t e
     std::stable_sort(result.steps.begin(), result.steps.end(), earlier);
   link_rounds(result.steps);
   return result;
+}
+
+}  // namespace
+
+Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
+                            CommunicationPrices& prices, StepContents contents) {
+  return *redistribution(from, to, {element_bytes, 0, false, prices, contents});
+}
+
+std::optional<Redistribution> redistribute_within(Seconds most, const Layout& from, const Layout& to,
+                                                  std::int64_t element_bytes, CommunicationPrices& prices) {
+  return redistribution(from, to, {element_bytes, 0, false, prices, StepContents::LeaveOut, most});
 }
 
 Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes,

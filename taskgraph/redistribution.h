@@ -55,6 +55,11 @@ struct Redistribution {
 Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
                             CommunicationPrices& prices, StepContents contents = StepContents::List);
 
+/// The same without contents; nothing when it contains sends and is certain to take longer than `most`, which
+/// often shows before the sends are listed.
+std::optional<Redistribution> redistribute_within(Seconds most, const Layout& from, const Layout& to,
+                                                  std::int64_t element_bytes, CommunicationPrices& prices);
+
 /// Time of all steps with nothing else on the links, round after round.
 Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes,
                        CommunicationPrices& prices);

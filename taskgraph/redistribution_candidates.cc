@@ -279,7 +279,7 @@ std::optional<Steps> reduce(const RedistributionComponent& c, const Shape& shape
 }
 
 RedistributionSetting next_round(const RedistributionSetting& s, bool nested) {
-  return {s.element_bytes, s.first_round + 1, nested, s.prices, s.contents};
+  return {s.element_bytes, s.first_round + 1, nested, s.prices, s.contents};  // whatever time it takes
 }
 
 Layout wanted_layout(const RedistributionComponent& c) {
@@ -294,7 +294,7 @@ Layout wanted_layout(const RedistributionComponent& c) {
 void append_rest(Steps& steps, const std::vector<Layout::Piece>& reached, const RedistributionComponent& c,
                  const RedistributionSetting& setting) {
   const Layout from(reached), to = wanted_layout(c);
-  Steps rest = plan_steps(from, to, peeled_addends(from, to), setting);
+  Steps rest = *plan_steps(from, to, peeled_addends(from, to), setting);
   steps.insert(steps.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
 }
 
@@ -356,25 +356,78 @@ std::optional<Steps> reduce_first(const RedistributionComponent& c, const Shape&
   return steps;
 }
 
-// Every holder of a wanted box fetches one share of it, then the shares are gathered.
-std::optional<Steps> share_then_gather(const RedistributionComponent& c, const Shape& shape,
-                                       const RedistributionSetting& setting) {
+// One share of its wanted box for every device, or nothing where boxes can't be shared out evenly.
+std::optional<RedistributionComponent> shares_of(const RedistributionComponent& c, const Shape& shape,
+                                                 const RedistributionSetting& setting) {
   const bool copies =
       std::any_of(c.wants.begin(), c.wants.end(), [](const auto& w) { return w.devices.size() > 1; });
   if (setting.nested || !copies || !shape.one_want_each) return std::nullopt;
   RedistributionComponent shares{c.parts, {}};
-  std::vector<Layout::Piece> fetched;
   for (const RedistributionWant& w : c.wants) {
     const auto pieces = pieces_of(w.box, w.devices.size(), dims_in_order(w.box.dims()));
     if (!pieces) return std::nullopt;
-    for (std::size_t j = 0; j < w.devices.size(); ++j) {
-      shares.wants.push_back({(*pieces)[j], {w.devices[j]}});
-      fetched.push_back({w.devices[j], (*pieces)[j], 0});
-    }
+    for (std::size_t j = 0; j < w.devices.size(); ++j) shares.wants.push_back({(*pieces)[j], {w.devices[j]}});
   }
+  return shares;
+}
+
+// Every holder of a wanted box fetches one share of it, then the shares are gathered.
+Steps share_then_gather(const RedistributionComponent& c, const RedistributionComponent& shares,
+                        const RedistributionSetting& setting) {
   Steps steps = direct_steps(shares, setting);
+  std::vector<Layout::Piece> fetched;
+  for (const RedistributionWant& w : shares.wants) fetched.push_back({w.devices.front(), w.box, 0});
   append_rest(steps, fetched, c, next_round(setting, true));
   return steps;
+}
+
+// The best of the candidates so far: least (time, rounds), the earlier of equals.
+class Cheapest {
+ public:
+  explicit Cheapest(const RedistributionSetting& setting) : setting_(setting) {}
+
+  void consider(std::optional<Steps> steps) {
+    if (!steps) return;
+    if (best_) {
+      const Price price = price_of(*steps);
+      if (price >= best_price()) return;
+      price_ = price;
+    }
+    best_ = std::move(steps);
+  }
+  // Sends of this component can be better, as far as a bound tells without a list of them.
+  [[nodiscard]] bool may_be_improved_by(const RedistributionComponent& sends) {
+    constexpr double kInexact = 1e-9;
+    const Seconds least = least_time_of_sends(sends, setting_) * (1 - kInexact);
+    return least <= (best_ ? best_price().first : setting_.most);
+  }
+  std::optional<Steps> take() { return std::move(best_); }
+
+ private:
+  using Price = std::pair<Seconds, std::int32_t>;
+  [[nodiscard]] Price price_of(const Steps& steps) const {
+    std::int32_t rounds = 0;
+    for (const RedistributionStep& s : steps) rounds = std::max(rounds, s.round);
+    return {time_of_steps(steps, setting_.element_bytes, setting_.prices), rounds};
+  }
+  const Price& best_price() {
+    if (!price_) price_ = price_of(*best_);
+    return *price_;
+  }
+
+  const RedistributionSetting& setting_;
+  std::optional<Steps> best_;
+  std::optional<Price> price_;  // of best_, once it was asked for
+};
+
+// Elements of one addend that lie in several parts are sent once.
+bool overlap(const std::vector<RedistributionPart>& parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    for (std::size_t j = i + 1; j < parts.size() && !begins_behind(parts[j].box, parts[i].box); ++j) {
+      if (parts[i].addend == parts[j].addend && parts[i].box.meets(parts[j].box)) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -394,32 +447,46 @@ Seconds time_of_steps(std::span<const RedistributionStep> steps, std::int64_t el
   return sum;
 }
 
-Steps cheapest_steps(const RedistributionComponent& component, const RedistributionSetting& setting) {
-  const Shape shape(component, setting.prices);
-  if (auto steps = recognised(component, shape, setting)) return *steps;
-  std::vector<Steps> candidates;
-  const auto consider = [&](std::optional<Steps> steps) {
-    if (steps) candidates.push_back(std::move(*steps));
-  };
-  consider(broadcast(component, setting));
-  consider(reduce(component, shape, setting));
-  consider(reduce_first(component, shape, setting));
-  consider(share_then_gather(component, shape, setting));
-  candidates.push_back(direct_steps(component, setting));
-  if (candidates.size() == 1) return std::move(candidates.front());
-  const auto rounds = [](const Steps& steps) {
-    std::int32_t most = 0;
-    for (const RedistributionStep& s : steps) most = std::max(most, s.round);
-    return most;
-  };
-  std::size_t best = 0;
-  std::pair<double, std::int32_t> least;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const std::pair price{time_of_steps(candidates[i], setting.element_bytes, setting.prices).value,
-                          rounds(candidates[i])};
-    if (i == 0 || price < least) least = price, best = i;
+// What a device does not hold comes into it, and what no device of its node holds, into the node: sends take
+// nothing along for others.
+Seconds least_time_of_sends(const RedistributionComponent& component, const RedistributionSetting& setting) {
+  const Borders& borders = setting.prices.borders();
+  if (borders.empty() || overlap(component.parts)) return Seconds(0);
+  std::vector<std::int64_t> elements(borders.size(), 0);
+  for (const RedistributionWant& want : component.wants) {
+    for (const RedistributionPart& part : component.parts) {
+      if (begins_behind(part.box, want.box)) break;
+      const std::int64_t shared = shared_elements(part.box, want.box);
+      if (shared == 0) continue;
+      for (const DeviceId to : want.devices) {
+        int nearest = INT32_MAX;
+        for (const DeviceId d : part.devices) nearest = std::min(nearest, setting.prices.distance(d, to));
+        if (nearest > 0) elements[borders.into(to)] += shared;
+        if (nearest > 1) elements[borders.into_node(borders.node(to))] += shared;
+      }
+    }
   }
-  return std::move(candidates[best]);
+  Seconds least;
+  for (std::size_t b = 0; b < elements.size(); ++b) {
+    if (elements[b] > 0) least = std::max(least, borders.least_time(b, elements[b] * setting.element_bytes));
+  }
+  return least;
+}
+
+std::optional<Steps> cheapest_steps(const RedistributionComponent& component,
+                                    const RedistributionSetting& setting) {
+  const Shape shape(component, setting.prices);
+  if (auto steps = recognised(component, shape, setting)) return steps;
+  Cheapest cheapest(setting);
+  cheapest.consider(broadcast(component, setting));
+  cheapest.consider(reduce(component, shape, setting));
+  cheapest.consider(reduce_first(component, shape, setting));
+  if (const auto shares = shares_of(component, shape, setting);
+      shares && cheapest.may_be_improved_by(*shares)) {
+    cheapest.consider(share_then_gather(component, *shares, setting));
+  }
+  if (cheapest.may_be_improved_by(component)) cheapest.consider(direct_steps(component, setting));
+  return cheapest.take();
 }
 
 }  // namespace pipesim

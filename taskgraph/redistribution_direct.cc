@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <span>
 #include <tuple>
+#include <utility>
 
 #include "taskgraph/redistribution_candidates.h"
 
@@ -17,6 +18,7 @@ struct Source {
 struct Message {
   DeviceId from, to;
   std::int32_t addend = 0;
+  std::int32_t earlier = -1;  // message of the same sender
   std::int64_t elements = 0;
   std::vector<Box> pieces;  // unless contents are left out
 };
@@ -25,7 +27,10 @@ struct Message {
 class DirectPlanner {
  public:
   DirectPlanner(const RedistributionComponent& component, const RedistributionSetting& setting)
-      : component_(component), setting_(setting), sent_(setting.prices.topology().num_devices(), 0) {}
+      : component_(component),
+        setting_(setting),
+        sent_(setting.prices.topology().num_devices(), 0),
+        latest_from_(sent_.size(), -1) {}
 
   std::vector<RedistributionStep> run() {
     std::vector<std::pair<DeviceId, const Box*>> wants;
@@ -35,12 +40,7 @@ class DirectPlanner {
     std::sort(wants.begin(), wants.end(), [](const auto& a, const auto& b) {
       return std::tie(a.first, *a.second) < std::tie(b.first, *b.second);
     });
-    DeviceId last;
-    for (const auto& [device, box] : wants) {
-      if (device != last) first_to_ = messages_.size();
-      last = device;
-      fetch(device, *box);
-    }
+    for (const auto& [device, box] : wants) fetch(device, *box);
     return steps();
   }
 
@@ -86,21 +86,40 @@ class DirectPlanner {
     if (setting_.contents == StepContents::List) m.pieces.push_back(piece);
   }
 
-  // Those to one device stand together.
+  // A sender's messages are linked, the latest first. Those to one device stand together, so the one that is
+  // looked for is found soon.
   Message& message(DeviceId from, DeviceId to, std::int32_t addend) {
-    for (std::size_t i = first_to_; i < messages_.size(); ++i) {
-      if (messages_[i].from == from && messages_[i].addend == addend) return messages_[i];
+    std::int32_t& latest = latest_from_[from.index()];
+    for (std::int32_t i = latest; i >= 0; i = messages_[static_cast<std::size_t>(i)].earlier) {
+      Message& m = messages_[static_cast<std::size_t>(i)];
+      if (m.to != to) break;
+      if (m.addend == addend) return m;
     }
-    return messages_.emplace_back(Message{from, to, addend, 0, {}});
+    const std::int32_t earlier = std::exchange(latest, static_cast<std::int32_t>(messages_.size()));
+    return messages_.emplace_back(Message{from, to, addend, earlier, 0, {}});
   }
 
-  [[nodiscard]] std::vector<RedistributionStep> steps() {
-    std::sort(messages_.begin(), messages_.end(), [](const Message& a, const Message& b) {
-      return std::tie(a.from, a.to, a.addend) < std::tie(b.from, b.to, b.addend);
-    });
-    std::vector<RedistributionStep> result(messages_.size());
-    for (std::size_t i = 0; i < messages_.size(); ++i) {
-      const Message& m = messages_[i];
+  // By sender, receiver and addend.
+  [[nodiscard]] std::vector<const Message*> ordered_messages() const {
+    std::vector<const Message*> ordered;
+    ordered.reserve(messages_.size());
+    for (const std::int32_t latest : latest_from_) {
+      const auto first = ordered.size();
+      for (std::int32_t i = latest; i >= 0; i = ordered.back()->earlier)
+        ordered.push_back(&messages_[static_cast<std::size_t>(i)]);
+      const auto mine = std::span(ordered).subspan(first);
+      std::ranges::reverse(mine);
+      const auto place = [](const Message* m) { return std::tie(m->to, m->addend); };
+      if (!std::ranges::is_sorted(mine, {}, place)) std::ranges::sort(mine, {}, place);
+    }
+    return ordered;
+  }
+
+  [[nodiscard]] std::vector<RedistributionStep> steps() const {
+    const std::vector<const Message*> ordered = ordered_messages();
+    std::vector<RedistributionStep> result(ordered.size());
+    for (std::size_t i = 0; i < ordered.size(); ++i) {
+      const Message& m = *ordered[i];
       RedistributionStep& s = result[i];
       s.round = setting_.first_round;
       s.group = {m.from, m.to};
@@ -118,7 +137,7 @@ class DirectPlanner {
   std::vector<std::int64_t> sent_;  // by device
   std::vector<Source> sources_;     // scratch
   std::vector<Message> messages_;
-  std::size_t first_to_ = 0;  // the first message to the device at hand
+  std::vector<std::int32_t> latest_from_;  // by device: its last message, or −1
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/errors.h"
+#include "taskgraph/alike_operators.h"
 #include "taskgraph/expansion.h"
 
 namespace pipesim {
@@ -48,6 +49,7 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
       costs_(costs),
       options_(options),
       prices_(costs),
+      first_alike_(first_alike(graph)),
       bound_(graph.operators().size()),
       plans_(layouts_, prices_),
       gradient_makers_(graph.tensors().size()),
@@ -75,7 +77,14 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
 
 const BoundOperator* TaskGraphBuilder::bind(OperatorId op, const ParallelConfig& config) {
   std::unique_ptr<BoundOperator>& slot = bound_[op.index()][config];
-  if (!slot) slot = std::make_unique<BoundOperator>(pipesim::bind(graph_, op, config, prices_, layouts_));
+  if (slot) return slot.get();
+  const OperatorId first = first_alike_[op.index()];
+  if (first == op) {
+    slot = std::make_unique<BoundOperator>(pipesim::bind(graph_, op, config, prices_, layouts_));
+  } else {
+    slot = std::make_unique<BoundOperator>(*bind(first, config));
+    slot->op = &graph_.op(op);
+  }
   return slot.get();
 }
 

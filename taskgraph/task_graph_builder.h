@@ -83,6 +83,8 @@ class TaskGraphBuilder {
   const CommunicationPlan& transfer_plan(TensorId tensor, std::span<const LayoutId> terms, LayoutId target);
   /// Of a trained weight's gradient to its home.
   const CommunicationPlan& sync_plan(TensorId weight, const BoundStrategy& strategy);
+  [[nodiscard]] CommunicationPlans::Setting setting(TensorId tensor, TaskKind kind) const;
+  [[nodiscard]] const CommunicationPlans& plans() const { return plans_; }
   /// Where a weight is kept: wherever a use needs a part of it.
   LayoutId home_of(TensorId weight, const BoundStrategy& strategy);
   const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy);
@@ -122,6 +124,7 @@ class TaskGraphBuilder {
   PlanOptions options_;
   LayoutTable layouts_;
   CommunicationPrices prices_;
+  std::vector<OperatorId> first_alike_;  // per operator
   std::vector<std::unordered_map<ParallelConfig, std::unique_ptr<BoundOperator>, ConfigHash>>
       bound_;  // per operator
   CommunicationPlans plans_;

@@ -69,13 +69,18 @@ void TaskGraphBuilder::list_gradient_terms(TensorId tensor, const BoundStrategy&
 
 const CommunicationPlan& TaskGraphBuilder::transfer_plan(TensorId tensor, std::span<const LayoutId> terms,
                                                          LayoutId target) {
-  return plans_.between(terms, target, {bytes_per_element(graph_.tensor(tensor).type), kUncut});
+  return plans_.between(terms, target, setting(tensor, TaskKind::ForwardTransfer));
 }
 
 const CommunicationPlan& TaskGraphBuilder::sync_plan(TensorId weight, const BoundStrategy& strategy) {
   list_gradient_terms(weight, strategy, terms_);
-  return plans_.between(terms_, home_of(weight, strategy),
-                        {bytes_per_element(options_.gradient_type), options_.gradient_piece});
+  return plans_.between(terms_, home_of(weight, strategy), setting(weight, TaskKind::GradientSync));
+}
+
+CommunicationPlans::Setting TaskGraphBuilder::setting(TensorId tensor, TaskKind kind) const {
+  if (kind == TaskKind::GradientSync)
+    return {bytes_per_element(options_.gradient_type), options_.gradient_piece};
+  return {bytes_per_element(graph_.tensor(tensor).type), kUncut};
 }
 
 LayoutId TaskGraphBuilder::home_of(TensorId weight, const BoundStrategy& strategy) {

@@ -49,8 +49,14 @@ class EditedStrategy {
     }
     std::vector<BoundChange> changes;
     for (const auto& [op, config] : chosen) changes.push_back({OperatorId(op), config});
-    EXPECT_TRUE(edited_.change(changes));
-    if (rng_.below(8) == 0) {  // undone before it is carried out
+    const Nanoseconds now = schedule_.makespan();
+    const Nanoseconds limit = rng_.below(2) == 0 ? kNoLimit : now + rng_.between(-now / 10, now / 4);
+    const bool within = edited_.change(changes, limit);
+    if (!within) {
+      simulate_full();
+      EXPECT_THAT(timeline_.makespan, Gt(limit));
+    }
+    if (!within || rng_.below(8) == 0) {  // undone before it is carried out
       edited_.undo();
       strategy_ = before;
       return;
