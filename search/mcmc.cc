@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kDraws = 64;           // of each chain in a round
+constexpr std::int64_t kDraws = 64;           // of a chain in a round, on average
 constexpr std::int64_t kBurnInRounds = 48;    // while the rates adapt
 constexpr std::int64_t kAdaptEvery = 8;       // rounds
 constexpr std::int64_t kMostStale = 4000;     // proposals that a chain may be without getting lower
@@ -125,11 +125,9 @@ class Tempering {
     for (std::size_t i = 0; i < chains; ++i) {
       state_.chains.emplace_back();
       state_.chains.back().rng = Rng(options_.seed).split(i + 1);
-      // The cold ones from the best start, the hottest from random configs.
-      const bool random = chains > 1 && i + 1 == chains;
+      // The cold half from the best start, the others from all in turn.
       const std::size_t start = i < (chains + 1) / 2 ? 0 : (i - (chains + 1) / 2) % first.size();
-      state_.chains.back().current.configs =
-          random ? random_configs(space_, moves_.styles(), state_.rng) : first[start];
+      state_.chains.back().current.configs = first[start];
       state_.rung.push_back(i);
     }
   }
@@ -164,12 +162,23 @@ class Tempering {
   }
 
   [[nodiscard]] ChainSlice slice_of(std::size_t chain) const {
-    ChainSlice slice{kDraws, kDraws, temperature(state_.rung[chain]), state_.rates};
-    const std::int64_t left = options_.budget.proposals - state_.proposals;
-    const auto n = static_cast<std::int64_t>(chains_.size()), i = static_cast<std::int64_t>(chain);
-    if (options_.budget.proposals > 0 && left < kDraws * n)
-      slice.proposals = left * (i + 1) / n - left * i / n;
+    const std::int64_t mine = draws(chain), left = options_.budget.proposals - state_.proposals;
+    ChainSlice slice{mine, mine, temperature(state_.rung[chain]), state_.rates};
+    std::int64_t before = 0, all = 0;
+    for (std::size_t i = 0; i < chains_.size(); ++i) {
+      if (i == chain) before = all;
+      all += draws(i);
+    }
+    if (options_.budget.proposals > 0 && left < all)
+      slice.proposals = left * (before + mine) / all - left * before / all;
     return slice;
+  }
+
+  // Of a round: from twice the mean for the coldest to half of it for the hottest, in equal ratios.
+  [[nodiscard]] std::int64_t draws(std::size_t chain) const {
+    const double last = static_cast<double>(state_.rung.size()) - 1;
+    if (last == 0) return kDraws;
+    return std::lround(2 * kDraws * std::pow(0.25, static_cast<double>(state_.rung[chain]) / last));
   }
 
   void run_chains() {

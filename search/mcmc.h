@@ -25,7 +25,7 @@ struct McmcOptions {
   int chains = 8;
   /// Temperatures relative to the best cost so far, from the coldest chain to the hottest in equal ratios. At
   /// temperature t, a proposal that is worse by t of the cost is accepted with probability 1/e.
-  double coldest = 2e-5, hottest = 2e-2;
+  double coldest = 5e-6, hottest = 3e-4;
   /// FlexFlow's proposals alone, one chain, at `hottest`: what the search is compared with.
   bool flexflow_moves = false;
   /// Goes on from here; seed and chains are the state's. It must come from the same graph, costs, candidates
@@ -38,7 +38,8 @@ struct McmcOptions {
 /// Markov chain Monte Carlo over a config space with parallel tempering (Swendsen and Wang 1986; Geyer 1991):
 /// chains at different temperatures run side by side. Between rounds two neighbours in temperature with costs
 /// c, d and temperatures S, T exchange them with probability min(1, exp((1/S − 1/T)(c − d))), which leaves
-/// the distribution of all chains together as it is. Proposals are drawn from the mixture in moves.h; its
+/// the distribution of all chains together as it is. Colder chains make more proposals a round than hotter
+/// ones, which are there to find other valleys, not to search them. Proposals are drawn from the mixture in moves.h; its
 /// rates adapt to what is accepted in the first rounds and stay the same from then on. A chain that has not
 /// got below its lowest cost for long ends, and a new one starts from the best so far with a few random
 /// changes.

@@ -16,7 +16,7 @@ std::string_view name_of(MoveKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-MoveRates first_rates() { return {{24, 8, 8, 8, 8, 4, 4, 8, 16, 8, 4, 0}}; }
+MoveRates first_rates() { return {{24, 8, 8, 8, 16, 12, 6, 8, 8, 8, 4, 0}}; }
 
 MoveRates flexflow_rates() {
   MoveRates rates{};
