@@ -69,7 +69,7 @@ void IncrementalEvaluator::accept() {
   if (in_full_) return;
   apply(resimulation_, graph_.dag(), schedule_);
   graph_.keep();
-  constexpr std::size_t kMostIdsPerTask = 4;  // those of removed tasks are not used again
+  constexpr std::size_t kMostIdsPerTask = 2;  // those of removed tasks are not used again
   if (graph_.dag().num_ids() > kMostIdsPerTask * graph_.dag().num_tasks()) build(graph_.strategy());
 }
 

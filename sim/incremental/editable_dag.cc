@@ -23,6 +23,7 @@ void EditableDag::begin_next() {
   marks_.resize(first_added_);
   first_row_ = rows_.size();
   removed_.clear();
+  added_first_.clear();
   new_edges_.clear();
   removed_edges_.clear();
   changed_successors_.clear();
@@ -78,8 +79,12 @@ void EditableDag::mark_rows() {
 void EditableDag::count_new_edges() {
   for (const auto [before, after] : new_edges_) {
     ++(is_added(before) ? tasks_[before.index()].successors.count : mark_successors(before).new_successors);
-    ++(is_added(after) ? tasks_[after.index()].predecessors.count
-                       : mark_predecessors(after).new_predecessors);
+    if (is_added(after)) {
+      ++tasks_[after.index()].predecessors.count;
+      tasks_[after.index()].after_added |= is_added(before);
+    } else {
+      ++mark_predecessors(after).new_predecessors;
+    }
   }
 }
 
@@ -93,6 +98,7 @@ void EditableDag::place_added_rows() {
   for (std::size_t t = first_added_; t < tasks_.size(); ++t) {
     place(tasks_[t].successors);
     place(tasks_[t].predecessors);
+    if (!tasks_[t].after_added) added_first_.emplace_back(t);
   }
   rows_.resize(end);
 }

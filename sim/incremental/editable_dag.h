@@ -25,11 +25,11 @@ class EditableDag {
   /// Lane uses are not copied: they must outlive the task. Ids are given in order.
   TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes) {
     const LaneUse* uses = lanes.empty() ? &kNone : lanes.data();
-    return append(key, {duration, uses, static_cast<std::int32_t>(lanes.size()), true, {}, {}});
+    return append(key, {duration, uses, static_cast<std::int32_t>(lanes.size()), true, false, {}, {}});
   }
   /// A task that holds one lane for its whole duration.
   TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane) {
-    return append(key, {duration, nullptr, lane.value, true, {}, {}});
+    return append(key, {duration, nullptr, lane.value, true, false, {}, {}});
   }
   void add_edge(TaskId before, TaskId after) { new_edges_.push_back({before, after}); }
   /// Tasks first, first + 1, …, which were there before the edit; their edges go with them.
@@ -59,9 +59,19 @@ class EditableDag {
     return row(tasks_[task.index()].predecessors);
   }
 
+  /// Have the processor fetch what is read of a task, and then what that leads to.
+  void prefetch(TaskId task) const { __builtin_prefetch(&tasks_[task.index()]); }
+  void prefetch_uses(TaskId task) const {
+    const Task& t = tasks_[task.index()];
+    __builtin_prefetch(t.lane_uses);
+    __builtin_prefetch(rows_.data() + t.successors.first);
+  }
+
   /// The edit.
   [[nodiscard]] std::span<const TaskId> removed() const { return removed_; }
   [[nodiscard]] TaskId first_added() const { return TaskId(first_added_); }  ///< to the last id
+  /// Those that wait for no other added one.
+  [[nodiscard]] std::span<const TaskId> added_first() const { return added_first_; }
   /// Tasks that stay, but have other predecessors than before.
   [[nodiscard]] std::span<const TaskId> touched() const { return changed_predecessors_; }
 
@@ -77,6 +87,7 @@ class EditableDag {
     const LaneUse* lane_uses;  ///< nullptr: `lanes` is the only one, held for the whole duration
     std::int32_t lanes;        ///< a lane, or how many lane_uses
     bool exists;
+    bool after_added;  ///< an added task that waits for another one
     Row successors, predecessors;
   };
   struct Edge {
@@ -123,7 +134,7 @@ class EditableDag {
 
   std::uint32_t edit_ = 1;  ///< number of the edit
   std::size_t first_added_ = 0, first_row_ = 0;
-  std::vector<TaskId> removed_;
+  std::vector<TaskId> removed_, added_first_;
   std::vector<Edge> new_edges_, removed_edges_;
   std::vector<TaskId> changed_successors_;
   std::vector<TaskId> changed_predecessors_;

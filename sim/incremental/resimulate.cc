@@ -20,29 +20,27 @@ void Resimulation::reset(const EditableDag& dag, const Schedule& old, std::span<
   loads_ = loads;
   limit_ = limit;
   visits_.resize(dag.num_ids());
-  affected_in_.resize(dag.num_ids(), 0);
   if (epoch_ > std::numeric_limits<std::uint32_t>::max() / 2) {
     std::ranges::fill(visits_, Visit{});
-    std::ranges::fill(affected_in_, 0);
     epoch_ = 0;
   }
   first_epoch_ = ++epoch_;
   trace_.clear();
+  trace_ready_.clear();
   trace_closed_ = 0;
   pieces_.clear();
   new_causes_.clear();
   base_ = 0;
 }
 
-/// Old tasks that the edit touches or removes, and all added ones.
-void Resimulation::list_affected() {
-  affected_.clear();
-  for (const TaskId t : dag_->removed()) affected_in_[t.index()] = first_epoch_;
-  for (const TaskId t : dag_->touched()) {
-    affected_in_[t.index()] = first_epoch_;
-    affected_.push_back(t);
+/// Old tasks that the edit touches or removes; all added ones are too.
+void Resimulation::mark_affected() {
+  removed_at_.clear();
+  for (const TaskId t : dag_->removed()) {
+    visits_[t.index()] = {.epoch = first_epoch_, .state = kAffected};
+    removed_at_.push_back(old_->position(t));
   }
-  for (std::size_t i = dag_->first_added().index(); i < dag_->num_ids(); ++i) affected_.emplace_back(i);
+  for (const TaskId t : dag_->touched()) visits_[t.index()] = {.epoch = first_epoch_, .state = kAffected};
 }
 
 /// Of an old task before base_, else kOpen.
@@ -59,7 +57,7 @@ Nanoseconds Resimulation::end_if_known(TaskId task) const {
 
 Nanoseconds Resimulation::end_if_taken(TaskId task) const {
   const Visit& v = visits_[task.index()];
-  return is_taken(v) ? v.end : end_if_known(task);
+  return is_taken(v) ? v.time : end_if_known(task);
 }
 
 /// The largest end of a task's predecessors, on the old clock: those that were taken count as if `shift` had
@@ -74,29 +72,53 @@ Nanoseconds Resimulation::latest_predecessor(TaskId task, Nanoseconds shift) con
   return latest;
 }
 
-/// An old task leaves its old place even if it becomes ready later.
-Nanoseconds Resimulation::earliest_touched(TaskId task, Nanoseconds shift) const {
-  const Nanoseconds latest = latest_predecessor(task, shift), before = (*old_)[task].ready;
-  return latest == kOpen ? before : std::min(latest, before);
+/// earliest_affected() before anything is taken.
+Nanoseconds Resimulation::list_candidates() {
+  Nanoseconds earliest = kNever;
+  candidates_.clear();
+  for (const TaskId t : dag_->touched()) {
+    earliest = std::min(earliest, (*old_)[t].ready);
+    look_at(t, earliest);
+  }
+  for (const TaskId t : dag_->added_first()) look_at(t, earliest);
+  return earliest;
+}
+
+/// Of a task that waits for old ones only, as things were before the edit.
+void Resimulation::look_at(TaskId task, Nanoseconds& earliest) {
+  Candidate c{.task = task};
+  for (const TaskId p : dag_->predecessors(task)) {
+    if (is_new(p)) return;
+    c.ready = std::max(c.ready, (*old_)[p].end);
+    c.known_at = std::max(c.known_at, old_->position(p) + 1);
+  }
+  earliest = std::min(earliest, c.ready);
+  candidates_.push_back(c);
 }
 
 /// On the old clock: no affected task that is not taken yet becomes ready before, or was before the edit. One
-/// that waits for a new task is ready no earlier than that one, so it need not be looked at.
-Nanoseconds Resimulation::earliest_affected(Nanoseconds shift) const {
+/// that waits for a new task is ready no earlier than that one, so it need not be looked at; the others are
+/// the candidates. An old task leaves its old place even if it becomes ready later.
+Nanoseconds Resimulation::earliest_affected(Nanoseconds shift) {
   Nanoseconds earliest = kNever;
-  for (const TaskId t : affected_) {
-    if (is_taken(visits_[t.index()])) continue;
-    const Nanoseconds ready = is_new(t) ? latest_predecessor(t, shift) : earliest_touched(t, shift);
-    if (ready != kOpen) earliest = std::min(earliest, ready);
-  }
+  candidates_.clear();
+  const auto look_at = [&](TaskId t) {
+    if (is_taken(visits_[t.index()])) return;
+    const Nanoseconds ready = latest_predecessor(t, shift);
+    if (!is_new(t)) earliest = std::min(earliest, (*old_)[t].ready);
+    if (ready == kOpen) return;
+    earliest = std::min(earliest, ready);
+    candidates_.push_back({.task = t});
+  };
+  for (const TaskId t : dag_->touched()) look_at(t);
+  for (std::size_t i = dag_->first_added().index(); i < dag_->num_ids(); ++i) look_at(TaskId(i));
   return earliest;
 }
 
 std::size_t Resimulation::first_removed(std::size_t from) const {
   std::size_t first = old_->order().size();
-  for (const TaskId t : dag_->removed()) {
-    const std::size_t position = old_->position(t);
-    if (position >= from) first = std::min(first, position);
+  for (const std::uint32_t position : removed_at_) {
+    if (position >= from) first = std::min<std::size_t>(first, position);
   }
   return first;
 }
@@ -111,25 +133,35 @@ std::size_t Resimulation::position_before(Nanoseconds time, std::size_t from) co
 
 Resimulation::Visit& Resimulation::visit(TaskId task) {
   Visit& v = visits_[task.index()];
-  const std::span<const TaskId> before = dag_->predecessors(task);
-  v = {.epoch = epoch_, .missing = static_cast<std::int32_t>(before.size())};
-  // What was taken since base_ has come upon all its successors.
-  if (!is_affected(task) && old_->first_before(task) >= base_) return v;
-  const bool none_skipped = epoch_ == first_epoch_ + 1;
-  for (const TaskId p : before) {
-    const Nanoseconds end = none_skipped ? end_if_known(p) : end_if_taken(p);
-    v.missing -= static_cast<std::int32_t>(end != kOpen);
-    v.ready = std::max(v.ready, end);
+  if (is_new(task) || is_affected(v)) {
+    const auto num_before = static_cast<std::int32_t>(dag_->predecessors(task).size());
+    v = {.epoch = epoch_, .state = num_before * kMissing + (is_new(task) ? 0 : kAffected)};
+    look_back(task, v);
+    return v;
   }
+  const Schedule::Place& place = old_->place(task);
+  v = {.epoch = epoch_, .state = static_cast<std::int32_t>(place.num_before) * kMissing};
+  // What was taken since base_ has come upon all its successors.
+  if (place.first_before < base_) look_back(task, v);
   return v;
+}
+
+/// Counts the predecessors that were taken before base_.
+void Resimulation::look_back(TaskId task, Visit& v) const {
+  const bool none_skipped = epoch_ == first_epoch_ + 1;
+  for (const TaskId p : dag_->predecessors(task)) {
+    const Nanoseconds end = none_skipped ? end_if_known(p) : end_if_taken(p);
+    v.state -= end != kOpen ? kMissing : 0;
+    v.time = std::max(v.time, end);
+  }
 }
 
 /// Into the queue, if it is where the old simulation had it.
 void Resimulation::queue_known(TaskId task, Nanoseconds shift) {
   Visit& v = visits_[task.index()];
-  if (v.epoch == epoch_ || is_affected(task) || old_->position(task) < base_) return;
-  v = {.ready = (*old_)[task].ready + shift, .epoch = epoch_};
-  queue_.push(v.ready, task);
+  if (v.epoch == epoch_ || is_affected(v) || old_->position(task) < base_) return;
+  v = {.time = (*old_)[task].ready + shift, .epoch = epoch_};
+  queue_.push(v.time, task);
 }
 
 /// Takes a part of the old order again, without a look at the queue.
@@ -147,6 +179,21 @@ void Resimulation::pass_known(std::size_t from, std::size_t to, Nanoseconds shif
   }
 }
 
+/// Those that are ready; the others are come upon by the predecessors that they wait for.
+void Resimulation::queue_candidates() {
+  const bool first = trace_.empty();
+  for (const Candidate& c : candidates_) {
+    if (first && c.known_at > base_) continue;
+    Visit& v = visits_[c.task.index()];
+    if (first) {
+      v = {.time = c.ready, .epoch = epoch_, .state = is_new(c.task) ? 0 : kAffected};
+    } else {
+      visit(c.task);
+    }
+    if (is_ready(v)) queue_.push(v.time, c.task);
+  }
+}
+
 /// Begins where the old simulation was at a position, so much later. The lanes must be as at the checkpoint
 /// before.
 void Resimulation::restore(std::size_t position, Nanoseconds shift) {
@@ -161,11 +208,7 @@ void Resimulation::restore(std::size_t position, Nanoseconds shift) {
     }
   }
   pass_known(checkpoint * old_->spacing(), position, shift);
-  for (const TaskId t : affected_) {
-    if (is_taken(visits_[t.index()])) continue;
-    const Visit& v = visit(t);
-    if (v.missing == 0) queue_.push(v.ready, t);
-  }
+  queue_candidates();
   boundary_ = checkpoint * old_->spacing();
   next_boundary();
 }
@@ -200,8 +243,11 @@ bool Resimulation::hold_lanes(const LaneUses& uses, Nanoseconds& start) {
 void Resimulation::release(TaskId task, Nanoseconds end) {
   Visit& v = visits_[task.index()];
   if (v.epoch != epoch_) visit(task);
-  v.ready = std::max(v.ready, end);
-  if (--v.missing == 0) queue_.push(v.ready, task);
+  v.time = std::max(v.time, end);
+  v.state -= kMissing;
+  if (!is_ready(v)) return;
+  queue_.push(v.time, task);
+  dag_->prefetch(task);
 }
 
 /// False once the makespan is certain to exceed the limit.
@@ -214,9 +260,10 @@ bool Resimulation::take(Nanoseconds ready, TaskId task) {
   makespan_ = std::max(makespan_, end);
   for (const TaskId next : dag_->successors(task)) release(next, end);
   Visit& v = visits_[task.index()];
-  v.end = end;
-  v.missing = kTaken;  // not before, since parallel edges release a task more than once
+  v.time = end;
+  v.state += kTaken;  // not before, since parallel edges release a task more than once
   trace_.push_back(task);
+  trace_ready_.push_back(ready);
   if (is_new(task)) return true;
   ++old_taken_;
   furthest_ = std::max<std::size_t>(furthest_, old_->position(task));
@@ -230,8 +277,7 @@ void Resimulation::next_boundary() {
     return;
   }
   expected_ = boundary_ - base_;
-  for (const TaskId t : dag_->removed()) {
-    const std::size_t position = old_->position(t);
+  for (const std::uint32_t position : removed_at_) {
     expected_ -= static_cast<std::size_t>(position >= base_ && position < boundary_);
   }
 }
@@ -254,9 +300,9 @@ bool Resimulation::follows_old(Nanoseconds& shift) {
 bool Resimulation::open_tasks_follow(Nanoseconds& shift) {
   bool any = false;
   for (const auto [task, queued] : old_->open_tasks(boundary_checkpoint())) {
-    if (is_affected(task)) continue;
+    if (is_affected(visits_[task.index()])) continue;
     const Visit& v = visits_[task.index()].epoch == epoch_ ? visits_[task.index()] : visit(task);
-    const Nanoseconds later = v.ready - (*old_)[task].ready;
+    const Nanoseconds later = v.time - (*old_)[task].ready;
     // Earlier by a shift is not looked at: tasks that did not shift could then be in the way.
     if (later < 0 || (any && later != shift)) return false;
     shift = later;
@@ -282,7 +328,7 @@ bool Resimulation::ends_follow(Nanoseconds shift) const {
     if (p.known && p.shift > shift && p.latest_end > now) return false;
   }
   for (const TaskId t : trace_) {
-    const Nanoseconds end = visits_[t.index()].end;
+    const Nanoseconds end = visits_[t.index()].time;
     if (end <= now || is_new(t) || end <= (*old_)[t].end + shift) continue;
     for (const TaskId next : dag_->successors(t)) {
       if (is_affected(next) || is_taken(visits_[next.index()])) continue;
@@ -299,7 +345,7 @@ void Resimulation::close_trace() {
 
 void Resimulation::skip_to(std::size_t position, Nanoseconds shift) {
   for (const auto [task, queued] : old_->open_tasks(boundary_checkpoint())) {
-    if (!is_affected(task)) new_causes_.push_back(task);
+    if (!is_affected(visits_[task.index()])) new_causes_.push_back(task);
   }
   close_trace();
   const Nanoseconds latest_end = old_->latest_end(boundary_, position) + shift;
@@ -354,23 +400,31 @@ void Resimulation::start_lanes() {
 }
 
 std::optional<Nanoseconds> Resimulation::run() {
-  list_affected();
-  const std::size_t position = position_before(earliest_affected(0), 0);
+  mark_affected();
+  const std::size_t position = position_before(list_candidates(), 0);
   first_checkpoint_ = old_->checkpoint_at(position);
   start_lanes();
-  makespan_ = old_->latest_end(0, position);
+  makespan_ = 0;
+  start_ = position;
   const std::size_t from = first_checkpoint_ * old_->spacing();
-  if (from < position) pieces_.push_back({from, position, true, 0, makespan_});
+  if (from < position) pieces_.push_back({from, position, true, 0, 0});
   restore(position, 0);
   while (!queue_.empty()) {
     const auto [ready, task] = queue_.pop();
+    if (const TaskId next = queue_.next_due(); next.valid()) dag_->prefetch_uses(next);
     if (!take(ready, task)) return std::nullopt;
     while (old_taken_ >= expected_) {
-      if (at_boundary()) return makespan_ <= limit_ ? std::optional(makespan_) : std::nullopt;
+      if (at_boundary()) return makespan();
     }
   }
   close_trace();
   if (!all_taken()) throw InternalError("an edit made a cycle of tasks");
+  return makespan();
+}
+
+/// With that of the tasks before the run, which few runs get to need.
+std::optional<Nanoseconds> Resimulation::makespan() {
+  makespan_ = std::max(makespan_, old_->latest_end(0, start_));
   return makespan_ <= limit_ ? std::optional(makespan_) : std::nullopt;
 }
 
@@ -382,8 +436,8 @@ void Resimulation::set_times(Schedule& schedule) const {
       if (piece.known) {
         t.ready += piece.shift, t.start += piece.shift, t.end += piece.shift;
       } else {
-        const Visit& v = visits_[task->index()];
-        t.ready = v.ready, t.start = v.end - dag_->duration(*task), t.end = v.end;
+        const Nanoseconds end = visits_[task->index()].time;
+        t.ready = trace_ready_[i], t.start = end - dag_->duration(*task), t.end = end;
       }
     }
   }
@@ -408,8 +462,8 @@ void apply(Resimulation& result, const EditableDag& dag, Schedule& schedule) {
 }
 
 std::size_t Resimulation::bytes() const {
-  return visits_.capacity() * sizeof(Visit) + affected_in_.capacity() * sizeof(std::uint32_t) +
-         queue_.bytes() + affected_.capacity() * sizeof(TaskId) + trace_.capacity() * sizeof(TaskId) +
+  return visits_.capacity() * sizeof(Visit) + queue_.bytes() + candidates_.capacity() * sizeof(Candidate) +
+         trace_.capacity() * sizeof(TaskId) + trace_ready_.capacity() * sizeof(Nanoseconds) +
          lanes_.capacity() * sizeof(Lane);
 }
 

@@ -24,18 +24,25 @@ class Resimulation {
                                                std::span<const Nanoseconds>, Nanoseconds, Resimulation&);
   friend void apply(Resimulation&, const EditableDag&, Schedule&);
 
-  static constexpr std::int32_t kTaken = -1;
+  static constexpr std::int32_t kAffected = 1, kMissing = 2, kTaken = -2;
   static constexpr Nanoseconds kOpen = -1;
-  /// A task that this run has come upon.
+  /// A task that this run has come upon. Four are in a cache line, which is most of what a large graph costs.
   struct Visit {
-    Nanoseconds ready = 0;  ///< by the predecessors that have been taken
-    Nanoseconds end = 0;    ///< of a taken task
+    Nanoseconds time = 0;  ///< its end once it is taken, before that when it is ready by those taken
     std::uint32_t epoch = 0;
-    std::int32_t missing = 0;  ///< predecessors that have not been taken, or kTaken
+    /// kMissing for each predecessor that has not been taken, or kTaken; + kAffected where the edit touches
+    /// or removes a task that was there before.
+    std::int32_t state = 0;
   };
   struct Lane {
     Nanoseconds free = 0;
     Nanoseconds deadline = 0;  ///< for its next task to start: the limit − what its tasks will yet hold it
+  };
+  /// An affected task that has not been taken and waits for no added one.
+  struct Candidate {
+    TaskId task;
+    std::uint32_t known_at = 0;  ///< the position from which on all its predecessors have been taken …
+    Nanoseconds ready = 0;       ///< … and their largest end; both only before anything is taken
   };
   /// A part of the new order: tasks of the trace, or of the old order with all times shifted.
   struct Piece {
@@ -46,27 +53,35 @@ class Resimulation {
   };
 
   std::optional<Nanoseconds> run();
+  std::optional<Nanoseconds> makespan();
   void reset(const EditableDag& dag, const Schedule& old, std::span<const Nanoseconds> loads,
              Nanoseconds limit);
-  void list_affected();
-  [[nodiscard]] Nanoseconds earliest_affected(Nanoseconds shift) const;
-  [[nodiscard]] Nanoseconds earliest_touched(TaskId task, Nanoseconds shift) const;
+  void mark_affected();
+  Nanoseconds list_candidates();
+  void look_at(TaskId task, Nanoseconds& earliest);
+  Nanoseconds earliest_affected(Nanoseconds shift);
   [[nodiscard]] Nanoseconds latest_predecessor(TaskId task, Nanoseconds shift) const;
   [[nodiscard]] std::size_t first_removed(std::size_t from) const;
   [[nodiscard]] std::size_t position_before(Nanoseconds time, std::size_t from) const;
   void start_lanes();
   void restore(std::size_t position, Nanoseconds shift);
   void pass_known(std::size_t from, std::size_t to, Nanoseconds shift);
+  void queue_candidates();
   void queue_known(TaskId task, Nanoseconds shift);
 
   [[nodiscard]] bool is_new(TaskId task) const { return task >= dag_->first_added(); }
-  [[nodiscard]] bool is_taken(const Visit& v) const { return v.epoch >= first_epoch_ && v.missing == kTaken; }
+  [[nodiscard]] bool is_taken(const Visit& v) const { return v.epoch >= first_epoch_ && v.state < 0; }
+  [[nodiscard]] bool is_affected(const Visit& v) const {
+    return v.epoch >= first_epoch_ && (v.state & kAffected) != 0;
+  }
+  [[nodiscard]] static bool is_ready(const Visit& v) { return v.state < kMissing; }
   [[nodiscard]] bool is_affected(TaskId task) const {
-    return is_new(task) || affected_in_[task.index()] == first_epoch_;
+    return is_new(task) || is_affected(visits_[task.index()]);
   }
   [[nodiscard]] Nanoseconds end_if_taken(TaskId task) const;
   [[nodiscard]] Nanoseconds end_if_known(TaskId task) const;
   Visit& visit(TaskId task);
+  void look_back(TaskId task, Visit& v) const;
   bool take(Nanoseconds ready, TaskId task);
   bool hold_lanes(const LaneUses& uses, Nanoseconds& start);
   bool hold_lane(LaneUse use, Nanoseconds start);
@@ -92,10 +107,9 @@ class Resimulation {
   std::span<const Nanoseconds> loads_;
   Nanoseconds limit_ = 0;
   std::vector<Visit> visits_;
-  std::vector<std::uint32_t>
-      affected_in_;  ///< by old task: the first_epoch_ of the run that it is affected in
   std::uint32_t epoch_ = 0, first_epoch_ = 1;
-  std::vector<TaskId> affected_;  ///< the touched tasks, then the added ones
+  std::vector<Candidate> candidates_;
+  std::vector<std::uint32_t> removed_at_;  ///< positions
   ReadyQueue queue_;
   std::vector<Lane> lanes_;
   Nanoseconds first_deadline_ = 0;  ///< no lane's is earlier
@@ -105,7 +119,9 @@ class Resimulation {
   std::size_t expected_ = 0;                  ///< so many old tasks from base_ lie before the boundary
   std::size_t old_taken_ = 0, furthest_ = 0;  ///< old tasks taken since base_; the largest position
   Nanoseconds makespan_ = 0;
+  std::size_t start_ = 0;  ///< the position that the run began at
   std::vector<TaskId> trace_;
+  std::vector<Nanoseconds> trace_ready_;
   std::size_t trace_closed_ = 0;  ///< so much of the trace is in pieces_
   std::vector<Piece> pieces_;
   std::vector<TaskId> new_causes_;  ///< unchanged tasks whose last predecessors may have become other ones

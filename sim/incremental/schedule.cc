@@ -7,8 +7,7 @@ namespace pipesim {
 void Schedule::clear(std::size_t lanes) {
   constexpr std::size_t kLeastSpacing = 32;
   tasks_.clear();
-  positions_.clear();
-  first_before_.clear();
+  places_.clear();
   order_.clear();
   makespan_ = 0;
   num_lanes_ = lanes;
@@ -50,9 +49,11 @@ void Schedule::list_open(std::size_t position) {
 void Schedule::link(const EditableDag& dag, std::size_t checkpoint) {
   for (std::size_t i = checkpoint * spacing_; i < order_.size(); ++i) {
     list_open(i);
+    const std::span<const TaskId> before = dag.predecessors(order_[i]);
     std::uint32_t first = kNowhere;
-    for (const TaskId p : dag.predecessors(order_[i])) first = std::min(first, position(p));
-    first_before_[order_[i].index()] = first;
+    for (const TaskId p : before) first = std::min(first, position(p));
+    places_[order_[i].index()] = {static_cast<std::uint32_t>(i), first,
+                                  static_cast<std::uint32_t>(before.size())};
   }
 }
 
@@ -90,7 +91,7 @@ void Schedule::append(const EditableDag& dag, std::span<const TaskId> order) {
     const std::size_t position = order_.size();
     if (position % spacing_ == 0) add_checkpoint();
     order_.push_back(task);
-    positions_[task.index()] = static_cast<std::uint32_t>(position);
+    places_[task.index()].position = static_cast<std::uint32_t>(position);
     const ScheduledTask& t = tasks_[task.index()];
     for (const LaneUse use : dag.lanes(task)) {
       free_[use.lane.index()] = t.start + use.hold;
@@ -104,8 +105,7 @@ void Schedule::append(const EditableDag& dag, std::span<const TaskId> order) {
 std::size_t Schedule::bytes() const {
   std::size_t open = 0;
   for (const std::vector<OpenTask>& tasks : open_) open += tasks.capacity() * sizeof(OpenTask);
-  return tasks_.capacity() * sizeof(ScheduledTask) +
-         (positions_.capacity() + first_before_.capacity()) * sizeof(std::uint32_t) +
+  return tasks_.capacity() * sizeof(ScheduledTask) + places_.capacity() * sizeof(Place) +
          order_.capacity() * sizeof(TaskId) + open +
          (lane_free_.capacity() + lane_held_.capacity() + latest_end_.capacity()) * sizeof(Nanoseconds);
 }

@@ -33,15 +33,21 @@ class Schedule {
     bool queued = false;
   };
 
+  /// Of a task in the order.
+  struct Place {
+    std::uint32_t position = 0;
+    std::uint32_t first_before = 0;  ///< of its predecessors; kNowhere without
+    std::uint32_t num_before = 0;    ///< predecessors
+  };
+
   static constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
 
   [[nodiscard]] Nanoseconds makespan() const { return makespan_; }
   [[nodiscard]] std::span<const TaskId> order() const { return order_; }
   [[nodiscard]] const ScheduledTask& operator[](TaskId task) const { return tasks_[task.index()]; }
   /// In the order. Of tasks that are in it.
-  [[nodiscard]] std::uint32_t position(TaskId task) const { return positions_[task.index()]; }
-  /// The position of its first predecessor in the order; kNowhere without.
-  [[nodiscard]] std::uint32_t first_before(TaskId task) const { return first_before_[task.index()]; }
+  [[nodiscard]] std::uint32_t position(TaskId task) const { return places_[task.index()].position; }
+  [[nodiscard]] const Place& place(TaskId task) const { return places_[task.index()]; }
   /// When the task at a position became ready; never falls from one to the next.
   [[nodiscard]] Nanoseconds ready_at(std::size_t position) const {
     return tasks_[order_[position].index()].ready;
@@ -71,8 +77,7 @@ class Schedule {
   /// Grows to the dag's ids.
   void resize(std::size_t ids) {
     tasks_.resize(ids);
-    positions_.resize(ids);
-    first_before_.resize(ids);
+    places_.resize(ids);
   }
   [[nodiscard]] ScheduledTask& task(TaskId task) { return tasks_[task.index()]; }
   /// Forgets the order from a checkpoint on. Before times and causes of the tasks behind it change.
@@ -94,7 +99,7 @@ class Schedule {
   void list_open(std::size_t position);
 
   std::vector<ScheduledTask> tasks_;
-  std::vector<std::uint32_t> positions_, first_before_;  // by task
+  std::vector<Place> places_;  // by task
   std::vector<TaskId> order_;
   Nanoseconds makespan_ = 0;
   std::size_t num_lanes_ = 0, spacing_ = 1, num_checkpoints_ = 0;
