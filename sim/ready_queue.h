@@ -40,8 +40,6 @@ class ReadyQueue {
   void push(Nanoseconds ready, TaskId task);
   /// The queue must not be empty.
   ReadyTask pop();
-  /// The task that is popped next, but for one pushed when it is due already; invalid if not known.
-  [[nodiscard]] TaskId next_due() const { return due_.empty() ? TaskId() : due_.back(); }
   [[nodiscard]] std::size_t bytes() const;
 
  private:

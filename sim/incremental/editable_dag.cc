@@ -9,6 +9,7 @@ void EditableDag::clear() {
   tasks_.clear();
   keys_.clear();
   marks_.clear();
+  removed_in_.clear();
   rows_.clear();
   num_tasks_ = 0;
   begin_next();
@@ -17,10 +18,12 @@ void EditableDag::clear() {
 void EditableDag::begin_next() {
   if (++edit_ == 0) {
     std::ranges::fill(marks_, Mark{});  // after 2^32 edits
+    std::ranges::fill(removed_in_, 0);
     edit_ = 1;
   }
   first_added_ = tasks_.size();
   marks_.resize(first_added_);
+  removed_in_.resize(first_added_, 0);
   first_row_ = rows_.size();
   removed_.clear();
   added_first_.clear();
@@ -35,7 +38,9 @@ void EditableDag::begin_next() {
 void EditableDag::remove_tasks(TaskId first, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const TaskId task(first.index() + i);
-    mark(task).removed = true;
+    removed_in_[task.index()] = edit_;
+    __builtin_prefetch(rows_.data() + tasks_[task.index()].successors.first);
+    __builtin_prefetch(rows_.data() + tasks_[task.index()].predecessors.first);
     removed_.push_back(task);
   }
 }
@@ -48,15 +53,19 @@ EditableDag::Mark& EditableDag::mark(TaskId task) {
 
 EditableDag::Mark& EditableDag::mark_successors(TaskId task) {
   Mark& m = mark(task);
-  if (!m.other_successors) changed_successors_.push_back(task);
+  if (m.other_successors) return m;
+  changed_successors_.push_back(task);
   m.other_successors = true;
+  __builtin_prefetch(&tasks_[task.index()]);
   return m;
 }
 
 EditableDag::Mark& EditableDag::mark_predecessors(TaskId task) {
   Mark& m = mark(task);
-  if (!m.other_predecessors) changed_predecessors_.push_back(task);
+  if (m.other_predecessors) return m;
+  changed_predecessors_.push_back(task);
   m.other_predecessors = true;
+  __builtin_prefetch(&tasks_[task.index()]);
   return m;
 }
 
@@ -170,7 +179,8 @@ void EditableDag::undo() {
 
 std::size_t EditableDag::bytes() const {
   return tasks_.capacity() * sizeof(Task) + keys_.capacity() * sizeof(TaskKey) +
-         marks_.capacity() * sizeof(Mark) + rows_.capacity() * sizeof(TaskId);
+         marks_.capacity() * sizeof(Mark) + removed_in_.capacity() * sizeof(std::uint32_t) +
+         rows_.capacity() * sizeof(TaskId);
 }
 
 }  // namespace pipesim

@@ -59,10 +59,10 @@ class EditableDag {
     return row(tasks_[task.index()].predecessors);
   }
 
-  /// Have the processor fetch what is read of a task, and then what that leads to.
-  void prefetch(TaskId task) const { __builtin_prefetch(&tasks_[task.index()]); }
-  void prefetch_uses(TaskId task) const {
+  /// Has the processor fetch what is read of a task when it is ordered and taken.
+  void prefetch(TaskId task) const {
     const Task& t = tasks_[task.index()];
+    __builtin_prefetch(&keys_[task.index()]);
     __builtin_prefetch(t.lane_uses);
     __builtin_prefetch(rows_.data() + t.successors.first);
   }
@@ -93,11 +93,11 @@ class EditableDag {
   struct Edge {
     TaskId before, after;
   };
-  /// What an edit does to a task that was there before.
+  /// What an edit does to a task that was there before and stays.
   struct Mark {
     std::uint32_t edit = 0;
     std::uint32_t new_successors = 0, new_predecessors = 0;
-    bool removed = false, other_successors = false, other_predecessors = false;
+    bool other_successors = false, other_predecessors = false;
   };
   struct RowBefore {
     TaskId task;
@@ -105,10 +105,7 @@ class EditableDag {
   };
 
   [[nodiscard]] std::span<const TaskId> row(Row r) const { return {rows_.data() + r.first, r.count}; }
-  [[nodiscard]] bool is_removed(TaskId task) const {
-    const Mark& m = marks_[task.index()];
-    return m.edit == edit_ && m.removed;
-  }
+  [[nodiscard]] bool is_removed(TaskId task) const { return removed_in_[task.index()] == edit_; }
   TaskId append(TaskKey key, const Task& task) {
     tasks_.push_back(task);
     keys_.push_back(key);
@@ -129,6 +126,7 @@ class EditableDag {
   std::vector<Task> tasks_;
   std::vector<TaskKey> keys_;
   std::vector<Mark> marks_;
+  std::vector<std::uint32_t> removed_in_;  // by task: the edit that removes it
   std::vector<TaskId> rows_;
   std::size_t num_tasks_ = 0;
 

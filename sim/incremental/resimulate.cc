@@ -146,14 +146,28 @@ Resimulation::Visit& Resimulation::visit(TaskId task) {
   return v;
 }
 
+/// Counts the predecessors that were taken before base_, while that is what was before the run.
+void Resimulation::look_back_to_old(TaskId task, Visit& v) const {
+  for (const TaskId p : dag_->predecessors(task)) {
+    if (is_new(p) || old_->position(p) >= base_) continue;
+    v.state -= kMissing;
+    v.time = std::max(v.time, (*old_)[p].end);
+  }
+}
+
 /// Counts the predecessors that were taken before base_.
 void Resimulation::look_back(TaskId task, Visit& v) const {
-  const bool none_skipped = epoch_ == first_epoch_ + 1;
+  if (epoch_ == first_epoch_ + 1) return look_back_to_old(task, v);
   for (const TaskId p : dag_->predecessors(task)) {
-    const Nanoseconds end = none_skipped ? end_if_known(p) : end_if_taken(p);
+    const Nanoseconds end = end_if_taken(p);
     v.state -= end != kOpen ? kMissing : 0;
     v.time = std::max(v.time, end);
   }
+}
+
+inline void Resimulation::queue(TaskId task, Nanoseconds ready) {
+  queue_.push(ready, task);
+  dag_->prefetch(task);
 }
 
 /// Into the queue, if it is where the old simulation had it.
@@ -161,7 +175,7 @@ void Resimulation::queue_known(TaskId task, Nanoseconds shift) {
   Visit& v = visits_[task.index()];
   if (v.epoch == epoch_ || is_affected(v) || old_->position(task) < base_) return;
   v = {.time = (*old_)[task].ready + shift, .epoch = epoch_};
-  queue_.push(v.time, task);
+  queue(task, v.time);
 }
 
 /// Takes a part of the old order again, without a look at the queue.
@@ -190,7 +204,7 @@ void Resimulation::queue_candidates() {
     } else {
       visit(c.task);
     }
-    if (is_ready(v)) queue_.push(v.time, c.task);
+    if (is_ready(v)) queue(c.task, v.time);
   }
 }
 
@@ -220,7 +234,7 @@ bool Resimulation::lanes_in_time(Nanoseconds now) {
   return now <= first_deadline_;
 }
 
-bool Resimulation::hold_lane(LaneUse use, Nanoseconds start) {
+inline bool Resimulation::hold_lane(LaneUse use, Nanoseconds start) {
   Lane& lane = lanes_[use.lane.index()];
   const bool in_time = start <= lane.deadline;
   lane.free = start + use.hold;
@@ -229,7 +243,7 @@ bool Resimulation::hold_lane(LaneUse use, Nanoseconds start) {
 }
 
 /// Holds the lanes from when all are free; false when that is after one's deadline.
-bool Resimulation::hold_lanes(const LaneUses& uses, Nanoseconds& start) {
+inline bool Resimulation::hold_lanes(const LaneUses& uses, Nanoseconds& start) {
   if (uses.size() == 1) {
     start = std::max(start, lanes_[uses[0].lane.index()].free);
     return hold_lane(uses[0], start);
@@ -246,8 +260,7 @@ void Resimulation::release(TaskId task, Nanoseconds end) {
   v.time = std::max(v.time, end);
   v.state -= kMissing;
   if (!is_ready(v)) return;
-  queue_.push(v.time, task);
-  dag_->prefetch(task);
+  queue(task, v.time);
 }
 
 /// False once the makespan is certain to exceed the limit.
@@ -331,7 +344,8 @@ bool Resimulation::ends_follow(Nanoseconds shift) const {
     const Nanoseconds end = visits_[t.index()].time;
     if (end <= now || is_new(t) || end <= (*old_)[t].end + shift) continue;
     for (const TaskId next : dag_->successors(t)) {
-      if (is_affected(next) || is_taken(visits_[next.index()])) continue;
+      const Visit& v = visits_[next.index()];
+      if (is_new(next) || is_affected(v) || is_taken(v)) continue;
       if (end > (*old_)[next].ready + shift) return false;
     }
   }
@@ -411,7 +425,6 @@ std::optional<Nanoseconds> Resimulation::run() {
   restore(position, 0);
   while (!queue_.empty()) {
     const auto [ready, task] = queue_.pop();
-    if (const TaskId next = queue_.next_due(); next.valid()) dag_->prefetch_uses(next);
     if (!take(ready, task)) return std::nullopt;
     while (old_taken_ >= expected_) {
       if (at_boundary()) return makespan();

@@ -30,8 +30,7 @@ class Resimulation {
   struct Visit {
     Nanoseconds time = 0;  ///< its end once it is taken, before that when it is ready by those taken
     std::uint32_t epoch = 0;
-    /// kMissing for each predecessor that has not been taken, or kTaken; + kAffected where the edit touches
-    /// or removes a task that was there before.
+    /// kMissing for each predecessor not taken, or kTaken; + kAffected if the edit touches or removes it.
     std::int32_t state = 0;
   };
   struct Lane {
@@ -67,21 +66,20 @@ class Resimulation {
   void restore(std::size_t position, Nanoseconds shift);
   void pass_known(std::size_t from, std::size_t to, Nanoseconds shift);
   void queue_candidates();
+  void queue(TaskId task, Nanoseconds ready);
   void queue_known(TaskId task, Nanoseconds shift);
 
   [[nodiscard]] bool is_new(TaskId task) const { return task >= dag_->first_added(); }
   [[nodiscard]] bool is_taken(const Visit& v) const { return v.epoch >= first_epoch_ && v.state < 0; }
   [[nodiscard]] bool is_affected(const Visit& v) const {
-    return v.epoch >= first_epoch_ && (v.state & kAffected) != 0;
+    return v.epoch >= first_epoch_ && v.state & kAffected;
   }
   [[nodiscard]] static bool is_ready(const Visit& v) { return v.state < kMissing; }
-  [[nodiscard]] bool is_affected(TaskId task) const {
-    return is_new(task) || is_affected(visits_[task.index()]);
-  }
   [[nodiscard]] Nanoseconds end_if_taken(TaskId task) const;
   [[nodiscard]] Nanoseconds end_if_known(TaskId task) const;
   Visit& visit(TaskId task);
   void look_back(TaskId task, Visit& v) const;
+  void look_back_to_old(TaskId task, Visit& v) const;
   bool take(Nanoseconds ready, TaskId task);
   bool hold_lanes(const LaneUses& uses, Nanoseconds& start);
   bool hold_lane(LaneUse use, Nanoseconds start);
