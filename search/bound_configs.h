@@ -13,7 +13,7 @@ class BoundConfigs {
  public:
   BoundConfigs(const ConfigSpace& space, Evaluator& evaluator);
 
-  /// Valid until the evaluator forgets, see TaskGraphBuilder::limit_memory().
+  /// Valid until the evaluator forgets, see TaskGraphBuilder::forget().
   const BoundOperator* bind(OperatorId op, std::size_t i);
   BoundStrategy bind(const std::vector<std::size_t>& configs);
 

@@ -75,7 +75,7 @@ bool Chain::step(const ChainSlice& slice) {
 
 bool Chain::run(const ChainSlice& slice, const Report& report) {
   constexpr std::int64_t kReportEvery = 16;
-  evaluator_.refresh();
+  if (evaluator_.is_outdated()) evaluator_.refresh(configs_.bind(state_.current.configs));
   std::int64_t made = 0, reported = 0, accepted = state_.accepted;
   for (std::int64_t draw = 0; draw < slice.draws && made < slice.proposals; ++draw) {
     made += step(slice) ? 1 : 0;

@@ -6,8 +6,8 @@ Evaluator::Evaluator(const OperatorGraph& graph, const CostModel& costs, const P
     : builder_(graph, costs, options) {}
 
 bool Evaluator::limit_memory() {
-  constexpr std::size_t kKeptCommunicationTasks = 2'000'000;  // some 500 MB
-  return builder_.limit_memory(kKeptCommunicationTasks);
+  constexpr Bytes kMostBytes(500'000'000);
+  return builder_.forget_plans(kMostBytes);
 }
 
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {

@@ -29,10 +29,12 @@ class Evaluator {
   /// The same with labels in task_graph(), for reports.
   Evaluation evaluate_labelled(const BoundStrategy& strategy);
 
-  /// evaluate() without limit_memory(): what the builder remembers stays where it is.
+  /// evaluate() without forget_plans(): what the builder remembers stays where it is.
   Evaluation evaluate_kept(const BoundStrategy& strategy);
   /// Lets the builder forget what fills the memory; true when it did. evaluate() begins with it.
   bool limit_memory();
+  /// The same with bound strategies: none of them is valid afterwards.
+  bool forget(Bytes most) { return builder_.forget(most); }
 
   [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }
   [[nodiscard]] const OperatorGraph& graph() const { return builder_.graph(); }

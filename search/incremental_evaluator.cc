@@ -15,14 +15,12 @@ const BoundStrategy& IncrementalEvaluator::strategy() const {
 }
 
 Evaluation IncrementalEvaluator::start(const BoundStrategy& strategy) {
-  strategy_ = strategy;
   const Evaluation evaluation = full_.evaluate_kept(strategy);
-  if (!in_full_) build(strategy);
+  refresh(strategy);
   return evaluation;
 }
 
 void IncrementalEvaluator::build(const BoundStrategy& strategy) {
-  generation_ = full_.builder().generation();
   const BoundStrategy copy = strategy;  // it may be the graph's own
   graph_.build(copy);
   graph_.carry_out();
@@ -73,8 +71,10 @@ void IncrementalEvaluator::accept() {
   if (graph_.dag().num_ids() > kMostIdsPerTask * graph_.dag().num_tasks()) build(graph_.strategy());
 }
 
-void IncrementalEvaluator::refresh() {
-  if (!in_full_ && generation_ != full_.builder().generation()) build(graph_.strategy());
+void IncrementalEvaluator::refresh(const BoundStrategy& strategy) {
+  strategy_ = strategy;
+  generation_ = full_.builder().generation();
+  if (!in_full_) build(strategy);
 }
 
 void IncrementalEvaluator::reject() {

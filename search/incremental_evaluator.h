@@ -14,7 +14,8 @@ namespace pipesim {
 /// of what the change changes. Plans of several microbatches are evaluated in full. Not thread-safe.
 class IncrementalEvaluator {
  public:
-  /// What `full` remembers may be shared by many on one thread. When it forgets, each must refresh().
+  /// What `full` remembers may be shared by many on one thread. When it forgets, each must refresh() before
+  /// it goes on.
   explicit IncrementalEvaluator(Evaluator& full);
 
   /// Makes a strategy the current one.
@@ -25,8 +26,10 @@ class IncrementalEvaluator {
   void accept();
   void reject();
 
-  /// After what was remembered may have been forgotten: builds the current strategy's graph again if so.
-  void refresh();
+  /// What was remembered has been forgotten since the current strategy's graph was built.
+  [[nodiscard]] bool is_outdated() const { return generation_ != full_.builder().generation(); }
+  /// Builds it again; the strategy is the current one, bound again.
+  void refresh(const BoundStrategy& strategy);
 
   [[nodiscard]] const BoundStrategy& strategy() const;
   /// Binds configs, and scores strategies in full.

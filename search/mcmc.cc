@@ -17,11 +17,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kDraws = 64;           // of a chain in a round, on average
-constexpr std::int64_t kBurnInRounds = 48;    // while the rates adapt
-constexpr std::int64_t kAdaptEvery = 8;       // rounds
-constexpr std::int64_t kMostStale = 4000;     // proposals that a chain may be without getting lower
-constexpr std::int64_t kMostIdleRounds = 50;  // a space of one strategy has nothing to propose
+constexpr std::int64_t kDraws = 64;            // of a chain in a round, on average
+constexpr std::int64_t kBurnInRounds = 48;     // while the rates adapt
+constexpr std::int64_t kAdaptEvery = 8;        // rounds
+constexpr std::int64_t kMostStale = 4000;      // proposals that a chain may be without getting lower
+constexpr Bytes kMostRemembered(500'000'000);  // by all workers, of configs, layouts and transfers
+constexpr std::int64_t kMostIdleRounds = 50;   // a space of one strategy has nothing to propose
 
 Bytes all_memory(const Topology& topology) {
   Bytes sum;
@@ -185,7 +186,8 @@ class Tempering {
     std::vector<ChainSlice> slices;
     for (std::size_t i = 0; i < chains_.size(); ++i) slices.push_back(slice_of(i));
     const auto run_worker = [&](std::size_t w) {
-      workers_[w]->evaluator.limit_memory();
+      workers_[w]->evaluator.forget(
+          Bytes(kMostRemembered.value / static_cast<std::int64_t>(workers_.size())));
       for (std::size_t i = w; i < chains_.size(); i += workers_.size()) {
         chains_[i]->run(slices[i],
                         [&](auto proposals, auto accepted) { return note(i, proposals, accepted); });

@@ -39,10 +39,10 @@ struct McmcOptions {
 /// chains at different temperatures run side by side. Between rounds two neighbours in temperature with costs
 /// c, d and temperatures S, T exchange them with probability min(1, exp((1/S − 1/T)(c − d))), which leaves
 /// the distribution of all chains together as it is. Colder chains make more proposals a round than hotter
-/// ones, which are there to find other valleys, not to search them. Proposals are drawn from the mixture in moves.h; its
-/// rates adapt to what is accepted in the first rounds and stay the same from then on. A chain that has not
-/// got below its lowest cost for long ends, and a new one starts from the best so far with a few random
-/// changes.
+/// ones, which are there to find other valleys, not to search them. Proposals are drawn from the mixture in
+/// moves.h; its rates adapt to what is accepted in the first rounds and stay the same from then on. A chain
+/// that has not got below its lowest cost for long ends, and a new one starts from the best so far with a few
+/// random changes.
 ///
 /// cost = time + λ·overflow bytes; λ makes an overflow of 1% of all memory as bad as one iteration of the
 /// best start, so chains may cross plans that do not fit; only plans that fit become best.

@@ -204,6 +204,19 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
 
 }  // namespace
 
+Bytes BoundOperator::bytes() const {
+  const auto of = [](const auto& list) { return list.capacity() * sizeof(list[0]); };
+  std::size_t sum = sizeof *this + of(config.degrees) + of(config.devices) + of(data_layout) +
+                    of(gradient_layout) + of(loads) + of(memory) + of(shard_of_device);
+  for (const PassWork* work : {&forward, &backward_input, &backward_weight}) {
+    sum += of(work->durations);
+    for (const std::vector<InnerReduce>& stage : work->reduces) {
+      for (const InnerReduce& r : stage) sum += sizeof r + of(r.shards) + of(r.task.lanes) + of(r.task.group);
+    }
+  }
+  return Bytes(static_cast<std::int64_t>(sum));
+}
+
 Layout required_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
   return layout_of(op, use, config, {});
 }

@@ -55,6 +55,8 @@ struct BoundOperator {
   std::vector<LaneUse> loads;                 ///< what its tasks hold each lane, added up
   std::vector<ShardMemory> memory;            ///< per shard
   std::vector<std::int32_t> shard_of_device;  ///< −1 where it has none
+
+  [[nodiscard]] Bytes bytes() const;  ///< of memory
 };
 
 /// A strategy whose configs are bound: one pointer per operator, into what bound them.

@@ -180,6 +180,13 @@ PricedTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size,
   return task;
 }
 
+Bytes CommunicationPlan::bytes() const {
+  const auto of = [](const auto& list) { return list.capacity() * sizeof(list[0]); };
+  return Bytes(static_cast<std::int64_t>(
+      sizeof *this + of(tasks) + of(expansion.tasks) + of(expansion.contributions) + of(expansion.arrivals) +
+      of(expansion.waits) + of(loads) + of(local) + of(received) + of(lane_uses) + of(groups) + of(earlier)));
+}
+
 bool CommunicationPlan::has_sends() const {
   return std::ranges::any_of(tasks, [](const CommunicationTask& t) { return t.kind == Collective::Send; });
 }

@@ -78,6 +78,7 @@ struct CommunicationPlan {
   ~CommunicationPlan() = default;
 
   [[nodiscard]] bool has_sends() const;
+  [[nodiscard]] Bytes bytes() const;  ///< of memory
 
   std::vector<CommunicationTask> tasks;
   PlanExpansion expansion;

@@ -31,7 +31,7 @@ const CommunicationPlan* CommunicationPlans::find(std::span<const LayoutId> term
 }
 
 CommunicationPlans::Kept& CommunicationPlans::keep(CommunicationPlan plan) {
-  num_tasks_ += plan.tasks.size();
+  bytes_ += plan.bytes();
   return kept_.emplace_back(Kept{std::move(plan), std::nullopt});
 }
 
@@ -94,7 +94,7 @@ void CommunicationPlans::clear() {
   plans_.clear();
   homes_.clear();
   kept_.clear();
-  num_tasks_ = 0;
+  bytes_ = Bytes(0);
 }
 
 }  // namespace pipesim

@@ -32,8 +32,7 @@ class CommunicationPlans {
   /// union_of() the layouts, which are distinct.
   LayoutId home(std::span<const LayoutId> needed);
 
-  /// Communication tasks of all plans.
-  [[nodiscard]] std::size_t num_tasks() const { return num_tasks_; }
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
   void clear();
 
  private:
@@ -54,7 +53,7 @@ class CommunicationPlans {
   IdTable<Kept*> plans_;
   IdTable<LayoutId> homes_;
   std::deque<Kept> kept_;  // stable addresses
-  std::size_t num_tasks_ = 0;
+  Bytes bytes_;
   mutable std::vector<std::int32_t> key_;  // scratch
   std::vector<const Layout*> parts_;       // scratch
 };

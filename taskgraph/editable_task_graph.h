@@ -28,7 +28,7 @@ class EditableTaskGraph {
   /// Takes from the builder what depends on content alone; it must outlive the graph. One microbatch.
   explicit EditableTaskGraph(TaskGraphBuilder& contents);
 
-  /// All tasks anew. After TaskGraphBuilder::limit_memory() forgot something, this is the only way on.
+  /// All tasks anew. After TaskGraphBuilder forgot something, this is the only way on.
   void build(const BoundStrategy& strategy);
   /// Distinct operators; a config may be the one that the operator has. False as soon as it is certain that
   /// some lane is held for longer than `limit`: then only undo() may follow.

@@ -86,9 +86,16 @@ LayoutId LayoutTable::intern(Layout layout) {
     if (layouts_[it->second.index()] == layout) return it->second;
   }
   const LayoutId id(layouts_.size());
+  bytes_ += layout.bytes();
   layouts_.push_back(std::move(layout));
   by_hash_.emplace(h, id);
   return id;
+}
+
+void LayoutTable::clear() {
+  layouts_.clear();
+  by_hash_.clear();
+  bytes_ = Bytes(0);
 }
 
 namespace {

@@ -9,6 +9,7 @@
 
 #include "models/box.h"
 #include "sim/base/ids.h"
+#include "sim/base/units.h"
 
 namespace pipesim {
 
@@ -39,6 +40,10 @@ class Layout {
   [[nodiscard]] const Box& box(const LayoutEntry& e) const { return boxes_[static_cast<std::size_t>(e.box)]; }
   [[nodiscard]] std::int32_t num_addends() const { return num_addends_; }  ///< addends are numbered from 0
   [[nodiscard]] bool empty() const { return entries_.empty(); }
+  [[nodiscard]] Bytes bytes() const {
+    return Bytes(static_cast<std::int64_t>(sizeof *this + boxes_.capacity() * sizeof(Box) +
+                                           entries_.capacity() * sizeof(LayoutEntry)));
+  }
   /// Elements stored on the device, copies and addends each counted.
   [[nodiscard]] std::int64_t elements_on(DeviceId device) const;
   /// The first entry of a device; entries().end() when it has none.
@@ -61,10 +66,13 @@ class LayoutTable {
   LayoutId intern(Layout layout);
   [[nodiscard]] const Layout& operator[](LayoutId id) const { return layouts_[id.index()]; }
   [[nodiscard]] std::size_t size() const { return layouts_.size(); }
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+  void clear();
 
  private:
   std::deque<Layout> layouts_;  // stable addresses
   std::unordered_multimap<std::uint64_t, LayoutId> by_hash_;
+  Bytes bytes_;
 };
 
 /// Several contributions to one sum (the gradients that the consumers of a tensor compute): addends are kept

@@ -85,7 +85,13 @@ const BoundOperator* TaskGraphBuilder::bind(OperatorId op, const ParallelConfig&
     slot = std::make_unique<BoundOperator>(*bind(first, config));
     slot->op = &graph_.op(op);
   }
+  bound_bytes_ += slot->bytes();
   return slot.get();
+}
+
+// Labels of a single microbatch do not number it.
+std::int32_t TaskGraphBuilder::labelled(std::int32_t microbatch) const {
+  return options_.microbatches > 1 ? microbatch : -1;
 }
 
 BoundStrategy TaskGraphBuilder::bind(const Strategy& strategy) {
@@ -94,14 +100,28 @@ BoundStrategy TaskGraphBuilder::bind(const Strategy& strategy) {
   return bound;
 }
 
-bool TaskGraphBuilder::limit_memory(std::size_t most) {
-  if (plans_.num_tasks() <= most) return false;
+bool TaskGraphBuilder::forget(Bytes most) {
+  if (plans_.bytes() + layouts_.bytes() + bound_bytes_ <= most) return false;
+  for (auto& configs : bound_) configs.clear();
+  bound_bytes_ = Bytes(0);
   plans_.clear();
+  layouts_.clear();
+  forget_derived();
+  return true;
+}
+
+bool TaskGraphBuilder::forget_plans(Bytes most) {
+  if (plans_.bytes() <= most) return false;
+  plans_.clear();
+  forget_derived();
+  return true;
+}
+
+void TaskGraphBuilder::forget_derived() {
   update_of_.clear();
   updates_.clear();
   num_wirings_ = 0;
   ++generation_;
-  return true;
 }
 
 void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labels labels) {

@@ -2,7 +2,6 @@
 
 #include <deque>
 #include <memory>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -31,18 +30,19 @@ class TaskGraphBuilder {
  public:
   TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
 
-  /// The config must be legal (see illegal()). The address stays valid as long as the builder.
+  /// The config must be legal (see illegal()). The address stays valid until forget().
   const BoundOperator* bind(OperatorId op, const ParallelConfig& config);
   BoundStrategy bind(const Strategy& strategy);
 
   enum class Labels : std::uint8_t { Leave, Make };
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels);
 
-  /// Forgets transfers between layouts when more than `most` communication tasks are kept, so that a long
-  /// search does not fill the memory. Results do not change; wirings() becomes invalid. True when it forgot.
-  bool limit_memory(std::size_t most);
-  /// How often it forgot.
-  [[nodiscard]] std::uint64_t generation() const { return generation_; }
+  /// Forget what fills the memory, so that a long search can go on, when it is more than `most` bytes; true
+  /// when they did. Results do not change. wirings() becomes invalid, and after forget() all that bind() and
+  /// layouts() ever returned, too.
+  bool forget_plans(Bytes most);
+  bool forget(Bytes most);
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }  ///< how often it forgot
 
   /// Of the strategy built last.
   [[nodiscard]] std::span<const Wiring> wirings() const { return {wirings_.data(), num_wirings_}; }
@@ -76,7 +76,7 @@ class TaskGraphBuilder {
   [[nodiscard]] const PlanOptions& options() const { return options_; }
   [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
 
-  // Of one tensor under a strategy; remembered by content, and valid until limit_memory() forgets.
+  // Of one tensor under a strategy; remembered by content, and valid until it forgets.
   /// The distinct layouts in which its gradient is made, in the order of gradient_makers().
   void list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, std::vector<LayoutId>& out) const;
   /// From the sum of `terms` (data or gradients of an activation) to `target`.
@@ -115,9 +115,8 @@ class TaskGraphBuilder {
   void connect_readers(const Wiring& wiring, TaskId first_reader,
                        std::span<const std::int32_t> reader_of_device, const BoundStrategy& strategy);
   [[nodiscard]] std::pair<std::int32_t, std::int32_t> source_microbatches(const Wiring& wiring) const;
-  [[nodiscard]] std::int32_t labelled(std::int32_t microbatch) const {
-    return options_.microbatches > 1 ? microbatch : -1;
-  }
+  [[nodiscard]] std::int32_t labelled(std::int32_t microbatch) const;
+  void forget_derived();
 
   const OperatorGraph& graph_;
   const CostModel& costs_;
@@ -127,6 +126,7 @@ class TaskGraphBuilder {
   std::vector<OperatorId> first_alike_;  // per operator
   std::vector<std::unordered_map<ParallelConfig, std::unique_ptr<BoundOperator>, ConfigHash>>
       bound_;  // per operator
+  Bytes bound_bytes_;
   CommunicationPlans plans_;
   IdTable<const OwnedUpdates*> update_of_;
   std::deque<OwnedUpdates> updates_;                  // stable addresses

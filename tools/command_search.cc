@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -65,11 +66,13 @@ SearchRun search_run_of(const Arguments& a) {
           a.number("checkpoint-every", 0, 1e6)};
 }
 
-std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines) {
+std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines, bool flexflow_moves) {
   std::vector<SearchStart> starts;
   for (const Baseline& b : baselines) {
     if (b.scored) starts.push_back({b.name, b.scored->strategy});
   }
+  const auto is_first = [](const SearchStart& s) { return s.name == "data-parallel"; };
+  if (flexflow_moves && std::ranges::any_of(starts, is_first)) std::erase_if(starts, std::not_fn(is_first));
   return starts;
 }
 
@@ -87,7 +90,7 @@ SearchOutcome search(const SearchRun& run, const CostModel& costs, const Candida
   for (const Baseline& b : baselines) {
     if (b.name == run.algorithm) return outcome_of(b);
   }
-  const std::vector<SearchStart> starts = starts_of(baselines);
+  const std::vector<SearchStart> starts = starts_of(baselines, run.flexflow_moves);
   SearchOutcome outcome;
   if (run.algorithm == "exhaustive") {
     outcome = exhaustive(run.graph, costs, run.options, candidates, starts, run.budget, progress);
@@ -305,8 +308,10 @@ Command search_command() {
   c.options.push_back({"seed", "N", "1", "of all random choices"});
   c.options.push_back({"threads", "N", "1", "threads that chains run on; the plan does not depend on it"});
   c.options.push_back({"chains", "N", "8", "Markov chains, each at another temperature"});
-  c.options.push_back({"moves", "NAME", "all",
-                       "all, or flexflow: one chain that gives one operator any config, for comparison"});
+  c.options.push_back(
+      {"moves", "NAME", "all",
+       "all, or flexflow: one chain from data parallelism that gives one operator any config, for "
+       "comparison"});
   c.options.push_back({"checkpoint", "FILE", "", kCheckpointHelp});
   c.options.push_back(
       {"checkpoint-every", "SECONDS", "3", "time between checkpoints; 0: as often as can be"});

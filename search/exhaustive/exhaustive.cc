@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kKeptCommunicationTasks = 2'000'000;
+constexpr Bytes kMostPlanBytes(500'000'000);
 constexpr std::size_t kMostJointConfigs = 2'000;  // of a block; the table grows with the square
 constexpr UpstreamEffort kEffort{64, 1024};
 constexpr std::size_t kManyJointConfigs = 100;
@@ -147,7 +147,7 @@ class Tree {
     for (branch.joint = 0; branch.joint < blocks_[b].size() && meter_.go_on(limit_); ++branch.joint) {
       if (known[branch.joint] >= limit_) continue;
       choose(blocks_[b], branch.joint);
-      evaluator_.builder().limit_memory(kKeptCommunicationTasks);
+      evaluator_.builder().forget_plans(kMostPlanBytes);
       graph_.build(strategy_, settled_, blocks_[b].ops(), table_ ? &table_->at(b, branch.joint) : nullptr);
       meter_.count();
       branch.bound = graph_.bound(limit_, branch.by_origin);

@@ -114,6 +114,30 @@ TEST(Chain, KnowsWhatItsStateCosts) {
   EXPECT_THAT(chain.state().accepted, Gt(50));
 }
 
+// What is remembered of configs, layouts and transfers changes nothing but the time that is needed.
+TEST(Chain, GoesOnAlikeWhenAllIsForgotten) {
+  for (const std::int32_t microbatches : {1, 2}) {
+    const SearchCase c("lenet:batch=16", "levels:2@1GB/s,2@500MB/s");
+    PlanOptions options;
+    options.microbatches = microbatches;
+    const ConfigSpace space(c.candidates, {});
+    const Moves moves(space);
+    Evaluator remembering(c.graph, c.costs, options), forgetting(c.graph, c.costs, options);
+    BoundConfigs remembered(space, remembering), forgotten(space, forgetting);
+    const ChainState first = state_at(std::vector<std::size_t>(space.num_operators(), 0), 5);
+    Chain a(moves, remembered, {}, first), b(moves, forgotten, {}, first);
+    const ChainSlice slice{100, kNoLimit, 1e4, first_rates()};
+    for (int i = 0; i < 8; ++i) {
+      a.run(slice, go_on);
+      EXPECT_TRUE(forgetting.forget(Bytes(0)));
+      b.run(slice, go_on);
+      EXPECT_EQ(a.state(), b.state());
+    }
+    EXPECT_THAT(a.state().accepted, Gt(0));
+    EXPECT_FALSE(remembering.forget(Bytes(INT64_MAX)));
+  }
+}
+
 TEST(MoveRates, FollowWhatIsAccepted) {
   MoveCounts counts;
   counts.proposed.fill(1000);

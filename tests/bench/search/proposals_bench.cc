@@ -49,28 +49,52 @@ struct Setting {
 constexpr std::int64_t kUnlimited = std::int64_t{1} << 60;
 
 // A chain from data parallelism at a temperature of 0.01 % of its time, after the caches are warm.
+struct WarmChain {
+  WarmChain(const Case& c, const MoveRates& move_rates)
+      : setting(c), rates(move_rates), space(setting.candidates, {setting.starts().front().strategy}) {
+    ChainState first;
+    first.current.configs = space.indices(setting.starts().front().strategy);
+    first.rng = Rng(1);
+    chain.emplace(moves, configs, Cost{}, first);
+    temperature = 1e-4 * static_cast<double>(chain->state().current.evaluation.time);
+    run(std::min<std::int64_t>(static_cast<std::int64_t>(c.goal), 40'000));
+  }
+  void run(std::int64_t proposals) {
+    chain->run({kUnlimited, proposals, temperature, rates}, [](std::int64_t, std::int64_t) { return true; });
+  }
+
+  Setting setting;
+  MoveRates rates;
+  ConfigSpace space;
+  Moves moves{space};
+  BoundConfigs configs{space, setting.evaluator};
+  std::optional<Chain> chain;
+  double temperature = 0;
+};
+
+// The last one is kept, since the library calls a benchmark several times until it knows how long it takes.
+WarmChain& warm_chain(std::int64_t number, const MoveRates& rates) {
+  static std::unique_ptr<WarmChain> warm;
+  static std::pair<std::int64_t, MoveRates> which{-1, {}};
+  if (!warm || which != std::pair(number, rates)) {
+    warm = nullptr;
+    warm = std::make_unique<WarmChain>(kCases[number], rates);
+    which = {number, rates};
+  }
+  return *warm;
+}
+
 void BM_Proposals(benchmark::State& state, const MoveRates& rates) {
   const Case& c = kCases[state.range(0)];
   state.SetLabel(std::string(c.model) + " " + c.topology);
-  Setting s(c);
-  const std::vector<SearchStart> starts = s.starts();
-  const ConfigSpace space(s.candidates, {starts.front().strategy});
-  const Moves moves(space);
-  BoundConfigs configs(space, s.evaluator);
-  ChainState first;
-  first.current.configs = space.indices(starts.front().strategy);
-  first.rng = Rng(1);
-  Chain chain(moves, configs, {}, first);
-  const auto go_on = [](std::int64_t, std::int64_t) { return true; };
-  const double temperature = 1e-4 * static_cast<double>(chain.state().current.evaluation.time);
-  const auto warm_up = std::min<std::int64_t>(static_cast<std::int64_t>(c.goal), 40'000);
-  chain.run({kUnlimited, warm_up, temperature, rates}, go_on);
+  WarmChain& warm = warm_chain(state.range(0), rates);
+  const Chain& chain = *warm.chain;
 
   const std::int64_t accepted = chain.state().accepted;
   const IncrementalEvaluator::Counts before = chain.counts();
   std::int64_t proposals = 0;
   for (auto _ : state) {
-    chain.run({kUnlimited, 100, temperature, rates}, go_on);
+    warm.run(100);
     proposals += 100;
   }
   const auto share = [&](std::int64_t count) {
