@@ -21,7 +21,7 @@ constexpr std::int64_t kDraws = 64;            // of a chain in a round, on aver
 constexpr std::int64_t kBurnInRounds = 48;     // while the rates adapt
 constexpr std::int64_t kAdaptEvery = 8;        // rounds
 constexpr std::int64_t kMostStale = 4000;      // proposals that a chain may be without getting lower
-constexpr Bytes kMostRemembered(500'000'000);  // by all workers, of configs, layouts and transfers
+constexpr Bytes kMostRemembered(250'000'000);  // by all workers, of configs, layouts and transfers
 constexpr std::int64_t kMostIdleRounds = 50;   // a space of one strategy has nothing to propose
 
 Bytes all_memory(const Topology& topology) {
