@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "costmodel/cost_model.h"
+#include "models/box.h"
 
 namespace pipesim {
 
