@@ -35,6 +35,8 @@ class CandidateSet {
   [[nodiscard]] std::span<const DeviceList> device_lists() const { return lists_; }
   /// Number of configs of the operator.
   [[nodiscard]] std::size_t size(OperatorId op) const;
+  /// Operators of one class have the same configs by number.
+  [[nodiscard]] std::size_t class_of(OperatorId op) const { return class_of_[op.index()]; }
   /// The i-th config, 0 ≤ i < size(op); distinct for distinct i.
   [[nodiscard]] ParallelConfig config(OperatorId op, std::size_t i) const;
   /// Uniform over all configs of the operator.

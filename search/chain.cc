@@ -6,7 +6,7 @@
 namespace pipesim {
 
 Chain::Chain(const Moves& moves, BoundConfigs& configs, Cost cost, ChainState state)
-    : moves_(moves),
+    : moves_(&moves),
       configs_(configs),
       evaluator_(configs.evaluator()),
       cost_(cost),
@@ -22,12 +22,17 @@ void Chain::begin() {
   note_best();
 }
 
-void Chain::restart(std::vector<std::size_t> configs) {
-  state_.current.configs = std::move(configs);
+void Chain::restart(const Moves& moves, std::vector<std::size_t> configs) {
+  moves_ = &moves;
   state_.best = {};
-  state_.lowest = 0;
-  state_.stale = 0;
-  begin();
+  state_.counts = {};
+  if (configs != state_.current.configs) {
+    state_.current.configs = std::move(configs);
+    state_.lowest = 0;
+    return begin();
+  }
+  state_.lowest = current_;
+  note_best();
 }
 
 void Chain::note_best() {
@@ -45,21 +50,18 @@ void Chain::accept(const Evaluation& evaluation) {
   current_ = cost_(evaluation);
   ++state_.accepted;
   note_best();
-  if (current_ >= state_.lowest) return;
-  state_.lowest = current_;
-  state_.stale = 0;
+  state_.lowest = std::min(state_.lowest, current_);
 }
 
-bool Chain::step(const ChainSlice& slice) {
-  moves_.propose(state_.current.configs, slice.rates, state_.rng, proposal_);
+bool Chain::step(const MoveRates& rates, double temperature) {
+  moves_->propose(state_.current.configs, rates, state_.rng, proposal_);
   if (proposal_.changes.empty()) return false;
   ++state_.proposals;
-  ++state_.stale;
   ++state_.counts.proposed[static_cast<std::size_t>(proposal_.kind)];
   changes_.clear();
   for (const ConfigChange& c : proposal_.changes) changes_.push_back({c.op, configs_.bind(c.op, c.index)});
   const double u = 1 - state_.rng.uniform();  // in (0, 1]
-  const double most = current_ + slice.temperature * (proposal_.log_ratio - std::log(u));
+  const double most = current_ + temperature * (proposal_.log_ratio - std::log(u));
   // Lest a hot chain's limit exceed what the engine's clock can add up.
   constexpr double kLongest = 4e18;
   const auto evaluation =
@@ -77,8 +79,12 @@ bool Chain::run(const ChainSlice& slice, const Report& report) {
   constexpr std::int64_t kReportEvery = 16;
   if (evaluator_.is_outdated()) evaluator_.refresh(configs_.bind(state_.current.configs));
   std::int64_t made = 0, reported = 0, accepted = state_.accepted;
+  double temperature = slice.temperature;
+  const double cooling =
+      slice.cooled > 0 ? std::pow(slice.cooled / temperature, 1 / static_cast<double>(slice.draws)) : 1;
   for (std::int64_t draw = 0; draw < slice.draws && made < slice.proposals; ++draw) {
-    made += step(slice) ? 1 : 0;
+    made += step(slice.rates, temperature) ? 1 : 0;
+    temperature *= cooling;
     if (made < reported + kReportEvery) continue;
     if (!report(made - reported, state_.accepted - accepted)) return false;
     reported = made;

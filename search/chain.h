@@ -24,9 +24,8 @@ struct ChainState {
   ScoredState best;  ///< of all feasible since it started; without configs while there was none
   Rng rng{0};
   std::int64_t proposals = 0, accepted = 0;
-  double lowest = 0;       ///< least cost since it started
-  std::int64_t stale = 0;  ///< proposals since then
-  MoveCounts counts;       ///< an accepted proposal counts if it changed the cost
+  double lowest = 0;  ///< least cost since it started
+  MoveCounts counts;  ///< since it started; an accepted proposal counts if it changed the cost
   bool operator==(const ChainState&) const = default;
 };
 
@@ -46,6 +45,8 @@ struct ChainSlice {
   std::int64_t proposals = 0;  ///< at most; draws that change nothing are none
   double temperature = 0;      ///< nanoseconds
   MoveRates rates{};
+  double cooled = 0;  ///< nanoseconds: the temperature after the last draw, falling evenly in its logarithm;
+                      ///< 0: it stays
 };
 
 /// One Markov chain, Metropolis–Hastings against its current state (FlexFlow, MLSys 2019, section 6.2, which
@@ -61,8 +62,8 @@ class Chain {
   /// False stops it before its slice is over. Called every few proposals with those made since the last call.
   using Report = std::function<bool(std::int64_t proposals, std::int64_t accepted)>;
   bool run(const ChainSlice& slice, const Report& report);
-  /// Goes on from other configs; its random numbers go on as well. Proposals do not count as stale any more.
-  void restart(std::vector<std::size_t> configs);
+  /// Starts from other configs with other moves; its random numbers go on.
+  void restart(const Moves& moves, std::vector<std::size_t> configs);
 
   [[nodiscard]] const ChainState& state() const { return state_; }
   [[nodiscard]] const IncrementalEvaluator::Counts& counts() const { return evaluator_.counts(); }
@@ -70,11 +71,11 @@ class Chain {
 
  private:
   void begin();
-  bool step(const ChainSlice& slice);  // false: the draw changed nothing
+  bool step(const MoveRates& rates, double temperature);  // false: the draw changed nothing
   void accept(const Evaluation& evaluation);
   void note_best();
 
-  const Moves& moves_;
+  const Moves* moves_;
   BoundConfigs& configs_;
   IncrementalEvaluator evaluator_;
   Cost cost_;

@@ -17,10 +17,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kDraws = 64;            // of a chain in a round, on average
-constexpr std::int64_t kBurnInRounds = 48;     // while the rates adapt
-constexpr std::int64_t kAdaptEvery = 8;        // rounds
-constexpr std::int64_t kMostStale = 4000;      // proposals that a chain may be without getting lower
+constexpr std::int64_t kDraws = 256;           // of a chain in a round
+constexpr std::int64_t kBurnInCycles = 4;      // of a grain, while its rates adapt
+constexpr std::int64_t kFirstCycles = 3;       // of repeats
+constexpr double kLargeGain = 0.01;            // of the cost in a cycle: the grain stays
+constexpr double kFruitless = 10;              // heat after some cycles that gained nothing
 constexpr Bytes kMostRemembered(250'000'000);  // by all workers, of configs, layouts and transfers
 constexpr std::int64_t kMostIdleRounds = 50;   // a space of one strategy has nothing to propose
 
@@ -57,7 +58,12 @@ class Tempering {
  public:
   Tempering(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan_options,
             const ConfigSpace& space, const McmcOptions& options, const ProgressCallback& progress)
-      : space_(space), moves_(space), options_(options), progress_(progress) {
+      : space_(space),
+        units_(repeated_operators(space.candidates())),
+        single_moves_(space),
+        repeat_moves_(space, units_),
+        options_(options),
+        progress_(progress) {
     const int workers = std::max(1, options.threads);
     for (int i = 0; i < workers; ++i)
       workers_.push_back(std::make_unique<Worker>(graph, costs, plan_options, space));
@@ -70,7 +76,8 @@ class Tempering {
       begin_anew(starts);
     }
     for (std::size_t i = 0; i < state_.chains.size(); ++i)
-      chains_.push_back(std::make_unique<Chain>(moves_, worker_of(i).configs, state_.cost, state_.chains[i]));
+      chains_.push_back(std::make_unique<Chain>(moves_of(state_.cycle.grain), worker_of(i).configs,
+                                                state_.cost, state_.chains[i]));
     seconds_before_ = state_.seconds;
     shown_.proposals = state_.proposals;
     shown_.accepted = state_.accepted;
@@ -80,15 +87,19 @@ class Tempering {
   void run() {
     std::int64_t idle = 0;
     while (!stopped_ && !spent() && idle < kMostIdleRounds) {
+      if (state_.cycle.over()) begin_cycle();
       keep(false);
       const std::int64_t before = state_.proposals;
       run_chains();
       if (stopped_) break;
       collect();
       ++state_.rounds;
-      adapt();
-      exchange();
-      restart_stale();
+      ++state_.cycle.round;
+      if (state_.cycle.over()) {
+        end_cycle();
+      } else {
+        exchange();
+      }
       idle = state_.proposals == before ? idle + 1 : 0;
     }
     if (stopped_) return finish_early();
@@ -120,66 +131,67 @@ class Tempering {
   void begin_anew(const std::vector<SearchStart>& starts) {
     state_.seed = options_.seed;
     state_.rng = Rng(options_.seed).split(0);
-    state_.rates = options_.flexflow_moves ? flexflow_rates() : first_rates();
-    std::vector<std::vector<std::size_t>> first = ordered(starts);
+    grain(Grain::Repeats).rates = repeat_rates();
+    grain(Grain::Operators).rates = options_.flexflow_moves ? flexflow_rates() : first_rates();
+    const std::vector<std::size_t> first = best_of(starts);
     const std::size_t chains = static_cast<std::size_t>(std::max(1, options_.chains));
     for (std::size_t i = 0; i < chains; ++i) {
       state_.chains.emplace_back();
       state_.chains.back().rng = Rng(options_.seed).split(i + 1);
-      // The cold half from the best start, the others from all in turn.
-      const std::size_t start = i < (chains + 1) / 2 ? 0 : (i - (chains + 1) / 2) % first.size();
-      state_.chains.back().current.configs = first[start];
+      state_.chains.back().current.configs = first;
       state_.rung.push_back(i);
     }
   }
 
-  // The starts' configs, the best first; sets what costs are.
-  std::vector<std::vector<std::size_t>> ordered(const std::vector<SearchStart>& starts) {
-    std::vector<std::pair<Evaluation, std::size_t>> scored;
-    for (std::size_t i = 0; i < starts.size(); ++i)
-      scored.emplace_back(workers_.front()->evaluator.evaluate(starts[i].strategy), i);
-    const auto better = [](const auto& a, const auto& b) {
-      return std::tuple(a.first.overflow, a.first.time, a.second) <
-             std::tuple(b.first.overflow, b.first.time, b.second);
-    };
-    std::ranges::sort(scored, better);
+  // Sets what costs are, too.
+  std::vector<std::size_t> best_of(const std::vector<SearchStart>& starts) {
+    std::vector<Evaluation> scored;
+    for (const SearchStart& start : starts)
+      scored.push_back(workers_.front()->evaluator.evaluate(start.strategy));
+    const auto best = std::ranges::min_element(
+        scored, {}, [](const Evaluation& e) { return std::tuple(e.overflow, e.time); });
     constexpr double kTolerableShare = 0.01;
     const auto memory = static_cast<double>(all_memory(workers_.front()->evaluator.topology()).value);
-    state_.cost.overflow_price = static_cast<double>(scored.front().first.time) / (kTolerableShare * memory);
-    std::vector<std::vector<std::size_t>> configs;
-    for (const auto& [evaluation, i] : scored) configs.push_back(space_.indices(starts[i].strategy));
-    return configs;
+    state_.cost.overflow_price = static_cast<double>(best->time) / (kTolerableShare * memory);
+    return space_.indices(starts[static_cast<std::size_t>(best - scored.begin())].strategy);
   }
 
-  // Relative to the least cost that any chain has met.
-  [[nodiscard]] double temperature(std::size_t rung) const {
-    double scale = state_.chains.front().lowest;
-    for (const ChainState& c : state_.chains) scale = std::min(scale, c.lowest);
-    if (!state_.best.configs.empty()) scale = std::min(scale, state_.cost(state_.best.evaluation));
-    const double last = static_cast<double>(state_.chains.size()) - 1;
-    if (last == 0) return scale * (options_.flexflow_moves ? options_.hottest : options_.coldest);
-    return scale * options_.coldest *
-           std::pow(options_.hottest / options_.coldest, static_cast<double>(rung) / last);
+  [[nodiscard]] bool has_repeats() const { return units_.size() < space_.num_operators(); }
+  [[nodiscard]] const Moves& moves_of(Grain g) const {
+    return g == Grain::Repeats ? repeat_moves_ : single_moves_;
+  }
+  [[nodiscard]] GrainState& grain(Grain g) { return state_.grains[static_cast<std::size_t>(g)]; }
+  [[nodiscard]] const GrainState& grain(Grain g) const { return state_.grains[static_cast<std::size_t>(g)]; }
+
+  // Of all that were met since the chains started.
+  [[nodiscard]] double least_cost() const {
+    double least = state_.chains.front().lowest;
+    for (const ChainState& c : state_.chains) least = std::min(least, c.lowest);
+    return state_.best.configs.empty() ? least : std::min(least, state_.cost(state_.best.evaluation));
+  }
+
+  [[nodiscard]] double temperature(std::size_t rung, double done) const {
+    const Cooling& cooling = options_.cooling[static_cast<std::size_t>(state_.cycle.grain)];
+    if (options_.flexflow_moves) return least_cost() * cooling.hottest;
+    return least_cost() *
+           cooling.temperature(grain(state_.cycle.grain).heat, rung, state_.chains.size(), done);
   }
 
   [[nodiscard]] ChainSlice slice_of(std::size_t chain) const {
     const std::int64_t mine = draws(chain), left = options_.budget.proposals - state_.proposals;
-    ChainSlice slice{mine, mine, temperature(state_.rung[chain]), state_.rates};
-    std::int64_t before = 0, all = 0;
-    for (std::size_t i = 0; i < chains_.size(); ++i) {
-      if (i == chain) before = all;
-      all += draws(i);
-    }
+    const double done = state_.cycle.done(), step = 1 / static_cast<double>(state_.cycle.rounds);
+    const std::size_t rung = state_.rung[chain];
+    ChainSlice slice{mine, mine, temperature(rung, done), grain(state_.cycle.grain).rates,
+                     temperature(rung, done + step)};
+    const auto all = static_cast<std::int64_t>(state_.cycle.chains) * kDraws;
+    const auto before = static_cast<std::int64_t>(rung) * kDraws;
     if (options_.budget.proposals > 0 && left < all)
       slice.proposals = left * (before + mine) / all - left * before / all;
     return slice;
   }
 
-  // Of a round: from twice the mean for the coldest to half of it for the hottest, in equal ratios.
   [[nodiscard]] std::int64_t draws(std::size_t chain) const {
-    const double last = static_cast<double>(state_.rung.size()) - 1;
-    if (last == 0) return kDraws;
-    return std::lround(2 * kDraws * std::pow(0.25, static_cast<double>(state_.rung[chain]) / last));
+    return state_.rung[chain] < state_.cycle.chains ? kDraws : 0;
   }
 
   void run_chains() {
@@ -228,6 +240,8 @@ class Tempering {
     for (std::size_t i = 0; i < chains_.size(); ++i) {
       const ScoredState& found = state_.chains[i].best;
       if (found.configs.empty()) continue;
+      ScoredState& of_grain = grain(state_.cycle.grain).best;
+      if (of_grain.configs.empty() || found.evaluation.time < of_grain.evaluation.time) of_grain = found;
       if (!state_.best.configs.empty() && found.evaluation.time >= state_.best.evaluation.time) continue;
       state_.best = found;
       state_.found_by = "mcmc";
@@ -239,51 +253,108 @@ class Tempering {
     }
   }
 
-  void adapt() {
-    if (options_.flexflow_moves || state_.rounds > kBurnInRounds || state_.rounds % kAdaptEvery != 0) return;
-    MoveCounts counts;
-    for (const ChainState& c : state_.chains) {
+  // Repeats first, and as long as they help much; then the grain that has had less.
+  [[nodiscard]] Grain next_grain() const {
+    if (options_.flexflow_moves || !has_repeats()) return Grain::Operators;
+    if (state_.cycle.chains == 0) return Grain::Repeats;
+    if (grain(Grain::Repeats).cycles < kFirstCycles) return Grain::Repeats;
+    if (state_.cycle.cost_before - least_cost() >= kLargeGain * state_.cycle.cost_before)
+      return state_.cycle.grain;
+    return grain(Grain::Operators).effort < grain(Grain::Repeats).effort ? Grain::Operators : Grain::Repeats;
+  }
+
+  void begin_cycle() {
+    const double before = least_cost();
+    const Grain now = next_grain();
+    state_.cycle = nth_cycle(now, grain(now).cycles, chains_.size());
+    if (options_.flexflow_moves) state_.cycle.rounds = INT64_MAX;
+    state_.cycle.cost_before = before;
+    for (std::size_t i = 0; i < chains_.size(); ++i) {
+      state_.rung[i] = i;
+      if (i >= state_.cycle.chains) continue;
+      chains_[i]->restart(moves_of(now), first_of_cycle(i));
+      state_.chains[i] = chains_[i]->state();
+      state_.cycle.begun.push_back(state_.cost(state_.chains[i].current.evaluation));
+    }
+  }
+
+  // Where the chain begins the cycle: at first at its start. Single operators also go on from the best with
+  // equal repeats, which may be a newer valley. After fruitless cycles the hottest begins anywhere.
+  std::vector<std::size_t> first_of_cycle(std::size_t i) {
+    const Grain now = state_.cycle.grain;
+    const ScoredState& alike = grain(Grain::Repeats).best;
+    const bool from_alike = state_.rng.below(2) == 0, own = state_.rng.below(2) == 0;
+    const bool first = grain(Grain::Repeats).cycles + grain(Grain::Operators).cycles == 0;
+    const ScoredState& best =
+        !alike.configs.empty() && (now == Grain::Repeats || from_alike) ? alike : state_.best;
+    const GrainState& mine = grain(now);
+    std::vector<std::size_t> configs = state_.chains[i].current.configs;
+    if (mine.heat > kFruitless && i + 1 == state_.cycle.chains) {
+      configs = random_configs(space_, single_moves_.styles(), state_.rng);
+    } else if (!first && own && !mine.last.empty()) {
+      configs = mine.last[state_.rng.below(mine.last.size())];
+    } else if (!first) {
+      configs =
+          best.configs.empty() ? random_configs(space_, single_moves_.styles(), state_.rng) : best.configs;
+    }
+    if (now == Grain::Repeats) make_alike(space_.candidates(), units_, configs);
+    return configs;
+  }
+
+  [[nodiscard]] std::vector<double> ended_by_rung() const {
+    std::vector<double> ended(state_.cycle.chains);
+    for (std::size_t i = 0; i < chains_.size(); ++i) {
+      if (state_.rung[i] < ended.size())
+        ended[state_.rung[i]] = state_.cost(state_.chains[i].current.evaluation);
+    }
+    return ended;
+  }
+
+  void end_cycle() {
+    GrainState& mine = grain(state_.cycle.grain);
+    std::vector<std::pair<double, std::size_t>> ended;
+    for (std::size_t i = 0; i < chains_.size(); ++i) {
+      if (state_.rung[i] < state_.cycle.chains)
+        ended.emplace_back(state_.cost(state_.chains[i].current.evaluation), i);
+    }
+    std::ranges::sort(ended);
+    mine.last.clear();
+    for (std::size_t k = 0; 2 * k < ended.size(); ++k)
+      mine.last.push_back(state_.chains[ended[k].second].current.configs);
+    mine.heat =
+        next_heat(mine.heat, state_.cycle.begun, ended_by_rung(), least_cost() < state_.cycle.cost_before);
+    mine.effort += effort_of(state_.cycle);
+    if (++mine.cycles > kBurnInCycles) return;
+    for (const auto& [cost, i] : ended) {
       for (std::size_t k = 0; k < kMoveKinds; ++k) {
-        counts.proposed[k] += c.counts.proposed[k];
-        counts.accepted[k] += c.counts.accepted[k];
+        mine.counts.proposed[k] += state_.chains[i].counts.proposed[k];
+        mine.counts.accepted[k] += state_.chains[i].counts.accepted[k];
       }
     }
-    state_.rates = adapted(first_rates(), counts);
+    mine.rates = adapted(state_.cycle.grain == Grain::Repeats ? repeat_rates() : first_rates(), mine.counts);
+  }
+
+  // Draws, as often as one costs those of single operators: by experience the square root of how many
+  // operators change together.
+  [[nodiscard]] double effort_of(const Cycle& cycle) const {
+    const double together = static_cast<double>(space_.num_operators()) / static_cast<double>(units_.size());
+    return static_cast<double>(kDraws * cycle.rounds) * static_cast<double>(cycle.chains) *
+           (cycle.grain == Grain::Repeats ? std::sqrt(together) : 1);
   }
 
   // Even and odd pairs of neighbours in turn.
   void exchange() {
     std::vector<std::size_t> chain(state_.rung.size());
     for (std::size_t i = 0; i < chain.size(); ++i) chain[state_.rung[i]] = i;
-    for (auto r = static_cast<std::size_t>(state_.rounds % 2); r + 1 < chain.size(); r += 2) {
+    const double done = state_.cycle.done();
+    for (auto r = static_cast<std::size_t>(state_.rounds % 2); r + 1 < state_.cycle.chains; r += 2) {
       const std::size_t cold = chain[r], hot = chain[r + 1];
       const double gap = state_.cost(state_.chains[cold].current.evaluation) -
                          state_.cost(state_.chains[hot].current.evaluation);
-      const double exponent = (1 / temperature(r) - 1 / temperature(r + 1)) * gap;
+      const double exponent = (1 / temperature(r, done) - 1 / temperature(r + 1, done)) * gap;
       if (state_.rng.uniform() < std::exp(std::min(0.0, exponent)))
         std::swap(state_.rung[cold], state_.rung[hot]);
     }
-  }
-
-  void restart_stale() {
-    for (std::size_t i = 0; i < chains_.size() && !options_.flexflow_moves; ++i) {
-      if (state_.chains[i].stale < kMostStale) continue;
-      chains_[i]->restart(perturbed_best());
-      state_.chains[i] = chains_[i]->state();
-    }
-  }
-
-  // A few proposals, whatever they cost.
-  std::vector<std::size_t> perturbed_best() {
-    if (state_.best.configs.empty()) return random_configs(space_, moves_.styles(), state_.rng);
-    constexpr std::uint64_t kMostChanges = 6;
-    std::vector<std::size_t> configs = state_.best.configs;
-    Proposal proposal;
-    for (std::uint64_t n = 1 + state_.rng.below(kMostChanges); n > 0; --n) {
-      moves_.propose(configs, state_.rates, state_.rng, proposal);
-      for (const ConfigChange& c : proposal.changes) configs[c.op.index()] = c.index;
-    }
-    return configs;
   }
 
   void keep(bool last) {
@@ -297,7 +368,8 @@ class Tempering {
   }
 
   const ConfigSpace& space_;
-  Moves moves_;
+  MoveUnits units_;  // of repeats
+  Moves single_moves_, repeat_moves_;
   McmcOptions options_;
   const ProgressCallback& progress_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "search/cycle.h"
 #include "search/moves.h"
 #include "search/search.h"
 #include "search/search_state.h"
@@ -23,10 +25,9 @@ struct McmcOptions {
   std::uint64_t seed = 1;
   int threads = 1;
   int chains = 8;
-  /// Temperatures relative to the best cost so far, from the coldest chain to the hottest in equal ratios. At
-  /// temperature t, a proposal that is worse by t of the cost is accepted with probability 1/e.
-  double coldest = 5e-6, hottest = 3e-4;
-  /// FlexFlow's proposals alone, one chain, at `hottest`: what the search is compared with.
+  std::array<Cooling, kGrains> cooling{{{1e-3, 3e-2, 1e-4}, {3e-5, 3e-4, 5e-6}}};  ///< by Grain
+  /// FlexFlow's proposals alone, one chain, always at the hottest temperature of single operators: what the
+  /// search is compared with.
   bool flexflow_moves = false;
   /// Goes on from here; seed and chains are the state's. It must come from the same graph, costs, candidates
   /// and starts.
@@ -35,14 +36,21 @@ struct McmcOptions {
   std::function<void(const SearchState&, bool last)> keep;
 };
 
-/// Markov chain Monte Carlo over a config space with parallel tempering (Swendsen and Wang 1986; Geyer 1991):
-/// chains at different temperatures run side by side. Between rounds two neighbours in temperature with costs
-/// c, d and temperatures S, T exchange them with probability min(1, exp((1/S − 1/T)(c − d))), which leaves
-/// the distribution of all chains together as it is. Colder chains make more proposals a round than hotter
-/// ones, which are there to find other valleys, not to search them. Proposals are drawn from the mixture in
-/// moves.h; its rates adapt to what is accepted in the first rounds and stay the same from then on. A chain
-/// that has not got below its lowest cost for long ends, and a new one starts from the best so far with a few
-/// random changes.
+/// Markov chain Monte Carlo over a config space: annealed parallel tempering in cycles. Chains at different
+/// temperatures run side by side and cool down; at the end of a cycle all end, and new ones start, hot again,
+/// from the best so far or from what one of the better half ended with, at equal chance (after Aldous and
+/// Vazirani, "Go with the winners", 1994), so that none stays stuck. Between rounds two neighbours in
+/// temperature with costs c, d and temperatures S, T exchange them with probability
+/// min(1, exp((1/S − 1/T)(c − d))), which leaves the distribution of all chains together as it is for given
+/// temperatures (Swendsen and Wang 1986; Geyer 1991).
+///
+/// Cycles are of two grains. In the first ones repeats of a block change together, so a recurrent network of
+/// 500 operators is a space of 15; it is where good valleys are found soon. Then cycles of single operators
+/// take turns with these; each grain gets about half of the effort, more while it lowers the cost by 1% a
+/// cycle. A model without repeats has single operators only.
+///
+/// Proposals are drawn from the mixture in moves.h; its rates adapt to what is accepted in a grain's first
+/// cycles and stay the same from then on.
 ///
 /// cost = time + λ·overflow bytes; λ makes an overflow of 1% of all memory as bad as one iteration of the
 /// best start, so chains may cross plans that do not fit; only plans that fit become best.

@@ -18,6 +18,13 @@ std::string_view name_of(MoveKind kind) {
 
 MoveRates first_rates() { return {{24, 8, 8, 8, 16, 12, 6, 8, 8, 8, 4, 0}}; }
 
+MoveRates repeat_rates() {
+  MoveRates rates = first_rates();
+  for (const MoveKind kind : {MoveKind::Group, MoveKind::GroupSplit, MoveKind::GroupPlace})
+    rates.weight[static_cast<std::size_t>(kind)] = 0;
+  return rates;
+}
+
 MoveRates flexflow_rates() {
   MoveRates rates{};
   rates.weight[static_cast<std::size_t>(MoveKind::Uniform)] = 1;
@@ -40,22 +47,31 @@ MoveRates adapted(const MoveRates& first, const MoveCounts& counts) {
   return rates;
 }
 
-Moves::Moves(const ConfigSpace& space) : space_(space), styles_(space.candidates()) {
+Moves::Moves(const ConfigSpace& space) : Moves(space, single_operators(space.candidates())) {}
+
+Moves::Moves(const ConfigSpace& space, MoveUnits units)
+    : space_(space), units_(std::move(units)), unit_of_(space.num_operators()), styles_(space.candidates()) {
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    for (const OperatorId op : units_[u]) unit_of_[op.index()] = u;
+  }
   const OperatorGraph& graph = space.candidates().graph();
   std::map<std::string, std::vector<OperatorId>> repeats;
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
     const std::string& repeat = graph.operators()[i].repeat;
-    if (!repeat.empty()) repeats[repeat].emplace_back(i);
+    if (!repeat.empty()) repeats[repeat].push_back(unit_first(OperatorId(i)));
   }
   std::set<std::vector<OperatorId>> groups;
-  for (auto& [label, members] : repeats) groups.insert(std::move(members));
+  const auto add_group = [&](std::vector<OperatorId> members) {
+    std::sort(members.begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+    groups.insert(std::move(members));
+  };
+  for (auto& [label, members] : repeats) add_group(std::move(members));
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
     if (graph.tensors()[t].kind != TensorKind::Weight) continue;
     std::vector<OperatorId> users;
-    for (const UseRef use : graph.consumers(TensorId(t))) users.push_back(use.op);
-    std::sort(users.begin(), users.end());
-    users.erase(std::unique(users.begin(), users.end()), users.end());
-    groups.insert(std::move(users));
+    for (const UseRef use : graph.consumers(TensorId(t))) users.push_back(unit_first(use.op));
+    add_group(std::move(users));
   }
   for (const std::vector<OperatorId>& members : groups) {
     if (members.size() > 1) groups_.push_back(members);
@@ -65,10 +81,16 @@ Moves::Moves(const ConfigSpace& space) : space_(space), styles_(space.candidates
     const OperatorId producer = graph.tensors()[t].producer;
     if (!producer.valid()) continue;
     for (const UseRef use : graph.consumers(TensorId(t))) {
-      neighbours_[producer.index()].push_back(use.op);
-      neighbours_[use.op.index()].push_back(producer);
+      const OperatorId from = unit_first(producer), to = unit_first(use.op);
+      if (from == to) continue;
+      neighbours_[from.index()].push_back(to);
+      neighbours_[to.index()].push_back(from);
     }
   }
+}
+
+void Moves::put(OperatorId op, std::size_t config, Proposal& out) const {
+  for (const OperatorId member : units_[unit_of_[op.index()]]) out.changes.push_back({member, config});
 }
 
 void Moves::change(const State& state, OperatorId op, Part part, std::uint64_t offset, Proposal& out) const {
@@ -76,7 +98,7 @@ void Moves::change(const State& state, OperatorId op, Part part, std::uint64_t o
   const std::size_t now = state[op.index()];
   std::size_t next = now;
   if (part == Part::Config) {
-    next = (now + offset % space_.size(op)) % space_.size(op);
+    next = (now + offset % choices(op)) % choices(op);
   } else if (common(state, op)) {
     CandidateSet::Position p = candidates.position(op, now);
     if (part == Part::Split) {
@@ -88,7 +110,7 @@ void Moves::change(const State& state, OperatorId op, Part part, std::uint64_t o
     }
     next = candidates.index(op, p);
   }
-  if (next != now) out.changes.push_back({op, next});
+  if (next != now) put(op, next, out);
 }
 
 std::optional<std::size_t> Moves::like_neighbour(const State& state, OperatorId op,
@@ -104,20 +126,20 @@ double Moves::chance(const State& state, OperatorId op, std::size_t config) cons
   double like = 0;
   for (const OperatorId n : neighbours) like += like_neighbour(state, op, n) == config ? 1 : 0;
   if (!neighbours.empty()) like /= static_cast<double>(neighbours.size());
-  return (like + 1 / static_cast<double>(space_.size(op))) / 2;
+  return (like + 1 / static_cast<double>(choices(op))) / 2;
 }
 
 void Moves::change_operator(const State& state, Rng& rng, Proposal& out) const {
-  const OperatorId op(rng.below(space_.num_operators()));
+  const OperatorId op = draw(rng);
   const std::vector<OperatorId>& neighbours = neighbours_[op.index()];
   const std::size_t now = state[op.index()];
-  std::size_t next = rng.below(space_.size(op));
+  std::size_t next = rng.below(choices(op));
   if (rng.below(2) == 0) {
     if (neighbours.empty()) return;
     next = like_neighbour(state, op, neighbours[rng.below(neighbours.size())]).value_or(now);
   }
   if (next == now) return;
-  out.changes.push_back({op, next});
+  put(op, next, out);
   out.log_ratio = std::log(chance(state, op, now) / chance(state, op, next));
 }
 
@@ -125,7 +147,7 @@ void Moves::change_operator(const State& state, Rng& rng, Proposal& out) const {
 // the new split has no choice, only one of the two draws leads there, so the way back is as likely.
 void Moves::change_factor(const State& state, Rng& rng, Proposal& out) const {
   const CandidateSet& candidates = space_.candidates();
-  const OperatorId op(rng.below(space_.num_operators()));
+  const OperatorId op = draw(rng);
   const std::size_t axes = candidates.graph().op(op).factors.size() + 1;
   const std::size_t from = rng.below(axes), to = rng.below(axes);
   const auto prime = static_cast<std::int32_t>(2 + rng.below(2));
@@ -144,7 +166,7 @@ void Moves::change_factor(const State& state, Rng& rng, Proposal& out) const {
   const auto it = std::ranges::find(splits, split);
   if (it == splits.end()) return;
   p.split = static_cast<std::size_t>(it - splits.begin());
-  out.changes.push_back({op, candidates.index(op, p)});
+  put(op, candidates.index(op, p), out);
 }
 
 void Moves::change_group(const State& state, Part part, Rng& rng, Proposal& out) const {
@@ -156,66 +178,67 @@ void Moves::change_group(const State& state, Part part, Rng& rng, Proposal& out)
 
 void Moves::change_run(const State& state, Rng& rng, Proposal& out) const {
   const CandidateSet& candidates = space_.candidates();
-  const std::size_t n = space_.num_operators();
+  const std::size_t n = units_.size();
   const std::size_t first = rng.below(n), length = 2 + rng.below(std::max<std::uint64_t>(1, n / 2));
   const std::uint64_t offset = rng.next();
-  if (!common(state, OperatorId(first))) return;
-  const std::size_t size = candidates.position(OperatorId(first), state[first]).size;
+  const OperatorId leader = units_[first].front();
+  if (!common(state, leader)) return;
+  const std::size_t size = candidates.position(leader, state[leader.index()]).size;
   for (std::size_t i = first; i < std::min(n, first + length); ++i) {
-    const OperatorId op(i);
-    if (!common(state, op) || candidates.position(op, state[i]).size != size) continue;
+    const OperatorId op = units_[i].front();
+    if (!common(state, op) || candidates.position(op, state[op.index()]).size != size) continue;
     change(state, op, Part::Place, offset, out);
   }
 }
 
 void Moves::change_alike(const State& state, Rng& rng, Proposal& out) const {
   const CandidateSet& candidates = space_.candidates();
-  const std::size_t n = space_.num_operators();
+  const std::size_t n = units_.size();
   const std::size_t first = rng.below(n), length = 2 + rng.below(std::max<std::uint64_t>(1, n));
-  const OperatorId leader(first);
+  const OperatorId leader = units_[first].front();
   const std::size_t drawn = rng.below(candidates.size(leader));
-  if (!common(state, leader) || state[first] == drawn) return;
-  const CandidateSet::Position old_place = candidates.position(leader, state[first]);
+  if (!common(state, leader) || state[leader.index()] == drawn) return;
+  const CandidateSet::Position old_place = candidates.position(leader, state[leader.index()]);
   const CandidateSet::Position new_place = candidates.position(leader, drawn);
   const std::size_t old_style = styles_.style(leader, old_place),
                     new_style = styles_.style(leader, new_place);
   for (std::size_t i = first; i < std::min(n, first + length); ++i) {
-    const OperatorId op(i);
+    const OperatorId op = units_[i].front();
     const auto from = styles_.config(op, old_place.size, old_place.list, old_style);
     const auto to = styles_.config(op, new_place.size, new_place.list, new_style);
     if (!from || !to) continue;
-    if (state[i] == *to) return out.changes.clear();
-    if (state[i] == *from) out.changes.push_back({op, *to});
+    if (state[op.index()] == *to) return out.changes.clear();
+    if (state[op.index()] == *from) put(op, *to, out);
   }
 }
 
 void Moves::swap_lists(const State& state, Rng& rng, Proposal& out) const {
   const CandidateSet& candidates = space_.candidates();
-  const OperatorId a(rng.below(space_.num_operators())), b(rng.below(space_.num_operators()));
+  const OperatorId a = draw(rng), b = draw(rng);
   if (!common(state, a) || !common(state, b)) return;
   CandidateSet::Position pa = candidates.position(a, state[a.index()]),
                          pb = candidates.position(b, state[b.index()]);
   if (a == b || pa.size != pb.size || pa.list == pb.list) return;
   std::swap(pa.list, pb.list);
-  out.changes.push_back({a, candidates.index(a, pa)});
-  out.changes.push_back({b, candidates.index(b, pb)});
+  put(a, candidates.index(a, pa), out);
+  put(b, candidates.index(b, pb), out);
 }
 
 void Moves::swap_groups(const State& state, Rng& rng, Proposal& out) const {
   const CandidateSet& candidates = space_.candidates();
-  const std::size_t n = space_.num_operators();
+  const std::size_t n = units_.size();
   const std::size_t first = rng.below(n), length = 2 + rng.below(std::max<std::uint64_t>(1, n));
   const std::size_t size = rng.below(candidates.num_sizes());
   const std::size_t one = rng.below(candidates.num_lists(size)),
                     other = rng.below(candidates.num_lists(size));
   if (one == other) return;
   for (std::size_t i = first; i < std::min(n, first + length); ++i) {
-    const OperatorId op(i);
+    const OperatorId op = units_[i].front();
     if (!common(state, op)) continue;
-    CandidateSet::Position p = candidates.position(op, state[i]);
+    CandidateSet::Position p = candidates.position(op, state[op.index()]);
     if (p.size != size || (p.list != one && p.list != other)) continue;
     p.list = p.list == one ? other : one;
-    out.changes.push_back({op, candidates.index(op, p)});
+    put(op, candidates.index(op, p), out);
   }
 }
 
@@ -229,7 +252,7 @@ void Moves::propose(const State& state, const MoveRates& rates, Rng& rng, Propos
   out.changes.clear();
   out.log_ratio = 0;
   const auto change_one = [&](Part part) {
-    const OperatorId op(rng.below(space_.num_operators()));
+    const OperatorId op = draw(rng);
     change(state, op, part, rng.next(), out);
   };
   switch (out.kind) {

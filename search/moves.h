@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "search/config_space.h"
+#include "search/move_units.h"
 #include "search/split_styles.h"
 
 namespace pipesim {
@@ -20,7 +21,8 @@ struct ConfigChange {
 };
 
 /// The kinds of proposals. All but the first are symmetric: they add a uniformly drawn offset to numbers
-/// modulo their ranges, or draw one thing that leads back by drawing the one before.
+/// modulo their ranges, or draw one thing that leads back by drawing the one before. Where moves change units
+/// of several operators, read unit for operator.
 enum class MoveKind : std::uint8_t {
   Operator,        ///< any config, or split and placed like a neighbour in the graph: half of the time each
   OperatorSplit,   ///< another split on its devices
@@ -50,6 +52,7 @@ struct MoveCounts {
   bool operator==(const MoveCounts&) const = default;
 };
 MoveRates first_rates();
+MoveRates repeat_rates();    ///< first_rates() without groups, for units that are groups themselves
 MoveRates flexflow_rates();  ///< Uniform alone (Jia, Zaharia, Aiken, MLSys 2019, section 6.2)
 /// Kinds that were accepted more often are drawn more often, up to 4 times as often as at first and not less
 /// than a quarter.
@@ -65,12 +68,16 @@ struct Proposal {
 class Moves {
  public:
   explicit Moves(const ConfigSpace& space);
+  /// Operators of one unit always change together: their configs must be equal by number, and common.
+  Moves(const ConfigSpace& space, MoveUnits units);
   void propose(const std::vector<std::size_t>& state, const MoveRates& rates, Rng& rng, Proposal& out) const;
   [[nodiscard]] const SplitStyles& styles() const { return styles_; }
 
  private:
   enum class Part : std::uint8_t { Config, Split, Place };
   using State = std::vector<std::size_t>;
+  // An operator stands for its unit.
+  void put(OperatorId op, std::size_t config, Proposal& out) const;
   void change(const State& state, OperatorId op, Part part, std::uint64_t offset, Proposal& out) const;
   void change_operator(const State& state, Rng& rng, Proposal& out) const;
   [[nodiscard]] std::optional<std::size_t> like_neighbour(const State& state, OperatorId op,
@@ -82,13 +89,21 @@ class Moves {
   void change_alike(const State& state, Rng& rng, Proposal& out) const;
   void swap_lists(const State& state, Rng& rng, Proposal& out) const;
   void swap_groups(const State& state, Rng& rng, Proposal& out) const;
+  [[nodiscard]] OperatorId draw(Rng& rng) const { return units_[rng.below(units_.size())].front(); }
+  [[nodiscard]] OperatorId unit_first(OperatorId op) const { return units_[unit_of_[op.index()]].front(); }
+  // Configs that may be drawn; those beyond the candidates are different for every operator.
+  [[nodiscard]] std::size_t choices(OperatorId op) const {
+    return units_[unit_of_[op.index()]].size() == 1 ? space_.size(op) : space_.candidates().size(op);
+  }
   [[nodiscard]] bool common(const State& state, OperatorId op) const {
     return state[op.index()] < space_.candidates().size(op);
   }
 
   const ConfigSpace& space_;
+  MoveUnits units_;
+  std::vector<std::size_t> unit_of_;  // by operator
   SplitStyles styles_;
-  std::vector<std::vector<OperatorId>> groups_;      // of two or more
+  std::vector<std::vector<OperatorId>> groups_;      // of two units or more
   std::vector<std::vector<OperatorId>> neighbours_;  // by operator: one for each activation that they share
 };
 

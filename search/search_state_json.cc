@@ -11,7 +11,7 @@ namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 // Times and counts of searches stay far below.
 constexpr std::int64_t kMost = std::int64_t{1} << 62;
@@ -35,9 +35,28 @@ Json json_of(const ChainState& chain) {
           {"proposals", chain.proposals},
           {"accepted", chain.accepted},
           {"lowest", chain.lowest},
-          {"stale", chain.stale},
           {"proposed_by_kind", chain.counts.proposed},
           {"accepted_by_kind", chain.counts.accepted}};
+}
+
+Json json_of(const Cycle& cycle) {
+  return {{"grain", static_cast<int>(cycle.grain)},
+          {"chains", cycle.chains},
+          {"round", cycle.round},
+          {"rounds", cycle.rounds},
+          {"cost_before", cycle.cost_before},
+          {"begun", cycle.begun}};
+}
+
+Json json_of(const GrainState& grain) {
+  return {{"cycles", grain.cycles},
+          {"effort", grain.effort},
+          {"heat", grain.heat},
+          {"rates", grain.rates.weight},
+          {"proposed_by_kind", grain.counts.proposed},
+          {"accepted_by_kind", grain.counts.accepted},
+          {"best", json_of(grain.best)},
+          {"last", grain.last}};
 }
 
 Json history_of(const SearchState& state) {
@@ -80,9 +99,13 @@ class Reader {
     state.seconds = root.at("seconds").number(0);
     state.rng = rng(root.at("random"));
     state.cost.overflow_price = root.at("overflow_price_ns").number(0);
-    read(root.at("rates"), state.rates.weight, std::int64_t{UINT32_MAX});
     for (const JsonValue& chain : root.at("chains").items()) state.chains.push_back(this->chain(chain));
     if (state.chains.empty()) root.at("chains").fail("found no chain, at least one is needed");
+    state.cycle = cycle(root.at("cycle"), state.chains.size());
+    const std::vector<JsonValue> grains = root.at("grains").items();
+    if (grains.size() != kGrains)
+      root.at("grains").fail(fmt::format("found {} grains, {} are needed", grains.size(), kGrains));
+    for (std::size_t i = 0; i < kGrains; ++i) state.grains[i] = grain(grains[i]);
     state.rung = rungs(root.at("rung"), state.chains.size());
     state.best = scored(root.at("best"), true);
     state.found_by = root.at("found_by").string();
@@ -130,20 +153,49 @@ class Reader {
     return {numbers.begin(), numbers.end()};
   }
 
+  [[nodiscard]] static Cycle cycle(const JsonValue& value, std::size_t chains) {
+    Cycle cycle;
+    cycle.grain = static_cast<Grain>(value.at("grain").integer(0, kGrains - 1));
+    cycle.chains = static_cast<std::size_t>(value.at("chains").integer(0, static_cast<std::int64_t>(chains)));
+    cycle.rounds = count(value.at("rounds"));
+    cycle.round = value.at("round").integer(0, cycle.rounds);
+    cycle.cost_before = value.at("cost_before").number(0);
+    for (const JsonValue& cost : value.at("begun").items()) cycle.begun.push_back(cost.number(0));
+    if (cycle.begun.size() != cycle.chains)
+      value.at("begun").fail(fmt::format("found {} costs of {} chains", cycle.begun.size(), cycle.chains));
+    return cycle;
+  }
+
+  [[nodiscard]] GrainState grain(const JsonValue& value) const {
+    GrainState grain;
+    grain.cycles = count(value.at("cycles"));
+    grain.effort = value.at("effort").number(0);
+    grain.heat = value.at("heat").number(0);
+    read(value.at("rates"), grain.rates.weight, std::int64_t{UINT32_MAX});
+    read(value.at("proposed_by_kind"), grain.counts.proposed, kMost);
+    read(value.at("accepted_by_kind"), grain.counts.accepted, kMost);
+    grain.best = scored(value.at("best"), true);
+    for (const JsonValue& list : value.at("last").items()) grain.last.push_back(configs(list, false));
+    return grain;
+  }
+
   [[nodiscard]] ScoredState scored(const JsonValue& value, bool may_be_empty) const {
-    const JsonValue list = value.at("configs");
+    return {configs(value.at("configs"), may_be_empty),
+            {count(value.at("time_ns")), Bytes(count(value.at("overflow_bytes")))}};
+  }
+
+  [[nodiscard]] std::vector<std::size_t> configs(const JsonValue& list, bool may_be_empty) const {
     const std::vector<JsonValue> items = list.items();
-    ScoredState scored;
-    scored.evaluation = {count(value.at("time_ns")), Bytes(count(value.at("overflow_bytes")))};
-    if (items.empty() && may_be_empty) return scored;
+    std::vector<std::size_t> configs;
+    if (items.empty() && may_be_empty) return configs;
     if (items.size() != space_.num_operators())
       list.fail(
           fmt::format("found {} configs, the model has {} operators", items.size(), space_.num_operators()));
     for (std::size_t i = 0; i < items.size(); ++i) {
       const auto most = static_cast<std::int64_t>(space_.size(OperatorId(i))) - 1;
-      scored.configs.push_back(static_cast<std::size_t>(items[i].integer(0, most)));
+      configs.push_back(static_cast<std::size_t>(items[i].integer(0, most)));
     }
-    return scored;
+    return configs;
   }
 
   [[nodiscard]] ChainState chain(const JsonValue& value) const {
@@ -154,7 +206,6 @@ class Reader {
     chain.proposals = count(value.at("proposals"));
     chain.accepted = count(value.at("accepted"));
     chain.lowest = value.at("lowest").number(0);
-    chain.stale = count(value.at("stale"));
     read(value.at("proposed_by_kind"), chain.counts.proposed, kMost);
     read(value.at("accepted_by_kind"), chain.counts.accepted, kMost);
     return chain;
@@ -187,12 +238,14 @@ std::string to_json(const SearchState& state, const SearchSubject& subject) {
                {"seconds", state.seconds},
                {"random", json_of(state.rng)},
                {"overflow_price_ns", state.cost.overflow_price},
-               {"rates", state.rates.weight},
+               {"cycle", json_of(state.cycle)},
+               {"grains", Json::array()},
                {"rung", state.rung},
                {"best", json_of(state.best)},
                {"found_by", state.found_by},
                {"history", history_of(state)},
                {"chains", Json::array()}};
+  for (const GrainState& grain : state.grains) json["grains"].push_back(json_of(grain));
   for (const ChainState& chain : state.chains) json["chains"].push_back(json_of(chain));
   return json.dump() + "\n";
 }

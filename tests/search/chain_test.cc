@@ -25,13 +25,22 @@ ChainState state_at(std::vector<std::size_t> configs, std::uint64_t seed) {
   return state;
 }
 
-// All states of a small space with their times.
-std::map<std::vector<std::size_t>, double> all_times(const ConfigSpace& space, Evaluator& evaluator) {
+// All states of a small space in which units are alike, with their times.
+std::map<std::vector<std::size_t>, double> all_times(const ConfigSpace& space, const MoveUnits& units,
+                                                     Evaluator& evaluator) {
   std::map<std::vector<std::size_t>, double> times;
   std::vector<std::size_t> state(space.num_operators(), 0);
-  for (std::size_t at = 0; at < state.size();) {
+  const auto put = [&](const std::vector<OperatorId>& unit, std::size_t config) {
+    for (const OperatorId op : unit) state[op.index()] = config;
+  };
+  for (std::size_t at = 0; at < units.size();) {
     times[state] = static_cast<double>(evaluator.evaluate(space.strategy(state)).time);
-    for (at = 0; at < state.size() && ++state[at] == space.size(OperatorId(at)); ++at) state[at] = 0;
+    for (at = 0; at < units.size(); ++at) {
+      const OperatorId first = units[at].front();
+      put(units[at], state[first.index()] + 1);
+      if (state[first.index()] < space.size(first)) break;
+      put(units[at], 0);
+    }
   }
   return times;
 }
@@ -61,11 +70,10 @@ ChiSquare chi_square(const std::map<std::vector<std::size_t>, double>& times, do
 }
 
 // The distribution that Metropolis and Hastings promise: exp(−cost / T).
-void expect_boltzmann(const MoveRates& rates, int samples) {
-  const SearchCase c("mlp:batch=4,layers=1,features=4,hidden=4,classes=2", "levels:2@1GB/s");
+void expect_boltzmann(const SearchCase& c, const MoveUnits& units, const MoveRates& rates, int samples) {
   const ConfigSpace space(c.candidates, {});
   Evaluator evaluator(c.graph, c.costs, {});
-  const auto times = all_times(space, evaluator);
+  const auto times = all_times(space, units, evaluator);
   double mean = 0, squares = 0;
   for (const auto& [state, time] : times) mean += time / static_cast<double>(times.size());
   for (const auto& [state, time] : times)
@@ -73,7 +81,7 @@ void expect_boltzmann(const MoveRates& rates, int samples) {
   const double temperature = std::sqrt(squares);
   ASSERT_THAT(temperature, Gt(0));
 
-  const Moves moves(space);
+  const Moves moves(space, units);
   BoundConfigs configs(space, evaluator);
   Chain chain(moves, configs, {}, state_at(std::vector<std::size_t>(space.num_operators(), 0), 4));
   std::map<std::vector<std::size_t>, int> seen;
@@ -86,7 +94,17 @@ void expect_boltzmann(const MoveRates& rates, int samples) {
   EXPECT_THAT(found.statistic, Lt(found.groups + 4 * std::sqrt(2.0 * found.groups)));
 }
 
+void expect_boltzmann(const MoveRates& rates, int samples) {
+  const SearchCase c("mlp:batch=4,layers=1,features=4,hidden=4,classes=2", "levels:2@1GB/s");
+  expect_boltzmann(c, single_operators(c.candidates), rates, samples);
+}
+
 TEST(Chain, VisitsStatesAsTheirCostsDemand) { expect_boltzmann(first_rates(), sanitized ? 2'000 : 20'000); }
+
+TEST(Chain, VisitsStatesOfRepeatsAsTheirCostsDemand) {
+  const SearchCase c("rnnlm:batch=4,steps=2,layers=1,hidden=4,vocab=4", "levels:2@1GB/s");
+  expect_boltzmann(c, repeated_operators(c.candidates), repeat_rates(), sanitized ? 2'000 : 20'000);
+}
 
 // Each kind alone keeps the distribution, but some do not reach every state: with some of Uniform they do.
 TEST(Chain, EveryKindOfMoveKeepsTheDistribution) {

@@ -113,8 +113,8 @@ TEST(SearchState, RefusesWhatIsNoCheckpointOfThisSearch) {
   EXPECT_THAT(
       refusal_of([](Json& j) { j["subject"]["baselines_ns"]["data-parallel"] = 7; }),
       testing::StartsWith("ck: /subject/baselines_ns/data-parallel: the checkpoint is of another search"));
-  EXPECT_EQ(refusal_of([](Json& j) { j["pipesim_search"] = 2; }),
-            "ck: /pipesim_search: found 2, an integer from 1 to 1 is needed");
+  EXPECT_EQ(refusal_of([](Json& j) { j["pipesim_search"] = 1; }),
+            "ck: /pipesim_search: found 1, an integer from 2 to 2 is needed");
   EXPECT_EQ(refusal_of([](Json& j) { j["chains"] = Json::array(); }),
             "ck: /chains: found no chain, at least one is needed");
   EXPECT_EQ(refusal_of([](Json& j) {
@@ -123,7 +123,13 @@ TEST(SearchState, RefusesWhatIsNoCheckpointOfThisSearch) {
             "ck: /rung: each of 0 to 3 must stand here once");
   EXPECT_EQ(refusal_of([](Json& j) { j["random"][2] = "0x1"; }),
             "ck: /random/2: found \"0x1\", 16 hexadecimal digits are needed");
-  EXPECT_EQ(refusal_of([](Json& j) { j["rates"].erase(0); }), "ck: /rates: found 11 numbers, 12 are needed");
+  EXPECT_EQ(refusal_of([](Json& j) { j["grains"][1]["rates"].erase(0); }),
+            "ck: /grains/1/rates: found 11 numbers, 12 are needed");
+  EXPECT_EQ(refusal_of([](Json& j) { j["grains"].erase(0); }), "ck: /grains: found 1 grains, 2 are needed");
+  EXPECT_EQ(refusal_of([](Json& j) { j["cycle"]["chains"] = 5; }),
+            "ck: /cycle/chains: found 5, an integer from 0 to 4 is needed");
+  EXPECT_EQ(refusal_of([](Json& j) { j["cycle"]["begun"] = {1}; }),
+            "ck: /cycle/begun: found 1 costs of 4 chains");
   EXPECT_THAT(refusal_of([](Json& j) { j["chains"][1]["current"]["configs"][0] = 1'000'000; }),
               testing::StartsWith("ck: /chains/1/current/configs/0: found 1000000"));
   EXPECT_THAT(refusal_of([](Json& j) { j["chains"][1]["current"]["configs"].erase(0); }),
