@@ -119,7 +119,12 @@ class Tempering {
   }
 
  private:
-  [[nodiscard]] Worker& worker_of(std::size_t chain) { return *workers_[chain % workers_.size()]; }
+  // There and back, so that each has colder and hotter chains: these take longer.
+  [[nodiscard]] std::size_t worker_number(std::size_t chain) const {
+    const std::size_t n = workers_.size(), turn = chain % (2 * n);
+    return turn < n ? turn : 2 * n - 1 - turn;
+  }
+  [[nodiscard]] Worker& worker_of(std::size_t chain) { return *workers_[worker_number(chain)]; }
   [[nodiscard]] double seconds() const {
     return seconds_before_ + std::chrono::duration<double>(Clock::now() - began_).count();
   }
@@ -200,7 +205,8 @@ class Tempering {
     const auto run_worker = [&](std::size_t w) {
       workers_[w]->evaluator.forget(
           Bytes(kMostRemembered.value / static_cast<std::int64_t>(workers_.size())));
-      for (std::size_t i = w; i < chains_.size(); i += workers_.size()) {
+      for (std::size_t i = 0; i < chains_.size(); ++i) {
+        if (worker_number(i) != w) continue;
         chains_[i]->run(slices[i],
                         [&](auto proposals, auto accepted) { return note(i, proposals, accepted); });
       }

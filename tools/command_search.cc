@@ -49,6 +49,8 @@ SearchRun search_run_of(const Arguments& a) {
   for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
   if (a.choice("algorithm", algorithms) == "exhaustive" && microbatches_of(a) > 1)
     throw UsageError("search: --algorithm exhaustive and --microbatches exclude each other");
+  if (a.given("checkpoint-every") && !a.has("checkpoint"))
+    throw UsageError("search: --checkpoint-every needs --checkpoint FILE");
   SearchBudget budget{0, 0};
   if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
   if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);

@@ -148,6 +148,13 @@ TEST_F(SearchCommand, ShowsHowTheBestTimeFell) {
   EXPECT_EQ(json["history"].back()["chain"], 0);
 }
 
+TEST_F(SearchCommand, CheckpointsNeedAFile) {
+  const Outcome result =
+      pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4", "--checkpoint-every", "5"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--checkpoint-every needs --checkpoint FILE"));
+}
+
 // One line on stderr, exit status 1, nothing written.
 struct Refusal {
   std::vector<std::string> args;
