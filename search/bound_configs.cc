@@ -6,6 +6,7 @@ BoundConfigs::BoundConfigs(const ConfigSpace& space, Evaluator& evaluator)
     : space_(space), evaluator_(evaluator), bound_(space.num_operators()) {}
 
 const BoundOperator* BoundConfigs::bind(OperatorId op, std::size_t i) {
+  const tbb::spin_mutex::scoped_lock lock(evaluator_.mutex());
   TaskGraphBuilder& builder = evaluator_.builder();
   if (generation_ != builder.generation()) {
     for (std::vector<const BoundOperator*>& configs : bound_) configs.clear();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tbb/spin_mutex.h>
+
 #include <optional>
 #include <string>
 
@@ -19,7 +21,7 @@ struct Evaluation {
 
 /// Scores strategies: builds the task graph, simulates it, and looks at memory over time only where the sum
 /// of all that is ever allocated exceeds a device. The one judge of every algorithm and baseline. Not
-/// thread-safe.
+/// thread-safe; but chains on several threads may share what one remembers, see mutex().
 class Evaluator {
  public:
   Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
@@ -35,6 +37,10 @@ class Evaluator {
   bool limit_memory();
   /// The same with bound strategies: none of them is valid afterwards.
   bool forget(Bytes most) { return builder_.forget(most); }
+
+  /// Held by BoundConfigs and IncrementalEvaluator while they use the builder or evaluate, so that those of
+  /// different threads may share an evaluator. Forgetting is for when none of them runs.
+  [[nodiscard]] tbb::spin_mutex& mutex() { return mutex_; }
 
   [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }
   [[nodiscard]] const OperatorGraph& graph() const { return builder_.graph(); }
@@ -52,6 +58,7 @@ class Evaluator {
   TaskGraph graph_;
   SimulationScratch scratch_;
   Timeline timeline_;
+  tbb::spin_mutex mutex_;
 };
 
 }  // namespace pipesim

@@ -6,6 +6,11 @@
 #include "sim/base/errors.h"
 
 namespace pipesim {
+namespace {
+
+using Lock = tbb::spin_mutex::scoped_lock;
+
+}  // namespace
 
 IncrementalEvaluator::IncrementalEvaluator(Evaluator& full)
     : full_(full), in_full_(full.builder().options().microbatches > 1), graph_(full.builder()) {}
@@ -15,14 +20,27 @@ const BoundStrategy& IncrementalEvaluator::strategy() const {
 }
 
 Evaluation IncrementalEvaluator::start(const BoundStrategy& strategy) {
-  const Evaluation evaluation = full_.evaluate_kept(strategy);
+  const Evaluation evaluation = evaluate(strategy);
   refresh(strategy);
   return evaluation;
 }
 
+Evaluation IncrementalEvaluator::evaluate(const BoundStrategy& strategy) {
+  const Lock lock(full_.mutex());
+  return full_.evaluate_kept(strategy);
+}
+
+bool IncrementalEvaluator::change(std::span<const BoundChange> changes, Nanoseconds limit) {
+  const Lock lock(full_.mutex());
+  return graph_.change(changes, limit);
+}
+
 void IncrementalEvaluator::build(const BoundStrategy& strategy) {
   const BoundStrategy copy = strategy;  // it may be the graph's own
-  graph_.build(copy);
+  {
+    const Lock lock(full_.mutex());
+    graph_.build(copy);
+  }
   graph_.carry_out();
   schedule_.clear(graph_.loads().size());
   resimulate(graph_.dag(), schedule_, graph_.loads(), std::numeric_limits<Nanoseconds>::max() / 2,
@@ -34,7 +52,7 @@ void IncrementalEvaluator::build(const BoundStrategy& strategy) {
 std::optional<Evaluation> IncrementalEvaluator::propose(std::span<const BoundChange> changes,
                                                         Nanoseconds limit) {
   if (in_full_) return propose_in_full(changes, limit);
-  if (!graph_.change(changes, limit)) {
+  if (!change(changes, limit)) {
     graph_.undo();
     ++counts_.by_load;
     return std::nullopt;
@@ -60,7 +78,7 @@ Bytes IncrementalEvaluator::overflow() {
     fits &= graph_.allocated()[d] <= topology.kind(DeviceId(d)).memory;
   if (fits) return Bytes(0);
   ++counts_.memory_looked;
-  return full_.evaluate_kept(graph_.strategy()).overflow;
+  return evaluate(graph_.strategy()).overflow;
 }
 
 void IncrementalEvaluator::accept() {
@@ -89,7 +107,7 @@ std::optional<Evaluation> IncrementalEvaluator::propose_in_full(std::span<const 
                                                                 Nanoseconds limit) {
   before_ = strategy_;
   for (const BoundChange& c : changes) strategy_[c.op.index()] = c.config;
-  const Evaluation evaluation = full_.evaluate_kept(strategy_);
+  const Evaluation evaluation = evaluate(strategy_);
   if (evaluation.time <= limit) {
     ++counts_.finished;
     return evaluation;

@@ -5,10 +5,13 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <numeric>
 
 #include "sim/base/errors.h"
 
@@ -22,7 +25,8 @@ constexpr std::int64_t kBurnInCycles = 4;      // of a grain, while its rates ad
 constexpr std::int64_t kFirstCycles = 3;       // of repeats
 constexpr double kLargeGain = 0.01;            // of the cost in a cycle: the grain stays
 constexpr double kFruitless = 10;              // heat after some cycles that gained nothing
-constexpr Bytes kMostRemembered(250'000'000);  // by all workers, of configs, layouts and transfers
+constexpr double kFarBehind = 2;               // of the least cost: nothing to begin a cycle at
+constexpr Bytes kMostRemembered(250'000'000);  // of configs, layouts and transfers, by all chains
 constexpr std::int64_t kMostIdleRounds = 50;   // a space of one strategy has nothing to propose
 
 Bytes all_memory(const Topology& topology) {
@@ -44,10 +48,9 @@ std::vector<std::size_t> random_configs(const ConfigSpace& space, const SplitSty
   return configs;
 }
 
-// What one thread works with. Chains are dealt out to workers for good, so that what is remembered of configs
-// and layouts is shared by the chains of a worker.
-struct Worker {
-  Worker(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+// What chains share: all that is remembered of configs, layouts and transfers.
+struct Memory {
+  Memory(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
          const ConfigSpace& space)
       : evaluator(graph, costs, options), configs(space, evaluator) {}
   Evaluator evaluator;
@@ -64,9 +67,10 @@ class Tempering {
         repeat_moves_(space, units_),
         options_(options),
         progress_(progress) {
-    const int workers = std::max(1, options.threads);
-    for (int i = 0; i < workers; ++i)
-      workers_.push_back(std::make_unique<Worker>(graph, costs, plan_options, space));
+    // Several microbatches are evaluated in full, which nothing else can be done beside.
+    const int memories = plan_options.microbatches > 1 ? std::max(1, options.threads) : 1;
+    for (int i = 0; i < memories; ++i)
+      memories_.push_back(std::make_unique<Memory>(graph, costs, plan_options, space));
   }
 
   void begin(const std::vector<SearchStart>& starts) {
@@ -76,8 +80,9 @@ class Tempering {
       begin_anew(starts);
     }
     for (std::size_t i = 0; i < state_.chains.size(); ++i)
-      chains_.push_back(std::make_unique<Chain>(moves_of(state_.cycle.grain), worker_of(i).configs,
+      chains_.push_back(std::make_unique<Chain>(moves_of(state_.cycle.grain), memory_of(i).configs,
                                                 state_.cost, state_.chains[i]));
+    took_.resize(chains_.size());
     seconds_before_ = state_.seconds;
     shown_.proposals = state_.proposals;
     shown_.accepted = state_.accepted;
@@ -119,12 +124,9 @@ class Tempering {
   }
 
  private:
-  // There and back, so that each has colder and hotter chains: these take longer.
-  [[nodiscard]] std::size_t worker_number(std::size_t chain) const {
-    const std::size_t n = workers_.size(), turn = chain % (2 * n);
-    return turn < n ? turn : 2 * n - 1 - turn;
+  [[nodiscard]] Memory& memory_of(std::size_t chain) {
+    return *memories_[chain * memories_.size() / state_.chains.size()];
   }
-  [[nodiscard]] Worker& worker_of(std::size_t chain) { return *workers_[worker_number(chain)]; }
   [[nodiscard]] double seconds() const {
     return seconds_before_ + std::chrono::duration<double>(Clock::now() - began_).count();
   }
@@ -138,7 +140,7 @@ class Tempering {
     state_.rng = Rng(options_.seed).split(0);
     grain(Grain::Repeats).rates = repeat_rates();
     grain(Grain::Operators).rates = options_.flexflow_moves ? flexflow_rates() : first_rates();
-    const std::vector<std::size_t> first = best_of(starts);
+    const std::vector<std::size_t> first = best_start(starts);
     const std::size_t chains = static_cast<std::size_t>(std::max(1, options_.chains));
     for (std::size_t i = 0; i < chains; ++i) {
       state_.chains.emplace_back();
@@ -149,14 +151,14 @@ class Tempering {
   }
 
   // Sets what costs are, too.
-  std::vector<std::size_t> best_of(const std::vector<SearchStart>& starts) {
+  std::vector<std::size_t> best_start(const std::vector<SearchStart>& starts) {
     std::vector<Evaluation> scored;
     for (const SearchStart& start : starts)
-      scored.push_back(workers_.front()->evaluator.evaluate(start.strategy));
+      scored.push_back(memories_.front()->evaluator.evaluate(start.strategy));
     const auto best = std::ranges::min_element(
         scored, {}, [](const Evaluation& e) { return std::tuple(e.overflow, e.time); });
     constexpr double kTolerableShare = 0.01;
-    const auto memory = static_cast<double>(all_memory(workers_.front()->evaluator.topology()).value);
+    const auto memory = static_cast<double>(all_memory(memories_.front()->evaluator.topology()).value);
     state_.cost.overflow_price = static_cast<double>(best->time) / (kTolerableShare * memory);
     return space_.indices(starts[static_cast<std::size_t>(best - scored.begin())].strategy);
   }
@@ -202,20 +204,33 @@ class Tempering {
   void run_chains() {
     std::vector<ChainSlice> slices;
     for (std::size_t i = 0; i < chains_.size(); ++i) slices.push_back(slice_of(i));
-    const auto run_worker = [&](std::size_t w) {
-      workers_[w]->evaluator.forget(
-          Bytes(kMostRemembered.value / static_cast<std::int64_t>(workers_.size())));
-      for (std::size_t i = 0; i < chains_.size(); ++i) {
-        if (worker_number(i) != w) continue;
-        chains_[i]->run(slices[i],
-                        [&](auto proposals, auto accepted) { return note(i, proposals, accepted); });
-      }
+    for (const std::unique_ptr<Memory>& memory : memories_)
+      memory->evaluator.forget(Bytes(kMostRemembered.value / static_cast<std::int64_t>(memories_.size())));
+    const auto run_chain = [&](std::size_t i) {
+      chains_[i]->run(slices[i], [&](auto proposals, auto accepted) { return note(i, proposals, accepted); });
     };
-    if (workers_.size() == 1) return run_worker(0);
-    const tbb::global_control allowed(tbb::global_control::max_allowed_parallelism, workers_.size());
-    arena_.initialize(static_cast<int>(workers_.size()));
-    arena_.execute([&] { tbb::parallel_for(std::size_t{0}, workers_.size(), run_worker); });
-    const std::scoped_lock lock(mutex_);  // ThreadSanitizer does not see oneTBB wait for its tasks
+    if (options_.threads <= 1) {
+      for (std::size_t i = 0; i < chains_.size(); ++i) run_chain(i);
+      return;
+    }
+    // Those that took longest in the last round first, so that no thread waits long for the last one.
+    std::vector<std::size_t> order(chains_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return took_[i]; });
+    std::atomic<std::size_t> next = 0;
+    const auto run_next = [&](std::size_t) {
+      for (std::size_t k = next++; k < order.size(); k = next++) {
+        const Clock::time_point start = Clock::now();
+        run_chain(order[k]);
+        took_[order[k]] = Clock::now() - start;
+      }
+      const std::scoped_lock lock(mutex_);  // ThreadSanitizer does not see oneTBB wait for its tasks
+    };
+    const auto threads = static_cast<std::size_t>(options_.threads);
+    const tbb::global_control allowed(tbb::global_control::max_allowed_parallelism, threads);
+    arena_.initialize(options_.threads);
+    arena_.execute([&] { tbb::parallel_for(std::size_t{0}, threads, run_next, tbb::simple_partitioner()); });
+    const std::scoped_lock lock(mutex_);
   }
 
   // Called by all threads.
@@ -278,21 +293,26 @@ class Tempering {
     for (std::size_t i = 0; i < chains_.size(); ++i) {
       state_.rung[i] = i;
       if (i >= state_.cycle.chains) continue;
-      chains_[i]->restart(moves_of(now), first_of_cycle(i));
+      restart(i, first_of_cycle(i));
+      if (!state_.best.configs.empty() && chains_[i]->state().lowest > kFarBehind * before)
+        restart(i, best_of(now).configs);
       state_.chains[i] = chains_[i]->state();
       state_.cycle.begun.push_back(state_.cost(state_.chains[i].current.evaluation));
     }
+  }
+
+  [[nodiscard]] const ScoredState& best_of(Grain g) const {
+    const ScoredState& alike = grain(Grain::Repeats).best;
+    return g == Grain::Operators || alike.configs.empty() ? state_.best : alike;
   }
 
   // Where the chain begins the cycle: at first at its start. Single operators also go on from the best with
   // equal repeats, which may be a newer valley. After fruitless cycles the hottest begins anywhere.
   std::vector<std::size_t> first_of_cycle(std::size_t i) {
     const Grain now = state_.cycle.grain;
-    const ScoredState& alike = grain(Grain::Repeats).best;
     const bool from_alike = state_.rng.below(2) == 0, own = state_.rng.below(2) == 0;
     const bool first = grain(Grain::Repeats).cycles + grain(Grain::Operators).cycles == 0;
-    const ScoredState& best =
-        !alike.configs.empty() && (now == Grain::Repeats || from_alike) ? alike : state_.best;
+    const ScoredState& best = best_of(from_alike ? Grain::Repeats : now);
     const GrainState& mine = grain(now);
     std::vector<std::size_t> configs = state_.chains[i].current.configs;
     if (mine.heat > kFruitless && i + 1 == state_.cycle.chains) {
@@ -303,8 +323,13 @@ class Tempering {
       configs =
           best.configs.empty() ? random_configs(space_, single_moves_.styles(), state_.rng) : best.configs;
     }
-    if (now == Grain::Repeats) make_alike(space_.candidates(), units_, configs);
     return configs;
+  }
+
+  void restart(std::size_t i, std::vector<std::size_t> configs) {
+    const Grain now = state_.cycle.grain;
+    if (now == Grain::Repeats) make_alike(space_.candidates(), units_, configs);
+    chains_[i]->restart(moves_of(now), std::move(configs));
   }
 
   [[nodiscard]] std::vector<double> ended_by_rung() const {
@@ -378,9 +403,10 @@ class Tempering {
   Moves single_moves_, repeat_moves_;
   McmcOptions options_;
   const ProgressCallback& progress_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Memory>> memories_;
   tbb::task_arena arena_;
   std::vector<std::unique_ptr<Chain>> chains_;
+  std::vector<Clock::duration> took_;  // by chain, in the last round
   SearchState state_;
   Clock::time_point began_ = Clock::now();
   double seconds_before_ = 0;
