@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// The configs of a space as an evaluator binds them, by number. Chains on several threads may
-/// share them.
+/// The configs of a space as an evaluator binds them, by number. Chains on several threads may share
+/// them.
 class BoundConfigs {
  public:
   BoundConfigs(const ConfigSpace& space, Evaluator& evaluator);

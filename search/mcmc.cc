@@ -24,7 +24,7 @@ constexpr std::int64_t kDraws = 256;           // of a chain in a round
 constexpr std::int64_t kBurnInCycles = 4;      // of a grain, while its rates adapt
 constexpr std::int64_t kFirstCycles = 3;       // of repeats
 constexpr double kLargeGain = 0.01;            // of the cost in a cycle: the grain stays
-constexpr double kFruitless = 10;              // heat after some cycles that gained nothing
+constexpr double kFruitless = 10;              // heat after a cycle that gained nothing
 constexpr double kFarBehind = 2;               // of the least cost: nothing to begin a cycle at
 constexpr Bytes kMostRemembered(250'000'000);  // of configs, layouts and transfers, by all chains
 constexpr std::int64_t kMostIdleRounds = 50;   // a space of one strategy has nothing to propose
@@ -307,7 +307,7 @@ class Tempering {
   }
 
   // Where the chain begins the cycle: at first at its start. Single operators also go on from the best with
-  // equal repeats, which may be a newer valley. After fruitless cycles the hottest begins anywhere.
+  // equal repeats, which may be a newer valley. After fruitless ones the hotter half begins anywhere.
   std::vector<std::size_t> first_of_cycle(std::size_t i) {
     const Grain now = state_.cycle.grain;
     const bool from_alike = state_.rng.below(2) == 0, own = state_.rng.below(2) == 0;
@@ -315,7 +315,7 @@ class Tempering {
     const ScoredState& best = best_of(from_alike ? Grain::Repeats : now);
     const GrainState& mine = grain(now);
     std::vector<std::size_t> configs = state_.chains[i].current.configs;
-    if (mine.heat > kFruitless && i + 1 == state_.cycle.chains) {
+    if (mine.heat >= kFruitless && 2 * i >= state_.cycle.chains) {
       configs = random_configs(space_, single_moves_.styles(), state_.rng);
     } else if (!first && own && !mine.last.empty()) {
       configs = mine.last[state_.rng.below(mine.last.size())];
