@@ -65,6 +65,22 @@ inline bool Box::operator==(const Box& o) const {
   return true;
 }
 
+/// Of ascending boxes none behind the first that begins behind another in the first dimension meets that one.
+inline bool begins_behind(const Box& box, const Box& other) {
+  return box.dims() > 0 && box[0].begin >= other[0].end;
+}
+
+/// Elements that both have.
+inline std::int64_t shared_elements(const Box& a, const Box& b) {
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < a.dims(); ++i) {
+    const std::int64_t begin = std::max(a[i].begin, b[i].begin), end = std::min(a[i].end, b[i].end);
+    if (begin >= end) return 0;
+    elements *= end - begin;
+  }
+  return elements;
+}
+
 /// How far the windows of a shard hang over the tensor's border (padding the kernel must add, at the image's
 /// border only).
 struct Overhang {
@@ -95,8 +111,7 @@ Box box_of(const TensorUse& use, const Operator& op, std::span<const Range> fact
 /// Σ coefficient · ∏ |f|.
 double evaluate(std::span<const ProductTerm> terms, std::span<const Range> factor_ranges);
 
-/// Share of a causal mask's (query, key) pairs that are visible inside the ranges; 1 for operators without a
-/// mask.
+/// Share of a causal mask's (query, key) pairs that are visible inside the ranges; 1 without a mask.
 double visible_share(const Operator& op, std::span<const Range> factor_ranges);
 
 /// `box` in pieces, each inside or outside every box that for_each_box(visit) gives to visit(edges).

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <tbb/spin_mutex.h>
+
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "search/config_space.h"
@@ -8,8 +12,7 @@
 
 namespace pipesim {
 
-/// The configs of a space as an evaluator binds them, by number. Chains on several threads may share
-/// them.
+/// The configs of a space as an evaluator binds them, by number. Any number of threads may use them.
 class BoundConfigs {
  public:
   BoundConfigs(const ConfigSpace& space, Evaluator& evaluator);
@@ -24,8 +27,12 @@ class BoundConfigs {
  private:
   const ConfigSpace& space_;
   Evaluator& evaluator_;
-  std::uint64_t generation_ = 0;
-  std::vector<std::vector<const BoundOperator*>> bound_;  // per operator and config; nullptr: not yet
+  void clear();
+
+  std::vector<std::unique_ptr<std::atomic<const BoundOperator*>[]>> bound_;  // per operator and config;
+                                                                             // nullptr: not yet
+  std::atomic<std::uint64_t> generation_;
+  tbb::spin_mutex mutex_;  // held to change it
 };
 
 }  // namespace pipesim

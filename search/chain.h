@@ -56,7 +56,7 @@ struct ChainSlice {
 /// what would be accepted: c − T·ln(u/q).
 class Chain {
  public:
-  /// `configs` may be shared with other chains of the same thread.
+  /// `configs` may be shared with other chains, of any thread.
   Chain(const Moves& moves, BoundConfigs& configs, Cost cost, ChainState state);
 
   /// False stops it before its slice is over. Called every few proposals with those made since the last call.

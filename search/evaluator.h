@@ -38,8 +38,8 @@ class Evaluator {
   /// The same with bound strategies: none of them is valid afterwards.
   bool forget(Bytes most) { return builder_.forget(most); }
 
-  /// Held by BoundConfigs and IncrementalEvaluator while they use the builder or evaluate, so that those of
-  /// different threads may share an evaluator. Forgetting is for when none of them runs.
+  /// Held by IncrementalEvaluator while it evaluates in full, so that those of different threads may share an
+  /// evaluator. Forgetting is for when none of them runs.
   [[nodiscard]] tbb::spin_mutex& mutex() { return mutex_; }
 
   [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }

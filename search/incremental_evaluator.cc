@@ -6,12 +6,6 @@
 #include "sim/base/errors.h"
 
 namespace pipesim {
-namespace {
-
-using Lock = tbb::spin_mutex::scoped_lock;
-
-}  // namespace
-
 IncrementalEvaluator::IncrementalEvaluator(Evaluator& full)
     : full_(full), in_full_(full.builder().options().microbatches > 1), graph_(full.builder()) {}
 
@@ -20,27 +14,18 @@ const BoundStrategy& IncrementalEvaluator::strategy() const {
 }
 
 Evaluation IncrementalEvaluator::start(const BoundStrategy& strategy) {
-  const Evaluation evaluation = evaluate(strategy);
   refresh(strategy);
-  return evaluation;
+  return in_full_ ? evaluate(strategy) : Evaluation{schedule_.makespan(), overflow()};
 }
 
 Evaluation IncrementalEvaluator::evaluate(const BoundStrategy& strategy) {
-  const Lock lock(full_.mutex());
+  const tbb::spin_mutex::scoped_lock lock(full_.mutex());
   return full_.evaluate_kept(strategy);
-}
-
-bool IncrementalEvaluator::change(std::span<const BoundChange> changes, Nanoseconds limit) {
-  const Lock lock(full_.mutex());
-  return graph_.change(changes, limit);
 }
 
 void IncrementalEvaluator::build(const BoundStrategy& strategy) {
   const BoundStrategy copy = strategy;  // it may be the graph's own
-  {
-    const Lock lock(full_.mutex());
-    graph_.build(copy);
-  }
+  graph_.build(copy);
   graph_.carry_out();
   schedule_.clear(graph_.loads().size());
   resimulate(graph_.dag(), schedule_, graph_.loads(), std::numeric_limits<Nanoseconds>::max() / 2,
@@ -52,7 +37,7 @@ void IncrementalEvaluator::build(const BoundStrategy& strategy) {
 std::optional<Evaluation> IncrementalEvaluator::propose(std::span<const BoundChange> changes,
                                                         Nanoseconds limit) {
   if (in_full_) return propose_in_full(changes, limit);
-  if (!change(changes, limit)) {
+  if (!graph_.change(changes, limit)) {
     graph_.undo();
     ++counts_.by_load;
     return std::nullopt;

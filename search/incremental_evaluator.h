@@ -14,9 +14,8 @@ namespace pipesim {
 /// of what the change changes. Plans of several microbatches are evaluated in full. Not thread-safe.
 class IncrementalEvaluator {
  public:
-  /// What `full` remembers may be shared by many, on several threads: its mutex is held while a change is
-  /// planned, and for all of a full evaluation, but not while graphs are edited and simulated. When it
-  /// forgets, each must refresh() before it goes on.
+  /// What `full` remembers may be shared by many, on several threads; its mutex is held for a full evaluation
+  /// only. When it forgets, each must refresh() before it goes on.
   explicit IncrementalEvaluator(Evaluator& full);
 
   /// Makes a strategy the current one.
@@ -51,7 +50,6 @@ class IncrementalEvaluator {
   std::optional<Evaluation> propose_in_full(std::span<const BoundChange> changes, Nanoseconds limit);
   [[nodiscard]] Bytes overflow();
   Evaluation evaluate(const BoundStrategy& strategy);
-  [[nodiscard]] bool change(std::span<const BoundChange> changes, Nanoseconds limit);
   void build(const BoundStrategy& strategy);
 
   Evaluator& full_;

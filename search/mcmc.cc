@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -65,11 +64,13 @@ class Tempering {
         units_(repeated_operators(space.candidates())),
         single_moves_(space),
         repeat_moves_(space, units_),
-        options_(options),
-        progress_(progress) {
+        options_(checked(options)),
+        progress_(progress),
+        allowed_(tbb::global_control::max_allowed_parallelism, threads()),
+        arena_(options_.threads) {
     // Several microbatches are evaluated in full, which nothing else can be done beside.
-    const int memories = plan_options.microbatches > 1 ? std::max(1, options.threads) : 1;
-    for (int i = 0; i < memories; ++i)
+    const std::size_t memories = plan_options.microbatches > 1 ? threads() : 1;
+    for (std::size_t i = 0; i < memories; ++i)
       memories_.push_back(std::make_unique<Memory>(graph, costs, plan_options, space));
   }
 
@@ -79,10 +80,11 @@ class Tempering {
     } else {
       begin_anew(starts);
     }
-    for (std::size_t i = 0; i < state_.chains.size(); ++i)
-      chains_.push_back(std::make_unique<Chain>(moves_of(state_.cycle.grain), memory_of(i).configs,
-                                                state_.cost, state_.chains[i]));
-    took_.resize(chains_.size());
+    chains_.resize(state_.chains.size());
+    on_all_threads([&](std::size_t i) {
+      chains_[i] = std::make_unique<Chain>(moves_of(state_.cycle.grain), memory_of(i).configs, state_.cost,
+                                           state_.chains[i]);
+    });
     seconds_before_ = state_.seconds;
     shown_.proposals = state_.proposals;
     shown_.accepted = state_.accepted;
@@ -124,9 +126,13 @@ class Tempering {
   }
 
  private:
-  [[nodiscard]] Memory& memory_of(std::size_t chain) {
-    return *memories_[chain * memories_.size() / state_.chains.size()];
+  static McmcOptions checked(McmcOptions options) {
+    options.threads = std::max(1, options.threads);
+    options.chains = std::max(1, options.chains);
+    return options;
   }
+  [[nodiscard]] std::size_t threads() const { return static_cast<std::size_t>(options_.threads); }
+  [[nodiscard]] Memory& memory_of(std::size_t chain) { return *memories_[chain % memories_.size()]; }
   [[nodiscard]] double seconds() const {
     return seconds_before_ + std::chrono::duration<double>(Clock::now() - began_).count();
   }
@@ -141,7 +147,7 @@ class Tempering {
     grain(Grain::Repeats).rates = repeat_rates();
     grain(Grain::Operators).rates = options_.flexflow_moves ? flexflow_rates() : first_rates();
     const std::vector<std::size_t> first = best_start(starts);
-    const std::size_t chains = static_cast<std::size_t>(std::max(1, options_.chains));
+    const std::size_t chains = static_cast<std::size_t>(options_.chains);
     for (std::size_t i = 0; i < chains; ++i) {
       state_.chains.emplace_back();
       state_.chains.back().rng = Rng(options_.seed).split(i + 1);
@@ -204,32 +210,26 @@ class Tempering {
   void run_chains() {
     std::vector<ChainSlice> slices;
     for (std::size_t i = 0; i < chains_.size(); ++i) slices.push_back(slice_of(i));
+    const Bytes most(kMostRemembered.value / static_cast<std::int64_t>(memories_.size()));
     for (const std::unique_ptr<Memory>& memory : memories_)
-      memory->evaluator.forget(Bytes(kMostRemembered.value / static_cast<std::int64_t>(memories_.size())));
-    const auto run_chain = [&](std::size_t i) {
+      arena_.execute([&] { memory->evaluator.forget(most); });
+    on_all_threads([&](std::size_t i) {
       chains_[i]->run(slices[i], [&](auto proposals, auto accepted) { return note(i, proposals, accepted); });
-    };
-    if (options_.threads <= 1) {
-      for (std::size_t i = 0; i < chains_.size(); ++i) run_chain(i);
-      return;
-    }
-    // Those that took longest in the last round first, so that no thread waits long for the last one.
-    std::vector<std::size_t> order(chains_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return took_[i]; });
+    });
+  }
+
+  // For each chain, the hottest first: they take longest, and no thread should wait long for the last one.
+  template <class Do>
+  void on_all_threads(const Do& run) {
+    std::vector<std::size_t> chain(state_.rung.size());
+    for (std::size_t i = 0; i < chain.size(); ++i) chain[chain.size() - 1 - state_.rung[i]] = i;
     std::atomic<std::size_t> next = 0;
     const auto run_next = [&](std::size_t) {
-      for (std::size_t k = next++; k < order.size(); k = next++) {
-        const Clock::time_point start = Clock::now();
-        run_chain(order[k]);
-        took_[order[k]] = Clock::now() - start;
-      }
+      for (std::size_t k = next++; k < chain.size(); k = next++) run(chain[k]);
       const std::scoped_lock lock(mutex_);  // ThreadSanitizer does not see oneTBB wait for its tasks
     };
-    const auto threads = static_cast<std::size_t>(options_.threads);
-    const tbb::global_control allowed(tbb::global_control::max_allowed_parallelism, threads);
-    arena_.initialize(options_.threads);
-    arena_.execute([&] { tbb::parallel_for(std::size_t{0}, threads, run_next, tbb::simple_partitioner()); });
+    arena_.execute(
+        [&] { tbb::parallel_for(std::size_t{0}, threads(), run_next, tbb::simple_partitioner()); });
     const std::scoped_lock lock(mutex_);
   }
 
@@ -290,12 +290,16 @@ class Tempering {
     state_.cycle = nth_cycle(now, grain(now).cycles, chains_.size());
     if (options_.flexflow_moves) state_.cycle.rounds = INT64_MAX;
     state_.cycle.cost_before = before;
-    for (std::size_t i = 0; i < chains_.size(); ++i) {
-      state_.rung[i] = i;
-      if (i >= state_.cycle.chains) continue;
-      restart(i, first_of_cycle(i));
+    std::vector<std::vector<std::size_t>> first(state_.cycle.chains);
+    for (std::size_t i = 0; i < first.size(); ++i) first[i] = first_of_cycle(i);
+    std::iota(state_.rung.begin(), state_.rung.end(), std::size_t{0});
+    on_all_threads([&](std::size_t i) {
+      if (i >= first.size()) return;
+      restart(i, std::move(first[i]));
       if (!state_.best.configs.empty() && chains_[i]->state().lowest > kFarBehind * before)
         restart(i, best_of(now).configs);
+    });
+    for (std::size_t i = 0; i < first.size(); ++i) {
       state_.chains[i] = chains_[i]->state();
       state_.cycle.begun.push_back(state_.cost(state_.chains[i].current.evaluation));
     }
@@ -404,9 +408,9 @@ class Tempering {
   McmcOptions options_;
   const ProgressCallback& progress_;
   std::vector<std::unique_ptr<Memory>> memories_;
+  tbb::global_control allowed_;
   tbb::task_arena arena_;
   std::vector<std::unique_ptr<Chain>> chains_;
-  std::vector<Clock::duration> took_;  // by chain, in the last round
   SearchState state_;
   Clock::time_point began_ = Clock::now();
   double seconds_before_ = 0;

@@ -11,7 +11,7 @@ namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 // Times and counts of searches stay far below.
 constexpr std::int64_t kMost = std::int64_t{1} << 62;
@@ -83,6 +83,7 @@ Json subject_of(const SearchSubject& subject) {
           {"gradient_type", name_of(subject.options.gradient_type)},
           {"gradient_piece_bytes", subject.options.gradient_piece.value},
           {"microbatches", subject.options.microbatches},
+          {"moves", subject.flexflow_moves ? "flexflow" : "all"},
           {"baselines_ns", baselines_of(subject)}};
 }
 

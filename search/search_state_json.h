@@ -14,6 +14,7 @@ struct SearchSubject {
   const Topology& topology;
   const PlanOptions& options;
   const std::vector<Baseline>& baselines;  ///< they show whether durations are the same
+  bool flexflow_moves = false;
 };
 
 /// A checkpoint: everything, to the last bit, as one JSON object.

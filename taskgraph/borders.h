@@ -1,12 +1,10 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "models/box.h"
 
 namespace pipesim {
 
@@ -49,22 +47,5 @@ class Borders {
   std::vector<std::int32_t> node_of_;  // by device
   std::vector<Border> borders_;
 };
-
-/// Boxes of a layout are ascending, so behind the first that begins behind another in the first dimension
-/// none meets that one.
-inline bool begins_behind(const Box& box, const Box& other) {
-  return box.dims() > 0 && box[0].begin >= other[0].end;
-}
-
-/// Elements that both have.
-inline std::int64_t shared_elements(const Box& a, const Box& b) {
-  std::int64_t elements = 1;
-  for (std::size_t i = 0; i < a.dims(); ++i) {
-    const std::int64_t begin = std::max(a[i].begin, b[i].begin), end = std::min(a[i].end, b[i].end);
-    if (begin >= end) return 0;
-    elements *= end - begin;
-  }
-  return elements;
-}
 
 }  // namespace pipesim

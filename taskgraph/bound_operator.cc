@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "models/box.h"
+#include "sim/base/allocated_bytes.h"
 
 namespace pipesim {
 namespace {
@@ -205,13 +206,13 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
 }  // namespace
 
 Bytes BoundOperator::bytes() const {
-  const auto of = [](const auto& list) { return list.capacity() * sizeof(list[0]); };
-  std::size_t sum = sizeof *this + of(config.degrees) + of(config.devices) + of(data_layout) +
-                    of(gradient_layout) + of(loads) + of(memory) + of(shard_of_device);
+  std::size_t sum = sizeof *this + allocated_bytes(config.degrees, config.devices, data_layout,
+                                                   gradient_layout, loads, memory, shard_of_device);
   for (const PassWork* work : {&forward, &backward_input, &backward_weight}) {
-    sum += of(work->durations);
+    sum += allocated_bytes(work->durations);
     for (const std::vector<InnerReduce>& stage : work->reduces) {
-      for (const InnerReduce& r : stage) sum += sizeof r + of(r.shards) + of(r.task.lanes) + of(r.task.group);
+      for (const InnerReduce& r : stage)
+        sum += sizeof r + allocated_bytes(r.shards, r.task.lanes, r.task.group);
     }
   }
   return Bytes(static_cast<std::int64_t>(sum));

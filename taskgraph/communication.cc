@@ -7,7 +7,7 @@ namespace pipesim {
 CommunicationPrices::CommunicationPrices(const CostModel& costs)
     : costs_(costs),
       borders_(costs),
-      sends_(costs.topology().num_devices() * costs.topology().num_devices()),
+      sends_(costs.topology().num_devices()),
       concurrent_(costs.topology().num_lanes()) {}
 
 int CommunicationPrices::distance(DeviceId a, DeviceId b) const { return topology().distance(a, b); }
@@ -29,7 +29,9 @@ const CollectivePlan& CommunicationPrices::collective(Collective kind, std::span
 
 const CollectivePlan& CommunicationPrices::plan(Collective kind, std::span<const DeviceId> group) {
   if (kind != Collective::Send) return collective(kind, group);
-  auto& slot = sends_[group[0].index() * topology().num_devices() + group[1].index()];
+  auto& row = sends_[group[0].index()];
+  if (row.empty()) row.resize(topology().num_devices());
+  auto& slot = row[group[1].index()];
   if (!slot) slot = std::make_unique<const CollectivePlan>(costs_.plan_collective(kind, group));
   return *slot;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tbb/enumerable_thread_specific.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -25,7 +27,7 @@ class ConcurrentTime {
 };
 
 /// Prices collectives and sends on one topology and remembers what depends on the group alone. Not
-/// thread-safe: each search chain owns one.
+/// thread-safe: see CommunicationPricesByThread.
 class CommunicationPrices {
  public:
   explicit CommunicationPrices(const CostModel& costs);
@@ -54,10 +56,12 @@ class CommunicationPrices {
   const CostModel& costs_;
   Borders borders_;
   std::unordered_map<Key, CollectivePlan, KeyHash> plans_;
-  std::vector<std::unique_ptr<const CollectivePlan>> sends_;  // [from · devices + to]: the most common
-  Key key_;                                                   // scratch
+  std::vector<std::vector<std::unique_ptr<const CollectivePlan>>> sends_;  // [from][to]: the most common
+  Key key_;                                                                // scratch
   CollectiveTime time_;
   ConcurrentTime concurrent_;
 };
+
+using CommunicationPricesByThread = tbb::enumerable_thread_specific<CommunicationPrices>;
 
 }  // namespace pipesim

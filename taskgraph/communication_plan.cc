@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/base/allocated_bytes.h"
 #include "taskgraph/task_keys.h"
 
 namespace pipesim {
@@ -181,10 +182,9 @@ PricedTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size,
 }
 
 Bytes CommunicationPlan::bytes() const {
-  const auto of = [](const auto& list) { return list.capacity() * sizeof(list[0]); };
   return Bytes(static_cast<std::int64_t>(
-      sizeof *this + of(tasks) + of(expansion.tasks) + of(expansion.contributions) + of(expansion.arrivals) +
-      of(expansion.waits) + of(loads) + of(local) + of(received) + of(lane_uses) + of(groups) + of(earlier)));
+      sizeof *this + allocated_bytes(tasks, expansion.tasks, expansion.contributions, expansion.arrivals,
+                                     expansion.waits, loads, local, received, lane_uses, groups, earlier)));
 }
 
 bool CommunicationPlan::has_sends() const {

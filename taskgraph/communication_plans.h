@@ -1,18 +1,21 @@
 #pragma once
 
+#include <tbb/spin_mutex.h>
+
+#include <atomic>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <span>
-#include <vector>
 
+#include "sim/base/small_vector.h"
 #include "taskgraph/communication_plan.h"
 #include "taskgraph/id_table.h"
 
 namespace pipesim {
 
-/// Plans by what they are made of, each made once. Sums of terms share the plan of their sum, and so do other
-/// terms with the same sum. Not thread-safe.
+/// Plans by what they are made of, each kept once. Sums of terms share the plan of their sum, and so do other
+/// terms with the same sum. Any number of threads may use it, and waits for another only to keep what it has
+/// planned; clear() is for when none does.
 class CommunicationPlans {
  public:
   /// What a plan depends on beside layouts.
@@ -21,7 +24,7 @@ class CommunicationPlans {
     Bytes largest_piece;
   };
 
-  CommunicationPlans(LayoutTable& layouts, CommunicationPrices& prices)
+  CommunicationPlans(LayoutTable& layouts, CommunicationPricesByThread& prices)
       : layouts_(layouts), prices_(prices) {}
 
   /// See plan_communication(), whose results these are. Valid until clear().
@@ -32,30 +35,34 @@ class CommunicationPlans {
   /// union_of() the layouts, which are distinct.
   LayoutId home(std::span<const LayoutId> needed);
 
-  [[nodiscard]] Bytes bytes() const { return bytes_; }
+  [[nodiscard]] Bytes bytes() const { return Bytes(bytes_); }
   void clear();
 
  private:
   struct Kept {
+    explicit Kept(CommunicationPlan p) : plan(std::move(p)) {}
     CommunicationPlan plan;
-    std::optional<Seconds> time;  ///< of the steps with nothing else on the links, once it was asked for
+    std::atomic<double> seconds = -1;  ///< of the steps with nothing else on the links, once it was asked for
   };
+  using Key = SmallVector<std::int32_t, 16>;
 
-  void set_key(std::span<const LayoutId> terms, LayoutId target, const Setting& setting) const;
-  Kept& kept(LayoutId term, LayoutId target, const Setting& setting);
-  Kept& keep(CommunicationPlan plan);
-  Kept& plan_sum(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
+  static Key key_of(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
+  [[nodiscard]] Kept* kept(const Key& key) const;
+  Kept& keep(const Key& key, CommunicationPlan plan);
+  Kept& share(const Key& key, Kept& kept);
+  Kept& plan_term(LayoutId term, LayoutId target, const Setting& setting);
+  Kept* plan_sum(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
   Kept* plan_sum_within(Seconds most, LayoutId sum, LayoutId target, const Setting& setting);
   Seconds time_of(Kept& kept);
+  [[nodiscard]] std::vector<const Layout*> layouts_of(std::span<const LayoutId> ids) const;
 
   LayoutTable& layouts_;
-  CommunicationPrices& prices_;
+  CommunicationPricesByThread& prices_;
+  tbb::spin_mutex mutex_;  // held to change what follows
   IdTable<Kept*> plans_;
   IdTable<LayoutId> homes_;
   std::deque<Kept> kept_;  // stable addresses
-  Bytes bytes_;
-  mutable std::vector<std::int32_t> key_;  // scratch
-  std::vector<const Layout*> parts_;       // scratch
+  std::atomic<std::int64_t> bytes_ = 0;
 };
 
 }  // namespace pipesim

@@ -144,7 +144,7 @@ class EditableTaskGraph {
   Nanoseconds most_ = 0;         // of the loads that were added to
   LeastTraffic least_;           // what is not planned yet takes
   std::vector<Reader> readers_;  // scratch
-  std::vector<LayoutId> terms_;  // scratch
+  LayoutIds terms_;              // scratch
 };
 
 }  // namespace pipesim

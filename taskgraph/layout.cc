@@ -82,6 +82,7 @@ std::uint64_t hash_of(const Layout& layout) {
 
 LayoutId LayoutTable::intern(Layout layout) {
   const std::uint64_t h = hash_of(layout);
+  const tbb::spin_mutex::scoped_lock lock(mutex_);
   for (auto [it, end] = by_hash_.equal_range(h); it != end; ++it) {
     if (layouts_[it->second.index()] == layout) return it->second;
   }
@@ -90,6 +91,11 @@ LayoutId LayoutTable::intern(Layout layout) {
   layouts_.push_back(std::move(layout));
   by_hash_.emplace(h, id);
   return id;
+}
+
+Bytes LayoutTable::bytes() const {
+  const tbb::spin_mutex::scoped_lock lock(mutex_);
+  return bytes_;
 }
 
 void LayoutTable::clear() {

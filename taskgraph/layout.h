@@ -1,14 +1,18 @@
 #pragma once
 
+#include <tbb/concurrent_vector.h>
+#include <tbb/spin_mutex.h>
+
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "models/box.h"
+#include "sim/base/allocated_bytes.h"
 #include "sim/base/ids.h"
+#include "sim/base/small_vector.h"
 #include "sim/base/units.h"
 
 namespace pipesim {
@@ -41,8 +45,7 @@ class Layout {
   [[nodiscard]] std::int32_t num_addends() const { return num_addends_; }  ///< addends are numbered from 0
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] Bytes bytes() const {
-    return Bytes(static_cast<std::int64_t>(sizeof *this + boxes_.capacity() * sizeof(Box) +
-                                           entries_.capacity() * sizeof(LayoutEntry)));
+    return Bytes(static_cast<std::int64_t>(sizeof *this + allocated_bytes(boxes_, entries_)));
   }
   /// Elements stored on the device, copies and addends each counted.
   [[nodiscard]] std::int64_t elements_on(DeviceId device) const;
@@ -59,18 +62,21 @@ class Layout {
 std::uint64_t hash_of(const Layout& layout);
 
 using LayoutId = Id<struct LayoutTag>;
+using LayoutIds = SmallVector<LayoutId, 8>;
 
-/// Gives equal layouts equal ids, so that comparing layouts and caching by them costs O(1).
+/// Gives equal layouts equal ids, so that comparing layouts and caching by them costs O(1). Any number of
+/// threads may use it; clear() is for when none does.
 class LayoutTable {
  public:
   LayoutId intern(Layout layout);
   [[nodiscard]] const Layout& operator[](LayoutId id) const { return layouts_[id.index()]; }
   [[nodiscard]] std::size_t size() const { return layouts_.size(); }
-  [[nodiscard]] Bytes bytes() const { return bytes_; }
+  [[nodiscard]] Bytes bytes() const;
   void clear();
 
  private:
-  std::deque<Layout> layouts_;  // stable addresses
+  tbb::concurrent_vector<Layout> layouts_;  // stable addresses
+  mutable tbb::spin_mutex mutex_;           // for what follows
   std::unordered_multimap<std::uint64_t, LayoutId> by_hash_;
   Bytes bytes_;
 };

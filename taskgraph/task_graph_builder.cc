@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "sim/base/errors.h"
-#include "taskgraph/alike_operators.h"
 #include "taskgraph/expansion.h"
 
 namespace pipesim {
@@ -27,31 +26,15 @@ std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& s
   return std::nullopt;
 }
 
-namespace {
-
-std::size_t mixed(std::size_t h, std::int64_t value) {
-  h = (h ^ static_cast<std::size_t>(value)) * 0xFF51AFD7ED558CCDULL;
-  return h ^ (h >> 32);
-}
-
-}  // namespace
-
-std::size_t TaskGraphBuilder::ConfigHash::operator()(const ParallelConfig& config) const noexcept {
-  std::size_t h = static_cast<std::size_t>(config.replicas);
-  for (const std::int32_t d : config.degrees) h = mixed(h, d);
-  for (const DeviceId d : config.devices) h = mixed(h, d.value);
-  return h;
-}
-
 TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs,
                                    const PlanOptions& options)
     : graph_(graph),
       costs_(costs),
       options_(options),
-      prices_(costs),
-      first_alike_(first_alike(graph)),
-      bound_(graph.operators().size()),
+      prices_([&costs] { return CommunicationPrices(costs); }),
+      bound_(graph, layouts_, prices_),
       plans_(layouts_, prices_),
+      updates_(costs, options_, layouts_),
       gradient_makers_(graph.tensors().size()),
       producing_uses_(graph.tensors().size()),
       owned_weights_(graph.operators().size()),
@@ -75,20 +58,6 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
   }
 }
 
-const BoundOperator* TaskGraphBuilder::bind(OperatorId op, const ParallelConfig& config) {
-  std::unique_ptr<BoundOperator>& slot = bound_[op.index()][config];
-  if (slot) return slot.get();
-  const OperatorId first = first_alike_[op.index()];
-  if (first == op) {
-    slot = std::make_unique<BoundOperator>(pipesim::bind(graph_, op, config, prices_, layouts_));
-  } else {
-    slot = std::make_unique<BoundOperator>(*bind(first, config));
-    slot->op = &graph_.op(op);
-  }
-  bound_bytes_ += slot->bytes();
-  return slot.get();
-}
-
 // Labels of a single microbatch do not number it.
 std::int32_t TaskGraphBuilder::labelled(std::int32_t microbatch) const {
   return options_.microbatches > 1 ? microbatch : -1;
@@ -101,9 +70,8 @@ BoundStrategy TaskGraphBuilder::bind(const Strategy& strategy) {
 }
 
 bool TaskGraphBuilder::forget(Bytes most) {
-  if (plans_.bytes() + layouts_.bytes() + bound_bytes_ <= most) return false;
-  for (auto& configs : bound_) configs.clear();
-  bound_bytes_ = Bytes(0);
+  if (plans_.bytes() + layouts_.bytes() + bound_.bytes() <= most) return false;
+  bound_.clear();
   plans_.clear();
   layouts_.clear();
   forget_derived();
@@ -118,7 +86,6 @@ bool TaskGraphBuilder::forget_plans(Bytes most) {
 }
 
 void TaskGraphBuilder::forget_derived() {
-  update_of_.clear();
   updates_.clear();
   num_wirings_ = 0;
   ++generation_;

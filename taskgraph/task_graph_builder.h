@@ -1,37 +1,29 @@
 #pragma once
 
-#include <deque>
-#include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "models/operator_graph.h"
-#include "taskgraph/bound_operator.h"
+#include "taskgraph/bound_operators.h"
 #include "taskgraph/communication_plans.h"
-#include "taskgraph/id_table.h"
 #include "taskgraph/plan.h"
+#include "taskgraph/weight_updates.h"
 #include "taskgraph/wiring.h"
 
 namespace pipesim {
 
-/// The updates of the weights that an operator owns: one on each device that has a part of one.
-struct OwnedUpdates {
-  std::vector<DeviceId> devices;
-  std::vector<Nanoseconds> durations;
-  std::vector<WeightMemory> memory;
-  std::vector<std::int32_t> update_of_device;  ///< −1 where there is none
-};
-
 /// Expands strategies into task graphs. Everything that depends on content alone (operator and config, pair
 /// of layouts) is computed once and kept, so that building the graph of the next strategy costs what its
-/// tasks cost. Not thread-safe: one per thread. The graph and cost model must outlive it.
+/// tasks cost. The graph and cost model must outlive it.
+///
+/// What is computed once may be asked for by any number of threads, none of which computes under a lock:
+/// bind() and all that is said to be of one tensor or operator. The rest is not thread-safe.
 class TaskGraphBuilder {
  public:
   TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
 
   /// The config must be legal (see illegal()). The address stays valid until forget().
-  const BoundOperator* bind(OperatorId op, const ParallelConfig& config);
+  const BoundOperator* bind(OperatorId op, const ParallelConfig& config) { return bound_.bind(op, config); }
   BoundStrategy bind(const Strategy& strategy);
 
   enum class Labels : std::uint8_t { Leave, Make };
@@ -76,9 +68,9 @@ class TaskGraphBuilder {
   [[nodiscard]] const PlanOptions& options() const { return options_; }
   [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
 
-  // Of one tensor under a strategy; remembered by content, and valid until it forgets.
+  // Of one tensor or operator under a strategy; remembered by content, and valid until it forgets.
   /// The distinct layouts in which its gradient is made, in the order of gradient_makers().
-  void list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, std::vector<LayoutId>& out) const;
+  void list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, LayoutIds& out) const;
   /// From the sum of `terms` (data or gradients of an activation) to `target`.
   const CommunicationPlan& transfer_plan(TensorId tensor, std::span<const LayoutId> terms, LayoutId target);
   /// Of a trained weight's gradient to its home.
@@ -92,10 +84,6 @@ class TaskGraphBuilder {
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy);
 
  private:
-  struct ConfigHash {
-    std::size_t operator()(const ParallelConfig& config) const noexcept;
-  };
-
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
@@ -122,14 +110,10 @@ class TaskGraphBuilder {
   const CostModel& costs_;
   PlanOptions options_;
   LayoutTable layouts_;
-  CommunicationPrices prices_;
-  std::vector<OperatorId> first_alike_;  // per operator
-  std::vector<std::unordered_map<ParallelConfig, std::unique_ptr<BoundOperator>, ConfigHash>>
-      bound_;  // per operator
-  Bytes bound_bytes_;
+  CommunicationPricesByThread prices_;
+  BoundOperators bound_;
   CommunicationPlans plans_;
-  IdTable<const OwnedUpdates*> update_of_;
-  std::deque<OwnedUpdates> updates_;                  // stable addresses
+  WeightUpdates updates_;
   std::vector<std::vector<UseRef>> gradient_makers_;  // per tensor
   std::vector<UseRef> producing_uses_;                // per tensor
   std::vector<std::vector<TensorId>> owned_weights_;  // per operator: weights whose first use it is
@@ -140,9 +124,8 @@ class TaskGraphBuilder {
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0;
   std::uint64_t generation_ = 0;
-  std::vector<std::int32_t> key_;         // scratch
-  std::vector<LayoutId> terms_, needed_;  // scratch: distinct layouts
-  std::int32_t microbatch_ = 0;           // that is being built
+  LayoutIds terms_;              // scratch: distinct layouts
+  std::int32_t microbatch_ = 0;  // that is being built
   TaskGraph* out_ = nullptr;
   bool labels_ = false;
 };

@@ -12,7 +12,7 @@ namespace {
 constexpr Bytes kUncut{INT64_MAX / 2};
 
 // The layout's position among the terms; appended if it is new.
-std::int32_t term_of(LayoutId layout, std::vector<LayoutId>& terms) {
+std::int32_t term_of(LayoutId layout, LayoutIds& terms) {
   const auto at = static_cast<std::size_t>(std::find(terms.begin(), terms.end(), layout) - terms.begin());
   if (at == terms.size()) terms.push_back(layout);
   return static_cast<std::int32_t>(at);
@@ -45,7 +45,7 @@ std::vector<Redistribution> TaskGraphBuilder::redistributions_of(const Wiring& w
                                                                  const BoundStrategy& strategy) {
   return pipesim::redistributions_of(terms_of(wiring, strategy), wiring.plan->target,
                                      bytes_per_element(type_of(wiring)), wiring.plan->term_by_term, layouts_,
-                                     prices_);
+                                     prices_.local());
 }
 
 // From the first to before the second.
@@ -62,7 +62,7 @@ bool TaskGraphBuilder::has_backward(TensorId tensor) const {
 }
 
 void TaskGraphBuilder::list_gradient_terms(TensorId tensor, const BoundStrategy& strategy,
-                                           std::vector<LayoutId>& out) const {
+                                           LayoutIds& out) const {
   out.clear();
   for (const UseRef maker : gradient_makers(tensor)) term_of(gradient_layout(maker, strategy), out);
 }
@@ -73,8 +73,9 @@ const CommunicationPlan& TaskGraphBuilder::transfer_plan(TensorId tensor, std::s
 }
 
 const CommunicationPlan& TaskGraphBuilder::sync_plan(TensorId weight, const BoundStrategy& strategy) {
-  list_gradient_terms(weight, strategy, terms_);
-  return plans_.between(terms_, home_of(weight, strategy), setting(weight, TaskKind::GradientSync));
+  LayoutIds terms;
+  list_gradient_terms(weight, strategy, terms);
+  return plans_.between(terms, home_of(weight, strategy), setting(weight, TaskKind::GradientSync));
 }
 
 CommunicationPlans::Setting TaskGraphBuilder::setting(TensorId tensor, TaskKind kind) const {
@@ -84,9 +85,9 @@ CommunicationPlans::Setting TaskGraphBuilder::setting(TensorId tensor, TaskKind 
 }
 
 LayoutId TaskGraphBuilder::home_of(TensorId weight, const BoundStrategy& strategy) {
-  needed_.clear();
-  for (const UseRef use : graph_.consumers(weight)) term_of(data_layout(use, strategy), needed_);
-  return plans_.home(needed_);
+  LayoutIds needed;
+  for (const UseRef use : graph_.consumers(weight)) term_of(data_layout(use, strategy), needed);
+  return plans_.home(needed);
 }
 
 void TaskGraphBuilder::add_transfers(Wiring& wiring) {
@@ -211,28 +212,9 @@ void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strat
 const OwnedUpdates& TaskGraphBuilder::update_work(OperatorId owner, const BoundStrategy& strategy) {
   const std::span<const TensorId> weights = owned_weights(owner);
   const DataType type = graph_.tensor(weights.front()).type;
-  key_.assign(1, static_cast<std::int32_t>(type));
-  for (const TensorId w : weights) key_.push_back(home_of(w, strategy).value);
-  if (const OwnedUpdates* const* found = update_of_.find(key_)) return **found;
-  OwnedUpdates& work = updates_.emplace_back();
-  update_of_.insert(key_, &work);
-  std::vector<std::int64_t> elements(costs_.topology().num_devices(), 0);
-  for (std::size_t i = 1; i < key_.size(); ++i) {
-    const Layout& home = layouts_[LayoutId(key_[i])];
-    for (const LayoutEntry& e : home.entries()) elements[e.device.index()] += home.box(e).elements();
-  }
-  work.update_of_device.assign(elements.size(), -1);
-  for (std::size_t d = 0; d < elements.size(); ++d) {
-    if (elements[d] == 0) continue;
-    const DeviceId device(d);
-    work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());
-    work.devices.push_back(device);
-    work.durations.push_back(
-        to_nanoseconds(costs_.update_time(elements[d], type, options_.optimizer, device)));
-    work.memory.push_back(
-        CostModel::weight_memory(elements[d], type, options_.gradient_type, options_.optimizer));
-  }
-  return work;
+  LayoutIds homes;
+  for (const TensorId w : weights) homes.push_back(home_of(w, strategy));
+  return updates_.of(homes, type);
 }
 
 std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy& strategy) {

@@ -34,6 +34,7 @@ struct SearchRun {
   SearchBudget budget;
   std::uint64_t seed;
   int threads, chains;
+  bool seed_given, chains_given;
   bool flexflow_moves;
   std::string algorithm;
   std::string checkpoint, resume;  // files; "": none
@@ -44,13 +45,30 @@ std::string text_or_empty(const Arguments& a, const std::string& option) {
   return a.has(option) ? a.text(option) : "";
 }
 
+// What only chains can do is refused elsewhere.
+void check_checkpoints(const Arguments& a) {
+  if (a.given("checkpoint-every") && !a.has("checkpoint"))
+    throw UsageError("search: --checkpoint-every needs --checkpoint FILE");
+  for (const char* option : {"checkpoint", "resume"}) {
+    if (a.has(option) && a.text("algorithm") != "mcmc")
+      throw UsageError(fmt::format("search: --{} needs --algorithm mcmc", option));
+  }
+}
+
+int chains_of(const Arguments& a) {
+  const bool flexflow = a.text("moves") == "flexflow";
+  const auto chains = static_cast<int>(a.integer("chains", 1, 1024));
+  if (flexflow && a.given("chains") && chains != 1)
+    throw UsageError("search: --moves flexflow is one chain, --chains asks for more");
+  return flexflow ? 1 : chains;
+}
+
 SearchRun search_run_of(const Arguments& a) {
   std::vector<std::string> algorithms{"mcmc", "exhaustive"};
   for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
   if (a.choice("algorithm", algorithms) == "exhaustive" && microbatches_of(a) > 1)
     throw UsageError("search: --algorithm exhaustive and --microbatches exclude each other");
-  if (a.given("checkpoint-every") && !a.has("checkpoint"))
-    throw UsageError("search: --checkpoint-every needs --checkpoint FILE");
+  check_checkpoints(a);
   SearchBudget budget{0, 0};
   if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
   if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);
@@ -60,7 +78,9 @@ SearchRun search_run_of(const Arguments& a) {
           budget,
           static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
           static_cast<int>(a.integer("threads", 1, 1024)),
-          static_cast<int>(a.integer("chains", 1, 1024)),
+          chains_of(a),
+          a.given("seed"),
+          a.given("chains"),
           a.choice("moves", {"all", "flexflow"}) == "flexflow",
           a.choice("algorithm", algorithms),
           text_or_empty(a, "checkpoint"),
@@ -87,7 +107,23 @@ SearchOutcome outcome_of(const Baseline& baseline) {
   return outcome;
 }
 
-SearchOutcome search(const SearchRun& run, const CostModel& costs, const CandidateSet& candidates,
+// Who asks for another seed or other chains than the checkpoint has would not get them; who does not ask
+// gets the checkpoint's.
+void take_over(const SearchState& state, SearchRun& run) {
+  const auto check = [&](const char* option, bool given, std::uint64_t asked, std::uint64_t found) {
+    if (given && asked != found)
+      throw InputError(
+          fmt::format("{}: found {} {}, --{} says {}; leave it out to go on with the checkpoint's",
+                      run.resume, option, found, option, asked));
+  };
+  check("seed", run.seed_given, run.seed, state.seed);
+  check("chains", run.chains_given, static_cast<std::uint64_t>(run.chains), state.chains.size());
+  run.seed = state.seed;
+  run.chains = static_cast<int>(state.chains.size());
+}
+
+// The seed and chains of a run that goes on are those of its checkpoint.
+SearchOutcome search(SearchRun& run, const CostModel& costs, const CandidateSet& candidates,
                      const std::vector<Baseline>& baselines, const ProgressCallback& progress) {
   for (const Baseline& b : baselines) {
     if (b.name == run.algorithm) return outcome_of(b);
@@ -101,11 +137,14 @@ SearchOutcome search(const SearchRun& run, const CostModel& costs, const Candida
     options.budget = run.budget;
     options.seed = run.seed;
     options.threads = run.threads;
-    options.chains = run.flexflow_moves ? 1 : run.chains;
+    options.chains = run.chains;
     options.flexflow_moves = run.flexflow_moves;
     SearchCheckpoints checkpoints(run.checkpoint, run.checkpoint_every,
-                                  {run.graph, run.topology, run.options, baselines});
-    if (!run.resume.empty()) options.resume = checkpoints.load(run.resume, candidates, starts);
+                                  {run.graph, run.topology, run.options, baselines, run.flexflow_moves});
+    if (!run.resume.empty()) {
+      options.resume = checkpoints.load(run.resume, candidates, starts);
+      take_over(*options.resume, run);
+    }
     options.keep = checkpoints.keeper();
     outcome = mcmc(run.graph, costs, run.options, candidates, starts, options, progress);
   }
@@ -220,7 +259,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
 }
 
 int run_search(const Arguments& arguments, Streams& streams) {
-  const SearchRun run = search_run_of(arguments);
+  SearchRun run = search_run_of(arguments);
   for (const char* file : {"output", "search-log", "checkpoint"}) {
     if (arguments.has(file)) require_writable(arguments.text(file));
   }
@@ -274,7 +313,8 @@ constexpr const char* kCheckpointHelp =
     "FILE at once, so that there always is a whole one";
 constexpr const char* kResumeHelp =
     "go on from a checkpoint of the same search. Budgets count from its beginning; seed and chains are the "
-    "checkpoint's. With a budget in proposals the result is the same bytes as without the interruption";
+    "checkpoint's, and others are refused. With a budget in proposals the result is the same bytes as "
+    "without the interruption";
 
 }  // namespace
 

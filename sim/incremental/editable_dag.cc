@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/allocated_bytes.h"
+
 namespace pipesim {
 
 void EditableDag::clear() {
@@ -177,10 +179,6 @@ void EditableDag::undo() {
   begin_next();
 }
 
-std::size_t EditableDag::bytes() const {
-  return tasks_.capacity() * sizeof(Task) + keys_.capacity() * sizeof(TaskKey) +
-         marks_.capacity() * sizeof(Mark) + removed_in_.capacity() * sizeof(std::uint32_t) +
-         rows_.capacity() * sizeof(TaskId);
-}
+std::size_t EditableDag::bytes() const { return allocated_bytes(tasks_, keys_, marks_, removed_in_, rows_); }
 
 }  // namespace pipesim

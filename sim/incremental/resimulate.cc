@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/base/allocated_bytes.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -475,9 +476,7 @@ void apply(Resimulation& result, const EditableDag& dag, Schedule& schedule) {
 }
 
 std::size_t Resimulation::bytes() const {
-  return visits_.capacity() * sizeof(Visit) + queue_.bytes() + candidates_.capacity() * sizeof(Candidate) +
-         trace_.capacity() * sizeof(TaskId) + trace_ready_.capacity() * sizeof(Nanoseconds) +
-         lanes_.capacity() * sizeof(Lane);
+  return queue_.bytes() + allocated_bytes(visits_, candidates_, trace_, trace_ready_, lanes_);
 }
 
 }  // namespace pipesim

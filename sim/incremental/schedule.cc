@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/base/allocated_bytes.h"
+
 namespace pipesim {
 
 void Schedule::clear(std::size_t lanes) {
@@ -104,10 +106,8 @@ void Schedule::append(const EditableDag& dag, std::span<const TaskId> order) {
 
 std::size_t Schedule::bytes() const {
   std::size_t open = 0;
-  for (const std::vector<OpenTask>& tasks : open_) open += tasks.capacity() * sizeof(OpenTask);
-  return tasks_.capacity() * sizeof(ScheduledTask) + places_.capacity() * sizeof(Place) +
-         order_.capacity() * sizeof(TaskId) + open +
-         (lane_free_.capacity() + lane_held_.capacity() + latest_end_.capacity()) * sizeof(Nanoseconds);
+  for (const std::vector<OpenTask>& tasks : open_) open += allocated_bytes(tasks);
+  return open + allocated_bytes(tasks_, places_, order_, lane_free_, lane_held_, latest_end_);
 }
 
 }  // namespace pipesim

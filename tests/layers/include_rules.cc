@@ -33,6 +33,9 @@ struct PackageRule {
 
 // The first rule whose headers match decides.
 const std::vector<PackageRule> kPackages = {
+    {"Boost.Container", "boost/container/.*", R"(sim/base/small_vector\.h)", "sim/base/small_vector.h"},
+    {"Boost.DynamicBitset", "boost/dynamic_bitset\\.hpp", R"(search/planners/cuts\.cc)",
+     "search/planners/cuts.cc"},
     {"Boost.Graph", "boost/(graph|property_map|range)/.*",
      R"(topologies/routing\.cc|models/topological_order\.cc)",
      "topologies/routing.cc and models/topological_order.cc"},
@@ -41,7 +44,8 @@ const std::vector<PackageRule> kPackages = {
     {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/arguments\.cc)",
      "tools/arguments.cc"},
     {"nlohmann JSON", "nlohmann/.*", R"(.*\.cc)", ".cc files"},
-    {"oneTBB", "tbb/.*|oneapi/tbb(/.*|\\.h)", "search/.*|tests/(bench/)?search/.*", "search"},
+    {"oneTBB", "tbb/.*|oneapi/tbb(/.*|\\.h)", "(taskgraph|search)/.*|tests/(bench/)?(taskgraph|search)/.*",
+     "taskgraph and search"},
     {"oneDNN", "dnnl.*|oneapi/dnnl/.*", "executor/cpu/.*", "executor/cpu"},
     {"CUDA", "(cuda|cublas|cudnn|nccl|cupti|nvToolsExt).*", "executor/cuda/.*", "executor/cuda"},
     {"MPI", "mpi\\.h", "executor/mpi/.*", "executor/mpi"},

@@ -113,8 +113,10 @@ TEST(SearchState, RefusesWhatIsNoCheckpointOfThisSearch) {
   EXPECT_THAT(
       refusal_of([](Json& j) { j["subject"]["baselines_ns"]["data-parallel"] = 7; }),
       testing::StartsWith("ck: /subject/baselines_ns/data-parallel: the checkpoint is of another search"));
+  EXPECT_THAT(refusal_of([](Json& j) { j["subject"]["moves"] = "flexflow"; }),
+              testing::StartsWith("ck: /subject/moves: the checkpoint is of another search"));
   EXPECT_EQ(refusal_of([](Json& j) { j["pipesim_search"] = 1; }),
-            "ck: /pipesim_search: found 1, an integer from 2 to 2 is needed");
+            "ck: /pipesim_search: found 1, an integer from 3 to 3 is needed");
   EXPECT_EQ(refusal_of([](Json& j) { j["chains"] = Json::array(); }),
             "ck: /chains: found no chain, at least one is needed");
   EXPECT_EQ(refusal_of([](Json& j) {

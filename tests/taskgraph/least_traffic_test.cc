@@ -52,7 +52,7 @@ TEST(LeastTraffic, NeverExceedsWhatPlansTake) {
   for_each_seed(1500, [&](Rng& rng) {
     const Topology topology = make_topology(systems[rng.below(std::size(systems))]);
     const CostModel costs(topology);
-    CommunicationPrices prices(costs);
+    CommunicationPricesByThread prices([&] { return CommunicationPrices(costs); });
     LayoutTable layouts;
     CommunicationPlans plans(layouts, prices);
     const std::vector<std::int64_t> shape = random_shape(rng);
@@ -124,7 +124,7 @@ TEST(CommunicationPlans, ArePlannedAsWithoutBounds) {
     const Topology topology =
         make_topology(rng.below(2) == 0 ? "levels:2@100GB/s,4@1GB/s" : "flexflow-sim:2");
     const CostModel costs(topology);
-    CommunicationPrices prices(costs);
+    CommunicationPricesByThread prices([&] { return CommunicationPrices(costs); });
     LayoutTable layouts;
     CommunicationPlans plans(layouts, prices);
     const std::vector<std::int64_t> shape{256, 512};
@@ -136,8 +136,8 @@ TEST(CommunicationPlans, ArePlannedAsWithoutBounds) {
     const LayoutId target = layouts.intern(any_layout(rng, shape, topology.num_devices(), false));
     const CommunicationPlans::Setting setting{rng.below(2) == 0 ? 4 : 40'000, Bytes(1 << 30)};
     const CommunicationPlan& chosen = plans.between(terms, target, setting);
-    const CommunicationPlan expected =
-        plan_communication(terms, target, setting.element_bytes, setting.largest_piece, layouts, prices);
+    const CommunicationPlan expected = plan_communication(terms, target, setting.element_bytes,
+                                                          setting.largest_piece, layouts, prices.local());
     EXPECT_EQ(chosen.term_by_term, expected.term_by_term);
     EXPECT_EQ(chosen.loads, expected.loads);
     ASSERT_EQ(chosen.tasks.size(), expected.tasks.size());

@@ -155,6 +155,46 @@ TEST_F(SearchCommand, CheckpointsNeedAFile) {
   EXPECT_THAT(result.err, HasSubstr("--checkpoint-every needs --checkpoint FILE"));
 }
 
+TEST_F(SearchCommand, OnlyChainsHaveCheckpoints) {
+  for (const char* option : {"--checkpoint", "--resume"}) {
+    const Outcome result = pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4", "--algorithm",
+                                        "exhaustive", option, file("checkpoint")});
+    EXPECT_EQ(result.status, 2);
+    EXPECT_THAT(result.err, HasSubstr(std::string(option) + " needs --algorithm mcmc"));
+  }
+  EXPECT_FALSE(fs::exists(file("checkpoint")));
+}
+
+TEST_F(SearchCommand, AResumedSearchKeepsItsSeedAndChains) {
+  const auto search = [&](std::vector<std::string> more) {
+    std::vector<std::string> args{"search",     "--model", "lenet",       "--topology",
+                                  "p100-4x4:1", "-o",      file("p.json")};
+    args.insert(args.end(), more.begin(), more.end());
+    return pipesim_run(args);
+  };
+  ASSERT_EQ(search({"--proposals", "200", "--seed", "7", "--checkpoint", file("checkpoint")}).status, 0);
+  const std::vector<std::string> resumed{"--proposals", "400", "--resume", file("checkpoint")};
+  const auto with = [&](const char* option, const char* value) {
+    std::vector<std::string> args = resumed;
+    args.insert(args.end(), {option, value});
+    return search(args);
+  };
+  ASSERT_EQ(search(resumed).status, 0);
+  const std::string plan = read_file(file("p.json"));
+  ASSERT_EQ(search({"--proposals", "400", "--seed", "7"}).status, 0);
+  EXPECT_EQ(read_file(file("p.json")), plan);  // the seed, too
+  EXPECT_EQ(with("--seed", "7").status, 0);
+  EXPECT_EQ(with("--chains", "8").status, 0);
+  const Outcome seed = with("--seed", "8"), chains = with("--chains", "3"),
+                moves = with("--moves", "flexflow");
+  EXPECT_EQ(seed.status, 1);
+  EXPECT_THAT(seed.err, HasSubstr("found seed 7, --seed says 8"));
+  EXPECT_EQ(chains.status, 1);
+  EXPECT_THAT(chains.err, HasSubstr("found chains 8, --chains says 3"));
+  EXPECT_EQ(moves.status, 1);
+  EXPECT_THAT(moves.err, HasSubstr("/subject/moves: the checkpoint is of another search"));
+}
+
 // One line on stderr, exit status 1, nothing written.
 struct Refusal {
   std::vector<std::string> args;

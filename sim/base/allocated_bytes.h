@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstddef>
+
+namespace pipesim {
+
+/// What vectors have allocated for their elements.
+template <class... Vectors>
+std::size_t allocated_bytes(const Vectors&... vectors) {
+  return (std::size_t{0} + ... + (vectors.capacity() * sizeof(vectors[0])));
+}
+
+}  // namespace pipesim

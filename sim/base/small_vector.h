@@ -1,0 +1,18 @@
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <cstddef>
+#include <span>
+
+namespace pipesim {
+
+/// A vector that allocates nothing for up to N elements, and converts to a span, which the one of
+/// Boost 1.74 does not.
+template <class T, std::size_t N>
+class SmallVector : public boost::container::small_vector<T, N> {
+ public:
+  using boost::container::small_vector<T, N>::small_vector;
+  operator std::span<const T>() const { return {this->data(), this->size()}; }
+};
+
+}  // namespace pipesim

@@ -1,0 +1,74 @@
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "models/zoo/zoo.h"
+#include "taskgraph/task_graph_builder.h"
+#include "tests/seeds.h"
+#include "tests/taskgraph/random_strategies.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+struct Planned {
+  std::vector<LaneUse> loads;
+  std::vector<Nanoseconds> durations;
+  bool operator==(const Planned&) const = default;
+};
+
+Planned plan_all(TaskGraphBuilder& builder, const Strategy& strategy) {
+  const BoundStrategy bound = builder.bind(strategy);
+  Planned all;
+  const auto add = [&](const CommunicationPlan& plan) {
+    all.loads.insert(all.loads.end(), plan.loads.begin(), plan.loads.end());
+    for (const CommunicationTask& t : plan.tasks) all.durations.push_back(t.duration);
+  };
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    const OperatorId op(i);
+    all.loads.insert(all.loads.end(), bound[i]->loads.begin(), bound[i]->loads.end());
+    if (builder.owned_weights(op).empty()) continue;
+    const OwnedUpdates& work = builder.update_work(op, bound);
+    all.durations.insert(all.durations.end(), work.durations.begin(), work.durations.end());
+    for (const TensorId weight : builder.owned_weights(op)) add(builder.sync_plan(weight, bound));
+  }
+  for (std::size_t t = 0; t < builder.graph().tensors().size(); ++t) {
+    if (!builder.has_backward(TensorId(t))) continue;
+    LayoutIds terms;
+    builder.list_gradient_terms(TensorId(t), bound, terms);
+    add(builder.transfer_plan(TensorId(t), terms,
+                              gradient_layout(builder.producing_use(TensorId(t)), bound)));
+  }
+  return all;
+}
+
+// Threads that plan the same at the same time get what one gets alone.
+TEST(SharedBuilder, ThreadsPlanAsOneDoes) {
+  const OperatorGraph graph = make_zoo_model("lenet:batch=32");
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  for_each_seed(3, [&](Rng& rng) {
+    std::vector<Strategy> strategies;
+    for (int i = 0; i < 40; ++i) strategies.push_back(random_strategy(graph, rng, topology.num_devices(), 8));
+    TaskGraphBuilder shared(graph, costs, {});
+    constexpr std::size_t kThreads = 4;
+    std::vector<std::vector<Planned>> planned(kThreads);
+    {
+      std::vector<std::jthread> threads;
+      for (std::vector<Planned>& mine : planned) {
+        threads.emplace_back([&shared, &strategies, &mine] {
+          for (const Strategy& s : strategies) mine.push_back(plan_all(shared, s));
+        });
+      }
+    }
+    TaskGraphBuilder alone(graph, costs, {});
+    for (std::size_t i = 0; i < strategies.size(); ++i) {
+      const Planned expected = plan_all(alone, strategies[i]);
+      EXPECT_FALSE(expected.durations.empty());
+      for (const std::vector<Planned>& mine : planned) EXPECT_EQ(mine[i], expected);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace pipesim
