@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipesim {
+
+/// What is done with one microbatch in one stage. Backward is both parts at once: the gradients of a stage's
+/// inputs, for which the stage before waits, and those of its weights, for which nobody does.
+enum class StepKind : std::uint8_t { Forward, Backward, BackwardInput, BackwardWeight };
+
+struct PipelineStep {
+  StepKind kind = StepKind::Forward;
+  std::int32_t microbatch = 0;
+  std::int32_t stage = 0;
+  bool operator==(const PipelineStep&) const = default;
+};
+
+/// What a schedule is made for. A device stands for all that run a stage together.
+struct PipelineShape {
+  std::int32_t devices = 1;
+  std::int32_t microbatches = 1;
+  std::int32_t chunks = 1;  ///< stages of every device; more than one for schedules that take chunks only
+};
+
+/// What every device of a pipeline does, in this order.
+using PipelineSchedule = std::vector<std::vector<PipelineStep>>;
+
+/// A schedule by its name.
+struct ScheduleKind {
+  std::string_view name, summary, source;
+  bool takes_chunks = false;
+  /// Why it can't be made for the shape, with what would do; "" when it can. Counts are at least 1.
+  std::string (*refusal)(const PipelineShape& shape);
+  PipelineSchedule (*build)(const PipelineShape& shape);
+};
+
+/// All, in the order of the help.
+std::span<const ScheduleKind> schedule_kinds();
+/// InputError with the names that are allowed.
+const ScheduleKind& schedule_kind(std::string_view name);
+
+/// InputError `schedule "NAME": …` where the shape does not suit the schedule.
+PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& shape);
+
+}  // namespace pipesim

@@ -1,0 +1,239 @@
+#include "taskgraph/schedules/schedule.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "sim/base/errors.h"
+#include "sim/simulate.h"
+#include "sim/task_dag.h"
+
+namespace pipesim {
+namespace {
+
+using testing::Each;
+using testing::Eq;
+using testing::HasSubstr;
+using testing::Le;
+
+/// Times of one microbatch in one stage.
+struct PassTimes {
+  Nanoseconds forward, input, weight;  ///< backward takes the last two together
+  [[nodiscard]] Nanoseconds of(StepKind kind) const {
+    if (kind == StepKind::Forward) return forward;
+    if (kind == StepKind::Backward) return input + weight;
+    return kind == StepKind::BackwardInput ? input : weight;
+  }
+  [[nodiscard]] Nanoseconds all() const { return forward + input + weight; }
+};
+
+// A schedule of equal stages without transfers, as the engine runs it.
+struct Simulated {
+  Simulated(PipelineSchedule steps_by_device, const PassTimes& times) : schedule(std::move(steps_by_device)) {
+    TaskDag dag;
+    std::map<std::tuple<bool, std::int32_t, std::int32_t>, TaskId> forward_or_input;
+    for (std::size_t d = 0; d < schedule.size(); ++d) {
+      for (const PipelineStep& s : schedule[d]) {
+        const TaskId task = dag.add_task({0, dag.num_tasks()}, times.of(s.kind), LaneId(d));
+        tasks.push_back(task);
+        const bool forward = s.kind == StepKind::Forward;
+        if (s.kind == StepKind::BackwardWeight) continue;
+        EXPECT_TRUE(forward_or_input.emplace(std::tuple(forward, s.microbatch, s.stage), task).second);
+      }
+    }
+    std::int32_t last = 0;
+    for (const std::vector<PipelineStep>& steps : schedule) {
+      for (const PipelineStep& s : steps) last = std::max(last, s.stage);
+    }
+    const auto wait = [&](bool forward, const PipelineStep& s, std::int32_t stage, TaskId task) {
+      if (stage >= 0 && stage <= last)
+        dag.add_edge(forward_or_input.at({forward, s.microbatch, stage}), task);
+    };
+    std::size_t next = 0;
+    for (const std::vector<PipelineStep>& steps : schedule) {
+      for (std::size_t i = 0; i < steps.size(); ++i, ++next) {
+        const PipelineStep& s = steps[i];
+        if (i > 0) dag.add_edge(tasks[next - 1], tasks[next]);
+        if (s.kind == StepKind::Forward) {
+          wait(true, s, s.stage - 1, tasks[next]);
+        } else if (s.kind == StepKind::BackwardWeight) {
+          wait(false, s, s.stage, tasks[next]);
+        } else {
+          wait(true, s, s.stage, tasks[next]);
+          wait(false, s, s.stage + 1, tasks[next]);
+        }
+      }
+    }
+    dag.finish();
+    timeline = simulate(dag);
+  }
+
+  // The longest that a device waits between its first and its last step.
+  [[nodiscard]] Nanoseconds bubble(const PassTimes& times) const {
+    Nanoseconds most = 0;
+    std::size_t first = 0;
+    for (const std::vector<PipelineStep>& steps : schedule) {
+      Nanoseconds work = 0;
+      for (const PipelineStep& s : steps) work += times.of(s.kind);
+      const std::size_t last = first + steps.size() - 1;
+      most = std::max(most, timeline.end[last] - timeline.start[first] - work);
+      first += steps.size();
+    }
+    return most;
+  }
+
+  PipelineSchedule schedule;
+  std::vector<TaskId> tasks;  // in the order of devices and steps
+  Timeline timeline;
+};
+
+// By device: the most microbatches whose activations it holds, of all its stages together.
+std::vector<std::int32_t> in_flight(const PipelineSchedule& schedule) {
+  std::vector<std::int32_t> most;
+  for (const std::vector<PipelineStep>& steps : schedule) {
+    std::int32_t now = 0, peak = 0;
+    for (const PipelineStep& s : steps) {
+      if (s.kind == StepKind::Forward) peak = std::max(peak, ++now);
+      if (s.kind == StepKind::Backward || s.kind == StepKind::BackwardWeight) --now;
+    }
+    most.push_back(peak);
+  }
+  return most;
+}
+
+PipelineSchedule made(std::string_view name, std::int32_t devices, std::int32_t microbatches,
+                      std::int32_t chunks = 1) {
+  return make_schedule(schedule_kind(name), {devices, microbatches, chunks});
+}
+
+constexpr PassTimes kTimes[] = {{10, 10, 10}, {10, 12, 8}, {10, 15, 5}};
+
+template <class Check>
+void for_each_shape(Check check) {
+  for (std::int32_t devices = 1; devices <= 8; ++devices) {
+    for (std::int32_t microbatches = 1; microbatches <= 32; ++microbatches) {
+      SCOPED_TRACE(testing::Message() << devices << " devices, " << microbatches << " microbatches");
+      for (const PassTimes& times : kTimes) check(devices, microbatches, times);
+    }
+  }
+}
+
+TEST(Schedules, RunEveryStepOnceWhereItsStageIs) {
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    SCOPED_TRACE(kind.name);
+    for (std::int32_t devices = 1; devices <= 6; ++devices) {
+      for (std::int32_t microbatches = 1; microbatches <= 13; ++microbatches) {
+        for (std::int32_t chunks = 1; chunks <= 3; ++chunks) {
+          const PipelineShape shape{devices, microbatches, chunks};
+          if (!kind.refusal(shape).empty() || (chunks > 1 && !kind.takes_chunks)) continue;
+          std::map<std::pair<std::int32_t, std::int32_t>, std::multiset<StepKind>> steps;
+          const PipelineSchedule schedule = make_schedule(kind, shape);
+          for (std::int32_t d = 0; d < devices; ++d) {
+            for (const PipelineStep& s : schedule[static_cast<std::size_t>(d)]) {
+              steps[{s.microbatch, s.stage}].insert(s.kind);
+              const bool up = kind.name == "chimera" && s.microbatch % 2 == 1;
+              EXPECT_EQ(up ? devices - 1 - s.stage : s.stage % devices, d);
+            }
+          }
+          // Runs: the engine throws where tasks wait for each other.
+          EXPECT_GE(Simulated(schedule, kTimes[0]).timeline.makespan, microbatches * chunks * 10);
+          EXPECT_EQ(steps.size(), static_cast<std::size_t>(microbatches * devices * chunks));
+          using enum StepKind;
+          for (const auto& [where, kinds] : steps) {
+            if (kind.name == "inference") {
+              EXPECT_EQ(kinds, std::multiset{Forward});
+            } else if (kind.name.starts_with("zb-")) {
+              EXPECT_EQ(kinds, (std::multiset{Forward, BackwardInput, BackwardWeight}));
+            } else {
+              EXPECT_EQ(kinds, (std::multiset{Forward, Backward}));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Schedules, GPipeAndEarlyBackwardHaveEqualBubbles) {
+  for_each_shape([](std::int32_t devices, std::int32_t microbatches, const PassTimes& times) {
+    for (const char* name : {"gpipe", "1f1b"}) {
+      const PipelineSchedule schedule = made(name, devices, microbatches);
+      EXPECT_EQ(Simulated(schedule, times).bubble(times), (devices - 1) * times.all()) << name;
+    }
+  });
+}
+
+TEST(Schedules, HoldWhatTheirFormulasSay) {
+  for_each_shape([](std::int32_t devices, std::int32_t microbatches, const PassTimes&) {
+    EXPECT_THAT(in_flight(made("gpipe", devices, microbatches)), Each(Eq(microbatches)));
+    const std::vector<std::int32_t> early = in_flight(made("1f1b", devices, microbatches));
+    for (std::int32_t d = 0; d < devices; ++d)
+      EXPECT_EQ(early[static_cast<std::size_t>(d)], std::min(devices - d, microbatches));
+    EXPECT_THAT(in_flight(made("zb-h1", devices, microbatches)), Each(Eq(std::min(devices, microbatches))));
+    EXPECT_THAT(in_flight(made("zb-h2", devices, microbatches)),
+                Each(Eq(std::min(2 * devices - 1, microbatches))));
+    if (devices % 2 != 0 || microbatches < devices) return;
+    const std::vector<std::int32_t> two_ways = in_flight(made("chimera", devices, microbatches));
+    EXPECT_THAT(two_ways, Each(Le(devices)));
+    EXPECT_EQ(*std::ranges::min_element(two_ways), devices / 2 + 1);
+  });
+}
+
+TEST(Schedules, WeightGradientsFillBubbles) {
+  for_each_shape([](std::int32_t devices, std::int32_t microbatches, const PassTimes& times) {
+    if (microbatches < devices) return;
+    const Nanoseconds rest = times.forward + times.input - times.weight;
+    const PipelineSchedule h1 = made("zb-h1", devices, microbatches);
+    EXPECT_EQ(Simulated(h1, times).bubble(times), (devices - 1) * rest);
+    if (microbatches < 2 * devices) return;
+    const PipelineSchedule h2 = made("zb-h2", devices, microbatches);
+    EXPECT_EQ(Simulated(h2, times).bubble(times), (devices - 1) * (rest - times.weight));
+  });
+}
+
+TEST(Schedules, ChunksDivideBubbles) {
+  for (std::int32_t devices = 2; devices <= 8; ++devices) {
+    for (std::int32_t chunks = 2; chunks <= 4; ++chunks) {
+      for (std::int32_t microbatches = devices; microbatches <= 32; microbatches += devices) {
+        for (const PassTimes& times : kTimes) {
+          const PipelineSchedule schedule = made("interleaved", devices, microbatches, chunks);
+          // A stage is one of devices · chunks, so that a device's bubble of 1f1b would be `chunks` times
+          // this.
+          EXPECT_EQ(Simulated(schedule, times).bubble(times), (devices - 1) * times.all());
+          EXPECT_LE(in_flight(schedule).front(), devices * chunks + devices - 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(Schedules, ChimeraHalvesBubbles) {
+  const PassTimes times{10, 12, 8};  // backward takes twice as long as forward
+  for (const std::int32_t devices : {2, 4, 6, 8}) {
+    const PipelineSchedule schedule = made("chimera", devices, devices);
+    EXPECT_EQ(Simulated(schedule, times).bubble(times), (devices - 2) * 2 * times.forward);
+  }
+}
+
+TEST(Schedules, RefuseShapesThatDoNotSuitThem) {
+  const auto refusal = [](auto&&... shape) -> std::string {
+    try {
+      made(shape...);
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("interleaved", 4, 10, 2),
+            "schedule \"interleaved\": found 10 microbatches, allowed: a multiple of the 4 devices, like 8");
+  EXPECT_THAT(refusal("interleaved", 4, 3, 2), HasSubstr("like 4"));
+  EXPECT_EQ(refusal("chimera", 3, 6),
+            "schedule \"chimera\": found 3 devices, allowed: an even number, like 4");
+  EXPECT_EQ(refusal("1f1b", 3, 6, 2), "schedule \"1f1b\": found 2 chunks a device, allowed: 1");
+  EXPECT_THAT(refusal("1f2b", 3, 6), HasSubstr("did you mean \"1f1b\"?"));
+}
+
+}  // namespace
+}  // namespace pipesim
