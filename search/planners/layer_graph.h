@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "models/operator_graph.h"
+
+namespace pipesim {
+
+/// What a planner that cuts a model into stages knows of one layer: of one batch, unsplit, on one device.
+struct Layer {
+  std::string name;
+  Seconds forward, backward;
+  Bytes output;  ///< activations that it hands on
+  Bytes parameters;
+};
+
+/// Layers in a topological order, and which of them feed which.
+class LayerGraph {
+ public:
+  using Edge = std::pair<std::int32_t, std::int32_t>;  ///< from, to: numbers of layers, from < to
+
+  LayerGraph(std::vector<Layer> layers, const std::vector<Edge>& edges);
+
+  [[nodiscard]] std::size_t size() const { return layers_.size(); }
+  [[nodiscard]] const Layer& operator[](std::int32_t layer) const {
+    return layers_[static_cast<std::size_t>(layer)];
+  }
+  /// Ascending, each once.
+  [[nodiscard]] std::span<const std::int32_t> consumers(std::int32_t layer) const {
+    return consumers_[static_cast<std::size_t>(layer)];
+  }
+  [[nodiscard]] std::span<const std::int32_t> inputs(std::int32_t layer) const {
+    return inputs_[static_cast<std::size_t>(layer)];
+  }
+
+ private:
+  std::vector<Layer> layers_;
+  std::vector<std::vector<std::int32_t>> consumers_, inputs_;
+};
+
+/// One layer for each operator, as long as a device of the topology takes. A weight counts where it is used
+/// first.
+LayerGraph layers_of(const OperatorGraph& graph, const CostModel& costs, DeviceId device);
+
+/// Without layers that PipeDream's optimizer leaves out of a profile: those that nobody feeds and whose
+/// description begins with "Input", and those that feed nobody and whose description begins with
+/// "__getitem__" (Narayanan et al., SOSP 2019; its published code). A layer's description is its name behind
+/// the first blank.
+LayerGraph without_inputs(const LayerGraph& graph);
+
+}  // namespace pipesim

@@ -1,0 +1,219 @@
+#include "search/planners/pipedream.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+constexpr double kNoPipeline = std::numeric_limits<double>::infinity();
+
+// How the best pipeline up to a cut, on so many machines, ends.
+struct Choice {
+  std::int32_t cut = -1;      // behind which its last stage begins; −1: it is one stage
+  std::int32_t machines = 0;  // of the last stage
+};
+
+// The cells of one row: pipelines that begin where the row does.
+struct Row {
+  std::vector<double> time;     // [cut · machines + number of machines − 1], seconds
+  std::vector<Choice> choices;  // the same; empty where nobody asked for them
+};
+
+// One level. A row i holds what begins at the start (0) or behind cut i − 1.
+class LevelPlanner {
+ public:
+  LevelPlanner(std::span<const Cut> cuts, const MachineLevel& level, std::int64_t machines_below,
+               const PipeDreamOptions& options, const std::vector<std::vector<double>>* below)
+      : cuts_(cuts),
+        machines_(static_cast<std::size_t>(level.machines)),
+        bandwidth_(level.bandwidth.value),
+        machines_below_(static_cast<double>(machines_below)),
+        options_(options),
+        below_(below) {}
+
+  [[nodiscard]] Row row(std::size_t i, bool with_choices) const {
+    Row row;
+    row.time.assign(cuts_.size() * machines_, kNoPipeline);
+    if (with_choices) row.choices.resize(row.time.size());
+    std::vector<double> best(machines_), last(machines_);
+    std::vector<Choice> choices(machines_);
+    for (std::size_t j = i; j < cuts_.size(); ++j) {
+      if (!begins_before(i, j)) continue;
+      std::ranges::fill(best, kNoPipeline);
+      if (j > i) split(i, j, row, last, best, choices);
+      finish(i, j, best, choices, row);
+    }
+    return row;
+  }
+
+  // The row holds pipelines that end at the cut.
+  [[nodiscard]] bool begins_before(std::size_t i, std::size_t j) const {
+    return i == 0 || std::ranges::binary_search(cuts_[j].inner, static_cast<std::int32_t>(i) - 1);
+  }
+
+  // What the level above takes for the time of all between two cuts.
+  [[nodiscard]] std::vector<double> times_on_all(std::size_t i) const {
+    const Row all = row(i, false);
+    std::vector<double> times;
+    for (std::size_t j = 0; j < cuts_.size(); ++j) times.push_back(all.time[j * machines_ + machines_ - 1]);
+    return times;
+  }
+
+  [[nodiscard]] std::size_t machines() const { return machines_; }
+
+ private:
+  // Of the layers between two cuts, on one machine of this level.
+  [[nodiscard]] double time(std::size_t i, std::size_t j) const {
+    if (below_) return (*below_)[i][j];
+    return i == 0 ? cuts_[j].time.value : cuts_[j].time.value - cuts_[i - 1].time.value;
+  }
+  [[nodiscard]] double parameters(std::size_t i, std::size_t j) const {
+    return static_cast<double>(cuts_[j].parameters.value - (i == 0 ? 0 : cuts_[i - 1].parameters.value));
+  }
+  [[nodiscard]] double kept_per_batch(std::size_t i, std::size_t j) const {
+    return static_cast<double>(cuts_[j].outputs.value - (i == 0 ? 0 : cuts_[i - 1].outputs.value)) +
+           parameters(i, j);
+  }
+  // m: machines up to the stage and in it; own: in it.
+  [[nodiscard]] bool fits(std::size_t i, std::size_t j, std::size_t m, std::size_t own) const {
+    if (!options_.memory_limit) return true;
+    const std::size_t in_flight = (machines_ - m + own - 1) / own;
+    return static_cast<double>(in_flight) * kept_per_batch(i, j) <=
+           static_cast<double>(options_.memory_limit->value);
+  }
+  [[nodiscard]] double reduction(double bytes, std::size_t machines) const {
+    const auto m = static_cast<double>(machines);
+    return 4 * (m - 1) * bytes / (m * bandwidth_);
+  }
+
+  [[nodiscard]] double transfers(std::size_t k, std::size_t j, std::size_t machines) const {
+    if (!options_.activation_compression) return 0;
+    const double rate = bandwidth_ * static_cast<double>(machines) * *options_.activation_compression;
+    const auto time = [&](std::size_t cut) {
+      return 2 * static_cast<double>(cuts_[cut].augmented.value) / rate;
+    };
+    return j + 1 < cuts_.size() ? std::max(time(k), time(j)) : time(k);
+  }
+
+  // Of all ways to end with a stage behind an inner cut, the best for each number of machines.
+  void split(std::size_t i, std::size_t j, const Row& row, std::vector<double>& last,
+             std::vector<double>& best, std::vector<Choice>& choices) const {
+    for (const std::int32_t inner : cuts_[j].inner) {
+      const auto k = static_cast<std::size_t>(inner);
+      if (!begins_before(i, k)) continue;
+      const double alone = time(k + 1, j);
+      if (alone == kNoPipeline) continue;
+      const std::size_t most = options_.straight ? 1 : machines_ - 1;
+      for (std::size_t own = 1; own <= most && own < machines_; ++own) {
+        last[own] = std::max((alone + reduction(parameters(k + 1, j), own)) / static_cast<double>(own),
+                             transfers(k, j, own));
+      }
+      for (std::size_t m = 2; m <= machines_; ++m) {
+        for (std::size_t own = 1; own <= std::min(most, m - 1); ++own) {
+          const double time = std::max(row.time[k * machines_ + m - own - 1], last[own]);
+          if (time >= best[m - 1] || !fits(k + 1, j, m, own)) continue;
+          best[m - 1] = time;
+          choices[m - 1] = {inner, static_cast<std::int32_t>(own)};
+        }
+      }
+    }
+  }
+
+  void finish(std::size_t i, std::size_t j, const std::vector<double>& split,
+              const std::vector<Choice>& split_choices, Row& row) const {
+    const double alone = time(i, j);
+    for (std::size_t m = 1; m <= machines_; ++m) {
+      double& best = row.time[j * machines_ + m - 1];
+      Choice choice{-1, static_cast<std::int32_t>(m)};
+      if ((m == 1 || !options_.straight) && fits(i, j, m, m))
+        best = (alone + reduction(parameters(i, j), m) / machines_below_) / static_cast<double>(m);
+      if (options_.fewer_machines && m > 1 && row.time[j * machines_ + m - 2] < best) {
+        best = row.time[j * machines_ + m - 2];
+        if (!row.choices.empty()) choice = row.choices[j * machines_ + m - 2];
+      }
+      if (split[m - 1] < best) {
+        best = split[m - 1];
+        choice = split_choices[m - 1];
+      }
+      if (!row.choices.empty()) row.choices[j * machines_ + m - 1] = choice;
+    }
+  }
+
+  std::span<const Cut> cuts_;
+  std::size_t machines_;
+  double bandwidth_, machines_below_;
+  const PipeDreamOptions& options_;
+  const std::vector<std::vector<double>>* below_;  // by row and cut; nullptr at the innermost level
+};
+
+class Hierarchy {
+ public:
+  Hierarchy(std::span<const Cut> cuts, std::span<const MachineLevel> levels, const PipeDreamOptions& options)
+      : cuts_(cuts), times_(levels.size()) {
+    for (std::size_t l = 0; l < levels.size(); ++l) {
+      planners_.emplace_back(cuts, levels[l], l == 0 ? 1 : levels[l - 1].machines, options,
+                             l == 0 ? nullptr : &times_[l - 1]);
+      if (l + 1 == levels.size()) break;
+      for (std::size_t i = 0; i < cuts.size(); ++i) times_[l].push_back(planners_[l].times_on_all(i));
+    }
+  }
+
+  std::optional<PipeDreamPlan> plan() {
+    PipeDreamPlan plan;
+    const std::size_t top = planners_.size() - 1, machines = planners_[top].machines();
+    const Row row = planners_[top].row(0, true);
+    plan.period = Seconds(row.time[cuts_.size() * machines - 1]);
+    if (plan.period.value == kNoPipeline) return std::nullopt;
+    append(top, 0, row, cuts_.size() - 1, machines, 1, plan.stages);
+    return plan;
+  }
+
+ private:
+  // The stages of a row's cell, each on `copies` times what the level gives it.
+  void append(std::size_t level, std::size_t i, const Row& row, std::size_t j, std::size_t machines,
+              std::int64_t copies, std::vector<PipelineStage>& stages) const {
+    const Choice choice = row.choices[j * planners_[level].machines() + machines - 1];
+    std::size_t first = i;
+    if (choice.cut >= 0) {
+      const auto cut = static_cast<std::size_t>(choice.cut);
+      append(level, i, row, cut, machines - static_cast<std::size_t>(choice.machines), copies, stages);
+      first = cut + 1;
+    }
+    const std::int64_t replicas = copies * choice.machines;
+    if (level == 0) {
+      stages.push_back({between(first, j), replicas});
+    } else {
+      const Row inside = planners_[level - 1].row(first, true);
+      append(level - 1, first, inside, j, planners_[level - 1].machines(), replicas, stages);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::int32_t> between(std::size_t i, std::size_t j) const {
+    std::vector<std::int32_t> layers;
+    for (std::size_t v = 0; v < cuts_[j].before.size(); ++v) {
+      if (cuts_[j].before[v] && !(i > 0 && cuts_[i - 1].before[v]))
+        layers.push_back(static_cast<std::int32_t>(v));
+    }
+    return layers;
+  }
+
+  std::span<const Cut> cuts_;
+  std::vector<std::vector<std::vector<double>>> times_;  // by level, row and cut
+  std::vector<LevelPlanner> planners_;
+};
+
+}  // namespace
+
+std::optional<PipeDreamPlan> pipedream(std::span<const Cut> cuts, std::span<const MachineLevel> levels,
+                                       const PipeDreamOptions& options) {
+  const auto is_level = [](const MachineLevel& l) { return l.machines >= 1 && l.bandwidth.value > 0; };
+  const bool compresses = !options.activation_compression || *options.activation_compression > 0;
+  if (cuts.empty() || levels.empty() || !std::ranges::all_of(levels, is_level) || !compresses)
+    throw InternalError("PipeDream's planner needs cuts, machines, bandwidths and a compression above 0");
+  return Hierarchy(cuts, levels, options).plan();
+}
+
+}  // namespace pipesim

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "search/planners/cuts.h"
+
+namespace pipesim {
+
+/// One level of a hierarchy of machines, innermost first: so many devices, or groups of the level below, and
+/// the bandwidth between two of them.
+struct MachineLevel {
+  std::int64_t machines = 1;
+  BytesPerSecond bandwidth;
+};
+
+struct PipeDreamOptions {
+  /// Activations that cross a cut take time too, divided by this; nothing: they are free.
+  std::optional<double> activation_compression;
+  bool straight = false;              ///< no stage on more than one machine, except a whole level's only one
+  bool fewer_machines = false;        ///< machines may stay idle
+  std::optional<Bytes> memory_limit;  ///< of what a machine keeps for all batches in flight
+};
+
+/// Layers that run on the same devices: each of `replicas` devices takes every so-many-th batch.
+struct PipelineStage {
+  std::vector<std::int32_t> layers;  ///< ascending
+  std::int64_t replicas = 1;
+  bool operator==(const PipelineStage&) const = default;
+};
+
+struct PipeDreamPlan {
+  Seconds period;  ///< of its slowest stage for each batch, by the planner's own model
+  std::vector<PipelineStage> stages;
+};
+
+/// PipeDream's partitioner (Narayanan et al., SOSP 2019, section 3.1): level by level from the inside a
+/// dynamic program over cuts, in which a stage of compute time T and parameters P on m machines takes
+/// (T + 4(m − 1)P / (m·bandwidth)) / m, and the slowest stage decides. What it minimises is what the
+/// published optimizer does, with its faults: the gradients of a level that is not cut count once per machine
+/// of the level below; a last stage keeps no batch in flight, so the memory limit never binds it; the output
+/// of the first stage never counts as a transfer by itself, and Cut::augmented is more than crosses.
+///
+/// Nothing when no pipeline keeps to the memory limit, or a straight one would need more cuts to use all
+/// machines. Cuts as cuts_of() gives them, at least one; at least one level; machines, bandwidths and the
+/// compression above 0, else InternalError. Takes time O(cuts² · machines²), for every level but the
+/// outermost O(cuts³ · machines²).
+std::optional<PipeDreamPlan> pipedream(std::span<const Cut> cuts, std::span<const MachineLevel> levels,
+                                       const PipeDreamOptions& options);
+
+}  // namespace pipesim
