@@ -36,7 +36,7 @@ struct UnsplitReference::Run {
                   setting.worlds,
                   {DeviceId(0)},
                   setting.seed,
-                  setting.reversed_sums,
+                  setting.sums,
                   setting.before_allocation},
                  [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); }) {
     training.keep_values(Training::Keep::Everything);
@@ -53,24 +53,30 @@ UnsplitReference::UnsplitReference(const OperatorGraph& graph, const CostModel& 
     : graph_(graph) {
   for (const Tensor& t : graph.tensors()) unit_roundoff_ = std::max(unit_roundoff_, unit_roundoff(t.type));
   CpuBackend unused(graph, 0, options.optimizer, settings);
-  Training::Setting setting{unused, source, worlds, {}, seed, false, std::move(before_allocation)};
+  Training::Setting setting{
+      unused, source, worlds, {}, seed, SumOrder::Ascending, std::move(before_allocation)};
   plain_ = std::make_unique<Run>(graph, costs, options, settings, setting);
-  setting.reversed_sums = true;
-  reversed_ = std::make_unique<Run>(graph, costs, options, settings, setting);
+  for (const SumOrder order : other_sum_orders) {
+    setting.sums = order;
+    reordered_.push_back(std::make_unique<Run>(graph, costs, options, settings, setting));
+  }
 }
 
 UnsplitReference::~UnsplitReference() = default;
 
 void UnsplitReference::step() {
   plain_->training.step();
-  reversed_->training.step();
-  constexpr double least = 16, rounding_only = 150;
+  constexpr double least = 16, rounding_only = 150, largest_comparable = 0.01;
+  const double most = std::max(largest_comparable / allowed_factor, rounding_only * unit_roundoff_);
   noise_ = {least * unit_roundoff_, {}};
-  for (const TensorError& e : differences(reversed_->training.values(), values(), graph_)) {
-    if (e.error > std::max(0.01, rounding_only * unit_roundoff_)) {
-      noise_.rounding_only.insert(e.name);
-    } else {
-      noise_.largest = std::max(noise_.largest, e.error);
+  for (const std::unique_ptr<Run>& run : reordered_) {
+    run->training.step();
+    for (const TensorError& e : differences(run->training.values(), values(), graph_)) {
+      if (e.error > most) {
+        noise_.rounding_only.insert(e.name);
+      } else {
+        noise_.largest = std::max(noise_.largest, e.error);
+      }
     }
   }
 }

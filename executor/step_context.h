@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "executor/sum_order.h"
+
 namespace pipesim {
 
 /// Which training step runs, for all devices and operators alike.
@@ -10,9 +12,8 @@ struct StepContext {
   std::int64_t step = 0;
   std::int64_t microbatch =
       0;  ///< this one of `microbatches`; samples of the global batch are numbered through
-  std::int64_t microbatches = 1;  ///< the loss is divided by the rows of all of them together
-  bool reversed_sums =
-      false;  ///< add up contracted indices from the last to the first, to see what rounding does
+  std::int64_t microbatches = 1;        ///< the loss is divided by the rows of all of them together
+  SumOrder sums = SumOrder::Ascending;  ///< how contracted indices are added up
 };
 
 }  // namespace pipesim

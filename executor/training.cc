@@ -82,7 +82,7 @@ StepRecord Training::step() {
   context.seed = setting_.seed;
   context.step = steps_++;
   context.microbatches = builder_.options().microbatches;
-  context.reversed_sums = setting_.reversed_sums;
+  context.sums = setting_.sums;
   return execution_->run(context, [this](const Memory& memory) {
     if (keep_ != Keep::Nothing && setting_.backend.computes()) keep(memory);
   });

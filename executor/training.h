@@ -36,7 +36,7 @@ class Training {
     std::span<Communicator* const> worlds;  ///< by device id; those of `local` are used
     std::vector<DeviceId> local;            ///< devices of this process
     std::uint64_t seed = 0;
-    bool reversed_sums = false;
+    SumOrder sums = SumOrder::Ascending;
     /// Called with the predicted peaks of all devices before memory is taken; throws to stop.
     std::function<void(const std::vector<DeviceMemory>&)> before_allocation = {};
   };

@@ -58,7 +58,7 @@ Command execute_command() {
       "updated weights must "
       "agree within 4 times what rounding alone does to the unsplit model, which is measured by forming all "
       "its sums in "
-      "the other order.\n\n"
+      "three other orders.\n\n"
       "Iterations during which the system took a core away are counted and left out. On a host that is not "
       "quiet no error "
       "of the prediction is given.\n\n"

@@ -169,7 +169,7 @@ std::unique_ptr<Training> PlanRun::make_training(Backend& backend) {
                                   worlds_.worlds(),
                                   worlds_.local(),
                                   setting_.seed,
-                                  false,
+                                  SumOrder::Ascending,
                                   [this](const std::vector<DeviceMemory>& peaks) { require_memory(peaks); }};
   auto training = std::make_unique<Training>(
       subject_.graph, costs_, subject_.plan.options, subject_.plan.strategy, setting,

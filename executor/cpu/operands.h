@@ -62,13 +62,13 @@ inline float* saved_floats(const ShardCall& call, std::size_t offset = 0) {
   return reinterpret_cast<float*>(call.saved.data() + offset);
 }
 
-/// Calls visit(i) for 0 ≤ i < n: from the last to the first if the step adds up that way.
+/// Calls visit(i) for 0 ≤ i < n, in this order.
 template <class Visit>
-void for_each_term(std::int64_t n, bool reversed, Visit visit) {
-  if (reversed) {
-    for (std::int64_t i = n; i-- > 0;) visit(i);
-  } else {
+void for_each_term(std::int64_t n, SumOrder order, Visit visit) {
+  if (order == SumOrder::Ascending) {
     for (std::int64_t i = 0; i < n; ++i) visit(i);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) visit(term_at(order, i, n));
   }
 }
 

@@ -36,8 +36,7 @@ TEST_P(EmulatedZoo, RunsEveryTaskWhenTheSimulatorSays) {
     const Strategy strategy = random_strategy(graph, rng, topology.num_devices(), 4);
     PlanOptions options;
     options.microbatches = rng.below(2) == 0 ? 3 : 1;
-    Training training(graph, costs, options, strategy,
-                      {backend, source, world.worlds(), world.devices(), 1, false},
+    Training training(graph, costs, options, strategy, {backend, source, world.worlds(), world.devices(), 1},
                       virtual_clock(std::vector<double>(topology.num_devices(), 1.0)));
     for (int step = 0; step < 2; ++step) {
       const StepRecord record = training.step();
@@ -57,8 +56,7 @@ TEST(Emulation, ASlowDeviceTakesLonger) {
   const SyntheticSource source(graph);
   const Strategy strategy = data_parallel(graph, 2);
   const auto makespan = [&](std::vector<double> slow) {
-    Training training(graph, costs, {}, strategy,
-                      {backend, source, world.worlds(), world.devices(), 1, false},
+    Training training(graph, costs, {}, strategy, {backend, source, world.worlds(), world.devices(), 1},
                       virtual_clock(std::move(slow)));
     return training.step().makespan;
   };

@@ -130,8 +130,8 @@ class Attention : public Kernel {
                                    const std::vector<float>& q, const std::vector<float>& k) {
     const AttentionSizes& a = block.a;
     std::vector<float> result(static_cast<std::size_t>(block.rows() * a.t));
-    multiply({block.rows(), a.t, a.d, false, true, false, call.step.reversed_sums}, q.data(), k.data(),
-             result.data(), call.op.name);
+    multiply({block.rows(), a.t, a.d, false, true, false, call.step.sums}, q.data(), k.data(), result.data(),
+             call.op.name);
     for (float& score : result) score *= a.scale;
     return result;
   }
@@ -147,22 +147,22 @@ class Attention : public Kernel {
       double log_sum = nothing_seen;
       call.statistics[0][row] =
           seen == 0 ? nothing_seen : static_cast<double>(*std::max_element(own, own + seen));
-      if (seen > 0) log_sum = normalise_row(own, seen, call.statistics[0][row], call.step.reversed_sums);
+      if (seen > 0) log_sum = normalise_row(own, seen, call.statistics[0][row], call.step.sums);
       std::fill(own + seen, own + a.t, 0.0F);
       saved_floats(call)[row] = static_cast<float>(log_sum);
     }
     std::vector<float> o(static_cast<std::size_t>(block.rows() * a.e));
-    multiply({block.rows(), a.e, a.t, false, false, false, call.step.reversed_sums}, p.data(),
+    multiply({block.rows(), a.e, a.t, false, false, false, call.step.sums}, p.data(),
              block.keys(call.values[2].floats, a.e).data(), o.data(), call.op.name);
     block.store_queries(o, a.e, call.values[3].floats);
   }
 
   /// Turns scores into their softmax; returns the log of Σ exp.
-  static double normalise_row(float* row, std::int64_t n, double largest, bool reversed) {
+  static double normalise_row(float* row, std::int64_t n, double largest, SumOrder order) {
     const auto most = static_cast<float>(largest);
     double sum = 0;
     for (std::int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j] - most);
-    for_each_term(n, reversed, [&](std::int64_t j) { sum += static_cast<double>(row[j]); });
+    for_each_term(n, order, [&](std::int64_t j) { sum += static_cast<double>(row[j]); });
     const auto share = static_cast<float>(1 / sum);
     for (std::int64_t j = 0; j < n; ++j) row[j] *= share;
     return largest + std::log(sum);
@@ -188,7 +188,7 @@ class Attention : public Kernel {
     for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
       const std::int64_t first = static_cast<std::int64_t>(i) * depth;
       double sum = 0;
-      for_each_term(depth, call.step.reversed_sums, [&](std::int64_t j) {
+      for_each_term(depth, call.step.sums, [&](std::int64_t j) {
         sum += static_cast<double>(o.floats[first + j]) *
                static_cast<double>(call.gradients[3].floats[first + j]);
       });
@@ -199,17 +199,17 @@ class Attention : public Kernel {
   /// Adds up gradients of one block: dv = pᵀ·do, dk = dzᵀ·q, dq = dz·k with dz = p·(do·vᵀ − Σ do·o)·scale.
   static void send_back(const ShardCall& call, const QueryBlock& block) {
     const AttentionSizes& a = block.a;
-    const bool reversed = call.step.reversed_sums;
+    const SumOrder order = call.step.sums;
     const std::vector<float> q = block.queries(call.values[0].floats, a.d);
     const std::vector<float> k = block.keys(call.values[1].floats, a.d);
     const std::vector<float> d_o = block.queries(call.gradients[3].floats, a.e);
     std::vector<float> p = scores(call, block, q, k), dz(p.size());
-    multiply({block.rows(), a.t, a.e, false, true, false, reversed}, d_o.data(),
+    multiply({block.rows(), a.t, a.e, false, true, false, order}, d_o.data(),
              block.keys(call.values[2].floats, a.e).data(), dz.data(), call.op.name);
     for (std::int64_t i = 0; i < block.rows(); ++i) score_gradients(call, block, i, p, dz);
     if (call.gradients[0].present()) {
       std::vector<float> dq(q.size());
-      multiply({block.rows(), a.d, a.t, false, false, false, reversed}, dz.data(), k.data(), dq.data(),
+      multiply({block.rows(), a.d, a.t, false, false, false, order}, dz.data(), k.data(), dq.data(),
                call.op.name);
       block.store_queries(dq, a.d, call.gradients[0].floats);
     }
@@ -239,8 +239,8 @@ class Attention : public Kernel {
     if (!gradient.present()) return;
     const AttentionSizes& a = block.a;
     std::vector<float> sum = block.keys(gradient.floats, depth);
-    multiply({a.t, depth, block.rows(), true, false, true, call.step.reversed_sums}, rows.data(),
-             factors.data(), sum.data(), call.op.name);
+    multiply({a.t, depth, block.rows(), true, false, true, call.step.sums}, rows.data(), factors.data(),
+             sum.data(), call.op.name);
     unpack_rows(sum, depth, a.g * depth, gradient.floats + block.key_offset(depth));
   }
 };

@@ -27,7 +27,7 @@ class BahdanauAttention : public Kernel {
         call.statistics[1][sample] = *std::max_element(scores, scores + z.s);
       } else if (segment == 2) {
         double& sum = call.statistics[2][sample] = 0;
-        for_each_term(z.s, call.step.reversed_sums,
+        for_each_term(z.s, call.step.sums,
                       [&](std::int64_t s) { sum += std::exp(scores[s] - call.statistics[1][sample]); });
       } else {
         average(call, z, n);
@@ -40,7 +40,7 @@ class BahdanauAttention : public Kernel {
     if (segment == 0) {
       for (std::int64_t n = 0; n < z.n; ++n) {
         double& sum = call.statistics[0][static_cast<std::size_t>(n)] = 0;
-        for_each_term(z.s, call.step.reversed_sums, [&](std::int64_t s) {
+        for_each_term(z.s, call.step.sums, [&](std::int64_t s) {
           sum += static_cast<double>(saved_floats(call)[n * z.s + s]) * share_gradient(call, z, n, s);
         });
       }
@@ -64,7 +64,7 @@ class BahdanauAttention : public Kernel {
     for (std::int64_t row = 0; row < z.n * z.s; ++row) {
       const float* pq = call.values[0].floats + row / z.s * z.a;
       double sum = 0;
-      for_each_term(z.a, call.step.reversed_sums, [&](std::int64_t j) {
+      for_each_term(z.a, call.step.sums, [&](std::int64_t j) {
         sum += static_cast<double>(v[j] * std::tanh(pq[j] + pk[row * z.a + j]));
       });
       call.statistics[0][static_cast<std::size_t>(row)] = sum;
@@ -76,7 +76,7 @@ class BahdanauAttention : public Kernel {
     const double sum = call.statistics[2][static_cast<std::size_t>(n)];
     float *alpha = saved_floats(call) + n * z.s, *ctx = call.values[4].floats + n * z.d;
     std::fill_n(ctx, z.d, 0.0F);
-    for_each_term(z.s, call.step.reversed_sums, [&](std::int64_t s) {
+    for_each_term(z.s, call.step.sums, [&](std::int64_t s) {
       alpha[s] = static_cast<float>(
           std::exp(call.statistics[0][static_cast<std::size_t>(n * z.s + s)] - most) / sum);
       const float* value = call.values[2].floats + (n * z.s + s) * z.d;
@@ -88,7 +88,7 @@ class BahdanauAttention : public Kernel {
   static double share_gradient(const ShardCall& call, const Sizes& z, std::int64_t n, std::int64_t s) {
     const float *d = call.gradients[4].floats + n * z.d, *value = call.values[2].floats + (n * z.s + s) * z.d;
     double sum = 0;
-    for_each_term(z.d, call.step.reversed_sums,
+    for_each_term(z.d, call.step.sums,
                   [&](std::int64_t j) { sum += static_cast<double>(d[j]) * static_cast<double>(value[j]); });
     return sum;
   }
@@ -106,7 +106,7 @@ class BahdanauAttention : public Kernel {
     const Piece &dq = call.gradients[0], &dk = call.gradients[1], &dv = call.gradients[3];
     const float* v = call.values[3].floats;
     std::vector<double> query(static_cast<std::size_t>(z.n * z.a)), weight(static_cast<std::size_t>(z.a));
-    for_each_term(z.n * z.s, call.step.reversed_sums, [&](std::int64_t row) {
+    for_each_term(z.n * z.s, call.step.sums, [&](std::int64_t row) {
       const std::int64_t n = row / z.s;
       const double average = call.statistics[0][static_cast<std::size_t>(n)];
       const double ds =

@@ -66,8 +66,8 @@ class BatchNorm : public Kernel {
 
     /// Calls visit(first element) for every plane of a channel.
     template <class Visit>
-    void for_each_plane(std::size_t channel, bool reversed, Visit visit) const {
-      for_each_term(samples, reversed, [&](std::int64_t n) {
+    void for_each_plane(std::size_t channel, SumOrder order, Visit visit) const {
+      for_each_term(samples, order, [&](std::int64_t n) {
         visit((n * static_cast<std::int64_t>(channels) + static_cast<std::int64_t>(channel)) * plane);
       });
     }
@@ -81,11 +81,11 @@ class BatchNorm : public Kernel {
 
   static void add_up_values(const ShardCall& call, const Channels& c, std::span<double> sums) {
     const float* x = call.values[0].floats;
-    const bool reversed = call.step.reversed_sums;
+    const SumOrder order = call.step.sums;
     for (std::size_t i = 0; i < c.channels; ++i) {
       double sum = 0, squares = 0;
-      c.for_each_plane(i, reversed, [&](std::int64_t first) {
-        for_each_term(c.plane, reversed, [&](std::int64_t j) {
+      c.for_each_plane(i, order, [&](std::int64_t first) {
+        for_each_term(c.plane, order, [&](std::int64_t j) {
           const auto v = static_cast<double>(x[first + j]);
           sum += v;
           squares += v * v;
@@ -108,7 +108,7 @@ class BatchNorm : public Kernel {
       update_running(call, i, mean, variance * c.count / std::max(1.0, c.count - 1));
       const double slope = inverse * static_cast<double>(call.values[1].floats[i]);
       const auto shift = static_cast<double>(call.values[2].floats[i]);
-      c.for_each_plane(i, false, [&](std::int64_t first) {
+      c.for_each_plane(i, SumOrder::Ascending, [&](std::int64_t first) {
         for (std::int64_t j = first; j < first + c.plane; ++j) {
           y[j] = static_cast<float>((static_cast<double>(x[j]) - mean) * slope + shift);
         }
@@ -132,12 +132,12 @@ class BatchNorm : public Kernel {
   static void add_up_gradients(const ShardCall& call, const Channels& c, const float* dy,
                                std::span<double> sums) {
     const float *x = call.values[0].floats, *saved = saved_floats(call);
-    const bool reversed = call.step.reversed_sums;
+    const SumOrder order = call.step.sums;
     for (std::size_t i = 0; i < c.channels; ++i) {
       const auto mean = static_cast<double>(saved[i]), inverse = static_cast<double>(saved[c.channels + i]);
       double sum = 0, products = 0;
-      c.for_each_plane(i, reversed, [&](std::int64_t first) {
-        for_each_term(c.plane, reversed, [&](std::int64_t j) {
+      c.for_each_plane(i, order, [&](std::int64_t first) {
+        for_each_term(c.plane, order, [&](std::int64_t j) {
           const auto d = static_cast<double>(dy[first + j]);
           sum += d;
           products += d * (static_cast<double>(x[first + j]) - mean);
@@ -159,7 +159,7 @@ class BatchNorm : public Kernel {
       const auto mean = static_cast<double>(saved[i]), inverse = static_cast<double>(saved[c.channels + i]);
       const double slope = inverse * static_cast<double>(call.values[1].floats[i]);
       const double average = sums[i] / c.count, along = inverse * sums[c.channels + i] / c.count;
-      c.for_each_plane(i, false, [&](std::int64_t first) {
+      c.for_each_plane(i, SumOrder::Ascending, [&](std::int64_t first) {
         for (std::int64_t j = first; j < first + c.plane; ++j) {
           const double centred = static_cast<double>(x[j]) - mean;
           dx[j] = static_cast<float>(slope * (static_cast<double>(dy[j]) - average - centred * along));

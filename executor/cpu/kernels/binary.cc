@@ -57,15 +57,15 @@ void combine_rows(const Broadcast& b, const float* x, const float* operand, floa
 
 /// The operand's gradient: term(row, column) summed over what the operand lacks.
 template <class Term>
-void sum_into_operand(const Broadcast& b, bool reversed, float* gradient, Term term) {
+void sum_into_operand(const Broadcast& b, SumOrder order, float* gradient, Term term) {
   std::vector<double> sums(static_cast<std::size_t>(b.elements), 0.0);
-  for_each_term(b.rows, reversed, [&](std::int64_t i) {
+  for_each_term(b.rows, order, [&](std::int64_t i) {
     double* row = sums.data() + b.start(i);
     const std::int64_t first = i * b.columns;
     if (b.step != 0) {
       for (std::int64_t j = 0; j < b.columns; ++j) row[j] += static_cast<double>(term(first + j));
     } else {
-      for_each_term(b.columns, reversed,
+      for_each_term(b.columns, order,
                     [&](std::int64_t j) { row[0] += static_cast<double>(term(first + j)); });
     }
   });
@@ -87,7 +87,7 @@ class Add : public Kernel {
     if (dy.present() && b.plain) {
       std::copy_n(d, b.full.elements(), dy.floats);
     } else if (dy.present()) {
-      sum_into_operand(b, call.step.reversed_sums, dy.floats, [d](std::int64_t i) { return d[i]; });
+      sum_into_operand(b, call.step.sums, dy.floats, [d](std::int64_t i) { return d[i]; });
     }
   }
 };
@@ -106,7 +106,7 @@ class Mul : public Kernel {
                    [](float g, float y) { return g * y; });
     }
     if (call.gradients[1].present()) {
-      sum_into_operand(b, call.step.reversed_sums, call.gradients[1].floats,
+      sum_into_operand(b, call.step.sums, call.gradients[1].floats,
                        [d, x](std::int64_t i) { return d[i] * x[i]; });
     }
   }

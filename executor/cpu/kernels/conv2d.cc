@@ -8,13 +8,14 @@
 namespace pipesim::cpu {
 namespace {
 
-/// m[outer, groups, length, inner] with the third dim from the last to the first.
-std::vector<float> flipped(const float* m, std::int64_t outer, std::int64_t length, std::int64_t inner) {
+/// m[outer, length, inner] with the second dim in another order.
+std::vector<float> reordered(const float* m, std::int64_t outer, std::int64_t length, std::int64_t inner,
+                             SumOrder order) {
   std::vector<float> copy(static_cast<std::size_t>(outer * length * inner));
   for (std::int64_t o = 0; o < outer; ++o) {
     for (std::int64_t i = 0; i < length; ++i) {
-      const float* from = m + (o * length + i) * inner;
-      std::copy(from, from + inner, copy.data() + (o * length + length - 1 - i) * inner);
+      const float* from = m + (o * length + term_at(order, i, length)) * inner;
+      std::copy(from, from + inner, copy.data() + (o * length + i) * inner);
     }
   }
   return copy;
@@ -48,9 +49,9 @@ class Conv2d : public Kernel {
     if (!dx.present()) return;
     std::vector<float> scratch, dy_copy, w_copy;
     const float *dy = gradient_before_fused(call, saved_floats(call), scratch), *w = call.values[1].floats;
-    if (call.step.reversed_sums) {
-      dy = (dy_copy = flipped(dy, c.samples * c.groups, c.out, area(c.result))).data();
-      w = (w_copy = flipped(w, c.groups, c.out, c.in * area(c.kernel))).data();
+    if (call.step.sums != SumOrder::Ascending) {
+      dy = (dy_copy = reordered(dy, c.samples * c.groups, c.out, area(c.result), call.step.sums)).data();
+      w = (w_copy = reordered(w, c.groups, c.out, c.in * area(c.kernel), call.step.sums)).data();
     }
     convolve_for_input(c, dy, w, dx.floats, call.op.name);
   }
@@ -98,9 +99,9 @@ class Conv2d : public Kernel {
   static void multiply_forward(const ShardCall& call, const Convolution& c, float* y) {
     const float *x = call.values[0].floats, *w = call.values[1].floats;
     std::vector<float> x_copy, w_copy;
-    if (call.step.reversed_sums) {
-      x = (x_copy = flipped(x, c.samples * c.groups, c.in, area(c.image))).data();
-      w = (w_copy = flipped(w, c.groups * c.out, c.in, area(c.kernel))).data();
+    if (call.step.sums != SumOrder::Ascending) {
+      x = (x_copy = reordered(x, c.samples * c.groups, c.in, area(c.image), call.step.sums)).data();
+      w = (w_copy = reordered(w, c.groups * c.out, c.in, area(c.kernel), call.step.sums)).data();
     }
     convolve(c, x, w, y, call.op.name);
   }
@@ -108,9 +109,9 @@ class Conv2d : public Kernel {
   static void multiply_for_weight(const ShardCall& call, const Convolution& c, const float* dy, float* dw) {
     const float* x = call.values[0].floats;
     std::vector<float> x_copy, dy_copy;
-    if (call.step.reversed_sums) {
-      x = (x_copy = flipped(x, 1, c.samples, c.groups * c.in * area(c.image))).data();
-      dy = (dy_copy = flipped(dy, 1, c.samples, c.groups * c.out * area(c.result))).data();
+    if (call.step.sums != SumOrder::Ascending) {
+      x = (x_copy = reordered(x, 1, c.samples, c.groups * c.in * area(c.image), call.step.sums)).data();
+      dy = (dy_copy = reordered(dy, 1, c.samples, c.groups * c.out * area(c.result), call.step.sums)).data();
     }
     convolve_for_weight(c, x, dy, dw, call.op.name);
   }
@@ -128,10 +129,9 @@ class Conv2d : public Kernel {
     const std::int64_t channels = c.groups * c.out, plane = area(c.result);
     for (std::int64_t o = 0; o < channels; ++o) {
       double sum = 0;
-      for_each_term(c.samples, call.step.reversed_sums, [&](std::int64_t n) {
+      for_each_term(c.samples, call.step.sums, [&](std::int64_t n) {
         const float* row = dy + (n * channels + o) * plane;
-        for_each_term(plane, call.step.reversed_sums,
-                      [&](std::int64_t i) { sum += static_cast<double>(row[i]); });
+        for_each_term(plane, call.step.sums, [&](std::int64_t i) { sum += static_cast<double>(row[i]); });
       });
       db.floats[o] = static_cast<float>(sum);
     }

@@ -21,7 +21,7 @@ class CrossEntropy : public Kernel {
     if (segment == 1) return add_exponentials(call);
     const std::span<const double> most = call.statistics[0], sums = call.statistics[1];
     double loss = 0;
-    for_each_term(std::ssize(most), call.step.reversed_sums, [&](std::int64_t i) {
+    for_each_term(std::ssize(most), call.step.sums, [&](std::int64_t i) {
       const auto row = static_cast<std::size_t>(i);
       const double log_sum = most[row] + std::log(sums[2 * row]);
       saved_floats(call)[i] = static_cast<float>(log_sum);
@@ -70,7 +70,7 @@ class CrossEntropy : public Kernel {
       const float* row = x.floats + static_cast<std::int64_t>(i) * columns;
       const auto most = static_cast<float>(call.statistics[0][i]);
       double sum = 0;
-      for_each_term(columns, call.step.reversed_sums,
+      for_each_term(columns, call.step.sums,
                     [&](std::int64_t j) { sum += static_cast<double>(std::exp(row[j] - most)); });
       const std::int64_t label = call.values[1].integers[i];
       const bool own = label >= owned.begin && label < owned.end;

@@ -28,7 +28,7 @@ class Embedding : public Kernel {
     if (!dw.present()) return;
     std::fill_n(dw.floats, dw.elements(), 0.0F);
     const std::int64_t width = dw.box[1].length();
-    for_each_term(index.elements(), call.step.reversed_sums, [&](std::int64_t i) {
+    for_each_term(index.elements(), call.step.sums, [&](std::int64_t i) {
       const std::int64_t row = index.integers[i] - dw.box[0].begin;
       if (row < 0 || row >= dw.box[0].length()) return;
       float* to = dw.floats + row * width;

@@ -40,10 +40,10 @@ void find_routes(const Piece& p, std::int64_t top_k, std::int64_t capacity, Rout
 /// Calls visit(token row in [groups, tokens], slot row in z[groups, experts, capacity], expert) for the
 /// routes to the experts that the shard has.
 template <class Visit>
-void for_each_route(const Box& z, std::int64_t tokens, std::int64_t top_k, const Route* routes, bool reversed,
-                    Visit visit) {
+void for_each_route(const Box& z, std::int64_t tokens, std::int64_t top_k, const Route* routes,
+                    SumOrder order, Visit visit) {
   const std::int64_t rows = z[0].length() * tokens, experts = z[1].length(), capacity = z[2].length();
-  for_each_term(rows * top_k, reversed, [&](std::int64_t i) {
+  for_each_term(rows * top_k, order, [&](std::int64_t i) {
     const Route& route = routes[i];
     const std::int64_t expert = route.expert - z[1].begin;
     if (route.slot < 0 || expert < 0 || expert >= experts) return;
@@ -85,7 +85,7 @@ class MoeDispatch : public Kernel {
   template <class Visit>
   static void visit_routes(const ShardCall& call, Visit visit) {
     for_each_route(box_of(call, 2), box_of(call, 0)[1].length(), integer_of(call.op, "top_k"),
-                   reinterpret_cast<const Route*>(call.saved.data()), call.step.reversed_sums, visit);
+                   reinterpret_cast<const Route*>(call.saved.data()), call.step.sums, visit);
   }
 };
 
@@ -114,7 +114,7 @@ class MoeCombine : public Kernel {
       const std::int64_t chosen = row * experts + expert;
       const float *d = dy.floats + row * width, *value = z.floats + slot * width;
       double sum = 0;
-      for_each_term(width, call.step.reversed_sums, [&](std::int64_t j) {
+      for_each_term(width, call.step.sums, [&](std::int64_t j) {
         sum += static_cast<double>(d[j]) * static_cast<double>(value[j]);
         if (dz.present()) dz.floats[slot * width + j] = p.floats[chosen] * d[j];
       });
@@ -130,7 +130,7 @@ class MoeCombine : public Kernel {
     const Box z = box_of(call, 0);
     std::vector<Route> routes(static_cast<std::size_t>(volume(p.box, 0, 2) * top_k));
     find_routes(p, top_k, z[2].length(), routes.data());
-    for_each_route(z, p.box[1].length(), top_k, routes.data(), call.step.reversed_sums, visit);
+    for_each_route(z, p.box[1].length(), top_k, routes.data(), call.step.sums, visit);
   }
 };
 
@@ -144,9 +144,9 @@ class ExpertLinear : public Kernel {
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Sizes s(call);
     for (std::int64_t i = 0; i < s.g * s.e; ++i) {
-      multiply({s.c, s.f, s.h, false, false, false, call.step.reversed_sums},
-               call.values[0].floats + i * s.c * s.h, call.values[1].floats + i % s.e * s.h * s.f,
-               call.values[2].floats + i * s.c * s.f, call.op.name);
+      multiply({s.c, s.f, s.h, false, false, false, call.step.sums}, call.values[0].floats + i * s.c * s.h,
+               call.values[1].floats + i % s.e * s.h * s.f, call.values[2].floats + i * s.c * s.f,
+               call.op.name);
     }
     apply_fused(call, saved_floats(call));
   }
@@ -157,7 +157,7 @@ class ExpertLinear : public Kernel {
     const float* dy = gradient_before_fused(call, saved_floats(call), scratch);
     if (!call.gradients[0].present()) return;
     for (std::int64_t i = 0; i < s.g * s.e; ++i) {
-      multiply({s.c, s.h, s.f, false, true, false, call.step.reversed_sums}, dy + i * s.c * s.f,
+      multiply({s.c, s.h, s.f, false, true, false, call.step.sums}, dy + i * s.c * s.f,
                call.values[1].floats + i % s.e * s.h * s.f, call.gradients[0].floats + i * s.c * s.h,
                call.op.name);
     }
@@ -165,15 +165,15 @@ class ExpertLinear : public Kernel {
 
   void backward_weight(const ShardCall& call) const override {
     const Sizes s(call);
-    const bool reversed = call.step.reversed_sums;
+    const SumOrder order = call.step.sums;
     std::vector<float> scratch;
     const float* dy = gradient_before_fused(call, saved_floats(call), scratch);
     if (!call.gradients[1].present()) return;
     for (std::int64_t e = 0; e < s.e; ++e) {
-      for_each_term(s.g, reversed, [&](std::int64_t g) {
+      for_each_term(s.g, order, [&](std::int64_t g) {
         const std::int64_t i = g * s.e + e;
-        const bool first = g == (reversed ? s.g - 1 : 0);
-        multiply({s.h, s.f, s.c, true, false, !first, reversed}, call.values[0].floats + i * s.c * s.h,
+        const bool first = g == term_at(order, 0, s.g);
+        multiply({s.h, s.f, s.c, true, false, !first, order}, call.values[0].floats + i * s.c * s.h,
                  dy + i * s.c * s.f, call.gradients[1].floats + e * s.h * s.f, call.op.name);
       });
     }

@@ -17,8 +17,8 @@ class Linear : public Kernel {
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Sizes s(call);
     const Piece& y = call.values.back();
-    multiply({s.batch, s.out, s.in, false, s.transposed, false, call.step.reversed_sums},
-             call.values[0].floats, call.values[1].floats, y.floats, call.op.name);
+    multiply({s.batch, s.out, s.in, false, s.transposed, false, call.step.sums}, call.values[0].floats,
+             call.values[1].floats, y.floats, call.op.name);
     if (has_bias(call) && call.values[bias_use].present()) {
       add_bias(y.floats, s, call.values[bias_use].floats);
     }
@@ -30,23 +30,23 @@ class Linear : public Kernel {
     std::vector<float> scratch;
     const float* dy = gradient_before_fused(call, saved_floats(call), scratch);
     if (!call.gradients[0].present()) return;
-    multiply({s.batch, s.in, s.out, false, !s.transposed, false, call.step.reversed_sums}, dy,
-             call.values[1].floats, call.gradients[0].floats, call.op.name);
+    multiply({s.batch, s.in, s.out, false, !s.transposed, false, call.step.sums}, dy, call.values[1].floats,
+             call.gradients[0].floats, call.op.name);
   }
 
   void backward_weight(const ShardCall& call) const override {
     const Sizes s(call);
-    const bool reversed = call.step.reversed_sums;
+    const SumOrder order = call.step.sums;
     std::vector<float> scratch;
     const float *dy = gradient_before_fused(call, saved_floats(call), scratch), *x = call.values[0].floats;
     const Piece& dw = call.gradients[1];
     if (dw.present() && s.transposed) {
-      multiply({s.out, s.in, s.batch, true, false, false, reversed}, dy, x, dw.floats, call.op.name);
+      multiply({s.out, s.in, s.batch, true, false, false, order}, dy, x, dw.floats, call.op.name);
     } else if (dw.present()) {
-      multiply({s.in, s.out, s.batch, true, false, false, reversed}, x, dy, dw.floats, call.op.name);
+      multiply({s.in, s.out, s.batch, true, false, false, order}, x, dy, dw.floats, call.op.name);
     }
     if (has_bias(call) && call.gradients[bias_use].present()) {
-      column_sums(dy, s.batch, s.out, reversed, call.gradients[bias_use].floats);
+      column_sums(dy, s.batch, s.out, order, call.gradients[bias_use].floats);
     }
   }
 
@@ -79,7 +79,7 @@ class Matmul : public Kernel {
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Sizes s(call);
     for (std::int64_t a = 0; a < s.batch; ++a) {
-      multiply({s.m, s.n, s.k, false, s.transposed, false, call.step.reversed_sums},
+      multiply({s.m, s.n, s.k, false, s.transposed, false, call.step.sums},
                call.values[0].floats + a * s.m * s.k, call.values[1].floats + a * s.k * s.n,
                call.values[2].floats + a * s.m * s.n, call.op.name);
     }
@@ -92,7 +92,7 @@ class Matmul : public Kernel {
       const float *p = call.values[0].floats + a * s.m * s.k, *q = call.values[1].floats + a * s.k * s.n;
       const float* dy = call.gradients[2].floats + a * s.m * s.n;
       if (dp.present()) {
-        multiply({s.m, s.k, s.n, false, !s.transposed, false, call.step.reversed_sums}, dy, q,
+        multiply({s.m, s.k, s.n, false, !s.transposed, false, call.step.sums}, dy, q,
                  dp.floats + a * s.m * s.k, call.op.name);
       }
       if (dq.present()) multiply_for_q(call, s, p, dy, dq.floats + a * s.k * s.n);
@@ -115,11 +115,11 @@ class Matmul : public Kernel {
 
   static void multiply_for_q(const ShardCall& call, const Sizes& s, const float* p, const float* dy,
                              float* dq) {
-    const bool reversed = call.step.reversed_sums;
+    const SumOrder order = call.step.sums;
     if (s.transposed) {
-      multiply({s.n, s.k, s.m, true, false, false, reversed}, dy, p, dq, call.op.name);
+      multiply({s.n, s.k, s.m, true, false, false, order}, dy, p, dq, call.op.name);
     } else {
-      multiply({s.k, s.n, s.m, true, false, false, reversed}, p, dy, dq, call.op.name);
+      multiply({s.k, s.n, s.m, true, false, false, order}, p, dy, dq, call.op.name);
     }
   }
 };

@@ -20,11 +20,11 @@ class LstmCell : public Kernel {
 
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Sizes s(call);
-    const bool reversed = call.step.reversed_sums;
+    const SumOrder order = call.step.sums;
     float* gates = saved_floats(call);
-    multiply({s.n, 4 * s.h, s.in, false, false, false, reversed}, call.values[0].floats,
-             call.values[3].floats, gates, call.op.name);
-    multiply({s.n, 4 * s.h, s.hidden, false, false, true, reversed}, call.values[1].floats,
+    multiply({s.n, 4 * s.h, s.in, false, false, false, order}, call.values[0].floats, call.values[3].floats,
+             gates, call.op.name);
+    multiply({s.n, 4 * s.h, s.hidden, false, false, true, order}, call.values[1].floats,
              call.values[4].floats, gates, call.op.name);
     for (std::int64_t n = 0; n < s.n; ++n) {
       for (std::int64_t j = 0; j < s.h; ++j) step(call, s, n, j);
@@ -33,11 +33,11 @@ class LstmCell : public Kernel {
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
     const Sizes s(call);
-    const bool reversed = call.step.reversed_sums;
+    const SumOrder order = call.step.sums;
     const std::vector<float> dz = gate_gradients(call, s, call.gradients[2].floats);
     const auto send = [&](std::size_t input, std::int64_t columns, std::size_t weight) {
       if (!call.gradients[input].present()) return;
-      multiply({s.n, columns, 4 * s.h, false, true, false, reversed}, dz.data(), call.values[weight].floats,
+      multiply({s.n, columns, 4 * s.h, false, true, false, order}, dz.data(), call.values[weight].floats,
                call.gradients[input].floats, call.op.name);
     };
     send(0, s.in, 3);
@@ -46,16 +46,16 @@ class LstmCell : public Kernel {
 
   void backward_weight(const ShardCall& call) const override {
     const Sizes s(call);
-    const bool reversed = call.step.reversed_sums;
+    const SumOrder order = call.step.sums;
     const std::vector<float> dz = gate_gradients(call, s, nullptr);
     const auto send = [&](std::size_t weight, std::int64_t rows, std::size_t input) {
       if (!call.gradients[weight].present()) return;
-      multiply({rows, 4 * s.h, s.n, true, false, false, reversed}, call.values[input].floats, dz.data(),
+      multiply({rows, 4 * s.h, s.n, true, false, false, order}, call.values[input].floats, dz.data(),
                call.gradients[weight].floats, call.op.name);
     };
     send(3, s.in, 0);
     send(4, s.hidden, 1);
-    if (call.gradients[5].present()) column_sums(dz.data(), s.n, 4 * s.h, reversed, call.gradients[5].floats);
+    if (call.gradients[5].present()) column_sums(dz.data(), s.n, 4 * s.h, order, call.gradients[5].floats);
   }
 
  private:

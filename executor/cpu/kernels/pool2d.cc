@@ -57,12 +57,12 @@ class Pool2d : public Kernel {
 
   /// Calls visit(output index, plane's first input element, rows, columns) for every window.
   template <class Visit>
-  static void for_each_window(const ShardCall& call, bool reversed, Visit visit) {
+  static void for_each_window(const ShardCall& call, SumOrder order, Visit visit) {
     const Box x = box_of(call, 0), y = box_of(call, 1);
     const auto& dims = call.op.uses[0].dims;
     const std::int64_t plane = volume(x, 2, 4), outputs = volume(y, 2, 4), width = y[3].length();
     for (std::int64_t p = 0; p < volume(y, 0, 2); ++p) {
-      for_each_term(outputs, reversed, [&](std::int64_t i) {
+      for_each_term(outputs, order, [&](std::int64_t i) {
         const Taps rows = taps_of(dims[2], x[2], y[2].begin + i / width);
         const Taps columns = taps_of(dims[3], x[3], y[3].begin + i % width);
         visit(p * outputs + i, p * plane, rows, columns);
@@ -74,16 +74,17 @@ class Pool2d : public Kernel {
     const Piece &x = call.values[0], &y = call.values[1];
     const std::int64_t width = x.present() ? x.box[3].length() : 0;
     const double taps = static_cast<double>(kernel_area(call.op));
-    const bool reversed = call.step.reversed_sums;
-    for_each_window(call, false, [&](std::int64_t out, std::int64_t plane, Taps rows, Taps columns) {
-      double sum = 0;
-      for_each_term(rows.last - rows.first, reversed, [&](std::int64_t r) {
-        const float* row = x.floats + plane + (rows.origin + rows.first + r) * width + columns.origin;
-        for_each_term(columns.last - columns.first, reversed,
-                      [&](std::int64_t c) { sum += static_cast<double>(row[columns.first + c]); });
-      });
-      y.floats[out] = static_cast<float>(sum / taps);
-    });
+    const SumOrder order = call.step.sums;
+    for_each_window(
+        call, SumOrder::Ascending, [&](std::int64_t out, std::int64_t plane, Taps rows, Taps columns) {
+          double sum = 0;
+          for_each_term(rows.last - rows.first, order, [&](std::int64_t r) {
+            const float* row = x.floats + plane + (rows.origin + rows.first + r) * width + columns.origin;
+            for_each_term(columns.last - columns.first, order,
+                          [&](std::int64_t c) { sum += static_cast<double>(row[columns.first + c]); });
+          });
+          y.floats[out] = static_cast<float>(sum / taps);
+        });
   }
 
   template <class Tap>
@@ -91,26 +92,27 @@ class Pool2d : public Kernel {
     const Piece &x = call.values[0], &y = call.values[1];
     const std::int64_t width = x.present() ? x.box[3].length() : 0, kernel = call.op.uses[0].dims[3].kernel;
     Tap* saved = reinterpret_cast<Tap*>(call.saved.data());
-    for_each_window(call, false, [&](std::int64_t out, std::int64_t plane, Taps rows, Taps columns) {
-      std::int64_t best = -1;  // the first of equals in the window's order, as a tap
-      float most = -std::numeric_limits<float>::infinity();
-      for (std::int64_t r = rows.first; r < rows.last; ++r) {
-        const float* row = x.floats + plane + (rows.origin + r) * width + columns.origin;
-        for (std::int64_t c = columns.first; c < columns.last; ++c) {
-          if (best < 0 || row[c] > most) best = r * kernel + c, most = row[c];
-        }
-      }
-      y.floats[out] = most;
-      saved[out] = static_cast<Tap>(std::max<std::int64_t>(best, 0));
-    });
+    for_each_window(call, SumOrder::Ascending,
+                    [&](std::int64_t out, std::int64_t plane, Taps rows, Taps columns) {
+                      std::int64_t best = -1;  // the first of equals in the window's order, as a tap
+                      float most = -std::numeric_limits<float>::infinity();
+                      for (std::int64_t r = rows.first; r < rows.last; ++r) {
+                        const float* row = x.floats + plane + (rows.origin + r) * width + columns.origin;
+                        for (std::int64_t c = columns.first; c < columns.last; ++c) {
+                          if (best < 0 || row[c] > most) best = r * kernel + c, most = row[c];
+                        }
+                      }
+                      y.floats[out] = most;
+                      saved[out] = static_cast<Tap>(std::max<std::int64_t>(best, 0));
+                    });
   }
 
   static void spread(const ShardCall& call) {
     const Piece &dx = call.gradients[0], &dy = call.gradients[1];
     const std::int64_t width = dx.box[3].length();
     const float share = 1 / static_cast<float>(kernel_area(call.op));
-    const bool reversed = call.step.reversed_sums;
-    for_each_window(call, reversed, [&](std::int64_t out, std::int64_t plane, Taps rows, Taps columns) {
+    const SumOrder order = call.step.sums;
+    for_each_window(call, order, [&](std::int64_t out, std::int64_t plane, Taps rows, Taps columns) {
       const float d = dy.floats[out] * share;
       for (std::int64_t r = rows.first; r < rows.last; ++r) {
         float* row = dx.floats + plane + (rows.origin + r) * width + columns.origin;
@@ -124,8 +126,8 @@ class Pool2d : public Kernel {
     const Piece &dx = call.gradients[0], &dy = call.gradients[1];
     const std::int64_t width = dx.box[3].length(), kernel = call.op.uses[0].dims[3].kernel;
     const Tap* saved = reinterpret_cast<const Tap*>(call.saved.data());
-    const bool reversed = call.step.reversed_sums;
-    for_each_window(call, reversed, [&](std::int64_t out, std::int64_t plane, Taps rows, Taps columns) {
+    const SumOrder order = call.step.sums;
+    for_each_window(call, order, [&](std::int64_t out, std::int64_t plane, Taps rows, Taps columns) {
       if (rows.first == rows.last || columns.first == columns.last) return;  // a window of padding alone
       const std::int64_t r = saved[out] / kernel, c = saved[out] % kernel;
       dx.floats[plane + (rows.origin + r) * width + columns.origin + c] += dy.floats[out];

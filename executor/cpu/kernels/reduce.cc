@@ -26,14 +26,14 @@ struct ReducedDims {
 
   /// Calls visit(element of x, element of the result).
   template <class Visit>
-  void for_each(bool reversed, Visit visit) const {
-    for_each_term(rows, reversed, [&](std::int64_t row) {
+  void for_each(SumOrder order, Visit visit) const {
+    for_each_term(rows, order, [&](std::int64_t row) {
       std::int64_t rest = row, at = 0;
       for (std::size_t i = box.dims() - 1; i-- > 0;) {
         at += rest % box[i].length() * strides[i];
         rest /= box[i].length();
       }
-      for_each_term(columns, reversed, [&](std::int64_t j) { visit(row * columns + j, at + j * step); });
+      for_each_term(columns, order, [&](std::int64_t j) { visit(row * columns + j, at + j * step); });
     });
   }
 
@@ -52,7 +52,7 @@ class Reduce : public Kernel {
     float* y = call.values[1].floats;
     if (is_max(call)) return largest(call, dims, segment);
     std::vector<double> sums(static_cast<std::size_t>(dims.result), 0.0);
-    dims.for_each(call.step.reversed_sums, [&](std::int64_t from, std::int64_t to) {
+    dims.for_each(call.step.sums, [&](std::int64_t from, std::int64_t to) {
       sums[static_cast<std::size_t>(to)] += static_cast<double>(x[from]);
     });
     const double divisor = divisor_of(call, dims);
@@ -67,11 +67,12 @@ class Reduce : public Kernel {
     const float* dy = call.gradients[1].floats;
     if (is_max(call)) {
       const float *x = call.values[0].floats, *y = call.values[1].floats;
-      dims.for_each(false,
+      dims.for_each(SumOrder::Ascending,
                     [&](std::int64_t to, std::int64_t from) { dx[to] = x[to] == y[from] ? dy[from] : 0.0F; });
     } else {
       const auto share = static_cast<float>(1 / divisor_of(call, dims));
-      dims.for_each(false, [&](std::int64_t to, std::int64_t from) { dx[to] = dy[from] * share; });
+      dims.for_each(SumOrder::Ascending,
+                    [&](std::int64_t to, std::int64_t from) { dx[to] = dy[from] * share; });
     }
   }
 
@@ -85,7 +86,7 @@ class Reduce : public Kernel {
     const std::span<double> most = call.statistics[0];
     if (segment == 0) {
       std::fill(most.begin(), most.end(), -std::numeric_limits<double>::infinity());
-      dims.for_each(false, [&](std::int64_t from, std::int64_t to) {
+      dims.for_each(SumOrder::Ascending, [&](std::int64_t from, std::int64_t to) {
         double& m = most[static_cast<std::size_t>(to)];
         m = std::max(m, static_cast<double>(call.values[0].floats[from]));
       });

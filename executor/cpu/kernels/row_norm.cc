@@ -70,7 +70,7 @@ class RowNorm : public Kernel {
   void add_up_values(const ShardCall& call, const Rows& r, std::size_t row) const {
     const float* x = call.values[0].floats + r.at(row);
     double sum = 0, squares = 0;
-    for_each_term(r.columns, call.step.reversed_sums, [&](std::int64_t j) {
+    for_each_term(r.columns, call.step.sums, [&](std::int64_t j) {
       const auto v = static_cast<double>(x[j]);
       sum += v;
       squares += v * v;
@@ -101,7 +101,7 @@ class RowNorm : public Kernel {
     const float* dy = call.gradients.back().floats + r.at(row);
     const double mean = mean_of(saved_floats(call), row), inverse = inverse_of(saved_floats(call), row);
     double sum = 0, products = 0;
-    for_each_term(r.columns, call.step.reversed_sums, [&](std::int64_t j) {
+    for_each_term(r.columns, call.step.sums, [&](std::int64_t j) {
       const double g = static_cast<double>(dy[j]) * static_cast<double>(gamma[j]);
       sum += g;
       products += g * (static_cast<double>(x[j]) - mean);
@@ -112,7 +112,7 @@ class RowNorm : public Kernel {
   void weight_gradients(const ShardCall& call, const Rows& r) const {
     const auto columns = static_cast<std::size_t>(r.columns);
     std::vector<double> along(columns, 0.0), sum(columns, 0.0);
-    for_each_term(static_cast<std::int64_t>(r.rows), call.step.reversed_sums, [&](std::int64_t i) {
+    for_each_term(static_cast<std::int64_t>(r.rows), call.step.sums, [&](std::int64_t i) {
       const auto row = static_cast<std::size_t>(i);
       const float *x = call.values[0].floats + r.at(row), *dy = call.gradients.back().floats + r.at(row);
       const double mean = mean_of(saved_floats(call), row), inverse = inverse_of(saved_floats(call), row);

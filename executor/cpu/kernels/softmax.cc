@@ -13,7 +13,7 @@ class Softmax : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t segment) const override {
     const std::int64_t columns = columns_of(call);
-    const bool reversed = call.step.reversed_sums;
+    const SumOrder order = call.step.sums;
     for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
       const float* x = call.values[0].floats + static_cast<std::int64_t>(i) * columns;
       float* y = call.values[1].floats + static_cast<std::int64_t>(i) * columns;
@@ -22,7 +22,7 @@ class Softmax : public Kernel {
       } else if (segment == 1) {
         const auto most = static_cast<float>(call.statistics[0][i]);
         double sum = 0;
-        for_each_term(columns, reversed, [&](std::int64_t j) {
+        for_each_term(columns, order, [&](std::int64_t j) {
           y[j] = std::exp(x[j] - most);
           sum += static_cast<double>(y[j]);
         });
@@ -42,7 +42,7 @@ class Softmax : public Kernel {
       double& sum = call.statistics[0][i];
       if (segment == 0) {
         sum = 0;
-        for_each_term(columns, call.step.reversed_sums,
+        for_each_term(columns, call.step.sums,
                       [&](std::int64_t j) { sum += static_cast<double>(dy[j]) * static_cast<double>(y[j]); });
       } else {
         float* dx = call.gradients[0].floats + first;

@@ -33,7 +33,7 @@ void EmptyStep(benchmark::State& state) {
   const SyntheticSource source(plan.graph);
   EmulatedBackend nothing;
   Training training(plan.graph, plan.costs, {}, plan.strategy,
-                    {nothing, source, plan.world.worlds(), plan.world.devices(), 1, false},
+                    {nothing, source, plan.world.worlds(), plan.world.devices(), 1},
                     [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); });
   for (auto _ : state) benchmark::DoNotOptimize(training.step());
   const auto tasks = static_cast<std::int64_t>(training.tasks().dag.num_tasks());
@@ -51,7 +51,7 @@ void MakeTraining(benchmark::State& state) {
   for (auto _ : state) {
     const Training training(
         plan.graph, plan.costs, {}, plan.strategy,
-        {nothing, source, plan.world.worlds(), plan.world.devices(), 1, false},
+        {nothing, source, plan.world.worlds(), plan.world.devices(), 1},
         [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); });
     tasks = training.program().order.size();
   }

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
+#include <set>
 #include <vector>
 
 #include "sim/base/rng.h"
@@ -13,6 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::FloatNear;
 using testing::Pointwise;
+using testing::UnorderedElementsAreArray;
 
 std::vector<float> random_matrix(std::size_t elements, Rng& rng) {
   std::vector<float> m(elements);
@@ -46,17 +49,19 @@ TEST(Gemm, IsZeroWhereNothingIsContracted) {
   multiply({0, 2, 3}, nullptr, nullptr, nullptr, "fc");
 }
 
-TEST(Gemm, TheOtherOrderOfSumsRoundsOtherwise) {
+TEST(Gemm, OtherOrdersOfSumsRoundOtherwise) {
   Rng rng(1);
   const std::vector<float> a = random_matrix(2000, rng), b = random_matrix(3000, rng);
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
-      std::vector<float> c(6), reversed(6);
+      std::vector<float> c(6), reordered(6);
       multiply({2, 3, 1000, transpose_a, transpose_b}, a.data(), b.data(), c.data(), "fc");
-      multiply({2, 3, 1000, transpose_a, transpose_b, false, true}, a.data(), b.data(), reversed.data(),
-               "fc");
-      EXPECT_NE(c, reversed);
-      EXPECT_THAT(reversed, Pointwise(FloatNear(1e-4F), c));
+      for (const SumOrder order : other_sum_orders) {
+        multiply({2, 3, 1000, transpose_a, transpose_b, false, order}, a.data(), b.data(), reordered.data(),
+                 "fc");
+        EXPECT_NE(c, reordered);
+        EXPECT_THAT(reordered, Pointwise(FloatNear(1e-4F), c));
+      }
     }
   }
 }
@@ -68,12 +73,29 @@ TEST(Gemm, SaysWhichOperatorFailed) {
             "operator \"fc1\": oneDNN can't multiply -1×3 by 3×2: invalid_arguments");
 }
 
-TEST(ColumnSums, AddUpRowsInEitherOrder) {
+TEST(ColumnSums, AddUpRowsInAnyOrder) {
   const float m[] = {1, 2, 3, 4, 5, 6};
-  for (const bool reversed : {false, true}) {
-    std::vector<float> sums(2);
-    column_sums(m, 3, 2, reversed, sums.data());
+  std::vector<float> sums(2);
+  column_sums(m, 3, 2, SumOrder::Ascending, sums.data());
+  EXPECT_THAT(sums, ElementsAre(9, 12));
+  for (const SumOrder order : other_sum_orders) {
+    column_sums(m, 3, 2, order, sums.data());
     EXPECT_THAT(sums, ElementsAre(9, 12));
+  }
+}
+
+TEST(SumOrder, TakesEveryTermOnceAndNoTwoAreAlike) {
+  for (std::int64_t n = 0; n < 10; ++n) {
+    std::set<std::vector<std::int64_t>> orders;
+    for (const SumOrder order : other_sum_orders) {
+      std::vector<std::int64_t> terms, all(static_cast<std::size_t>(n));
+      for (std::int64_t i = 0; i < n; ++i) terms.push_back(term_at(order, i, n));
+      std::iota(all.begin(), all.end(), 0);
+      EXPECT_THAT(terms, UnorderedElementsAreArray(all));
+      EXPECT_TRUE(n < 2 || terms != all);
+      orders.insert(terms);
+    }
+    EXPECT_TRUE(n < 4 || orders.size() == other_sum_orders.size()) << n;
   }
 }
 

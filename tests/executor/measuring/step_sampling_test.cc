@@ -22,12 +22,12 @@ class EmulatedPlan {
       : costs_(topology, calibration),
         world_(topology.num_devices()),
         source_(graph),
-        training_(
-            graph, costs_, {}, strategy, {backend_, source_, world_.worlds(), world_.devices(), 1, false},
-            [&](const TaskDag& dag, std::span<const TaskId> order) {
-              return std::make_unique<EmulatedPace>(
-                  dag, order, std::vector<double>(topology.num_devices(), 1.0), EmulatedPace::Sleep::Never);
-            }),
+        training_(graph, costs_, {}, strategy, {backend_, source_, world_.worlds(), world_.devices(), 1},
+                  [&](const TaskDag& dag, std::span<const TaskId> order) {
+                    return std::make_unique<EmulatedPace>(dag, order,
+                                                          std::vector<double>(topology.num_devices(), 1.0),
+                                                          EmulatedPace::Sleep::Never);
+                  }),
         durations_(task_durations(training_.builder(), training_.tasks(), training_.program(),
                                   KeyPlace::Topology)) {}
 
