@@ -12,6 +12,12 @@ Strategy unsplit_strategy(const OperatorGraph& graph) {
   return strategy;
 }
 
+// The same microbatches, one after the other.
+PlanOptions unpiped(PlanOptions options) {
+  options.pipeline.reset();
+  return options;
+}
+
 // Half the distance from 1 to the next larger number.
 double unit_roundoff(DataType type) {
   switch (type) {
@@ -30,7 +36,7 @@ struct UnsplitReference::Run {
   Run(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
       const CpuBackend::Settings& settings, const Training::Setting& setting)
       : backend(graph, costs.topology().num_devices(), options.optimizer, settings),
-        training(graph, costs, options, unsplit_strategy(graph),
+        training(graph, costs, unpiped(options), unsplit_strategy(graph),
                  {backend,
                   setting.source,
                   setting.worlds,

@@ -7,7 +7,9 @@
 
 namespace pipesim {
 IncrementalEvaluator::IncrementalEvaluator(Evaluator& full)
-    : full_(full), in_full_(full.builder().options().microbatches > 1), graph_(full.builder()) {}
+    : full_(full),
+      in_full_(full.builder().options().microbatches > 1 || full.builder().options().pipeline),
+      graph_(full.builder()) {}
 
 const BoundStrategy& IncrementalEvaluator::strategy() const {
   return in_full_ ? strategy_ : graph_.strategy();

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "costmodel/cost_model.h"
 #include "sim/base/data_type.h"
 #include "taskgraph/parallel_config.h"
+#include "taskgraph/pipeline.h"
 
 namespace pipesim {
 
@@ -26,6 +28,8 @@ struct PlanOptions {
   /// An iteration runs the model's batch so many times, forward and backward, with other samples each; weight
   /// gradients accumulate, are synchronised once, and update the weights once. From 1 to kMostMicrobatches.
   std::int32_t microbatches = 1;
+  /// Without one, every device runs one microbatch after the other, each forward and backward.
+  std::optional<Pipeline> pipeline;
   bool operator==(const PlanOptions&) const = default;
 };
 
@@ -35,5 +39,8 @@ std::int64_t samples_per_iteration(const OperatorGraph& graph, const PlanOptions
 /// Why a strategy can't be used: the first illegal config, as `operator "fc1": …`. Nothing when it can.
 std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
                                    const Topology& topology);
+/// The same, or why its pipeline can't be run, as `pipeline: …`.
+std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
+                                   const PlanOptions& options, const Topology& topology);
 
 }  // namespace pipesim

@@ -159,6 +159,52 @@ Strategy read_strategy(const JsonValue& configs, const OperatorGraph& graph, con
   return strategy;
 }
 
+// One entry of a stage: an operator, or "first..last" in the model's order.
+std::pair<std::size_t, std::size_t> read_operators(const JsonValue& entry, const OperatorGraph& graph,
+                                                   const std::vector<std::string>& names) {
+  const std::string text = entry.string();
+  const auto named = [&](const std::string& name) {
+    const auto it = std::ranges::find(names, name);
+    if (it != names.end()) return static_cast<std::size_t>(it - names.begin());
+    entry.fail(
+        fmt::format("model \"{}\" has no operator \"{}\"{}", graph.name(), name, did_you_mean(name, names)));
+  };
+  const std::size_t dots = text.find("..");
+  const std::size_t first = named(text.substr(0, dots));
+  const std::size_t last = dots == std::string::npos ? first : named(text.substr(dots + 2));
+  if (last < first) entry.fail(fmt::format("the range \"{}\" runs backwards", text));
+  return {first, last};
+}
+
+std::optional<Pipeline> read_pipeline(const JsonValue& root, const OperatorGraph& graph) {
+  const auto stages = root.find("stages"), schedule = root.find("schedule");
+  if (!stages && schedule) schedule->fail("a schedule needs \"stages\"");
+  if (!stages) return std::nullopt;
+  Pipeline pipeline;
+  if (schedule) pipeline.schedule = schedule->string();
+  std::vector<std::string> names;
+  for (const Operator& op : graph.operators()) names.push_back(op.name);
+  pipeline.stage_of.assign(names.size(), -1);
+  std::int32_t stage = 0;
+  for (const JsonValue& list : stages->items()) {
+    for (const JsonValue& entry : list.items()) {
+      const auto [first, last] = read_operators(entry, graph, names);
+      for (std::size_t i = first; i <= last; ++i) {
+        std::int32_t& of_operator = pipeline.stage_of[i];
+        if (of_operator >= 0)
+          entry.fail(
+              fmt::format("operator \"{}\" is in stage {} and in stage {}", names[i], of_operator, stage));
+        of_operator = stage;
+      }
+    }
+    ++stage;
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (pipeline.stage_of[i] < 0) stages->fail(fmt::format("operator \"{}\" is in no stage", names[i]));
+  }
+  return pipeline;
+}
+
 void require_fingerprint(const JsonValue& root, std::string_view key, const std::string& found,
                          std::string_view what) {
   const auto value = root.find(key);
@@ -193,13 +239,30 @@ std::string config_line(const Operator& op, const ParallelConfig& config, const 
   return json.dump();
 }
 
+// The operators of a stage; runs in the model's order as ranges.
+std::string stage_line(const OperatorGraph& graph, const Pipeline& pipeline, std::int32_t stage) {
+  Json list = Json::array();
+  const std::vector<std::int32_t>& stage_of = pipeline.stage_of;
+  for (std::size_t i = 0; i < stage_of.size();) {
+    std::size_t end = i;
+    while (end < stage_of.size() && stage_of[end] == stage) ++end;
+    if (end > i) {
+      std::string text = graph.operators()[i].name;
+      if (end - i > 1) text += ".." + graph.operators()[end - 1].name;
+      list.push_back(std::move(text));
+    }
+    i = std::max(end, i + 1);
+  }
+  return list.dump();
+}
+
 }  // namespace
 
 PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
   root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
                    "optimizer", "gradient_type", "gradient_piece", "microbatches", "found_by", "seed",
-                   "configs"});
+                   "schedule", "stages", "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
   if (version != kVersion)
     root.at("pipesim_plan").fail(fmt::format("version {}; this pipesim reads version {}", version, kVersion));
@@ -221,6 +284,9 @@ Plan PlanFile::read(const OperatorGraph& graph, const Topology& topology) const 
   require_fingerprint(root_, "topology_fingerprint", topology.fingerprint(), "topology");
   Plan plan = plan_;
   plan.strategy = read_strategy(root_.at("configs"), graph, topology);
+  plan.options.pipeline = read_pipeline(root_, graph);
+  if (const auto reason = illegal(graph, plan.strategy, plan.options, topology))
+    root_.at(plan.options.pipeline ? "stages" : "configs").fail(*reason);
   return plan;
 }
 
@@ -235,8 +301,16 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   if (plan.options.microbatches > 1) head["microbatches"] = plan.options.microbatches;
   if (!plan.found_by.empty()) head["found_by"] = plan.found_by;
   head["seed"] = plan.seed;
+  const std::optional<Pipeline>& pipeline = plan.options.pipeline;
+  if (pipeline) head["schedule"] = pipeline->schedule;
   std::string text = head.dump(2);
   text.resize(text.size() - 2);  // before the closing "\n}"
+  if (pipeline) {
+    text += ",\n  \"stages\": [";
+    for (std::int32_t s = 0; s < pipeline->num_stages(); ++s)
+      text += (s ? ",\n    " : "\n    ") + stage_line(graph, *pipeline, s);
+    text += "\n  ]";
+  }
   text += ",\n  \"configs\": [";
   for (std::size_t i = 0; i < plan.strategy.size(); ++i) {
     text += (i ? ",\n    " : "\n    ") + config_line(graph.operators()[i], plan.strategy[i], topology);

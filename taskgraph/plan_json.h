@@ -47,7 +47,8 @@ class PlanFile {
 /// ["gpu0..gpu7"]}. Splits are listed slowest first, replicas are slowest of all; "gpu0..gpu7" is a range in
 /// the topology's order and "all" stands for every device in order. Above them stand the options of
 /// PlanOptions by their names: "optimizer", "gradient_type", "gradient_piece", and "microbatches" where there
-/// are several. Reads back to an equal plan.
+/// are several; of a pipeline "schedule" and "stages", a list of operators for each, where "conv1..fc6" is a
+/// range in the model's order. Reads back to an equal plan.
 std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology& topology);
 
 }  // namespace pipesim

@@ -40,7 +40,8 @@ std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const To
 }  // namespace
 
 std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
-  if (label.kind == TaskKind::Barrier) return fmt::format("end of microbatch {}", label.microbatch + 1);
+  if (label.kind == TaskKind::Barrier)
+    return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
   const std::string work = work_of(label, graph, topology);
   return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);
 }

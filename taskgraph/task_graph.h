@@ -20,7 +20,8 @@ enum class TaskKind : std::uint8_t {
   BackwardTransfer,  ///< moves gradients of activations
   GradientSync,      ///< adds weight gradients and brings them home
   InnerReduce,       ///< a statistic inside an operator
-  Barrier  ///< takes no time: a device is done with a microbatch (last: the numbers are part of keys)
+  Barrier  ///< takes no time: a device is done with a step of its schedule (last: the numbers are part of
+           ///< keys)
 };
 std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "inner-reduce", "barrier"
 constexpr bool is_communication(TaskKind kind) {
@@ -35,9 +36,10 @@ struct TaskLabel {
   TensorId tensor;  ///< of transfers and gradient synchronisation
   DeviceId device;  ///< compute, barriers: where; communication: the first of the group (a send's source)
   DeviceId peer;    ///< a send's destination
-  std::int32_t group_size = 1;   ///< of communication tasks
-  std::int32_t stage = 0;        ///< compute: position among the pass's stages; communication: piece or round
-  Bytes size;                    ///< of communication tasks, as costmodel counts it
+  std::int32_t group_size = 1;  ///< of communication tasks
+  std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece or round;
+                                ///< barriers: which of the device's steps ends
+  Bytes size;                   ///< of communication tasks, as costmodel counts it
   std::int32_t microbatch = -1;  ///< −1: of all together, or there is only one
 };
 

@@ -26,6 +26,14 @@ std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& s
   return std::nullopt;
 }
 
+std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
+                                   const PlanOptions& options, const Topology& topology) {
+  if (auto reason = illegal(graph, strategy, topology)) return reason;
+  if (!options.pipeline) return std::nullopt;
+  auto reason = illegal(graph, strategy, *options.pipeline, options.microbatches, topology);
+  return reason ? std::optional("pipeline: " + *reason) : std::nullopt;
+}
+
 TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs,
                                    const PlanOptions& options)
     : graph_(graph),
@@ -103,7 +111,7 @@ void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labe
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), strategy);
   }
   for (std::size_t i = 0; i < strategy.size(); ++i) update_weights(OperatorId(i), strategy);
-  for (std::int32_t m = 0; m + 1 < options_.microbatches; ++m) separate_microbatches(m, strategy);
+  if (options_.microbatches > 1 || options_.pipeline) order_steps(strategy);
   out.dag.finish();
 }
 
@@ -149,37 +157,102 @@ void TaskGraphBuilder::label_pass(OperatorId op, const BoundOperator& bound, Tas
   }
 }
 
-// A barrier on every device between two microbatches: edges from each task to each would be too many.
-void TaskGraphBuilder::separate_microbatches(std::int32_t before, const BoundStrategy& strategy) {
-  std::vector<TaskId> barrier_of_device(costs_.topology().num_devices());
+struct TaskGraphBuilder::DeviceSteps {
+  PipelineSchedule of_group;
+  std::vector<std::int32_t> group_of;  // by device; −1: it has none
+  std::size_t together = 1;            // so many steps come before the next barrier
+  const Pipeline* pipeline = nullptr;  // without one there is one stage
+  [[nodiscard]] std::int32_t stage_of(OperatorId op) const {
+    return pipeline ? pipeline->stage_of[op.index()] : 0;
+  }
+};
+
+TaskGraphBuilder::DeviceSteps TaskGraphBuilder::steps_of(const BoundStrategy& strategy) const {
+  const std::size_t devices = costs_.topology().num_devices();
+  if (!options_.pipeline) {
+    DeviceSteps steps{PipelineSchedule(1), std::vector<std::int32_t>(devices, 0), 2, nullptr};
+    for (std::int32_t m = 0; m < options_.microbatches; ++m) {
+      for (const StepKind kind : {StepKind::Forward, StepKind::Backward})
+        steps.of_group.front().push_back({kind, m, 0});
+    }
+    return steps;
+  }
+  std::vector<ParallelConfig> configs;
+  for (const BoundOperator* b : strategy) configs.push_back(b->config);
+  PipelineOrder order = pipeline_order(configs, *options_.pipeline, options_.microbatches, devices);
+  return {std::move(order.steps), std::move(order.group_of), 1, &*options_.pipeline};
+}
+
+// Barriers keep a device's steps in order: edges from each task of one to each of the next would be too many.
+void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
+  const DeviceSteps steps = steps_of(strategy);
+  std::vector<std::vector<OperatorShard>> shards(steps.group_of.size());
   for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const OperatorId op(i);
     const std::vector<DeviceId>& devices = strategy[i]->config.devices;
-    for (std::size_t k = 0; k < devices.size(); ++k) {
-      TaskId& barrier = barrier_of_device[devices[k].index()];
-      if (!barrier.valid()) {
-        barrier = out_->dag.add_task(barrier_key(before, devices[k]), 0, LaneId());
-        barriers_.push_back({devices[k], before, barrier});
-        if (labels_)
-          out_->labels.push_back(
-              {TaskKind::Barrier, Collective::Send, {}, {}, devices[k], devices[k], 1, 0, Bytes(0), before});
-      }
-      connect_barrier(tasks_of(op, before), *strategy[i], k, barrier);
-      out_->dag.add_edge(barrier, TaskId(tasks_of(op, before + 1).forward.index() + k));
+    for (std::size_t k = 0; k < devices.size(); ++k) shards[devices[k].index()].push_back({OperatorId(i), k});
+  }
+  for (std::size_t d = 0; d < shards.size(); ++d) {
+    if (steps.group_of[d] < 0 || shards[d].empty()) continue;
+    const std::span<const PipelineStep> all = steps.of_group[static_cast<std::size_t>(steps.group_of[d])];
+    TaskId before;
+    for (std::size_t n = 0; n < all.size(); n += steps.together) {
+      const std::span<const PipelineStep> now = all.subspan(n, steps.together);
+      const bool last = n + steps.together == all.size();
+      const TaskId after =
+          last ? TaskId() : add_barrier(DeviceId(d), n / steps.together, now.front().microbatch);
+      bool any = false;
+      for (const OperatorShard& shard : shards[d])
+        any |=
+            connect_steps(shard, *strategy[shard.op.index()], now, steps.stage_of(shard.op), before, after);
+      if (!any && before.valid() && after.valid()) out_->dag.add_edge(before, after);
+      before = after;
     }
   }
 }
 
-// After the last tasks of a shard; all its other tasks come before them.
-void TaskGraphBuilder::connect_barrier(const OperatorTasks& tasks, const BoundOperator& bound,
-                                       std::size_t shard, TaskId barrier) {
-  const auto last = [&](TaskId first, const PassWork& work) {
-    const std::size_t shards = bound.config.devices.size();
-    out_->dag.add_edge(TaskId(first.index() + (work.stages() - 1) * shards + shard), barrier);
-  };
-  if (tasks.backward_input.valid()) last(tasks.backward_input, bound.backward_input);
-  if (tasks.backward_weight.valid()) last(tasks.backward_weight, bound.backward_weight);
-  if (!tasks.backward_input.valid() && !tasks.backward_weight.valid()) last(tasks.forward, bound.forward);
+TaskId TaskGraphBuilder::add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch) {
+  const TaskId barrier = out_->dag.add_task(barrier_key(step, device), 0, LaneId());
+  barriers_.push_back({device, microbatch, barrier});
+  if (labels_) {
+    out_->labels.push_back({TaskKind::Barrier,
+                            Collective::Send,
+                            {},
+                            {},
+                            device,
+                            device,
+                            1,
+                            static_cast<std::int32_t>(step),
+                            Bytes(0),
+                            microbatch});
+  }
+  return barrier;
+}
+
+// From the barrier before to the first tasks of the first step, and from the last tasks of the last step that
+// the shard has to the barrier after. False when it has none.
+bool TaskGraphBuilder::connect_steps(const OperatorShard& shard, const BoundOperator& bound,
+                                     std::span<const PipelineStep> steps, std::int32_t stage, TaskId before,
+                                     TaskId after) {
+  bool connected = false;
+  for (std::size_t n = steps.size(); n-- > 0;) {
+    const PipelineStep& step = steps[n];
+    if (step.stage != stage) continue;
+    const OperatorTasks& tasks = tasks_of(shard.op, step.microbatch);
+    bool has_step = false;
+    const auto connect = [&](TaskId first, const PassWork& work) {
+      if (!first.valid()) return;
+      has_step = true;
+      if (n == 0 && before.valid()) out_->dag.add_edge(before, shard_task(first, bound, 0, shard.number));
+      if (!connected && after.valid())
+        out_->dag.add_edge(shard_task(first, bound, work.stages() - 1, shard.number), after);
+    };
+    const bool both = step.kind == StepKind::Backward;
+    if (step.kind == StepKind::Forward) connect(tasks.forward, bound.forward);
+    if (both || step.kind == StepKind::BackwardInput) connect(tasks.backward_input, bound.backward_input);
+    if (both || step.kind == StepKind::BackwardWeight) connect(tasks.backward_weight, bound.backward_weight);
+    connected |= has_step;
+  }
+  return connected;
 }
 
 }  // namespace pipesim

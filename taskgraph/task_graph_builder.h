@@ -41,7 +41,7 @@ class TaskGraphBuilder {
   [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op, std::int32_t microbatch = 0) const {
     return tasks_[static_cast<std::size_t>(microbatch) * graph_.operators().size() + op.index()];
   }
-  [[nodiscard]] std::span<const MicrobatchBarrier> barriers() const { return barriers_; }
+  [[nodiscard]] std::span<const StepBarrier> barriers() const { return barriers_; }
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
   [[nodiscard]] std::vector<LayoutId> terms_of(const Wiring& wiring, const BoundStrategy& strategy) const;
   /// What the wiring's tasks move, see CommunicationPlan::term_by_term and CommunicationTask::step.
@@ -91,9 +91,16 @@ class TaskGraphBuilder {
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
-  void separate_microbatches(std::int32_t before, const BoundStrategy& strategy);
-  void connect_barrier(const OperatorTasks& tasks, const BoundOperator& bound, std::size_t shard,
-                       TaskId barrier);
+  struct DeviceSteps;
+  struct OperatorShard {
+    OperatorId op;
+    std::size_t number;
+  };
+  [[nodiscard]] DeviceSteps steps_of(const BoundStrategy& strategy) const;
+  void order_steps(const BoundStrategy& strategy);
+  TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
+  bool connect_steps(const OperatorShard& shard, const BoundOperator& bound,
+                     std::span<const PipelineStep> steps, std::int32_t stage, TaskId before, TaskId after);
   void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
 
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
@@ -120,7 +127,7 @@ class TaskGraphBuilder {
   std::vector<TensorId> frozen_weights_;              // that no gradient reaches
   std::vector<BackwardNeed> backward_;                // per operator
   std::vector<OperatorTasks> tasks_;                  // per microbatch and operator
-  std::vector<MicrobatchBarrier> barriers_;
+  std::vector<StepBarrier> barriers_;
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0;
   std::uint64_t generation_ = 0;

@@ -19,8 +19,9 @@ inline TaskKey compute_key(TaskKind kind, std::int32_t microbatch, OperatorId op
           static_cast<std::uint64_t>(device.value)};
 }
 
-inline TaskKey barrier_key(std::int32_t microbatch, DeviceId device) {
-  return {key_of(TaskKind::Barrier, microbatch), static_cast<std::uint64_t>(device.value)};
+/// `step`: number of the step that ends there among the device's.
+inline TaskKey barrier_key(std::size_t step, DeviceId device) {
+  return {key_of(TaskKind::Barrier, 0) | step, static_cast<std::uint64_t>(device.value)};
 }
 
 inline TaskKey inner_reduce_key(TaskKind pass, std::int32_t microbatch, OperatorId op, std::size_t stage,

@@ -32,8 +32,9 @@ struct Wiring {
   [[nodiscard]] TaskId task(std::size_t i) const { return TaskId(first_task.index() + i); }
 };
 
-/// The task that a device reaches when it has computed all of a microbatch, and before anything of the next.
-struct MicrobatchBarrier {
+/// The task that a device reaches when it has computed a step of its schedule, and before anything of the
+/// next: a whole microbatch, or in a pipeline one way of a microbatch through a stage.
+struct StepBarrier {
   DeviceId device;
   std::int32_t microbatch = 0;
   TaskId task;

@@ -8,6 +8,7 @@
 #include "taskgraph/dot.h"
 #include "tools/calibration_use.h"
 #include "tools/commands.h"
+#include "tools/pipeline_report.h"
 #include "tools/plan_report.h"
 #include "tools/plan_trace.h"
 #include "tools/run_settings.h"
@@ -33,7 +34,8 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     write_dot(dot, evaluator.task_graph(), s.graph, s.topology);
     write_file(arguments.text("dot"), dot.str());
   }
-  constexpr std::size_t kSteps = 8, kExplained = 40, kConfigs = 12;
+  constexpr std::size_t kSteps = 8, kExplained = 40, kConfigs = 12, kStrip = 96;
+  const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
   if (arguments.has("explain")) {
     streams.out << explanation_of(evaluator, arguments.text("explain"), kExplained);
   } else if (arguments.given("json")) {
@@ -42,6 +44,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     json["topology"] = s.topology.name();
     json["seed"] = s.plan.seed;
     json["found_by"] = s.plan.found_by;
+    if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
     if (s.calibration) json["calibration"] = Json::parse(to_json(calibration_use(evaluator, strategy)));
     streams.out << json.dump(2) << "\n";
   } else {
@@ -50,7 +53,8 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                                s.plan.found_by.empty() ? "" : ", plan by " + s.plan.found_by)
                 << to_text(report, s.topology)
                 << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
-                << configs_text(s.graph, strategy, kConfigs) << "\n"
+                << (pipeline ? to_text(*pipeline) + "\n" : "") << configs_text(s.graph, strategy, kConfigs)
+                << "\n"
                 << critical_steps_text(evaluator, kSteps);
   }
   if (!report.infeasible) return 0;
@@ -71,6 +75,8 @@ Command simulate_command() {
       "The critical path is the chain of tasks that made the iteration as long as it is. Its time is "
       "compute, "
       "communication, or waiting (a transfer was ready and stood in line for a busy link).\n\n"
+      "Of a pipeline the report tells how its stages fare and draws their time, a row for each group of "
+      "devices.\n\n"
       "A plan that does not fit into memory is reported all the same, with exit status 1.";
   c.options = subject_options("simulate");
   c.options.push_back({"trace", "FILE", "", "write the timeline for ui.perfetto.dev or chrome://tracing"});
@@ -81,7 +87,10 @@ Command simulate_command() {
   c.examples = {
       {"pipesim simulate --plan plan.json --trace trace.json", "look at the timeline"},
       {"pipesim simulate --plan plan.json --explain \"fc6 forward on node0.gpu0\"", "what did it wait for?"},
-      {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel", "a baseline"}};
+      {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel", "a baseline"},
+      {"pipesim simulate --model gpt:batch=4 --topology p100-4x4:1 --baseline data-parallel --stages 4 "
+       "--microbatches 8",
+       "a pipeline of four stages"}};
   c.run = run_simulate;
   return c;
 }

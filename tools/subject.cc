@@ -1,19 +1,56 @@
 #include "tools/subject.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "costmodel/cost_model.h"
 #include "search/baselines/baselines.h"
+#include "search/planners/gpipe.h"
 #include "sim/base/errors.h"
 #include "tools/calibration_use.h"
 #include "tools/inputs.h"
 #include "tools/run_settings.h"
 
 namespace pipesim {
+namespace {
+
+std::string schedules_help() {
+  std::vector<std::string> kinds;
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (refusal_in_plans(kind).empty()) kinds.push_back(fmt::format("{} ({})", kind.name, kind.summary));
+  }
+  return fmt::format("the order of a pipeline's steps: {}", fmt::join(kinds, ", "));
+}
+
+// Of a baseline: the plan's options and strategy.
+void make_pipeline(const std::string& command, const Arguments& a, Subject& s, const CostModel& costs) {
+  if (s.plan.found_by != "data-parallel")
+    throw UsageError(command + ": --stages makes a pipeline of --baseline data-parallel only");
+  constexpr std::int64_t kMost = 100'000;
+  PipelineDemand demand;
+  demand.stages = static_cast<std::int32_t>(a.integer("stages", 1, kMost));
+  demand.chunks = static_cast<std::int32_t>(a.integer("chunks", 1, kMost));
+  demand.schedule = a.text("schedule");
+  PipelinedStrategy made = gpipe_strategy(s.graph, costs, demand);
+  s.plan.found_by = "gpipe";
+  s.plan.strategy = std::move(made.strategy);
+  s.plan.options.pipeline = std::move(made.pipeline);
+  if (const auto reason = illegal(s.graph, s.plan.strategy, s.plan.options, s.topology))
+    throw InputError(*reason);
+}
+
+}  // namespace
 
 std::vector<Option> subject_options(const std::string& verb) {
   std::vector<Option> options{
       {"plan", "FILE", "", "the plan to " + verb + ", as search -o writes it"},
       {"baseline", "NAME", "", verb + " a baseline instead of a plan, with --model and --topology"},
-      {"microbatches", "N", "", "of a baseline (1 if not given): " + std::string(kMicrobatchesHelp)}};
+      {"microbatches", "N", "", "of a baseline (1 if not given): " + std::string(kMicrobatchesHelp)},
+      {"stages", "N", "",
+       "run the data-parallel baseline as a pipeline: N stages of about equal compute time, each on its own "
+       "equal share of the devices"},
+      {"chunks", "N", "1", "so many stages share their devices (schedule interleaved)"},
+      {"schedule", "NAME", "1f1b", schedules_help()}};
   for (Option& o : model_and_topology_options()) options.push_back(std::move(o));
   options.push_back(calibration_option());
   return options;
@@ -22,8 +59,11 @@ std::vector<Option> subject_options(const std::string& verb) {
 Subject subject_of(const std::string& command, const Arguments& a, std::ostream& err) {
   if (a.has("plan")) {
     if (a.has("baseline")) throw UsageError(command + ": --plan and --baseline exclude each other");
-    if (a.has("microbatches"))
-      throw UsageError(command + ": --plan and --microbatches exclude each other: the plan tells them");
+    for (const char* option : {"microbatches", "stages", "chunks", "schedule"}) {
+      if (a.given(option))
+        throw UsageError(
+            fmt::format("{}: --plan and --{} exclude each other: the plan tells them", command, option));
+    }
     const PlanFile file = PlanFile::load(a.text("plan"));
     OperatorGraph graph = open_model(a.has("model") ? a.text("model") : file.model());
     Topology topology = open_topology(a.has("topology") ? a.text("topology") : file.topology());
@@ -39,8 +79,15 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
   for (const std::string_view name : baseline_names()) names.emplace_back(name);
   if (a.has("microbatches")) s.plan.options.microbatches = microbatches_of(a);
   s.plan.found_by = a.choice("baseline", names);
-  s.plan.strategy =
-      baseline_strategy(s.plan.found_by, s.graph, CostModel(s.topology, pointer_to(s.calibration)));
+  const CostModel costs(s.topology, pointer_to(s.calibration));
+  if (a.has("stages")) {
+    make_pipeline(command, a, s, costs);
+    return s;
+  }
+  for (const char* option : {"chunks", "schedule"}) {
+    if (a.given(option)) throw UsageError(fmt::format("{}: --{} needs --stages", command, option));
+  }
+  s.plan.strategy = baseline_strategy(s.plan.found_by, s.graph, costs);
   return s;
 }
 

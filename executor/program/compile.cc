@@ -44,7 +44,7 @@ class RoleTable {
         roles_[tasks.update.index() + d] = {TaskKind::Update, op, {tasks.update_devices[d]}};
     }
     for (std::size_t w = 0; w < builder.wirings().size(); ++w) add_wiring(builder.wirings()[w], w);
-    for (const MicrobatchBarrier& b : builder.barriers())
+    for (const StepBarrier& b : builder.barriers())
       roles_[b.task.index()] = {TaskKind::Barrier, {}, {b.device}};
   }
   [[nodiscard]] const TaskRole& operator[](TaskId task) const { return roles_[task.index()]; }

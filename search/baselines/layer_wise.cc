@@ -18,19 +18,9 @@ std::vector<DeviceId> all_devices(const Topology& topology) {
   return devices;
 }
 
-double compute_seconds(const OperatorGraph& graph, const Operator& op, const CostModel& costs,
-                       DeviceId device) {
-  const std::vector<Range> ranges = whole_ranges(op);
-  double seconds = 0;
-  for (const Pass pass : {Pass::Forward, Pass::BackwardInput, Pass::BackwardWeight}) {
-    seconds += costs.operator_time(graph, op, pass, ranges, device).value;
-  }
-  return seconds;
-}
-
 double compute_seconds(const OperatorGraph& graph, const CostModel& costs, DeviceId device) {
   double seconds = 0;
-  for (const Operator& op : graph.operators()) seconds += compute_seconds(graph, op, costs, device);
+  for (const Operator& op : graph.operators()) seconds += compute_time(graph, op, costs, device).value;
   return seconds;
 }
 
@@ -61,9 +51,9 @@ std::optional<std::size_t> latest_producer(const OperatorGraph& graph, const Ope
 // Joins operators to layers; the root of a layer is its first operator.
 class Layers {
  public:
-  explicit Layers(const OperatorGraph& graph) : parent_(graph.operators().size()) {
+  Layers(const OperatorGraph& graph, SharedWeights shared) : parent_(graph.operators().size()) {
     std::iota(parent_.begin(), parent_.end(), std::size_t{0});
-    for (std::size_t i = 0; i < parent_.size(); ++i) join_weights(graph, i);
+    for (std::size_t i = 0; shared == SharedWeights::Join && i < parent_.size(); ++i) join_weights(graph, i);
     for (std::size_t i = 0; i < parent_.size(); ++i) follow(graph, i);
   }
 
@@ -139,6 +129,19 @@ std::vector<std::size_t> balanced(const Seconds2D& seconds, std::size_t layers) 
 
 }  // namespace
 
+std::vector<std::size_t> layer_numbers(const OperatorGraph& graph, SharedWeights shared) {
+  return Layers(graph, shared).numbers();
+}
+
+Seconds compute_time(const OperatorGraph& graph, const Operator& op, const CostModel& costs,
+                     DeviceId device) {
+  const std::vector<Range> ranges = whole_ranges(op);
+  Seconds time;
+  for (const Pass pass : {Pass::Forward, Pass::BackwardInput, Pass::BackwardWeight})
+    time += costs.operator_time(graph, op, pass, ranges, device);
+  return time;
+}
+
 Strategy single_device_strategy(const OperatorGraph& graph, const CostModel& costs) {
   const DeviceId device = fastest_device(graph, costs);
   Strategy strategy;
@@ -158,14 +161,14 @@ Strategy data_parallel_strategy(const OperatorGraph& graph, const CostModel& cos
 
 std::vector<std::size_t> layer_wise_positions(const OperatorGraph& graph, const CostModel& costs,
                                               std::span<const DeviceId> devices) {
-  std::vector<std::size_t> positions = Layers(graph).numbers();
+  std::vector<std::size_t> positions = layer_numbers(graph, SharedWeights::Join);
   const std::size_t layers = *std::max_element(positions.begin(), positions.end()) + 1;
   std::map<std::int32_t, std::vector<double>> seconds_of_kind;
   Seconds2D seconds;
   for (const DeviceId d : devices) {
     auto [it, fresh] = seconds_of_kind.try_emplace(costs.topology().device(d).kind, layers, 0.0);
     for (std::size_t i = 0; fresh && i < positions.size(); ++i) {
-      it->second[positions[i]] += compute_seconds(graph, graph.operators()[i], costs, d);
+      it->second[positions[i]] += compute_time(graph, graph.operators()[i], costs, d).value;
     }
     seconds.push_back(it->second);
   }

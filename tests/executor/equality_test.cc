@@ -9,7 +9,7 @@
 #include "tests/executor/communication/threads_of_one_process.h"
 #include "tests/models/samples.h"
 #include "tests/sim/random_graph.h"
-#include "tests/taskgraph/random_strategies.h"
+#include "tests/taskgraph/random_pipelines.h"
 #include "topologies/presets.h"
 
 namespace pipesim {
@@ -211,6 +211,32 @@ INSTANTIATE_TEST_SUITE_P(
                     EqualModel{"lenet:batch=4", 10}, EqualModel{"resnet50:batch=4,image=32", 2},
                     EqualModel{"rnnlm:batch=4,steps=3,hidden=8,embedded=8,vocab=24", 8},
                     EqualModel{"gpt:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8", 10}),
+    [](const auto& instance) {
+      const std::string text = instance.param.model;
+      return text.substr(0, text.find(':'));
+    });
+
+class EqualPipelines : public testing::TestWithParam<EqualModel> {};
+
+TEST_P(EqualPipelines, StagesComputeWhatTheUnsplitModelDoes) {
+  const OperatorGraph graph = make_zoo_model(GetParam().model);
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const ThreadWorld world(most_devices);
+  const SyntheticSource source(graph);
+  for_each_seed(GetParam().plans, [&](Rng& rng) {
+    const RandomPipeline p = random_pipeline(graph, rng, topology);
+    Reference reference(graph, costs, world, source, p.options);
+    reference.check(p.strategy);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, EqualPipelines,
+    testing::Values(EqualModel{"mlp:batch=8,layers=4,hidden=16,features=12,classes=8", 12},
+                    EqualModel{"lenet:batch=4", 8},
+                    EqualModel{"rnnlm:batch=4,steps=3,hidden=8,embedded=8,vocab=24", 6},
+                    EqualModel{"gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8,positions=8", 8}),
     [](const auto& instance) {
       const std::string text = instance.param.model;
       return text.substr(0, text.find(':'));

@@ -7,7 +7,7 @@
 
 #include "models/graph_builder.h"
 #include "sim/base/errors.h"
-#include "tests/taskgraph/random_strategies.h"
+#include "tests/taskgraph/random_pipelines.h"
 #include "topologies/presets.h"
 
 namespace pipesim {
@@ -120,6 +120,42 @@ TEST_F(PlanJson, MicrobatchesAreOneUnlessTheFileSaysOtherwise) {
   EXPECT_EQ(message(with("\"two\"")),
             "p.json: /microbatches: found \"two\", an integer from 1 to 1024 is needed");
   EXPECT_EQ(message(with("1.5")), "p.json: /microbatches: found 1.5, an integer from 1 to 1024 is needed");
+}
+
+TEST_F(PlanJson, RandomPipelinesRoundTrip) {
+  for_each_seed(30, [&](Rng& rng) {
+    RandomPipeline p = random_pipeline(graph_, rng, topology_);
+    Plan plan;
+    plan.model = "two", plan.topology = "p100-4x4:1";
+    plan.strategy = std::move(p.strategy);
+    plan.options = std::move(p.options);
+    EXPECT_EQ(read(to_json(plan, graph_, topology_)), plan);
+  });
+}
+
+TEST_F(PlanJson, StagesAreListsOfOperatorsOrRanges) {
+  const std::string fc1 = R"({"operator": "fc1", "devices": ["gpu1"]})";
+  const auto stages = [&](const std::string& list, const std::string& more = "") {
+    return text(fc1, R"("stages": )" + list + ", " + more);
+  };
+  const Plan plan = read(stages(R"([["fc1"], ["fc2..loss"]])", R"("schedule": "gpipe", )"));
+  ASSERT_TRUE(plan.options.pipeline);
+  EXPECT_EQ(*plan.options.pipeline, (Pipeline{"gpipe", {0, 1, 1}}));
+  EXPECT_EQ(read(stages(R"([["fc1"], ["loss", "fc2"]])")).options.pipeline->schedule, "1f1b");
+  EXPECT_NE(to_json(plan, graph_, topology_).find(R"(["fc2..loss"])"), std::string::npos);
+
+  EXPECT_EQ(message(stages(R"([["fc1", "fc2"], ["fc2..loss"]])")),
+            "p.json: /stages/1/0: operator \"fc2\" is in stage 0 and in stage 1");
+  EXPECT_EQ(message(stages(R"([["fc1"], ["loss"]])")), "p.json: /stages: operator \"fc2\" is in no stage");
+  EXPECT_EQ(message(stages(R"([["fc1"], ["fc3..loss"]])")),
+            "p.json: /stages/1/0: model \"two\" has no operator \"fc3\" (did you mean \"fc1\"?)");
+  EXPECT_EQ(message(stages(R"([["fc1"], ["loss..fc2"]])")),
+            "p.json: /stages/1/0: the range \"loss..fc2\" runs backwards");
+  EXPECT_EQ(message(stages(R"([["fc1", "loss"], ["fc2"]])")),
+            "p.json: /stages: pipeline: operator \"loss\" of stage 0 reads \"fc2\", which operator \"fc2\" "
+            "makes in "
+            "stage 1; data must not go back to an earlier stage");
+  EXPECT_EQ(message(text(fc1, R"("schedule": "1f1b", )")), "p.json: /schedule: a schedule needs \"stages\"");
 }
 
 TEST_F(PlanJson, EveryOperatorNeedsAConfig) {

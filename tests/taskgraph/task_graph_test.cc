@@ -44,7 +44,7 @@ TEST(Describe, CountsMicrobatchesFromOne) {
   const std::set<std::string> lines = descriptions(e);
   for (const char* expected :
        {"fc forward of microbatch 1", "fc forward of microbatch 2", "fc backward-weight of microbatch 2",
-        "end of microbatch 1", "fc update", "all-reduce of gradient of fc.w over 2 devices"})
+        "end of step 1, of microbatch 1", "fc update", "all-reduce of gradient of fc.w over 2 devices"})
     EXPECT_EQ(lines.count(expected), 1U) << expected << " is not among\n"
                                          << fmt::format("{}", fmt::join(lines, "\n"));
 }

@@ -43,7 +43,7 @@ TEST(MicrobatchOptions, SearchWritesThemIntoThePlan) {
       {"simulate", "--plan", plan, "--trace", folder.path("trace.json"), "--dot", folder.path("tasks.dot")});
   ASSERT_EQ(simulated.status, 0) << simulated.err;
   EXPECT_THAT(simulated.out, HasSubstr("batch 192 in 3 microbatches of 64"));
-  EXPECT_THAT(read_file(folder.path("tasks.dot")), HasSubstr("end of microbatch 2"));
+  EXPECT_THAT(read_file(folder.path("tasks.dot")), HasSubstr("end of step 2, of microbatch 2"));
   const Outcome why = pipesim_run({"simulate", "--plan", plan, "--explain", "conv1 forward of microbatch 2"});
   EXPECT_THAT(why.out, HasSubstr("conv1 forward of microbatch 2 on gpu"));
 }

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "taskgraph/plan.h"
+
+namespace pipesim {
+
+/// Cuts a sequence of costs (at least 0) into `parts` runs, each of one cost or more, so that the largest sum
+/// of a run is as small as can be, and within that the sum of their squares. By cost its part, from 0.
+/// InputError when there are fewer costs than parts.
+std::vector<std::int32_t> balanced_parts(const std::vector<double>& costs, std::int32_t parts);
+
+/// What a pipeline of equal groups of devices is made for.
+struct PipelineDemand {
+  std::int32_t stages = 1;
+  std::int32_t chunks = 1;  ///< stages of each group of devices
+  std::string schedule = "1f1b";
+};
+
+struct PipelinedStrategy {
+  Strategy strategy;
+  Pipeline pipeline;
+};
+
+/// GPipe's partition (Huang et al., NeurIPS 2019, section 2.2): layers in order, cut into stages so that the
+/// largest stage has as little to compute as possible, on equal runs of the topology's devices; inside a
+/// stage data parallelism, over the most devices that divide the batch. What shares a weight is one layer
+/// where no data would have to go back to an earlier stage.
+///
+/// InputError where the model or the topology can't be cut so, or the schedule does not suit.
+PipelinedStrategy gpipe_strategy(const OperatorGraph& graph, const CostModel& costs,
+                                 const PipelineDemand& demand);
+
+}  // namespace pipesim

@@ -1,0 +1,131 @@
+#include "taskgraph/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "sim/base/errors.h"
+#include "topologies/topology.h"
+
+namespace pipesim {
+namespace {
+
+using Devices = std::set<DeviceId>;
+
+std::vector<Devices> devices_of_stages(std::span<const ParallelConfig> configs, const Pipeline& pipeline) {
+  std::vector<Devices> devices(static_cast<std::size_t>(pipeline.num_stages()));
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    Devices& of_stage = devices[static_cast<std::size_t>(pipeline.stage_of[i])];
+    of_stage.insert(configs[i].devices.begin(), configs[i].devices.end());
+  }
+  return devices;
+}
+
+// The devices of each group, in the order of their first stages.
+std::vector<Devices> groups_of(const std::vector<Devices>& stages) {
+  std::vector<Devices> groups;
+  for (const Devices& stage : stages) {
+    if (std::ranges::find(groups, stage) == groups.end()) groups.push_back(stage);
+  }
+  return groups;
+}
+
+std::optional<std::string> refuse_stages(const OperatorGraph& graph, const Pipeline& pipeline) {
+  const std::int32_t stages = pipeline.num_stages();
+  if (pipeline.stage_of.size() != graph.operators().size()) {
+    return fmt::format("{} operators have a stage, the model has {}", pipeline.stage_of.size(),
+                       graph.operators().size());
+  }
+  for (std::int32_t s = 0; s < stages; ++s) {
+    if (std::ranges::find(pipeline.stage_of, s) == pipeline.stage_of.end())
+      return fmt::format("stage {} of {} has no operator", s, stages);
+  }
+  for (const Tensor& tensor : graph.tensors()) {
+    if (!tensor.producer.valid()) continue;
+    const TensorId id(static_cast<std::size_t>(&tensor - graph.tensors().data()));
+    const std::int32_t made = pipeline.stage_of[tensor.producer.index()];
+    for (const UseRef use : graph.consumers(id)) {
+      const std::int32_t used = pipeline.stage_of[use.op.index()];
+      if (used >= made) continue;
+      return fmt::format(
+          "operator \"{}\" of stage {} reads \"{}\", which operator \"{}\" makes in stage {}; data must not "
+          "go back to an earlier stage",
+          graph.op(use.op).name, used, tensor.name, graph.op(tensor.producer).name, made);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_devices(const std::vector<Devices>& stages, const Topology& topology) {
+  for (std::size_t a = 0; a < stages.size(); ++a) {
+    for (std::size_t b = a + 1; b < stages.size(); ++b) {
+      if (stages[a] == stages[b]) continue;
+      const auto shared = std::ranges::find_if(stages[a], [&](DeviceId d) { return stages[b].contains(d); });
+      if (shared == stages[a].end()) continue;
+      return fmt::format(
+          "stages {} and {} share {} but not all of their devices; two stages have the same devices or none "
+          "in common",
+          a, b, topology.device(*shared).name);
+    }
+  }
+  const std::vector<Devices> groups = groups_of(stages);
+  if (stages.size() % groups.size() != 0) {
+    return fmt::format("{} stages on {} groups of devices; each group must have as many", stages.size(),
+                       groups.size());
+  }
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s] == groups[s % groups.size()]) continue;
+    return fmt::format("stage {} is not on the devices of stage {}; {} groups of devices take turns", s,
+                       s % groups.size(), groups.size());
+  }
+  return std::nullopt;
+}
+
+PipelineShape shape_of(const std::vector<Devices>& stages, std::int32_t microbatches) {
+  const auto groups = static_cast<std::int32_t>(groups_of(stages).size());
+  return {groups, microbatches, static_cast<std::int32_t>(stages.size()) / groups};
+}
+
+}  // namespace
+
+std::int32_t Pipeline::num_stages() const {
+  return stage_of.empty() ? 0 : *std::ranges::max_element(stage_of) + 1;
+}
+
+std::string refusal_in_plans(const ScheduleKind& kind) {
+  if (kind.name == "chimera")
+    return "schedule \"chimera\": it needs two copies of every stage, which a plan can't describe";
+  if (kind.name == "inference") return "schedule \"inference\": the plan trains the model";
+  return "";
+}
+
+std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const ParallelConfig> configs,
+                                   const Pipeline& pipeline, std::int32_t microbatches,
+                                   const Topology& topology) {
+  if (auto reason = refuse_stages(graph, pipeline)) return reason;
+  const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
+  if (auto reason = refuse_devices(stages, topology)) return reason;
+  try {
+    const ScheduleKind& kind = schedule_kind(pipeline.schedule);
+    if (std::string reason = refusal_in_plans(kind); !reason.empty()) return reason;
+    make_schedule(kind, shape_of(stages, microbatches));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return std::nullopt;
+}
+
+PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
+                             std::int32_t microbatches, std::size_t num_devices) {
+  const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
+  const std::vector<Devices> groups = groups_of(stages);
+  PipelineOrder order{std::vector<std::int32_t>(num_devices, -1),
+                      make_schedule(schedule_kind(pipeline.schedule), shape_of(stages, microbatches))};
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const DeviceId d : groups[g]) order.group_of[d.index()] = static_cast<std::int32_t>(g);
+  }
+  return order;
+}
+
+}  // namespace pipesim

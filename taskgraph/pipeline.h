@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/operator_graph.h"
+#include "taskgraph/parallel_config.h"
+#include "taskgraph/schedules/schedule.h"
+
+namespace pipesim {
+
+/// Operators in stages that microbatches pass one after the other, in the order of a schedule.
+///
+/// A stage's devices are those of its operators' configs. Two stages have the same devices or none in common;
+/// with fewer groups of devices than stages, group g runs the stages g, g + groups, g + 2·groups, …
+struct Pipeline {
+  std::string schedule = "1f1b";       ///< a name of schedule_kinds()
+  std::vector<std::int32_t> stage_of;  ///< by operator; from 0, every stage has an operator
+  bool operator==(const Pipeline&) const = default;
+  [[nodiscard]] std::int32_t num_stages() const;
+};
+
+/// The order in which devices work.
+struct PipelineOrder {
+  std::vector<std::int32_t> group_of;  ///< by device; −1: it has no stage
+  PipelineSchedule steps;              ///< by group
+};
+
+/// Why no plan can have this schedule; "" when plans can.
+std::string refusal_in_plans(const ScheduleKind& kind);
+
+/// Why operators with these configs can't be run so, naming stages (from 0) and operators. Nothing when they
+/// can: then pipeline_order() gives the order.
+std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const ParallelConfig> configs,
+                                   const Pipeline& pipeline, std::int32_t microbatches,
+                                   const Topology& topology);
+PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
+                             std::int32_t microbatches, std::size_t num_devices);
+
+}  // namespace pipesim

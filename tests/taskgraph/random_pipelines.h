@@ -1,0 +1,58 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "taskgraph/plan.h"
+#include "tests/taskgraph/random_strategies.h"
+
+namespace pipesim {
+
+struct RandomPipeline {
+  Strategy strategy;
+  PlanOptions options;
+};
+
+/// A legal pipeline of up to four groups of devices: the operators in order, cut anywhere; random schedule,
+/// microbatches, groups and configs inside the groups.
+inline RandomPipeline random_pipeline(const OperatorGraph& graph, Rng& rng, const Topology& topology) {
+  constexpr std::array<const char*, 5> kSchedules{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"};
+  const std::size_t n = graph.operators().size(), devices = topology.num_devices();
+  for (;;) {
+    const std::size_t groups = 1 + rng.below(std::min<std::size_t>({4, n, devices}));
+    Pipeline pipeline{kSchedules[rng.below(kSchedules.size())], std::vector<std::int32_t>(n, 0)};
+    const std::size_t chunks = pipeline.schedule == "interleaved" && n >= 2 * groups ? 2 : 1;
+    std::vector<std::size_t> cuts(n - 1);
+    std::iota(cuts.begin(), cuts.end(), std::size_t{1});
+    for (std::size_t i = 0; i + 1 < groups * chunks; ++i)
+      std::swap(cuts[i], cuts[i + rng.below(cuts.size() - i)]);
+    for (std::size_t i = 0; i + 1 < groups * chunks; ++i) {
+      for (std::size_t op = cuts[i]; op < n; ++op) ++pipeline.stage_of[op];
+    }
+    const std::vector<DeviceId> order = random_devices(rng, devices, devices);
+    RandomPipeline made;
+    made.options.microbatches = static_cast<std::int32_t>(1 + rng.below(6));
+    for (std::size_t op = 0; op < n; ++op) {
+      const auto stage = static_cast<std::size_t>(pipeline.stage_of[op]), group = stage % groups;
+      const std::size_t first = group * devices / groups, size = (group + 1) * devices / groups - first;
+      const Operator& o = graph.operators()[op];
+      ParallelConfig config = random_config(o, rng, size, static_cast<std::int64_t>(size));
+      const bool begins = op == 0 || pipeline.stage_of[op - 1] != pipeline.stage_of[op];
+      if (begins && chunks > 1) {  // all stages of a group have its devices
+        config = single_device(o, DeviceId(0));
+        config.replicas = static_cast<std::int32_t>(size);
+        config.devices.clear();
+        for (std::size_t d = 0; d < size; ++d) config.devices.emplace_back(d);
+      }
+      for (DeviceId& d : config.devices) d = order[first + d.index()];
+      made.strategy.push_back(std::move(config));
+    }
+    made.options.pipeline = std::move(pipeline);
+    if (!illegal(graph, made.strategy, made.options, topology)) return made;
+  }
+}
+
+}  // namespace pipesim

@@ -1,0 +1,98 @@
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/command_line.h"
+
+namespace pipesim {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+std::vector<std::string> pipeline(const std::string& command, const std::vector<std::string>& more) {
+  std::vector<std::string> args{
+      command,        "--model",    "gpt:batch=4,layers=4,hidden=64,heads=4,sequence=16,vocab=100",
+      "--topology",   "p100-4x4:1", "--baseline",
+      "data-parallel"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+TEST(PipelineOptions, SimulateShowsStagesAndTheirTime) {
+  const Outcome text = pipesim_run(pipeline("simulate", {"--stages", "4", "--microbatches", "8"}));
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("plan by gpipe"), HasSubstr("pipeline 1f1b: 4 stages, 8 microbatches"),
+                    HasSubstr("in flight"), HasSubstr("F forward")));
+  const Outcome json = pipesim_run(pipeline("simulate", {"--stages", "4", "--microbatches", "8", "--json"}));
+  const Json report = Json::parse(json.out)["pipeline"];
+  EXPECT_EQ(report["schedule"], "1f1b");
+  std::vector<int> in_flight;
+  for (const Json& stage : report["stages"]) in_flight.push_back(stage["in_flight"]);
+  EXPECT_THAT(in_flight, testing::ElementsAre(4, 3, 2, 1));
+  EXPECT_GT(report["idle"], 0.0);
+  EXPECT_LT(report["idle"], 1.0);
+}
+
+TEST(PipelineOptions, MoreMicrobatchesLeaveDevicesLessIdle) {
+  const auto idle = [](const char* microbatches) {
+    const Outcome json = pipesim_run(pipeline(
+        "simulate", {"--stages", "4", "--microbatches", microbatches, "--schedule", "gpipe", "--json"}));
+    return Json::parse(json.out)["pipeline"]["idle"].get<double>();
+  };
+  EXPECT_GT(idle("2"), idle("8"));
+  EXPECT_GT(idle("8"), idle("32"));
+}
+
+TEST(PipelineOptions, ExecuteComputesWhatTheUnsplitModelDoes) {
+  const Outcome result = pipesim_run({"execute",
+                                      "--model",
+                                      "lenet:batch=4",
+                                      "--topology",
+                                      "cpu:2",
+                                      "--baseline",
+                                      "data-parallel",
+                                      "--stages",
+                                      "4",
+                                      "--chunks",
+                                      "2",
+                                      "--schedule",
+                                      "interleaved",
+                                      "--microbatches",
+                                      "4",
+                                      "--steps",
+                                      "2",
+                                      "--warmup",
+                                      "0",
+                                      "--no-realtime",
+                                      "--oversubscribe",
+                                      "--check"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("step 2: "), testing::Not(HasSubstr("NOT EQUAL"))));
+}
+
+TEST(PipelineOptions, AreRefusedWhereTheyDoNotFit) {
+  const auto refused = [](const std::vector<std::string>& more, int status, const std::string& message) {
+    const Outcome result = pipesim_run(pipeline("simulate", more));
+    EXPECT_EQ(result.status, status);
+    EXPECT_THAT(result.err, HasSubstr(message));
+  };
+  refused({"--schedule", "gpipe"}, 2, "--schedule needs --stages");
+  refused({"--chunks", "2"}, 2, "--chunks needs --stages");
+  refused({"--stages", "5"}, 1, "5 stages for 4 devices, allowed: up to 4");
+  refused({"--stages", "0"}, 2, "--stages");
+  refused({"--stages", "2", "--schedule", "1f2b"}, 1, "did you mean \"1f1b\"");
+  refused({"--stages", "4", "--chunks", "2", "--microbatches", "3", "--schedule", "interleaved"}, 1,
+          "schedule \"interleaved\"");
+  refused({"--stages", "2", "--schedule", "chimera"}, 1, "two copies of every stage");
+  refused({"--stages", "64", "--chunks", "64"}, 1, "64 stages for");
+  const Outcome other = pipesim_run(
+      {"simulate", "--model", "lenet", "--topology", "p100-4x4:1", "--baseline", "expert", "--stages", "2"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, HasSubstr("--stages makes a pipeline of --baseline data-parallel only"));
+}
+
+}  // namespace
+}  // namespace pipesim

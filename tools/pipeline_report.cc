@@ -1,0 +1,227 @@
+#include "tools/pipeline_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tools/figures.h"
+#include "tools/table.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::string_view kMarks = "FBW-";  // by what a device does in a column
+
+// One row: how long its devices do what, column by column.
+class StripRow {
+ public:
+  StripRow(std::size_t columns, Nanoseconds makespan)
+      : columns_(static_cast<Nanoseconds>(columns)),
+        makespan_(std::max<Nanoseconds>(1, makespan)),
+        spent_(columns) {}
+
+  void add(std::size_t mark, Nanoseconds start, Nanoseconds end) {
+    for (Nanoseconds c = start * columns_ / makespan_; c < columns_ && begin(c) < end; ++c) {
+      const Nanoseconds covered = std::min(end, begin(c + 1)) - std::max(start, begin(c));
+      spent_[static_cast<std::size_t>(c)][mark] += std::max<Nanoseconds>(0, covered);
+    }
+  }
+
+  // `devices`: in the row, each of which could be busy all the time.
+  [[nodiscard]] std::string text(std::size_t devices) const {
+    std::string text;
+    for (Nanoseconds c = 0; c < columns_; ++c) {
+      const std::array<Nanoseconds, kMarks.size()>& spent = spent_[static_cast<std::size_t>(c)];
+      const Nanoseconds all = (begin(c + 1) - begin(c)) * static_cast<Nanoseconds>(devices);
+      const auto most = std::max_element(spent.begin(), spent.end() - 1);
+      const Nanoseconds computing = spent[0] + spent[1] + spent[2];
+      const char idle = 2 * spent.back() > all - computing && spent.back() > 0 ? kMarks.back() : '.';
+      text += 2 * computing >= all && computing > 0 ? kMarks[static_cast<std::size_t>(most - spent.begin())]
+                                                    : idle;
+    }
+    return text;
+  }
+
+ private:
+  [[nodiscard]] Nanoseconds begin(Nanoseconds column) const { return column * makespan_ / columns_; }
+  Nanoseconds columns_, makespan_;
+  std::vector<std::array<Nanoseconds, kMarks.size()>> spent_;
+};
+
+class PipelineReporter {
+ public:
+  PipelineReporter(Evaluator& evaluator, const BoundStrategy& strategy, const Pipeline& pipeline)
+      : graph_(evaluator.task_graph()), timeline_(evaluator.timeline()), pipeline_(pipeline) {
+    std::vector<ParallelConfig> configs;
+    for (const BoundOperator* b : strategy) configs.push_back(b->config);
+    const PlanOptions& options = evaluator.builder().options();
+    order_ = pipeline_order(configs, pipeline, options.microbatches, evaluator.topology().num_devices());
+    report_.schedule = pipeline.schedule;
+    report_.microbatches = options.microbatches;
+    report_.stages.resize(static_cast<std::size_t>(pipeline.num_stages()));
+    for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), configs[i]);
+    for (const PipelineSchedule::value_type& steps : order_.steps) {
+      for (const PipelineStep& step : steps) report_.weights_apart |= step.kind == StepKind::BackwardWeight;
+    }
+  }
+
+  PipelineReport report(const std::vector<DeviceMemory>& memory, std::size_t columns) {
+    for (std::size_t s = 0; s < report_.stages.size(); ++s) {
+      StageReport& stage = report_.stages[s];
+      for (const DeviceId d : stage.devices)
+        stage.peak_memory = std::max(stage.peak_memory, memory[d.index()].peak);
+    }
+    look_at_tasks(columns);
+    return std::move(report_);
+  }
+
+ private:
+  [[nodiscard]] std::size_t stage_of(OperatorId op) const {
+    return static_cast<std::size_t>(pipeline_.stage_of[op.index()]);
+  }
+
+  void add_operator(OperatorId op, const ParallelConfig& config) {
+    StageReport& stage = report_.stages[stage_of(op)];
+    ++stage.operators;
+    std::set<DeviceId> devices(stage.devices.begin(), stage.devices.end());
+    devices.insert(config.devices.begin(), config.devices.end());
+    stage.devices.assign(devices.begin(), devices.end());
+  }
+
+  void look_at_tasks(std::size_t columns) {
+    std::vector<StripRow> rows(order_.steps.size(), StripRow(columns, timeline_.makespan));
+    std::vector<std::size_t> devices_of_row(rows.size(), 0);
+    for (const std::int32_t group : order_.group_of) {
+      if (group >= 0) ++devices_of_row[static_cast<std::size_t>(group)];
+    }
+    Nanoseconds busy = 0;
+    for (std::size_t t = 0; t < graph_.labels.size(); ++t) {
+      const TaskLabel& label = graph_.labels[t];
+      const Nanoseconds start = timeline_.start[t], end = timeline_.end[t];
+      if (label.kind <= TaskKind::BackwardWeight) {
+        const Nanoseconds held = graph_.dag.duration(TaskId(t));
+        StageReport& stage = report_.stages[stage_of(label.op)];
+        stage.compute += held;
+        busy += held;
+        note_in_flight(label, start, end);
+        const bool forward = label.kind == TaskKind::Forward;
+        const std::size_t mark = forward                                                           ? 0
+                                 : report_.weights_apart && label.kind == TaskKind::BackwardWeight ? 2
+                                                                                                   : 1;
+        rows[row_of(label.device)].add(mark, start, end);
+      } else if (is_communication(label.kind)) {
+        std::set<std::int32_t> groups{order_.group_of[label.device.index()]};
+        if (label.peer.valid()) groups.insert(order_.group_of[label.peer.index()]);
+        for (const std::int32_t g : groups) {
+          if (g >= 0) rows[static_cast<std::size_t>(g)].add(3, start, end);
+        }
+      }
+    }
+    std::size_t devices = 0;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      devices += devices_of_row[r];
+      report_.strip.push_back(rows[r].text(devices_of_row[r]));
+    }
+    for (StageReport& stage : report_.stages)
+      stage.compute /= std::max<Nanoseconds>(1, static_cast<Nanoseconds>(stage.devices.size()));
+    report_.idle = 1 - share(busy, timeline_.makespan) / static_cast<double>(devices);
+    count_in_flight();
+  }
+
+  [[nodiscard]] std::size_t row_of(DeviceId device) const {
+    return static_cast<std::size_t>(order_.group_of[device.index()]);
+  }
+
+  struct Flight {
+    Nanoseconds begin = INT64_MAX, end = 0;
+  };
+  void note_in_flight(const TaskLabel& label, Nanoseconds start, Nanoseconds end) {
+    Flight& flight = flights_[{stage_of(label.op), std::max(0, label.microbatch)}];
+    flight.begin = std::min(flight.begin, start);
+    flight.end = std::max(flight.end, end);
+  }
+
+  void count_in_flight() {
+    std::vector<std::vector<std::pair<Nanoseconds, int>>> changes(report_.stages.size());
+    for (const auto& [of, flight] : flights_) {
+      changes[of.first].emplace_back(flight.begin, 1);
+      changes[of.first].emplace_back(flight.end, -1);
+    }
+    for (std::size_t s = 0; s < changes.size(); ++s) {
+      std::ranges::sort(changes[s]);  // at one time ends before beginnings
+      std::int64_t now = 0;
+      for (const auto& [time, change] : changes[s]) {
+        now += change;
+        report_.stages[s].in_flight = std::max(report_.stages[s].in_flight, now);
+      }
+    }
+  }
+
+  const TaskGraph& graph_;
+  const Timeline& timeline_;
+  const Pipeline& pipeline_;
+  PipelineOrder order_;
+  PipelineReport report_;
+  std::map<std::pair<std::size_t, std::int32_t>, Flight> flights_;  // by stage and microbatch
+};
+
+}  // namespace
+
+std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
+                                              const std::vector<DeviceMemory>& memory, std::size_t columns) {
+  const std::optional<Pipeline>& pipeline = evaluator.builder().options().pipeline;
+  if (!pipeline) return std::nullopt;
+  return PipelineReporter(evaluator, strategy, *pipeline).report(memory, columns);
+}
+
+std::string to_text(const PipelineReport& report) {
+  std::string text = fmt::format("  pipeline {}: {} stages, {} microbatch{}, devices idle {}\n",
+                                 report.schedule, report.stages.size(), report.microbatches,
+                                 report.microbatches == 1 ? "" : "es", percent(report.idle));
+  Table table({{"stage", Align::Right},
+               {"devices", Align::Right},
+               {"operators", Align::Right},
+               {"compute", Align::Right},
+               {"in flight", Align::Right},
+               {"peak memory", Align::Right}});
+  for (std::size_t s = 0; s < report.stages.size(); ++s) {
+    const StageReport& stage = report.stages[s];
+    table.add({fmt::format("{}", s), fmt::format("{}", stage.devices.size()),
+               fmt::format("{}", stage.operators), pretty(to_seconds(stage.compute)),
+               fmt::format("{}", stage.in_flight), pretty(stage.peak_memory)});
+  }
+  text += table.str(2) + "\n";
+  for (std::size_t row = 0; row < report.strip.size(); ++row) {
+    std::string stages;
+    for (std::size_t s = row; s < report.stages.size(); s += report.strip.size())
+      stages += fmt::format("{}{}", stages.empty() ? "" : ",", s);
+    text += fmt::format("  {:>5} {}\n", stages, report.strip[row]);
+  }
+  return text +
+         (report.weights_apart ? "        F forward, B backward of inputs, W of weights, "
+                               : "        F forward, B backward, ") +
+         "- idle while data travel, . idle\n";
+}
+
+std::string to_json(const PipelineReport& report) {
+  using Json = nlohmann::ordered_json;
+  Json stages = Json::array();
+  for (const StageReport& stage : report.stages) {
+    stages.push_back({{"devices", stage.devices.size()},
+                      {"operators", stage.operators},
+                      {"compute_s", seconds(stage.compute)},
+                      {"in_flight", stage.in_flight},
+                      {"peak_memory_bytes", stage.peak_memory.value}});
+  }
+  return Json{{"schedule", report.schedule},
+              {"microbatches", report.microbatches},
+              {"idle", report.idle},
+              {"stages", std::move(stages)}}
+      .dump();
+}
+
+}  // namespace pipesim

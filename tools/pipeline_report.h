@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/evaluator.h"
+
+namespace pipesim {
+
+/// How one stage of a simulated pipeline fares.
+struct StageReport {
+  std::int64_t operators = 0;
+  std::vector<DeviceId> devices;  ///< ascending
+  Nanoseconds compute = 0;        ///< mean of its devices: time that they compute for this stage
+  std::int64_t in_flight = 0;     ///< most microbatches that have begun forward and not ended backward
+  Bytes peak_memory;              ///< of its fullest device, with all stages that it has
+};
+
+struct PipelineReport {
+  std::string schedule;
+  std::int32_t microbatches = 1;
+  bool weights_apart = false;  ///< the schedule has steps for the gradients of weights
+  std::vector<StageReport> stages;
+  /// Share of the iteration during which the stages' devices compute nothing, mean of all of them: bubbles,
+  /// waiting for data, synchronising and updating weights.
+  double idle = 0;
+  /// A row for each group of devices, time from left to right: what most of its time is spent on in each
+  /// column. F forward, B backward, W backward of weights where the schedule keeps it apart, '-' idle while
+  /// data travel from or to the group, '.' idle.
+  std::vector<std::string> strip;
+};
+
+/// Of the strategy that the evaluator scored last, with labels. `columns`: of the strip, 1 or more. Nothing
+/// where the plan is no pipeline.
+std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
+                                              const std::vector<DeviceMemory>& memory, std::size_t columns);
+std::string to_text(const PipelineReport& report);
+/// A JSON object.
+std::string to_json(const PipelineReport& report);
+
+}  // namespace pipesim
