@@ -28,7 +28,9 @@ po::options_description described(const std::vector<Option>& options) {
     if (option.argument.empty()) {
       description.add_options()(names.c_str(), "");
     } else {
-      description.add_options()(names.c_str(), po::value<std::string>(), "");
+      auto* value = po::value<std::string>();
+      if (!option.implied.empty()) value->implicit_value(option.implied);
+      description.add_options()(names.c_str(), value, "");
     }
   }
   description.add_options()(kOperands, po::value<std::vector<std::string>>(), "");
@@ -46,6 +48,13 @@ std::string unknown_option(const std::string& word, const std::vector<Option>& o
 bool is_repeated(const std::string& name, const std::vector<Option>& options) {
   return std::any_of(options.begin(), options.end(),
                      [&](const Option& o) { return o.name == name && o.repeated; });
+}
+
+std::string implied_by(const std::string& name, const std::vector<Option>& options) {
+  for (const Option& option : options) {
+    if (option.name == name) return option.implied;
+  }
+  return "";
 }
 
 std::string argument_of(const std::string& name, const std::vector<Option>& options) {
@@ -129,7 +138,7 @@ Arguments::Arguments(const std::string& command, const std::vector<Option>& opti
       if (!first && !is_repeated(option.string_key, options))
         refuse(command, fmt::format("option --{} is given twice", option.string_key));
       std::vector<std::string>& all = all_values_[option.string_key];
-      all.push_back(option.value.empty() ? "" : option.value.front());
+      all.push_back(option.value.empty() ? implied_by(option.string_key, options) : option.value.front());
       values_[option.string_key] = all.front();
     }
   } catch (const po::error& error) {

@@ -20,6 +20,8 @@ struct Option {
   std::string help;           ///< a phrase without a full stop
   char letter = 0;            ///< 'o' for -o, 0: no short form
   bool repeated = false;      ///< may be given several times, see Arguments::texts
+  std::string implied = {};   ///< what it means without its argument, which must be joined by '='; empty: it
+                              ///< needs one
 };
 
 /// A word of the command line that is no option.

@@ -16,6 +16,7 @@
 #include "tools/commands.h"
 #include "tools/inputs.h"
 #include "tools/plan_report.h"
+#include "tools/planner_search.h"
 #include "tools/run_settings.h"
 #include "tools/search_chart.h"
 #include "tools/search_checkpoints.h"
@@ -64,11 +65,12 @@ int chains_of(const Arguments& a) {
 }
 
 SearchRun search_run_of(const Arguments& a) {
-  std::vector<std::string> algorithms{"mcmc", "exhaustive"};
+  std::vector<std::string> algorithms{"mcmc", "exhaustive", "gpipe", "pipedream"};
   for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
   if (a.choice("algorithm", algorithms) == "exhaustive" && microbatches_of(a) > 1)
     throw UsageError("search: --algorithm exhaustive and --microbatches exclude each other");
   check_checkpoints(a);
+  check_planner_options(a);
   SearchBudget budget{0, 0};
   if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
   if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);
@@ -260,6 +262,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
 
 int run_search(const Arguments& arguments, Streams& streams) {
   SearchRun run = search_run_of(arguments);
+  if (is_planner(run.algorithm)) return run_planner(arguments, streams);
   for (const char* file : {"output", "search-log", "checkpoint"}) {
     if (arguments.has(file)) require_writable(arguments.text(file));
   }
@@ -338,12 +341,18 @@ Command search_command() {
       "outputs, "
       "of their gradients and of its weights' gradients. Then come the operators that one other config would "
       "help most, as far as a tenth of the search's effort can tell.\n\n"
+      "Planners of pipelines do not search: they minimise a model of their own, whose value is printed, and "
+      "the "
+      "simulator judges the plan.\n\n"
       "The lower bound holds for every plan: no plan can be faster. With --calibration there is none: what "
       "was "
       "measured may be faster than the analytic model thinks possible.";
   c.options = model_and_topology_options();
-  c.options.push_back({"algorithm", "NAME", "mcmc",
-                       "mcmc, exhaustive (small cases: proves the optimum), or the name of a baseline"});
+  c.options.push_back(
+      {"algorithm", "NAME", "mcmc",
+       "mcmc, exhaustive (small cases: proves the optimum), the name of a baseline, or a planner "
+       "of pipelines: gpipe (stages of about equal compute time), pipedream (its dynamic program "
+       "over cuts, replicas and levels of the topology)"});
   c.options.push_back(
       {"seconds", "N", "30", "stop after this long; not used when only --proposals is given"});
   c.options.push_back({"proposals", "N", "", "stop after this many proposals"});
@@ -359,6 +368,7 @@ Command search_command() {
       {"checkpoint-every", "SECONDS", "3", "time between checkpoints; 0: as often as can be"});
   c.options.push_back({"resume", "FILE", "", kResumeHelp});
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
+  for (Option& o : planner_options()) c.options.push_back(std::move(o));
   c.options.push_back(calibration_option());
   c.options.push_back({"output", "FILE", "", "write the plan to FILE", 'o'});
   c.options.push_back({"search-log", "FILE", "", kSearchLogHelp});
@@ -368,7 +378,11 @@ Command search_command() {
   c.examples = {
       {"pipesim search --model nmt --topology p100-4x4 -o plan.json",
        "find a plan in 30 seconds and keep it"},
-      {"pipesim search --model lenet --topology p100-4x4:1 --algorithm exhaustive", "prove the optimum"}};
+      {"pipesim search --model lenet --topology p100-4x4:1 --algorithm exhaustive", "prove the optimum"},
+      {"pipesim search --model vgg16.txt --topology levels:4@1GB/s --algorithm pipedream "
+       "--activation-transfers "
+       "--microbatches 8",
+       "stages of a measured profile, by PipeDream's optimizer"}};
   c.run = run_search;
   return c;
 }

@@ -27,6 +27,7 @@ constexpr const char* kAfterwards =
 std::string spelled(const Option& option) {
   const std::string name =
       option.letter ? fmt::format("-{}, --{}", option.letter, option.name) : fmt::format("--{}", option.name);
+  if (!option.implied.empty()) return fmt::format("{}[={}]", name, option.argument);
   return option.argument.empty() ? name : name + " " + option.argument;
 }
 

@@ -1,6 +1,7 @@
 #include "tools/run_settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -25,6 +26,14 @@ std::vector<Option> plan_options() {
 const std::string& required_text(const Arguments& arguments, const std::string& option) {
   if (!arguments.has(option)) throw UsageError(fmt::format("--{} is missing; see \"pipesim help\"", option));
   return arguments.text(option);
+}
+
+std::string plan_schedule_names() {
+  std::vector<std::string> names;
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (refusal_in_plans(kind).empty()) names.push_back(fmt::format("{} ({})", kind.name, kind.summary));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::int32_t microbatches_of(const Arguments& arguments) {

@@ -16,6 +16,8 @@ const std::string& required_text(const Arguments& arguments, const std::string& 
 PlanOptions plan_options_of(const Arguments& arguments);
 inline constexpr const char* kMicrobatchesHelp =
     "the model's batch runs so often in an iteration, one after the other, before the weights are updated";
+/// "gpipe (all forward, then all backward), 1f1b (…)": those that plans can have.
+std::string plan_schedule_names();
 std::int32_t microbatches_of(const Arguments& arguments);
 /// "batch 64", or "batch 256 in 4 microbatches of 64".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);

@@ -1,7 +1,6 @@
 #include "tools/subject.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "costmodel/cost_model.h"
 #include "search/baselines/baselines.h"
@@ -13,14 +12,6 @@
 
 namespace pipesim {
 namespace {
-
-std::string schedules_help() {
-  std::vector<std::string> kinds;
-  for (const ScheduleKind& kind : schedule_kinds()) {
-    if (refusal_in_plans(kind).empty()) kinds.push_back(fmt::format("{} ({})", kind.name, kind.summary));
-  }
-  return fmt::format("the order of a pipeline's steps: {}", fmt::join(kinds, ", "));
-}
 
 // Of a baseline: the plan's options and strategy.
 void make_pipeline(const std::string& command, const Arguments& a, Subject& s, const CostModel& costs) {
@@ -50,7 +41,7 @@ std::vector<Option> subject_options(const std::string& verb) {
        "run the data-parallel baseline as a pipeline: N stages of about equal compute time, each on its own "
        "equal share of the devices"},
       {"chunks", "N", "1", "so many stages share their devices (schedule interleaved)"},
-      {"schedule", "NAME", "1f1b", schedules_help()}};
+      {"schedule", "NAME", "1f1b", "the order of a pipeline's steps: " + plan_schedule_names()}};
   for (Option& o : model_and_topology_options()) options.push_back(std::move(o));
   options.push_back(calibration_option());
   return options;

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "search/baselines/layer_wise.h"
-#include "search/baselines/placement.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -122,18 +121,11 @@ PipelinedStrategy gpipe_strategy(const OperatorGraph& graph, const CostModel& co
     throw InputError(fmt::format("{} stages for {} devices, allowed: up to {}", demand.stages, devices,
                                  devices * demand.chunks));
   }
-  const std::int64_t members = devices / groups, used = largest_divisor(graph.batch(), members);
-  PipelinedStrategy made{{}, {demand.schedule, stages_of(graph, costs, demand.stages)}};
-  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
-    const Operator& op = graph.operators()[i];
-    const std::int64_t group = made.pipeline.stage_of[i] % groups;
-    std::vector<DeviceId> group_devices;
-    for (std::int64_t d = 0; d < used; ++d)
-      group_devices.emplace_back(static_cast<std::size_t>(group * members + d));
-    const FactorSplit split = sample_split(op, used);
-    made.strategy.push_back(arranged(op, std::span(&split, 1), group_devices));
-  }
-  return made;
+  std::vector<StageGroup> stage_groups;
+  for (std::int32_t g = 0; g < groups; ++g)
+    stage_groups.push_back({g * (devices / groups), devices / groups});
+  return data_parallel_stages(graph, topology, {demand.schedule, stages_of(graph, costs, demand.stages)},
+                              stage_groups);
 }
 
 }  // namespace pipesim

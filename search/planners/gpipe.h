@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "taskgraph/plan.h"
+#include "search/planners/pipelined_strategy.h"
 
 namespace pipesim {
 
@@ -21,14 +21,9 @@ struct PipelineDemand {
   std::string schedule = "1f1b";
 };
 
-struct PipelinedStrategy {
-  Strategy strategy;
-  Pipeline pipeline;
-};
-
 /// GPipe's partition (Huang et al., NeurIPS 2019, section 2.2): layers in order, cut into stages so that the
 /// largest stage has as little to compute as possible, on equal runs of the topology's devices; inside a
-/// stage data parallelism, over the most devices that divide the batch. What shares a weight is one layer
+/// stage data parallelism (data_parallel_stages()). What shares a weight is one layer
 /// where no data would have to go back to an earlier stage.
 ///
 /// InputError where the model or the topology can't be cut so, or the schedule does not suit.

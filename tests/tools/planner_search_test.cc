@@ -1,0 +1,102 @@
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/files.h"
+#include "tests/temporary_folder.h"
+#include "tests/tools/command_line.h"
+
+namespace pipesim {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+// Three layers of 3, 6 and 3 ms, next to no data.
+constexpr const char* kThreeLayers =
+    "node1 -- Input0 -- forward_compute_time=0, backward_compute_time=0, activation_size=0, "
+    "parameter_size=0\n"
+    "node2 -- Linear(2, 3) -- forward_compute_time=1, backward_compute_time=2, activation_size=8, "
+    "parameter_size=0\n"
+    "node3 -- Linear(3, 4) -- forward_compute_time=2, backward_compute_time=4, activation_size=8, "
+    "parameter_size=0\n"
+    "node4 -- Linear(4, 2) -- forward_compute_time=1, backward_compute_time=2, activation_size=8, "
+    "parameter_size=0\n"
+    "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n";
+
+class PlannerSearch : public testing::Test {
+ protected:
+  PlannerSearch() { write_file(profile_, kThreeLayers); }
+  [[nodiscard]] Outcome run(const std::vector<std::string>& more,
+                            const std::string& algorithm = "pipedream") const {
+    std::vector<std::string> args{"search",     "--model",         profile_ + ":batch=8",
+                                  "--topology", "levels:4@10GB/s", "--algorithm",
+                                  algorithm};
+    args.insert(args.end(), more.begin(), more.end());
+    return pipesim_run(args);
+  }
+  TemporaryFolder folder_;
+  std::string profile_ = folder_.path("profile.txt");
+};
+
+TEST_F(PlannerSearch, PipeDreamsObjectiveIsPrintedAndItsPlanSimulates) {
+  const std::string plan = folder_.path("plan.json");
+  const Outcome straight = run({"--straight", "--use-fewer", "--microbatches", "4", "--json", "-o", plan});
+  ASSERT_EQ(straight.status, 0) << straight.err;
+  const Json json = Json::parse(straight.out);
+  EXPECT_NEAR(json["planner_objective_s"].get<double>(), 6e-3, 1e-12);  // the middle layer's
+  EXPECT_EQ(json["pipeline"]["stages"].size(), json["planner_devices"].size());
+  const Outcome simulated = pipesim_run({"simulate", "--plan", plan, "--json"});
+  ASSERT_EQ(simulated.status, 0) << simulated.err;
+  EXPECT_EQ(Json::parse(simulated.out)["iteration_time_s"], json["iteration_time_s"]);
+  EXPECT_EQ(Json::parse(simulated.out)["found_by"], "pipedream");
+
+  const Outcome free = run({"--json"});
+  EXPECT_NEAR(Json::parse(free.out)["planner_objective_s"].get<double>(), 3e-3, 1e-12);  // all on all four
+}
+
+TEST_F(PlannerSearch, ActivationTransfersMayBeCompressed) {
+  const auto objective = [&](const std::string& option) {
+    return Json::parse(run({option, "--straight", "--use-fewer", "--json"}).out)["planner_objective_s"]
+        .get<double>();
+  };
+  EXPECT_DOUBLE_EQ(objective("--activation-transfers"), objective("--activation-transfers=1"));
+  EXPECT_LE(objective("--activation-transfers=4"), objective("--activation-transfers=1"));
+}
+
+TEST_F(PlannerSearch, GpipeBalancesItsStages) {
+  const Outcome text = run({"--stages", "2", "--microbatches", "4"}, "gpipe");
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("planned by gpipe"), HasSubstr("pipeline 1f1b: 2 stages, 4 microbatches")));
+}
+
+TEST_F(PlannerSearch, StagesSayWhenTheyUseFewerDevices) {
+  const Outcome text = pipesim_run({"search", "--model", profile_ + ":batch=8", "--topology",
+                                    "levels:3@10GB/s", "--algorithm", "pipedream"});
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("2 of 3: a microbatch can't be split in more"));
+}
+
+TEST_F(PlannerSearch, RefusesWhatDoesNotGoTogether) {
+  const auto refused = [](const Outcome& outcome, int status, const std::string& message) {
+    EXPECT_EQ(outcome.status, status);
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  };
+  refused(run({"--seconds", "3"}), 2, "--seconds does not go with --algorithm pipedream");
+  refused(run({"--stages", "2"}), 2, "--stages does not go with --algorithm pipedream");
+  refused(run({"--straight"}, "mcmc"), 2, "--straight does not go with --algorithm mcmc");
+  refused(run({}, "gpipe"), 2, "--algorithm gpipe needs --stages");
+  refused(run({"--cost-model", "fair"}), 2, "--cost-model");
+  refused(run({"--memory-limit", "much"}), 2, "--memory-limit");
+  refused(run({"--memory-limit", "1 B", "--straight"}), 1, "memory limit");
+  refused(run({"--activation-transfers=0"}), 2, "--activation-transfers");
+  refused(run({"--schedule", "1f2b"}), 1, "did you mean \"1f1b\"");
+  refused(pipesim_run({"search", "--model", "lenet", "--topology", "dgx1-v100", "--algorithm", "pipedream"}),
+          1, "no hierarchy of equal groups");
+}
+
+}  // namespace
+}  // namespace pipesim

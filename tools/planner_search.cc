@@ -1,0 +1,242 @@
+#include "tools/planner_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+
+#include "search/planners/gpipe.h"
+#include "search/planners/machine_levels.h"
+#include "search/planners/pipedream.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "taskgraph/plan_json.h"
+#include "tools/calibration_use.h"
+#include "tools/inputs.h"
+#include "tools/pipeline_report.h"
+#include "tools/plan_report.h"
+#include "tools/run_settings.h"
+#include "tools/table.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostCuts = 3'000;  // more take PipeDream's dynamic program minutes
+
+// What a planner says, and the plan made of it.
+struct PlannedPipeline {
+  PipelinedStrategy plan;
+  std::vector<std::int64_t> devices;  // of each stage, as planned; the plan may use fewer
+  std::optional<Seconds> objective;   // of the planner's own model
+  std::string note;                   // "" or a sentence
+};
+
+std::vector<std::string> options_of(const std::string& algorithm) {
+  if (algorithm == "gpipe") return {"stages", "chunks", "schedule"};
+  if (algorithm == "pipedream")
+    return {"schedule", "cost-model", "activation-transfers", "straight", "use-fewer", "memory-limit"};
+  return {};
+}
+
+PipeDreamOptions pipedream_options(const Arguments& a) {
+  PipeDreamOptions options;
+  if (a.has("activation-transfers"))
+    options.activation_compression = a.number("activation-transfers", 1e-3, 1e6);
+  options.straight = a.given("straight");
+  options.fewer_machines = a.given("use-fewer");
+  if (a.has("memory-limit")) {
+    try {
+      options.memory_limit = parse_bytes(a.text("memory-limit"));
+    } catch (const InputError& error) {
+      throw UsageError(fmt::format("--memory-limit: {}", error.what()));
+    }
+  }
+  return options;
+}
+
+// Stages of operators from stages of layers. What the planner left out joins what it feeds, or what feeds it.
+std::vector<std::int32_t> stages_of_operators(const OperatorGraph& graph, const LayerGraph& layers,
+                                              const std::vector<PipelineStage>& stages) {
+  std::map<std::string, std::int32_t> stage_of_layer;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    for (const std::int32_t layer : stages[s].layers)
+      stage_of_layer[layers[layer].name] = static_cast<std::int32_t>(s);
+  }
+  std::vector<std::int32_t> stage_of;
+  for (const Operator& op : graph.operators()) {
+    std::int32_t stage = 0;
+    for (const TensorUse& use : op.uses) {
+      const OperatorId producer = graph.tensor(use.tensor).producer;
+      if (use.role == Role::Input && producer.valid()) stage = std::max(stage, stage_of[producer.index()]);
+    }
+    const auto known = stage_of_layer.find(op.name);
+    stage_of.push_back(known == stage_of_layer.end() ? stage : known->second);
+  }
+  return stage_of;
+}
+
+PlannedPipeline propose_pipedream(const Arguments& a, const OperatorGraph& graph, const CostModel& costs) {
+  const LayerGraph layers = without_inputs(layers_of(graph, costs, DeviceId(0)));
+  PlannedPipeline proposal;
+  std::optional<std::vector<Cut>> cuts = cuts_of(layers, kMostCuts);
+  if (!cuts) {
+    cuts = cuts_of_order(layers);
+    proposal.note = fmt::format(
+        "the model can be cut in more than {} ways; only the {} cuts of one order of its layers were looked "
+        "at",
+        kMostCuts, cuts->size());
+  }
+  const std::vector<MachineLevel> levels = machine_levels(costs.topology());
+  const std::optional<PipeDreamPlan> found = pipedream(*cuts, levels, pipedream_options(a));
+  if (!found) {
+    throw InputError(
+        "pipedream: no pipeline keeps to the memory limit, or the model has too few cuts to use all devices; "
+        "allow --use-fewer or a larger --memory-limit");
+  }
+  std::vector<StageGroup> groups;
+  std::int64_t used = 0;
+  for (const PipelineStage& stage : found->stages) {
+    groups.push_back({used, stage.replicas});
+    used += stage.replicas;
+    proposal.devices.push_back(stage.replicas);
+  }
+  proposal.objective = found->period;
+  proposal.plan =
+      data_parallel_stages(graph, costs.topology(),
+                           {a.text("schedule"), stages_of_operators(graph, layers, found->stages)}, groups);
+  return proposal;
+}
+
+PlannedPipeline propose_gpipe(const Arguments& a, const OperatorGraph& graph, const CostModel& costs) {
+  if (!a.has("stages")) throw UsageError("search: --algorithm gpipe needs --stages");
+  PipelineDemand demand;
+  demand.stages = static_cast<std::int32_t>(a.integer("stages", 1, 100'000));
+  demand.chunks = static_cast<std::int32_t>(a.integer("chunks", 1, 100'000));
+  demand.schedule = a.text("schedule");
+  PipelinedStrategy plan = gpipe_strategy(graph, costs, demand);
+  const auto devices = static_cast<std::int64_t>(costs.topology().num_devices());
+  const std::int64_t share = devices / (demand.stages / demand.chunks);
+  return {std::move(plan), std::vector<std::int64_t>(static_cast<std::size_t>(demand.stages), share), {}, ""};
+}
+
+// Stages that stand in a run, by their first and last operators.
+Table stage_table(const OperatorGraph& graph, const PlannedPipeline& planned) {
+  const PipelinedStrategy& plan = planned.plan;
+  Table table({{"stage", Align::Right}, {"devices"}, {"from"}, {"to"}});
+  for (std::int32_t s = 0; s < plan.pipeline.num_stages(); ++s) {
+    const std::vector<std::int32_t>& stage_of = plan.pipeline.stage_of;
+    const auto first = static_cast<std::size_t>(std::ranges::find(stage_of, s) - stage_of.begin());
+    std::size_t last = stage_of.size() - 1;
+    while (stage_of[last] != s) --last;
+    const auto used = static_cast<std::int64_t>(plan.strategy[first].devices.size());
+    const std::int64_t meant = planned.devices[static_cast<std::size_t>(s)];
+    const std::string devices =
+        used == meant ? fmt::format("{}", used)
+                      : fmt::format("{} of {}: a microbatch can't be split in more", used, meant);
+    table.add({fmt::format("{}", s), devices, graph.operators()[first].name, graph.operators()[last].name});
+  }
+  return table;
+}
+
+}  // namespace
+
+bool is_planner(const std::string& algorithm) { return !options_of(algorithm).empty(); }
+
+std::vector<Option> planner_options() {
+  return {{"stages", "N", "",
+           "gpipe: so many stages of about equal compute time, on equal shares of the devices"},
+          {"chunks", "N", "1", "gpipe: so many stages share their devices (schedule interleaved)"},
+          {"schedule", "NAME", "1f1b", "of a planned pipeline: " + plan_schedule_names()},
+          {"cost-model", "NAME", "paper", "pipedream: paper is the published objective, with its faults"},
+          {.name = "activation-transfers",
+           .argument = "COMPRESSION_RATIO",
+           .default_value = "",
+           .help = "pipedream: activations that cross a cut take time, divided by the ratio (1 without it)",
+           .implied = "1"},
+          {"straight", "", "", "pipedream: no stage on more than one device"},
+          {"use-fewer", "", "", "pipedream: devices may stay idle"},
+          {"memory-limit", "SIZE", "", "pipedream: of what a device keeps for all batches in flight"}};
+}
+
+void check_planner_options(const Arguments& a) {
+  const std::string& algorithm = a.text("algorithm");
+  const std::vector<std::string> mine = options_of(algorithm);
+  for (const Option& option : planner_options()) {
+    if (a.given(option.name) && std::ranges::find(mine, option.name) == mine.end())
+      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}", option.name, algorithm));
+  }
+  if (mine.empty()) return;
+  (void)a.choice("cost-model", {"paper"});
+  for (const char* option :
+       {"seconds", "proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"}) {
+    if (a.given(option))
+      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}, which does not search",
+                                   option, algorithm));
+  }
+}
+
+int run_planner(const Arguments& a, Streams& streams) {
+  const std::string& algorithm = a.text("algorithm");
+  if (a.has("output")) require_writable(a.text("output"));
+  const OperatorGraph graph = open_model(required_text(a, "model"));
+  const Topology topology = open_topology(required_text(a, "topology"));
+  const std::optional<Calibration> calibration = open_calibration(a, topology, streams.err);
+  const CostModel costs(topology, pointer_to(calibration));
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  const PlannedPipeline proposal =
+      algorithm == "gpipe" ? propose_gpipe(a, graph, costs) : propose_pipedream(a, graph, costs);
+  const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
+  Plan plan{a.text("model"),
+            a.text("topology"),
+            graph.fingerprint(),
+            topology.fingerprint(),
+            plan_options_of(a),
+            algorithm,
+            0,
+            proposal.plan.strategy};
+  plan.options.pipeline = proposal.plan.pipeline;
+  if (const auto reason = illegal(graph, plan.strategy, plan.options, topology)) throw InputError(*reason);
+
+  Evaluator evaluator(graph, costs, plan.options);
+  const BoundStrategy strategy = evaluator.builder().bind(plan.strategy);
+  const PlanReport report = report_plan(evaluator, strategy);
+  constexpr std::size_t kStrip = 96, kConfigs = 12;
+  const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
+  if (a.has("output")) write_file(a.text("output"), to_json(plan, graph, topology));
+  if (a.given("json")) {
+    Json json = Json::parse(to_json(report, topology));
+    json["model"] = graph.name();
+    json["topology"] = topology.name();
+    json["best"] = algorithm;
+    if (proposal.objective) json["planner_objective_s"] = proposal.objective->value;
+    json["planner_wall_time_s"] = planned_s;
+    json["planner_devices"] = proposal.devices;
+    if (!proposal.note.empty()) json["note"] = proposal.note;
+    json["pipeline"] = Json::parse(to_json(*pipeline));
+    streams.out << json.dump(2) << "\n";
+  } else {
+    streams.out << fmt::format("{} on {} ({} devices), {}, planned by {} in {}\n\n", graph.name(),
+                               topology.name(), topology.num_devices(), batch_text(graph, plan.options),
+                               algorithm, pretty(Seconds(planned_s)))
+                << stage_table(graph, proposal).str(2) << "\n";
+    if (proposal.objective)
+      streams.out << fmt::format("  {} a batch, says the planner\n", pretty(*proposal.objective));
+    if (!proposal.note.empty()) streams.out << fmt::format("  {}\n", proposal.note);
+    streams.out << "\nsimulated\n"
+                << to_text(report, topology) << "\n"
+                << to_text(*pipeline) << "\n"
+                << configs_text(graph, strategy, kConfigs);
+  }
+  if (!report.infeasible) return 0;
+  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << "\n";
+  return 1;
+}
+
+}  // namespace pipesim

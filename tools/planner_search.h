@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/arguments.h"
+#include "tools/commands.h"
+
+namespace pipesim {
+
+/// Algorithms of `pipesim search` that plan pipelines by a model of their own instead of searching: "gpipe",
+/// "pipedream".
+bool is_planner(const std::string& algorithm);
+/// What they take beside the model, the topology and the plan's options.
+std::vector<Option> planner_options();
+/// UsageError where an option does not go with the algorithm, planner or not.
+void check_planner_options(const Arguments& arguments);
+/// Plans, simulates the plan, reports both and writes the plan. The exit status is 1 when it does not fit
+/// into memory.
+int run_planner(const Arguments& arguments, Streams& streams);
+
+}  // namespace pipesim
