@@ -12,6 +12,7 @@
 #include "search/planners/gpipe.h"
 #include "search/planners/machine_levels.h"
 #include "search/planners/pipedream.h"
+#include "search/planners/pipeline_trials.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "taskgraph/plan_json.h"
@@ -20,6 +21,7 @@
 #include "tools/pipeline_report.h"
 #include "tools/plan_report.h"
 #include "tools/run_settings.h"
+#include "tools/status_line.h"
 #include "tools/table.h"
 
 namespace pipesim {
@@ -35,6 +37,7 @@ struct PlannedPipeline {
   std::vector<std::int64_t> devices;  // of each stage, as planned; the plan may use fewer
   std::optional<Seconds> objective;   // of the planner's own model
   std::string note;                   // "" or a sentence
+  std::string trials;                 // "" or a table of what was simulated
 };
 
 std::vector<std::string> options_of(const std::string& algorithm) {
@@ -113,16 +116,68 @@ PlannedPipeline propose_pipedream(const Arguments& a, const OperatorGraph& graph
   return proposal;
 }
 
-PlannedPipeline propose_gpipe(const Arguments& a, const OperatorGraph& graph, const CostModel& costs) {
-  if (!a.has("stages")) throw UsageError("search: --algorithm gpipe needs --stages");
+std::vector<std::int64_t> shares(const CostModel& costs, const PipelineDemand& demand) {
+  const auto devices = static_cast<std::int64_t>(costs.topology().num_devices());
+  return std::vector<std::int64_t>(static_cast<std::size_t>(demand.stages),
+                                   devices / (demand.stages / demand.chunks));
+}
+
+std::string trials_text(const std::vector<PipelineTrial>& trials) {
+  constexpr std::size_t kShown = 8;
+  Table table(
+      {{"stages", Align::Right}, {"groups", Align::Right}, {"schedule"}, {"iteration", Align::Right}, {""}});
+  for (std::size_t i = 0; i < std::min(kShown, trials.size()); ++i) {
+    const PipelineTrial& t = trials[i];
+    table.add({fmt::format("{}", t.demand.stages), fmt::format("{}", t.demand.stages / t.demand.chunks),
+               t.demand.stages > 1 ? t.demand.schedule : "data parallelism",
+               pretty(to_seconds(t.evaluation.time)), t.evaluation.feasible() ? "" : "does not fit"});
+  }
+  const std::size_t more = trials.size() - std::min(kShown, trials.size());
+  return fmt::format("{} pipelines were simulated\n", trials.size()) + table.str(2) +
+         (more > 0 ? fmt::format("  … and {} more\n", more) : "");
+}
+
+// The fastest that fits, by simulation.
+PipelineDemand best_demand(const Arguments& a, const OperatorGraph& graph, const CostModel& costs,
+                           std::ostream& err, std::string& text) {
+  std::vector<std::string> schedules;
+  if (a.given("schedule")) {
+    schedules.emplace_back(schedule_kind(a.text("schedule")).name);
+  } else {
+    for (const ScheduleKind& kind : schedule_kinds()) schedules.emplace_back(kind.name);
+  }
+  StatusLine status(err);
+  std::size_t tried = 0;
+  const std::vector<PipelineTrial> trials =
+      try_pipelines(graph, costs, plan_options_of(a), schedules, [&](const PipelineTrial& t) {
+        ++tried;
+        if (status.due()) status.show(fmt::format("{} pipelines, {} stages", tried, t.demand.stages));
+      });
+  if (trials.empty()) {
+    throw InputError(fmt::format(
+        "schedule \"{}\": no pipeline of this model, topology and number of microbatches can have it",
+        schedules.front()));
+  }
+  text = trials_text(trials);
+  return trials.front().demand;
+}
+
+PlannedPipeline propose_gpipe(const Arguments& a, const OperatorGraph& graph, const CostModel& costs,
+                              std::ostream& err) {
   PipelineDemand demand;
+  if (!a.has("stages")) {
+    if (a.given("chunks")) throw UsageError("search: --chunks needs --stages");
+    PlannedPipeline planned;
+    demand = best_demand(a, graph, costs, err, planned.trials);
+    planned.plan = gpipe_strategy(graph, costs, demand);
+    planned.devices = shares(costs, demand);
+    return planned;
+  }
   demand.stages = static_cast<std::int32_t>(a.integer("stages", 1, 100'000));
   demand.chunks = static_cast<std::int32_t>(a.integer("chunks", 1, 100'000));
   demand.schedule = a.text("schedule");
   PipelinedStrategy plan = gpipe_strategy(graph, costs, demand);
-  const auto devices = static_cast<std::int64_t>(costs.topology().num_devices());
-  const std::int64_t share = devices / (demand.stages / demand.chunks);
-  return {std::move(plan), std::vector<std::int64_t>(static_cast<std::size_t>(demand.stages), share), {}, ""};
+  return {std::move(plan), shares(costs, demand), {}, "", ""};
 }
 
 // Stages that stand in a run, by their first and last operators.
@@ -150,7 +205,8 @@ bool is_planner(const std::string& algorithm) { return !options_of(algorithm).em
 
 std::vector<Option> planner_options() {
   return {{"stages", "N", "",
-           "gpipe: so many stages of about equal compute time, on equal shares of the devices"},
+           "gpipe: so many stages of about equal compute time, on equal shares of the devices; without it, "
+           "all numbers that divide the devices are simulated, under --schedule or under all of them"},
           {"chunks", "N", "1", "gpipe: so many stages share their devices (schedule interleaved)"},
           {"schedule", "NAME", "1f1b", "of a planned pipeline: " + plan_schedule_names()},
           {"cost-model", "NAME", "paper", "pipedream: paper is the published objective, with its faults"},
@@ -191,7 +247,7 @@ int run_planner(const Arguments& a, Streams& streams) {
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const PlannedPipeline proposal =
-      algorithm == "gpipe" ? propose_gpipe(a, graph, costs) : propose_pipedream(a, graph, costs);
+      algorithm == "gpipe" ? propose_gpipe(a, graph, costs, streams.err) : propose_pipedream(a, graph, costs);
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
   Plan plan{a.text("model"),
             a.text("topology"),
@@ -226,6 +282,7 @@ int run_planner(const Arguments& a, Streams& streams) {
                                topology.name(), topology.num_devices(), batch_text(graph, plan.options),
                                algorithm, pretty(Seconds(planned_s)))
                 << stage_table(graph, proposal).str(2) << "\n";
+    if (!proposal.trials.empty()) streams.out << proposal.trials << "\n";
     if (proposal.objective)
       streams.out << fmt::format("  {} a batch, says the planner\n", pretty(*proposal.objective));
     if (!proposal.note.empty()) streams.out << fmt::format("  {}\n", proposal.note);

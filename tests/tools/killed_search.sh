@@ -14,7 +14,7 @@ search() {
 
 begin=$(date +%s%N)
 (search -o "$folder/whole.json") || exit 1
-took=$((($(date +%s%N) - begin) / 1000000))  # ms; the instants are spread over it
+took=$((($(date +%s%N) - begin) / 1000000))  # ms; the instants are spread over it, and follow the host's pace
 went_on=0 killed=0
 for kill in $(seq "$kills"); do
   rm -f "$folder/checkpoint" "$folder/plan.json"
@@ -23,8 +23,15 @@ for kill in $(seq "$kills"); do
   sleep "$(awk -v t=$took -v k="$kill" -v n="$kills" 'BEGIN { srand(k); printf "%.4f", t * (k - rand()) / n / 1000 }')"
   kill -KILL $job 2>/dev/null
   wait $job 2>/dev/null
-  [ $? -eq 137 ] && killed=$((killed + 1))
-  [ -f "$folder/checkpoint" ] || continue  # killed before the search began
+  if [ $? -eq 137 ]; then
+    killed=$((killed + 1))
+  else
+    took=$((took * 4 / 5))
+  fi
+  if [ ! -f "$folder/checkpoint" ]; then  # killed before the search began
+    took=$((took * 5 / 4 + 1))
+    continue
+  fi
   rm -f "$folder/plan.json"
   if ! (search --resume "$folder/checkpoint" -o "$folder/plan.json"); then
     echo "kill $kill: $(cat "$folder/err")" >&2

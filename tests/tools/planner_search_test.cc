@@ -73,6 +73,20 @@ TEST_F(PlannerSearch, GpipeBalancesItsStages) {
               AllOf(HasSubstr("planned by gpipe"), HasSubstr("pipeline 1f1b: 2 stages, 4 microbatches")));
 }
 
+TEST_F(PlannerSearch, GpipeWithoutStagesTakesTheFastest) {
+  const Outcome text = run({"--microbatches", "4"}, "gpipe");
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("pipelines were simulated"), HasSubstr("data parallelism")));
+  const double best = Json::parse(run({"--microbatches", "4", "--json"}, "gpipe").out)["iteration_time_s"];
+  for (const char* stages : {"1", "2"}) {
+    for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+      const Outcome one =
+          run({"--microbatches", "4", "--stages", stages, "--schedule", schedule, "--json"}, "gpipe");
+      EXPECT_LE(best, Json::parse(one.out)["iteration_time_s"].get<double>()) << stages << " " << schedule;
+    }
+  }
+}
+
 TEST_F(PlannerSearch, StagesSayWhenTheyUseFewerDevices) {
   const Outcome text = pipesim_run({"search", "--model", profile_ + ":batch=8", "--topology",
                                     "levels:3@10GB/s", "--algorithm", "pipedream"});
@@ -88,7 +102,8 @@ TEST_F(PlannerSearch, RefusesWhatDoesNotGoTogether) {
   refused(run({"--seconds", "3"}), 2, "--seconds does not go with --algorithm pipedream");
   refused(run({"--stages", "2"}), 2, "--stages does not go with --algorithm pipedream");
   refused(run({"--straight"}, "mcmc"), 2, "--straight does not go with --algorithm mcmc");
-  refused(run({}, "gpipe"), 2, "--algorithm gpipe needs --stages");
+  refused(run({"--chunks", "2"}, "gpipe"), 2, "--chunks needs --stages");
+  refused(run({"--schedule", "chimera"}, "gpipe"), 1, "schedule \"chimera\": no pipeline of this model");
   refused(run({"--cost-model", "fair"}), 2, "--cost-model");
   refused(run({"--memory-limit", "much"}), 2, "--memory-limit");
   refused(run({"--memory-limit", "1 B", "--straight"}), 1, "memory limit");

@@ -1,0 +1,49 @@
+#include "search/planners/pipeline_trials.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+std::vector<PipelineDemand> demands(std::int32_t devices, const std::vector<std::string>& schedules) {
+  std::vector<PipelineDemand> demands{{1, 1, schedules.front()}};  // of one stage all schedules are alike
+  for (std::int32_t groups = 2; groups <= devices; ++groups) {
+    if (devices % groups != 0) continue;
+    for (const std::string& schedule : schedules) {
+      for (const std::int32_t chunks : {1, 2, 4}) {
+        if (schedule_kind(schedule).takes_chunks == (chunks > 1))
+          demands.push_back({groups * chunks, chunks, schedule});
+      }
+    }
+  }
+  return demands;
+}
+
+}  // namespace
+
+std::vector<PipelineTrial> try_pipelines(const OperatorGraph& graph, const CostModel& costs,
+                                         const PlanOptions& options,
+                                         const std::vector<std::string>& schedules,
+                                         const std::function<void(const PipelineTrial&)>& tried) {
+  const auto devices = static_cast<std::int32_t>(costs.topology().num_devices());
+  std::vector<PipelineTrial> trials;
+  for (const PipelineDemand& demand : demands(devices, schedules)) {
+    if (static_cast<std::size_t>(demand.stages) > graph.operators().size()) continue;
+    PipelinedStrategy made = gpipe_strategy(graph, costs, demand);
+    PlanOptions piped = options;
+    piped.pipeline = std::move(made.pipeline);
+    if (illegal(graph, made.strategy, piped, costs.topology())) continue;
+    Evaluator evaluator(graph, costs, piped);
+    trials.push_back({demand, evaluator.evaluate(made.strategy)});
+    if (tried) tried(trials.back());
+  }
+  std::ranges::stable_sort(trials, {}, [](const PipelineTrial& t) {
+    return std::tuple(t.evaluation.overflow, t.evaluation.time, t.demand.stages);
+  });
+  return trials;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "search/evaluator.h"
+#include "search/planners/gpipe.h"
+
+namespace pipesim {
+
+/// A pipeline that was simulated.
+struct PipelineTrial {
+  PipelineDemand demand;
+  Evaluation evaluation;
+};
+
+/// GPipe's pipelines of a model, judged by the simulator: every number of groups that divides the devices,
+/// one group being data parallelism, under each of the schedules; those that take chunks with 2 and 4 stages
+/// a group, too. Pipelines that a schedule or the model does not allow are left out. What fits into memory
+/// comes first, the fastest first; of equal ones the one with fewer stages, then in the order of `schedules`.
+/// `options`: of all of them; their pipeline is not looked at. `tried` is called after each.
+std::vector<PipelineTrial> try_pipelines(const OperatorGraph& graph, const CostModel& costs,
+                                         const PlanOptions& options,
+                                         const std::vector<std::string>& schedules,
+                                         const std::function<void(const PipelineTrial&)>& tried);
+
+}  // namespace pipesim
