@@ -77,14 +77,17 @@ Json baselines_of(const SearchSubject& subject) {
 
 // The members that must be as they were.
 Json subject_of(const SearchSubject& subject) {
-  return {{"model", subject.graph.fingerprint()},
-          {"topology", subject.topology.fingerprint()},
-          {"optimizer", name_of(subject.options.optimizer)},
-          {"gradient_type", name_of(subject.options.gradient_type)},
-          {"gradient_piece_bytes", subject.options.gradient_piece.value},
-          {"microbatches", subject.options.microbatches},
-          {"moves", subject.flexflow_moves ? "flexflow" : "all"},
-          {"baselines_ns", baselines_of(subject)}};
+  Json json{{"model", subject.graph.fingerprint()},
+            {"topology", subject.topology.fingerprint()},
+            {"optimizer", name_of(subject.options.optimizer)},
+            {"gradient_type", name_of(subject.options.gradient_type)},
+            {"gradient_piece_bytes", subject.options.gradient_piece.value},
+            {"microbatches", subject.options.microbatches},
+            {"moves", subject.flexflow_moves ? "flexflow" : "all"},
+            {"baselines_ns", baselines_of(subject)}};
+  if (const std::optional<Pipeline>& pipeline = subject.options.pipeline)
+    json["pipeline"] = {{"schedule", pipeline->schedule}, {"stage_of", pipeline->stage_of}};
+  return json;
 }
 
 class Reader {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "topologies/topology.h"
 
 namespace pipesim {
@@ -76,10 +77,22 @@ std::optional<std::string> refuse_devices(const std::vector<Devices>& stages, co
   }
   for (std::size_t s = 0; s < stages.size(); ++s) {
     if (stages[s] == groups[s % groups.size()]) continue;
-    return fmt::format("stage {} is not on the devices of stage {}; {} groups of devices take turns", s,
-                       s % groups.size(), groups.size());
+    const auto first_on = [&](const Devices& devices) {
+      return std::ranges::find(stages, devices) - stages.begin();
+    };
+    return fmt::format(
+        "stage {} has the devices of stage {}; {} groups of devices take turns, so it must have those of "
+        "stage {}",
+        s, first_on(stages[s]), groups.size(), first_on(groups[s % groups.size()]));
   }
   return std::nullopt;
+}
+
+// Why no plan can have the schedule; "" when plans can, or when there is none of this name.
+std::string_view refusal_in_plans(std::string_view schedule) {
+  if (schedule == "chimera") return "it needs two copies of every stage, which a plan can't describe";
+  if (schedule == "inference") return "the plan trains the model";
+  return "";
 }
 
 PipelineShape shape_of(const std::vector<Devices>& stages, std::int32_t microbatches) {
@@ -93,11 +106,23 @@ std::int32_t Pipeline::num_stages() const {
   return stage_of.empty() ? 0 : *std::ranges::max_element(stage_of) + 1;
 }
 
-std::string refusal_in_plans(const ScheduleKind& kind) {
-  if (kind.name == "chimera")
-    return "schedule \"chimera\": it needs two copies of every stage, which a plan can't describe";
-  if (kind.name == "inference") return "schedule \"inference\": the plan trains the model";
-  return "";
+std::vector<std::string> plan_schedules() {
+  std::vector<std::string> names;
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (refusal_in_plans(kind.name).empty()) names.emplace_back(kind.name);
+  }
+  return names;
+}
+
+const ScheduleKind& plan_schedule(const std::string& name) {
+  if (const std::string_view reason = refusal_in_plans(name); !reason.empty())
+    throw InputError(fmt::format("schedule \"{}\": {}", name, reason));
+  const std::vector<std::string> names = plan_schedules();
+  if (std::ranges::find(names, name) == names.end()) {
+    throw InputError(fmt::format("schedule \"{}\": unknown{}, allowed: {}", name, did_you_mean(name, names),
+                                 list_names(names)));
+  }
+  return schedule_kind(name);
 }
 
 std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const ParallelConfig> configs,
@@ -107,9 +132,7 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
   const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
   if (auto reason = refuse_devices(stages, topology)) return reason;
   try {
-    const ScheduleKind& kind = schedule_kind(pipeline.schedule);
-    if (std::string reason = refusal_in_plans(kind); !reason.empty()) return reason;
-    make_schedule(kind, shape_of(stages, microbatches));
+    make_schedule(plan_schedule(pipeline.schedule), shape_of(stages, microbatches));
   } catch (const InputError& error) {
     return error.what();
   }

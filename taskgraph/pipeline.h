@@ -29,8 +29,10 @@ struct PipelineOrder {
   PipelineSchedule steps;              ///< by group
 };
 
-/// Why no plan can have this schedule; "" when plans can.
-std::string refusal_in_plans(const ScheduleKind& kind);
+/// Names of the schedules that plans can have.
+std::vector<std::string> plan_schedules();
+/// InputError with those that are allowed, or why no plan can have this one.
+const ScheduleKind& plan_schedule(const std::string& name);
 
 /// Why operators with these configs can't be run so, naming stages (from 0) and operators. Nothing when they
 /// can: then pipeline_order() gives the order.

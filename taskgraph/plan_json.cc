@@ -163,9 +163,13 @@ Strategy read_strategy(const JsonValue& configs, const OperatorGraph& graph, con
 std::pair<std::size_t, std::size_t> read_operators(const JsonValue& entry, const OperatorGraph& graph,
                                                    const std::vector<std::string>& names) {
   const std::string text = entry.string();
+  const auto position = [&](const std::string& name) {
+    return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
+  };
+  if (const std::size_t whole = position(text); whole < names.size()) return {whole, whole};
   const auto named = [&](const std::string& name) {
-    const auto it = std::ranges::find(names, name);
-    if (it != names.end()) return static_cast<std::size_t>(it - names.begin());
+    const std::size_t found = position(name);
+    if (found < names.size()) return found;
     entry.fail(
         fmt::format("model \"{}\" has no operator \"{}\"{}", graph.name(), name, did_you_mean(name, names)));
   };
@@ -182,11 +186,17 @@ std::optional<Pipeline> read_pipeline(const JsonValue& root, const OperatorGraph
   if (!stages) return std::nullopt;
   Pipeline pipeline;
   if (schedule) pipeline.schedule = schedule->string();
+  try {
+    (void)plan_schedule(pipeline.schedule);
+  } catch (const InputError& error) {
+    schedule->fail(error.what());
+  }
   std::vector<std::string> names;
   for (const Operator& op : graph.operators()) names.push_back(op.name);
   pipeline.stage_of.assign(names.size(), -1);
   std::int32_t stage = 0;
   for (const JsonValue& list : stages->items()) {
+    if (list.items().empty()) list.fail("a stage without operators");
     for (const JsonValue& entry : list.items()) {
       const auto [first, last] = read_operators(entry, graph, names);
       for (std::size_t i = first; i <= last; ++i) {
@@ -246,10 +256,12 @@ std::string stage_line(const OperatorGraph& graph, const Pipeline& pipeline, std
   for (std::size_t i = 0; i < stage_of.size();) {
     std::size_t end = i;
     while (end < stage_of.size() && stage_of[end] == stage) ++end;
-    if (end > i) {
-      std::string text = graph.operators()[i].name;
-      if (end - i > 1) text += ".." + graph.operators()[end - 1].name;
-      list.push_back(std::move(text));
+    const auto name = [&](std::size_t op) { return graph.operators()[op].name; };
+    const auto plain = [&](std::size_t op) { return name(op).find("..") == std::string::npos; };
+    if (end > i + 1 && plain(i) && plain(end - 1)) {
+      list.push_back(name(i) + ".." + name(end - 1));
+    } else {
+      for (std::size_t op = i; op < end; ++op) list.push_back(name(op));
     }
     i = std::max(end, i + 1);
   }

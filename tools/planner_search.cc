@@ -9,6 +9,7 @@
 #include <optional>
 #include <ostream>
 
+#include "search/baselines/baselines.h"
 #include "search/planners/gpipe.h"
 #include "search/planners/machine_levels.h"
 #include "search/planners/pipedream.h"
@@ -63,7 +64,8 @@ PipeDreamOptions pipedream_options(const Arguments& a) {
   return options;
 }
 
-// Stages of operators from stages of layers. What the planner left out joins what it feeds, or what feeds it.
+// Stages of operators from stages of layers. What the planner left out joins the first that it feeds, or what
+// feeds it where it feeds nobody.
 std::vector<std::int32_t> stages_of_operators(const OperatorGraph& graph, const LayerGraph& layers,
                                               const std::vector<PipelineStage>& stages) {
   std::map<std::string, std::int32_t> stage_of_layer;
@@ -71,21 +73,54 @@ std::vector<std::int32_t> stages_of_operators(const OperatorGraph& graph, const 
     for (const std::int32_t layer : stages[s].layers)
       stage_of_layer[layers[layer].name] = static_cast<std::int32_t>(s);
   }
+  constexpr std::int32_t kUnknown = -1;
   std::vector<std::int32_t> stage_of;
   for (const Operator& op : graph.operators()) {
-    std::int32_t stage = 0;
-    for (const TensorUse& use : op.uses) {
-      const OperatorId producer = graph.tensor(use.tensor).producer;
-      if (use.role == Role::Input && producer.valid()) stage = std::max(stage, stage_of[producer.index()]);
-    }
     const auto known = stage_of_layer.find(op.name);
-    stage_of.push_back(known == stage_of_layer.end() ? stage : known->second);
+    stage_of.push_back(known == stage_of_layer.end() ? kUnknown : known->second);
+  }
+  for (std::size_t i = stage_of.size(); i-- > 0;) {
+    if (stage_of[i] != kUnknown) continue;
+    for (const TensorUse& use : graph.operators()[i].uses) {
+      if (use.role != Role::Output) continue;
+      for (const UseRef reader : graph.consumers(use.tensor)) {
+        const std::int32_t stage = stage_of[reader.op.index()];
+        if (stage != kUnknown && (stage_of[i] == kUnknown || stage < stage_of[i])) stage_of[i] = stage;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < stage_of.size(); ++i) {
+    if (stage_of[i] != kUnknown) continue;
+    stage_of[i] = 0;
+    for (const TensorUse& use : graph.operators()[i].uses) {
+      const OperatorId producer = graph.tensor(use.tensor).producer;
+      if (use.role == Role::Input && producer.valid())
+        stage_of[i] = std::max(stage_of[i], stage_of[producer.index()]);
+    }
   }
   return stage_of;
 }
 
+// The dynamic program's steps: cuts² · machines², of inner levels once more for every cut.
+void require_little_work(std::size_t cuts, const std::vector<MachineLevel>& levels) {
+  constexpr double kMostSteps = 1e11;  // some minutes
+  const auto number = static_cast<double>(cuts);
+  double steps = 0;
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    const auto machines = static_cast<double>(levels[l].machines);
+    steps += number * number * machines * machines * (l + 1 < levels.size() ? number : 1);
+  }
+  if (steps <= kMostSteps) return;
+  throw InputError(
+      fmt::format("pipedream: {} cuts on {} machines of one level take its dynamic program {:.0e} steps, "
+                  "allowed: up to {:.0e}",
+                  cuts, std::ranges::max(levels, {}, &MachineLevel::machines).machines, steps, kMostSteps));
+}
+
 PlannedPipeline propose_pipedream(const Arguments& a, const OperatorGraph& graph, const CostModel& costs) {
   const LayerGraph layers = without_inputs(layers_of(graph, costs, DeviceId(0)));
+  if (layers.size() == 0)
+    throw InputError(fmt::format("pipedream: model \"{}\" has no layers but inputs", graph.name()));
   PlannedPipeline proposal;
   std::optional<std::vector<Cut>> cuts = cuts_of(layers, kMostCuts);
   if (!cuts) {
@@ -96,6 +131,7 @@ PlannedPipeline propose_pipedream(const Arguments& a, const OperatorGraph& graph
         kMostCuts, cuts->size());
   }
   const std::vector<MachineLevel> levels = machine_levels(costs.topology());
+  require_little_work(cuts->size(), levels);
   const std::optional<PipeDreamPlan> found = pipedream(*cuts, levels, pipedream_options(a));
   if (!found) {
     throw InputError(
@@ -103,11 +139,10 @@ PlannedPipeline propose_pipedream(const Arguments& a, const OperatorGraph& graph
         "allow --use-fewer or a larger --memory-limit");
   }
   std::vector<StageGroup> groups;
-  std::int64_t used = 0;
   for (const PipelineStage& stage : found->stages) {
-    groups.push_back({used, stage.replicas});
-    used += stage.replicas;
-    proposal.devices.push_back(stage.replicas);
+    groups.emplace_back();
+    for (const std::int64_t d : stage.devices) groups.back().emplace_back(static_cast<std::size_t>(d));
+    proposal.devices.push_back(stage.replicas());
   }
   proposal.objective = found->period;
   proposal.plan =
@@ -142,9 +177,9 @@ PipelineDemand best_demand(const Arguments& a, const OperatorGraph& graph, const
                            std::ostream& err, std::string& text) {
   std::vector<std::string> schedules;
   if (a.given("schedule")) {
-    schedules.emplace_back(schedule_kind(a.text("schedule")).name);
+    schedules.push_back(a.text("schedule"));
   } else {
-    for (const ScheduleKind& kind : schedule_kinds()) schedules.emplace_back(kind.name);
+    schedules = plan_schedules();
   }
   StatusLine status(err);
   std::size_t tried = 0;
@@ -229,6 +264,7 @@ void check_planner_options(const Arguments& a) {
   }
   if (mine.empty()) return;
   (void)a.choice("cost-model", {"paper"});
+  (void)a.choice("schedule", plan_schedules());
   for (const char* option :
        {"seconds", "proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"}) {
     if (a.given(option))
@@ -265,7 +301,7 @@ int run_planner(const Arguments& a, Streams& streams) {
   const PlanReport report = report_plan(evaluator, strategy);
   constexpr std::size_t kStrip = 96, kConfigs = 12;
   const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
-  if (a.has("output")) write_file(a.text("output"), to_json(plan, graph, topology));
+  if (a.has("output") && !report.infeasible) write_file(a.text("output"), to_json(plan, graph, topology));
   if (a.given("json")) {
     Json json = Json::parse(to_json(report, topology));
     json["model"] = graph.name();
@@ -286,6 +322,8 @@ int run_planner(const Arguments& a, Streams& streams) {
     if (proposal.objective)
       streams.out << fmt::format("  {} a batch, says the planner\n", pretty(*proposal.objective));
     if (!proposal.note.empty()) streams.out << fmt::format("  {}\n", proposal.note);
+    if (const std::string idle = idle_devices(plan.strategy, topology); !idle.empty())
+      streams.out << fmt::format("  {}\n", idle);
     streams.out << "\nsimulated\n"
                 << to_text(report, topology) << "\n"
                 << to_text(*pipeline) << "\n"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.h"
@@ -31,7 +32,9 @@ const std::string& required_text(const Arguments& arguments, const std::string& 
 std::string plan_schedule_names() {
   std::vector<std::string> names;
   for (const ScheduleKind& kind : schedule_kinds()) {
-    if (refusal_in_plans(kind).empty()) names.push_back(fmt::format("{} ({})", kind.name, kind.summary));
+    const std::vector<std::string> possible = plan_schedules();
+    if (std::ranges::find(possible, kind.name) != possible.end())
+      names.push_back(fmt::format("{} ({})", kind.name, kind.summary));
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }

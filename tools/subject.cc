@@ -21,7 +21,7 @@ void make_pipeline(const std::string& command, const Arguments& a, Subject& s, c
   PipelineDemand demand;
   demand.stages = static_cast<std::int32_t>(a.integer("stages", 1, kMost));
   demand.chunks = static_cast<std::int32_t>(a.integer("chunks", 1, kMost));
-  demand.schedule = a.text("schedule");
+  demand.schedule = a.choice("schedule", plan_schedules());
   PipelinedStrategy made = gpipe_strategy(s.graph, costs, demand);
   s.plan.found_by = "gpipe";
   s.plan.strategy = std::move(made.strategy);

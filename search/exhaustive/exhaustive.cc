@@ -201,7 +201,8 @@ class Tree {
 SearchOutcome exhaustive(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                          const CandidateSet& candidates, const std::vector<SearchStart>& starts,
                          const SearchBudget& budget, const ProgressCallback& progress) {
-  if (options.microbatches != 1) throw InternalError("exhaustive() searches plans of one microbatch");
+  if (options.microbatches != 1 || options.pipeline)
+    throw InternalError("exhaustive() searches plans of one microbatch and no stages");
   Meter meter(budget, progress);
   Tree tree(graph, costs, options, candidates, meter);
   for (const SearchStart& start : starts) tree.start_with(start);

@@ -119,11 +119,13 @@ PipelinedStrategy gpipe_strategy(const OperatorGraph& graph, const CostModel& co
   const std::int32_t groups = demand.stages / demand.chunks;
   if (groups > devices) {
     throw InputError(fmt::format("{} stages for {} devices, allowed: up to {}", demand.stages, devices,
-                                 devices * demand.chunks));
+                                 std::int64_t{devices} * demand.chunks));
   }
   std::vector<StageGroup> stage_groups;
-  for (std::int32_t g = 0; g < groups; ++g)
-    stage_groups.push_back({g * (devices / groups), devices / groups});
+  for (std::int32_t d = 0; d < devices / groups * groups; ++d) {
+    if (d % (devices / groups) == 0) stage_groups.emplace_back();
+    stage_groups.back().emplace_back(d);
+  }
   return data_parallel_stages(graph, topology, {demand.schedule, stages_of(graph, costs, demand.stages)},
                               stage_groups);
 }

@@ -43,12 +43,10 @@ std::vector<MachineLevel> machine_levels(const Topology& topology) {
   std::size_t inner = 1;
   for (const auto& [size, value] : groups_of_first(topology)) {
     if (topology.num_devices() % size != 0) refuse(topology, 0, topology.num_devices() - 1);
-    // Every device against one of each other member of its group.
-    for (std::size_t d = 0; d < topology.num_devices(); ++d) {
-      const std::size_t base = d / size * size;
-      for (std::size_t other = (d - base + inner) % size; other / inner != (d - base) / inner;
-           other = (other + inner) % size) {
-        if (bandwidth(topology, d, base + other) != value) refuse(topology, d, base + other);
+    // Every group's first device against the first ones of its other members: as many ways as devices.
+    for (std::size_t base = 0; base < topology.num_devices(); base += size) {
+      for (std::size_t other = base + inner; other < base + size; other += inner) {
+        if (bandwidth(topology, base, other) != value) refuse(topology, base, other);
       }
     }
     levels.push_back({static_cast<std::int64_t>(size / inner), BytesPerSecond(value)});

@@ -167,27 +167,34 @@ class Hierarchy {
     const Row row = planners_[top].row(0, true);
     plan.period = Seconds(row.time[cuts_.size() * machines - 1]);
     if (plan.period.value == kNoPipeline) return std::nullopt;
-    append(top, 0, row, cuts_.size() - 1, machines, 1, plan.stages);
+    append(top, 0, row, cuts_.size() - 1, machines, {0}, plan.stages);
     return plan;
   }
 
  private:
-  // The stages of a row's cell, each on `copies` times what the level gives it.
+  // The stages of a row's cell, on so many machines of the level from each of the devices `first_devices` on.
   void append(std::size_t level, std::size_t i, const Row& row, std::size_t j, std::size_t machines,
-              std::int64_t copies, std::vector<PipelineStage>& stages) const {
+              const std::vector<std::int64_t>& first_devices, std::vector<PipelineStage>& stages) const {
     const Choice choice = row.choices[j * planners_[level].machines() + machines - 1];
     std::size_t first = i;
     if (choice.cut >= 0) {
       const auto cut = static_cast<std::size_t>(choice.cut);
-      append(level, i, row, cut, machines - static_cast<std::size_t>(choice.machines), copies, stages);
+      append(level, i, row, cut, machines - static_cast<std::size_t>(choice.machines), first_devices, stages);
       first = cut + 1;
     }
-    const std::int64_t replicas = copies * choice.machines;
+    std::int64_t below = 1;  // devices of one machine
+    for (std::size_t l = 0; l < level; ++l) below *= static_cast<std::int64_t>(planners_[l].machines());
+    std::vector<std::int64_t> devices;
+    for (const std::int64_t begin : first_devices) {
+      for (std::int64_t m = static_cast<std::int64_t>(machines) - choice.machines;
+           m < static_cast<std::int64_t>(machines); ++m)
+        devices.push_back(begin + m * below);
+    }
     if (level == 0) {
-      stages.push_back({between(first, j), replicas});
+      stages.push_back({between(first, j), std::move(devices)});
     } else {
       const Row inside = planners_[level - 1].row(first, true);
-      append(level - 1, first, inside, j, planners_[level - 1].machines(), replicas, stages);
+      append(level - 1, first, inside, j, planners_[level - 1].machines(), devices, stages);
     }
   }
 

@@ -24,11 +24,13 @@ struct PipeDreamOptions {
   std::optional<Bytes> memory_limit;  ///< of what a machine keeps for all batches in flight
 };
 
-/// Layers that run on the same devices: each of `replicas` devices takes every so-many-th batch.
+/// Layers that run on the same devices, each of which takes every so-many-th batch.
 struct PipelineStage {
-  std::vector<std::int32_t> layers;  ///< ascending
-  std::int64_t replicas = 1;
+  std::vector<std::int32_t> layers;   ///< ascending
+  std::vector<std::int64_t> devices;  ///< counted through the hierarchy, from 0, ascending: where a group of
+                                      ///< several members has copies, each has the stages of one of them
   bool operator==(const PipelineStage&) const = default;
+  [[nodiscard]] std::int64_t replicas() const { return static_cast<std::int64_t>(devices.size()); }
 };
 
 struct PipeDreamPlan {

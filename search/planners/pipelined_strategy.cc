@@ -8,16 +8,14 @@ namespace pipesim {
 namespace {
 
 ParallelConfig sample_parallel(const Operator& op, const StageGroup& group) {
-  std::vector<DeviceId> devices;
-  for (std::int64_t d = 0; d < group.devices; ++d)
-    devices.emplace_back(static_cast<std::size_t>(group.first + d));
-  const FactorSplit split = sample_split(op, group.devices);
-  return arranged(op, std::span(&split, 1), devices);
+  const FactorSplit split = sample_split(op, static_cast<std::int64_t>(group.size()));
+  return arranged(op, std::span(&split, 1), group);
 }
 
 // Copies are always possible, but do as much work as one device.
-bool shares_work(const Operator& op, std::int64_t devices) {
-  return !sample_factor(op) || sample_split(op, devices).factor != ShardGrid::replica_axis;
+bool shares_work(const Operator& op, std::size_t devices) {
+  return !sample_factor(op) ||
+         sample_split(op, static_cast<std::int64_t>(devices)).factor != ShardGrid::replica_axis;
 }
 
 }  // namespace
@@ -32,9 +30,9 @@ PipelinedStrategy data_parallel_stages(const OperatorGraph& graph, const Topolog
     const Operator& op = graph.operators()[i];
     StageGroup& group = group_of(i);
     const auto fits = [&] {
-      return shares_work(op, group.devices) && !illegal(op, sample_parallel(op, group), topology);
+      return shares_work(op, group.size()) && !illegal(op, sample_parallel(op, group), topology);
     };
-    while (group.devices > 1 && !fits()) --group.devices;
+    while (group.size() > 1 && !fits()) group.pop_back();
   }
   PipelinedStrategy made{{}, std::move(pipeline)};
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {

@@ -14,11 +14,8 @@ struct PipelinedStrategy {
   Pipeline pipeline;
 };
 
-/// Devices that run a stage or, with chunks, several.
-struct StageGroup {
-  std::int64_t first = 0;    ///< of the topology's devices in order
-  std::int64_t devices = 1;  ///< at most
-};
+/// Devices that run a stage or, with chunks, several; distinct, at least one.
+using StageGroup = std::vector<DeviceId>;
 
 /// Data parallelism inside every stage: samples over the group's devices in order, or over as many as every
 /// operator of the group's stages can be split on. `groups`: stage s runs on groups[s % groups.size()].

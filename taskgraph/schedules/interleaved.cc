@@ -10,7 +10,7 @@ namespace {
 std::string refuse_interleaved(const PipelineShape& shape) {
   if (shape.microbatches % shape.devices == 0) return "";
   const std::int32_t below = shape.microbatches / shape.devices * shape.devices;
-  return fmt::format("found {} microbatches, allowed: a multiple of the {} devices, like {}",
+  return fmt::format("found {} microbatches, allowed: a multiple of the {} groups of devices, like {}",
                      shape.microbatches, shape.devices, below == 0 ? shape.devices : below);
 }
 

@@ -184,8 +184,9 @@ TEST_F(IllegalPipeline, NamesDevices) {
       "in common");
   EXPECT_EQ(reason({0, 1, 1, 1}, {"interleaved", {0, 1, 2, 2}}),
             "3 stages on 2 groups of devices; each group must have as many");
-  EXPECT_EQ(reason({0, 0, 1, 1}, {"interleaved", {0, 1, 2, 3}}),
-            "stage 1 is not on the devices of stage 1; 2 groups of devices take turns");
+  EXPECT_EQ(
+      reason({0, 0, 1, 1}, {"interleaved", {0, 1, 2, 3}}),
+      "stage 1 has the devices of stage 0; 2 groups of devices take turns, so it must have those of stage 2");
 }
 
 TEST_F(IllegalPipeline, SaysWhatTheScheduleNeeds) {

@@ -155,6 +155,11 @@ TEST_F(PlanJson, StagesAreListsOfOperatorsOrRanges) {
             "p.json: /stages: pipeline: operator \"loss\" of stage 0 reads \"fc2\", which operator \"fc2\" "
             "makes in "
             "stage 1; data must not go back to an earlier stage");
+  EXPECT_EQ(message(stages(R"([["fc1"], ["fc2..loss"], []])")),
+            "p.json: /stages/2: a stage without operators");
+  EXPECT_EQ(message(stages(R"([["fc1"], ["fc2..loss"]])", R"("schedule": "1f2b", )")),
+            "p.json: /schedule: schedule \"1f2b\": unknown (did you mean \"1f1b\"?), allowed: gpipe, 1f1b, "
+            "interleaved, zb-h1, zb-h2");
   EXPECT_EQ(message(text(fc1, R"("schedule": "1f1b", )")), "p.json: /schedule: a schedule needs \"stages\"");
 }
 

@@ -83,10 +83,11 @@ TEST(PipelineOptions, AreRefusedWhereTheyDoNotFit) {
   refused({"--chunks", "2"}, 2, "--chunks needs --stages");
   refused({"--stages", "5"}, 1, "5 stages for 4 devices, allowed: up to 4");
   refused({"--stages", "0"}, 2, "--stages");
-  refused({"--stages", "2", "--schedule", "1f2b"}, 1, "did you mean \"1f1b\"");
+  refused({"--stages", "2", "--schedule", "1f2b"}, 2, "did you mean \"1f1b\"");
   refused({"--stages", "4", "--chunks", "2", "--microbatches", "3", "--schedule", "interleaved"}, 1,
           "schedule \"interleaved\"");
-  refused({"--stages", "2", "--schedule", "chimera"}, 1, "two copies of every stage");
+  refused({"--stages", "2", "--schedule", "chimera"}, 2,
+          "--schedule is one of gpipe, 1f1b, interleaved, zb-h1, zb-h2");
   refused({"--stages", "64", "--chunks", "64"}, 1, "64 stages for");
   const Outcome other = pipesim_run(
       {"simulate", "--model", "lenet", "--topology", "p100-4x4:1", "--baseline", "expert", "--stages", "2"});

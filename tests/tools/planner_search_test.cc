@@ -94,6 +94,33 @@ TEST_F(PlannerSearch, StagesSayWhenTheyUseFewerDevices) {
   EXPECT_THAT(text.out, HasSubstr("2 of 3: a microbatch can't be split in more"));
 }
 
+// A large input that only a late layer reads is loaded there.
+TEST_F(PlannerSearch, WhatThePlannerLeavesOutStandsWhereItIsRead) {
+  const std::string late = folder_.path("late.txt"), plan = folder_.path("plan.json");
+  write_file(late,
+             std::string(kThreeLayers) +
+                 "node5 -- Input1 -- forward_compute_time=0, backward_compute_time=0, activation_size=8, "
+                 "parameter_size=0\n\tnode5 -- node4\n");
+  const Outcome made = pipesim_run({"search", "--model", late + ":batch=8", "--topology", "levels:3@10GB/s",
+                                    "--algorithm", "pipedream", "--straight", "-o", plan});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const Json stages = Json::parse(read_file(plan))["stages"];
+  ASSERT_EQ(stages.size(), 3U);
+  EXPECT_THAT(stages[2].dump(), HasSubstr("node5 Input1"));
+  EXPECT_THAT(stages[0].dump(), HasSubstr("node1 Input0"));
+}
+
+TEST_F(PlannerSearch, ModelsOfInputsOnlyAreRefused) {
+  const std::string inputs = folder_.path("inputs.txt");
+  write_file(inputs,
+             "node1 -- Input0 -- forward_compute_time=0, backward_compute_time=0, activation_size=8, "
+             "parameter_size=0\n");
+  const Outcome made =
+      pipesim_run({"search", "--model", inputs, "--topology", "levels:2@10GB/s", "--algorithm", "pipedream"});
+  EXPECT_EQ(made.status, 1);
+  EXPECT_THAT(made.err, HasSubstr("has no layers but inputs"));
+}
+
 TEST_F(PlannerSearch, RefusesWhatDoesNotGoTogether) {
   const auto refused = [](const Outcome& outcome, int status, const std::string& message) {
     EXPECT_EQ(outcome.status, status);
@@ -103,12 +130,12 @@ TEST_F(PlannerSearch, RefusesWhatDoesNotGoTogether) {
   refused(run({"--stages", "2"}), 2, "--stages does not go with --algorithm pipedream");
   refused(run({"--straight"}, "mcmc"), 2, "--straight does not go with --algorithm mcmc");
   refused(run({"--chunks", "2"}, "gpipe"), 2, "--chunks needs --stages");
-  refused(run({"--schedule", "chimera"}, "gpipe"), 1, "schedule \"chimera\": no pipeline of this model");
+  refused(run({"--schedule", "chimera"}, "gpipe"), 2, "--schedule is one of gpipe, 1f1b");
   refused(run({"--cost-model", "fair"}), 2, "--cost-model");
   refused(run({"--memory-limit", "much"}), 2, "--memory-limit");
   refused(run({"--memory-limit", "1 B", "--straight"}), 1, "memory limit");
   refused(run({"--activation-transfers=0"}), 2, "--activation-transfers");
-  refused(run({"--schedule", "1f2b"}), 1, "did you mean \"1f1b\"");
+  refused(run({"--schedule", "1f2b"}), 2, "did you mean \"1f1b\"");
   refused(pipesim_run({"search", "--model", "lenet", "--topology", "dgx1-v100", "--algorithm", "pipedream"}),
           1, "no hierarchy of equal groups");
 }

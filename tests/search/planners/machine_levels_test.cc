@@ -32,15 +32,21 @@ TEST(MachineLevels, RefuseWhatIsNoHierarchy) {
   EXPECT_NE(message.find("no hierarchy of equal groups"), std::string::npos) << message;
 }
 
+StageGroup devices(const std::vector<std::size_t>& numbers) {
+  StageGroup group;
+  for (const std::size_t n : numbers) group.emplace_back(n);
+  return group;
+}
+
 TEST(DataParallelStages, UseAsManyDevicesAsTheSamplesAllow) {
   const OperatorGraph graph = make_zoo_model("mlp:batch=8,layers=2,hidden=16,features=12,classes=8");
   const Topology topology = make_topology("levels:8@1GB/s");
   Pipeline pipeline{"1f1b", std::vector<std::int32_t>(graph.operators().size(), 1)};
   pipeline.stage_of.front() = 0;
-  const PipelinedStrategy made = data_parallel_stages(graph, topology, pipeline, {{0, 3}, {3, 4}});
-  EXPECT_EQ(made.strategy.front().devices, (std::vector<DeviceId>{DeviceId(0), DeviceId(1)}));
-  EXPECT_EQ(made.strategy.back().devices,
-            (std::vector<DeviceId>{DeviceId(3), DeviceId(4), DeviceId(5), DeviceId(6)}));
+  const PipelinedStrategy made =
+      data_parallel_stages(graph, topology, pipeline, {devices({0, 1, 2}), devices({3, 4, 5, 6})});
+  EXPECT_EQ(made.strategy.front().devices, devices({0, 1}));
+  EXPECT_EQ(made.strategy.back().devices, devices({3, 4, 5, 6}));
   PlanOptions options;
   options.pipeline = made.pipeline;
   EXPECT_EQ(illegal(graph, made.strategy, options, topology).value_or("legal"), "legal");

@@ -83,7 +83,7 @@ TEST(PipeDream, FindsTheBestOfAllPipelines) {
     std::int64_t used = 0;
     for (const PipelineStage& stage : plan->stages) {
       layers.insert(layers.end(), stage.layers.begin(), stage.layers.end());
-      used += stage.replicas;
+      used += stage.replicas();
     }
     std::vector<std::int32_t> all(graph.size());
     std::iota(all.begin(), all.end(), 0);
@@ -119,7 +119,19 @@ TEST(PipeDream, ReplicasOfLevelsMultiply) {
   const std::vector<MachineLevel> levels{{2, BytesPerSecond(1e9)}, {2, BytesPerSecond(1e8)}};
   const PipeDreamPlan plan = pipedream(cuts, levels, {}).value();
   EXPECT_DOUBLE_EQ(plan.period.value, 7.5);
-  EXPECT_THAT(plan.stages, ElementsAre(PipelineStage{{0}, 4}));
+  EXPECT_THAT(plan.stages, ElementsAre(PipelineStage{{0}, {0, 1, 2, 3}}));
+}
+
+// Two layers whose gradients take long, one after the other inside each of two machines: a copy of the
+// pipeline in each, so that what crosses the cut stays inside.
+TEST(PipeDream, CopiesOfAGroupHaveItsStagesInside) {
+  const LayerGraph graph({{"a", Seconds(1), Seconds(1), Bytes(0), Bytes(0)},
+                          {"b", Seconds(1), Seconds(1), Bytes(0), Bytes(1'000'000'000)}},
+                         {{0, 1}});
+  const std::vector<Cut> cuts = cuts_of(graph, 10).value();
+  const std::vector<MachineLevel> levels{{2, BytesPerSecond(1e9)}, {2, BytesPerSecond(1e10)}};
+  const PipeDreamPlan plan = pipedream(cuts, levels, {}).value();
+  EXPECT_THAT(plan.stages, ElementsAre(PipelineStage{{0}, {0, 2}}, PipelineStage{{1}, {1, 3}}));
 }
 
 // Branches on two levels: whatever is chosen, no layer is left out or taken twice, none comes before what
@@ -136,17 +148,19 @@ TEST(PipeDream, StagesOfSeveralLevelsHoldEveryLayerOnce) {
     const auto plan = pipedream(cuts, levels, options);
     if (!plan) return;  // straight, and fewer cuts than machines
     std::vector<std::size_t> stage_of(graph.size(), SIZE_MAX);
-    std::int64_t devices = 0;
+    std::vector<std::int64_t> devices;
     for (std::size_t s = 0; s < plan->stages.size(); ++s) {
       double work = 0;
       for (const std::int32_t layer : plan->stages[s].layers) {
         EXPECT_EQ(std::exchange(stage_of[static_cast<std::size_t>(layer)], s), SIZE_MAX);
         work += (graph[layer].forward + graph[layer].backward).value;
       }
-      devices += plan->stages[s].replicas;
-      EXPECT_GE(plan->period.value, work / static_cast<double>(plan->stages[s].replicas) - 1e-12);
+      devices.insert(devices.end(), plan->stages[s].devices.begin(), plan->stages[s].devices.end());
+      EXPECT_GE(plan->period.value, work / static_cast<double>(plan->stages[s].replicas()) - 1e-12);
     }
-    EXPECT_EQ(devices, levels[0].machines * levels[1].machines);
+    std::vector<std::int64_t> all(static_cast<std::size_t>(levels[0].machines * levels[1].machines));
+    std::iota(all.begin(), all.end(), std::int64_t{0});
+    EXPECT_THAT(devices, testing::UnorderedElementsAreArray(all));
     for (std::int32_t v = 0; v < static_cast<std::int32_t>(graph.size()); ++v) {
       EXPECT_LT(stage_of[static_cast<std::size_t>(v)], plan->stages.size());
       for (const std::int32_t u : graph.inputs(v))

@@ -85,8 +85,8 @@ TEST(PublishedPlans, Vgg16OnFourMachines) {
   EXPECT_NEAR(found.period.value, 0.205520896, 1e-9);
   ASSERT_THAT(found.stages, SizeIs(2));
   EXPECT_THAT(found.stages[0].layers, SizeIs(17));
-  EXPECT_EQ(found.stages[0].replicas, 3);
-  EXPECT_EQ(found.stages[1].replicas, 1);
+  EXPECT_EQ(found.stages[0].replicas(), 3);
+  EXPECT_EQ(found.stages[1].replicas(), 1);
 }
 
 // GNMT, which is no chain and has three sources (the same repository, profiler/translation/profiles/gnmt).
@@ -135,7 +135,7 @@ TEST(PublishedPlans, GnmtOnFourMachines) {
   const PipeDreamPlan found = plan(cuts, {{4, BytesPerSecond(1.25e9)}});
   EXPECT_NEAR(found.period.value, 0.025868, 1e-9);
   EXPECT_THAT(found.stages, SizeIs(4));
-  EXPECT_THAT(found.stages, Each(testing::Field(&PipelineStage::replicas, 1)));
+  EXPECT_THAT(found.stages, Each(testing::Property(&PipelineStage::replicas, 1)));
 }
 
 }  // namespace

@@ -227,7 +227,8 @@ TEST(Schedules, RefuseShapesThatDoNotSuitThem) {
     return "";
   };
   EXPECT_EQ(refusal("interleaved", 4, 10, 2),
-            "schedule \"interleaved\": found 10 microbatches, allowed: a multiple of the 4 devices, like 8");
+            "schedule \"interleaved\": found 10 microbatches, allowed: a multiple of the 4 groups of "
+            "devices, like 8");
   EXPECT_THAT(refusal("interleaved", 4, 3, 2), HasSubstr("like 4"));
   EXPECT_EQ(refusal("chimera", 3, 6),
             "schedule \"chimera\": found 3 devices, allowed: an even number, like 4");
