@@ -54,7 +54,7 @@ PlanSet::PlanSet(OperatorGraph graph, Topology topology, PlanOptions options,
                  std::optional<Calibration> calibration)
     : graph_(std::move(graph)),
       topology_(std::move(topology)),
-      options_(options),
+      options_(std::move(options)),
       calibration_(std::move(calibration)) {}
 
 void PlanSet::add_baselines() {
