@@ -12,12 +12,6 @@ Strategy unsplit_strategy(const OperatorGraph& graph) {
   return strategy;
 }
 
-// The same microbatches, one after the other.
-PlanOptions unpiped(PlanOptions options) {
-  options.pipeline.reset();
-  return options;
-}
-
 // Half the distance from 1 to the next larger number.
 double unit_roundoff(DataType type) {
   switch (type) {
@@ -36,7 +30,7 @@ struct UnsplitReference::Run {
   Run(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
       const CpuBackend::Settings& settings, const Training::Setting& setting)
       : backend(graph, costs.topology().num_devices(), options.optimizer, settings),
-        training(graph, costs, unpiped(options), unsplit_strategy(graph),
+        training(graph, costs, options, unsplit_strategy(graph),
                  {backend,
                   setting.source,
                   setting.worlds,
@@ -58,13 +52,15 @@ UnsplitReference::UnsplitReference(const OperatorGraph& graph, const CostModel& 
                                    std::function<void(const std::vector<DeviceMemory>&)> before_allocation)
     : graph_(graph) {
   for (const Tensor& t : graph.tensors()) unit_roundoff_ = std::max(unit_roundoff_, unit_roundoff(t.type));
+  PlanOptions unpiped = options;  // the same microbatches, one after the other
+  unpiped.pipeline.reset();
   CpuBackend unused(graph, 0, options.optimizer, settings);
   Training::Setting setting{
       unused, source, worlds, {}, seed, SumOrder::Ascending, std::move(before_allocation)};
-  plain_ = std::make_unique<Run>(graph, costs, options, settings, setting);
+  plain_ = std::make_unique<Run>(graph, costs, unpiped, settings, setting);
   for (const SumOrder order : other_sum_orders) {
     setting.sums = order;
-    reordered_.push_back(std::make_unique<Run>(graph, costs, options, settings, setting));
+    reordered_.push_back(std::make_unique<Run>(graph, costs, unpiped, settings, setting));
   }
 }
 
