@@ -7,6 +7,7 @@
 
 #include "models/graph_builder.h"
 #include "sim/base/errors.h"
+#include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "topologies/presets.h"
 
