@@ -95,7 +95,7 @@ class Tempering {
     std::int64_t idle = 0;
     while (!stopped_ && !spent() && idle < kMostIdleRounds) {
       if (state_.cycle.over()) begin_cycle();
-      keep(false);
+      keep(!has_whole_round());
       const std::int64_t before = state_.proposals;
       run_chains();
       if (stopped_) break;
@@ -198,9 +198,14 @@ class Tempering {
                      temperature(rung, done + step)};
     const auto all = static_cast<std::int64_t>(state_.cycle.chains) * kDraws;
     const auto before = static_cast<std::int64_t>(rung) * kDraws;
-    if (options_.budget.proposals > 0 && left < all)
-      slice.proposals = left * (before + mine) / all - left * before / all;
+    if (!has_whole_round()) slice.proposals = left * (before + mine) / all - left * before / all;
     return slice;
+  }
+
+  // The budget in proposals allows the next round as it is.
+  [[nodiscard]] bool has_whole_round() const {
+    const auto all = static_cast<std::int64_t>(state_.cycle.chains) * kDraws;
+    return options_.budget.proposals == 0 || options_.budget.proposals - state_.proposals >= all;
   }
 
   [[nodiscard]] std::int64_t draws(std::size_t chain) const {
@@ -392,8 +397,11 @@ class Tempering {
     }
   }
 
+  // A larger budget must go on from before the first round that this one cuts short: that is the last to
+  // keep.
   void keep(bool last) {
-    if (options_.keep) options_.keep(state_, last);
+    if (options_.keep && !kept_last_) options_.keep(state_, last);
+    kept_last_ |= last;
   }
 
   // In the middle of a round: what it found counts, but nothing can go on from there.
@@ -417,6 +425,7 @@ class Tempering {
   std::mutex mutex_;
   SearchProgress shown_;
   bool stopped_ = false;
+  bool kept_last_ = false;
 };
 
 }  // namespace

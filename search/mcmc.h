@@ -32,7 +32,8 @@ struct McmcOptions {
   /// Goes on from here; seed and chains are the state's. It must come from the same graph, costs, candidates
   /// and starts.
   std::optional<SearchState> resume;
-  /// Called between rounds, and at the end with the state after the last whole round.
+  /// Called between rounds, and at the end with the state after the last whole round, from which a
+  /// larger budget goes on as if there had been no smaller one.
   std::function<void(const SearchState&, bool last)> keep;
 };
 

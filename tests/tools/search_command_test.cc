@@ -195,6 +195,23 @@ TEST_F(SearchCommand, AResumedSearchKeepsItsSeedAndChains) {
   EXPECT_THAT(moves.err, HasSubstr("/subject/moves: the checkpoint is of another search"));
 }
 
+TEST_F(SearchCommand, ALargerBudgetGoesOnAsIfThereHadBeenNoSmallerOne) {
+  const auto search = [&](std::vector<std::string> more) {
+    std::vector<std::string> args{
+        "search",      "--model",    "rnnlm:batch=32,steps=2,layers=1,hidden=64,vocab=200",
+        "--topology",  "p100-4x4:1", "-o",
+        file("p.json")};
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_EQ(pipesim_run(args).status, 0);
+    return read_file(file("p.json"));
+  };
+  const std::string whole = search({"--proposals", "3000"});
+  for (const char* smaller : {"100", "700", "1234", "2999"}) {
+    search({"--proposals", smaller, "--checkpoint", file("checkpoint")});
+    EXPECT_EQ(search({"--proposals", "3000", "--resume", file("checkpoint")}), whole) << smaller;
+  }
+}
+
 // One line on stderr, exit status 1, nothing written.
 struct Refusal {
   std::vector<std::string> args;
