@@ -42,18 +42,15 @@ std::optional<std::string> refuse_stages(const OperatorGraph& graph, const Pipel
     if (std::ranges::find(pipeline.stage_of, s) == pipeline.stage_of.end())
       return fmt::format("stage {} of {} has no operator", s, stages);
   }
-  for (const Tensor& tensor : graph.tensors()) {
-    if (!tensor.producer.valid()) continue;
-    const TensorId id(static_cast<std::size_t>(&tensor - graph.tensors().data()));
-    const std::int32_t made = pipeline.stage_of[tensor.producer.index()];
-    for (const UseRef use : graph.consumers(id)) {
-      const std::int32_t used = pipeline.stage_of[use.op.index()];
-      if (used >= made) continue;
-      return fmt::format(
-          "operator \"{}\" of stage {} reads \"{}\", which operator \"{}\" makes in stage {}; data must not "
-          "go back to an earlier stage",
-          graph.op(use.op).name, used, tensor.name, graph.op(tensor.producer).name, made);
-    }
+  const UseRef use = use_before_its_data(graph, pipeline.stage_of);
+  if (use.op.valid()) {
+    const Operator& reader = graph.op(use.op);
+    const Tensor& tensor = graph.tensor(reader.uses[static_cast<std::size_t>(use.use)].tensor);
+    return fmt::format(
+        "operator \"{}\" of stage {} reads \"{}\", which operator \"{}\" makes in stage {}; data must not "
+        "go back to an earlier stage",
+        reader.name, pipeline.stage_of[use.op.index()], tensor.name, graph.op(tensor.producer).name,
+        pipeline.stage_of[tensor.producer.index()]);
   }
   return std::nullopt;
 }
@@ -104,6 +101,17 @@ PipelineShape shape_of(const std::vector<Devices>& stages, std::int32_t microbat
 
 std::int32_t Pipeline::num_stages() const {
   return stage_of.empty() ? 0 : *std::ranges::max_element(stage_of) + 1;
+}
+
+UseRef use_before_its_data(const OperatorGraph& graph, std::span<const std::int32_t> stage_of) {
+  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+    const OperatorId producer = graph.tensors()[t].producer;
+    if (!producer.valid()) continue;
+    for (const UseRef use : graph.consumers(TensorId(t))) {
+      if (stage_of[use.op.index()] < stage_of[producer.index()]) return use;
+    }
+  }
+  return {};
 }
 
 std::vector<std::string> plan_schedules() {

@@ -29,6 +29,10 @@ struct PipelineOrder {
   PipelineSchedule steps;              ///< by group
 };
 
+/// The first use of an activation in an earlier stage than the one that makes it, in the order of tensors;
+/// without a valid operator where no data go back.
+UseRef use_before_its_data(const OperatorGraph& graph, std::span<const std::int32_t> stage_of);
+
 /// Names of the schedules that plans can have.
 std::vector<std::string> plan_schedules();
 /// InputError with those that are allowed, or why no plan can have this one.

@@ -199,20 +199,13 @@ PipelineDemand best_demand(const Arguments& a, const OperatorGraph& graph, const
 
 PlannedPipeline propose_gpipe(const Arguments& a, const OperatorGraph& graph, const CostModel& costs,
                               std::ostream& err) {
-  PipelineDemand demand;
-  if (!a.has("stages")) {
-    if (a.given("chunks")) throw UsageError("search: --chunks needs --stages");
-    PlannedPipeline planned;
-    demand = best_demand(a, graph, costs, err, planned.trials);
-    planned.plan = gpipe_strategy(graph, costs, demand);
-    planned.devices = shares(costs, demand);
-    return planned;
-  }
-  demand.stages = static_cast<std::int32_t>(a.integer("stages", 1, 100'000));
-  demand.chunks = static_cast<std::int32_t>(a.integer("chunks", 1, 100'000));
-  demand.schedule = a.text("schedule");
-  PipelinedStrategy plan = gpipe_strategy(graph, costs, demand);
-  return {std::move(plan), shares(costs, demand), {}, "", ""};
+  if (!a.has("stages") && a.given("chunks")) throw UsageError("search: --chunks needs --stages");
+  PlannedPipeline planned;
+  const PipelineDemand demand =
+      a.has("stages") ? pipeline_demand_of(a) : best_demand(a, graph, costs, err, planned.trials);
+  planned.plan = gpipe_strategy(graph, costs, demand);
+  planned.devices = shares(costs, demand);
+  return planned;
 }
 
 // Stages that stand in a run, by their first and last operators.

@@ -30,13 +30,20 @@ const std::string& required_text(const Arguments& arguments, const std::string& 
 }
 
 std::string plan_schedule_names() {
+  const std::vector<std::string> possible = plan_schedules();
   std::vector<std::string> names;
   for (const ScheduleKind& kind : schedule_kinds()) {
-    const std::vector<std::string> possible = plan_schedules();
     if (std::ranges::find(possible, kind.name) != possible.end())
       names.push_back(fmt::format("{} ({})", kind.name, kind.summary));
   }
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+PipelineDemand pipeline_demand_of(const Arguments& arguments) {
+  constexpr std::int64_t kMost = 100'000;
+  return {static_cast<std::int32_t>(arguments.integer("stages", 1, kMost)),
+          static_cast<std::int32_t>(arguments.integer("chunks", 1, kMost)),
+          arguments.choice("schedule", plan_schedules())};
 }
 
 std::int32_t microbatches_of(const Arguments& arguments) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "search/planners/gpipe.h"
 #include "search/search.h"
 #include "taskgraph/plan_json.h"
 #include "tools/arguments.h"
@@ -18,6 +19,8 @@ inline constexpr const char* kMicrobatchesHelp =
     "the model's batch runs so often in an iteration, one after the other, before the weights are updated";
 /// "gpipe (all forward, then all backward), 1f1b (…)": those that plans can have.
 std::string plan_schedule_names();
+/// --stages, --chunks and --schedule; --stages must be there.
+PipelineDemand pipeline_demand_of(const Arguments& arguments);
 std::int32_t microbatches_of(const Arguments& arguments);
 /// "batch 64", or "batch 256 in 4 microbatches of 64".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);

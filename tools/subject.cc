@@ -17,12 +17,7 @@ namespace {
 void make_pipeline(const std::string& command, const Arguments& a, Subject& s, const CostModel& costs) {
   if (s.plan.found_by != "data-parallel")
     throw UsageError(command + ": --stages makes a pipeline of --baseline data-parallel only");
-  constexpr std::int64_t kMost = 100'000;
-  PipelineDemand demand;
-  demand.stages = static_cast<std::int32_t>(a.integer("stages", 1, kMost));
-  demand.chunks = static_cast<std::int32_t>(a.integer("chunks", 1, kMost));
-  demand.schedule = a.choice("schedule", plan_schedules());
-  PipelinedStrategy made = gpipe_strategy(s.graph, costs, demand);
+  PipelinedStrategy made = gpipe_strategy(s.graph, costs, pipeline_demand_of(a));
   s.plan.found_by = "gpipe";
   s.plan.strategy = std::move(made.strategy);
   s.plan.options.pipeline = std::move(made.pipeline);

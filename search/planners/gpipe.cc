@@ -39,17 +39,6 @@ double least_limit(const std::vector<double>& costs, std::int32_t parts) {
   return parts_within(costs, low) <= parts ? low : high;
 }
 
-bool goes_back(const OperatorGraph& graph, const std::vector<std::int32_t>& stage_of) {
-  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
-    const OperatorId producer = graph.tensors()[t].producer;
-    if (!producer.valid()) continue;
-    for (const UseRef use : graph.consumers(TensorId(t))) {
-      if (stage_of[use.op.index()] < stage_of[producer.index()]) return true;
-    }
-  }
-  return false;
-}
-
 // Stages of whole layers; nothing when there are too few, or when data would go back.
 std::optional<std::vector<std::int32_t>> stages_of_layers(const OperatorGraph& graph,
                                                           const std::vector<double>& seconds,
@@ -61,7 +50,7 @@ std::optional<std::vector<std::int32_t>> stages_of_layers(const OperatorGraph& g
   const std::vector<std::int32_t> part_of = balanced_parts(costs, stages);
   std::vector<std::int32_t> stage_of;
   for (const std::size_t layer : layer_of) stage_of.push_back(part_of[layer]);
-  if (goes_back(graph, stage_of)) return std::nullopt;
+  if (use_before_its_data(graph, stage_of).op.valid()) return std::nullopt;
   return stage_of;
 }
 

@@ -106,12 +106,7 @@ TEST_P(PipelinesOf, FollowTheirSchedulesAndDoTheSameWork) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, PipelinesOf, testing::ValuesIn(small_models), [](const auto& name) {
-  const std::string text = name.param;
-  std::string word = text.substr(0, text.find(':'));
-  std::replace(word.begin(), word.end(), '-', '_');
-  return word;
-});
+INSTANTIATE_TEST_SUITE_P(Zoo, PipelinesOf, testing::ValuesIn(small_models), ModelWord());
 
 // What a stage keeps of microbatches that wait for backward; beside that at most the next one's input, an
 // output that is being sent, and the gradients of a step's output and input.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "models/operator_graph.h"
@@ -20,6 +21,17 @@ inline constexpr const char* small_models[] = {
     "nmt:batch=8,steps=2,layers=2,hidden=8,embedded=8,vocab=24",
     "rnntc:batch=8,steps=3,hidden=8,embedded=8,vocab=24",
     "resnet50:batch=8,image=64"};
+
+/// Names a test of a zoo model: "mixtral_8x7b" of "mixtral-8x7b:batch=4".
+struct ModelWord {
+  template <class Instance>
+  std::string operator()(const Instance& instance) const {
+    const std::string text = instance.param;
+    std::string word = text.substr(0, text.find(':'));
+    std::replace(word.begin(), word.end(), '-', '_');
+    return word;
+  }
+};
 
 /// A legal config of at most `most` shards: random degrees of random factors, now and then copies, on random
 /// devices, or on neighbours in order.

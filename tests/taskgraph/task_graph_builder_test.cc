@@ -42,12 +42,7 @@ class OnSmallModels : public testing::TestWithParam<const char*> {
   TaskGraphBuilder builder_{graph_, costs_, {}};
 };
 
-INSTANTIATE_TEST_SUITE_P(Zoo, OnSmallModels, testing::ValuesIn(small_models), [](const auto& name) {
-  const std::string text = name.param;
-  std::string word = text.substr(0, text.find(':'));
-  std::replace(word.begin(), word.end(), '-', '_');
-  return word;
-});
+INSTANTIATE_TEST_SUITE_P(Zoo, OnSmallModels, testing::ValuesIn(small_models), ModelWord());
 
 TEST_P(OnSmallModels, OneDeviceCommunicatesNothing) {
   Strategy strategy;

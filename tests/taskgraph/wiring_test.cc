@@ -214,12 +214,7 @@ std::size_t repeated_keys(const TaskDag& dag) {
 
 class Wirings : public testing::TestWithParam<const char*> {};
 
-INSTANTIATE_TEST_SUITE_P(Zoo, Wirings, testing::ValuesIn(small_models), [](const auto& name) {
-  const std::string text = name.param;
-  std::string word = text.substr(0, text.find(':'));
-  std::replace(word.begin(), word.end(), '-', '_');
-  return word;
-});
+INSTANTIATE_TEST_SUITE_P(Zoo, Wirings, testing::ValuesIn(small_models), ModelWord());
 
 TEST_P(Wirings, OfRandomStrategiesDeliverEverything) {
   const OperatorGraph graph = make_zoo_model(GetParam());

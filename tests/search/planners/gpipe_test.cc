@@ -12,6 +12,7 @@
 #include "models/zoo/zoo.h"
 #include "tests/refusal.h"
 #include "tests/seeds.h"
+#include "tests/taskgraph/random_strategies.h"
 #include "topologies/presets.h"
 
 namespace pipesim {
@@ -85,12 +86,7 @@ TEST_P(Gpipe, MakesLegalPipelines) {
 INSTANTIATE_TEST_SUITE_P(Zoo, Gpipe,
                          testing::Values("inception-v3:batch=32", "resnet50:batch=32", "nmt:batch=32,steps=3",
                                          "gpt:batch=8,layers=4", "bert-base:batch=8"),
-                         [](const auto& instance) {
-                           const std::string text = instance.param;
-                           std::string word = text.substr(0, text.find(':'));
-                           std::replace(word.begin(), word.end(), '-', '_');
-                           return word;
-                         });
+                         ModelWord());
 
 TEST(GpipeStrategy, RefusesWhatCanNotBe) {
   const OperatorGraph graph = make_zoo_model("lenet");
