@@ -127,7 +127,8 @@ class ProfileReader {
     for (const Edge& edge : edges_) connect(edge);
   }
 
-  [[nodiscard]] OperatorGraph graph(std::int64_t batch) const {
+  // `share`: of what was measured, by samples.
+  [[nodiscard]] OperatorGraph graph(std::int64_t batch, double share) const {
     GraphBuilder builder(std::filesystem::path(source_).stem().string(), batch);
     std::vector<TensorId> outputs(nodes_.size());
     for (const std::size_t i : order()) {
@@ -136,10 +137,11 @@ class ProfileReader {
       request.kind = "profiled";
       request.name = node.description.empty() ? node.id : node.id + " " + node.description;
       for (const std::size_t input : node.inputs) request.inputs.push_back(outputs[input]);
-      request.attributes = {{"forward_ms", node.forward_ms},
-                            {"backward_ms", node.backward_ms},
-                            {"activation_bytes", static_cast<std::int64_t>(std::ceil(node.activation_bytes))},
-                            {"parameter_bytes", static_cast<std::int64_t>(std::ceil(node.parameter_bytes))}};
+      request.attributes = {
+          {"forward_ms", node.forward_ms * share},
+          {"backward_ms", node.backward_ms * share},
+          {"activation_bytes", static_cast<std::int64_t>(std::ceil(node.activation_bytes * share))},
+          {"parameter_bytes", static_cast<std::int64_t>(std::ceil(node.parameter_bytes))}};
       outputs[i] = add(builder, request);
     }
     return builder.build();
@@ -224,10 +226,11 @@ class ProfileReader {
 
 }  // namespace
 
-OperatorGraph import_profile(std::string_view text, const std::string& source, std::int64_t profile_batch) {
+OperatorGraph import_profile(std::string_view text, const std::string& source, std::int64_t profile_batch,
+                             std::int64_t batch) {
   ProfileReader reader(source);
   reader.read(text);
-  return reader.graph(profile_batch);
+  return reader.graph(batch, static_cast<double>(batch) / static_cast<double>(profile_batch));
 }
 
 }  // namespace pipesim

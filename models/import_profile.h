@@ -15,8 +15,10 @@ namespace pipesim {
 ///   parameter_size=20
 ///
 /// and one line per edge, `node1 -- node2`. Lists of sizes are summed. Layers become "profiled" operators
-/// named "node2 Linear(10, 5)", in a topological order that keeps the file's where it can. InputError
-/// `FILE:LINE: …` when the text is not such a profile.
-OperatorGraph import_profile(std::string_view text, const std::string& source, std::int64_t profile_batch);
+/// named "node2 Linear(10, 5)", in a topological order that keeps the file's where it can. The graph runs
+/// `batch` samples: times and activations grow with them. InputError `FILE:LINE: …` when the text is not such
+/// a profile.
+OperatorGraph import_profile(std::string_view text, const std::string& source, std::int64_t profile_batch,
+                             std::int64_t batch);
 
 }  // namespace pipesim

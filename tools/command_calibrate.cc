@@ -86,7 +86,7 @@ std::string summary(const std::string& file, const CalibrationStore& store,
 int run_calibrate(const Arguments& arguments, Streams& streams) {
   if (!arguments.has("output")) throw UsageError("calibrate: --output FILE is missing");
   const std::string& file = arguments.text("output");
-  const OperatorGraph graph = open_model(required_text(arguments, "model"));
+  const OperatorGraph graph = open_model(model_run_of(arguments).model);
   const Topology topology = open_topology(required_text(arguments, "topology"));
   RunSetting setting = run_setting_of(arguments, topology);
   setting.sleep = EmulatedPace::Sleep::Never;

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "tools/inputs.h"
 #include "tools/plan_report.h"
 #include "tools/planner_search.h"
+#include "tools/planners/planner.h"
 #include "tools/run_settings.h"
 #include "tools/search_chart.h"
 #include "tools/search_checkpoints.h"
@@ -64,17 +66,25 @@ int chains_of(const Arguments& a) {
   return flexflow ? 1 : chains;
 }
 
+std::string planner_names() {
+  std::vector<std::string> names;
+  for (const Planner& planner : planners())
+    names.push_back(fmt::format("{} ({})", planner.name, planner.summary));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 SearchRun search_run_of(const Arguments& a) {
-  std::vector<std::string> algorithms{"mcmc", "exhaustive", "gpipe", "pipedream"};
+  std::vector<std::string> algorithms{"mcmc", "exhaustive"};
+  for (const Planner& planner : planners()) algorithms.emplace_back(planner.name);
   for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
-  if (a.choice("algorithm", algorithms) == "exhaustive" && microbatches_of(a) > 1)
+  if (a.choice("algorithm", algorithms) == "exhaustive" && model_run_of(a).microbatches > 1)
     throw UsageError("search: --algorithm exhaustive and --microbatches exclude each other");
   check_checkpoints(a);
   check_planner_options(a);
   SearchBudget budget{0, 0};
   if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
   if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);
-  return {open_model(required_text(a, "model")),
+  return {open_model(model_run_of(a).model),
           open_topology(required_text(a, "topology")),
           plan_options_of(a),
           budget,
@@ -262,7 +272,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
 
 int run_search(const Arguments& arguments, Streams& streams) {
   SearchRun run = search_run_of(arguments);
-  if (is_planner(run.algorithm)) return run_planner(arguments, streams);
+  if (planner_named(run.algorithm)) return run_planner(arguments, streams);
   for (const char* file : {"output", "search-log", "checkpoint"}) {
     if (arguments.has(file)) require_writable(arguments.text(file));
   }
@@ -288,7 +298,7 @@ int run_search(const Arguments& arguments, Streams& streams) {
   const PlanReport report = report_plan(evaluator, strategy);
   if (calibration) certainty.use = calibration_use(evaluator, strategy);
   if (arguments.has("output")) {
-    const Plan plan{arguments.text("model"),
+    const Plan plan{model_run_of(arguments).model,
                     arguments.text("topology"),
                     run.graph.fingerprint(),
                     run.topology.fingerprint(),
@@ -348,11 +358,10 @@ Command search_command() {
       "was "
       "measured may be faster than the analytic model thinks possible.";
   c.options = model_and_topology_options();
-  c.options.push_back(
-      {"algorithm", "NAME", "mcmc",
-       "mcmc, exhaustive (small cases: proves the optimum), the name of a baseline, or a planner "
-       "of pipelines: gpipe (stages of about equal compute time), pipedream (its dynamic program "
-       "over cuts, replicas and levels of the topology)"});
+  c.options.push_back({"algorithm", "NAME", "mcmc",
+                       "mcmc, exhaustive (small cases: proves the optimum), the name of a baseline, or a "
+                       "planner of pipelines: " +
+                           planner_names()});
   c.options.push_back(
       {"seconds", "N", "30", "stop after this long; not used when only --proposals is given"});
   c.options.push_back({"proposals", "N", "", "stop after this many proposals"});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "models/operator_graph.h"
@@ -12,9 +13,15 @@ extern const char* const kModelHelp;
 extern const char* const kTopologyHelp;
 
 /// A model by what a person writes: "NAME" or "NAME:key=value,…" of the zoo, "FILE.json"
-/// (models/model_json.h), or a measured profile "FILE.txt" or "FILE.txt:batch=N" (models/import_profile.h); N
-/// is the batch that was profiled, 64 when left out. InputError with "did you mean" otherwise.
+/// (models/model_json.h), or a measured profile "FILE.txt:batch=N,profile-batch=P" (models/import_profile.h):
+/// N samples of what was measured with P; either is the other where it is left out, both are 64 where both
+/// are. InputError with "did you mean" otherwise.
 OperatorGraph open_model(const std::string& text);
+
+/// The text of the same model with other samples, or of a profile that was measured with so many. InputError
+/// when they are not the model's to choose.
+std::string with_batch(const std::string& model, std::int64_t batch);
+std::string with_profile_batch(const std::string& model, std::int64_t batch);
 
 /// A topology: see make_topology in topologies/presets.h.
 Topology open_topology(const std::string& text);

@@ -8,10 +8,8 @@
 
 namespace pipesim {
 
-/// Algorithms of `pipesim search` that plan pipelines by a model of their own instead of searching: "gpipe",
-/// "pipedream".
-bool is_planner(const std::string& algorithm);
-/// What they take beside the model, the topology and the plan's options.
+/// What planners of pipelines (tools/planners/planner.h) take beside the model, the topology and the plan's
+/// options.
 std::vector<Option> planner_options();
 /// UsageError where an option does not go with the algorithm, planner or not.
 void check_planner_options(const Arguments& arguments);

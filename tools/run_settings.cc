@@ -11,17 +11,32 @@
 #include "tools/table.h"
 
 namespace pipesim {
+namespace {
+
+constexpr std::int64_t kMostBatch = 1 << 20;
+
+// --batch through the value of another option.
+std::int32_t quotient_of(const Arguments& a, const char* option, std::int64_t value) {
+  const std::int64_t batch = a.integer("batch", 1, kMostBatch);
+  if (batch % value != 0 || batch / value > kMostBatch)
+    throw UsageError(fmt::format("--batch {} is no multiple of --{} {}", batch, option, value));
+  return static_cast<std::int32_t>(batch / value);
+}
+
+}  // namespace
 
 std::vector<Option> model_and_topology_options() {
   return {{"model", "MODEL", "", kModelHelp}, {"topology", "TOPOLOGY", "", kTopologyHelp}};
 }
 
 std::vector<Option> plan_options() {
-  return {
+  std::vector<Option> options{
       {"optimizer", "NAME", "momentum", "sgd, momentum or adam: decides the optimizer state and the update"},
       {"gradient-type", "TYPE", "float32", "element type in which weight gradients accumulate and travel"},
       {"gradient-piece", "SIZE", "25 MB", "gradient synchronisation is cut into pieces of at most this size"},
       {"microbatches", "N", "1", kMicrobatchesHelp}};
+  for (Option& o : batch_options()) options.push_back(std::move(o));
+  return options;
 }
 
 const std::string& required_text(const Arguments& arguments, const std::string& option) {
@@ -46,8 +61,35 @@ PipelineDemand pipeline_demand_of(const Arguments& arguments) {
           arguments.choice("schedule", plan_schedules())};
 }
 
-std::int32_t microbatches_of(const Arguments& arguments) {
-  return static_cast<std::int32_t>(arguments.integer("microbatches", 1, kMostMicrobatches));
+std::vector<Option> batch_options() {
+  return {
+      {"batch", "N", "", "samples of an iteration, all microbatches together; the model's own if not given"},
+      {"microbatch", "N", "", "samples of one microbatch on all devices together, instead of --microbatches"},
+      {"profile-batch", "N", "", "samples with which a profile (FILE.txt) was measured"}};
+}
+
+ModelRun model_run_of(const Arguments& a) {
+  ModelRun run{required_text(a, "model"), 1};
+  if (a.has("microbatches"))
+    run.microbatches = static_cast<std::int32_t>(a.integer("microbatches", 1, kMostMicrobatches));
+  if (a.has("profile-batch"))
+    run.model = with_profile_batch(run.model, a.integer("profile-batch", 1, kMostBatch));
+  if (a.has("microbatch")) {
+    const std::int64_t size = a.integer("microbatch", 1, kMostBatch);
+    if (a.has("batch")) {
+      if (a.given("microbatches"))
+        throw UsageError("--batch, --microbatch and --microbatches: two of them tell the third");
+      run.microbatches = quotient_of(a, "microbatch", size);
+    }
+    run.model = with_batch(run.model, size);
+  } else if (a.has("batch")) {
+    run.model = with_batch(run.model, quotient_of(a, "microbatches", run.microbatches));
+  }
+  return run;
+}
+
+std::vector<std::string> schedules_to_try(const Arguments& arguments) {
+  return arguments.given("schedule") ? std::vector{arguments.text("schedule")} : plan_schedules();
 }
 
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
@@ -57,7 +99,13 @@ std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
                            options.microbatches, graph.batch());
 }
 
-PlanOptions plan_options_of(const Arguments& arguments) {
+std::int32_t microbatches_of(const ModelRun& run) {
+  if (run.microbatches > kMostMicrobatches)
+    throw UsageError(fmt::format("{} microbatches, allowed: up to {}", run.microbatches, kMostMicrobatches));
+  return run.microbatches;
+}
+
+PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   PlanOptions options;
   options.optimizer = parse_optimizer(arguments.choice("optimizer", {"sgd", "momentum", "adam"}));
   options.gradient_type =
@@ -67,7 +115,7 @@ PlanOptions plan_options_of(const Arguments& arguments) {
   } catch (const InputError& error) {
     throw UsageError(fmt::format("--gradient-piece: {}", error.what()));
   }
-  options.microbatches = microbatches_of(arguments);
+  options.microbatches = microbatches_of(run);
   return options;
 }
 

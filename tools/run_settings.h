@@ -14,14 +14,30 @@ std::vector<Option> model_and_topology_options();
 std::vector<Option> plan_options();
 /// UsageError when it was not given.
 const std::string& required_text(const Arguments& arguments, const std::string& option);
-PlanOptions plan_options_of(const Arguments& arguments);
 inline constexpr const char* kMicrobatchesHelp =
     "the model's batch runs so often in an iteration, one after the other, before the weights are updated";
 /// "gpipe (all forward, then all backward), 1f1b (…)": those that plans can have.
 std::string plan_schedule_names();
 /// --stages, --chunks and --schedule; --stages must be there.
 PipelineDemand pipeline_demand_of(const Arguments& arguments);
-std::int32_t microbatches_of(const Arguments& arguments);
+/// --schedule if it was given, else all that plans can have.
+std::vector<std::string> schedules_to_try(const Arguments& arguments);
+/// --batch, --microbatch and --profile-batch, see ModelRun.
+std::vector<Option> batch_options();
+/// What --model, --microbatches and batch_options() say together: a model by its text, whose batch is one
+/// microbatch, and how many of them an iteration has.
+struct ModelRun {
+  std::string model;
+  std::int32_t microbatches = 1;
+};
+/// UsageError when they contradict each other, InputError when the model's batch is not to be chosen.
+ModelRun model_run_of(const Arguments& arguments);
+/// UsageError when a plan can't have so many.
+std::int32_t microbatches_of(const ModelRun& run);
+PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run);
+inline PlanOptions plan_options_of(const Arguments& arguments) {
+  return plan_options_of(arguments, model_run_of(arguments));
+}
 /// "batch 64", or "batch 256 in 4 microbatches of 64".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
 

@@ -37,6 +37,7 @@ std::vector<Option> subject_options(const std::string& verb) {
        "equal share of the devices"},
       {"chunks", "N", "1", "so many stages share their devices (schedule interleaved)"},
       {"schedule", "NAME", "1f1b", "the order of a pipeline's steps: " + plan_schedule_names()}};
+  for (Option& o : batch_options()) options.push_back(std::move(o));
   for (Option& o : model_and_topology_options()) options.push_back(std::move(o));
   options.push_back(calibration_option());
   return options;
@@ -45,7 +46,8 @@ std::vector<Option> subject_options(const std::string& verb) {
 Subject subject_of(const std::string& command, const Arguments& a, std::ostream& err) {
   if (a.has("plan")) {
     if (a.has("baseline")) throw UsageError(command + ": --plan and --baseline exclude each other");
-    for (const char* option : {"microbatches", "stages", "chunks", "schedule"}) {
+    for (const char* option :
+         {"microbatches", "batch", "microbatch", "profile-batch", "stages", "chunks", "schedule"}) {
       if (a.given(option))
         throw UsageError(
             fmt::format("{}: --plan and --{} exclude each other: the plan tells them", command, option));
@@ -59,11 +61,12 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
   }
   if (!a.has("baseline"))
     throw UsageError(command + ": --plan FILE is missing, or --model, --topology and --baseline");
-  Subject s{open_model(required_text(a, "model")), open_topology(required_text(a, "topology")), {}, {}};
+  const ModelRun run = model_run_of(a);
+  Subject s{open_model(run.model), open_topology(required_text(a, "topology")), {}, {}};
   s.calibration = open_calibration(a, s.topology, err);
   std::vector<std::string> names;
   for (const std::string_view name : baseline_names()) names.emplace_back(name);
-  if (a.has("microbatches")) s.plan.options.microbatches = microbatches_of(a);
+  s.plan.options.microbatches = microbatches_of(run);
   s.plan.found_by = a.choice("baseline", names);
   const CostModel costs(s.topology, pointer_to(s.calibration));
   if (a.has("stages")) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "costmodel/cost_model.h"
+#include "search/baselines/placement.h"
 #include "taskgraph/plan.h"
 
 namespace pipesim {
@@ -20,5 +21,8 @@ Strategy recurrent_expert(const OperatorGraph& graph, const CostModel& costs);
 /// embedding, projection and loss by vocabulary, experts over the group; norms, residuals, dropout and
 /// routers are copied within the group.
 Strategy transformer_expert(const OperatorGraph& graph, const CostModel& costs);
+/// The same on the rows of a mesh: each is a group. Configs may be illegal where the mesh suits the model
+/// badly.
+Strategy tensor_parallel_strategy(const OperatorGraph& graph, const DeviceMesh& mesh);
 
 }  // namespace pipesim

@@ -167,7 +167,11 @@ class TensorParallel {
 
 Strategy transformer_expert(const OperatorGraph& graph, const CostModel& costs) {
   const std::int64_t members = tensor_degree(graph, costs.topology());
-  return TensorParallel(graph, node_mesh(costs.topology(), members, graph.batch())).strategy();
+  return tensor_parallel_strategy(graph, node_mesh(costs.topology(), members, graph.batch()));
+}
+
+Strategy tensor_parallel_strategy(const OperatorGraph& graph, const DeviceMesh& mesh) {
+  return TensorParallel(graph, mesh).strategy();
 }
 
 }  // namespace pipesim

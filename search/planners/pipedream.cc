@@ -80,7 +80,7 @@ class LevelPlanner {
   // m: machines up to the stage and in it; own: in it.
   [[nodiscard]] bool fits(std::size_t i, std::size_t j, std::size_t m, std::size_t own) const {
     if (!options_.memory_limit) return true;
-    const std::size_t in_flight = (machines_ - m + own - 1) / own;
+    const std::size_t in_flight = (machines_ - m + own - 1) / own + (options_.repaired ? 1 : 0);
     return static_cast<double>(in_flight) * kept_per_batch(i, j) <=
            static_cast<double>(options_.memory_limit->value);
   }
@@ -89,13 +89,25 @@ class LevelPlanner {
     return 4 * (m - 1) * bytes / (m * bandwidth_);
   }
 
+  // Of what crosses a cut, forward and backward, into or out of so many machines.
+  [[nodiscard]] double transfer(std::size_t cut, std::size_t machines) const {
+    const Bytes bytes = options_.repaired ? cuts_[cut].crossing : cuts_[cut].augmented;
+    return 2 * static_cast<double>(bytes.value) /
+           (bandwidth_ * static_cast<double>(machines) * *options_.activation_compression);
+  }
+  [[nodiscard]] double output(std::size_t j, std::size_t machines) const {
+    return j + 1 < cuts_.size() ? transfer(j, machines) : 0;
+  }
   [[nodiscard]] double transfers(std::size_t k, std::size_t j, std::size_t machines) const {
     if (!options_.activation_compression) return 0;
-    const double rate = bandwidth_ * static_cast<double>(machines) * *options_.activation_compression;
-    const auto time = [&](std::size_t cut) {
-      return 2 * static_cast<double>(cuts_[cut].augmented.value) / rate;
-    };
-    return j + 1 < cuts_.size() ? std::max(time(k), time(j)) : time(k);
+    return std::max(transfer(k, machines), output(j, machines));
+  }
+  // One stage from the start of a row.
+  [[nodiscard]] double whole(std::size_t i, std::size_t j, std::size_t m) const {
+    const double gradients = reduction(parameters(i, j), m) / (options_.repaired ? 1 : machines_below_);
+    const double computing = (time(i, j) + gradients) / static_cast<double>(m);
+    if (!options_.repaired || !options_.activation_compression) return computing;
+    return std::max(computing, i > 0 ? transfers(i - 1, j, m) : output(j, m));
   }
 
   // Of all ways to end with a stage behind an inner cut, the best for each number of machines.
@@ -124,12 +136,10 @@ class LevelPlanner {
 
   void finish(std::size_t i, std::size_t j, const std::vector<double>& split,
               const std::vector<Choice>& split_choices, Row& row) const {
-    const double alone = time(i, j);
     for (std::size_t m = 1; m <= machines_; ++m) {
       double& best = row.time[j * machines_ + m - 1];
       Choice choice{-1, static_cast<std::int32_t>(m)};
-      if ((m == 1 || !options_.straight) && fits(i, j, m, m))
-        best = (alone + reduction(parameters(i, j), m) / machines_below_) / static_cast<double>(m);
+      if ((m == 1 || !options_.straight) && fits(i, j, m, m)) best = whole(i, j, m);
       if (options_.fewer_machines && m > 1 && row.time[j * machines_ + m - 2] < best) {
         best = row.time[j * machines_ + m - 2];
         if (!row.choices.empty()) choice = row.choices[j * machines_ + m - 2];

@@ -17,6 +17,8 @@ struct MachineLevel {
 };
 
 struct PipeDreamOptions {
+  /// Without the faults of the published objective, which pipedream() lists.
+  bool repaired = false;
   /// Activations that cross a cut take time too, divided by this; nothing: they are free.
   std::optional<double> activation_compression;
   bool straight = false;              ///< no stage on more than one machine, except a whole level's only one
@@ -43,7 +45,9 @@ struct PipeDreamPlan {
 /// (T + 4(m − 1)P / (m·bandwidth)) / m, and the slowest stage decides. What it minimises is what the
 /// published optimizer does, with its faults: the gradients of a level that is not cut count once per machine
 /// of the level below; a last stage keeps no batch in flight, so the memory limit never binds it; the output
-/// of the first stage never counts as a transfer by itself, and Cut::augmented is more than crosses.
+/// of the first stage never counts as a transfer by itself; Cut::augmented is more than crosses. Repaired,
+/// gradients count in full, a stage keeps one batch more (⌈machines from it on / its machines⌉), and both
+/// ends of every stage transfer Cut::crossing.
 ///
 /// Nothing when no pipeline keeps to the memory limit, or a straight one would need more cuts to use all
 /// machines. Cuts as cuts_of() gives them, at least one; at least one level; machines, bandwidths and the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "search/baselines/expert.h"
 #include "search/baselines/placement.h"
 
 namespace pipesim {
@@ -13,33 +14,58 @@ ParallelConfig sample_parallel(const Operator& op, const StageGroup& group) {
 }
 
 // Copies are always possible, but do as much work as one device.
-bool shares_work(const Operator& op, std::size_t devices) {
+bool shares_work(const Operator& op, std::size_t rows) {
   return !sample_factor(op) ||
-         sample_split(op, static_cast<std::int64_t>(devices)).factor != ShardGrid::replica_axis;
+         sample_split(op, static_cast<std::int64_t>(rows)).factor != ShardGrid::replica_axis;
+}
+
+StageGroup first_of(const StageGroup& group, std::size_t devices) {
+  return {group.begin(), group.begin() + static_cast<std::ptrdiff_t>(devices)};
 }
 
 }  // namespace
 
-PipelinedStrategy data_parallel_stages(const OperatorGraph& graph, const Topology& topology,
-                                       Pipeline pipeline, const std::vector<StageGroup>& groups) {
-  std::vector<StageGroup> used = groups;
-  const auto group_of = [&](std::size_t op) -> StageGroup& {
-    return used[static_cast<std::size_t>(pipeline.stage_of[op]) % used.size()];
+PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
+                                  const std::vector<StageMesh>& meshes) {
+  std::vector<std::size_t> rows;
+  for (const StageMesh& mesh : meshes)
+    rows.push_back(mesh.devices.size() / static_cast<std::size_t>(mesh.tensor));
+  const auto mesh_of = [&](std::size_t op) {
+    return static_cast<std::size_t>(pipeline.stage_of[op]) % meshes.size();
   };
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
     const Operator& op = graph.operators()[i];
-    StageGroup& group = group_of(i);
+    std::size_t& used = rows[mesh_of(i)];
+    const StageGroup& group = meshes[mesh_of(i)].devices;
     const auto fits = [&] {
-      return shares_work(op, group.size()) && !illegal(op, sample_parallel(op, group), topology);
+      return shares_work(op, used) && !illegal(op, sample_parallel(op, first_of(group, used)), topology);
     };
-    while (group.size() > 1 && !fits()) group.pop_back();
+    while (used > 1 && !fits()) --used;
   }
   PipelinedStrategy made{{}, std::move(pipeline)};
+  std::vector<Strategy> of_mesh;  // the whole model on each; empty where there is data parallelism only
+  std::vector<StageGroup> used;
+  for (std::size_t m = 0; m < meshes.size(); ++m) {
+    const auto tensor = static_cast<std::size_t>(meshes[m].tensor);
+    used.push_back(first_of(meshes[m].devices, rows[m] * tensor));
+    of_mesh.emplace_back();
+    if (tensor > 1)
+      of_mesh[m] =
+          tensor_parallel_strategy(graph, {static_cast<std::int64_t>(rows[m]), meshes[m].tensor, used[m]});
+  }
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
-    const auto stage = static_cast<std::size_t>(made.pipeline.stage_of[i]);
-    made.strategy.push_back(sample_parallel(graph.operators()[i], used[stage % used.size()]));
+    const std::size_t m = static_cast<std::size_t>(made.pipeline.stage_of[i]) % meshes.size();
+    made.strategy.push_back(of_mesh[m].empty() ? sample_parallel(graph.operators()[i], used[m])
+                                               : std::move(of_mesh[m][i]));
   }
   return made;
+}
+
+PipelinedStrategy data_parallel_stages(const OperatorGraph& graph, const Topology& topology,
+                                       Pipeline pipeline, const std::vector<StageGroup>& groups) {
+  std::vector<StageMesh> meshes;
+  for (const StageGroup& group : groups) meshes.push_back({group, 1});
+  return staged_strategy(graph, topology, std::move(pipeline), meshes);
 }
 
 }  // namespace pipesim

@@ -17,8 +17,21 @@ struct PipelinedStrategy {
 /// Devices that run a stage or, with chunks, several; distinct, at least one.
 using StageGroup = std::vector<DeviceId>;
 
-/// Data parallelism inside every stage: samples over the group's devices in order, or over as many as every
-/// operator of the group's stages can be split on. `groups`: stage s runs on groups[s % groups.size()].
+/// A stage's devices and how it is split over them: rows of `tensor` devices, each of which has an equal
+/// share of the samples. Inside a row operators are split as tensor_parallel_strategy() does.
+struct StageMesh {
+  StageGroup devices;
+  std::int64_t tensor = 1;  ///< divides the number of devices
+  bool operator==(const StageMesh&) const = default;
+};
+
+/// Stages on meshes. Of a mesh as many rows are used, from the first on, as every operator's samples can be
+/// split in. `meshes`: stage s runs on meshes[s % meshes.size()]. Configs of more than one device a row may
+/// be illegal, see illegal().
+PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
+                                  const std::vector<StageMesh>& meshes);
+
+/// The same with data parallelism inside every stage: always legal.
 PipelinedStrategy data_parallel_stages(const OperatorGraph& graph, const Topology& topology,
                                        Pipeline pipeline, const std::vector<StageGroup>& groups);
 

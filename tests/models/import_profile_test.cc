@@ -13,7 +13,7 @@ const std::string one =
     "forward_compute_time=1, backward_compute_time=2, activation_size=8, parameter_size=0";
 
 std::string refused_profile(const std::string& text) {
-  return refusal([&] { import_profile(text, "graph.txt", 4); });
+  return refusal([&] { import_profile(text, "graph.txt", 4, 4); });
 }
 
 // Nodes out of order, lists, integers, tabs and non-breaking spaces, a stage, an empty line, no final
@@ -33,7 +33,7 @@ const std::string small_profile =
     "    node1 -- node3";
 
 TEST(ImportProfile, ReadsLayersAndEdges) {
-  const OperatorGraph graph = import_profile(small_profile, "profiles/graph.txt", 4);
+  const OperatorGraph graph = import_profile(small_profile, "profiles/graph.txt", 4, 4);
   ASSERT_EQ(graph.operators().size(), 3);
   EXPECT_EQ(graph.name(), "graph");
   EXPECT_EQ(graph.batch(), 4);
@@ -51,7 +51,7 @@ TEST(ImportProfile, ReadsLayersAndEdges) {
 }
 
 TEST(ImportProfile, RoundsBytesUpToSamplesAndFloats) {
-  const OperatorGraph graph = import_profile(small_profile, "graph.txt", 4);
+  const OperatorGraph graph = import_profile(small_profile, "graph.txt", 4, 4);
   const Operator& conv = graph.operators()[1];
   const Tensor& weight = graph.tensor(conv.uses[1].tensor);
   const Tensor& result = graph.tensor(conv.uses[2].tensor);
@@ -64,7 +64,7 @@ TEST(ImportProfile, RoundsBytesUpToSamplesAndFloats) {
 }
 
 TEST(ImportProfile, RoundTripsAsAModelFile) {
-  const OperatorGraph graph = import_profile(small_profile, "graph.txt", 4);
+  const OperatorGraph graph = import_profile(small_profile, "graph.txt", 4, 4);
   EXPECT_EQ(parse_model(to_json(graph), "m.json"), graph);
 }
 

@@ -43,11 +43,40 @@ TEST(OpenModel, TakesProfilesWithTheirBatch) {
   const std::string file = folder.file("graph.txt", kProfile);
   EXPECT_EQ(open_model(file).batch(), 64);
   EXPECT_EQ(open_model(file + ":batch=128").batch(), 128);
-  EXPECT_EQ(refused_model(file + ":batch=0"),
-            "profile \"" + file +
-                ":batch=0\": found \":batch=0\" after the file, allowed :batch=N, N from 1 to 1048576");
+  EXPECT_EQ(
+      refused_model(file + ":batch=0"),
+      "profile \"" + file +
+          ":batch=0\": found \":batch=0\" after the file, allowed :batch=N,profile-batch=N, N from 1 to "
+          "1048576");
   EXPECT_THAT(refused_model(file + ":batch=1x"), HasSubstr("found \":batch=1x\" after the file"));
   EXPECT_THAT(refused_model(file + ":size=1"), HasSubstr("found \":size=1\" after the file"));
+}
+
+TEST(OpenModel, ScalesProfilesToOtherBatches) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("graph.txt", kProfile);
+  const OperatorGraph graph = open_model(file + ":batch=16,profile-batch=64");
+  EXPECT_EQ(graph.batch(), 16);
+  EXPECT_EQ(graph.operators()[1].measured->forward, Seconds(1.5e-3 / 4));
+  EXPECT_EQ(graph.tensor(graph.operators()[1].uses.back().tensor).elements(), 2048 / 4);
+  EXPECT_EQ(open_model(file + ":profile-batch=2"), open_model(file + ":batch=2"));
+}
+
+TEST(WithBatch, WritesTheSameModelWithOtherSamples) {
+  const TemporaryFolder folder;
+  const std::string profile = folder.file("graph.txt", kProfile),
+                    file = folder.file("m.json", to_json(make_zoo_model("lenet:batch=8")));
+  EXPECT_EQ(with_batch("lenet", 8), "lenet:batch=8");
+  EXPECT_EQ(with_batch("gpt:layers=2,batch=4,hidden=64", 16), "gpt:layers=2,batch=16,hidden=64");
+  EXPECT_EQ(with_batch(profile, 16), profile + ":profile-batch=64,batch=16");
+  EXPECT_EQ(with_batch(profile + ":batch=4", 16), profile + ":batch=16,profile-batch=4");
+  EXPECT_EQ(with_profile_batch(profile + ":batch=4", 2), profile + ":batch=4,profile-batch=2");
+  EXPECT_EQ(with_batch(file, 8), file);
+  EXPECT_EQ(refusal([&] { with_batch(file, 4); }),
+            "model \"" + file + "\" has a batch of 8 in its file, found 4");
+  EXPECT_EQ(refusal([&] { with_batch("lenet", 0); }), "found a batch of 0, allowed: 1 to 1048576");
+  EXPECT_EQ(refusal([&] { with_profile_batch("lenet", 4); }),
+            "model \"lenet\" is no profile (FILE.txt), so it has no batch that was profiled");
 }
 
 TEST(OpenModel, SaysWhatIsWrongWithNames) {

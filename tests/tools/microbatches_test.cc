@@ -80,5 +80,32 @@ TEST(MicrobatchOptions, AreRefusedWhereTheyDoNotFit) {
   }
 }
 
+std::string batch_line(const std::vector<std::string>& more) {
+  std::vector<std::string> args{"simulate",   "--model",    "lenet:batch=16", "--topology",
+                                "p100-4x4:1", "--baseline", "data-parallel"};
+  args.insert(args.end(), more.begin(), more.end());
+  const Outcome result = pipesim_run(args);
+  return result.status == 0 ? result.out.substr(0, result.out.find('\n')) : result.err;
+}
+
+TEST(MicrobatchOptions, BatchAndSizeTellTheNumber) {
+  EXPECT_THAT(batch_line({"--batch", "64"}), HasSubstr("batch 64"));
+  EXPECT_THAT(batch_line({"--batch", "64", "--microbatches", "4"}),
+              HasSubstr("batch 64 in 4 microbatches of 16"));
+  EXPECT_THAT(batch_line({"--batch", "64", "--microbatch", "8"}),
+              HasSubstr("batch 64 in 8 microbatches of 8"));
+  EXPECT_THAT(batch_line({"--microbatch", "8", "--microbatches", "4"}),
+              HasSubstr("batch 32 in 4 microbatches of 8"));
+  EXPECT_THAT(batch_line({"--batch", "64", "--microbatch", "7"}),
+              HasSubstr("--batch 64 is no multiple of --microbatch 7"));
+  EXPECT_THAT(batch_line({"--batch", "10", "--microbatches", "4"}),
+              HasSubstr("--batch 10 is no multiple of --microbatches 4"));
+  EXPECT_THAT(batch_line({"--batch", "64", "--microbatch", "8", "--microbatches", "8"}),
+              HasSubstr("two of them tell the third"));
+  EXPECT_THAT(batch_line({"--batch", "4096", "--microbatch", "1"}),
+              HasSubstr("4096 microbatches, allowed: up to 1024"));
+  EXPECT_THAT(batch_line({"--profile-batch", "8"}), HasSubstr("is no profile (FILE.txt)"));
+}
+
 }  // namespace
 }  // namespace pipesim

@@ -43,7 +43,8 @@ class PlannerSearch : public testing::Test {
 
 TEST_F(PlannerSearch, PipeDreamsObjectiveIsPrintedAndItsPlanSimulates) {
   const std::string plan = folder_.path("plan.json");
-  const Outcome straight = run({"--straight", "--use-fewer", "--microbatches", "4", "--json", "-o", plan});
+  const Outcome straight = run(
+      {"--cost-model", "paper", "--straight", "--use-fewer", "--microbatches", "4", "--json", "-o", plan});
   ASSERT_EQ(straight.status, 0) << straight.err;
   const Json json = Json::parse(straight.out);
   EXPECT_NEAR(json["planner_objective_s"].get<double>(), 6e-3, 1e-12);  // the middle layer's
@@ -64,6 +65,28 @@ TEST_F(PlannerSearch, ActivationTransfersMayBeCompressed) {
   };
   EXPECT_DOUBLE_EQ(objective("--activation-transfers"), objective("--activation-transfers=1"));
   EXPECT_LE(objective("--activation-transfers=4"), objective("--activation-transfers=1"));
+}
+
+TEST_F(PlannerSearch, DapplesScoreIsItsSpeedup) {
+  const std::string plan = folder_.path("plan.json");
+  const Outcome by_paper = run({"--cost-model", "paper", "--profile-batch", "4", "--batch", "64",
+                                "--microbatch", "4", "--json", "-o", plan},
+                               "dapple");
+  ASSERT_EQ(by_paper.status, 0) << by_paper.err;
+  const Json json = Json::parse(by_paper.out);
+  // Without gradients or data that count, four copies of everything.
+  EXPECT_NEAR(json["planner_objective_speedup"].get<double>(), 4, 1e-3);
+  EXPECT_EQ(json["planner_devices"], Json({4}));
+  EXPECT_EQ(Json::parse(read_file(plan))["microbatches"], 4);
+  const Outcome simulated = pipesim_run({"simulate", "--plan", plan, "--json"});
+  ASSERT_EQ(simulated.status, 0) << simulated.err;
+  EXPECT_EQ(Json::parse(simulated.out)["iteration_time_s"], json["iteration_time_s"]);
+
+  const Outcome judged = run({"--batch", "64", "--microbatch", "4"}, "dapple");
+  ASSERT_EQ(judged.status, 0) << judged.err;
+  EXPECT_THAT(judged.out, AllOf(HasSubstr("pipelines were simulated"), HasSubstr("planned by dapple")));
+  EXPECT_THAT(run({"--batch", "62", "--microbatch", "4"}, "dapple").err,
+              HasSubstr("--batch 62 is no multiple of --microbatch 4"));
 }
 
 TEST_F(PlannerSearch, GpipeBalancesItsStages) {

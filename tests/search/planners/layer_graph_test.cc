@@ -26,7 +26,7 @@ constexpr const char* kProfile =
 
 LayerGraph profiled() {
   const Topology topology = make_topology("levels:1@1GB/s");
-  return layers_of(import_profile(kProfile, "p.txt", 2), CostModel(topology), DeviceId(0));
+  return layers_of(import_profile(kProfile, "p.txt", 2, 2), CostModel(topology), DeviceId(0));
 }
 
 TEST(LayerGraph, OfAProfileHasItsFigures) {

@@ -27,35 +27,36 @@ double best_by_trying(const std::vector<Cut>& cuts, const MachineLevel& level, c
     return value(to) - value(from - 1);
   };
   double best = std::numeric_limits<double>::infinity();
-  const std::function<void(std::int64_t, std::int64_t, double)> extend = [&](std::int64_t from,
-                                                                             std::int64_t used,
-                                                                             double slowest) {
-    if (from == n) {
-      if (used == machines || o.fewer_machines) best = std::min(best, slowest);
-      return;
-    }
-    for (std::int64_t to = from; to < n; ++to) {
-      for (std::int64_t m = 1; m <= (o.straight ? 1 : machines - used); ++m) {
-        if (used + m > machines) break;
-        const double parameters = sum(&Cut::parameters, from, to);
-        double stage = sum(&Cut::time, from, to) + 4.0 * static_cast<double>(m - 1) * parameters /
-                                                       (static_cast<double>(m) * level.bandwidth.value);
-        stage /= static_cast<double>(m);
-        if (o.activation_compression && from > 0) {
-          for (const std::int64_t cut : {from - 1, to}) {
-            if (cut + 1 < n)
-              stage = std::max(
-                  stage, 2 * static_cast<double>(cuts[static_cast<std::size_t>(cut)].augmented.value) /
-                             (level.bandwidth.value * static_cast<double>(m) * *o.activation_compression));
+  const std::function<void(std::int64_t, std::int64_t, double)> extend =
+      [&](std::int64_t from, std::int64_t used, double slowest) {
+        if (from == n) {
+          if (used == machines || o.fewer_machines) best = std::min(best, slowest);
+          return;
+        }
+        for (std::int64_t to = from; to < n; ++to) {
+          for (std::int64_t m = 1; m <= (o.straight ? 1 : machines - used); ++m) {
+            if (used + m > machines) break;
+            const double parameters = sum(&Cut::parameters, from, to);
+            double stage = sum(&Cut::time, from, to) + 4.0 * static_cast<double>(m - 1) * parameters /
+                                                           (static_cast<double>(m) * level.bandwidth.value);
+            stage /= static_cast<double>(m);
+            if (o.activation_compression && (from > 0 || o.repaired)) {
+              for (const std::int64_t cut : {from - 1, to}) {
+                if (cut < 0 || cut + 1 == n) continue;
+                const Cut& c = cuts[static_cast<std::size_t>(cut)];
+                stage = std::max(
+                    stage, 2 * static_cast<double>((o.repaired ? c.crossing : c.augmented).value) /
+                               (level.bandwidth.value * static_cast<double>(m) * *o.activation_compression));
+              }
+            }
+            const std::int64_t behind = machines - used - (o.repaired ? 0 : m);  // that are still to come
+            const std::int64_t in_flight = (behind + m - 1) / m;
+            const double kept = static_cast<double>(in_flight) * (parameters + sum(&Cut::outputs, from, to));
+            if (o.memory_limit && kept > static_cast<double>(o.memory_limit->value)) continue;
+            extend(to + 1, used + m, std::max(slowest, stage));
           }
         }
-        const std::int64_t in_flight = (machines - used - m + m - 1) / m;
-        const double kept = static_cast<double>(in_flight) * (parameters + sum(&Cut::outputs, from, to));
-        if (o.memory_limit && kept > static_cast<double>(o.memory_limit->value)) continue;
-        extend(to + 1, used + m, std::max(slowest, stage));
-      }
-    }
-  };
+      };
   extend(0, 0, 0);
   return best;
 }
@@ -70,6 +71,7 @@ TEST(PipeDream, FindsTheBestOfAllPipelines) {
     if (rng.below(2) == 0) options.activation_compression = static_cast<double>(rng.between(1, 3));
     options.straight = rng.below(4) == 0;
     options.fewer_machines = rng.below(2) == 0;
+    options.repaired = rng.below(2) == 0;
     // Fewer machines shift what a stage keeps: then the published recurrence does not count as this does.
     if (!options.fewer_machines && rng.below(2) == 0)
       options.memory_limit = Bytes(rng.between(0, 600'000'000));
@@ -120,6 +122,9 @@ TEST(PipeDream, ReplicasOfLevelsMultiply) {
   const PipeDreamPlan plan = pipedream(cuts, levels, {}).value();
   EXPECT_DOUBLE_EQ(plan.period.value, 7.5);
   EXPECT_THAT(plan.stages, ElementsAre(PipelineStage{{0}, {0, 1, 2, 3}}));
+  PipeDreamOptions repaired;
+  repaired.repaired = true;
+  EXPECT_DOUBLE_EQ(pipedream(cuts, levels, repaired)->period.value, 12.5);
 }
 
 // Two layers whose gradients take long, one after the other inside each of two machines: a copy of the

@@ -1,0 +1,353 @@
+#include "search/planners/dapple.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+// Bytes a second, as the published planner has them.
+constexpr double kAcrossServers = 3e9, kIntoOneServer = 1e9, kInsideServer = 25e9;
+
+// What two cuts of the layers have between them, for the whole batch on one device.
+class DappleLayers {
+ public:
+  explicit DappleLayers(const DappleProblem& problem) : time_(1, 0.0), parameters_(1, 0.0) {
+    const LayerGraph& layers = *problem.layers;
+    const auto n = static_cast<std::int32_t>(layers.size());
+    const double share = static_cast<double>(problem.batch) / static_cast<double>(problem.layers_batch);
+    crossing_.assign(layers.size() + 1, 0.0);
+    for (std::int32_t i = 0; i < n; ++i) {
+      const Layer& layer = layers[i];
+      time_.push_back(time_.back() + (layer.forward + layer.backward).value * share);
+      parameters_.push_back(parameters_.back() + static_cast<double>(layer.parameters.value));
+      if (layers.consumers(i).empty()) continue;
+      for (std::int32_t cut = i + 1; cut <= layers.consumers(i).back(); ++cut)
+        crossing_[static_cast<std::size_t>(cut)] += static_cast<double>(layer.output.value) * share;
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const { return time_.size() - 1; }
+  [[nodiscard]] double time(std::size_t from, std::size_t to) const { return time_[to] - time_[from]; }
+  [[nodiscard]] double all() const { return time_.back(); }
+  // With the published fault: one layer more.
+  [[nodiscard]] double parameters(std::size_t from, std::size_t to) const {
+    return parameters_[std::min(to + 1, size())] - parameters_[from];
+  }
+  [[nodiscard]] double crossing(std::size_t cut) const { return crossing_[cut]; }
+
+ private:
+  std::vector<double> time_, parameters_;  // of the first so many layers
+  std::vector<double> crossing_;           // by cut: outputs that layers behind it read, each once
+};
+
+using Counts = std::vector<std::int32_t>;  // by server
+
+double transfer_time(double bytes, const Counts& from, const Counts& to) {
+  std::int64_t servers = 0, senders = 0, outside = 0;
+  for (std::size_t s = 0; s < to.size(); ++s) {
+    servers += to[s] > 0 ? 1 : 0;
+    senders += from[s];
+    outside += to[s] > 0 ? 0 : from[s];
+  }
+  if (servers > 1) return bytes / kAcrossServers;
+  if (outside == 0) return bytes / kInsideServer;
+  return bytes * (static_cast<double>(outside) / static_cast<double>(senders)) / kIntoOneServer;
+}
+
+double reduction_time(double bytes, const Counts& on) {
+  std::int64_t servers = 0, replicas = 0;
+  for (const std::int32_t count : on) {
+    servers += count > 0 ? 1 : 0;
+    replicas += count;
+  }
+  const auto n = static_cast<double>(replicas);
+  const double moved = 2 * bytes * (n - 1) / n;
+  if (servers > 1) return moved / kAcrossServers;
+  return moved / kInsideServer / static_cast<double>(std::max<std::int64_t>(1, replicas / 2));
+}
+
+// Devices in use on each server, and those of the stage before.
+struct Occupation {
+  Counts used, before;
+  auto operator<=>(const Occupation&) const = default;
+};
+
+class DapplePlanner {
+ public:
+  DapplePlanner(const DappleProblem& problem, const DappleSearch& search)
+      : layers_(problem),
+        search_(search),
+        copies_(static_cast<std::int32_t>(search.copies)),
+        microbatches_(static_cast<double>(problem.microbatches(search.copies))),
+        constant_(layers_.all() / (static_cast<double>(search.copies) * microbatches_)),
+        best_(search.below.value) {
+    for (const std::int32_t server : problem.server_of) {
+      if (static_cast<std::size_t>(server) >= capacity_.size())
+        capacity_.resize(static_cast<std::size_t>(server) + 1, 0);
+      ++capacity_[static_cast<std::size_t>(server)];
+    }
+    devices_ = static_cast<std::int32_t>(problem.server_of.size());
+  }
+
+  // Where a stage ends, and its devices.
+  struct Part {
+    std::size_t end = 0;
+    Counts on;
+  };
+  struct Found {
+    double latency = 0;
+    std::vector<Part> parts;
+  };
+  // See dapple().
+  std::vector<Found> solve() {
+    number_of({Counts(capacity_.size(), 0), Counts(capacity_.size(), 0)});
+    std::vector<Front> now(1);
+    now[0][0].push_back({});
+    std::vector<Found> all;
+    const auto most =
+        std::min({search_.most_stages, devices_ / copies_, static_cast<std::int32_t>(layers_.size())});
+    for (std::int32_t s = 0; s < most; ++s) {
+      found_.reset();
+      if (search_.of_each_number) best_ = search_.below.value;
+      now = expand(s, now, s + 1 < most);
+      if (found_) all.push_back(*std::move(found_));
+    }
+    return all;
+  }
+
+ private:
+  // Stages up to a cut. `reductions`: by stage the most of it and those before, which counts for as much.
+  struct Label {
+    double block = 0, transfers = 0, bound = 0;
+    std::vector<double> reductions;
+    std::vector<Part> parts;
+  };
+  using Labels = std::vector<Label>;
+  using Front = std::map<std::size_t, Labels>;  // by number of an occupation; one for each cut
+
+  std::size_t number_of(const Occupation& occupation) {
+    const auto [found, is_new] = numbers_.emplace(occupation, occupations_.size());
+    if (is_new) occupations_.push_back(occupation);
+    return found->second;
+  }
+
+  // The next stage of all: the last one (then found_ is the best of them), or not.
+  std::vector<Front> expand(std::int32_t stage, const std::vector<Front>& now, bool more) {
+    std::vector<Front> next(layers_.size() + 1);
+    for (std::size_t from = 0; from < now.size(); ++from) {
+      for (const auto& [number, labels] : now[from]) {
+        std::int32_t rest = devices_;
+        for (const std::int32_t count : occupations_[number].used) rest -= count;
+        for (std::int32_t replicas = more ? copies_ : rest; replicas <= rest; replicas += copies_) {
+          for (const Counts& on : placements(occupations_[number].used, replicas))
+            extend(stage, from, number, labels, on, rest - replicas, next);
+        }
+      }
+    }
+    return next;
+  }
+
+  // All ends of a stage on these devices, with `rest` left for those behind.
+  void extend(std::int32_t stage, std::size_t from, std::size_t number, const Labels& labels,
+              const Counts& on, std::int32_t rest, std::vector<Front>& next) {
+    Occupation after{occupations_[number].used, on};
+    double replicas = 0;
+    for (std::size_t s = 0; s < on.size(); ++s) {
+      after.used[s] += on[s];
+      replicas += on[s];
+    }
+    const bool last = rest == 0;
+    const double transfer =
+        stage == 0 ? 0
+                   : transfer_time(layers_.crossing(from) / static_cast<double>(copies_) / microbatches_,
+                                   occupations_[number].before, on);
+    const std::size_t next_number = number_of(after);
+    for (const Label& label : labels) {
+      if (label.bound >= limit(last)) continue;  // a better pipeline was found since
+      const double transfers = label.transfers + transfer;
+      for (std::size_t to = last ? layers_.size() : from + 1; to < layers_.size() + (last ? 1 : 0); ++to) {
+        const double block = std::max(label.block, layers_.time(from, to) / replicas);
+        if (with_block(block) + transfers >= limit(last)) break;
+        Label longer{block, transfers, 0, label.reductions, label.parts};
+        const double before = stage == 0 ? 0 : label.reductions.back();
+        longer.reductions.push_back(
+            std::max(before, replicas > 1 ? reduction_time(layers_.parameters(from, to), on) : 0));
+        const double least_block = last ? block : std::max(block, layers_.time(to, layers_.size()) / rest);
+        longer.bound = last ? latency_of(longer) : bound(longer, least_block);
+        if (longer.bound >= limit(last)) continue;
+        longer.parts.push_back({to, on});
+        if (last) {
+          best_ = longer.bound;
+          found_ = Found{best_, std::move(longer.parts)};
+        } else {
+          keep(std::move(longer), next[to][next_number]);
+        }
+      }
+    }
+  }
+
+  // What a pipeline must beat to count, or its beginning to be worth going on with.
+  [[nodiscard]] double limit(bool last) const {
+    return last || !search_.of_each_number ? best_ : search_.below.value;
+  }
+  [[nodiscard]] double with_block(double block) const {
+    return block * (microbatches_ - 1) / microbatches_ + constant_;
+  }
+  [[nodiscard]] double hidden(std::size_t stage, double block) const {
+    return static_cast<double>(stage) * block / microbatches_;
+  }
+  [[nodiscard]] double latency_of(const Label& label) const {
+    double waiting = 0;
+    for (std::size_t s = 0; s < label.reductions.size(); ++s)
+      waiting = std::max(waiting, label.reductions[s] - hidden(s, label.block));
+    return with_block(label.block) + label.transfers + waiting;
+  }
+  // No longer block makes up for what it hides of the reductions of stages before the microbatches' number.
+  [[nodiscard]] double bound(const Label& label, double block) const {
+    double waiting = 0;
+    for (std::size_t s = 0; s < label.reductions.size() && static_cast<double>(s) < microbatches_; ++s)
+      waiting = std::max(waiting, label.reductions[s] - hidden(s, block));
+    return with_block(block) + label.transfers + waiting;
+  }
+
+  static bool is_no_worse(const Label& a, const Label& b) {
+    return a.block <= b.block && a.transfers <= b.transfers &&
+           std::ranges::equal(a.reductions, b.reductions, std::less_equal<>());
+  }
+  void keep(Label label, Labels& labels) const {
+    if (std::ranges::any_of(labels, [&](const Label& l) { return is_no_worse(l, label); })) return;
+    std::erase_if(labels, [&](const Label& l) { return is_no_worse(label, l); });
+    labels.push_back(std::move(label));
+    if (search_.most_kept > 0 && labels.size() > search_.most_kept)
+      labels.erase(std::ranges::max_element(labels, {}, &Label::bound));
+  }
+
+  // The three placements of the published planner, each once.
+  std::vector<Counts> placements(const Counts& used, std::int32_t replicas) const {
+    std::vector<std::size_t> fresh, partly;
+    for (std::size_t s = 0; s < used.size(); ++s) {
+      if (used[s] == 0) fresh.push_back(s);
+      if (used[s] > 0 && used[s] < capacity_[s]) partly.push_back(s);
+    }
+    std::vector<Counts> found;
+    const auto add = [&](Counts counts) {
+      if (std::ranges::find(found, counts) == found.end()) found.push_back(std::move(counts));
+    };
+    add(filled({fresh, partly}, used, replicas));
+    add(filled({partly, fresh}, used, replicas));
+    add(scattered({partly, fresh}, used, replicas));
+    return found;
+  }
+
+  using ServerGroups = std::array<std::vector<std::size_t>, 2>;  // first ones first
+
+  [[nodiscard]] Counts filled(const ServerGroups& groups, const Counts& used, std::int32_t replicas) const {
+    Counts counts(capacity_.size(), 0);
+    for (const auto& group : groups) {
+      for (const std::size_t s : group) {
+        counts[s] = std::min(replicas, capacity_[s] - used[s]);
+        replicas -= counts[s];
+      }
+    }
+    return counts;
+  }
+
+  [[nodiscard]] Counts scattered(const ServerGroups& groups, const Counts& used,
+                                 std::int32_t replicas) const {
+    Counts counts(capacity_.size(), 0);
+    for (const auto& group : groups) {
+      for (bool any = true; any && replicas > 0;) {
+        any = false;
+        for (const std::size_t s : group) {
+          if (replicas == 0 || used[s] + counts[s] == capacity_[s]) continue;
+          ++counts[s];
+          --replicas;
+          any = true;
+        }
+      }
+    }
+    return counts;
+  }
+
+  DappleLayers layers_;
+  DappleSearch search_;
+  std::int32_t copies_, devices_ = 0;
+  double microbatches_, constant_;
+  Counts capacity_;
+  std::map<Occupation, std::size_t> numbers_;
+  std::vector<Occupation> occupations_;
+  double best_;
+  std::optional<Found> found_;
+};
+
+void require_valid(const DappleProblem& problem, std::int64_t copies) {
+  const bool sizes = problem.layers && problem.layers->size() > 0 && !problem.server_of.empty() &&
+                     copies >= 1 && problem.microbatch >= 1 && problem.layers_batch >= 1;
+  if (!sizes || problem.batch % (problem.microbatch * copies) != 0)
+    throw InternalError("DAPPLE's planner needs layers, devices, and copies that divide the microbatches");
+}
+
+}  // namespace
+
+Seconds time_on_one_device(const DappleProblem& problem) { return Seconds(DappleLayers(problem).all()); }
+
+Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
+                       const std::vector<DappleStage>& stages) {
+  require_valid(problem, copies);
+  const DappleLayers layers(problem);
+  const auto microbatches = static_cast<double>(problem.microbatches(copies));
+  const auto passes = static_cast<double>(copies) * microbatches;
+  std::vector<Counts> on;
+  double block = 0;
+  for (const DappleStage& stage : stages) {
+    on.emplace_back(static_cast<std::size_t>(*std::ranges::max_element(problem.server_of)) + 1, 0);
+    for (const DeviceId d : stage.devices)
+      ++on.back()[static_cast<std::size_t>(problem.server_of[d.index()])];
+    block = std::max(
+        block, layers.time(static_cast<std::size_t>(stage.first), static_cast<std::size_t>(stage.last) + 1) /
+                   static_cast<double>(stage.devices.size()));
+  }
+  double latency = block * (microbatches - 1) / microbatches + layers.all() / passes, waiting = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const auto first = static_cast<std::size_t>(stages[s].first);
+    if (s > 0) latency += transfer_time(layers.crossing(first) / passes, on[s - 1], on[s]);
+    if (stages[s].devices.size() == 1) continue;
+    const double bytes = layers.parameters(first, static_cast<std::size_t>(stages[s].last) + 1);
+    waiting = std::max(waiting, reduction_time(bytes, on[s]) - static_cast<double>(s) * block / microbatches);
+  }
+  return Seconds(latency + waiting);
+}
+
+std::vector<DapplePlan> dapple(const DappleProblem& problem, const DappleSearch& search) {
+  require_valid(problem, search.copies);
+  if (static_cast<std::int64_t>(problem.server_of.size()) % search.copies != 0)
+    throw InternalError("DAPPLE's planner needs copies that divide the devices");
+  std::vector<DapplePlan> plans;
+  for (const DapplePlanner::Found& found : DapplePlanner(problem, search).solve()) {
+    plans.push_back({Seconds(found.latency), search.copies, {}});
+    std::vector<bool> taken(problem.server_of.size(), false);
+    std::size_t first = 0;
+    for (const DapplePlanner::Part& part : found.parts) {
+      DappleStage stage{static_cast<std::int32_t>(first), static_cast<std::int32_t>(part.end) - 1, {}};
+      Counts left = part.on;
+      for (std::size_t d = 0; d < taken.size(); ++d) {
+        std::int32_t& wanted = left[static_cast<std::size_t>(problem.server_of[d])];
+        if (taken[d] || wanted == 0) continue;
+        --wanted;
+        taken[d] = true;
+        stage.devices.emplace_back(d);
+      }
+      plans.back().stages.push_back(std::move(stage));
+      first = part.end;
+    }
+  }
+  return plans;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/planners/layer_graph.h"
+#include "search/planners/pipelined_strategy.h"
+
+namespace pipesim {
+
+/// What DAPPLE's planner plans for: layers on servers of devices, which need not have as many each.
+struct DappleProblem {
+  const LayerGraph* layers = nullptr;   ///< measured with `layers_batch` samples; in a topological order
+  std::int64_t layers_batch = 1;        ///< samples
+  std::vector<std::int32_t> server_of;  ///< by device, from 0
+  std::int64_t batch = 1;               ///< samples of an iteration
+  std::int64_t microbatch = 1;          ///< samples of a microbatch on each copy of the pipeline
+  [[nodiscard]] std::int64_t microbatches(std::int64_t copies) const { return batch / microbatch / copies; }
+};
+
+struct DappleStage {
+  std::int32_t first = 0, last = 0;  ///< layers, both in the stage
+  StageGroup devices;                ///< replicas, each of which takes an equal share of a microbatch
+  bool operator==(const DappleStage&) const = default;
+};
+
+struct DapplePlan {
+  Seconds latency;          ///< of an iteration, see dapple_latency()
+  std::int64_t copies = 1;  ///< pipelines side by side: all numbers of replicas are multiples of it
+  std::vector<DappleStage> stages;
+};
+
+/// What the published planner takes for the time of an iteration (Fan et al., DAPPLE, PPoPP 2021, as its
+/// published code computes it; section 4.1 of the paper has another formula):
+///
+///   block·(M − 1)/M + T/(copies·M) + Σ transfers + max(0, max over stages s of AR_s − s·block/M)
+///
+/// with M microbatches of a copy, T the time of the whole batch on one device, and block the longest time of
+/// a stage divided by its replicas. Bytes take 1/3 ns across servers, 1 ns into one server for the share that
+/// comes from outside, 1/25 ns inside; AR, the reduction of a stage's gradients, is divided by half of its
+/// replicas inside a server. With its fault: a stage that is not the last counts the parameters of the layer
+/// behind it, too.
+Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
+                       const std::vector<DappleStage>& stages);
+
+/// The time of the whole batch on one device: divided by the latency it is the speedup that DAPPLE reports.
+Seconds time_on_one_device(const DappleProblem& problem);
+
+/// Among which pipelines dapple() looks for those of least latency.
+struct DappleSearch {
+  std::int64_t copies = 1;  ///< must divide the batch by the microbatch
+  std::int32_t most_stages = 1;
+  Seconds below;                ///< those that take as long are left out
+  std::size_t most_kept = 0;    ///< of the ways to begin that end with one cut and one use of the devices; 0:
+                                ///< all that may lead to the best, which is exact and may take long
+  bool of_each_number = false;  ///< the best of every number of stages, not of all
+};
+
+/// Pipelines that use all devices, among all cuts, numbers of replicas, and the published placements of each
+/// stage: on untouched servers first, on those partly in use first, or one device on each in turn. The last
+/// one is the best, or has most stages. InternalError without layers or devices, or for copies that can't be.
+std::vector<DapplePlan> dapple(const DappleProblem& problem, const DappleSearch& search);
+
+}  // namespace pipesim

@@ -1,0 +1,204 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "search/evaluator.h"
+#include "search/planners/dapple.h"
+#include "search/planners/layer_graph.h"
+#include "sim/base/errors.h"
+#include "tools/inputs.h"
+#include "tools/planners/planner.h"
+#include "tools/status_line.h"
+#include "tools/table.h"
+
+namespace pipesim {
+namespace {
+
+// More units of devices than these, each of which a stage may have, take the planner minutes.
+constexpr std::int64_t kMostUnits = 64;
+constexpr std::size_t kFewKept = 2;
+// What DAPPLE's model takes for so much slower than its best is not simulated.
+constexpr double kSlowest = 2;
+
+DappleProblem problem_of(const PlannerCall& call, const LayerGraph& layers) {
+  DappleProblem problem{&layers, call.graph.batch(), {}, 1, 1};
+  for (std::size_t d = 0; d < call.topology().num_devices(); ++d)
+    problem.server_of.push_back(call.topology().device(DeviceId(d)).node);
+  const Arguments& a = call.arguments;
+  constexpr std::int64_t kMost = 1 << 20;
+  problem.batch = a.has("batch") ? a.integer("batch", 1, kMost) : call.graph.batch() * call.run.microbatches;
+  const auto devices = static_cast<std::int64_t>(call.topology().num_devices());
+  problem.microbatch = a.has("microbatch") ? a.integer("microbatch", 1, kMost)
+                                           : std::max<std::int64_t>(1, call.graph.batch() / devices);
+  if (problem.batch % problem.microbatch != 0)
+    throw UsageError(fmt::format("search: a batch of {} does not divide into microbatches of {}",
+                                 problem.batch, problem.microbatch));
+  return problem;
+}
+
+std::vector<std::int64_t> possible_copies(const DappleProblem& problem, std::string& note) {
+  const auto devices = static_cast<std::int64_t>(problem.server_of.size());
+  std::vector<std::int64_t> copies;
+  for (std::int64_t c = devices; c >= 1; --c) {
+    if (devices % c != 0 || problem.batch % (c * problem.microbatch) != 0) continue;
+    if (devices / c <= kMostUnits) {
+      copies.push_back(c);
+    } else {
+      note = fmt::format("pipelines whose stages share no factor of {} in their replicas were left out",
+                         copies.empty() ? c : copies.back());
+      break;
+    }
+  }
+  return copies;
+}
+
+// Least latency by the published model. Good ones first: what is exact then has less to look at.
+DapplePlan best_by_paper(const DappleProblem& problem, const std::vector<std::int64_t>& copies, bool exact) {
+  DapplePlan best;
+  best.latency = Seconds(std::numeric_limits<double>::infinity());
+  for (const std::size_t most_kept : {kFewKept, std::size_t{0}}) {
+    for (const std::int64_t c : copies) {
+      std::vector<DapplePlan> found =
+          dapple(problem, {c, static_cast<std::int32_t>(problem.server_of.size()), best.latency, most_kept});
+      if (!found.empty()) best = std::move(found.back());
+    }
+    if (!exact) break;
+  }
+  return best;
+}
+
+std::vector<std::int32_t> stages_of_layers(const DapplePlan& plan) {
+  std::vector<std::int32_t> stage_of;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    stage_of.resize(static_cast<std::size_t>(plan.stages[s].last) + 1, static_cast<std::int32_t>(s));
+  return stage_of;
+}
+
+// The model with the batch that runs through so many copies together.
+struct Copies {
+  ModelRun run;
+  OperatorGraph graph;
+};
+
+Copies copies_of(const PlannerCall& call, const DappleProblem& problem, std::int64_t copies) {
+  const std::int64_t microbatches = problem.microbatches(copies);
+  if (microbatches > kMostMicrobatches)
+    throw InputError(fmt::format("dapple: {} microbatches, allowed: up to {}; make --microbatch larger",
+                                 microbatches, kMostMicrobatches));
+  ModelRun run{with_batch(call.run.model, problem.microbatch * copies),
+               static_cast<std::int32_t>(microbatches)};
+  OperatorGraph graph = open_model(run.model);
+  return {std::move(run), std::move(graph)};
+}
+
+PlannedPipeline planned_of(const PlannerCall& call, const Copies& copies, const DapplePlan& plan,
+                           const std::string& schedule) {
+  std::vector<StageGroup> groups;
+  for (const DappleStage& stage : plan.stages) groups.push_back(stage.devices);
+  const PlannerCall sized{call.arguments, copies.run, copies.graph, call.costs, call.err};
+  PlannedPipeline planned(
+      sized, data_parallel_stages(copies.graph, call.topology(), {schedule, stages_of_layers(plan)}, groups));
+  for (const DappleStage& stage : plan.stages)
+    planned.devices.push_back(static_cast<std::int64_t>(stage.devices.size()));
+  return planned;
+}
+
+PlannedPipeline propose_by_paper(const PlannerCall& call, const DappleProblem& problem,
+                                 const std::vector<std::int64_t>& copies) {
+  const DapplePlan plan = best_by_paper(problem, copies, true);
+  PlannedPipeline planned =
+      planned_of(call, copies_of(call, problem, plan.copies), plan, call.arguments.text("schedule"));
+  const double speedup = time_on_one_device(problem) / plan.latency;
+  planned.objective = {"planner_objective_speedup", speedup,
+                       fmt::format("{:.6f} times as fast as one device", speedup)};
+  return planned;
+}
+
+// A plan of each number of copies and stages, judged by the simulator.
+struct DappleTrial {
+  DapplePlan plan;
+  std::string schedule;
+  Evaluation evaluation;
+};
+
+std::string trials_text(const std::vector<DappleTrial>& trials) {
+  constexpr std::size_t kShown = 8;
+  Table table({{"replicas"}, {"copies", Align::Right}, {"schedule"}, {"iteration", Align::Right}, {""}});
+  for (std::size_t i = 0; i < std::min(kShown, trials.size()); ++i) {
+    const DappleTrial& t = trials[i];
+    std::vector<std::size_t> replicas;
+    for (const DappleStage& stage : t.plan.stages) replicas.push_back(stage.devices.size());
+    table.add({fmt::format("{}", fmt::join(replicas, ":")), fmt::format("{}", t.plan.copies), t.schedule,
+               pretty(to_seconds(t.evaluation.time)), t.evaluation.feasible() ? "" : "does not fit"});
+  }
+  const std::size_t more = trials.size() - std::min(kShown, trials.size());
+  return fmt::format("{} pipelines were simulated\n", trials.size()) + table.str(2) +
+         (more > 0 ? fmt::format("  … and {} more\n", more) : "");
+}
+
+// All schedules of one plan.
+void try_schedules(const PlannerCall& call, const Copies& copies, const DapplePlan& plan,
+                   std::vector<DappleTrial>& trials) {
+  for (const std::string& schedule : schedules_to_try(call.arguments)) {
+    if (schedule_kind(schedule).takes_chunks) continue;
+    const PlannedPipeline planned = planned_of(call, copies, plan, schedule);
+    if (illegal(planned.graph, planned.strategy, planned.options, call.topology())) continue;
+    Evaluator evaluator(planned.graph, call.costs, planned.options);
+    trials.push_back({plan, schedule, evaluator.evaluate(planned.strategy)});
+    if (plan.stages.size() == 1) return;  // all schedules are alike
+  }
+}
+
+PlannedPipeline propose_by_simulation(const PlannerCall& call, const DappleProblem& problem,
+                                      const std::vector<std::int64_t>& possible) {
+  StatusLine status(call.err);
+  std::vector<DappleTrial> trials;
+  const Seconds below = kSlowest * best_by_paper(problem, possible, false).latency;
+  for (const std::int64_t c : possible) {
+    const Copies copies = copies_of(call, problem, c);
+    for (const DapplePlan& plan :
+         dapple(problem, {c, static_cast<std::int32_t>(problem.server_of.size()), below, kFewKept, true})) {
+      try_schedules(call, copies, plan, trials);
+      if (status.due())
+        status.show(
+            fmt::format("{} pipelines, {} copies of {} stages", trials.size(), c, plan.stages.size()));
+    }
+  }
+  if (trials.empty()) throw InputError("dapple: no pipeline suits the model, the devices and the schedule");
+  std::ranges::stable_sort(
+      trials, {}, [](const DappleTrial& t) { return std::tuple(t.evaluation.overflow, t.evaluation.time); });
+  const DappleTrial& best = trials.front();
+  PlannedPipeline planned =
+      planned_of(call, copies_of(call, problem, best.plan.copies), best.plan, best.schedule);
+  planned.trials = trials_text(trials);
+  return planned;
+}
+
+PlannedPipeline propose_dapple(const PlannerCall& call) {
+  const LayerGraph layers = layers_of(call.graph, call.costs, DeviceId(0));
+  const DappleProblem problem = problem_of(call, layers);
+  std::string note;
+  const std::vector<std::int64_t> copies = possible_copies(problem, note);
+  if (copies.empty())
+    throw InputError("dapple: no number of copies divides the devices and the microbatches");
+  PlannedPipeline planned = call.arguments.has("cost-model") && call.arguments.text("cost-model") == "paper"
+                                ? propose_by_paper(call, problem, copies)
+                                : propose_by_simulation(call, problem, copies);
+  planned.note = std::move(note);
+  return planned;
+}
+
+}  // namespace
+
+Planner dapple_planner() {
+  return {"dapple",
+          "replicated stages for the least latency of an iteration",
+          {"schedule", "cost-model"},
+          {"simulated", "paper"},
+          propose_dapple};
+}
+
+}  // namespace pipesim

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "search/planners/pipelined_strategy.h"
+#include "tools/arguments.h"
+#include "tools/run_settings.h"
+
+namespace pipesim {
+
+/// What a planner is asked.
+struct PlannerCall {
+  const Arguments& arguments;
+  ModelRun run;  ///< as it is asked for; a planner may take other microbatches of the same batch
+  const OperatorGraph& graph;
+  const CostModel& costs;
+  std::ostream& err;  ///< for progress
+  [[nodiscard]] const Topology& topology() const { return costs.topology(); }
+};
+
+/// A number by which a planner chose, of its own cost model.
+struct PlannerObjective {
+  std::string key;   ///< "planner_objective_s"
+  double value = 0;  ///< as the key says
+  std::string text;  ///< "12.3 ms a batch"
+};
+
+/// What a planner says.
+struct PlannedPipeline {
+  ModelRun run;
+  OperatorGraph graph;  ///< the model of `run`
+  PlanOptions options;  ///< of the plan, with its pipeline
+  Strategy strategy;
+  std::vector<std::int64_t> devices;  ///< of each stage, as planned; the plan may use fewer
+  std::optional<PlannerObjective> objective;
+  std::string note;    ///< "" or a sentence
+  std::string trials;  ///< "" or a table of what was simulated
+
+  /// Of the model as it was asked for.
+  PlannedPipeline(const PlannerCall& call, PipelinedStrategy made);
+};
+
+/// One way to plan a pipeline without searching, for `pipesim search --algorithm NAME`.
+struct Planner {
+  std::string_view name, summary;
+  std::vector<std::string> options;      ///< names of planner_options() that it takes
+  std::vector<std::string> cost_models;  ///< that --cost-model may say, the default first; empty: none
+  /// InputError when there is no plan.
+  PlannedPipeline (*propose)(const PlannerCall& call);
+};
+
+/// One for each of the files of this folder; planners.cc lists them.
+Planner gpipe_planner();
+Planner pipedream_planner();
+Planner dapple_planner();
+
+std::span<const Planner> planners();
+/// nullptr: none has the name.
+const Planner* planner_named(std::string_view name);
+
+}  // namespace pipesim
