@@ -73,7 +73,8 @@ std::string planner_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-SearchRun search_run_of(const Arguments& a) {
+// Checked with all options that go with it or not.
+std::string algorithm_of(const Arguments& a) {
   std::vector<std::string> algorithms{"mcmc", "exhaustive"};
   for (const Planner& planner : planners()) algorithms.emplace_back(planner.name);
   for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
@@ -81,6 +82,10 @@ SearchRun search_run_of(const Arguments& a) {
     throw UsageError("search: --algorithm exhaustive and --microbatches exclude each other");
   check_checkpoints(a);
   check_planner_options(a);
+  return a.text("algorithm");
+}
+
+SearchRun search_run_of(const Arguments& a) {
   SearchBudget budget{0, 0};
   if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
   if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);
@@ -94,7 +99,7 @@ SearchRun search_run_of(const Arguments& a) {
           a.given("seed"),
           a.given("chains"),
           a.choice("moves", {"all", "flexflow"}) == "flexflow",
-          a.choice("algorithm", algorithms),
+          a.text("algorithm"),
           text_or_empty(a, "checkpoint"),
           text_or_empty(a, "resume"),
           a.number("checkpoint-every", 0, 1e6)};
@@ -271,8 +276,8 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
 }
 
 int run_search(const Arguments& arguments, Streams& streams) {
+  if (planner_named(algorithm_of(arguments))) return run_planner(arguments, streams);
   SearchRun run = search_run_of(arguments);
-  if (planner_named(run.algorithm)) return run_planner(arguments, streams);
   for (const char* file : {"output", "search-log", "checkpoint"}) {
     if (arguments.has(file)) require_writable(arguments.text(file));
   }

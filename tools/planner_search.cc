@@ -61,6 +61,9 @@ std::vector<Option> planner_options() {
            .default_value = "",
            .help = "pipedream: activations that cross a cut take time, divided by the ratio (1 without it)",
            .implied = "1"},
+          {"layers", "N", "16", "alpa: so many clusters of operators, of which stages are made"},
+          {"stage-costs", "FILE", "",
+           "alpa: costs of stages (JSON) instead of simulated ones; without --model their partition is told"},
           {"straight", "", "", "pipedream: no stage on more than one device"},
           {"use-fewer", "", "", "pipedream: devices may stay idle"},
           {"memory-limit", "SIZE", "", "pipedream: of what a device keeps for all batches in flight"}};
@@ -87,6 +90,7 @@ void check_planner_options(const Arguments& a) {
 
 int run_planner(const Arguments& a, Streams& streams) {
   const std::string& algorithm = a.text("algorithm");
+  if (a.has("stage-costs") && !a.has("model")) return report_stage_costs(a, streams);
   if (a.has("output")) require_writable(a.text("output"));
   const ModelRun run = model_run_of(a);
   const OperatorGraph asked = open_model(run.model);

@@ -89,6 +89,31 @@ TEST_F(PlannerSearch, DapplesScoreIsItsSpeedup) {
               HasSubstr("--batch 62 is no multiple of --microbatch 4"));
 }
 
+TEST_F(PlannerSearch, AlpaPlansWithSimulatedOrGivenCosts) {
+  const Outcome own = run({"--microbatches", "4", "--layers", "3"}, "alpa");
+  ASSERT_EQ(own.status, 0) << own.err;
+  EXPECT_THAT(own.out, AllOf(HasSubstr("planned by alpa"), HasSubstr("schedules were simulated")));
+
+  const std::string costs = folder_.file(
+      "costs.json",
+      R"({"L": 2, "D": 4, "B": 3, "submesh": [[1, 2]], "entries": [[0, 0, 0, 0, 0.5, 7], [1, 1, 0, 0, 0.25, 7]]})");
+  const Outcome alone = pipesim_run({"search", "--algorithm", "alpa", "--stage-costs", costs, "--json"});
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  EXPECT_EQ(Json::parse(alone.out)["planner_objective_s"], 0.75 + 2 * 0.5);
+  EXPECT_EQ(Json::parse(alone.out)["stages"].size(), 2);
+  const Outcome of_model = run({"--stage-costs", costs, "--json"}, "alpa");
+  ASSERT_EQ(of_model.status, 0) << of_model.err;
+  EXPECT_EQ(Json::parse(of_model.out)["planner_objective_s"], 0.75 + 2 * 0.5);
+  EXPECT_EQ(Json::parse(of_model.out)["planner_devices"], Json({2, 2}));
+
+  const std::string large = folder_.file(
+      "large.json", R"({"L": 1, "D": 3, "B": 3, "submesh": [[1, 2]], "entries": [[0, 0, 0, 0, 0.5, 7]]})");
+  EXPECT_THAT(pipesim_run({"search", "--algorithm", "alpa", "--stage-costs", large}).err,
+              HasSubstr("no stages of its entries have all 1 layers, exactly 3 devices"));
+  EXPECT_THAT(run({"--stage-costs", large}, "alpa").err,
+              HasSubstr("/D: found 3 devices, the topology has 4"));
+}
+
 TEST_F(PlannerSearch, GpipeBalancesItsStages) {
   const Outcome text = run({"--stages", "2", "--microbatches", "4"}, "gpipe");
   ASSERT_EQ(text.status, 0) << text.err;

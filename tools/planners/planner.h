@@ -11,6 +11,7 @@
 #include "costmodel/cost_model.h"
 #include "search/planners/pipelined_strategy.h"
 #include "tools/arguments.h"
+#include "tools/commands.h"
 #include "tools/run_settings.h"
 
 namespace pipesim {
@@ -60,6 +61,14 @@ struct Planner {
 Planner gpipe_planner();
 Planner pipedream_planner();
 Planner dapple_planner();
+Planner alpa_planner();
+
+/// Gives the pipeline the fastest of schedules_to_try() that suits it and fits, by simulation, and says what
+/// was simulated. InputError when none suits.
+void choose_schedule(const PlannerCall& call, PlannedPipeline& planned);
+
+/// Stages of costs that were read from --stage-costs, for which no model is needed.
+int report_stage_costs(const Arguments& arguments, Streams& streams);
 
 std::span<const Planner> planners();
 /// nullptr: none has the name.

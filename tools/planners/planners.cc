@@ -1,7 +1,13 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <tuple>
 
+#include "search/evaluator.h"
+#include "sim/base/errors.h"
 #include "tools/planners/planner.h"
+#include "tools/table.h"
 
 namespace pipesim {
 
@@ -13,8 +19,32 @@ PlannedPipeline::PlannedPipeline(const PlannerCall& call, PipelinedStrategy made
   options.pipeline = std::move(made.pipeline);
 }
 
+void choose_schedule(const PlannerCall& call, PlannedPipeline& planned) {
+  std::optional<std::tuple<Bytes, Nanoseconds>> best;
+  std::string chosen;
+  Table table({{"schedule"}, {"iteration", Align::Right}, {""}});
+  for (const std::string& schedule : schedules_to_try(call.arguments)) {
+    planned.options.pipeline->schedule = schedule;
+    if (illegal(planned.graph, planned.strategy, planned.options, call.topology())) continue;
+    Evaluator evaluator(planned.graph, call.costs, planned.options);
+    const Evaluation evaluation = evaluator.evaluate(planned.strategy);
+    table.add({schedule, pretty(to_seconds(evaluation.time)), evaluation.feasible() ? "" : "does not fit"});
+    const std::tuple score(evaluation.overflow, evaluation.time);
+    if (best && *best <= score) continue;
+    best = score;
+    chosen = schedule;
+  }
+  if (!best) {
+    planned.options.pipeline->schedule = schedules_to_try(call.arguments).front();
+    throw InputError(
+        illegal(planned.graph, planned.strategy, planned.options, call.topology()).value_or("no schedule"));
+  }
+  planned.options.pipeline->schedule = chosen;
+  planned.trials = "schedules were simulated\n" + table.str(2);
+}
+
 std::span<const Planner> planners() {
-  static const std::array all{gpipe_planner(), pipedream_planner(), dapple_planner()};
+  static const std::array all{gpipe_planner(), pipedream_planner(), dapple_planner(), alpa_planner()};
   return all;
 }
 

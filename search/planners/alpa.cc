@@ -1,0 +1,247 @@
+#include "search/planners/alpa.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "search/baselines/placement.h"
+#include "search/evaluator.h"
+#include "search/planners/layer_clusters.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+// What a mesh takes for the clusters, of one microbatch.
+struct MeshCosts {
+  std::int64_t devices = 1, tensor = 1;
+  std::vector<Nanoseconds> forward_until;  // by number of clusters
+  std::vector<Nanoseconds> backward_from;  // by cluster: its and all later ones', from the end of forward
+  std::vector<Bytes> permanent, kept;      // by number of clusters, on the first device
+  std::vector<std::vector<Nanoseconds>> synchronising;  // by number of clusters and lane: gradients, once
+};
+
+class AlpaPlanner {
+ public:
+  AlpaPlanner(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
+              std::int32_t clusters)
+      : graph_(graph),
+        costs_(costs),
+        plan_(plan),
+        microbatches_(plan.microbatches),
+        layers_(layers_of(graph, costs, DeviceId(0))),
+        cluster_of_(cluster_layers(layers_, clusters)),
+        clusters_(static_cast<std::size_t>(cluster_of_.back()) + 1) {
+    plan_.pipeline.reset();
+    plan_.microbatches = 1;
+  }
+
+  // Nothing when the mesh can't be split so.
+  std::optional<MeshCosts> costs_of(std::int64_t devices, std::int64_t tensor) {
+    StageMesh mesh{{}, tensor};
+    for (std::int64_t d = 0; d < devices; ++d) mesh.devices.emplace_back(static_cast<std::size_t>(d));
+    const Pipeline one_stage{"1f1b", std::vector<std::int32_t>(graph_.operators().size(), 0)};
+    const Strategy strategy = staged_strategy(graph_, topology(), one_stage, {mesh}).strategy;
+    if (illegal(graph_, strategy, topology())) return std::nullopt;
+    if (tensor > 1 &&
+        strategy == staged_strategy(graph_, topology(), one_stage, {{mesh.devices, 1}}).strategy)
+      return std::nullopt;
+    Evaluator evaluator(graph_, costs_, plan_);
+    const BoundStrategy bound = evaluator.builder().bind(strategy);
+    evaluator.evaluate_labelled(bound);
+    MeshCosts found = times(evaluator);
+    found.devices = devices;
+    found.tensor = tensor;
+    add_memory(evaluator.builder(), bound, found);
+    return found;
+  }
+
+  [[nodiscard]] StageProblem problem(const std::vector<MeshCosts>& meshes) const {
+    StageProblem problem{static_cast<std::int32_t>(clusters_),
+                         static_cast<std::int64_t>(topology().num_devices()),
+                         microbatches_,
+                         {}};
+    for (std::size_t first = 0; first < clusters_; ++first) {
+      for (std::size_t last = first; last < clusters_; ++last) {
+        for (std::size_t m = 0; m < meshes.size(); ++m) {
+          StageOption option = option_of(meshes[m], first, last);
+          option.submesh = static_cast<std::int32_t>(m);
+          if (option.most_successors >= 0) problem.options.push_back(option);
+        }
+      }
+    }
+    return problem;
+  }
+
+  [[nodiscard]] const std::vector<std::int32_t>& cluster_of() const { return cluster_of_; }
+
+ private:
+  [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
+
+  [[nodiscard]] MeshCosts times(const Evaluator& evaluator) const {
+    MeshCosts found;
+    found.forward_until.assign(clusters_ + 1, 0);
+    found.backward_from.assign(clusters_ + 1, 0);
+    found.synchronising.assign(clusters_ + 1, std::vector<Nanoseconds>(topology().num_lanes(), 0));
+    const std::vector<TaskLabel>& labels = evaluator.task_graph().labels;
+    for (std::size_t t = 0; t < labels.size(); ++t) {
+      const TaskKind kind = labels[t].kind;
+      if (kind == TaskKind::GradientSync) {
+        const OperatorId owner = graph_.consumers(labels[t].tensor).front().op;
+        auto& lanes = found.synchronising[static_cast<std::size_t>(cluster_of_[owner.index()]) + 1];
+        for (const LaneUse& use : evaluator.task_graph().dag.lanes(TaskId(t)))
+          lanes[use.lane.index()] += use.hold;
+      }
+      if (kind != TaskKind::Forward && kind != TaskKind::BackwardInput && kind != TaskKind::BackwardWeight)
+        continue;
+      const auto cluster = static_cast<std::size_t>(cluster_of_[labels[t].op.index()]);
+      const Nanoseconds end = evaluator.timeline().end[t];
+      Nanoseconds& until =
+          kind == TaskKind::Forward ? found.forward_until[cluster + 1] : found.backward_from[cluster];
+      until = std::max(until, end);
+    }
+    for (std::size_t c = 0; c < clusters_; ++c) {
+      found.forward_until[c + 1] = std::max(found.forward_until[c + 1], found.forward_until[c]);
+      for (std::size_t lane = 0; lane < found.synchronising[c].size(); ++lane)
+        found.synchronising[c + 1][lane] += found.synchronising[c][lane];
+    }
+    found.backward_from[clusters_] = found.forward_until[clusters_];
+    for (std::size_t c = clusters_; c-- > 0;)
+      found.backward_from[c] = std::max(found.backward_from[c], found.backward_from[c + 1]);
+    return found;
+  }
+
+  void add_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy, MeshCosts& found) const {
+    found.permanent.assign(clusters_ + 1, Bytes(0));
+    found.kept.assign(clusters_ + 1, Bytes(0));
+    const DeviceId device(0);
+    for (std::size_t i = 0; i < strategy.size(); ++i) {
+      const auto until = static_cast<std::size_t>(cluster_of_[i]) + 1;
+      if (!builder.owned_weights(OperatorId(i)).empty()) {
+        const OwnedUpdates& work = builder.update_work(OperatorId(i), strategy);
+        for (std::size_t j = 0; j < work.devices.size(); ++j) {
+          if (work.devices[j] == device)
+            found.permanent[until] +=
+                work.memory[j].weights + work.memory[j].gradients + work.memory[j].optimizer_state;
+        }
+      }
+      const std::int32_t shard = strategy[i]->shard_of_device[device.index()];
+      if (shard < 0) continue;
+      const ShardMemory& memory = strategy[i]->memory[static_cast<std::size_t>(shard)];
+      found.kept[until] += memory.outputs + memory.saved;
+    }
+    std::partial_sum(found.permanent.begin(), found.permanent.end(), found.permanent.begin());
+    std::partial_sum(found.kept.begin(), found.kept.end(), found.kept.begin());
+  }
+
+  [[nodiscard]] StageOption option_of(const MeshCosts& mesh, std::size_t first, std::size_t last) const {
+    const Nanoseconds forward = mesh.forward_until[last + 1] - mesh.forward_until[first];
+    const Nanoseconds backward = mesh.backward_from[first] - mesh.backward_from[last + 1];
+    StageOption option{
+        static_cast<std::int32_t>(first),
+        static_cast<std::int32_t>(last),
+        0,
+        static_cast<std::int32_t>(mesh.tensor),
+        mesh.devices,
+        to_seconds(forward + backward) + transfer_time(mesh, last) + synchronisation_share(mesh, first, last),
+        0};
+    const Bytes capacity = topology().kind(DeviceId(0)).memory;
+    const Bytes left = capacity - (mesh.permanent[last + 1] - mesh.permanent[first]);
+    const Bytes kept = mesh.kept[last + 1] - mesh.kept[first];
+    constexpr std::int64_t kAny = 1 << 20;
+    option.most_successors = left.value < 0    ? -1
+                             : kept.value == 0 ? kAny
+                                               : std::min(kAny, left.value / kept.value - 1);
+    return option;
+  }
+
+  // Of every microbatch, of what happens once an iteration.
+  [[nodiscard]] Seconds synchronisation_share(const MeshCosts& mesh, std::size_t first,
+                                              std::size_t last) const {
+    Nanoseconds busiest = 0;
+    for (std::size_t lane = 0; lane < mesh.synchronising[first].size(); ++lane)
+      busiest = std::max(busiest, mesh.synchronising[last + 1][lane] - mesh.synchronising[first][lane]);
+    return (1 / static_cast<double>(microbatches_)) * to_seconds(busiest);
+  }
+
+  // Forward and backward of what leaves the cluster, over the ways to the next submesh: one a device, or a
+  // node where it has several nodes.
+  [[nodiscard]] Seconds transfer_time(const MeshCosts& mesh, std::size_t last) const {
+    const auto all = static_cast<std::int64_t>(topology().num_devices());
+    if (last + 1 == clusters_ || mesh.devices >= all) return Seconds(0);
+    const auto begin = static_cast<std::int32_t>(
+        std::ranges::upper_bound(cluster_of_, static_cast<std::int32_t>(last)) - cluster_of_.begin());
+    const Bytes bytes = read_from_before(layers_, begin, static_cast<std::int32_t>(layers_.size()));
+    const std::int64_t node = smallest_node(topology());
+    const std::int64_t ways = mesh.devices < node ? mesh.devices : mesh.devices / node;
+    const Route route = topology().route(DeviceId(0), DeviceId(static_cast<std::size_t>(mesh.devices)));
+    return 2.0 * ((1 / static_cast<double>(ways)) * (bytes / route.bandwidth) + route.latency);
+  }
+
+  const OperatorGraph& graph_;
+  const CostModel& costs_;
+  PlanOptions plan_;  // of one microbatch
+  std::int32_t microbatches_;
+  LayerGraph layers_;
+  std::vector<std::int32_t> cluster_of_;
+  std::size_t clusters_;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> submesh_sizes(const Topology& topology) {
+  const std::int64_t node = smallest_node(topology);
+  const auto all = static_cast<std::int64_t>(topology.num_devices());
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t n = 1; n < node; n *= 2) sizes.push_back(n);
+  for (std::int64_t n = node; n <= all; n += node) sizes.push_back(n);
+  return sizes;
+}
+
+std::optional<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
+                             std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at) {
+  AlpaPlanner planner(graph, costs, plan, clusters);
+  std::vector<MeshCosts> meshes;
+  const std::int64_t node = smallest_node(costs.topology());
+  for (const std::int64_t devices : submesh_sizes(costs.topology())) {
+    for (std::int64_t tensor = 1; tensor <= std::min(devices, node); tensor *= 2) {
+      if (devices % tensor != 0) continue;
+      if (auto found = planner.costs_of(devices, tensor)) meshes.push_back(std::move(*found));
+    }
+    if (looked_at) looked_at(devices);
+  }
+  StageProblem problem = planner.problem(meshes);
+  const auto partition = partition_stages(problem);
+  if (!partition) return std::nullopt;
+  return AlpaPlan{*partition, std::move(problem.options), planner.cluster_of()};
+}
+
+std::vector<StageGroup> place_submeshes(const Topology& topology, const std::vector<std::int64_t>& sizes) {
+  std::vector<std::vector<DeviceId>> free;  // by node
+  for (std::size_t n = 0; n < topology.num_nodes(); ++n) {
+    const auto devices = topology.devices_of_node(static_cast<std::int32_t>(n));
+    free.emplace_back(devices.begin(), devices.end());
+  }
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t s) { return sizes[s]; });
+  std::vector<StageGroup> groups(sizes.size());
+  for (const std::size_t s : order) {
+    const auto wanted = static_cast<std::size_t>(sizes[s]);
+    const auto take = [&](std::vector<DeviceId>& node) {
+      const std::size_t count = std::min(wanted - groups[s].size(), node.size());
+      groups[s].insert(groups[s].end(), node.begin(), node.begin() + static_cast<std::ptrdiff_t>(count));
+      node.erase(node.begin(), node.begin() + static_cast<std::ptrdiff_t>(count));
+    };
+    const auto room = std::ranges::find_if(free, [&](const auto& node) { return node.size() >= wanted; });
+    if (room != free.end()) {
+      take(*room);
+      continue;
+    }
+    for (auto& node : free) take(node);
+    if (groups[s].size() < wanted) throw InternalError("more devices in stages than the topology has");
+  }
+  return groups;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,125 @@
+#include "search/planners/layer_clusters.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+// Of runs up to a layer: smaller is better.
+struct ClusterCost {
+  double bytes = 0, squares = 0;
+  auto operator<=>(const ClusterCost&) const = default;
+};
+
+constexpr double kNeverRead = std::numeric_limits<double>::infinity();
+
+class ClusterPlanner {
+ public:
+  ClusterPlanner(const LayerGraph& graph, std::size_t clusters) : size_(graph.size()), clusters_(clusters) {
+    until_.assign(1, 0.0);
+    for (std::size_t i = 0; i < size_; ++i) {
+      const Layer& layer = graph[static_cast<std::int32_t>(i)];
+      until_.push_back(until_.back() + (layer.forward + layer.backward).value);
+      reads_.push_back(reads_from(graph, i));
+    }
+  }
+
+  [[nodiscard]] double average() const { return until_.back() / static_cast<double>(clusters_); }
+
+  // Nothing when some run would have to take longer than the limit. What largest runs read at least is found
+  // first, since of equal ones that with the least sum need not begin with the least.
+  std::optional<std::vector<std::int32_t>> solve(double limit) {
+    std::vector<std::size_t> begin;
+    const auto largest = least<double>(limit, kNeverRead, begin, [](double before, double bytes, double) {
+      return std::max(before, bytes);
+    });
+    if (!largest) return std::nullopt;
+    least<ClusterCost>(limit, *largest, begin, [](const ClusterCost& before, double bytes, double time) {
+      return ClusterCost{before.bytes + bytes, before.squares + time * time};
+    });
+    std::vector<std::int32_t> cluster_of(size_);
+    for (std::size_t q = clusters_, end = size_; q > 0; --q) {
+      const std::size_t first = begin[q * (size_ + 1) + end];
+      for (std::size_t i = first; i < end; ++i) cluster_of[i] = static_cast<std::int32_t>(q) - 1;
+      end = first;
+    }
+    return cluster_of;
+  }
+
+ private:
+  // The least cost of all runs, none of which reads more than `most`; begin[runs · (layers + 1) + end]: where
+  // the last one begins.
+  template <class Cost, class Extend>
+  std::optional<Cost> least(double limit, double most, std::vector<std::size_t>& begin, Extend extend) const {
+    const std::size_t row = size_ + 1;
+    std::vector<std::optional<Cost>> best((clusters_ + 1) * row);
+    begin.assign(best.size(), 0);
+    best[0] = Cost{};
+    for (std::size_t q = 1; q <= clusters_; ++q) {
+      for (std::size_t end = q; end <= size_; ++end) {
+        std::optional<Cost>& here = best[q * row + end];
+        for (std::size_t k = end; k-- >= q;) {
+          const double time = until_[end] - until_[k], bytes = reads_[k][end - k - 1];
+          if (end - k > 1 && time >= limit) break;
+          const std::optional<Cost>& before = best[(q - 1) * row + k];
+          if (!before || bytes > most) continue;
+          const Cost cost = extend(*before, bytes, time);
+          if (!here || cost < *here) here = cost, begin[q * row + end] = k;
+        }
+      }
+    }
+    return best.back();
+  }
+
+  // By number of layers of a run from `first` on, less one.
+  static std::vector<double> reads_from(const LayerGraph& graph, std::size_t first) {
+    std::vector<bool> counted(first, false);
+    std::vector<double> reads;
+    double bytes = 0;
+    for (std::size_t j = first; j < graph.size(); ++j) {
+      for (const std::int32_t input : graph.inputs(static_cast<std::int32_t>(j))) {
+        const auto i = static_cast<std::size_t>(input);
+        if (i >= first || counted[i]) continue;
+        counted[i] = true;
+        bytes += static_cast<double>(graph[input].output.value);
+      }
+      reads.push_back(bytes);
+    }
+    return reads;
+  }
+
+  std::size_t size_, clusters_;
+  std::vector<double> until_;               // time of the first so many layers
+  std::vector<std::vector<double>> reads_;  // by first layer of a run: see reads_from()
+};
+
+}  // namespace
+
+std::vector<std::int32_t> cluster_layers(const LayerGraph& graph, std::int32_t clusters, double tolerance) {
+  if (clusters < 1 || graph.size() == 0 || !(tolerance > 0))
+    throw InternalError("clusters of no layers, or a tolerance that none keeps to");
+  ClusterPlanner planner(graph, std::min(static_cast<std::size_t>(clusters), graph.size()));
+  for (;; tolerance *= 2) {
+    if (auto found = planner.solve(planner.average() * (1 + tolerance))) return *found;
+    if (planner.average() == 0) tolerance = std::numeric_limits<double>::infinity();
+  }
+}
+
+Bytes read_from_before(const LayerGraph& graph, std::int32_t first, std::int32_t last) {
+  Bytes bytes;
+  std::vector<bool> counted(graph.size(), false);
+  for (std::int32_t j = first; j < last; ++j) {
+    for (const std::int32_t i : graph.inputs(j)) {
+      if (i >= first || counted[static_cast<std::size_t>(i)]) continue;
+      counted[static_cast<std::size_t>(i)] = true;
+      bytes += graph[i].output;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/planners/layer_graph.h"
+
+namespace pipesim {
+
+/// Runs of layers in their order, each of one layer or more, so that as little as possible passes between
+/// them: Alpa's clustering of operators (Zheng et al., OSDI 2022, section 5.2). Least is the largest number
+/// of bytes that a run reads from runs before it; then their sum; then the sum of the squares of the runs'
+/// times. No run of several layers takes `tolerance` times longer than the average or more; where that can't
+/// be, the tolerance is doubled until it can.
+///
+/// By layer its cluster, from 0; `clusters` of them, or as many as there are layers. InternalError for less
+/// than one cluster or layer, or a tolerance of 0 or less.
+std::vector<std::int32_t> cluster_layers(const LayerGraph& graph, std::int32_t clusters,
+                                         double tolerance = 0.5);
+
+/// What the run of layers [first, last) reads of layers before it, each output once.
+Bytes read_from_before(const LayerGraph& graph, std::int32_t first, std::int32_t last);
+
+}  // namespace pipesim

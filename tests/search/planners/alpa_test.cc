@@ -1,0 +1,77 @@
+#include "search/planners/alpa.h"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <set>
+
+#include "models/zoo/zoo.h"
+#include "search/evaluator.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::size_t> numbers(const StageGroup& group) {
+  std::vector<std::size_t> list;
+  for (const DeviceId d : group) list.push_back(d.index());
+  return list;
+}
+
+TEST(Alpa, SubmeshesAreParts0fNodesOrWholeOnes) {
+  EXPECT_THAT(submesh_sizes(make_topology("p100-4x4")), ElementsAre(1, 2, 4, 8, 12, 16));
+  EXPECT_THAT(submesh_sizes(make_topology("levels:6@10GB/s,2@1GB/s")), ElementsAre(1, 2, 4, 6, 12));
+  EXPECT_THAT(submesh_sizes(make_topology("dapple-b:3")), ElementsAre(1, 2, 3));
+}
+
+TEST(Alpa, LargeStagesGetTheirNodesFirst) {
+  const Topology topology = make_topology("p100-4x4:2");
+  const std::vector<StageGroup> groups = place_submeshes(topology, {1, 4, 2, 1});
+  EXPECT_THAT(numbers(groups[0]), ElementsAre(6));
+  EXPECT_THAT(numbers(groups[1]), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(numbers(groups[2]), ElementsAre(4, 5));
+  EXPECT_THAT(numbers(groups[3]), ElementsAre(7));
+  EXPECT_THAT(numbers(place_submeshes(topology, {3, 3, 2})[2]), ElementsAre(3, 7));  // no node has room
+}
+
+// The whole partition's time is near what the simulator says of the plan, and its stages use all devices.
+TEST(Alpa, PredictsItsPlanRoughly) {
+  const OperatorGraph graph =
+      make_zoo_model("gpt:batch=4,layers=6,hidden=512,heads=8,vocab=1000,sequence=128");
+  for (const char* name : {"dapple-c:4", "p100-4x4:1"}) {
+    const Topology topology = make_topology(name);
+    const CostModel costs(topology);
+    PlanOptions options;
+    options.microbatches = 8;
+    std::vector<std::int64_t> looked_at;
+    const auto plan =
+        alpa(graph, costs, options, 8, [&](std::int64_t devices) { looked_at.push_back(devices); });
+    ASSERT_TRUE(plan) << name;
+    EXPECT_EQ(looked_at, submesh_sizes(topology));
+    std::vector<StageMesh> meshes;
+    std::vector<std::int64_t> sizes;
+    for (const std::size_t number : plan->partition.stages) sizes.push_back(plan->options[number].devices);
+    EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), 4);
+    const std::vector<StageGroup> groups = place_submeshes(topology, sizes);
+    Pipeline pipeline;
+    for (const std::int32_t cluster : plan->cluster_of) {
+      std::int32_t stage = 0;
+      while (plan->options[plan->partition.stages[static_cast<std::size_t>(stage)]].last < cluster) ++stage;
+      pipeline.stage_of.push_back(stage);
+    }
+    for (std::size_t s = 0; s < groups.size(); ++s)
+      meshes.push_back({groups[s], plan->options[plan->partition.stages[s]].config});
+    PipelinedStrategy made = staged_strategy(graph, topology, std::move(pipeline), meshes);
+    options.pipeline = std::move(made.pipeline);
+    ASSERT_EQ(illegal(graph, made.strategy, options, topology), std::nullopt);
+    Evaluator evaluator(graph, costs, options);
+    const double simulated = to_seconds(evaluator.evaluate(made.strategy).time).value;
+    EXPECT_LT(plan->partition.total.value, 1.5 * simulated) << name;
+    EXPECT_GT(plan->partition.total.value, 0.5 * simulated) << name;
+  }
+}
+
+}  // namespace
+}  // namespace pipesim

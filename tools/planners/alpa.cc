@@ -1,0 +1,159 @@
+#include "search/planners/alpa.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "search/planners/layer_clusters.h"
+#include "search/planners/stage_costs_json.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "tools/planners/planner.h"
+#include "tools/status_line.h"
+#include "tools/table.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::int64_t kMostClusters = 1'000;
+
+std::int32_t clusters_of(const Arguments& a) {
+  return static_cast<std::int32_t>(a.integer("layers", 1, kMostClusters));
+}
+
+PlannerObjective objective_of(const StagePartition& partition) {
+  return {"planner_objective_s", partition.total.value,
+          fmt::format("{} an iteration before weights are updated", pretty(partition.total))};
+}
+
+// Operators of the stages that a partition of their clusters makes.
+std::vector<std::int32_t> stages_of_operators(const std::vector<std::int32_t>& cluster_of,
+                                              const std::vector<StageOption>& options,
+                                              const StagePartition& partition) {
+  std::vector<std::int32_t> stage_of;
+  for (const std::int32_t cluster : cluster_of) {
+    std::int32_t stage = 0;
+    while (options[partition.stages[static_cast<std::size_t>(stage)]].last < cluster) ++stage;
+    stage_of.push_back(stage);
+  }
+  return stage_of;
+}
+
+PlannedPipeline planned_of(const PlannerCall& call, const AlpaPlan& plan, bool rows_are_known) {
+  std::vector<std::int64_t> sizes;
+  for (const std::size_t number : plan.partition.stages) sizes.push_back(plan.options[number].devices);
+  std::vector<StageMesh> meshes;
+  const std::vector<StageGroup> groups = place_submeshes(call.topology(), sizes);
+  for (std::size_t s = 0; s < groups.size(); ++s)
+    meshes.push_back({groups[s], rows_are_known ? plan.options[plan.partition.stages[s]].config : 1});
+  const Pipeline pipeline{"1f1b", stages_of_operators(plan.cluster_of, plan.options, plan.partition)};
+  PlannedPipeline planned(call, staged_strategy(call.graph, call.topology(), pipeline, meshes));
+  planned.devices = sizes;
+  planned.objective = objective_of(plan.partition);
+  choose_schedule(call, planned);
+  return planned;
+}
+
+StageCosts open_stage_costs(const Arguments& a) {
+  const std::string& file = a.text("stage-costs");
+  return read_stage_costs(read_file(file), file);
+}
+
+StagePartition partition_of(const StageProblem& problem, const std::string& file) {
+  auto partition = partition_stages(problem);
+  if (partition) return *std::move(partition);
+  throw InputError(
+      fmt::format("{}: no stages of its entries have all {} layers, exactly {} devices and enough memory for "
+                  "what is in flight",
+                  file, problem.layers, problem.devices));
+}
+
+PlannedPipeline propose_from_file(const PlannerCall& call) {
+  const std::string& file = call.arguments.text("stage-costs");
+  if (call.arguments.given("layers"))
+    throw UsageError("search: --layers and --stage-costs exclude each other: the file tells them");
+  StageCosts costs = open_stage_costs(call.arguments);
+  const auto devices = static_cast<std::int64_t>(call.topology().num_devices());
+  if (costs.problem.devices != devices)
+    throw InputError(
+        fmt::format("{}: /D: found {} devices, the topology has {}", file, costs.problem.devices, devices));
+  const LayerGraph layers = layers_of(call.graph, call.costs, DeviceId(0));
+  if (static_cast<std::size_t>(costs.problem.layers) > layers.size())
+    throw InputError(fmt::format("{}: /L: found {} layers, the model has {} operators", file,
+                                 costs.problem.layers, layers.size()));
+  PlannerCall sized = call;
+  if (sized.run.microbatches == 1)
+    sized.run.microbatches = static_cast<std::int32_t>(costs.problem.microbatches);
+  costs.problem.microbatches = microbatches_of(sized.run);
+  StagePartition partition = partition_of(costs.problem, file);
+  PlannedPipeline planned = planned_of(
+      sized,
+      {std::move(partition), std::move(costs.problem.options), cluster_layers(layers, costs.problem.layers)},
+      false);
+  planned.note = "the file does not tell how stages are split: data parallelism was taken";
+  return planned;
+}
+
+PlannedPipeline propose_alpa(const PlannerCall& call) {
+  if (call.arguments.has("stage-costs")) return propose_from_file(call);
+  StatusLine status(call.err);
+  const auto plan = alpa(call.graph, call.costs, plan_options_of(call.arguments, call.run),
+                         clusters_of(call.arguments), [&](std::int64_t devices) {
+                           if (status.due()) status.show(fmt::format("simulated on {} devices", devices));
+                         });
+  if (!plan)
+    throw InputError("alpa: no pipeline of the model fits into memory; try more devices or --layers");
+  return planned_of(call, *plan, true);
+}
+
+}  // namespace
+
+int report_stage_costs(const Arguments& a, Streams& streams) {
+  for (const char* option : {"topology", "output"}) {
+    if (a.has(option)) throw UsageError(fmt::format("search: --{} needs --model", option));
+  }
+  const StageCosts costs = open_stage_costs(a);
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  const StagePartition partition = partition_of(costs.problem, a.text("stage-costs"));
+  const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+  Table table({{"layers"}, {"nodes x devices"}, {"config", Align::Right}, {"microbatch", Align::Right}});
+  for (const std::size_t number : partition.stages) {
+    const StageOption& o = costs.problem.options[number];
+    const auto [nodes, each] = costs.submeshes[static_cast<std::size_t>(o.submesh)];
+    table.add({fmt::format("{} to {}", o.first, o.last), fmt::format("{} x {}", nodes, each),
+               fmt::format("{}", o.config), pretty(o.time)});
+    stages.push_back({{"layers", {o.first, o.last}},
+                      {"submesh", {nodes, each}},
+                      {"config", o.config},
+                      {"time_s", o.time.value}});
+  }
+  const PlannerObjective objective = objective_of(partition);
+  if (a.given("json")) {
+    const nlohmann::ordered_json json{{objective.key, objective.value},
+                                      {"planner_wall_time_s", planned_s},
+                                      {"microbatches", costs.problem.microbatches},
+                                      {"stages", std::move(stages)}};
+    streams.out << json.dump(2) << "\n";
+  } else {
+    streams.out << fmt::format("{}: {} layers on {} devices, {} microbatches, planned by alpa in {}\n\n",
+                               a.text("stage-costs"), costs.problem.layers, costs.problem.devices,
+                               costs.problem.microbatches, pretty(Seconds(planned_s)))
+                << table.str(2) << fmt::format("\n  {}, say the costs\n", objective.text);
+  }
+  return 0;
+}
+
+Planner alpa_planner() {
+  return {"alpa",
+          "stages on submeshes by dynamic programming",
+          {"schedule", "layers", "stage-costs"},
+          {},
+          propose_alpa};
+}
+
+}  // namespace pipesim
