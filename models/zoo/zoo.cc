@@ -73,7 +73,7 @@ OperatorGraph make_zoo_model(std::string_view text) {
 std::string zoo_listing() {
   std::string text;
   for (const ZooModel& model : zoo_models())
-    text += fmt::format("{:<13} {}\n", model.name, model.description);
+    text += fmt::format("{:<17} {}\n", model.name, model.description);
   return text;
 }
 

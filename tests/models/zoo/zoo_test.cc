@@ -15,9 +15,10 @@ namespace {
 using testing::HasSubstr;
 
 const char* const all_names =
-    "mlp, lenet, alexnet, vgg16, vgg19, resnet50, resnet101, resnet152, inception-v3, densenet121, rnntc, "
-    "rnnlm, nmt, "
-    "bert-base, bert-large, gpt, gpt2, gpt3-125m, gpt3-350m, gpt3-760m, gpt3-1.3b, gpt3-2.7b, gpt3-6.7b, "
+    "mlp, lenet, alexnet, vgg16, vgg19, resnet50, resnet101, resnet152, wide-resnet50-2, wide-resnet101-2, "
+    "inception-v3, densenet121, rnntc, rnnlm, nmt, "
+    "bert-base, bert-large, bert48, gpt, gpt2, gpt3-125m, "
+    "gpt3-350m, gpt3-760m, gpt3-1.3b, gpt3-2.7b, gpt3-6.7b, "
     "gpt3-13b, "
     "gpt3-175b, llama, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b";
 
@@ -26,7 +27,7 @@ std::string reduced(const ZooModel& model) {
   const std::map<std::string, std::string> small = {
       {"batch", "2"},     {"steps", "2"},   {"layers", "2"},   {"hidden", "16"}, {"embedded", "12"},
       {"vocab", "50"},    {"heads", "4"},   {"kv_heads", "2"}, {"ffn", "24"},    {"sequence", "6"},
-      {"positions", "8"}, {"classes", "3"}, {"features", "7"}};
+      {"positions", "8"}, {"classes", "3"}, {"features", "7"}, {"channels", "8"}};
   std::string text = model.name;
   for (const ZooOption& option : model.options) {
     std::string value = option.key == "image" ? std::to_string(static_cast<int>(option.lowest)) : "";
@@ -161,7 +162,7 @@ TEST(Zoo, KnowsItsNames) {
 TEST(Zoo, ListsEveryModelOnALine) {
   const std::string text = zoo_listing();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), static_cast<std::ptrdiff_t>(zoo_models().size()));
-  EXPECT_THAT(text, HasSubstr("resnet50      ResNet-50, bottleneck blocks with shortcuts\n"));
+  EXPECT_THAT(text, HasSubstr("resnet50          ResNet-50, bottleneck blocks with shortcuts\n"));
 }
 
 TEST(Zoo, DescribesAModel) {
