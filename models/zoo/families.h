@@ -12,6 +12,7 @@ std::vector<ZooModel> resnet_models();     ///< resnet50, 101, 152, wide-resnet5
 std::vector<ZooModel> inception_models();  ///< inception-v3
 std::vector<ZooModel> densenet_models();   ///< densenet121
 std::vector<ZooModel> recurrent_models();  ///< rnntc, rnnlm, nmt
+std::vector<ZooModel> gnmt_models();       ///< gnmt8, gnmt16
 std::vector<ZooModel> bert_models();       ///< bert-base, bert-large, bert48
 std::vector<ZooModel> gpt_models();        ///< gpt, gpt2, gpt3-125m … gpt3-175b
 std::vector<ZooModel> llama_models();      ///< llama, llama3-8b, llama3-70b, llama3-405b
