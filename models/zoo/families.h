@@ -11,6 +11,7 @@ std::vector<ZooModel> plain_models();      ///< mlp, lenet, alexnet, vgg16, vgg1
 std::vector<ZooModel> resnet_models();     ///< resnet50, 101, 152, wide-resnet50-2, wide-resnet101-2
 std::vector<ZooModel> inception_models();  ///< inception-v3
 std::vector<ZooModel> densenet_models();   ///< densenet121
+std::vector<ZooModel> amoebanet_models();  ///< amoebanet36
 std::vector<ZooModel> recurrent_models();  ///< rnntc, rnnlm, nmt
 std::vector<ZooModel> gnmt_models();       ///< gnmt8, gnmt16
 std::vector<ZooModel> bert_models();       ///< bert-base, bert-large, bert48
