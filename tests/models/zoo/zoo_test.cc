@@ -17,7 +17,7 @@ using testing::HasSubstr;
 const char* const all_names =
     "mlp, lenet, alexnet, vgg16, vgg19, resnet50, resnet101, resnet152, wide-resnet50-2, wide-resnet101-2, "
     "inception-v3, densenet121, amoebanet36, rnntc, rnnlm, nmt, gnmt8, gnmt16, "
-    "bert-base, bert-large, bert48, gpt, gpt2, gpt3-125m, "
+    "bert-base, bert-large, bert48, xlnet36, gpt, gpt2, gpt3-125m, "
     "gpt3-350m, gpt3-760m, gpt3-1.3b, gpt3-2.7b, gpt3-6.7b, "
     "gpt3-13b, "
     "gpt3-175b, llama, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b";
