@@ -17,7 +17,7 @@ using testing::HasSubstr;
 const char* const all_names =
     "mlp, lenet, alexnet, vgg16, vgg19, resnet50, resnet101, resnet152, wide-resnet50-2, wide-resnet101-2, "
     "inception-v3, densenet121, amoebanet36, rnntc, rnnlm, nmt, gnmt8, gnmt16, "
-    "bert-base, bert-large, bert48, xlnet36, gpt, gpt2, gpt3-125m, "
+    "bert-base, bert-large, bert48, xlnet36, t5-base, t5-large, t5-3b, t5-11b, gpt, gpt2, gpt3-125m, "
     "gpt3-350m, gpt3-760m, gpt3-1.3b, gpt3-2.7b, gpt3-6.7b, "
     "gpt3-13b, "
     "gpt3-175b, llama, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b";
@@ -25,9 +25,10 @@ const char* const all_names =
 /// Sizes small enough to execute, for whichever of these options a model has.
 std::string reduced(const ZooModel& model) {
   const std::map<std::string, std::string> small = {
-      {"batch", "2"},     {"steps", "2"},   {"layers", "2"},   {"hidden", "16"},  {"embedded", "12"},
-      {"vocab", "50"},    {"heads", "4"},   {"kv_heads", "2"}, {"ffn", "24"},     {"sequence", "6"},
-      {"positions", "8"}, {"classes", "3"}, {"features", "7"}, {"filters", "16"}, {"channels", "8"}};
+      {"batch", "2"},     {"steps", "2"},   {"layers", "2"},   {"hidden", "16"}, {"embedded", "12"},
+      {"vocab", "50"},    {"heads", "4"},   {"kv_heads", "2"}, {"ffn", "24"},    {"sequence", "6"},
+      {"positions", "8"}, {"classes", "3"}, {"features", "7"}, {"target", "5"},  {"head_width", "6"},
+      {"filters", "16"},  {"channels", "8"}};
   std::string text = model.name;
   for (const ZooOption& option : model.options) {
     std::string value = option.key == "image" ? std::to_string(static_cast<int>(option.lowest)) : "";
