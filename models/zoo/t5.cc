@@ -8,8 +8,8 @@ namespace pipesim {
 
 namespace {
 
-/// Norms come before each part and have no shift; nothing has a bias. The bias by relative position is left
-/// out: of 32 values a head, which all layers of a side share, no operator adds them to scores.
+/// Norms come before each part and have no shift; nothing has a bias but the scores of self-attention, by
+/// distance: all layers of a side share them.
 class T5Side {
  public:
   T5Side(TransformerNetwork& net, const ZooValues& values, bool decoder)
@@ -17,7 +17,10 @@ class T5Side {
 
   /// The decoder also reads what the encoder made.
   TensorId layer(TensorId x, TensorId encoded) {
-    x = attend("self_", x, {}, {.causal = decoder_, .bias = false});
+    x = attend("self_", x, {},
+               {.causal = decoder_,
+                .bias = false,
+                .relative = decoder_ ? "decoder.relative.w" : "encoder.relative.w"});
     if (decoder_) x = attend("cross_", x, encoded, {.bias = false});
     TensorId y = net_.norm("rms_norm", "ffn_norm", x);
     y = net_.dropout("ffn_inner_dropout", net_.linear_without_bias("ffn1", y, ffn_, "relu"));
@@ -72,7 +75,7 @@ ZooModel t5_model(const std::string& size, const TransformerSizes& sizes, std::i
   options.push_back(ffn_option(sizes.ffn));
   options.push_back(vocabulary_option(32128));
   options.push_back(dropout_option(0.1));
-  return {"t5-" + size, "T5 of size " + size + ", encoder and decoder, no bias by relative position",
+  return {"t5-" + size, "T5 of size " + size + ", encoder and decoder, biases by distance",
           "Raffel et al., JMLR 21, 2020, section 3.7; arXiv:1910.10683", std::move(options), t5};
 }
 

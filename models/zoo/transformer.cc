@@ -52,8 +52,13 @@ TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, Te
     query = builder_.add("rotary", prefix + "query_rotary", {query});
     key = builder_.add("rotary", prefix + "key_rotary", {key});
   }
-  const TensorId mixed = builder_.add("attention", prefix + "attention", {query, key, value},
-                                      {{"causal", style.causal ? 1 : 0}});
+  Attributes attributes = {{"causal", style.causal ? 1 : 0}};
+  if (!style.relative.empty()) attributes["buckets"] = 32;
+  const TensorId mixed =
+      style.relative.empty()
+          ? builder_.add("attention", prefix + "attention", {query, key, value}, attributes)
+          : builder_.add("relative_attention", prefix + "attention", {query, key, value}, attributes,
+                         {style.relative});
   return builder_.add("linear", prefix + "output", {mixed},
                       {{"out", Sizes{hidden_}}, {"contract", 3}, {"bias", bias}});
 }

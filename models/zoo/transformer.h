@@ -38,6 +38,7 @@ class TransformerNetwork {
   /// What distinguishes the attention of one network from another's.
   struct AttentionStyle {
     bool causal = false, bias = true, rotary = false;
+    std::string relative = {};  ///< the weight that holds biases of scores by distance; "": none
   };
   /// Projections, attention and output projection: "query", "key", "value", "attention", "output". Queries
   /// are [b, s, kv heads, heads per kv head, width], so grouped-query attention needs no reshape.

@@ -13,18 +13,15 @@ namespace {
 
 struct PublishedT5 {
   std::string size;
-  std::int64_t parameters = 0, heads = 0;
+  std::int64_t parameters = 0;
 };
 
 // Parameters of the published checkpoints (Hugging Face T5ForConditionalGeneration; KerasNLP and others list
-// the same): 220 M, 770 M, 2.8 B and 11 B of the paper. Both sides have a table of 32 biases a head, which is
-// not modelled.
+// the same): 220 M, 770 M, 2.8 B and 11 B of the paper.
 TEST(T5, HasItsPublishedParameters) {
-  for (const PublishedT5& t5 :
-       {PublishedT5{"base", 222'903'552, 12}, PublishedT5{"large", 737'668'096, 16},
-        PublishedT5{"3b", 2'851'598'336, 32}, PublishedT5{"11b", 11'307'321'344, 128}}) {
-    EXPECT_EQ(make_zoo_model("t5-" + t5.size).parameter_count(), t5.parameters - 2 * 32 * t5.heads)
-        << t5.size;
+  for (const PublishedT5& t5 : {PublishedT5{"base", 222'903'552}, PublishedT5{"large", 737'668'096},
+                                PublishedT5{"3b", 2'851'598'336}, PublishedT5{"11b", 11'307'321'344}}) {
+    EXPECT_EQ(make_zoo_model("t5-" + t5.size).parameter_count(), t5.parameters) << t5.size;
   }
 }
 
@@ -44,6 +41,18 @@ TEST(T5, SharesOneEmbedding) {
   const TensorId table = operator_named(graph, "encoder.embedding").uses[1].tensor;
   EXPECT_EQ(operator_named(graph, "decoder.embedding").uses[1].tensor, table);
   EXPECT_EQ(operator_named(graph, "projection").uses[1].tensor, table);
+}
+
+TEST(T5, LayersOfASideShareTheBiasesOfScores) {
+  const OperatorGraph graph = make_zoo_model("t5-base:layers=2,batch=2");
+  const auto biases = [&](const std::string& layer) {
+    return operator_named(graph, layer + ".self_attention").uses[3].tensor;
+  };
+  EXPECT_EQ(graph.tensor(biases("encoder.layer1")).shape, (std::vector<std::int64_t>{32, 12, 1}));
+  EXPECT_EQ(biases("encoder.layer1"), biases("encoder.layer2"));
+  EXPECT_EQ(biases("decoder.layer1"), biases("decoder.layer2"));
+  EXPECT_NE(biases("encoder.layer1"), biases("decoder.layer1"));
+  EXPECT_EQ(operator_named(graph, "decoder.layer1.cross_attention").kind, "attention");
 }
 
 TEST(T5, DecoderReadsTheEncodersResult) {
