@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
+#include <string>
+
 #include "models/operator_draft.h"
 #include "models/operators/families.h"
 
 namespace pipesim {
 namespace {
 
-void build_attention(OperatorDraft& draft) {
+/// `buckets`: learned biases that scores choose from by distance, or 0.
+void build_scores(OperatorDraft& draft, std::int64_t buckets) {
   draft.require_rank(0, 5, 5, "q[b, s, g, r, d]");
   draft.require_rank(2, 4, 4, "v[b, t, g, e]");
   const auto& q = draft.shape(0);
@@ -21,18 +24,19 @@ void build_attention(OperatorDraft& draft) {
   draft.input(0, {draft.axis(b), draft.axis(s), draft.axis(g), draft.axis(r), depth}).saved = true;
   draft.input(1, {draft.axis(b), draft.axis(t), draft.axis(g), depth}).saved = true;
   draft.input(2, draft.axes({b, t, g, e})).saved = true;
+  if (buckets > 0) draft.weight("bias", {IndexExpr::whole(buckets), draft.axis(g), draft.axis(r)});
   draft.output("", draft.axes({b, s, g, r, e})).saved = true;
 
-  const double d = static_cast<double>(q[4]);
+  const double d = static_cast<double>(q[4]), added = buckets > 0 ? 1 : 0;
   const std::vector<FactorIndex> rows{b, s, g, r}, scores{b, s, g, r, t}, products{b, s, g, r, t, e};
-  draft.op.flops_forward = {{2, products}, {2 * d + 5, scores}};
-  draft.op.flops_backward_input = {{4, products}, {6 * d, scores}};  // computes the scores again
-  draft.op.saved_extra_bytes = {{4, rows}};                          // log of the row's sum
+  draft.op.flops_forward = {{2, products}, {2 * d + 5 + added, scores}};
+  draft.op.flops_backward_input = {{4, products}, {6 * d + 2 * added, scores}};  // computes the scores again
+  draft.op.saved_extra_bytes = {{4, rows}};                                      // log of the row's sum
   using enum InnerStep::Reduce;
-  const double forward = 2 * (d + static_cast<double>(v[3])) + 5;
-  const double backward = 6 * d + 4 * static_cast<double>(v[3]);
-  draft.op.inner_steps = {{Pass::Forward, Max, {t}, {1, rows}, 4, (2 * d + 1) / forward},
-                          {Pass::Forward, Sum, {t}, {1, rows}, 4, (2 * d + 4) / forward},
+  const double forward = 2 * (d + static_cast<double>(v[3])) + 5 + added;
+  const double backward = 6 * d + 4 * static_cast<double>(v[3]) + 2 * added;
+  draft.op.inner_steps = {{Pass::Forward, Max, {t}, {1, rows}, 4, (2 * d + 1 + added) / forward},
+                          {Pass::Forward, Sum, {t}, {1, rows}, 4, (2 * d + 4 + added) / forward},
                           {Pass::BackwardInput, Sum, {t}, {1, rows}, 4, 2 * d / backward}};
   draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4]};
   if (!draft.flag("causal")) return;
@@ -42,6 +46,21 @@ void build_attention(OperatorDraft& draft) {
         to_text(q), to_text(v)));
   }
   draft.op.causal = {s, t};
+}
+
+void build_attention(OperatorDraft& draft) { build_scores(draft, 0); }
+
+/// Half of the buckets are for keys behind a query unless these are masked, half of a side's for single
+/// distances.
+void build_relative_attention(OperatorDraft& draft) {
+  const std::int64_t buckets = draft.integer("buckets"), farthest = draft.integer("farthest");
+  const std::int64_t parts = draft.flag("causal") ? 2 : 4;
+  if (buckets % parts != 0 || farthest <= buckets / parts) {
+    draft.fail(fmt::format(
+        "\"buckets\" is {} and \"farthest\" {}, allowed: buckets that {} divides, and more than buckets / {}",
+        buckets, farthest, parts, parts));
+  }
+  build_scores(draft, buckets);
 }
 
 void build_rotary(OperatorDraft& draft) {
@@ -66,20 +85,31 @@ void build_rotary(OperatorDraft& draft) {
 }  // namespace
 
 std::vector<OperatorKind> attention_kinds() {
-  return {{"attention",
-           "scaled dot-product attention; g key-value heads, r query heads for each",
-           "q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e]",
-           3,
-           3,
-           {AttributeSchema::flag("causal", false, "a query sees the keys up to its own position")},
-           build_attention},
-          {"rotary",
-           "rotates pairs of elements by an angle that grows with the position s",
-           "x[b, s, …, d]",
-           1,
-           1,
-           {},
-           build_rotary}};
+  const std::string inputs = "q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e]";
+  const auto causal = AttributeSchema::flag("causal", false, "a query sees the keys up to its own position");
+  return {
+      {"attention",
+       "scaled dot-product attention; g key-value heads, r query heads for each",
+       inputs,
+       3,
+       3,
+       {causal},
+       build_attention},
+      {"relative_attention",
+       "attention whose scores get a learned bias of their head by the distance of key and query, as in T5",
+       inputs,
+       3,
+       3,
+       {causal, AttributeSchema::integer("buckets", "biases of a head; far distances share them"),
+        AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
+       build_relative_attention},
+      {"rotary",
+       "rotates pairs of elements by an angle that grows with the position s",
+       "x[b, s, …, d]",
+       1,
+       1,
+       {},
+       build_rotary}};
 }
 
 }  // namespace pipesim

@@ -62,24 +62,33 @@ OperatorGraph bert(const ZooValues& values) {
   return net.builder().build();
 }
 
-ZooModel bert_model(const std::string& size, const TransformerSizes& sizes) {
-  ZooOptions options = transformer_options(batch_option(256, "16 for each of 16 devices, as in the paper"),
-                                           "float32", 512, sizes);
+ZooModel bert_model(std::string name, std::string description, std::string source, const ZooOption& batch,
+                    const TransformerSizes& sizes) {
+  ZooOptions options = transformer_options(batch, "float32", 512, sizes);
   options.push_back(ffn_option(sizes.ffn));
   options.push_back(vocabulary_option(30522));
   options.push_back(positions_option(512));
   options.push_back(dropout_option(0.1));
   options.push_back(ZooOption::word("objective", {"words", "both"}, "words",
                                     "masked words only, or also the pooler and the next sentence"));
-  return {"bert-" + size, "BERT-" + size + ", uncased, pre-training on masked words",
-          "Devlin et al., NAACL 2019; arXiv:1810.04805", std::move(options), bert};
+  return {std::move(name), std::move(description), std::move(source), std::move(options), bert};
+}
+
+ZooModel published_bert(const std::string& size, const TransformerSizes& sizes) {
+  return bert_model("bert-" + size, "BERT-" + size + ", uncased, pre-training on masked words",
+                    "Devlin et al., NAACL 2019; arXiv:1810.04805",
+                    batch_option(256, "16 for each of 16 devices, as in the paper"), sizes);
 }
 
 }  // namespace
 
 std::vector<ZooModel> bert_models() {
-  return {bert_model("base", {.layers = 12, .hidden = 768, .heads = 12}),
-          bert_model("large", {.layers = 24, .hidden = 1024, .heads = 16})};
+  return {
+      published_bert("base", {.layers = 12, .hidden = 768, .heads = 12}),
+      published_bert("large", {.layers = 24, .hidden = 1024, .heads = 16}),
+      bert_model("bert48", "BERT of 48 layers as wide as BERT-large's, for pipelines",
+                 "Fan et al. (DAPPLE), PPoPP 2021, table 1; arXiv:2007.01045",
+                 batch_option(64, "4 for each of 16 devices"), {.layers = 48, .hidden = 1024, .heads = 16})};
 }
 
 }  // namespace pipesim

@@ -8,11 +8,15 @@ namespace pipesim {
 
 /// The families that zoo_models() is made of, one per source file.
 std::vector<ZooModel> plain_models();      ///< mlp, lenet, alexnet, vgg16, vgg19
-std::vector<ZooModel> resnet_models();     ///< resnet50, resnet101, resnet152
+std::vector<ZooModel> resnet_models();     ///< resnet50, 101, 152, wide-resnet50-2, wide-resnet101-2
 std::vector<ZooModel> inception_models();  ///< inception-v3
 std::vector<ZooModel> densenet_models();   ///< densenet121
+std::vector<ZooModel> amoebanet_models();  ///< amoebanet36
 std::vector<ZooModel> recurrent_models();  ///< rnntc, rnnlm, nmt
-std::vector<ZooModel> bert_models();       ///< bert-base, bert-large
+std::vector<ZooModel> gnmt_models();       ///< gnmt8, gnmt16
+std::vector<ZooModel> bert_models();       ///< bert-base, bert-large, bert48
+std::vector<ZooModel> xlnet_models();      ///< xlnet36
+std::vector<ZooModel> t5_models();         ///< t5-base, t5-large, t5-3b, t5-11b
 std::vector<ZooModel> gpt_models();        ///< gpt, gpt2, gpt3-125m … gpt3-175b
 std::vector<ZooModel> llama_models();      ///< llama, llama3-8b, llama3-70b, llama3-405b
 std::vector<ZooModel> experts_models();    ///< mixtral-8x7b

@@ -12,11 +12,12 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       hidden_(values.integer("hidden")),
       kv_heads_(values.integer(values.has("kv_heads") ? "kv_heads" : "heads")),
       group_(values.has("kv_heads") ? values.quotient("heads", "kv_heads") : 1),
-      head_width_(values.quotient("hidden", "heads")),
+      head_width_(values.has("head_width") ? values.integer("head_width")
+                                           : values.quotient("hidden", "heads")),
       dropout_rate_(values.has("dropout") ? values.real("dropout") : 0) {}
 
-TensorId TransformerNetwork::indices(const std::string& name) {
-  return builder_.data(name, {batch_, sequence_}, DataType::Int64);
+TensorId TransformerNetwork::indices(const std::string& name, std::int64_t length) {
+  return builder_.data(name, {batch_, length}, DataType::Int64);
 }
 
 TensorId TransformerNetwork::embedding(const std::string& name, TensorId indices, std::int64_t rows) {
@@ -38,21 +39,27 @@ TensorId TransformerNetwork::dropout(const std::string& name, TensorId x) {
   return builder_.add("dropout", name, {x}, {{"rate", dropout_rate_}});
 }
 
-TensorId TransformerNetwork::self_attention(TensorId x, const AttentionStyle& style) {
+TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, TensorId read,
+                                       const AttentionStyle& style) {
   const std::int64_t bias = style.bias ? 1 : 0;
-  const auto project = [&](const char* name, Sizes out) {
-    return builder_.add("linear", name, {x}, {{"out", std::move(out)}, {"bias", bias}});
+  const auto project = [&](const char* name, TensorId from, Sizes out) {
+    return builder_.add("linear", prefix + name, {from}, {{"out", std::move(out)}, {"bias", bias}});
   };
-  TensorId query = project("query", {kv_heads_, group_, head_width_});
-  TensorId key = project("key", {kv_heads_, head_width_});
-  const TensorId value = project("value", {kv_heads_, head_width_});
+  TensorId query = project("query", x, {kv_heads_, group_, head_width_});
+  TensorId key = project("key", read, {kv_heads_, head_width_});
+  const TensorId value = project("value", read, {kv_heads_, head_width_});
   if (style.rotary) {
-    query = builder_.add("rotary", "query_rotary", {query});
-    key = builder_.add("rotary", "key_rotary", {key});
+    query = builder_.add("rotary", prefix + "query_rotary", {query});
+    key = builder_.add("rotary", prefix + "key_rotary", {key});
   }
+  Attributes attributes = {{"causal", style.causal ? 1 : 0}};
+  if (!style.relative.empty()) attributes["buckets"] = 32;
   const TensorId mixed =
-      builder_.add("attention", "attention", {query, key, value}, {{"causal", style.causal ? 1 : 0}});
-  return builder_.add("linear", "output", {mixed},
+      style.relative.empty()
+          ? builder_.add("attention", prefix + "attention", {query, key, value}, attributes)
+          : builder_.add("relative_attention", prefix + "attention", {query, key, value}, attributes,
+                         {style.relative});
+  return builder_.add("linear", prefix + "output", {mixed},
                       {{"out", Sizes{hidden_}}, {"contract", 3}, {"bias", bias}});
 }
 
@@ -61,7 +68,7 @@ void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool
       {"out", Sizes{vocabulary}}, {"bias", bias ? 1 : 0}, {"transpose_weight", tied ? 1 : 0}, {"uneven", 1}};
   const std::vector<std::string> weights = {tied ? "word_embedding.w" : ""};
   const TensorId scores = builder_.add("linear", "projection", {x}, attributes, weights);
-  builder_.add("cross_entropy", "loss", {scores, indices("labels")});
+  builder_.add("cross_entropy", "loss", {scores, indices("labels", builder_.shape(x)[1])});
 }
 
 ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype, std::int64_t sequence,

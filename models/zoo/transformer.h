@@ -14,14 +14,16 @@ struct TransformerSizes {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0;
 };
 
-/// A transformer under construction: options batch, sequence, hidden, heads and, where it has them, kv_heads
-/// and dropout. Activations are [batch, sequence, hidden].
+/// A transformer under construction: options batch, sequence, hidden, heads and, where it has them, kv_heads,
+/// head_width and dropout. Activations are [batch, sequence, hidden].
 class TransformerNetwork {
  public:
   explicit TransformerNetwork(const ZooValues& values);
 
   GraphBuilder& builder() { return builder_; }
-  TensorId indices(const std::string& name);  ///< a data input [batch, sequence] of integers
+  TensorId indices(const std::string& name) { return indices(name, sequence_); }
+  /// A data input [batch, length] of integers.
+  TensorId indices(const std::string& name, std::int64_t length);
   TensorId embedding(const std::string& name, TensorId indices, std::int64_t rows);
   TensorId linear(const std::string& name, TensorId x, std::int64_t out,
                   const std::string& activation = "none");
@@ -36,10 +38,13 @@ class TransformerNetwork {
   /// What distinguishes the attention of one network from another's.
   struct AttentionStyle {
     bool causal = false, bias = true, rotary = false;
+    std::string relative = {};  ///< the weight that holds biases of scores by distance; "": none
   };
   /// Projections, attention and output projection: "query", "key", "value", "attention", "output". Queries
   /// are [b, s, kv heads, heads per kv head, width], so grouped-query attention needs no reshape.
-  TensorId self_attention(TensorId x, const AttentionStyle& style);
+  TensorId self_attention(TensorId x, const AttentionStyle& style) { return attention("", x, x, style); }
+  /// The same with keys and values from another sequence, `read`, and names that begin with `prefix`.
+  TensorId attention(const std::string& prefix, TensorId x, TensorId read, const AttentionStyle& style);
 
   /// Scores of all words and the loss, "projection" and "loss". `tied`: the projection is the transpose of
   /// the embedding "word_embedding".

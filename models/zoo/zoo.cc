@@ -16,8 +16,9 @@ namespace {
 
 std::vector<ZooModel> all_families() {
   std::vector<ZooModel> models;
-  for (auto family : {plain_models, resnet_models, inception_models, densenet_models, recurrent_models,
-                      bert_models, gpt_models, llama_models, experts_models}) {
+  for (auto family :
+       {plain_models, resnet_models, inception_models, densenet_models, amoebanet_models, recurrent_models,
+        gnmt_models, bert_models, xlnet_models, t5_models, gpt_models, llama_models, experts_models}) {
     std::vector<ZooModel> members = family();
     for (ZooModel& model : members) models.push_back(std::move(model));
   }
@@ -73,7 +74,7 @@ OperatorGraph make_zoo_model(std::string_view text) {
 std::string zoo_listing() {
   std::string text;
   for (const ZooModel& model : zoo_models())
-    text += fmt::format("{:<13} {}\n", model.name, model.description);
+    text += fmt::format("{:<17} {}\n", model.name, model.description);
   return text;
 }
 

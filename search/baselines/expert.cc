@@ -70,8 +70,9 @@ ParallelConfig split_by_output(const Operator& op, std::span<const DeviceId> dev
 }  // namespace
 
 Strategy expert_strategy(const OperatorGraph& graph, const CostModel& costs) {
-  if (has_kind(graph, "attention") || has_kind(graph, "moe_dispatch"))
-    return transformer_expert(graph, costs);
+  for (const char* kind : {"attention", "relative_attention", "moe_dispatch"}) {
+    if (has_kind(graph, kind)) return transformer_expert(graph, costs);
+  }
   if (has_kind(graph, "conv2d")) return convolution_expert(graph, costs);
   if (has_kind(graph, "lstm_cell")) return recurrent_expert(graph, costs);
   return data_parallel_strategy(graph, costs);

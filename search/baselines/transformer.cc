@@ -17,8 +17,9 @@ struct DimSplit {
 
 // Operators that work on each part of a split input by itself and leave their output split alike.
 bool passes_on(const Operator& op) {
-  constexpr std::array<std::string_view, 10> kinds{
-      "attention", "rotary", "mul", "dropout", "relu", "gelu", "silu", "sigmoid", "tanh", "expert_linear"};
+  constexpr std::array<std::string_view, 11> kinds{
+      "attention", "relative_attention", "rotary", "mul", "dropout", "relu", "gelu", "silu", "sigmoid",
+      "tanh",      "expert_linear"};
   return std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end();
 }
 
@@ -38,7 +39,8 @@ std::int64_t tensor_degree(const OperatorGraph& graph, const Topology& topology)
   const auto divides = [&](std::int64_t d) {
     return node % d == 0 &&
            std::all_of(graph.operators().begin(), graph.operators().end(), [d](const Operator& op) {
-             return op.kind != "attention" || size_of(op, "g") * size_of(op, "r") % d == 0;
+             const bool has_heads = op.kind == "attention" || op.kind == "relative_attention";
+             return !has_heads || size_of(op, "g") * size_of(op, "r") % d == 0;
            });
   };
   while (!divides(degree)) --degree;

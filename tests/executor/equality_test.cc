@@ -115,6 +115,12 @@ INSTANTIATE_TEST_SUITE_P(
         EqualModel{"rnnlm:batch=8,steps=3,hidden=8,embedded=8,vocab=24", 20},
         EqualModel{"rnntc:batch=8,steps=3,hidden=8,embedded=8,vocab=24", 10},
         EqualModel{"nmt:batch=8,steps=2,layers=2,hidden=8,embedded=8,vocab=24", 15},
+        EqualModel{"gnmt8:batch=8,steps=2,layers=3,hidden=8,embedded=8,vocab=24", 5},
+        EqualModel{"amoebanet36:batch=4,image=32,layers=3,filters=16,classes=10", 1},
+        EqualModel{"xlnet36:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8", 10},
+        EqualModel{
+            "t5-base:batch=4,layers=1,hidden=16,heads=4,head_width=8,ffn=24,vocab=48,sequence=8,target=4",
+            10},
         EqualModel{"gpt:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8", 20},
         EqualModel{"bert-base:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8", 15},
         EqualModel{"llama:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24", 15},

@@ -160,6 +160,10 @@ TEST(GraphBuilder, RefusesWindowsAndGroupsThatDoNotFit) {
             "operator \"op\" (attention): inputs 0 and 2 have shapes [64, 3, 1, 1, 2] and [64, 5, 1, 2], "
             "allowed: a "
             "causal mask needs as many keys as queries");
+  EXPECT_EQ(refused_operator("relative_attention", {{64, 3, 1, 1, 2}, {64, 5, 1, 2}, {64, 5, 1, 2}},
+                             {{"buckets", 6}, {"farthest", 9}}),
+            "operator \"op\" (relative_attention): \"buckets\" is 6 and \"farthest\" 9, allowed: buckets "
+            "that 4 divides, and more than buckets / 4");
   EXPECT_EQ(
       refused_operator("rotary", {{64, 3, 5}}, {}),
       "operator \"op\" (rotary): input 0 has shape [64, 3, 5], allowed: an even last dimension, which is "

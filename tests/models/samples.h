@@ -94,6 +94,8 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("bahdanau_attention", {rows, t.x({4, 5, 6}), t.x({4, 5, 8})});
   add("attention", {q, k, v});
   add("attention", {q, self, self}, {{"causal", 1}});
+  add("relative_attention", {q, k, v}, {{"buckets", 8}});
+  add("relative_attention", {q, self, self}, {{"causal", 1}, {"buckets", 4}, {"farthest", 5}});
   add("rotary", {k});
   add("moe_dispatch", {tokens, scores}, {{"top_k", 1}, {"capacity", 5}});
   add("expert_linear", {chosen}, {{"out", 6}, {"activation", "silu"}});

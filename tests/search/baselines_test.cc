@@ -318,6 +318,13 @@ TEST(Baselines, ExpertSplitsGroupedQueries) {
   EXPECT_EQ(s.count(TaskKind::ForwardTransfer), 3);  // embedding, attention output, feed-forward output
 }
 
+TEST(Baselines, ExpertSplitsHeadsWithTheirBiases) {
+  const Scored s("t5-base:batch=64,layers=1,sequence=32,target=16", "p100-4x4", "expert");
+  for (const char* layer : {"encoder.layer1.self_", "decoder.layer1.self_", "decoder.layer1.cross_"}) {
+    EXPECT_EQ(s.text(std::string(layer) + "attention"), "b/4 g/4 on 16 devices from 0") << layer;
+  }
+}
+
 TEST(Baselines, ExpertSpreadsExpertsOverANode) {
   const Scored s("mixtral-8x7b:batch=16,layers=1,sequence=32,hidden=192,heads=12,kv_heads=4,ffn=384",
                  "p100-4x4", "expert");

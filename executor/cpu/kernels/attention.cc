@@ -28,6 +28,32 @@ void unpack_rows(const std::vector<float>& from, std::int64_t columns, std::int6
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(from.data() + i * columns, columns, to + i * stride);
 }
 
+/// Which learned bias a score gets by how far its key stands from its query: nearby distances have one each,
+/// others share one the more, the farther they are (Raffel et al., 2020, section 2.1, and their code). Where
+/// keys after the query are seen, they have the upper half.
+class RelativeBuckets {
+ public:
+  explicit RelativeBuckets(const Operator& op)
+      : count_(std::get<std::int64_t>(op.attributes.at("buckets"))),
+        farthest_(std::get<std::int64_t>(op.attributes.at("farthest"))),
+        side_(op.causal.has_value() ? count_ : count_ / 2) {}
+
+  [[nodiscard]] std::int64_t of(std::int64_t query, std::int64_t key) const {
+    const std::int64_t distance = std::abs(key - query), single = side_ / 2;
+    std::int64_t bucket = distance;
+    if (distance >= single) {
+      const double farness = std::log(static_cast<double>(distance) / static_cast<double>(single)) /
+                             std::log(static_cast<double>(farthest_) / static_cast<double>(single));
+      bucket = single + static_cast<std::int64_t>(farness * static_cast<double>(side_ - single));
+      bucket = std::min(bucket, side_ - 1);
+    }
+    return key > query && side_ < count_ ? side_ + bucket : bucket;
+  }
+
+ private:
+  std::int64_t count_, farthest_, side_;
+};
+
 /// Lengths of a shard's factors; d is the length of queries and keys.
 struct AttentionSizes {
   explicit AttentionSizes(const ShardCall& call) {
@@ -81,7 +107,8 @@ struct QueryBlock {
   }
 };
 
-/// values: q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e], o[b, s, g, r, e]. Statistics of each row (b, s, g,
+/// values: q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e], relative attention's bias[bucket, g, r],
+/// o[b, s, g, r, e]. Statistics of each row (b, s, g,
 /// r): forward the largest score, Σ exp; backward Σ do·o. Each shard computes its keys' softmax at once (the
 /// online softmax of Milakov and Gimelshein, 2018) and rescales when the statistics of all keys are known, so
 /// that scores are computed once. o is one addend over t; queries that see no key of the shard get 0.
@@ -111,16 +138,40 @@ class Attention : public Kernel {
       const Piece& gradient = call.gradients[u];
       if (gradient.present()) std::fill_n(gradient.floats, gradient.elements(), 0.0F);
     }
-    for_each_block(call, [&](const QueryBlock& block) { send_back(call, block); });
+    std::vector<double> biases;  // gradients, if anybody wants them
+    const Piece* learned = is_relative(call) ? &call.gradients[bias] : nullptr;
+    if (learned != nullptr && learned->present())
+      biases.resize(static_cast<std::size_t>(learned->elements()));
+    for_each_block(call, [&](const QueryBlock& block) { send_back(call, block, biases); });
+    for (std::size_t i = 0; i < biases.size(); ++i) learned->floats[i] = static_cast<float>(biases[i]);
   }
 
  private:
+  static constexpr std::size_t bias = 3;  ///< a use of relative attention only
+  static bool is_relative(const ShardCall& call) { return output(call) > bias; }
+  static std::size_t output(const ShardCall& call) { return call.op.uses.size() - 1; }
   template <class Visit>
   static void for_each_block(const ShardCall& call, Visit visit) {
     const AttentionSizes a(call);
     for (std::int64_t head = 0; head < a.b * a.g; ++head) {
       for (std::int64_t begin = 0; begin < a.s; begin += a.block) {
         visit(QueryBlock{a, head / a.g, head % a.g, begin, std::min(a.s, begin + a.block)});
+      }
+    }
+  }
+
+  /// Which element of the biases each score that is seen gets, if there are any.
+  template <class Visit>
+  static void for_each_bias(const ShardCall& call, const QueryBlock& block, Visit visit) {
+    if (!is_relative(call)) return;
+    const RelativeBuckets buckets(call.op);
+    const AttentionSizes& a = block.a;
+    for (std::int64_t i = 0; i < block.rows(); ++i) {
+      const std::int64_t query = block.begin + i / a.r;
+      for (std::int64_t j = 0; j < a.seen(query); ++j) {
+        const std::int64_t bucket = buckets.of(a.first_query + query, a.first_key + j);
+        visit(static_cast<std::size_t>(i * a.t + j),
+              static_cast<std::size_t>((bucket * a.g + block.head) * a.r + i % a.r));
       }
     }
   }
@@ -133,6 +184,9 @@ class Attention : public Kernel {
     multiply({block.rows(), a.t, a.d, false, true, false, call.step.sums}, q.data(), k.data(), result.data(),
              call.op.name);
     for (float& score : result) score *= a.scale;
+    for_each_bias(call, block, [&](std::size_t score, std::size_t element) {
+      result[score] += call.values[bias].floats[element];
+    });
     return result;
   }
 
@@ -154,7 +208,7 @@ class Attention : public Kernel {
     std::vector<float> o(static_cast<std::size_t>(block.rows() * a.e));
     multiply({block.rows(), a.e, a.t, false, false, false, call.step.sums}, p.data(),
              block.keys(call.values[2].floats, a.e).data(), o.data(), call.op.name);
-    block.store_queries(o, a.e, call.values[3].floats);
+    block.store_queries(o, a.e, call.values[output(call)].floats);
   }
 
   /// Turns scores into their softmax; returns the log of Σ exp.
@@ -170,7 +224,7 @@ class Attention : public Kernel {
 
   /// From the softmax over the shard's keys to its part of the softmax over all keys.
   static void rescale(const ShardCall& call) {
-    const Piece& o = call.values[3];
+    const Piece& o = call.values[output(call)];
     const std::int64_t depth = o.box[4].length();
     for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
       const double own = static_cast<double>(saved_floats(call)[i]);
@@ -183,30 +237,37 @@ class Attention : public Kernel {
   }
 
   static void multiply_results(const ShardCall& call) {
-    const Piece& o = call.values[3];
+    const Piece& o = call.values[output(call)];
     const std::int64_t depth = o.box[4].length();
     for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
       const std::int64_t first = static_cast<std::int64_t>(i) * depth;
       double sum = 0;
       for_each_term(depth, call.step.sums, [&](std::int64_t j) {
         sum += static_cast<double>(o.floats[first + j]) *
-               static_cast<double>(call.gradients[3].floats[first + j]);
+               static_cast<double>(call.gradients[output(call)].floats[first + j]);
       });
       call.statistics[0][i] = sum;
     }
   }
 
   /// Adds up gradients of one block: dv = pᵀ·do, dk = dzᵀ·q, dq = dz·k with dz = p·(do·vᵀ − Σ do·o)·scale.
-  static void send_back(const ShardCall& call, const QueryBlock& block) {
+  /// Adds dz / scale to the gradients of the biases, unless that list is empty.
+  static void send_back(const ShardCall& call, const QueryBlock& block, std::vector<double>& biases) {
     const AttentionSizes& a = block.a;
     const SumOrder order = call.step.sums;
     const std::vector<float> q = block.queries(call.values[0].floats, a.d);
     const std::vector<float> k = block.keys(call.values[1].floats, a.d);
-    const std::vector<float> d_o = block.queries(call.gradients[3].floats, a.e);
+    const std::vector<float> d_o = block.queries(call.gradients[output(call)].floats, a.e);
     std::vector<float> p = scores(call, block, q, k), dz(p.size());
     multiply({block.rows(), a.t, a.e, false, true, false, order}, d_o.data(),
              block.keys(call.values[2].floats, a.e).data(), dz.data(), call.op.name);
     for (std::int64_t i = 0; i < block.rows(); ++i) score_gradients(call, block, i, p, dz);
+    if (!biases.empty()) {
+      for_each_bias(call, block, [&](std::size_t score, std::size_t element) {
+        biases[element] += static_cast<double>(dz[score]);
+      });
+    }
+    for (float& gradient : dz) gradient *= a.scale;
     if (call.gradients[0].present()) {
       std::vector<float> dq(q.size());
       multiply({block.rows(), a.d, a.t, false, false, false, order}, dz.data(), k.data(), dq.data(),
@@ -227,7 +288,7 @@ class Attention : public Kernel {
     float *own = p.data() + i * a.t, *gradient = dz.data() + i * a.t;
     for (std::int64_t j = 0; j < seen; ++j) {
       own[j] = std::exp(own[j] - log_sum);
-      gradient[j] = own[j] * (gradient[j] - average) * a.scale;
+      gradient[j] = own[j] * (gradient[j] - average);
     }
     std::fill(own + seen, own + a.t, 0.0F);
     std::fill(gradient + seen, gradient + a.t, 0.0F);
@@ -249,7 +310,7 @@ class Attention : public Kernel {
 
 std::vector<KernelEntry> attention_kernels() {
   static const Attention attention;
-  return {{"attention", &attention}};
+  return {{"attention", &attention}, {"relative_attention", &attention}};
 }
 
 }  // namespace pipesim::cpu

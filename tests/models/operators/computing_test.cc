@@ -319,6 +319,25 @@ matrix s x 4 x t for each bgr
 )");
 }
 
+TEST(RelativeAttention, HasBiasesOfEachHead) {
+  Bench t;
+  const auto inputs = {t.x({4, 6, 2, 3, 4}), t.x({4, 5, 2, 4}), t.x({4, 5, 2, 8})};
+  EXPECT_EQ(Description::of(t.op("relative_attention", inputs, {{"buckets", 8}})),
+            R"(factors b:S4 s:A6~ g:A2 r:A3 t:R5~ e:P8
+input [b, s, g, r, 4] saved
+input [b, t, g, 4] saved
+input [b, t, g, e] saved
+weight [8, g, r]
+output [b, s, g, r, e] saved
+inner F max over t: bsgr of 4 bytes after 0.333
+inner F sum over t: bsgr of 4 bytes after 0.433
+inner B sum over t: bsgr of 4 bytes after 0.138
+flops F 2bsgrte + 14bsgrt; B 4bsgrte + 26bsgrt; W 0
+saves 4bsgr bytes
+matrix s x 4 x t for each bgr
+)");
+}
+
 TEST(Rotary, RotatesWholeHeads) {
   Bench t;
   EXPECT_EQ(Description::of(t.op("rotary", {t.x({4, 6, 2, 3, 8})})), R"(factors b:S4 s:A6~ g:A2 r:A3 d:A8!

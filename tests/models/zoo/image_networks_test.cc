@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "models/zoo/zoo.h"
 #include "tests/models/zoo/measures.h"
 #include "tests/refusal.h"
@@ -32,6 +35,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Published{"vgg16", 138'357'544, 15.470e9}, Published{"vgg19", 143'667'240, 19.632e9},
                     Published{"resnet50", 25'557'032, 4.089e9}, Published{"resnet101", 44'549'160, 7.801e9},
                     Published{"resnet152", 60'192'808, 11.514e9},
+                    Published{"wide-resnet50-2", 68'883'240, 11.398e9},
+                    Published{"wide-resnet101-2", 126'886'696, 22.753e9},
                     Published{"densenet121", 7'978'856, 2.834e9},
                     Published{"inception-v3", 23'834'568, 5.713e9}));
 
@@ -84,6 +89,20 @@ TEST(ResNet, BlocksOfAStageRepeatExceptTheFirst) {
 }
 
 TEST(ResNet, ShortcutsJoinEveryBlock) { EXPECT_EQ(count_kind(make_zoo_model("resnet50"), "add"), 16); }
+
+// Zheng et al. (Alpa), OSDI 2022, wide ResNets named by their size; channels and factors from its
+// repository, benchmark/alpa/suite_wresnet.py, 1024 classes.
+TEST(WideResNet, HasTheNominalSizesOfAlpasEvaluation) {
+  const std::map<std::string, double> nominal = {
+      {"wide-resnet50-2:channels=160", 250e6},         {"wide-resnet50-2:channels=224", 500e6},
+      {"wide-resnet50-2:channels=320", 1e9},           {"wide-resnet50-2:channels=448", 2e9},
+      {"wide-resnet50-2:channels=640", 4e9},           {"wide-resnet50-2:channels=320,width=16", 6.8e9},
+      {"wide-resnet101-2:channels=320,width=16", 13e9}};
+  for (const auto& [model, count] : nominal) {
+    const OperatorGraph graph = make_zoo_model(model + ",widened=3x3,classes=1024,batch=16");
+    EXPECT_NEAR(static_cast<double>(graph.parameter_count()), count, 0.04 * count) << model;
+  }
+}
 
 TEST(ResNet, BatchNormStatisticsAreAnOption) {
   const auto statistics = [](const std::string& model) {

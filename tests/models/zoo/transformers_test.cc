@@ -25,6 +25,12 @@ TEST(Bert, HasItsParameters) {
   EXPECT_EQ(parameters("bert-large:objective=both"), 335'141'888 + words_head(1024) + next_sentence(1024));
 }
 
+// AlibabaPAI/DAPPLE, profile bert-48: 637,451,264 for the encoder with pooler. Its paper says 640 M.
+TEST(Bert, Of48LayersHasItsPublishedParameters) {
+  const std::int64_t pooler = 1024 * 1024 + 1024, words_head = pooler + 2 * 1024 + 30'522;
+  EXPECT_EQ(parameters("bert48"), 637'451'264 - pooler + words_head);
+}
+
 // TinyBERT (Jiao et al., Findings of EMNLP 2020, table 1): 22.5 G operations for BERT-base's layers at 128
 // tokens.
 TEST(Bert, LayersHaveTheirPublishedFlops) {

@@ -7,9 +7,18 @@ struct HeadIndex {
   std::int64_t b, s, g, r;
 };
 
-/// Softmax over keys of a query's scores; 0 for keys that it does not see.
-std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor& k_given, bool causal,
-                                   HeadIndex i) {
+/// T5's rule, written out for 8 buckets and a farthest distance of 9 as a table of distances 0 to 9: of both
+/// sides, 4 each, and of a causal mask's one side.
+std::int64_t defined_bucket(std::int64_t query, std::int64_t key, bool causal) {
+  constexpr std::int64_t of_one[] = {0, 1, 2, 2, 2, 3, 3, 3, 3, 3}, of_all[] = {0, 1, 2, 3, 4, 5, 6, 6, 7, 7};
+  const auto distance = static_cast<std::size_t>(std::abs(key - query));
+  if (causal) return of_all[distance];
+  return of_one[distance] + (key > query ? 4 : 0);
+}
+
+/// Softmax over keys of a query's scores, 0 for keys that it does not see. `bias`: of 8 buckets or null.
+std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor& k_given, WholeTensor* bias,
+                                   bool causal, HeadIndex i) {
   WholeTensor q = q_given, k = k_given;
   const std::int64_t keys = k.shape[1], depth = q.shape[4];
   std::vector<double> shares(static_cast<std::size_t>(keys), 0.0);
@@ -17,19 +26,22 @@ std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor
   for (std::int64_t t = 0; t < (causal ? i.s + 1 : keys); ++t) {
     double score = 0;
     for (std::int64_t d = 0; d < depth; ++d) score += q.at(i.b, i.s, i.g, i.r, d) * k.at(i.b, t, i.g, d);
-    sum += shares[static_cast<std::size_t>(t)] = std::exp(score / std::sqrt(static_cast<double>(depth)));
+    score /= std::sqrt(static_cast<double>(depth));
+    if (bias != nullptr) score += bias->at(defined_bucket(i.s, t, causal), i.g, i.r);
+    sum += shares[static_cast<std::size_t>(t)] = std::exp(score);
   }
   for (double& share : shares) share /= sum;
   return shares;
 }
 
 void define_attention(const Operator& op, WholeTensors& t) {
-  WholeTensor& o = t[3];
+  WholeTensor& o = t.back();
   const auto& shape = o.shape;
   for (std::int64_t row = 0; row < shape[0] * shape[1] * shape[2] * shape[3]; ++row) {
     const HeadIndex i{row / (shape[1] * shape[2] * shape[3]), row / (shape[2] * shape[3]) % shape[1],
                       row / shape[3] % shape[2], row % shape[3]};
-    const std::vector<double> shares = defined_shares(t[0], t[1], op.causal.has_value(), i);
+    const std::vector<double> shares =
+        defined_shares(t[0], t[1], t.size() > 4 ? &t[3] : nullptr, op.causal.has_value(), i);
     for (std::int64_t e = 0; e < shape[4]; ++e) {
       double sum = 0;
       for (std::int64_t key = 0; key < t[2].shape[1]; ++key)
@@ -54,6 +66,16 @@ TEST(AttentionKernel, SharesKeysAmongQueryHeads) {
 TEST(AttentionKernel, MasksByPositionsInTheWholeSequence) {
   check_kernel(attention_case({2, 6, 2, 1, 3}, {2, 6, 2, 3}, {2, 6, 2, 4}, true));
   check_kernel(attention_case({2, 7, 1, 2, 2}, {2, 7, 1, 2}, {2, 7, 1, 2}, true));
+}
+
+TEST(RelativeAttentionKernel, AddsTheBiasOfTheDistance) {
+  for (const std::int64_t causal : {0, 1}) {
+    Bench bench(2);
+    check_kernel({bench.op("relative_attention",
+                           {bench.x({2, 10, 2, 2, 3}), bench.x({2, 10, 2, 3}), bench.x({2, 10, 2, 4})},
+                           {{"causal", causal}, {"buckets", 8}, {"farthest", 9}}),
+                  define_attention});
+  }
 }
 
 TEST(AttentionKernel, DoesNotOverflow) {
