@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -66,6 +67,8 @@ class TaskGraphBuilder {
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const CostModel& costs() const { return costs_; }
   [[nodiscard]] const PlanOptions& options() const { return options_; }
+  /// For the graphs that are built next: all that is remembered is the same for every pipeline.
+  void set_pipeline(std::optional<Pipeline> pipeline) { options_.pipeline = std::move(pipeline); }
   [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
 
   // Of one tensor or operator under a strategy; remembered by content, and valid until it forgets.

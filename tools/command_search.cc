@@ -86,13 +86,10 @@ std::string algorithm_of(const Arguments& a) {
 }
 
 SearchRun search_run_of(const Arguments& a) {
-  SearchBudget budget{0, 0};
-  if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
-  if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);
   return {open_model(model_run_of(a).model),
           open_topology(required_text(a, "topology")),
           plan_options_of(a),
-          budget,
+          search_budget_of(a),
           static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
           static_cast<int>(a.integer("threads", 1, 1024)),
           chains_of(a),

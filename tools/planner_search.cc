@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -26,7 +27,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Stages that stand in a run, by their first and last operators.
-Table stage_table(const PlannedPipeline& planned) {
+std::string stage_table(const PlannedPipeline& planned) {
+  if (!planned.options.pipeline) return "  no pipeline\n";
   const OperatorGraph& graph = planned.graph;
   const Pipeline& pipeline = *planned.options.pipeline;
   Table table({{"stage", Align::Right}, {"devices"}, {"from"}, {"to"}});
@@ -42,7 +44,31 @@ Table stage_table(const PlannedPipeline& planned) {
                       : fmt::format("{} of {}: a microbatch can't be split in more", used, meant);
     table.add({fmt::format("{}", s), devices, graph.operators()[first].name, graph.operators()[last].name});
   }
-  return table;
+  return table.str(2);
+}
+
+std::string contributions_text(const PlannedPipeline& planned) {
+  if (planned.contributions.empty()) return "";
+  Table table({{"algorithm"}, {"iteration", Align::Right}, {"took", Align::Right}, {""}});
+  for (const Contribution& c : planned.contributions) {
+    const bool fits = !c.evaluation || c.evaluation->feasible();
+    table.add(
+        {c.name, c.evaluation ? pretty(to_seconds(c.evaluation->time)) : "-", pretty(Seconds(c.seconds)),
+         fmt::format("{}{}{}", fits ? "" : "does not fit", fits || c.note.empty() ? "" : "; ", c.note)});
+  }
+  return table.str(2) + "\n";
+}
+
+Json contributions_json(const PlannedPipeline& planned) {
+  Json list = Json::array();
+  for (const Contribution& c : planned.contributions) {
+    Json row{{"algorithm", c.name}, {"wall_time_s", c.seconds}};
+    if (c.evaluation) row["iteration_time_s"] = to_seconds(c.evaluation->time).value;
+    if (c.evaluation) row["fits"] = c.evaluation->feasible();
+    if (!c.note.empty()) row["note"] = c.note;
+    list.push_back(std::move(row));
+  }
+  return list;
 }
 
 }  // namespace
@@ -82,6 +108,9 @@ void check_planner_options(const Arguments& a) {
   (void)a.choice("schedule", plan_schedules());
   for (const char* option :
        {"seconds", "proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"}) {
+    constexpr std::array<std::string_view, 5> kOfSearches{"seconds", "proposals", "seed", "threads",
+                                                          "chains"};
+    if (planner->searches && std::ranges::find(kOfSearches, option) != kOfSearches.end()) continue;
     if (a.given(option))
       throw UsageError(fmt::format("search: --{} does not go with --algorithm {}, which does not search",
                                    option, algorithm));
@@ -127,13 +156,15 @@ int run_planner(const Arguments& a, Streams& streams) {
     json["planner_wall_time_s"] = planned_s;
     json["planner_devices"] = proposal.devices;
     if (!proposal.note.empty()) json["note"] = proposal.note;
-    json["pipeline"] = Json::parse(to_json(*pipeline));
+    if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
+    if (!proposal.contributions.empty()) json["contributions"] = contributions_json(proposal);
     streams.out << json.dump(2) << "\n";
   } else {
     streams.out << fmt::format("{} on {} ({} devices), {}, planned by {} in {}\n\n", graph.name(),
                                topology.name(), topology.num_devices(), batch_text(graph, plan.options),
                                algorithm, pretty(Seconds(planned_s)))
-                << stage_table(proposal).str(2) << "\n";
+                << stage_table(proposal) << "\n"
+                << contributions_text(proposal);
     if (!proposal.trials.empty()) streams.out << proposal.trials << "\n";
     if (proposal.objective) streams.out << fmt::format("  {}, says the planner\n", proposal.objective->text);
     if (!proposal.note.empty()) streams.out << fmt::format("  {}\n", proposal.note);
@@ -141,8 +172,7 @@ int run_planner(const Arguments& a, Streams& streams) {
       streams.out << fmt::format("  {}\n", idle);
     streams.out << "\nsimulated\n"
                 << to_text(report, topology) << "\n"
-                << to_text(*pipeline) << "\n"
-                << configs_text(graph, strategy, kConfigs);
+                << (pipeline ? to_text(*pipeline) + "\n" : "") << configs_text(graph, strategy, kConfigs);
   }
   if (!report.infeasible) return 0;
   streams.err << "pipesim: the plan does not fit: " << *report.infeasible << "\n";

@@ -18,6 +18,8 @@ inline constexpr const char* kMicrobatchesHelp =
     "the model's batch runs so often in an iteration, one after the other, before the weights are updated";
 /// "gpipe (all forward, then all backward), 1f1b (…)": those that plans can have.
 std::string plan_schedule_names();
+/// --seconds and --proposals; the default of the former counts only without the latter.
+SearchBudget search_budget_of(const Arguments& arguments);
 /// --stages, --chunks and --schedule; --stages must be there.
 PipelineDemand pipeline_demand_of(const Arguments& arguments);
 /// --schedule if it was given, else all that plans can have.

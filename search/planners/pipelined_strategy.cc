@@ -42,7 +42,7 @@ PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& to
     };
     while (used > 1 && !fits()) --used;
   }
-  PipelinedStrategy made{{}, std::move(pipeline)};
+  PipelinedStrategy made{{}, std::move(pipeline), meshes};
   std::vector<Strategy> of_mesh;  // the whole model on each; empty where there is data parallelism only
   std::vector<StageGroup> used;
   for (std::size_t m = 0; m < meshes.size(); ++m) {

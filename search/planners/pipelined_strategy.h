@@ -8,12 +8,6 @@
 
 namespace pipesim {
 
-/// What a planner of pipelines proposes.
-struct PipelinedStrategy {
-  Strategy strategy;
-  Pipeline pipeline;
-};
-
 /// Devices that run a stage or, with chunks, several; distinct, at least one.
 using StageGroup = std::vector<DeviceId>;
 
@@ -23,6 +17,13 @@ struct StageMesh {
   StageGroup devices;
   std::int64_t tensor = 1;  ///< divides the number of devices
   bool operator==(const StageMesh&) const = default;
+};
+
+/// What a planner of pipelines proposes.
+struct PipelinedStrategy {
+  Strategy strategy;
+  Pipeline pipeline;
+  std::vector<StageMesh> meshes;  ///< as they were asked for
 };
 
 /// Stages on meshes. Of a mesh as many rows are used, from the first on, as every operator's samples can be

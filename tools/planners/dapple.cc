@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <tuple>
 
 #include "search/evaluator.h"
@@ -22,6 +23,7 @@ constexpr std::int64_t kMostUnits = 64;
 constexpr std::size_t kFewKept = 2;
 // What DAPPLE's model takes for so much slower than its best is not simulated.
 constexpr double kSlowest = 2;
+constexpr std::size_t kMostSimulated = 24, kMostTried = 4;  // plans; those that all schedules are tried for
 
 DappleProblem problem_of(const PlannerCall& call, const LayerGraph& layers) {
   DappleProblem problem{&layers, call.graph.batch(), {}, 1, 1};
@@ -29,10 +31,12 @@ DappleProblem problem_of(const PlannerCall& call, const LayerGraph& layers) {
     problem.server_of.push_back(call.topology().device(DeviceId(d)).node);
   const Arguments& a = call.arguments;
   constexpr std::int64_t kMost = 1 << 20;
+  // Whoever asks several planners means the same microbatches for all.
   problem.batch = a.has("batch") ? a.integer("batch", 1, kMost) : call.graph.batch() * call.run.microbatches;
   const auto devices = static_cast<std::int64_t>(call.topology().num_devices());
-  problem.microbatch = a.has("microbatch") ? a.integer("microbatch", 1, kMost)
-                                           : std::max<std::int64_t>(1, call.graph.batch() / devices);
+  problem.microbatch = a.has("microbatch") && a.text("algorithm") == "dapple"
+                           ? a.integer("microbatch", 1, kMost)
+                           : std::max<std::int64_t>(1, call.graph.batch() / devices);
   if (problem.batch % problem.microbatch != 0)
     throw UsageError(fmt::format("search: a batch of {} does not divide into microbatches of {}",
                                  problem.batch, problem.microbatch));
@@ -139,40 +143,64 @@ std::string trials_text(const std::vector<DappleTrial>& trials) {
          (more > 0 ? fmt::format("  … and {} more\n", more) : "");
 }
 
-// All schedules of one plan.
-void try_schedules(const PlannerCall& call, const Copies& copies, const DapplePlan& plan,
-                   std::vector<DappleTrial>& trials) {
-  for (const std::string& schedule : schedules_to_try(call.arguments)) {
-    if (schedule_kind(schedule).takes_chunks) continue;
-    const PlannedPipeline planned = planned_of(call, copies, plan, schedule);
-    if (illegal(planned.graph, planned.strategy, planned.options, call.topology())) continue;
-    Evaluator evaluator(planned.graph, call.costs, planned.options);
-    trials.push_back({plan, schedule, evaluator.evaluate(planned.strategy)});
-    if (plan.stages.size() == 1) return;  // all schedules are alike
-  }
+void try_schedule(const PlannerCall& call, const Copies& copies, const DapplePlan& plan,
+                  const std::string& schedule, std::vector<DappleTrial>& trials) {
+  const PlannedPipeline planned = planned_of(call, copies, plan, schedule);
+  if (illegal(planned.graph, planned.strategy, planned.options, call.topology())) return;
+  Evaluator evaluator(planned.graph, call.costs, planned.options);
+  trials.push_back({plan, schedule, evaluator.evaluate(planned.strategy)});
 }
 
+// What DAPPLE's model takes for the fastest, of every number of copies and stages.
+std::vector<DapplePlan> most_promising(const DappleProblem& problem,
+                                       const std::vector<std::int64_t>& possible) {
+  const Seconds below = kSlowest * best_by_paper(problem, possible, false).latency;
+  std::vector<DapplePlan> plans;
+  for (const std::int64_t c : possible) {
+    for (DapplePlan& plan :
+         dapple(problem, {c, static_cast<std::int32_t>(problem.server_of.size()), below, kFewKept, true}))
+      plans.push_back(std::move(plan));
+  }
+  std::ranges::stable_sort(plans, {}, &DapplePlan::latency);
+  if (plans.size() > kMostSimulated) plans.resize(kMostSimulated);
+  return plans;
+}
+
+// By one schedule, and the best of that by all.
 PlannedPipeline propose_by_simulation(const PlannerCall& call, const DappleProblem& problem,
                                       const std::vector<std::int64_t>& possible) {
   StatusLine status(call.err);
   std::vector<DappleTrial> trials;
-  const Seconds below = kSlowest * best_by_paper(problem, possible, false).latency;
-  for (const std::int64_t c : possible) {
-    const Copies copies = copies_of(call, problem, c);
-    for (const DapplePlan& plan :
-         dapple(problem, {c, static_cast<std::int32_t>(problem.server_of.size()), below, kFewKept, true})) {
-      try_schedules(call, copies, plan, trials);
-      if (status.due())
-        status.show(
-            fmt::format("{} pipelines, {} copies of {} stages", trials.size(), c, plan.stages.size()));
-    }
+  std::map<std::int64_t, Copies> models;
+  const auto model = [&](std::int64_t c) -> const Copies& {
+    const auto known = models.find(c);
+    return known != models.end() ? known->second
+                                 : models.emplace(c, copies_of(call, problem, c)).first->second;
+  };
+  const auto rank = [&] {
+    std::ranges::stable_sort(trials, {}, [](const DappleTrial& t) {
+      return std::tuple(t.evaluation.overflow, t.evaluation.time);
+    });
+  };
+  for (const DapplePlan& plan : most_promising(problem, possible)) {
+    if (problem.microbatches(plan.copies) > kMostMicrobatches) continue;
+    try_schedule(call, model(plan.copies), plan, call.arguments.text("schedule"), trials);
+    if (status.due()) status.show(fmt::format("{} pipelines were simulated", trials.size()));
   }
   if (trials.empty()) throw InputError("dapple: no pipeline suits the model, the devices and the schedule");
-  std::ranges::stable_sort(
-      trials, {}, [](const DappleTrial& t) { return std::tuple(t.evaluation.overflow, t.evaluation.time); });
-  const DappleTrial& best = trials.front();
+  rank();
+  const std::vector<DappleTrial> best(
+      trials.begin(), trials.begin() + static_cast<std::ptrdiff_t>(std::min(trials.size(), kMostTried)));
+  for (const DappleTrial& t : best) {
+    for (const std::string& schedule : schedules_to_try(call.arguments)) {
+      if (schedule == t.schedule || schedule_kind(schedule).takes_chunks || t.plan.stages.size() == 1)
+        continue;
+      try_schedule(call, model(t.plan.copies), t.plan, schedule, trials);
+    }
+  }
+  rank();
   PlannedPipeline planned =
-      planned_of(call, copies_of(call, problem, best.plan.copies), best.plan, best.schedule);
+      planned_of(call, model(trials.front().plan.copies), trials.front().plan, trials.front().schedule);
   planned.trials = trials_text(trials);
   return planned;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
+#include "search/evaluator.h"
 #include "search/planners/pipelined_strategy.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
@@ -33,19 +34,31 @@ struct PlannerObjective {
   std::string text;  ///< "12.3 ms a batch"
 };
 
+/// What one of several algorithms contributed.
+struct Contribution {
+  std::string name;
+  std::optional<Evaluation> evaluation;  ///< of its plan
+  double seconds = 0;                    ///< it took
+  std::string note;                      ///< "" or why it has no plan, or what it did
+};
+
 /// What a planner says.
 struct PlannedPipeline {
   ModelRun run;
   OperatorGraph graph;  ///< the model of `run`
-  PlanOptions options;  ///< of the plan, with its pipeline
+  PlanOptions options;  ///< of the plan, with its pipeline, if it has one
   Strategy strategy;
+  std::vector<StageMesh> meshes;      ///< of the stages, see StageMesh
   std::vector<std::int64_t> devices;  ///< of each stage, as planned; the plan may use fewer
   std::optional<PlannerObjective> objective;
-  std::string note;    ///< "" or a sentence
-  std::string trials;  ///< "" or a table of what was simulated
+  std::string note;                         ///< "" or a sentence
+  std::vector<Contribution> contributions;  ///< where several algorithms were asked, in that order
+  std::string trials;                       ///< "" or a table of what was simulated
 
   /// Of the model as it was asked for.
   PlannedPipeline(const PlannerCall& call, PipelinedStrategy made);
+  /// Any plan.
+  PlannedPipeline(ModelRun planned, OperatorGraph model, PlanOptions plan, Strategy made);
 };
 
 /// One way to plan a pipeline without searching, for `pipesim search --algorithm NAME`.
@@ -55,6 +68,7 @@ struct Planner {
   std::vector<std::string> cost_models;  ///< that --cost-model may say, the default first; empty: none
   /// InputError when there is no plan.
   PlannedPipeline (*propose)(const PlannerCall& call);
+  bool searches = false;  ///< takes --seconds, --proposals, --seed, --threads and --chains
 };
 
 /// One for each of the files of this folder; planners.cc lists them.
@@ -62,6 +76,7 @@ Planner gpipe_planner();
 Planner pipedream_planner();
 Planner dapple_planner();
 Planner alpa_planner();
+Planner auto_planner();  ///< all others, then a search
 
 /// Gives the pipeline the fastest of schedules_to_try() that suits it and fits, by simulation, and says what
 /// was simulated. InputError when none suits.

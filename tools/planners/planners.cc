@@ -15,9 +15,13 @@ PlannedPipeline::PlannedPipeline(const PlannerCall& call, PipelinedStrategy made
     : run(call.run),
       graph(call.graph),
       options(plan_options_of(call.arguments, call.run)),
-      strategy(std::move(made.strategy)) {
+      strategy(std::move(made.strategy)),
+      meshes(std::move(made.meshes)) {
   options.pipeline = std::move(made.pipeline);
 }
+
+PlannedPipeline::PlannedPipeline(ModelRun planned, OperatorGraph model, PlanOptions plan, Strategy made)
+    : run(std::move(planned)), graph(std::move(model)), options(std::move(plan)), strategy(std::move(made)) {}
 
 void choose_schedule(const PlannerCall& call, PlannedPipeline& planned) {
   std::optional<std::tuple<Bytes, Nanoseconds>> best;
@@ -44,7 +48,8 @@ void choose_schedule(const PlannerCall& call, PlannedPipeline& planned) {
 }
 
 std::span<const Planner> planners() {
-  static const std::array all{gpipe_planner(), pipedream_planner(), dapple_planner(), alpa_planner()};
+  static const std::array all{gpipe_planner(), pipedream_planner(), dapple_planner(), alpa_planner(),
+                              auto_planner()};
   return all;
 }
 

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "search/candidates.h"
+#include "search/joint/joint_plan.h"
+#include "sim/base/rng.h"
+
+namespace pipesim {
+
+/// What a proposal of the joint search changes.
+enum class JointMoveKind : std::uint8_t {
+  Boundary,      ///< operators at the end of a stage go to the next, or back
+  Merge,         ///< two stages become one, on the devices of both
+  Split,         ///< a stage becomes two, each on a part of its devices
+  Replicas,      ///< devices go from a stage to its neighbour
+  Tensor,        ///< twice or half as many devices in a stage's rows
+  Schedule,      ///< another schedule
+  Microbatches,  ///< twice or half as many, of half or twice as many samples
+  Config,  ///< an operator, alone or with its repeats in the stage, is split otherwise on its stage's devices
+  Plain,   ///< an operator, alone or with its repeats, is split as its stage again
+  Exchange  ///< two stages with as many devices exchange them
+};
+constexpr std::size_t kJointMoveKinds = 10;
+std::string_view name_of(JointMoveKind kind);  ///< "boundary", "merge", …
+
+/// Draws changes of joint plans.
+class JointMoves {
+ public:
+  /// `candidates`: of the model with any number of samples; must outlive it.
+  JointMoves(const CandidateSet& candidates, std::int32_t most_microbatches);
+
+  /// Nothing when the draw leads nowhere. The plan may be illegal.
+  [[nodiscard]] std::optional<JointPlan> propose(const JointPlan& plan, JointMoveKind kind, Rng& rng) const;
+  [[nodiscard]] JointMoveKind draw(Rng& rng) const;
+
+ private:
+  [[nodiscard]] std::span<const Operator> operators() const { return candidates_.graph().operators(); }
+  bool move_boundary(JointPlan& plan, Rng& rng) const;
+  static bool merge(JointPlan& plan, Rng& rng);
+  bool split(JointPlan& plan, Rng& rng) const;
+  static bool move_replicas(JointPlan& plan, Rng& rng);
+  static bool change_tensor(JointPlan& plan, Rng& rng);
+  static bool change_schedule(JointPlan& plan, Rng& rng);
+  bool change_microbatches(JointPlan& plan, Rng& rng) const;
+  bool change_config(JointPlan& plan, Rng& rng) const;
+  bool make_plain(JointPlan& plan, Rng& rng) const;
+  static bool exchange(JointPlan& plan, Rng& rng);
+  [[nodiscard]] std::vector<std::int32_t> repeats(const JointPlan& plan, std::int32_t op, Rng& rng) const;
+
+  const CandidateSet& candidates_;
+  std::int32_t most_microbatches_;
+  std::vector<std::vector<std::int32_t>> unit_of_;  // by operator: its repeats, itself among them
+};
+
+}  // namespace pipesim

@@ -1,0 +1,230 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <limits>
+
+#include "search/baselines/baselines.h"
+#include "search/joint/joint_search.h"
+#include "search/mcmc.h"
+#include "sim/base/errors.h"
+#include "tools/inputs.h"
+#include "tools/planners/planner.h"
+#include "tools/search_watch.h"
+
+namespace pipesim {
+namespace {
+
+// Of the budget, for plans without a pipeline.
+constexpr double kShareOfMcmc = 0.3;
+// Planners are asked again for other microbatches while each has taken less than this of the budget; what
+// they take comes on top of it.
+constexpr double kShareOfPlanners = 0.05;
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point began) {
+  return std::chrono::duration<double>(Clock::now() - began).count();
+}
+
+SearchBudget part_of(const SearchBudget& budget, double share) {
+  return {budget.seconds * share, static_cast<std::int64_t>(static_cast<double>(budget.proposals) * share)};
+}
+
+// The same samples an iteration, in any number of microbatches that divides them.
+class SizedModel {
+ public:
+  explicit SizedModel(const PlannerCall& call)
+      : run_(call.run), batch_(call.graph.batch() * call.run.microbatches) {}
+
+  [[nodiscard]] std::optional<OperatorGraph> operator()(std::int32_t microbatches) const {
+    if (batch_ % microbatches != 0) return std::nullopt;
+    try {
+      return open_model(text(microbatches));
+    } catch (const InputError&) {  // its batch is not to be chosen
+      return std::nullopt;
+    }
+  }
+  [[nodiscard]] std::string text(std::int32_t microbatches) const {
+    return microbatches == run_.microbatches ? run_.model : with_batch(run_.model, batch_ / microbatches);
+  }
+
+ private:
+  ModelRun run_;
+  std::int64_t batch_;
+};
+
+// All that was planned so far.
+class Contest {
+ public:
+  explicit Contest(const PlannerCall& call)
+      : call_(call), evaluator_(SizedModel(call), call.costs, plan_options_of(call.arguments, call.run)) {}
+
+  // Runs an algorithm, which may refuse.
+  void ask(const std::string& name, const std::function<JointPlan(std::string& note)>& plan) {
+    const Clock::time_point began = Clock::now();
+    Contribution made{name, std::nullopt, 0, ""};
+    try {
+      JointPlan found = plan(made.note);
+      made.evaluation = evaluator_.evaluate(found);
+      if (made.evaluation) {
+        plans_.push_back(std::move(found));
+        names_.push_back(name);
+      } else {
+        made.note = "its plan is not legal with these microbatches";
+      }
+    } catch (const InputError& error) {
+      made.note = error.what();
+    }
+    made.seconds = seconds_since(began);
+    contributions_.push_back(std::move(made));
+  }
+
+  void ask_baselines() {
+    for (const std::string_view name : baseline_names()) {
+      ask(std::string(name), [&](std::string&) {
+        return joint_plan(call_.graph, call_.topology(), call_.run.microbatches,
+                          baseline_strategy(name, call_.graph, call_.costs), std::nullopt);
+      });
+    }
+  }
+
+  // With the microbatches that were asked for, and more and fewer of them.
+  void ask_planners(double most_seconds) {
+    for (const Planner& planner : planners()) {
+      if (planner.searches) continue;
+      double took = ask_planner(planner, call_);
+      constexpr std::int32_t kMostTimes = 16;
+      for (std::int32_t times = 2; times <= kMostTimes && took < most_seconds; times *= 2)
+        took += ask_planner(planner, call_.run.microbatches * times);
+      for (std::int32_t times = 2; times <= kMostTimes && took < most_seconds; times *= 2) {
+        if (call_.run.microbatches % times == 0) took += ask_planner(planner, call_.run.microbatches / times);
+      }
+    }
+  }
+
+  // False when it was interrupted.
+  bool search_splits(const SearchBudget& budget) {
+    const Arguments& a = call_.arguments;
+    PlanOptions options = plan_options_of(a, call_.run);
+    const CandidateSet candidates(call_.graph, call_.topology());
+    Evaluator evaluator(call_.graph, call_.costs, options);
+    std::vector<SearchStart> starts;
+    for (const Baseline& b : score_baselines(evaluator)) {
+      if (b.scored) starts.push_back({b.name, b.scored->strategy});
+    }
+    McmcOptions mcmc_options;
+    mcmc_options.budget = budget;
+    mcmc_options.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
+    mcmc_options.threads = static_cast<int>(a.integer("threads", 1, 1024));
+    mcmc_options.chains = static_cast<int>(a.integer("chains", 1, 1024));
+    SearchWatch watch(call_.err, budget, std::nullopt, "");
+    ask("mcmc", [&](std::string& note) {
+      const SearchOutcome outcome =
+          mcmc(call_.graph, call_.costs, options, candidates, starts, mcmc_options, watch.callback());
+      watch.finish(outcome);
+      note = fmt::format("{} proposals, {} accepted", outcome.proposals, outcome.accepted);
+      if (!outcome.best) throw InputError("found no plan that fits");
+      return joint_plan(call_.graph, call_.topology(), call_.run.microbatches, outcome.best->strategy,
+                        std::nullopt);
+    });
+    return !watch.interrupted();
+  }
+
+  void search_jointly(const SearchBudget& budget) {
+    const CandidateSet candidates(call_.graph, call_.topology());
+    const JointMoves moves(candidates, kMostMicrobatches);
+    SearchWatch watch(call_.err, budget, std::nullopt, "");
+    ask("joint", [&](std::string& note) {
+      const JointOutcome outcome = pipesim::search_jointly(
+          evaluator_, moves, plans_, budget,
+          static_cast<std::uint64_t>(call_.arguments.integer("seed", 0, INT64_MAX)), watch.callback());
+      SearchOutcome told;
+      told.proposals = outcome.proposals;
+      told.accepted = outcome.accepted;
+      told.seconds = outcome.seconds;
+      told.history = outcome.history;
+      watch.finish(told);
+      std::vector<std::string> helped;
+      for (std::size_t k = 0; k < kJointMoveKinds; ++k) {
+        if (outcome.improved[k] > 0)
+          helped.push_back(fmt::format("{} {}", name_of(static_cast<JointMoveKind>(k)), outcome.improved[k]));
+      }
+      note = fmt::format("from {}; {} proposals, {} accepted{}{}", names_[outcome.start], outcome.proposals,
+                         outcome.accepted, helped.empty() ? "" : "; better by ", fmt::join(helped, ", "));
+      return outcome.best.plan;
+    });
+  }
+
+  // What fits first, then the fastest, then who came first.
+  PlannedPipeline best() {
+    if (plans_.empty()) throw InputError("auto: no algorithm found a plan");
+    const JointPlan* best = nullptr;
+    std::optional<std::pair<Bytes, Nanoseconds>> least;
+    for (const JointPlan& plan : plans_) {
+      const Evaluation e = evaluator_.evaluate(plan).value();
+      const std::pair score(e.overflow, e.time);
+      if (least && *least <= score) continue;
+      least = score;
+      best = &plan;
+    }
+    ModelRun run{SizedModel(call_).text(best->microbatches), best->microbatches};
+    PlannedPipeline planned(std::move(run), *evaluator_.graph(best->microbatches), evaluator_.options(*best),
+                            evaluator_.strategy(*best));
+    planned.meshes = best->meshes;
+    for (std::int32_t s = 0; s < best->pipeline.num_stages(); ++s)
+      planned.devices.push_back(static_cast<std::int64_t>(
+          best->meshes[static_cast<std::size_t>(s) % best->meshes.size()].devices.size()));
+    planned.contributions = contributions_;
+    return planned;
+  }
+
+ private:
+  // Seconds that it took.
+  double ask_planner(const Planner& planner, const PlannerCall& call) {
+    const std::string name = call.run.microbatches == call_.run.microbatches
+                                 ? std::string(planner.name)
+                                 : fmt::format("{}, {} microbatches", planner.name, call.run.microbatches);
+    ask(name, [&](std::string&) {
+      PlannedPipeline planned = planner.propose(call);
+      return JointPlan{
+          planned.options.microbatches, *std::move(planned.options.pipeline), std::move(planned.meshes), {}};
+    });
+    return contributions_.back().seconds;
+  }
+  double ask_planner(const Planner& planner, std::int32_t microbatches) {
+    if (planner.name == "dapple") return 0;  // tries several numbers itself
+    const SizedModel model(call_);
+    const std::optional<OperatorGraph> graph = model(microbatches);
+    if (microbatches > kMostMicrobatches || !graph) return 0;
+    return ask_planner(
+        planner, {call_.arguments, {model.text(microbatches), microbatches}, *graph, call_.costs, call_.err});
+  }
+
+  const PlannerCall& call_;
+  JointEvaluator evaluator_;
+  std::vector<JointPlan> plans_;
+  std::vector<std::string> names_;  // of the plans
+  std::vector<Contribution> contributions_;
+};
+
+PlannedPipeline propose_auto(const PlannerCall& call) {
+  const SearchBudget budget = search_budget_of(call.arguments);
+  Contest contest(call);
+  contest.ask_baselines();
+  const double all = budget.seconds > 0 ? budget.seconds : std::numeric_limits<double>::infinity();
+  contest.ask_planners(kShareOfPlanners * all);
+  if (contest.search_splits(part_of(budget, kShareOfMcmc)))
+    contest.search_jointly(part_of(budget, 1 - kShareOfMcmc));
+  return contest.best();
+}
+
+}  // namespace
+
+Planner auto_planner() {
+  return {"auto", "all of these, then a search that may change anything of their plans", {}, {}, propose_auto,
+          true};
+}
+
+}  // namespace pipesim
