@@ -80,6 +80,8 @@ std::string algorithm_of(const Arguments& a) {
   for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
   if (a.choice("algorithm", algorithms) == "exhaustive" && model_run_of(a).microbatches > 1)
     throw UsageError("search: --algorithm exhaustive and --microbatches exclude each other");
+  if (a.text("algorithm") == "exhaustive" && a.choice("recompute", recompute_names()) != "none")
+    throw UsageError("search: --algorithm exhaustive and --recompute exclude each other");
   check_checkpoints(a);
   check_planner_options(a);
   return a.text("algorithm");
@@ -89,9 +91,12 @@ SearchRun search_run_of(const Arguments& a) {
   SearchBudget budget{0, 0};
   if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
   if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);
-  return {open_model(model_run_of(a).model),
+  OperatorGraph graph = open_model(model_run_of(a).model);
+  PlanOptions options = plan_options_of(a);
+  require_recompute(graph, options.recompute);
+  return {std::move(graph),
           open_topology(required_text(a, "topology")),
-          plan_options_of(a),
+          std::move(options),
           budget,
           static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
           static_cast<int>(a.integer("threads", 1, 1024)),
