@@ -52,8 +52,9 @@ UnsplitReference::UnsplitReference(const OperatorGraph& graph, const CostModel& 
                                    std::function<void(const std::vector<DeviceMemory>&)> before_allocation)
     : graph_(graph) {
   for (const Tensor& t : graph.tensors()) unit_roundoff_ = std::max(unit_roundoff_, unit_roundoff(t.type));
-  PlanOptions unpiped = options;  // the same microbatches, one after the other
+  PlanOptions unpiped = options;  // the same microbatches, one after the other, and nothing run again
   unpiped.pipeline.reset();
+  unpiped.recompute = {};
   CpuBackend unused(graph, 0, options.optimizer, settings);
   Training::Setting setting{
       unused, source, worlds, {}, seed, SumOrder::Ascending, std::move(before_allocation)};

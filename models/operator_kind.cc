@@ -122,6 +122,12 @@ const OperatorKind& operator_kind(std::string_view name) {
                                list_names(names, names.size())));
 }
 
+bool is_attention(std::string_view kind) {
+  const auto kinds = operator_kinds();
+  return std::any_of(kinds.begin(), kinds.end(),
+                     [&](const OperatorKind& k) { return k.name == kind && k.attention; });
+}
+
 Attributes complete_attributes(const OperatorKind& kind, const Attributes& given) {
   std::vector<std::string> names;
   for (const AttributeSchema& schema : kind.attributes) names.push_back(schema.name);

@@ -49,6 +49,7 @@ struct OperatorKind {
   std::size_t least_inputs = 1, most_inputs = 1;
   std::vector<AttributeSchema> attributes;
   void (*build)(OperatorDraft&) = nullptr;
+  bool attention = false;  ///< weighs values by how well a query meets their keys
 
   [[nodiscard]] const AttributeSchema* find_attribute(std::string_view attribute) const;
 };
@@ -57,6 +58,8 @@ struct OperatorKind {
 std::span<const OperatorKind> operator_kinds();
 /// InputError `unknown operator kind "linaer" (did you mean "linear"?)`.
 const OperatorKind& operator_kind(std::string_view name);
+/// False of names that no kind has.
+bool is_attention(std::string_view kind);
 
 /// The attributes with every default filled in and single integers turned into lists where the schema wants a
 /// list. InputError without the operator's name: `unknown attribute "ot" (did you mean "out"?)`, `attribute

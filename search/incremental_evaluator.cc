@@ -6,10 +6,13 @@
 #include "sim/base/errors.h"
 
 namespace pipesim {
+
+bool evaluates_in_full(const PlanOptions& options) {
+  return options.microbatches > 1 || options.pipeline || options.recompute.kind != Recompute::Kind::None;
+}
+
 IncrementalEvaluator::IncrementalEvaluator(Evaluator& full)
-    : full_(full),
-      in_full_(full.builder().options().microbatches > 1 || full.builder().options().pipeline),
-      graph_(full.builder()) {}
+    : full_(full), in_full_(evaluates_in_full(full.builder().options())), graph_(full.builder()) {}
 
 const BoundStrategy& IncrementalEvaluator::strategy() const {
   return in_full_ ? strategy_ : graph_.strategy();

@@ -10,8 +10,11 @@
 
 namespace pipesim {
 
+/// Plans of several microbatches, of stages, and those that run operators again.
+bool evaluates_in_full(const PlanOptions& options);
+
 /// Scores one change of a strategy after another: what Evaluator says of the changed strategy, for the price
-/// of what the change changes. Plans of several microbatches are evaluated in full. Not thread-safe.
+/// of what the change changes, where evaluates_in_full() does not say otherwise. Not thread-safe.
 class IncrementalEvaluator {
  public:
   /// What `full` remembers may be shared by many, on several threads; its mutex is held for a full evaluation

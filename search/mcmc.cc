@@ -68,8 +68,8 @@ class Tempering {
         progress_(progress),
         allowed_(tbb::global_control::max_allowed_parallelism, threads()),
         arena_(options_.threads) {
-    // Several microbatches are evaluated in full, which nothing else can be done beside.
-    const std::size_t memories = plan_options.microbatches > 1 || plan_options.pipeline ? threads() : 1;
+    // While one evaluates in full, nothing else can be done beside.
+    const std::size_t memories = evaluates_in_full(plan_options) ? threads() : 1;
     for (std::size_t i = 0; i < memories; ++i)
       memories_.push_back(std::make_unique<Memory>(graph, costs, plan_options, space));
   }

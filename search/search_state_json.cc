@@ -87,6 +87,9 @@ Json subject_of(const SearchSubject& subject) {
             {"baselines_ns", baselines_of(subject)}};
   if (const std::optional<Pipeline>& pipeline = subject.options.pipeline)
     json["pipeline"] = {{"schedule", pipeline->schedule}, {"stage_of", pipeline->stage_of}};
+  if (subject.options.recompute.kind != Recompute::Kind::None)
+    json["recompute"] =
+        recompute_segments(subject.graph, subject.options.recompute, subject.options.pipeline);
   return json;
 }
 
@@ -259,7 +262,15 @@ SearchState parse_search_state(std::string_view text, const std::string& file, c
   const JsonValue root = JsonDocument::parse(text, file);
   if (!root.is_object() || !root.find("pipesim_search")) root.fail("this is no checkpoint of a search");
   static_cast<void>(root.at("pipesim_search").integer(kVersion, kVersion));
-  require_same(root.at("subject"), subject_of(subject));
+  const JsonValue found = root.at("subject");
+  const Json wanted = subject_of(subject);
+  require_same(found, wanted);
+  for (const char* key : {"pipeline", "recompute"}) {
+    const auto member = found.find(key);
+    if (!member || wanted.contains(key)) continue;
+    member->fail(
+        fmt::format("the checkpoint is of another search: found {}, this one has none", member->text()));
+  }
   return Reader(space).state(root);
 }
 

@@ -9,8 +9,7 @@
 
 namespace pipesim {
 
-// The tasks of one operator or of one way of a tensor, and the edges between them. `Dag` takes add_task and
-// add_edge: a TaskDag, or an EditableDag, of which the former's tasks and edges come and go.
+// The tasks of an operator or of one way of a tensor, and their edges, in a TaskDag or an EditableDag.
 
 /// Tasks of a pass: stage by stage one a shard, then the statistics between the stages.
 inline std::size_t num_tasks(const BoundOperator& bound, const PassWork& work) {
@@ -68,15 +67,16 @@ void connect_stages(Dag& dag, const BoundOperator& bound, const PassWork& work, 
   }
 }
 
-/// Inside the operator. A shard's backward needs what its forward saved: gradients alone do not make it wait
-/// for that, since the loss gets none, nor does a shard whose outputs nobody reads, and the consumers of a
-/// copy may have read its twin.
+/// Inside the operator. A shard's backward needs what forward, or its second run, saved: gradients alone do
+/// not make it wait, since the loss and shards that nobody reads get none, and others may have read a copy.
 template <class Dag>
 void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks& tasks) {
   connect_stages(dag, bound, bound.forward, tasks.forward);
   connect_stages(dag, bound, bound.backward_input, tasks.backward_input);
   connect_stages(dag, bound, bound.backward_weight, tasks.backward_weight);
-  const std::size_t last = last_stage(tasks.forward, bound, bound.forward).index();
+  connect_stages(dag, bound, bound.forward, tasks.recompute);
+  const TaskId saver = tasks.recompute.valid() ? tasks.recompute : tasks.forward;
+  const std::size_t last = last_stage(saver, bound, bound.forward).index();
   for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
     for (std::size_t k = 0; first.valid() && k < bound.config.devices.size(); ++k) {
       dag.add_edge(TaskId(last + k), TaskId(first.index() + k));
@@ -105,7 +105,7 @@ void connect_transfers(Dag& dag, const CommunicationPlan& plan, TaskId first) {
     dag.add_edge(task_at(first, w.before), task_at(first, w.after));
 }
 
-/// From the tasks first_maker + shard of a source, which is the given term, to what hands out their data.
+/// From the tasks first_maker + shard of a source (the given term) to what hands out their data.
 template <class Dag>
 void connect_source(Dag& dag, const CommunicationPlan& plan, TaskId first, std::int32_t term,
                     TaskId first_maker, std::span<const std::int32_t> maker_of_device) {
@@ -141,6 +141,7 @@ void connect_local(Dag& dag, const CommunicationPlan& plan, TaskId first_maker,
 /// The first of the tasks, one a shard, that make what a wiring of this kind takes from an operator.
 inline TaskId making_tasks(TaskKind kind, const BoundOperator& bound, const OperatorTasks& tasks) {
   if (kind == TaskKind::ForwardTransfer) return last_stage(tasks.forward, bound, bound.forward);
+  if (kind == TaskKind::RecomputeTransfer) return last_stage(tasks.recompute, bound, bound.forward);
   if (kind == TaskKind::GradientSync && tasks.backward_weight.valid())
     return last_stage(tasks.backward_weight, bound, bound.backward_weight);
   return last_stage(tasks.backward_input, bound, bound.backward_input);

@@ -27,7 +27,8 @@ struct Span {
   }
 };
 
-// Collects every buffer's life from the wirings and the timeline.
+// Collects every buffer's life from the wirings and the timeline. What is run again has two lives: until
+// forward has read it, and from its second run until backward has.
 class BufferLives {
  public:
   BufferLives(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const Timeline& timeline)
@@ -38,9 +39,10 @@ class BufferLives {
     auto wiring = builder.wirings().begin();  // those of a microbatch stand together
     for (; microbatch_ < builder.options().microbatches; ++microbatch_) {
       output_until_.assign(strategy.size(), {});
+      again_until_.assign(strategy.size(), {});
       for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
       for (; wiring != builder.wirings().end() && wiring->microbatch == microbatch_; ++wiring) {
-        if (wiring->kind == TaskKind::ForwardTransfer) forward(*wiring);
+        if (moves_activations(wiring->kind)) forward(*wiring);
         if (wiring->kind == TaskKind::BackwardTransfer) backward(*wiring);
       }
       for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
@@ -79,16 +81,25 @@ class BufferLives {
     return last;
   }
 
-  [[nodiscard]] Nanoseconds forward_end(OperatorId op, std::int32_t shard) const {
+  // Of the first run or the second.
+  [[nodiscard]] Nanoseconds forward_end(OperatorId op, std::int32_t shard, bool again = false) const {
     const BoundOperator& b = *strategy_[op.index()];
-    return end(task(builder_.tasks_of(op, microbatch_).forward, b.forward, SIZE_MAX, b.config.devices.size(),
-                    shard));
+    const OperatorTasks& tasks = builder_.tasks_of(op, microbatch_);
+    return end(
+        task(again ? tasks.recompute : tasks.forward, b.forward, SIZE_MAX, b.config.devices.size(), shard));
   }
 
-  // A consumer reads its input in forward, and once more in backward if it saves it.
-  [[nodiscard]] Nanoseconds read_until(UseRef use, std::int32_t shard) const {
+  // A consumer reads its input in forward, when that is run again, and in backward if it saves it: all of
+  // this where `kind` brings it, except that what is made again is not read in the first run, nor what is
+  // made first later on.
+  [[nodiscard]] Nanoseconds read_until(UseRef use, std::int32_t shard, TaskKind kind) const {
+    const Recomputation& recomputation = builder_.recomputation();
+    const bool first = kind == TaskKind::ForwardTransfer;
+    const Nanoseconds forward = first ? forward_end(use.op, shard) : 0;
+    if (first && recomputation.reads_again(use)) return forward;
     const bool saved = builder_.graph().op(use.op).uses[static_cast<std::size_t>(use.use)].saved;
-    return std::max(forward_end(use.op, shard), saved ? backward_end(use.op, shard) : 0);
+    return std::max({forward, recomputation.again(use.op) ? forward_end(use.op, shard, true) : 0,
+                     saved ? backward_end(use.op, shard) : 0});
   }
 
   void own_outputs(OperatorId op) {
@@ -96,27 +107,37 @@ class BufferLives {
     const std::vector<TensorUse>& uses = b.op->uses;
     const bool saved = std::any_of(uses.begin(), uses.end(),
                                    [](const TensorUse& u) { return u.role == Role::Output && u.saved; });
+    const bool again = builder_.recomputation().again(op);
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(b.memory.size()); ++k) {
-      output_until_[op.index()].push_back(std::max(forward_end(op, k), saved ? backward_end(op, k) : 0));
+      const Nanoseconds back = saved ? backward_end(op, k) : 0;
+      output_until_[op.index()].push_back(std::max(forward_end(op, k), again ? 0 : back));
+      if (again) again_until_[op.index()].push_back(std::max(forward_end(op, k, true), back));
     }
   }
 
   void record_outputs(OperatorId op) {
     const BoundOperator& b = *strategy_[op.index()];
-    const TaskId first = builder_.tasks_of(op, microbatch_).forward;
+    const OperatorTasks& tasks = builder_.tasks_of(op, microbatch_);
+    const bool again = tasks.recompute.valid();
     for (std::size_t k = 0; k < b.memory.size(); ++k) {
+      const auto shard = static_cast<std::int32_t>(k);
       const DeviceId d = b.config.devices[k];
-      const Nanoseconds from = start(TaskId(first.index() + k));
-      alive(d, b.memory[k].outputs, MemoryCategory::Activations, {from, output_until_[op.index()][k]});
-      const Nanoseconds back = backward_end(op, static_cast<std::int32_t>(k));
-      alive(d, b.memory[k].saved, MemoryCategory::Activations, {from, std::max(from, back)});
+      const Nanoseconds from = start(TaskId(tasks.forward.index() + k));
+      const Nanoseconds back = backward_end(op, shard);
+      const auto record = [&](Nanoseconds begin, Nanoseconds outputs_until, Nanoseconds saved_until) {
+        alive(d, b.memory[k].outputs, MemoryCategory::Activations, {begin, outputs_until});
+        alive(d, b.memory[k].saved, MemoryCategory::Activations, {begin, std::max(begin, saved_until)});
+      };
+      record(from, output_until_[op.index()][k], again ? forward_end(op, shard) : back);
+      if (again) record(start(TaskId(tasks.recompute.index() + k)), again_until_[op.index()][k], back);
     }
   }
 
   void forward(const Wiring& w) {
     const UseRef source = w.sources.front();
     const BoundOperator& producer = *strategy_[source.op.index()];
-    std::vector<Nanoseconds>& until = output_until_[source.op.index()];
+    std::vector<Nanoseconds>& until =
+        (w.kind == TaskKind::ForwardTransfer ? output_until_ : again_until_)[source.op.index()];
     const auto keep = [&](DeviceId d, Nanoseconds time) {
       const std::int32_t k = producer.shard_of_device[d.index()];
       if (k >= 0) until[static_cast<std::size_t>(k)] = std::max(until[static_cast<std::size_t>(k)], time);
@@ -136,7 +157,7 @@ class BufferLives {
     Nanoseconds until = 0;
     for (const UseRef c : w.destinations) {
       const std::int32_t k = strategy_[c.op.index()]->shard_of_device[d.index()];
-      if (k >= 0) until = std::max(until, read_until(c, k));
+      if (k >= 0) until = std::max(until, read_until(c, k, w.kind));
     }
     return until;
   }
@@ -213,6 +234,7 @@ class BufferLives {
   std::int32_t microbatch_ = 0;                         // whose buffers are looked at
   std::vector<std::vector<Change>> changes_;            // per device
   std::vector<std::vector<Nanoseconds>> output_until_;  // per operator and shard, of the microbatch
+  std::vector<std::vector<Nanoseconds>> again_until_;   // the same of the second run, where there is one
 };
 
 DeviceMemory peak_of(std::vector<Change>& changes, const WeightMemory& permanent) {
@@ -238,11 +260,13 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
   for (std::size_t d = 0; d < bytes.size(); ++d) {
     bytes[d] = permanent[d].weights + permanent[d].gradients + permanent[d].optimizer_state;
   }
-  for (const BoundOperator* b : strategy) {
-    for (std::size_t k = 0; k < b->memory.size(); ++k) {
-      const ShardMemory& m = b->memory[k];
-      bytes[b->config.devices[k].index()] +=
-          builder.options().microbatches * (m.outputs + m.saved + m.input_gradients);
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const BoundOperator& b = *strategy[i];
+    const std::int64_t runs = builder.recomputation().again(OperatorId(i)) ? 2 : 1;
+    for (std::size_t k = 0; k < b.memory.size(); ++k) {
+      const ShardMemory& m = b.memory[k];
+      bytes[b.config.devices[k].index()] +=
+          builder.options().microbatches * (runs * (m.outputs + m.saved) + m.input_gradients);
     }
   }
   for (const Wiring& w : builder.wirings()) {

@@ -36,7 +36,8 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 
 /// Memory over time (engine rule 8): a buffer counts from the start of the task that writes it to the end of
 /// its last reader; at equal times memory is freed before it is allocated; weights, their gradients and
-/// optimizer state are permanent. Of the strategy that the builder built last, and its timeline.
+/// optimizer state are permanent. What is run again is freed when forward has read it, and counts once more
+/// from the start of the second run. Of the strategy that the builder built last, and its timeline.
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline);
 

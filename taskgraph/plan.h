@@ -9,6 +9,7 @@
 #include "sim/base/data_type.h"
 #include "taskgraph/parallel_config.h"
 #include "taskgraph/pipeline.h"
+#include "taskgraph/recompute.h"
 
 namespace pipesim {
 
@@ -30,6 +31,7 @@ struct PlanOptions {
   std::int32_t microbatches = 1;
   /// Without one, every device runs one microbatch after the other, each forward and backward.
   std::optional<Pipeline> pipeline;
+  Recompute recompute;  ///< which operators run forward once more before backward
   bool operator==(const PlanOptions&) const = default;
 };
 
@@ -39,7 +41,7 @@ std::int64_t samples_per_iteration(const OperatorGraph& graph, const PlanOptions
 /// Why a strategy can't be used: the first illegal config, as `operator "fc1": …`. Nothing when it can.
 std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
                                    const Topology& topology);
-/// The same, or why its pipeline can't be run, as `pipeline: …`.
+/// The same, or why its pipeline or its recomputation can't be run, as `pipeline: …`, `recompute: …`.
 std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
                                    const PlanOptions& options, const Topology& topology);
 

@@ -215,6 +215,40 @@ std::optional<Pipeline> read_pipeline(const JsonValue& root, const OperatorGraph
   return pipeline;
 }
 
+// A name; or a list of segments, each a list of operators and ranges, or one of them.
+Recompute read_recompute(const JsonValue& root, const OperatorGraph& graph) {
+  const auto value = root.find("recompute");
+  if (!value) return {};
+  if (value->is_string()) {
+    try {
+      return parse_recompute(value->string());
+    } catch (const InputError& error) {
+      value->fail(error.what());
+    }
+  }
+  std::vector<std::string> names;
+  for (const Operator& op : graph.operators()) names.push_back(op.name);
+  Recompute recompute{Recompute::Kind::Listed, std::vector<std::int32_t>(names.size(), kNoSegment)};
+  const std::vector<JsonValue> segments = value->items();
+  if (segments.empty()) value->fail("found no segment; leave it out to run nothing again");
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    const std::vector<JsonValue> entries =
+        segments[s].is_string() ? std::vector<JsonValue>{segments[s]} : segments[s].items();
+    if (entries.empty()) segments[s].fail("a segment without operators");
+    for (const JsonValue& entry : entries) {
+      const auto [first, last] = read_operators(entry, graph, names);
+      for (std::size_t i = first; i <= last; ++i) {
+        std::int32_t& of_operator = recompute.segment_of[i];
+        if (of_operator >= 0)
+          entry.fail(
+              fmt::format("operator \"{}\" is in segment {} and in segment {}", names[i], of_operator, s));
+        of_operator = static_cast<std::int32_t>(s);
+      }
+    }
+  }
+  return recompute;
+}
+
 void require_fingerprint(const JsonValue& root, std::string_view key, const std::string& found,
                          std::string_view what) {
   const auto value = root.find(key);
@@ -249,13 +283,12 @@ std::string config_line(const Operator& op, const ParallelConfig& config, const 
   return json.dump();
 }
 
-// The operators of a stage; runs in the model's order as ranges.
-std::string stage_line(const OperatorGraph& graph, const Pipeline& pipeline, std::int32_t stage) {
+// The operators of a part of the model; runs in the model's order as ranges.
+Json operators_of(const OperatorGraph& graph, const std::vector<std::int32_t>& part_of, std::int32_t part) {
   Json list = Json::array();
-  const std::vector<std::int32_t>& stage_of = pipeline.stage_of;
-  for (std::size_t i = 0; i < stage_of.size();) {
+  for (std::size_t i = 0; i < part_of.size();) {
     std::size_t end = i;
-    while (end < stage_of.size() && stage_of[end] == stage) ++end;
+    while (end < part_of.size() && part_of[end] == part) ++end;
     const auto name = [&](std::size_t op) { return graph.operators()[op].name; };
     const auto plain = [&](std::size_t op) { return name(op).find("..") == std::string::npos; };
     if (end > i + 1 && plain(i) && plain(end - 1)) {
@@ -265,7 +298,30 @@ std::string stage_line(const OperatorGraph& graph, const Pipeline& pipeline, std
     }
     i = std::max(end, i + 1);
   }
-  return list.dump();
+  return list;
+}
+
+// A line for each part.
+std::string member_text(const char* name, const std::vector<Json>& parts) {
+  std::string text;
+  for (const Json& part : parts) text += (text.empty() ? "\n    " : ",\n    ") + part.dump();
+  return fmt::format(",\n  \"{}\": [{}\n  ]", name, text);
+}
+
+std::string stages_text(const OperatorGraph& graph, const Pipeline& pipeline) {
+  std::vector<Json> stages;
+  for (std::int32_t s = 0; s < pipeline.num_stages(); ++s)
+    stages.push_back(operators_of(graph, pipeline.stage_of, s));
+  return member_text("stages", stages);
+}
+
+std::string segments_text(const OperatorGraph& graph, const std::vector<std::int32_t>& segment_of) {
+  std::vector<Json> segments;
+  for (std::int32_t s = 0; s <= *std::ranges::max_element(segment_of); ++s) {
+    Json operators = operators_of(graph, segment_of, s);
+    segments.push_back(operators.size() == 1 ? operators.front() : std::move(operators));
+  }
+  return member_text("recompute", segments);
 }
 
 }  // namespace
@@ -274,7 +330,7 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
   root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
                    "optimizer", "gradient_type", "gradient_piece", "microbatches", "found_by", "seed",
-                   "schedule", "stages", "configs"});
+                   "schedule", "stages", "recompute", "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
   if (version != kVersion)
     root.at("pipesim_plan").fail(fmt::format("version {}; this pipesim reads version {}", version, kVersion));
@@ -297,6 +353,9 @@ Plan PlanFile::read(const OperatorGraph& graph, const Topology& topology) const 
   Plan plan = plan_;
   plan.strategy = read_strategy(root_.at("configs"), graph, topology);
   plan.options.pipeline = read_pipeline(root_, graph);
+  plan.options.recompute = read_recompute(root_, graph);
+  if (const auto reason = illegal(graph, plan.options.recompute, plan.options.pipeline))
+    root_.at("recompute").fail(*reason);
   if (const auto reason = illegal(graph, plan.strategy, plan.options, topology))
     root_.at(plan.options.pipeline ? "stages" : "configs").fail(*reason);
   return plan;
@@ -315,14 +374,13 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   head["seed"] = plan.seed;
   const std::optional<Pipeline>& pipeline = plan.options.pipeline;
   if (pipeline) head["schedule"] = pipeline->schedule;
+  const Recompute& recompute = plan.options.recompute;
+  if (recompute.kind == Recompute::Kind::Selective || recompute.kind == Recompute::Kind::Full)
+    head["recompute"] = name_of(recompute.kind);
   std::string text = head.dump(2);
   text.resize(text.size() - 2);  // before the closing "\n}"
-  if (pipeline) {
-    text += ",\n  \"stages\": [";
-    for (std::int32_t s = 0; s < pipeline->num_stages(); ++s)
-      text += (s ? ",\n    " : "\n    ") + stage_line(graph, *pipeline, s);
-    text += "\n  ]";
-  }
+  if (pipeline) text += stages_text(graph, *pipeline);
+  if (recompute.kind == Recompute::Kind::Listed) text += segments_text(graph, recompute.segment_of);
   text += ",\n  \"configs\": [";
   for (std::size_t i = 0; i < plan.strategy.size(); ++i) {
     text += (i ? ",\n    " : "\n    ") + config_line(graph.operators()[i], plan.strategy[i], topology);

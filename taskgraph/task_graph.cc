@@ -7,9 +7,10 @@
 namespace pipesim {
 
 std::string_view name_of(TaskKind kind) {
-  constexpr std::array<std::string_view, 9> names{"forward",       "backward-input",   "backward-weight",
-                                                  "update",        "forward-transfer", "backward-transfer",
-                                                  "gradient-sync", "inner-reduce",     "barrier"};
+  constexpr std::array<std::string_view, 11> names{
+      "forward",          "backward-input",     "backward-weight",   "recompute",     "update",
+      "forward-transfer", "recompute-transfer", "backward-transfer", "gradient-sync", "inner-reduce",
+      "barrier"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -28,7 +29,9 @@ std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const To
                        label.group_size);
   }
   const std::string& tensor = graph.tensor(label.tensor).name;
-  const std::string what = label.kind == TaskKind::ForwardTransfer ? tensor : "gradient of " + tensor;
+  const std::string what = label.kind == TaskKind::ForwardTransfer     ? tensor
+                           : label.kind == TaskKind::RecomputeTransfer ? tensor + " again"
+                                                                       : "gradient of " + tensor;
   if (label.collective == Collective::Send) {
     return fmt::format("{} from {} to {}{}", what, topology.device(label.device).name,
                        topology.device(label.peer).name, part_of(label));
@@ -40,9 +43,11 @@ std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const To
 }  // namespace
 
 std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
-  if (label.kind == TaskKind::Barrier)
+  const bool barrier = label.kind == TaskKind::Barrier;
+  if (barrier && !label.op.valid())
     return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
-  const std::string work = work_of(label, graph, topology);
+  const std::string work = barrier ? fmt::format("recompute from {} on may begin", graph.op(label.op).name)
+                                   : work_of(label, graph, topology);
   return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);
 }
 

@@ -15,15 +15,22 @@ enum class TaskKind : std::uint8_t {
   Forward,
   BackwardInput,
   BackwardWeight,
+  Recompute,  ///< forward once more, for backward
   Update,
-  ForwardTransfer,   ///< moves activations
-  BackwardTransfer,  ///< moves gradients of activations
-  GradientSync,      ///< adds weight gradients and brings them home
-  InnerReduce,       ///< a statistic inside an operator
-  Barrier  ///< takes no time: a device is done with a step of its schedule (last: the numbers are part of
-           ///< keys)
-};
+  ForwardTransfer,    ///< moves activations
+  RecomputeTransfer,  ///< moves activations that were made again
+  BackwardTransfer,   ///< moves gradients of activations
+  GradientSync,       ///< adds weight gradients and brings them home
+  InnerReduce,        ///< a statistic inside an operator
+  Barrier  ///< takes no time: a device is done with a step of its schedule, or may begin to recompute
+};         // what is ready at the same time goes in this order
 std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "inner-reduce", "barrier"
+constexpr bool is_pass(TaskKind kind) {
+  return kind <= TaskKind::Recompute;
+}  ///< of an operator, all but updates
+constexpr bool moves_activations(TaskKind kind) {
+  return kind == TaskKind::ForwardTransfer || kind == TaskKind::RecomputeTransfer;
+}
 constexpr bool is_communication(TaskKind kind) {
   return kind >= TaskKind::ForwardTransfer && kind <= TaskKind::InnerReduce;
 }
@@ -32,7 +39,8 @@ constexpr bool is_communication(TaskKind kind) {
 struct TaskLabel {
   TaskKind kind = TaskKind::Forward;
   Collective collective = Collective::Send;  ///< of communication tasks
-  OperatorId op;    ///< of compute tasks and inner reduces; transfers: the tensor's producer, if any
+  OperatorId op;  ///< of compute tasks and inner reduces; transfers: the tensor's producer, if any; barriers
+                  ///< before recompute: the first operator that is run again
   TensorId tensor;  ///< of transfers and gradient synchronisation
   DeviceId device;  ///< compute, barriers: where; communication: the first of the group (a send's source)
   DeviceId peer;    ///< a send's destination

@@ -29,9 +29,12 @@ std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& s
 std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
                                    const PlanOptions& options, const Topology& topology) {
   if (auto reason = illegal(graph, strategy, topology)) return reason;
-  if (!options.pipeline) return std::nullopt;
-  auto reason = illegal(graph, strategy, *options.pipeline, options.microbatches, topology);
-  return reason ? std::optional("pipeline: " + *reason) : std::nullopt;
+  if (options.pipeline) {
+    if (auto reason = illegal(graph, strategy, *options.pipeline, options.microbatches, topology))
+      return "pipeline: " + *reason;
+  }
+  if (auto reason = illegal(graph, options.recompute, options.pipeline)) return "recompute: " + *reason;
+  return std::nullopt;
 }
 
 TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs,
@@ -39,6 +42,7 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
     : graph_(graph),
       costs_(costs),
       options_(options),
+      recomputation_(graph, options.recompute, options.pipeline),
       prices_([&costs] { return CommunicationPrices(costs); }),
       bound_(graph, layouts_, prices_),
       plans_(layouts_, prices_),
@@ -64,6 +68,12 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
         producing_uses_[uses[u].tensor.index()] = {OperatorId(i), static_cast<std::int32_t>(u)};
     }
   }
+}
+
+void TaskGraphBuilder::set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute) {
+  options_.pipeline = std::move(pipeline);
+  options_.recompute = std::move(recompute);
+  recomputation_ = Recomputation(graph_, options_.recompute, options_.pipeline);
 }
 
 // Labels of a single microbatch do not number it.
@@ -105,10 +115,12 @@ void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labe
   labels_ = labels == Labels::Make;
   num_wirings_ = 0;
   barriers_.clear();
+  gates_.clear();
   for (microbatch_ = 0; microbatch_ < options_.microbatches; ++microbatch_) {
     for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), *strategy[i]);
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), strategy);
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), strategy);
+    if (recomputation_.any()) order_recompute(strategy);
   }
   for (std::size_t i = 0; i < strategy.size(); ++i) update_weights(OperatorId(i), strategy);
   if (options_.microbatches > 1 || options_.pipeline) order_steps(strategy);
@@ -121,6 +133,7 @@ void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
   tasks.forward = add_pass(op, bound, TaskKind::Forward, bound.forward);
   tasks.backward_input = add_pass(op, bound, TaskKind::BackwardInput, bound.backward_input);
   tasks.backward_weight = add_pass(op, bound, TaskKind::BackwardWeight, bound.backward_weight);
+  if (recomputation_.again(op)) tasks.recompute = add_pass(op, bound, TaskKind::Recompute, bound.forward);
   connect_operator(out_->dag, bound, tasks);
 }
 
@@ -248,6 +261,7 @@ bool TaskGraphBuilder::connect_steps(const OperatorShard& shard, const BoundOper
     };
     const bool both = step.kind == StepKind::Backward;
     if (step.kind == StepKind::Forward) connect(tasks.forward, bound.forward);
+    if (both || step.kind == StepKind::BackwardInput) connect(tasks.recompute, bound.forward);
     if (both || step.kind == StepKind::BackwardInput) connect(tasks.backward_input, bound.backward_input);
     if (both || step.kind == StepKind::BackwardWeight) connect(tasks.backward_weight, bound.backward_weight);
     connected |= has_step;

@@ -43,6 +43,7 @@ class TaskGraphBuilder {
     return tasks_[static_cast<std::size_t>(microbatch) * graph_.operators().size() + op.index()];
   }
   [[nodiscard]] std::span<const StepBarrier> barriers() const { return barriers_; }
+  [[nodiscard]] std::span<const RecomputeGate> recompute_gates() const { return gates_; }
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
   [[nodiscard]] std::vector<LayoutId> terms_of(const Wiring& wiring, const BoundStrategy& strategy) const;
   /// What the wiring's tasks move, see CommunicationPlan::term_by_term and CommunicationTask::step.
@@ -67,8 +68,9 @@ class TaskGraphBuilder {
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const CostModel& costs() const { return costs_; }
   [[nodiscard]] const PlanOptions& options() const { return options_; }
-  /// For the graphs that are built next: all that is remembered is the same for every pipeline.
-  void set_pipeline(std::optional<Pipeline> pipeline) { options_.pipeline = std::move(pipeline); }
+  /// For the graphs that are built next; all that is remembered is the same for all of them.
+  void set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute);
+  [[nodiscard]] const Recomputation& recomputation() const { return recomputation_; }
   [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
 
   // Of one tensor or operator under a strategy; remembered by content, and valid until it forgets.
@@ -92,6 +94,7 @@ class TaskGraphBuilder {
   void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void plan_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
+  void wire_again(std::size_t forward_wiring, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
   struct DeviceSteps;
@@ -104,6 +107,8 @@ class TaskGraphBuilder {
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
   bool connect_steps(const OperatorShard& shard, const BoundOperator& bound,
                      std::span<const PipelineStep> steps, std::int32_t stage, TaskId before, TaskId after);
+  void order_recompute(const BoundStrategy& strategy);
+  TaskId add_gate(std::size_t segment, DeviceId device, TaskId previous, std::span<const TaskId> awaited);
   void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
 
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
@@ -119,6 +124,7 @@ class TaskGraphBuilder {
   const OperatorGraph& graph_;
   const CostModel& costs_;
   PlanOptions options_;
+  Recomputation recomputation_;
   LayoutTable layouts_;
   CommunicationPricesByThread prices_;
   BoundOperators bound_;
@@ -131,6 +137,7 @@ class TaskGraphBuilder {
   std::vector<BackwardNeed> backward_;                // per operator
   std::vector<OperatorTasks> tasks_;                  // per microbatch and operator
   std::vector<StepBarrier> barriers_;
+  std::vector<RecomputeGate> gates_;
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0;
   std::uint64_t generation_ = 0;

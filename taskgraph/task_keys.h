@@ -24,6 +24,12 @@ inline TaskKey barrier_key(std::size_t step, DeviceId device) {
   return {key_of(TaskKind::Barrier, 0) | step, static_cast<std::uint64_t>(device.value)};
 }
 
+/// Steps of a device have fewer than 2⁴⁵ barriers.
+inline TaskKey recompute_gate_key(std::int32_t microbatch, std::size_t segment, DeviceId device) {
+  return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{1} << 45 | segment,
+          static_cast<std::uint64_t>(device.value)};
+}
+
 inline TaskKey inner_reduce_key(TaskKind pass, std::int32_t microbatch, OperatorId op, std::size_t stage,
                                 DeviceId first) {
   return {key_of(TaskKind::InnerReduce, microbatch) | static_cast<std::uint64_t>(op.value) << 24 | stage,

@@ -1,6 +1,7 @@
 // How TaskGraphBuilder connects operators: transfers of activations and gradients, synchronisation of
 // weights.
 #include <algorithm>
+#include <array>
 
 #include "sim/base/errors.h"
 #include "taskgraph/expansion.h"
@@ -31,8 +32,8 @@ std::vector<LayoutId> TaskGraphBuilder::terms_of(const Wiring& wiring, const Bou
   std::vector<LayoutId> terms;
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
     if (static_cast<std::size_t>(wiring.source_terms[s]) < terms.size()) continue;
-    terms.push_back(wiring.kind == TaskKind::ForwardTransfer ? data_layout(wiring.sources[s], strategy)
-                                                             : gradient_layout(wiring.sources[s], strategy));
+    terms.push_back(moves_activations(wiring.kind) ? data_layout(wiring.sources[s], strategy)
+                                                   : gradient_layout(wiring.sources[s], strategy));
   }
   return terms;
 }
@@ -180,6 +181,36 @@ void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strate
     for (const UseRef c : wirings_[w].destinations) {
       connect_readers(wirings_[w], tasks_of(c.op, microbatch_).forward,
                       strategy[c.op.index()]->shard_of_device, strategy);
+    }
+  }
+  const std::size_t end = num_wirings_;
+  if (!recomputation_.any() || first == end || !recomputation_.again(producing_use(tensor).op)) return;
+  for (std::size_t w = first; w < end; ++w) wire_again(w, strategy);
+}
+
+// The way of what was made again, to those that read it.
+void TaskGraphBuilder::wire_again(std::size_t forward_wiring, const BoundStrategy& strategy) {
+  const Wiring& forward = wirings_[forward_wiring];
+  std::vector<UseRef> readers;
+  std::ranges::copy_if(forward.destinations, std::back_inserter(readers),
+                       [&](UseRef use) { return recomputation_.reads_again(use); });
+  if (readers.empty()) return;
+  Wiring& wiring = begin_wiring(TaskKind::RecomputeTransfer, forward.tensor);
+  const Wiring& once = wirings_[forward_wiring];  // where it lies now
+  wiring.ordinal = once.ordinal;
+  wiring.plan = once.plan;
+  wiring.sources = once.sources;
+  wiring.source_terms = once.source_terms;
+  wiring.destinations = std::move(readers);
+  add_transfers(wiring);
+  connect_sources(wiring, strategy);
+  for (const UseRef c : wiring.destinations) {
+    const OperatorTasks& tasks = tasks_of(c.op, microbatch_);
+    // The backward of what is run again waits for that.
+    const std::array<TaskId, 2> backward{tasks.backward_input, tasks.backward_weight},
+        again{tasks.recompute, {}};
+    for (const TaskId first : tasks.recompute.valid() ? again : backward) {
+      if (first.valid()) connect_readers(wiring, first, strategy[c.op.index()]->shard_of_device, strategy);
     }
   }
 }

@@ -13,13 +13,14 @@ namespace pipesim {
 /// Ids of one operator's tasks of a microbatch: pass p, stage s, shard k is task first + s · shards + k.
 struct OperatorTasks {
   TaskId forward, backward_input, backward_weight;  ///< first of each; invalid where the pass is absent
+  TaskId recompute;                                 ///< forward once more; invalid unless it is run again
   TaskId update;  ///< first; one task per entry of update_devices; of microbatch 0 only
   std::span<const DeviceId> update_devices;
 };
 
 /// One tensor's way from the uses that have it to the uses that want it.
 struct Wiring {
-  TaskKind kind = TaskKind::ForwardTransfer;  ///< or BackwardTransfer, GradientSync
+  TaskKind kind = TaskKind::ForwardTransfer;  ///< or RecomputeTransfer, BackwardTransfer, GradientSync
   TensorId tensor;
   std::int32_t microbatch = 0;  ///< −1 (GradientSync): sources are those of all microbatches
   std::int32_t ordinal = 0;     ///< part of keys: position of its first reader among the tensor's consumers
@@ -37,6 +38,12 @@ struct Wiring {
 struct StepBarrier {
   DeviceId device;
   std::int32_t microbatch = 0;
+  TaskId task;
+};
+
+/// The task after which a device may run operators of a segment again, see Recomputation.
+struct RecomputeGate {
+  DeviceId device;
   TaskId task;
 };
 

@@ -26,8 +26,10 @@ class UseCounter {
 
   CalibrationUse count() {
     for (std::int32_t m = 0; m < builder_.options().microbatches; ++m) {
-      for (const BoundOperator* bound : strategy_) {
-        add_pass(*bound, Pass::Forward, bound->forward);
+      for (std::size_t i = 0; i < strategy_.size(); ++i) {
+        const BoundOperator* bound = strategy_[i];
+        const int runs = builder_.recomputation().again(OperatorId(i)) ? 2 : 1;
+        for (int run = 0; run < runs; ++run) add_pass(*bound, Pass::Forward, bound->forward);
         add_pass(*bound, Pass::BackwardInput, bound->backward_input);
         add_pass(*bound, Pass::BackwardWeight, bound->backward_weight);
       }

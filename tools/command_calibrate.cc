@@ -87,6 +87,7 @@ int run_calibrate(const Arguments& arguments, Streams& streams) {
   if (!arguments.has("output")) throw UsageError("calibrate: --output FILE is missing");
   const std::string& file = arguments.text("output");
   const OperatorGraph graph = open_model(model_run_of(arguments).model);
+  require_recompute(graph, recompute_of(arguments));
   const Topology topology = open_topology(required_text(arguments, "topology"));
   RunSetting setting = run_setting_of(arguments, topology);
   setting.sleep = EmulatedPace::Sleep::Never;

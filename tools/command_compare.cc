@@ -90,8 +90,9 @@ int run_execution(const Arguments& arguments, Streams& streams) {
   const Topology topology = open_topology(required_text(arguments, "topology"));
   RunSetting setting = run_setting_of(arguments, topology);
   setting.sleep = EmulatedPace::Sleep::Never;
-  PlanSet set(graph, topology, plan_options_of(arguments),
-              open_calibration(arguments, topology, streams.err));
+  const PlanOptions options = plan_options_of(arguments);
+  require_recompute(graph, options.recompute);
+  PlanSet set(graph, topology, options, open_calibration(arguments, topology, streams.err));
   set.add_baselines();
   set.add_random(arguments.integer("random", 0, kMostRandomPlans), setting.seed);
   for (const std::string& file : arguments.texts("plan")) set.add_file(file);
@@ -104,7 +105,7 @@ int run_execution(const Arguments& arguments, Streams& streams) {
     return 0;
   }
   streams.out << fmt::format("{} on {} ({} devices), {}\n\n", graph.name(), topology.name(),
-                             topology.num_devices(), batch_text(graph, plan_options_of(arguments)))
+                             topology.num_devices(), batch_text(graph, options))
               << to_text(comparison);
   return 0;
 }
@@ -115,6 +116,7 @@ int run_compare(const Arguments& arguments, Streams& streams) {
   const OperatorGraph graph = open_model(model_run_of(arguments).model);
   const Topology topology = open_topology(required_text(arguments, "topology"));
   const PlanOptions options = plan_options_of(arguments);
+  require_recompute(graph, options.recompute);
   const std::optional<Calibration> calibration = open_calibration(arguments, topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));
   Evaluator evaluator(graph, costs, options);

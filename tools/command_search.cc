@@ -80,15 +80,20 @@ std::string algorithm_of(const Arguments& a) {
   for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
   if (a.choice("algorithm", algorithms) == "exhaustive" && model_run_of(a).microbatches > 1)
     throw UsageError("search: --algorithm exhaustive and --microbatches exclude each other");
+  if (a.text("algorithm") == "exhaustive" && a.choice("recompute", recompute_names()) != "none")
+    throw UsageError("search: --algorithm exhaustive and --recompute exclude each other");
   check_checkpoints(a);
   check_planner_options(a);
   return a.text("algorithm");
 }
 
 SearchRun search_run_of(const Arguments& a) {
-  return {open_model(model_run_of(a).model),
+  OperatorGraph graph = open_model(model_run_of(a).model);
+  PlanOptions options = plan_options_of(a);
+  require_recompute(graph, options.recompute);
+  return {std::move(graph),
           open_topology(required_text(a, "topology")),
-          plan_options_of(a),
+          std::move(options),
           search_budget_of(a),
           static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
           static_cast<int>(a.integer("threads", 1, 1024)),

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "tools/figures.h"
@@ -14,7 +15,14 @@
 namespace pipesim {
 namespace {
 
-constexpr std::string_view kMarks = "FBW-";  // by what a device does in a column
+constexpr std::string_view kMarks = "FBWR-";  // by what a device does in a column
+
+std::size_t mark_of(TaskKind kind, bool weights_apart) {
+  if (is_communication(kind)) return kMarks.find('-');
+  if (kind == TaskKind::Forward) return kMarks.find('F');
+  if (kind == TaskKind::Recompute) return kMarks.find('R');
+  return kMarks.find(weights_apart && kind == TaskKind::BackwardWeight ? 'W' : 'B');
+}
 
 // One row: how long its devices do what, column by column.
 class StripRow {
@@ -38,7 +46,7 @@ class StripRow {
       const std::array<Nanoseconds, kMarks.size()>& spent = spent_[static_cast<std::size_t>(c)];
       const Nanoseconds all = (begin(c + 1) - begin(c)) * static_cast<Nanoseconds>(devices);
       const auto most = std::max_element(spent.begin(), spent.end() - 1);
-      const Nanoseconds computing = spent[0] + spent[1] + spent[2];
+      const Nanoseconds computing = std::accumulate(spent.begin(), spent.end() - 1, Nanoseconds{0});
       const char idle = 2 * spent.back() > all - computing && spent.back() > 0 ? kMarks.back() : '.';
       text += 2 * computing >= all && computing > 0 ? kMarks[static_cast<std::size_t>(most - spent.begin())]
                                                     : idle;
@@ -102,22 +110,19 @@ class PipelineReporter {
     for (std::size_t t = 0; t < graph_.labels.size(); ++t) {
       const TaskLabel& label = graph_.labels[t];
       const Nanoseconds start = timeline_.start[t], end = timeline_.end[t];
-      if (label.kind <= TaskKind::BackwardWeight) {
+      if (is_pass(label.kind)) {
         const Nanoseconds held = graph_.dag.duration(TaskId(t));
         StageReport& stage = report_.stages[stage_of(label.op)];
         stage.compute += held;
         busy += held;
         note_in_flight(label, start, end);
-        const bool forward = label.kind == TaskKind::Forward;
-        const std::size_t mark = forward                                                           ? 0
-                                 : report_.weights_apart && label.kind == TaskKind::BackwardWeight ? 2
-                                                                                                   : 1;
-        rows[row_of(label.device)].add(mark, start, end);
+        report_.recomputes |= label.kind == TaskKind::Recompute;
+        rows[row_of(label.device)].add(mark_of(label.kind, report_.weights_apart), start, end);
       } else if (is_communication(label.kind)) {
         std::set<std::int32_t> groups{order_.group_of[label.device.index()]};
         if (label.peer.valid()) groups.insert(order_.group_of[label.peer.index()]);
         for (const std::int32_t g : groups) {
-          if (g >= 0) rows[static_cast<std::size_t>(g)].add(3, start, end);
+          if (g >= 0) rows[static_cast<std::size_t>(g)].add(mark_of(label.kind, false), start, end);
         }
       }
     }
@@ -204,7 +209,7 @@ std::string to_text(const PipelineReport& report) {
   return text +
          (report.weights_apart ? "        F forward, B backward of inputs, W of weights, "
                                : "        F forward, B backward, ") +
-         "- idle while data travel, . idle\n";
+         (report.recomputes ? "R forward again, " : "") + "- idle while data travel, . idle\n";
 }
 
 std::string to_json(const PipelineReport& report) {

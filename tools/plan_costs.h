@@ -21,8 +21,9 @@ struct OperatorCosts {
   bool operator==(const OperatorCosts&) const = default;
 };
 
-inline constexpr std::array kCommunicationKinds{TaskKind::ForwardTransfer, TaskKind::BackwardTransfer,
-                                                TaskKind::GradientSync, TaskKind::InnerReduce};
+inline constexpr std::array kCommunicationKinds{TaskKind::ForwardTransfer, TaskKind::RecomputeTransfer,
+                                                TaskKind::BackwardTransfer, TaskKind::GradientSync,
+                                                TaskKind::InnerReduce};
 
 /// A plan's report, and where its figures come from.
 struct PlanCosts {

@@ -48,6 +48,7 @@ std::vector<Figure> figures_of(const PlanCosts& costs) {
       {"links busy, mean of devices", "links_busy_mean_s", Unit::Time, mean_of(r.communication)}};
   constexpr std::array<std::array<std::string_view, 2>, kCommunicationKinds.size()> kMoved{
       {{"moved, forward", "forward_transfer_bytes"},
+       {"moved, recompute", "recompute_transfer_bytes"},
        {"moved, backward", "backward_transfer_bytes"},
        {"moved, gradient sync", "gradient_sync_bytes"},
        {"moved, inner statistics", "inner_reduce_bytes"}}};
@@ -189,9 +190,14 @@ Json change_json(const ChangedOperators& c, const PlanDifference& difference, co
 PlanDifference plan_difference(const CostedPlan& before, const CostedPlan& after) {
   PlanDifference difference;
   const std::vector<Figure> first = figures_of(before.costs), second = figures_of(after.costs);
-  for (std::size_t i = 0; i < first.size(); ++i)
+  const auto nothing_again = [&](std::size_t i) {
+    return first[i].key == "recompute_transfer_bytes" && first[i].value == 0 && second[i].value == 0;
+  };
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (nothing_again(i)) continue;
     difference.figures.push_back(
         {first[i].name, first[i].key, first[i].unit, first[i].value, second[i].value});
+  }
   difference.before = sum(before.costs.operators);
   difference.after = sum(after.costs.operators);
   std::vector<std::string> words;

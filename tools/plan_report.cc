@@ -50,10 +50,13 @@ void busy_times(const TaskGraph& graph, const Timeline& timeline, const Topology
   const auto ends = devices_of_lanes(topology);
   std::vector<std::vector<Interval>> links(devices);
   report.compute.assign(devices, 0);
+  report.recompute.assign(devices, 0);
   for (std::size_t t = 0; t < graph.dag.num_tasks(); ++t) {
     for (const LaneUse use : graph.dag.lanes(TaskId(t))) {
       if (use.lane.index() < devices) {
-        if (!is_communication(graph.labels[t].kind)) report.compute[use.lane.index()] += use.hold;
+        const TaskKind kind = graph.labels[t].kind;
+        if (!is_communication(kind)) report.compute[use.lane.index()] += use.hold;
+        if (kind == TaskKind::Recompute) report.recompute[use.lane.index()] += use.hold;
         continue;
       }
       for (const std::size_t d : ends[use.lane.index()])
@@ -61,6 +64,10 @@ void busy_times(const TaskGraph& graph, const Timeline& timeline, const Topology
     }
   }
   for (std::vector<Interval>& intervals : links) report.communication.push_back(covered_time(intervals));
+}
+
+bool recomputes(const PlanReport& report) {
+  return std::any_of(report.recompute.begin(), report.recompute.end(), [](Nanoseconds t) { return t > 0; });
 }
 
 std::string range_text(std::vector<Nanoseconds> times) {
@@ -121,11 +128,13 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
 }
 
 std::string to_json(const PlanReport& report, const Topology& topology) {
-  Json memory = Json::object(), compute = Json::object(), communication = Json::object();
+  Json memory = Json::object(), compute = Json::object(), recompute = Json::object(),
+       communication = Json::object();
   for (std::size_t d = 0; d < topology.num_devices(); ++d) {
     const std::string& name = topology.device(DeviceId(d)).name;
     memory[name] = report.memory[d].peak.value;
     compute[name] = seconds(report.compute[d]);
+    recompute[name] = seconds(report.recompute[d]);
     communication[name] = seconds(report.communication[d]);
   }
   const Nanoseconds whole = report.iteration_time;
@@ -141,6 +150,7 @@ std::string to_json(const PlanReport& report, const Topology& topology) {
               {"compute", share(report.critical.compute, whole)},
               {"communication", share(report.critical.communication, whole)},
               {"waiting", share(report.critical.waiting, whole)}}}};
+  if (recomputes(report)) json["recompute_s"] = recompute;
   if (report.infeasible) json["infeasible"] = *report.infeasible;
   return json.dump();
 }
@@ -152,6 +162,7 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
   table.add({"throughput", fmt::format("{:.4g} samples/s", report.samples_per_second)});
   table.add({"tasks", fmt::format("{} on {} devices", report.num_tasks, topology.num_devices())});
   table.add({"compute", range_text(report.compute) + " a device"});
+  if (recomputes(report)) table.add({"recompute", range_text(report.recompute) + " a device of this"});
   table.add({"links busy", range_text(report.communication) + " a device"});
   table.add({"critical path",
              fmt::format("{} compute, {} communication, {} waiting, {} tasks",

@@ -16,6 +16,7 @@ struct PlanReport {
   std::size_t num_tasks = 0;
   std::vector<DeviceMemory> memory;        ///< per device
   std::vector<Nanoseconds> compute;        ///< per device: its compute lane is busy
+  std::vector<Nanoseconds> recompute;      ///< per device: part of this in which it runs forward once more
   std::vector<Nanoseconds> communication;  ///< per device: at least one of its own links is busy
   CriticalPath critical;
   std::optional<std::string> infeasible;  ///< why the plan does not fit
@@ -26,7 +27,7 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
 
 /// The report as members of a JSON object (without the braces' owner): text of a JSON object with the keys
 /// iteration_time_s, throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, compute_s,
-/// communication_s, critical_path.
+/// recompute_s (where anything is run again), communication_s, critical_path.
 std::string to_json(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.

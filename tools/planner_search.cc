@@ -123,6 +123,7 @@ int run_planner(const Arguments& a, Streams& streams) {
   if (a.has("output")) require_writable(a.text("output"));
   const ModelRun run = model_run_of(a);
   const OperatorGraph asked = open_model(run.model);
+  require_recompute(asked, recompute_of(a));
   const Topology topology = open_topology(required_text(a, "topology"));
   const std::optional<Calibration> calibration = open_calibration(a, topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));

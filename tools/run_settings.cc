@@ -34,7 +34,8 @@ std::vector<Option> plan_options() {
       {"optimizer", "NAME", "momentum", "sgd, momentum or adam: decides the optimizer state and the update"},
       {"gradient-type", "TYPE", "float32", "element type in which weight gradients accumulate and travel"},
       {"gradient-piece", "SIZE", "25 MB", "gradient synchronisation is cut into pieces of at most this size"},
-      {"microbatches", "N", "1", kMicrobatchesHelp}};
+      {"microbatches", "N", "1", kMicrobatchesHelp},
+      {"recompute", "WHAT", "none", kRecomputeHelp}};
   for (Option& o : batch_options()) options.push_back(std::move(o));
   return options;
 }
@@ -99,11 +100,24 @@ std::vector<std::string> schedules_to_try(const Arguments& arguments) {
   return arguments.given("schedule") ? std::vector{arguments.text("schedule")} : plan_schedules();
 }
 
+Recompute recompute_of(const Arguments& arguments) {
+  return parse_recompute(arguments.choice("recompute", recompute_names()));
+}
+
+void require_recompute(const OperatorGraph& graph, const Recompute& recompute) {
+  if (const auto reason = illegal(graph, recompute, {}))
+    throw InputError(fmt::format("--recompute {}: {}", name_of(recompute.kind), *reason));
+}
+
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
-  return options.microbatches == 1
-             ? fmt::format("batch {}", graph.batch())
-             : fmt::format("batch {} in {} microbatches of {}", samples_per_iteration(graph, options),
-                           options.microbatches, graph.batch());
+  std::string text = fmt::format("batch {}", samples_per_iteration(graph, options));
+  if (options.microbatches > 1)
+    text += fmt::format(" in {} microbatches of {}", options.microbatches, graph.batch());
+  const Recompute& recompute = options.recompute;
+  if (recompute.kind == Recompute::Kind::None) return text;
+  return text + (recompute.kind == Recompute::Kind::Listed
+                     ? ", recompute of a list"
+                     : fmt::format(", recompute {}", name_of(recompute.kind)));
 }
 
 std::int32_t microbatches_of(const ModelRun& run) {
@@ -123,6 +137,7 @@ PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
     throw UsageError(fmt::format("--gradient-piece: {}", error.what()));
   }
   options.microbatches = microbatches_of(run);
+  options.recompute = recompute_of(arguments);
   return options;
 }
 

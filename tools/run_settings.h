@@ -14,8 +14,16 @@ std::vector<Option> model_and_topology_options();
 std::vector<Option> plan_options();
 /// UsageError when it was not given.
 const std::string& required_text(const Arguments& arguments, const std::string& option);
+inline constexpr const char* kRecomputeHelp =
+    "what runs forward once more before backward instead of being kept: none; selective (attention); full "
+    "(all of a stage but what enters it, or of a layer or another block of the model where there are no "
+    "stages)";
 inline constexpr const char* kMicrobatchesHelp =
     "the model's batch runs so often in an iteration, one after the other, before the weights are updated";
+/// --recompute.
+Recompute recompute_of(const Arguments& arguments);
+/// InputError when the model has nothing of what is to be run again.
+void require_recompute(const OperatorGraph& graph, const Recompute& recompute);
 /// "gpipe (all forward, then all backward), 1f1b (…)": those that plans can have.
 std::string plan_schedule_names();
 /// --seconds and --proposals; the default of the former counts only without the latter.
@@ -40,7 +48,7 @@ PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run);
 inline PlanOptions plan_options_of(const Arguments& arguments) {
   return plan_options_of(arguments, model_run_of(arguments));
 }
-/// "batch 64", or "batch 256 in 4 microbatches of 64".
+/// "batch 64", or "batch 256 in 4 microbatches of 64, recompute full".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
 
 /// Text of a JSON list of baselines with name, iteration_time_s or infeasible.

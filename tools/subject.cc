@@ -32,6 +32,7 @@ std::vector<Option> subject_options(const std::string& verb) {
       {"plan", "FILE", "", "the plan to " + verb + ", as search -o writes it"},
       {"baseline", "NAME", "", verb + " a baseline instead of a plan, with --model and --topology"},
       {"microbatches", "N", "", "of a baseline (1 if not given): " + std::string(kMicrobatchesHelp)},
+      {"recompute", "WHAT", "none", "of a baseline: " + std::string(kRecomputeHelp)},
       {"stages", "N", "",
        "run the data-parallel baseline as a pipeline: N stages of about equal compute time, each on its own "
        "equal share of the devices"},
@@ -46,8 +47,8 @@ std::vector<Option> subject_options(const std::string& verb) {
 Subject subject_of(const std::string& command, const Arguments& a, std::ostream& err) {
   if (a.has("plan")) {
     if (a.has("baseline")) throw UsageError(command + ": --plan and --baseline exclude each other");
-    for (const char* option :
-         {"microbatches", "batch", "microbatch", "profile-batch", "stages", "chunks", "schedule"}) {
+    for (const char* option : {"microbatches", "recompute", "batch", "microbatch", "profile-batch", "stages",
+                               "chunks", "schedule"}) {
       if (a.given(option))
         throw UsageError(
             fmt::format("{}: --plan and --{} exclude each other: the plan tells them", command, option));
@@ -67,6 +68,8 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
   std::vector<std::string> names;
   for (const std::string_view name : baseline_names()) names.emplace_back(name);
   s.plan.options.microbatches = microbatches_of(run);
+  s.plan.options.recompute = recompute_of(a);
+  require_recompute(s.graph, s.plan.options.recompute);
   s.plan.found_by = a.choice("baseline", names);
   const CostModel costs(s.topology, pointer_to(s.calibration));
   if (a.has("stages")) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "executor/program/buffer_uses.h"
 #include "executor/program/shard_views.h"
 #include "executor/program/task_order.h"
 #include "models/box.h"
@@ -22,6 +23,7 @@ struct TaskRole {
   std::vector<DeviceId> devices;
   Pass pass = Pass::Forward;  // of an inner reduce: the pass it belongs to
   std::int32_t microbatch = 0, stage = 0, shard = 0;
+  bool second_run = false;  // of forward, or backward, which reads what that made
   const InnerReduce* reduce = nullptr;
   std::size_t wiring = 0, index = 0;  // of transfers: task number of the wiring's plan
 };
@@ -35,9 +37,10 @@ class RoleTable {
       const OperatorId op(i);
       for (std::int32_t m = 0; m < builder.options().microbatches; ++m) {
         const OperatorTasks& tasks = builder.tasks_of(op, m);
-        add_pass(op, m, *strategy[i], tasks.forward, Pass::Forward);
-        add_pass(op, m, *strategy[i], tasks.backward_input, Pass::BackwardInput);
-        add_pass(op, m, *strategy[i], tasks.backward_weight, Pass::BackwardWeight);
+        add_pass(op, m, *strategy[i], tasks.forward, TaskKind::Forward);
+        add_pass(op, m, *strategy[i], tasks.recompute, TaskKind::Recompute);
+        add_pass(op, m, *strategy[i], tasks.backward_input, TaskKind::BackwardInput);
+        add_pass(op, m, *strategy[i], tasks.backward_weight, TaskKind::BackwardWeight);
       }
       const OperatorTasks& tasks = builder.tasks_of(op);
       for (std::size_t d = 0; d < tasks.update_devices.size(); ++d)
@@ -46,26 +49,29 @@ class RoleTable {
     for (std::size_t w = 0; w < builder.wirings().size(); ++w) add_wiring(builder.wirings()[w], w);
     for (const StepBarrier& b : builder.barriers())
       roles_[b.task.index()] = {TaskKind::Barrier, {}, {b.device}};
+    for (const RecomputeGate& g : builder.recompute_gates())
+      roles_[g.task.index()] = {TaskKind::Barrier, {}, {g.device}};
   }
   [[nodiscard]] const TaskRole& operator[](TaskId task) const { return roles_[task.index()]; }
 
  private:
-  void add_pass(OperatorId op, std::int32_t microbatch, const BoundOperator& bound, TaskId first, Pass pass) {
+  void add_pass(OperatorId op, std::int32_t microbatch, const BoundOperator& bound, TaskId first,
+                TaskKind kind) {
     if (!first.valid()) return;
-    const bool forward = pass == Pass::Forward, input = pass == Pass::BackwardInput;
-    const PassWork& work = forward ? bound.forward : input ? bound.backward_input : bound.backward_weight;
-    const TaskKind kind = forward ? TaskKind::Forward
-                          : input ? TaskKind::BackwardInput
-                                  : TaskKind::BackwardWeight;
+    const bool input = kind == TaskKind::BackwardInput, weight = kind == TaskKind::BackwardWeight;
+    const PassWork& work = input ? bound.backward_input : weight ? bound.backward_weight : bound.forward;
+    const Pass pass = input ? Pass::BackwardInput : weight ? Pass::BackwardWeight : Pass::Forward;
+    const bool second = kind != TaskKind::Forward;
     const std::size_t shards = bound.config.devices.size();
     for (std::size_t i = 0; i < work.stages() * shards; ++i) {
       const auto stage = static_cast<std::int32_t>(i / shards), k = static_cast<std::int32_t>(i % shards);
-      roles_[first.index() + i] = {kind, op, {bound.config.devices[i % shards]}, pass, microbatch, stage, k};
+      roles_[first.index() + i] = {kind, op,    {bound.config.devices[i % shards]}, pass, microbatch, stage,
+                                   k,    second};
     }
     std::size_t next = first.index() + work.stages() * shards;
     for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(work.reduces.size()); ++stage) {
       for (const InnerReduce& r : work.reduces[static_cast<std::size_t>(stage)])
-        roles_[next++] = {TaskKind::InnerReduce, op, r.task.group, pass, microbatch, stage, 0, &r};
+        roles_[next++] = {TaskKind::InnerReduce, op, r.task.group, pass, microbatch, stage, 0, second, &r};
     }
   }
 
@@ -227,7 +233,9 @@ class Compiler {
 
   [[nodiscard]] DataType type_of(const View& view) { return views_.buffers()[view.buffer].type; }
 
-  [[nodiscard]] static ShardRef shard_of(const TaskRole& role) { return {role.shard, role.microbatch}; }
+  [[nodiscard]] static ShardRef shard_of(const TaskRole& role) {
+    return {role.shard, role.microbatch, role.second_run};
+  }
 
   // A float32 or int64 twin of a view, kept over all stages of the pass.
   View staging(const TaskRole& role, std::size_t use, Purpose purpose, const View& view) {
@@ -300,7 +308,8 @@ class Compiler {
       if (forward && use.role == Role::Output) {
         value = filled_output(role, u, span.last(role.stage), out);
       } else if (forward || use.saved || use.role == Role::Weight || use.role == Role::Index) {
-        if (use.role != Role::State || forward)
+        // Running statistics take in every sample once.
+        if (use.role != Role::State || role.kind == TaskKind::Forward)
           value = readable(role, u, Purpose::Value, views_.value(ref, shard_of(role)), out);
       }
       if (!forward && use.role == Role::Output) {
@@ -355,7 +364,8 @@ class Compiler {
     const std::size_t position = active_steps(bound, role.pass, all)[static_cast<std::size_t>(role.stage)];
     const InnerStep& step = nth_step(*bound.op, role.pass, position);
     const std::int32_t shard = bound.shard_of_device[device.index()];
-    const View statistic = views_.statistics(role.op, role.pass, {shard, role.microbatch})[position];
+    const View statistic =
+        views_.statistics(role.op, role.pass, {shard, role.microbatch, role.second_run})[position];
     CommunicationWork work;
     work.kind = Collective::AllReduce;
     work.reduce = step.reduce == InnerStep::Reduce::Max ? ReduceOperation::Max : ReduceOperation::Sum;
@@ -393,41 +403,6 @@ class Compiler {
   std::set<BufferId> put_together_, written_;
   std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, DeviceId>, TaskId> packers_;
 };
-
-void collect(const View& view, std::vector<BufferId>& out) {
-  if (view.present()) out.push_back(view.buffer);
-}
-
-void collect(const MoveList& moves, std::vector<BufferId>& out) {
-  for (const View& v : moves.zeroed) collect(v, out);
-  for (const Move& m : moves.moves) collect(m.from, out), collect(m.to, out);
-}
-
-void collect(const Work& work, std::vector<BufferId>& out) {
-  if (const auto* compute = std::get_if<ComputeWork>(&work)) {
-    for (const auto* list : {&compute->values, &compute->gradients, &compute->statistics}) {
-      for (const View& v : *list) collect(v, out);
-    }
-    collect(compute->saved, out);
-  } else if (const auto* update = std::get_if<UpdateWork>(&work)) {
-    for (const WeightUpdate& w : update->weights) {
-      for (const View& v : {w.value, w.gradient, w.master, w.first, w.second}) collect(v, out);
-    }
-  } else if (const auto* communication = std::get_if<CommunicationWork>(&work)) {
-    collect(communication->give, out);
-    collect(communication->get, out);
-  }
-}
-
-void count_uses(Instruction& instruction, Program& program) {
-  std::vector<BufferId>& used = instruction.buffers;
-  collect(instruction.before, used);
-  collect(instruction.work, used);
-  collect(instruction.after, used);
-  std::sort(used.begin(), used.end());
-  used.erase(std::unique(used.begin(), used.end()), used.end());
-  for (const BufferId b : used) ++program.buffers[b.index()].num_uses;
-}
 
 std::vector<std::vector<TaskId>> predecessors(const TaskDag& dag) {
   std::vector<std::vector<TaskId>> before(dag.num_tasks());

@@ -17,7 +17,7 @@ namespace pipesim {
 /// devices that are asked about exist.
 class Flow {
  public:
-  /// `output`: where a shard of the wiring's producer writes (forward transfers only).
+  /// `output`: where a shard of the wiring's producer writes (of activations only).
   using OutputView = std::function<View(UseRef use, std::int32_t shard)>;
   Flow(const Wiring& wiring, TaskGraphBuilder& builder, const BoundStrategy& strategy, BufferList& buffers,
        OutputView output);
@@ -58,7 +58,7 @@ class Flow {
     std::map<std::pair<std::size_t, std::size_t>, Member> members;  // by step and rank
   };
 
-  [[nodiscard]] bool is_forward() const { return wiring_.kind == TaskKind::ForwardTransfer; }
+  [[nodiscard]] bool is_forward() const { return moves_activations(wiring_.kind); }
   [[nodiscard]] std::int32_t entry_of(const Part& part, std::size_t source, DeviceId device) const;
   [[nodiscard]] View accumulator(Part& part, std::int32_t entry);
   [[nodiscard]] View fragment(Part& part, DeviceId device, std::int32_t index);

@@ -30,14 +30,16 @@ ShardViews::ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy,
   for (std::size_t w = 0; w < wirings.size(); ++w) {
     const Wiring& wiring = wirings[w];
     flows_.push_back(std::make_unique<Flow>(wiring, builder, strategy, buffers_,
-                                            [this, m = wiring.microbatch](UseRef use, std::int32_t shard) {
-                                              return output(use, {shard, m});
+                                            [this, &wiring](UseRef use, std::int32_t shard) {
+                                              const bool again = wiring.kind == TaskKind::RecomputeTransfer;
+                                              return output(use, {shard, wiring.microbatch, again});
                                             }));
     if (wiring.kind == TaskKind::GradientSync) sync_flow_[wiring.tensor] = w;
-    for (const UseRef d : wiring.destinations)
-      (wiring.kind == TaskKind::ForwardTransfer ? forward_flow_
-                                                : backward_flow_)[{d.op, d.use, wiring.microbatch}] = w;
-    if (wiring.kind == TaskKind::ForwardTransfer) continue;
+    auto& flow_of = wiring.kind == TaskKind::ForwardTransfer     ? forward_flow_
+                    : wiring.kind == TaskKind::RecomputeTransfer ? again_flow_
+                                                                 : backward_flow_;
+    for (const UseRef d : wiring.destinations) flow_of[{d.op, d.use, wiring.microbatch}] = w;
+    if (moves_activations(wiring.kind)) continue;
     for (std::size_t s = 0; s < wiring.sources.size(); ++s)
       gradient_flow_[{wiring.sources[s].op, wiring.sources[s].use, wiring.microbatch}] = {w, s};
   }
@@ -86,11 +88,19 @@ Flow::Target ShardViews::value(UseRef use, ShardRef at) {
   const Tensor& tensor = graph_.tensor(u.tensor);
   if (!tensor.producer.valid())
     return {loaded(Loaded::Content::Data, u.tensor, at.microbatch, device, *box, tensor.type), {}};
-  return flows_[forward_flow_.at({use.op, use.use, at.microbatch})]->target(device, *box);
+  const UseKey key{use.op, use.use, at.microbatch};
+  const auto again = at.second_run ? again_flow_.find(key) : again_flow_.end();
+  return flows_[again != again_flow_.end() ? again->second : forward_flow_.at(key)]->target(device, *box);
+}
+
+// What is run once has one run to find.
+ShardRef ShardViews::run_of(OperatorId op, ShardRef at) const {
+  at.second_run = at.second_run && builder_.recomputation().again(op);
+  return at;
 }
 
 View ShardViews::output(UseRef use, ShardRef at) {
-  const auto [it, fresh] = outputs_.try_emplace({use.op, use.use, at});
+  const auto [it, fresh] = outputs_.try_emplace({use.op, use.use, run_of(use.op, at)});
   if (fresh) {
     if (const std::optional<Box> box = box_of_use(use, at.shard)) {
       const TensorId tensor = use_of(use).tensor;
@@ -142,7 +152,7 @@ std::vector<View> ShardViews::statistics(OperatorId op, Pass pass, ShardRef at) 
 }
 
 View ShardViews::saved(OperatorId op, ShardRef at) {
-  const auto [it, fresh] = saved_.try_emplace({op, at});
+  const auto [it, fresh] = saved_.try_emplace({op, run_of(op, at)});
   if (!fresh) return it->second;
   const BoundOperator& bound = *strategy_[op.index()];
   const std::int64_t bytes = backend_.saved_bytes(*bound.op, shard_ranges(bound, at.shard));

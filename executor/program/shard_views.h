@@ -12,10 +12,12 @@
 
 namespace pipesim {
 
-/// A shard of an operator in a microbatch.
+/// A shard of an operator in a microbatch, and whether it comes after forward: then it finds what was made
+/// again, where anything was.
 struct ShardRef {
   std::int32_t shard = 0;
   std::int32_t microbatch = 0;
+  bool second_run = false;
   auto operator<=>(const ShardRef&) const = default;
 };
 
@@ -56,6 +58,7 @@ class ShardViews {
   struct HomeBuffer {
     View value, master, first, second;
   };
+  [[nodiscard]] ShardRef run_of(OperatorId op, ShardRef at) const;
   [[nodiscard]] std::optional<Box> box_of_use(UseRef use, std::int32_t shard) const;
   [[nodiscard]] const TensorUse& use_of(UseRef use) const;
   [[nodiscard]] HomeBuffer& home_buffer(TensorId weight, DeviceId device, const Box& box);
@@ -72,6 +75,7 @@ class ShardViews {
   using UseKey = std::tuple<OperatorId, std::int32_t, std::int32_t>;     // microbatch last; −1 for weights
   std::vector<std::unique_ptr<Flow>> flows_;                             // by wiring
   std::map<UseKey, std::size_t> forward_flow_;                           // use → wiring
+  std::map<UseKey, std::size_t> again_flow_;                             // use → wiring of a second run
   std::map<UseKey, std::size_t> backward_flow_;                          // output use → wiring
   std::map<UseKey, std::pair<std::size_t, std::size_t>> gradient_flow_;  // → wiring, source
   std::map<TensorId, std::size_t> sync_flow_;

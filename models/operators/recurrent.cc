@@ -70,7 +70,8 @@ std::vector<OperatorKind> recurrent_kinds() {
            3,
            3,
            {},
-           build_bahdanau}};
+           build_bahdanau,
+           true}};
 }
 
 }  // namespace pipesim

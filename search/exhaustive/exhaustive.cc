@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "search/exhaustive/upstream_table.h"
+#include "search/incremental_evaluator.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -201,8 +202,8 @@ class Tree {
 SearchOutcome exhaustive(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                          const CandidateSet& candidates, const std::vector<SearchStart>& starts,
                          const SearchBudget& budget, const ProgressCallback& progress) {
-  if (options.microbatches != 1 || options.pipeline)
-    throw InternalError("exhaustive() searches plans of one microbatch and no stages");
+  if (evaluates_in_full(options))
+    throw InternalError("exhaustive() searches plans of one microbatch, without stages and recomputation");
   Meter meter(budget, progress);
   Tree tree(graph, costs, options, candidates, meter);
   for (const SearchStart& start : starts) tree.start_with(start);

@@ -20,7 +20,8 @@ namespace pipesim {
 /// tree was covered, so no strategy of the set is better than `best` (or, without one, none fits). Otherwise
 /// the budget ran out or `progress` returned false. Proposals: partial strategies bounded and whole ones
 /// evaluated; each is at least as much work as a proposal of mcmc(). One thread; the outcome depends on the
-/// budget's seconds alone, if it has any. One microbatch only: bounds of parts know nothing of several.
+/// budget's seconds alone, if it has any. One microbatch, and nothing run again: bounds of parts know nothing
+/// of either.
 ///
 /// Device symmetry is not used to leave strategies out. Candidates take their devices in ascending order, so
 /// a permutation of equal devices leads out of the set: n/2 on devices 0, 1 becomes n/2 on 1, 0. It is the

@@ -45,8 +45,8 @@ std::optional<std::int32_t> draw_neighbours(const JointPlan& plan, Rng& rng) {
 
 std::string_view name_of(JointMoveKind kind) {
   constexpr std::array<std::string_view, kJointMoveKinds> names{
-      "boundary", "merge",        "split",  "replicas", "tensor",
-      "schedule", "microbatches", "config", "plain",    "exchange"};
+      "boundary",  "merge",        "split",  "replicas", "tensor",  "schedule",
+      "recompute", "microbatches", "config", "plain",    "exchange"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -60,8 +60,8 @@ JointMoves::JointMoves(const CandidateSet& candidates, std::int32_t most_microba
 }
 
 JointMoveKind JointMoves::draw(Rng& rng) const {
-  constexpr std::array<std::uint64_t, kJointMoveKinds> weights{6, 1, 1, 2, 2, 1, 1, 8, 2, 1};
-  constexpr std::uint64_t kAll = 25;
+  constexpr std::array<std::uint64_t, kJointMoveKinds> weights{6, 1, 1, 2, 2, 1, 1, 1, 8, 2, 1};
+  constexpr std::uint64_t kAll = 26;
   std::uint64_t at = rng.below(kAll);
   std::size_t kind = 0;
   for (; at >= weights[kind]; ++kind) at -= weights[kind];
@@ -84,6 +84,8 @@ std::optional<JointPlan> JointMoves::propose(const JointPlan& plan, JointMoveKin
         return change_tensor(changed, rng);
       case JointMoveKind::Schedule:
         return change_schedule(changed, rng);
+      case JointMoveKind::Recompute:
+        return change_recompute(changed, rng);
       case JointMoveKind::Microbatches:
         return change_microbatches(changed, rng);
       case JointMoveKind::Config:
@@ -191,6 +193,13 @@ bool JointMoves::change_schedule(JointPlan& plan, Rng& rng) {
   const std::vector<std::string> names = plan_schedules();
   plan.pipeline.schedule = names[pick(names.size(), rng)];
   return plan.pipeline.num_stages() > 1;
+}
+
+bool JointMoves::change_recompute(JointPlan& plan, Rng& rng) {
+  using enum Recompute::Kind;
+  constexpr std::array kinds{None, Selective, Full};
+  plan.recompute = kinds[pick(kinds.size(), rng)];
+  return true;
 }
 
 bool JointMoves::change_microbatches(JointPlan& plan, Rng& rng) const {

@@ -20,12 +20,13 @@ enum class JointMoveKind : std::uint8_t {
   Replicas,      ///< devices go from a stage to its neighbour
   Tensor,        ///< twice or half as many devices in a stage's rows
   Schedule,      ///< another schedule
+  Recompute,     ///< other operators run again before backward, or none
   Microbatches,  ///< twice or half as many, of half or twice as many samples
   Config,  ///< an operator, alone or with its repeats in the stage, is split otherwise on its stage's devices
   Plain,   ///< an operator, alone or with its repeats, is split as its stage again
   Exchange  ///< two stages with as many devices exchange them
 };
-constexpr std::size_t kJointMoveKinds = 10;
+constexpr std::size_t kJointMoveKinds = 11;
 std::string_view name_of(JointMoveKind kind);  ///< "boundary", "merge", …
 
 /// Draws changes of joint plans.
@@ -46,6 +47,7 @@ class JointMoves {
   static bool move_replicas(JointPlan& plan, Rng& rng);
   static bool change_tensor(JointPlan& plan, Rng& rng);
   static bool change_schedule(JointPlan& plan, Rng& rng);
+  static bool change_recompute(JointPlan& plan, Rng& rng);
   bool change_microbatches(JointPlan& plan, Rng& rng) const;
   bool change_config(JointPlan& plan, Rng& rng) const;
   bool make_plain(JointPlan& plan, Rng& rng) const;

@@ -68,6 +68,7 @@ const OperatorGraph* JointEvaluator::graph(std::int32_t microbatches) {
 PlanOptions JointEvaluator::options(const JointPlan& plan) const {
   PlanOptions options = options_;
   options.microbatches = plan.microbatches;
+  options.recompute = {plan.recompute, {}};
   if (plan.pipeline.num_stages() > 1) options.pipeline = plan.pipeline;
   return options;
 }
@@ -85,7 +86,7 @@ std::optional<Evaluation> JointEvaluator::evaluate(const JointPlan& plan) {
   const Strategy made = strategy(plan);
   PlanOptions now = options(plan);
   if (illegal(*found.graph, made, now, topology())) return std::nullopt;
-  found.evaluator->builder().set_pipeline(std::move(now.pipeline));
+  found.evaluator->builder().set_pipeline(std::move(now.pipeline), std::move(now.recompute));
   constexpr Bytes kMostBytes(500'000'000);
   found.evaluator->forget(kMostBytes);
   return found.evaluator->evaluate(made);

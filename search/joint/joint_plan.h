@@ -17,6 +17,7 @@ namespace pipesim {
 /// otherwise than their stage.
 struct JointPlan {
   std::int32_t microbatches = 1;
+  Recompute::Kind recompute = Recompute::Kind::None;
   Pipeline pipeline;              ///< of one stage: none
   std::vector<StageMesh> meshes;  ///< stage s runs on meshes[s % meshes.size()]; no two share a device
   std::map<std::int32_t, ParallelConfig> own;  ///< by operator, on devices of its stage's mesh

@@ -19,14 +19,17 @@ std::vector<CostByKind> all_costs(const PassBounds& passes, const PlanOptions& o
   const OperatorGraph& graph = passes.graph();
   std::vector<CostByKind> costs;
   const std::vector<TrainedWeights> trained = trained_weights(graph);
-  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
-    for (const Pass pass : kComputePasses) {
-      costs.emplace_back();
-      for (const DeviceId kind : passes.kinds()) {
-        const PassCost once = passes.total(graph.operators()[i], pass, kind);
-        costs.back().push_back({once.overhead * options.microbatches, once.work * options.microbatches});
-      }
+  const Recomputation recomputation(graph, options.recompute, options.pipeline);
+  const auto add_pass = [&](const Operator& op, Pass pass) {
+    costs.emplace_back();
+    for (const DeviceId kind : passes.kinds()) {
+      const PassCost once = passes.total(op, pass, kind);
+      costs.back().push_back({once.overhead * options.microbatches, once.work * options.microbatches});
     }
+  };
+  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+    for (const Pass pass : kComputePasses) add_pass(graph.operators()[i], pass);
+    if (recomputation.again(OperatorId(i))) add_pass(graph.operators()[i], Pass::Forward);
     if (trained[i].owned.empty()) continue;
     std::int64_t elements = 0;
     for (const TensorId w : trained[i].owned) elements += graph.tensor(w).elements();

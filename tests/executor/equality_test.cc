@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "executor/cpu/cpu_backend.h"
 #include "executor/equality.h"
@@ -48,6 +49,22 @@ class Reference {
       ASSERT_TRUE(UnsplitReference::equal(e))
           << e.worst.name << " differs by " << e.worst.error << " in step " << s << ", noise " << e.noise;
     }
+  }
+
+  // Under other options, which compute the same.
+  void check(const Strategy& strategy, const PlanOptions& options) {
+    const PlanOptions own = std::exchange(options_, options);
+    check(strategy);
+    options_ = own;
+  }
+
+  // Of the first step under a plan.
+  StepValues values_of(const Strategy& strategy, const PlanOptions& options) {
+    const PlanOptions own = std::exchange(options_, options);
+    Split split(*this, strategy);
+    split.training.step();
+    options_ = own;
+    return split.training.values();
   }
 
   // Of results and gradients.
@@ -247,6 +264,106 @@ INSTANTIATE_TEST_SUITE_P(
       const std::string text = instance.param.model;
       return text.substr(0, text.find(':'));
     });
+
+// Every second operator of each stage, in segments of up to four.
+Recompute every_second(const OperatorGraph& graph, const std::optional<Pipeline>& pipeline) {
+  Recompute recompute{Recompute::Kind::Listed,
+                      std::vector<std::int32_t>(graph.operators().size(), kNoSegment)};
+  std::int32_t next = 0, in_segment = 0;
+  for (std::size_t i = 1; i < recompute.segment_of.size(); i += 2) {
+    const bool stays =
+        i > 1 && in_segment < 4 && (!pipeline || pipeline->stage_of[i] == pipeline->stage_of[i - 2]);
+    if (!stays) ++next, in_segment = 0;
+    recompute.segment_of[i] = next - 1;
+    ++in_segment;
+  }
+  return recompute;
+}
+
+class EqualRecompute : public testing::TestWithParam<EqualModel> {};
+
+// With stages and without; sums of gradients may run in another order than without recomputation.
+TEST_P(EqualRecompute, WhatIsRunAgainComputesTheSame) {
+  const OperatorGraph graph = make_zoo_model(GetParam().model);
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const ThreadWorld world(most_devices);
+  const SyntheticSource source(graph);
+  const auto check = [&](const Strategy& strategy, PlanOptions options) {
+    Reference reference(graph, costs, world, source, options);
+    for (const Recompute& recompute :
+         {Recompute{Recompute::Kind::Full, {}}, every_second(graph, options.pipeline),
+          Recompute{Recompute::Kind::Selective, {}}}) {
+      options.recompute = recompute;
+      if (!illegal(graph, recompute, options.pipeline)) reference.check(strategy, options);
+    }
+  };
+  for_each_seed(GetParam().plans, [&](Rng& rng) {
+    check(random_strategy(graph, rng, most_devices, 8), {});
+    const RandomPipeline p = random_pipeline(graph, rng, topology);
+    check(p.strategy, p.options);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, EqualRecompute,
+    testing::Values(EqualModel{"mlp:batch=8,layers=4,hidden=16,features=12,classes=8", 3},
+                    EqualModel{"lenet:batch=4", 1},
+                    EqualModel{"rnnlm:batch=4,steps=3,hidden=8,embedded=8,vocab=24", 1},
+                    EqualModel{"nmt:batch=8,steps=2,layers=2,hidden=8,embedded=8,vocab=24", 1},
+                    EqualModel{"gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8,positions=8", 1},
+                    EqualModel{
+                        "mixtral-8x7b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,"
+                        "ffn=24,dtype=float32",
+                        1}),
+    [](const auto& instance) {
+      const std::string text = instance.param.model;
+      return text.substr(0, std::min(text.find(':'), text.find('-')));
+    });
+
+// A chain adds nothing up in an order that could change: equal to the bit.
+TEST(Recomputed, ValuesAreThoseThatWereFreed) {
+  for (const char* model : {"mlp:batch=8,layers=4,hidden=16,features=12,classes=8", "lenet:batch=4"}) {
+    const OperatorGraph graph = make_zoo_model(model);
+    const Topology topology = make_topology("p100-4x4:2");
+    const CostModel costs(topology);
+    const ThreadWorld world(most_devices);
+    const SyntheticSource source(graph);
+    Reference reference(graph, costs, world, source);
+    for_each_seed(4, [&](Rng& rng) {
+      RandomPipeline p = random_pipeline(graph, rng, topology);
+      if (rng.below(2) == 0) p.options.pipeline.reset();
+      const StepValues kept = reference.values_of(p.strategy, p.options);
+      p.options.recompute.kind = Recompute::Kind::Full;
+      const StepValues again = reference.values_of(p.strategy, p.options);
+      for (const TensorError& e : differences(again, kept, graph)) EXPECT_EQ(e.error, 0) << model << e.name;
+    });
+  }
+}
+
+// On one device, whose only list runs in the order that was simulated.
+TEST(Recomputed, MemoryIsThatWhichWasPredicted) {
+  const OperatorGraph graph = make_zoo_model("mlp:batch=64,layers=12,hidden=64,features=12,classes=8");
+  const Topology topology = make_topology("cpu:1");
+  const CostModel costs(topology);
+  const ThreadWorld world(1);
+  const SyntheticSource source(graph);
+  Strategy strategy;
+  for (const Operator& op : graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
+  std::vector<Bytes> peaks;
+  for (const Recompute::Kind kind : {Recompute::Kind::None, Recompute::Kind::Full}) {
+    PlanOptions options;
+    options.recompute.kind = kind;
+    CpuBackend backend(graph, 1, Optimizer::Momentum, unpinned());
+    Training training(graph, costs, options, strategy, {backend, source, world.worlds(), world.devices(), 7},
+                      [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); });
+    training.step();
+    peaks.push_back(training.execution().measured_memory(DeviceId(0)).peak);
+    constexpr Bytes loss(4);  // kept until somebody has looked at it
+    EXPECT_EQ(peaks.back(), training.predicted_memory()[0].peak + loss);
+  }
+  EXPECT_LT(peaks[1], peaks[0] - Bytes(5 * 64 * 64 * 4));  // of 12 hidden activations
+}
 
 TEST(Microbatches, AreNormalisedEachAlone) {
   GraphBuilder b("normalised", 4);

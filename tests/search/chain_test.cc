@@ -132,6 +132,27 @@ TEST(Chain, KnowsWhatItsStateCosts) {
   EXPECT_THAT(chain.state().accepted, Gt(50));
 }
 
+// Plans that run operators again are evaluated in full.
+TEST(Chain, ScoresWhatIsRunAgainAsTheJudgeDoes) {
+  const SearchCase c("gpt:batch=8,layers=2,sequence=8,hidden=16,heads=4,vocab=48,positions=8", "p100-4x4:1");
+  PlanOptions options;
+  options.recompute.kind = Recompute::Kind::Full;
+  const ConfigSpace space(c.candidates, {c.single().strategy});
+  Evaluator evaluator(c.graph, c.costs, options), judge(c.graph, c.costs, options),
+      plain(c.graph, c.costs, {});
+  const Moves moves(space);
+  BoundConfigs configs(space, evaluator);
+  Chain chain(moves, configs, {}, state_at(space.indices(c.single().strategy), 11));
+  const Evaluation start = chain.state().current.evaluation;
+  EXPECT_GT(start.time, plain.evaluate(c.single().strategy).time);
+  for (int i = 0; i < 10; ++i) {
+    chain.run({10, kNoLimit, static_cast<double>(start.time) / 50, first_rates()}, go_on);
+    EXPECT_EQ(judge.evaluate(space.strategy(chain.state().current.configs)),
+              chain.state().current.evaluation);
+  }
+  EXPECT_THAT(chain.state().accepted, Gt(10));
+}
+
 // What is remembered of configs, layouts and transfers changes nothing but the time that is needed.
 TEST(Chain, GoesOnAlikeWhenAllIsForgotten) {
   for (const std::int32_t microbatches : {1, 2}) {

@@ -108,6 +108,30 @@ TEST(LowerBound, HoldsForSeveralMicrobatches) {
   }
 }
 
+TEST(LowerBound, CountsWhatIsRunAgain) {
+  PlanOptions options;
+  options.recompute.kind = Recompute::Kind::Full;
+  for (const char* model : kBoundedModels) {
+    const OperatorGraph graph = make_zoo_model(model);
+    const Topology topology = make_topology("p100-4x4:2");
+    const CostModel costs(topology);
+    const CandidateSet candidates(graph, topology);
+    Evaluator evaluator(graph, costs, options);
+    const LowerBound kept = lower_bound_parts(graph, costs, {});
+    const LowerBound again = lower_bound_parts(graph, costs, options);
+    EXPECT_GT(again.work, kept.work) << model;
+    EXPECT_LT(again.work, 2 * kept.work) << model;
+    for (const std::string_view baseline : baseline_names()) {
+      EXPECT_GE(evaluator.evaluate(baseline_strategy(baseline, graph, costs)).time, again.time())
+          << model << ", " << baseline;
+    }
+    for_each_seed(3, [&](Rng& rng) {
+      EXPECT_GE(evaluator.evaluate(random_strategy(graph, topology, candidates, rng)).time, again.time())
+          << model;
+    });
+  }
+}
+
 // Two V100 and two K80: the best price of a device is not the same for all operators.
 Topology mixed_topology() {
   TopologyParts parts = make_topology("levels:4@10GB/s").parts();

@@ -115,6 +115,10 @@ TEST(SearchState, RefusesWhatIsNoCheckpointOfThisSearch) {
       testing::StartsWith("ck: /subject/baselines_ns/data-parallel: the checkpoint is of another search"));
   EXPECT_THAT(refusal_of([](Json& j) { j["subject"]["moves"] = "flexflow"; }),
               testing::StartsWith("ck: /subject/moves: the checkpoint is of another search"));
+  EXPECT_EQ(refusal_of([](Json& j) {
+              j["subject"]["recompute"] = {0, -1};
+            }),
+            "ck: /subject/recompute: the checkpoint is of another search: found [0,-1], this one has none");
   EXPECT_EQ(refusal_of([](Json& j) { j["pipesim_search"] = 1; }),
             "ck: /pipesim_search: found 1, an integer from 3 to 3 is needed");
   EXPECT_EQ(refusal_of([](Json& j) { j["chains"] = Json::array(); }),

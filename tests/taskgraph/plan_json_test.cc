@@ -164,6 +164,50 @@ TEST_F(PlanJson, StagesAreListsOfOperatorsOrRanges) {
   EXPECT_EQ(message(text(fc1, R"("schedule": "1f1b", )")), "p.json: /schedule: a schedule needs \"stages\"");
 }
 
+TEST_F(PlanJson, RecomputeIsAWordOrAListOfSegments) {
+  const std::string fc1 = R"({"operator": "fc1", "devices": ["gpu0"]})";
+  const auto with = [&](const std::string& value, const std::string& more = "") {
+    return text(fc1, R"("recompute": )" + value + ", " + more);
+  };
+  const auto segments = [&](const std::string& value) {
+    return read(with(value)).options.recompute.segment_of;
+  };
+  using Segments = std::vector<std::int32_t>;
+  EXPECT_EQ(read(text(fc1)).options.recompute, Recompute());
+  EXPECT_EQ(read(with(R"("none")")).options.recompute, Recompute());
+  EXPECT_EQ(read(with(R"("full")")).options.recompute, (Recompute{Recompute::Kind::Full, {}}));
+  EXPECT_EQ(segments(R"(["fc1", "fc2..loss"])"), (Segments{0, 1, 1}));
+  EXPECT_EQ(segments(R"([["fc1", "loss"], ["fc2"]])"), (Segments{0, 1, 0}));
+  EXPECT_EQ(segments(R"(["fc2"])"), (Segments{-1, 0, -1}));
+
+  EXPECT_EQ(to_json(read(with(R"("none")")), graph_, topology_).find("recompute"), std::string::npos);
+  EXPECT_NE(to_json(read(with(R"("full")")), graph_, topology_).find(R"("recompute": "full")"),
+            std::string::npos);
+  EXPECT_NE(to_json(read(with(R"([["loss", "fc1"], "fc2"])")), graph_, topology_)
+                .find("\"recompute\": [\n    [\"fc1\",\"loss\"],\n    \"fc2\"\n  ]"),
+            std::string::npos);
+  for (const char* value : {R"("full")", R"(["fc1", "fc2..loss"])", R"([["fc1", "loss"], "fc2"])"}) {
+    const Plan plan = read(with(value));
+    EXPECT_EQ(read(to_json(plan, graph_, topology_)), plan) << value;
+  }
+
+  EXPECT_EQ(
+      message(with(R"("ful")")),
+      "p.json: /recompute: recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, selective, "
+      "full");
+  EXPECT_EQ(message(with(R"("selective")")),
+            "p.json: /recompute: selective runs attention again, and model \"two\" has none");
+  EXPECT_EQ(message(with("[]")), "p.json: /recompute: found no segment; leave it out to run nothing again");
+  EXPECT_EQ(message(with(R"(["fc1", []])")), "p.json: /recompute/1: a segment without operators");
+  EXPECT_EQ(message(with(R"(["fc1..fc2", ["loss", "fc2"]])")),
+            "p.json: /recompute/1/1: operator \"fc2\" is in segment 0 and in segment 1");
+  EXPECT_EQ(message(with(R"(["fc3"])")),
+            "p.json: /recompute/0: model \"two\" has no operator \"fc3\" (did you mean \"fc1\"?)");
+  EXPECT_EQ(message(with(R"(["fc1..fc2"])", R"("stages": [["fc1"], ["fc2..loss"]], )")),
+            "p.json: /recompute: operators \"fc1\" of stage 0 and \"fc2\" of stage 1 are in one segment; a "
+            "segment lies in one stage");
+}
+
 TEST_F(PlanJson, EveryOperatorNeedsAConfig) {
   EXPECT_EQ(message(R"({"pipesim_plan": 1, "model": "two", "topology": "t", "configs": []})"),
             "p.json: /configs: operator \"fc1\" has no config");

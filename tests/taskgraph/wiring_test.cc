@@ -12,6 +12,7 @@
 #include "taskgraph/task_graph_builder.h"
 #include "tests/sim/random_graph.h"
 #include "tests/taskgraph/expansion.h"
+#include "tests/taskgraph/random_pipelines.h"
 #include "tests/taskgraph/random_strategies.h"
 
 namespace pipesim {
@@ -26,11 +27,14 @@ using Sizes = std::vector<std::int64_t>;
 class Dataflow {
  public:
   Dataflow(const OperatorGraph& graph, const Strategy& strategy, const TaskGraph& tasks,
-           std::int32_t microbatches = 1)
+           const PlanOptions& options = {})
       : graph_(graph),
         strategy_(strategy),
         tasks_(tasks),
-        microbatches_(microbatches),
+        microbatches_(options.microbatches),
+        segment_of_(recompute_segments(graph, options.recompute, options.pipeline)),
+        stage_of_(options.pipeline ? options.pipeline->stage_of
+                                   : std::vector<std::int32_t>(segment_of_.size(), 0)),
         before_(tasks.dag.num_tasks()) {
     for (std::size_t t = 0; t < before_.size(); ++t) {
       for (const TaskId next : tasks.dag.successors(TaskId(t))) before_[next.index()].push_back(TaskId(t));
@@ -51,6 +55,7 @@ class Dataflow {
       if (!graph_.tensor(tensor).producer.valid()) continue;
       for (std::int32_t m = 0; m < microbatches_; ++m) {
         check_forward(tensor, m);
+        check_again(tensor, m);
         check_backward(tensor, m);
       }
     }
@@ -128,6 +133,34 @@ class Dataflow {
     }
   }
 
+  bool has_backward(OperatorId op) const {
+    const DeviceId first = config(op).devices.front();
+    return has(TaskKind::BackwardInput, op, first) || has(TaskKind::BackwardWeight, op, first);
+  }
+
+  // What an operator of a segment makes is gone after forward, but for other segments and stages: who reads
+  // it later must get it from its second run.
+  void check_again(TensorId tensor, std::int32_t microbatch) {
+    const UseRef producer = output(tensor);
+    const std::int32_t segment = segment_of_[producer.op.index()];
+    if (segment < 0) return;
+    const Operator& op = graph_.op(producer.op);
+    const std::vector<Source> sources{{producer.op, produced_layout(op, use(producer), config(producer.op)),
+                                       TaskKind::Recompute, microbatch}};
+    for (const UseRef c : graph_.consumers(tensor)) {
+      const std::int32_t of_reader = segment_of_[c.op.index()];
+      if (of_reader != kNoSegment && of_reader != segment) continue;
+      if (stage_of_[c.op.index()] != stage_of_[producer.op.index()]) continue;
+      const bool again = has(TaskKind::Recompute, c.op, config(c.op).devices.front());
+      if (!again && !(use(c).saved && has_backward(c.op))) continue;
+      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
+      for (const TaskKind pass : {TaskKind::Recompute, TaskKind::BackwardInput, TaskKind::BackwardWeight}) {
+        if (again ? pass == TaskKind::Recompute : has(pass, c.op, config(c.op).devices.front()))
+          check(tensor, TaskKind::RecomputeTransfer, sources, read, c.op, pass, microbatch);
+      }
+    }
+  }
+
   void check_update(TensorId weight) {
     std::vector<Source> sources;
     for (std::int32_t m = 0; m < microbatches_; ++m) {
@@ -187,20 +220,43 @@ class Dataflow {
     }
   }
 
+  // Backward waits for the last run of forward; a second run for the first one, and for all that its device
+  // runs forward in the stage.
   void check_own_forward(const Key& key, TaskId first) {
     const auto [kind, op, device, microbatch] = key;
+    if (kind == TaskKind::Recompute) {
+      std::set<TaskId> waited;
+      pass_barriers(first, waited);
+      for (const auto& [other, stages] : compute_) {
+        const auto [of_other, other_op, other_device, other_microbatch] = other;
+        if (of_other != TaskKind::Forward || other_device != device || other_microbatch != microbatch)
+          continue;
+        if (stage_of_[other_op.index()] == stage_of_[op.index()] && !waited.contains(stages.back()))
+          faults_.push_back(fmt::format("task {} runs again before forward is over", first.value));
+      }
+    }
     if (kind != TaskKind::BackwardInput && kind != TaskKind::BackwardWeight) return;
     const std::vector<TaskId>& before = before_[first.index()];
-    if (std::find(before.begin(), before.end(),
-                  compute_.at({TaskKind::Forward, op, device, microbatch}).back()) != before.end())
-      return;
+    const auto again = compute_.find({TaskKind::Recompute, op, device, microbatch});
+    const std::vector<TaskId>& forward =
+        again != compute_.end() ? again->second : compute_.at({TaskKind::Forward, op, device, microbatch});
+    if (std::find(before.begin(), before.end(), forward.back()) != before.end()) return;
     faults_.push_back(fmt::format("task {} does not wait for its forward", first.value));
+  }
+
+  // Tasks that it waits for, directly or through barriers.
+  void pass_barriers(TaskId task, std::set<TaskId>& waited) const {
+    for (const TaskId b : before_[task.index()]) {
+      if (waited.insert(b).second && tasks_.labels[b.index()].kind == TaskKind::Barrier)
+        pass_barriers(b, waited);
+    }
   }
 
   const OperatorGraph& graph_;
   const Strategy& strategy_;
   const TaskGraph& tasks_;
   std::int32_t microbatches_;
+  std::vector<std::int32_t> segment_of_, stage_of_;  // by operator
   std::vector<std::vector<TaskId>> before_;
   std::map<Key, std::vector<TaskId>> compute_;  // by stage
   std::vector<std::string> faults_;
@@ -216,6 +272,37 @@ class Wirings : public testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Zoo, Wirings, testing::ValuesIn(small_models), ModelWord());
 
+// Operators of each stage in up to three segments at random, or in none.
+Recompute random_recompute(const OperatorGraph& graph, Rng& rng, const std::optional<Pipeline>& pipeline) {
+  Recompute recompute{Recompute::Kind::Listed, {}};
+  std::map<std::pair<std::int32_t, std::size_t>, std::int32_t> numbers;
+  const std::size_t segments = 1 + rng.below(3);
+  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+    const std::size_t drawn = rng.below(segments + 1);
+    const std::pair key(pipeline ? pipeline->stage_of[i] : 0, drawn);
+    const auto next = static_cast<std::int32_t>(numbers.size());
+    recompute.segment_of.push_back(drawn == segments ? -1 : numbers.try_emplace(key, next).first->second);
+  }
+  return recompute;
+}
+
+// All that must hold of the plan.
+void expect_sound(const OperatorGraph& graph, const CostModel& costs, const Strategy& strategy,
+                  const PlanOptions& options) {
+  ASSERT_EQ(illegal(graph, strategy, options, costs.topology()), std::nullopt);
+  TaskGraphBuilder builder(graph, costs, options);
+  const BoundStrategy bound = builder.bind(strategy);
+  TaskGraph tasks;
+  builder.build(bound, tasks, TaskGraphBuilder::Labels::Make);
+  EXPECT_EQ(repeated_keys(tasks.dag), 0U);
+  EXPECT_THAT(Dataflow(graph, strategy, tasks, options).faults(), IsEmpty());
+  const Timeline timeline = simulate(tasks.dag);
+  EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
+  const std::vector<DeviceMemory> peaks = peak_memory(builder, bound, timeline);
+  const std::vector<Bytes> allocated = allocated_memory(builder, bound);
+  for (std::size_t d = 0; d < peaks.size(); ++d) EXPECT_LE(peaks[d].peak, allocated[d]);
+}
+
 TEST_P(Wirings, OfRandomStrategiesDeliverEverything) {
   const OperatorGraph graph = make_zoo_model(GetParam());
   const Topology topology = make_topology("p100-4x4:2");
@@ -223,20 +310,26 @@ TEST_P(Wirings, OfRandomStrategiesDeliverEverything) {
   for_each_seed(12, [&](Rng& rng) {
     PlanOptions options;
     options.microbatches = rng.below(3) == 0 ? 3 : 1;
-    TaskGraphBuilder builder(graph, costs, options);
-    const Strategy strategy = random_strategy(graph, rng, topology.num_devices(), 8);
-    ASSERT_EQ(illegal(graph, strategy, topology), std::nullopt);
-    const BoundStrategy bound = builder.bind(strategy);
-    TaskGraph tasks;
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Make);
-    EXPECT_EQ(repeated_keys(tasks.dag), 0U);
-    EXPECT_THAT(Dataflow(graph, strategy, tasks, options.microbatches).faults(), IsEmpty());
+    expect_sound(graph, costs, random_strategy(graph, rng, topology.num_devices(), 8), options);
+  });
+}
 
-    const Timeline timeline = simulate(tasks.dag);
-    EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
-    const std::vector<DeviceMemory> peaks = peak_memory(builder, bound, timeline);
-    const std::vector<Bytes> allocated = allocated_memory(builder, bound);
-    for (std::size_t d = 0; d < peaks.size(); ++d) EXPECT_LE(peaks[d].peak, allocated[d]);
+TEST_P(Wirings, OfWhatIsRunAgainDeliverEverything) {
+  const OperatorGraph graph = make_zoo_model(GetParam());
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const auto draw = [&](PlanOptions& options, Rng& rng) {
+    options.recompute = rng.below(3) == 0 ? Recompute{Recompute::Kind::Full, {}}
+                                          : random_recompute(graph, rng, options.pipeline);
+  };
+  for_each_seed(4, [&](Rng& rng) {
+    PlanOptions options;
+    options.microbatches = rng.below(3) == 0 ? 3 : 1;
+    draw(options, rng);
+    expect_sound(graph, costs, random_strategy(graph, rng, topology.num_devices(), 8), options);
+    RandomPipeline p = random_pipeline(graph, rng, topology);
+    draw(p.options, rng);
+    expect_sound(graph, costs, p.strategy, p.options);
   });
 }
 
