@@ -12,25 +12,35 @@ bool Evaluator::limit_memory() {
 
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {
   limit_memory();
-  return evaluate_kept(strategy);
-}
-
-Evaluation Evaluator::evaluate_kept(const BoundStrategy& strategy) {
-  return score(strategy, TaskGraphBuilder::Labels::Leave);
+  return simulate_all(strategy, TaskGraphBuilder::Labels::Leave);
 }
 
 Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
   limit_memory();
-  return score(strategy, TaskGraphBuilder::Labels::Make);
+  return simulate_all(strategy, TaskGraphBuilder::Labels::Make);
 }
 
-Evaluation Evaluator::score(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
+Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
   builder_.build(strategy, graph_, labels);
   simulate(graph_.dag, scratch_, timeline_);
   Evaluation result{timeline_.makespan, Bytes(0)};
   if (!surely_fits(strategy))
     result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_), topology());
   return result;
+}
+
+Evaluation Evaluator::score(const BoundStrategy& strategy) {
+  for (const std::int32_t few : few_microbatches(builder_, strategy)) {
+    builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, few);
+    simulate(graph_.dag, scratch_, timeline_);
+    const auto steady = find_steady_state(builder_, strategy, graph_, timeline_);
+    if (!steady) continue;
+    Evaluation result{steady->time_of(timeline_.makespan), Bytes(0)};
+    if (!surely_fits(strategy))
+      result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_, *steady), topology());
+    return result;
+  }
+  return simulate_all(strategy, TaskGraphBuilder::Labels::Leave);
 }
 
 bool Evaluator::surely_fits(const BoundStrategy& strategy) {

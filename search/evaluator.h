@@ -31,8 +31,11 @@ class Evaluator {
   /// The same with labels in task_graph(), for reports.
   Evaluation evaluate_labelled(const BoundStrategy& strategy);
 
-  /// evaluate() without forget_plans(): what the builder remembers stays where it is.
-  Evaluation evaluate_kept(const BoundStrategy& strategy);
+  /// What evaluate() says, but no timeline() and task_graph(), which are of no use afterwards: no more
+  /// microbatches are simulated than it takes to prove how the others go (steady_state.h). What the builder
+  /// remembers stays where it is.
+  Evaluation score(const BoundStrategy& strategy);
+  Evaluation score(const Strategy& strategy) { return score(builder_.bind(strategy)); }
   /// Lets the builder forget what fills the memory; true when it did. evaluate() begins with it.
   bool limit_memory();
   /// The same with bound strategies: none of them is valid afterwards.
@@ -46,12 +49,12 @@ class Evaluator {
   [[nodiscard]] const OperatorGraph& graph() const { return builder_.graph(); }
   [[nodiscard]] const CostModel& costs() const { return builder_.costs(); }
   [[nodiscard]] const Topology& topology() const { return builder_.costs().topology(); }
-  /// Of the strategy evaluated last.
+  /// Of the strategy evaluated last, with all its microbatches.
   [[nodiscard]] const Timeline& timeline() const { return timeline_; }
   [[nodiscard]] const TaskGraph& task_graph() const { return graph_; }
 
  private:
-  Evaluation score(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
+  Evaluation simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
   [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
 
   TaskGraphBuilder builder_;

@@ -11,7 +11,7 @@
 namespace pipesim {
 
 /// Scores one change of a strategy after another: what Evaluator says of the changed strategy, for the price
-/// of what the change changes. Plans of several microbatches are evaluated in full. Not thread-safe.
+/// of what the change changes. Plans of several microbatches are evaluated anew. Not thread-safe.
 class IncrementalEvaluator {
  public:
   /// What `full` remembers may be shared by many, on several threads; its mutex is held for a full evaluation

@@ -30,13 +30,15 @@ struct Span {
 // Collects every buffer's life from the wirings and the timeline.
 class BufferLives {
  public:
-  BufferLives(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const Timeline& timeline)
+  /// Of the first so many microbatches.
+  BufferLives(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const Timeline& timeline,
+              std::int32_t microbatches)
       : builder_(builder),
         strategy_(strategy),
         timeline_(timeline),
         changes_(builder.costs().topology().num_devices()) {
     auto wiring = builder.wirings().begin();  // those of a microbatch stand together
-    for (; microbatch_ < builder.options().microbatches; ++microbatch_) {
+    for (; microbatch_ < microbatches; ++microbatch_) {
       output_until_.assign(strategy.size(), {});
       for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
       for (; wiring != builder.wirings().end() && wiring->microbatch == microbatch_; ++wiring) {
@@ -246,8 +248,9 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
     }
   }
   for (const Wiring& w : builder.wirings()) {
-    if (w.kind == TaskKind::GradientSync) continue;  // reduced in place
-    for (const auto& [device, received] : w.plan->received) bytes[device.index()] += received;
+    if (w.microbatch != 0) continue;  // others are alike; gradients of weights are reduced in place
+    for (const auto& [device, received] : w.plan->received)
+      bytes[device.index()] += builder.options().microbatches * received;
   }
   return bytes;
 }
@@ -255,10 +258,56 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline) {
   const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
-  BufferLives lives(builder, strategy, timeline);
+  BufferLives lives(builder, strategy, timeline, builder.built_microbatches());
   std::vector<DeviceMemory> peaks;
   for (std::size_t d = 0; d < permanent.size(); ++d)
     peaks.push_back(peak_of(lives.changes()[d], permanent[d]));
+  return peaks;
+}
+
+namespace {
+
+// By device: what the microbatches that come in addition keep between their ways forward and back.
+std::vector<std::vector<Change>> kept_in_addition(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                                  const Timeline& timeline, const SteadyState& steady) {
+  const SteadyWindow &up = steady.windows.front(), &down = steady.windows.back();
+  BufferLives of_window(builder, strategy, timeline, up.microbatches);
+  std::vector<std::vector<Change>> kept;
+  for (const std::vector<Change>& changes : of_window.changes()) {
+    std::array<std::int64_t, kMemoryCategories> bytes{};
+    for (const Change& c : changes) {
+      if (c.time <= up.end) bytes[static_cast<std::size_t>(c.category)] += steady.repeats * c.bytes;
+    }
+    std::vector<Change>& all = kept.emplace_back();
+    for (std::size_t c = 0; c < kMemoryCategories; ++c) {
+      if (bytes[c] == 0) continue;
+      all.push_back({up.begin, bytes[c], static_cast<MemoryCategory>(c)});
+      all.push_back({down.end, -bytes[c], static_cast<MemoryCategory>(c)});
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+// With one window, what a device holds at a moment of the few's timeline it holds whenever the window comes
+// again. With two, microbatches that come in addition keep their part all the while that the numbers of
+// others are larger by theirs, which is where a device holds most.
+std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                      const Timeline& timeline, const SteadyState& steady) {
+  const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+  BufferLives lives(builder, strategy, timeline, builder.built_microbatches());
+  std::vector<std::vector<Change>> kept(permanent.size());
+  if (steady.windows.size() > 1) kept = kept_in_addition(builder, strategy, timeline, steady);
+  std::vector<DeviceMemory> peaks;
+  for (std::size_t d = 0; d < permanent.size(); ++d) {
+    std::vector<Change>& changes = lives.changes()[d];
+    changes.insert(changes.end(), kept[d].begin(), kept[d].end());
+    DeviceMemory& peak = peaks.emplace_back(peak_of(changes, permanent[d]));
+    const SteadyWindow& first = steady.windows.front();
+    const bool grows = !kept[d].empty() && peak.when >= first.begin && peak.when < first.end;
+    peak.when = grows ? peak.when + steady.repeats * first.length() : steady.time_of(peak.when);
+  }
   return peaks;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/timeline.h"
+#include "taskgraph/steady_state.h"
 #include "taskgraph/task_graph_builder.h"
 
 namespace pipesim {
@@ -28,10 +29,11 @@ struct DeviceMemory {
   Bytes peak;
   Nanoseconds when = 0;                            ///< the first moment of the peak
   std::array<Bytes, kMemoryCategories> at_peak{};  ///< by category; they add up to `peak`
+  bool operator==(const DeviceMemory&) const = default;
 };
 
-/// An upper bound of every device's peak that needs no timeline: all that the strategy ever allocates there.
-/// Of the strategy that the builder built last.
+/// An upper bound of every device's peak that needs no timeline: all that the strategy ever allocates there,
+/// in all the plan's microbatches. Of the strategy that the builder built last.
 std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy);
 
 /// Memory over time (engine rule 8): a buffer counts from the start of the task that writes it to the end of
@@ -39,6 +41,9 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 /// optimizer state are permanent. Of the strategy that the builder built last, and its timeline.
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline);
+/// The same of all the plan's microbatches, where the builder built few of them.
+std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                      const Timeline& timeline, const SteadyState& steady);
 
 /// Why the peaks do not fit: "gpu3 needs 91.2 GB, has 80 GB (and 2 more devices)". Nothing when they do.
 std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology);

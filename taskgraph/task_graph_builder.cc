@@ -99,13 +99,15 @@ void TaskGraphBuilder::forget_derived() {
   ++generation_;
 }
 
-void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labels labels) {
+void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labels labels,
+                             std::int32_t microbatches) {
   out.clear();
   out_ = &out;
   labels_ = labels == Labels::Make;
+  built_microbatches_ = microbatches;
   num_wirings_ = 0;
   barriers_.clear();
-  for (microbatch_ = 0; microbatch_ < options_.microbatches; ++microbatch_) {
+  for (microbatch_ = 0; microbatch_ < microbatches; ++microbatch_) {
     for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), *strategy[i]);
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), strategy);
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), strategy);
@@ -157,53 +159,36 @@ void TaskGraphBuilder::label_pass(OperatorId op, const BoundOperator& bound, Tas
   }
 }
 
-struct TaskGraphBuilder::DeviceSteps {
-  PipelineSchedule of_group;
-  std::vector<std::int32_t> group_of;  // by device; −1: it has none
-  std::size_t together = 1;            // so many steps come before the next barrier
-  const Pipeline* pipeline = nullptr;  // without one there is one stage
-  [[nodiscard]] std::int32_t stage_of(OperatorId op) const {
-    return pipeline ? pipeline->stage_of[op.index()] : 0;
-  }
-};
-
-TaskGraphBuilder::DeviceSteps TaskGraphBuilder::steps_of(const BoundStrategy& strategy) const {
+PipelineOrder TaskGraphBuilder::order_of(const BoundStrategy& strategy, std::int32_t microbatches) const {
   const std::size_t devices = costs_.topology().num_devices();
-  if (!options_.pipeline) {
-    DeviceSteps steps{PipelineSchedule(1), std::vector<std::int32_t>(devices, 0), 2, nullptr};
-    for (std::int32_t m = 0; m < options_.microbatches; ++m) {
-      for (const StepKind kind : {StepKind::Forward, StepKind::Backward})
-        steps.of_group.front().push_back({kind, m, 0});
-    }
-    return steps;
-  }
+  if (!options_.pipeline) return order_without_stages(microbatches, devices);
   std::vector<ParallelConfig> configs;
   for (const BoundOperator* b : strategy) configs.push_back(b->config);
-  PipelineOrder order = pipeline_order(configs, *options_.pipeline, options_.microbatches, devices);
-  return {std::move(order.steps), std::move(order.group_of), 1, &*options_.pipeline};
+  return pipeline_order(configs, *options_.pipeline, microbatches, devices);
 }
 
 // Barriers keep a device's steps in order: edges from each task of one to each of the next would be too many.
 void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
-  const DeviceSteps steps = steps_of(strategy);
-  std::vector<std::vector<OperatorShard>> shards(steps.group_of.size());
+  const PipelineOrder order = order_of(strategy, built_microbatches_);
+  std::vector<std::vector<OperatorShard>> shards(order.group_of.size());
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     const std::vector<DeviceId>& devices = strategy[i]->config.devices;
     for (std::size_t k = 0; k < devices.size(); ++k) shards[devices[k].index()].push_back({OperatorId(i), k});
   }
   for (std::size_t d = 0; d < shards.size(); ++d) {
-    if (steps.group_of[d] < 0 || shards[d].empty()) continue;
-    const std::span<const PipelineStep> all = steps.of_group[static_cast<std::size_t>(steps.group_of[d])];
+    if (order.group_of[d] < 0 || shards[d].empty()) continue;
+    const std::span<const PipelineStep> all = order.steps[static_cast<std::size_t>(order.group_of[d])];
     TaskId before;
-    for (std::size_t n = 0; n < all.size(); n += steps.together) {
-      const std::span<const PipelineStep> now = all.subspan(n, steps.together);
-      const bool last = n + steps.together == all.size();
+    for (std::size_t n = 0; n < all.size(); n += order.together) {
+      const std::span<const PipelineStep> now = all.subspan(n, order.together);
+      const bool last = n + order.together == all.size();
       const TaskId after =
-          last ? TaskId() : add_barrier(DeviceId(d), n / steps.together, now.front().microbatch);
+          last ? TaskId() : add_barrier(DeviceId(d), n / order.together, now.front().microbatch);
       bool any = false;
-      for (const OperatorShard& shard : shards[d])
-        any |=
-            connect_steps(shard, *strategy[shard.op.index()], now, steps.stage_of(shard.op), before, after);
+      for (const OperatorShard& shard : shards[d]) {
+        const std::int32_t stage = options_.pipeline ? options_.pipeline->stage_of[shard.op.index()] : 0;
+        any |= connect_steps(shard, *strategy[shard.op.index()], now, stage, before, after);
+      }
       if (!any && before.valid() && after.valid()) out_->dag.add_edge(before, after);
       before = after;
     }

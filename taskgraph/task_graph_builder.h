@@ -27,7 +27,11 @@ class TaskGraphBuilder {
   BoundStrategy bind(const Strategy& strategy);
 
   enum class Labels : std::uint8_t { Leave, Make };
-  void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels);
+  void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels) {
+    build(strategy, out, labels, options_.microbatches);
+  }
+  /// As if the plan had only so many microbatches, 1 or more and no more than it has.
+  void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels, std::int32_t microbatches);
 
   /// Forget what fills the memory, so that a long search can go on, when it is more than `most` bytes; true
   /// when they did. Results do not change. wirings() becomes invalid, and after forget() all that bind() and
@@ -42,6 +46,9 @@ class TaskGraphBuilder {
     return tasks_[static_cast<std::size_t>(microbatch) * graph_.operators().size() + op.index()];
   }
   [[nodiscard]] std::span<const StepBarrier> barriers() const { return barriers_; }
+  [[nodiscard]] std::int32_t built_microbatches() const { return built_microbatches_; }
+  /// The steps of its devices if it had so many microbatches.
+  [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
   [[nodiscard]] std::vector<LayoutId> terms_of(const Wiring& wiring, const BoundStrategy& strategy) const;
   /// What the wiring's tasks move, see CommunicationPlan::term_by_term and CommunicationTask::step.
@@ -91,12 +98,10 @@ class TaskGraphBuilder {
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
-  struct DeviceSteps;
   struct OperatorShard {
     OperatorId op;
     std::size_t number;
   };
-  [[nodiscard]] DeviceSteps steps_of(const BoundStrategy& strategy) const;
   void order_steps(const BoundStrategy& strategy);
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
   bool connect_steps(const OperatorShard& shard, const BoundOperator& bound,
@@ -133,6 +138,7 @@ class TaskGraphBuilder {
   std::uint64_t generation_ = 0;
   LayoutIds terms_;              // scratch: distinct layouts
   std::int32_t microbatch_ = 0;  // that is being built
+  std::int32_t built_microbatches_ = 0;
   TaskGraph* out_ = nullptr;
   bool labels_ = false;
 };
