@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/simulate.h"
+#include "taskgraph/folding.h"
 #include "taskgraph/memory.h"
 #include "taskgraph/task_graph_builder.h"
 
@@ -45,6 +46,10 @@ class Evaluator {
   /// evaluator. Forgetting is for when none of them runs.
   [[nodiscard]] tbb::spin_mutex& mutex() { return mutex_; }
 
+  /// score() takes tasks that are alike for one (folding.h) where those of passes are at least so many. At
+  /// first 2 million: looking for them costs as much as simulating dozens of microbatches.
+  void fold_from(std::size_t tasks) { fold_from_ = tasks; }
+
   [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }
   [[nodiscard]] const OperatorGraph& graph() const { return builder_.graph(); }
   [[nodiscard]] const CostModel& costs() const { return builder_.costs(); }
@@ -55,11 +60,15 @@ class Evaluator {
 
  private:
   Evaluation simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
+  std::optional<Folding> fold(const BoundStrategy& strategy);
+  std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few,
+                                      const std::optional<Folding>& folding);
   [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
 
   TaskGraphBuilder builder_;
   TaskGraph graph_;
   SimulationScratch scratch_;
+  std::size_t fold_from_ = 2'000'000;
   Timeline timeline_;
   tbb::spin_mutex mutex_;
 };

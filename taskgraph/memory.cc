@@ -30,20 +30,19 @@ struct Span {
 // Collects every buffer's life from the wirings and the timeline.
 class BufferLives {
  public:
-  /// Of the first so many microbatches.
-  BufferLives(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const Timeline& timeline,
-              std::int32_t microbatches)
+  BufferLives(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& times)
       : builder_(builder),
         strategy_(strategy),
-        timeline_(timeline),
+        times_(times),
         changes_(builder.costs().topology().num_devices()) {
-    auto wiring = builder.wirings().begin();  // those of a microbatch stand together
-    for (; microbatch_ < microbatches; ++microbatch_) {
+    const std::span<const Wiring> wirings = builder.wirings();  // those of a microbatch stand together
+    for (; microbatch_ < times.microbatches; ++microbatch_) {
       output_until_.assign(strategy.size(), {});
       for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
-      for (; wiring != builder.wirings().end() && wiring->microbatch == microbatch_; ++wiring) {
-        if (wiring->kind == TaskKind::ForwardTransfer) forward(*wiring);
-        if (wiring->kind == TaskKind::BackwardTransfer) backward(*wiring);
+      for (const Wiring& w : wirings) {
+        if (w.microbatch != 0) break;  // others are alike
+        if (w.kind == TaskKind::ForwardTransfer) forward(w);
+        if (w.kind == TaskKind::BackwardTransfer) backward(w);
       }
       for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
     }
@@ -58,8 +57,14 @@ class BufferLives {
     changes_[device.index()].push_back({life.until, -bytes.value, category});
   }
 
-  [[nodiscard]] Nanoseconds start(TaskId t) const { return timeline_.start[t.index()]; }
-  [[nodiscard]] Nanoseconds end(TaskId t) const { return timeline_.end[t.index()]; }
+  // In this microbatch, of a task of the first.
+  [[nodiscard]] std::size_t place(TaskId t) const {
+    const std::size_t i =
+        times_.folded.empty() ? t.index() : static_cast<std::size_t>(times_.folded[t.index()]);
+    return static_cast<std::size_t>(microbatch_) * times_.of_one + i;
+  }
+  [[nodiscard]] Nanoseconds start(TaskId t) const { return times_.timeline.start[place(t)]; }
+  [[nodiscard]] Nanoseconds end(TaskId t) const { return times_.timeline.end[place(t)]; }
 
   [[nodiscard]] TaskId task(TaskId first, const PassWork& work, std::size_t stage, std::size_t shards,
                             std::int32_t shard) const {
@@ -70,7 +75,7 @@ class BufferLives {
   // End of the last backward task of a shard; 0 without backward.
   [[nodiscard]] Nanoseconds backward_end(OperatorId op, std::int32_t shard) const {
     const BoundOperator& b = *strategy_[op.index()];
-    const OperatorTasks& t = builder_.tasks_of(op, microbatch_);
+    const OperatorTasks& t = builder_.tasks_of(op);
     const std::size_t shards = b.config.devices.size();
     Nanoseconds last = 0;
     if (t.backward_input.valid())
@@ -83,8 +88,7 @@ class BufferLives {
 
   [[nodiscard]] Nanoseconds forward_end(OperatorId op, std::int32_t shard) const {
     const BoundOperator& b = *strategy_[op.index()];
-    return end(task(builder_.tasks_of(op, microbatch_).forward, b.forward, SIZE_MAX, b.config.devices.size(),
-                    shard));
+    return end(task(builder_.tasks_of(op).forward, b.forward, SIZE_MAX, b.config.devices.size(), shard));
   }
 
   // A consumer reads its input in forward, and once more in backward if it saves it.
@@ -105,7 +109,7 @@ class BufferLives {
 
   void record_outputs(OperatorId op) {
     const BoundOperator& b = *strategy_[op.index()];
-    const TaskId first = builder_.tasks_of(op, microbatch_).forward;
+    const TaskId first = builder_.tasks_of(op).forward;
     for (std::size_t k = 0; k < b.memory.size(); ++k) {
       const DeviceId d = b.config.devices[k];
       const Nanoseconds from = start(TaskId(first.index() + k));
@@ -191,7 +195,7 @@ class BufferLives {
     for (const UseRef c : consumers) {
       const BoundOperator& consumer = *strategy_[c.op.index()];
       const std::int32_t k = consumer.shard_of_device[device.index()];
-      const TaskId first = builder_.tasks_of(c.op, microbatch_).backward_input;
+      const TaskId first = builder_.tasks_of(c.op).backward_input;
       const std::size_t shards = consumer.config.devices.size();
       life.cover(start(task(first, consumer.backward_input, 0, shards, k)),
                  end(task(first, consumer.backward_input, SIZE_MAX, shards, k)));
@@ -211,7 +215,7 @@ class BufferLives {
 
   const TaskGraphBuilder& builder_;
   const BoundStrategy& strategy_;
-  const Timeline& timeline_;
+  TaskTimes times_;
   std::int32_t microbatch_ = 0;                         // whose buffers are looked at
   std::vector<std::vector<Change>> changes_;            // per device
   std::vector<std::vector<Nanoseconds>> output_until_;  // per operator and shard, of the microbatch
@@ -258,7 +262,8 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline) {
   const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
-  BufferLives lives(builder, strategy, timeline, builder.built_microbatches());
+  BufferLives lives(builder, strategy,
+                    {timeline, builder.built_microbatches(), builder.tasks_of_one_microbatch(), {}});
   std::vector<DeviceMemory> peaks;
   for (std::size_t d = 0; d < permanent.size(); ++d)
     peaks.push_back(peak_of(lives.changes()[d], permanent[d]));
@@ -269,9 +274,9 @@ namespace {
 
 // By device: what the microbatches that come in addition keep between their ways forward and back.
 std::vector<std::vector<Change>> kept_in_addition(TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                                  const Timeline& timeline, const SteadyState& steady) {
+                                                  const TaskTimes& few, const SteadyState& steady) {
   const SteadyWindow &up = steady.windows.front(), &down = steady.windows.back();
-  BufferLives of_window(builder, strategy, timeline, up.microbatches);
+  BufferLives of_window(builder, strategy, {few.timeline, up.microbatches, few.of_one, few.folded});
   std::vector<std::vector<Change>> kept;
   for (const std::vector<Change>& changes : of_window.changes()) {
     std::array<std::int64_t, kMemoryCategories> bytes{};
@@ -294,17 +299,17 @@ std::vector<std::vector<Change>> kept_in_addition(TaskGraphBuilder& builder, con
 // again. With two, microbatches that come in addition keep their part all the while that the numbers of
 // others are larger by theirs, which is where a device holds most.
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                      const Timeline& timeline, const SteadyState& steady) {
+                                      const TaskTimes& few, const SteadyState& steady) {
   const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
-  BufferLives lives(builder, strategy, timeline, builder.built_microbatches());
+  BufferLives lives(builder, strategy, few);
   std::vector<std::vector<Change>> kept(permanent.size());
-  if (steady.windows.size() > 1) kept = kept_in_addition(builder, strategy, timeline, steady);
+  if (steady.windows.size() > 1) kept = kept_in_addition(builder, strategy, few, steady);
   std::vector<DeviceMemory> peaks;
   for (std::size_t d = 0; d < permanent.size(); ++d) {
     std::vector<Change>& changes = lives.changes()[d];
     changes.insert(changes.end(), kept[d].begin(), kept[d].end());
     DeviceMemory& peak = peaks.emplace_back(peak_of(changes, permanent[d]));
-    const SteadyWindow& first = steady.windows.front();
+    const SteadyWindow first = steady.windows.empty() ? SteadyWindow() : steady.windows.front();
     const bool grows = !kept[d].empty() && peak.when >= first.begin && peak.when < first.end;
     peak.when = grows ? peak.when + steady.repeats * first.length() : steady.time_of(peak.when);
   }

@@ -41,9 +41,17 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 /// optimizer state are permanent. Of the strategy that the builder built last, and its timeline.
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline);
-/// The same of all the plan's microbatches, where the builder built few of them.
+/// Where the tasks of microbatches are in a timeline: number i of the first one's (those that the builder
+/// built first) is, in microbatch m, at m · of_one + i, or at m · of_one + folded[i].
+struct TaskTimes {
+  const Timeline& timeline;
+  std::int32_t microbatches = 1;
+  std::size_t of_one = 0;
+  std::span<const std::int32_t> folded = {};
+};
+/// The same of all the plan's microbatches, where the timeline is of few of them.
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                      const Timeline& timeline, const SteadyState& steady);
+                                      const TaskTimes& few, const SteadyState& steady);
 
 /// Why the peaks do not fit: "gpu3 needs 91.2 GB, has 80 GB (and 2 more devices)". Nothing when they do.
 std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology);

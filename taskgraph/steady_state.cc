@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <utility>
 
 namespace pipesim {
 namespace {
@@ -30,20 +31,18 @@ struct Stretch {
 
 class SteadyStateFinder {
  public:
-  SteadyStateFinder(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskGraph& tasks,
-                    const Timeline& timeline)
-      : builder_(builder),
-        dag_(tasks.dag),
-        timeline_(timeline),
-        few_(builder.built_microbatches()),
-        added_(builder.options().microbatches - few_) {
+  explicit SteadyStateFinder(FewMicrobatches few)
+      : from_(std::move(few)),
+        dag_(from_.dag),
+        timeline_(from_.timeline),
+        few_(from_.few),
+        added_(from_.many - few_),
+        of_one_(from_.tasks_of_one) {
     if (few_ < 2 || added_ < 1) return;
-    few_order_ = builder.order_of(strategy, few_);
-    many_order_ = builder.order_of(strategy, builder.options().microbatches);
-    of_one_ = builder.tasks_of(OperatorId(0), 1).forward.index();
-    barriers_.resize(few_order_.group_of.size());
-    for (const StepBarrier& b : builder.barriers())
-      barriers_[b.device.index()].push_back(timeline.end[b.task.index()]);
+    for (const std::vector<TaskId>& of_device : from_.barriers) {
+      std::vector<Nanoseconds>& times = barriers_.emplace_back();
+      for (const TaskId barrier : of_device) times.push_back(timeline_.end[barrier.index()]);
+    }
     list_devices();
     find_ready_times();
   }
@@ -51,7 +50,7 @@ class SteadyStateFinder {
   std::optional<SteadyState> find() {
     if (few_ < 2 || added_ < 1 || !waits_for_steps()) return std::nullopt;
     constexpr std::int32_t kLongest = 4;  // periods, in units that the schedule repeats
-    const auto groups = static_cast<std::int32_t>(few_order_.steps.size());
+    const auto groups = static_cast<std::int32_t>(from_.few_order.steps.size());
     std::vector<std::int32_t> periods;
     for (std::int32_t n = 1; n <= kLongest; ++n) periods.insert(periods.end(), {n, n * groups});
     std::ranges::sort(periods);
@@ -75,7 +74,8 @@ class SteadyStateFinder {
     for (std::size_t d = 0; d < barriers_.size(); ++d) {
       if (barriers_[d].empty()) continue;
       const bool fresh = std::ranges::none_of(devices_, [&](std::size_t other) {
-        return few_order_.group_of[other] == few_order_.group_of[d] && barriers_[other] == barriers_[d];
+        return from_.few_order.group_of[other] == from_.few_order.group_of[d] &&
+               barriers_[other] == barriers_[d];
       });
       if (fresh) devices_.push_back(d);
     }
@@ -115,26 +115,21 @@ class SteadyStateFinder {
     return busy;
   }
 
-  // When the first device may begin the microbatch, and when the last may begin its way back.
+  // When a microbatch may begin its way, and its way back.
   [[nodiscard]] Nanoseconds forward_ready(std::int32_t microbatch) const {
-    return ready_[builder_.tasks_of(OperatorId(0), microbatch).forward.index()];
+    return ready_[id(microbatch, from_.forward.index())];
   }
   [[nodiscard]] Nanoseconds backward_ready(std::int32_t microbatch) const {
-    for (std::size_t op = builder_.graph().operators().size(); op-- > 0;) {
-      const OperatorTasks& tasks = builder_.tasks_of(OperatorId(op), microbatch);
-      for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
-        if (first.valid()) return ready_[first.index()];
-      }
-    }
-    return 0;
+    return from_.backward.valid() ? ready_[id(microbatch, from_.backward.index())] : 0;
   }
 
   // The steps of every device in the stretch, and the one that is not yet over, are those of the iteration of
   // many.
   [[nodiscard]] bool has_steps(const Stretch& stretch) const {
-    const auto together = static_cast<std::ptrdiff_t>(few_order_.together);
+    const auto together = static_cast<std::ptrdiff_t>(from_.few_order.together);
     for (const std::size_t d : devices_) {
-      const std::span<const PipelineStep> few = steps_of(few_order_, d), many = steps_of(many_order_, d);
+      const std::span<const PipelineStep> few = steps_of(from_.few_order, d),
+                                          many = steps_of(from_.many_order, d);
       const auto few_size = std::ssize(few), many_size = std::ssize(many);
       const std::ptrdiff_t begin = reached(d, stretch.begin) * together,
                            end = std::min(few_size, (reached(d, stretch.end) + 1) * together);
@@ -211,7 +206,7 @@ class SteadyStateFinder {
 
   // Lanes are as busy at both ends, and what belongs to no microbatch comes later.
   [[nodiscard]] bool same_lanes(const SteadyWindow& w) const {
-    for (std::size_t t = id(few_, 0); t < builder_.barriers().front().task.index(); ++t) {
+    for (std::size_t t = id(few_, 0); t < from_.first_barrier; ++t) {
       if (popped(t, w.end)) return false;
     }
     return busy_lanes(w.begin) == busy_lanes(w.end);
@@ -268,12 +263,11 @@ class SteadyStateFinder {
     return rise_then_fall(up, down) ? std::optional(SteadyState{repeats, {up, down}}) : std::nullopt;
   }
 
-  const TaskGraphBuilder& builder_;
+  FewMicrobatches from_;
   const TaskDag& dag_;
   const Timeline& timeline_;
   std::int32_t few_, added_;
-  std::size_t of_one_ = 0;  // tasks of a microbatch: theirs stand together, in the same order in each
-  PipelineOrder few_order_, many_order_;
+  std::size_t of_one_;
   std::vector<std::vector<Nanoseconds>> barriers_;  // by device: when it reaches them
   std::vector<std::size_t> devices_;
   std::vector<Nanoseconds> ready_;  // by task
@@ -291,7 +285,34 @@ Nanoseconds SteadyState::time_of(Nanoseconds of_few) const {
 
 std::optional<SteadyState> find_steady_state(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                              const TaskGraph& tasks, const Timeline& timeline) {
-  return SteadyStateFinder(builder, strategy, tasks, timeline).find();
+  FewMicrobatches few{tasks.dag,
+                      timeline,
+                      builder.built_microbatches(),
+                      builder.options().microbatches,
+                      builder.tasks_of_one_microbatch(),
+                      tasks.dag.num_tasks() - builder.barriers().size(),
+                      builder.tasks_of(OperatorId(0)).forward,
+                      first_backward_task(builder),
+                      {},
+                      builder.order_of(strategy, builder.built_microbatches()),
+                      builder.order_of(strategy, builder.options().microbatches)};
+  few.barriers.resize(few.few_order.group_of.size());
+  for (const StepBarrier& b : builder.barriers()) few.barriers[b.device.index()].push_back(b.task);
+  return find_steady_state(std::move(few));
+}
+
+std::optional<SteadyState> find_steady_state(FewMicrobatches few) {
+  return SteadyStateFinder(std::move(few)).find();
+}
+
+TaskId first_backward_task(const TaskGraphBuilder& builder) {
+  for (std::size_t op = builder.graph().operators().size(); op-- > 0;) {
+    const OperatorTasks& tasks = builder.tasks_of(OperatorId(op));
+    for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+      if (first.valid()) return first;
+    }
+  }
+  return {};
 }
 
 namespace {

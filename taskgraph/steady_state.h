@@ -28,6 +28,18 @@ struct SteadyState {
   [[nodiscard]] Nanoseconds time_of(Nanoseconds of_few) const;
 };
 
+/// Few microbatches that were simulated, for many. A device may stand for all that are like it.
+struct FewMicrobatches {
+  const TaskDag& dag;  ///< tasks of microbatches, one after the other, then tasks of none, then barriers
+  const Timeline& timeline;
+  std::int32_t few = 0, many = 0;
+  std::size_t tasks_of_one = 0;   ///< of one microbatch, in the same order in each
+  std::size_t first_barrier = 0;  ///< tasks before it are no barriers
+  TaskId forward, backward;       ///< of the first microbatch: where it begins its way, and its way back
+  std::vector<std::vector<TaskId>> barriers;  ///< by device, in the order of its steps
+  PipelineOrder few_order, many_order;        ///< of the same devices
+};
+
 /// Proves from the timeline of the graph that `builder` has built last, with few microbatches, how the one of
 /// all the plan's microbatches goes; nothing where that can't be proven, or there are no more.
 ///
@@ -46,6 +58,10 @@ struct SteadyState {
 /// falling order, for those others while all forward tasks have ended.
 std::optional<SteadyState> find_steady_state(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                              const TaskGraph& tasks, const Timeline& timeline);
+/// The same of any graph of this kind.
+std::optional<SteadyState> find_steady_state(FewMicrobatches few);
+/// A task of the first microbatch with which it begins its way back; invalid where it has none.
+TaskId first_backward_task(const TaskGraphBuilder& builder);
 
 /// Numbers of microbatches to try, ascending; none where simulating all of them costs about as much.
 std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, const BoundStrategy& strategy);

@@ -30,7 +30,8 @@ class TaskGraphBuilder {
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels) {
     build(strategy, out, labels, options_.microbatches);
   }
-  /// As if the plan had only so many microbatches, 1 or more and no more than it has.
+  /// As if the plan had only so many microbatches, 1 or more and no more than it has. Their tasks come first,
+  /// one after the other, in the same order in each; then those of no microbatch, then barriers.
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels, std::int32_t microbatches);
 
   /// Forget what fills the memory, so that a long search can go on, when it is more than `most` bytes; true
@@ -42,11 +43,17 @@ class TaskGraphBuilder {
 
   /// Of the strategy built last.
   [[nodiscard]] std::span<const Wiring> wirings() const { return {wirings_.data(), num_wirings_}; }
+  [[nodiscard]] std::int32_t stage_of(OperatorId op) const {
+    return options_.pipeline ? options_.pipeline->stage_of[op.index()] : 0;
+  }
   [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op, std::int32_t microbatch = 0) const {
     return tasks_[static_cast<std::size_t>(microbatch) * graph_.operators().size() + op.index()];
   }
   [[nodiscard]] std::span<const StepBarrier> barriers() const { return barriers_; }
+  /// One microbatch in no order of steps: without barriers.
+  void build_unordered(const BoundStrategy& strategy, TaskGraph& out);
   [[nodiscard]] std::int32_t built_microbatches() const { return built_microbatches_; }
+  [[nodiscard]] std::size_t tasks_of_one_microbatch() const { return tasks_of_one_microbatch_; }
   /// The steps of its devices if it had so many microbatches.
   [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
@@ -91,6 +98,7 @@ class TaskGraphBuilder {
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy);
 
  private:
+  void expand(const BoundStrategy& strategy, TaskGraph& out, Labels labels, std::int32_t microbatches);
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
@@ -98,14 +106,8 @@ class TaskGraphBuilder {
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
-  struct OperatorShard {
-    OperatorId op;
-    std::size_t number;
-  };
   void order_steps(const BoundStrategy& strategy);
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
-  bool connect_steps(const OperatorShard& shard, const BoundOperator& bound,
-                     std::span<const PipelineStep> steps, std::int32_t stage, TaskId before, TaskId after);
   void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
 
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
@@ -139,6 +141,7 @@ class TaskGraphBuilder {
   LayoutIds terms_;              // scratch: distinct layouts
   std::int32_t microbatch_ = 0;  // that is being built
   std::int32_t built_microbatches_ = 0;
+  std::size_t tasks_of_one_microbatch_ = 0;
   TaskGraph* out_ = nullptr;
   bool labels_ = false;
 };

@@ -80,6 +80,26 @@ TEST(Score, OfBaselinesThatAccumulateGradients) {
   }
 }
 
+// With what is alike in replicas taken for one, whether few microbatches are enough or, under gpipe, not.
+TEST(Score, OfFoldedPipelinesIsTheSame) {
+  const OperatorGraph graph = make_zoo_model("gpt:batch=8,layers=3,hidden=64,heads=4,sequence=16,vocab=100");
+  const Topology topology = make_topology("dgx-a100");
+  const CostModel costs(topology);
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    SCOPED_TRACE(schedule);
+    const PipelinedStrategy planned = gpipe_strategy(graph, costs, {2, 1, schedule});
+    PlanOptions options;
+    options.microbatches = 40;
+    options.pipeline = planned.pipeline;
+    Evaluator evaluator(graph, costs, options);
+    const Evaluation whole = evaluator.evaluate(planned.strategy);
+    const std::size_t tasks = evaluator.task_graph().dag.num_tasks();
+    evaluator.fold_from(0);
+    EXPECT_EQ(evaluator.score(planned.strategy), whole);
+    EXPECT_LT(3 * evaluator.task_graph().dag.num_tasks(), tasks);
+  }
+}
+
 TEST(Score, CountsWhatDoesNotFit) {
   const OperatorGraph graph =
       make_zoo_model("mlp:batch=131072,layers=16,hidden=4096,features=4096,classes=10");

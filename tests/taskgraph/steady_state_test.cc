@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -44,7 +45,9 @@ struct FewAndMany {
 
 void expect_same(FewAndMany& few, const SteadyState& steady, FewAndMany& all) {
   EXPECT_EQ(steady.time_of(few.timeline.makespan), all.timeline.makespan);
-  EXPECT_EQ(peak_memory(few.builder, few.bound, few.timeline, steady),
+  const TaskTimes times{
+      few.timeline, few.builder.built_microbatches(), few.builder.tasks_of_one_microbatch(), {}};
+  EXPECT_EQ(peak_memory(few.builder, few.bound, times, steady),
             peak_memory(all.builder, all.bound, all.timeline));
   EXPECT_EQ(allocated_memory(few.builder, few.bound), allocated_memory(all.builder, all.bound));
 }
@@ -76,7 +79,7 @@ TEST(SteadyState, IsWhatSimulatingAllGives) {
       });
     }
   }
-  if (sanitized) return;
+  if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
   for (const char* schedule : {"none", "1f1b", "interleaved", "zb-h1", "zb-h2"})
     EXPECT_THAT(proven[schedule], Ge(5)) << schedule;
 }
