@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/simulate.h"
+#include "taskgraph/folding.h"
 #include "taskgraph/memory.h"
 #include "taskgraph/task_graph_builder.h"
 
@@ -31,8 +32,11 @@ class Evaluator {
   /// The same with labels in task_graph(), for reports.
   Evaluation evaluate_labelled(const BoundStrategy& strategy);
 
-  /// evaluate() without forget_plans(): what the builder remembers stays where it is.
-  Evaluation evaluate_kept(const BoundStrategy& strategy);
+  /// What evaluate() says, but no timeline() and task_graph(), which are of no use afterwards: no more
+  /// microbatches are simulated than it takes to prove how the others go (steady_state.h). What the builder
+  /// remembers stays where it is.
+  Evaluation score(const BoundStrategy& strategy);
+  Evaluation score(const Strategy& strategy) { return score(builder_.bind(strategy)); }
   /// Lets the builder forget what fills the memory; true when it did. evaluate() begins with it.
   bool limit_memory();
   /// The same with bound strategies: none of them is valid afterwards.
@@ -42,21 +46,29 @@ class Evaluator {
   /// evaluator. Forgetting is for when none of them runs.
   [[nodiscard]] tbb::spin_mutex& mutex() { return mutex_; }
 
+  /// score() takes tasks that are alike for one (folding.h) where those of passes are at least so many. At
+  /// first 2 million: looking for them costs as much as simulating dozens of microbatches.
+  void fold_from(std::size_t tasks) { fold_from_ = tasks; }
+
   [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }
   [[nodiscard]] const OperatorGraph& graph() const { return builder_.graph(); }
   [[nodiscard]] const CostModel& costs() const { return builder_.costs(); }
   [[nodiscard]] const Topology& topology() const { return builder_.costs().topology(); }
-  /// Of the strategy evaluated last.
+  /// Of the strategy evaluated last, with all its microbatches.
   [[nodiscard]] const Timeline& timeline() const { return timeline_; }
   [[nodiscard]] const TaskGraph& task_graph() const { return graph_; }
 
  private:
-  Evaluation score(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
+  Evaluation simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
+  std::optional<Folding> fold(const BoundStrategy& strategy);
+  std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few,
+                                      const std::optional<Folding>& folding);
   [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
 
   TaskGraphBuilder builder_;
   TaskGraph graph_;
   SimulationScratch scratch_;
+  std::size_t fold_from_ = 2'000'000;
   Timeline timeline_;
   tbb::spin_mutex mutex_;
 };

@@ -25,7 +25,7 @@ Evaluation IncrementalEvaluator::start(const BoundStrategy& strategy) {
 
 Evaluation IncrementalEvaluator::evaluate(const BoundStrategy& strategy) {
   const tbb::spin_mutex::scoped_lock lock(full_.mutex());
-  return full_.evaluate_kept(strategy);
+  return full_.score(strategy);
 }
 
 void IncrementalEvaluator::build(const BoundStrategy& strategy) {

@@ -160,7 +160,7 @@ class Tempering {
   std::vector<std::size_t> best_start(const std::vector<SearchStart>& starts) {
     std::vector<Evaluation> scored;
     for (const SearchStart& start : starts)
-      scored.push_back(memories_.front()->evaluator.evaluate(start.strategy));
+      scored.push_back(memories_.front()->evaluator.score(start.strategy));
     const auto best = std::ranges::min_element(
         scored, {}, [](const Evaluation& e) { return std::tuple(e.overflow, e.time); });
     constexpr double kTolerableShare = 0.01;

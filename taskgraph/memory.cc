@@ -31,19 +31,20 @@ struct Span {
 // forward has read it, and from its second run until backward has.
 class BufferLives {
  public:
-  BufferLives(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const Timeline& timeline)
+  BufferLives(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& times)
       : builder_(builder),
         strategy_(strategy),
-        timeline_(timeline),
+        times_(times),
         changes_(builder.costs().topology().num_devices()) {
-    auto wiring = builder.wirings().begin();  // those of a microbatch stand together
-    for (; microbatch_ < builder.options().microbatches; ++microbatch_) {
+    const std::span<const Wiring> wirings = builder.wirings();  // those of a microbatch stand together
+    for (; microbatch_ < times.microbatches; ++microbatch_) {
       output_until_.assign(strategy.size(), {});
       again_until_.assign(strategy.size(), {});
       for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
-      for (; wiring != builder.wirings().end() && wiring->microbatch == microbatch_; ++wiring) {
-        if (moves_activations(wiring->kind)) forward(*wiring);
-        if (wiring->kind == TaskKind::BackwardTransfer) backward(*wiring);
+      for (const Wiring& w : wirings) {
+        if (w.microbatch != 0) break;  // others are alike
+        if (moves_activations(w.kind)) forward(w);
+        if (w.kind == TaskKind::BackwardTransfer) backward(w);
       }
       for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
     }
@@ -58,8 +59,14 @@ class BufferLives {
     changes_[device.index()].push_back({life.until, -bytes.value, category});
   }
 
-  [[nodiscard]] Nanoseconds start(TaskId t) const { return timeline_.start[t.index()]; }
-  [[nodiscard]] Nanoseconds end(TaskId t) const { return timeline_.end[t.index()]; }
+  // In this microbatch, of a task of the first.
+  [[nodiscard]] std::size_t place(TaskId t) const {
+    const std::size_t i =
+        times_.folded.empty() ? t.index() : static_cast<std::size_t>(times_.folded[t.index()]);
+    return static_cast<std::size_t>(microbatch_) * times_.of_one + i;
+  }
+  [[nodiscard]] Nanoseconds start(TaskId t) const { return times_.timeline.start[place(t)]; }
+  [[nodiscard]] Nanoseconds end(TaskId t) const { return times_.timeline.end[place(t)]; }
 
   [[nodiscard]] TaskId task(TaskId first, const PassWork& work, std::size_t stage, std::size_t shards,
                             std::int32_t shard) const {
@@ -70,7 +77,7 @@ class BufferLives {
   // End of the last backward task of a shard; 0 without backward.
   [[nodiscard]] Nanoseconds backward_end(OperatorId op, std::int32_t shard) const {
     const BoundOperator& b = *strategy_[op.index()];
-    const OperatorTasks& t = builder_.tasks_of(op, microbatch_);
+    const OperatorTasks& t = builder_.tasks_of(op);
     const std::size_t shards = b.config.devices.size();
     Nanoseconds last = 0;
     if (t.backward_input.valid())
@@ -84,7 +91,7 @@ class BufferLives {
   // Of the first run or the second.
   [[nodiscard]] Nanoseconds forward_end(OperatorId op, std::int32_t shard, bool again = false) const {
     const BoundOperator& b = *strategy_[op.index()];
-    const OperatorTasks& tasks = builder_.tasks_of(op, microbatch_);
+    const OperatorTasks& tasks = builder_.tasks_of(op);
     return end(
         task(again ? tasks.recompute : tasks.forward, b.forward, SIZE_MAX, b.config.devices.size(), shard));
   }
@@ -117,7 +124,7 @@ class BufferLives {
 
   void record_outputs(OperatorId op) {
     const BoundOperator& b = *strategy_[op.index()];
-    const OperatorTasks& tasks = builder_.tasks_of(op, microbatch_);
+    const OperatorTasks& tasks = builder_.tasks_of(op);
     const bool again = tasks.recompute.valid();
     for (std::size_t k = 0; k < b.memory.size(); ++k) {
       const auto shard = static_cast<std::int32_t>(k);
@@ -210,7 +217,7 @@ class BufferLives {
     for (const UseRef c : consumers) {
       const BoundOperator& consumer = *strategy_[c.op.index()];
       const std::int32_t k = consumer.shard_of_device[device.index()];
-      const TaskId first = builder_.tasks_of(c.op, microbatch_).backward_input;
+      const TaskId first = builder_.tasks_of(c.op).backward_input;
       const std::size_t shards = consumer.config.devices.size();
       life.cover(start(task(first, consumer.backward_input, 0, shards, k)),
                  end(task(first, consumer.backward_input, SIZE_MAX, shards, k)));
@@ -230,7 +237,7 @@ class BufferLives {
 
   const TaskGraphBuilder& builder_;
   const BoundStrategy& strategy_;
-  const Timeline& timeline_;
+  TaskTimes times_;
   std::int32_t microbatch_ = 0;                         // whose buffers are looked at
   std::vector<std::vector<Change>> changes_;            // per device
   std::vector<std::vector<Nanoseconds>> output_until_;  // per operator and shard, of the microbatch
@@ -270,8 +277,9 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
     }
   }
   for (const Wiring& w : builder.wirings()) {
-    if (w.kind == TaskKind::GradientSync) continue;  // reduced in place
-    for (const auto& [device, received] : w.plan->received) bytes[device.index()] += received;
+    if (w.microbatch != 0) continue;  // others are alike; gradients of weights are reduced in place
+    for (const auto& [device, received] : w.plan->received)
+      bytes[device.index()] += builder.options().microbatches * received;
   }
   return bytes;
 }
@@ -279,10 +287,57 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline) {
   const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
-  BufferLives lives(builder, strategy, timeline);
+  BufferLives lives(builder, strategy,
+                    {timeline, builder.built_microbatches(), builder.tasks_of_one_microbatch(), {}});
   std::vector<DeviceMemory> peaks;
   for (std::size_t d = 0; d < permanent.size(); ++d)
     peaks.push_back(peak_of(lives.changes()[d], permanent[d]));
+  return peaks;
+}
+
+namespace {
+
+// By device: what the microbatches that come in addition keep between their ways forward and back.
+std::vector<std::vector<Change>> kept_in_addition(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                                  const TaskTimes& few, const SteadyState& steady) {
+  const SteadyWindow &up = steady.windows.front(), &down = steady.windows.back();
+  BufferLives of_window(builder, strategy, {few.timeline, up.microbatches, few.of_one, few.folded});
+  std::vector<std::vector<Change>> kept;
+  for (const std::vector<Change>& changes : of_window.changes()) {
+    std::array<std::int64_t, kMemoryCategories> bytes{};
+    for (const Change& c : changes) {
+      if (c.time <= up.end) bytes[static_cast<std::size_t>(c.category)] += steady.repeats * c.bytes;
+    }
+    std::vector<Change>& all = kept.emplace_back();
+    for (std::size_t c = 0; c < kMemoryCategories; ++c) {
+      if (bytes[c] == 0) continue;
+      all.push_back({up.begin, bytes[c], static_cast<MemoryCategory>(c)});
+      all.push_back({down.end, -bytes[c], static_cast<MemoryCategory>(c)});
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+// With one window, what a device holds at a moment of the few's timeline it holds whenever the window comes
+// again. With two, microbatches that come in addition keep their part all the while that the numbers of
+// others are larger by theirs, which is where a device holds most.
+std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                      const TaskTimes& few, const SteadyState& steady) {
+  const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+  BufferLives lives(builder, strategy, few);
+  std::vector<std::vector<Change>> kept(permanent.size());
+  if (steady.windows.size() > 1) kept = kept_in_addition(builder, strategy, few, steady);
+  std::vector<DeviceMemory> peaks;
+  for (std::size_t d = 0; d < permanent.size(); ++d) {
+    std::vector<Change>& changes = lives.changes()[d];
+    changes.insert(changes.end(), kept[d].begin(), kept[d].end());
+    DeviceMemory& peak = peaks.emplace_back(peak_of(changes, permanent[d]));
+    const SteadyWindow first = steady.windows.empty() ? SteadyWindow() : steady.windows.front();
+    const bool grows = !kept[d].empty() && peak.when >= first.begin && peak.when < first.end;
+    peak.when = grows ? peak.when + steady.repeats * first.length() : steady.time_of(peak.when);
+  }
   return peaks;
 }
 

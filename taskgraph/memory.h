@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/timeline.h"
+#include "taskgraph/steady_state.h"
 #include "taskgraph/task_graph_builder.h"
 
 namespace pipesim {
@@ -28,10 +29,11 @@ struct DeviceMemory {
   Bytes peak;
   Nanoseconds when = 0;                            ///< the first moment of the peak
   std::array<Bytes, kMemoryCategories> at_peak{};  ///< by category; they add up to `peak`
+  bool operator==(const DeviceMemory&) const = default;
 };
 
-/// An upper bound of every device's peak that needs no timeline: all that the strategy ever allocates there.
-/// Of the strategy that the builder built last.
+/// An upper bound of every device's peak that needs no timeline: all that the strategy ever allocates there,
+/// in all the plan's microbatches. Of the strategy that the builder built last.
 std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy);
 
 /// Memory over time (engine rule 8): a buffer counts from the start of the task that writes it to the end of
@@ -40,6 +42,17 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 /// from the start of the second run. Of the strategy that the builder built last, and its timeline.
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline);
+/// Where the tasks of microbatches are in a timeline: number i of the first one's (those that the builder
+/// built first) is, in microbatch m, at m · of_one + i, or at m · of_one + folded[i].
+struct TaskTimes {
+  const Timeline& timeline;
+  std::int32_t microbatches = 1;
+  std::size_t of_one = 0;
+  std::span<const std::int32_t> folded = {};
+};
+/// The same of all the plan's microbatches, where the timeline is of few of them.
+std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                      const TaskTimes& few, const SteadyState& steady);
 
 /// Why the peaks do not fit: "gpu3 needs 91.2 GB, has 80 GB (and 2 more devices)". Nothing when they do.
 std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology);

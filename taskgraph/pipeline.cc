@@ -152,9 +152,18 @@ PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipe
   const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
   const std::vector<Devices> groups = groups_of(stages);
   PipelineOrder order{std::vector<std::int32_t>(num_devices, -1),
-                      make_schedule(schedule_kind(pipeline.schedule), shape_of(stages, microbatches))};
+                      make_schedule(schedule_kind(pipeline.schedule), shape_of(stages, microbatches)), 1};
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const DeviceId d : groups[g]) order.group_of[d.index()] = static_cast<std::int32_t>(g);
+  }
+  return order;
+}
+
+PipelineOrder order_without_stages(std::int32_t microbatches, std::size_t num_devices) {
+  PipelineOrder order{std::vector<std::int32_t>(num_devices, 0), PipelineSchedule(1), 2};
+  for (std::int32_t m = 0; m < microbatches; ++m) {
+    for (const StepKind kind : {StepKind::Forward, StepKind::Backward})
+      order.steps.front().push_back({kind, m, 0});
   }
   return order;
 }

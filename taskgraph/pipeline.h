@@ -27,6 +27,7 @@ struct Pipeline {
 struct PipelineOrder {
   std::vector<std::int32_t> group_of;  ///< by device; −1: it has no stage
   PipelineSchedule steps;              ///< by group
+  std::size_t together = 1;            ///< so many steps come before the next barrier
 };
 
 /// The first use of an activation in an earlier stage than the one that makes it, in the order of tensors;
@@ -45,5 +46,8 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
                                    const Topology& topology);
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
                              std::int32_t microbatches, std::size_t num_devices);
+/// Of plans without a pipeline: all devices are one group of one stage, and run one microbatch after the
+/// other, forward and backward.
+PipelineOrder order_without_stages(std::int32_t microbatches, std::size_t num_devices);
 
 }  // namespace pipesim

@@ -6,6 +6,7 @@
 
 #include "sim/base/errors.h"
 #include "taskgraph/expansion.h"
+#include "taskgraph/step_order.h"
 
 namespace pipesim {
 
@@ -76,6 +77,10 @@ void TaskGraphBuilder::set_pipeline(std::optional<Pipeline> pipeline, Recompute 
   recomputation_ = Recomputation(graph_, options_.recompute, options_.pipeline);
 }
 
+std::int32_t TaskGraphBuilder::stage_of(OperatorId op) const {
+  return options_.pipeline ? options_.pipeline->stage_of[op.index()] : 0;
+}
+
 // Labels of a single microbatch do not number it.
 std::int32_t TaskGraphBuilder::labelled(std::int32_t microbatch) const {
   return options_.microbatches > 1 ? microbatch : -1;
@@ -110,21 +115,38 @@ void TaskGraphBuilder::forget_derived() {
 }
 
 void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labels labels) {
+  build(strategy, out, labels, options_.microbatches);
+}
+
+void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labels labels,
+                             std::int32_t microbatches) {
+  expand(strategy, out, labels, microbatches);
+  if (options_.microbatches > 1 || options_.pipeline) order_steps(strategy);
+  out.dag.finish();
+}
+
+void TaskGraphBuilder::build_unordered(const BoundStrategy& strategy, TaskGraph& out) {
+  expand(strategy, out, Labels::Leave, 1);
+  out.dag.finish();
+}
+
+void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Labels labels,
+                              std::int32_t microbatches) {
   out.clear();
   out_ = &out;
   labels_ = labels == Labels::Make;
+  built_microbatches_ = microbatches;
   num_wirings_ = 0;
   barriers_.clear();
   gates_.clear();
-  for (microbatch_ = 0; microbatch_ < options_.microbatches; ++microbatch_) {
+  for (microbatch_ = 0; microbatch_ < microbatches; ++microbatch_) {
     for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), *strategy[i]);
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), strategy);
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), strategy);
     if (recomputation_.any()) order_recompute(strategy);
+    if (microbatch_ == 0) tasks_of_one_microbatch_ = out.dag.num_tasks();
   }
   for (std::size_t i = 0; i < strategy.size(); ++i) update_weights(OperatorId(i), strategy);
-  if (options_.microbatches > 1 || options_.pipeline) order_steps(strategy);
-  out.dag.finish();
 }
 
 void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
@@ -170,56 +192,34 @@ void TaskGraphBuilder::label_pass(OperatorId op, const BoundOperator& bound, Tas
   }
 }
 
-struct TaskGraphBuilder::DeviceSteps {
-  PipelineSchedule of_group;
-  std::vector<std::int32_t> group_of;  // by device; −1: it has none
-  std::size_t together = 1;            // so many steps come before the next barrier
-  const Pipeline* pipeline = nullptr;  // without one there is one stage
-  [[nodiscard]] std::int32_t stage_of(OperatorId op) const {
-    return pipeline ? pipeline->stage_of[op.index()] : 0;
-  }
-};
-
-TaskGraphBuilder::DeviceSteps TaskGraphBuilder::steps_of(const BoundStrategy& strategy) const {
+PipelineOrder TaskGraphBuilder::order_of(const BoundStrategy& strategy, std::int32_t microbatches) const {
   const std::size_t devices = costs_.topology().num_devices();
-  if (!options_.pipeline) {
-    DeviceSteps steps{PipelineSchedule(1), std::vector<std::int32_t>(devices, 0), 2, nullptr};
-    for (std::int32_t m = 0; m < options_.microbatches; ++m) {
-      for (const StepKind kind : {StepKind::Forward, StepKind::Backward})
-        steps.of_group.front().push_back({kind, m, 0});
-    }
-    return steps;
-  }
+  if (!options_.pipeline) return order_without_stages(microbatches, devices);
   std::vector<ParallelConfig> configs;
   for (const BoundOperator* b : strategy) configs.push_back(b->config);
-  PipelineOrder order = pipeline_order(configs, *options_.pipeline, options_.microbatches, devices);
-  return {std::move(order.steps), std::move(order.group_of), 1, &*options_.pipeline};
+  return pipeline_order(configs, *options_.pipeline, microbatches, devices);
 }
 
-// Barriers keep a device's steps in order: edges from each task of one to each of the next would be too many.
 void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
-  const DeviceSteps steps = steps_of(strategy);
-  std::vector<std::vector<OperatorShard>> shards(steps.group_of.size());
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const std::vector<DeviceId>& devices = strategy[i]->config.devices;
-    for (std::size_t k = 0; k < devices.size(); ++k) shards[devices[k].index()].push_back({OperatorId(i), k});
-  }
+  const PipelineOrder order = order_of(strategy, built_microbatches_);
+  const auto shards = shards_by_device(strategy, order.group_of.size());
   for (std::size_t d = 0; d < shards.size(); ++d) {
-    if (steps.group_of[d] < 0 || shards[d].empty()) continue;
-    const std::span<const PipelineStep> all = steps.of_group[static_cast<std::size_t>(steps.group_of[d])];
-    TaskId before;
-    for (std::size_t n = 0; n < all.size(); n += steps.together) {
-      const std::span<const PipelineStep> now = all.subspan(n, steps.together);
-      const bool last = n + steps.together == all.size();
-      const TaskId after =
-          last ? TaskId() : add_barrier(DeviceId(d), n / steps.together, now.front().microbatch);
-      bool any = false;
-      for (const OperatorShard& shard : shards[d])
-        any |=
-            connect_steps(shard, *strategy[shard.op.index()], now, steps.stage_of(shard.op), before, after);
-      if (!any && before.valid() && after.valid()) out_->dag.add_edge(before, after);
-      before = after;
-    }
+    if (order.group_of[d] < 0 || shards[d].empty()) continue;
+    struct Tasks {
+      TaskGraphBuilder& builder;
+      DeviceId device;
+      TaskDag& dag;
+      [[nodiscard]] const OperatorTasks& of(OperatorId op) const { return builder.tasks_of(op); }
+      [[nodiscard]] TaskId at(TaskId task, std::int32_t microbatch) const {
+        return TaskId(static_cast<std::size_t>(microbatch) * builder.tasks_of_one_microbatch_ + task.index());
+      }
+      [[nodiscard]] std::int32_t stage_of(OperatorId op) const { return builder.stage_of(op); }
+      TaskId add_barrier(std::size_t step, std::int32_t microbatch) {
+        return builder.add_barrier(device, step, microbatch);
+      }
+    };
+    StepOrder(Tasks{*this, DeviceId(d), out_->dag}, strategy)
+        .connect(shards[d], order.steps[static_cast<std::size_t>(order.group_of[d])], order.together);
   }
 }
 
@@ -239,34 +239,6 @@ TaskId TaskGraphBuilder::add_barrier(DeviceId device, std::size_t step, std::int
                             microbatch});
   }
   return barrier;
-}
-
-// From the barrier before to the first tasks of the first step, and from the last tasks of the last step that
-// the shard has to the barrier after. False when it has none.
-bool TaskGraphBuilder::connect_steps(const OperatorShard& shard, const BoundOperator& bound,
-                                     std::span<const PipelineStep> steps, std::int32_t stage, TaskId before,
-                                     TaskId after) {
-  bool connected = false;
-  for (std::size_t n = steps.size(); n-- > 0;) {
-    const PipelineStep& step = steps[n];
-    if (step.stage != stage) continue;
-    const OperatorTasks& tasks = tasks_of(shard.op, step.microbatch);
-    bool has_step = false;
-    const auto connect = [&](TaskId first, const PassWork& work) {
-      if (!first.valid()) return;
-      has_step = true;
-      if (n == 0 && before.valid()) out_->dag.add_edge(before, shard_task(first, bound, 0, shard.number));
-      if (!connected && after.valid())
-        out_->dag.add_edge(shard_task(first, bound, work.stages() - 1, shard.number), after);
-    };
-    const bool both = step.kind == StepKind::Backward;
-    if (step.kind == StepKind::Forward) connect(tasks.forward, bound.forward);
-    if (both || step.kind == StepKind::BackwardInput) connect(tasks.recompute, bound.forward);
-    if (both || step.kind == StepKind::BackwardInput) connect(tasks.backward_input, bound.backward_input);
-    if (both || step.kind == StepKind::BackwardWeight) connect(tasks.backward_weight, bound.backward_weight);
-    connected |= has_step;
-  }
-  return connected;
 }
 
 }  // namespace pipesim

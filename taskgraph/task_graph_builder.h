@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "models/operator_graph.h"
 #include "taskgraph/bound_operators.h"
 #include "taskgraph/communication_plans.h"
 #include "taskgraph/plan.h"
@@ -29,6 +28,9 @@ class TaskGraphBuilder {
 
   enum class Labels : std::uint8_t { Leave, Make };
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels);
+  /// As if the plan had only so many microbatches, 1 or more and no more than it has. Their tasks come first,
+  /// one after the other, in the same order in each; then those of no microbatch, then barriers.
+  void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels, std::int32_t microbatches);
 
   /// Forget what fills the memory, so that a long search can go on, when it is more than `most` bytes; true
   /// when they did. Results do not change. wirings() becomes invalid, and after forget() all that bind() and
@@ -39,11 +41,18 @@ class TaskGraphBuilder {
 
   /// Of the strategy built last.
   [[nodiscard]] std::span<const Wiring> wirings() const { return {wirings_.data(), num_wirings_}; }
+  [[nodiscard]] std::int32_t stage_of(OperatorId op) const;
   [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op, std::int32_t microbatch = 0) const {
     return tasks_[static_cast<std::size_t>(microbatch) * graph_.operators().size() + op.index()];
   }
   [[nodiscard]] std::span<const StepBarrier> barriers() const { return barriers_; }
   [[nodiscard]] std::span<const RecomputeGate> recompute_gates() const { return gates_; }
+  /// One microbatch in no order of steps: without barriers.
+  void build_unordered(const BoundStrategy& strategy, TaskGraph& out);
+  [[nodiscard]] std::int32_t built_microbatches() const { return built_microbatches_; }
+  [[nodiscard]] std::size_t tasks_of_one_microbatch() const { return tasks_of_one_microbatch_; }
+  /// The steps of its devices if it had so many microbatches.
+  [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
   [[nodiscard]] std::vector<LayoutId> terms_of(const Wiring& wiring, const BoundStrategy& strategy) const;
   /// What the wiring's tasks move, see CommunicationPlan::term_by_term and CommunicationTask::step.
@@ -64,7 +73,6 @@ class TaskGraphBuilder {
   [[nodiscard]] UseRef producing_use(TensorId tensor) const { return producing_uses_[tensor.index()]; }
   /// The gradient of an activation is brought to its producer.
   [[nodiscard]] bool has_backward(TensorId tensor) const;
-
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const CostModel& costs() const { return costs_; }
   [[nodiscard]] const PlanOptions& options() const { return options_; }
@@ -72,7 +80,6 @@ class TaskGraphBuilder {
   void set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute);
   [[nodiscard]] const Recomputation& recomputation() const { return recomputation_; }
   [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
-
   // Of one tensor or operator under a strategy; remembered by content, and valid until it forgets.
   /// The distinct layouts in which its gradient is made, in the order of gradient_makers().
   void list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, LayoutIds& out) const;
@@ -89,6 +96,7 @@ class TaskGraphBuilder {
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy);
 
  private:
+  void expand(const BoundStrategy& strategy, TaskGraph& out, Labels labels, std::int32_t microbatches);
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
@@ -97,20 +105,11 @@ class TaskGraphBuilder {
   void wire_again(std::size_t forward_wiring, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
-  struct DeviceSteps;
-  struct OperatorShard {
-    OperatorId op;
-    std::size_t number;
-  };
-  [[nodiscard]] DeviceSteps steps_of(const BoundStrategy& strategy) const;
   void order_steps(const BoundStrategy& strategy);
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
-  bool connect_steps(const OperatorShard& shard, const BoundOperator& bound,
-                     std::span<const PipelineStep> steps, std::int32_t stage, TaskId before, TaskId after);
   void order_recompute(const BoundStrategy& strategy);
   TaskId add_gate(std::size_t segment, DeviceId device, TaskId previous, std::span<const TaskId> awaited);
   void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
-
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
   void list_sources(Wiring& wiring, const BoundStrategy& strategy);
   void add_transfers(Wiring& wiring);
@@ -139,10 +138,11 @@ class TaskGraphBuilder {
   std::vector<StepBarrier> barriers_;
   std::vector<RecomputeGate> gates_;
   std::vector<Wiring> wirings_;
-  std::size_t num_wirings_ = 0;
+  std::size_t num_wirings_ = 0, tasks_of_one_microbatch_ = 0;
   std::uint64_t generation_ = 0;
   LayoutIds terms_;              // scratch: distinct layouts
   std::int32_t microbatch_ = 0;  // that is being built
+  std::int32_t built_microbatches_ = 0;
   TaskGraph* out_ = nullptr;
   bool labels_ = false;
 };

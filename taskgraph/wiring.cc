@@ -51,7 +51,7 @@ std::vector<Redistribution> TaskGraphBuilder::redistributions_of(const Wiring& w
 
 // From the first to before the second.
 std::pair<std::int32_t, std::int32_t> TaskGraphBuilder::source_microbatches(const Wiring& wiring) const {
-  if (wiring.microbatch < 0) return {0, options_.microbatches};
+  if (wiring.microbatch < 0) return {0, built_microbatches_};
   return {wiring.microbatch, wiring.microbatch + 1};
 }
 

@@ -35,9 +35,10 @@ Baseline score(const NamedBaseline& baseline, Evaluator& evaluator) {
   Baseline result{std::string(baseline.name), std::nullopt, ""};
   Strategy strategy = baseline.strategy(evaluator.graph(), evaluator.costs());
   const BoundStrategy bound = evaluator.builder().bind(strategy);
-  const Evaluation evaluation = evaluator.evaluate(bound);
+  const Evaluation evaluation = evaluator.score(bound);
   result.scored = ScoredStrategy{std::move(strategy), evaluation};
   if (evaluation.feasible()) return result;
+  evaluator.evaluate(bound);  // with all tasks, for the peaks
   const auto peaks = peak_memory(evaluator.builder(), bound, evaluator.timeline());
   result.infeasible = memory_shortage(peaks, evaluator.topology()).value_or("does not fit into memory");
   return result;

@@ -89,7 +89,7 @@ std::optional<Evaluation> JointEvaluator::evaluate(const JointPlan& plan) {
   found.evaluator->builder().set_pipeline(std::move(now.pipeline), std::move(now.recompute));
   constexpr Bytes kMostBytes(500'000'000);
   found.evaluator->forget(kMostBytes);
-  return found.evaluator->evaluate(made);
+  return found.evaluator->score(made);
 }
 
 }  // namespace pipesim

@@ -72,11 +72,14 @@ double reduction_time(double bytes, const Counts& on) {
   return moved / kInsideServer / static_cast<double>(std::max<std::int64_t>(1, replicas / 2));
 }
 
-// Devices in use on each server, and those of the stage before.
-struct Occupation {
-  Counts used, before;
-  auto operator<=>(const Occupation&) const = default;
+// A server: its devices, those in use, and those of the stage before.
+struct ServerUse {
+  std::int32_t capacity = 0, used = 0, before = 0;
+  auto operator<=>(const ServerUse&) const = default;
 };
+
+// Sorted, since it does not matter which of two servers is which.
+using Occupation = std::vector<ServerUse>;
 
 class DapplePlanner {
  public:
@@ -88,17 +91,18 @@ class DapplePlanner {
         constant_(layers_.all() / (static_cast<double>(search.copies) * microbatches_)),
         best_(search.below.value) {
     for (const std::int32_t server : problem.server_of) {
-      if (static_cast<std::size_t>(server) >= capacity_.size())
-        capacity_.resize(static_cast<std::size_t>(server) + 1, 0);
-      ++capacity_[static_cast<std::size_t>(server)];
+      if (static_cast<std::size_t>(server) >= servers_.size())
+        servers_.resize(static_cast<std::size_t>(server) + 1);
+      ++servers_[static_cast<std::size_t>(server)].capacity;
     }
+    std::ranges::sort(servers_);
     devices_ = static_cast<std::int32_t>(problem.server_of.size());
   }
 
   // Where a stage ends, and its devices.
   struct Part {
     std::size_t end = 0;
-    Counts on;
+    Counts on;  // by server in the order of the occupation before
   };
   struct Found {
     double latency = 0;
@@ -106,7 +110,7 @@ class DapplePlanner {
   };
   // See dapple().
   std::vector<Found> solve() {
-    number_of({Counts(capacity_.size(), 0), Counts(capacity_.size(), 0)});
+    number_of(servers_);
     std::vector<Front> now(1);
     now[0][0].push_back({});
     std::vector<Found> all;
@@ -143,9 +147,9 @@ class DapplePlanner {
     for (std::size_t from = 0; from < now.size(); ++from) {
       for (const auto& [number, labels] : now[from]) {
         std::int32_t rest = devices_;
-        for (const std::int32_t count : occupations_[number].used) rest -= count;
+        for (const ServerUse& server : occupations_[number]) rest -= server.used;
         for (std::int32_t replicas = more ? copies_ : rest; replicas <= rest; replicas += copies_) {
-          for (const Counts& on : placements(occupations_[number].used, replicas))
+          for (const Counts& on : placements(occupations_[number], replicas))
             extend(stage, from, number, labels, on, rest - replicas, next);
         }
       }
@@ -156,17 +160,20 @@ class DapplePlanner {
   // All ends of a stage on these devices, with `rest` left for those behind.
   void extend(std::int32_t stage, std::size_t from, std::size_t number, const Labels& labels,
               const Counts& on, std::int32_t rest, std::vector<Front>& next) {
-    Occupation after{occupations_[number].used, on};
+    Occupation after = occupations_[number];
+    Counts before;
     double replicas = 0;
     for (std::size_t s = 0; s < on.size(); ++s) {
-      after.used[s] += on[s];
+      before.push_back(after[s].before);
+      after[s] = {after[s].capacity, after[s].used + on[s], on[s]};
       replicas += on[s];
     }
+    std::ranges::sort(after);
     const bool last = rest == 0;
     const double transfer =
         stage == 0 ? 0
                    : transfer_time(layers_.crossing(from) / static_cast<double>(copies_) / microbatches_,
-                                   occupations_[number].before, on);
+                                   before, on);
     const std::size_t next_number = number_of(after);
     for (const Label& label : labels) {
       if (label.bound >= limit(last)) continue;  // a better pipeline was found since
@@ -175,9 +182,9 @@ class DapplePlanner {
         const double block = std::max(label.block, layers_.time(from, to) / replicas);
         if (with_block(block) + transfers >= limit(last)) break;
         Label longer{block, transfers, 0, label.reductions, label.parts};
-        const double before = stage == 0 ? 0 : label.reductions.back();
+        const double largest = stage == 0 ? 0 : label.reductions.back();
         longer.reductions.push_back(
-            std::max(before, replicas > 1 ? reduction_time(layers_.parameters(from, to), on) : 0));
+            std::max(largest, replicas > 1 ? reduction_time(layers_.parameters(from, to), on) : 0));
         const double least_block = last ? block : std::max(block, layers_.time(to, layers_.size()) / rest);
         longer.bound = last ? latency_of(longer) : bound(longer, least_block);
         if (longer.bound >= limit(last)) continue;
@@ -229,43 +236,42 @@ class DapplePlanner {
   }
 
   // The three placements of the published planner, each once.
-  std::vector<Counts> placements(const Counts& used, std::int32_t replicas) const {
+  static std::vector<Counts> placements(const Occupation& servers, std::int32_t replicas) {
     std::vector<std::size_t> fresh, partly;
-    for (std::size_t s = 0; s < used.size(); ++s) {
-      if (used[s] == 0) fresh.push_back(s);
-      if (used[s] > 0 && used[s] < capacity_[s]) partly.push_back(s);
+    for (std::size_t s = 0; s < servers.size(); ++s) {
+      if (servers[s].used == 0) fresh.push_back(s);
+      if (servers[s].used > 0 && servers[s].used < servers[s].capacity) partly.push_back(s);
     }
     std::vector<Counts> found;
     const auto add = [&](Counts counts) {
       if (std::ranges::find(found, counts) == found.end()) found.push_back(std::move(counts));
     };
-    add(filled({fresh, partly}, used, replicas));
-    add(filled({partly, fresh}, used, replicas));
-    add(scattered({partly, fresh}, used, replicas));
+    add(filled({fresh, partly}, servers, replicas));
+    add(filled({partly, fresh}, servers, replicas));
+    add(scattered({partly, fresh}, servers, replicas));
     return found;
   }
 
   using ServerGroups = std::array<std::vector<std::size_t>, 2>;  // first ones first
 
-  [[nodiscard]] Counts filled(const ServerGroups& groups, const Counts& used, std::int32_t replicas) const {
-    Counts counts(capacity_.size(), 0);
+  static Counts filled(const ServerGroups& groups, const Occupation& servers, std::int32_t replicas) {
+    Counts counts(servers.size(), 0);
     for (const auto& group : groups) {
       for (const std::size_t s : group) {
-        counts[s] = std::min(replicas, capacity_[s] - used[s]);
+        counts[s] = std::min(replicas, servers[s].capacity - servers[s].used);
         replicas -= counts[s];
       }
     }
     return counts;
   }
 
-  [[nodiscard]] Counts scattered(const ServerGroups& groups, const Counts& used,
-                                 std::int32_t replicas) const {
-    Counts counts(capacity_.size(), 0);
+  static Counts scattered(const ServerGroups& groups, const Occupation& servers, std::int32_t replicas) {
+    Counts counts(servers.size(), 0);
     for (const auto& group : groups) {
       for (bool any = true; any && replicas > 0;) {
         any = false;
         for (const std::size_t s : group) {
-          if (replicas == 0 || used[s] + counts[s] == capacity_[s]) continue;
+          if (replicas == 0 || servers[s].used + counts[s] == servers[s].capacity) continue;
           ++counts[s];
           --replicas;
           any = true;
@@ -279,12 +285,45 @@ class DapplePlanner {
   DappleSearch search_;
   std::int32_t copies_, devices_ = 0;
   double microbatches_, constant_;
-  Counts capacity_;
+  Occupation servers_;
   std::map<Occupation, std::size_t> numbers_;
   std::vector<Occupation> occupations_;
   double best_;
   std::optional<Found> found_;
 };
+
+// On the servers themselves.
+std::vector<DappleStage> stages_of(const DappleProblem& problem,
+                                   const std::vector<DapplePlanner::Part>& parts) {
+  struct Named {
+    ServerUse use;
+    std::vector<DeviceId> free;
+  };
+  std::vector<Named> servers;
+  for (std::size_t d = 0; d < problem.server_of.size(); ++d) {
+    const auto server = static_cast<std::size_t>(problem.server_of[d]);
+    if (server >= servers.size()) servers.resize(server + 1);
+    ++servers[server].use.capacity;
+    servers[server].free.emplace_back(d);
+  }
+  std::vector<DappleStage> stages;
+  std::int32_t first = 0;
+  for (const DapplePlanner::Part& part : parts) {
+    std::ranges::stable_sort(servers, {}, &Named::use);
+    stages.push_back({first, static_cast<std::int32_t>(part.end) - 1, {}});
+    for (std::size_t s = 0; s < servers.size(); ++s) {
+      Named& server = servers[s];
+      const std::int32_t count = part.on[s];
+      stages.back().devices.insert(stages.back().devices.end(), server.free.begin(),
+                                   server.free.begin() + count);
+      server.free.erase(server.free.begin(), server.free.begin() + count);
+      server.use = {server.use.capacity, server.use.used + count, count};
+    }
+    std::ranges::sort(stages.back().devices);
+    first = static_cast<std::int32_t>(part.end);
+  }
+  return stages;
+}
 
 void require_valid(const DappleProblem& problem, std::int64_t copies) {
   const bool sizes = problem.layers && problem.layers->size() > 0 && !problem.server_of.empty() &&
@@ -329,24 +368,8 @@ std::vector<DapplePlan> dapple(const DappleProblem& problem, const DappleSearch&
   if (static_cast<std::int64_t>(problem.server_of.size()) % search.copies != 0)
     throw InternalError("DAPPLE's planner needs copies that divide the devices");
   std::vector<DapplePlan> plans;
-  for (const DapplePlanner::Found& found : DapplePlanner(problem, search).solve()) {
-    plans.push_back({Seconds(found.latency), search.copies, {}});
-    std::vector<bool> taken(problem.server_of.size(), false);
-    std::size_t first = 0;
-    for (const DapplePlanner::Part& part : found.parts) {
-      DappleStage stage{static_cast<std::int32_t>(first), static_cast<std::int32_t>(part.end) - 1, {}};
-      Counts left = part.on;
-      for (std::size_t d = 0; d < taken.size(); ++d) {
-        std::int32_t& wanted = left[static_cast<std::size_t>(problem.server_of[d])];
-        if (taken[d] || wanted == 0) continue;
-        --wanted;
-        taken[d] = true;
-        stage.devices.emplace_back(d);
-      }
-      plans.back().stages.push_back(std::move(stage));
-      first = part.end;
-    }
-  }
+  for (const DapplePlanner::Found& found : DapplePlanner(problem, search).solve())
+    plans.push_back({Seconds(found.latency), search.copies, stages_of(problem, found.parts)});
   return plans;
 }
 

@@ -109,6 +109,28 @@ std::vector<std::int32_t> cluster_layers(const LayerGraph& graph, std::int32_t c
   }
 }
 
+LayerGraph clustered(const LayerGraph& graph, const std::vector<std::int32_t>& cluster_of) {
+  std::vector<Layer> layers(static_cast<std::size_t>(cluster_of.back()) + 1);
+  std::vector<LayerGraph::Edge> edges;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.size()); ++i) {
+    const std::int32_t own = cluster_of[static_cast<std::size_t>(i)];
+    Layer& layer = layers[static_cast<std::size_t>(own)];
+    if (layer.name.empty()) layer.name = graph[i].name;
+    layer.forward += graph[i].forward;
+    layer.backward += graph[i].backward;
+    layer.parameters += graph[i].parameters;
+    bool leaves = graph.consumers(i).empty();
+    for (const std::int32_t reader : graph.consumers(i)) {
+      const std::int32_t other = cluster_of[static_cast<std::size_t>(reader)];
+      if (other == own) continue;
+      edges.emplace_back(own, other);
+      leaves = true;
+    }
+    if (leaves) layer.output += graph[i].output;
+  }
+  return {std::move(layers), edges};
+}
+
 Bytes read_from_before(const LayerGraph& graph, std::int32_t first, std::int32_t last) {
   Bytes bytes;
   std::vector<bool> counted(graph.size(), false);

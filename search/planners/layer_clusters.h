@@ -18,6 +18,10 @@ namespace pipesim {
 std::vector<std::int32_t> cluster_layers(const LayerGraph& graph, std::int32_t clusters,
                                          double tolerance = 0.5);
 
+/// Each cluster as one layer: times and parameters of its layers together, and as its output what other
+/// clusters read of it, or nobody.
+LayerGraph clustered(const LayerGraph& graph, const std::vector<std::int32_t>& cluster_of);
+
 /// What the run of layers [first, last) reads of layers before it, each output once.
 Bytes read_from_before(const LayerGraph& graph, std::int32_t first, std::int32_t last);
 

@@ -37,7 +37,7 @@ std::vector<PipelineTrial> try_pipelines(const OperatorGraph& graph, const CostM
     piped.pipeline = std::move(made.pipeline);
     if (illegal(graph, made.strategy, piped, costs.topology())) continue;
     Evaluator evaluator(graph, costs, piped);
-    trials.push_back({demand, evaluator.evaluate(made.strategy)});
+    trials.push_back({demand, evaluator.score(made.strategy)});
     if (tried) tried(trials.back());
   }
   std::ranges::stable_sort(trials, {}, [](const PipelineTrial& t) {

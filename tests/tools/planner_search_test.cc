@@ -114,6 +114,33 @@ TEST_F(PlannerSearch, AlpaPlansWithSimulatedOrGivenCosts) {
               HasSubstr("/D: found 3 devices, the topology has 4"));
 }
 
+TEST_F(PlannerSearch, AutoAsksAllAndIsNoWorse) {
+  const std::string plan = folder_.path("plan.json");
+  const std::vector<std::string> asked{"--proposals", "300", "--microbatches", "4", "--json", "-o", plan};
+  const Outcome outcome = run(asked, "auto");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out);
+  std::vector<std::string> names;
+  for (const Json& row : json["contributions"]) {
+    names.push_back(row["algorithm"]);
+    if (row.contains("iteration_time_s") && row["fits"].get<bool>()) {
+      EXPECT_LE(json["iteration_time_s"].get<double>(), row["iteration_time_s"].get<double>())
+          << names.back();
+    }
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf(
+                         {"data-parallel", "gpipe", "pipedream", "dapple", "alpa", "mcmc", "joint"}));
+  const Outcome simulated = pipesim_run({"simulate", "--plan", plan, "--json"});
+  ASSERT_EQ(simulated.status, 0) << simulated.err;
+  EXPECT_EQ(Json::parse(simulated.out)["iteration_time_s"], json["iteration_time_s"]);
+  const std::string before = read_file(plan);
+  ASSERT_EQ(run(asked, "auto").status, 0);
+  EXPECT_EQ(read_file(plan), before);
+  EXPECT_THAT(run({"--moves", "flexflow"}, "auto").err,
+              HasSubstr("--moves does not go with --algorithm auto"));
+  EXPECT_THAT(run({"--stages", "2"}, "auto").err, HasSubstr("--stages does not go with --algorithm auto"));
+}
+
 TEST_F(PlannerSearch, GpipeBalancesItsStages) {
   const Outcome text = run({"--stages", "2", "--microbatches", "4"}, "gpipe");
   ASSERT_EQ(text.status, 0) << text.err;

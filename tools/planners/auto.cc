@@ -67,6 +67,7 @@ class Contest {
     Contribution made{name, std::nullopt, 0, ""};
     try {
       JointPlan found = plan(made.note);
+      if (name != "joint") found.recompute = plan_options_of(call_.arguments, call_.run).recompute.kind;
       made.evaluation = evaluator_.evaluate(found);
       if (made.evaluation) {
         plans_.push_back(std::move(found));
@@ -188,8 +189,11 @@ class Contest {
                                  : fmt::format("{}, {} microbatches", planner.name, call.run.microbatches);
     ask(name, [&](std::string&) {
       PlannedPipeline planned = planner.propose(call);
-      return JointPlan{
-          planned.options.microbatches, *std::move(planned.options.pipeline), std::move(planned.meshes), {}};
+      return JointPlan{planned.options.microbatches,
+                       Recompute::Kind::None,
+                       *std::move(planned.options.pipeline),
+                       std::move(planned.meshes),
+                       {}};
     });
     return contributions_.back().seconds;
   }

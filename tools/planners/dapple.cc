@@ -8,6 +8,7 @@
 
 #include "search/evaluator.h"
 #include "search/planners/dapple.h"
+#include "search/planners/layer_clusters.h"
 #include "search/planners/layer_graph.h"
 #include "sim/base/errors.h"
 #include "tools/inputs.h"
@@ -21,8 +22,10 @@ namespace {
 // More units of devices than these, each of which a stage may have, take the planner minutes.
 constexpr std::int64_t kMostUnits = 64;
 constexpr std::size_t kFewKept = 2;
+// A model of more operators is planned in clusters of them: by the published score, or for the simulator.
+constexpr std::int32_t kMostLayers = 100, kMostSimulatedLayers = 40;
 // What DAPPLE's model takes for so much slower than its best is not simulated.
-constexpr double kSlowest = 2;
+constexpr double kSlowest = 1.5;
 constexpr std::size_t kMostSimulated = 24, kMostTried = 4;  // plans; those that all schedules are tried for
 
 DappleProblem problem_of(const PlannerCall& call, const LayerGraph& layers) {
@@ -74,20 +77,33 @@ DapplePlan best_by_paper(const DappleProblem& problem, const std::vector<std::in
   return best;
 }
 
-std::vector<std::int32_t> stages_of_layers(const DapplePlan& plan) {
+// Of operators; `plan`: of their layers.
+std::vector<std::int32_t> stages_of_layers(const DapplePlan& plan,
+                                           const std::vector<std::int32_t>& layer_of) {
   std::vector<std::int32_t> stage_of;
-  for (std::size_t s = 0; s < plan.stages.size(); ++s)
-    stage_of.resize(static_cast<std::size_t>(plan.stages[s].last) + 1, static_cast<std::int32_t>(s));
+  for (const std::int32_t layer : layer_of) {
+    std::int32_t stage = 0;
+    while (plan.stages[static_cast<std::size_t>(stage)].last < layer) ++stage;
+    stage_of.push_back(stage);
+  }
   return stage_of;
 }
+
+// What is planned for, and the layer of every operator.
+struct Layers {
+  DappleProblem problem;
+  std::vector<std::int32_t> layer_of;
+};
 
 // The model with the batch that runs through so many copies together.
 struct Copies {
   ModelRun run;
   OperatorGraph graph;
+  const std::vector<std::int32_t>& layer_of;  // by operator
 };
 
-Copies copies_of(const PlannerCall& call, const DappleProblem& problem, std::int64_t copies) {
+Copies copies_of(const PlannerCall& call, const Layers& layers, std::int64_t copies) {
+  const DappleProblem& problem = layers.problem;
   const std::int64_t microbatches = problem.microbatches(copies);
   if (microbatches > kMostMicrobatches)
     throw InputError(fmt::format("dapple: {} microbatches, allowed: up to {}; make --microbatch larger",
@@ -95,7 +111,7 @@ Copies copies_of(const PlannerCall& call, const DappleProblem& problem, std::int
   ModelRun run{with_batch(call.run.model, problem.microbatch * copies),
                static_cast<std::int32_t>(microbatches)};
   OperatorGraph graph = open_model(run.model);
-  return {std::move(run), std::move(graph)};
+  return {std::move(run), std::move(graph), layers.layer_of};
 }
 
 PlannedPipeline planned_of(const PlannerCall& call, const Copies& copies, const DapplePlan& plan,
@@ -103,18 +119,20 @@ PlannedPipeline planned_of(const PlannerCall& call, const Copies& copies, const 
   std::vector<StageGroup> groups;
   for (const DappleStage& stage : plan.stages) groups.push_back(stage.devices);
   const PlannerCall sized{call.arguments, copies.run, copies.graph, call.costs, call.err};
-  PlannedPipeline planned(
-      sized, data_parallel_stages(copies.graph, call.topology(), {schedule, stages_of_layers(plan)}, groups));
+  PlannedPipeline planned(sized,
+                          data_parallel_stages(copies.graph, call.topology(),
+                                               {schedule, stages_of_layers(plan, copies.layer_of)}, groups));
   for (const DappleStage& stage : plan.stages)
     planned.devices.push_back(static_cast<std::int64_t>(stage.devices.size()));
   return planned;
 }
 
-PlannedPipeline propose_by_paper(const PlannerCall& call, const DappleProblem& problem,
+PlannedPipeline propose_by_paper(const PlannerCall& call, const Layers& layers,
                                  const std::vector<std::int64_t>& copies) {
+  const DappleProblem& problem = layers.problem;
   const DapplePlan plan = best_by_paper(problem, copies, true);
   PlannedPipeline planned =
-      planned_of(call, copies_of(call, problem, plan.copies), plan, call.arguments.text("schedule"));
+      planned_of(call, copies_of(call, layers, plan.copies), plan, call.arguments.text("schedule"));
   const double speedup = time_on_one_device(problem) / plan.latency;
   planned.objective = {"planner_objective_speedup", speedup,
                        fmt::format("{:.6f} times as fast as one device", speedup)};
@@ -148,7 +166,7 @@ void try_schedule(const PlannerCall& call, const Copies& copies, const DapplePla
   const PlannedPipeline planned = planned_of(call, copies, plan, schedule);
   if (illegal(planned.graph, planned.strategy, planned.options, call.topology())) return;
   Evaluator evaluator(planned.graph, call.costs, planned.options);
-  trials.push_back({plan, schedule, evaluator.evaluate(planned.strategy)});
+  trials.push_back({plan, schedule, evaluator.score(planned.strategy)});
 }
 
 // What DAPPLE's model takes for the fastest, of every number of copies and stages.
@@ -167,15 +185,16 @@ std::vector<DapplePlan> most_promising(const DappleProblem& problem,
 }
 
 // By one schedule, and the best of that by all.
-PlannedPipeline propose_by_simulation(const PlannerCall& call, const DappleProblem& problem,
+PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& layers,
                                       const std::vector<std::int64_t>& possible) {
+  const DappleProblem& problem = layers.problem;
   StatusLine status(call.err);
   std::vector<DappleTrial> trials;
   std::map<std::int64_t, Copies> models;
   const auto model = [&](std::int64_t c) -> const Copies& {
     const auto known = models.find(c);
     return known != models.end() ? known->second
-                                 : models.emplace(c, copies_of(call, problem, c)).first->second;
+                                 : models.emplace(c, copies_of(call, layers, c)).first->second;
   };
   const auto rank = [&] {
     std::ranges::stable_sort(trials, {}, [](const DappleTrial& t) {
@@ -206,15 +225,23 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const DappleProbl
 }
 
 PlannedPipeline propose_dapple(const PlannerCall& call) {
-  const LayerGraph layers = layers_of(call.graph, call.costs, DeviceId(0));
-  const DappleProblem problem = problem_of(call, layers);
+  LayerGraph graph = layers_of(call.graph, call.costs, DeviceId(0));
+  Layers layers{{}, cluster_layers(graph, static_cast<std::int32_t>(graph.size()))};
   std::string note;
-  const std::vector<std::int64_t> copies = possible_copies(problem, note);
+  const Arguments& a = call.arguments;
+  const bool by_paper = a.has("cost-model") && a.text("cost-model") == "paper";
+  const std::int32_t most_layers = by_paper ? kMostLayers : kMostSimulatedLayers;
+  if (graph.size() > static_cast<std::size_t>(most_layers)) {
+    layers.layer_of = cluster_layers(graph, most_layers);
+    note = fmt::format("{} operators in {} clusters were planned for", graph.size(), most_layers);
+    graph = clustered(graph, layers.layer_of);
+  }
+  layers.problem = problem_of(call, graph);
+  const std::vector<std::int64_t> copies = possible_copies(layers.problem, note);
   if (copies.empty())
     throw InputError("dapple: no number of copies divides the devices and the microbatches");
-  PlannedPipeline planned = call.arguments.has("cost-model") && call.arguments.text("cost-model") == "paper"
-                                ? propose_by_paper(call, problem, copies)
-                                : propose_by_simulation(call, problem, copies);
+  PlannedPipeline planned =
+      by_paper ? propose_by_paper(call, layers, copies) : propose_by_simulation(call, layers, copies);
   planned.note = std::move(note);
   return planned;
 }

@@ -31,7 +31,7 @@ void choose_schedule(const PlannerCall& call, PlannedPipeline& planned) {
     planned.options.pipeline->schedule = schedule;
     if (illegal(planned.graph, planned.strategy, planned.options, call.topology())) continue;
     Evaluator evaluator(planned.graph, call.costs, planned.options);
-    const Evaluation evaluation = evaluator.evaluate(planned.strategy);
+    const Evaluation evaluation = evaluator.score(planned.strategy);
     table.add({schedule, pretty(to_seconds(evaluation.time)), evaluation.feasible() ? "" : "does not fit"});
     const std::tuple score(evaluation.overflow, evaluation.time);
     if (best && *best <= score) continue;

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "taskgraph/expansion.h"
+#include "taskgraph/pipeline.h"
+
+namespace pipesim {
+
+/// A device's part of an operator.
+struct OperatorShard {
+  OperatorId op;
+  std::size_t number = 0;
+};
+
+/// By device, in the order of operators.
+inline std::vector<std::vector<OperatorShard>> shards_by_device(const BoundStrategy& strategy,
+                                                                std::size_t num_devices) {
+  std::vector<std::vector<OperatorShard>> shards(num_devices);
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const std::vector<DeviceId>& devices = strategy[i]->config.devices;
+    for (std::size_t k = 0; k < devices.size(); ++k) shards[devices[k].index()].push_back({OperatorId(i), k});
+  }
+  return shards;
+}
+
+/// Keeps a device's steps in order by barriers: edges from each task of one step to each of the next would be
+/// too many. `steps`: all of the device, of which `together` come between barriers. `Tasks` has
+///   Dag& dag                                          to which edges are added
+///   const OperatorTasks& of(OperatorId)               of the first microbatch
+///   TaskId at(TaskId, std::int32_t microbatch)        a task of the first, in another microbatch
+///   std::int32_t stage_of(OperatorId)
+///   TaskId add_barrier(std::size_t step, std::int32_t microbatch)
+template <class Tasks>
+class StepOrder {
+ public:
+  StepOrder(Tasks tasks, const BoundStrategy& strategy) : tasks_(tasks), strategy_(strategy) {}
+
+  void connect(std::span<const OperatorShard> shards, std::span<const PipelineStep> steps,
+               std::size_t together) {
+    TaskId before;
+    for (std::size_t n = 0; n < steps.size(); n += together) {
+      const std::span<const PipelineStep> now = steps.subspan(n, together);
+      const bool last = n + together == steps.size();
+      const TaskId after = last ? TaskId() : tasks_.add_barrier(n / together, now.front().microbatch);
+      bool any = false;
+      for (const OperatorShard& shard : shards) any |= connect_shard(shard, now, before, after);
+      if (!any && before.valid() && after.valid()) tasks_.dag.add_edge(before, after);
+      before = after;
+    }
+  }
+
+ private:
+  // From the barrier before to the first tasks of the first step, and from the last tasks of the last step
+  // that the shard has to the barrier after. False when it has none.
+  bool connect_shard(const OperatorShard& shard, std::span<const PipelineStep> steps, TaskId before,
+                     TaskId after) {
+    const BoundOperator& bound = *strategy_[shard.op.index()];
+    bool connected = false;
+    for (std::size_t n = steps.size(); n-- > 0;) {
+      const PipelineStep& step = steps[n];
+      if (step.stage != tasks_.stage_of(shard.op)) continue;
+      const OperatorTasks& tasks = tasks_.of(shard.op);
+      bool has_step = false;
+      const auto task = [&](TaskId first, std::size_t stage) {
+        return tasks_.at(shard_task(first, bound, stage, shard.number), step.microbatch);
+      };
+      const auto connect = [&](TaskId first, const PassWork& work) {
+        if (!first.valid()) return;
+        has_step = true;
+        if (n == 0 && before.valid()) tasks_.dag.add_edge(before, task(first, 0));
+        if (!connected && after.valid()) tasks_.dag.add_edge(task(first, work.stages() - 1), after);
+      };
+      const bool both = step.kind == StepKind::Backward;
+      if (step.kind == StepKind::Forward) connect(tasks.forward, bound.forward);
+      if (both || step.kind == StepKind::BackwardInput) connect(tasks.recompute, bound.forward);
+      if (both || step.kind == StepKind::BackwardInput) connect(tasks.backward_input, bound.backward_input);
+      if (both || step.kind == StepKind::BackwardWeight)
+        connect(tasks.backward_weight, bound.backward_weight);
+      connected |= has_step;
+    }
+    return connected;
+  }
+
+  Tasks tasks_;
+  const BoundStrategy& strategy_;
+};
+
+}  // namespace pipesim

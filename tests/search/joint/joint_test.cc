@@ -1,0 +1,114 @@
+#include "search/joint/joint_search.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "models/zoo/zoo.h"
+#include "search/baselines/baselines.h"
+#include "search/planners/gpipe.h"
+#include "sim/base/errors.h"
+#include "tests/seeds.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+constexpr const char* kSmallGpt = "gpt:layers=3,hidden=64,heads=4,vocab=96,sequence=16,positions=16,batch=";
+
+class Joint : public testing::Test {
+ protected:
+  static std::optional<OperatorGraph> model_of(std::int32_t microbatches) {
+    constexpr std::int32_t kBatch = 64;
+    if (kBatch % microbatches != 0) return std::nullopt;
+    return make_zoo_model(kSmallGpt + std::to_string(kBatch / microbatches));
+  }
+  JointPlan pipelined(std::int32_t stages, std::int32_t microbatches) {
+    PipelinedStrategy made = gpipe_strategy(*evaluator.graph(microbatches), costs, {stages, 1, "1f1b"});
+    return {microbatches, Recompute::Kind::None, std::move(made.pipeline), std::move(made.meshes), {}};
+  }
+
+  Topology topology = make_topology("levels:4@1GB/s,2@0.3GB/s");
+  CostModel costs{topology};
+  JointEvaluator evaluator{model_of, costs, PlanOptions()};
+  CandidateSet candidates{*evaluator.graph(4), topology};
+  JointMoves moves{candidates, 64};
+};
+
+TEST_F(Joint, PlansCostWhatTheirStrategiesDo) {
+  for (const std::int32_t stages : {1, 2, 4}) {
+    const JointPlan plan = pipelined(stages, 8);
+    PlanOptions options = evaluator.options(plan);
+    EXPECT_EQ(options.pipeline.has_value(), stages > 1);
+    Evaluator alone(*evaluator.graph(8), costs, options);
+    EXPECT_EQ(evaluator.evaluate(plan), alone.evaluate(evaluator.strategy(plan)));
+  }
+  JointPlan none = pipelined(2, 4);
+  none.microbatches = 3;
+  EXPECT_EQ(evaluator.evaluate(none), std::nullopt);
+}
+
+// A strategy that somebody else made comes back as it was.
+TEST_F(Joint, PlansKeepStrategies) {
+  for (const std::string_view name : baseline_names()) {
+    const Strategy strategy = baseline_strategy(name, *evaluator.graph(4), costs);
+    const JointPlan plan = joint_plan(*evaluator.graph(4), topology, 4, strategy, std::nullopt);
+    EXPECT_EQ(evaluator.strategy(plan), strategy) << name;
+  }
+  const PipelinedStrategy made = gpipe_strategy(*evaluator.graph(4), costs, {2, 1, "gpipe"});
+  const JointPlan plan = joint_plan(*evaluator.graph(4), topology, 4, made.strategy, made.pipeline);
+  EXPECT_EQ(evaluator.strategy(plan), made.strategy);
+  EXPECT_TRUE(plan.own.empty());
+}
+
+// Whatever is drawn: every stage has operators and devices of its own, and what may be evaluated is legal.
+TEST_F(Joint, MovesKeepPlansWhole) {
+  std::array<int, kJointMoveKinds> legal{};
+  for_each_seed(12, [&](Rng& rng) {
+    JointPlan plan = pipelined(static_cast<std::int32_t>(1 << rng.below(3)), 8);
+    for (int step = 0; step < 60; ++step) {
+      const auto kind = static_cast<JointMoveKind>(rng.below(kJointMoveKinds));
+      const auto next = moves.propose(plan, kind, rng);
+      if (!next) continue;
+      EXPECT_NE(*next, plan) << name_of(kind);
+      const auto stages = static_cast<std::size_t>(next->pipeline.num_stages());
+      ASSERT_EQ(next->meshes.size(), stages);
+      std::set<DeviceId> devices;
+      for (const StageMesh& mesh : next->meshes) {
+        ASSERT_FALSE(mesh.devices.empty()) << name_of(kind);
+        EXPECT_EQ(mesh.devices.size() % static_cast<std::size_t>(mesh.tensor), 0) << name_of(kind);
+        for (const DeviceId d : mesh.devices) EXPECT_TRUE(devices.insert(d).second) << name_of(kind);
+      }
+      EXPECT_EQ(devices.size(), 8) << name_of(kind);
+      for (std::size_t s = 0; s < stages; ++s)
+        EXPECT_THAT(next->pipeline.stage_of, testing::Contains(static_cast<std::int32_t>(s)))
+            << name_of(kind);
+      if (!evaluator.evaluate(*next)) continue;
+      ++legal[static_cast<std::size_t>(kind)];
+      plan = *next;
+    }
+  });
+  if (std::getenv("PIPESIM_TEST_SEED") != nullptr) return;
+  EXPECT_THAT(legal, testing::Each(testing::Gt(0)));
+}
+
+TEST_F(Joint, SearchIsNoWorseThanItsStartsAndRepeatsItself) {
+  const std::vector<JointPlan> starts{pipelined(1, 8), pipelined(2, 8), pipelined(4, 8)};
+  Nanoseconds best = INT64_MAX;
+  for (const JointPlan& start : starts) best = std::min(best, evaluator.evaluate(start)->time);
+  const JointOutcome none = search_jointly(evaluator, moves, starts, {0, 1}, 1, {});
+  EXPECT_LE(none.best.evaluation.time, best);
+  const JointOutcome found = search_jointly(evaluator, moves, starts, {0, 400}, 1, {});
+  EXPECT_LT(found.best.evaluation.time, best);
+  EXPECT_EQ(found.proposals, 400);
+  EXPECT_EQ(evaluator.evaluate(found.best.plan), found.best.evaluation);
+  ASSERT_FALSE(found.history.empty());
+  EXPECT_EQ(found.history.back().best, found.best.evaluation.time);
+  const JointOutcome again = search_jointly(evaluator, moves, starts, {0, 400}, 1, {});
+  EXPECT_EQ(again.best.plan, found.best.plan);
+  EXPECT_EQ(again.accepted, found.accepted);
+  EXPECT_THROW(search_jointly(evaluator, moves, {}, {0, 1}, 1, {}), InternalError);
+}
+
+}  // namespace
+}  // namespace pipesim

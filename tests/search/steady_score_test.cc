@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "models/zoo/zoo.h"
+#include "search/baselines/baselines.h"
+#include "search/evaluator.h"
+#include "search/planners/gpipe.h"
+#include "tests/seeds.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+struct Case {
+  const char *model, *topology;
+  std::int32_t groups, microbatches;
+};
+
+// Layers that do not divide by the stages, stages of one device and of several, links fast and slow.
+constexpr Case kCases[] = {
+    {"mlp:batch=8,layers=9,hidden=256,features=64,classes=10", "p100-4x4:1", 4, 512},
+    {"mlp:batch=8,layers=7,hidden=256,features=64,classes=10", "levels:2@10GB/s,2@0.01GB/s", 2, 512},
+    {"gpt:batch=8,layers=3,hidden=64,heads=4,sequence=16,vocab=100", "p100-4x4:2", 4, 128},
+    {"gpt:batch=8,layers=4,hidden=64,heads=4,sequence=16,vocab=100", "levels:2@1GB/s,2@0.1GB/s", 2, 128},
+    {"nmt:batch=8,steps=2,layers=2,hidden=32,embedded=32,vocab=64", "p100-4x4:1", 2, 96},
+    {"resnet50:batch=8,image=64", "levels:2@10GB/s,2@1GB/s", 2, 40}};
+
+std::int32_t microbatches_of(const Case& c) { return sanitized ? c.microbatches / 4 : c.microbatches; }
+
+// A plan's evaluation by proof and in full, and whether few microbatches were enough.
+bool is_proven(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+               const Strategy& strategy) {
+  Evaluator evaluator(graph, costs, options);
+  const Evaluation score = evaluator.score(strategy);
+  const std::size_t tasks = evaluator.task_graph().dag.num_tasks();
+  EXPECT_EQ(score, evaluator.evaluate(strategy));
+  return tasks < evaluator.task_graph().dag.num_tasks();
+}
+
+class Score : public testing::TestWithParam<const char*> {};
+
+TEST_P(Score, IsWhatAllMicrobatchesTake) {
+  const std::string schedule = GetParam();
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.model);
+    const OperatorGraph graph = make_zoo_model(c.model);
+    const Topology topology = make_topology(c.topology);
+    const CostModel costs(topology);
+    const std::int32_t chunks = schedule_kind(schedule).takes_chunks ? 2 : 1;
+    const PipelinedStrategy planned = gpipe_strategy(graph, costs, {c.groups * chunks, chunks, schedule});
+    PlanOptions options;
+    options.microbatches = microbatches_of(c);
+    options.pipeline = planned.pipeline;
+    const bool proven = is_proven(graph, costs, options, planned.strategy);
+    // Where all go forward first, stages that are not alike drift apart.
+    EXPECT_TRUE(proven || sanitized || schedule == "gpipe");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, Score, testing::Values("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"),
+                         [](const auto& instance) {
+                           std::string name = instance.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(Score, OfBaselinesThatAccumulateGradients) {
+  for (const Case& c : kCases) {
+    const OperatorGraph graph = make_zoo_model(c.model);
+    const Topology topology = make_topology(c.topology);
+    const CostModel costs(topology);
+    PlanOptions options;
+    options.microbatches = microbatches_of(c);
+    for (const std::string_view name : baseline_names()) {
+      SCOPED_TRACE(fmt::format("{}, {}", c.model, name));
+      EXPECT_TRUE(is_proven(graph, costs, options, baseline_strategy(name, graph, costs)));
+    }
+  }
+}
+
+// With what is alike in replicas taken for one, whether few microbatches are enough or, under gpipe, not.
+TEST(Score, OfFoldedPipelinesIsTheSame) {
+  const OperatorGraph graph = make_zoo_model("gpt:batch=8,layers=3,hidden=64,heads=4,sequence=16,vocab=100");
+  const Topology topology = make_topology("dgx-a100");
+  const CostModel costs(topology);
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    SCOPED_TRACE(schedule);
+    const PipelinedStrategy planned = gpipe_strategy(graph, costs, {2, 1, schedule});
+    PlanOptions options;
+    options.microbatches = 40;
+    options.pipeline = planned.pipeline;
+    Evaluator evaluator(graph, costs, options);
+    const Evaluation whole = evaluator.evaluate(planned.strategy);
+    const std::size_t tasks = evaluator.task_graph().dag.num_tasks();
+    evaluator.fold_from(0);
+    EXPECT_EQ(evaluator.score(planned.strategy), whole);
+    EXPECT_LT(3 * evaluator.task_graph().dag.num_tasks(), tasks);
+  }
+}
+
+TEST(Score, CountsWhatDoesNotFit) {
+  const OperatorGraph graph =
+      make_zoo_model("mlp:batch=131072,layers=16,hidden=4096,features=4096,classes=10");
+  const Topology topology = make_topology("p100-4x4:1");
+  const CostModel costs(topology);
+  for (const char* schedule : {"gpipe", "1f1b"}) {
+    const PipelinedStrategy planned = gpipe_strategy(graph, costs, {4, 1, schedule});
+    PlanOptions options;
+    options.microbatches = 40;
+    options.pipeline = planned.pipeline;
+    SCOPED_TRACE(schedule);
+    Evaluator evaluator(graph, costs, options);
+    EXPECT_FALSE(evaluator.score(planned.strategy).feasible());
+    EXPECT_EQ(is_proven(graph, costs, options, planned.strategy), schedule != std::string("gpipe"));
+  }
+}
+
+}  // namespace
+}  // namespace pipesim
