@@ -83,7 +83,7 @@ class FoldingFinder {
 
   static std::size_t count(std::vector<Colour> colours) {
     std::ranges::sort(colours);
-    return static_cast<std::size_t>(std::ranges::unique(colours).begin() - colours.begin());
+    return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
   }
 
   // False when too few tasks are alike.
@@ -167,7 +167,7 @@ class FoldingFinder {
     std::vector<std::int32_t> classes;
     for (const std::size_t p : before_[t]) classes.push_back(class_of_[p]);
     std::ranges::sort(classes);
-    classes.erase(std::ranges::unique(classes).begin(), classes.end());
+    classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
     return classes;
   }
 
@@ -178,7 +178,7 @@ class FoldingFinder {
       uses.push_back({LaneId(lane_class_[use.lane.index()]), use.hold});
     const auto by_lane = [](const LaneUse& u) { return std::pair(u.lane.value, u.hold); };
     std::ranges::sort(uses, {}, by_lane);
-    uses.erase(std::ranges::unique(uses).begin(), uses.end());
+    uses.erase(std::unique(uses.begin(), uses.end()), uses.end());
     return uses;
   }
 
