@@ -1,9 +1,12 @@
 #include "tools/plan_trace.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "sim/base/errors.h"
@@ -25,6 +28,26 @@ std::vector<std::string> processes_of_lanes(const Topology& topology) {
   }
   for (std::size_t d = 0; d < topology.num_devices(); ++d) names[d] = topology.device(DeviceId(d)).name;
   return names;
+}
+
+// "gpu0 (stages 0, 4)": with the stages of the operators that it runs.
+void name_stages(Evaluator& e, std::vector<std::string>& processes) {
+  if (!e.builder().options().pipeline) return;
+  std::vector<std::set<std::int32_t>> stages(e.topology().num_devices());
+  for (const TaskLabel& label : e.task_graph().labels) {
+    if (label.op.valid() && !is_communication(label.kind))
+      stages[label.device.index()].insert(e.builder().stage_of(label.op));
+  }
+  std::map<std::string, std::string> names;
+  for (std::size_t d = 0; d < stages.size(); ++d) {
+    if (stages[d].empty()) continue;
+    names[processes[d]] = fmt::format("{} ({} {})", processes[d], stages[d].size() > 1 ? "stages" : "stage",
+                                      fmt::join(stages[d], ", "));
+  }
+  for (std::string& process : processes) {
+    const auto named = names.find(process);
+    if (named != names.end()) process = named->second;
+  }
 }
 
 std::string where(const TaskLabel& label, const Topology& topology) {
@@ -66,10 +89,11 @@ std::string cause_text(const Evaluator& e, const Explanation& why) {
 
 }  // namespace
 
-std::string trace_of(const Evaluator& evaluator) {
+std::string trace_of(Evaluator& evaluator) {
   const TaskGraph& tasks = evaluator.task_graph();
   const Topology& topology = evaluator.topology();
-  const std::vector<std::string> processes = processes_of_lanes(topology);
+  std::vector<std::string> processes = processes_of_lanes(topology);
+  name_stages(evaluator, processes);
   const auto communicates = [&](TaskId t) { return is_communication(tasks.labels[t.index()].kind); };
   TraceLabels labels;
   labels.process = [&](LaneId lane) { return processes[lane.index()]; };
@@ -80,7 +104,11 @@ std::string trace_of(const Evaluator& evaluator) {
   labels.category = [&](TaskId t) { return std::string(name_of(tasks.labels[t.index()].kind)); };
   labels.args = [&](TaskId t) {
     std::vector<std::pair<std::string, std::string>> args{{"task", std::to_string(t.value)}};
-    if (communicates(t)) args.emplace_back("size", pretty(tasks.labels[t.index()].size));
+    const TaskLabel& label = tasks.labels[t.index()];
+    if (label.microbatch >= 0) args.emplace_back("microbatch", std::to_string(label.microbatch + 1));
+    if (label.op.valid() && evaluator.builder().options().pipeline)
+      args.emplace_back("stage", std::to_string(evaluator.builder().stage_of(label.op)));
+    if (communicates(t)) args.emplace_back("size", pretty(label.size));
     return args;
   };
   labels.is_flow = [&](TaskId before, TaskId after) { return communicates(before) != communicates(after); };

@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "sim/base/files.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 
 namespace pipesim {
@@ -93,6 +96,26 @@ TEST(PipelineOptions, AreRefusedWhereTheyDoNotFit) {
       {"simulate", "--model", "lenet", "--topology", "p100-4x4:1", "--baseline", "expert", "--stages", "2"});
   EXPECT_EQ(other.status, 2);
   EXPECT_THAT(other.err, HasSubstr("--stages makes a pipeline of --baseline data-parallel only"));
+}
+
+TEST(PipelineOptions, TracesTellStagesAndMicrobatches) {
+  const TemporaryFolder folder;
+  const std::string trace = folder.path("trace.json");
+  const Outcome outcome =
+      pipesim_run({"simulate", "--model", "lenet:batch=8", "--topology", "p100-4x4:1", "--baseline",
+                   "data-parallel", "--stages", "2", "--microbatches", "3", "--trace", trace});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::set<std::string> processes, microbatches, stages;
+  const Json json = Json::parse(read_file(trace));
+  for (const Json& event : json["traceEvents"]) {
+    if (event["name"] == "process_name") processes.insert(event["args"]["name"]);
+    if (event["ph"] != "X") continue;
+    if (event["args"].contains("microbatch")) microbatches.insert(event["args"]["microbatch"]);
+    if (event["args"].contains("stage")) stages.insert(event["args"]["stage"]);
+  }
+  EXPECT_THAT(processes, testing::IsSupersetOf({"gpu0 (stage 0)", "gpu3 (stage 1)"}));
+  EXPECT_THAT(microbatches, testing::ElementsAre("1", "2", "3"));
+  EXPECT_THAT(stages, testing::ElementsAre("0", "1"));
 }
 
 }  // namespace
