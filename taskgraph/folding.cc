@@ -327,13 +327,19 @@ FewMicrobatches Folding::build(const TaskGraphBuilder& builder, const BoundStrat
   const auto shards = shards_by_device(strategy, few.few_order.group_of.size());
   const std::vector<std::int32_t> group_of = few.few_order.group_of;
   few.few_order.group_of.clear();
+  std::vector<TaskId> done(shards.size());  // of a pipeline: the last barriers
   for (const DeviceId d : devices_) {
     const std::int32_t group = group_of[d.index()];
     few.few_order.group_of.push_back(group);
     std::vector<TaskId>& barriers = few.barriers.emplace_back();
-    StepOrder(Tasks{builder, d, out, class_of_, classes_of_one_, barriers}, strategy)
-        .connect(shards[d.index()], few.few_order.steps[static_cast<std::size_t>(group)],
-                 few.few_order.together);
+    done[d.index()] = StepOrder(Tasks{builder, d, out, class_of_, classes_of_one_, barriers}, strategy)
+                          .connect(shards[d.index()], few.few_order.steps[static_cast<std::size_t>(group)],
+                                   few.few_order.together, builder.options().pipeline.has_value());
+  }
+  if (builder.options().pipeline) {
+    update_after_steps(builder, strategy, done, [&](TaskId last, TaskId update) {
+      out.add_edge(last, at(class_of_[update.index()], 0));
+    });
   }
   few.many_order.group_of = few.few_order.group_of;
   out.finish();

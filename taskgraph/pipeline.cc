@@ -114,23 +114,32 @@ UseRef use_before_its_data(const OperatorGraph& graph, std::span<const std::int3
   return {};
 }
 
+std::vector<std::string> plan_schedule_forms() {
+  std::vector<std::string> forms;
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (refusal_in_plans(kind.name).empty()) forms.push_back(kind.form());
+  }
+  return forms;
+}
+
 std::vector<std::string> plan_schedules() {
   std::vector<std::string> names;
   for (const ScheduleKind& kind : schedule_kinds()) {
-    if (refusal_in_plans(kind.name).empty()) names.emplace_back(kind.name);
+    if (refusal_in_plans(kind.name).empty() && !kind.takes_limit) names.emplace_back(kind.name);
   }
   return names;
 }
 
-const ScheduleKind& plan_schedule(const std::string& name) {
+const ScheduleKind& plan_schedule(const std::string& written) {
+  const std::string name = written.substr(0, written.find(':'));
   if (const std::string_view reason = refusal_in_plans(name); !reason.empty())
-    throw InputError(fmt::format("schedule \"{}\": {}", name, reason));
-  const std::vector<std::string> names = plan_schedules();
-  if (std::ranges::find(names, name) == names.end()) {
-    throw InputError(fmt::format("schedule \"{}\": unknown{}, allowed: {}", name, did_you_mean(name, names),
-                                 list_names(names)));
+    throw InputError(fmt::format("schedule \"{}\": {}", written, reason));
+  if (std::ranges::find(schedule_kinds(), name, &ScheduleKind::name) == schedule_kinds().end()) {
+    const std::vector<std::string> forms = plan_schedule_forms();
+    throw InputError(fmt::format("schedule \"{}\": unknown{}, allowed: {}", written,
+                                 did_you_mean(name, forms), list_names(forms)));
   }
-  return schedule_kind(name);
+  return schedule_kind(written);
 }
 
 std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const ParallelConfig> configs,
@@ -140,7 +149,8 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
   const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
   if (auto reason = refuse_devices(stages, topology)) return reason;
   try {
-    make_schedule(plan_schedule(pipeline.schedule), shape_of(stages, microbatches));
+    (void)plan_schedule(pipeline.schedule);
+    make_schedule(pipeline.schedule, shape_of(stages, microbatches));
   } catch (const InputError& error) {
     return error.what();
   }
@@ -152,7 +162,7 @@ PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipe
   const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
   const std::vector<Devices> groups = groups_of(stages);
   PipelineOrder order{std::vector<std::int32_t>(num_devices, -1),
-                      make_schedule(schedule_kind(pipeline.schedule), shape_of(stages, microbatches)), 1};
+                      make_schedule(pipeline.schedule, shape_of(stages, microbatches)), 1};
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const DeviceId d : groups[g]) order.group_of[d.index()] = static_cast<std::int32_t>(g);
   }

@@ -17,7 +17,7 @@ namespace pipesim {
 /// A stage's devices are those of its operators' configs. Two stages have the same devices or none in common;
 /// with fewer groups of devices than stages, group g runs the stages g, g + groups, g + 2·groups, …
 struct Pipeline {
-  std::string schedule = "1f1b";       ///< a name of schedule_kinds()
+  std::string schedule = "1f1b";       ///< as schedule_kind() reads it
   std::vector<std::int32_t> stage_of;  ///< by operator; from 0, every stage has an operator
   bool operator==(const Pipeline&) const = default;
   [[nodiscard]] std::int32_t num_stages() const;
@@ -34,10 +34,13 @@ struct PipelineOrder {
 /// without a valid operator where no data go back.
 UseRef use_before_its_data(const OperatorGraph& graph, std::span<const std::int32_t> stage_of);
 
-/// Names of the schedules that plans can have.
+/// How the schedules that plans can have are written ("zb-auto:LIMIT"), and the names of those that take no
+/// limit.
+std::vector<std::string> plan_schedule_forms();
 std::vector<std::string> plan_schedules();
-/// InputError with those that are allowed, or why no plan can have this one.
-const ScheduleKind& plan_schedule(const std::string& name);
+/// Of a schedule as it is written. InputError with those that are allowed, why no plan can have this one, or
+/// what is wrong with its limit.
+const ScheduleKind& plan_schedule(const std::string& written);
 
 /// Why operators with these configs can't be run so, naming stages (from 0) and operators. Nothing when they
 /// can: then pipeline_order() gives the order.

@@ -27,7 +27,8 @@ inline std::vector<std::vector<OperatorShard>> shards_by_device(const BoundStrat
 }
 
 /// Keeps a device's steps in order by barriers: edges from each task of one step to each of the next would be
-/// too many. `steps`: all of the device, of which `together` come between barriers. `Tasks` has
+/// too many. `steps`: all of the device, of which `together` come between barriers. With `to_update` there is
+/// one after the last step, too, which is returned (see update_after_steps()). `Tasks` has
 ///   Dag& dag                                          to which edges are added
 ///   const OperatorTasks& of(OperatorId)               of the first microbatch
 ///   TaskId at(TaskId, std::int32_t microbatch)        a task of the first, in another microbatch
@@ -38,18 +39,20 @@ class StepOrder {
  public:
   StepOrder(Tasks tasks, const BoundStrategy& strategy) : tasks_(tasks), strategy_(strategy) {}
 
-  void connect(std::span<const OperatorShard> shards, std::span<const PipelineStep> steps,
-               std::size_t together) {
+  TaskId connect(std::span<const OperatorShard> shards, std::span<const PipelineStep> steps,
+                 std::size_t together, bool to_update) {
     TaskId before;
     for (std::size_t n = 0; n < steps.size(); n += together) {
       const std::span<const PipelineStep> now = steps.subspan(n, together);
       const bool last = n + together == steps.size();
-      const TaskId after = last ? TaskId() : tasks_.add_barrier(n / together, now.front().microbatch);
+      const TaskId after =
+          last && !to_update ? TaskId() : tasks_.add_barrier(n / together, now.front().microbatch);
       bool any = false;
       for (const OperatorShard& shard : shards) any |= connect_shard(shard, now, before, after);
       if (!any && before.valid() && after.valid()) tasks_.dag.add_edge(before, after);
       before = after;
     }
+    return before;
   }
 
  private:
@@ -87,5 +90,21 @@ class StepOrder {
   Tasks tasks_;
   const BoundStrategy& strategy_;
 };
+
+/// Devices of a pipeline update weights after all of their steps: an update between the operators of the last
+/// backward would keep the stage before waiting. `done`: by device its last barrier; where there is none its
+/// updates are left out. `builder.tasks_of(OperatorId)` has the updates; calls connect(barrier, update).
+template <class Builder, class Connect>
+void update_after_steps(const Builder& builder, const BoundStrategy& strategy, std::span<const TaskId> done,
+                        Connect connect) {
+  for (std::size_t op = 0; op < strategy.size(); ++op) {
+    const OperatorTasks& tasks = builder.tasks_of(OperatorId(op));
+    if (!tasks.update.valid()) continue;
+    for (std::size_t k = 0; k < tasks.update_devices.size(); ++k) {
+      const TaskId last = done[tasks.update_devices[k].index()];
+      if (last.valid()) connect(last, TaskId(tasks.update.index() + k));
+    }
+  }
+}
 
 }  // namespace pipesim

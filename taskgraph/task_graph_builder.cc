@@ -203,6 +203,7 @@ PipelineOrder TaskGraphBuilder::order_of(const BoundStrategy& strategy, std::int
 void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
   const PipelineOrder order = order_of(strategy, built_microbatches_);
   const auto shards = shards_by_device(strategy, order.group_of.size());
+  std::vector<TaskId> done(shards.size());  // of a pipeline: the last barriers
   for (std::size_t d = 0; d < shards.size(); ++d) {
     if (order.group_of[d] < 0 || shards[d].empty()) continue;
     struct Tasks {
@@ -218,9 +219,13 @@ void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
         return builder.add_barrier(device, step, microbatch);
       }
     };
-    StepOrder(Tasks{*this, DeviceId(d), out_->dag}, strategy)
-        .connect(shards[d], order.steps[static_cast<std::size_t>(order.group_of[d])], order.together);
+    done[d] = StepOrder(Tasks{*this, DeviceId(d), out_->dag}, strategy)
+                  .connect(shards[d], order.steps[static_cast<std::size_t>(order.group_of[d])],
+                           order.together, options_.pipeline.has_value());
   }
+  if (!options_.pipeline) return;
+  update_after_steps(*this, strategy, done,
+                     [&](TaskId last, TaskId update) { out_->dag.add_edge(last, update); });
 }
 
 TaskId TaskGraphBuilder::add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch) {

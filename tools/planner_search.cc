@@ -105,7 +105,7 @@ void check_planner_options(const Arguments& a) {
   }
   if (!planner) return;
   if (a.given("cost-model")) (void)a.choice("cost-model", planner->cost_models);
-  (void)a.choice("schedule", plan_schedules());
+  (void)schedule_of(a);
   for (const char* option :
        {"seconds", "proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"}) {
     constexpr std::array<std::string_view, 5> kOfSearches{"seconds", "proposals", "seed", "threads",

@@ -46,20 +46,33 @@ const std::string& required_text(const Arguments& arguments, const std::string& 
 }
 
 std::string plan_schedule_names() {
-  const std::vector<std::string> possible = plan_schedules();
+  const std::vector<std::string> possible = plan_schedule_forms();
   std::vector<std::string> names;
   for (const ScheduleKind& kind : schedule_kinds()) {
-    if (std::ranges::find(possible, kind.name) != possible.end())
-      names.push_back(fmt::format("{} ({})", kind.name, kind.summary));
+    if (std::ranges::find(possible, kind.form()) != possible.end())
+      names.push_back(fmt::format("{} ({})", kind.form(), kind.summary));
   }
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+const std::string& schedule_of(const Arguments& arguments) {
+  const std::string& written = arguments.text("schedule");
+  const std::string name = written.substr(0, written.find(':'));
+  const auto limited = [&](const ScheduleKind& kind) { return kind.name == name && kind.takes_limit; };
+  if (std::ranges::none_of(schedule_kinds(), limited))
+    return arguments.choice("schedule", plan_schedule_forms());
+  try {
+    (void)plan_schedule(written);
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--schedule: {}", error.what()));
+  }
+  return written;
 }
 
 PipelineDemand pipeline_demand_of(const Arguments& arguments) {
   constexpr std::int64_t kMost = 100'000;
   return {static_cast<std::int32_t>(arguments.integer("stages", 1, kMost)),
-          static_cast<std::int32_t>(arguments.integer("chunks", 1, kMost)),
-          arguments.choice("schedule", plan_schedules())};
+          static_cast<std::int32_t>(arguments.integer("chunks", 1, kMost)), schedule_of(arguments)};
 }
 
 std::vector<Option> batch_options() {
@@ -97,7 +110,7 @@ SearchBudget search_budget_of(const Arguments& a) {
 }
 
 std::vector<std::string> schedules_to_try(const Arguments& arguments) {
-  return arguments.given("schedule") ? std::vector{arguments.text("schedule")} : plan_schedules();
+  return arguments.given("schedule") ? std::vector{schedule_of(arguments)} : plan_schedules();
 }
 
 Recompute recompute_of(const Arguments& arguments) {

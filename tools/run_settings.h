@@ -28,9 +28,11 @@ void require_recompute(const OperatorGraph& graph, const Recompute& recompute);
 std::string plan_schedule_names();
 /// --seconds and --proposals; the default of the former counts only without the latter.
 SearchBudget search_budget_of(const Arguments& arguments);
+/// --schedule. UsageError when no plan can have it.
+const std::string& schedule_of(const Arguments& arguments);
 /// --stages, --chunks and --schedule; --stages must be there.
 PipelineDemand pipeline_demand_of(const Arguments& arguments);
-/// --schedule if it was given, else all that plans can have.
+/// --schedule if it was given, else all that plans can have and that take no limit.
 std::vector<std::string> schedules_to_try(const Arguments& arguments);
 /// --batch, --microbatch and --profile-batch, see ModelRun.
 std::vector<Option> batch_options();

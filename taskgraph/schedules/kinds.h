@@ -10,6 +10,7 @@ ScheduleKind one_forward_one_backward_schedule();
 ScheduleKind interleaved_schedule();
 ScheduleKind zero_bubble_h1_schedule();
 ScheduleKind zero_bubble_h2_schedule();
+ScheduleKind automatic_zero_bubble_schedule();
 ScheduleKind chimera_schedule();
 ScheduleKind inference_schedule();
 

@@ -4,30 +4,64 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <system_error>
 
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "taskgraph/schedules/kinds.h"
 
 namespace pipesim {
+namespace {
+
+struct NamedSchedule {
+  const ScheduleKind& kind;
+  std::int32_t limit = 0;
+};
+
+const ScheduleKind& kind_named(std::string_view name, std::string_view written) {
+  const std::span<const ScheduleKind> kinds = schedule_kinds();
+  const auto found = std::ranges::find(kinds, name, &ScheduleKind::name);
+  if (found != kinds.end()) return *found;
+  std::vector<std::string> names, forms;
+  for (const ScheduleKind& kind : kinds) {
+    names.emplace_back(kind.name);
+    forms.push_back(kind.form());
+  }
+  throw InputError(fmt::format("schedule \"{}\": unknown{}, allowed: {}", written,
+                               did_you_mean(std::string(name), names), list_names(forms)));
+}
+
+NamedSchedule named(std::string_view written) {
+  const std::size_t colon = written.find(':');
+  const ScheduleKind& kind = kind_named(written.substr(0, colon), written);
+  if (colon == std::string_view::npos && !kind.takes_limit) return {kind};
+  if (!kind.takes_limit)
+    throw InputError(
+        fmt::format("schedule \"{}\": {} takes no limit, allowed: {}", written, kind.name, kind.name));
+  const std::string_view digits = colon == std::string_view::npos ? "" : written.substr(colon + 1);
+  std::int32_t limit = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto read = std::from_chars(digits.data(), end, limit);
+  if (read.ec == std::errc() && read.ptr == end && limit >= 1) return {kind, limit};
+  throw InputError(fmt::format(
+      "schedule \"{}\": found {}, allowed: {} with the most microbatches that a device may hold, a whole "
+      "number from 1, like {}:8",
+      written, colon == std::string_view::npos ? "no limit" : fmt::format("the limit \"{}\"", digits),
+      kind.form(), kind.name));
+}
+
+}  // namespace
 
 std::span<const ScheduleKind> schedule_kinds() {
   static const std::array kinds{gpipe_schedule(),          one_forward_one_backward_schedule(),
                                 interleaved_schedule(),    zero_bubble_h1_schedule(),
-                                zero_bubble_h2_schedule(), chimera_schedule(),
-                                inference_schedule()};
+                                zero_bubble_h2_schedule(), automatic_zero_bubble_schedule(),
+                                chimera_schedule(),        inference_schedule()};
   return kinds;
 }
 
-const ScheduleKind& schedule_kind(std::string_view name) {
-  const std::span<const ScheduleKind> kinds = schedule_kinds();
-  const auto found = std::ranges::find(kinds, name, &ScheduleKind::name);
-  if (found != kinds.end()) return *found;
-  std::vector<std::string> names;
-  for (const ScheduleKind& kind : kinds) names.emplace_back(kind.name);
-  throw InputError(fmt::format("schedule \"{}\": unknown{}, allowed: {}", name,
-                               did_you_mean(std::string(name), names), list_names(names)));
-}
+const ScheduleKind& schedule_kind(std::string_view written) { return named(written).kind; }
 
 PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& shape) {
   if (shape.devices < 1 || shape.microbatches < 1 || shape.chunks < 1)
@@ -37,6 +71,12 @@ PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& sh
     refusal = fmt::format("found {} chunks a device, allowed: 1", shape.chunks);
   if (!refusal.empty()) throw InputError(fmt::format("schedule \"{}\": {}", kind.name, refusal));
   return kind.build(shape);
+}
+
+PipelineSchedule make_schedule(std::string_view written, PipelineShape shape) {
+  const NamedSchedule found = named(written);
+  shape.limit = found.limit;
+  return make_schedule(found.kind, shape);
 }
 
 }  // namespace pipesim

@@ -24,6 +24,7 @@ struct PipelineShape {
   std::int32_t devices = 1;
   std::int32_t microbatches = 1;
   std::int32_t chunks = 1;  ///< stages of every device; more than one for schedules that take chunks only
+  std::int32_t limit = 0;   ///< most microbatches that a device holds; for schedules that take a limit only
 };
 
 /// What every device of a pipeline does, in this order.
@@ -36,14 +37,20 @@ struct ScheduleKind {
   /// Why it can't be made for the shape, with what would do; "" when it can. Counts are at least 1.
   std::string (*refusal)(const PipelineShape& shape);
   PipelineSchedule (*build)(const PipelineShape& shape);
+  bool takes_limit = false;  ///< PipelineShape::limit, which is a part of what is written: "zb-auto:8"
+  /// How it is written: "1f1b", "zb-auto:LIMIT".
+  [[nodiscard]] std::string form() const { return std::string(name) + (takes_limit ? ":LIMIT" : ""); }
 };
 
 /// All, in the order of the help.
 std::span<const ScheduleKind> schedule_kinds();
-/// InputError with the names that are allowed.
-const ScheduleKind& schedule_kind(std::string_view name);
+/// Of a schedule as it is written, NAME or NAME:LIMIT. InputError with the names that are allowed, or where a
+/// limit is missing, is too much, or is no whole number from 1.
+const ScheduleKind& schedule_kind(std::string_view written);
 
 /// InputError `schedule "NAME": …` where the shape does not suit the schedule.
 PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& shape);
+/// Of a schedule as it is written; the limit is that of the name.
+PipelineSchedule make_schedule(std::string_view written, PipelineShape shape);
 
 }  // namespace pipesim

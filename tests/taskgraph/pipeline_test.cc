@@ -63,7 +63,7 @@ bool belongs(const TaskLabel& label, const PipelineStep& step, const Pipeline& p
   return false;
 }
 
-// Every device ends a step before it begins the next.
+// Every device ends a step before it begins the next, and all before it updates weights.
 void expect_steps_in_order(const RandomPipeline& p, const TaskGraph& tasks, const Timeline& timeline,
                            std::size_t num_devices) {
   const Pipeline& pipeline = *p.options.pipeline;
@@ -81,6 +81,10 @@ void expect_steps_in_order(const RandomPipeline& p, const TaskGraph& tasks, cons
       EXPECT_GE(begin, done) << "device " << d << " microbatch " << step.microbatch << " stage "
                              << step.stage;
       done = end;
+    }
+    for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
+      if (tasks.labels[t].device != DeviceId(d) || tasks.labels[t].kind != TaskKind::Update) continue;
+      EXPECT_GE(timeline.start[t], done) << "update on device " << d;
     }
   }
 }

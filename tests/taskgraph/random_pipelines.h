@@ -50,6 +50,8 @@ inline RandomPipeline random_pipeline(const OperatorGraph& graph, Rng& rng, cons
       for (DeviceId& d : config.devices) d = order[first + d.index()];
       made.strategy.push_back(std::move(config));
     }
+    // Not drawn: seeds keep their pipelines.
+    if (pipeline.schedule == "gpipe" && made.options.microbatches % 2 == 1) pipeline.schedule = "zb-auto:2";
     made.options.pipeline = std::move(pipeline);
     if (!illegal(graph, made.strategy, made.options, topology)) return made;
   }

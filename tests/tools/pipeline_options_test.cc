@@ -90,7 +90,9 @@ TEST(PipelineOptions, AreRefusedWhereTheyDoNotFit) {
   refused({"--stages", "4", "--chunks", "2", "--microbatches", "3", "--schedule", "interleaved"}, 1,
           "schedule \"interleaved\"");
   refused({"--stages", "2", "--schedule", "chimera"}, 2,
-          "--schedule is one of gpipe, 1f1b, interleaved, zb-h1, zb-h2");
+          "--schedule is one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-auto:LIMIT");
+  refused({"--stages", "2", "--schedule", "zb-auto"}, 2, "--schedule: schedule \"zb-auto\": found no limit");
+  refused({"--stages", "2", "--schedule", "zb-auto:0"}, 2, "found the limit \"0\", allowed: zb-auto:LIMIT");
   refused({"--stages", "64", "--chunks", "64"}, 1, "64 stages for");
   const Outcome other = pipesim_run(
       {"simulate", "--model", "lenet", "--topology", "p100-4x4:1", "--baseline", "expert", "--stages", "2"});
