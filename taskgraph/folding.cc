@@ -143,7 +143,7 @@ class FoldingFinder {
   // As a set.
   static void mix_as_set(std::vector<Colour>& colours, Colour& into) {
     std::ranges::sort(colours);
-    const auto end = std::ranges::unique(colours).begin();
+    const auto end = std::unique(colours.begin(), colours.end());
     for (auto c = colours.begin(); c != end; ++c) into = mix_colours(into, *c);
     into = mix_colours(into, 0);
   }

@@ -54,7 +54,7 @@ class SteadyStateFinder {
     std::vector<std::int32_t> periods;
     for (std::int32_t n = 1; n <= kLongest; ++n) periods.insert(periods.end(), {n, n * groups});
     std::ranges::sort(periods);
-    periods.erase(std::ranges::unique(periods).begin(), periods.end());
+    periods.erase(std::unique(periods.begin(), periods.end()), periods.end());
     for (const std::int32_t period : periods) {
       if (added_ % period != 0 || period >= few_) continue;
       if (auto found = one_window(period)) return found;

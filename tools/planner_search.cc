@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <set>
 
 #include "search/baselines/baselines.h"
 #include "sim/base/errors.h"
@@ -37,7 +38,12 @@ std::string stage_table(const PlannedPipeline& planned) {
     const auto first = static_cast<std::size_t>(std::ranges::find(stage_of, s) - stage_of.begin());
     std::size_t last = stage_of.size() - 1;
     while (stage_of[last] != s) --last;
-    const auto used = static_cast<std::int64_t>(planned.strategy[first].devices.size());
+    std::set<DeviceId> devices_in_use;
+    for (std::size_t i = 0; i < stage_of.size(); ++i) {
+      if (stage_of[i] == s)
+        devices_in_use.insert(planned.strategy[i].devices.begin(), planned.strategy[i].devices.end());
+    }
+    const auto used = static_cast<std::int64_t>(devices_in_use.size());
     const std::int64_t meant = planned.devices[static_cast<std::size_t>(s)];
     const std::string devices =
         used == meant ? fmt::format("{}", used)
@@ -112,8 +118,8 @@ void check_planner_options(const Arguments& a) {
                                                           "chains"};
     if (planner->searches && std::ranges::find(kOfSearches, option) != kOfSearches.end()) continue;
     if (a.given(option))
-      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}, which does not search",
-                                   option, algorithm));
+      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option, algorithm,
+                                   planner->searches ? "" : ", which does not search"));
   }
 }
 
@@ -127,9 +133,10 @@ int run_planner(const Arguments& a, Streams& streams) {
   const Topology topology = open_topology(required_text(a, "topology"));
   const std::optional<Calibration> calibration = open_calibration(a, topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));
+  const Planner* planner = planner_named(algorithm);
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
-  const PlannedPipeline proposal = planner_named(algorithm)->propose({a, run, asked, costs, streams.err});
+  const PlannedPipeline proposal = planner->propose({a, run, asked, costs, streams.err});
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
   const OperatorGraph& graph = proposal.graph;
   const Plan plan{proposal.run.model,
@@ -138,7 +145,7 @@ int run_planner(const Arguments& a, Streams& streams) {
                   topology.fingerprint(),
                   proposal.options,
                   algorithm,
-                  0,
+                  planner->searches ? static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)) : 0,
                   proposal.strategy};
   if (const auto reason = illegal(graph, plan.strategy, plan.options, topology)) throw InputError(*reason);
 

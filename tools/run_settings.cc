@@ -78,7 +78,9 @@ PipelineDemand pipeline_demand_of(const Arguments& arguments) {
 std::vector<Option> batch_options() {
   return {
       {"batch", "N", "", "samples of an iteration, all microbatches together; the model's own if not given"},
-      {"microbatch", "N", "", "samples of one microbatch on all devices together, instead of --microbatches"},
+      {"microbatch", "N", "",
+       "samples of one microbatch on all devices together (--algorithm dapple: on each copy of the "
+       "pipeline), instead of --microbatches"},
       {"profile-batch", "N", "", "samples with which a profile (FILE.txt) was measured"}};
 }
 

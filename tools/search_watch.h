@@ -25,6 +25,8 @@ class SearchWatch {
   /// Clears the line, ends the log, and says on `err` if the search was interrupted or the log is incomplete.
   void finish(const SearchOutcome& outcome);
   [[nodiscard]] bool interrupted() const { return interrupted_; }
+  /// Between searches: whoever asked is answered as if one had run.
+  [[nodiscard]] bool stop_requested() { return interrupted_ = interrupt_.requested(); }
 
  private:
   std::ostream& err_;

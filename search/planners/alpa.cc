@@ -128,7 +128,7 @@ class AlpaPlanner {
       const std::int32_t shard = strategy[i]->shard_of_device[device.index()];
       if (shard < 0) continue;
       const ShardMemory& memory = strategy[i]->memory[static_cast<std::size_t>(shard)];
-      found.kept[until] += memory.outputs + memory.saved;
+      if (plan_.recompute.kind != Recompute::Kind::Full) found.kept[until] += memory.outputs + memory.saved;
     }
     std::partial_sum(found.permanent.begin(), found.permanent.end(), found.permanent.begin());
     std::partial_sum(found.kept.begin(), found.kept.end(), found.kept.begin());

@@ -124,6 +124,7 @@ class DapplePlanner {
     }
     return all;
   }
+  [[nodiscard]] bool gave_up() const { return search_.most_steps > 0 && steps_ >= search_.most_steps; }
 
  private:
   // Stages up to a cut. `reductions`: by stage the most of it and those before, which counts for as much.
@@ -176,11 +177,13 @@ class DapplePlanner {
                                    before, on);
     const std::size_t next_number = number_of(after);
     for (const Label& label : labels) {
+      if (gave_up()) return;
       if (label.bound >= limit(last)) continue;  // a better pipeline was found since
       const double transfers = label.transfers + transfer;
       for (std::size_t to = last ? layers_.size() : from + 1; to < layers_.size() + (last ? 1 : 0); ++to) {
         const double block = std::max(label.block, layers_.time(from, to) / replicas);
         if (with_block(block) + transfers >= limit(last)) break;
+        ++steps_;
         Label longer{block, transfers, 0, label.reductions, label.parts};
         const double largest = stage == 0 ? 0 : label.reductions.back();
         longer.reductions.push_back(
@@ -289,6 +292,7 @@ class DapplePlanner {
   std::map<Occupation, std::size_t> numbers_;
   std::vector<Occupation> occupations_;
   double best_;
+  std::int64_t steps_ = 0;
   std::optional<Found> found_;
 };
 
@@ -363,13 +367,15 @@ Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
   return Seconds(latency + waiting);
 }
 
-std::vector<DapplePlan> dapple(const DappleProblem& problem, const DappleSearch& search) {
+std::vector<DapplePlan> dapple(const DappleProblem& problem, const DappleSearch& search, bool* complete) {
   require_valid(problem, search.copies);
   if (static_cast<std::int64_t>(problem.server_of.size()) % search.copies != 0)
     throw InternalError("DAPPLE's planner needs copies that divide the devices");
   std::vector<DapplePlan> plans;
-  for (const DapplePlanner::Found& found : DapplePlanner(problem, search).solve())
+  DapplePlanner planner(problem, search);
+  for (const DapplePlanner::Found& found : planner.solve())
     plans.push_back({Seconds(found.latency), search.copies, stages_of(problem, found.parts)});
+  if (complete) *complete = !planner.gave_up();
   return plans;
 }
 

@@ -53,12 +53,15 @@ struct DappleSearch {
   Seconds below;                ///< those that take as long are left out
   std::size_t most_kept = 0;    ///< of the ways to begin that end with one cut and one use of the devices; 0:
                                 ///< all that may lead to the best, which is exact and may take long
+  std::int64_t most_steps = 0;  ///< stages that are added to a beginning; 0: any number
   bool of_each_number = false;  ///< the best of every number of stages, not of all
 };
 
 /// Pipelines that use all devices, among all cuts, numbers of replicas, and the published placements of each
 /// stage: on untouched servers first, on those partly in use first, or one device on each in turn. The last
-/// one is the best, or has most stages. InternalError without layers or devices, or for copies that can't be.
-std::vector<DapplePlan> dapple(const DappleProblem& problem, const DappleSearch& search);
+/// one is the best, or has most stages. `complete`, if given, tells whether the
+/// steps sufficed. InternalError without layers or devices, or for copies that can't be.
+std::vector<DapplePlan> dapple(const DappleProblem& problem, const DappleSearch& search,
+                               bool* complete = nullptr);
 
 }  // namespace pipesim

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/base/json_reader.h"
 
 namespace pipesim {
@@ -27,7 +29,7 @@ StageOption read_entry(const JsonValue& entry, const StageCosts& costs) {
   option.submesh = index(2, 0, static_cast<std::int64_t>(costs.submeshes.size()));
   option.config = index(3, 0, kMostOfStage);
   option.time = Seconds(items[4].number(0, 1e9));
-  option.most_successors = items[5].integer(-1, INT64_MAX);
+  option.most_successors = std::min(items[5].integer(-1, INT64_MAX), kMostOfStage);
   const auto& [nodes, each] = costs.submeshes[static_cast<std::size_t>(option.submesh)];
   option.devices = nodes * each;
   return option;
@@ -42,6 +44,12 @@ StageCosts read_stage_costs(std::string_view text, const std::string& source) {
   costs.problem.layers = static_cast<std::int32_t>(root.at("L").integer(1, kMostStageLayers));
   costs.problem.devices = root.at("D").integer(1, kMostOfStage);
   costs.problem.microbatches = root.at("B").integer(1, kMostOfStage);
+  constexpr double kMostSums = 2e8;  // of the dynamic program
+  const auto layers = static_cast<double>(costs.problem.layers),
+             devices = static_cast<double>(costs.problem.devices);
+  if (layers * std::min(layers, devices) * devices > kMostSums)
+    root.fail(fmt::format("{} layers on {} devices are more than can be planned for", costs.problem.layers,
+                          costs.problem.devices));
   for (const JsonValue& submesh : root.at("submesh").items()) {
     const std::vector<std::int64_t> numbers = submesh.integers(1, kMostOfStage);
     if (numbers.size() != 2) submesh.fail("allowed: [nodes, devices of each]");

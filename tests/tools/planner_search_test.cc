@@ -141,6 +141,17 @@ TEST_F(PlannerSearch, AutoAsksAllAndIsNoWorse) {
   EXPECT_THAT(run({"--stages", "2"}, "auto").err, HasSubstr("--stages does not go with --algorithm auto"));
 }
 
+TEST_F(PlannerSearch, AutoGoesOnWhereAPlannerRefuses) {
+  for (const char* proposals : {"1", "2", "3"}) {
+    const Outcome outcome = run({"--batch", "10", "--proposals", proposals}, "auto");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+  }
+  const std::string file = folder_.file("lenet.json", pipesim_run({"models", "lenet:batch=8", "--json"}).out);
+  const Outcome of_file =
+      pipesim_run({"search", "--model", file, "--topology", "p100-4x4:1", "--algorithm", "dapple"});
+  EXPECT_EQ(of_file.status, 0) << of_file.err;
+}
+
 TEST_F(PlannerSearch, GpipeBalancesItsStages) {
   const Outcome text = run({"--stages", "2", "--microbatches", "4"}, "gpipe");
   ASSERT_EQ(text.status, 0) << text.err;

@@ -11,6 +11,7 @@
 #include "search/planners/stage_costs_json.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/inputs.h"
 #include "tools/planners/planner.h"
 #include "tools/status_line.h"
 #include "tools/table.h"
@@ -71,6 +72,22 @@ StagePartition partition_of(const StageProblem& problem, const std::string& file
                   file, problem.layers, problem.devices));
 }
 
+// The file's microbatches, unless others were asked for.
+ModelRun run_of(const PlannerCall& call, std::int64_t microbatches) {
+  const Arguments& a = call.arguments;
+  ModelRun run = call.run;
+  if (a.has("microbatch") || a.given("microbatches") || a.text("algorithm") != "alpa") return run;
+  if (a.has("batch")) {
+    const std::int64_t batch = call.graph.batch();
+    if (batch % microbatches != 0)
+      throw UsageError(fmt::format("search: --batch {} is no multiple of the {} microbatches of {}", batch,
+                                   microbatches, a.text("stage-costs")));
+    run.model = with_batch(run.model, batch / microbatches);
+  }
+  run.microbatches = static_cast<std::int32_t>(microbatches);
+  return run;
+}
+
 PlannedPipeline propose_from_file(const PlannerCall& call) {
   const std::string& file = call.arguments.text("stage-costs");
   if (call.arguments.given("layers"))
@@ -84,10 +101,10 @@ PlannedPipeline propose_from_file(const PlannerCall& call) {
   if (static_cast<std::size_t>(costs.problem.layers) > layers.size())
     throw InputError(fmt::format("{}: /L: found {} layers, the model has {} operators", file,
                                  costs.problem.layers, layers.size()));
-  PlannerCall sized = call;
-  if (sized.run.microbatches == 1)
-    sized.run.microbatches = static_cast<std::int32_t>(costs.problem.microbatches);
-  costs.problem.microbatches = microbatches_of(sized.run);
+  const ModelRun run = run_of(call, costs.problem.microbatches);
+  const OperatorGraph graph = open_model(run.model);
+  const PlannerCall sized{call.arguments, run, graph, call.costs, call.err};
+  costs.problem.microbatches = microbatches_of(run);
   StagePartition partition = partition_of(costs.problem, file);
   PlannedPipeline planned = planned_of(
       sized,
@@ -112,8 +129,10 @@ PlannedPipeline propose_alpa(const PlannerCall& call) {
 }  // namespace
 
 int report_stage_costs(const Arguments& a, Streams& streams) {
-  for (const char* option : {"topology", "output"}) {
-    if (a.has(option)) throw UsageError(fmt::format("search: --{} needs --model", option));
+  for (const char* option :
+       {"topology", "output", "batch", "microbatch", "microbatches", "profile-batch", "recompute", "layers",
+        "calibration", "optimizer", "gradient-type", "gradient-piece", "schedule"}) {
+    if (a.given(option)) throw UsageError(fmt::format("search: --{} needs --model", option));
   }
   const StageCosts costs = open_stage_costs(a);
   using Clock = std::chrono::steady_clock;

@@ -28,8 +28,15 @@ double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
 }
 
-SearchBudget part_of(const SearchBudget& budget, double share) {
-  return {budget.seconds * share, static_cast<std::int64_t>(static_cast<double>(budget.proposals) * share)};
+// For splits alone, and for all; a budget of proposals is spent to the last one.
+std::pair<SearchBudget, SearchBudget> parts_of(const SearchBudget& all) {
+  SearchBudget splits{all.seconds * kShareOfMcmc, 0}, jointly{all.seconds * (1 - kShareOfMcmc), 0};
+  if (all.proposals > 0) {
+    splits.proposals = std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(static_cast<double>(all.proposals) * kShareOfMcmc));
+    jointly.proposals = all.proposals - splits.proposals;
+  }
+  return {splits, jointly};
 }
 
 // The same samples an iteration, in any number of microbatches that divides them.
@@ -58,8 +65,10 @@ class SizedModel {
 // All that was planned so far.
 class Contest {
  public:
-  explicit Contest(const PlannerCall& call)
-      : call_(call), evaluator_(SizedModel(call), call.costs, plan_options_of(call.arguments, call.run)) {}
+  Contest(const PlannerCall& call, const SearchBudget& budget)
+      : call_(call),
+        watch_(call.err, budget, std::nullopt, ""),
+        evaluator_(SizedModel(call), call.costs, plan_options_of(call.arguments, call.run)) {}
 
   // Runs an algorithm, which may refuse.
   void ask(const std::string& name, const std::function<JointPlan(std::string& note)>& plan) {
@@ -76,6 +85,8 @@ class Contest {
         made.note = "its plan is not legal with these microbatches";
       }
     } catch (const InputError& error) {
+      made.note = error.what();
+    } catch (const UsageError& error) {  // what it needs was asked for otherwise
       made.note = error.what();
     }
     made.seconds = seconds_since(began);
@@ -94,7 +105,7 @@ class Contest {
   // With the microbatches that were asked for, and more and fewer of them.
   void ask_planners(double most_seconds) {
     for (const Planner& planner : planners()) {
-      if (planner.searches) continue;
+      if (planner.searches || watch_.stop_requested()) continue;
       double took = ask_planner(planner, call_);
       constexpr std::int32_t kMostTimes = 16;
       for (std::int32_t times = 2; times <= kMostTimes && took < most_seconds; times *= 2)
@@ -105,8 +116,8 @@ class Contest {
     }
   }
 
-  // False when it was interrupted.
-  bool search_splits(const SearchBudget& budget) {
+  // A search after an interruption ends at once.
+  void search_splits(const SearchBudget& budget) {
     const Arguments& a = call_.arguments;
     PlanOptions options = plan_options_of(a, call_.run);
     const CandidateSet candidates(call_.graph, call_.topology());
@@ -120,33 +131,25 @@ class Contest {
     mcmc_options.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
     mcmc_options.threads = static_cast<int>(a.integer("threads", 1, 1024));
     mcmc_options.chains = static_cast<int>(a.integer("chains", 1, 1024));
-    SearchWatch watch(call_.err, budget, std::nullopt, "");
+    if (watch_.stop_requested()) return;
     ask("mcmc", [&](std::string& note) {
       const SearchOutcome outcome =
-          mcmc(call_.graph, call_.costs, options, candidates, starts, mcmc_options, watch.callback());
-      watch.finish(outcome);
+          mcmc(call_.graph, call_.costs, options, candidates, starts, mcmc_options, watch_.callback());
       note = fmt::format("{} proposals, {} accepted", outcome.proposals, outcome.accepted);
       if (!outcome.best) throw InputError("found no plan that fits");
       return joint_plan(call_.graph, call_.topology(), call_.run.microbatches, outcome.best->strategy,
                         std::nullopt);
     });
-    return !watch.interrupted();
   }
 
   void search_jointly(const SearchBudget& budget) {
     const CandidateSet candidates(call_.graph, call_.topology());
     const JointMoves moves(candidates, kMostMicrobatches);
-    SearchWatch watch(call_.err, budget, std::nullopt, "");
+    if (watch_.stop_requested() || plans_.empty()) return;
     ask("joint", [&](std::string& note) {
       const JointOutcome outcome = pipesim::search_jointly(
           evaluator_, moves, plans_, budget,
-          static_cast<std::uint64_t>(call_.arguments.integer("seed", 0, INT64_MAX)), watch.callback());
-      SearchOutcome told;
-      told.proposals = outcome.proposals;
-      told.accepted = outcome.accepted;
-      told.seconds = outcome.seconds;
-      told.history = outcome.history;
-      watch.finish(told);
+          static_cast<std::uint64_t>(call_.arguments.integer("seed", 0, INT64_MAX)), watch_.callback());
       std::vector<std::string> helped;
       for (std::size_t k = 0; k < kJointMoveKinds; ++k) {
         if (outcome.improved[k] > 0)
@@ -156,6 +159,12 @@ class Contest {
                          outcome.accepted, helped.empty() ? "" : "; better by ", fmt::join(helped, ", "));
       return outcome.best.plan;
     });
+  }
+
+  void finish() {
+    SearchOutcome told;
+    told.seconds = seconds_since(began_);
+    watch_.finish(told);
   }
 
   // What fits first, then the fastest, then who came first.
@@ -207,6 +216,8 @@ class Contest {
   }
 
   const PlannerCall& call_;
+  Clock::time_point began_ = Clock::now();
+  SearchWatch watch_;  // from the first planner on: an interruption loses nothing
   JointEvaluator evaluator_;
   std::vector<JointPlan> plans_;
   std::vector<std::string> names_;  // of the plans
@@ -215,12 +226,14 @@ class Contest {
 
 PlannedPipeline propose_auto(const PlannerCall& call) {
   const SearchBudget budget = search_budget_of(call.arguments);
-  Contest contest(call);
+  Contest contest(call, budget);
   contest.ask_baselines();
   const double all = budget.seconds > 0 ? budget.seconds : std::numeric_limits<double>::infinity();
   contest.ask_planners(kShareOfPlanners * all);
-  if (contest.search_splits(part_of(budget, kShareOfMcmc)))
-    contest.search_jointly(part_of(budget, 1 - kShareOfMcmc));
+  const auto [splits, jointly] = parts_of(budget);
+  contest.search_splits(splits);
+  if (budget.proposals != 1) contest.search_jointly(jointly);
+  contest.finish();
   return contest.best();
 }
 

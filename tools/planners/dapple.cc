@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <tuple>
 
+#include "search/baselines/placement.h"
 #include "search/evaluator.h"
 #include "search/planners/dapple.h"
 #include "search/planners/layer_clusters.h"
@@ -22,6 +24,8 @@ namespace {
 // More units of devices than these, each of which a stage may have, take the planner minutes.
 constexpr std::int64_t kMostUnits = 64;
 constexpr std::size_t kFewKept = 2;
+// Of one number of copies: seconds.
+constexpr std::int64_t kMostExactSteps = 3'000'000, kMostQuickSteps = 500'000;
 // A model of more operators is planned in clusters of them: by the published score, or for the simulator.
 constexpr std::int32_t kMostLayers = 100, kMostSimulatedLayers = 40;
 // What DAPPLE's model takes for so much slower than its best is not simulated.
@@ -37,20 +41,34 @@ DappleProblem problem_of(const PlannerCall& call, const LayerGraph& layers) {
   // Whoever asks several planners means the same microbatches for all.
   problem.batch = a.has("batch") ? a.integer("batch", 1, kMost) : call.graph.batch() * call.run.microbatches;
   const auto devices = static_cast<std::int64_t>(call.topology().num_devices());
-  problem.microbatch = a.has("microbatch") && a.text("algorithm") == "dapple"
-                           ? a.integer("microbatch", 1, kMost)
-                           : std::max<std::int64_t>(1, call.graph.batch() / devices);
+  problem.microbatch =
+      a.has("microbatch") && a.text("algorithm") == "dapple"
+          ? a.integer("microbatch", 1, kMost)
+          : largest_divisor(problem.batch, std::max<std::int64_t>(1, call.graph.batch() / devices));
   if (problem.batch % problem.microbatch != 0)
     throw UsageError(fmt::format("search: a batch of {} does not divide into microbatches of {}",
                                  problem.batch, problem.microbatch));
   return problem;
 }
 
-std::vector<std::int64_t> possible_copies(const DappleProblem& problem, std::string& note) {
+// A model from a file has its own batch only.
+bool can_have_batch(const std::string& model, std::int64_t batch) {
+  try {
+    (void)with_batch(model, batch);
+  } catch (const InputError&) {
+    return false;
+  }
+  return true;
+}
+
+std::vector<std::int64_t> possible_copies(const std::string& model, const DappleProblem& problem,
+                                          std::string& note) {
   const auto devices = static_cast<std::int64_t>(problem.server_of.size());
   std::vector<std::int64_t> copies;
   for (std::int64_t c = devices; c >= 1; --c) {
-    if (devices % c != 0 || problem.batch % (c * problem.microbatch) != 0) continue;
+    if (devices % c != 0 || problem.batch % (c * problem.microbatch) != 0 ||
+        !can_have_batch(model, c * problem.microbatch))
+      continue;
     if (devices / c <= kMostUnits) {
       copies.push_back(c);
     } else {
@@ -63,13 +81,17 @@ std::vector<std::int64_t> possible_copies(const DappleProblem& problem, std::str
 }
 
 // Least latency by the published model. Good ones first: what is exact then has less to look at.
-DapplePlan best_by_paper(const DappleProblem& problem, const std::vector<std::int64_t>& copies, bool exact) {
+DapplePlan best_by_paper(const DappleProblem& problem, const std::vector<std::int64_t>& copies, bool exact,
+                         bool& complete) {
   DapplePlan best;
   best.latency = Seconds(std::numeric_limits<double>::infinity());
   for (const std::size_t most_kept : {kFewKept, std::size_t{0}}) {
     for (const std::int64_t c : copies) {
       std::vector<DapplePlan> found =
-          dapple(problem, {c, static_cast<std::int32_t>(problem.server_of.size()), best.latency, most_kept});
+          dapple(problem,
+                 {c, static_cast<std::int32_t>(problem.server_of.size()), best.latency, most_kept,
+                  most_kept == 0 ? kMostExactSteps : kMostQuickSteps},
+                 &complete);
       if (!found.empty()) best = std::move(found.back());
     }
     if (!exact) break;
@@ -102,12 +124,15 @@ struct Copies {
   const std::vector<std::int32_t>& layer_of;  // by operator
 };
 
+[[noreturn]] void refuse_microbatches(std::int64_t found) {
+  throw InputError(fmt::format("dapple: {} microbatches, allowed: up to {}; make --microbatch larger", found,
+                               kMostMicrobatches));
+}
+
 Copies copies_of(const PlannerCall& call, const Layers& layers, std::int64_t copies) {
   const DappleProblem& problem = layers.problem;
   const std::int64_t microbatches = problem.microbatches(copies);
-  if (microbatches > kMostMicrobatches)
-    throw InputError(fmt::format("dapple: {} microbatches, allowed: up to {}; make --microbatch larger",
-                                 microbatches, kMostMicrobatches));
+  if (microbatches > kMostMicrobatches) refuse_microbatches(microbatches);
   ModelRun run{with_batch(call.run.model, problem.microbatch * copies),
                static_cast<std::int32_t>(microbatches)};
   OperatorGraph graph = open_model(run.model);
@@ -130,9 +155,11 @@ PlannedPipeline planned_of(const PlannerCall& call, const Copies& copies, const 
 PlannedPipeline propose_by_paper(const PlannerCall& call, const Layers& layers,
                                  const std::vector<std::int64_t>& copies) {
   const DappleProblem& problem = layers.problem;
-  const DapplePlan plan = best_by_paper(problem, copies, true);
+  bool complete = true;
+  const DapplePlan plan = best_by_paper(problem, copies, true, complete);
   PlannedPipeline planned =
       planned_of(call, copies_of(call, layers, plan.copies), plan, call.arguments.text("schedule"));
+  if (!complete) planned.note = "looking was cut short: the score may allow a better plan";
   const double speedup = time_on_one_device(problem) / plan.latency;
   planned.objective = {"planner_objective_speedup", speedup,
                        fmt::format("{:.6f} times as fast as one device", speedup)};
@@ -172,11 +199,12 @@ void try_schedule(const PlannerCall& call, const Copies& copies, const DapplePla
 // What DAPPLE's model takes for the fastest, of every number of copies and stages.
 std::vector<DapplePlan> most_promising(const DappleProblem& problem,
                                        const std::vector<std::int64_t>& possible) {
-  const Seconds below = kSlowest * best_by_paper(problem, possible, false).latency;
+  bool complete = true;  // what comes of it is simulated anyway
+  const Seconds below = kSlowest * best_by_paper(problem, possible, false, complete).latency;
   std::vector<DapplePlan> plans;
   for (const std::int64_t c : possible) {
-    for (DapplePlan& plan :
-         dapple(problem, {c, static_cast<std::int32_t>(problem.server_of.size()), below, kFewKept, true}))
+    for (DapplePlan& plan : dapple(problem, {c, static_cast<std::int32_t>(problem.server_of.size()), below,
+                                             kFewKept, kMostQuickSteps, true}))
       plans.push_back(std::move(plan));
   }
   std::ranges::stable_sort(plans, {}, &DapplePlan::latency);
@@ -190,6 +218,7 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
   const DappleProblem& problem = layers.problem;
   StatusLine status(call.err);
   std::vector<DappleTrial> trials;
+  std::int64_t too_many = 0;  // microbatches
   std::map<std::int64_t, Copies> models;
   const auto model = [&](std::int64_t c) -> const Copies& {
     const auto known = models.find(c);
@@ -202,10 +231,14 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
     });
   };
   for (const DapplePlan& plan : most_promising(problem, possible)) {
-    if (problem.microbatches(plan.copies) > kMostMicrobatches) continue;
+    if (problem.microbatches(plan.copies) > kMostMicrobatches) {
+      too_many = problem.microbatches(plan.copies);
+      continue;
+    }
     try_schedule(call, model(plan.copies), plan, call.arguments.text("schedule"), trials);
     if (status.due()) status.show(fmt::format("{} pipelines were simulated", trials.size()));
   }
+  if (trials.empty() && too_many > 0) refuse_microbatches(too_many);
   if (trials.empty()) throw InputError("dapple: no pipeline suits the model, the devices and the schedule");
   rank();
   const std::vector<DappleTrial> best(
@@ -224,9 +257,15 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
   return planned;
 }
 
+void add_sentence(std::string& note, const std::string& sentence) {
+  if (!note.empty() && !sentence.empty()) note += "; ";
+  note += sentence;
+}
+
 PlannedPipeline propose_dapple(const PlannerCall& call) {
   LayerGraph graph = layers_of(call.graph, call.costs, DeviceId(0));
-  Layers layers{{}, cluster_layers(graph, static_cast<std::int32_t>(graph.size()))};
+  Layers layers{{}, std::vector<std::int32_t>(graph.size())};
+  std::iota(layers.layer_of.begin(), layers.layer_of.end(), 0);
   std::string note;
   const Arguments& a = call.arguments;
   const bool by_paper = a.has("cost-model") && a.text("cost-model") == "paper";
@@ -237,11 +276,16 @@ PlannedPipeline propose_dapple(const PlannerCall& call) {
     graph = clustered(graph, layers.layer_of);
   }
   layers.problem = problem_of(call, graph);
-  const std::vector<std::int64_t> copies = possible_copies(layers.problem, note);
+  const std::vector<std::int64_t> copies = possible_copies(call.run.model, layers.problem, note);
   if (copies.empty())
-    throw InputError("dapple: no number of copies divides the devices and the microbatches");
+    throw InputError(
+        "dapple: no number of copies divides devices and microbatches and gives the model a batch that it "
+        "can have");
   PlannedPipeline planned =
       by_paper ? propose_by_paper(call, layers, copies) : propose_by_simulation(call, layers, copies);
+  if (planned.run.microbatches != call.run.microbatches)
+    add_sentence(note, fmt::format("the planner chose {} microbatches", planned.run.microbatches));
+  add_sentence(note, planned.note);
   planned.note = std::move(note);
   return planned;
 }

@@ -28,6 +28,8 @@ void choose_schedule(const PlannerCall& call, PlannedPipeline& planned) {
   std::string chosen;
   Table table({{"schedule"}, {"iteration", Align::Right}, {""}});
   for (const std::string& schedule : schedules_to_try(call.arguments)) {
+    if (!call.arguments.given("schedule") && schedule_kind(schedule).takes_chunks)
+      continue;  // there are none
     planned.options.pipeline->schedule = schedule;
     if (illegal(planned.graph, planned.strategy, planned.options, call.topology())) continue;
     Evaluator evaluator(planned.graph, call.costs, planned.options);

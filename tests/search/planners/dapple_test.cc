@@ -62,7 +62,7 @@ TEST(Dapple, IsTheBestOfAllOnAlikeDevices) {
     const DappleProblem problem =
         random_problem(rng, layers, rng.below(2) == 0 ? servers(devices, 1) : servers(1, devices));
     for (const std::int64_t copies : {1, 2}) {
-      const std::vector<DapplePlan> plans = dapple(problem, {copies, devices, kAnyLatency, 0, true});
+      const std::vector<DapplePlan> plans = dapple(problem, {copies, devices, kAnyLatency, 0, 0, true});
       ASSERT_EQ(plans.size(),
                 std::min<std::size_t>(layers.size(), static_cast<std::size_t>(devices / copies)));
       double best = std::numeric_limits<double>::infinity();
@@ -81,7 +81,7 @@ TEST(Dapple, PlacesStagesAtLeastAsWellAsInOrder) {
   for_each_seed(40, [](Rng& rng) {
     const LayerGraph layers = random_layers(rng, static_cast<std::int32_t>(rng.between(2, 5)), 3);
     const DappleProblem problem = random_problem(rng, layers, servers(2, 2));
-    for (const DapplePlan& plan : dapple(problem, {1, 4, kAnyLatency, 0, true})) {
+    for (const DapplePlan& plan : dapple(problem, {1, 4, kAnyLatency, 0, 0, true})) {
       const double in_order = best_by_trying(problem, 1, static_cast<std::int32_t>(plan.stages.size()));
       EXPECT_LE(plan.latency.value, in_order * (1 + 1e-12));
       EXPECT_NEAR(dapple_latency(problem, 1, plan.stages).value, plan.latency.value, 1e-12 * in_order);
@@ -136,6 +136,20 @@ TEST(Dapple, Bert48OnTwoServersOfEight) {
   ASSERT_EQ(best.stages.size(), 2);
   EXPECT_EQ(best.stages[1].first, 28);
   EXPECT_EQ(best.stages[0].devices.size(), 8);
+}
+
+TEST(Dapple, GivesUpAfterItsSteps) {
+  const LayerGraph layers = bert48();
+  const DappleProblem problem{&layers, 2, servers(2, 8), 64, 2};
+  bool complete = true;
+  DappleSearch search{1, 16, kAnyLatency};
+  search.most_steps = 10'000;
+  const std::vector<DapplePlan> plans = dapple(problem, search, &complete);
+  EXPECT_FALSE(complete);
+  ASSERT_FALSE(plans.empty());
+  search.copies = 16;  // one stage only
+  (void)dapple(problem, search, &complete);
+  EXPECT_TRUE(complete);
 }
 
 TEST(Dapple, RefusesWhatCantBe) {

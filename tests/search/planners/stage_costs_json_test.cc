@@ -28,6 +28,14 @@ TEST(StageCosts, AreRead) {
   EXPECT_EQ(partition_stages(costs.problem)->total.value, 0.75 + 3 * 0.5);
 }
 
+TEST(StageCosts, TakeAnyNumberOfSuccessors) {
+  const StageCosts costs =
+      read_stage_costs(file_with("[0, 1, 0, 0, 1.0, 0], [0, 0, 0, 0, 0.5, 9223372036854775807], "
+                                 "[1, 1, 1, 0, 0.5, 9223372036854775807]"),
+                       "costs.json");
+  EXPECT_EQ(partition_stages(costs.problem)->stages.size(), 2);
+}
+
 TEST(StageCosts, SayWhatIsWrong) {
   EXPECT_EQ(refused_costs(file_with("[0, 0, 0, 0, 0.5, 7]")),
             "costs.json: /entries: no entry has layer 1 of 0 to 1");
@@ -43,6 +51,10 @@ TEST(StageCosts, SayWhatIsWrong) {
               testing::StartsWith("costs.json: /entries/0/4: "));
   EXPECT_THAT(refused_costs(file_with("", R"(, "submeshes": 1)")),
               testing::HasSubstr("did you mean \"submesh\""));
+  EXPECT_EQ(
+      refused_costs(
+          R"({"L": 10000, "D": 1048576, "B": 4, "submesh": [[1, 1]], "entries": [[0, 9999, 0, 0, 1, 0]]})"),
+      "costs.json: /: 10000 layers on 1048576 devices are more than can be planned for");
   EXPECT_THAT(refused_costs("{}"), testing::HasSubstr("\"L\""));
   EXPECT_THAT(refused_costs("{"), testing::StartsWith("costs.json:"));
 }
