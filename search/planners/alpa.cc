@@ -32,6 +32,11 @@ class AlpaPlanner {
         layers_(layers_of(graph, costs, DeviceId(0))),
         cluster_of_(cluster_layers(layers_, clusters)),
         clusters_(static_cast<std::size_t>(cluster_of_.back()) + 1) {
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(clusters_); ++c) {
+      const auto begin =
+          static_cast<std::int32_t>(std::ranges::upper_bound(cluster_of_, c) - cluster_of_.begin());
+      leaves_.push_back(read_from_before(layers_, begin, static_cast<std::int32_t>(layers_.size())));
+    }
     plan_.pipeline.reset();
     plan_.microbatches = 1;
   }
@@ -169,13 +174,10 @@ class AlpaPlanner {
   [[nodiscard]] Seconds transfer_time(const MeshCosts& mesh, std::size_t last) const {
     const auto all = static_cast<std::int64_t>(topology().num_devices());
     if (last + 1 == clusters_ || mesh.devices >= all) return Seconds(0);
-    const auto begin = static_cast<std::int32_t>(
-        std::ranges::upper_bound(cluster_of_, static_cast<std::int32_t>(last)) - cluster_of_.begin());
-    const Bytes bytes = read_from_before(layers_, begin, static_cast<std::int32_t>(layers_.size()));
     const std::int64_t node = smallest_node(topology());
     const std::int64_t ways = mesh.devices < node ? mesh.devices : mesh.devices / node;
     const Route route = topology().route(DeviceId(0), DeviceId(static_cast<std::size_t>(mesh.devices)));
-    return 2.0 * ((1 / static_cast<double>(ways)) * (bytes / route.bandwidth) + route.latency);
+    return 2.0 * ((1 / static_cast<double>(ways)) * (leaves_[last] / route.bandwidth) + route.latency);
   }
 
   const OperatorGraph& graph_;
@@ -185,6 +187,7 @@ class AlpaPlanner {
   LayerGraph layers_;
   std::vector<std::int32_t> cluster_of_;
   std::size_t clusters_;
+  std::vector<Bytes> leaves_;  // by cluster: what later ones read of it and those before
 };
 
 }  // namespace

@@ -17,6 +17,23 @@ struct ClusterCost {
 
 constexpr double kNeverRead = std::numeric_limits<double>::infinity();
 
+// What runs of layers from `first` on read of those before, each output once; by their last layer, up to
+// before `end`.
+std::vector<Bytes> reads_from(const LayerGraph& graph, std::int32_t first, std::int32_t end) {
+  std::vector<bool> counted(static_cast<std::size_t>(first), false);
+  std::vector<Bytes> reads;
+  Bytes bytes;
+  for (std::int32_t j = first; j < end; ++j) {
+    for (const std::int32_t i : graph.inputs(j)) {
+      if (i >= first || counted[static_cast<std::size_t>(i)]) continue;
+      counted[static_cast<std::size_t>(i)] = true;
+      bytes += graph[i].output;
+    }
+    reads.push_back(bytes);
+  }
+  return reads;
+}
+
 class ClusterPlanner {
  public:
   ClusterPlanner(const LayerGraph& graph, std::size_t clusters) : size_(graph.size()), clusters_(clusters) {
@@ -24,7 +41,7 @@ class ClusterPlanner {
     for (std::size_t i = 0; i < size_; ++i) {
       const Layer& layer = graph[static_cast<std::int32_t>(i)];
       until_.push_back(until_.back() + (layer.forward + layer.backward).value);
-      reads_.push_back(reads_from(graph, i));
+      reads_.push_back(reads_from(graph, static_cast<std::int32_t>(i), static_cast<std::int32_t>(size_)));
     }
   }
 
@@ -63,7 +80,8 @@ class ClusterPlanner {
       for (std::size_t end = q; end <= size_; ++end) {
         std::optional<Cost>& here = best[q * row + end];
         for (std::size_t k = end; k-- >= q;) {
-          const double time = until_[end] - until_[k], bytes = reads_[k][end - k - 1];
+          const double time = until_[end] - until_[k],
+                       bytes = static_cast<double>(reads_[k][end - k - 1].value);
           if (end - k > 1 && time >= limit) break;
           const std::optional<Cost>& before = best[(q - 1) * row + k];
           if (!before || bytes > most) continue;
@@ -75,26 +93,9 @@ class ClusterPlanner {
     return best.back();
   }
 
-  // By number of layers of a run from `first` on, less one.
-  static std::vector<double> reads_from(const LayerGraph& graph, std::size_t first) {
-    std::vector<bool> counted(first, false);
-    std::vector<double> reads;
-    double bytes = 0;
-    for (std::size_t j = first; j < graph.size(); ++j) {
-      for (const std::int32_t input : graph.inputs(static_cast<std::int32_t>(j))) {
-        const auto i = static_cast<std::size_t>(input);
-        if (i >= first || counted[i]) continue;
-        counted[i] = true;
-        bytes += static_cast<double>(graph[input].output.value);
-      }
-      reads.push_back(bytes);
-    }
-    return reads;
-  }
-
   std::size_t size_, clusters_;
-  std::vector<double> until_;               // time of the first so many layers
-  std::vector<std::vector<double>> reads_;  // by first layer of a run: see reads_from()
+  std::vector<double> until_;              // time of the first so many layers
+  std::vector<std::vector<Bytes>> reads_;  // by first layer of a run: see reads_from()
 };
 
 }  // namespace
@@ -132,16 +133,8 @@ LayerGraph clustered(const LayerGraph& graph, const std::vector<std::int32_t>& c
 }
 
 Bytes read_from_before(const LayerGraph& graph, std::int32_t first, std::int32_t last) {
-  Bytes bytes;
-  std::vector<bool> counted(graph.size(), false);
-  for (std::int32_t j = first; j < last; ++j) {
-    for (const std::int32_t i : graph.inputs(j)) {
-      if (i >= first || counted[static_cast<std::size_t>(i)]) continue;
-      counted[static_cast<std::size_t>(i)] = true;
-      bytes += graph[i].output;
-    }
-  }
-  return bytes;
+  if (first >= last) return Bytes(0);
+  return reads_from(graph, first, last).back();
 }
 
 }  // namespace pipesim

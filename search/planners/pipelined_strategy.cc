@@ -61,6 +61,15 @@ PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& to
   return made;
 }
 
+std::vector<std::int32_t> stages_of_layers(const std::vector<std::int32_t>& layer_of,
+                                           const std::vector<std::int32_t>& last_layers) {
+  std::vector<std::int32_t> stage_of;
+  for (const std::int32_t layer : layer_of)
+    stage_of.push_back(
+        static_cast<std::int32_t>(std::ranges::lower_bound(last_layers, layer) - last_layers.begin()));
+  return stage_of;
+}
+
 PipelinedStrategy data_parallel_stages(const OperatorGraph& graph, const Topology& topology,
                                        Pipeline pipeline, const std::vector<StageGroup>& groups) {
   std::vector<StageMesh> meshes;

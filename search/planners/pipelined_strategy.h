@@ -32,6 +32,10 @@ struct PipelinedStrategy {
 PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
                                   const std::vector<StageMesh>& meshes);
 
+/// The stage of every operator, from its layer and the last layer of each stage.
+std::vector<std::int32_t> stages_of_layers(const std::vector<std::int32_t>& layer_of,
+                                           const std::vector<std::int32_t>& last_layers);
+
 /// The same with data parallelism inside every stage: always legal.
 PipelinedStrategy data_parallel_stages(const OperatorGraph& graph, const Topology& topology,
                                        Pipeline pipeline, const std::vector<StageGroup>& groups);

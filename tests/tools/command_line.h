@@ -1,9 +1,12 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/temporary_folder.h"
 #include "tools/cli.h"
 
 namespace pipesim {
@@ -20,6 +23,16 @@ inline Outcome pipesim_run(const std::vector<std::string>& args, const std::stri
   std::ostringstream out, err;
   const int status = run_pipesim(args, in, out, err);
   return {status, out.str(), err.str()};
+}
+
+/// A plan file.
+inline std::string data_parallel_lenet(const TemporaryFolder& folder) {
+  std::string plan = folder.path("plan.json");
+  EXPECT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--algorithm",
+                         "data-parallel", "-o", plan})
+                .status,
+            0);
+  return plan;
 }
 
 inline std::ostream& operator<<(std::ostream& stream, const Outcome& outcome) {

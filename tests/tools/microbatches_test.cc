@@ -60,11 +60,7 @@ TEST(MicrobatchOptions, ExecuteComputesWhatTheUnsplitModelDoes) {
 
 TEST(MicrobatchOptions, AreRefusedWhereTheyDoNotFit) {
   const TemporaryFolder folder;
-  const std::string plan = folder.path("plan.json");
-  ASSERT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--algorithm",
-                         "data-parallel", "-o", plan})
-                .status,
-            0);
+  const std::string plan = data_parallel_lenet(folder);
   const std::vector<std::pair<std::vector<std::string>, std::string>> refusals{
       {{"simulate", "--plan", plan, "--microbatches", "2"}, "--plan and --microbatches exclude each other"},
       {{"search", "--model", "lenet", "--topology", "p100-4x4:1", "--algorithm", "exhaustive",

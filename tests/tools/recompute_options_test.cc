@@ -98,11 +98,7 @@ TEST(RecomputeOption, ExecuteComputesWhatTheUnsplitModelDoes) {
 
 TEST(RecomputeOption, IsRefusedWhereItDoesNotFit) {
   const TemporaryFolder folder;
-  const std::string plan = folder.path("plan.json");
-  ASSERT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--algorithm",
-                         "data-parallel", "-o", plan})
-                .status,
-            0);
+  const std::string plan = data_parallel_lenet(folder);
   struct Refused {
     std::vector<std::string> args;
     int status;

@@ -30,27 +30,18 @@ PlannerObjective objective_of(const StagePartition& partition) {
           fmt::format("{} an iteration before weights are updated", pretty(partition.total))};
 }
 
-// Operators of the stages that a partition of their clusters makes.
-std::vector<std::int32_t> stages_of_operators(const std::vector<std::int32_t>& cluster_of,
-                                              const std::vector<StageOption>& options,
-                                              const StagePartition& partition) {
-  std::vector<std::int32_t> stage_of;
-  for (const std::int32_t cluster : cluster_of) {
-    std::int32_t stage = 0;
-    while (options[partition.stages[static_cast<std::size_t>(stage)]].last < cluster) ++stage;
-    stage_of.push_back(stage);
-  }
-  return stage_of;
-}
-
 PlannedPipeline planned_of(const PlannerCall& call, const AlpaPlan& plan, bool rows_are_known) {
   std::vector<std::int64_t> sizes;
-  for (const std::size_t number : plan.partition.stages) sizes.push_back(plan.options[number].devices);
+  std::vector<std::int32_t> last_layers;
+  for (const std::size_t number : plan.partition.stages) {
+    sizes.push_back(plan.options[number].devices);
+    last_layers.push_back(plan.options[number].last);
+  }
   std::vector<StageMesh> meshes;
   const std::vector<StageGroup> groups = place_submeshes(call.topology(), sizes);
   for (std::size_t s = 0; s < groups.size(); ++s)
     meshes.push_back({groups[s], rows_are_known ? plan.options[plan.partition.stages[s]].config : 1});
-  const Pipeline pipeline{"1f1b", stages_of_operators(plan.cluster_of, plan.options, plan.partition)};
+  const Pipeline pipeline{"1f1b", stages_of_layers(plan.cluster_of, last_layers)};
   PlannedPipeline planned(call, staged_strategy(call.graph, call.topology(), pipeline, meshes));
   planned.devices = sizes;
   planned.objective = objective_of(plan.partition);

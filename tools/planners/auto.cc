@@ -79,7 +79,7 @@ class Contest {
       if (name != "joint") found.recompute = plan_options_of(call_.arguments, call_.run).recompute.kind;
       made.evaluation = evaluator_.evaluate(found);
       if (made.evaluation) {
-        plans_.push_back(std::move(found));
+        plans_.push_back({std::move(found), *made.evaluation});
         names_.push_back(name);
       } else {
         made.note = "its plan is not legal with these microbatches";
@@ -96,8 +96,9 @@ class Contest {
   void ask_baselines() {
     for (const std::string_view name : baseline_names()) {
       ask(std::string(name), [&](std::string&) {
-        return joint_plan(call_.graph, call_.topology(), call_.run.microbatches,
-                          baseline_strategy(name, call_.graph, call_.costs), std::nullopt);
+        starts_.push_back({std::string(name), baseline_strategy(name, call_.graph, call_.costs)});
+        return joint_plan(call_.graph, call_.topology(), call_.run.microbatches, starts_.back().strategy,
+                          std::nullopt);
       });
     }
   }
@@ -121,11 +122,6 @@ class Contest {
     const Arguments& a = call_.arguments;
     PlanOptions options = plan_options_of(a, call_.run);
     const CandidateSet candidates(call_.graph, call_.topology());
-    Evaluator evaluator(call_.graph, call_.costs, options);
-    std::vector<SearchStart> starts;
-    for (const Baseline& b : score_baselines(evaluator)) {
-      if (b.scored) starts.push_back({b.name, b.scored->strategy});
-    }
     McmcOptions mcmc_options;
     mcmc_options.budget = budget;
     mcmc_options.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
@@ -134,7 +130,7 @@ class Contest {
     if (watch_.stop_requested()) return;
     ask("mcmc", [&](std::string& note) {
       const SearchOutcome outcome =
-          mcmc(call_.graph, call_.costs, options, candidates, starts, mcmc_options, watch_.callback());
+          mcmc(call_.graph, call_.costs, options, candidates, starts_, mcmc_options, watch_.callback());
       note = fmt::format("{} proposals, {} accepted", outcome.proposals, outcome.accepted);
       if (!outcome.best) throw InputError("found no plan that fits");
       return joint_plan(call_.graph, call_.topology(), call_.run.microbatches, outcome.best->strategy,
@@ -143,12 +139,14 @@ class Contest {
   }
 
   void search_jointly(const SearchBudget& budget) {
+    std::vector<JointPlan> found;
+    for (const ScoredJointPlan& p : plans_) found.push_back(p.plan);
     const CandidateSet candidates(call_.graph, call_.topology());
     const JointMoves moves(candidates, kMostMicrobatches);
     if (watch_.stop_requested() || plans_.empty()) return;
     ask("joint", [&](std::string& note) {
       const JointOutcome outcome = pipesim::search_jointly(
-          evaluator_, moves, plans_, budget,
+          evaluator_, moves, found, budget,
           static_cast<std::uint64_t>(call_.arguments.integer("seed", 0, INT64_MAX)), watch_.callback());
       std::vector<std::string> helped;
       for (std::size_t k = 0; k < kJointMoveKinds; ++k) {
@@ -170,15 +168,9 @@ class Contest {
   // What fits first, then the fastest, then who came first.
   PlannedPipeline best() {
     if (plans_.empty()) throw InputError("auto: no algorithm found a plan");
-    const JointPlan* best = nullptr;
-    std::optional<std::pair<Bytes, Nanoseconds>> least;
-    for (const JointPlan& plan : plans_) {
-      const Evaluation e = evaluator_.evaluate(plan).value();
-      const std::pair score(e.overflow, e.time);
-      if (least && *least <= score) continue;
-      least = score;
-      best = &plan;
-    }
+    const JointPlan* best = &std::ranges::min_element(plans_, {}, [](const ScoredJointPlan& p) {
+                               return std::pair(p.evaluation.overflow, p.evaluation.time);
+                             })->plan;
     ModelRun run{SizedModel(call_).text(best->microbatches), best->microbatches};
     PlannedPipeline planned(std::move(run), *evaluator_.graph(best->microbatches), evaluator_.options(*best),
                             evaluator_.strategy(*best));
@@ -219,8 +211,9 @@ class Contest {
   Clock::time_point began_ = Clock::now();
   SearchWatch watch_;  // from the first planner on: an interruption loses nothing
   JointEvaluator evaluator_;
-  std::vector<JointPlan> plans_;
-  std::vector<std::string> names_;  // of the plans
+  std::vector<ScoredJointPlan> plans_;
+  std::vector<SearchStart> starts_;  // of MCMC
+  std::vector<std::string> names_;   // of the plans
   std::vector<Contribution> contributions_;
 };
 

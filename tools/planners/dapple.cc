@@ -99,18 +99,6 @@ DapplePlan best_by_paper(const DappleProblem& problem, const std::vector<std::in
   return best;
 }
 
-// Of operators; `plan`: of their layers.
-std::vector<std::int32_t> stages_of_layers(const DapplePlan& plan,
-                                           const std::vector<std::int32_t>& layer_of) {
-  std::vector<std::int32_t> stage_of;
-  for (const std::int32_t layer : layer_of) {
-    std::int32_t stage = 0;
-    while (plan.stages[static_cast<std::size_t>(stage)].last < layer) ++stage;
-    stage_of.push_back(stage);
-  }
-  return stage_of;
-}
-
 // What is planned for, and the layer of every operator.
 struct Layers {
   DappleProblem problem;
@@ -142,11 +130,15 @@ Copies copies_of(const PlannerCall& call, const Layers& layers, std::int64_t cop
 PlannedPipeline planned_of(const PlannerCall& call, const Copies& copies, const DapplePlan& plan,
                            const std::string& schedule) {
   std::vector<StageGroup> groups;
-  for (const DappleStage& stage : plan.stages) groups.push_back(stage.devices);
+  std::vector<std::int32_t> last_layers;
+  for (const DappleStage& stage : plan.stages) {
+    groups.push_back(stage.devices);
+    last_layers.push_back(stage.last);
+  }
   const PlannerCall sized{call.arguments, copies.run, copies.graph, call.costs, call.err};
-  PlannedPipeline planned(sized,
-                          data_parallel_stages(copies.graph, call.topology(),
-                                               {schedule, stages_of_layers(plan, copies.layer_of)}, groups));
+  PlannedPipeline planned(
+      sized, data_parallel_stages(copies.graph, call.topology(),
+                                  {schedule, stages_of_layers(copies.layer_of, last_layers)}, groups));
   for (const DappleStage& stage : plan.stages)
     planned.devices.push_back(static_cast<std::int64_t>(stage.devices.size()));
   return planned;
@@ -183,9 +175,7 @@ std::string trials_text(const std::vector<DappleTrial>& trials) {
     table.add({fmt::format("{}", fmt::join(replicas, ":")), fmt::format("{}", t.plan.copies), t.schedule,
                pretty(to_seconds(t.evaluation.time)), t.evaluation.feasible() ? "" : "does not fit"});
   }
-  const std::size_t more = trials.size() - std::min(kShown, trials.size());
-  return fmt::format("{} pipelines were simulated\n", trials.size()) + table.str(2) +
-         (more > 0 ? fmt::format("  … and {} more\n", more) : "");
+  return simulated_text(table, std::min(kShown, trials.size()), trials.size());
 }
 
 void try_schedule(const PlannerCall& call, const Copies& copies, const DapplePlan& plan,

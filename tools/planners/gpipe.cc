@@ -28,9 +28,7 @@ std::string trials_text(const std::vector<PipelineTrial>& trials) {
                t.demand.stages > 1 ? t.demand.schedule : "data parallelism",
                pretty(to_seconds(t.evaluation.time)), t.evaluation.feasible() ? "" : "does not fit"});
   }
-  const std::size_t more = trials.size() - std::min(kShown, trials.size());
-  return fmt::format("{} pipelines were simulated\n", trials.size()) + table.str(2) +
-         (more > 0 ? fmt::format("  … and {} more\n", more) : "");
+  return simulated_text(table, std::min(kShown, trials.size()), trials.size());
 }
 
 // The fastest that fits, by simulation.

@@ -14,6 +14,7 @@
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/run_settings.h"
+#include "tools/table.h"
 
 namespace pipesim {
 
@@ -78,6 +79,8 @@ Planner dapple_planner();
 Planner alpa_planner();
 Planner auto_planner();  ///< all others, then a search
 
+/// A table of the best pipelines of all that were simulated.
+std::string simulated_text(const Table& table, std::size_t shown, std::size_t all);
 /// Gives the pipeline the fastest of schedules_to_try() that suits it and fits, by simulation, and says what
 /// was simulated. InputError when none suits.
 void choose_schedule(const PlannerCall& call, PlannedPipeline& planned);

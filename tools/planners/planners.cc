@@ -23,6 +23,11 @@ PlannedPipeline::PlannedPipeline(const PlannerCall& call, PipelinedStrategy made
 PlannedPipeline::PlannedPipeline(ModelRun planned, OperatorGraph model, PlanOptions plan, Strategy made)
     : run(std::move(planned)), graph(std::move(model)), options(std::move(plan)), strategy(std::move(made)) {}
 
+std::string simulated_text(const Table& table, std::size_t shown, std::size_t all) {
+  return fmt::format("{} pipelines were simulated\n", all) + table.str(2) +
+         (all > shown ? fmt::format("  … and {} more\n", all - shown) : "");
+}
+
 void choose_schedule(const PlannerCall& call, PlannedPipeline& planned) {
   std::optional<std::tuple<Bytes, Nanoseconds>> best;
   std::string chosen;

@@ -52,15 +52,15 @@ TEST(Alpa, PredictsItsPlanRoughly) {
     EXPECT_EQ(looked_at, submesh_sizes(topology));
     std::vector<StageMesh> meshes;
     std::vector<std::int64_t> sizes;
-    for (const std::size_t number : plan->partition.stages) sizes.push_back(plan->options[number].devices);
+    std::vector<std::int32_t> last_layers;
+    for (const std::size_t number : plan->partition.stages) {
+      sizes.push_back(plan->options[number].devices);
+      last_layers.push_back(plan->options[number].last);
+    }
     EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), 4);
     const std::vector<StageGroup> groups = place_submeshes(topology, sizes);
     Pipeline pipeline;
-    for (const std::int32_t cluster : plan->cluster_of) {
-      std::int32_t stage = 0;
-      while (plan->options[plan->partition.stages[static_cast<std::size_t>(stage)]].last < cluster) ++stage;
-      pipeline.stage_of.push_back(stage);
-    }
+    pipeline.stage_of = stages_of_layers(plan->cluster_of, last_layers);
     for (std::size_t s = 0; s < groups.size(); ++s)
       meshes.push_back({groups[s], plan->options[plan->partition.stages[s]].config});
     PipelinedStrategy made = staged_strategy(graph, topology, std::move(pipeline), meshes);
