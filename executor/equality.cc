@@ -52,8 +52,11 @@ UnsplitReference::UnsplitReference(const OperatorGraph& graph, const CostModel& 
                                    std::function<void(const std::vector<DeviceMemory>&)> before_allocation)
     : graph_(graph) {
   for (const Tensor& t : graph.tensors()) unit_roundoff_ = std::max(unit_roundoff_, unit_roundoff(t.type));
-  PlanOptions unpiped = options;  // the same microbatches, one after the other, and nothing run again
-  unpiped.pipeline.reset();
+  // The same microbatches, one after the other, and nothing run again. Where stages decide which weights a
+  // microbatch meets, they still do; where nothing is trained, nothing is.
+  PlanOptions unpiped = options;
+  const WeightVersions versions(options.pipeline, options.microbatches);
+  if (!versions.several() && versions.trained()) unpiped.pipeline.reset();
   unpiped.recompute = {};
   CpuBackend unused(graph, 0, options.optimizer, settings);
   Training::Setting setting{

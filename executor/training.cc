@@ -7,6 +7,7 @@
 
 #include "executor/program/compile.h"
 #include "executor/tensors/host_moves.h"
+#include "sim/base/errors.h"
 #include "sim/simulate.h"
 #include "taskgraph/memory.h"
 
@@ -58,6 +59,13 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
       setting_(std::move(setting)),
       builder_(graph, costs, options),
       strategy_(builder_.bind(strategy)) {
+  if (options.pipeline &&
+      schedule_kind(options.pipeline->schedule).weights == WeightChange::BetweenIterations)
+    throw InputError(
+        fmt::format("schedule \"{}\" can be simulated, not executed: a step is one iteration, and weights "
+                    "change between them; "
+                    "allowed: those that empty the pipeline, and pipedream",
+                    options.pipeline->schedule));
   builder_.build(strategy_, tasks_, TaskGraphBuilder::Labels::Make);
   simulated_ = simulate(tasks_.dag);
   predicted_memory_ = peak_memory(builder_, strategy_, simulated_);
@@ -76,13 +84,20 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
 
 Training::~Training() = default;
 
-StepRecord Training::step() {
-  if (setting_.backend.computes()) load(steps_ == 0);
+StepContext Training::context() const {
   StepContext context;
   context.seed = setting_.seed;
-  context.step = steps_++;
+  context.step = steps_;
   context.microbatches = builder_.options().microbatches;
+  context.added_up = builder_.versions().several() ? builder_.versions().every() : context.microbatches;
   context.sums = setting_.sums;
+  return context;
+}
+
+StepRecord Training::step() {
+  if (setting_.backend.computes()) load(steps_ == 0);
+  const StepContext context = this->context();
+  ++steps_;
   return execution_->run(context, [this](const Memory& memory) {
     if (keep_ != Keep::Nothing && setting_.backend.computes()) keep(memory);
   });
@@ -90,10 +105,7 @@ StepRecord Training::step() {
 
 void Training::load(bool first_step) {
   const Memory& memory = execution_->memory();
-  StepContext context;
-  context.seed = setting_.seed;
-  context.step = steps_;
-  context.microbatches = builder_.options().microbatches;
+  StepContext context = this->context();
   for (const Loaded& l : program_.loaded) {
     if (!first_step && l.content != Loaded::Content::Data) continue;
     context.microbatch = l.microbatch;

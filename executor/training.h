@@ -72,6 +72,7 @@ class Training {
     Box box;
     std::vector<float> values;
   };
+  [[nodiscard]] StepContext context() const;
   void load(bool first_step);
   void keep(const Memory& memory);
 

@@ -25,15 +25,51 @@ Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
 }
 
 Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
+  std::optional<Evaluation> stream;
+  if (builder_.versions().several()) stream = score_stream(strategy);
   builder_.build(strategy, graph_, labels);
   simulate(graph_.dag, scratch_, timeline_);
+  if (stream) return *stream;
   Evaluation result{timeline_.makespan, Bytes(0)};
   if (!surely_fits(strategy))
     result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_), topology());
   return result;
 }
 
+namespace {
+
+// From when the microbatches of the second half began their way.
+SteadyWindow second_half(const TaskGraphBuilder& builder, const Timeline& timeline) {
+  const std::int32_t every = builder.block().microbatches, blocks = builder.built_microbatches() / every;
+  const auto begin = [&](std::int32_t block) {
+    const TaskId first = builder.tasks_of(OperatorId(0), block * every).forward;
+    return timeline.start[first.index()];
+  };
+  return {begin(blocks / 2), begin(blocks - 1), blocks - 1 - blocks / 2};
+}
+
+}  // namespace
+
+Evaluation Evaluator::score_stream(const BoundStrategy& strategy) {
+  SteadyWindow window;
+  for (const std::int32_t microbatches : stream_lengths(builder_, strategy)) {
+    builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, microbatches);
+    simulate(graph_.dag, scratch_, timeline_);
+    window = second_half(builder_, timeline_);
+    const auto steady = find_steady_stream(builder_, strategy, graph_, timeline_);
+    if (steady) window = *steady;
+    if (steady) break;
+  }
+  const std::int64_t all = builder_.options().microbatches,
+                     each = std::int64_t{window.microbatches} * builder_.block().microbatches;
+  Evaluation result{(all * window.length() + each - 1) / each, Bytes(0)};
+  if (!surely_fits(strategy))
+    result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_), topology());
+  return result;
+}
+
 Evaluation Evaluator::score(const BoundStrategy& strategy) {
+  if (builder_.versions().several()) return score_stream(strategy);
   const std::vector<std::int32_t> tried = few_microbatches(builder_, strategy);
   const std::optional<Folding> folding = fold(strategy);
   for (const std::int32_t few : tried) {
@@ -83,6 +119,12 @@ bool Evaluator::surely_fits(const BoundStrategy& strategy) {
     if (allocated[d] > topology().kind(DeviceId(d)).memory) return false;
   }
   return true;
+}
+
+std::vector<DeviceMemory> stream_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+  TaskGraph tasks;
+  builder.build(strategy, tasks, TaskGraphBuilder::Labels::Leave, stream_lengths(builder, strategy).front());
+  return peak_memory(builder, strategy, simulate(tasks.dag));
 }
 
 }  // namespace pipesim

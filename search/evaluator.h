@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/simulate.h"
 #include "taskgraph/folding.h"
@@ -14,7 +15,7 @@ namespace pipesim {
 
 /// What one strategy costs.
 struct Evaluation {
-  Nanoseconds time = 0;  ///< of one iteration
+  Nanoseconds time = 0;  ///< of one iteration; see Evaluator of schedules that have no end
   Bytes overflow;        ///< bytes over the devices' capacities at their peaks, summed; 0: it fits
   [[nodiscard]] bool feasible() const { return overflow.value == 0; }
   bool operator==(const Evaluation&) const = default;
@@ -23,6 +24,11 @@ struct Evaluation {
 /// Scores strategies: builds the task graph, simulates it, and looks at memory over time only where the sum
 /// of all that is ever allocated exceeds a device. The one judge of every algorithm and baseline. Not
 /// thread-safe; but chains on several threads may share what one remembers, see mutex().
+///
+/// Schedules that change weights while microbatches are under way never empty the pipeline. Time is then that
+/// of an iteration's microbatches at the rate of the steady state, and memory that of filling up and going
+/// on. Where no period shows among a few times as many microbatches as are under way, the rate is that of the
+/// second half of them.
 class Evaluator {
  public:
   Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
@@ -59,6 +65,7 @@ class Evaluator {
   [[nodiscard]] const TaskGraph& task_graph() const { return graph_; }
 
  private:
+  Evaluation score_stream(const BoundStrategy& strategy);
   Evaluation simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
   std::optional<Folding> fold(const BoundStrategy& strategy);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few,
@@ -72,5 +79,8 @@ class Evaluator {
   Timeline timeline_;
   tbb::spin_mutex mutex_;
 };
+
+/// What devices hold at most while a schedule of several versions of weights goes on without end.
+std::vector<DeviceMemory> stream_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy);
 
 }  // namespace pipesim

@@ -29,12 +29,13 @@ EditableTaskGraph::EditableTaskGraph(TaskGraphBuilder& contents)
   std::size_t ways = 0;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorId t(i);
-    tensors_[i] = {contents.producing_use(t), {}, contents.has_backward(t), ways, 0};
+    tensors_[i] = {contents.backward().producing_use(t), {}, contents.backward().has_backward(t), ways, 0};
     ways += 1 + (tensors_[i].producer.op.valid() ? graph_.consumers(t).size() : 0);
   }
   ways_.resize(ways);
   for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
-    for (const TensorId w : contents.owned_weights(OperatorId(i))) tensors_[w.index()].owner = OperatorId(i);
+    for (const TensorId w : contents.backward().owned_weights(OperatorId(i)))
+      tensors_[w.index()].owner = OperatorId(i);
   }
 }
 
@@ -58,7 +59,7 @@ void EditableTaskGraph::build(const BoundStrategy& strategy) {
   dag_.clear();
   loads_.assign(contents_.costs().topology().num_lanes(), 0);
   allocated_.assign(contents_.costs().topology().num_devices(), Bytes(0));
-  for (const TensorId w : contents_.frozen_weights()) {
+  for (const TensorId w : contents_.backward().frozen_weights()) {
     const Tensor& t = graph_.tensor(w);  // at most whole, on every device
     for (Bytes& b : allocated_) b += Bytes(t.elements() * bytes_per_element(t.type));
   }
@@ -98,7 +99,7 @@ void EditableTaskGraph::list_affected() {
       if (!owner.valid()) continue;
       if (std::exchange(updated_in_[owner.index()], edit_) == edit_) continue;
       owners_.push_back(owner);
-      for (const TensorId w : contents_.owned_weights(owner)) affect(w);
+      for (const TensorId w : contents_.backward().owned_weights(owner)) affect(w);
     }
   }
 }
@@ -347,7 +348,7 @@ void EditableTaskGraph::add_way(TensorId tensor, TaskKind kind, Way& way) {
 
 std::span<const UseRef> EditableTaskGraph::sources(TensorId tensor, TaskKind kind) const {
   if (kind == TaskKind::ForwardTransfer) return std::span(&tensors_[tensor.index()].producer, 1);
-  return contents_.gradient_makers(tensor);
+  return contents_.backward().gradient_makers(tensor);
 }
 
 // Which term of the plan a source is.

@@ -7,8 +7,10 @@
 namespace pipesim {
 
 std::string_view name_of(MemoryCategory category) {
-  constexpr std::array<std::string_view, kMemoryCategories> names{
-      "weights", "gradients", "optimizer state", "activations", "transfer buffers", "activation gradients"};
+  constexpr std::array<std::string_view, kMemoryCategories> names{"weights",          "gradients",
+                                                                  "optimizer state",  "activations",
+                                                                  "transfer buffers", "activation gradients",
+                                                                  "stashed weights"};
   return names[static_cast<std::size_t>(category)];
 }
 
@@ -52,7 +54,43 @@ class BufferLives {
 
   [[nodiscard]] std::vector<std::vector<Change>>& changes() { return changes_; }
 
+  // A version of weights is kept from the beginning of their next change until the last microbatch that meets
+  // it is through.
+  void add_weight_versions(TaskGraphBuilder& builder) {
+    const WeightVersions& versions = builder.versions();
+    const std::int32_t last = times_.microbatches - 1;
+    for (std::size_t i = 0; i < strategy_.size(); ++i) {
+      const OperatorId op(i);
+      if (builder.backward().owned_weights(op).empty()) continue;
+      const std::int32_t stage = builder.stage_of(op), behind = versions.copies(stage) - 1;
+      const OwnedUpdates& work = builder.update_work(op, strategy_);
+      const std::int32_t kept = behind > 0 ? versions.version(stage, last) : -1;
+      for (std::int32_t version = 0; version <= kept; ++version) {
+        const TaskId update = builder.tasks_of(op, version * versions.every()).update;
+        const std::int32_t user = std::min(last, (version + behind + 1) * versions.every() - 1);
+        for (std::size_t k = 0; k < work.devices.size(); ++k) {
+          const Nanoseconds from = times_.timeline.start[update.index() + k];
+          alive(work.devices[k], work.memory[k].weights, MemoryCategory::StashedWeights,
+                {from, std::max(from, weights_until(op, work.devices[k], user))});
+        }
+      }
+    }
+  }
+
  private:
+  // When all on the device that use weights of the operator have done so, in this microbatch.
+  [[nodiscard]] Nanoseconds weights_until(OperatorId owner, DeviceId device, std::int32_t microbatch) {
+    microbatch_ = microbatch;
+    Nanoseconds until = 0;
+    for (const TensorId weight : builder_.backward().owned_weights(owner)) {
+      for (const UseRef use : builder_.graph().consumers(weight)) {
+        const std::int32_t k = strategy_[use.op.index()]->shard_of_device[device.index()];
+        if (k >= 0) until = std::max(until, backward_end(use.op, k));
+      }
+    }
+    return until;
+  }
+
   void alive(DeviceId device, Bytes bytes, MemoryCategory category, Span life) {
     if (bytes.value == 0) return;
     changes_[device.index()].push_back({life.from, bytes.value, category});
@@ -63,7 +101,8 @@ class BufferLives {
   [[nodiscard]] std::size_t place(TaskId t) const {
     const std::size_t i =
         times_.folded.empty() ? t.index() : static_cast<std::size_t>(times_.folded[t.index()]);
-    return static_cast<std::size_t>(microbatch_) * times_.of_one + i;
+    return static_cast<std::size_t>(microbatch_ / times_.block.microbatches) * times_.block.tasks +
+           static_cast<std::size_t>(microbatch_ % times_.block.microbatches) * times_.of_one + i;
   }
   [[nodiscard]] Nanoseconds start(TaskId t) const { return times_.timeline.start[place(t)]; }
   [[nodiscard]] Nanoseconds end(TaskId t) const { return times_.timeline.end[place(t)]; }
@@ -261,25 +300,41 @@ DeviceMemory peak_of(std::vector<Change>& changes, const WeightMemory& permanent
 
 }  // namespace
 
+namespace {
+
+void add_all_versions(TaskGraphBuilder& builder, const BoundStrategy& strategy, std::vector<Bytes>& bytes) {
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const OperatorId op(i);
+    if (builder.backward().owned_weights(op).empty()) continue;
+    const OwnedUpdates& work = builder.update_work(op, strategy);
+    const std::int64_t older = builder.versions().copies(builder.stage_of(op)) - 1;
+    for (std::size_t k = 0; k < work.devices.size(); ++k)
+      bytes[work.devices[k].index()] += older * work.memory[k].weights;
+  }
+}
+
+}  // namespace
+
 std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
   std::vector<Bytes> bytes(builder.costs().topology().num_devices());
   const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
   for (std::size_t d = 0; d < bytes.size(); ++d) {
     bytes[d] = permanent[d].weights + permanent[d].gradients + permanent[d].optimizer_state;
   }
+  const std::int64_t microbatches = std::max(builder.options().microbatches, builder.built_microbatches());
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     const BoundOperator& b = *strategy[i];
     const std::int64_t runs = builder.recomputation().again(OperatorId(i)) ? 2 : 1;
     for (std::size_t k = 0; k < b.memory.size(); ++k) {
       const ShardMemory& m = b.memory[k];
-      bytes[b.config.devices[k].index()] +=
-          builder.options().microbatches * (runs * (m.outputs + m.saved) + m.input_gradients);
+      bytes[b.config.devices[k].index()] += microbatches * (runs * (m.outputs + m.saved) + m.input_gradients);
     }
   }
+  if (builder.versions().several()) add_all_versions(builder, strategy, bytes);
   for (const Wiring& w : builder.wirings()) {
-    if (w.microbatch != 0) continue;  // others are alike; gradients of weights are reduced in place
-    for (const auto& [device, received] : w.plan->received)
-      bytes[device.index()] += builder.options().microbatches * received;
+    // Others are alike; gradients of weights are reduced in place.
+    if (w.microbatch != 0 || w.kind == TaskKind::GradientSync) continue;
+    for (const auto& [device, received] : w.plan->received) bytes[device.index()] += microbatches * received;
   }
   return bytes;
 }
@@ -287,8 +342,10 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline) {
   const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
-  BufferLives lives(builder, strategy,
-                    {timeline, builder.built_microbatches(), builder.tasks_of_one_microbatch(), {}});
+  BufferLives lives(
+      builder, strategy,
+      {timeline, builder.built_microbatches(), builder.tasks_of_one_microbatch(), {}, builder.block()});
+  if (builder.versions().several()) lives.add_weight_versions(builder);
   std::vector<DeviceMemory> peaks;
   for (std::size_t d = 0; d < permanent.size(); ++d)
     peaks.push_back(peak_of(lives.changes()[d], permanent[d]));

@@ -19,9 +19,10 @@ enum class MemoryCategory : std::uint8_t {
   OptimizerState,
   Activations,  ///< outputs and what is saved for backward
   Transfers,    ///< receive buffers
-  ActivationGradients
+  ActivationGradients,
+  StashedWeights  ///< older versions, which microbatches under way still need
 };
-constexpr std::size_t kMemoryCategories = 6;
+constexpr std::size_t kMemoryCategories = 7;
 std::string_view name_of(MemoryCategory category);
 
 /// What one device holds when it holds most.
@@ -43,12 +44,14 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline);
 /// Where the tasks of microbatches are in a timeline: number i of the first one's (those that the builder
-/// built first) is, in microbatch m, at m · of_one + i, or at m · of_one + folded[i].
+/// built first) is, in microbatch m, at m · of_one + i, or at m · of_one + folded[i]. Where changes of
+/// weights stand among microbatches, they come in blocks.
 struct TaskTimes {
   const Timeline& timeline;
   std::int32_t microbatches = 1;
   std::size_t of_one = 0;
   std::span<const std::int32_t> folded = {};
+  TaskBlock block = {1, of_one};
 };
 /// The same of all the plan's microbatches, where the timeline is of few of them.
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,

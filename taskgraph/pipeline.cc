@@ -7,12 +7,16 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "taskgraph/weight_versions.h"
 #include "topologies/topology.h"
 
 namespace pipesim {
 namespace {
 
 using Devices = std::set<DeviceId>;
+
+// Some iterations are simulated one after the other, with 1,024 microbatches at most.
+constexpr std::int32_t kMostBetweenChanges = 256;
 
 std::vector<Devices> devices_of_stages(std::span<const ParallelConfig> configs, const Pipeline& pipeline) {
   std::vector<Devices> devices(static_cast<std::size_t>(pipeline.num_stages()));
@@ -88,7 +92,6 @@ std::optional<std::string> refuse_devices(const std::vector<Devices>& stages, co
 // Why no plan can have the schedule; "" when plans can, or when there is none of this name.
 std::string_view refusal_in_plans(std::string_view schedule) {
   if (schedule == "chimera") return "it needs two copies of every stage, which a plan can't describe";
-  if (schedule == "inference") return "the plan trains the model";
   return "";
 }
 
@@ -125,7 +128,9 @@ std::vector<std::string> plan_schedule_forms() {
 std::vector<std::string> plan_schedules() {
   std::vector<std::string> names;
   for (const ScheduleKind& kind : schedule_kinds()) {
-    if (refusal_in_plans(kind.name).empty() && !kind.takes_limit) names.emplace_back(kind.name);
+    if (refusal_in_plans(kind.name).empty() && !kind.takes_limit &&
+        kind.weights == WeightChange::AfterIteration)
+      names.emplace_back(kind.name);
   }
   return names;
 }
@@ -149,7 +154,18 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
   const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
   if (auto reason = refuse_devices(stages, topology)) return reason;
   try {
-    (void)plan_schedule(pipeline.schedule);
+    const ScheduleKind& kind = plan_schedule(pipeline.schedule);
+    const TensorId shared =
+        kind.versions_behind == nullptr ? TensorId() : weight_of_several_stages(graph, pipeline);
+    if (shared.valid())
+      return fmt::format(
+          "schedule \"{}\": weight \"{}\" is used in several stages, and each would have versions of its "
+          "own; "
+          "put all its uses into one stage, or take a schedule that empties the pipeline, like 1f1b",
+          pipeline.schedule, graph.tensor(shared).name);
+    if (kind.weights == WeightChange::BetweenIterations && microbatches > kMostBetweenChanges)
+      return fmt::format("schedule \"{}\": found {} microbatches, allowed: up to {}", pipeline.schedule,
+                         microbatches, kMostBetweenChanges);
     make_schedule(pipeline.schedule, shape_of(stages, microbatches));
   } catch (const InputError& error) {
     return error.what();

@@ -34,8 +34,8 @@ struct PipelineOrder {
 /// without a valid operator where no data go back.
 UseRef use_before_its_data(const OperatorGraph& graph, std::span<const std::int32_t> stage_of);
 
-/// How the schedules that plans can have are written ("zb-auto:LIMIT"), and the names of those that take no
-/// limit.
+/// How the schedules that plans can have are written ("zb-auto:LIMIT"); and the names of those that take no
+/// limit and train as the model does without a pipeline, which a search may choose from unasked.
 std::vector<std::string> plan_schedule_forms();
 std::vector<std::string> plan_schedules();
 /// Of a schedule as it is written. InputError with those that are allowed, why no plan can have this one, or

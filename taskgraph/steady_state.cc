@@ -136,9 +136,11 @@ class SteadyStateFinder {
       for (std::int32_t n = 0; n < stretch.times; ++n) {
         const std::ptrdiff_t more = (stretch.first.steps + n * stretch.next.steps) * together;
         if (end + more > many_size || (end == few_size) != (end + more == many_size)) return false;
-        const std::int32_t add = stretch.first.microbatches + n * stretch.next.microbatches;
+        const std::int32_t add =
+            (stretch.first.microbatches + n * stretch.next.microbatches) * from_.of_block;
         for (std::ptrdiff_t i = begin; i < end; ++i) {
           PipelineStep step = few[static_cast<std::size_t>(i)];
+          if (add != 0 && step.microbatch < from_.first_regular) return false;
           step.microbatch += add;
           if (many[static_cast<std::size_t>(i + more)] != step) return false;
         }
@@ -283,22 +285,45 @@ Nanoseconds SteadyState::time_of(Nanoseconds of_few) const {
   return time;
 }
 
-std::optional<SteadyState> find_steady_state(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                             const TaskGraph& tasks, const Timeline& timeline) {
+namespace {
+
+FewMicrobatches built_by(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                         const TaskGraph& tasks, const Timeline& timeline, std::int32_t many) {
+  const TaskBlock block = builder.block();
   FewMicrobatches few{tasks.dag,
                       timeline,
-                      builder.built_microbatches(),
-                      builder.options().microbatches,
-                      builder.tasks_of_one_microbatch(),
+                      builder.built_microbatches() / block.microbatches,
+                      many / block.microbatches,
+                      block.tasks,
                       tasks.dag.num_tasks() - builder.barriers().size(),
                       builder.tasks_of(OperatorId(0)).forward,
                       first_backward_task(builder),
                       {},
                       builder.order_of(strategy, builder.built_microbatches()),
-                      builder.order_of(strategy, builder.options().microbatches)};
+                      builder.order_of(strategy, many),
+                      block.microbatches,
+                      builder.versions().first_regular()};
   few.barriers.resize(few.few_order.group_of.size());
   for (const StepBarrier& b : builder.barriers()) few.barriers[b.device.index()].push_back(b.task);
-  return find_steady_state(std::move(few));
+  return few;
+}
+
+}  // namespace
+
+std::optional<SteadyState> find_steady_state(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                             const TaskGraph& tasks, const Timeline& timeline) {
+  return find_steady_state(built_by(builder, strategy, tasks, timeline, builder.options().microbatches));
+}
+
+std::optional<SteadyWindow> find_steady_stream(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                               const TaskGraph& tasks, const Timeline& timeline) {
+  // So many more that every period that is looked for divides them.
+  const auto groups = static_cast<std::int32_t>(builder.order_of(strategy, 1).steps.size());
+  const std::int32_t more = 12 * groups * builder.block().microbatches;
+  const auto steady =
+      find_steady_state(built_by(builder, strategy, tasks, timeline, builder.built_microbatches() + more));
+  if (!steady || steady->windows.size() != 1) return std::nullopt;
+  return steady->windows.front();
 }
 
 std::optional<SteadyState> find_steady_state(FewMicrobatches few) {
@@ -356,6 +381,19 @@ std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, cons
   const std::int32_t second = at_least(2 * first, kPeriods * unit);
   if (2 * second <= all && !may_drift) few.push_back(second);
   return few;
+}
+
+std::vector<std::int32_t> stream_lengths(const TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+  constexpr std::int32_t kMore = 4;
+  const WeightVersions& versions = builder.versions();
+  const auto groups = static_cast<std::int32_t>(builder.order_of(strategy, 1).steps.size());
+  std::vector<std::int32_t> lengths;
+  std::int32_t microbatches = versions.first_regular() + 2 * groups + kMore;
+  for (int tries = 0; tries < 3; ++tries, microbatches *= 2) {
+    const std::int32_t whole = (microbatches + versions.every() - 1) / versions.every() * versions.every();
+    lengths.push_back(std::min(whole, kMostMicrobatches / versions.every() * versions.every()));
+  }
+  return lengths;
 }
 
 }  // namespace pipesim

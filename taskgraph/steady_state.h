@@ -38,6 +38,10 @@ struct FewMicrobatches {
   TaskId forward, backward;       ///< of the first microbatch: where it begins its way, and its way back
   std::vector<std::vector<TaskId>> barriers;  ///< by device, in the order of its steps
   PipelineOrder few_order, many_order;        ///< of the same devices
+  /// Where changes of weights stand among microbatches (TaskBlock), blocks of so many are meant by
+  /// "microbatch" in all but the orders; and what is steady begins with a microbatch that needs changed
+  /// weights.
+  std::int32_t of_block = 1, first_regular = 0;
 };
 
 /// Proves from the timeline of the graph that `builder` has built last, with few microbatches, how the one of
@@ -58,11 +62,17 @@ struct FewMicrobatches {
 /// falling order, for those others while all forward tasks have ended.
 std::optional<SteadyState> find_steady_state(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                              const TaskGraph& tasks, const Timeline& timeline);
+/// Of a schedule that changes weights while microbatches are under way: what goes on without end, proven from
+/// the timeline of those that were built. Blocks of microbatches count.
+std::optional<SteadyWindow> find_steady_stream(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                               const TaskGraph& tasks, const Timeline& timeline);
 /// The same of any graph of this kind.
 std::optional<SteadyState> find_steady_state(FewMicrobatches few);
 /// A task of the first microbatch with which it begins its way back; invalid where it has none.
 TaskId first_backward_task(const TaskGraphBuilder& builder);
 
+/// Numbers of microbatches for find_steady_stream() to try, ascending.
+std::vector<std::int32_t> stream_lengths(const TaskGraphBuilder& builder, const BoundStrategy& strategy);
 /// Numbers of microbatches to try, ascending; none where simulating all of them costs about as much.
 std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, const BoundStrategy& strategy);
 

@@ -34,6 +34,7 @@ inline std::vector<std::vector<OperatorShard>> shards_by_device(const BoundStrat
 ///   TaskId at(TaskId, std::int32_t microbatch)        a task of the first, in another microbatch
 ///   std::int32_t stage_of(OperatorId)
 ///   TaskId add_barrier(std::size_t step, std::int32_t microbatch)
+///   TaskId enter(const PipelineStep&, TaskId before)  if there is more to wait for before a step
 template <class Tasks>
 class StepOrder {
  public:
@@ -47,6 +48,8 @@ class StepOrder {
       const bool last = n + together == steps.size();
       const TaskId after =
           last && !to_update ? TaskId() : tasks_.add_barrier(n / together, now.front().microbatch);
+      if constexpr (requires { tasks_.enter(now.front(), before); })
+        before = tasks_.enter(now.front(), before);
       bool any = false;
       for (const OperatorShard& shard : shards) any |= connect_shard(shard, now, before, after);
       if (!any && before.valid() && after.valid()) tasks_.dag.add_edge(before, after);

@@ -46,7 +46,8 @@ struct TaskLabel {
   DeviceId peer;    ///< a send's destination
   std::int32_t group_size = 1;  ///< of communication tasks
   std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece or round;
-                                ///< barriers: which of the device's steps ends
+                                ///< barriers: which of the device's steps ends, −1 before a step: its
+                                ///< weights have changed
   Bytes size;                   ///< of communication tasks, as costmodel counts it
   std::int32_t microbatch = -1;  ///< −1: of all together, or there is only one
 };

@@ -44,37 +44,21 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
       costs_(costs),
       options_(options),
       recomputation_(graph, options.recompute, options.pipeline),
+      versions_(options.pipeline, options.microbatches),
+      backward_(graph, versions_.trained()),
       prices_([&costs] { return CommunicationPrices(costs); }),
       bound_(graph, layouts_, prices_),
       plans_(layouts_, prices_),
       updates_(costs, options_, layouts_),
-      gradient_makers_(graph.tensors().size()),
-      producing_uses_(graph.tensors().size()),
-      owned_weights_(graph.operators().size()),
-      tasks_(graph.operators().size() * static_cast<std::size_t>(options.microbatches)) {
-  for (std::size_t i = 0; i < graph.operators().size(); ++i)
-    backward_.push_back(backward_need(graph, OperatorId(i)));
-  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
-    const auto consumers = graph.consumers(TensorId(t));
-    std::ranges::copy_if(consumers, std::back_inserter(gradient_makers_[t]),
-                         [&](UseRef u) { return makes_gradient(u); });
-    if (graph.tensors()[t].kind != TensorKind::Weight || consumers.empty()) continue;
-    const bool trained = !gradient_makers_[t].empty();
-    (trained ? owned_weights_[consumers.front().op.index()] : frozen_weights_).emplace_back(t);
-  }
-  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
-    const std::vector<TensorUse>& uses = graph.operators()[i].uses;
-    for (std::size_t u = 0; u < uses.size(); ++u) {
-      if (uses[u].role == Role::Output)
-        producing_uses_[uses[u].tensor.index()] = {OperatorId(i), static_cast<std::int32_t>(u)};
-    }
-  }
-}
+      tasks_(graph.operators().size() * static_cast<std::size_t>(options.microbatches)) {}
 
 void TaskGraphBuilder::set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute) {
   options_.pipeline = std::move(pipeline);
   options_.recompute = std::move(recompute);
   recomputation_ = Recomputation(graph_, options_.recompute, options_.pipeline);
+  const bool trained = versions_.trained();
+  versions_ = WeightVersions(options_.pipeline, options_.microbatches);
+  if (versions_.trained() != trained) backward_ = BackwardUses(graph_, versions_.trained());
 }
 
 std::int32_t TaskGraphBuilder::stage_of(OperatorId op) const {
@@ -139,23 +123,36 @@ void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Lab
   num_wirings_ = 0;
   barriers_.clear();
   gates_.clear();
+  version_gates_.clear();
+  const std::size_t ops = graph_.operators().size();
+  if (tasks_.size() < ops * static_cast<std::size_t>(microbatches))
+    tasks_.resize(ops * static_cast<std::size_t>(microbatches));
   for (microbatch_ = 0; microbatch_ < microbatches; ++microbatch_) {
     for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), *strategy[i]);
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), strategy);
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), strategy);
     if (recomputation_.any()) order_recompute(strategy);
-    if (microbatch_ == 0) tasks_of_one_microbatch_ = out.dag.num_tasks();
+    if (versions_.several()) add_version_gates(strategy);
+    if (microbatch_ == 0) block_ = {1, tasks_of_one_microbatch_ = out.dag.num_tasks()};
+    if (versions_.several() && (microbatch_ + 1) % versions_.every() == 0) {
+      for (std::size_t i = 0; i < ops; ++i) update_weights(OperatorId(i), strategy);
+      if (microbatch_ + 1 == versions_.every()) block_ = {versions_.every(), out.dag.num_tasks()};
+    }
   }
-  for (std::size_t i = 0; i < strategy.size(); ++i) update_weights(OperatorId(i), strategy);
+  for (std::size_t i = 0; i < ops && !versions_.several(); ++i) update_weights(OperatorId(i), strategy);
 }
 
 void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
-  OperatorTasks& tasks = tasks_[static_cast<std::size_t>(microbatch_) * backward_.size() + op.index()];
+  OperatorTasks& tasks =
+      tasks_[static_cast<std::size_t>(microbatch_) * graph_.operators().size() + op.index()];
   tasks = {};
   tasks.forward = add_pass(op, bound, TaskKind::Forward, bound.forward);
-  tasks.backward_input = add_pass(op, bound, TaskKind::BackwardInput, bound.backward_input);
-  tasks.backward_weight = add_pass(op, bound, TaskKind::BackwardWeight, bound.backward_weight);
-  if (recomputation_.again(op)) tasks.recompute = add_pass(op, bound, TaskKind::Recompute, bound.forward);
+  if (versions_.trained()) {
+    tasks.backward_input = add_pass(op, bound, TaskKind::BackwardInput, bound.backward_input);
+    tasks.backward_weight = add_pass(op, bound, TaskKind::BackwardWeight, bound.backward_weight);
+  }
+  if (versions_.trained() && recomputation_.again(op))
+    tasks.recompute = add_pass(op, bound, TaskKind::Recompute, bound.forward);
   connect_operator(out_->dag, bound, tasks);
 }
 
@@ -212,18 +209,25 @@ void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
       TaskDag& dag;
       [[nodiscard]] const OperatorTasks& of(OperatorId op) const { return builder.tasks_of(op); }
       [[nodiscard]] TaskId at(TaskId task, std::int32_t microbatch) const {
-        return TaskId(static_cast<std::size_t>(microbatch) * builder.tasks_of_one_microbatch_ + task.index());
+        return builder.in_microbatch(task, microbatch);
       }
       [[nodiscard]] std::int32_t stage_of(OperatorId op) const { return builder.stage_of(op); }
       TaskId add_barrier(std::size_t step, std::int32_t microbatch) {
         return builder.add_barrier(device, step, microbatch);
       }
+      TaskId enter(const PipelineStep& step, TaskId before) {
+        return builder.wait_for_version(step, device, before);
+      }
     };
+    const TaskId first_barrier(out_->dag.num_tasks());
     done[d] = StepOrder(Tasks{*this, DeviceId(d), out_->dag}, strategy)
                   .connect(shards[d], order.steps[static_cast<std::size_t>(order.group_of[d])],
                            order.together, options_.pipeline.has_value());
+    if (versions_.several())
+      update_between_steps(DeviceId(d), order.steps[static_cast<std::size_t>(order.group_of[d])],
+                           first_barrier);
   }
-  if (!options_.pipeline) return;
+  if (!options_.pipeline || versions_.several()) return;
   update_after_steps(*this, strategy, done,
                      [&](TaskId last, TaskId update) { out_->dag.add_edge(last, update); });
 }

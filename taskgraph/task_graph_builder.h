@@ -4,10 +4,12 @@
 #include <span>
 #include <vector>
 
+#include "taskgraph/backward_uses.h"
 #include "taskgraph/bound_operators.h"
 #include "taskgraph/communication_plans.h"
 #include "taskgraph/plan.h"
 #include "taskgraph/weight_updates.h"
+#include "taskgraph/weight_versions.h"
 #include "taskgraph/wiring.h"
 
 namespace pipesim {
@@ -28,8 +30,9 @@ class TaskGraphBuilder {
 
   enum class Labels : std::uint8_t { Leave, Make };
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels);
-  /// As if the plan had only so many microbatches, 1 or more and no more than it has. Their tasks come first,
-  /// one after the other, in the same order in each; then those of no microbatch, then barriers.
+  /// As if the plan had so many microbatches: up to as many as it has, or with several versions of weights up
+  /// to kMostMicrobatches, in whole changes. Their tasks come first, one after the other, in the same order
+  /// in each (see block()); then those of no microbatch, then barriers.
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels, std::int32_t microbatches);
 
   /// Forget what fills the memory, so that a long search can go on, when it is more than `most` bytes; true
@@ -46,11 +49,15 @@ class TaskGraphBuilder {
     return tasks_[static_cast<std::size_t>(microbatch) * graph_.operators().size() + op.index()];
   }
   [[nodiscard]] std::span<const StepBarrier> barriers() const { return barriers_; }
-  [[nodiscard]] std::span<const RecomputeGate> recompute_gates() const { return gates_; }
+  [[nodiscard]] std::span<const Gate> gates() const { return gates_; }
   /// One microbatch in no order of steps: without barriers.
   void build_unordered(const BoundStrategy& strategy, TaskGraph& out);
   [[nodiscard]] std::int32_t built_microbatches() const { return built_microbatches_; }
   [[nodiscard]] std::size_t tasks_of_one_microbatch() const { return tasks_of_one_microbatch_; }
+  [[nodiscard]] TaskBlock block() const { return block_; }
+  /// A task of the first microbatch, in another.
+  [[nodiscard]] TaskId in_microbatch(TaskId of_first, std::int32_t microbatch) const;
+  [[nodiscard]] const WeightVersions& versions() const { return versions_; }
   /// The steps of its devices if it had so many microbatches.
   [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
@@ -60,19 +67,7 @@ class TaskGraphBuilder {
                                                                const BoundStrategy& strategy);
   /// Element type that a wiring's data travel in.
   [[nodiscard]] DataType type_of(const Wiring& wiring) const;
-  [[nodiscard]] std::span<const TensorId> owned_weights(OperatorId op) const {
-    return owned_weights_[op.index()];
-  }  ///< weights that the operator's update tasks update
-  [[nodiscard]] std::span<const TensorId> frozen_weights() const { return frozen_weights_; }
-  [[nodiscard]] bool makes_gradient(UseRef use) const;  ///< this use's gradient is computed
-  /// The consumers of a tensor that compute a gradient of it.
-  [[nodiscard]] std::span<const UseRef> gradient_makers(TensorId tensor) const {
-    return gradient_makers_[tensor.index()];
-  }
-  /// The use that makes an activation; without a valid operator for data and weights.
-  [[nodiscard]] UseRef producing_use(TensorId tensor) const { return producing_uses_[tensor.index()]; }
-  /// The gradient of an activation is brought to its producer.
-  [[nodiscard]] bool has_backward(TensorId tensor) const;
+  [[nodiscard]] const BackwardUses& backward() const { return backward_; }
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const CostModel& costs() const { return costs_; }
   [[nodiscard]] const PlanOptions& options() const { return options_; }
@@ -81,7 +76,7 @@ class TaskGraphBuilder {
   [[nodiscard]] const Recomputation& recomputation() const { return recomputation_; }
   [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
   // Of one tensor or operator under a strategy; remembered by content, and valid until it forgets.
-  /// The distinct layouts in which its gradient is made, in the order of gradient_makers().
+  /// The distinct layouts in which its gradient is made, in the order of BackwardUses::gradient_makers().
   void list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, LayoutIds& out) const;
   /// From the sum of `terms` (data or gradients of an activation) to `target`.
   const CommunicationPlan& transfer_plan(TensorId tensor, std::span<const LayoutId> terms, LayoutId target);
@@ -107,9 +102,15 @@ class TaskGraphBuilder {
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
   void order_steps(const BoundStrategy& strategy);
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
+  void add_version_gates(const BoundStrategy& strategy);
+  [[nodiscard]] TaskId& version_gate(const PipelineStep& step, DeviceId device);
+  TaskId wait_for_version(const PipelineStep& step, DeviceId device, TaskId before);
+  template <class Do>
+  void for_updates(std::int32_t stage, DeviceId device, std::int32_t change, Do visit) const;
+  void update_between_steps(DeviceId device, std::span<const PipelineStep> steps, TaskId first_barrier);
   void order_recompute(const BoundStrategy& strategy);
   TaskId add_gate(std::size_t segment, DeviceId device, TaskId previous, std::span<const TaskId> awaited);
-  void sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy);
+  void sync_weight(Wiring& wiring, OperatorId owner, TaskId first_update, const BoundStrategy& strategy);
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
   void list_sources(Wiring& wiring, const BoundStrategy& strategy);
   void add_transfers(Wiring& wiring);
@@ -124,21 +125,20 @@ class TaskGraphBuilder {
   const CostModel& costs_;
   PlanOptions options_;
   Recomputation recomputation_;
+  WeightVersions versions_;
+  BackwardUses backward_;
   LayoutTable layouts_;
   CommunicationPricesByThread prices_;
   BoundOperators bound_;
   CommunicationPlans plans_;
   WeightUpdates updates_;
-  std::vector<std::vector<UseRef>> gradient_makers_;  // per tensor
-  std::vector<UseRef> producing_uses_;                // per tensor
-  std::vector<std::vector<TensorId>> owned_weights_;  // per operator: weights whose first use it is
-  std::vector<TensorId> frozen_weights_;              // that no gradient reaches
-  std::vector<BackwardNeed> backward_;                // per operator
-  std::vector<OperatorTasks> tasks_;                  // per microbatch and operator
+  std::vector<OperatorTasks> tasks_;  // per microbatch and operator
   std::vector<StepBarrier> barriers_;
-  std::vector<RecomputeGate> gates_;
+  std::vector<Gate> gates_;
+  std::vector<TaskId> version_gates_;  // by microbatch, stage, device, way
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0, tasks_of_one_microbatch_ = 0;
+  TaskBlock block_;
   std::uint64_t generation_ = 0;
   LayoutIds terms_;              // scratch: distinct layouts
   std::int32_t microbatch_ = 0;  // that is being built

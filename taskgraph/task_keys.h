@@ -30,6 +30,12 @@ inline TaskKey recompute_gate_key(std::int32_t microbatch, std::size_t segment, 
           static_cast<std::uint64_t>(device.value)};
 }
 
+/// `number`: of the gate among the microbatch's.
+inline TaskKey version_gate_key(std::int32_t microbatch, std::size_t number, DeviceId device) {
+  return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{3} << 44 | number,
+          static_cast<std::uint64_t>(device.value)};
+}
+
 inline TaskKey inner_reduce_key(TaskKind pass, std::int32_t microbatch, OperatorId op, std::size_t stage,
                                 DeviceId first) {
   return {key_of(TaskKind::InnerReduce, microbatch) | static_cast<std::uint64_t>(op.value) << 24 | stage,

@@ -21,13 +21,6 @@ std::int32_t term_of(LayoutId layout, LayoutIds& terms) {
 
 }  // namespace
 
-bool TaskGraphBuilder::makes_gradient(UseRef ref) const {
-  const TensorUse& use = graph_.op(ref.op).uses[static_cast<std::size_t>(ref.use)];
-  const BackwardNeed& need = backward_[ref.op.index()];
-  if (use.role == Role::Weight) return need.weight_pass || need.input_pass;
-  return use.role == Role::Input && need.input_pass && graph_.wants_gradient(use.tensor);
-}
-
 std::vector<LayoutId> TaskGraphBuilder::terms_of(const Wiring& wiring, const BoundStrategy& strategy) const {
   std::vector<LayoutId> terms;
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
@@ -52,20 +45,15 @@ std::vector<Redistribution> TaskGraphBuilder::redistributions_of(const Wiring& w
 // From the first to before the second.
 std::pair<std::int32_t, std::int32_t> TaskGraphBuilder::source_microbatches(const Wiring& wiring) const {
   if (wiring.microbatch < 0) return {0, built_microbatches_};
+  if (wiring.kind == TaskKind::GradientSync)
+    return {wiring.microbatch, wiring.microbatch + versions_.every()};
   return {wiring.microbatch, wiring.microbatch + 1};
-}
-
-bool TaskGraphBuilder::has_backward(TensorId tensor) const {
-  const OperatorId producer = producing_use(tensor).op;
-  if (!producer.valid() || gradient_makers(tensor).empty()) return false;
-  const BackwardNeed& need = backward_[producer.index()];
-  return need.input_pass || need.weight_pass;
 }
 
 void TaskGraphBuilder::list_gradient_terms(TensorId tensor, const BoundStrategy& strategy,
                                            LayoutIds& out) const {
   out.clear();
-  for (const UseRef maker : gradient_makers(tensor)) term_of(gradient_layout(maker, strategy), out);
+  for (const UseRef maker : backward_.gradient_makers(tensor)) term_of(gradient_layout(maker, strategy), out);
 }
 
 const CommunicationPlan& TaskGraphBuilder::transfer_plan(TensorId tensor, std::span<const LayoutId> terms,
@@ -152,7 +140,7 @@ Wiring& TaskGraphBuilder::begin_wiring(TaskKind kind, TensorId tensor) {
 
 // From the producer to all consumers: one for each layout that is wanted.
 void TaskGraphBuilder::plan_forward(TensorId tensor, const BoundStrategy& strategy) {
-  const UseRef producer = producing_use(tensor);
+  const UseRef producer = backward_.producing_use(tensor);
   if (!producer.op.valid()) return;
   const std::size_t first = num_wirings_;
   const auto consumers = graph_.consumers(tensor);
@@ -184,7 +172,8 @@ void TaskGraphBuilder::wire_forward(TensorId tensor, const BoundStrategy& strate
     }
   }
   const std::size_t end = num_wirings_;
-  if (!recomputation_.any() || first == end || !recomputation_.again(producing_use(tensor).op)) return;
+  if (!recomputation_.any() || first == end || !recomputation_.again(backward_.producing_use(tensor).op))
+    return;
   for (std::size_t w = first; w < end; ++w) wire_again(w, strategy);
 }
 
@@ -218,17 +207,17 @@ void TaskGraphBuilder::wire_again(std::size_t forward_wiring, const BoundStrateg
 // The consumers that make a gradient, and the terms in which they make it.
 void TaskGraphBuilder::list_sources(Wiring& wiring, const BoundStrategy& strategy) {
   terms_.clear();
-  for (const UseRef maker : gradient_makers(wiring.tensor)) {
+  for (const UseRef maker : backward_.gradient_makers(wiring.tensor)) {
     wiring.sources.push_back(maker);
     wiring.source_terms.push_back(term_of(gradient_layout(maker, strategy), terms_));
   }
 }
 
 void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strategy) {
-  if (!has_backward(tensor)) return;
+  if (!backward_.has_backward(tensor)) return;
   Wiring& wiring = begin_wiring(TaskKind::BackwardTransfer, tensor);
   list_sources(wiring, strategy);
-  const UseRef producer = producing_use(tensor);
+  const UseRef producer = backward_.producing_use(tensor);
   wiring.destinations.push_back(producer);
   wiring.plan = &transfer_plan(tensor, terms_, gradient_layout(producer, strategy));
   add_transfers(wiring);
@@ -241,7 +230,7 @@ void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strat
 }
 
 const OwnedUpdates& TaskGraphBuilder::update_work(OperatorId owner, const BoundStrategy& strategy) {
-  const std::span<const TensorId> weights = owned_weights(owner);
+  const std::span<const TensorId> weights = backward_.owned_weights(owner);
   const DataType type = graph_.tensor(weights.front()).type;
   LayoutIds homes;
   for (const TensorId w : weights) homes.push_back(home_of(w, strategy));
@@ -251,7 +240,7 @@ const OwnedUpdates& TaskGraphBuilder::update_work(OperatorId owner, const BoundS
 std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy& strategy) {
   std::vector<WeightMemory> memory(costs_.topology().num_devices());
   for (std::size_t i = 0; i < strategy.size(); ++i) {
-    if (owned_weights_[i].empty()) continue;
+    if (backward_.owned_weights(OperatorId(i)).empty()) continue;
     const OwnedUpdates& work = update_work(OperatorId(i), strategy);
     for (std::size_t j = 0; j < work.devices.size(); ++j) {
       WeightMemory& sum = memory[work.devices[j].index()];
@@ -260,7 +249,7 @@ std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy
       sum.optimizer_state += work.memory[j].optimizer_state;
     }
   }
-  for (const TensorId w : frozen_weights_) {
+  for (const TensorId w : backward_.frozen_weights()) {
     const Layout& home = layouts_[home_of(w, strategy)];
     const Bytes element(bytes_per_element(graph_.tensor(w).type));
     for (const LayoutEntry& e : home.entries())
@@ -270,28 +259,33 @@ std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy
 }
 
 void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& strategy) {
-  if (owned_weights_[owner.index()].empty()) return;
+  if (backward_.owned_weights(owner).empty()) return;
   const OwnedUpdates& work = update_work(owner, strategy);
-  OperatorTasks& tasks = tasks_[owner.index()];
+  const std::int32_t first = versions_.several() ? microbatch_ + 1 - versions_.every() : 0;
+  OperatorTasks& tasks = tasks_[static_cast<std::size_t>(first) * graph_.operators().size() + owner.index()];
   tasks.update = TaskId(out_->dag.num_tasks());
   tasks.update_devices = work.devices;
   for (std::size_t i = 0; i < work.devices.size(); ++i) {
     const DeviceId d = work.devices[i];
-    out_->dag.add_task(compute_key(TaskKind::Update, 0, owner, 0, d), work.durations[i], LaneId(d.value));
+    out_->dag.add_task(compute_key(TaskKind::Update, first, owner, 0, d), work.durations[i], LaneId(d.value));
+    const std::int32_t number = versions_.several() ? labelled(first) : -1;
     if (labels_)
-      out_->labels.push_back({TaskKind::Update, Collective::Send, owner, {}, d, d, 1, 0, Bytes(0)});
+      out_->labels.push_back({TaskKind::Update, Collective::Send, owner, {}, d, d, 1, 0, Bytes(0), number});
   }
-  for (const TensorId w : owned_weights_[owner.index()]) sync_weight(w, owner, strategy);
+  for (const TensorId w : backward_.owned_weights(owner)) {
+    Wiring& wiring = begin_wiring(TaskKind::GradientSync, w);
+    if (versions_.several()) wiring.microbatch = first;
+    sync_weight(wiring, owner, tasks.update, strategy);
+  }
 }
 
-void TaskGraphBuilder::sync_weight(TensorId weight, OperatorId owner, const BoundStrategy& strategy) {
-  Wiring& wiring = begin_wiring(TaskKind::GradientSync, weight);
+void TaskGraphBuilder::sync_weight(Wiring& wiring, OperatorId owner, TaskId first_update,
+                                   const BoundStrategy& strategy) {
   list_sources(wiring, strategy);
-  wiring.plan = &sync_plan(weight, strategy);
+  wiring.plan = &sync_plan(wiring.tensor, strategy);
   add_transfers(wiring);
   connect_sources(wiring, strategy);
-  connect_readers(wiring, tasks_[owner.index()].update, update_work(owner, strategy).update_of_device,
-                  strategy);
+  connect_readers(wiring, first_update, update_work(owner, strategy).update_of_device, strategy);
 }
 
 }  // namespace pipesim

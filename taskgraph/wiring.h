@@ -14,7 +14,7 @@ namespace pipesim {
 struct OperatorTasks {
   TaskId forward, backward_input, backward_weight;  ///< first of each; invalid where the pass is absent
   TaskId recompute;                                 ///< forward once more; invalid unless it is run again
-  TaskId update;  ///< first; one task per entry of update_devices; of microbatch 0 only
+  TaskId update;  ///< first; one task per entry of update_devices; of the first microbatch that it takes in
   std::span<const DeviceId> update_devices;
 };
 
@@ -22,7 +22,7 @@ struct OperatorTasks {
 struct Wiring {
   TaskKind kind = TaskKind::ForwardTransfer;  ///< or RecomputeTransfer, BackwardTransfer, GradientSync
   TensorId tensor;
-  std::int32_t microbatch = 0;  ///< −1 (GradientSync): sources are those of all microbatches
+  std::int32_t microbatch = 0;  ///< GradientSync: the first of those whose gradients it takes in, −1: of all
   std::int32_t ordinal = 0;     ///< part of keys: position of its first reader among the tensor's consumers
   const CommunicationPlan* plan = nullptr;
   TaskId first_task;  ///< of the plan's tasks; invalid if it has none
@@ -41,10 +41,17 @@ struct StepBarrier {
   TaskId task;
 };
 
-/// The task after which a device may run operators of a segment again, see Recomputation.
-struct RecomputeGate {
+/// The task after which a device may run operators of a segment again (see Recomputation), or may begin a
+/// step for which the weights must have changed (see WeightVersions).
+struct Gate {
   DeviceId device;
   TaskId task;
+};
+
+/// Tasks of so many microbatches that stand together, and come again in the same order for the next ones.
+struct TaskBlock {
+  std::int32_t microbatches = 1;
+  std::size_t tasks = 0;
 };
 
 }  // namespace pipesim

@@ -111,15 +111,17 @@ std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy) {
 
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
   PlanReport report;
-  evaluator.evaluate_labelled(strategy);
+  if (evaluator.builder().versions().several()) report.memory = stream_memory(evaluator.builder(), strategy);
+  const Evaluation evaluation = evaluator.evaluate_labelled(strategy);
   const TaskGraph& graph = evaluator.task_graph();
   const Timeline& timeline = evaluator.timeline();
-  report.iteration_time = timeline.makespan;
+  report.iteration_time = evaluation.time;
+  report.makespan = timeline.makespan;
   report.samples_per_second =
       static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.builder().options())) /
-      seconds(timeline.makespan);
+      seconds(evaluation.time);
   report.num_tasks = graph.dag.num_tasks();
-  report.memory = peak_memory(evaluator.builder(), strategy, timeline);
+  if (report.memory.empty()) report.memory = peak_memory(evaluator.builder(), strategy, timeline);
   report.infeasible = memory_shortage(report.memory, evaluator.topology());
   report.critical = critical_path(graph.dag, timeline,
                                   [&](TaskId t) { return is_communication(graph.labels[t.index()].kind); });
@@ -137,8 +139,8 @@ std::string to_json(const PlanReport& report, const Topology& topology) {
     recompute[name] = seconds(report.recompute[d]);
     communication[name] = seconds(report.communication[d]);
   }
-  const Nanoseconds whole = report.iteration_time;
-  Json json{{"iteration_time_s", seconds(whole)},
+  const Nanoseconds whole = report.makespan;
+  Json json{{"iteration_time_s", seconds(report.iteration_time)},
             {"throughput_samples_per_s", report.samples_per_second},
             {"num_devices", topology.num_devices()},
             {"num_tasks", report.num_tasks},
@@ -150,15 +152,17 @@ std::string to_json(const PlanReport& report, const Topology& topology) {
               {"compute", share(report.critical.compute, whole)},
               {"communication", share(report.critical.communication, whole)},
               {"waiting", share(report.critical.waiting, whole)}}}};
+  if (whole != report.iteration_time) json["makespan_s"] = seconds(whole);
   if (recomputes(report)) json["recompute_s"] = recompute;
   if (report.infeasible) json["infeasible"] = *report.infeasible;
   return json.dump();
 }
 
 std::string to_text(const PlanReport& report, const Topology& topology) {
-  const Nanoseconds whole = report.iteration_time;
+  const Nanoseconds whole = report.makespan;
   Table table({{}, {}});
-  table.add({"iteration", pretty(to_seconds(whole))});
+  table.add({"iteration", pretty(to_seconds(report.iteration_time))});
+  if (whole != report.iteration_time) table.add({"with filling up and emptying", pretty(to_seconds(whole))});
   table.add({"throughput", fmt::format("{:.4g} samples/s", report.samples_per_second)});
   table.add({"tasks", fmt::format("{} on {} devices", report.num_tasks, topology.num_devices())});
   table.add({"compute", range_text(report.compute) + " a device"});

@@ -41,16 +41,16 @@ class RoleTable {
         add_pass(op, m, *strategy[i], tasks.recompute, TaskKind::Recompute);
         add_pass(op, m, *strategy[i], tasks.backward_input, TaskKind::BackwardInput);
         add_pass(op, m, *strategy[i], tasks.backward_weight, TaskKind::BackwardWeight);
+        for (std::size_t d = 0; d < tasks.update_devices.size(); ++d) {
+          roles_[tasks.update.index() + d] = {
+              TaskKind::Update, op, {tasks.update_devices[d]}, Pass::BackwardWeight, m};
+        }
       }
-      const OperatorTasks& tasks = builder.tasks_of(op);
-      for (std::size_t d = 0; d < tasks.update_devices.size(); ++d)
-        roles_[tasks.update.index() + d] = {TaskKind::Update, op, {tasks.update_devices[d]}};
     }
     for (std::size_t w = 0; w < builder.wirings().size(); ++w) add_wiring(builder.wirings()[w], w);
     for (const StepBarrier& b : builder.barriers())
       roles_[b.task.index()] = {TaskKind::Barrier, {}, {b.device}};
-    for (const RecomputeGate& g : builder.recompute_gates())
-      roles_[g.task.index()] = {TaskKind::Barrier, {}, {g.device}};
+    for (const Gate& g : builder.gates()) roles_[g.task.index()] = {TaskKind::Barrier, {}, {g.device}};
   }
   [[nodiscard]] const TaskRole& operator[](TaskId task) const { return roles_[task.index()]; }
 
@@ -327,9 +327,11 @@ class Compiler {
 
   void add_update(const TaskRole& role, DeviceId device, Instruction& out) {
     UpdateWork work;
-    for (const TensorId weight : builder_.owned_weights(role.op)) {
-      for (ShardViews::HomePiece& piece : views_.home(weight, device)) {
+    for (const TensorId weight : builder_.backward().owned_weights(role.op)) {
+      for (ShardViews::HomePiece& piece : views_.home(weight, device, role.microbatch)) {
         put_together({piece.update.gradient, std::move(piece.moves)}, out);
+        if (piece.before.present())
+          out.before.moves.push_back({piece.before, piece.update.value, piece.before.box, false});
         const View wire = piece.update.gradient;
         if (type_of(wire) != DataType::Float32) {
           piece.update.gradient =

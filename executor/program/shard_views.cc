@@ -34,7 +34,7 @@ ShardViews::ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                               const bool again = wiring.kind == TaskKind::RecomputeTransfer;
                                               return output(use, {shard, wiring.microbatch, again});
                                             }));
-    if (wiring.kind == TaskKind::GradientSync) sync_flow_[wiring.tensor] = w;
+    if (wiring.kind == TaskKind::GradientSync) sync_flow_[{wiring.tensor, wiring.microbatch}] = w;
     auto& flow_of = wiring.kind == TaskKind::ForwardTransfer     ? forward_flow_
                     : wiring.kind == TaskKind::RecomputeTransfer ? again_flow_
                                                                  : backward_flow_;
@@ -84,7 +84,7 @@ Flow::Target ShardViews::value(UseRef use, ShardRef at) {
   }
   const std::optional<Box> box = box_of_use(use, at.shard);
   if (!box) return {};
-  if (u.role == Role::Weight) return weight_value(use, device, *box);
+  if (u.role == Role::Weight) return weight_value(use, at, device, *box);
   const Tensor& tensor = graph_.tensor(u.tensor);
   if (!tensor.producer.valid())
     return {loaded(Loaded::Content::Data, u.tensor, at.microbatch, device, *box, tensor.type), {}};
@@ -129,8 +129,9 @@ Flow::Target ShardViews::output_gradient(UseRef use, ShardRef at) {
 }
 
 Flow::Sink ShardViews::gradient_sink(UseRef use, ShardRef at) {
-  if (!builder_.makes_gradient(use)) return {};
-  const std::int32_t microbatch = use_of(use).role == Role::Weight ? -1 : at.microbatch;
+  if (!builder_.backward().makes_gradient(use)) return {};
+  const bool weight = use_of(use).role == Role::Weight;
+  const std::int32_t microbatch = weight ? first_of_change(at.microbatch) : at.microbatch;
   const auto flow = gradient_flow_.find({use.op, use.use, microbatch});
   if (flow == gradient_flow_.end()) return {};
   return flows_[flow->second.first]->gradient(flow->second.second, at.shard);
@@ -163,6 +164,12 @@ View ShardViews::saved(OperatorId op, ShardRef at) {
   return it->second;
 }
 
+// As Wiring::microbatch says it of GradientSync.
+std::int32_t ShardViews::first_of_change(std::int32_t microbatch) const {
+  const WeightVersions& versions = builder_.versions();
+  return versions.several() ? versions.change(microbatch) * versions.every() : -1;
+}
+
 ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device, const Box& box) {
   const auto [it, fresh] = homes_.try_emplace({weight, device, box});
   HomeBuffer& home = it->second;
@@ -172,29 +179,39 @@ ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device
   const auto add = [&](DataType t, MemoryCategory category) {
     return buffers_.add(device, box, t, Buffer::Life::Forever, category, weight);
   };
-  home.value = add(type, Weights);
-  const bool trained = sync_flow_.contains(weight);
+  const bool trained = sync_flow_.contains({weight, first_of_change(0)});
+  home.values.push_back(add(type, Weights));
+  const WeightVersions& versions = builder_.versions();
+  if (trained && versions.several()) {
+    const std::int32_t stage = builder_.stage_of(graph_.consumers(weight).front().op);
+    while (std::ssize(home.values) < versions.copies(stage)) home.values.push_back(add(type, StashedWeights));
+  }
   const Optimizer optimizer = builder_.options().optimizer;
   if (trained && !is_wide(type)) home.master = add(DataType::Float32, OptimizerState);
   if (trained && optimizer != Optimizer::Sgd) home.first = add(DataType::Float32, OptimizerState);
   if (trained && optimizer == Optimizer::Adam) home.second = add(DataType::Float32, OptimizerState);
-  program_.loaded.push_back({Loaded::Content::Weight, weight, home.value, home.master, 0});
+  program_.loaded.push_back({Loaded::Content::Weight, weight, home.values.front(), home.master, 0});
   for (const View& state : {home.first, home.second}) {
     if (state.present()) program_.loaded.push_back({Loaded::Content::State, weight, state, {}, 0});
   }
-  program_.results.push_back({Program::Result::Content::Weight, weight, home.value});
+  program_.results.push_back({Program::Result::Content::Weight, weight, home.values.front()});
   return home;
 }
 
 // Every use's box lies in one piece of the home, by the home's construction.
-Flow::Target ShardViews::weight_value(UseRef use, DeviceId device, const Box& box) {
+Flow::Target ShardViews::weight_value(UseRef use, ShardRef at, DeviceId device, const Box& box) {
   const TensorId weight = use_of(use).tensor;
+  const WeightVersions& versions = builder_.versions();
+  const std::int32_t version =
+      versions.several() ? versions.version(builder_.stage_of(use.op), at.microbatch) : 0;
   const Layout& home = builder_.layouts()[builder_.home_of(weight, strategy_)];
   for (const LayoutEntry& e : home.entries_on(device)) {
     if (!box.inside(home.box(e))) continue;
-    const View whole = home_buffer(weight, device, home.box(e)).value;
-    if (const auto at = stretch_in(whole.box, box)) return {{whole.buffer, whole.offset + *at, box}, {}};
-    const auto [it, fresh] = crops_.try_emplace({weight, device, box});
+    const std::vector<View>& values = home_buffer(weight, device, home.box(e)).values;
+    const View whole = values[static_cast<std::size_t>(version) % values.size()];
+    if (const auto begin = stretch_in(whole.box, box))
+      return {{whole.buffer, whole.offset + *begin, box}, {}};
+    const auto [it, fresh] = crops_.try_emplace({weight, device, box, version});
     if (fresh) {
       it->second.view = buffers_.add(device, box, graph_.tensor(weight).type, Buffer::Life::Workspace,
                                      MemoryCategory::Weights, weight);
@@ -205,16 +222,26 @@ Flow::Target ShardViews::weight_value(UseRef use, DeviceId device, const Box& bo
   throw InternalError("no piece of the home of " + graph_.tensor(weight).name + " holds " + box.str());
 }
 
-std::vector<ShardViews::HomePiece> ShardViews::home(TensorId weight, DeviceId device) {
+std::vector<ShardViews::HomePiece> ShardViews::home(TensorId weight, DeviceId device,
+                                                    std::int32_t microbatch) {
   const Layout& layout = builder_.layouts()[builder_.home_of(weight, strategy_)];
+  const WeightVersions& versions = builder_.versions();
+  const std::int32_t change = versions.several() ? versions.change(microbatch) : 0;
+  const bool last = !versions.several() || microbatch + versions.every() == builder_.options().microbatches;
+  const std::size_t flow = sync_flow_.at({weight, first_of_change(microbatch)});
   std::vector<HomePiece> pieces;
   for (const LayoutEntry& e : layout.entries_on(device)) {
     const HomeBuffer& home = home_buffer(weight, device, layout.box(e));
-    const Flow::Target& gradient = flows_[sync_flow_.at(weight)]->target(device, layout.box(e));
-    buffers_.keep_forever(gradient.view.buffer);  // gradients accumulate, so they stay as the weights do
-    pieces.push_back(
-        {{weight, home.value, gradient.view, home.master, home.first, home.second}, gradient.moves});
-    program_.results.push_back({Program::Result::Content::Gradient, weight, gradient.view});
+    const Flow::Target& gradient = flows_[flow]->target(device, layout.box(e));
+    // Gradients that accumulate stay as the weights do.
+    if (!versions.several()) buffers_.keep_forever(gradient.view.buffer);
+    const auto place = static_cast<std::size_t>(change);
+    const View before = home.values[place % home.values.size()],
+               after = last ? home.values.front() : home.values[(place + 1) % home.values.size()];
+    pieces.push_back({{weight, after, gradient.view, home.master, home.first, home.second},
+                      gradient.moves,
+                      before.buffer == after.buffer ? View() : before});
+    if (last) program_.results.push_back({Program::Result::Content::Gradient, weight, gradient.view});
   }
   return pieces;
 }

@@ -22,7 +22,9 @@ struct ShardRef {
 };
 
 /// Finds the buffers that a shard's kernels read and write. Weights, their gradients and states are the same
-/// for all microbatches.
+/// for all microbatches; where weights change while microbatches are under way, a stage's weight has a buffer
+/// for each version that it keeps, which versions use in turn, and a gradient for each change. The newest is
+/// in the first one before a step and after it.
 class ShardViews {
  public:
   ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy, const Backend& backend,
@@ -45,8 +47,10 @@ class ShardViews {
   struct HomePiece {
     WeightUpdate update;
     MoveList moves;  ///< put the gradient together
+    View before;     ///< the version before, where the update makes a new one in another buffer
   };
-  std::vector<HomePiece> home(TensorId weight, DeviceId device);
+  /// `microbatch`: the first whose gradients the update takes in.
+  std::vector<HomePiece> home(TensorId weight, DeviceId device, std::int32_t microbatch);
 
   [[nodiscard]] Flow& flow(std::size_t wiring) { return *flows_[wiring]; }
   [[nodiscard]] DeviceId device_of(OperatorId op, std::int32_t shard) const {
@@ -56,13 +60,15 @@ class ShardViews {
 
  private:
   struct HomeBuffer {
-    View value, master, first, second;
+    std::vector<View> values;  // versions in turn
+    View master, first, second;
   };
   [[nodiscard]] ShardRef run_of(OperatorId op, ShardRef at) const;
   [[nodiscard]] std::optional<Box> box_of_use(UseRef use, std::int32_t shard) const;
   [[nodiscard]] const TensorUse& use_of(UseRef use) const;
   [[nodiscard]] HomeBuffer& home_buffer(TensorId weight, DeviceId device, const Box& box);
-  [[nodiscard]] Flow::Target weight_value(UseRef use, DeviceId device, const Box& box);
+  [[nodiscard]] Flow::Target weight_value(UseRef use, ShardRef at, DeviceId device, const Box& box);
+  [[nodiscard]] std::int32_t first_of_change(std::int32_t microbatch) const;
   View loaded(Loaded::Content content, TensorId tensor, std::int32_t microbatch, DeviceId device,
               const Box& box, DataType type);
 
@@ -72,18 +78,18 @@ class ShardViews {
   const Backend& backend_;
   Program& program_;
   BufferList buffers_;
-  using UseKey = std::tuple<OperatorId, std::int32_t, std::int32_t>;     // microbatch last; −1 for weights
+  using UseKey = std::tuple<OperatorId, std::int32_t, std::int32_t>;     // last the wiring's microbatch
   std::vector<std::unique_ptr<Flow>> flows_;                             // by wiring
   std::map<UseKey, std::size_t> forward_flow_;                           // use → wiring
   std::map<UseKey, std::size_t> again_flow_;                             // use → wiring of a second run
   std::map<UseKey, std::size_t> backward_flow_;                          // output use → wiring
   std::map<UseKey, std::pair<std::size_t, std::size_t>> gradient_flow_;  // → wiring, source
-  std::map<TensorId, std::size_t> sync_flow_;
+  std::map<std::pair<TensorId, std::int32_t>, std::size_t> sync_flow_;   // by weight and first microbatch
   std::map<std::tuple<OperatorId, std::int32_t, ShardRef>, View> outputs_;
   std::map<std::tuple<OperatorId, std::int32_t, std::int32_t>, View> states_;  // by use and shard
   std::map<std::tuple<Loaded::Content, TensorId, std::int32_t, DeviceId, Box>, View> loaded_;
   std::map<std::tuple<TensorId, DeviceId, Box>, HomeBuffer> homes_;
-  std::map<std::tuple<TensorId, DeviceId, Box>, Flow::Target> crops_;
+  std::map<std::tuple<TensorId, DeviceId, Box, std::int32_t>, Flow::Target> crops_;  // last the version
   std::map<std::tuple<OperatorId, Pass, ShardRef>, std::vector<View>> statistics_;
   std::map<std::pair<OperatorId, ShardRef>, View> saved_;
 };

@@ -122,7 +122,7 @@ class AlpaPlanner {
     const DeviceId device(0);
     for (std::size_t i = 0; i < strategy.size(); ++i) {
       const auto until = static_cast<std::size_t>(cluster_of_[i]) + 1;
-      if (!builder.owned_weights(OperatorId(i)).empty()) {
+      if (!builder.backward().owned_weights(OperatorId(i)).empty()) {
         const OwnedUpdates& work = builder.update_work(OperatorId(i), strategy);
         for (std::size_t j = 0; j < work.devices.size(); ++j) {
           if (work.devices[j] == device)

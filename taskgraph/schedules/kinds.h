@@ -12,7 +12,13 @@ ScheduleKind zero_bubble_h1_schedule();
 ScheduleKind zero_bubble_h2_schedule();
 ScheduleKind automatic_zero_bubble_schedule();
 ScheduleKind chimera_schedule();
+ScheduleKind pipedream_schedule();
+ScheduleKind pipedream_vertical_sync_schedule();
+ScheduleKind double_buffered_schedule();
 ScheduleKind inference_schedule();
+
+/// Of 1f1b, and of those that differ from it in when weights change.
+PipelineSchedule one_forward_one_backward(const PipelineShape& shape);
 
 /// Of schedules whose devices can be written down one by one: steps_of(device) gives the steps of each.
 template <class StepsOf>

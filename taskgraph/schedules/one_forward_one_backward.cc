@@ -3,11 +3,10 @@
 #include "taskgraph/schedules/kinds.h"
 
 namespace pipesim {
-namespace {
 
 // A stage begins backward as soon as it can, so that it never holds more microbatches than there are stages
 // from it on.
-PipelineSchedule build_one_forward_one_backward(const PipelineShape& shape) {
+PipelineSchedule one_forward_one_backward(const PipelineShape& shape) {
   return schedule_of(shape, [&](std::int32_t stage) {
     std::vector<PipelineStep> steps;
     const std::int32_t ahead = std::min(shape.devices - stage - 1, shape.microbatches);
@@ -20,15 +19,13 @@ PipelineSchedule build_one_forward_one_backward(const PipelineShape& shape) {
   });
 }
 
-}  // namespace
-
 ScheduleKind one_forward_one_backward_schedule() {
   return {"1f1b",
           "one forward, one backward: early backward",
           "Fan et al. (DAPPLE), PPoPP 2021; Narayanan et al., SOSP 2019",
           false,
           suits_every_shape,
-          build_one_forward_one_backward};
+          one_forward_one_backward};
 }
 
 }  // namespace pipesim

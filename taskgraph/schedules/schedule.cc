@@ -54,10 +54,12 @@ NamedSchedule named(std::string_view written) {
 }  // namespace
 
 std::span<const ScheduleKind> schedule_kinds() {
-  static const std::array kinds{gpipe_schedule(),          one_forward_one_backward_schedule(),
-                                interleaved_schedule(),    zero_bubble_h1_schedule(),
-                                zero_bubble_h2_schedule(), automatic_zero_bubble_schedule(),
-                                chimera_schedule(),        inference_schedule()};
+  static const std::array kinds{gpipe_schedule(),           one_forward_one_backward_schedule(),
+                                interleaved_schedule(),     zero_bubble_h1_schedule(),
+                                zero_bubble_h2_schedule(),  automatic_zero_bubble_schedule(),
+                                pipedream_schedule(),       pipedream_vertical_sync_schedule(),
+                                double_buffered_schedule(), chimera_schedule(),
+                                inference_schedule()};
   return kinds;
 }
 
@@ -67,7 +69,8 @@ PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& sh
   if (shape.devices < 1 || shape.microbatches < 1 || shape.chunks < 1)
     throw InternalError("a schedule for no devices, microbatches or chunks");
   std::string refusal = kind.refusal(shape);
-  if (refusal.empty() && shape.chunks > 1 && !kind.takes_chunks)
+  const bool replay = shape.devices == 1 && kind.weights != WeightChange::AfterIteration;
+  if (refusal.empty() && shape.chunks > 1 && !kind.takes_chunks && !replay)
     refusal = fmt::format("found {} chunks a device, allowed: 1", shape.chunks);
   if (!refusal.empty()) throw InputError(fmt::format("schedule \"{}\": {}", kind.name, refusal));
   return kind.build(shape);

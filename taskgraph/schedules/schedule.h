@@ -23,12 +23,22 @@ struct PipelineStep {
 struct PipelineShape {
   std::int32_t devices = 1;
   std::int32_t microbatches = 1;
-  std::int32_t chunks = 1;  ///< stages of every device; more than one for schedules that take chunks only
-  std::int32_t limit = 0;   ///< most microbatches that a device holds; for schedules that take a limit only
+  /// Stages of every device; more than one for schedules that take chunks only, and on a single device for
+  /// those that do not train as the model does without stages: microbatches then go one after the other.
+  std::int32_t chunks = 1;
+  std::int32_t limit = 0;  ///< most microbatches that a device holds; for schedules that take a limit only
 };
 
 /// What every device of a pipeline does, in this order.
 using PipelineSchedule = std::vector<std::vector<PipelineStep>>;
+
+/// When weights change.
+enum class WeightChange : std::uint8_t {
+  AfterIteration,     ///< after all microbatches, when the pipeline is empty
+  AfterMicrobatch,    ///< after each one's backward, while others are under way
+  BetweenIterations,  ///< after each iteration's microbatches, while those of the next are under way
+  Never               ///< nothing is trained
+};
 
 /// A schedule by its name.
 struct ScheduleKind {
@@ -38,6 +48,10 @@ struct ScheduleKind {
   std::string (*refusal)(const PipelineShape& shape);
   PipelineSchedule (*build)(const PipelineShape& shape);
   bool takes_limit = false;  ///< PipelineShape::limit, which is a part of what is written: "zb-auto:8"
+  WeightChange weights = WeightChange::AfterIteration;
+  /// Of schedules that change weights while microbatches are under way: how many changes behind the weights
+  /// are with which a stage takes a microbatch forward and back, see WeightVersions.
+  std::int32_t (*versions_behind)(std::int32_t stages, std::int32_t stage) = nullptr;
   /// How it is written: "1f1b", "zb-auto:LIMIT".
   [[nodiscard]] std::string form() const { return std::string(name) + (takes_limit ? ":LIMIT" : ""); }
 };

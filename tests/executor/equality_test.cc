@@ -265,6 +265,70 @@ INSTANTIATE_TEST_SUITE_P(
       return text.substr(0, text.find(':'));
     });
 
+// Against a replay: microbatches one after the other, each with the weights that its stage would meet. Steps
+// that follow begin with the newest ones.
+TEST_P(EqualPipelines, WeightsThatChangeOnTheWayAreThoseOfAReplay) {
+  const OperatorGraph graph = make_zoo_model(GetParam().model);
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const ThreadWorld world(most_devices);
+  const SyntheticSource source(graph);
+  std::size_t checked = 0;
+  for_each_seed(2 * GetParam().plans, [&](Rng& rng) {
+    RandomPipeline p = random_pipeline(graph, rng, topology);
+    const bool every = rng.below(2) == 0;
+    p.options.pipeline->schedule = every ? "pipedream" : "pipedream-vertical-sync";
+    p.options.microbatches += 2;
+    if (rng.below(3) == 0) p.options.recompute.kind = Recompute::Kind::Full;
+    if (illegal(graph, p.strategy, p.options, topology)) return;
+    ++checked;
+    Reference reference(graph, costs, world, source, p.options);
+    reference.check(p.strategy, p.options);
+  });
+  if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
+  EXPECT_GE(checked, 2U);
+}
+
+// Which versions they are can be seen: other ones give other weights.
+TEST(StashedWeights, ThatAreOtherOnesGiveOtherResults) {
+  const OperatorGraph graph = make_zoo_model("mlp:batch=8,layers=3,hidden=16,features=12,classes=8");
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const ThreadWorld world(most_devices);
+  const SyntheticSource source(graph);
+  PlanOptions options;
+  options.microbatches = 6;
+  options.pipeline = Pipeline{"pipedream", {}};
+  Strategy strategy;
+  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+    const std::size_t stage = 3 * i / graph.operators().size();
+    options.pipeline->stage_of.push_back(static_cast<std::int32_t>(stage));
+    strategy.push_back(single_device(graph.operators()[i], DeviceId(stage)));
+  }
+  Reference reference(graph, costs, world, source, options);
+  reference.check(strategy);
+  const StepValues right = reference.values_of(strategy, options);
+  for (const char* other : {"pipedream-vertical-sync", "1f1b"}) {
+    options.pipeline->schedule = other;
+    EXPECT_GT(differences(reference.values_of(strategy, options), right, graph).front().error, 0.01) << other;
+  }
+}
+
+TEST_P(EqualPipelines, InferComputesWhatTheUnsplitModelDoes) {
+  const OperatorGraph graph = make_zoo_model(GetParam().model);
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const ThreadWorld world(most_devices);
+  const SyntheticSource source(graph);
+  for_each_seed(4, [&](Rng& rng) {
+    RandomPipeline p = random_pipeline(graph, rng, topology);
+    p.options.pipeline->schedule = "inference";
+    if (illegal(graph, p.strategy, p.options, topology)) return;
+    Reference reference(graph, costs, world, source, p.options);
+    reference.check(p.strategy, p.options);
+  });
+}
+
 // Every second operator of each stage, in segments of up to four.
 Recompute every_second(const OperatorGraph& graph, const std::optional<Pipeline>& pipeline) {
   Recompute recompute{Recompute::Kind::Listed,

@@ -125,7 +125,7 @@ TEST(MemoryCategory, HasNames) {
   for (std::size_t c = 0; c < kMemoryCategories; ++c)
     names.emplace_back(name_of(static_cast<MemoryCategory>(c)));
   EXPECT_THAT(names, testing::ElementsAre("weights", "gradients", "optimizer state", "activations",
-                                          "transfer buffers", "activation gradients"));
+                                          "transfer buffers", "activation gradients", "stashed weights"));
 }
 
 }  // namespace

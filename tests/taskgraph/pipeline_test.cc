@@ -195,7 +195,13 @@ TEST_F(IllegalPipeline, SaysWhatTheScheduleNeeds) {
               HasSubstr("schedule \"interleaved\": "));
   EXPECT_THAT(reason({0, 1, 2, 3}, {"1f2b", {0, 1, 2, 3}}), HasSubstr("did you mean \"1f1b\""));
   EXPECT_THAT(reason({0, 1, 2, 3}, {"chimera", {0, 1, 2, 3}}), HasSubstr("two copies of every stage"));
-  EXPECT_THAT(reason({0, 1, 2, 3}, {"inference", {0, 1, 2, 3}}), HasSubstr("trains"));
+  EXPECT_EQ(reason({0, 1, 2, 3}, {"inference", {0, 1, 2, 3}}), "legal");
+  EXPECT_EQ(reason({2, 2, 2, 2}, {"inference", {0, 1, 2, 3}}), "legal");
+  EXPECT_EQ(reason({0, 1, 2, 3}, {"2bw", {0, 1, 2, 3}}, 256), "legal");
+  EXPECT_EQ(reason({0, 1, 2, 3}, {"2bw", {0, 1, 2, 3}}, 257),
+            "schedule \"2bw\": found 257 microbatches, allowed: up to 256");
+  EXPECT_THAT(reason({0, 1, 0, 1}, {"pipedream", {0, 1, 2, 3}}), HasSubstr("found 2 chunks a device"));
+  EXPECT_EQ(reason({1, 1, 1, 1}, {"pipedream", {0, 1, 2, 3}}), "legal");
 }
 
 }  // namespace

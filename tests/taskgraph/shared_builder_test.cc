@@ -27,17 +27,17 @@ Planned plan_all(TaskGraphBuilder& builder, const Strategy& strategy) {
   for (std::size_t i = 0; i < bound.size(); ++i) {
     const OperatorId op(i);
     all.loads.insert(all.loads.end(), bound[i]->loads.begin(), bound[i]->loads.end());
-    if (builder.owned_weights(op).empty()) continue;
+    if (builder.backward().owned_weights(op).empty()) continue;
     const OwnedUpdates& work = builder.update_work(op, bound);
     all.durations.insert(all.durations.end(), work.durations.begin(), work.durations.end());
-    for (const TensorId weight : builder.owned_weights(op)) add(builder.sync_plan(weight, bound));
+    for (const TensorId weight : builder.backward().owned_weights(op)) add(builder.sync_plan(weight, bound));
   }
   for (std::size_t t = 0; t < builder.graph().tensors().size(); ++t) {
-    if (!builder.has_backward(TensorId(t))) continue;
+    if (!builder.backward().has_backward(TensorId(t))) continue;
     LayoutIds terms;
     builder.list_gradient_terms(TensorId(t), bound, terms);
     add(builder.transfer_plan(TensorId(t), terms,
-                              gradient_layout(builder.producing_use(TensorId(t)), bound)));
+                              gradient_layout(builder.backward().producing_use(TensorId(t)), bound)));
   }
   return all;
 }

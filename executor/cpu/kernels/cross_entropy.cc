@@ -27,7 +27,7 @@ class CrossEntropy : public Kernel {
       saved_floats(call)[i] = static_cast<float>(log_sum);
       if (call.values[1].integers[i] >= 0) loss += log_sum - sums[2 * row + 1];
     });
-    call.values[2].floats[0] = static_cast<float>(loss / counted_rows(call));
+    call.values[2].floats[0] = static_cast<float>(loss / counted_rows(call, call.step.microbatches));
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
@@ -35,8 +35,8 @@ class CrossEntropy : public Kernel {
     const Range owned = dx.box[dx.box.dims() - 1];
     const std::int64_t columns = owned.length();
     const float* log_sums = saved_floats(call);
-    const auto scale =
-        static_cast<float>(static_cast<double>(call.gradients[2].floats[0]) / counted_rows(call));
+    const auto scale = static_cast<float>(static_cast<double>(call.gradients[2].floats[0]) /
+                                          counted_rows(call, call.step.added_up));
     for (std::int64_t i = 0; i < labels.elements(); ++i) {
       const float* from = x.floats + i * columns;
       float* to = dx.floats + i * columns;
@@ -48,9 +48,9 @@ class CrossEntropy : public Kernel {
   }
 
  private:
-  static double counted_rows(const ShardCall& call) {
+  static double counted_rows(const ShardCall& call, std::int64_t microbatches) {
     const TensorUse& labels = call.op.uses[1];
-    return static_cast<double>(whole_volume(labels, 0, labels.dims.size()) * call.step.microbatches);
+    return static_cast<double>(whole_volume(labels, 0, labels.dims.size()) * microbatches);
   }
 
   static void find_largest(const ShardCall& call) {

@@ -48,7 +48,7 @@ TEST(CrossEntropyKernel, MicrobatchesAddUpToTheLossOfTheBatch) {
     WholeTensors part = draw_operands(half, rng);
     std::copy_n(operands[0].elements.begin() + m * 84, 84, part[0].elements.begin());
     std::copy_n(operands[1].elements.begin() + m * 12, 12, part[1].elements.begin());
-    const KernelOutcome got = run(half, part, {.microbatch = m, .microbatches = 2});
+    const KernelOutcome got = run(half, part, {.microbatch = m, .microbatches = 2, .added_up = 2});
     loss += got.results[2].elements[0];
     gradient.insert(gradient.end(), got.gradients[0].elements.begin(), got.gradients[0].elements.end());
   }
