@@ -107,6 +107,7 @@ std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, st
     steady = find_steady_state(builder_, strategy, graph_, timeline_);
   }
   if (!steady) return std::nullopt;
+  times.block = {1, times.of_one};
   Evaluation result{steady->time_of(timeline_.makespan), Bytes(0)};
   if (!surely_fits(strategy))
     result.overflow = memory_overflow(peak_memory(builder_, strategy, times, *steady), topology());

@@ -101,6 +101,42 @@ TEST(Score, OfFoldedPipelinesIsTheSame) {
   }
 }
 
+// Whatever the iteration is, its microbatches go through at one rate: at best that of the slowest stage, and
+// faster than where the pipeline empties.
+TEST(Score, OfStreamsIsTheirRate) {
+  const OperatorGraph graph =
+      make_zoo_model("mlp:batch=256,layers=11,hidden=1024,features=1024,classes=1024");
+  const Topology topology = make_topology("p100-4x4:1");
+  const CostModel costs(topology);
+  const auto score = [&](const char* schedule, std::int32_t microbatches) {
+    const PipelinedStrategy planned = gpipe_strategy(graph, costs, {4, 1, schedule});
+    PlanOptions options;
+    options.microbatches = microbatches;
+    options.pipeline = planned.pipeline;
+    Evaluator evaluator(graph, costs, options);
+    const Evaluation evaluation = evaluator.score(planned.strategy);
+    EXPECT_EQ(evaluator.evaluate(planned.strategy), evaluation);
+    Nanoseconds busiest = 0;
+    std::array<Nanoseconds, 4> compute{};
+    const TaskGraph& tasks = evaluator.task_graph();
+    for (std::size_t t = 0; t < tasks.dag.num_tasks(); ++t) {
+      for (const LaneUse use : tasks.dag.lanes(TaskId(t))) {
+        if (use.lane.index() < compute.size()) compute[use.lane.index()] += use.hold;
+      }
+    }
+    busiest = *std::ranges::max_element(compute);
+    EXPECT_GE(evaluation.time, busiest) << schedule;
+    return evaluation.time;
+  };
+  for (const char* schedule : {"pipedream", "pipedream-vertical-sync"}) {
+    const Nanoseconds one = score(schedule, 1), eight = score(schedule, 8);
+    EXPECT_LE(eight, 8 * one);
+    EXPECT_GT(eight, 8 * (one - 1));
+  }
+  EXPECT_LT(score("2bw", 8), score("1f1b", 8));
+  EXPECT_LE(score("2bw", 8), score("pipedream", 8));  // which updates eight times
+}
+
 TEST(Score, CountsWhatDoesNotFit) {
   const OperatorGraph graph =
       make_zoo_model("mlp:batch=131072,layers=16,hidden=4096,features=4096,classes=10");
