@@ -59,6 +59,12 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
       setting_(std::move(setting)),
       builder_(graph, costs, options),
       strategy_(builder_.bind(strategy)) {
+  if (builder_.ways() > 1)
+    throw InputError(
+        fmt::format("schedule \"{}\" can be simulated, not executed: it needs two copies of the weights; "
+                    "allowed: those with "
+                    "one",
+                    options.pipeline->schedule));
   if (options.pipeline &&
       schedule_kind(options.pipeline->schedule).weights == WeightChange::BetweenIterations)
     throw InputError(

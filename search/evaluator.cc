@@ -80,6 +80,7 @@ Evaluation Evaluator::score(const BoundStrategy& strategy) {
 }
 
 std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy) {
+  if (builder_.ways() > 1) return std::nullopt;
   std::size_t tasks = 0;
   for (const BoundOperator* b : strategy) {
     for (const PassWork* work : {&b->forward, &b->backward_input, &b->backward_weight})
@@ -107,7 +108,7 @@ std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, st
     steady = find_steady_state(builder_, strategy, graph_, timeline_);
   }
   if (!steady) return std::nullopt;
-  times.block = {1, times.of_one};
+  times.block = folding ? TaskBlock{1, times.of_one} : builder_.block();
   Evaluation result{steady->time_of(timeline_.makespan), Bytes(0)};
   if (!surely_fits(strategy))
     result.overflow = memory_overflow(peak_memory(builder_, strategy, times, *steady), topology());

@@ -33,23 +33,27 @@ struct Span {
 // forward has read it, and from its second run until backward has.
 class BufferLives {
  public:
-  BufferLives(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& times)
+  BufferLives(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& times)
       : builder_(builder),
-        strategy_(strategy),
+        strategy_(&strategy),
         times_(times),
         changes_(builder.costs().topology().num_devices()) {
     const std::span<const Wiring> wirings = builder.wirings();  // those of a microbatch stand together
     for (; microbatch_ < times.microbatches; ++microbatch_) {
+      strategy_ = &builder.strategy_of(microbatch_, strategy);
       output_until_.assign(strategy.size(), {});
       again_until_.assign(strategy.size(), {});
       for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
       for (const Wiring& w : wirings) {
-        if (w.microbatch != 0) break;  // others are alike
+        // Others are alike.
+        if (w.microbatch >= builder.ways()) break;
+        if (w.microbatch != way()) continue;
         if (moves_activations(w.kind)) forward(w);
         if (w.kind == TaskKind::BackwardTransfer) backward(w);
       }
       for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
     }
+    strategy_ = &strategy;
   }
 
   [[nodiscard]] std::vector<std::vector<Change>>& changes() { return changes_; }
@@ -59,11 +63,11 @@ class BufferLives {
   void add_weight_versions(TaskGraphBuilder& builder) {
     const WeightVersions& versions = builder.versions();
     const std::int32_t last = times_.microbatches - 1;
-    for (std::size_t i = 0; i < strategy_.size(); ++i) {
+    for (std::size_t i = 0; i < strategy_->size(); ++i) {
       const OperatorId op(i);
       if (builder.backward().owned_weights(op).empty()) continue;
       const std::int32_t stage = builder.stage_of(op), behind = versions.copies(stage) - 1;
-      const OwnedUpdates& work = builder.update_work(op, strategy_);
+      const OwnedUpdates& work = builder.update_work(op, *strategy_);
       const std::int32_t kept = behind > 0 ? versions.version(stage, last) : -1;
       for (std::int32_t version = 0; version <= kept; ++version) {
         const TaskId update = builder.tasks_of(op, version * versions.every()).update;
@@ -84,7 +88,7 @@ class BufferLives {
     Nanoseconds until = 0;
     for (const TensorId weight : builder_.backward().owned_weights(owner)) {
       for (const UseRef use : builder_.graph().consumers(weight)) {
-        const std::int32_t k = strategy_[use.op.index()]->shard_of_device[device.index()];
+        const std::int32_t k = (*strategy_)[use.op.index()]->shard_of_device[device.index()];
         if (k >= 0) until = std::max(until, backward_end(use.op, k));
       }
     }
@@ -97,12 +101,18 @@ class BufferLives {
     changes_[device.index()].push_back({life.until, -bytes.value, category});
   }
 
-  // In this microbatch, of a task of the first.
+  // What the first microbatch that goes the same way has.
+  [[nodiscard]] std::int32_t way() const { return microbatch_ % builder_.ways(); }
+  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return builder_.tasks_of(op, way()); }
+
+  // In this microbatch, of a task of that.
   [[nodiscard]] std::size_t place(TaskId t) const {
     const std::size_t i =
         times_.folded.empty() ? t.index() : static_cast<std::size_t>(times_.folded[t.index()]);
     return static_cast<std::size_t>(microbatch_ / times_.block.microbatches) * times_.block.tasks +
-           static_cast<std::size_t>(microbatch_ % times_.block.microbatches) * times_.of_one + i;
+           (builder_.ways() > 1 ? 0 : static_cast<std::size_t>(microbatch_ % times_.block.microbatches)) *
+               times_.of_one +
+           i;
   }
   [[nodiscard]] Nanoseconds start(TaskId t) const { return times_.timeline.start[place(t)]; }
   [[nodiscard]] Nanoseconds end(TaskId t) const { return times_.timeline.end[place(t)]; }
@@ -115,8 +125,8 @@ class BufferLives {
 
   // End of the last backward task of a shard; 0 without backward.
   [[nodiscard]] Nanoseconds backward_end(OperatorId op, std::int32_t shard) const {
-    const BoundOperator& b = *strategy_[op.index()];
-    const OperatorTasks& t = builder_.tasks_of(op);
+    const BoundOperator& b = *(*strategy_)[op.index()];
+    const OperatorTasks& t = tasks_of(op);
     const std::size_t shards = b.config.devices.size();
     Nanoseconds last = 0;
     if (t.backward_input.valid())
@@ -129,8 +139,8 @@ class BufferLives {
 
   // Of the first run or the second.
   [[nodiscard]] Nanoseconds forward_end(OperatorId op, std::int32_t shard, bool again = false) const {
-    const BoundOperator& b = *strategy_[op.index()];
-    const OperatorTasks& tasks = builder_.tasks_of(op);
+    const BoundOperator& b = *(*strategy_)[op.index()];
+    const OperatorTasks& tasks = tasks_of(op);
     return end(
         task(again ? tasks.recompute : tasks.forward, b.forward, SIZE_MAX, b.config.devices.size(), shard));
   }
@@ -149,7 +159,7 @@ class BufferLives {
   }
 
   void own_outputs(OperatorId op) {
-    const BoundOperator& b = *strategy_[op.index()];
+    const BoundOperator& b = *(*strategy_)[op.index()];
     const std::vector<TensorUse>& uses = b.op->uses;
     const bool saved = std::any_of(uses.begin(), uses.end(),
                                    [](const TensorUse& u) { return u.role == Role::Output && u.saved; });
@@ -162,8 +172,8 @@ class BufferLives {
   }
 
   void record_outputs(OperatorId op) {
-    const BoundOperator& b = *strategy_[op.index()];
-    const OperatorTasks& tasks = builder_.tasks_of(op);
+    const BoundOperator& b = *(*strategy_)[op.index()];
+    const OperatorTasks& tasks = tasks_of(op);
     const bool again = tasks.recompute.valid();
     for (std::size_t k = 0; k < b.memory.size(); ++k) {
       const auto shard = static_cast<std::int32_t>(k);
@@ -181,7 +191,7 @@ class BufferLives {
 
   void forward(const Wiring& w) {
     const UseRef source = w.sources.front();
-    const BoundOperator& producer = *strategy_[source.op.index()];
+    const BoundOperator& producer = *(*strategy_)[source.op.index()];
     std::vector<Nanoseconds>& until =
         (w.kind == TaskKind::ForwardTransfer ? output_until_ : again_until_)[source.op.index()];
     const auto keep = [&](DeviceId d, Nanoseconds time) {
@@ -202,7 +212,7 @@ class BufferLives {
   [[nodiscard]] Nanoseconds consumers_until(const Wiring& w, DeviceId d) const {
     Nanoseconds until = 0;
     for (const UseRef c : w.destinations) {
-      const std::int32_t k = strategy_[c.op.index()]->shard_of_device[d.index()];
+      const std::int32_t k = (*strategy_)[c.op.index()]->shard_of_device[d.index()];
       if (k >= 0) until = std::max(until, read_until(c, k, w.kind));
     }
     return until;
@@ -220,7 +230,7 @@ class BufferLives {
 
   void backward(const Wiring& w) {
     const OperatorId producer = w.destinations.front().op;
-    const auto& shard_of = strategy_[producer.index()]->shard_of_device;
+    const auto& shard_of = (*strategy_)[producer.index()]->shard_of_device;
     for (const auto& [d, bytes] : w.plan->received) {
       const Nanoseconds from = first_arrival(w, d);
       alive(d, bytes, MemoryCategory::ActivationGradients,
@@ -240,7 +250,7 @@ class BufferLives {
     for (std::size_t s = 0; s < w.sources.size(); ++s) {
       if (w.source_terms[s] == term) consumers.push_back(w.sources[s]);
     }
-    const BoundOperator& one = *strategy_[consumers.front().op.index()];
+    const BoundOperator& one = *(*strategy_)[consumers.front().op.index()];
     const Layout& made =
         builder_.layouts()[one.gradient_layout[static_cast<std::size_t>(consumers.front().use)]];
     const std::int64_t element = bytes_per_element(builder_.graph().tensor(w.tensor).type);
@@ -254,9 +264,9 @@ class BufferLives {
                                    OperatorId producer) const {
     Span life{INT64_MAX, 0};
     for (const UseRef c : consumers) {
-      const BoundOperator& consumer = *strategy_[c.op.index()];
+      const BoundOperator& consumer = *(*strategy_)[c.op.index()];
       const std::int32_t k = consumer.shard_of_device[device.index()];
-      const TaskId first = builder_.tasks_of(c.op).backward_input;
+      const TaskId first = tasks_of(c.op).backward_input;
       const std::size_t shards = consumer.config.devices.size();
       life.cover(start(task(first, consumer.backward_input, 0, shards, k)),
                  end(task(first, consumer.backward_input, SIZE_MAX, shards, k)));
@@ -267,15 +277,15 @@ class BufferLives {
         life.cover(life.from, end(TaskId(w.first_task.index() + i)));
       }
     }
-    const std::int32_t p = strategy_[producer.index()]->shard_of_device[device.index()];
+    const std::int32_t p = (*strategy_)[producer.index()]->shard_of_device[device.index()];
     const auto& local = w.plan->local;
     if (p >= 0 && std::binary_search(local.begin(), local.end(), device))
       life.cover(life.from, backward_end(producer, p));
     return life;
   }
 
-  const TaskGraphBuilder& builder_;
-  const BoundStrategy& strategy_;
+  TaskGraphBuilder& builder_;
+  const BoundStrategy* strategy_;  // of the microbatch
   TaskTimes times_;
   std::int32_t microbatch_ = 0;                         // whose buffers are looked at
   std::vector<std::vector<Change>> changes_;            // per device
@@ -322,19 +332,26 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
     bytes[d] = permanent[d].weights + permanent[d].gradients + permanent[d].optimizer_state;
   }
   const std::int64_t microbatches = std::max(builder.options().microbatches, builder.built_microbatches());
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const BoundOperator& b = *strategy[i];
-    const std::int64_t runs = builder.recomputation().again(OperatorId(i)) ? 2 : 1;
-    for (std::size_t k = 0; k < b.memory.size(); ++k) {
-      const ShardMemory& m = b.memory[k];
-      bytes[b.config.devices[k].index()] += microbatches * (runs * (m.outputs + m.saved) + m.input_gradients);
+  const std::int32_t ways = builder.ways();
+  const auto of_way = [&](std::int32_t way) { return (microbatches - way + ways - 1) / ways; };
+  for (std::int32_t way = 0; way < ways; ++way) {
+    const BoundStrategy& used = builder.strategy_of(way, strategy);
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      const BoundOperator& b = *used[i];
+      const std::int64_t runs = builder.recomputation().again(OperatorId(i)) ? 2 : 1;
+      for (std::size_t k = 0; k < b.memory.size(); ++k) {
+        const ShardMemory& m = b.memory[k];
+        bytes[b.config.devices[k].index()] +=
+            of_way(way) * (runs * (m.outputs + m.saved) + m.input_gradients);
+      }
     }
   }
   if (builder.versions().several()) add_all_versions(builder, strategy, bytes);
   for (const Wiring& w : builder.wirings()) {
     // Others are alike; gradients of weights are reduced in place.
-    if (w.microbatch != 0 || w.kind == TaskKind::GradientSync) continue;
-    for (const auto& [device, received] : w.plan->received) bytes[device.index()] += microbatches * received;
+    if (w.microbatch < 0 || w.microbatch >= ways || w.kind == TaskKind::GradientSync) continue;
+    for (const auto& [device, received] : w.plan->received)
+      bytes[device.index()] += of_way(w.microbatch) * received;
   }
   return bytes;
 }

@@ -89,10 +89,18 @@ std::optional<std::string> refuse_devices(const std::vector<Devices>& stages, co
   return std::nullopt;
 }
 
-// Why no plan can have the schedule; "" when plans can, or when there is none of this name.
-std::string_view refusal_in_plans(std::string_view schedule) {
-  if (schedule == "chimera") return "it needs two copies of every stage, which a plan can't describe";
-  return "";
+std::optional<std::string> refuse_opposite_ways(const std::vector<Devices>& stages,
+                                                const std::string& schedule) {
+  for (std::size_t s = 0; s < stages.size() / 2; ++s) {
+    const std::size_t opposite = stages.size() - 1 - s;
+    if (stages[s].size() == stages[opposite].size()) continue;
+    return fmt::format(
+        "schedule \"{}\": every second microbatch runs stage {} where stage {} is, and the other way round; "
+        "found {} "
+        "and {} devices, allowed: as many",
+        schedule, s, opposite, stages[s].size(), stages[opposite].size());
+  }
+  return std::nullopt;
 }
 
 PipelineShape shape_of(const std::vector<Devices>& stages, std::int32_t microbatches) {
@@ -119,17 +127,14 @@ UseRef use_before_its_data(const OperatorGraph& graph, std::span<const std::int3
 
 std::vector<std::string> plan_schedule_forms() {
   std::vector<std::string> forms;
-  for (const ScheduleKind& kind : schedule_kinds()) {
-    if (refusal_in_plans(kind.name).empty()) forms.push_back(kind.form());
-  }
+  for (const ScheduleKind& kind : schedule_kinds()) forms.push_back(kind.form());
   return forms;
 }
 
 std::vector<std::string> plan_schedules() {
   std::vector<std::string> names;
   for (const ScheduleKind& kind : schedule_kinds()) {
-    if (refusal_in_plans(kind.name).empty() && !kind.takes_limit &&
-        kind.weights == WeightChange::AfterIteration)
+    if (!kind.takes_limit && !kind.both_ways && kind.weights == WeightChange::AfterIteration)
       names.emplace_back(kind.name);
   }
   return names;
@@ -137,8 +142,6 @@ std::vector<std::string> plan_schedules() {
 
 const ScheduleKind& plan_schedule(const std::string& written) {
   const std::string name = written.substr(0, written.find(':'));
-  if (const std::string_view reason = refusal_in_plans(name); !reason.empty())
-    throw InputError(fmt::format("schedule \"{}\": {}", written, reason));
   if (std::ranges::find(schedule_kinds(), name, &ScheduleKind::name) == schedule_kinds().end()) {
     const std::vector<std::string> forms = plan_schedule_forms();
     throw InputError(fmt::format("schedule \"{}\": unknown{}, allowed: {}", written,
@@ -167,10 +170,22 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
       return fmt::format("schedule \"{}\": found {} microbatches, allowed: up to {}", pipeline.schedule,
                          microbatches, kMostBetweenChanges);
     make_schedule(pipeline.schedule, shape_of(stages, microbatches));
+    if (kind.both_ways) return refuse_opposite_ways(stages, pipeline.schedule);
   } catch (const InputError& error) {
     return error.what();
   }
   return std::nullopt;
+}
+
+std::vector<DeviceId> opposite_devices(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
+                                       std::size_t num_devices) {
+  const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
+  std::vector<DeviceId> opposite(num_devices);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    auto other = stages[stages.size() - 1 - s].begin();
+    for (const DeviceId d : stages[s]) opposite[d.index()] = *other++;
+  }
+  return opposite;
 }
 
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,

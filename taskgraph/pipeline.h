@@ -35,11 +35,11 @@ struct PipelineOrder {
 UseRef use_before_its_data(const OperatorGraph& graph, std::span<const std::int32_t> stage_of);
 
 /// How the schedules that plans can have are written ("zb-auto:LIMIT"); and the names of those that take no
-/// limit and train as the model does without a pipeline, which a search may choose from unasked.
+/// limit, train as the model does without a pipeline and need one copy of it, which a search may choose from
+/// unasked.
 std::vector<std::string> plan_schedule_forms();
 std::vector<std::string> plan_schedules();
-/// Of a schedule as it is written. InputError with those that are allowed, why no plan can have this one, or
-/// what is wrong with its limit.
+/// Of a schedule as it is written. InputError with those that are allowed, or what is wrong with its limit.
 const ScheduleKind& plan_schedule(const std::string& written);
 
 /// Why operators with these configs can't be run so, naming stages (from 0) and operators. Nothing when they
@@ -47,6 +47,11 @@ const ScheduleKind& plan_schedule(const std::string& written);
 std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const ParallelConfig> configs,
                                    const Pipeline& pipeline, std::int32_t microbatches,
                                    const Topology& topology);
+/// By device, where its part of a stage is for microbatches that go the opposite way
+/// (ScheduleKind::both_ways): in the last stage for the first, and so on, at the same place among the stage's
+/// devices.
+std::vector<DeviceId> opposite_devices(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
+                                       std::size_t num_devices);
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
                              std::int32_t microbatches, std::size_t num_devices);
 /// Of plans without a pipeline: all devices are one group of one stage, and run one microbatch after the

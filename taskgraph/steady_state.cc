@@ -370,7 +370,9 @@ std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, cons
   const PipelineOrder order = builder.order_of(strategy, all);
   const auto groups = static_cast<std::int32_t>(order.steps.size());
   const auto& pipeline = builder.options().pipeline;
-  const std::int32_t unit = pipeline && schedule_kind(pipeline->schedule).takes_chunks ? groups : 1;
+  const std::int32_t unit =
+      pipeline && schedule_kind(pipeline->schedule).takes_chunks ? groups : builder.ways();
+  if (all % unit != 0) return {};
   const auto at_least = [&](std::int32_t n, std::int32_t divisor) { return n + (all - n) % divisor; };
   const std::int32_t at_hand = most_at_hand(order, all);
   // Where all go forward first, they drift apart in stages that are not alike, however long one looks.

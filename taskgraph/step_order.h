@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "taskgraph/expansion.h"
@@ -13,16 +14,22 @@ namespace pipesim {
 struct OperatorShard {
   OperatorId op;
   std::size_t number = 0;
+  std::int32_t way = 0;  ///< of microbatches whose numbers leave this remainder, see TaskGraphBuilder::ways()
 };
 
-/// By device, in the order of operators.
+/// By device, in the order of operators; the way adds to them.
+inline void add_shards(const BoundStrategy& strategy, std::int32_t way,
+                       std::vector<std::vector<OperatorShard>>& shards) {
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const std::vector<DeviceId>& devices = strategy[i]->config.devices;
+    for (std::size_t k = 0; k < devices.size(); ++k)
+      shards[devices[k].index()].push_back({OperatorId(i), k, way});
+  }
+}
 inline std::vector<std::vector<OperatorShard>> shards_by_device(const BoundStrategy& strategy,
                                                                 std::size_t num_devices) {
   std::vector<std::vector<OperatorShard>> shards(num_devices);
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const std::vector<DeviceId>& devices = strategy[i]->config.devices;
-    for (std::size_t k = 0; k < devices.size(); ++k) shards[devices[k].index()].push_back({OperatorId(i), k});
-  }
+  add_shards(strategy, 0, shards);
   return shards;
 }
 
@@ -30,15 +37,19 @@ inline std::vector<std::vector<OperatorShard>> shards_by_device(const BoundStrat
 /// too many. `steps`: all of the device, of which `together` come between barriers. With `to_update` there is
 /// one after the last step, too, which is returned (see update_after_steps()). `Tasks` has
 ///   Dag& dag                                          to which edges are added
-///   const OperatorTasks& of(OperatorId)               of the first microbatch
-///   TaskId at(TaskId, std::int32_t microbatch)        a task of the first, in another microbatch
+///   const OperatorTasks& of(OperatorId)               of the first microbatch; of(OperatorId, way) of the
+///   first
+///                                                     one that goes the way, if there are several
+///   TaskId at(TaskId, std::int32_t microbatch)        a task of that, in another microbatch
 ///   std::int32_t stage_of(OperatorId)
 ///   TaskId add_barrier(std::size_t step, std::int32_t microbatch)
 ///   TaskId enter(const PipelineStep&, TaskId before)  if there is more to wait for before a step
 template <class Tasks>
 class StepOrder {
  public:
-  StepOrder(Tasks tasks, const BoundStrategy& strategy) : tasks_(tasks), strategy_(strategy) {}
+  StepOrder(Tasks tasks, const BoundStrategy& strategy) : StepOrder(tasks, {&strategy}) {}
+  /// `ways`: the strategies of microbatches in turn.
+  StepOrder(Tasks tasks, std::vector<const BoundStrategy*> ways) : tasks_(tasks), ways_(std::move(ways)) {}
 
   TaskId connect(std::span<const OperatorShard> shards, std::span<const PipelineStep> steps,
                  std::size_t together, bool to_update) {
@@ -63,12 +74,13 @@ class StepOrder {
   // that the shard has to the barrier after. False when it has none.
   bool connect_shard(const OperatorShard& shard, std::span<const PipelineStep> steps, TaskId before,
                      TaskId after) {
-    const BoundOperator& bound = *strategy_[shard.op.index()];
+    const auto ways = static_cast<std::int32_t>(ways_.size());
+    const BoundOperator& bound = *(*ways_[static_cast<std::size_t>(shard.way)])[shard.op.index()];
     bool connected = false;
     for (std::size_t n = steps.size(); n-- > 0;) {
       const PipelineStep& step = steps[n];
-      if (step.stage != tasks_.stage_of(shard.op)) continue;
-      const OperatorTasks& tasks = tasks_.of(shard.op);
+      if (step.stage != tasks_.stage_of(shard.op) || step.microbatch % ways != shard.way) continue;
+      const OperatorTasks& tasks = first_tasks(shard);
       bool has_step = false;
       const auto task = [&](TaskId first, std::size_t stage) {
         return tasks_.at(shard_task(first, bound, stage, shard.number), step.microbatch);
@@ -90,8 +102,16 @@ class StepOrder {
     return connected;
   }
 
+  const OperatorTasks& first_tasks(const OperatorShard& shard) {
+    if constexpr (requires { tasks_.of(shard.op, shard.way); }) {
+      return tasks_.of(shard.op, shard.way);
+    } else {
+      return tasks_.of(shard.op);
+    }
+  }
+
   Tasks tasks_;
-  const BoundStrategy& strategy_;
+  std::vector<const BoundStrategy*> ways_;
 };
 
 /// Devices of a pipeline update weights after all of their steps: an update between the operators of the last

@@ -38,6 +38,39 @@ std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& s
   return std::nullopt;
 }
 
+namespace {
+
+std::int32_t ways_of(const std::optional<Pipeline>& pipeline) {
+  return pipeline && schedule_kind(pipeline->schedule).both_ways ? 2 : 1;
+}
+
+// In the order of pipesim::add_pass.
+void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work,
+                std::int32_t microbatch, std::vector<TaskLabel>& labels) {
+  for (std::size_t stage = 0; stage < work.stages(); ++stage) {
+    for (const DeviceId d : bound.config.devices) {
+      const auto number = static_cast<std::int32_t>(stage);
+      labels.push_back({kind, Collective::Send, op, {}, d, d, 1, number, Bytes(0), microbatch});
+    }
+  }
+  for (std::size_t stage = 0; stage + 1 < work.stages(); ++stage) {
+    for (const InnerReduce& reduce : work.reduces[stage]) {
+      labels.push_back({TaskKind::InnerReduce,
+                        Collective::AllReduce,
+                        op,
+                        {},
+                        reduce.task.group.front(),
+                        {},
+                        static_cast<std::int32_t>(reduce.task.group.size()),
+                        static_cast<std::int32_t>(stage),
+                        reduce.task.size,
+                        microbatch});
+    }
+  }
+}
+
+}  // namespace
+
 TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& costs,
                                    const PlanOptions& options)
     : graph_(graph),
@@ -46,6 +79,7 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
       recomputation_(graph, options.recompute, options.pipeline),
       versions_(options.pipeline, options.microbatches),
       backward_(graph, versions_.trained()),
+      ways_(ways_of(options.pipeline)),
       prices_([&costs] { return CommunicationPrices(costs); }),
       bound_(graph, layouts_, prices_),
       plans_(layouts_, prices_),
@@ -58,11 +92,29 @@ void TaskGraphBuilder::set_pipeline(std::optional<Pipeline> pipeline, Recompute 
   recomputation_ = Recomputation(graph_, options_.recompute, options_.pipeline);
   const bool trained = versions_.trained();
   versions_ = WeightVersions(options_.pipeline, options_.microbatches);
+  ways_ = ways_of(options_.pipeline);
+  mirrored_for_.clear();
   if (versions_.trained() != trained) backward_ = BackwardUses(graph_, versions_.trained());
 }
 
 std::int32_t TaskGraphBuilder::stage_of(OperatorId op) const {
   return options_.pipeline ? options_.pipeline->stage_of[op.index()] : 0;
+}
+
+const BoundStrategy& TaskGraphBuilder::strategy_of(std::int32_t microbatch, const BoundStrategy& strategy) {
+  if (ways_ == 1 || microbatch % 2 == 0) return strategy;
+  if (mirrored_for_ == strategy) return mirrored_;
+  std::vector<ParallelConfig> configs;
+  for (const BoundOperator* b : strategy) configs.push_back(b->config);
+  const std::vector<DeviceId> opposite =
+      opposite_devices(configs, *options_.pipeline, costs_.topology().num_devices());
+  mirrored_.clear();
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    for (DeviceId& d : configs[i].devices) d = opposite[d.index()];
+    mirrored_.push_back(bind(OperatorId(i), configs[i]));
+  }
+  mirrored_for_ = strategy;
+  return mirrored_;
 }
 
 // Labels of a single microbatch do not number it.
@@ -93,6 +145,7 @@ bool TaskGraphBuilder::forget_plans(Bytes most) {
 }
 
 void TaskGraphBuilder::forget_derived() {
+  mirrored_for_.clear();
   updates_.clear();
   num_wirings_ = 0;
   ++generation_;
@@ -128,12 +181,14 @@ void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Lab
   if (tasks_.size() < ops * static_cast<std::size_t>(microbatches))
     tasks_.resize(ops * static_cast<std::size_t>(microbatches));
   for (microbatch_ = 0; microbatch_ < microbatches; ++microbatch_) {
-    for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), *strategy[i]);
-    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), strategy);
-    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), strategy);
-    if (recomputation_.any()) order_recompute(strategy);
+    const BoundStrategy& now = strategy_of(microbatch_, strategy);
+    for (std::size_t i = 0; i < ops; ++i) add_operator(OperatorId(i), *now[i]);
+    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), now);
+    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), now);
+    if (recomputation_.any()) order_recompute(now);
     if (versions_.several()) add_version_gates(strategy);
-    if (microbatch_ == 0) block_ = {1, tasks_of_one_microbatch_ = out.dag.num_tasks()};
+    if (microbatch_ == 0) tasks_of_one_microbatch_ = out.dag.num_tasks();
+    if (microbatch_ < ways_) block_ = {microbatch_ + 1, out.dag.num_tasks()};
     if (versions_.several() && (microbatch_ + 1) % versions_.every() == 0) {
       for (std::size_t i = 0; i < ops; ++i) update_weights(OperatorId(i), strategy);
       if (microbatch_ + 1 == versions_.every()) block_ = {versions_.every(), out.dag.num_tasks()};
@@ -159,34 +214,8 @@ void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
 TaskId TaskGraphBuilder::add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind,
                                   const PassWork& work) {
   const TaskId first = pipesim::add_pass(out_->dag, op, bound, kind, work, microbatch_);
-  if (labels_ && first.valid()) label_pass(op, bound, kind, work);
+  if (labels_ && first.valid()) label_pass(op, bound, kind, work, labelled(microbatch_), out_->labels);
   return first;
-}
-
-// In the order of pipesim::add_pass.
-void TaskGraphBuilder::label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind,
-                                  const PassWork& work) {
-  for (std::size_t stage = 0; stage < work.stages(); ++stage) {
-    for (const DeviceId d : bound.config.devices) {
-      const auto number = static_cast<std::int32_t>(stage);
-      out_->labels.push_back(
-          {kind, Collective::Send, op, {}, d, d, 1, number, Bytes(0), labelled(microbatch_)});
-    }
-  }
-  for (std::size_t stage = 0; stage + 1 < work.stages(); ++stage) {
-    for (const InnerReduce& reduce : work.reduces[stage]) {
-      out_->labels.push_back({TaskKind::InnerReduce,
-                              Collective::AllReduce,
-                              op,
-                              {},
-                              reduce.task.group.front(),
-                              {},
-                              static_cast<std::int32_t>(reduce.task.group.size()),
-                              static_cast<std::int32_t>(stage),
-                              reduce.task.size,
-                              labelled(microbatch_)});
-    }
-  }
 }
 
 PipelineOrder TaskGraphBuilder::order_of(const BoundStrategy& strategy, std::int32_t microbatches) const {
@@ -199,7 +228,12 @@ PipelineOrder TaskGraphBuilder::order_of(const BoundStrategy& strategy, std::int
 
 void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
   const PipelineOrder order = order_of(strategy, built_microbatches_);
-  const auto shards = shards_by_device(strategy, order.group_of.size());
+  auto shards = shards_by_device(strategy, order.group_of.size());
+  std::vector<const BoundStrategy*> strategies{&strategy};
+  if (ways_ > 1) {
+    strategies.push_back(&mirrored_);
+    add_shards(mirrored_, 1, shards);
+  }
   std::vector<TaskId> done(shards.size());  // of a pipeline: the last barriers
   for (std::size_t d = 0; d < shards.size(); ++d) {
     if (order.group_of[d] < 0 || shards[d].empty()) continue;
@@ -207,7 +241,9 @@ void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
       TaskGraphBuilder& builder;
       DeviceId device;
       TaskDag& dag;
-      [[nodiscard]] const OperatorTasks& of(OperatorId op) const { return builder.tasks_of(op); }
+      [[nodiscard]] const OperatorTasks& of(OperatorId op, std::int32_t way) const {
+        return builder.tasks_of(op, way);
+      }
       [[nodiscard]] TaskId at(TaskId task, std::int32_t microbatch) const {
         return builder.in_microbatch(task, microbatch);
       }
@@ -220,7 +256,7 @@ void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
       }
     };
     const TaskId first_barrier(out_->dag.num_tasks());
-    done[d] = StepOrder(Tasks{*this, DeviceId(d), out_->dag}, strategy)
+    done[d] = StepOrder(Tasks{*this, DeviceId(d), out_->dag}, strategies)
                   .connect(shards[d], order.steps[static_cast<std::size_t>(order.group_of[d])],
                            order.together, options_.pipeline.has_value());
     if (versions_.several())

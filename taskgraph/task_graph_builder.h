@@ -50,14 +50,16 @@ class TaskGraphBuilder {
   }
   [[nodiscard]] std::span<const StepBarrier> barriers() const { return barriers_; }
   [[nodiscard]] std::span<const Gate> gates() const { return gates_; }
-  /// One microbatch in no order of steps: without barriers.
-  void build_unordered(const BoundStrategy& strategy, TaskGraph& out);
+  void build_unordered(const BoundStrategy& strategy, TaskGraph& out);  ///< a microbatch without barriers
   [[nodiscard]] std::int32_t built_microbatches() const { return built_microbatches_; }
   [[nodiscard]] std::size_t tasks_of_one_microbatch() const { return tasks_of_one_microbatch_; }
   [[nodiscard]] TaskBlock block() const { return block_; }
-  /// A task of the first microbatch, in another.
+  /// A task of the first microbatch that goes the same way, in another.
   [[nodiscard]] TaskId in_microbatch(TaskId of_first, std::int32_t microbatch) const;
   [[nodiscard]] const WeightVersions& versions() const { return versions_; }
+  /// In how many ways microbatches go through the devices in turn; the strategy of those that go as this one.
+  [[nodiscard]] std::int32_t ways() const { return ways_; }
+  const BoundStrategy& strategy_of(std::int32_t microbatch, const BoundStrategy& strategy);
   /// The steps of its devices if it had so many microbatches.
   [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
@@ -65,8 +67,7 @@ class TaskGraphBuilder {
   /// What the wiring's tasks move, see CommunicationPlan::term_by_term and CommunicationTask::step.
   [[nodiscard]] std::vector<Redistribution> redistributions_of(const Wiring& wiring,
                                                                const BoundStrategy& strategy);
-  /// Element type that a wiring's data travel in.
-  [[nodiscard]] DataType type_of(const Wiring& wiring) const;
+  [[nodiscard]] DataType type_of(const Wiring& wiring) const;  ///< of the elements that travel
   [[nodiscard]] const BackwardUses& backward() const { return backward_; }
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const CostModel& costs() const { return costs_; }
@@ -77,7 +78,7 @@ class TaskGraphBuilder {
   [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
   // Of one tensor or operator under a strategy; remembered by content, and valid until it forgets.
   /// The distinct layouts in which its gradient is made, in the order of BackwardUses::gradient_makers().
-  void list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, LayoutIds& out) const;
+  void list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, LayoutIds& out);
   /// From the sum of `terms` (data or gradients of an activation) to `target`.
   const CommunicationPlan& transfer_plan(TensorId tensor, std::span<const LayoutId> terms, LayoutId target);
   /// Of a trained weight's gradient to its home.
@@ -94,7 +95,6 @@ class TaskGraphBuilder {
   void expand(const BoundStrategy& strategy, TaskGraph& out, Labels labels, std::int32_t microbatches);
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
-  void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void plan_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_again(std::size_t forward_wiring, const BoundStrategy& strategy);
@@ -103,14 +103,12 @@ class TaskGraphBuilder {
   void order_steps(const BoundStrategy& strategy);
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
   void add_version_gates(const BoundStrategy& strategy);
-  [[nodiscard]] TaskId& version_gate(const PipelineStep& step, DeviceId device);
   TaskId wait_for_version(const PipelineStep& step, DeviceId device, TaskId before);
-  template <class Do>
-  void for_updates(std::int32_t stage, DeviceId device, std::int32_t change, Do visit) const;
   void update_between_steps(DeviceId device, std::span<const PipelineStep> steps, TaskId first_barrier);
   void order_recompute(const BoundStrategy& strategy);
   TaskId add_gate(std::size_t segment, DeviceId device, TaskId previous, std::span<const TaskId> awaited);
-  void sync_weight(Wiring& wiring, OperatorId owner, TaskId first_update, const BoundStrategy& strategy);
+  const BoundStrategy* source_strategy(const Wiring& wiring, std::size_t source, std::int32_t microbatch,
+                                       const BoundStrategy& strategy);
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
   void list_sources(Wiring& wiring, const BoundStrategy& strategy);
   void add_transfers(Wiring& wiring);
@@ -127,6 +125,8 @@ class TaskGraphBuilder {
   Recomputation recomputation_;
   WeightVersions versions_;
   BackwardUses backward_;
+  std::int32_t ways_ = 1;
+  BoundStrategy mirrored_for_, mirrored_;  // a strategy, and that of microbatches that go the opposite way
   LayoutTable layouts_;
   CommunicationPricesByThread prices_;
   BoundOperators bound_;

@@ -50,10 +50,14 @@ std::pair<std::int32_t, std::int32_t> TaskGraphBuilder::source_microbatches(cons
   return {wiring.microbatch, wiring.microbatch + 1};
 }
 
-void TaskGraphBuilder::list_gradient_terms(TensorId tensor, const BoundStrategy& strategy,
-                                           LayoutIds& out) const {
+void TaskGraphBuilder::list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, LayoutIds& out) {
   out.clear();
-  for (const UseRef maker : backward_.gradient_makers(tensor)) term_of(gradient_layout(maker, strategy), out);
+  // Weights are used by microbatches whichever way they go.
+  const std::int32_t all = graph_.tensor(tensor).kind == TensorKind::Weight ? ways_ : 1;
+  for (std::int32_t way = 0; way < all; ++way) {
+    const BoundStrategy& used = all == 1 ? strategy : strategy_of(way, strategy);
+    for (const UseRef maker : backward_.gradient_makers(tensor)) term_of(gradient_layout(maker, used), out);
+  }
 }
 
 const CommunicationPlan& TaskGraphBuilder::transfer_plan(TensorId tensor, std::span<const LayoutId> terms,
@@ -75,7 +79,10 @@ CommunicationPlans::Setting TaskGraphBuilder::setting(TensorId tensor, TaskKind 
 
 LayoutId TaskGraphBuilder::home_of(TensorId weight, const BoundStrategy& strategy) {
   LayoutIds needed;
-  for (const UseRef use : graph_.consumers(weight)) term_of(data_layout(use, strategy), needed);
+  for (std::int32_t way = 0; way < ways_; ++way) {
+    const BoundStrategy& used = strategy_of(way, strategy);
+    for (const UseRef use : graph_.consumers(weight)) term_of(data_layout(use, used), needed);
+  }
   return plans_.home(needed);
 }
 
@@ -94,12 +101,25 @@ void TaskGraphBuilder::add_transfers(Wiring& wiring) {
   }
 }
 
+// Of the microbatch, if this source is one of its: the strategy is that of a transfer's microbatch, or of a
+// weight, where sources stand once for each way of microbatches.
+const BoundStrategy* TaskGraphBuilder::source_strategy(const Wiring& wiring, std::size_t source,
+                                                       std::int32_t microbatch,
+                                                       const BoundStrategy& strategy) {
+  if (ways_ == 1 || wiring.kind != TaskKind::GradientSync) return &strategy;
+  const std::size_t of_one_way = backward_.gradient_makers(wiring.tensor).size();
+  if (microbatch % ways_ != static_cast<std::int32_t>(source / of_one_way)) return nullptr;
+  return &strategy_of(microbatch, strategy);
+}
+
 void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy& strategy) {
   const auto [first_microbatch, end_microbatch] = source_microbatches(wiring);
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
     const OperatorId op = wiring.sources[s].op;
-    const BoundOperator& bound = *strategy[op.index()];
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
+      const BoundStrategy* of_microbatch = source_strategy(wiring, s, m, strategy);
+      if (of_microbatch == nullptr) continue;
+      const BoundOperator& bound = *(*of_microbatch)[op.index()];
       connect_source(out_->dag, *wiring.plan, wiring.first_task, wiring.source_terms[s],
                      making_tasks(wiring.kind, bound, tasks_of(op, m)), bound.shard_of_device);
     }
@@ -113,10 +133,13 @@ void TaskGraphBuilder::connect_readers(const Wiring& wiring, TaskId first_reader
                                        const BoundStrategy& strategy) {
   pipesim::connect_readers(out_->dag, *wiring.plan, wiring.first_task, first_reader, reader_of_device);
   const auto [first_microbatch, end_microbatch] = source_microbatches(wiring);
-  for (const UseRef source : wiring.sources) {
-    const BoundOperator& bound = *strategy[source.op.index()];
+  for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
+    const OperatorId op = wiring.sources[s].op;
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
-      connect_local(out_->dag, *wiring.plan, making_tasks(wiring.kind, bound, tasks_of(source.op, m)),
+      const BoundStrategy* of_microbatch = source_strategy(wiring, s, m, strategy);
+      if (of_microbatch == nullptr) continue;
+      const BoundOperator& bound = *(*of_microbatch)[op.index()];
+      connect_local(out_->dag, *wiring.plan, making_tasks(wiring.kind, bound, tasks_of(op, m)),
                     bound.shard_of_device, first_reader, reader_of_device);
     }
   }
@@ -207,9 +230,13 @@ void TaskGraphBuilder::wire_again(std::size_t forward_wiring, const BoundStrateg
 // The consumers that make a gradient, and the terms in which they make it.
 void TaskGraphBuilder::list_sources(Wiring& wiring, const BoundStrategy& strategy) {
   terms_.clear();
-  for (const UseRef maker : backward_.gradient_makers(wiring.tensor)) {
-    wiring.sources.push_back(maker);
-    wiring.source_terms.push_back(term_of(gradient_layout(maker, strategy), terms_));
+  const std::int32_t all = wiring.kind == TaskKind::GradientSync ? ways_ : 1;
+  for (std::int32_t way = 0; way < all; ++way) {
+    const BoundStrategy& used = all == 1 ? strategy : strategy_of(way, strategy);
+    for (const UseRef maker : backward_.gradient_makers(wiring.tensor)) {
+      wiring.sources.push_back(maker);
+      wiring.source_terms.push_back(term_of(gradient_layout(maker, used), terms_));
+    }
   }
 }
 
@@ -275,17 +302,12 @@ void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& str
   for (const TensorId w : backward_.owned_weights(owner)) {
     Wiring& wiring = begin_wiring(TaskKind::GradientSync, w);
     if (versions_.several()) wiring.microbatch = first;
-    sync_weight(wiring, owner, tasks.update, strategy);
+    list_sources(wiring, strategy);
+    wiring.plan = &sync_plan(w, strategy);
+    add_transfers(wiring);
+    connect_sources(wiring, strategy);
+    connect_readers(wiring, tasks.update, work.update_of_device, strategy);
   }
-}
-
-void TaskGraphBuilder::sync_weight(Wiring& wiring, OperatorId owner, TaskId first_update,
-                                   const BoundStrategy& strategy) {
-  list_sources(wiring, strategy);
-  wiring.plan = &sync_plan(wiring.tensor, strategy);
-  add_transfers(wiring);
-  connect_sources(wiring, strategy);
-  connect_readers(wiring, first_update, update_work(owner, strategy).update_of_device, strategy);
 }
 
 }  // namespace pipesim

@@ -111,7 +111,11 @@ ScheduleKind chimera_schedule() {
           "Li and Hoefler, SC 2021",
           false,
           refuse_chimera,
-          build_chimera};
+          build_chimera,
+          false,
+          WeightChange::AfterIteration,
+          nullptr,
+          true};
 }
 
 }  // namespace pipesim

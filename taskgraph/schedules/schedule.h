@@ -52,6 +52,9 @@ struct ScheduleKind {
   /// Of schedules that change weights while microbatches are under way: how many changes behind the weights
   /// are with which a stage takes a microbatch forward and back, see WeightVersions.
   std::int32_t (*versions_behind)(std::int32_t stages, std::int32_t stage) = nullptr;
+  /// Microbatches with odd numbers go through the devices in the opposite direction: those of the first stage
+  /// run the last one for them, and so on, with weights of their own.
+  bool both_ways = false;
   /// How it is written: "1f1b", "zb-auto:LIMIT".
   [[nodiscard]] std::string form() const { return std::string(name) + (takes_limit ? ":LIMIT" : ""); }
 };

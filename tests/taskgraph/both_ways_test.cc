@@ -1,0 +1,168 @@
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <map>
+#include <tuple>
+
+#include "models/graph_builder.h"
+#include "models/zoo/zoo.h"
+#include "sim/check_schedule.h"
+#include "sim/simulate.h"
+#include "taskgraph/memory.h"
+#include "taskgraph/steady_state.h"
+#include "tests/seeds.h"
+#include "tests/taskgraph/random_pipelines.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::Ge;
+using testing::IsEmpty;
+
+/// A random pipeline of stages that have as many devices as their opposite ones, under Chimera's schedule (Li
+/// and Hoefler, SC 2021).
+std::optional<RandomPipeline> random_both_ways(const OperatorGraph& graph, Rng& rng,
+                                               const Topology& topology) {
+  for (int tries = 0; tries < 20; ++tries) {
+    RandomPipeline p = random_pipeline(graph, rng, topology);
+    p.options.pipeline->schedule = "chimera";
+    if (!illegal(graph, p.strategy, p.options, topology)) return p;
+  }
+  return std::nullopt;
+}
+
+struct Simulation {
+  Simulation(const OperatorGraph& graph, const CostModel& costs, const RandomPipeline& p)
+      : builder(graph, costs, p.options), bound(builder.bind(p.strategy)) {}
+  void build(std::int32_t microbatches) {
+    builder.build(bound, tasks, TaskGraphBuilder::Labels::Make, microbatches);
+    timeline = simulate(tasks.dag);
+  }
+  TaskGraphBuilder builder;
+  BoundStrategy bound;
+  TaskGraph tasks;
+  Timeline timeline;
+};
+
+// Microbatches with odd numbers run every operator's shards on the opposite devices; each device follows the
+// schedule, step after step.
+TEST(BothWays, OddMicrobatchesGoTheOppositeWay) {
+  std::int32_t checked = 0;
+  for (const char* model : {"mlp:batch=8,layers=6", "lenet:batch=8", "rnnlm:batch=4,steps=2,hidden=8"}) {
+    const OperatorGraph graph = make_zoo_model(model);
+    const Topology topology = make_topology("p100-4x4:2");
+    const CostModel costs(topology);
+    for_each_seed(8, [&](Rng& rng) {
+      const auto p = random_both_ways(graph, rng, topology);
+      if (!p) return;
+      ++checked;
+      Simulation s(graph, costs, *p);
+      s.build(p->options.microbatches);
+      EXPECT_THAT(check_schedule(s.tasks.dag, s.timeline), IsEmpty());
+      const Pipeline& pipeline = *p->options.pipeline;
+      const std::vector<DeviceId> opposite = opposite_devices(p->strategy, pipeline, topology.num_devices());
+      const PipelineOrder order =
+          pipeline_order(p->strategy, pipeline, p->options.microbatches, topology.num_devices());
+      using Place = std::tuple<std::int32_t, std::int32_t, bool, DeviceId>;  // stage, microbatch, forward
+      std::map<Place, std::pair<Nanoseconds, Nanoseconds>> spans;
+      for (std::size_t t = 0; t < s.tasks.labels.size(); ++t) {
+        const TaskLabel& label = s.tasks.labels[t];
+        if (label.kind > TaskKind::BackwardWeight) continue;
+        const std::int32_t m = std::max(0, label.microbatch);
+        const std::vector<DeviceId>& devices = p->strategy[label.op.index()].devices;
+        const bool there = std::ranges::any_of(
+            devices, [&](DeviceId d) { return (m % 2 == 0 ? d : opposite[d.index()]) == label.device; });
+        EXPECT_TRUE(there) << label.op.value << " of microbatch " << m << " on " << label.device.value;
+        const Place place{s.builder.stage_of(label.op), m, label.kind == TaskKind::Forward, label.device};
+        const auto [it, fresh] = spans.try_emplace(place, s.timeline.start[t], s.timeline.end[t]);
+        it->second.first = std::min(it->second.first, s.timeline.start[t]);
+        it->second.second = std::max(it->second.second, s.timeline.end[t]);
+      }
+      for (std::size_t d = 0; d < topology.num_devices(); ++d) {
+        if (order.group_of[d] < 0) continue;
+        Nanoseconds done = 0;
+        for (const PipelineStep& step : order.steps[static_cast<std::size_t>(order.group_of[d])]) {
+          const auto span =
+              spans.find({step.stage, step.microbatch, step.kind == StepKind::Forward, DeviceId(d)});
+          if (span == spans.end()) continue;
+          EXPECT_GE(span->second.first, done);
+          done = span->second.second;
+          spans.erase(span);
+        }
+      }
+      EXPECT_THAT(spans, IsEmpty());
+    });
+  }
+  EXPECT_THAT(checked, Ge(sanitized ? 2 : 6));
+}
+
+// Each device keeps two stages' weights, which both ways' gradients update: stages of equal layers then take
+// twice the memory for what is kept for good.
+TEST(BothWays, WeightsAreKeptTwiceAndSynchronised) {
+  GraphBuilder b("layers", 4);
+  TensorId x = b.data("x", {4, 256});
+  RandomPipeline p;
+  p.options.microbatches = 6;
+  p.options.pipeline = Pipeline{"chimera", {0, 1, 2, 3}};
+  for (int l = 0; l < 4; ++l)
+    x = b.add("linear", "fc" + std::to_string(l), {x}, {{"out", std::int64_t{256}}, {"bias", 0}});
+  const OperatorGraph graph = b.build();
+  const Topology topology = make_topology("p100-4x4:1");
+  const CostModel costs(topology);
+  for (std::size_t i = 0; i < 4; ++i) p.strategy.push_back(single_device(graph.operators()[i], DeviceId(i)));
+  Simulation s(graph, costs, p);
+  s.build(6);
+  constexpr std::int64_t kWeights = 256 * 256 * 4;
+  for (const WeightMemory& m : s.builder.permanent_memory(s.bound)) {
+    EXPECT_EQ(m.weights.value, 2 * kWeights);
+    EXPECT_EQ(m.gradients.value, 2 * kWeights);
+  }
+  // Two devices for each of four weights: an all-reduce for each.
+  std::map<TensorId, std::int32_t> members;
+  Nanoseconds last_backward = 0;
+  for (std::size_t t = 0; t < s.tasks.labels.size(); ++t) {
+    const TaskLabel& label = s.tasks.labels[t];
+    if (label.kind == TaskKind::BackwardWeight) last_backward = std::max(last_backward, s.timeline.end[t]);
+    if (label.kind == TaskKind::GradientSync) members[label.tensor] = label.group_size;
+  }
+  ASSERT_EQ(members.size(), 4U);
+  for (const auto& [weight, size] : members) EXPECT_EQ(size, 2) << graph.tensor(weight).name;
+  const std::vector<DeviceMemory> peaks = peak_memory(s.builder, s.bound, s.timeline);
+  const std::vector<Bytes> most = allocated_memory(s.builder, s.bound);
+  for (std::size_t d = 0; d < 4; ++d) {
+    EXPECT_GE(peaks[d].peak.value, 3 * 2 * kWeights);
+    EXPECT_LE(peaks[d].peak, most[d]);
+  }
+}
+
+TEST(BothWays, SteadyStatesAreWhatSimulatingAllGives) {
+  std::int32_t proven = 0;
+  for (const char* model : {"mlp:batch=8,layers=6", "lenet:batch=8"}) {
+    const OperatorGraph graph = make_zoo_model(model);
+    const Topology topology = make_topology("p100-4x4:2");
+    const CostModel costs(topology);
+    for_each_seed(6, [&](Rng& rng) {
+      auto p = random_both_ways(graph, rng, topology);
+      if (!p) return;
+      p->options.microbatches = 48;
+      Simulation all(graph, costs, *p), few(graph, costs, *p);
+      all.build(48);
+      for (const std::int32_t n : few_microbatches(few.builder, few.bound)) {
+        few.build(n);
+        const auto steady = find_steady_state(few.builder, few.bound, few.tasks, few.timeline);
+        if (!steady) continue;
+        ++proven;
+        EXPECT_EQ(steady->time_of(few.timeline.makespan), all.timeline.makespan);
+        const TaskTimes times{
+            few.timeline, n, few.builder.tasks_of_one_microbatch(), {}, few.builder.block()};
+        EXPECT_EQ(peak_memory(few.builder, few.bound, times, *steady),
+                  peak_memory(all.builder, all.bound, all.timeline));
+      }
+    });
+  }
+  EXPECT_THAT(proven, Ge(sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr ? 0 : 5));
+}
+
+}  // namespace
+}  // namespace pipesim
