@@ -76,6 +76,50 @@ TEST(PipelineOptions, ExecuteComputesWhatTheUnsplitModelDoes) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("step 2: "), testing::Not(HasSubstr("NOT EQUAL"))));
 }
 
+// Every weight in one stage.
+std::vector<std::string> untied(const std::string& command, const std::vector<std::string>& more) {
+  std::vector<std::string> args = pipeline(command, more);
+  args[2] = "mlp:batch=64,layers=7,hidden=256";
+  return args;
+}
+
+// The pipeline never empties, but what is drawn and what a step executes does.
+TEST(PipelineOptions, SchedulesWithoutEndTellTheirRate) {
+  const Outcome text =
+      pipesim_run(untied("simulate", {"--stages", "4", "--microbatches", "8", "--schedule", "pipedream"}));
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("with filling up and emptying"), HasSubstr("stashed weights")));
+  const auto json = [](const char* microbatches) {
+    return Json::parse(pipesim_run(untied("simulate", {"--stages", "4", "--microbatches", microbatches,
+                                                       "--schedule", "pipedream", "--json"}))
+                           .out);
+  };
+  const Json few = json("8"), many = json("80");
+  EXPECT_LT(few["iteration_time_s"].get<double>(), few["makespan_s"].get<double>());
+  EXPECT_NEAR(many["iteration_time_s"].get<double>(), 10 * few["iteration_time_s"].get<double>(), 1e-7);
+  EXPECT_EQ(many["peak_memory_bytes"], few["peak_memory_bytes"]);
+}
+
+TEST(PipelineOptions, SchedulesWithoutEndAreRefusedWhereTheyDoNotFit) {
+  const auto refused = [](const std::vector<std::string>& more, const std::string& message) {
+    const Outcome result = pipesim_run(untied("simulate", more));
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr(message));
+  };
+  refused({"--stages", "4", "--chunks", "2", "--schedule", "pipedream"}, "found 2 chunks a device");
+  refused({"--stages", "2", "--schedule", "2bw", "--microbatches", "300"},
+          "found 300 microbatches, allowed: up to 256");
+}
+
+TEST(PipelineOptions, WhatCanOnlyBeSimulatedIsNotExecuted) {
+  for (const char* schedule : {"2bw", "chimera"}) {
+    const Outcome result =
+        pipesim_run(untied("execute", {"--stages", "2", "--schedule", schedule, "--oversubscribe"}));
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("can be simulated, not executed")) << schedule;
+  }
+}
+
 TEST(PipelineOptions, AreRefusedWhereTheyDoNotFit) {
   const auto refused = [](const std::vector<std::string>& more, int status, const std::string& message) {
     const Outcome result = pipesim_run(pipeline("simulate", more));
@@ -89,10 +133,13 @@ TEST(PipelineOptions, AreRefusedWhereTheyDoNotFit) {
   refused({"--stages", "2", "--schedule", "1f2b"}, 2, "did you mean \"1f1b\"");
   refused({"--stages", "4", "--chunks", "2", "--microbatches", "3", "--schedule", "interleaved"}, 1,
           "schedule \"interleaved\"");
-  refused({"--stages", "2", "--schedule", "chimera"}, 2,
+  refused({"--stages", "2", "--schedule", "both-ways"}, 2,
           "--schedule is one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-auto:LIMIT");
   refused({"--stages", "2", "--schedule", "zb-auto"}, 2, "--schedule: schedule \"zb-auto\": found no limit");
   refused({"--stages", "2", "--schedule", "zb-auto:0"}, 2, "found the limit \"0\", allowed: zb-auto:LIMIT");
+  refused({"--stages", "3", "--schedule", "chimera"}, 1, "found 3 devices, allowed: an even number, like 4");
+  refused({"--stages", "2", "--schedule", "pipedream"}, 1,
+          "weight \"word_embedding.w\" is used in several stages");
   refused({"--stages", "64", "--chunks", "64"}, 1, "64 stages for");
   const Outcome other = pipesim_run(
       {"simulate", "--model", "lenet", "--topology", "p100-4x4:1", "--baseline", "expert", "--stages", "2"});

@@ -216,7 +216,7 @@ TEST_F(PlannerSearch, RefusesWhatDoesNotGoTogether) {
   refused(run({"--stages", "2"}), 2, "--stages does not go with --algorithm pipedream");
   refused(run({"--straight"}, "mcmc"), 2, "--straight does not go with --algorithm mcmc");
   refused(run({"--chunks", "2"}, "gpipe"), 2, "--chunks needs --stages");
-  refused(run({"--schedule", "chimera"}, "gpipe"), 2, "--schedule is one of gpipe, 1f1b");
+  refused(run({"--schedule", "turns"}, "gpipe"), 2, "--schedule is one of gpipe, 1f1b");
   refused(run({"--cost-model", "fair"}), 2, "--cost-model");
   refused(run({"--memory-limit", "much"}), 2, "--memory-limit");
   refused(run({"--memory-limit", "1 B", "--straight"}), 1, "memory limit");
