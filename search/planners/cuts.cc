@@ -176,4 +176,23 @@ std::vector<Cut> cuts_of_order(const LayerGraph& graph) {
   return cuts;
 }
 
+std::vector<Cut> cuts_around(const std::vector<Cut>& cuts,
+                             const std::vector<std::vector<std::int32_t>>& together) {
+  std::vector<std::int32_t> number;  // by cut: among those that stay, or −1
+  std::vector<Cut> stay;
+  for (const Cut& cut : cuts) {
+    const auto before = [&](std::int32_t layer) { return cut.before[static_cast<std::size_t>(layer)]; };
+    const bool parts = std::ranges::any_of(together, [&](const std::vector<std::int32_t>& layers) {
+      return std::ranges::any_of(layers, [&](std::int32_t l) { return before(l) != before(layers.front()); });
+    });
+    number.push_back(parts ? -1 : static_cast<std::int32_t>(stay.size()));
+    if (parts) continue;
+    stay.push_back(cut);
+    std::vector<std::int32_t>& inner = stay.back().inner;
+    for (std::int32_t& i : inner) i = number[static_cast<std::size_t>(i)];
+    std::erase(inner, -1);
+  }
+  return stay;
+}
+
 }  // namespace pipesim

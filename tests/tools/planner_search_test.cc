@@ -41,6 +41,17 @@ class PlannerSearch : public testing::Test {
   std::string profile_ = folder_.path("profile.txt");
 };
 
+// Under a schedule that keeps versions of weights, the steps of a recurrent layer stay in one stage.
+TEST_F(PlannerSearch, PipeDreamPartsNoWeightsUnderItsSchedule) {
+  const Outcome outcome = pipesim_run({"search", "--model", "gnmt8:batch=16,steps=3,hidden=64,vocab=100",
+                                       "--topology", "p100-4x4:1", "--algorithm", "pipedream", "--schedule",
+                                       "pipedream", "--microbatches", "8", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const Json pipeline = Json::parse(outcome.out)["pipeline"];
+  EXPECT_EQ(pipeline["schedule"], "pipedream");
+  EXPECT_GT(pipeline["stages"].size(), 1U);
+}
+
 TEST_F(PlannerSearch, PipeDreamsObjectiveIsPrintedAndItsPlanSimulates) {
   const std::string plan = folder_.path("plan.json");
   const Outcome straight = run(

@@ -101,6 +101,38 @@ TEST(Cuts, OfAnOrderAreItsBeginnings) {
   });
 }
 
+TEST(Cuts, KeepWhatBelongsTogetherOnOneSide) {
+  std::size_t fewer = 0;
+  for_each_seed(50, [&](Rng& rng) {
+    const LayerGraph graph = random_layers(rng, static_cast<std::int32_t>(rng.between(4, 10)), 2);
+    const std::vector<Cut> cuts = cuts_of(graph, 10'000).value();
+    std::vector<std::vector<std::int32_t>> together(2);
+    for (std::vector<std::int32_t>& layers : together) {
+      for (int n = 0; n < 2; ++n) layers.push_back(static_cast<std::int32_t>(rng.below(graph.size())));
+    }
+    std::set<Set> expected, found;
+    for (const Set& set : closed_sets(graph)) {
+      const auto apart = [&](const std::vector<std::int32_t>& layers) {
+        return set[static_cast<std::size_t>(layers[0])] != set[static_cast<std::size_t>(layers[1])];
+      };
+      if (std::ranges::none_of(together, apart)) expected.insert(set);
+    }
+    const std::vector<Cut> around = cuts_around(cuts, together);
+    for (const Cut& cut : around) found.insert(cut.before);
+    EXPECT_EQ(found, expected);
+    fewer += around.size() < cuts.size() ? 1 : 0;
+    for (const Cut& cut : around) {
+      std::vector<std::int32_t> inner;
+      for (std::size_t i = 0; i < around.size(); ++i) {
+        if (is_inside(around[i].before, cut.before)) inner.push_back(static_cast<std::int32_t>(i));
+      }
+      EXPECT_EQ(cut.inner, inner);
+    }
+  });
+  if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
+  EXPECT_GT(fewer, 20U);
+}
+
 TEST(Cuts, AreGivenUpWhenTheyAreTooMany) {
   std::vector<Layer> layers(22);
   std::vector<LayerGraph::Edge> edges;
