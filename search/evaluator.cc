@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "sim/base/errors.h"
 #include "taskgraph/expansion.h"
 
 namespace pipesim {
@@ -24,11 +25,21 @@ Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
   return simulate_all(strategy, TaskGraphBuilder::Labels::Make);
 }
 
+// Labels are made only when they are needed.
+void Evaluator::simulate_tasks(const BoundStrategy& strategy) {
+  try {
+    simulate(graph_.dag, scratch_, timeline_);
+  } catch (const DependencyCycle&) {
+    builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Make);
+    throw InputError(describe_deadlock(find_cycle(graph_.dag), graph_, graph(), topology()));
+  }
+}
+
 Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
   std::optional<Evaluation> stream;
   if (builder_.versions().several()) stream = score_stream(strategy);
   builder_.build(strategy, graph_, labels);
-  simulate(graph_.dag, scratch_, timeline_);
+  simulate_tasks(strategy);
   if (stream) return *stream;
   Evaluation result{timeline_.makespan, Bytes(0)};
   if (!surely_fits(strategy))
@@ -98,12 +109,12 @@ std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, st
     FewMicrobatches tasks = folding->build(builder_, strategy, few, graph_.dag, timeline_);
     times.of_one = folding->classes_of_one();
     times.folded = folding->class_of();
-    simulate(graph_.dag, scratch_, timeline_);
+    simulate_tasks(strategy);
     steady = few == builder_.options().microbatches ? SteadyState() : find_steady_state(std::move(tasks));
   } else {
     builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, few);
     times.of_one = builder_.tasks_of_one_microbatch();
-    simulate(graph_.dag, scratch_, timeline_);
+    simulate_tasks(strategy);
     steady = find_steady_state(builder_, strategy, graph_, timeline_);
   }
   if (!steady) return std::nullopt;
