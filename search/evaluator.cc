@@ -26,11 +26,11 @@ Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
 }
 
 // Labels are made only when they are needed.
-void Evaluator::simulate_tasks(const BoundStrategy& strategy) {
+void Evaluator::simulate_tasks(const BoundStrategy& strategy, std::int32_t microbatches) {
   try {
     simulate(graph_.dag, scratch_, timeline_);
   } catch (const DependencyCycle&) {
-    builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Make);
+    builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Make, microbatches);
     throw InputError(describe_deadlock(find_cycle(graph_.dag), graph_, graph(), topology()));
   }
 }
@@ -39,7 +39,7 @@ Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuild
   std::optional<Evaluation> stream;
   if (builder_.versions().several()) stream = score_stream(strategy);
   builder_.build(strategy, graph_, labels);
-  simulate_tasks(strategy);
+  simulate_tasks(strategy, builder_.options().microbatches);
   if (stream) return *stream;
   Evaluation result{timeline_.makespan, Bytes(0)};
   if (!surely_fits(strategy))
@@ -65,7 +65,7 @@ Evaluation Evaluator::score_stream(const BoundStrategy& strategy) {
   SteadyWindow window;
   for (const std::int32_t microbatches : stream_lengths(builder_, strategy)) {
     builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, microbatches);
-    simulate(graph_.dag, scratch_, timeline_);
+    simulate_tasks(strategy, microbatches);
     window = second_half(builder_, timeline_);
     const auto steady = find_steady_stream(builder_, strategy, graph_, timeline_);
     if (steady) window = *steady;
@@ -109,12 +109,12 @@ std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, st
     FewMicrobatches tasks = folding->build(builder_, strategy, few, graph_.dag, timeline_);
     times.of_one = folding->classes_of_one();
     times.folded = folding->class_of();
-    simulate_tasks(strategy);
+    simulate_tasks(strategy, few);
     steady = few == builder_.options().microbatches ? SteadyState() : find_steady_state(std::move(tasks));
   } else {
     builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, few);
     times.of_one = builder_.tasks_of_one_microbatch();
-    simulate_tasks(strategy);
+    simulate_tasks(strategy, few);
     steady = find_steady_state(builder_, strategy, graph_, timeline_);
   }
   if (!steady) return std::nullopt;

@@ -68,7 +68,7 @@ class Evaluator {
  private:
   Evaluation score_stream(const BoundStrategy& strategy);
   Evaluation simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
-  void simulate_tasks(const BoundStrategy& strategy);
+  void simulate_tasks(const BoundStrategy& strategy, std::int32_t microbatches);
   std::optional<Folding> fold(const BoundStrategy& strategy);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few,
                                       const std::optional<Folding>& folding);

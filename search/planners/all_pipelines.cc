@@ -120,6 +120,9 @@ class PipelineTrials {
         costs_(costs),
         space_(space),
         options_(without_pipeline(options)),
+        trained_(std::ranges::none_of(
+            space.schedules,
+            [](const std::string& s) { return schedule_kind(s).weights == WeightChange::Never; })),
         evaluator_(graph, costs, options_) {}
 
   void list_all(const Placements& placements) {
@@ -183,6 +186,7 @@ class PipelineTrials {
 
   // What the busiest device of a mesh computes in an iteration.
   Nanoseconds busiest(const StageMesh& mesh, const LayersOfMesh& layers) {
+    const Topology& topology = costs_.topology();
     const auto here = [&](std::size_t op) {
       return std::ranges::any_of(layers, [layer = space_.layer_of[op]](const auto& run) {
         return run.first <= layer && layer <= run.second;
@@ -191,17 +195,23 @@ class PipelineTrials {
     Pipeline alone;  // the others on any device
     for (std::size_t i = 0; i < space_.layer_of.size(); ++i) alone.stage_of.push_back(here(i) ? 0 : 1);
     const Strategy strategy =
-        staged_strategy(graph_, costs_.topology(), std::move(alone), {mesh, {{DeviceId(0)}, 1}}).strategy;
+        staged_strategy(graph_, topology, std::move(alone), {mesh, {{DeviceId(0)}, 1}}).strategy;
     std::map<LaneId, Nanoseconds> loads;
     for (std::size_t i = 0; i < strategy.size(); ++i) {
       if (!here(i)) continue;
-      if (illegal(graph_.operators()[i], strategy[i], costs_.topology())) return kIllegal;
-      for (const LaneUse& use : evaluator_.builder().bind(OperatorId(i), strategy[i])->loads)
-        loads[use.lane] += use.hold;
+      if (illegal(graph_.operators()[i], strategy[i], topology)) return kIllegal;
+      const BoundOperator& bound = *evaluator_.builder().bind(OperatorId(i), strategy[i]);
+      if (trained_) {
+        for (const LaneUse& use : bound.loads) loads[use.lane] += use.hold;
+      } else {
+        for (std::size_t k = 0; k < bound.forward.durations.size(); ++k)
+          loads[topology.compute_lane(bound.config.devices[k % bound.config.devices.size()])] +=
+              bound.forward.durations[k];
+      }
     }
     Nanoseconds most = 0;
     for (const DeviceId d : mesh.devices)
-      most = std::max(most, loads[costs_.topology().compute_lane(d)] * options_.microbatches);
+      most = std::max(most, loads[topology.compute_lane(d)] * options_.microbatches);
     return most;
   }
 
@@ -232,6 +242,7 @@ class PipelineTrials {
   const CostModel& costs_;
   const PipelineSpace& space_;
   PlanOptions options_;
+  bool trained_;  // by all schedules: backward counts, too
   Evaluator evaluator_;
   std::vector<PipelineSize> sizes_;
   std::vector<std::vector<std::vector<std::int32_t>>> cuts_;  // by size

@@ -237,6 +237,20 @@ TEST(BestPipeline, BoundsLeaveOutNoneThatIsBetter) {
   EXPECT_LT(simulated, all * 3 / 4);
 }
 
+// Schedules that a search tries only when it is asked: forward alone, and weights that change on the way.
+TEST(BestPipeline, BoundsHoldForOtherSchedules) {
+  for (const char* schedule : {"inference", "pipedream"}) {
+    for_each_seed(8, [&](Rng& rng) {
+      SmallCase c = SmallCase::random(rng, true);
+      c.space.schedules = {schedule};
+      const PipelineOptimum quick = c.best(), whole = c.best(LeaveOut::Nothing);
+      ASSERT_TRUE(quick.plan && whole.plan) << schedule;
+      EXPECT_EQ(quick.evaluation, whole.evaluation) << schedule;
+      EXPECT_LE(quick.simulated, whole.simulated);
+    });
+  }
+}
+
 // What fits decides, not what is fast.
 TEST(BestPipeline, FitsIntoMemory) {
   const SmallCase roomy(
