@@ -6,6 +6,21 @@
 #include "taskgraph/expansion.h"
 
 namespace pipesim {
+namespace {
+
+// `tasks` are those of so many microbatches. Labels are made only when they are needed.
+void simulate_or_explain(TaskGraphBuilder& builder, const BoundStrategy& strategy, std::int32_t microbatches,
+                         TaskGraph& tasks, SimulationScratch& scratch, Timeline& timeline) {
+  try {
+    simulate(tasks.dag, scratch, timeline);
+  } catch (const DependencyCycle&) {
+    builder.build(strategy, tasks, TaskGraphBuilder::Labels::Make, microbatches);
+    throw InputError(
+        describe_deadlock(find_cycle(tasks.dag), tasks, builder.graph(), builder.costs().topology()));
+  }
+}
+
+}  // namespace
 
 Evaluator::Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
     : builder_(graph, costs, options) {}
@@ -25,14 +40,8 @@ Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
   return simulate_all(strategy, TaskGraphBuilder::Labels::Make);
 }
 
-// Labels are made only when they are needed.
 void Evaluator::simulate_tasks(const BoundStrategy& strategy, std::int32_t microbatches) {
-  try {
-    simulate(graph_.dag, scratch_, timeline_);
-  } catch (const DependencyCycle&) {
-    builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Make, microbatches);
-    throw InputError(describe_deadlock(find_cycle(graph_.dag), graph_, graph(), topology()));
-  }
+  simulate_or_explain(builder_, strategy, microbatches, graph_, scratch_, timeline_);
 }
 
 Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
@@ -135,8 +144,12 @@ bool Evaluator::surely_fits(const BoundStrategy& strategy) {
 
 std::vector<DeviceMemory> stream_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
   TaskGraph tasks;
-  builder.build(strategy, tasks, TaskGraphBuilder::Labels::Leave, stream_lengths(builder, strategy).front());
-  return peak_memory(builder, strategy, simulate(tasks.dag));
+  const std::int32_t microbatches = stream_lengths(builder, strategy).front();
+  builder.build(strategy, tasks, TaskGraphBuilder::Labels::Leave, microbatches);
+  SimulationScratch scratch;
+  Timeline timeline;
+  simulate_or_explain(builder, strategy, microbatches, tasks, scratch, timeline);
+  return peak_memory(builder, strategy, timeline);
 }
 
 }  // namespace pipesim
