@@ -73,7 +73,11 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
                     "allowed: those that empty the pipeline, and pipedream",
                     options.pipeline->schedule));
   builder_.build(strategy_, tasks_, TaskGraphBuilder::Labels::Make);
-  simulated_ = simulate(tasks_.dag);
+  try {
+    simulated_ = simulate(tasks_.dag);
+  } catch (const DependencyCycle& cycle) {
+    throw InputError(describe_deadlock(cycle.tasks(), tasks_, graph_, costs.topology()));
+  }
   predicted_memory_ = peak_memory(builder_, strategy_, simulated_);
   if (setting_.before_allocation) setting_.before_allocation(predicted_memory_);
   program_ = compile(builder_, strategy_, tasks_, simulated_, setting_.backend, setting_.local);

@@ -2,9 +2,25 @@
 
 #include <utility>
 
+#include "sim/base/errors.h"
 #include "taskgraph/expansion.h"
 
 namespace pipesim {
+namespace {
+
+// `tasks` are those of so many microbatches. Labels are made only when they are needed.
+void simulate_or_explain(TaskGraphBuilder& builder, const BoundStrategy& strategy, std::int32_t microbatches,
+                         TaskGraph& tasks, SimulationScratch& scratch, Timeline& timeline) {
+  try {
+    simulate(tasks.dag, scratch, timeline);
+  } catch (const DependencyCycle&) {
+    builder.build(strategy, tasks, TaskGraphBuilder::Labels::Make, microbatches);
+    throw InputError(
+        describe_deadlock(find_cycle(tasks.dag), tasks, builder.graph(), builder.costs().topology()));
+  }
+}
+
+}  // namespace
 
 Evaluator::Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
     : builder_(graph, costs, options) {}
@@ -24,11 +40,15 @@ Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
   return simulate_all(strategy, TaskGraphBuilder::Labels::Make);
 }
 
+void Evaluator::simulate_tasks(const BoundStrategy& strategy, std::int32_t microbatches) {
+  simulate_or_explain(builder_, strategy, microbatches, graph_, scratch_, timeline_);
+}
+
 Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
   std::optional<Evaluation> stream;
   if (builder_.versions().several()) stream = score_stream(strategy);
   builder_.build(strategy, graph_, labels);
-  simulate(graph_.dag, scratch_, timeline_);
+  simulate_tasks(strategy, builder_.options().microbatches);
   if (stream) return *stream;
   Evaluation result{timeline_.makespan, Bytes(0)};
   if (!surely_fits(strategy))
@@ -54,7 +74,7 @@ Evaluation Evaluator::score_stream(const BoundStrategy& strategy) {
   SteadyWindow window;
   for (const std::int32_t microbatches : stream_lengths(builder_, strategy)) {
     builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, microbatches);
-    simulate(graph_.dag, scratch_, timeline_);
+    simulate_tasks(strategy, microbatches);
     window = second_half(builder_, timeline_);
     const auto steady = find_steady_stream(builder_, strategy, graph_, timeline_);
     if (steady) window = *steady;
@@ -99,12 +119,12 @@ std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, st
     FewMicrobatches tasks = folding->build(builder_, strategy, few, graph_.dag, timeline_);
     times.of_one = folding->classes_of_one();
     times.folded = folding->class_of();
-    simulate(graph_.dag, scratch_, timeline_);
+    simulate_tasks(strategy, few);
     steady = few == builder_.options().microbatches ? SteadyState() : find_steady_state(std::move(tasks));
   } else {
     builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, few);
     times.of_one = builder_.tasks_of_one_microbatch();
-    simulate(graph_.dag, scratch_, timeline_);
+    simulate_tasks(strategy, few);
     steady = find_steady_state(builder_, strategy, graph_, timeline_);
   }
   if (!steady) return std::nullopt;
@@ -125,8 +145,12 @@ bool Evaluator::surely_fits(const BoundStrategy& strategy) {
 
 std::vector<DeviceMemory> stream_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
   TaskGraph tasks;
-  builder.build(strategy, tasks, TaskGraphBuilder::Labels::Leave, stream_lengths(builder, strategy).front());
-  return peak_memory(builder, strategy, simulate(tasks.dag));
+  const std::int32_t microbatches = stream_lengths(builder, strategy).front();
+  builder.build(strategy, tasks, TaskGraphBuilder::Labels::Leave, microbatches);
+  SimulationScratch scratch;
+  Timeline timeline;
+  simulate_or_explain(builder, strategy, microbatches, tasks, scratch, timeline);
+  return peak_memory(builder, strategy, timeline);
 }
 
 }  // namespace pipesim

@@ -33,6 +33,7 @@ class Evaluator {
  public:
   Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
 
+  /// InputError that names the tasks, see describe_deadlock(), where tasks wait for each other.
   Evaluation evaluate(const BoundStrategy& strategy);
   Evaluation evaluate(const Strategy& strategy) { return evaluate(builder_.bind(strategy)); }
   /// The same with labels in task_graph(), for reports.
@@ -67,6 +68,7 @@ class Evaluator {
  private:
   Evaluation score_stream(const BoundStrategy& strategy);
   Evaluation simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
+  void simulate_tasks(const BoundStrategy& strategy, std::int32_t microbatches);
   std::optional<Folding> fold(const BoundStrategy& strategy);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few,
                                       const std::optional<Folding>& folding);

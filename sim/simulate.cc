@@ -4,8 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-
-#include "sim/base/errors.h"
+#include <utility>
 
 namespace pipesim {
 namespace {
@@ -40,15 +39,15 @@ void prefetch_after(std::size_t started, const TaskDag& dag, const std::vector<s
   __builtin_prefetch(&out.end[i], 1);
 }
 
-[[noreturn]] void throw_cycle(const TaskDag& dag) {
-  constexpr std::size_t kShown = 20;
+constexpr std::size_t kShownOfCycle = 20;
+
+std::string numbered(std::span<const TaskId> cycle) {
   std::vector<std::string> names;
-  const std::vector<TaskId> cycle = find_cycle(dag);
-  for (std::size_t i = 0; i < std::min(cycle.size(), kShown); ++i)
+  for (std::size_t i = 0; i < std::min(cycle.size(), kShownOfCycle); ++i)
     names.push_back(fmt::to_string(cycle[i].value));
-  if (cycle.size() > kShown) names.push_back(fmt::format("… ({} tasks)", cycle.size()));
+  if (cycle.size() > kShownOfCycle) names.push_back(fmt::format("… ({} tasks)", cycle.size()));
   names.push_back(names.front());
-  throw InputError(fmt::format("dependency cycle: {}", fmt::join(names, " -> ")));
+  return fmt::format("{}", fmt::join(names, " -> "));
 }
 
 }  // namespace
@@ -91,7 +90,7 @@ void simulate(const TaskDag& dag, SimulationScratch& scratch, Timeline& out) {
     }
   }
   out.makespan = makespan;
-  if (started != dag.num_tasks()) throw_cycle(dag);
+  if (started != dag.num_tasks()) throw DependencyCycle(find_cycle(dag));
 }
 
 Timeline simulate(const TaskDag& dag) {
@@ -125,6 +124,22 @@ std::vector<TaskId> find_blockers(const TaskDag& dag) {
   return blocker;
 }
 
+/// The fewest tasks through which edges lead from a task of a cycle back to it, itself first.
+std::vector<TaskId> shortest_way_back(const TaskDag& dag, TaskId task) {
+  std::vector<TaskId> reached_from(dag.num_tasks()), queue{task};
+  for (std::size_t i = 0; !reached_from[task.index()].valid(); ++i) {
+    for (const TaskId next : dag.successors(queue[i])) {
+      if (reached_from[next.index()].valid()) continue;
+      reached_from[next.index()] = queue[i];
+      queue.push_back(next);
+    }
+  }
+  std::vector<TaskId> way{task};
+  for (TaskId t = reached_from[task.index()]; t != task; t = reached_from[t.index()]) way.push_back(t);
+  std::ranges::reverse(way.begin() + 1, way.end());
+  return way;
+}
+
 }  // namespace
 
 std::vector<TaskId> find_cycle(const TaskDag& dag) {
@@ -134,11 +149,31 @@ std::vector<TaskId> find_cycle(const TaskDag& dag) {
   // Walking back can't end, so it comes back to where it has been.
   TaskId task = *blocked;
   for (std::size_t i = 0; i < blocker.size(); ++i) task = blocker[task.index()];
-  std::vector<TaskId> cycle{task};
-  for (TaskId t = blocker[task.index()]; t != task; t = blocker[t.index()]) cycle.push_back(t);
-  std::ranges::reverse(cycle);
+  std::vector<TaskId> cycle = shortest_way_back(dag, task);
   std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
   return cycle;
+}
+
+DependencyCycle::DependencyCycle(std::vector<TaskId> tasks)
+    : InputError("dependency cycle: " + numbered(tasks)), tasks_(std::move(tasks)) {}
+
+std::string why_never(std::span<const TaskId> cycle, const std::function<std::string(TaskId)>& name) {
+  std::string text = name(cycle.front());
+  bool first = true;
+  const auto add = [&](const std::string& next) {
+    text += (first ? " waits for " : ", which waits for ") + next;
+    first = false;
+  };
+  // Against the order of edges, which lead to who waits.
+  for (std::size_t i = cycle.size() - 1; i > 0; --i) {
+    if (cycle.size() - i >= kShownOfCycle) {
+      add(fmt::format("… ({} tasks)", cycle.size()));
+      break;
+    }
+    add(name(cycle[i]));
+  }
+  add(name(cycle.front()));
+  return text;
 }
 
 }  // namespace pipesim

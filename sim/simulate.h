@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "sim/base/errors.h"
 #include "sim/ready_queue.h"
 #include "sim/task_dag.h"
 #include "sim/timeline.h"
@@ -30,11 +34,26 @@ class SimulationScratch {
 /// task does not overtake on a lane that is idle while an earlier one waits for its other lanes.
 ///
 /// Pure: equal graphs give equal timelines, in whatever order their tasks were added. `out` keeps its memory.
-/// InputError `dependency cycle: 3 -> 5 -> 3` (task ids) when tasks wait for each other.
+/// DependencyCycle when tasks wait for each other.
 void simulate(const TaskDag& dag, SimulationScratch& scratch, Timeline& out);
 Timeline simulate(const TaskDag& dag);
 
-/// Tasks that wait for each other in a circle, in order, from its smallest id; empty when there are none.
+/// Tasks that wait for each other in a circle, in order, from its smallest id; empty when there are none. No
+/// shorter circle goes through the one that was met first.
 std::vector<TaskId> find_cycle(const TaskDag& dag);
+
+/// Some tasks can't start: `dependency cycle: 3 -> 5 -> 3` (task ids).
+class DependencyCycle : public InputError {
+ public:
+  explicit DependencyCycle(std::vector<TaskId> tasks);
+  [[nodiscard]] std::span<const TaskId> tasks() const { return tasks_; }  ///< as find_cycle() gives them
+
+ private:
+  std::vector<TaskId> tasks_;
+};
+
+/// What find_cycle() found in words, for who knows what the tasks are: "A waits for B, which waits for C,
+/// which waits for A". Of long ones the first twenty. Not empty.
+std::string why_never(std::span<const TaskId> cycle, const std::function<std::string(TaskId)>& name);
 
 }  // namespace pipesim

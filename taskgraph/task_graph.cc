@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "sim/simulate.h"
+
 namespace pipesim {
 
 std::string_view name_of(TaskKind kind) {
@@ -51,6 +53,15 @@ std::string describe(const TaskLabel& label, const OperatorGraph& graph, const T
   const std::string work = barrier ? fmt::format("recompute from {} on may begin", graph.op(label.op).name)
                                    : work_of(label, graph, topology);
   return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);
+}
+
+std::string describe_deadlock(std::span<const TaskId> cycle, const TaskGraph& tasks,
+                              const OperatorGraph& graph, const Topology& topology) {
+  return "deadlock: " + why_never(cycle, [&](TaskId task) {
+           const TaskLabel& label = tasks.labels[task.index()];
+           const std::string what = describe(label, graph, topology);
+           return is_communication(label.kind) ? what : what + " on " + topology.device(label.device).name;
+         });
 }
 
 }  // namespace pipesim

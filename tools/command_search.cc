@@ -73,18 +73,16 @@ std::string planner_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Checked with all options that go with it or not.
-std::string algorithm_of(const Arguments& a) {
+// With all options that go with it or not.
+void check_algorithm(const Arguments& a) {
   std::vector<std::string> algorithms{"mcmc", "exhaustive"};
   for (const Planner& planner : planners()) algorithms.emplace_back(planner.name);
   for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
-  if (a.choice("algorithm", algorithms) == "exhaustive" && model_run_of(a).microbatches > 1)
-    throw UsageError("search: --algorithm exhaustive and --microbatches exclude each other");
-  if (a.text("algorithm") == "exhaustive" && a.choice("recompute", recompute_names()) != "none")
-    throw UsageError("search: --algorithm exhaustive and --recompute exclude each other");
+  if (a.choice("algorithm", algorithms) == "exhaustive" && !planner_of(a) &&
+      a.choice("recompute", recompute_names()) != "none")
+    throw UsageError("search: --algorithm exhaustive and --recompute exclude each other without stages");
   check_checkpoints(a);
   check_planner_options(a);
-  return a.text("algorithm");
 }
 
 SearchRun search_run_of(const Arguments& a) {
@@ -278,7 +276,8 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
 }
 
 int run_search(const Arguments& arguments, Streams& streams) {
-  if (planner_named(algorithm_of(arguments))) return run_planner(arguments, streams);
+  check_algorithm(arguments);
+  if (planner_of(arguments)) return run_planner(arguments, streams);
   SearchRun run = search_run_of(arguments);
   for (const char* file : {"output", "search-log", "checkpoint"}) {
     if (arguments.has(file)) require_writable(arguments.text(file));
@@ -366,10 +365,12 @@ Command search_command() {
       "was "
       "measured may be faster than the analytic model thinks possible.";
   c.options = model_and_topology_options();
-  c.options.push_back({"algorithm", "NAME", "mcmc",
-                       "mcmc, exhaustive (small cases: proves the optimum), the name of a baseline, or a "
-                       "planner of pipelines: " +
-                           planner_names()});
+  c.options.push_back(
+      {"algorithm", "NAME", "mcmc",
+       "mcmc, exhaustive (small cases: proves the optimum; of pipelines where --stages, --schedule, "
+       "--layers or --microbatches is given), the name of a baseline, or a "
+       "planner of pipelines: " +
+           planner_names()});
   c.options.push_back(
       {"seconds", "N", "30", "stop after this long; not used when only --proposals is given"});
   c.options.push_back({"proposals", "N", "", "stop after this many proposals"});
@@ -396,6 +397,8 @@ Command search_command() {
       {"pipesim search --model nmt --topology p100-4x4 -o plan.json",
        "find a plan in 30 seconds and keep it"},
       {"pipesim search --model lenet --topology p100-4x4:1 --algorithm exhaustive", "prove the optimum"},
+      {"pipesim search --model gpt:layers=6 --topology p100-4x4:1 --algorithm exhaustive --microbatches 8",
+       "the best pipeline of few layers, by trying all"},
       {"pipesim search --model vgg16.txt --topology levels:4@1GB/s --algorithm pipedream "
        "--activation-transfers "
        "--microbatches 8",

@@ -82,7 +82,8 @@ Json contributions_json(const PlannedPipeline& planned) {
 std::vector<Option> planner_options() {
   return {{"stages", "N", "",
            "gpipe: so many stages of about equal compute time, on equal shares of the devices; without it, "
-           "all numbers that divide the devices are simulated, under --schedule or under all of them"},
+           "all numbers that divide the devices are simulated, under --schedule or under all of them; "
+           "exhaustive: only so many stages"},
           {"chunks", "N", "1", "gpipe: so many stages share their devices (schedule interleaved)"},
           {"schedule", "NAME", "1f1b", "of a planned pipeline: " + plan_schedule_names()},
           {"cost-model", "NAME", "",
@@ -93,7 +94,8 @@ std::vector<Option> planner_options() {
            .default_value = "",
            .help = "pipedream: activations that cross a cut take time, divided by the ratio (1 without it)",
            .implied = "1"},
-          {"layers", "N", "16", "alpa: so many clusters of operators, of which stages are made"},
+          {"layers", "N", "16",
+           "alpa, exhaustive: so many clusters of operators, of which stages are made (exhaustive: 8)"},
           {"stage-costs", "FILE", "",
            "alpa: costs of stages (JSON) instead of simulated ones; without --model their partition is told"},
           {"straight", "", "", "pipedream: no stage on more than one device"},
@@ -103,7 +105,7 @@ std::vector<Option> planner_options() {
 
 void check_planner_options(const Arguments& a) {
   const std::string& algorithm = a.text("algorithm");
-  const Planner* planner = planner_named(algorithm);
+  const Planner* planner = planner_of(a);
   const std::vector<std::string> mine = planner ? planner->options : std::vector<std::string>();
   for (const Option& option : planner_options()) {
     if (a.given(option.name) && std::ranges::find(mine, option.name) == mine.end())
@@ -119,7 +121,9 @@ void check_planner_options(const Arguments& a) {
     if (planner->searches && std::ranges::find(kOfSearches, option) != kOfSearches.end()) continue;
     if (a.given(option))
       throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option, algorithm,
-                                   planner->searches ? "" : ", which does not search"));
+                                   planner->searches          ? ""
+                                   : planner_named(algorithm) ? ", which does not search"
+                                                              : " of pipelines"));
   }
 }
 
@@ -133,7 +137,7 @@ int run_planner(const Arguments& a, Streams& streams) {
   const Topology topology = open_topology(required_text(a, "topology"));
   const std::optional<Calibration> calibration = open_calibration(a, topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));
-  const Planner* planner = planner_named(algorithm);
+  const Planner* planner = planner_of(a);
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const PlannedPipeline proposal = planner->propose({a, run, asked, costs, streams.err});

@@ -414,14 +414,14 @@ std::vector<std::vector<TaskId>> predecessors(const TaskDag& dag) {
   return before;
 }
 
-void require_order(const DeviceLists& lists, const TaskDag& dag) {
-  ListOrder order(dag);
+void require_order(const DeviceLists& lists, const TaskGraph& tasks, const TaskGraphBuilder& builder) {
+  ListOrder order(tasks.dag);
   for (const auto& device : lists.all()) {
     for (const std::vector<TaskId>& list : device) order.add_list(list);
   }
   if (const auto stuck = order.why_stuck())
-    throw InternalError("the lists of the devices wait for each other, first at task " +
-                        std::to_string(stuck->front().value));
+    throw InternalError("the devices' lists of tasks never end: " +
+                        describe_deadlock(*stuck, tasks, builder.graph(), builder.costs().topology()));
 }
 
 }  // namespace
@@ -435,7 +435,7 @@ Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const 
   const std::size_t num_devices = topology.num_devices();
   const RoleTable roles(builder, strategy, tasks.dag.num_tasks());
   const DeviceLists lists(roles, program.order, simulated, topology);
-  require_order(lists, tasks.dag);
+  require_order(lists, tasks, builder);
   const std::vector<std::vector<TaskId>> before = predecessors(tasks.dag);
   Compiler compiler(builder, strategy, backend, roles, program);
   std::vector<std::int32_t> position(num_devices, -1);  // among program.devices

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include "models/graph_builder.h"
 #include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
 #include "sim/check_schedule.h"
+#include "tests/refusal.h"
 #include "tests/sim/random_graph.h"
 #include "topologies/presets.h"
 
@@ -85,6 +87,44 @@ TEST(Evaluator, MoreMemoryNeverChangesTime) {
   const Evaluation e = evaluator.evaluate(baseline_strategy("single-device", graph, costs));
   EXPECT_FALSE(e.feasible());
   EXPECT_GT(e.time, 0);
+}
+
+// Stages against the direction of data, which illegal() refuses: the last stage waits for the backward of the
+// one that it should feed.
+TEST(Evaluator, NamesTheTasksOfADeadlock) {
+  GraphBuilder builder("chain", 2, DataType::Float32);
+  const TensorId x = builder.data("x", {2, 8});
+  const TensorId y = builder.add("linear", "first", {x}, {{"out", std::int64_t{8}}, {"bias", 0}});
+  builder.add("linear", "second", {y}, {{"out", std::int64_t{8}}, {"bias", 0}});
+  const OperatorGraph graph = builder.build();
+  const Topology topology = make_topology("levels:2@10GB/s");
+  const CostModel costs(topology);
+  PlanOptions options;
+  options.microbatches = 3;
+  options.pipeline = Pipeline{"1f1b", {1, 0}};
+  const Strategy strategy{single_device(graph.operators()[0], DeviceId(1)),
+                          single_device(graph.operators()[1], DeviceId(0))};
+  EXPECT_TRUE(illegal(graph, strategy, options, topology));
+  Evaluator evaluator(graph, costs, options);
+  constexpr const char* kDeadlock =
+      "deadlock: first backward-weight of microbatch 1 on gpu1"
+      " waits for gradient of first from gpu0 to gpu1 of microbatch 1,"
+      " which waits for second backward-input of microbatch 1 on gpu0,"
+      " which waits for end of step 2, of microbatch 2 on gpu0,"
+      " which waits for second forward of microbatch 2 on gpu0,"
+      " which waits for first from gpu1 to gpu0 of microbatch 2,"
+      " which waits for first forward of microbatch 2 on gpu1,"
+      " which waits for end of step 2, of microbatch 1 on gpu1,"
+      " which waits for first backward-weight of microbatch 1 on gpu1";
+  EXPECT_EQ(refusal([&] { evaluator.evaluate(strategy); }), kDeadlock);
+  EXPECT_EQ(refusal([&] { evaluator.score(strategy); }), kDeadlock);
+  options.pipeline->stage_of = {0, 1};
+  Evaluator legal(graph, costs, options);
+  EXPECT_GT(legal
+                .evaluate({single_device(graph.operators()[0], DeviceId(0)),
+                           single_device(graph.operators()[1], DeviceId(1))})
+                .time,
+            0);
 }
 
 }  // namespace

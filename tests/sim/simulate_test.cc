@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <string>
 #include <tuple>
 
 #include "sim/base/errors.h"
@@ -129,6 +132,50 @@ TEST(Simulate, ATaskThatWaitsForItselfIsACycle) {
   dag.finish();
   EXPECT_THAT(find_cycle(dag), ElementsAre(TaskId(0)));
   EXPECT_THROW(simulate(dag), InputError);
+}
+
+std::string task_name(TaskId task) { return "task" + std::to_string(task.value); }
+
+TEST(Simulate, CyclesAreToldAsWhoWaitsForWhom) {
+  const auto told = [](const std::vector<TaskId>& cycle) { return why_never(cycle, task_name); };
+  EXPECT_EQ(told({TaskId(4)}), "task4 waits for task4");
+  EXPECT_EQ(told({TaskId(3), TaskId(6), TaskId(5)}),
+            "task3 waits for task5, which waits for task6, which waits for task3");
+  std::vector<TaskId> many;
+  for (std::size_t i = 0; i < 25; ++i) many.emplace_back(i);
+  EXPECT_THAT(told(many),
+              testing::EndsWith("which waits for task6, which waits for … (25 tasks), which waits "
+                                "for task0"));
+}
+
+// Edges back into random graphs: the tasks of a cycle are a circle of edges, and simulate() throws the same.
+TEST(Simulate, FindsCyclesHiddenInRandomGraphs) {
+  int longer_than_two = 0;
+  for_each_seed(1000, [&](Rng& rng) {
+    std::vector<PlainTask> tasks = random_tasks(rng);
+    // A way along edges, closed.
+    std::vector<std::size_t> way{rng.below(tasks.size())};
+    while (!tasks[way.back()].predecessors.empty() && rng.below(8) != 0) {
+      const std::vector<std::size_t>& before = tasks[way.back()].predecessors;
+      way.push_back(before[rng.below(before.size())]);
+    }
+    tasks[way.back()].predecessors.push_back(way.front());
+    const TaskDag dag = build(tasks);
+    const std::vector<TaskId> cycle = find_cycle(dag);
+    ASSERT_THAT(cycle, testing::Not(IsEmpty()));
+    EXPECT_EQ(cycle.front(), *std::ranges::min_element(cycle));
+    EXPECT_EQ(std::set<TaskId>(cycle.begin(), cycle.end()).size(), cycle.size());
+    for (std::size_t i = 0; i < cycle.size(); ++i)
+      EXPECT_THAT(dag.successors(cycle[i]), testing::Contains(cycle[(i + 1) % cycle.size()]));
+    if (cycle.size() > 2) ++longer_than_two;
+    try {
+      simulate(dag);
+      FAIL() << "no error";
+    } catch (const DependencyCycle& error) {
+      EXPECT_THAT(error.tasks(), testing::ElementsAreArray(cycle));
+    }
+  });
+  EXPECT_TRUE(longer_than_two > 0 || std::getenv("PIPESIM_TEST_SEED") != nullptr);
 }
 
 TEST(Simulate, LongCyclesAreShortened) {

@@ -184,6 +184,49 @@ TEST_F(PlannerSearch, GpipeWithoutStagesTakesTheFastest) {
   }
 }
 
+TEST_F(PlannerSearch, ExhaustiveIsNoWorseThanAnyPlanner) {
+  const std::string plan = folder_.path("plan.json");
+  const Outcome best = run({"--microbatches", "4", "--json", "-o", plan}, "exhaustive");
+  ASSERT_EQ(best.status, 0) << best.err;
+  const Json json = Json::parse(best.out);
+  EXPECT_THAT(json["note"].get<std::string>(), HasSubstr("proven best of"));
+  const Outcome simulated = pipesim_run({"simulate", "--plan", plan, "--json"});
+  ASSERT_EQ(simulated.status, 0) << simulated.err;
+  EXPECT_EQ(Json::parse(simulated.out)["iteration_time_s"], json["iteration_time_s"]);
+  EXPECT_EQ(Json::parse(simulated.out)["found_by"], "exhaustive");
+  for (const char* planner : {"gpipe", "pipedream", "alpa"}) {
+    const Outcome other = run({"--microbatches", "4", "--json"}, planner);
+    EXPECT_LE(json["iteration_time_s"].get<double>(),
+              Json::parse(other.out)["iteration_time_s"].get<double>())
+        << planner;
+  }
+  const Outcome two = run({"--stages", "2", "--schedule", "gpipe", "--json"}, "exhaustive");
+  ASSERT_EQ(two.status, 0) << two.err;
+  EXPECT_EQ(Json::parse(two.out)["pipeline"]["stages"].size(), 2);
+  EXPECT_EQ(Json::parse(two.out)["pipeline"]["schedule"], "gpipe");
+}
+
+TEST_F(PlannerSearch, ExhaustiveRefusesWhatIsTooMuch) {
+  const auto refused = [&](const std::string& topology, const std::vector<std::string>& more) {
+    std::vector<std::string> args{"search",     "--model",        "gpt:layers=4,batch=16",
+                                  "--topology", topology,         "--algorithm",
+                                  "exhaustive", "--microbatches", "4"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Outcome outcome = pipesim_run(args);
+    EXPECT_EQ(outcome.status, 1);
+    return outcome.err;
+  };
+  EXPECT_EQ(refused("p100-4x4", {}),
+            "pipesim: exhaustive: at least 8.12e+09 pipelines of 8 layers on 16 devices, allowed: up to "
+            "1000000; ask for fewer with --layers, --stages, --schedule or a smaller topology\n");
+  EXPECT_THAT(refused("p100-4x4:1", {"--stages", "9"}),
+              HasSubstr("9 stages for 8 layers, allowed: 1 to 8; see --layers"));
+  EXPECT_THAT(refused("levels:65@1GB/s", {}), HasSubstr("found 65 devices, allowed: up to 64 for pipelines"));
+  EXPECT_THAT(refused("p100-4x4:1", {"--schedule", "gpipe", "--stages", "5"}),
+              HasSubstr("no pipeline of 8 layers on 4 devices has such stages and such a schedule"));
+  EXPECT_THAT(refused("levels:1@1GB/s", {"--batch", "40000"}), HasSubstr("fits into memory"));
+}
+
 TEST_F(PlannerSearch, StagesSayWhenTheyUseFewerDevices) {
   const Outcome text = pipesim_run({"search", "--model", profile_ + ":batch=8", "--topology",
                                     "levels:3@10GB/s", "--algorithm", "pipedream"});

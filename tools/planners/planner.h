@@ -91,5 +91,8 @@ int report_stage_costs(const Arguments& arguments, Streams& streams);
 std::span<const Planner> planners();
 /// nullptr: none has the name.
 const Planner* planner_named(std::string_view name);
+/// Who plans for a search: the planner that --algorithm names, or for "exhaustive", where options ask for
+/// stages or microbatches, one that tries all pipelines and is not among planners(). nullptr: no planner.
+const Planner* planner_of(const Arguments& arguments);
 
 }  // namespace pipesim
