@@ -166,10 +166,16 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
           "own; "
           "put all its uses into one stage, or take a schedule that empties the pipeline, like 1f1b",
           pipeline.schedule, graph.tensor(shared).name);
-    if (kind.weights == WeightChange::BetweenIterations && microbatches > kMostBetweenChanges)
-      return fmt::format("schedule \"{}\": found {} microbatches, allowed: up to {}", pipeline.schedule,
-                         microbatches, kMostBetweenChanges);
-    make_schedule(pipeline.schedule, shape_of(stages, microbatches));
+    const PipelineShape shape = shape_of(stages, microbatches);
+    // The first stage begins so many microbatches, less one, before the first comes back; those of the third
+    // iteration need weights that those of the first have changed.
+    const std::int32_t least = std::max(1, shape.devices - 1);
+    if (kind.weights == WeightChange::BetweenIterations &&
+        (microbatches < least || microbatches > kMostBetweenChanges)) {
+      return fmt::format("schedule \"{}\": found {} microbatches for {} stages, allowed: from {} to {}",
+                         pipeline.schedule, microbatches, shape.devices, least, kMostBetweenChanges);
+    }
+    make_schedule(pipeline.schedule, shape);
     if (kind.both_ways) return refuse_opposite_ways(stages, pipeline.schedule);
   } catch (const InputError& error) {
     return error.what();

@@ -145,6 +145,17 @@ TEST(WeightVersions, AreTwoWithDoubleBuffering) {
   }
 }
 
+// With fewer, the microbatches that fill the pipeline would need weights that they have yet to change.
+TEST(WeightVersions, OfTwoBuffersGoOnWithAsFewMicrobatchesAsAreAllowed) {
+  for (std::int32_t stages = 1; stages <= 6; ++stages) {
+    const LayerPipeline p("2bw", stages, std::max(1, stages - 1));
+    ASSERT_EQ(illegal(p.graph, p.strategy, p.options, p.topology), std::nullopt);
+    Built b(p);
+    b.build(6 * p.options.microbatches);
+    EXPECT_THAT(check_schedule(b.tasks.dag, b.timeline), IsEmpty());
+  }
+}
+
 // A stage's first microbatch on its way needs the oldest version, and each behind it a newer one; 2BW has
 // two.
 TEST(WeightVersions, TakeTheMemoryOfThoseThatAreNeeded) {

@@ -108,7 +108,7 @@ TEST(PipelineOptions, SchedulesWithoutEndAreRefusedWhereTheyDoNotFit) {
   };
   refused({"--stages", "4", "--chunks", "2", "--schedule", "pipedream"}, "found 2 chunks a device");
   refused({"--stages", "2", "--schedule", "2bw", "--microbatches", "300"},
-          "found 300 microbatches, allowed: up to 256");
+          "found 300 microbatches for 2 stages, allowed: from 1 to 256");
 }
 
 TEST(PipelineOptions, WhatCanOnlyBeSimulatedIsNotExecuted) {
