@@ -87,7 +87,7 @@ void require_execute(const Arguments& arguments) {
 
 int run_execution(const Arguments& arguments, Streams& streams) {
   const OperatorGraph graph = open_model(model_run_of(arguments).model);
-  const Topology topology = open_topology(required_text(arguments, "topology"));
+  const Topology topology = topology_of(arguments);
   RunSetting setting = run_setting_of(arguments, topology);
   setting.sleep = EmulatedPace::Sleep::Never;
   const PlanOptions options = plan_options_of(arguments);
@@ -114,7 +114,7 @@ int run_compare(const Arguments& arguments, Streams& streams) {
   if (arguments.given("execute")) return run_execution(arguments, streams);
   require_execute(arguments);
   const OperatorGraph graph = open_model(model_run_of(arguments).model);
-  const Topology topology = open_topology(required_text(arguments, "topology"));
+  const Topology topology = topology_of(arguments);
   const PlanOptions options = plan_options_of(arguments);
   require_recompute(graph, options.recompute);
   const std::optional<Calibration> calibration = open_calibration(arguments, topology, streams.err);

@@ -92,7 +92,7 @@ SearchRun search_run_of(const Arguments& a) {
   PlanOptions options = plan_options_of(a);
   require_recompute(graph, options.recompute);
   return {std::move(graph),
-          open_topology(required_text(a, "topology")),
+          topology_of(a),
           std::move(options),
           search_budget_of(a),
           static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
@@ -181,9 +181,11 @@ int refuse(const SearchRun& run, const std::vector<Baseline>& baselines, bool in
   const Baseline* b = nearest_baseline(baselines);
   const std::string nearest =
       b ? fmt::format("; the nearest baseline is {} ({})", b->name, b->infeasible) : "";
+  const MemoryMargin& margin = run.topology.memory_margin();
   const std::string text =
-      fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\" was found{}",
-                  run.graph.name(), run.topology.name(), nearest);
+      fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\"{} was found{}",
+                  run.graph.name(), run.topology.name(),
+                  margin.is_none() ? "" : fmt::format(" with a margin of {}", margin.str()), nearest);
   if (!interrupted) throw InputError(text);
   constexpr int kInterrupted = 130;  // what a shell says of a program that SIGINT ended
   err << fmt::format("pipesim: {}\n", text);

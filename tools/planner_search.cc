@@ -130,7 +130,7 @@ int run_planner(const Arguments& a, Streams& streams) {
   const ModelRun run = model_run_of(a);
   const OperatorGraph asked = open_model(run.model);
   require_recompute(asked, recompute_of(a));
-  const Topology topology = open_topology(required_text(a, "topology"));
+  const Topology topology = topology_of(a);
   const std::optional<Calibration> calibration = open_calibration(a, topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));
   const Planner* planner = planner_named(algorithm);

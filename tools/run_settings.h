@@ -12,6 +12,13 @@ namespace pipesim {
 /// Options that search, simulate and compare share, and what they say.
 std::vector<Option> model_and_topology_options();
 std::vector<Option> plan_options();
+/// --memory-margin, which goes with --topology.
+Option memory_margin_option();
+/// A topology by its text, with --memory-margin. UsageError when that can't be read, InputError when it
+/// leaves nothing of a device.
+Topology topology_of(const Arguments& arguments, const std::string& text);
+/// The same of --topology, which must be given.
+Topology topology_of(const Arguments& arguments);
 /// UsageError when it was not given.
 const std::string& required_text(const Arguments& arguments, const std::string& option);
 inline constexpr const char* kRecomputeHelp =

@@ -40,6 +40,7 @@ std::vector<Option> subject_options(const std::string& verb) {
       {"schedule", "NAME", "1f1b", "the order of a pipeline's steps: " + plan_schedule_names()}};
   for (Option& o : batch_options()) options.push_back(std::move(o));
   for (Option& o : model_and_topology_options()) options.push_back(std::move(o));
+  options.push_back(memory_margin_option());
   options.push_back(calibration_option());
   return options;
 }
@@ -55,7 +56,7 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
     }
     const PlanFile file = PlanFile::load(a.text("plan"));
     OperatorGraph graph = open_model(a.has("model") ? a.text("model") : file.model());
-    Topology topology = open_topology(a.has("topology") ? a.text("topology") : file.topology());
+    Topology topology = topology_of(a, a.has("topology") ? a.text("topology") : file.topology());
     Plan plan = file.read(graph, topology);
     std::optional<Calibration> calibration = open_calibration(a, topology, err);
     return {std::move(graph), std::move(topology), std::move(plan), std::move(calibration)};
@@ -63,7 +64,7 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
   if (!a.has("baseline"))
     throw UsageError(command + ": --plan FILE is missing, or --model, --topology and --baseline");
   const ModelRun run = model_run_of(a);
-  Subject s{open_model(run.model), open_topology(required_text(a, "topology")), {}, {}};
+  Subject s{open_model(run.model), topology_of(a), {}, {}};
   s.calibration = open_calibration(a, s.topology, err);
   std::vector<std::string> names;
   for (const std::string_view name : baseline_names()) names.emplace_back(name);

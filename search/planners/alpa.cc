@@ -150,8 +150,8 @@ class AlpaPlanner {
         mesh.devices,
         to_seconds(forward + backward) + transfer_time(mesh, last) + synchronisation_share(mesh, first, last),
         0};
-    const Bytes capacity = topology().kind(DeviceId(0)).memory;
-    const Bytes left = capacity - (mesh.permanent[last + 1] - mesh.permanent[first]);
+    const Bytes left =
+        topology().usable_memory(DeviceId(0)) - (mesh.permanent[last + 1] - mesh.permanent[first]);
     const Bytes kept = mesh.kept[last + 1] - mesh.kept[first];
     constexpr std::int64_t kAny = 1 << 20;
     option.most_successors = left.value < 0    ? -1

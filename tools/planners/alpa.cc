@@ -122,7 +122,7 @@ PlannedPipeline propose_alpa(const PlannerCall& call) {
 int report_stage_costs(const Arguments& a, Streams& streams) {
   for (const char* option :
        {"topology", "output", "batch", "microbatch", "microbatches", "profile-batch", "recompute", "layers",
-        "calibration", "optimizer", "gradient-type", "gradient-piece", "schedule"}) {
+        "calibration", "optimizer", "gradient-type", "gradient-piece", "schedule", "memory-margin"}) {
     if (a.given(option)) throw UsageError(fmt::format("search: --{} needs --model", option));
   }
   const StageCosts costs = open_stage_costs(a);
