@@ -80,25 +80,28 @@ Json contributions_json(const PlannedPipeline& planned) {
 }  // namespace
 
 std::vector<Option> planner_options() {
-  return {{"stages", "N", "",
-           "gpipe: so many stages of about equal compute time, on equal shares of the devices; without it, "
-           "all numbers that divide the devices are simulated, under --schedule or under all of them"},
-          {"chunks", "N", "1", "gpipe: so many stages share their devices (schedule interleaved)"},
-          {"schedule", "NAME", "1f1b", "of a planned pipeline: " + plan_schedule_names()},
-          {"cost-model", "NAME", "",
-           "paper: the published objective, with its faults; otherwise pipedream minimises its objective "
-           "without them (repaired), and dapple's plans are judged by the simulator (simulated)"},
-          {.name = "activation-transfers",
-           .argument = "COMPRESSION_RATIO",
-           .default_value = "",
-           .help = "pipedream: activations that cross a cut take time, divided by the ratio (1 without it)",
-           .implied = "1"},
-          {"layers", "N", "16", "alpa: so many clusters of operators, of which stages are made"},
-          {"stage-costs", "FILE", "",
-           "alpa: costs of stages (JSON) instead of simulated ones; without --model their partition is told"},
-          {"straight", "", "", "pipedream: no stage on more than one device"},
-          {"use-fewer", "", "", "pipedream: devices may stay idle"},
-          {"memory-limit", "SIZE", "", "pipedream: of what a device keeps for all batches in flight"}};
+  return {
+      {"stages", "N|LIST", "",
+       "gpipe: so many stages of about equal compute time, on equal shares of the devices; without it, "
+       "all numbers that divide the devices are simulated, under --schedule or under all of them. dapple: "
+       "scores and simulates these stages instead of looking for better ones; N, or a list as of "
+       "simulate (8@layer12.ffn_add,8)"},
+      {"chunks", "N", "1", "gpipe: so many stages share their devices (schedule interleaved)"},
+      {"schedule", "NAME", "1f1b", "of a planned pipeline: " + plan_schedule_names()},
+      {"cost-model", "NAME", "",
+       "paper: the published objective, with its faults; otherwise pipedream minimises its objective "
+       "without them (repaired), and dapple's plans are judged by the simulator (simulated)"},
+      {.name = "activation-transfers",
+       .argument = "COMPRESSION_RATIO",
+       .default_value = "",
+       .help = "pipedream: activations that cross a cut take time, divided by the ratio (1 without it)",
+       .implied = "1"},
+      {"layers", "N", "16", "alpa: so many clusters of operators, of which stages are made"},
+      {"stage-costs", "FILE", "",
+       "alpa: costs of stages (JSON) instead of simulated ones; without --model their partition is told"},
+      {"straight", "", "", "pipedream: no stage on more than one device"},
+      {"use-fewer", "", "", "pipedream: devices may stay idle"},
+      {"memory-limit", "SIZE", "", "pipedream: of what a device keeps for all batches in flight"}};
 }
 
 void check_planner_options(const Arguments& a) {

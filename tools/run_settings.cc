@@ -94,6 +94,19 @@ const std::string& schedule_of(const Arguments& arguments) {
   return written;
 }
 
+bool lists_stages(const Arguments& a) {
+  return a.has("stages") && a.text("stages").find_first_of(",@") != std::string::npos;
+}
+
+std::vector<ListedStage> stage_list_of(const Arguments& a) {
+  if (a.given("chunks")) throw UsageError("--chunks needs --stages N: listed stages share no devices");
+  try {
+    return parse_stage_list(a.text("stages"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--stages: {}", error.what()));
+  }
+}
+
 PipelineDemand pipeline_demand_of(const Arguments& arguments) {
   constexpr std::int64_t kMost = 100'000;
   return {static_cast<std::int32_t>(arguments.integer("stages", 1, kMost)),

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "search/planners/gpipe.h"
+#include "search/planners/listed_stages.h"
 #include "search/search.h"
 #include "taskgraph/plan_json.h"
 #include "tools/arguments.h"
@@ -37,7 +38,10 @@ std::string plan_schedule_names();
 SearchBudget search_budget_of(const Arguments& arguments);
 /// --schedule. UsageError when no plan can have it.
 const std::string& schedule_of(const Arguments& arguments);
-/// --stages, --chunks and --schedule; --stages must be there.
+/// Of --stages, whether it lists stages, and the list. UsageError when it can't be read.
+bool lists_stages(const Arguments& arguments);
+std::vector<ListedStage> stage_list_of(const Arguments& arguments);
+/// --stages, --chunks and --schedule; --stages must be there, and a number.
 PipelineDemand pipeline_demand_of(const Arguments& arguments);
 /// --schedule if it was given, else all that plans can have and that take no limit.
 std::vector<std::string> schedules_to_try(const Arguments& arguments);

@@ -17,8 +17,10 @@ namespace {
 void make_pipeline(const std::string& command, const Arguments& a, Subject& s, const CostModel& costs) {
   if (s.plan.found_by != "data-parallel")
     throw UsageError(command + ": --stages makes a pipeline of --baseline data-parallel only");
-  PipelinedStrategy made = gpipe_strategy(s.graph, costs, pipeline_demand_of(a));
-  s.plan.found_by = "gpipe";
+  const bool listed = lists_stages(a);
+  PipelinedStrategy made = listed ? listed_stages(s.graph, costs, stage_list_of(a), schedule_of(a))
+                                  : gpipe_strategy(s.graph, costs, pipeline_demand_of(a));
+  s.plan.found_by = listed ? "hand" : "gpipe";
   s.plan.strategy = std::move(made.strategy);
   s.plan.options.pipeline = std::move(made.pipeline);
   if (const auto reason = illegal(s.graph, s.plan.strategy, s.plan.options, s.topology))
@@ -33,9 +35,10 @@ std::vector<Option> subject_options(const std::string& verb) {
       {"baseline", "NAME", "", verb + " a baseline instead of a plan, with --model and --topology"},
       {"microbatches", "N", "", "of a baseline (1 if not given): " + std::string(kMicrobatchesHelp)},
       {"recompute", "WHAT", "none", "of a baseline: " + std::string(kRecomputeHelp)},
-      {"stages", "N", "",
+      {"stages", "N|LIST", "",
        "run the data-parallel baseline as a pipeline: N stages of about equal compute time, each on its own "
-       "equal share of the devices"},
+       "equal share of the devices; or a list of DEVICES or DEVICES@LAST_OPERATOR of each stage, such as "
+       "8@layer12.ffn_add,8 (without operators cut where the longest stage takes the least time a device)"},
       {"chunks", "N", "1", "so many stages share their devices (schedule interleaved)"},
       {"schedule", "NAME", "1f1b", "the order of a pipeline's steps: " + plan_schedule_names()}};
   for (Option& o : batch_options()) options.push_back(std::move(o));
