@@ -40,6 +40,7 @@ struct SearchRun {
   bool seed_given, chains_given;
   bool flexflow_moves;
   std::string algorithm;
+  std::string profile_note;        // "": none
   std::string checkpoint, resume;  // files; "": none
   double checkpoint_every;         // seconds
 };
@@ -102,6 +103,7 @@ SearchRun search_run_of(const Arguments& a) {
           a.given("chains"),
           a.choice("moves", {"all", "flexflow"}) == "flexflow",
           a.text("algorithm"),
+          profile_note_of(a),
           text_or_empty(a, "checkpoint"),
           text_or_empty(a, "resume"),
           a.number("checkpoint-every", 0, 1e6)};
@@ -221,6 +223,7 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
   json["seed"] = run.seed;
   json["baselines"] = Json::parse(baselines_json(baselines));
   json["best"] = outcome.found_by;
+  if (!run.profile_note.empty()) json["profile_note"] = run.profile_note;
   json["proven_optimal"] = outcome.proven;
   if (certainty.bound) json["lower_bound_s"] = to_seconds(*certainty.bound).value;
   if (certainty.use) json["calibration"] = Json::parse(to_json(*certainty.use));
@@ -261,6 +264,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
   std::string text =
       fmt::format("{} on {} ({} devices), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
                   run.topology.num_devices(), batch_text(run.graph, run.options), run.seed);
+  if (!run.profile_note.empty()) text += fmt::format("  {}\n\n", run.profile_note);
   text += baselines_table(baselines, samples_per_iteration(run.graph, run.options));
   text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by, comparison(report.iteration_time, baselines),
                       outcome.proven ? ", proven best of the candidate set" : "");

@@ -158,6 +158,7 @@ int run_planner(const Arguments& a, Streams& streams) {
   constexpr std::size_t kStrip = 96, kConfigs = 12;
   const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
   if (a.has("output") && !report.infeasible) write_file(a.text("output"), to_json(plan, graph, topology));
+  const std::string profile = profile_note_of(a);
   if (a.given("json")) {
     Json json = Json::parse(to_json(report, topology));
     json["model"] = graph.name();
@@ -167,6 +168,7 @@ int run_planner(const Arguments& a, Streams& streams) {
     json["planner_wall_time_s"] = planned_s;
     json["planner_devices"] = proposal.devices;
     if (!proposal.note.empty()) json["note"] = proposal.note;
+    if (!profile.empty()) json["profile_note"] = profile;
     if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
     if (!proposal.contributions.empty()) json["contributions"] = contributions_json(proposal);
     streams.out << json.dump(2) << "\n";
@@ -179,6 +181,7 @@ int run_planner(const Arguments& a, Streams& streams) {
     if (!proposal.trials.empty()) streams.out << proposal.trials << "\n";
     if (proposal.objective) streams.out << fmt::format("  {}, says the planner\n", proposal.objective->text);
     if (!proposal.note.empty()) streams.out << fmt::format("  {}\n", proposal.note);
+    if (!profile.empty()) streams.out << fmt::format("  {}\n", profile);
     if (const std::string idle = idle_devices(plan.strategy, topology); !idle.empty())
       streams.out << fmt::format("  {}\n", idle);
     streams.out << "\nsimulated\n"

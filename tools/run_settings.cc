@@ -162,6 +162,10 @@ void require_recompute(const OperatorGraph& graph, const Recompute& recompute) {
     throw InputError(fmt::format("--recompute {}: {}", name_of(recompute.kind), *reason));
 }
 
+std::string profile_note_of(const Arguments& a) {
+  return a.has("profile-batch") || !a.has("model") ? "" : profile_note(a.text("model"));
+}
+
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
   std::string text = fmt::format("batch {}", samples_per_iteration(graph, options));
   if (options.microbatches > 1)

@@ -61,6 +61,8 @@ PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run);
 inline PlanOptions plan_options_of(const Arguments& arguments) {
   return plan_options_of(arguments, model_run_of(arguments));
 }
+/// profile_note() of --model, unless --profile-batch tells.
+std::string profile_note_of(const Arguments& arguments);
 /// "batch 64", or "batch 256 in 4 microbatches of 64, recompute full".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
 

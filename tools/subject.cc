@@ -62,13 +62,15 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
     Topology topology = topology_of(a, a.has("topology") ? a.text("topology") : file.topology());
     Plan plan = file.read(graph, topology);
     std::optional<Calibration> calibration = open_calibration(a, topology, err);
-    return {std::move(graph), std::move(topology), std::move(plan), std::move(calibration)};
+    return {std::move(graph), std::move(topology), std::move(plan), std::move(calibration),
+            profile_note(a.has("model") ? a.text("model") : file.model())};
   }
   if (!a.has("baseline"))
     throw UsageError(command + ": --plan FILE is missing, or --model, --topology and --baseline");
   const ModelRun run = model_run_of(a);
   Subject s{open_model(run.model), topology_of(a), {}, {}};
   s.calibration = open_calibration(a, s.topology, err);
+  s.profile_note = profile_note_of(a);
   std::vector<std::string> names;
   for (const std::string_view name : baseline_names()) names.emplace_back(name);
   s.plan.options.microbatches = microbatches_of(run);

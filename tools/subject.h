@@ -20,6 +20,7 @@ struct Subject {
   Topology topology;
   Plan plan;
   std::optional<Calibration> calibration;
+  std::string profile_note = {};  ///< see profile_note()
 };
 
 /// --plan, --model, --topology, --baseline, --microbatches, --recompute, --stages, --chunks, --schedule,
