@@ -138,7 +138,7 @@ std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, st
 bool Evaluator::surely_fits(const BoundStrategy& strategy) {
   const std::vector<Bytes> allocated = allocated_memory(builder_, strategy);
   for (std::size_t d = 0; d < allocated.size(); ++d) {
-    if (allocated[d] > topology().kind(DeviceId(d)).memory) return false;
+    if (allocated[d] > topology().usable_memory(DeviceId(d))) return false;
   }
   return true;
 }

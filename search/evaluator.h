@@ -16,7 +16,7 @@ namespace pipesim {
 /// What one strategy costs.
 struct Evaluation {
   Nanoseconds time = 0;  ///< of one iteration; see Evaluator of schedules that have no end
-  Bytes overflow;        ///< bytes over the devices' capacities at their peaks, summed; 0: it fits
+  Bytes overflow;        ///< bytes over Topology::usable_memory() at the peaks, summed; 0: it fits
   [[nodiscard]] bool feasible() const { return overflow.value == 0; }
   bool operator==(const Evaluation&) const = default;
 };

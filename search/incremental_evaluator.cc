@@ -65,7 +65,7 @@ Bytes IncrementalEvaluator::overflow() {
   const Topology& topology = full_.topology();
   bool fits = true;
   for (std::size_t d = 0; d < topology.num_devices(); ++d)
-    fits &= graph_.allocated()[d] <= topology.kind(DeviceId(d)).memory;
+    fits &= graph_.allocated()[d] <= topology.usable_memory(DeviceId(d));
   if (fits) return Bytes(0);
   ++counts_.memory_looked;
   return evaluate(graph_.strategy()).overflow;

@@ -30,7 +30,7 @@ constexpr std::int64_t kMostIdleRounds = 50;   // a space of one strategy has no
 
 Bytes all_memory(const Topology& topology) {
   Bytes sum;
-  for (std::size_t d = 0; d < topology.num_devices(); ++d) sum += topology.kind(DeviceId(d)).memory;
+  for (std::size_t d = 0; d < topology.num_devices(); ++d) sum += topology.usable_memory(DeviceId(d));
   return sum;
 }
 

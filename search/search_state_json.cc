@@ -90,6 +90,8 @@ Json subject_of(const SearchSubject& subject) {
   if (subject.options.recompute.kind != Recompute::Kind::None)
     json["recompute"] =
         recompute_segments(subject.graph, subject.options.recompute, subject.options.pipeline);
+  if (const MemoryMargin& margin = subject.topology.memory_margin(); !margin.is_none())
+    json["memory_margin"] = margin.str();
   return json;
 }
 
@@ -265,7 +267,7 @@ SearchState parse_search_state(std::string_view text, const std::string& file, c
   const JsonValue found = root.at("subject");
   const Json wanted = subject_of(subject);
   require_same(found, wanted);
-  for (const char* key : {"pipeline", "recompute"}) {
+  for (const char* key : {"pipeline", "recompute", "memory_margin"}) {
     const auto member = found.find(key);
     if (!member || wanted.contains(key)) continue;
     member->fail(

@@ -419,13 +419,15 @@ std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peak
   std::string text;
   std::size_t more = 0;
   for (std::size_t d = 0; d < peaks.size(); ++d) {
-    const Bytes capacity = topology.kind(DeviceId(d)).memory;
-    if (peaks[d].peak <= capacity) continue;
+    const Bytes usable = topology.usable_memory(DeviceId(d));
+    if (peaks[d].peak <= usable) continue;
     if (!text.empty()) {
       ++more;
     } else {
+      const Bytes memory = topology.kind(DeviceId(d)).memory;
       text = fmt::format("{} needs {}, has {}", topology.device(DeviceId(d)).name, pretty(peaks[d].peak),
-                         pretty(capacity));
+                         pretty(memory));
+      if (usable < memory) text += fmt::format(" less a margin of {}", pretty(memory - usable));
     }
   }
   if (text.empty()) return std::nullopt;
@@ -435,7 +437,7 @@ std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peak
 Bytes memory_overflow(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
   Bytes sum;
   for (std::size_t d = 0; d < peaks.size(); ++d) {
-    sum += std::max(Bytes(0), peaks[d].peak - topology.kind(DeviceId(d)).memory);
+    sum += std::max(Bytes(0), peaks[d].peak - topology.usable_memory(DeviceId(d)));
   }
   return sum;
 }

@@ -57,10 +57,11 @@ struct TaskTimes {
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const TaskTimes& few, const SteadyState& steady);
 
-/// Why the peaks do not fit: "gpu3 needs 91.2 GB, has 80 GB (and 2 more devices)". Nothing when they do.
+/// Why the peaks do not fit: "gpu3 needs 91.2 GB, has 80 GB (and 2 more devices)", or "gpu3 needs 75.1 GB,
+/// has 80 GB less a margin of 8 GB" where the topology has one. Nothing when they do.
 std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology);
 
-/// Bytes over capacity, summed over devices.
+/// Bytes over what may be used of the devices' memories, summed over devices.
 Bytes memory_overflow(const std::vector<DeviceMemory>& peaks, const Topology& topology);
 
 }  // namespace pipesim

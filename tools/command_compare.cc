@@ -87,7 +87,7 @@ void require_execute(const Arguments& arguments) {
 
 int run_execution(const Arguments& arguments, Streams& streams) {
   const OperatorGraph graph = open_model(model_run_of(arguments).model);
-  const Topology topology = open_topology(required_text(arguments, "topology"));
+  const Topology topology = topology_of(arguments);
   RunSetting setting = run_setting_of(arguments, topology);
   setting.sleep = EmulatedPace::Sleep::Never;
   const PlanOptions options = plan_options_of(arguments);
@@ -114,7 +114,7 @@ int run_compare(const Arguments& arguments, Streams& streams) {
   if (arguments.given("execute")) return run_execution(arguments, streams);
   require_execute(arguments);
   const OperatorGraph graph = open_model(model_run_of(arguments).model);
-  const Topology topology = open_topology(required_text(arguments, "topology"));
+  const Topology topology = topology_of(arguments);
   const PlanOptions options = plan_options_of(arguments);
   require_recompute(graph, options.recompute);
   const std::optional<Calibration> calibration = open_calibration(arguments, topology, streams.err);
@@ -126,14 +126,17 @@ int run_compare(const Arguments& arguments, Streams& streams) {
     Json json{
         {"model", graph.name()}, {"topology", topology.name()}, {"num_devices", topology.num_devices()}};
     if (bound) json["lower_bound_s"] = *bound;
+    if (const std::string note = profile_note_of(arguments); !note.empty()) json["profile_note"] = note;
     json["baselines"] = json_of(evaluator, baselines);
     if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)
       json["calibration"] = Json::parse(to_json(*use));
     streams.out << json.dump(2) << "\n";
     return 0;
   }
+  const std::string profile = profile_note_of(arguments);
   streams.out << fmt::format("{} on {} ({} devices), {}\n\n", graph.name(), topology.name(),
                              topology.num_devices(), batch_text(graph, options))
+              << (profile.empty() ? "" : fmt::format("  {}\n\n", profile))
               << baselines_table(baselines, samples_per_iteration(graph, options))
               << (bound ? fmt::format("  lower bound of every plan: {}\n\n", pretty(Seconds(*bound))) : "\n")
               << details_table(evaluator, baselines);

@@ -40,6 +40,7 @@ struct SearchRun {
   bool seed_given, chains_given;
   bool flexflow_moves;
   std::string algorithm;
+  std::string profile_note;        // "": none
   std::string checkpoint, resume;  // files; "": none
   double checkpoint_every;         // seconds
 };
@@ -90,7 +91,7 @@ SearchRun search_run_of(const Arguments& a) {
   PlanOptions options = plan_options_of(a);
   require_recompute(graph, options.recompute);
   return {std::move(graph),
-          open_topology(required_text(a, "topology")),
+          topology_of(a),
           std::move(options),
           search_budget_of(a),
           static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
@@ -100,6 +101,7 @@ SearchRun search_run_of(const Arguments& a) {
           a.given("chains"),
           a.choice("moves", {"all", "flexflow"}) == "flexflow",
           a.text("algorithm"),
+          profile_note_of(a),
           text_or_empty(a, "checkpoint"),
           text_or_empty(a, "resume"),
           a.number("checkpoint-every", 0, 1e6)};
@@ -179,9 +181,11 @@ int refuse(const SearchRun& run, const std::vector<Baseline>& baselines, bool in
   const Baseline* b = nearest_baseline(baselines);
   const std::string nearest =
       b ? fmt::format("; the nearest baseline is {} ({})", b->name, b->infeasible) : "";
+  const MemoryMargin& margin = run.topology.memory_margin();
   const std::string text =
-      fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\" was found{}",
-                  run.graph.name(), run.topology.name(), nearest);
+      fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\"{} was found{}",
+                  run.graph.name(), run.topology.name(),
+                  margin.is_none() ? "" : fmt::format(" with a margin of {}", margin.str()), nearest);
   if (!interrupted) throw InputError(text);
   constexpr int kInterrupted = 130;  // what a shell says of a program that SIGINT ended
   err << fmt::format("pipesim: {}\n", text);
@@ -217,6 +221,7 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
   json["seed"] = run.seed;
   json["baselines"] = Json::parse(baselines_json(baselines));
   json["best"] = outcome.found_by;
+  if (!run.profile_note.empty()) json["profile_note"] = run.profile_note;
   json["proven_optimal"] = outcome.proven;
   if (certainty.bound) json["lower_bound_s"] = to_seconds(*certainty.bound).value;
   if (certainty.use) json["calibration"] = Json::parse(to_json(*certainty.use));
@@ -257,6 +262,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
   std::string text =
       fmt::format("{} on {} ({} devices), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
                   run.topology.num_devices(), batch_text(run.graph, run.options), run.seed);
+  if (!run.profile_note.empty()) text += fmt::format("  {}\n\n", run.profile_note);
   text += baselines_table(baselines, samples_per_iteration(run.graph, run.options));
   text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by, comparison(report.iteration_time, baselines),
                       outcome.proven ? ", proven best of the candidate set" : "");

@@ -44,6 +44,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     json["topology"] = s.topology.name();
     json["seed"] = s.plan.seed;
     json["found_by"] = s.plan.found_by;
+    if (!s.profile_note.empty()) json["profile_note"] = s.profile_note;
     if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
     if (s.calibration) json["calibration"] = Json::parse(to_json(calibration_use(evaluator, strategy)));
     streams.out << json.dump(2) << "\n";
@@ -51,6 +52,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     streams.out << fmt::format("{} on {} ({} devices), {}{}\n\n", s.graph.name(), s.topology.name(),
                                s.topology.num_devices(), batch_text(s.graph, s.plan.options),
                                s.plan.found_by.empty() ? "" : ", plan by " + s.plan.found_by)
+                << (s.profile_note.empty() ? "" : fmt::format("  {}\n\n", s.profile_note))
                 << to_text(report, s.topology)
                 << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
                 << (pipeline ? to_text(*pipeline) + "\n" : "") << configs_text(s.graph, strategy, kConfigs)

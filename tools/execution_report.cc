@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tools/figures.h"
 #include "tools/run_settings.h"
@@ -52,7 +53,15 @@ std::string memory_text(const ExecutionReport& r, const Topology& topology) {
     table.add({topology.device(DeviceId(d)).name, pretty(r.predicted_memory[d].peak), pretty(m.peak),
                pretty(m.workspace_peak)});
   }
-  return table.str(2) + "\n";
+  const std::optional<std::string> shortage = memory_shortage(r.predicted_memory, topology);
+  std::string verdict;
+  if (shortage) {
+    verdict = fmt::format("  predicted not to fit: {}\n", *shortage);
+  } else if (!topology.memory_margin().is_none()) {
+    verdict = fmt::format("  predicted to fit with a margin of {} on every device\n",
+                          topology.memory_margin().str());
+  }
+  return table.str(2) + verdict + "\n";
 }
 
 std::string check_text(const ExecutionReport& r) {
@@ -141,6 +150,11 @@ std::string to_json(const ExecutionReport& r, const Subject& subject) {
                       {"workspace_bytes", r.measured_memory[d].workspace_peak.value}});
   }
   json["memory"] = std::move(memory);
+  const std::optional<std::string> shortage = memory_shortage(r.predicted_memory, subject.topology);
+  json["fits"] = !shortage;
+  if (!subject.topology.memory_margin().is_none())
+    json["memory_margin"] = subject.topology.memory_margin().str();
+  if (shortage) json["infeasible"] = *shortage;
   if (!r.losses.empty()) json["loss"] = r.losses;
   for (const StepEquality& e : r.equalities) {
     json["check"].push_back({{"worst", e.worst.name},

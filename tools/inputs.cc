@@ -149,6 +149,16 @@ std::string with_profile_batch(const std::string& model, std::int64_t batch) {
   return assigned(model, end, "profile-batch", batch);
 }
 
+std::string profile_note(const std::string& model) {
+  const std::size_t end = end_of_profile(model);
+  if (names_zoo_model(model) || end == std::string::npos ||
+      model.find("profile-batch=", end) != std::string::npos)
+    return "";
+  return fmt::format(
+      "{} does not tell with how many samples it was measured: {} were taken (--profile-batch)",
+      model.substr(0, end), batches_of_profile(model, end).measured);
+}
+
 Topology open_topology(const std::string& text) {
   std::error_code ignored;
   // Bandwidths contain slashes, too.

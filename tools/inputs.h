@@ -23,6 +23,9 @@ OperatorGraph open_model(const std::string& text);
 std::string with_batch(const std::string& model, std::int64_t batch);
 std::string with_profile_batch(const std::string& model, std::int64_t batch);
 
+/// "" or, of a profile that does not tell with how many samples it was measured, what was taken for that.
+std::string profile_note(const std::string& model);
+
 /// A topology: see make_topology in topologies/presets.h.
 Topology open_topology(const std::string& text);
 

@@ -78,7 +78,9 @@ std::string range_text(std::vector<Nanoseconds> times) {
 
 std::string memory_text(const PlanReport& report, const Topology& topology) {
   std::size_t fullest = 0;
-  const auto fill = [&](std::size_t d) { return report.memory[d].peak / topology.kind(DeviceId(d)).memory; };
+  const auto fill = [&](std::size_t d) {
+    return report.memory[d].peak / topology.usable_memory(DeviceId(d));
+  };
   for (std::size_t d = 1; d < report.memory.size(); ++d) {
     if (fill(d) > fill(fullest)) fullest = d;
   }
@@ -131,10 +133,11 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
 
 std::string to_json(const PlanReport& report, const Topology& topology) {
   Json memory = Json::object(), compute = Json::object(), recompute = Json::object(),
-       communication = Json::object();
+       communication = Json::object(), margin = Json::object();
   for (std::size_t d = 0; d < topology.num_devices(); ++d) {
     const std::string& name = topology.device(DeviceId(d)).name;
     memory[name] = report.memory[d].peak.value;
+    margin[name] = (topology.kind(DeviceId(d)).memory - topology.usable_memory(DeviceId(d))).value;
     compute[name] = seconds(report.compute[d]);
     recompute[name] = seconds(report.recompute[d]);
     communication[name] = seconds(report.communication[d]);
@@ -145,6 +148,7 @@ std::string to_json(const PlanReport& report, const Topology& topology) {
             {"num_devices", topology.num_devices()},
             {"num_tasks", report.num_tasks},
             {"peak_memory_bytes", memory},
+            {"fits", !report.infeasible},
             {"compute_s", compute},
             {"communication_s", communication},
             {"critical_path",
@@ -154,6 +158,7 @@ std::string to_json(const PlanReport& report, const Topology& topology) {
               {"waiting", share(report.critical.waiting, whole)}}}};
   if (whole != report.iteration_time) json["makespan_s"] = seconds(whole);
   if (recomputes(report)) json["recompute_s"] = recompute;
+  if (!topology.memory_margin().is_none()) json["memory_margin_bytes"] = margin;
   if (report.infeasible) json["infeasible"] = *report.infeasible;
   return json.dump();
 }
@@ -174,6 +179,9 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
                          percent(share(report.critical.communication, whole)),
                          percent(share(report.critical.waiting, whole)), report.critical.steps.size())});
   table.add({"memory", memory_text(report, topology)});
+  if (const MemoryMargin& margin = topology.memory_margin(); !margin.is_none())
+    table.add({"margin", fmt::format("{} of every device's memory must stay free{}", margin.str(),
+                                     report.infeasible ? "" : ": the plan fits")});
   if (report.infeasible) table.add({"does not fit", *report.infeasible});
   return table.str(2);
 }

@@ -28,7 +28,8 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
 
 /// The report as members of a JSON object (without the braces' owner): text of a JSON object with the keys
 /// iteration_time_s, makespan_s (where it is another), throughput_samples_per_s, num_devices, num_tasks,
-/// peak_memory_bytes, compute_s, recompute_s (where anything is run again), communication_s, critical_path.
+/// peak_memory_bytes, fits, compute_s, recompute_s (where anything is run again), communication_s,
+/// critical_path, memory_margin_bytes (where there is one), infeasible (why it does not fit).
 std::string to_json(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.

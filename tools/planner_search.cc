@@ -80,27 +80,29 @@ Json contributions_json(const PlannedPipeline& planned) {
 }  // namespace
 
 std::vector<Option> planner_options() {
-  return {{"stages", "N", "",
-           "gpipe: so many stages of about equal compute time, on equal shares of the devices; without it, "
-           "all numbers that divide the devices are simulated, under --schedule or under all of them; "
-           "exhaustive: only so many stages"},
-          {"chunks", "N", "1", "gpipe: so many stages share their devices (schedule interleaved)"},
-          {"schedule", "NAME", "1f1b", "of a planned pipeline: " + plan_schedule_names()},
-          {"cost-model", "NAME", "",
-           "paper: the published objective, with its faults; otherwise pipedream minimises its objective "
-           "without them (repaired), and dapple's plans are judged by the simulator (simulated)"},
-          {.name = "activation-transfers",
-           .argument = "COMPRESSION_RATIO",
-           .default_value = "",
-           .help = "pipedream: activations that cross a cut take time, divided by the ratio (1 without it)",
-           .implied = "1"},
-          {"layers", "N", "16",
-           "alpa, exhaustive: so many clusters of operators, of which stages are made (exhaustive: 8)"},
-          {"stage-costs", "FILE", "",
-           "alpa: costs of stages (JSON) instead of simulated ones; without --model their partition is told"},
-          {"straight", "", "", "pipedream: no stage on more than one device"},
-          {"use-fewer", "", "", "pipedream: devices may stay idle"},
-          {"memory-limit", "SIZE", "", "pipedream: of what a device keeps for all batches in flight"}};
+  return {
+      {"stages", "N|LIST", "",
+       "gpipe: so many stages of about equal compute time, on equal shares of the devices; without it, "
+       "all numbers that divide the devices are simulated, under --schedule or under all of them. dapple: "
+       "scores and simulates these stages instead of looking for better ones; N, or a list as of "
+       "simulate (8@layer12.ffn_add,8). exhaustive: only so many stages"},
+      {"chunks", "N", "1", "gpipe: so many stages share their devices (schedule interleaved)"},
+      {"schedule", "NAME", "1f1b", "of a planned pipeline: " + plan_schedule_names()},
+      {"cost-model", "NAME", "",
+       "paper: the published objective, with its faults; otherwise pipedream minimises its objective "
+       "without them (repaired), and dapple's plans are judged by the simulator (simulated)"},
+      {.name = "activation-transfers",
+       .argument = "COMPRESSION_RATIO",
+       .default_value = "",
+       .help = "pipedream: activations that cross a cut take time, divided by the ratio (1 without it)",
+       .implied = "1"},
+      {"layers", "N", "16",
+       "alpa, exhaustive: so many clusters of operators, of which stages are made (exhaustive: 8)"},
+      {"stage-costs", "FILE", "",
+       "alpa: costs of stages (JSON) instead of simulated ones; without --model their partition is told"},
+      {"straight", "", "", "pipedream: no stage on more than one device"},
+      {"use-fewer", "", "", "pipedream: devices may stay idle"},
+      {"memory-limit", "SIZE", "", "pipedream: of what a device keeps for all batches in flight"}};
 }
 
 void check_planner_options(const Arguments& a) {
@@ -134,7 +136,7 @@ int run_planner(const Arguments& a, Streams& streams) {
   const ModelRun run = model_run_of(a);
   const OperatorGraph asked = open_model(run.model);
   require_recompute(asked, recompute_of(a));
-  const Topology topology = open_topology(required_text(a, "topology"));
+  const Topology topology = topology_of(a);
   const std::optional<Calibration> calibration = open_calibration(a, topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));
   const Planner* planner = planner_of(a);
@@ -159,6 +161,7 @@ int run_planner(const Arguments& a, Streams& streams) {
   constexpr std::size_t kStrip = 96, kConfigs = 12;
   const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
   if (a.has("output") && !report.infeasible) write_file(a.text("output"), to_json(plan, graph, topology));
+  const std::string profile = profile_note_of(a);
   if (a.given("json")) {
     Json json = Json::parse(to_json(report, topology));
     json["model"] = graph.name();
@@ -168,6 +171,7 @@ int run_planner(const Arguments& a, Streams& streams) {
     json["planner_wall_time_s"] = planned_s;
     json["planner_devices"] = proposal.devices;
     if (!proposal.note.empty()) json["note"] = proposal.note;
+    if (!profile.empty()) json["profile_note"] = profile;
     if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
     if (!proposal.contributions.empty()) json["contributions"] = contributions_json(proposal);
     streams.out << json.dump(2) << "\n";
@@ -180,6 +184,7 @@ int run_planner(const Arguments& a, Streams& streams) {
     if (!proposal.trials.empty()) streams.out << proposal.trials << "\n";
     if (proposal.objective) streams.out << fmt::format("  {}, says the planner\n", proposal.objective->text);
     if (!proposal.note.empty()) streams.out << fmt::format("  {}\n", proposal.note);
+    if (!profile.empty()) streams.out << fmt::format("  {}\n", profile);
     if (const std::string idle = idle_devices(plan.strategy, topology); !idle.empty())
       streams.out << fmt::format("  {}\n", idle);
     streams.out << "\nsimulated\n"

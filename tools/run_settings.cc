@@ -29,13 +29,38 @@ std::vector<Option> model_and_topology_options() {
   return {{"model", "MODEL", "", kModelHelp}, {"topology", "TOPOLOGY", "", kTopologyHelp}};
 }
 
+Option memory_margin_option() {
+  return {"memory-margin", "MARGIN", "",
+          "what a plan must leave free of every device's memory to fit, for what no plan knows of "
+          "(the driver, communication libraries, fragmentation): a share of it (10%) or a size (2GB)"};
+}
+
+Topology topology_of(const Arguments& a, const std::string& text) {
+  if (!a.has("memory-margin")) return open_topology(text);
+  MemoryMargin margin;
+  try {
+    margin = MemoryMargin::parse(a.text("memory-margin"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--memory-margin: {}", error.what()));
+  }
+  const Topology topology = open_topology(text);
+  try {
+    return topology.with_memory_margin(margin);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--memory-margin: {}", error.what()));
+  }
+}
+
+Topology topology_of(const Arguments& a) { return topology_of(a, required_text(a, "topology")); }
+
 std::vector<Option> plan_options() {
   std::vector<Option> options{
       {"optimizer", "NAME", "momentum", "sgd, momentum or adam: decides the optimizer state and the update"},
       {"gradient-type", "TYPE", "float32", "element type in which weight gradients accumulate and travel"},
       {"gradient-piece", "SIZE", "25 MB", "gradient synchronisation is cut into pieces of at most this size"},
       {"microbatches", "N", "1", kMicrobatchesHelp},
-      {"recompute", "WHAT", "none", kRecomputeHelp}};
+      {"recompute", "WHAT", "none", kRecomputeHelp},
+      memory_margin_option()};
   for (Option& o : batch_options()) options.push_back(std::move(o));
   return options;
 }
@@ -67,6 +92,19 @@ const std::string& schedule_of(const Arguments& arguments) {
     throw UsageError(fmt::format("--schedule: {}", error.what()));
   }
   return written;
+}
+
+bool lists_stages(const Arguments& a) {
+  return a.has("stages") && a.text("stages").find_first_of(",@") != std::string::npos;
+}
+
+std::vector<ListedStage> stage_list_of(const Arguments& a) {
+  if (a.given("chunks")) throw UsageError("--chunks needs --stages N: listed stages share no devices");
+  try {
+    return parse_stage_list(a.text("stages"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--stages: {}", error.what()));
+  }
 }
 
 PipelineDemand pipeline_demand_of(const Arguments& arguments) {
@@ -122,6 +160,10 @@ Recompute recompute_of(const Arguments& arguments) {
 void require_recompute(const OperatorGraph& graph, const Recompute& recompute) {
   if (const auto reason = illegal(graph, recompute, {}))
     throw InputError(fmt::format("--recompute {}: {}", name_of(recompute.kind), *reason));
+}
+
+std::string profile_note_of(const Arguments& a) {
+  return a.has("profile-batch") || !a.has("model") ? "" : profile_note(a.text("model"));
 }
 
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
@@ -197,14 +239,15 @@ void require_room(const OperatorGraph& graph, const Topology& topology, const Pl
         CostModel::weight_memory(t.elements(), t.type, options.gradient_type, options.optimizer);
     needed += m.weights + m.gradients + m.optimizer_state;
   }
-  for (std::size_t d = 0; d < topology.num_devices(); ++d) available += topology.kind(DeviceId(d)).memory;
+  for (std::size_t d = 0; d < topology.num_devices(); ++d) available += topology.usable_memory(DeviceId(d));
   if (needed <= available) return;
-  throw InputError(
-      fmt::format("model \"{}\" is too large for topology \"{}\": weights, gradients and {} state need {}, "
-                  "all {} devices together "
-                  "have {}; {} are missing",
-                  graph.name(), topology.name(), name_of(options.optimizer), pretty(needed),
-                  topology.num_devices(), pretty(available), pretty(needed - available)));
+  throw InputError(fmt::format(
+      "model \"{}\" is too large for topology \"{}\": weights, gradients and {} state need {}, "
+      "all {} devices together "
+      "have {}{}; {} are missing",
+      graph.name(), topology.name(), name_of(options.optimizer), pretty(needed), topology.num_devices(),
+      pretty(available), topology.memory_margin().is_none() ? "" : " beside the margin",
+      pretty(needed - available)));
 }
 
 }  // namespace pipesim

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "search/planners/gpipe.h"
+#include "search/planners/listed_stages.h"
 #include "search/search.h"
 #include "taskgraph/plan_json.h"
 #include "tools/arguments.h"
@@ -12,6 +13,13 @@ namespace pipesim {
 /// Options that search, simulate and compare share, and what they say.
 std::vector<Option> model_and_topology_options();
 std::vector<Option> plan_options();
+/// --memory-margin, which goes with --topology.
+Option memory_margin_option();
+/// A topology by its text, with --memory-margin. UsageError when that can't be read, InputError when it
+/// leaves nothing of a device.
+Topology topology_of(const Arguments& arguments, const std::string& text);
+/// The same of --topology, which must be given.
+Topology topology_of(const Arguments& arguments);
 /// UsageError when it was not given.
 const std::string& required_text(const Arguments& arguments, const std::string& option);
 inline constexpr const char* kRecomputeHelp =
@@ -30,7 +38,10 @@ std::string plan_schedule_names();
 SearchBudget search_budget_of(const Arguments& arguments);
 /// --schedule. UsageError when no plan can have it.
 const std::string& schedule_of(const Arguments& arguments);
-/// --stages, --chunks and --schedule; --stages must be there.
+/// Of --stages, whether it lists stages, and the list. UsageError when it can't be read.
+bool lists_stages(const Arguments& arguments);
+std::vector<ListedStage> stage_list_of(const Arguments& arguments);
+/// --stages, --chunks and --schedule; --stages must be there, and a number.
 PipelineDemand pipeline_demand_of(const Arguments& arguments);
 /// --schedule if it was given, else all that plans can have and that take no limit.
 std::vector<std::string> schedules_to_try(const Arguments& arguments);
@@ -50,6 +61,8 @@ PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run);
 inline PlanOptions plan_options_of(const Arguments& arguments) {
   return plan_options_of(arguments, model_run_of(arguments));
 }
+/// profile_note() of --model, unless --profile-batch tells.
+std::string profile_note_of(const Arguments& arguments);
 /// "batch 64", or "batch 256 in 4 microbatches of 64, recompute full".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
 

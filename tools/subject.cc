@@ -17,8 +17,10 @@ namespace {
 void make_pipeline(const std::string& command, const Arguments& a, Subject& s, const CostModel& costs) {
   if (s.plan.found_by != "data-parallel")
     throw UsageError(command + ": --stages makes a pipeline of --baseline data-parallel only");
-  PipelinedStrategy made = gpipe_strategy(s.graph, costs, pipeline_demand_of(a));
-  s.plan.found_by = "gpipe";
+  const bool listed = lists_stages(a);
+  PipelinedStrategy made = listed ? listed_stages(s.graph, costs, stage_list_of(a), schedule_of(a))
+                                  : gpipe_strategy(s.graph, costs, pipeline_demand_of(a));
+  s.plan.found_by = listed ? "hand" : "gpipe";
   s.plan.strategy = std::move(made.strategy);
   s.plan.options.pipeline = std::move(made.pipeline);
   if (const auto reason = illegal(s.graph, s.plan.strategy, s.plan.options, s.topology))
@@ -33,13 +35,15 @@ std::vector<Option> subject_options(const std::string& verb) {
       {"baseline", "NAME", "", verb + " a baseline instead of a plan, with --model and --topology"},
       {"microbatches", "N", "", "of a baseline (1 if not given): " + std::string(kMicrobatchesHelp)},
       {"recompute", "WHAT", "none", "of a baseline: " + std::string(kRecomputeHelp)},
-      {"stages", "N", "",
+      {"stages", "N|LIST", "",
        "run the data-parallel baseline as a pipeline: N stages of about equal compute time, each on its own "
-       "equal share of the devices"},
+       "equal share of the devices; or a list of DEVICES or DEVICES@LAST_OPERATOR of each stage, such as "
+       "8@layer12.ffn_add,8 (without operators cut where the longest stage takes the least time a device)"},
       {"chunks", "N", "1", "so many stages share their devices (schedule interleaved)"},
       {"schedule", "NAME", "1f1b", "the order of a pipeline's steps: " + plan_schedule_names()}};
   for (Option& o : batch_options()) options.push_back(std::move(o));
   for (Option& o : model_and_topology_options()) options.push_back(std::move(o));
+  options.push_back(memory_margin_option());
   options.push_back(calibration_option());
   return options;
 }
@@ -55,16 +59,18 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
     }
     const PlanFile file = PlanFile::load(a.text("plan"));
     OperatorGraph graph = open_model(a.has("model") ? a.text("model") : file.model());
-    Topology topology = open_topology(a.has("topology") ? a.text("topology") : file.topology());
+    Topology topology = topology_of(a, a.has("topology") ? a.text("topology") : file.topology());
     Plan plan = file.read(graph, topology);
     std::optional<Calibration> calibration = open_calibration(a, topology, err);
-    return {std::move(graph), std::move(topology), std::move(plan), std::move(calibration)};
+    return {std::move(graph), std::move(topology), std::move(plan), std::move(calibration),
+            profile_note(a.has("model") ? a.text("model") : file.model())};
   }
   if (!a.has("baseline"))
     throw UsageError(command + ": --plan FILE is missing, or --model, --topology and --baseline");
   const ModelRun run = model_run_of(a);
-  Subject s{open_model(run.model), open_topology(required_text(a, "topology")), {}, {}};
+  Subject s{open_model(run.model), topology_of(a), {}, {}};
   s.calibration = open_calibration(a, s.topology, err);
+  s.profile_note = profile_note_of(a);
   std::vector<std::string> names;
   for (const std::string_view name : baseline_names()) names.emplace_back(name);
   s.plan.options.microbatches = microbatches_of(run);

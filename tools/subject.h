@@ -20,10 +20,11 @@ struct Subject {
   Topology topology;
   Plan plan;
   std::optional<Calibration> calibration;
+  std::string profile_note = {};  ///< see profile_note()
 };
 
-/// --plan, --model, --topology, --baseline, --microbatches, --recompute, --stages, --chunks, --schedule and
-/// --calibration, as `command` offers them.
+/// --plan, --model, --topology, --baseline, --microbatches, --recompute, --stages, --chunks, --schedule,
+/// --memory-margin and --calibration, as `command` offers them.
 std::vector<Option> subject_options(const std::string& verb);
 /// Warnings go to `err`. UsageError when they do not fit together, InputError when the plan does not fit the
 /// model or topology.

@@ -98,6 +98,22 @@ const DeviceKind& Topology::kind(DeviceId id) const {
   return state_->parts.kinds[static_cast<std::size_t>(device(id).kind)];
 }
 
+Bytes Topology::usable_memory(DeviceId id) const {
+  const Bytes memory = kind(id).memory;
+  return margin_.is_none() ? memory : memory - margin_.of(memory);
+}
+
+Topology Topology::with_memory_margin(const MemoryMargin& margin) const {
+  Topology same = *this;
+  same.margin_ = margin;
+  for (std::size_t d = 0; d < num_devices(); ++d) {
+    if (same.usable_memory(DeviceId(d)).value > 0) continue;
+    throw InputError(fmt::format("a margin of {} leaves nothing of the {} of device \"{}\"", margin.str(),
+                                 pretty(kind(DeviceId(d)).memory), device(DeviceId(d)).name));
+  }
+  return same;
+}
+
 DeviceId Topology::device_named(std::string_view name) const {
   const auto found = state_->device_of_name.find(name);
   if (found != state_->device_of_name.end()) return found->second;

@@ -11,6 +11,7 @@
 #include "sim/base/data_type.h"
 #include "sim/base/ids.h"
 #include "sim/base/units.h"
+#include "topologies/memory_margin.h"
 
 namespace pipesim {
 
@@ -106,6 +107,12 @@ class Topology {
   [[nodiscard]] std::size_t num_lanes() const;
   [[nodiscard]] const Device& device(DeviceId id) const;
   [[nodiscard]] const DeviceKind& kind(DeviceId id) const;
+  /// What plans may use of a device's memory: all but the margin.
+  [[nodiscard]] Bytes usable_memory(DeviceId id) const;
+  [[nodiscard]] const MemoryMargin& memory_margin() const { return margin_; }
+  /// The same, where plans leave so much of every device's memory free. InputError when nothing would be left
+  /// of a device's.
+  [[nodiscard]] Topology with_memory_margin(const MemoryMargin& margin) const;
   /// InputError: `unknown device "gpu9" (topology "dgx-8" has gpu0..gpu7)`, with a suggestion.
   [[nodiscard]] DeviceId device_named(std::string_view name) const;
   [[nodiscard]] std::span<const DeviceId> devices_of_node(std::int32_t node) const;
@@ -121,13 +128,15 @@ class Topology {
   /// 0: same device, 1: same node, 2: other node. What redistribution calls the route class.
   [[nodiscard]] int distance(DeviceId from, DeviceId to) const;
 
-  /// 16 hex digits over everything that changes a simulation: not the topology's name, nor any source.
+  /// 16 hex digits over everything that changes a simulation: not the topology's name, nor any source, nor
+  /// the margin.
   [[nodiscard]] std::string fingerprint() const;
-  bool operator==(const Topology& o) const { return parts() == o.parts(); }
+  bool operator==(const Topology& o) const { return parts() == o.parts() && margin_ == o.margin_; }
 
  private:
   struct State;
   std::shared_ptr<const State> state_;
+  MemoryMargin margin_;
 };
 
 }  // namespace pipesim

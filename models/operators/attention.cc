@@ -63,6 +63,31 @@ void build_relative_attention(OperatorDraft& draft) {
   build_scores(draft, buckets);
 }
 
+/// Its kernels (product, softmax, dropout, product) write the scores and read them again, one after the
+/// other; for backward they keep the softmax, and of dropout a mask and what it leaves (Korthikanti et al.,
+/// MLSys 2023, section 4.1).
+void build_scored_attention(OperatorDraft& draft) {
+  const std::int64_t buckets = draft.integer("buckets");
+  if (buckets > 0) {
+    build_relative_attention(draft);
+  } else {
+    build_scores(draft, 0);
+  }
+  Operator& op = draft.op;
+  std::vector<FactorIndex> scores;
+  for (const char* factor : {"b", "s", "g", "r", "t"}) scores.push_back(op.factor(factor));
+  const double element = draft.element_bytes(), mask = 1;
+  const bool dropout = draft.real("dropout") > 0;
+  op.saved_extra_bytes.push_back({dropout ? 2 * element + mask : element, scores});
+  op.bytes_forward_extra.push_back({dropout ? 6 * element + mask : 4 * element, scores});
+  op.bytes_backward_extra.push_back({dropout ? 7 * element : 5 * element, scores});  // beside what was kept
+  if (dropout) {
+    op.flops_forward.push_back({2, scores});
+    op.flops_backward_input.push_back({2, scores});
+  }
+  op.causal.reset();  // masked after the product, which is computed in full
+}
+
 void build_rotary(OperatorDraft& draft) {
   draft.require_rank(0, 3, 8, "[b, s, …, d]");
   const auto& shape = draft.shape(0);
@@ -104,6 +129,16 @@ std::vector<OperatorKind> attention_kinds() {
        {causal, AttributeSchema::integer("buckets", "biases of a head; far distances share them"),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
        build_relative_attention,
+       true},
+      {"scored_attention",
+       "attention that writes its scores, as before FlashAttention, and keeps their softmax for backward",
+       inputs,
+       3,
+       3,
+       {causal, AttributeSchema::real("dropout", "share of the softmax's elements dropped", 0, 1, 0.0),
+        AttributeSchema::integer("buckets", "as of relative_attention; 0: no biases", 0, 0),
+        AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
+       build_scored_attention,
        true},
       {"rotary",
        "rotates pairs of elements by an angle that grows with the position s",

@@ -41,6 +41,7 @@ ZooModel gpt_model(std::string name, std::string description, std::string source
   options.push_back(vocabulary_option(50257));
   options.push_back(positions_option(sequence));
   options.push_back(dropout_option(0.1));
+  options.push_back(attention_option());
   options.push_back(projection_option("tied"));
   return {std::move(name), std::move(description), std::move(source), std::move(options), gpt};
 }

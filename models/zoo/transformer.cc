@@ -14,7 +14,8 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       group_(values.has("kv_heads") ? values.quotient("heads", "kv_heads") : 1),
       head_width_(values.has("head_width") ? values.integer("head_width")
                                            : values.quotient("hidden", "heads")),
-      dropout_rate_(values.has("dropout") ? values.real("dropout") : 0) {}
+      dropout_rate_(values.has("dropout") ? values.real("dropout") : 0),
+      writes_scores_(values.has("attention") && values.word("attention") == "scores") {}
 
 TensorId TransformerNetwork::indices(const std::string& name, std::int64_t length) {
   return builder_.data(name, {batch_, length}, DataType::Int64);
@@ -52,13 +53,14 @@ TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, Te
     query = builder_.add("rotary", prefix + "query_rotary", {query});
     key = builder_.add("rotary", prefix + "key_rotary", {key});
   }
+  const bool relative = !style.relative.empty();
   Attributes attributes = {{"causal", style.causal ? 1 : 0}};
-  if (!style.relative.empty()) attributes["buckets"] = 32;
+  if (relative) attributes["buckets"] = 32;
+  if (writes_scores_) attributes["dropout"] = dropout_rate_;
+  const char* kind = writes_scores_ ? "scored_attention" : relative ? "relative_attention" : "attention";
   const TensorId mixed =
-      style.relative.empty()
-          ? builder_.add("attention", prefix + "attention", {query, key, value}, attributes)
-          : builder_.add("relative_attention", prefix + "attention", {query, key, value}, attributes,
-                         {style.relative});
+      builder_.add(kind, prefix + "attention", {query, key, value}, attributes,
+                   relative ? std::vector<std::string>{style.relative} : std::vector<std::string>{});
   return builder_.add("linear", prefix + "output", {mixed},
                       {{"out", Sizes{hidden_}}, {"contract", 3}, {"bias", bias}});
 }
@@ -104,6 +106,12 @@ std::int64_t ffn_width(const ZooValues& values) {
   return width == 0 ? 4 * values.integer("hidden") : width;
 }
 
+ZooOption attention_option() {
+  return ZooOption::word(
+      "attention", {"fused", "scores"}, "fused",
+      "in one kernel, or writing its scores (dropped out, too) and keeping them for backward");
+}
+
 std::int64_t position_rows(const ZooValues& values) {
   return std::max(values.integer("positions"), values.integer("sequence"));
 }
@@ -125,6 +133,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(kv_heads_option(sizes.kv_heads));
   options.push_back(ffn_option(sizes.ffn));
   options.push_back(vocabulary_option(vocabulary));
+  options.push_back(attention_option());
   return options;
 }
 

@@ -15,7 +15,7 @@ struct TransformerSizes {
 };
 
 /// A transformer under construction: options batch, sequence, hidden, heads and, where it has them, kv_heads,
-/// head_width and dropout. Activations are [batch, sequence, hidden].
+/// head_width, attention and dropout. Activations are [batch, sequence, hidden].
 class TransformerNetwork {
  public:
   explicit TransformerNetwork(const ZooValues& values);
@@ -54,6 +54,7 @@ class TransformerNetwork {
   GraphBuilder builder_;
   std::int64_t batch_, sequence_, hidden_, kv_heads_, group_, head_width_;
   double dropout_rate_;
+  bool writes_scores_;
 };
 
 /// The options batch, dtype, sequence, layers, hidden and heads that all transformers start with.
@@ -65,6 +66,9 @@ ZooOption projection_option(const std::string& value);  ///< tied or untied
 /// `value` 0: four times hidden.
 ZooOption ffn_option(std::int64_t value);
 std::int64_t ffn_width(const ZooValues& values);
+
+/// fused: attention never writes its scores; scores: it does, and drops them at the model's rate.
+ZooOption attention_option();
 
 /// Rows of a table of learned positions: option positions, or the sequence if that is longer.
 std::int64_t position_rows(const ZooValues& values);

@@ -17,9 +17,18 @@ struct DimSplit {
 
 // Operators that work on each part of a split input by itself and leave their output split alike.
 bool passes_on(const Operator& op) {
-  constexpr std::array<std::string_view, 11> kinds{
-      "attention", "relative_attention", "rotary", "mul", "dropout", "relu", "gelu", "silu", "sigmoid",
-      "tanh",      "expert_linear"};
+  constexpr std::array<std::string_view, 12> kinds{"attention",
+                                                   "relative_attention",
+                                                   "scored_attention",
+                                                   "rotary",
+                                                   "mul",
+                                                   "dropout",
+                                                   "relu",
+                                                   "gelu",
+                                                   "silu",
+                                                   "sigmoid",
+                                                   "tanh",
+                                                   "expert_linear"};
   return std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end();
 }
 
@@ -32,6 +41,10 @@ std::int64_t size_of(const Operator& op, std::string_view factor) {
   return op.factors[static_cast<std::size_t>(op.factor(std::string(factor)))].size;
 }
 
+bool has_heads(const Operator& op) {
+  return op.kind == "attention" || op.kind == "relative_attention" || op.kind == "scored_attention";
+}
+
 // As many devices of a node as divide the node and all attention's heads.
 std::int64_t tensor_degree(const OperatorGraph& graph, const Topology& topology) {
   const std::int64_t node = smallest_node(topology);
@@ -39,8 +52,7 @@ std::int64_t tensor_degree(const OperatorGraph& graph, const Topology& topology)
   const auto divides = [&](std::int64_t d) {
     return node % d == 0 &&
            std::all_of(graph.operators().begin(), graph.operators().end(), [d](const Operator& op) {
-             const bool has_heads = op.kind == "attention" || op.kind == "relative_attention";
-             return !has_heads || size_of(op, "g") * size_of(op, "r") % d == 0;
+             return !has_heads(op) || size_of(op, "g") * size_of(op, "r") % d == 0;
            });
   };
   while (!divides(degree)) --degree;

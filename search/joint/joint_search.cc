@@ -55,7 +55,7 @@ class JointSearch {
     std::int64_t memory = 0;
     const Topology& topology = evaluator_.topology();
     for (std::size_t d = 0; d < topology.num_devices(); ++d)
-      memory += topology.kind(DeviceId(d)).memory.value;
+      memory += topology.usable_memory(DeviceId(d)).value;
     const auto fastest = std::ranges::min(list, {}, [](const Start& s) { return s.scored.evaluation.time; });
     cost_.overflow_price = 100 * static_cast<double>(fastest.scored.evaluation.time) /
                            static_cast<double>(std::max<std::int64_t>(1, memory));

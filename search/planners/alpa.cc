@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
+#include "models/operator_kind.h"
 #include "search/baselines/placement.h"
 #include "search/evaluator.h"
 #include "search/planners/layer_clusters.h"
@@ -17,7 +19,9 @@ struct MeshCosts {
   std::int64_t devices = 1, tensor = 1;
   std::vector<Nanoseconds> forward_until;  // by number of clusters
   std::vector<Nanoseconds> backward_from;  // by cluster: its and all later ones', from the end of forward
-  std::vector<Bytes> permanent, kept;      // by number of clusters, on the first device
+  std::vector<Bytes> permanent, made;      // by number of clusters, on the first device; made by forward
+  std::vector<Bytes> again;                // part of this that selective recomputation makes again
+  std::vector<Bytes> largest_again;        // by cluster: of one operator
   std::vector<std::vector<Nanoseconds>> synchronising;  // by number of clusters and lane: gradients, once
 };
 
@@ -118,7 +122,9 @@ class AlpaPlanner {
 
   void add_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy, MeshCosts& found) const {
     found.permanent.assign(clusters_ + 1, Bytes(0));
-    found.kept.assign(clusters_ + 1, Bytes(0));
+    found.made.assign(clusters_ + 1, Bytes(0));
+    found.again.assign(clusters_ + 1, Bytes(0));
+    found.largest_again.assign(clusters_, Bytes(0));
     const DeviceId device(0);
     for (std::size_t i = 0; i < strategy.size(); ++i) {
       const auto until = static_cast<std::size_t>(cluster_of_[i]) + 1;
@@ -133,10 +139,15 @@ class AlpaPlanner {
       const std::int32_t shard = strategy[i]->shard_of_device[device.index()];
       if (shard < 0) continue;
       const ShardMemory& memory = strategy[i]->memory[static_cast<std::size_t>(shard)];
-      if (plan_.recompute.kind != Recompute::Kind::Full) found.kept[until] += memory.outputs + memory.saved;
+      const Bytes made = memory.outputs + memory.saved;
+      found.made[until] += made;
+      if (!is_attention(graph_.operators()[i].kind)) continue;
+      found.again[until] += made;
+      found.largest_again[until - 1] = std::max(found.largest_again[until - 1], made);
     }
     std::partial_sum(found.permanent.begin(), found.permanent.end(), found.permanent.begin());
-    std::partial_sum(found.kept.begin(), found.kept.end(), found.kept.begin());
+    for (std::vector<Bytes>* sums : {&found.made, &found.again})
+      std::partial_sum(sums->begin(), sums->end(), sums->begin());
   }
 
   [[nodiscard]] StageOption option_of(const MeshCosts& mesh, std::size_t first, std::size_t last) const {
@@ -150,14 +161,30 @@ class AlpaPlanner {
         mesh.devices,
         to_seconds(forward + backward) + transfer_time(mesh, last) + synchronisation_share(mesh, first, last),
         0};
-    const Bytes capacity = topology().kind(DeviceId(0)).memory;
-    const Bytes left = capacity - (mesh.permanent[last + 1] - mesh.permanent[first]);
-    const Bytes kept = mesh.kept[last + 1] - mesh.kept[first];
+    const Bytes left =
+        topology().usable_memory(DeviceId(0)) - (mesh.permanent[last + 1] - mesh.permanent[first]);
+    const auto [kept, at_hand] = activations(mesh, first, last);
     constexpr std::int64_t kAny = 1 << 20;
-    option.most_successors = left.value < 0    ? -1
+    const Bytes rest = left - at_hand;
+    option.most_successors = rest.value < 0    ? -1
                              : kept.value == 0 ? kAny
-                                               : std::min(kAny, left.value / kept.value - 1);
+                                               : std::min(kAny, rest.value / kept.value - 1);
     return option;
+  }
+
+  // On the first device: what is kept of every microbatch in flight, and what the one that runs again takes.
+  [[nodiscard]] std::pair<Bytes, Bytes> activations(const MeshCosts& mesh, std::size_t first,
+                                                    std::size_t last) const {
+    const Bytes made = mesh.made[last + 1] - mesh.made[first];
+    if (plan_.recompute.kind == Recompute::Kind::Full) {
+      const Bytes enters = first == 0 ? Bytes(0) : leaves_[first - 1];
+      return {Bytes(enters.value * mesh.tensor / mesh.devices), made};
+    }
+    if (plan_.recompute.kind != Recompute::Kind::Selective) return {made, Bytes(0)};
+    const auto begin = mesh.largest_again.begin();
+    const Bytes at_hand = *std::max_element(begin + static_cast<std::ptrdiff_t>(first),
+                                            begin + static_cast<std::ptrdiff_t>(last) + 1);
+    return {made - (mesh.again[last + 1] - mesh.again[first]), at_hand};
   }
 
   // Of every microbatch, of what happens once an iteration.

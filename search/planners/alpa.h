@@ -27,8 +27,9 @@ std::vector<std::int64_t> submesh_sizes(const Topology& topology);
 /// runs on each submesh, data-parallel or in rows of tensor-parallel devices, and a stage takes what its
 /// clusters add to the time of one microbatch there, and its share of the synchronisation of gradients;
 /// sending what leaves it to the next submesh counts with it, which Alpa leaves out. Memory: weights,
-/// gradients and optimizer state of its first device, and what it keeps of every microbatch in flight
-/// (nothing, where all is run again before backward).
+/// gradients and optimizer state of its first device, and what it keeps of every microbatch in flight. Where
+/// all is run again, this is what enters the stage, and all that it makes of one microbatch; where attention
+/// is, all but attention's, and the largest of it once.
 ///
 /// `looked_at` is called after every submesh with the number of devices. Nothing when no pipeline fits.
 /// `plan`: optimizer, types and microbatches.

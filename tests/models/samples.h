@@ -96,6 +96,9 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("attention", {q, self, self}, {{"causal", 1}});
   add("relative_attention", {q, k, v}, {{"buckets", 8}});
   add("relative_attention", {q, self, self}, {{"causal", 1}, {"buckets", 4}, {"farthest", 5}});
+  add("scored_attention", {q, k, v});
+  add("scored_attention", {q, self, self},
+      {{"causal", 1}, {"dropout", 0.25}, {"buckets", 4}, {"farthest", 5}});
   add("rotary", {k});
   add("moe_dispatch", {tokens, scores}, {{"top_k", 1}, {"capacity", 5}});
   add("expert_linear", {chosen}, {{"out", 6}, {"activation", "silu"}});

@@ -34,9 +34,11 @@ struct MeasuredModel {
   std::vector<MeasuredPipeline> rows;  ///< 1f1b first
 };
 
-// Embeddings are not tied: nothing but neighbouring stages communicates, and both ends keep one either way.
+// Attention keeps its scores, as it did there. Embeddings are not tied: nothing but neighbouring stages
+// communicates, and both ends keep one either way.
 const MeasuredModel kMeasured1B{
-    "gpt:batch=6,sequence=1024,layers=22,hidden=2304,heads=24,dtype=float16,projection=untied",
+    "gpt:batch=6,sequence=1024,layers=22,hidden=2304,heads=24,dtype=float16,projection=untied,attention="
+    "scores",
     "dgx-a100",
     22,
     8,
@@ -54,7 +56,8 @@ const MeasuredModel kMeasured1B{
      {"zb-auto:16", 32, 14.8, 59},
      {"zb-auto:16", 64, 14.9, 59}}};
 const MeasuredModel kMeasured14B{
-    "gpt:batch=1,sequence=1024,layers=46,hidden=5120,heads=40,dtype=float16,projection=untied",
+    "gpt:batch=1,sequence=1024,layers=46,hidden=5120,heads=40,dtype=float16,projection=untied,attention="
+    "scores",
     "dgx-a100:2",
     46,
     16,
@@ -71,24 +74,6 @@ const MeasuredModel kMeasured14B{
      {"zb-auto:32", 48, 1.81, 51},
      {"zb-auto:32", 64, 1.83, 51},
      {"zb-auto:32", 128, 1.85, 51}}};
-
-// Attention as it was before FlashAttention. For backward it keeps 5 bytes a score: the probabilities, a
-// mask, and what dropout leaves of them (Korthikanti et al., MLSys 2023, section 4.1). Its kernels (product,
-// softmax, dropout, product) move 13 bytes a score, those of backward 17.
-OperatorGraph with_scores_in_memory(const OperatorGraph& graph) {
-  std::vector<Operator> operators(graph.operators().begin(), graph.operators().end());
-  for (Operator& op : operators) {
-    if (op.kind != "attention") continue;
-    std::vector<FactorIndex> scores;
-    for (const char* factor : {"b", "s", "g", "r", "t"}) scores.push_back(op.factor(factor));
-    op.saved_extra_bytes.push_back({5, scores});
-    op.bytes_forward_extra.push_back({13, scores});
-    op.bytes_backward_extra.push_back({17 - 5, scores});  // reads what it saved beside these
-    op.causal.reset();                                    // masks after the product
-  }
-  return {
-      graph.name(), graph.batch(), {graph.tensors().begin(), graph.tensors().end()}, std::move(operators)};
-}
 
 // A100s that work at `speed` times the rates of the preset. Blocking: a transfer keeps both of its devices.
 Topology measured_topology(const std::string& name, double speed, bool blocking) {
@@ -110,7 +95,7 @@ struct PredictedPipeline {
 class MeasuredPrediction {
  public:
   explicit MeasuredPrediction(const MeasuredModel& measured)
-      : measured_(measured), graph_(with_scores_in_memory(make_zoo_model(measured.model))) {
+      : measured_(measured), graph_(make_zoo_model(measured.model)) {
     // Embeddings and the projection take the place of a layer each.
     std::int32_t layer = 0;
     for (const Operator& op : graph_.operators()) {

@@ -120,6 +120,19 @@ TEST(MemoryShortage, NamesTheFirstDeviceAndCountsTheOthers) {
   EXPECT_EQ(memory_overflow(peaks, topology), Bytes(2'000'000'002));
 }
 
+TEST(MemoryShortage, CountsWhatTheMarginTakes) {
+  const Topology whole = make_topology("p100-4x4");  // 16 GB each
+  const Topology topology = whole.with_memory_margin(MemoryMargin::parse("2 GB"));
+  std::vector<DeviceMemory> peaks(topology.num_devices());
+  peaks[6].peak = topology.usable_memory(DeviceId(6));
+  EXPECT_EQ(peaks[6].peak, Bytes(14'000'000'000));
+  EXPECT_EQ(memory_shortage(peaks, topology), std::nullopt);
+  peaks[6].peak += Bytes(1'000'000'000);
+  EXPECT_EQ(memory_shortage(peaks, topology), "node1.gpu2 needs 15 GB, has 16 GB less a margin of 2 GB");
+  EXPECT_EQ(memory_overflow(peaks, topology), Bytes(1'000'000'000));
+  EXPECT_EQ(memory_shortage(peaks, whole), std::nullopt);
+}
+
 TEST(MemoryCategory, HasNames) {
   std::vector<std::string> names;
   for (std::size_t c = 0; c < kMemoryCategories; ++c)

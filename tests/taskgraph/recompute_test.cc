@@ -172,6 +172,37 @@ TEST(RecomputeMemory, OfAChainGrowsWithItsSegments) {
   EXPECT_EQ(peak({Kind::Full, {}}), 7 * kActivation);
 }
 
+// Bytes that a layer of a GPT in float16 keeps from forward to backward on one device.
+std::int64_t kept_by_a_layer(const std::string& attention, Kind recompute) {
+  std::int64_t bytes = 0;
+  for (const std::int32_t layers : {5, 3}) {
+    Expansion e(make_zoo_model("gpt:batch=2,sequence=64,hidden=128,heads=8,vocab=16,dtype=float16,layers=" +
+                               std::to_string(layers) + ",attention=" + attention),
+                "p100-4x4", {}, recomputing({recompute, {}}));
+    const DeviceMemory peak = peak_memory(e.builder, e.bound, simulate(e.tasks.dag))[0];
+    bytes +=
+        (layers == 5 ? 1 : -1) * peak.at_peak[static_cast<std::size_t>(MemoryCategory::Activations)].value;
+  }
+  return bytes / 2;
+}
+
+// Korthikanti et al., MLSys 2023, equations 1 and 6: a layer keeps sbh·(34 + 5as/h) bytes, with selective
+// recomputation sbh·34. Two of the 34 are masks of dropouts, which are drawn again here; row statistics come
+// in addition. What is run again includes attention's result, 2 more of the 34, which they keep.
+TEST(RecomputeMemory, OfSelectiveIsTheScores) {
+  constexpr std::int64_t kS = 64, kB = 2, kH = 128, kA = 8;
+  constexpr std::int64_t kScores = 5 * kA * kS * kS * kB, kSbh = kS * kB * kH;
+  constexpr std::int64_t kNorms = 2 * 8 * kS * kB, kSums = 4 * kA * kS * kB;
+  EXPECT_EQ(kept_by_a_layer("scores", Kind::None), 32 * kSbh + kScores + kNorms + kSums);
+  EXPECT_EQ(kept_by_a_layer("scores", Kind::Selective), 30 * kSbh + kNorms);
+  EXPECT_EQ(kept_by_a_layer("fused", Kind::None), 32 * kSbh + kNorms + kSums);
+  EXPECT_EQ(kept_by_a_layer("fused", Kind::Selective), 30 * kSbh + kNorms);
+  const double published = 34.0 * kSbh / (34.0 * kSbh + kScores);
+  const double ours = static_cast<double>(kept_by_a_layer("scores", Kind::Selective)) /
+                      static_cast<double>(kept_by_a_layer("scores", Kind::None));
+  EXPECT_NEAR(ours, published, 0.10 * published);
+}
+
 // Huang et al. 2019, section 2.3: a stage keeps what enters it of all microbatches, and all else of one.
 TEST(RecomputeMemory, OfAPipelineIsItsInputsAndOneMicrobatch) {
   constexpr std::int32_t kStages = 4, kLayers = 6, kMicrobatches = 8, kAtHand = 3;

@@ -39,6 +39,60 @@ TEST(PipelineOptions, SimulateShowsStagesAndTheirTime) {
   EXPECT_LT(report["idle"], 1.0);
 }
 
+TEST(PipelineOptions, StagesMayBeListed) {
+  const auto stages = [](const std::string& list) {
+    const Outcome json =
+        pipesim_run(pipeline("simulate", {"--stages", list, "--microbatches", "4", "--json"}));
+    EXPECT_EQ(json.status, 0) << json.err;
+    return Json::parse(json.out);
+  };
+  const Json listed = stages("2@layer1.ffn_add,1@layer3.ffn_add,1");
+  EXPECT_EQ(listed["found_by"], "hand");
+  const Json& rows = listed["pipeline"]["stages"];
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0]["devices"], 2);
+  EXPECT_EQ(rows[1]["devices"], 1);
+  EXPECT_EQ(stages("1,1,2")["pipeline"]["stages"][2]["devices"], 2);  // ends are found where none are told
+
+  const auto refused = [](const std::string& list, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> args{"--stages", list};
+    args.insert(args.end(), more.begin(), more.end());
+    return pipesim_run(pipeline("simulate", args));
+  };
+  EXPECT_EQ(refused("2,2@loss"),
+            (Outcome{2, "",
+                     "pipesim: --stages: found \"@loss\" at the last stage of \"2,2@loss\", which ends "
+                     "with the model: leave it out\n"}));
+  EXPECT_THAT(refused("2@layer1.ffn_ad,2").err, HasSubstr("(did you mean \"layer1.ffn_add\"?)"));
+  EXPECT_THAT(refused("3,2").err, HasSubstr("stages of 5 devices together, topology \"p100-4x4:1\" has 4"));
+  EXPECT_THAT(refused("2,2", {"--chunks", "2"}).err,
+              HasSubstr("--chunks needs --stages N: listed stages share no devices"));
+  EXPECT_THAT(refused("many").err, HasSubstr("option --stages needs a whole number"));
+}
+
+TEST(PipelineOptions, DapplesScoreOfListedStages) {
+  const auto score = [](const std::vector<std::string>& more) {
+    std::vector<std::string> args{"search",  "--model",      "alexnet",      "--topology", "p100-4x4:1",
+                                  "--batch", "512",          "--microbatch", "16",         "--algorithm",
+                                  "dapple",  "--cost-model", "paper",        "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Outcome json = pipesim_run(args);
+    EXPECT_EQ(json.status, 0) << json.err;
+    return Json::parse(json.out);
+  };
+  const auto speedup = [](const Json& json) { return json["planner_objective_speedup"].get<double>(); };
+  const Json best = score({});
+  for (const char* stages : {"1", "4", "2,2", "3,1", "1,1,2", "2@pool3,2"}) {
+    const Json given = score({"--stages", stages});
+    EXPECT_GT(speedup(given), 0);
+    EXPECT_LE(speedup(given), speedup(best) * (1 + 1e-12)) << stages;
+  }
+  EXPECT_EQ(score({"--stages", "3,1"})["planner_devices"], Json::array({3, 1}));
+  const Outcome odd = pipesim_run({"search", "--model", "alexnet:batch=64", "--topology", "p100-4x4:1",
+                                   "--algorithm", "dapple", "--stages", "3"});
+  EXPECT_EQ(odd.err, "pipesim: dapple: 3 stages do not divide 4 devices\n");
+}
+
 TEST(PipelineOptions, MoreMicrobatchesLeaveDevicesLessIdle) {
   const auto idle = [](const char* microbatches) {
     const Outcome json = pipesim_run(pipeline(

@@ -119,10 +119,49 @@ TEST_F(PlannerSearch, AlpaPlansWithSimulatedOrGivenCosts) {
 
   const std::string large = folder_.file(
       "large.json", R"({"L": 1, "D": 3, "B": 3, "submesh": [[1, 2]], "entries": [[0, 0, 0, 0, 0.5, 7]]})");
+  const std::string other = folder_.file(
+      "other.json",
+      R"({"L": 2, "D": 4, "B": 8, "submesh": [[1, 2], [2, 2]], "entries": [[0, 1, 1, 0, 1, 9]]})");
+  EXPECT_EQ(run({"--stage-costs", other}, "alpa").err,
+            "pipesim: " + other +
+                ": /submesh/1: found [2, 2], topology \"levels:4@10GB/s\" has 1 node of 4 devices; allowed: "
+                "devices "
+                "of one node, or whole nodes\n");
   EXPECT_THAT(pipesim_run({"search", "--algorithm", "alpa", "--stage-costs", large}).err,
               HasSubstr("no stages of its entries have all 1 layers, exactly 3 devices"));
   EXPECT_THAT(run({"--stage-costs", large}, "alpa").err,
               HasSubstr("/D: found 3 devices, the topology has 4"));
+}
+
+TEST_F(PlannerSearch, TellsWhatAProfileIsTakenFor) {
+  const std::string profile = folder_.file(
+      "two.txt",
+      "node1 -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=100.0, "
+      "parameter_size=100.0\n"
+      "node2 -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=100.0, "
+      "parameter_size=100.0\n\tnode1 -- node2\n");
+  const std::string note =
+      profile + " does not tell with how many samples it was measured: 64 were taken (--profile-batch)";
+  const auto tells = [&](std::vector<std::string> args, const std::string& model) {
+    args.insert(args.end(), {"--model", model, "--topology", "p100-4x4:1"});
+    const Outcome text = pipesim_run(args);
+    EXPECT_EQ(text.status, 0) << text.err;
+    args.emplace_back("--json");
+    const Json json = Json::parse(pipesim_run(args).out);
+    const bool in_text = text.out.find(note) != std::string::npos;
+    EXPECT_EQ(in_text, json.value("profile_note", "") == note) << text.out;
+    return in_text;
+  };
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"search", "--algorithm", "gpipe"},
+        std::vector<std::string>{"search", "--proposals", "50"}, std::vector<std::string>{"compare"},
+        std::vector<std::string>{"simulate", "--baseline", "data-parallel"}}) {
+    EXPECT_TRUE(tells(command, profile)) << command.front();
+    EXPECT_FALSE(tells(command, profile + ":profile-batch=32")) << command.front();
+    std::vector<std::string> told = command;
+    told.insert(told.end(), {"--profile-batch", "32"});
+    EXPECT_FALSE(tells(told, profile)) << command.front();
+  }
 }
 
 TEST_F(PlannerSearch, AutoAsksAllAndIsNoWorse) {

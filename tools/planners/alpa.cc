@@ -79,6 +79,28 @@ ModelRun run_of(const PlannerCall& call, std::int64_t microbatches) {
   return run;
 }
 
+// Parts of a node, and whole nodes, as place_submeshes() finds them.
+void require_submeshes(const StageCosts& costs, const Topology& topology, const std::string& file) {
+  std::vector<std::int64_t> sizes;  // of nodes
+  for (std::size_t n = 0; n < topology.num_nodes(); ++n) {
+    if (const auto devices = topology.devices_of_node(static_cast<std::int32_t>(n)); !devices.empty())
+      sizes.push_back(static_cast<std::int64_t>(devices.size()));
+  }
+  for (std::size_t m = 0; m < costs.submeshes.size(); ++m) {
+    const auto [nodes, each] = costs.submeshes[m];
+    const bool there =
+        nodes == 1 ? each <= *std::ranges::max_element(sizes) : nodes <= std::ranges::count(sizes, each);
+    if (there) continue;
+    const auto [least, most] = std::ranges::minmax(sizes);
+    throw InputError(
+        fmt::format("{}: /submesh/{}: found [{}, {}], topology \"{}\" has {} node{} of {} devices; allowed: "
+                    "devices of one "
+                    "node, or whole nodes",
+                    file, m, nodes, each, topology.name(), sizes.size(), sizes.size() == 1 ? "" : "s",
+                    least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most)));
+  }
+}
+
 PlannedPipeline propose_from_file(const PlannerCall& call) {
   const std::string& file = call.arguments.text("stage-costs");
   if (call.arguments.given("layers"))
@@ -88,6 +110,7 @@ PlannedPipeline propose_from_file(const PlannerCall& call) {
   if (costs.problem.devices != devices)
     throw InputError(
         fmt::format("{}: /D: found {} devices, the topology has {}", file, costs.problem.devices, devices));
+  require_submeshes(costs, call.topology(), file);
   const LayerGraph layers = layers_of(call.graph, call.costs, DeviceId(0));
   if (static_cast<std::size_t>(costs.problem.layers) > layers.size())
     throw InputError(fmt::format("{}: /L: found {} layers, the model has {} operators", file,
@@ -122,7 +145,7 @@ PlannedPipeline propose_alpa(const PlannerCall& call) {
 int report_stage_costs(const Arguments& a, Streams& streams) {
   for (const char* option :
        {"topology", "output", "batch", "microbatch", "microbatches", "profile-batch", "recompute", "layers",
-        "calibration", "optimizer", "gradient-type", "gradient-piece", "schedule"}) {
+        "calibration", "optimizer", "gradient-type", "gradient-piece", "schedule", "memory-margin"}) {
     if (a.given(option)) throw UsageError(fmt::format("search: --{} needs --model", option));
   }
   const StageCosts costs = open_stage_costs(a);

@@ -12,6 +12,7 @@
 #include "search/planners/dapple.h"
 #include "search/planners/layer_clusters.h"
 #include "search/planners/layer_graph.h"
+#include "search/planners/listed_stages.h"
 #include "sim/base/errors.h"
 #include "tools/inputs.h"
 #include "tools/planners/planner.h"
@@ -23,6 +24,7 @@ namespace {
 
 // More units of devices than these, each of which a stage may have, take the planner minutes.
 constexpr std::int64_t kMostUnits = 64;
+constexpr std::int64_t kMostStages = 100'000;
 constexpr std::size_t kFewKept = 2;
 // Of one number of copies: seconds.
 constexpr std::int64_t kMostExactSteps = 3'000'000, kMostQuickSteps = 500'000;
@@ -144,6 +146,11 @@ PlannedPipeline planned_of(const PlannerCall& call, const Copies& copies, const 
   return planned;
 }
 
+PlannerObjective objective_of(const DappleProblem& problem, const DapplePlan& plan) {
+  const double speedup = time_on_one_device(problem) / plan.latency;
+  return {"planner_objective_speedup", speedup, fmt::format("{:.6f} times as fast as one device", speedup)};
+}
+
 PlannedPipeline propose_by_paper(const PlannerCall& call, const Layers& layers,
                                  const std::vector<std::int64_t>& copies) {
   const DappleProblem& problem = layers.problem;
@@ -152,9 +159,47 @@ PlannedPipeline propose_by_paper(const PlannerCall& call, const Layers& layers,
   PlannedPipeline planned =
       planned_of(call, copies_of(call, layers, plan.copies), plan, call.arguments.text("schedule"));
   if (!complete) planned.note = "looking was cut short: the score may allow a better plan";
-  const double speedup = time_on_one_device(problem) / plan.latency;
-  planned.objective = {"planner_objective_speedup", speedup,
-                       fmt::format("{:.6f} times as fast as one device", speedup)};
+  planned.objective = objective_of(problem, plan);
+  return planned;
+}
+
+std::vector<ListedStage> wanted_stages(const PlannerCall& call) {
+  if (lists_stages(call.arguments)) return stage_list_of(call.arguments);
+  const auto devices = static_cast<std::int64_t>(call.topology().num_devices());
+  const std::int64_t stages = call.arguments.integer("stages", 1, kMostStages);
+  if (devices % stages != 0)
+    throw InputError(fmt::format("dapple: {} stages do not divide {} devices", stages, devices));
+  return std::vector<ListedStage>(static_cast<std::size_t>(stages), {devices / stages, ""});
+}
+
+// Stages as they were asked for, in as many copies as the published score likes best.
+PlannedPipeline propose_stages(const PlannerCall& call, const Layers& layers,
+                               const std::vector<std::int64_t>& possible, bool by_paper) {
+  const DappleProblem& problem = layers.problem;
+  const std::vector<ListedStage> stages = wanted_stages(call);
+  const std::vector<StageGroup> groups = stage_devices(call.topology(), stages);
+  std::vector<double> seconds;
+  for (std::int32_t l = 0; l < static_cast<std::int32_t>(problem.layers->size()); ++l)
+    seconds.push_back(((*problem.layers)[l].forward + (*problem.layers)[l].backward).value);
+  DapplePlan plan;
+  std::int32_t first = 0;
+  for (const std::int32_t last : last_operators(call.graph, seconds, stages)) {
+    plan.stages.push_back({first, last, groups[plan.stages.size()]});
+    first = last + 1;
+  }
+  for (const std::int64_t c : possible) {
+    if (std::ranges::any_of(stages, [&](const ListedStage& s) { return s.devices % c != 0; })) continue;
+    const Seconds latency = dapple_latency(problem, c, plan.stages);
+    if (plan.latency.value > 0 && latency >= plan.latency) continue;
+    plan.latency = latency;
+    plan.copies = c;
+  }
+  if (plan.latency.value == 0)
+    throw InputError("dapple: the stages' devices and the batch suit no number of copies");
+  PlannedPipeline planned =
+      planned_of(call, copies_of(call, layers, plan.copies), plan, call.arguments.text("schedule"));
+  planned.objective = objective_of(problem, plan);
+  if (!by_paper && plan.stages.size() > 1) choose_schedule(call, planned);
   return planned;
 }
 
@@ -259,8 +304,9 @@ PlannedPipeline propose_dapple(const PlannerCall& call) {
   std::string note;
   const Arguments& a = call.arguments;
   const bool by_paper = a.has("cost-model") && a.text("cost-model") == "paper";
+  const bool as_asked = a.text("algorithm") == "dapple" && a.has("stages");
   const std::int32_t most_layers = by_paper ? kMostLayers : kMostSimulatedLayers;
-  if (graph.size() > static_cast<std::size_t>(most_layers)) {
+  if (!as_asked && graph.size() > static_cast<std::size_t>(most_layers)) {
     layers.layer_of = cluster_layers(graph, most_layers);
     note = fmt::format("{} operators in {} clusters were planned for", graph.size(), most_layers);
     graph = clustered(graph, layers.layer_of);
@@ -271,8 +317,9 @@ PlannedPipeline propose_dapple(const PlannerCall& call) {
     throw InputError(
         "dapple: no number of copies divides devices and microbatches and gives the model a batch that it "
         "can have");
-  PlannedPipeline planned =
-      by_paper ? propose_by_paper(call, layers, copies) : propose_by_simulation(call, layers, copies);
+  PlannedPipeline planned = as_asked   ? propose_stages(call, layers, copies, by_paper)
+                            : by_paper ? propose_by_paper(call, layers, copies)
+                                       : propose_by_simulation(call, layers, copies);
   if (planned.run.microbatches != call.run.microbatches)
     add_sentence(note, fmt::format("the planner chose {} microbatches", planned.run.microbatches));
   add_sentence(note, planned.note);
@@ -285,7 +332,7 @@ PlannedPipeline propose_dapple(const PlannerCall& call) {
 Planner dapple_planner() {
   return {"dapple",
           "replicated stages for the least latency of an iteration",
-          {"schedule", "cost-model"},
+          {"schedule", "cost-model", "stages"},
           {"simulated", "paper"},
           propose_dapple};
 }

@@ -12,12 +12,12 @@
 namespace pipesim {
 namespace {
 
-constexpr std::int64_t kMostStages = 64, kFewLayers = 8;  // what --layers may say; without it
+constexpr std::int64_t kMostTriedLayers = 64, kFewLayers = 8;  // what --layers may say; without it
 constexpr std::size_t kMostDevices = 64;
 constexpr double kMostPipelines = 1'000'000;  // some minutes, if all had to be simulated
 
 std::int32_t layers_asked(const Arguments& a) {
-  return static_cast<std::int32_t>(a.given("layers") ? a.integer("layers", 1, kMostStages) : kFewLayers);
+  return static_cast<std::int32_t>(a.given("layers") ? a.integer("layers", 1, kMostTriedLayers) : kFewLayers);
 }
 
 [[noreturn]] void refuse_number(double pipelines, std::size_t layers, std::size_t devices) {
@@ -37,7 +37,7 @@ PlannedPipeline propose_all(const PlannerCall& call) {
                       schedules_to_try(a), 0};
   const std::int32_t layers = *std::ranges::max_element(space.layer_of) + 1;
   if (a.has("stages")) {
-    space.stages = static_cast<std::int32_t>(a.integer("stages", 1, kMostStages));
+    space.stages = static_cast<std::int32_t>(a.integer("stages", 1, kMostTriedLayers));
     if (space.stages > layers)
       throw InputError(fmt::format("exhaustive: {} stages for {} layers, allowed: 1 to {}; see --layers",
                                    space.stages, layers, layers));

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
+#include "executor/cpu/dropout_mask.h"
 #include "executor/cpu/gemm.h"
 #include "executor/cpu/kernels/families.h"
 #include "executor/cpu/operands.h"
@@ -36,7 +39,7 @@ class RelativeBuckets {
   explicit RelativeBuckets(const Operator& op)
       : count_(std::get<std::int64_t>(op.attributes.at("buckets"))),
         farthest_(std::get<std::int64_t>(op.attributes.at("farthest"))),
-        side_(op.causal.has_value() ? count_ : count_ / 2) {}
+        side_(integer_of(op, "causal") != 0 ? count_ : count_ / 2) {}
 
   [[nodiscard]] std::int64_t of(std::int64_t query, std::int64_t key) const {
     const std::int64_t distance = std::abs(key - query), single = side_ / 2;
@@ -61,7 +64,7 @@ struct AttentionSizes {
     b = q[0].length(), s = q[1].length(), g = q[2].length(), r = q[3].length(), d = q[4].length();
     t = v[1].length(), e = v[3].length();
     first_query = q[1].begin, first_key = v[1].begin;
-    causal = call.op.causal.has_value();
+    causal = integer_of(call.op, "causal") != 0;
     scale = 1 / std::sqrt(static_cast<float>(d));
     // Scores of so many queries are held at a time: about a million.
     block = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(1, r * t), 1, s);
@@ -107,11 +110,44 @@ struct QueryBlock {
   }
 };
 
-/// values: q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e], relative attention's bias[bucket, g, r],
-/// o[b, s, g, r, e]. Statistics of each row (b, s, g,
+/// Of scored attention with dropout: which of the softmax's elements are kept, numbered through the whole
+/// [b, s, g, r, t] of all microbatches.
+class ScoreDropout {
+ public:
+  explicit ScoreDropout(const ShardCall& call) : q_(call.op.uses[0].dims), box_(box_of(call, 0)) {
+    const auto rate = call.op.attributes.find("dropout");
+    if (rate == call.op.attributes.end() || std::get<double>(rate->second) == 0) return;
+    mask_.emplace(call.op.name, call.step, std::get<double>(rate->second));
+    keys_ = call.op.uses[1].dims[1].extent;
+    first_sample_ = call.step.microbatch * q_[0].extent + box_[0].begin;
+  }
+
+  /// Applies it to the first `seen` elements of row i, which belong to keys from the shard's first one on.
+  void apply(const QueryBlock& block, std::int64_t i, std::int64_t seen, float* elements) const {
+    if (!mask_) return;
+    const AttentionSizes& a = block.a;
+    std::int64_t row = first_sample_ + block.sample;
+    row = row * q_[1].extent + a.first_query + block.begin + i / a.r;
+    row = row * q_[2].extent + box_[2].begin + block.head;
+    row = row * q_[3].extent + box_[3].begin + i % a.r;
+    const auto first = static_cast<std::uint64_t>(row * keys_ + a.first_key);
+    for (std::int64_t j = 0; j < seen; ++j)
+      elements[j] = (*mask_)(first + static_cast<std::uint64_t>(j), elements[j]);
+  }
+
+ private:
+  const std::vector<IndexExpr>& q_;
+  Box box_;
+  std::optional<DropoutMask> mask_;
+  std::int64_t keys_ = 0, first_sample_ = 0;
+};
+
+/// values: q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e], biases by distance bias[bucket, g, r] if
+/// there are any, o[b, s, g, r, e]. Statistics of each row (b, s, g,
 /// r): forward the largest score, Σ exp; backward Σ do·o. Each shard computes its keys' softmax at once (the
 /// online softmax of Milakov and Gimelshein, 2018) and rescales when the statistics of all keys are known, so
-/// that scores are computed once. o is one addend over t; queries that see no key of the shard get 0.
+/// that scores are computed once. What scored attention keeps is made again in backward. o is one addend over
+/// t; queries that see no key of the shard get 0.
 class Attention : public Kernel {
  public:
   /// Log of each row's Σ exp.
@@ -192,6 +228,7 @@ class Attention : public Kernel {
 
   static void attend(const ShardCall& call, const QueryBlock& block) {
     const AttentionSizes& a = block.a;
+    const ScoreDropout dropout(call);
     std::vector<float> p = scores(call, block, block.queries(call.values[0].floats, a.d),
                                   block.keys(call.values[1].floats, a.d));
     for (std::int64_t i = 0; i < block.rows(); ++i) {
@@ -202,6 +239,7 @@ class Attention : public Kernel {
       call.statistics[0][row] =
           seen == 0 ? nothing_seen : static_cast<double>(*std::max_element(own, own + seen));
       if (seen > 0) log_sum = normalise_row(own, seen, call.statistics[0][row], call.step.sums);
+      dropout.apply(block, i, seen, own);
       std::fill(own + seen, own + a.t, 0.0F);
       saved_floats(call)[row] = static_cast<float>(log_sum);
     }
@@ -261,7 +299,8 @@ class Attention : public Kernel {
     std::vector<float> p = scores(call, block, q, k), dz(p.size());
     multiply({block.rows(), a.t, a.e, false, true, false, order}, d_o.data(),
              block.keys(call.values[2].floats, a.e).data(), dz.data(), call.op.name);
-    for (std::int64_t i = 0; i < block.rows(); ++i) score_gradients(call, block, i, p, dz);
+    const ScoreDropout dropout(call);
+    for (std::int64_t i = 0; i < block.rows(); ++i) score_gradients(call, block, i, dropout, p, dz);
     if (!biases.empty()) {
       for_each_bias(call, block, [&](std::size_t score, std::size_t element) {
         biases[element] += static_cast<double>(dz[score]);
@@ -278,18 +317,20 @@ class Attention : public Kernel {
     add_to_keys(call, block, p, d_o, a.e, call.gradients[2]);
   }
 
-  /// Row i of the scores becomes the softmax, of do·vᵀ the gradient of the scores.
+  /// Row i of the scores becomes what dropout leaves of the softmax, of do·vᵀ the gradient of the scores.
   static void score_gradients(const ShardCall& call, const QueryBlock& block, std::int64_t i,
-                              std::vector<float>& p, std::vector<float>& dz) {
+                              const ScoreDropout& dropout, std::vector<float>& p, std::vector<float>& dz) {
     const AttentionSizes& a = block.a;
     const std::int64_t row = block.row(i), seen = a.seen(block.begin + i / a.r);
     const float log_sum = saved_floats(call)[row];
     const auto average = static_cast<float>(call.statistics[0][static_cast<std::size_t>(row)]);
     float *own = p.data() + i * a.t, *gradient = dz.data() + i * a.t;
+    dropout.apply(block, i, seen, gradient);
     for (std::int64_t j = 0; j < seen; ++j) {
       own[j] = std::exp(own[j] - log_sum);
       gradient[j] = own[j] * (gradient[j] - average);
     }
+    dropout.apply(block, i, seen, own);
     std::fill(own + seen, own + a.t, 0.0F);
     std::fill(gradient + seen, gradient + a.t, 0.0F);
   }
@@ -310,7 +351,7 @@ class Attention : public Kernel {
 
 std::vector<KernelEntry> attention_kernels() {
   static const Attention attention;
-  return {{"attention", &attention}, {"relative_attention", &attention}};
+  return {{"attention", &attention}, {"relative_attention", &attention}, {"scored_attention", &attention}};
 }
 
 }  // namespace pipesim::cpu

@@ -106,6 +106,24 @@ TEST(Gpt, RefusesSizesBeyondCounting) {
       testing::StartsWith("model \"gpt3-175b:batch=1048576,sequence=131072\": tensor \"word_embedding\" "));
 }
 
+TEST(Transformers, MayWriteTheirScores) {
+  for (const char* model : {"gpt:layers=2", "bert-base:layers=2", "t5-base:layers=2", "llama:layers=2"}) {
+    const OperatorGraph fused = make_zoo_model(model);
+    const OperatorGraph graph = make_zoo_model(std::string(model) + ",attention=scores");
+    EXPECT_EQ(count_kind(graph, "scored_attention"),
+              count_kind(fused, "attention") + count_kind(fused, "relative_attention"));
+    EXPECT_EQ(graph.parameter_count(), fused.parameter_count()) << model;
+    EXPECT_EQ(make_zoo_model(std::string(model) + ",attention=fused"), fused);
+  }
+  const auto dropout = [](const std::string& model) {
+    return std::get<double>(
+        operator_named(make_zoo_model(model), "layer1.attention").attributes.at("dropout"));
+  };
+  EXPECT_EQ(dropout("gpt:attention=scores"), 0.1);
+  EXPECT_EQ(dropout("gpt:attention=scores,dropout=0"), 0);
+  EXPECT_EQ(dropout("llama:attention=scores"), 0);
+}
+
 TEST(Gpt, FeedForwardFollowsHiddenUnlessGiven) {
   const auto width = [](const std::string& model) {
     const OperatorGraph graph = make_zoo_model(model);

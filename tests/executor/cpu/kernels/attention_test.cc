@@ -1,3 +1,4 @@
+#include "executor/cpu/dropout_mask.h"
 #include "tests/executor/cpu/kernel_checks.h"
 
 namespace pipesim::cpu {
@@ -41,7 +42,8 @@ void define_attention(const Operator& op, WholeTensors& t) {
     const HeadIndex i{row / (shape[1] * shape[2] * shape[3]), row / (shape[2] * shape[3]) % shape[1],
                       row / shape[3] % shape[2], row % shape[3]};
     const std::vector<double> shares =
-        defined_shares(t[0], t[1], t.size() > 4 ? &t[3] : nullptr, op.causal.has_value(), i);
+        defined_shares(t[0], t[1], t.size() > 4 ? &t[3] : nullptr,
+                       std::get<std::int64_t>(op.attributes.at("causal")) != 0, i);
     for (std::int64_t e = 0; e < shape[4]; ++e) {
       double sum = 0;
       for (std::int64_t key = 0; key < t[2].shape[1]; ++key)
@@ -76,6 +78,49 @@ TEST(RelativeAttentionKernel, AddsTheBiasOfTheDistance) {
                            {{"causal", causal}, {"buckets", 8}, {"farthest", 9}}),
                   define_attention});
   }
+}
+
+TEST(ScoredAttentionKernel, DoesWhatFusedAttentionDoes) {
+  for (const std::int64_t causal : {0, 1}) {
+    for (const std::int64_t buckets : {0, 8}) {
+      Bench bench(2);
+      check_kernel({bench.op("scored_attention",
+                             {bench.x({2, 10, 2, 2, 3}), bench.x({2, 10, 2, 3}), bench.x({2, 10, 2, 4})},
+                             {{"causal", causal}, {"buckets", buckets}, {"farthest", 9}}),
+                    define_attention});
+    }
+  }
+}
+
+// The second of two microbatches of two samples.
+void define_dropped_attention(const Operator& op, WholeTensors& t) {
+  const DropoutMask masked(op.name, {.seed = 3, .step = 2}, 0.25);
+  WholeTensor& o = t.back();
+  constexpr std::int64_t kSamples = 2, kQueries = 5, kHeads = 2, kGroup = 2, kKeys = 7, kWidth = 4;
+  for (std::int64_t row = 0; row < kSamples * kQueries * kHeads * kGroup; ++row) {
+    const HeadIndex i{row / (kQueries * kHeads * kGroup), row / (kHeads * kGroup) % kQueries,
+                      row / kGroup % kHeads, row % kGroup};
+    const std::vector<double> shares = defined_shares(t[0], t[1], nullptr, false, i);
+    for (std::int64_t e = 0; e < kWidth; ++e) {
+      double sum = 0;
+      for (std::int64_t key = 0; key < kKeys; ++key) {
+        const std::int64_t element = (kSamples * kQueries * kHeads * kGroup + row) * kKeys + key;
+        const auto kept = static_cast<double>(masked(static_cast<std::uint64_t>(element), 1));
+        sum += kept * shares[static_cast<std::size_t>(key)] * t[2].at(i.b, key, i.g, e);
+      }
+      o.at(i.b, i.s, i.g, i.r, e) = sum;
+    }
+  }
+}
+
+TEST(ScoredAttentionKernel, DropsTheSameScoresUnderEverySplit) {
+  Bench bench(2);
+  KernelCase c{
+      bench.op("scored_attention", {bench.x({2, 5, 2, 2, 3}), bench.x({2, 7, 2, 3}), bench.x({2, 7, 2, 4})},
+               {{"dropout", 0.25}}),
+      define_dropped_attention};
+  c.step = {.seed = 3, .step = 2, .microbatch = 1, .microbatches = 2};
+  check_kernel(c);
 }
 
 TEST(AttentionKernel, DoesNotOverflow) {
