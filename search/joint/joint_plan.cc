@@ -48,6 +48,10 @@ JointEvaluator::JointEvaluator(ModelOf model_of, const CostModel& costs, PlanOpt
   options_.pipeline.reset();
 }
 
+std::unique_ptr<JointEvaluator> JointEvaluator::another() const {
+  return std::make_unique<JointEvaluator>(model_of_, costs_, options_);
+}
+
 JointEvaluator::Model& JointEvaluator::model(std::int32_t microbatches) {
   const auto [found, is_new] = models_.try_emplace(microbatches);
   Model& model = found->second;
@@ -87,8 +91,8 @@ std::optional<Evaluation> JointEvaluator::evaluate(const JointPlan& plan) {
   PlanOptions now = options(plan);
   if (illegal(*found.graph, made, now, topology())) return std::nullopt;
   found.evaluator->builder().set_pipeline(std::move(now.pipeline), std::move(now.recompute));
-  constexpr Bytes kMostBytes(500'000'000);
-  found.evaluator->forget(kMostBytes);
+  constexpr std::int64_t kMostBytes = 500'000'000;
+  found.evaluator->forget(Bytes(kMostBytes / sharing_));
   return found.evaluator->score(made);
 }
 

@@ -32,6 +32,7 @@ struct JointPlan {
 struct ScoredJointPlan {
   JointPlan plan;
   Evaluation evaluation;
+  bool operator==(const ScoredJointPlan&) const = default;
 };
 
 /// From a plan as it is executed. Operators that are not split as their stage's devices in order would be
@@ -39,13 +40,19 @@ struct ScoredJointPlan {
 JointPlan joint_plan(const OperatorGraph& graph, const Topology& topology, std::int32_t microbatches,
                      const Strategy& strategy, const std::optional<Pipeline>& pipeline);
 
-/// Scores joint plans of one number of samples an iteration, whatever their microbatches. Not thread-safe.
+/// Scores joint plans of one number of samples an iteration, whatever their microbatches. Not thread-safe;
+/// what it says does not depend on what it has seen.
 class JointEvaluator {
  public:
-  /// The model with the samples of one of so many microbatches; nothing when it can't have them.
+  /// The model with the samples of one of so many microbatches; nothing when it can't have them. Called from
+  /// any thread.
   using ModelOf = std::function<std::optional<OperatorGraph>(std::int32_t microbatches)>;
   /// `options`: but for microbatches and pipeline. The cost model must outlive it.
   JointEvaluator(ModelOf model_of, const CostModel& costs, PlanOptions options);
+  /// For another thread.
+  [[nodiscard]] std::unique_ptr<JointEvaluator> another() const;
+  /// So many of them share the memory.
+  void share_memory(std::size_t evaluators) { sharing_ = static_cast<std::int64_t>(evaluators); }
 
   /// Nothing when the plan is illegal.
   std::optional<Evaluation> evaluate(const JointPlan& plan);
@@ -66,6 +73,7 @@ class JointEvaluator {
   const CostModel& costs_;
   PlanOptions options_;
   std::map<std::int32_t, Model> models_;
+  std::int64_t sharing_ = 1;
 };
 
 }  // namespace pipesim

@@ -145,9 +145,12 @@ class Contest {
     const JointMoves moves(candidates, kMostMicrobatches);
     if (watch_.stop_requested() || plans_.empty()) return;
     ask("joint", [&](std::string& note) {
-      const JointOutcome outcome = pipesim::search_jointly(
-          evaluator_, moves, found, budget,
-          static_cast<std::uint64_t>(call_.arguments.integer("seed", 0, INT64_MAX)), watch_.callback());
+      JointOptions options;
+      options.budget = budget;
+      options.seed = static_cast<std::uint64_t>(call_.arguments.integer("seed", 0, INT64_MAX));
+      options.threads = static_cast<int>(call_.arguments.integer("threads", 1, 1024));
+      const JointOutcome outcome =
+          pipesim::search_jointly(evaluator_, moves, found, options, watch_.callback());
       std::vector<std::string> helped;
       for (std::size_t k = 0; k < kJointMoveKinds; ++k) {
         if (outcome.improved[k] > 0)

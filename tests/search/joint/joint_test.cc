@@ -28,6 +28,13 @@ class Joint : public testing::Test {
     return {microbatches, Recompute::Kind::None, std::move(made.pipeline), std::move(made.meshes), {}};
   }
 
+  static JointOptions proposals(std::int64_t count, int threads = 1) {
+    JointOptions options;
+    options.budget.proposals = count;
+    options.threads = threads;
+    return options;
+  }
+
   Topology topology = make_topology("levels:4@1GB/s,2@0.3GB/s");
   CostModel costs{topology};
   JointEvaluator evaluator{model_of, costs, PlanOptions()};
@@ -96,18 +103,72 @@ TEST_F(Joint, SearchIsNoWorseThanItsStartsAndRepeatsItself) {
   const std::vector<JointPlan> starts{pipelined(1, 8), pipelined(2, 8), pipelined(4, 8)};
   Nanoseconds best = INT64_MAX;
   for (const JointPlan& start : starts) best = std::min(best, evaluator.evaluate(start)->time);
-  const JointOutcome none = search_jointly(evaluator, moves, starts, {0, 1}, 1, {});
+  const JointOutcome none = search_jointly(evaluator, moves, starts, proposals(1), {});
   EXPECT_LE(none.best.evaluation.time, best);
-  const JointOutcome found = search_jointly(evaluator, moves, starts, {0, 400}, 1, {});
+  const JointOutcome found = search_jointly(evaluator, moves, starts, proposals(400), {});
   EXPECT_LT(found.best.evaluation.time, best);
   EXPECT_EQ(found.proposals, 400);
   EXPECT_EQ(evaluator.evaluate(found.best.plan), found.best.evaluation);
   ASSERT_FALSE(found.history.empty());
   EXPECT_EQ(found.history.back().best, found.best.evaluation.time);
-  const JointOutcome again = search_jointly(evaluator, moves, starts, {0, 400}, 1, {});
+  const JointOutcome again = search_jointly(evaluator, moves, starts, proposals(400), {});
   EXPECT_EQ(again.best.plan, found.best.plan);
   EXPECT_EQ(again.accepted, found.accepted);
-  EXPECT_THROW(search_jointly(evaluator, moves, {}, {0, 1}, 1, {}), InternalError);
+  EXPECT_THROW(search_jointly(evaluator, moves, {}, proposals(1), {}), InternalError);
+}
+
+// Whatever the threads, and whether it ran at once or in pieces that came to no even end.
+TEST_F(Joint, ThreadsAndPiecesDecideNothing) {
+  const std::vector<JointPlan> starts{pipelined(1, 8), pipelined(2, 8), pipelined(4, 8)};
+  const auto state_after = [&](JointOptions options) {
+    JointState state;
+    options.keep = [&](const JointState& now, bool) { state = now; };
+    const JointOutcome outcome = search_jointly(evaluator, moves, starts, options, {});
+    EXPECT_EQ(outcome.proposals, options.budget.proposals);
+    state.seconds = 0;
+    for (SearchImprovement& i : state.history) i.seconds = 0;
+    return std::pair(state, outcome.best);
+  };
+  const std::int64_t all = sanitized ? 450 : 1150;
+  const auto [whole, best] = state_after(proposals(all));
+  for (const int threads : {2, 5}) {
+    const auto [state, found] = state_after(proposals(all, threads));
+    EXPECT_EQ(state, whole) << threads;
+    EXPECT_EQ(found, best) << threads;
+  }
+  JointOptions piece = proposals(60);
+  for (const std::int64_t until : {60, 151, 300, 310, 430}) {
+    piece.budget.proposals = until;
+    piece.resume = state_after(piece).first;
+    EXPECT_LE(piece.resume->proposals, until);
+  }
+  piece.budget.proposals = all;
+  piece.threads = 2;
+  const auto [resumed, found] = state_after(piece);
+  EXPECT_EQ(resumed, whole);
+  EXPECT_EQ(found, best);
+}
+
+// What is found before it is stopped counts, and what it goes on from is a whole part.
+TEST_F(Joint, StopsWhenItIsTold) {
+  const std::vector<JointPlan> starts{pipelined(2, 8), pipelined(4, 8)};
+  JointOptions options = proposals(5000, 2);
+  std::int64_t kept = 0, last = 0;
+  options.keep = [&](const JointState& state, bool is_last) {
+    kept = state.proposals;
+    last += is_last;
+  };
+  SearchProgress shown;
+  const JointOutcome outcome = search_jointly(evaluator, moves, starts, options, [&](const auto& progress) {
+    shown = progress;
+    return progress.proposals < 137;
+  });
+  EXPECT_GE(outcome.proposals, 137);
+  EXPECT_LT(outcome.proposals, 140);
+  EXPECT_EQ(shown.proposals, outcome.proposals);
+  EXPECT_EQ(shown.best, outcome.best.evaluation.time);
+  EXPECT_EQ(kept, 100);
+  EXPECT_EQ(last, 1);
 }
 
 }  // namespace
