@@ -177,8 +177,11 @@ class JointSearch {
       const double drawn = chain.rng.uniform();
       auto plan = moves_.propose(chain.now.plan, kind, chain.rng);
       ++counts.proposals;
-      const auto evaluation = plan ? evaluator.evaluate(*plan) : std::nullopt;
-      const bool accepted = evaluation && accepts(*evaluation, chain, drawn, temperature);
+      const auto hopeless = [&](const Evaluation& at_least) {
+        return !accepts(at_least, chain, drawn, temperature);
+      };
+      const auto evaluation = plan ? evaluator.evaluate(*plan, hopeless) : std::nullopt;
+      const bool accepted = evaluation && !hopeless(*evaluation);
       if (accepted) {
         ++counts.accepted;
         chain.now = {*std::move(plan), *evaluation};

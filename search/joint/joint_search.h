@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "search/joint/joint_evaluator.h"
 #include "search/joint/joint_state.h"
 
 namespace pipesim {
