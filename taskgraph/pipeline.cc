@@ -150,7 +150,7 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
   if (auto reason = refuse_devices(stages, topology)) return reason;
   try {
     (void)plan_schedule(pipeline.schedule);
-    make_schedule(pipeline.schedule, shape_of(stages, microbatches));
+    require_shape(pipeline.schedule, shape_of(stages, microbatches));
   } catch (const InputError& error) {
     return error.what();
   }
@@ -158,11 +158,12 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
 }
 
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
-                             std::int32_t microbatches, std::size_t num_devices) {
+                             std::int32_t microbatches, std::size_t num_devices, MadeSchedules* made) {
   const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
   const std::vector<Devices> groups = groups_of(stages);
+  const PipelineShape shape = shape_of(stages, microbatches);
   PipelineOrder order{std::vector<std::int32_t>(num_devices, -1),
-                      make_schedule(pipeline.schedule, shape_of(stages, microbatches)), 1};
+                      made ? made->of(pipeline.schedule, shape) : make_schedule(pipeline.schedule, shape), 1};
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const DeviceId d : groups[g]) order.group_of[d.index()] = static_cast<std::int32_t>(g);
   }

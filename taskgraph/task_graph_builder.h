@@ -135,14 +135,14 @@ class TaskGraphBuilder {
   std::vector<TensorId> frozen_weights_;              // that no gradient reaches
   std::vector<BackwardNeed> backward_;                // per operator
   std::vector<OperatorTasks> tasks_;                  // per microbatch and operator
+  mutable MadeSchedules schedules_;
   std::vector<StepBarrier> barriers_;
   std::vector<RecomputeGate> gates_;
   std::vector<Wiring> wirings_;
   std::size_t num_wirings_ = 0, tasks_of_one_microbatch_ = 0;
   std::uint64_t generation_ = 0;
-  LayoutIds terms_;              // scratch: distinct layouts
-  std::int32_t microbatch_ = 0;  // that is being built
-  std::int32_t built_microbatches_ = 0;
+  LayoutIds terms_;                                       // scratch: distinct layouts
+  std::int32_t microbatch_ = 0, built_microbatches_ = 0;  // microbatch_: that is being built
   TaskGraph* out_ = nullptr;
   bool labels_ = false;
 };
