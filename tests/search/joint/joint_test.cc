@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "search/baselines/baselines.h"
+#include "search/joint/joint_json.h"
 #include "sim/base/errors.h"
 #include "tests/search/joint/joint_case.h"
 #include "tests/seeds.h"
@@ -137,6 +139,47 @@ TEST_F(Joint, StopsWhenItIsTold) {
   EXPECT_EQ(shown.best, outcome.best.evaluation.time);
   EXPECT_EQ(kept, 100);
   EXPECT_EQ(last, 1);
+}
+
+TEST_F(Joint, StatesComeBackFromTheirFiles) {
+  const OperatorGraph& graph = *evaluator.graph(4);
+  JointState state;
+  JointOptions options = proposals(500);
+  options.keep = [&](const JointState& now, bool) { state = now; };
+  search_jointly(evaluator, moves, {pipelined(1, 8), pipelined(4, 8)}, options, {});
+  ASSERT_GT(state.proposals, 300);
+  const auto parsed = [&](const nlohmann::json& json) {
+    return parse_joint_state(JsonDocument::parse(json.dump(), "ck"), graph, topology, 2);
+  };
+  const nlohmann::json whole = nlohmann::json::parse(to_json(state));
+  EXPECT_EQ(parsed(whole), state);
+  const auto refusal = [&](const auto& change) {
+    nlohmann::json json = whole;
+    change(json);
+    try {
+      parsed(json);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal([](auto& j) { j["chains"] = nlohmann::json::array(); }),
+            "ck: /chains: found no chain, at least one is needed");
+  EXPECT_EQ(refusal([](auto& j) { j["start"] = 2; }),
+            "ck: /start: found 2, an integer from 0 to 1 is needed");
+  EXPECT_THAT(refusal([](auto& j) { j["best"]["plan"]["stage_of"].erase(0); }),
+              testing::StartsWith("ck: /best/plan/stage_of: found "));
+  EXPECT_EQ(refusal([](auto& j) { j["best"]["plan"]["meshes"] = nlohmann::json::array(); }).substr(0, 36),
+            "ck: /best/plan/meshes: found 0 meshe");
+  EXPECT_THAT(refusal([](auto& j) {
+                auto& devices = j["chains"][0]["now"]["plan"]["meshes"][0]["devices"];
+                devices.push_back(devices[0]);
+              }),
+              testing::EndsWith("stands here twice"));
+  EXPECT_THAT(refusal([](auto& j) { j["chains"][0]["random"][1] = "x"; }),
+              testing::HasSubstr("16 hexadecimal digits"));
+  EXPECT_THAT(refusal([](auto& j) { j["improved_by_kind"].push_back(1); }),
+              testing::HasSubstr("found 12 numbers, 11 are needed"));
 }
 
 }  // namespace
