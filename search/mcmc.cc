@@ -1,17 +1,13 @@
 #include "search/mcmc.h"
 
-#include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <mutex>
 #include <numeric>
 
+#include "search/chain_threads.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -66,8 +62,7 @@ class Tempering {
         repeat_moves_(space, units_),
         options_(checked(options)),
         progress_(progress),
-        allowed_(tbb::global_control::max_allowed_parallelism, threads()),
-        arena_(options_.threads) {
+        threads_(threads()) {
     // While one evaluates in full, nothing else can be done beside.
     const std::size_t memories = evaluates_in_full(plan_options) ? threads() : 1;
     for (std::size_t i = 0; i < memories; ++i)
@@ -217,7 +212,7 @@ class Tempering {
     for (std::size_t i = 0; i < chains_.size(); ++i) slices.push_back(slice_of(i));
     const Bytes most(kMostRemembered.value / static_cast<std::int64_t>(memories_.size()));
     for (const std::unique_ptr<Memory>& memory : memories_)
-      arena_.execute([&] { memory->evaluator.forget(most); });
+      threads_.execute([&] { memory->evaluator.forget(most); });
     on_all_threads([&](std::size_t i) {
       chains_[i]->run(slices[i], [&](auto proposals, auto accepted) { return note(i, proposals, accepted); });
     });
@@ -228,14 +223,7 @@ class Tempering {
   void on_all_threads(const Do& run) {
     std::vector<std::size_t> chain(state_.rung.size());
     for (std::size_t i = 0; i < chain.size(); ++i) chain[chain.size() - 1 - state_.rung[i]] = i;
-    std::atomic<std::size_t> next = 0;
-    const auto run_next = [&](std::size_t) {
-      for (std::size_t k = next++; k < chain.size(); k = next++) run(chain[k]);
-      const std::scoped_lock lock(mutex_);  // ThreadSanitizer does not see oneTBB wait for its tasks
-    };
-    arena_.execute(
-        [&] { tbb::parallel_for(std::size_t{0}, threads(), run_next, tbb::simple_partitioner()); });
-    const std::scoped_lock lock(mutex_);
+    threads_.run(chain, [&](std::size_t i, std::size_t) { run(i); });
   }
 
   // Called by all threads.
@@ -416,8 +404,7 @@ class Tempering {
   McmcOptions options_;
   const ProgressCallback& progress_;
   std::vector<std::unique_ptr<Memory>> memories_;
-  tbb::global_control allowed_;
-  tbb::task_arena arena_;
+  ChainThreads threads_;
   std::vector<std::unique_ptr<Chain>> chains_;
   SearchState state_;
   Clock::time_point began_ = Clock::now();

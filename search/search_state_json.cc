@@ -2,25 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 
-#include "sim/base/json_reader.h"
+#include "search/search_json.h"
 
 namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr int kVersion = 3;
-
-// Times and counts of searches stay far below.
-constexpr std::int64_t kMost = std::int64_t{1} << 62;
-
-Json json_of(const Rng& rng) {
-  Json words = Json::array();
-  for (const std::uint64_t word : rng.state()) words.push_back(fmt::format("{:016x}", word));
-  return words;
-}
 
 Json json_of(const ScoredState& scored) {
   return {{"configs", scored.configs},
@@ -31,7 +22,7 @@ Json json_of(const ScoredState& scored) {
 Json json_of(const ChainState& chain) {
   return {{"current", json_of(chain.current)},
           {"best", json_of(chain.best)},
-          {"random", json_of(chain.rng)},
+          {"random", Json::parse(to_json(chain.rng))},
           {"proposals", chain.proposals},
           {"accepted", chain.accepted},
           {"lowest", chain.lowest},
@@ -57,15 +48,6 @@ Json json_of(const GrainState& grain) {
           {"accepted_by_kind", grain.counts.accepted},
           {"best", json_of(grain.best)},
           {"last", grain.last}};
-}
-
-Json history_of(const SearchState& state) {
-  Json history = Json::array();
-  for (const SearchImprovement& i : state.history) {
-    history.push_back(
-        {{"seconds", i.seconds}, {"proposals", i.proposals}, {"time_ns", i.best}, {"chain", i.chain}});
-  }
-  return history;
 }
 
 Json baselines_of(const SearchSubject& subject) {
@@ -106,7 +88,7 @@ class Reader {
     state.proposals = count(root.at("proposals"));
     state.accepted = count(root.at("accepted"));
     state.seconds = root.at("seconds").number(0);
-    state.rng = rng(root.at("random"));
+    state.rng = parse_rng(root.at("random"));
     state.cost.overflow_price = root.at("overflow_price_ns").number(0);
     for (const JsonValue& chain : root.at("chains").items()) state.chains.push_back(this->chain(chain));
     if (state.chains.empty()) root.at("chains").fail("found no chain, at least one is needed");
@@ -118,15 +100,12 @@ class Reader {
     state.rung = rungs(root.at("rung"), state.chains.size());
     state.best = scored(root.at("best"), true);
     state.found_by = root.at("found_by").string();
-    for (const JsonValue& i : root.at("history").items()) {
-      state.history.push_back({i.at("seconds").number(0), count(i.at("proposals")), count(i.at("time_ns")),
-                               static_cast<int>(i.at("chain").integer(0, INT32_MAX))});
-    }
+    state.history = parse_history(root.at("history"));
     return state;
   }
 
  private:
-  static std::int64_t count(const JsonValue& value) { return value.integer(0, kMost); }
+  static std::int64_t count(const JsonValue& value) { return value.integer(0, kMostInSearches); }
 
   template <class Array>
   static void read(const JsonValue& value, Array& out, std::int64_t most) {
@@ -134,21 +113,6 @@ class Reader {
     if (numbers.size() != out.size())
       value.fail(fmt::format("found {} numbers, {} are needed", numbers.size(), out.size()));
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<typename Array::value_type>(numbers[i]);
-  }
-
-  static Rng rng(const JsonValue& value) {
-    const std::vector<JsonValue> words = value.items();
-    Rng::State state{};
-    if (words.size() != state.size())
-      value.fail(fmt::format("found {} words, {} are needed", words.size(), state.size()));
-    for (std::size_t i = 0; i < state.size(); ++i) {
-      const std::string text = words[i].string();
-      const char* end = text.data() + text.size();
-      const auto [stop, error] = std::from_chars(text.data(), end, state[i], 16);
-      if (error != std::errc() || stop != end)
-        words[i].fail(fmt::format("found \"{}\", 16 hexadecimal digits are needed", text));
-    }
-    return Rng(state);
   }
 
   static std::vector<std::size_t> rungs(const JsonValue& value, std::size_t chains) {
@@ -181,16 +145,15 @@ class Reader {
     grain.effort = value.at("effort").number(0);
     grain.heat = value.at("heat").number(0);
     read(value.at("rates"), grain.rates.weight, std::int64_t{UINT32_MAX});
-    read(value.at("proposed_by_kind"), grain.counts.proposed, kMost);
-    read(value.at("accepted_by_kind"), grain.counts.accepted, kMost);
+    read(value.at("proposed_by_kind"), grain.counts.proposed, kMostInSearches);
+    read(value.at("accepted_by_kind"), grain.counts.accepted, kMostInSearches);
     grain.best = scored(value.at("best"), true);
     for (const JsonValue& list : value.at("last").items()) grain.last.push_back(configs(list, false));
     return grain;
   }
 
   [[nodiscard]] ScoredState scored(const JsonValue& value, bool may_be_empty) const {
-    return {configs(value.at("configs"), may_be_empty),
-            {count(value.at("time_ns")), Bytes(count(value.at("overflow_bytes")))}};
+    return {configs(value.at("configs"), may_be_empty), parse_evaluation(value)};
   }
 
   [[nodiscard]] std::vector<std::size_t> configs(const JsonValue& list, bool may_be_empty) const {
@@ -211,12 +174,12 @@ class Reader {
     ChainState chain;
     chain.current = scored(value.at("current"), false);
     chain.best = scored(value.at("best"), true);
-    chain.rng = rng(value.at("random"));
+    chain.rng = parse_rng(value.at("random"));
     chain.proposals = count(value.at("proposals"));
     chain.accepted = count(value.at("accepted"));
     chain.lowest = value.at("lowest").number(0);
-    read(value.at("proposed_by_kind"), chain.counts.proposed, kMost);
-    read(value.at("accepted_by_kind"), chain.counts.accepted, kMost);
+    read(value.at("proposed_by_kind"), chain.counts.proposed, kMostInSearches);
+    read(value.at("accepted_by_kind"), chain.counts.accepted, kMostInSearches);
     return chain;
   }
 
@@ -225,12 +188,14 @@ class Reader {
 
 void require_same(const JsonValue& found, const Json& wanted) {
   for (const auto& [key, value] : wanted.items()) {
-    const JsonValue member = found.at(key);
+    const std::optional<JsonValue> member = found.find(key);
+    if (!member)
+      found.fail(fmt::format("the checkpoint is of another search: found no \"{}\", this one has it", key));
     if (value.is_object()) {
-      require_same(member, value);
-    } else if (Json::parse(member.text()) != value) {
-      member.fail(fmt::format("the checkpoint is of another search: found {}, this one has {}", member.text(),
-                              value.dump()));
+      require_same(*member, value);
+    } else if (Json::parse(member->text()) != value) {
+      member->fail(fmt::format("the checkpoint is of another search: found {}, this one has {}",
+                               member->text(), value.dump()));
     }
   }
 }
@@ -245,26 +210,23 @@ std::string to_json(const SearchState& state, const SearchSubject& subject) {
                {"proposals", state.proposals},
                {"accepted", state.accepted},
                {"seconds", state.seconds},
-               {"random", json_of(state.rng)},
+               {"random", Json::parse(to_json(state.rng))},
                {"overflow_price_ns", state.cost.overflow_price},
                {"cycle", json_of(state.cycle)},
                {"grains", Json::array()},
                {"rung", state.rung},
                {"best", json_of(state.best)},
                {"found_by", state.found_by},
-               {"history", history_of(state)},
+               {"history", Json::parse(to_json(state.history))},
                {"chains", Json::array()}};
   for (const GrainState& grain : state.grains) json["grains"].push_back(json_of(grain));
   for (const ChainState& chain : state.chains) json["chains"].push_back(json_of(chain));
   return json.dump() + "\n";
 }
 
-SearchState parse_search_state(std::string_view text, const std::string& file, const SearchSubject& subject,
-                               const ConfigSpace& space) {
-  const JsonValue root = JsonDocument::parse(text, file);
-  if (!root.is_object() || !root.find("pipesim_search")) root.fail("this is no checkpoint of a search");
-  static_cast<void>(root.at("pipesim_search").integer(kVersion, kVersion));
-  const JsonValue found = root.at("subject");
+std::string subject_json(const SearchSubject& subject) { return subject_of(subject).dump(); }
+
+void require_subject(const JsonValue& found, const SearchSubject& subject) {
   const Json wanted = subject_of(subject);
   require_same(found, wanted);
   for (const char* key : {"pipeline", "recompute", "memory_margin"}) {
@@ -273,6 +235,18 @@ SearchState parse_search_state(std::string_view text, const std::string& file, c
     member->fail(
         fmt::format("the checkpoint is of another search: found {}, this one has none", member->text()));
   }
+}
+
+SearchState parse_search_state(std::string_view text, const std::string& file, const SearchSubject& subject,
+                               const ConfigSpace& space) {
+  return parse_search_state(JsonDocument::parse(text, file), subject, space);
+}
+
+SearchState parse_search_state(const JsonValue& root, const SearchSubject& subject,
+                               const ConfigSpace& space) {
+  if (!root.is_object() || !root.find("pipesim_search")) root.fail("this is no checkpoint of a search");
+  static_cast<void>(root.at("pipesim_search").integer(kVersion, kVersion));
+  require_subject(root.at("subject"), subject);
   return Reader(space).state(root);
 }
 

@@ -5,6 +5,7 @@
 #include "search/baselines/baselines.h"
 #include "search/config_space.h"
 #include "search/search_state.h"
+#include "sim/base/json_reader.h"
 
 namespace pipesim {
 
@@ -17,11 +18,17 @@ struct SearchSubject {
   bool flexflow_moves = false;
 };
 
+/// What must be as it was for a search to go on, as a JSON object; InputError when it is not.
+std::string subject_json(const SearchSubject& subject);
+void require_subject(const JsonValue& found, const SearchSubject& subject);
+
 /// A checkpoint: everything, to the last bit, as one JSON object.
 std::string to_json(const SearchState& state, const SearchSubject& subject);
 
 /// InputError `FILE: /place: …` when the text is no checkpoint, is damaged, or is one of something else.
 SearchState parse_search_state(std::string_view text, const std::string& file, const SearchSubject& subject,
                                const ConfigSpace& space);
+/// The same of a member of another file.
+SearchState parse_search_state(const JsonValue& root, const SearchSubject& subject, const ConfigSpace& space);
 
 }  // namespace pipesim

@@ -175,7 +175,7 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
       return fmt::format("schedule \"{}\": found {} microbatches for {} stages, allowed: from {} to {}",
                          pipeline.schedule, microbatches, shape.devices, least, kMostBetweenChanges);
     }
-    make_schedule(pipeline.schedule, shape);
+    require_shape(pipeline.schedule, shape);
     if (kind.both_ways) return refuse_opposite_ways(stages, pipeline.schedule);
   } catch (const InputError& error) {
     return error.what();
@@ -195,11 +195,12 @@ std::vector<DeviceId> opposite_devices(std::span<const ParallelConfig> configs, 
 }
 
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
-                             std::int32_t microbatches, std::size_t num_devices) {
+                             std::int32_t microbatches, std::size_t num_devices, MadeSchedules* made) {
   const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
   const std::vector<Devices> groups = groups_of(stages);
+  const PipelineShape shape = shape_of(stages, microbatches);
   PipelineOrder order{std::vector<std::int32_t>(num_devices, -1),
-                      make_schedule(pipeline.schedule, shape_of(stages, microbatches)), 1};
+                      made ? made->of(pipeline.schedule, shape) : make_schedule(pipeline.schedule, shape), 1};
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const DeviceId d : groups[g]) order.group_of[d.index()] = static_cast<std::int32_t>(g);
   }

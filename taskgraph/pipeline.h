@@ -53,7 +53,8 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
 std::vector<DeviceId> opposite_devices(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
                                        std::size_t num_devices);
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
-                             std::int32_t microbatches, std::size_t num_devices);
+                             std::int32_t microbatches, std::size_t num_devices,
+                             MadeSchedules* made = nullptr);
 /// Of plans without a pipeline: all devices are one group of one stage, and run one microbatch after the
 /// other, forward and backward.
 PipelineOrder order_without_stages(std::int32_t microbatches, std::size_t num_devices);

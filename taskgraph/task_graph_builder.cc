@@ -223,7 +223,7 @@ PipelineOrder TaskGraphBuilder::order_of(const BoundStrategy& strategy, std::int
   if (!options_.pipeline) return order_without_stages(microbatches, devices);
   std::vector<ParallelConfig> configs;
   for (const BoundOperator* b : strategy) configs.push_back(b->config);
-  return pipeline_order(configs, *options_.pipeline, microbatches, devices);
+  return pipeline_order(configs, *options_.pipeline, microbatches, devices, &schedules_);
 }
 
 void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {

@@ -133,6 +133,7 @@ class TaskGraphBuilder {
   CommunicationPlans plans_;
   WeightUpdates updates_;
   std::vector<OperatorTasks> tasks_;  // per microbatch and operator
+  mutable MadeSchedules schedules_;
   std::vector<StepBarrier> barriers_;
   std::vector<Gate> gates_;
   std::vector<TaskId> version_gates_;  // by microbatch, stage, device, way
@@ -140,9 +141,8 @@ class TaskGraphBuilder {
   std::size_t num_wirings_ = 0, tasks_of_one_microbatch_ = 0;
   TaskBlock block_;
   std::uint64_t generation_ = 0;
-  LayoutIds terms_;              // scratch: distinct layouts
-  std::int32_t microbatch_ = 0;  // that is being built
-  std::int32_t built_microbatches_ = 0;
+  LayoutIds terms_;                                       // scratch: distinct layouts
+  std::int32_t microbatch_ = 0, built_microbatches_ = 0;  // microbatch_: that is being built
   TaskGraph* out_ = nullptr;
   bool labels_ = false;
 };

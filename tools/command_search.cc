@@ -53,9 +53,10 @@ std::string text_or_empty(const Arguments& a, const std::string& option) {
 void check_checkpoints(const Arguments& a) {
   if (a.given("checkpoint-every") && !a.has("checkpoint"))
     throw UsageError("search: --checkpoint-every needs --checkpoint FILE");
+  const bool may = a.text("algorithm") == "mcmc" || a.text("algorithm") == "auto";
   for (const char* option : {"checkpoint", "resume"}) {
-    if (a.has(option) && a.text("algorithm") != "mcmc")
-      throw UsageError(fmt::format("search: --{} needs --algorithm mcmc", option));
+    if (a.has(option) && !may)
+      throw UsageError(fmt::format("search: --{} needs --algorithm mcmc or auto", option));
   }
 }
 
@@ -126,17 +127,10 @@ SearchOutcome outcome_of(const Baseline& baseline) {
   return outcome;
 }
 
-// Who asks for another seed or other chains than the checkpoint has would not get them; who does not ask
-// gets the checkpoint's.
 void take_over(const SearchState& state, SearchRun& run) {
-  const auto check = [&](const char* option, bool given, std::uint64_t asked, std::uint64_t found) {
-    if (given && asked != found)
-      throw InputError(
-          fmt::format("{}: found {} {}, --{} says {}; leave it out to go on with the checkpoint's",
-                      run.resume, option, found, option, asked));
-  };
-  check("seed", run.seed_given, run.seed, state.seed);
-  check("chains", run.chains_given, static_cast<std::uint64_t>(run.chains), state.chains.size());
+  if (run.seed_given) require_choice(run.resume, "seed", run.seed, state.seed);
+  if (run.chains_given)
+    require_choice(run.resume, "chains", static_cast<std::uint64_t>(run.chains), state.chains.size());
   run.seed = state.seed;
   run.chains = static_cast<int>(state.chains.size());
 }
@@ -339,7 +333,7 @@ constexpr const char* kCheckpointHelp =
 constexpr const char* kResumeHelp =
     "go on from a checkpoint of the same search. Budgets count from its beginning; seed and chains are the "
     "checkpoint's, and others are refused. With a budget in proposals the result is the same bytes as "
-    "without the interruption";
+    "without the interruption. What algorithms of auto have found is not looked for again";
 
 }  // namespace
 

@@ -132,7 +132,9 @@ void check_planner_options(const Arguments& a) {
 int run_planner(const Arguments& a, Streams& streams) {
   const std::string& algorithm = a.text("algorithm");
   if (a.has("stage-costs") && !a.has("model")) return report_stage_costs(a, streams);
-  if (a.has("output")) require_writable(a.text("output"));
+  for (const char* file : {"output", "checkpoint"}) {
+    if (a.has(file)) require_writable(a.text(file));
+  }
   const ModelRun run = model_run_of(a);
   const OperatorGraph asked = open_model(run.model);
   require_recompute(asked, recompute_of(a));
@@ -145,14 +147,8 @@ int run_planner(const Arguments& a, Streams& streams) {
   const PlannedPipeline proposal = planner->propose({a, run, asked, costs, streams.err});
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
   const OperatorGraph& graph = proposal.graph;
-  const Plan plan{proposal.run.model,
-                  a.text("topology"),
-                  graph.fingerprint(),
-                  topology.fingerprint(),
-                  proposal.options,
-                  algorithm,
-                  planner->searches ? static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)) : 0,
-                  proposal.strategy};
+  const Plan plan{proposal.run.model, a.text("topology"), graph.fingerprint(), topology.fingerprint(),
+                  proposal.options,   algorithm,          proposal.seed,       proposal.strategy};
   if (const auto reason = illegal(graph, plan.strategy, plan.options, topology)) throw InputError(*reason);
 
   Evaluator evaluator(graph, costs, plan.options);

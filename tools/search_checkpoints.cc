@@ -1,5 +1,8 @@
 #include "tools/search_checkpoints.h"
 
+#include <fmt/format.h>
+
+#include "sim/base/errors.h"
 #include "sim/base/files.h"
 
 namespace pipesim {
@@ -25,6 +28,13 @@ SearchState SearchCheckpoints::load(const std::string& file, const CandidateSet&
   std::vector<Strategy> strategies;
   for (const SearchStart& s : starts) strategies.push_back(s.strategy);
   return parse_search_state(read_file(file), file, subject_, ConfigSpace(candidates, strategies));
+}
+
+void require_choice(const std::string& file, const std::string& option, std::uint64_t asked,
+                    std::uint64_t found) {
+  if (asked == found) return;
+  throw InputError(fmt::format("{}: found {} {}, --{} says {}; leave it out to go on with the checkpoint's",
+                               file, option, found, option, asked));
 }
 
 }  // namespace pipesim

@@ -1,11 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "search/evaluator.h"
@@ -32,40 +29,12 @@ struct JointPlan {
 struct ScoredJointPlan {
   JointPlan plan;
   Evaluation evaluation;
+  bool operator==(const ScoredJointPlan&) const = default;
 };
 
 /// From a plan as it is executed. Operators that are not split as their stage's devices in order would be
 /// keep their configs; devices are taken in the order of each stage's widest operator.
 JointPlan joint_plan(const OperatorGraph& graph, const Topology& topology, std::int32_t microbatches,
                      const Strategy& strategy, const std::optional<Pipeline>& pipeline);
-
-/// Scores joint plans of one number of samples an iteration, whatever their microbatches. Not thread-safe.
-class JointEvaluator {
- public:
-  /// The model with the samples of one of so many microbatches; nothing when it can't have them.
-  using ModelOf = std::function<std::optional<OperatorGraph>(std::int32_t microbatches)>;
-  /// `options`: but for microbatches and pipeline. The cost model must outlive it.
-  JointEvaluator(ModelOf model_of, const CostModel& costs, PlanOptions options);
-
-  /// Nothing when the plan is illegal.
-  std::optional<Evaluation> evaluate(const JointPlan& plan);
-  /// nullptr: no model can have so many.
-  const OperatorGraph* graph(std::int32_t microbatches);
-  Strategy strategy(const JointPlan& plan);
-  [[nodiscard]] PlanOptions options(const JointPlan& plan) const;
-  [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
-
- private:
-  struct Model {
-    std::optional<OperatorGraph> graph;
-    std::unique_ptr<Evaluator> evaluator;
-  };
-  Model& model(std::int32_t microbatches);
-
-  ModelOf model_of_;
-  const CostModel& costs_;
-  PlanOptions options_;
-  std::map<std::int32_t, Model> models_;
-};
 
 }  // namespace pipesim

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
+#include <memory>
+#include <mutex>
 #include <numeric>
+#include <utility>
 
-#include "search/chain.h"
+#include "search/chain_threads.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -16,121 +18,252 @@ using JointClock = std::chrono::steady_clock;
 
 // Of the least cost: what a chain accepts at its beginning and at its end with probability 1/e.
 constexpr double kHottestJoint = 2e-2, kColdestJoint = 1e-4;
-constexpr std::int64_t kFirstChain = 50;  // proposals
-constexpr std::size_t kMostStarts = 8;
+constexpr std::int64_t kFirstChain = 50;  // proposals of the first round
+constexpr std::int64_t kPart = 50;        // proposals of a chain between checkpoints
+constexpr std::size_t kMostChains = 8, kFewestChains = 4;
 
 class JointSearch {
  public:
-  JointSearch(JointEvaluator& evaluator, const JointMoves& moves, const SearchBudget& budget,
-              std::uint64_t seed, const ProgressCallback& progress)
-      : evaluator_(evaluator), moves_(moves), budget_(budget), progress_(progress), rng_(seed) {}
+  JointSearch(JointEvaluator& evaluator, const JointMoves& moves, const JointOptions& options,
+              const ProgressCallback& progress)
+      : moves_(moves),
+        options_(options),
+        progress_(progress),
+        threads_(static_cast<std::size_t>(std::max(1, options.threads))),
+        evaluators_{&evaluator} {
+    while (evaluators_.size() < threads_.count()) {
+      own_.push_back(evaluator.another());
+      evaluators_.push_back(own_.back().get());
+    }
+    for (JointEvaluator* e : evaluators_) e->share_memory(threads_.count());
+  }
 
   JointOutcome run(const std::vector<JointPlan>& starts) {
-    std::vector<Start> field = scored(starts);
-    note(field.front());
-    if (field.size() > kMostStarts) field.resize(kMostStarts);
-    for (std::int64_t length = kFirstChain; go_on(); length *= 2) {
-      for (Start& start : field) start = anneal(start, length);
-      std::ranges::stable_sort(field, {}, [&](const Start& s) { return rank(s.scored.evaluation); });
-      field.resize((field.size() + 1) / 2);
+    if (options_.resume) {
+      state_ = *options_.resume;
+      seconds_before_ = state_.seconds;
+    } else {
+      begin(starts);
     }
-    outcome_.seconds = seconds();
-    return std::move(outcome_);
+    shown_ = {state_.proposals, state_.accepted, seconds(), best_time(state_.best.evaluation), 0};
+    stopped_ = progress_ && !progress_(shown_);
+    while (!stopped_ && !spent()) {
+      if (state_.done == state_.length) next_round();
+      keep(!has_whole_part());
+      run_part();
+    }
+    keep(true);
+    return {state_.best,     state_.start,  state_.proposals, state_.accepted, state_.seconds = seconds(),
+            state_.improved, state_.history};
   }
 
  private:
-  struct Start {
-    ScoredJointPlan scored;
-    std::size_t number = 0;
-  };
+  [[nodiscard]] double seconds() const {
+    return seconds_before_ + std::chrono::duration<double>(JointClock::now() - began_).count();
+  }
+  [[nodiscard]] bool spent() const {
+    const SearchBudget& b = options_.budget;
+    return (b.proposals > 0 && state_.proposals >= b.proposals) || (b.seconds > 0 && seconds() >= b.seconds);
+  }
+  static Nanoseconds best_time(const Evaluation& best) { return best.feasible() ? best.time : 0; }
 
-  // Best first; illegal ones are left out.
-  std::vector<Start> scored(const std::vector<JointPlan>& starts) {
-    std::vector<Start> list;
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      if (const auto evaluation = evaluator_.evaluate(starts[i]))
-        list.push_back({{starts[i], *evaluation}, i});
-    }
-    if (list.empty()) throw InternalError("a joint search without a start");
-    std::int64_t memory = 0;
-    const Topology& topology = evaluator_.topology();
-    for (std::size_t d = 0; d < topology.num_devices(); ++d)
-      memory += topology.usable_memory(DeviceId(d)).value;
-    const auto fastest = std::ranges::min(list, {}, [](const Start& s) { return s.scored.evaluation.time; });
-    cost_.overflow_price = 100 * static_cast<double>(fastest.scored.evaluation.time) /
-                           static_cast<double>(std::max<std::int64_t>(1, memory));
-    std::ranges::stable_sort(list, {}, [&](const Start& s) { return rank(s.scored.evaluation); });
+  // Those that fit first.
+  [[nodiscard]] std::pair<bool, double> rank(const ScoredJointPlan& p) const {
+    return {!p.evaluation.feasible(), state_.cost(p.evaluation)};
+  }
+  void sort(std::vector<JointChain>& chains) const {
+    std::ranges::stable_sort(chains, {}, [&](const JointChain& c) { return rank(c.best); });
+  }
+
+  [[nodiscard]] static std::vector<std::size_t> numbers(std::size_t count) {
+    std::vector<std::size_t> list(count);
+    std::iota(list.begin(), list.end(), std::size_t{0});
     return list;
   }
 
-  // Those that fit first.
-  [[nodiscard]] std::pair<bool, double> rank(const Evaluation& e) const { return {!e.feasible(), cost_(e)}; }
-
-  // The best on the way.
-  Start anneal(Start now, std::int64_t length) {
-    const double least = cost_(outcome_.best.evaluation);
-    Start best = now;
-    for (std::int64_t i = 0; i < length && go_on(); ++i) {
-      const double done = static_cast<double>(i) / static_cast<double>(length);
-      const double temperature = least * kHottestJoint * std::pow(kColdestJoint / kHottestJoint, done);
-      const JointMoveKind kind = moves_.draw(rng_);
-      const double drawn = rng_.uniform();
-      auto plan = moves_.propose(now.scored.plan, kind, rng_);
-      ++outcome_.proposals;
-      if (!plan) continue;
-      const auto evaluation = evaluator_.evaluate(*plan);
-      if (!evaluation) continue;
-      const double worse = cost_(*evaluation) - cost_(now.scored.evaluation);
-      if (worse > 0 && drawn >= std::exp(-worse / temperature)) continue;
-      ++outcome_.accepted;
-      now.scored = {*std::move(plan), *evaluation};
-      if (rank(*evaluation) < rank(best.scored.evaluation)) best = now;
-      if (rank(*evaluation) < rank(outcome_.best.evaluation)) {
-        ++outcome_.improved[static_cast<std::size_t>(kind)];
-        note(now);
-      }
+  // The first chains, from the best starts; illegal ones are left out.
+  void begin(const std::vector<JointPlan>& starts) {
+    std::vector<std::optional<Evaluation>> scored(starts.size());
+    threads_.run(numbers(starts.size()), [&](std::size_t i, std::size_t worker) {
+      scored[i] = evaluators_[worker]->evaluate(starts[i]);
+    });
+    std::vector<JointChain>& chains = state_.chains;
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      const ScoredJointPlan start{starts[i], scored[i].value_or(Evaluation())};
+      if (scored[i]) chains.push_back({i, start, start});
     }
-    return best;
+    if (chains.empty()) throw InternalError("a joint search without a start");
+    state_.seed = options_.seed;
+    state_.cost.overflow_price = overflow_price();
+    sort(chains);
+    if (chains.size() > kMostChains) chains.resize(kMostChains);
+    state_.best = chains.front().best;
+    state_.start = chains.front().start;
+    note_best();
+    begin_round();
   }
 
-  void note(const Start& found) {
-    outcome_.best = found.scored;
-    outcome_.start = found.number;
-    if (found.scored.evaluation.feasible())
-      outcome_.history.push_back({seconds(), outcome_.proposals, found.scored.evaluation.time, 0});
+  [[nodiscard]] double overflow_price() const {
+    std::int64_t memory = 0;
+    const Topology& topology = evaluators_.front()->topology();
+    for (std::size_t d = 0; d < topology.num_devices(); ++d)
+      memory += topology.usable_memory(DeviceId(d)).value;
+    const auto fastest =
+        std::ranges::min(state_.chains, {}, [](const JointChain& c) { return c.best.evaluation.time; });
+    return 100 * static_cast<double>(fastest.best.evaluation.time) /
+           static_cast<double>(std::max<std::int64_t>(1, memory));
   }
 
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(JointClock::now() - began_).count();
+  void begin_round() {
+    state_.length = kFirstChain << state_.round;
+    state_.done = 0;
+    state_.least = state_.cost(state_.best.evaluation);
+    const Rng rng = Rng(state_.seed).split(static_cast<std::uint64_t>(state_.round));
+    for (std::size_t i = 0; i < state_.chains.size(); ++i) {
+      JointChain& chain = state_.chains[i];
+      chain.now = chain.best;
+      chain.rng = rng.split(i);
+    }
   }
 
-  bool go_on() {
-    if (stopped_) return false;
-    const bool enough = (budget_.proposals > 0 && outcome_.proposals >= budget_.proposals) ||
-                        (budget_.seconds > 0 && seconds() >= budget_.seconds);
-    const Evaluation& best = outcome_.best.evaluation;
-    stopped_ = enough || (progress_ && !progress_({outcome_.proposals, outcome_.accepted, seconds(),
-                                                   best.feasible() ? best.time : 0, 0}));
+  void next_round() {
+    std::vector<JointChain>& chains = state_.chains;
+    sort(chains);
+    const std::size_t kept = (chains.size() + 1) / 2;
+    chains.resize(kept);
+    while (chains.size() < kFewestChains) chains.push_back(chains[chains.size() - kept]);
+    ++state_.round;
+    begin_round();
+  }
+
+  // Proposals of all chains in the part that comes.
+  [[nodiscard]] std::int64_t part() const { return std::min(kPart, state_.length - state_.done); }
+  [[nodiscard]] bool has_whole_part() const {
+    const std::int64_t all = part() * static_cast<std::int64_t>(state_.chains.size());
+    return options_.budget.proposals == 0 || options_.budget.proposals - state_.proposals >= all;
+  }
+
+  // What a chain did in a part.
+  struct Done {
+    std::int64_t proposals = 0, accepted = 0;
+    JointMoveCounts improved{};
+  };
+
+  void run_part() {
+    const auto count = static_cast<std::int64_t>(state_.chains.size());
+    const std::int64_t whole = part(), left = options_.budget.proposals - state_.proposals;
+    const bool all = has_whole_part();
+    std::vector<JointChain> chains = state_.chains;
+    std::vector<Done> done(chains.size());
+    threads_.run(numbers(chains.size()), [&](std::size_t i, std::size_t worker) {
+      const auto n = static_cast<std::int64_t>(i);
+      const std::int64_t mine = all ? whole : left * (n + 1) / count - left * n / count;
+      done[i] = anneal(chains[i], mine, *evaluators_[worker]);
+    });
+    if (stopped_) keep(true);  // nothing can go on from the middle of a part, but what it found counts
+    state_.chains = std::move(chains);
+    state_.done += whole;
+    collect(done);
+  }
+
+  // Called by all threads.
+  Done anneal(JointChain& chain, std::int64_t proposals, JointEvaluator& evaluator) {
+    Done counts;
+    auto least = std::min(rank(state_.best), rank(chain.best));
+    for (std::int64_t i = 0; i < proposals && go_on(); ++i) {
+      const double done = static_cast<double>(state_.done + i) / static_cast<double>(state_.length);
+      const double temperature = state_.least * kHottestJoint * std::pow(kColdestJoint / kHottestJoint, done);
+      const JointMoveKind kind = moves_.draw(chain.rng);
+      const double drawn = chain.rng.uniform();
+      auto plan = moves_.propose(chain.now.plan, kind, chain.rng);
+      ++counts.proposals;
+      const auto hopeless = [&](const Evaluation& at_least) {
+        return !accepts(at_least, chain, drawn, temperature);
+      };
+      const auto evaluation = plan ? evaluator.evaluate(*plan, hopeless) : std::nullopt;
+      const bool accepted = evaluation && !hopeless(*evaluation);
+      if (accepted) {
+        ++counts.accepted;
+        chain.now = {*std::move(plan), *evaluation};
+        if (rank(chain.now) < rank(chain.best)) chain.best = chain.now;
+        if (rank(chain.best) < least) {
+          least = rank(chain.best);
+          ++counts.improved[static_cast<std::size_t>(kind)];
+        }
+      }
+      show(accepted, chain.best.evaluation);
+    }
+    return counts;
+  }
+
+  [[nodiscard]] bool accepts(const Evaluation& proposed, const JointChain& chain, double drawn,
+                             double temperature) const {
+    const double worse = state_.cost(proposed) - state_.cost(chain.now.evaluation);
+    return worse <= 0 || drawn < std::exp(-worse / temperature);
+  }
+
+  [[nodiscard]] bool go_on() {
+    const std::scoped_lock lock(mutex_);
     return !stopped_;
   }
 
-  JointEvaluator& evaluator_;
+  void show(bool accepted, const Evaluation& best) {
+    const std::scoped_lock lock(mutex_);
+    ++shown_.proposals;
+    shown_.accepted += accepted ? 1 : 0;
+    if (best.feasible() && (shown_.best == 0 || best.time < shown_.best)) shown_.best = best.time;
+    shown_.seconds = seconds();
+    const double most = options_.budget.seconds;
+    if ((progress_ && !progress_(shown_)) || (most > 0 && shown_.seconds >= most)) stopped_ = true;
+  }
+
+  // What the chains found, in their order.
+  void collect(const std::vector<Done>& done) {
+    const auto before = rank(state_.best);
+    for (std::size_t i = 0; i < done.size(); ++i) {
+      const JointChain& chain = state_.chains[i];
+      state_.proposals += done[i].proposals;
+      state_.accepted += done[i].accepted;
+      for (std::size_t k = 0; k < kJointMoveKinds; ++k) state_.improved[k] += done[i].improved[k];
+      if (rank(chain.best) >= rank(state_.best)) continue;
+      state_.best = chain.best;
+      state_.start = chain.start;
+    }
+    state_.seconds = seconds();
+    if (rank(state_.best) < before) note_best();
+  }
+
+  void note_best() {
+    if (state_.best.evaluation.feasible())
+      state_.history.push_back({seconds(), state_.proposals, state_.best.evaluation.time, 0});
+  }
+
+  void keep(bool last) {
+    if (options_.keep && !kept_last_) options_.keep(state_, last);
+    kept_last_ |= last;
+  }
+
   const JointMoves& moves_;
-  SearchBudget budget_;
+  const JointOptions& options_;
   const ProgressCallback& progress_;
-  Rng rng_;
-  Cost cost_;
-  JointOutcome outcome_;
+  ChainThreads threads_;
+  std::vector<std::unique_ptr<JointEvaluator>> own_;
+  std::vector<JointEvaluator*> evaluators_;  // by worker
+  JointState state_;
   JointClock::time_point began_ = JointClock::now();
+  double seconds_before_ = 0;
+  std::mutex mutex_;  // for what follows
+  SearchProgress shown_;
   bool stopped_ = false;
+  bool kept_last_ = false;
 };
 
 }  // namespace
 
 JointOutcome search_jointly(JointEvaluator& evaluator, const JointMoves& moves,
-                            const std::vector<JointPlan>& starts, const SearchBudget& budget,
-                            std::uint64_t seed, const ProgressCallback& progress) {
-  return JointSearch(evaluator, moves, budget, seed, progress).run(starts);
+                            const std::vector<JointPlan>& starts, const JointOptions& options,
+                            const ProgressCallback& progress) {
+  return JointSearch(evaluator, moves, options, progress).run(starts);
 }
 
 }  // namespace pipesim

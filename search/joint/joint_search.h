@@ -1,32 +1,45 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
-#include "search/joint/joint_moves.h"
-#include "search/search.h"
+#include "search/joint/joint_evaluator.h"
+#include "search/joint/joint_state.h"
 
 namespace pipesim {
+
+struct JointOptions {
+  SearchBudget budget;
+  std::uint64_t seed = 1;
+  int threads = 1;
+  /// Goes on from here; the seed is the state's. It must come from the same evaluator, moves and starts.
+  std::optional<JointState> resume;
+  /// Called between parts of rounds, and at the end with the state after the last whole part, from which a
+  /// larger budget goes on as if there had been no smaller one.
+  std::function<void(const JointState&, bool last)> keep;
+};
 
 struct JointOutcome {
   ScoredJointPlan best;   ///< no worse than the best start
   std::size_t start = 0;  ///< number of the start that it came from
   std::int64_t proposals = 0, accepted = 0;
   double seconds = 0;
-  std::array<std::int64_t, kJointMoveKinds> improved{};  ///< by kind: how often the best became better
+  JointMoveCounts improved{};  ///< see JointState
   std::vector<SearchImprovement> history;
 };
 
 /// Markov chain Monte Carlo over joint plans: what planners found is changed in every way that joint_moves.h
-/// knows, and each plan is simulated in full. Chains of simulated annealing go on from the best starts in
-/// turn; after each round the worse half of them is dropped and chains get twice as long (successive
-/// halving). With a budget in proposals alone the seed decides the outcome. A plan that does not fit counts
-/// as in mcmc.h, and is the best only while none fits.
+/// knows, and plans are judged by the simulator. In a round chains of simulated annealing go on from the
+/// best starts side by side; then those that found least are dropped and chains get twice as long (successive
+/// halving). When few are left, several go on from each of them (after Aldous and Vazirani, "Go with the
+/// winners", 1994). A plan that does not fit counts as in mcmc.h, and is the best only while none fits.
 ///
-/// InternalError without a start that is legal.
+/// With a budget in proposals alone the outcome depends on the seed, never on the threads, nor on whether it
+/// was resumed. InternalError without a start that is legal.
 JointOutcome search_jointly(JointEvaluator& evaluator, const JointMoves& moves,
-                            const std::vector<JointPlan>& starts, const SearchBudget& budget,
-                            std::uint64_t seed, const ProgressCallback& progress);
+                            const std::vector<JointPlan>& starts, const JointOptions& options,
+                            const ProgressCallback& progress);
 
 }  // namespace pipesim

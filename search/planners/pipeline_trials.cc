@@ -30,13 +30,18 @@ std::vector<PipelineTrial> try_pipelines(const OperatorGraph& graph, const CostM
                                          const std::function<void(const PipelineTrial&)>& tried) {
   const auto devices = static_cast<std::int32_t>(costs.topology().num_devices());
   std::vector<PipelineTrial> trials;
+  PlanOptions unstaged = options;
+  unstaged.pipeline.reset();
+  Evaluator evaluator(graph, costs, unstaged);
   for (const PipelineDemand& demand : demands(devices, schedules)) {
     if (static_cast<std::size_t>(demand.stages) > graph.operators().size()) continue;
     PipelinedStrategy made = gpipe_strategy(graph, costs, demand);
     PlanOptions piped = options;
     piped.pipeline = std::move(made.pipeline);
     if (illegal(graph, made.strategy, piped, costs.topology())) continue;
-    Evaluator evaluator(graph, costs, piped);
+    constexpr Bytes kMostRemembered(500'000'000);
+    evaluator.forget(kMostRemembered);
+    evaluator.builder().set_pipeline(std::move(piped.pipeline), std::move(piped.recompute));
     trials.push_back({demand, evaluator.score(made.strategy)});
     if (tried) tried(trials.back());
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <system_error>
+#include <utility>
 
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
@@ -65,7 +66,9 @@ std::span<const ScheduleKind> schedule_kinds() {
 
 const ScheduleKind& schedule_kind(std::string_view written) { return named(written).kind; }
 
-PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& shape) {
+namespace {
+
+void require_shape(const ScheduleKind& kind, const PipelineShape& shape) {
   if (shape.devices < 1 || shape.microbatches < 1 || shape.chunks < 1)
     throw InternalError("a schedule for no devices, microbatches or chunks");
   std::string refusal = kind.refusal(shape);
@@ -73,13 +76,37 @@ PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& sh
   if (refusal.empty() && shape.chunks > 1 && !kind.takes_chunks && !replay)
     refusal = fmt::format("found {} chunks a device, allowed: 1", shape.chunks);
   if (!refusal.empty()) throw InputError(fmt::format("schedule \"{}\": {}", kind.name, refusal));
+}
+
+}  // namespace
+
+PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& shape) {
+  require_shape(kind, shape);
   return kind.build(shape);
+}
+
+void require_shape(std::string_view written, PipelineShape shape) {
+  const NamedSchedule found = named(written);
+  shape.limit = found.limit;
+  require_shape(found.kind, shape);
 }
 
 PipelineSchedule make_schedule(std::string_view written, PipelineShape shape) {
   const NamedSchedule found = named(written);
   shape.limit = found.limit;
   return make_schedule(found.kind, shape);
+}
+
+const PipelineSchedule& MadeSchedules::of(const std::string& written, const PipelineShape& shape) {
+  constexpr std::size_t kMost = 4;  // few and many microbatches of two plans
+  const auto known =
+      std::ranges::find_if(made_, [&](const Made& m) { return m.written == written && m.shape == shape; });
+  if (known != made_.end()) return known->schedule;
+  Made made{written, shape, make_schedule(written, shape)};
+  if (made_.size() < kMost) return made_.emplace_back(std::move(made)).schedule;
+  Made& replaced = made_[next_++ % kMost];
+  replaced = std::move(made);
+  return replaced.schedule;
 }
 
 }  // namespace pipesim

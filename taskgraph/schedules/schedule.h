@@ -27,6 +27,7 @@ struct PipelineShape {
   /// those that do not train as the model does without stages: microbatches then go one after the other.
   std::int32_t chunks = 1;
   std::int32_t limit = 0;  ///< most microbatches that a device holds; for schedules that take a limit only
+  bool operator==(const PipelineShape&) const = default;
 };
 
 /// What every device of a pipeline does, in this order.
@@ -65,9 +66,26 @@ std::span<const ScheduleKind> schedule_kinds();
 /// limit is missing, is too much, or is no whole number from 1.
 const ScheduleKind& schedule_kind(std::string_view written);
 
-/// InputError `schedule "NAME": …` where the shape does not suit the schedule.
+/// InputError `schedule "NAME": …` where the shape does not suit the schedule; require_shape() makes none.
+void require_shape(std::string_view written, PipelineShape shape);
 PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& shape);
 /// Of a schedule as it is written; the limit is that of the name.
 PipelineSchedule make_schedule(std::string_view written, PipelineShape shape);
+
+/// Remembers what it made last: some schedules take long.
+class MadeSchedules {
+ public:
+  /// make_schedule() of the same. Valid until the next call.
+  const PipelineSchedule& of(const std::string& written, const PipelineShape& shape);
+
+ private:
+  struct Made {
+    std::string written;
+    PipelineShape shape;
+    PipelineSchedule schedule;
+  };
+  std::vector<Made> made_;
+  std::size_t next_ = 0;  // to be replaced
+};
 
 }  // namespace pipesim

@@ -1,15 +1,17 @@
 #!/bin/sh
-# killed_search.sh PROGRAM KILLS: whenever a search is killed (SIGKILL), its last checkpoint loads, and the search that
-# goes on from there finds the same bytes as one that nobody killed.
+# killed_search.sh PROGRAM KILLS ARGUMENTS…: whenever a search with these arguments is killed (SIGKILL), its last
+# checkpoint loads, and the search that goes on from there finds the same bytes as one that nobody killed.
 program=$1
 kills=$2
+shift 2
+arguments=$*
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 # In place of the shell that calls it, so that a job is the search itself.
 search() {
   exec "$program" search --model rnnlm:batch=32,steps=2,layers=1,hidden=64,vocab=200 --topology levels:2@10GB/s,2@1GB/s \
-    --proposals 3000 --chains 4 "$@" >"$folder/out" 2>"$folder/err"
+    --chains 4 $arguments "$@" >"$folder/out" 2>"$folder/err"
 }
 
 begin=$(date +%s%N)

@@ -191,6 +191,50 @@ TEST_F(PlannerSearch, AutoAsksAllAndIsNoWorse) {
   EXPECT_THAT(run({"--stages", "2"}, "auto").err, HasSubstr("--stages does not go with --algorithm auto"));
 }
 
+// In whichever part of its searches it ends, a search that goes on finds the same bytes.
+TEST_F(PlannerSearch, AutoGoesOnFromACheckpoint) {
+  const std::string plan = folder_.path("plan.json"), checkpoint = folder_.path("checkpoint");
+  const auto search = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--microbatches", "4", "-o", plan});
+    return run(more, "auto");
+  };
+  const auto with = [&](const char* file, std::vector<std::string> more) {
+    more.insert(more.end(), {file, checkpoint});
+    return search(more);
+  };
+  ASSERT_EQ(search({"--proposals", "1200", "--seed", "7", "--chains", "2"}).status, 0);
+  const std::string whole = read_file(plan);
+  ASSERT_EQ(
+      with("--checkpoint", {"--proposals", "1200", "--seed", "7", "--chains", "2", "--threads", "2"}).status,
+      0);
+  EXPECT_EQ(read_file(plan), whole);
+  Json kept = Json::parse(read_file(checkpoint));
+  EXPECT_FALSE(kept.contains("mcmc"));
+  EXPECT_GT(kept["joint"]["proposals"], 400);
+  EXPECT_EQ(with("--resume", {"--proposals", "1200"}).status, 0);
+  EXPECT_EQ(read_file(plan), whole);
+  kept.erase("joint");
+  for (int left = 2; left >= 0; --left) {  // as if it had been killed after its first algorithms
+    kept["done"].erase(kept["done"].size() - 1);
+    write_file(checkpoint, kept.dump());
+    EXPECT_EQ(with("--resume", {"--proposals", "1200", "--threads", "2"}).status, 0);
+    EXPECT_EQ(read_file(plan), whole) << left;
+  }
+  EXPECT_THAT(with("--resume", {"--proposals", "1200", "--seed", "8"}).err,
+              HasSubstr("found seed 7, --seed says 8"));
+  EXPECT_THAT(with("--resume", {"--proposals", "1200", "--chains", "3"}).err,
+              HasSubstr("found chains 2, --chains says 3"));
+  EXPECT_THAT(with("--resume", {"--proposals", "1200", "--recompute", "full"}).err,
+              HasSubstr("/subject: the checkpoint is of another search: found no \"recompute\""));
+  EXPECT_EQ(run({"--microbatches", "2", "--resume", checkpoint}, "auto").err.substr(0, 10), "pipesim: /");
+  ASSERT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--proposals", "100",
+                         "--checkpoint", checkpoint})
+                .status,
+            0);
+  EXPECT_THAT(with("--resume", {"--proposals", "1200"}).err,
+              HasSubstr("this is no checkpoint of a search with --algorithm auto"));
+}
+
 TEST_F(PlannerSearch, AutoGoesOnWhereAPlannerRefuses) {
   for (const char* proposals : {"1", "2", "3"}) {
     const Outcome outcome = run({"--batch", "10", "--proposals", proposals}, "auto");

@@ -11,7 +11,9 @@
 #include "search/mcmc.h"
 #include "sim/base/errors.h"
 #include "tools/inputs.h"
+#include "tools/planners/auto_checkpoint.h"
 #include "tools/planners/planner.h"
+#include "tools/search_checkpoints.h"
 #include "tools/search_watch.h"
 
 namespace pipesim {
@@ -68,39 +70,54 @@ class Contest {
   Contest(const PlannerCall& call, const SearchBudget& budget)
       : call_(call),
         watch_(call.err, budget, std::nullopt, ""),
-        evaluator_(SizedModel(call), call.costs, plan_options_of(call.arguments, call.run)) {}
-
-  // Runs an algorithm, which may refuse.
-  void ask(const std::string& name, const std::function<JointPlan(std::string& note)>& plan) {
-    const Clock::time_point began = Clock::now();
-    Contribution made{name, std::nullopt, 0, ""};
-    try {
-      JointPlan found = plan(made.note);
-      if (name != "joint") found.recompute = plan_options_of(call_.arguments, call_.run).recompute.kind;
-      made.evaluation = evaluator_.evaluate(found);
-      if (made.evaluation) {
-        plans_.push_back({std::move(found), *made.evaluation});
-        names_.push_back(name);
-      } else {
-        made.note = "its plan is not legal with these microbatches";
-      }
-    } catch (const InputError& error) {
-      made.note = error.what();
-    } catch (const UsageError& error) {  // what it needs was asked for otherwise
-      made.note = error.what();
-    }
-    made.seconds = seconds_since(began);
-    contributions_.push_back(std::move(made));
+        options_(plan_options_of(call.arguments, call.run)),
+        subject_{call.graph, call.topology(), options_, baselines_},
+        checkpoints_(file_of("checkpoint"), call.arguments.number("checkpoint-every", 0, 1e6), subject_),
+        candidates_(call.graph, call.topology()),
+        evaluator_(SizedModel(call), call.costs, options_) {
+    state_.seed = static_cast<std::uint64_t>(call.arguments.integer("seed", 0, INT64_MAX));
+    state_.chains = static_cast<std::size_t>(call.arguments.integer("chains", 1, 1024));
   }
 
+  // Runs an algorithm, which may refuse, unless the checkpoint has what it found.
+  using Algorithm = std::function<JointPlan(std::string& note)>;
+  void ask(const std::string& name, const Algorithm& plan) {
+    if (contribution(name)) return;
+    AutoEntry made = run(name, plan);
+    if (!watch_.stop_requested()) {  // else it may have ended early
+      state_.mcmc.reset();
+      state_.done.push_back(made);
+      checkpoints_.keep(state_, false);
+    }
+    note(std::move(made));
+  }
+
+  // They show whether a checkpoint is of the same search.
   void ask_baselines() {
     for (const std::string_view name : baseline_names()) {
-      ask(std::string(name), [&](std::string&) {
+      AutoEntry made = run(std::string(name), [&](std::string&) {
         starts_.push_back({std::string(name), baseline_strategy(name, call_.graph, call_.costs)});
         return joint_plan(call_.graph, call_.topology(), call_.run.microbatches, starts_.back().strategy,
                           std::nullopt);
       });
+      if (made.contribution.evaluation)
+        baselines_.push_back(
+            {std::string(name), ScoredStrategy{starts_.back().strategy, *made.contribution.evaluation}, ""});
+      note(std::move(made));
     }
+  }
+
+  void resume() {
+    const std::string file = file_of("resume");
+    if (!file.empty()) {
+      AutoState found = checkpoints_.load(file, candidates_, starts_);
+      const Arguments& a = call_.arguments;
+      if (a.given("seed")) require_choice(file, "seed", state_.seed, found.seed);
+      if (a.given("chains")) require_choice(file, "chains", state_.chains, found.chains);
+      state_ = std::move(found);
+      for (const AutoEntry& entry : state_.done) note(entry);
+    }
+    checkpoints_.keep(state_, false);
   }
 
   // With the microbatches that were asked for, and more and fewer of them.
@@ -119,18 +136,22 @@ class Contest {
 
   // A search after an interruption ends at once.
   void search_splits(const SearchBudget& budget) {
-    const Arguments& a = call_.arguments;
-    PlanOptions options = plan_options_of(a, call_.run);
-    const CandidateSet candidates(call_.graph, call_.topology());
-    McmcOptions mcmc_options;
-    mcmc_options.budget = budget;
-    mcmc_options.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
-    mcmc_options.threads = static_cast<int>(a.integer("threads", 1, 1024));
-    mcmc_options.chains = static_cast<int>(a.integer("chains", 1, 1024));
     if (watch_.stop_requested()) return;
+    McmcOptions options;
+    options.budget = budget;
+    options.seed = state_.seed;
+    options.threads = threads();
+    options.chains = static_cast<int>(state_.chains);
+    options.resume = state_.mcmc;
+    if (checkpoints_.wanted()) {
+      options.keep = [&](const SearchState& now, bool last) {
+        state_.mcmc = now;
+        checkpoints_.keep(state_, last);
+      };
+    }
     ask("mcmc", [&](std::string& note) {
       const SearchOutcome outcome =
-          mcmc(call_.graph, call_.costs, options, candidates, starts_, mcmc_options, watch_.callback());
+          mcmc(call_.graph, call_.costs, options_, candidates_, starts_, options, watch_.callback());
       note = fmt::format("{} proposals, {} accepted", outcome.proposals, outcome.accepted);
       if (!outcome.best) throw InputError("found no plan that fits");
       return joint_plan(call_.graph, call_.topology(), call_.run.microbatches, outcome.best->strategy,
@@ -139,15 +160,24 @@ class Contest {
   }
 
   void search_jointly(const SearchBudget& budget) {
+    if (watch_.stop_requested() || plans_.empty()) return;
     std::vector<JointPlan> found;
     for (const ScoredJointPlan& p : plans_) found.push_back(p.plan);
-    const CandidateSet candidates(call_.graph, call_.topology());
-    const JointMoves moves(candidates, kMostMicrobatches);
-    if (watch_.stop_requested() || plans_.empty()) return;
-    ask("joint", [&](std::string& note) {
-      const JointOutcome outcome = pipesim::search_jointly(
-          evaluator_, moves, found, budget,
-          static_cast<std::uint64_t>(call_.arguments.integer("seed", 0, INT64_MAX)), watch_.callback());
+    const JointMoves moves(candidates_, kMostMicrobatches);
+    JointOptions options;
+    options.budget = budget;
+    options.seed = state_.seed;
+    options.threads = threads();
+    options.resume = state_.joint;
+    if (checkpoints_.wanted()) {
+      options.keep = [&](const JointState& now, bool last) {
+        state_.joint = now;
+        checkpoints_.keep(state_, last);
+      };
+    }
+    note(run("joint", [&](std::string& note) {
+      const JointOutcome outcome =
+          pipesim::search_jointly(evaluator_, moves, found, options, watch_.callback());
       std::vector<std::string> helped;
       for (std::size_t k = 0; k < kJointMoveKinds; ++k) {
         if (outcome.improved[k] > 0)
@@ -156,7 +186,7 @@ class Contest {
       note = fmt::format("from {}; {} proposals, {} accepted{}{}", names_[outcome.start], outcome.proposals,
                          outcome.accepted, helped.empty() ? "" : "; better by ", fmt::join(helped, ", "));
       return outcome.best.plan;
-    });
+    }));
   }
 
   void finish() {
@@ -179,10 +209,52 @@ class Contest {
       planned.devices.push_back(static_cast<std::int64_t>(
           best->meshes[static_cast<std::size_t>(s) % best->meshes.size()].devices.size()));
     planned.contributions = contributions_;
+    planned.seed = state_.seed;
     return planned;
   }
 
  private:
+  [[nodiscard]] std::string file_of(const std::string& option) const {
+    return call_.arguments.has(option) ? call_.arguments.text(option) : "";
+  }
+  [[nodiscard]] int threads() const { return static_cast<int>(call_.arguments.integer("threads", 1, 1024)); }
+
+  AutoEntry run(const std::string& name, const Algorithm& plan) {
+    const Clock::time_point began = Clock::now();
+    AutoEntry made{{name, std::nullopt, 0, ""}, std::nullopt};
+    Contribution& told = made.contribution;
+    try {
+      JointPlan found = plan(told.note);
+      if (name != "joint") found.recompute = options_.recompute.kind;
+      told.evaluation = evaluator_.evaluate(found);
+      if (told.evaluation) {
+        made.plan = std::move(found);
+      } else {
+        told.note = "its plan is not legal with these microbatches";
+      }
+    } catch (const InputError& error) {
+      told.note = error.what();
+    } catch (const UsageError& error) {  // what it needs was asked for otherwise
+      told.note = error.what();
+    }
+    told.seconds = seconds_since(began);
+    return made;
+  }
+
+  void note(AutoEntry made) {
+    if (made.plan) {
+      plans_.push_back({*std::move(made.plan), *made.contribution.evaluation});
+      names_.push_back(made.contribution.name);
+    }
+    contributions_.push_back(std::move(made.contribution));
+  }
+
+  // nullptr: not asked yet.
+  [[nodiscard]] const Contribution* contribution(const std::string& name) const {
+    const auto found = std::ranges::find(contributions_, name, &Contribution::name);
+    return found == contributions_.end() ? nullptr : &*found;
+  }
+
   // Seconds that it took.
   double ask_planner(const Planner& planner, const PlannerCall& call) {
     const std::string name = call.run.microbatches == call_.run.microbatches
@@ -196,7 +268,7 @@ class Contest {
                        std::move(planned.meshes),
                        {}};
     });
-    return contributions_.back().seconds;
+    return contribution(name)->seconds;
   }
   double ask_planner(const Planner& planner, std::int32_t microbatches) {
     if (planner.name == "dapple") return 0;  // tries several numbers itself
@@ -210,10 +282,16 @@ class Contest {
   const PlannerCall& call_;
   Clock::time_point began_ = Clock::now();
   SearchWatch watch_;  // from the first planner on: an interruption loses nothing
-  JointEvaluator evaluator_;
-  std::vector<ScoredJointPlan> plans_;
+  PlanOptions options_;
+  std::vector<Baseline> baselines_;
   std::vector<SearchStart> starts_;  // of MCMC
-  std::vector<std::string> names_;   // of the plans
+  SearchSubject subject_;
+  AutoCheckpoints checkpoints_;
+  CandidateSet candidates_;
+  JointEvaluator evaluator_;
+  AutoState state_;
+  std::vector<ScoredJointPlan> plans_;
+  std::vector<std::string> names_;  // of the plans
   std::vector<Contribution> contributions_;
 };
 
@@ -221,6 +299,7 @@ PlannedPipeline propose_auto(const PlannerCall& call) {
   const SearchBudget budget = search_budget_of(call.arguments);
   Contest contest(call, budget);
   contest.ask_baselines();
+  contest.resume();
   const double all = budget.seconds > 0 ? budget.seconds : std::numeric_limits<double>::infinity();
   contest.ask_planners(kShareOfPlanners * all);
   const auto [splits, jointly] = parts_of(budget);

@@ -223,13 +223,35 @@ std::string trials_text(const std::vector<DappleTrial>& trials) {
   return simulated_text(table, std::min(kShown, trials.size()), trials.size());
 }
 
-void try_schedule(const PlannerCall& call, const Copies& copies, const DapplePlan& plan,
-                  const std::string& schedule, std::vector<DappleTrial>& trials) {
-  const PlannedPipeline planned = planned_of(call, copies, plan, schedule);
-  if (illegal(planned.graph, planned.strategy, planned.options, call.topology())) return;
-  Evaluator evaluator(planned.graph, call.costs, planned.options);
-  trials.push_back({plan, schedule, evaluator.score(planned.strategy)});
-}
+// The models of all numbers of copies that were asked for; what is bound once serves all plans and schedules.
+class CopiedModels {
+ public:
+  CopiedModels(const PlannerCall& call, const Layers& layers) : call_(call), layers_(layers) {}
+
+  const Copies& of(std::int64_t copies) {
+    const auto known = models_.find(copies);
+    return known != models_.end() ? known->second
+                                  : models_.emplace(copies, copies_of(call_, layers_, copies)).first->second;
+  }
+
+  void try_schedule(const DapplePlan& plan, const std::string& schedule, std::vector<DappleTrial>& trials) {
+    PlannedPipeline planned = planned_of(call_, of(plan.copies), plan, schedule);
+    if (illegal(planned.graph, planned.strategy, planned.options, call_.topology())) return;
+    const auto [at, is_new] =
+        evaluators_.try_emplace(plan.copies, of(plan.copies).graph, call_.costs, planned.options);
+    constexpr Bytes kMostRemembered(500'000'000);
+    at->second.forget(kMostRemembered);
+    at->second.builder().set_pipeline(std::move(planned.options.pipeline),
+                                      std::move(planned.options.recompute));
+    trials.push_back({plan, schedule, at->second.score(planned.strategy)});
+  }
+
+ private:
+  const PlannerCall& call_;
+  const Layers& layers_;
+  std::map<std::int64_t, Copies> models_;
+  std::map<std::int64_t, Evaluator> evaluators_;
+};
 
 // What DAPPLE's model takes for the fastest, of every number of copies and stages.
 std::vector<DapplePlan> most_promising(const DappleProblem& problem,
@@ -254,12 +276,7 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
   StatusLine status(call.err);
   std::vector<DappleTrial> trials;
   std::int64_t too_many = 0;  // microbatches
-  std::map<std::int64_t, Copies> models;
-  const auto model = [&](std::int64_t c) -> const Copies& {
-    const auto known = models.find(c);
-    return known != models.end() ? known->second
-                                 : models.emplace(c, copies_of(call, layers, c)).first->second;
-  };
+  CopiedModels models(call, layers);
   const auto rank = [&] {
     std::ranges::stable_sort(trials, {}, [](const DappleTrial& t) {
       return std::tuple(t.evaluation.overflow, t.evaluation.time);
@@ -270,7 +287,7 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
       too_many = problem.microbatches(plan.copies);
       continue;
     }
-    try_schedule(call, model(plan.copies), plan, call.arguments.text("schedule"), trials);
+    models.try_schedule(plan, call.arguments.text("schedule"), trials);
     if (status.due()) status.show(fmt::format("{} pipelines were simulated", trials.size()));
   }
   if (trials.empty() && too_many > 0) refuse_microbatches(too_many);
@@ -282,12 +299,12 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
     for (const std::string& schedule : schedules_to_try(call.arguments)) {
       if (schedule == t.schedule || schedule_kind(schedule).takes_chunks || t.plan.stages.size() == 1)
         continue;
-      try_schedule(call, model(t.plan.copies), t.plan, schedule, trials);
+      models.try_schedule(t.plan, schedule, trials);
     }
   }
   rank();
   PlannedPipeline planned =
-      planned_of(call, model(trials.front().plan.copies), trials.front().plan, trials.front().schedule);
+      planned_of(call, models.of(trials.front().plan.copies), trials.front().plan, trials.front().schedule);
   planned.trials = trials_text(trials);
   return planned;
 }

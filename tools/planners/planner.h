@@ -55,6 +55,7 @@ struct PlannedPipeline {
   std::string note;                         ///< "" or a sentence
   std::vector<Contribution> contributions;  ///< where several algorithms were asked, in that order
   std::string trials;                       ///< "" or a table of what was simulated
+  std::uint64_t seed = 0;                   ///< of planners that search
 
   /// Of the model as it was asked for.
   PlannedPipeline(const PlannerCall& call, PipelinedStrategy made);
@@ -69,7 +70,7 @@ struct Planner {
   std::vector<std::string> cost_models;  ///< that --cost-model may say, the default first; empty: none
   /// InputError when there is no plan.
   PlannedPipeline (*propose)(const PlannerCall& call);
-  bool searches = false;  ///< takes --seconds, --proposals, --seed, --threads and --chains
+  bool searches = false;  ///< takes --seconds, --proposals, --seed, --threads, --chains and checkpoints
 };
 
 /// One for each of the files of this folder; planners.cc lists them.

@@ -31,14 +31,20 @@ std::string simulated_text(const Table& table, std::size_t shown, std::size_t al
 void choose_schedule(const PlannerCall& call, PlannedPipeline& planned) {
   std::optional<std::tuple<Bytes, Nanoseconds>> best;
   std::string chosen;
+  std::optional<Evaluator> evaluator;  // of plans that are legal
+  BoundStrategy bound;
   Table table({{"schedule"}, {"iteration", Align::Right}, {""}});
   for (const std::string& schedule : schedules_to_try(call.arguments)) {
     if (!call.arguments.given("schedule") && schedule_kind(schedule).takes_chunks)
       continue;  // there are none
     planned.options.pipeline->schedule = schedule;
     if (illegal(planned.graph, planned.strategy, planned.options, call.topology())) continue;
-    Evaluator evaluator(planned.graph, call.costs, planned.options);
-    const Evaluation evaluation = evaluator.score(planned.strategy);
+    if (!evaluator) {
+      evaluator.emplace(planned.graph, call.costs, planned.options);
+      bound = evaluator->builder().bind(planned.strategy);
+    }
+    evaluator->builder().set_pipeline(planned.options.pipeline, planned.options.recompute);
+    const Evaluation evaluation = evaluator->score(bound);
     table.add({schedule, pretty(to_seconds(evaluation.time)), evaluation.feasible() ? "" : "does not fit"});
     const std::tuple score(evaluation.overflow, evaluation.time);
     if (best && *best <= score) continue;

@@ -1,39 +1,16 @@
-#include "search/joint/joint_search.h"
-
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
-#include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
-#include "search/planners/gpipe.h"
+#include "search/joint/joint_json.h"
 #include "sim/base/errors.h"
+#include "tests/search/joint/joint_case.h"
 #include "tests/seeds.h"
-#include "topologies/presets.h"
 
 namespace pipesim {
 namespace {
-
-constexpr const char* kSmallGpt = "gpt:layers=3,hidden=64,heads=4,vocab=96,sequence=16,positions=16,batch=";
-
-class Joint : public testing::Test {
- protected:
-  static std::optional<OperatorGraph> model_of(std::int32_t microbatches) {
-    constexpr std::int32_t kBatch = 64;
-    if (kBatch % microbatches != 0) return std::nullopt;
-    return make_zoo_model(kSmallGpt + std::to_string(kBatch / microbatches));
-  }
-  JointPlan pipelined(std::int32_t stages, std::int32_t microbatches) {
-    PipelinedStrategy made = gpipe_strategy(*evaluator.graph(microbatches), costs, {stages, 1, "1f1b"});
-    return {microbatches, Recompute::Kind::None, std::move(made.pipeline), std::move(made.meshes), {}};
-  }
-
-  Topology topology = make_topology("levels:4@1GB/s,2@0.3GB/s");
-  CostModel costs{topology};
-  JointEvaluator evaluator{model_of, costs, PlanOptions()};
-  CandidateSet candidates{*evaluator.graph(4), topology};
-  JointMoves moves{candidates, 64};
-};
 
 TEST_F(Joint, PlansCostWhatTheirStrategiesDo) {
   for (const std::int32_t stages : {1, 2, 4}) {
@@ -96,18 +73,113 @@ TEST_F(Joint, SearchIsNoWorseThanItsStartsAndRepeatsItself) {
   const std::vector<JointPlan> starts{pipelined(1, 8), pipelined(2, 8), pipelined(4, 8)};
   Nanoseconds best = INT64_MAX;
   for (const JointPlan& start : starts) best = std::min(best, evaluator.evaluate(start)->time);
-  const JointOutcome none = search_jointly(evaluator, moves, starts, {0, 1}, 1, {});
+  const JointOutcome none = search_jointly(evaluator, moves, starts, proposals(1), {});
   EXPECT_LE(none.best.evaluation.time, best);
-  const JointOutcome found = search_jointly(evaluator, moves, starts, {0, 400}, 1, {});
+  const JointOutcome found = search_jointly(evaluator, moves, starts, proposals(400), {});
   EXPECT_LT(found.best.evaluation.time, best);
   EXPECT_EQ(found.proposals, 400);
   EXPECT_EQ(evaluator.evaluate(found.best.plan), found.best.evaluation);
   ASSERT_FALSE(found.history.empty());
   EXPECT_EQ(found.history.back().best, found.best.evaluation.time);
-  const JointOutcome again = search_jointly(evaluator, moves, starts, {0, 400}, 1, {});
+  const JointOutcome again = search_jointly(evaluator, moves, starts, proposals(400), {});
   EXPECT_EQ(again.best.plan, found.best.plan);
   EXPECT_EQ(again.accepted, found.accepted);
-  EXPECT_THROW(search_jointly(evaluator, moves, {}, {0, 1}, 1, {}), InternalError);
+  EXPECT_THROW(search_jointly(evaluator, moves, {}, proposals(1), {}), InternalError);
+}
+
+// Whatever the threads, and whether it ran at once or in pieces that came to no even end.
+TEST_F(Joint, ThreadsAndPiecesDecideNothing) {
+  const std::vector<JointPlan> starts{pipelined(1, 8), pipelined(2, 8), pipelined(4, 8)};
+  const auto state_after = [&](JointOptions options) {
+    JointState state;
+    options.keep = [&](const JointState& now, bool) { state = now; };
+    const JointOutcome outcome = search_jointly(evaluator, moves, starts, options, {});
+    EXPECT_EQ(outcome.proposals, options.budget.proposals);
+    state.seconds = 0;
+    for (SearchImprovement& i : state.history) i.seconds = 0;
+    return std::pair(state, outcome.best);
+  };
+  const std::int64_t all = sanitized ? 450 : 1150;
+  const auto [whole, best] = state_after(proposals(all));
+  for (const int threads : {2, 5}) {
+    const auto [state, found] = state_after(proposals(all, threads));
+    EXPECT_EQ(state, whole) << threads;
+    EXPECT_EQ(found, best) << threads;
+  }
+  JointOptions piece = proposals(60);
+  for (const std::int64_t until : {60, 151, 300, 310, 430}) {
+    piece.budget.proposals = until;
+    piece.resume = state_after(piece).first;
+    EXPECT_LE(piece.resume->proposals, until);
+  }
+  piece.budget.proposals = all;
+  piece.threads = 2;
+  const auto [resumed, found] = state_after(piece);
+  EXPECT_EQ(resumed, whole);
+  EXPECT_EQ(found, best);
+}
+
+// What is found before it is stopped counts, and what it goes on from is a whole part.
+TEST_F(Joint, StopsWhenItIsTold) {
+  const std::vector<JointPlan> starts{pipelined(2, 8), pipelined(4, 8)};
+  JointOptions options = proposals(5000, 2);
+  std::int64_t kept = 0, last = 0;
+  options.keep = [&](const JointState& state, bool is_last) {
+    kept = state.proposals;
+    last += is_last;
+  };
+  SearchProgress shown;
+  const JointOutcome outcome = search_jointly(evaluator, moves, starts, options, [&](const auto& progress) {
+    shown = progress;
+    return progress.proposals < 137;
+  });
+  EXPECT_GE(outcome.proposals, 137);
+  EXPECT_LT(outcome.proposals, 140);
+  EXPECT_EQ(shown.proposals, outcome.proposals);
+  EXPECT_EQ(shown.best, outcome.best.evaluation.time);
+  EXPECT_EQ(kept, 100);
+  EXPECT_EQ(last, 1);
+}
+
+TEST_F(Joint, StatesComeBackFromTheirFiles) {
+  const OperatorGraph& graph = *evaluator.graph(4);
+  JointState state;
+  JointOptions options = proposals(500);
+  options.keep = [&](const JointState& now, bool) { state = now; };
+  search_jointly(evaluator, moves, {pipelined(1, 8), pipelined(4, 8)}, options, {});
+  ASSERT_GT(state.proposals, 300);
+  const auto parsed = [&](const nlohmann::json& json) {
+    return parse_joint_state(JsonDocument::parse(json.dump(), "ck"), graph, topology, 2);
+  };
+  const nlohmann::json whole = nlohmann::json::parse(to_json(state));
+  EXPECT_EQ(parsed(whole), state);
+  const auto refusal = [&](const auto& change) {
+    nlohmann::json json = whole;
+    change(json);
+    try {
+      parsed(json);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal([](auto& j) { j["chains"] = nlohmann::json::array(); }),
+            "ck: /chains: found no chain, at least one is needed");
+  EXPECT_EQ(refusal([](auto& j) { j["start"] = 2; }),
+            "ck: /start: found 2, an integer from 0 to 1 is needed");
+  EXPECT_THAT(refusal([](auto& j) { j["best"]["plan"]["stage_of"].erase(0); }),
+              testing::StartsWith("ck: /best/plan/stage_of: found "));
+  EXPECT_EQ(refusal([](auto& j) { j["best"]["plan"]["meshes"] = nlohmann::json::array(); }).substr(0, 36),
+            "ck: /best/plan/meshes: found 0 meshe");
+  EXPECT_THAT(refusal([](auto& j) {
+                auto& devices = j["chains"][0]["now"]["plan"]["meshes"][0]["devices"];
+                devices.push_back(devices[0]);
+              }),
+              testing::EndsWith("stands here twice"));
+  EXPECT_THAT(refusal([](auto& j) { j["chains"][0]["random"][1] = "x"; }),
+              testing::HasSubstr("16 hexadecimal digits"));
+  EXPECT_THAT(refusal([](auto& j) { j["improved_by_kind"].push_back(1); }),
+              testing::HasSubstr("found 12 numbers, 11 are needed"));
 }
 
 }  // namespace

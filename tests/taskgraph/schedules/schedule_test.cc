@@ -385,5 +385,23 @@ TEST(Schedules, RefuseShapesThatDoNotSuitThem) {
   EXPECT_THAT(refusal("zb-aut:3", 3, 6), HasSubstr("unknown (did you mean \"zb-auto\"?)"));
 }
 
+TEST(Schedules, WhatWasMadeLastIsRemembered) {
+  MadeSchedules made;
+  for (int round = 0; round < 2; ++round) {
+    for (const std::int32_t microbatches : {4, 9}) {
+      for (const char* written : {"1f1b", "gpipe", "zb-auto:3", "zb-auto:5"}) {
+        const PipelineShape shape{3, microbatches, 1};
+        const PipelineSchedule& first = made.of(written, shape);
+        EXPECT_EQ(first, make_schedule(written, shape)) << written;
+        EXPECT_EQ(&made.of(written, shape), &first) << written;
+      }
+    }
+  }
+  EXPECT_THROW(made.of("interleaved", {3, 4, 2}), InputError);
+  EXPECT_THROW(require_shape("interleaved", {3, 4, 2}), InputError);
+  EXPECT_NO_THROW(require_shape("zb-auto:3", {3, 4, 1}));
+  EXPECT_THROW(require_shape("zb-auto:3", {3, 4, 2}), InputError);
+}
+
 }  // namespace
 }  // namespace pipesim

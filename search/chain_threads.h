@@ -1,0 +1,33 @@
+#pragma once
+
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace pipesim {
+
+/// The threads that the chains of a search run on.
+class ChainThreads {
+ public:
+  explicit ChainThreads(std::size_t threads);  ///< 1 or more
+
+  [[nodiscard]] std::size_t count() const { return count_; }
+  /// Calls run(chain, worker) once for each chain of the list, begun in its order; workers are numbered from
+  /// 0 to count() − 1 and run one chain at a time. Returns when all are done.
+  using Run = std::function<void(std::size_t chain, std::size_t worker)>;
+  void run(const std::vector<std::size_t>& chains, const Run& run);
+  /// On one of the threads.
+  void execute(const std::function<void()>& work);
+
+ private:
+  std::size_t count_;
+  tbb::global_control allowed_;
+  tbb::task_arena arena_;
+  std::mutex mutex_;
+};
+
+}  // namespace pipesim

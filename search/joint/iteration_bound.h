@@ -1,0 +1,48 @@
+#pragma once
+
+#include <vector>
+
+#include "sim/timeline.h"
+#include "taskgraph/task_graph_builder.h"
+
+namespace pipesim {
+
+/// Times that no iteration of one strategy is under, in whatever order its devices take their steps.
+///
+/// Load. A lane is busy for all that tasks of its operators hold it, once for each microbatch.
+///
+/// Heads and tails. Of one microbatch's tasks, without the order of steps, a task's head is the longest chain
+/// before it, its tail the longest one after it. Every microbatch has equal tasks and edges, and what comes
+/// once an iteration waits for all of them, so heads and tails hold for each. Of any tasks of one lane the
+/// first begins no earlier than the least head, and after the last to let go of it comes no less than the
+/// least tail:
+///   makespan ≥ least head + Σ holds · microbatches + least (latency + tail)
+/// (the bound of one machine with heads and tails of Carlier, "The one-machine sequencing problem", 1982).
+/// For each lane the sets of tasks whose tails are at least so long are looked at.
+class IterationBound {
+ public:
+  /// Reads the operators alone: next to nothing beside a simulation.
+  Nanoseconds of_loads(const TaskGraphBuilder& builder, const BoundStrategy& strategy);
+  /// As if the builder built a graph of one microbatch.
+  Nanoseconds of_chains(TaskGraphBuilder& builder, const BoundStrategy& strategy);
+
+ private:
+  struct Use {  // of a lane
+    std::int32_t lane;
+    Nanoseconds hold;  // in all microbatches
+    Nanoseconds head, after;
+  };
+  void find_heads_and_tails();
+
+  TaskGraph graph_;
+  std::vector<TaskId> order_;             // each after its predecessors
+  std::vector<std::int32_t> missing_;     // by task: predecessors
+  std::vector<Nanoseconds> head_, tail_;  // by task
+  std::vector<Use> uses_;
+  std::vector<Nanoseconds> load_;  // by lane
+};
+
+/// Bytes over the devices' memory that the strategy keeps for good, summed: no iteration has less overflow.
+Bytes permanent_overflow(TaskGraphBuilder& builder, const BoundStrategy& strategy);
+
+}  // namespace pipesim

@@ -1,0 +1,191 @@
+#include "search/joint/joint_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "search/search_json.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+using JointJson = nlohmann::ordered_json;
+
+JointJson numbers_of(const std::vector<DeviceId>& devices) {
+  JointJson list = JointJson::array();
+  for (const DeviceId d : devices) list.push_back(d.value);
+  return list;
+}
+
+JointJson json_of(const ScoredJointPlan& scored) {
+  return {{"plan", JointJson::parse(to_json(scored.plan))},
+          {"cost", JointJson::parse(to_json(scored.evaluation))}};
+}
+
+class JointReader {
+ public:
+  JointReader(const OperatorGraph& graph, const Topology& topology) : graph_(graph), topology_(topology) {}
+
+  [[nodiscard]] JointPlan plan(const JsonValue& value) const {
+    JointPlan plan;
+    plan.microbatches = static_cast<std::int32_t>(value.at("microbatches").integer(1, kMostMicrobatches));
+    plan.recompute = parse_recompute(value.at("recompute").string()).kind;
+    plan.pipeline.schedule = value.at("schedule").string();
+    plan.pipeline.stage_of = stages(value.at("stage_of"));
+    const JsonValue meshes = value.at("meshes");
+    std::set<DeviceId> seen;
+    for (const JsonValue& mesh : meshes.items()) plan.meshes.push_back(this->mesh(mesh, seen));
+    const auto num_meshes = static_cast<std::int32_t>(plan.meshes.size());
+    if (num_meshes == 0 || plan.pipeline.num_stages() % num_meshes != 0)
+      meshes.fail(
+          fmt::format("found {} meshes for {} stages", plan.meshes.size(), plan.pipeline.num_stages()));
+    for (const JsonValue& own : value.at("own").items()) {
+      const auto op = static_cast<std::size_t>(
+          own.at("operator").integer(0, static_cast<std::int64_t>(graph_.operators().size()) - 1));
+      plan.own[static_cast<std::int32_t>(op)] = config(own, graph_.operators()[op]);
+    }
+    return plan;
+  }
+
+  [[nodiscard]] JointState state(const JsonValue& value, std::size_t starts) const {
+    JointState state;
+    state.seed = static_cast<std::uint64_t>(value.at("seed").integer(0, INT64_MAX));
+    constexpr std::int64_t kMostRounds = 50;
+    state.round = value.at("round").integer(0, kMostRounds);
+    state.length = value.at("length").integer(1, kMostInSearches);
+    state.done = value.at("done").integer(0, state.length);
+    state.least = value.at("least").number(0);
+    state.proposals = count(value.at("proposals"));
+    state.accepted = count(value.at("accepted"));
+    state.seconds = value.at("seconds").number(0);
+    state.cost.overflow_price = value.at("overflow_price_ns").number(0);
+    for (const JsonValue& chain : value.at("chains").items())
+      state.chains.push_back({start(chain, starts), scored(chain.at("now")), scored(chain.at("best")),
+                              parse_rng(chain.at("random"))});
+    if (state.chains.empty()) value.at("chains").fail("found no chain, at least one is needed");
+    state.best = scored(value.at("best"));
+    state.start = start(value, starts);
+    const std::vector<std::int64_t> improved = value.at("improved_by_kind").integers(0, kMostInSearches);
+    if (improved.size() != kJointMoveKinds)
+      value.at("improved_by_kind")
+          .fail(fmt::format("found {} numbers, {} are needed", improved.size(), kJointMoveKinds));
+    std::ranges::copy(improved, state.improved.begin());
+    state.history = parse_history(value.at("history"));
+    return state;
+  }
+
+ private:
+  static std::int64_t count(const JsonValue& value) { return value.integer(0, kMostInSearches); }
+
+  static std::size_t start(const JsonValue& value, std::size_t starts) {
+    return static_cast<std::size_t>(value.at("start").integer(0, static_cast<std::int64_t>(starts) - 1));
+  }
+
+  [[nodiscard]] ScoredJointPlan scored(const JsonValue& value) const {
+    return {plan(value.at("plan")), parse_evaluation(value.at("cost"))};
+  }
+
+  [[nodiscard]] std::vector<std::int32_t> stages(const JsonValue& value) const {
+    const std::size_t operators = graph_.operators().size();
+    const std::vector<std::int64_t> found = value.integers(0, static_cast<std::int64_t>(operators) - 1);
+    if (found.size() != operators)
+      value.fail(fmt::format("found {} stages, the model has {} operators", found.size(), operators));
+    std::vector<std::int32_t> stages;
+    for (const std::int64_t stage : found) stages.push_back(static_cast<std::int32_t>(stage));
+    return stages;
+  }
+
+  [[nodiscard]] std::vector<DeviceId> devices(const JsonValue& value) const {
+    std::vector<DeviceId> devices;
+    for (const std::int64_t d : value.integers(0, static_cast<std::int64_t>(topology_.num_devices()) - 1))
+      devices.emplace_back(static_cast<std::size_t>(d));
+    if (devices.empty()) value.fail("found no device, at least one is needed");
+    return devices;
+  }
+
+  // No device has two.
+  [[nodiscard]] StageMesh mesh(const JsonValue& value, std::set<DeviceId>& seen) const {
+    StageMesh mesh{devices(value.at("devices")), 1};
+    for (const DeviceId d : mesh.devices) {
+      if (!seen.insert(d).second)
+        value.at("devices").fail(fmt::format("device {} stands here twice", d.value));
+    }
+    const auto size = static_cast<std::int64_t>(mesh.devices.size());
+    mesh.tensor = value.at("tensor").integer(1, size);
+    if (size % mesh.tensor != 0)
+      value.at("tensor").fail(fmt::format("found {}, which does not divide {} devices", mesh.tensor, size));
+    return mesh;
+  }
+
+  [[nodiscard]] ParallelConfig config(const JsonValue& value, const Operator& op) const {
+    ParallelConfig config;
+    config.degrees.clear();
+    for (const std::int64_t degree : value.at("degrees").integers(1, INT32_MAX))
+      config.degrees.push_back(static_cast<std::int32_t>(degree));
+    if (config.degrees.size() != op.factors.size())
+      value.at("degrees").fail(fmt::format("found {} degrees, the operator has {} factors",
+                                           config.degrees.size(), op.factors.size()));
+    config.replicas = static_cast<std::int32_t>(value.at("replicas").integer(1, INT32_MAX));
+    config.devices = devices(value.at("devices"));
+    return config;
+  }
+
+  const OperatorGraph& graph_;
+  const Topology& topology_;
+};
+
+}  // namespace
+
+std::string to_json(const JointPlan& plan) {
+  JointJson json{{"microbatches", plan.microbatches},  {"recompute", name_of(plan.recompute)},
+                 {"schedule", plan.pipeline.schedule}, {"stage_of", plan.pipeline.stage_of},
+                 {"meshes", JointJson::array()},       {"own", JointJson::array()}};
+  for (const StageMesh& mesh : plan.meshes)
+    json["meshes"].push_back({{"devices", numbers_of(mesh.devices)}, {"tensor", mesh.tensor}});
+  for (const auto& [op, config] : plan.own) {
+    json["own"].push_back(
+        {{"operator", op},
+         {"degrees", std::vector<std::int32_t>(config.degrees.begin(), config.degrees.end())},
+         {"replicas", config.replicas},
+         {"devices", numbers_of(config.devices)}});
+  }
+  return json.dump();
+}
+
+JointPlan parse_joint_plan(const JsonValue& value, const OperatorGraph& graph, const Topology& topology) {
+  return JointReader(graph, topology).plan(value);
+}
+
+std::string to_json(const JointState& state) {
+  JointJson json{{"seed", state.seed},
+                 {"round", state.round},
+                 {"length", state.length},
+                 {"done", state.done},
+                 {"least", state.least},
+                 {"proposals", state.proposals},
+                 {"accepted", state.accepted},
+                 {"seconds", state.seconds},
+                 {"overflow_price_ns", state.cost.overflow_price},
+                 {"start", state.start},
+                 {"best", json_of(state.best)},
+                 {"improved_by_kind", state.improved},
+                 {"history", JointJson::parse(to_json(state.history))},
+                 {"chains", JointJson::array()}};
+  for (const JointChain& chain : state.chains) {
+    json["chains"].push_back({{"start", chain.start},
+                              {"now", json_of(chain.now)},
+                              {"best", json_of(chain.best)},
+                              {"random", JointJson::parse(to_json(chain.rng))}});
+  }
+  return json.dump();
+}
+
+JointState parse_joint_state(const JsonValue& value, const OperatorGraph& graph, const Topology& topology,
+                             std::size_t starts) {
+  return JointReader(graph, topology).state(value, starts);
+}
+
+}  // namespace pipesim

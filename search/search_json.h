@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "search/search.h"
+#include "sim/base/json_reader.h"
+#include "sim/base/rng.h"
+
+namespace pipesim {
+
+// What files of all searches have. JSON as text; readers throw InputError `FILE: /place: …`.
+
+/// Times and counts of searches stay far below.
+inline constexpr std::int64_t kMostInSearches = std::int64_t{1} << 62;
+
+/// Where a stream of random numbers is: four words of 16 hexadecimal digits.
+std::string to_json(const Rng& rng);
+Rng parse_rng(const JsonValue& value);
+
+std::string to_json(const std::vector<SearchImprovement>& history);
+std::vector<SearchImprovement> parse_history(const JsonValue& value);
+
+std::string to_json(const Evaluation& evaluation);
+Evaluation parse_evaluation(const JsonValue& value);  ///< of an object that may have other members, too
+
+}  // namespace pipesim
