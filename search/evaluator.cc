@@ -1,5 +1,6 @@
 #include "search/evaluator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/base/errors.h"
@@ -32,11 +33,13 @@ bool Evaluator::limit_memory() {
 
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {
   limit_memory();
+  folding_.reset();
   return simulate_all(strategy, TaskGraphBuilder::Labels::Leave);
 }
 
 Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
   limit_memory();
+  folding_.reset();
   return simulate_all(strategy, TaskGraphBuilder::Labels::Make);
 }
 
@@ -51,8 +54,7 @@ Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuild
   simulate_tasks(strategy, builder_.options().microbatches);
   if (stream) return *stream;
   Evaluation result{timeline_.makespan, Bytes(0)};
-  if (!surely_fits(strategy))
-    result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_), topology());
+  if (!surely_fits(strategy)) result.overflow = overflow(peak_memory(builder_, strategy, timeline_));
   return result;
 }
 
@@ -89,54 +91,61 @@ Evaluation Evaluator::score_stream(const BoundStrategy& strategy) {
 }
 
 Evaluation Evaluator::score(const BoundStrategy& strategy) {
+  folding_.reset();
   if (builder_.versions().several()) return score_stream(strategy);
   const std::vector<std::int32_t> tried = few_microbatches(builder_, strategy);
-  const std::optional<Folding> folding = fold(strategy);
+  folding_ = fold(strategy, tried.empty() ? builder_.options().microbatches : tried.front());
+  if (!folding_) return score_as_it_is(strategy, tried);
+  struct Folded {
+    TaskGraphBuilder& builder;
+    ~Folded() { builder.fold_by(nullptr); }
+  } const until_scored{builder_};
+  builder_.fold_by(&*folding_);
+  return score_as_it_is(folding_->strategy(), tried);
+}
+
+Evaluation Evaluator::score_as_it_is(const BoundStrategy& strategy, std::span<const std::int32_t> tried) {
   for (const std::int32_t few : tried) {
-    if (const auto result = score_few(strategy, few, folding)) return *result;
+    if (const auto result = score_few(strategy, few)) return *result;
   }
-  if (folding) return *score_few(strategy, builder_.options().microbatches, folding);
   return simulate_all(strategy, TaskGraphBuilder::Labels::Leave);
 }
 
-std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy) {
-  if (builder_.ways() > 1) return std::nullopt;
+std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches) {
   std::size_t tasks = 0;
   for (const BoundOperator* b : strategy) {
     for (const PassWork* work : {&b->forward, &b->backward_input, &b->backward_weight})
       tasks += num_tasks(*b, *work);
   }
-  if (tasks * static_cast<std::size_t>(builder_.options().microbatches) < fold_from_) return std::nullopt;
-  builder_.build_unordered(strategy, graph_);
-  return Folding::find(builder_, strategy, graph_.dag);
+  if (tasks * static_cast<std::size_t>(microbatches) < fold_from_) return std::nullopt;
+  if (not_looked_for_ < found_none_) return ++not_looked_for_, std::nullopt;
+  std::optional<Folding> found = Folding::find(builder_, strategy);
+  constexpr std::int32_t kMost = 15;
+  found_none_ = found ? 0 : std::min(kMost, 2 * found_none_ + 1);
+  not_looked_for_ = 0;
+  return found;
 }
 
-std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, std::int32_t few,
-                                               const std::optional<Folding>& folding) {
-  std::optional<SteadyState> steady;
-  TaskTimes times{timeline_, few, 0, {}};
-  if (folding) {
-    FewMicrobatches tasks = folding->build(builder_, strategy, few, graph_.dag, timeline_);
-    times.of_one = folding->classes_of_one();
-    times.folded = folding->class_of();
-    simulate_tasks(strategy, few);
-    steady = few == builder_.options().microbatches ? SteadyState() : find_steady_state(std::move(tasks));
-  } else {
-    builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, few);
-    times.of_one = builder_.tasks_of_one_microbatch();
-    simulate_tasks(strategy, few);
-    steady = find_steady_state(builder_, strategy, graph_, timeline_);
-  }
+std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, std::int32_t few) {
+  builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, few);
+  simulate_tasks(strategy, few);
+  const auto steady = find_steady_state(builder_, strategy, graph_, timeline_);
   if (!steady) return std::nullopt;
-  times.block = folding ? TaskBlock{1, times.of_one} : builder_.block();
   Evaluation result{steady->time_of(timeline_.makespan), Bytes(0)};
-  if (!surely_fits(strategy))
-    result.overflow = memory_overflow(peak_memory(builder_, strategy, times, *steady), topology());
+  if (!surely_fits(strategy)) {
+    const TaskTimes times{timeline_, few, builder_.tasks_of_one_microbatch(), builder_.block()};
+    result.overflow = overflow(peak_memory(builder_, strategy, times, *steady));
+  }
   return result;
 }
 
+Bytes Evaluator::overflow(const std::vector<DeviceMemory>& peaks) const {
+  return memory_overflow(folding_ ? folding_->unfolded(peaks) : peaks, topology());
+}
+
 bool Evaluator::surely_fits(const BoundStrategy& strategy) {
-  const std::vector<Bytes> allocated = allocated_memory(builder_, strategy);
+  std::vector<Bytes> allocated = allocated_memory(builder_, strategy);
+  if (folding_) allocated = folding_->unfolded(allocated);
   for (std::size_t d = 0; d < allocated.size(); ++d) {
     if (allocated[d] > topology().usable_memory(DeviceId(d))) return false;
   }

@@ -3,6 +3,7 @@
 #include <tbb/spin_mutex.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,8 @@ class Evaluator {
   /// evaluator. Forgetting is for when none of them runs.
   [[nodiscard]] tbb::spin_mutex& mutex() { return mutex_; }
 
-  /// score() takes tasks that are alike for one (folding.h) where those of passes are at least so many. At
-  /// first 2 million: looking for them costs as much as simulating dozens of microbatches.
+  /// score() lets one device stand for all that are alike (folding.h) where so many tasks of passes or more
+  /// would be simulated. At first 20,000: looking for such devices costs about as much as 10,000 tasks.
   void fold_from(std::size_t tasks) { fold_from_ = tasks; }
 
   [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }
@@ -69,15 +70,20 @@ class Evaluator {
   Evaluation score_stream(const BoundStrategy& strategy);
   Evaluation simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
   void simulate_tasks(const BoundStrategy& strategy, std::int32_t microbatches);
-  std::optional<Folding> fold(const BoundStrategy& strategy);
-  std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few,
-                                      const std::optional<Folding>& folding);
+  std::optional<Folding> fold(const BoundStrategy& strategy, std::int32_t microbatches);
+  Evaluation score_as_it_is(const BoundStrategy& strategy, std::span<const std::int32_t> tried);
+  std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few);
+  [[nodiscard]] Bytes overflow(const std::vector<DeviceMemory>& peaks) const;
   [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
 
   TaskGraphBuilder builder_;
   TaskGraph graph_;
+  std::optional<Folding> folding_;  // of graph_
   SimulationScratch scratch_;
-  std::size_t fold_from_ = 2'000'000;
+  std::size_t fold_from_ = 20'000;
+  // A search whose plans have no devices that are alike does not look for them each time: after it has found
+  // none, so many scores go without.
+  std::int32_t found_none_ = 0, not_looked_for_ = 0;
   Timeline timeline_;
   tbb::spin_mutex mutex_;
 };

@@ -46,6 +46,7 @@ struct ShardMemory {
 /// An operator under one config: everything about it that does not depend on its neighbours.
 struct BoundOperator {
   const Operator* op = nullptr;
+  const BoundOperator* first_alike = nullptr;  ///< of another operator, equal but for `op`; null: none
   ParallelConfig config;
   std::vector<LayoutId>
       data_layout;  ///< per use: required (inputs, weights) or produced (outputs); State: invalid

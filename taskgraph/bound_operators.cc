@@ -50,8 +50,10 @@ std::unique_ptr<BoundOperator> BoundOperators::make(OperatorId op, const Paralle
   const OperatorId first = first_alike_[op.index()];
   if (first == op)
     return std::make_unique<BoundOperator>(pipesim::bind(graph_, op, config, prices_.local(), layouts_));
-  auto alike = std::make_unique<BoundOperator>(*bind(first, config));
+  const BoundOperator* there = bind(first, config);
+  auto alike = std::make_unique<BoundOperator>(*there);
   alike->op = &graph_.op(op);
+  alike->first_alike = there;
   return alike;
 }
 

@@ -1,349 +1,369 @@
 #include "taskgraph/folding.h"
 
 #include <algorithm>
-#include <map>
-#include <unordered_map>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <string_view>
 
+#include "taskgraph/lane_classes.h"
 #include "taskgraph/task_keys.h"
 
 namespace pipesim {
-namespace {
-
-using Colour = std::uint64_t;
-
-Colour mix_colours(Colour a, Colour b) {
-  Colour x = a * 0x9E3779B97F4A7C15U + b + 0x7F4A7C15U;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
-  return x ^ (x >> 31);
-}
-
-/// A task on a lane.
-struct Holder {
-  std::size_t task;
-  Nanoseconds hold;
-};
-
-}  // namespace
 
 class FoldingFinder {
  public:
-  FoldingFinder(const TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskDag& block)
-      : builder_(builder), strategy_(strategy), dag_(block), before_(block.num_tasks()) {
-    for (std::size_t t = 0; t < dag_.num_tasks(); ++t) {
-      for (const TaskId next : dag_.successors(TaskId(t))) before_[next.index()].push_back(t);
-    }
-    holders_.resize(dag_.num_lanes());
-    for (std::size_t t = 0; t < dag_.num_tasks(); ++t) {
-      for (const LaneUse use : dag_.lanes(TaskId(t))) holders_[use.lane.index()].push_back({t, use.hold});
-    }
-    for (std::vector<Holder>& holders : holders_) {
-      std::ranges::sort(holders, {}, [&](const Holder& h) { return dag_.key(TaskId(h.task)); });
-    }
-    const std::int32_t all = builder.options().microbatches;
-    group_of_ = builder.order_of(strategy, all).group_of;
-  }
+  FoldingFinder(TaskGraphBuilder& builder, const BoundStrategy& strategy)
+      : builder_(builder), strategy_(strategy), facts_(builder.costs().topology().num_devices()) {}
 
   std::optional<Folding> find() {
-    for (std::size_t t = 0; t < dag_.num_tasks(); ++t) {
-      if (dag_.duration(TaskId(t)) <= 0) return std::nullopt;
-    }
-    if (!refine()) return std::nullopt;
-    number_classes();
-    if (!tasks_are_alike() || !lanes_are_alike()) return std::nullopt;
-    return folded();
+    list_groups_and_memory();
+    for (const BoundOperator* b : strategy_) add_operator(*b);
+    list_communication();
+    if (!takes_time_) return std::nullopt;
+    const auto classes = find_lane_classes(lanes_at_first(), patterns_, working_, working_.size() * 2 / 3);
+    if (!classes) return std::nullopt;
+    return folded(*classes);
   }
 
  private:
-  [[nodiscard]] std::size_t of_one() const { return builder_.tasks_of_one_microbatch(); }
+  // What a device must have in common with another to be like it.
+  void note(DeviceId device, std::int64_t fact) { facts_[device.index()].push_back(fact); }
+  void note(DeviceId device, Bytes bytes) { note(device, bytes.value); }
 
-  // Predecessors first.
-  [[nodiscard]] std::vector<std::size_t> in_order() const {
-    std::vector<std::size_t> missing, order;
-    for (std::size_t t = 0; t < before_.size(); ++t) {
-      missing.push_back(before_[t].size());
-      if (missing[t] == 0) order.push_back(t);
+  void list_groups_and_memory() {
+    const PipelineOrder order = builder_.order_of(strategy_, builder_.options().microbatches);
+    const std::vector<WeightMemory> permanent = builder_.permanent_memory(strategy_);
+    for (std::size_t i = 0; i < facts_.size(); ++i) {
+      const DeviceId d(i);
+      note(d, order.group_of[i]);
+      note(d, permanent[i].weights);
+      note(d, permanent[i].gradients);
+      note(d, permanent[i].optimizer_state);
     }
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      for (const TaskId next : dag_.successors(TaskId(order[i]))) {
-        if (--missing[next.index()] == 0) order.push_back(next.index());
+    std::vector<bool> works(facts_.size(), false);
+    for (const BoundOperator* b : strategy_) {
+      for (const DeviceId d : b->config.devices) works[d.index()] = true;
+    }
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      if (works[i]) working_.emplace_back(i);
+    }
+  }
+
+  static const BoundOperator& first_alike(const BoundOperator& bound) {
+    return bound.first_alike ? *bound.first_alike : bound;
+  }
+
+  // Operators that are alike are looked at once.
+  void add_operator(const BoundOperator& bound) {
+    const BoundOperator& b = first_alike(bound);
+    const auto [at, fresh] = pattern_of_operator_.try_emplace(&b, patterns_.size());
+    if (!fresh) return;
+    const auto number = static_cast<std::int64_t>(patterns_.size());
+    TaskPattern& pattern = patterns_.emplace_back();
+    const std::vector<DeviceId>& devices = b.config.devices;
+    for (std::size_t k = 0; k < devices.size(); ++k) {
+      note(devices[k], number);
+      note(devices[k], b.memory[k].outputs);
+      note(devices[k], b.memory[k].saved);
+      note(devices[k], b.memory[k].input_gradients);
+    }
+    std::int32_t pass = 0;
+    for (const PassWork* work : {&b.forward, &b.backward_input, &b.backward_weight}) {
+      for (std::size_t i = 0; i < work->durations.size(); ++i) {
+        takes_time_ = takes_time_ && work->durations[i] > 0;
+        note(devices[i % devices.size()], work->durations[i]);
       }
-    }
-    return order;
-  }
-
-  // What two alike tasks have in common at least. The low part of keys of transfers begins with their round
-  // and how far they go.
-  [[nodiscard]] Colour first_colour(std::size_t t) const {
-    constexpr int kDevices = 32;
-    const TaskKey key = dag_.key(TaskId(t));
-    const Colour colour = mix_colours(mix_colours(key.high, key.low >> kDevices), t < of_one() ? 1 : 2);
-    return mix_colours(colour, static_cast<Colour>(dag_.duration(TaskId(t))));
-  }
-
-  static std::size_t count(std::vector<Colour> colours) {
-    std::ranges::sort(colours);
-    return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
-  }
-
-  // False when too few tasks are alike.
-  bool refine() {
-    const std::vector<std::size_t> order = in_order();
-    for (std::size_t t = 0; t < dag_.num_tasks(); ++t) task_colour_.push_back(first_colour(t));
-    for (std::size_t l = 0; l < holders_.size(); ++l) {
-      const bool device = l < group_of_.size();
-      lane_colour_.push_back(device ? mix_colours(2, static_cast<Colour>(group_of_[l] + 1)) : 1);
-    }
-    std::size_t before = 0;
-    std::vector<std::vector<Colour>> from_lanes(dag_.num_tasks());
-    std::vector<Colour> from;
-    for (;;) {
-      for (std::size_t l = 0; l < holders_.size(); ++l) look_at_lane(l, from_lanes);
-      for (const std::size_t t : order) {
-        mix_as_set(from_lanes[t], task_colour_[t]);
-        from_lanes[t].clear();
-        from.clear();
-        for (const std::size_t p : before_[t]) from.push_back(task_colour_[p]);
-        mix_as_set(from, task_colour_[t]);
+      for (std::size_t stage = 0; stage < work->reduces.size(); ++stage) {
+        for (const InnerReduce& r : work->reduces[stage])
+          pattern.tasks.push_back({inner_reduce_key(kPasses[static_cast<std::size_t>(pass)], 0, OperatorId(0),
+                                                    stage, r.task.group.front()),
+                                   r.task.duration,
+                                   {pass, static_cast<std::int32_t>(stage), 0},
+                                   r.task.lanes,
+                                   r.task.group,
+                                   r.task.group,
+                                   {}});
       }
-      const std::size_t tasks = count(task_colour_), now = tasks + count(lane_colour_);
-      if (!pays(tasks)) return false;
-      if (now <= before) return true;
-      before = now;
+      ++pass;
+    }
+    for (const LayoutId layout : b.gradient_layout) {
+      if (layout.valid()) add_layout(layout);
     }
   }
 
-  // A lane's colour is that of all its tasks in their order. To a task it says its own, and how many tasks
-  // like it come before on the lane, since those run one after the other.
-  void look_at_lane(std::size_t l, std::vector<std::vector<Colour>>& from_lanes) {
-    for (const Holder& h : holders_[l])
-      lane_colour_[l] = mix_colours(mix_colours(lane_colour_[l], task_colour_[h.task]), bits(h.hold));
-    for (const Holder& h : holders_[l])
-      from_lanes[h.task].push_back(mix_colours(lane_colour_[l], bits(h.hold)));
-    // Tasks of a colour have the same high part of the key, so they stand together.
-    for (std::size_t first = 0, end = 0; first < holders_[l].size(); first = end) {
-      while (end < holders_[l].size() && high(holders_[l][end].task) == high(holders_[l][first].task)) ++end;
-      if (end - first == 1) continue;
-      run_.clear();
-      for (std::size_t i = first; i < end; ++i) run_.emplace_back(task_colour_[holders_[l][i].task], i);
-      std::ranges::sort(run_);
-      for (std::size_t i = 1, like_it = 0; i < run_.size(); ++i) {
-        like_it = run_[i].first == run_[i - 1].first ? like_it + 1 : 0;
-        Colour& message = from_lanes[holders_[l][run_[i].second].task].back();
-        message = mix_colours(message, like_it);
+  // Gradients take memory where they are made.
+  void add_layout(LayoutId id) {
+    if (id.index() >= met_layouts_.size()) met_layouts_.resize(id.index() + 1, false);
+    if (met_layouts_[id.index()]) return;
+    met_layouts_[id.index()] = true;
+    const Layout& layout = builder_.layouts()[id];
+    for (const LayoutEntry& e : layout.entries()) {
+      note(e.device, kLayoutFact - id.value);
+      note(e.device, layout.box(e).elements());
+    }
+  }
+
+  void list_communication() {
+    const OperatorGraph& graph = builder_.graph();
+    LayoutIds terms, targets;
+    for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+      const TensorId tensor(t);
+      const UseRef producer = builder_.backward().producing_use(tensor);
+      if (!producer.op.valid()) continue;
+      const LayoutId source = data_layout(producer, strategy_);
+      targets.clear();
+      for (const UseRef use : graph.consumers(tensor)) {
+        const LayoutId target = data_layout(use, strategy_);
+        if (std::find(targets.begin(), targets.end(), target) != targets.end()) continue;
+        targets.push_back(target);
+        add_plan(builder_.transfer_plan(tensor, std::span(&source, 1), target));
       }
+      if (!builder_.backward().has_backward(tensor)) continue;
+      builder_.list_gradient_terms(tensor, strategy_, terms);
+      add_plan(builder_.transfer_plan(tensor, terms, gradient_layout(producer, strategy_)));
+    }
+    for (std::size_t op = 0; op < strategy_.size(); ++op) {
+      const std::span<const TensorId> weights = builder_.backward().owned_weights(OperatorId(op));
+      if (weights.empty()) continue;
+      for (const TensorId w : weights) add_plan(builder_.sync_plan(w, strategy_));
+      add_updates(builder_.update_work(OperatorId(op), strategy_));
     }
   }
 
-  [[nodiscard]] std::uint64_t high(std::size_t task) const { return dag_.keys()[task].high; }
-  static Colour bits(Nanoseconds time) { return static_cast<Colour>(time); }
-  // Building the block and looking at it costs about as much as simulating its tasks twice.
-  [[nodiscard]] bool pays(std::size_t classes) const { return 3 * classes <= 2 * dag_.num_tasks(); }
-
-  // As a set.
-  static void mix_as_set(std::vector<Colour>& colours, Colour& into) {
-    std::ranges::sort(colours);
-    const auto end = std::unique(colours.begin(), colours.end());
-    for (auto c = colours.begin(); c != end; ++c) into = mix_colours(into, *c);
-    into = mix_colours(into, 0);
-  }
-
-  // In the order of their first tasks, so that those of a microbatch come first.
-  void number_classes() {
-    std::unordered_map<Colour, std::int32_t> task_class, lane_class;
-    for (std::size_t t = 0; t < dag_.num_tasks(); ++t) {
-      const auto [at, fresh] =
-          task_class.try_emplace(task_colour_[t], static_cast<std::int32_t>(task_class.size()));
-      if (fresh) representative_.push_back(t);
-      class_of_.push_back(at->second);
+  void add_plan(const CommunicationPlan& plan) {
+    const auto [at, fresh] = pattern_of_plan_.try_emplace(&plan, patterns_.size());
+    if (!fresh) return;
+    const auto number = static_cast<std::int64_t>(patterns_.size());
+    TaskPattern& pattern = patterns_.emplace_back();
+    pattern.tasks.reserve(plan.tasks.size());
+    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+      const CommunicationTask& t = plan.tasks[i];
+      pattern.tasks.push_back({{0, plan.expansion.tasks[i].key},
+                               t.duration,
+                               {t.term, t.round, t.piece},
+                               t.lanes,
+                               contributors(t.kind, t.group),
+                               receivers(t.kind, t.group),
+                               t.after});
     }
-    for (const Colour colour : lane_colour_) {
-      const auto next = static_cast<std::int32_t>(lane_class.size());
-      lane_class_.push_back(lane_class.try_emplace(colour, next).first->second);
+    for (const DeviceId d : plan.local) note(d, kLocalFact - number);
+    for (const auto& [device, bytes] : plan.received) {
+      note(device, number);
+      note(device, bytes);
     }
   }
 
-  [[nodiscard]] std::vector<std::int32_t> classes_before(std::size_t t) const {
-    std::vector<std::int32_t> classes;
-    for (const std::size_t p : before_[t]) classes.push_back(class_of_[p]);
-    std::ranges::sort(classes);
-    classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
-    return classes;
+  void add_updates(const OwnedUpdates& updates) {
+    if (!met_updates_.try_emplace(&updates, met_updates_.size()).second) return;
+    for (std::size_t i = 0; i < updates.devices.size(); ++i) {
+      takes_time_ = takes_time_ && updates.durations[i] > 0;
+      note(updates.devices[i], kUpdateFact - static_cast<std::int64_t>(met_updates_.size()));
+      note(updates.devices[i], updates.durations[i]);
+    }
   }
 
-  // Classes of the lanes that a task holds, each once.
-  [[nodiscard]] std::vector<LaneUse> lane_classes_of(std::size_t t) const {
-    std::vector<LaneUse> uses;
-    for (const LaneUse use : dag_.lanes(TaskId(t)))
-      uses.push_back({LaneId(lane_class_[use.lane.index()]), use.hold});
-    const auto by_lane = [](const LaneUse& u) { return std::pair(u.lane.value, u.hold); };
-    std::ranges::sort(uses, {}, by_lane);
-    uses.erase(std::unique(uses.begin(), uses.end()), uses.end());
-    return uses;
-  }
-
-  [[nodiscard]] bool tasks_are_alike() const {
-    std::vector<std::vector<std::int32_t>> before;
-    std::vector<std::vector<LaneUse>> lanes;
-    for (const std::size_t t : representative_) {
-      before.push_back(classes_before(t));
-      lanes.push_back(lane_classes_of(t));
-      for (std::size_t i = 1; i < lanes.back().size(); ++i) {
-        if (lanes.back()[i].lane == lanes.back()[i - 1].lane) return false;
+  // Devices by their facts, links all alike.
+  [[nodiscard]] std::vector<std::int32_t> lanes_at_first() const {
+    struct Hash {
+      std::size_t operator()(const std::vector<std::int64_t>* facts) const {
+        return std::hash<std::string_view>()(
+            {reinterpret_cast<const char*>(facts->data()), facts->size() * sizeof facts->front()});
       }
-    }
-    for (std::size_t t = 0; t < dag_.num_tasks(); ++t) {
-      const auto c = static_cast<std::size_t>(class_of_[t]);
-      const std::size_t r = representative_[c];
-      if (dag_.key(TaskId(t)).high != dag_.key(TaskId(r)).high) return false;
-      if (dag_.duration(TaskId(t)) != dag_.duration(TaskId(r))) return false;
-      if ((t < of_one()) != (r < of_one())) return false;
-      if (classes_before(t) != before[c] || lane_classes_of(t) != lanes[c]) return false;
-    }
-    return true;
-  }
-
-  // Lanes of a class have the same classes of tasks in the same order, each once, and in the order in which
-  // the folded tasks have it; devices of a class are of the same group.
-  [[nodiscard]] bool lanes_are_alike() const {
-    std::map<std::int32_t, std::size_t> first;
-    for (std::size_t l = 0; l < holders_.size(); ++l) {
-      const auto [at, fresh] = first.try_emplace(lane_class_[l], l);
-      const std::size_t other = at->second;
-      if ((l < group_of_.size()) != (other < group_of_.size())) return false;
-      if (l < group_of_.size() && group_of_[l] != group_of_[other]) return false;
-      const auto same = [&](const Holder& a, const Holder& b) {
-        return class_of_[a.task] == class_of_[b.task] && a.hold == b.hold;
-      };
-      if (!std::ranges::equal(holders_[l], holders_[other], same)) return false;
-      if (fresh && !is_in_order(holders_[l])) return false;
-    }
-    return true;
-  }
-
-  [[nodiscard]] bool is_in_order(const std::vector<Holder>& holders) const {
-    const auto key = [&](const Holder& h) {
-      return dag_.key(TaskId(representative_[static_cast<std::size_t>(class_of_[h.task])]));
     };
-    for (std::size_t i = 1; i < holders.size(); ++i) {
-      if (!(key(holders[i - 1]) < key(holders[i]))) return false;
-    }
-    return true;
+    struct Equal {
+      bool operator()(const std::vector<std::int64_t>* a, const std::vector<std::int64_t>* b) const {
+        return *a == *b;
+      }
+    };
+    std::unordered_map<const std::vector<std::int64_t>*, std::int32_t, Hash, Equal> numbers;
+    std::vector<std::int32_t> lanes(builder_.costs().topology().num_lanes(), -1);
+    for (std::size_t d = 0; d < facts_.size(); ++d)
+      lanes[d] = numbers.try_emplace(&facts_[d], static_cast<std::int32_t>(numbers.size())).first->second;
+    return lanes;
   }
 
-  [[nodiscard]] Folding folded() const {
+  [[nodiscard]] Folding folded(const LaneClasses& classes) {
     Folding f;
-    f.class_of_ = class_of_;
-    for (const std::size_t t : representative_) {
-      f.classes_.push_back({dag_.key(TaskId(t)), dag_.duration(TaskId(t)), lane_classes_of(t)});
-      f.classes_of_one_ += static_cast<std::size_t>(t < of_one());
-      for (const std::int32_t before : classes_before(t)) f.edges_.emplace_back(before, class_of_[t]);
+    for (std::size_t l = 0; l < classes.of_lane.size(); ++l)
+      first_lane_.push_back(classes.first[static_cast<std::size_t>(classes.of_lane[l])]);
+    for (std::size_t d = 0; d < facts_.size(); ++d) f.first_of_.emplace_back(first_lane_[d].index());
+    for (const BoundOperator* b : strategy_) {
+      f.operators_.push_back(fold(*b, classes.of_task[pattern_of_operator_.at(&first_alike(*b))]));
+      f.strategy_.push_back(&f.operators_.back());
     }
-    const auto shards = shards_by_device(strategy_, group_of_.size());
-    std::vector<bool> met(lane_class_.size(), false);
-    for (std::size_t d = 0; d < std::min(group_of_.size(), lane_class_.size()); ++d) {
-      const auto c = static_cast<std::size_t>(lane_class_[d]);
-      if (group_of_[d] < 0 || shards[d].empty() || met[c]) continue;
-      met[c] = true;
-      f.devices_.emplace_back(d);
+    for (const auto& [plan, pattern] : pattern_of_plan_)
+      f.plans_.try_emplace(plan, fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]);
+    for (const auto& [updates, number] : met_updates_) f.updates_.emplace(updates, fold(*updates));
+    return f;
+  }
+
+  [[nodiscard]] bool stands(DeviceId device) const {
+    return first_lane_[device.index()].index() == device.index();
+  }
+  [[nodiscard]] DeviceId first_of(DeviceId device) const {
+    return DeviceId(first_lane_[device.index()].index());
+  }
+
+  // Of lanes that stand for others.
+  void append_folded(std::span<const LaneUse> lanes, std::vector<LaneUse>& out) const {
+    const auto begin = static_cast<std::ptrdiff_t>(out.size());
+    for (const LaneUse use : lanes) {
+      const LaneUse first{first_lane_[use.lane.index()], use.hold};
+      // A representative comes first of its class, but need not hold the lane itself.
+      if (std::find(out.begin() + begin, out.end(), first) == out.end()) out.push_back(first);
+    }
+  }
+
+  [[nodiscard]] BoundOperator fold(const BoundOperator& b, std::span<const std::int32_t> class_of) const {
+    BoundOperator f;
+    f.op = b.op;
+    f.config.degrees = b.config.degrees;
+    f.config.replicas = b.config.replicas;
+    f.data_layout = b.data_layout;
+    f.gradient_layout = b.gradient_layout;
+    f.shard_of_device.assign(b.shard_of_device.size(), -1);
+    std::vector<std::size_t> shards;
+    for (std::size_t k = 0; k < b.config.devices.size(); ++k) {
+      const DeviceId d = b.config.devices[k];
+      if (!stands(d)) continue;
+      f.shard_of_device[d.index()] = static_cast<std::int32_t>(shards.size());
+      shards.push_back(k);
+      f.config.devices.push_back(d);
+      f.memory.push_back(b.memory[k]);
+    }
+    std::size_t reduce = 0;
+    const std::array<PassWork*, 3> folded{&f.forward, &f.backward_input, &f.backward_weight};
+    const std::array<const PassWork*, 3> whole{&b.forward, &b.backward_input, &b.backward_weight};
+    std::int32_t next_class = 0;
+    for (std::size_t p = 0; p < whole.size(); ++p) {
+      folded[p]->present = whole[p]->present;
+      const std::size_t stages = whole[p]->durations.size() / b.config.devices.size();
+      for (std::size_t stage = 0; stage < stages; ++stage) {
+        for (const std::size_t k : shards)
+          folded[p]->durations.push_back(whole[p]->durations[stage * b.config.devices.size() + k]);
+      }
+      for (const std::vector<InnerReduce>& of_stage : whole[p]->reduces) {
+        std::vector<InnerReduce>& reduces = folded[p]->reduces.emplace_back();
+        for (const InnerReduce& r : of_stage) {
+          if (class_of[reduce++] != next_class) continue;
+          ++next_class;
+          reduces.push_back(fold(r, f));
+        }
+      }
     }
     return f;
   }
 
-  const TaskGraphBuilder& builder_;
+  // Its group stays, since keys depend on it.
+  [[nodiscard]] InnerReduce fold(const InnerReduce& r, const BoundOperator& folded) const {
+    InnerReduce f{{}, {r.task.kind, r.task.duration, r.task.size, {}, r.task.group}};
+    append_folded(r.task.lanes, f.task.lanes);
+    for (const DeviceId d : r.task.group) f.shards.push_back(folded.shard_of_device[first_of(d).index()]);
+    std::ranges::sort(f.shards);
+    f.shards.erase(std::unique(f.shards.begin(), f.shards.end()), f.shards.end());
+    return f;
+  }
+
+  [[nodiscard]] CommunicationPlan fold(const CommunicationPlan& plan,
+                                       std::span<const std::int32_t> class_of) const {
+    CommunicationPlan f;
+    f.target = plan.target;
+    f.term_by_term = plan.term_by_term;
+    std::copy_if(plan.local.begin(), plan.local.end(), std::back_inserter(f.local),
+                 [&](DeviceId d) { return stands(d); });
+    std::copy_if(plan.received.begin(), plan.received.end(), std::back_inserter(f.received),
+                 [&](const auto& received) { return stands(received.first); });
+    struct Ends {
+      std::size_t lanes = 0, group = 0, after = 0;
+    };
+    std::vector<Ends> ends;
+    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+      if (static_cast<std::size_t>(class_of[i]) != f.tasks.size()) continue;
+      const CommunicationTask& t = f.tasks.emplace_back(plan.tasks[i]);
+      f.expansion.tasks.push_back({plan.expansion.tasks[i].key, t.duration, nullptr, 0});
+      append_folded(t.lanes, f.lane_uses);
+      append_group(t.group, f.groups);
+      const auto begin = static_cast<std::ptrdiff_t>(f.earlier.size());
+      for (const std::int32_t before : t.after)
+        f.earlier.push_back(class_of[static_cast<std::size_t>(before)]);
+      std::sort(f.earlier.begin() + begin, f.earlier.end());
+      f.earlier.erase(std::unique(f.earlier.begin() + begin, f.earlier.end()), f.earlier.end());
+      ends.push_back({f.lane_uses.size(), f.groups.size(), f.earlier.size()});
+    }
+    Ends begin;
+    for (std::size_t i = 0; i < f.tasks.size(); ++i) {
+      CommunicationTask& t = f.tasks[i];
+      t.lanes = std::span(f.lane_uses).subspan(begin.lanes, ends[i].lanes - begin.lanes);
+      t.group = std::span(f.groups).subspan(begin.group, ends[i].group - begin.group);
+      t.after = std::span(f.earlier).subspan(begin.after, ends[i].after - begin.after);
+      begin = ends[i];
+      f.expansion.tasks[i].lanes = t.lanes.data();
+      f.expansion.tasks[i].num_lanes = t.lanes.size();
+      expand(t, static_cast<std::int32_t>(i), f.expansion);
+    }
+    return f;
+  }
+
+  // The root, or what else comes first, stays there; of the others one for each class.
+  void append_group(std::span<const DeviceId> group, std::vector<DeviceId>& out) const {
+    out.push_back(first_of(group.front()));
+    const auto begin = static_cast<std::ptrdiff_t>(out.size());
+    for (const DeviceId d : group.subspan(1)) {
+      if (std::find(out.begin() + begin, out.end(), first_of(d)) == out.end()) out.push_back(first_of(d));
+    }
+  }
+
+  static void expand(const CommunicationTask& t, std::int32_t number, PlanExpansion& out) {
+    const auto each_once = [](std::span<const DeviceId> devices, auto add) {
+      for (std::size_t i = 0; i < devices.size(); ++i) {
+        const std::span<const DeviceId> before = devices.first(i);
+        if (std::find(before.begin(), before.end(), devices[i]) == before.end()) add(devices[i]);
+      }
+    };
+    each_once(contributors(t.kind, t.group), [&](DeviceId d) {
+      out.contributions.push_back({number, d, t.term});
+    });
+    each_once(receivers(t.kind, t.group), [&](DeviceId d) { out.arrivals.push_back({number, d}); });
+    for (const std::int32_t before : t.after) out.waits.push_back({before, number});
+  }
+
+  [[nodiscard]] OwnedUpdates fold(const OwnedUpdates& updates) const {
+    OwnedUpdates f;
+    f.update_of_device.assign(updates.update_of_device.size(), -1);
+    for (std::size_t i = 0; i < updates.devices.size(); ++i) {
+      const DeviceId d = updates.devices[i];
+      if (!stands(d)) continue;
+      f.update_of_device[d.index()] = static_cast<std::int32_t>(f.devices.size());
+      f.devices.push_back(d);
+      f.durations.push_back(updates.durations[i]);
+      f.memory.push_back(updates.memory[i]);
+    }
+    return f;
+  }
+
+  // Kinds of facts that are told from the numbers of patterns by their sign.
+  static constexpr std::int64_t kLayoutFact = -1, kLocalFact = std::int64_t{-1} << 40,
+                                kUpdateFact = std::int64_t{-1} << 41;
+  static constexpr std::array kPasses{TaskKind::Forward, TaskKind::BackwardInput, TaskKind::BackwardWeight};
+
+  TaskGraphBuilder& builder_;
   const BoundStrategy& strategy_;
-  const TaskDag& dag_;
-  std::vector<std::vector<std::size_t>> before_;  // predecessors by task
-  std::vector<std::vector<Holder>> holders_;      // by lane, in the order of keys
-  std::vector<std::int32_t> group_of_;            // by device
-  std::vector<Colour> task_colour_, lane_colour_;
-  std::vector<std::pair<Colour, std::size_t>> run_;  // scratch
-  std::vector<std::int32_t> class_of_, lane_class_;
-  std::vector<std::size_t> representative_;  // by class
+  std::vector<std::vector<std::int64_t>> facts_;  // by device
+  std::vector<DeviceId> working_;
+  std::vector<TaskPattern> patterns_;
+  std::unordered_map<const BoundOperator*, std::size_t> pattern_of_operator_;
+  std::unordered_map<const CommunicationPlan*, std::size_t> pattern_of_plan_;
+  std::unordered_map<const OwnedUpdates*, std::size_t> met_updates_;
+  std::vector<bool> met_layouts_;
+  bool takes_time_ = true;
+  std::vector<LaneId> first_lane_;  // by lane: the one that stands for it
 };
 
-std::optional<Folding> Folding::find(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                     const TaskDag& block) {
-  return FoldingFinder(builder, strategy, block).find();
-}
-
-FewMicrobatches Folding::build(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                               std::int32_t microbatches, TaskDag& out, const Timeline& timeline) const {
-  out.clear();
-  const auto add = [&](const Class& c, std::int32_t microbatch) {
-    const TaskKey key{c.key.high | key_of(TaskKind::Forward, microbatch), c.key.low};
-    if (c.lanes.size() == 1) {
-      out.add_task(key, c.duration, c.lanes.front().lane, c.lanes.front().hold);
-    } else {
-      out.add_task(key, c.duration, std::span<const LaneUse>(c.lanes));
-    }
-  };
-  const std::span<const Class> of_one(classes_.data(), classes_of_one_);
-  const std::span<const Class> of_none(classes_.data() + classes_of_one_, classes_.size() - classes_of_one_);
-  for (std::int32_t m = 0; m < microbatches; ++m) {
-    for (const Class& c : of_one) add(c, m);
-  }
-  for (const Class& c : of_none) add(c, 0);
-  const auto at = [&](std::int32_t c, std::int32_t microbatch) {
-    const bool is_of_one = static_cast<std::size_t>(c) < classes_of_one_;
-    const std::int32_t m = is_of_one ? microbatch : microbatches - 1;
-    return TaskId(static_cast<std::size_t>(m) * classes_of_one_ + static_cast<std::size_t>(c));
-  };
-  for (const auto& [before, after] : edges_) {
-    const bool once = static_cast<std::size_t>(before) >= classes_of_one_;
-    for (std::int32_t m = 0; m < (once ? 1 : microbatches); ++m) out.add_edge(at(before, m), at(after, m));
-  }
-
-  FewMicrobatches few{out,
-                      timeline,
-                      microbatches,
-                      builder.options().microbatches,
-                      classes_of_one_,
-                      out.num_tasks(),
-                      at(class_of_[builder.tasks_of(OperatorId(0)).forward.index()], 0),
-                      first_backward_task(builder),
-                      {},
-                      builder.order_of(strategy, microbatches),
-                      builder.order_of(strategy, builder.options().microbatches)};
-  if (few.backward.valid()) few.backward = at(class_of_[few.backward.index()], 0);
-  struct Tasks {
-    const TaskGraphBuilder& builder;
-    DeviceId device;
-    TaskDag& dag;
-    std::span<const std::int32_t> class_of;
-    std::size_t classes_of_one;
-    std::vector<TaskId>& barriers;
-    [[nodiscard]] const OperatorTasks& of(OperatorId op) const { return builder.tasks_of(op); }
-    [[nodiscard]] TaskId at(TaskId task, std::int32_t microbatch) const {
-      return TaskId(static_cast<std::size_t>(microbatch) * classes_of_one +
-                    static_cast<std::size_t>(class_of[task.index()]));
-    }
-    [[nodiscard]] std::int32_t stage_of(OperatorId op) const { return builder.stage_of(op); }
-    TaskId add_barrier(std::size_t step, std::int32_t) {
-      barriers.push_back(dag.add_task(barrier_key(step, device), 0, LaneId()));
-      return barriers.back();
-    }
-  };
-  const auto shards = shards_by_device(strategy, few.few_order.group_of.size());
-  const std::vector<std::int32_t> group_of = few.few_order.group_of;
-  few.few_order.group_of.clear();
-  std::vector<TaskId> done(shards.size());  // of a pipeline: the last barriers
-  for (const DeviceId d : devices_) {
-    const std::int32_t group = group_of[d.index()];
-    few.few_order.group_of.push_back(group);
-    std::vector<TaskId>& barriers = few.barriers.emplace_back();
-    done[d.index()] = StepOrder(Tasks{builder, d, out, class_of_, classes_of_one_, barriers}, strategy)
-                          .connect(shards[d.index()], few.few_order.steps[static_cast<std::size_t>(group)],
-                                   few.few_order.together, builder.options().pipeline.has_value());
-  }
-  if (builder.options().pipeline) {
-    update_after_steps(builder, strategy, done, [&](TaskId last, TaskId update) {
-      out.add_edge(last, at(class_of_[update.index()], 0));
-    });
-  }
-  few.many_order.group_of = few.few_order.group_of;
-  out.finish();
-  return few;
+std::optional<Folding> Folding::find(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+  if (builder.ways() > 1 || builder.versions().several()) return std::nullopt;
+  return FoldingFinder(builder, strategy).find();
 }
 
 }  // namespace pipesim

@@ -1,54 +1,68 @@
 #pragma once
 
-#include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "taskgraph/steady_state.h"
-#include "taskgraph/step_order.h"
+#include "taskgraph/task_graph_builder.h"
 
 namespace pipesim {
 
-/// Tasks of a plan that always run at the same time, taken for one: what data-parallel replicas and the
-/// devices of a tensor-parallel group do, collectives between them included.
+/// Devices of a plan that always do the same at the same time, one of which stands for all: data-parallel
+/// replicas, the devices of a tensor-parallel group. Operators, transfers and updates are looked at once
+/// each, however often layers and microbatches repeat them, so that no task need be made to find this out.
 ///
-/// What is proven, of one microbatch's tasks and those of none, in classes of tasks and of lanes. Tasks of a
-/// class have the same high part of their key (kind, operator or tensor), the same duration, above 0, and
-/// predecessors in the same classes; they hold lanes of the same classes for as long. Lanes of a class are
-/// held by tasks of the same classes, by one of each, which stand in the same order by their keys. Devices
-/// whose compute lanes are of one class take the same steps. Then, by induction over time, tasks of a class
-/// become ready together, find their lanes free at the same time, and start and end together: lanes meet no
-/// tasks but those of their classes, in an order that keys decide. So a task for each class on a lane for
-/// each class of lanes runs as all of them do. The classes come from colours that are refined until nothing
-/// changes; each of these conditions is then looked at itself.
+/// What is proven, beside what find_lane_classes() proves of all statistics inside operators and all
+/// communication. Devices whose compute lanes are of one class take the same steps, have shards of the same
+/// operators, whose passes and updates take as long, above 0, and need as much memory; they use locally the
+/// same of what they hold. Take tasks to be of one class when they are of one kind, microbatch and operator
+/// or tensor, and on devices of a class or in a class of their pattern. Then tasks of a class have
+/// predecessors in the same classes, and lanes of a class are held by tasks of the same classes, one of each,
+/// in the same order, since keys decide by kind, microbatch and operator or tensor first. By induction over
+/// time tasks of a class become ready together, find their lanes free at the same time, and start and end
+/// together. Barriers and gates, which take no time, hold no lane and let go only work of their own device;
+/// whether that or something else gets a lane first depends on kinds alone. So a task for each class on a
+/// lane for each class of lanes runs as all of them do.
 class Folding {
  public:
-  /// `block`: the builder's build_unordered() of the strategy, which it built last. Nothing where a condition
-  /// fails, or too few tasks are alike for folding to pay.
-  static std::optional<Folding> find(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                     const TaskDag& block);
+  /// Nothing where a condition fails, or too few devices are alike for folding to pay; nor where microbatches
+  /// go several ways, or weights change between them.
+  static std::optional<Folding> find(TaskGraphBuilder& builder, const BoundStrategy& strategy);
 
-  /// The folded graph of so many microbatches, and what find_steady_state() needs beside its timeline.
-  [[nodiscard]] FewMicrobatches build(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                      std::int32_t microbatches, TaskDag& out,
-                                      const Timeline& timeline) const;
-  /// Class of each task of the block: those of a microbatch first.
-  [[nodiscard]] std::span<const std::int32_t> class_of() const { return class_of_; }
-  [[nodiscard]] std::size_t classes_of_one() const { return classes_of_one_; }
+  /// The strategy on the devices that stand for others. Layouts are still those of all devices. To be built
+  /// while TaskGraphBuilder::fold_by() names this.
+  [[nodiscard]] const BoundStrategy& strategy() const { return strategy_; }
+  /// The same of a plan or of updates of the whole strategy.
+  [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& whole) const {
+    return plans_.at(&whole).plan;
+  }
+  [[nodiscard]] const OwnedUpdates& folded(const OwnedUpdates& whole) const { return updates_.at(&whole); }
+  /// By task of the whole plan: which one of the folded plan runs when it does.
+  [[nodiscard]] std::span<const std::int32_t> tasks_of(const CommunicationPlan& whole) const {
+    return plans_.at(&whole).task_of;
+  }
+  [[nodiscard]] DeviceId stands_for(DeviceId device) const { return first_of_[device.index()]; }
+  /// Of all devices, from a list of which only those that stand for others count.
+  template <class T>
+  [[nodiscard]] std::vector<T> unfolded(const std::vector<T>& of_device) const {
+    std::vector<T> all;
+    for (const DeviceId first : first_of_) all.push_back(of_device[first.index()]);
+    return all;
+  }
 
  private:
-  struct Class {
-    TaskKey key;
-    Nanoseconds duration = 0;
-    std::vector<LaneUse> lanes;  ///< of classes of lanes
+  struct Plan {
+    CommunicationPlan plan;
+    std::vector<std::int32_t> task_of;
   };
-  std::vector<Class> classes_;
-  std::vector<std::int32_t> class_of_;
-  std::size_t classes_of_one_ = 0;
-  std::vector<std::pair<std::int32_t, std::int32_t>> edges_;  ///< of classes
-  std::vector<DeviceId> devices_;                             ///< one of each class that takes steps
+  std::vector<DeviceId> first_of_;  // by device: the one that stands for it
+  std::deque<BoundOperator> operators_;
+  BoundStrategy strategy_;
+  std::unordered_map<const CommunicationPlan*, Plan> plans_;
+  std::unordered_map<const OwnedUpdates*, OwnedUpdates> updates_;
   friend class FoldingFinder;
 };
 

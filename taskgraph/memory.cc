@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <compare>
 
 namespace pipesim {
 
@@ -16,10 +17,24 @@ std::string_view name_of(MemoryCategory category) {
 
 namespace {
 
-struct Change {
+/// A buffer's begin or end, in two words, since there are many to sort.
+class Change {
+ public:
+  Change(Nanoseconds at, std::int64_t more, MemoryCategory category)
+      : time(at), bytes_and_category_(more * kCategories + static_cast<std::int64_t>(category)) {}
+  // Freed before allocated at equal times: negative comes first.
+  auto operator<=>(const Change&) const = default;
+  [[nodiscard]] std::int64_t bytes() const { return bytes_and_category_ >> kCategoryBits; }
+  [[nodiscard]] std::size_t category() const {
+    return static_cast<std::size_t>(bytes_and_category_ & (kCategories - 1));
+  }
   Nanoseconds time;
-  std::int64_t bytes;  // freed before allocated at equal times: negative sorts first
-  MemoryCategory category;
+
+ private:
+  static constexpr int kCategoryBits = 3;
+  static constexpr std::int64_t kCategories = 1 << kCategoryBits;
+  static_assert(kMemoryCategories <= kCategories);
+  std::int64_t bytes_and_category_;
 };
 
 struct Span {
@@ -37,12 +52,14 @@ class BufferLives {
       : builder_(builder),
         strategy_(&strategy),
         times_(times),
-        changes_(builder.costs().topology().num_devices()) {
+        changes_(builder.costs().topology().num_devices()),
+        output_until_(strategy.size()),
+        again_until_(strategy.size()) {
     const std::span<const Wiring> wirings = builder.wirings();  // those of a microbatch stand together
     for (; microbatch_ < times.microbatches; ++microbatch_) {
       strategy_ = &builder.strategy_of(microbatch_, strategy);
-      output_until_.assign(strategy.size(), {});
-      again_until_.assign(strategy.size(), {});
+      for (std::vector<Nanoseconds>& until : output_until_) until.clear();
+      for (std::vector<Nanoseconds>& until : again_until_) until.clear();
       for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
       for (const Wiring& w : wirings) {
         // Others are alike.
@@ -97,8 +114,8 @@ class BufferLives {
 
   void alive(DeviceId device, Bytes bytes, MemoryCategory category, Span life) {
     if (bytes.value == 0) return;
-    changes_[device.index()].push_back({life.from, bytes.value, category});
-    changes_[device.index()].push_back({life.until, -bytes.value, category});
+    changes_[device.index()].emplace_back(life.from, bytes.value, category);
+    changes_[device.index()].emplace_back(life.until, -bytes.value, category);
   }
 
   // What the first microbatch that goes the same way has.
@@ -107,12 +124,10 @@ class BufferLives {
 
   // In this microbatch, of a task of that.
   [[nodiscard]] std::size_t place(TaskId t) const {
-    const std::size_t i =
-        times_.folded.empty() ? t.index() : static_cast<std::size_t>(times_.folded[t.index()]);
     return static_cast<std::size_t>(microbatch_ / times_.block.microbatches) * times_.block.tasks +
            (builder_.ways() > 1 ? 0 : static_cast<std::size_t>(microbatch_ % times_.block.microbatches)) *
                times_.of_one +
-           i;
+           t.index();
   }
   [[nodiscard]] Nanoseconds start(TaskId t) const { return times_.timeline.start[place(t)]; }
   [[nodiscard]] Nanoseconds end(TaskId t) const { return times_.timeline.end[place(t)]; }
@@ -254,9 +269,11 @@ class BufferLives {
     const Layout& made =
         builder_.layouts()[one.gradient_layout[static_cast<std::size_t>(consumers.front().use)]];
     const std::int64_t element = bytes_per_element(builder_.graph().tensor(w.tensor).type);
-    for (const LayoutEntry& e : made.entries()) {
-      alive(e.device, Bytes(made.box(e).elements() * element), MemoryCategory::ActivationGradients,
-            gradient_life(w, consumers, e.device, producer));
+    for (const DeviceId d : one.config.devices) {
+      for (const LayoutEntry& e : made.entries_on(d)) {
+        alive(d, Bytes(made.box(e).elements() * element), MemoryCategory::ActivationGradients,
+              gradient_life(w, consumers, d, producer));
+      }
     }
   }
 
@@ -294,15 +311,13 @@ class BufferLives {
 };
 
 DeviceMemory peak_of(std::vector<Change>& changes, const WeightMemory& permanent) {
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return std::pair(a.time, a.bytes) < std::pair(b.time, b.bytes);
-  });
+  std::sort(changes.begin(), changes.end());
   std::array<Bytes, kMemoryCategories> now{permanent.weights, permanent.gradients, permanent.optimizer_state};
   Bytes sum = permanent.weights + permanent.gradients + permanent.optimizer_state;
   DeviceMemory memory{sum, 0, now};
   for (const Change& c : changes) {
-    now[static_cast<std::size_t>(c.category)] += Bytes(c.bytes);
-    sum += Bytes(c.bytes);
+    now[c.category()] += Bytes(c.bytes());
+    sum += Bytes(c.bytes());
     if (sum > memory.peak) memory = {sum, c.time, now};
   }
   return memory;
@@ -361,7 +376,7 @@ std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStra
   const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
   BufferLives lives(
       builder, strategy,
-      {timeline, builder.built_microbatches(), builder.tasks_of_one_microbatch(), {}, builder.block()});
+      {timeline, builder.built_microbatches(), builder.tasks_of_one_microbatch(), builder.block()});
   if (builder.versions().several()) lives.add_weight_versions(builder);
   std::vector<DeviceMemory> peaks;
   for (std::size_t d = 0; d < permanent.size(); ++d)
@@ -375,12 +390,12 @@ namespace {
 std::vector<std::vector<Change>> kept_in_addition(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                                   const TaskTimes& few, const SteadyState& steady) {
   const SteadyWindow &up = steady.windows.front(), &down = steady.windows.back();
-  BufferLives of_window(builder, strategy, {few.timeline, up.microbatches, few.of_one, few.folded});
+  BufferLives of_window(builder, strategy, {few.timeline, up.microbatches, few.of_one});
   std::vector<std::vector<Change>> kept;
   for (const std::vector<Change>& changes : of_window.changes()) {
     std::array<std::int64_t, kMemoryCategories> bytes{};
     for (const Change& c : changes) {
-      if (c.time <= up.end) bytes[static_cast<std::size_t>(c.category)] += steady.repeats * c.bytes;
+      if (c.time <= up.end) bytes[c.category()] += steady.repeats * c.bytes();
     }
     std::vector<Change>& all = kept.emplace_back();
     for (std::size_t c = 0; c < kMemoryCategories; ++c) {

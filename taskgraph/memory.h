@@ -43,14 +43,12 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 /// from the start of the second run. Of the strategy that the builder built last, and its timeline.
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline);
-/// Where the tasks of microbatches are in a timeline: number i of the first one's (those that the builder
-/// built first) is, in microbatch m, at m · of_one + i, or at m · of_one + folded[i]. Where changes of
-/// weights stand among microbatches, they come in blocks.
+/// Where the tasks of microbatches are in a timeline: number i of the first one's is, in microbatch m, at
+/// m · of_one + i. Where changes of weights stand among microbatches, they come in blocks.
 struct TaskTimes {
   const Timeline& timeline;
   std::int32_t microbatches = 1;
   std::size_t of_one = 0;
-  std::span<const std::int32_t> folded = {};
   TaskBlock block = {1, of_one};
 };
 /// The same of all the plan's microbatches, where the timeline is of few of them.

@@ -362,8 +362,9 @@ std::int32_t most_at_hand(const PipelineOrder& order, std::int32_t microbatches)
 }  // namespace
 
 std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, const BoundStrategy& strategy) {
-  // Most plans are steady when their devices have filled up and worked off as many. Where not, more may help,
-  // or a period of several: it must divide what is left out.
+  // Most plans are steady when their devices have filled up and worked off as many, those that do not put
+  // weights off already as soon as they have filled up. Where not, more may help, or a period of several: it
+  // must divide what is left out.
   constexpr std::int32_t kMore = 4, kPeriods = 12;
   const std::int32_t all = builder.options().microbatches;
   if (all < 2 * kMore) return {};
@@ -373,15 +374,21 @@ std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, cons
   const std::int32_t unit =
       pipeline && schedule_kind(pipeline->schedule).takes_chunks ? groups : builder.ways();
   if (all % unit != 0) return {};
-  const auto at_least = [&](std::int32_t n, std::int32_t divisor) { return n + (all - n) % divisor; };
   const std::int32_t at_hand = most_at_hand(order, all);
   // Where all go forward first, they drift apart in stages that are not alike, however long one looks.
   const bool may_drift = pipeline && at_hand == all;
-  const std::int32_t first = 2 * (may_drift ? groups : at_hand) + kMore;
+  const std::int32_t filled = may_drift ? groups : at_hand;
+  const auto at_least = [&](std::int32_t n, std::int32_t divisor) { return n + (all - n) % divisor; };
+  const std::int32_t early = at_least(filled + std::max(kMore, 2 * unit), unit);
+  const std::int32_t usual = at_least(2 * filled + kMore, unit);
+  const std::int32_t late = at_least(2 * (2 * filled + kMore), kPeriods * unit);
   std::vector<std::int32_t> few;
-  if (2 * first <= all) few.push_back(at_least(first, unit));
-  const std::int32_t second = at_least(2 * first, kPeriods * unit);
-  if (2 * second <= all && !may_drift) few.push_back(second);
+  const bool puts_off_weights = std::ranges::any_of(
+      order.steps.front(), [](const PipelineStep& step) { return step.kind == StepKind::BackwardWeight; });
+  const bool soon = !may_drift && !puts_off_weights && builder.ways() == 1;
+  if (soon && 2 * early <= all && (4 * early <= 3 * usual || 2 * usual > all)) few.push_back(early);
+  if (2 * usual <= all) few.push_back(usual);
+  if (2 * late <= all && !may_drift) few.push_back(late);
   return few;
 }
 

@@ -79,12 +79,12 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
       recomputation_(graph, options.recompute, options.pipeline),
       versions_(options.pipeline, options.microbatches),
       backward_(graph, versions_.trained()),
-      ways_(ways_of(options.pipeline)),
       prices_([&costs] { return CommunicationPrices(costs); }),
       bound_(graph, layouts_, prices_),
       plans_(layouts_, prices_),
       updates_(costs, options_, layouts_),
-      tasks_(graph.operators().size() * static_cast<std::size_t>(options.microbatches)) {}
+      tasks_(graph.operators().size() * static_cast<std::size_t>(options.microbatches)),
+      ways_(ways_of(options.pipeline)) {}
 
 void TaskGraphBuilder::set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute) {
   options_.pipeline = std::move(pipeline);
@@ -162,6 +162,27 @@ void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labe
   out.dag.finish();
 }
 
+namespace {
+
+// Folded graphs leave out edges that others imply. A device's tasks of one step come after those of the step
+// before, so what waits for the weight gradients of all microbatches need only wait for the last ones. By
+// stage: those of the last steps that run backward_input and backward_weight.
+std::vector<std::pair<std::int32_t, std::int32_t>> last_backward(const PipelineOrder& order,
+                                                                 std::size_t stages) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> last(stages, {0, 0});
+  for (const std::vector<PipelineStep>& steps : order.steps) {
+    for (const PipelineStep& step : steps) {
+      auto& [input, weight] = last[static_cast<std::size_t>(step.stage)];
+      const bool both = step.kind == StepKind::Backward;
+      if (both || step.kind == StepKind::BackwardInput) input = step.microbatch;
+      if (both || step.kind == StepKind::BackwardWeight) weight = step.microbatch;
+    }
+  }
+  return last;
+}
+
+}  // namespace
+
 void TaskGraphBuilder::build_unordered(const BoundStrategy& strategy, TaskGraph& out) {
   expand(strategy, out, Labels::Leave, 1);
   out.dag.finish();
@@ -180,6 +201,10 @@ void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Lab
   const std::size_t ops = graph_.operators().size();
   if (tasks_.size() < ops * static_cast<std::size_t>(microbatches))
     tasks_.resize(ops * static_cast<std::size_t>(microbatches));
+  if (folding_) {
+    const std::int32_t stages = options_.pipeline ? options_.pipeline->num_stages() : 1;
+    last_backward_ = last_backward(order_of(strategy, microbatches), static_cast<std::size_t>(stages));
+  }
   for (microbatch_ = 0; microbatch_ < microbatches; ++microbatch_) {
     const BoundStrategy& now = strategy_of(microbatch_, strategy);
     for (std::size_t i = 0; i < ops; ++i) add_operator(OperatorId(i), *now[i]);
@@ -208,7 +233,12 @@ void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
   }
   if (versions_.trained() && recomputation_.again(op))
     tasks.recompute = add_pass(op, bound, TaskKind::Recompute, bound.forward);
-  connect_operator(out_->dag, bound, tasks);
+  if (!folding_ || !options_.pipeline || tasks.recompute.valid())
+    return connect_operator(out_->dag, bound, tasks);
+  // The order of steps makes backward wait for forward.
+  connect_stages(out_->dag, bound, bound.forward, tasks.forward);
+  connect_stages(out_->dag, bound, bound.backward_input, tasks.backward_input);
+  connect_stages(out_->dag, bound, bound.backward_weight, tasks.backward_weight);
 }
 
 TaskId TaskGraphBuilder::add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind,

@@ -34,14 +34,14 @@ class TaskGraphBuilder {
   /// to kMostMicrobatches, in whole changes. Their tasks come first, one after the other, in the same order
   /// in each (see block()); then those of no microbatch, then barriers.
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels, std::int32_t microbatches);
-
-  /// Forget what fills the memory, so that a long search can go on, when it is more than `most` bytes; true
-  /// when they did. Results do not change. wirings() becomes invalid, and after forget() all that bind() and
-  /// layouts() ever returned, too.
+  /// Graphs that are built next are of the folding's strategy, see folding.h; nullptr: of all devices.
+  void fold_by(const class Folding* folding) { folding_ = folding; }
+  void build_unordered(const BoundStrategy& strategy, TaskGraph& out);  ///< a microbatch without barriers
+  /// Forget what fills the memory when it is more than `most` bytes; true when they did. Results do not
+  /// change. wirings() becomes invalid, and after forget() all that bind() and layouts() ever returned, too.
   bool forget_plans(Bytes most);
   bool forget(Bytes most);
   [[nodiscard]] std::uint64_t generation() const { return generation_; }  ///< how often it forgot
-
   /// Of the strategy built last.
   [[nodiscard]] std::span<const Wiring> wirings() const { return {wirings_.data(), num_wirings_}; }
   [[nodiscard]] std::int32_t stage_of(OperatorId op) const;
@@ -50,7 +50,6 @@ class TaskGraphBuilder {
   }
   [[nodiscard]] std::span<const StepBarrier> barriers() const { return barriers_; }
   [[nodiscard]] std::span<const Gate> gates() const { return gates_; }
-  void build_unordered(const BoundStrategy& strategy, TaskGraph& out);  ///< a microbatch without barriers
   [[nodiscard]] std::int32_t built_microbatches() const { return built_microbatches_; }
   [[nodiscard]] std::size_t tasks_of_one_microbatch() const { return tasks_of_one_microbatch_; }
   [[nodiscard]] TaskBlock block() const { return block_; }
@@ -115,7 +114,7 @@ class TaskGraphBuilder {
   void connect_sources(const Wiring& wiring, const BoundStrategy& strategy);
   void connect_readers(const Wiring& wiring, TaskId first_reader,
                        std::span<const std::int32_t> reader_of_device, const BoundStrategy& strategy);
-  [[nodiscard]] std::pair<std::int32_t, std::int32_t> source_microbatches(const Wiring& wiring) const;
+  [[nodiscard]] std::pair<std::int32_t, std::int32_t> microbatches(const Wiring&, OperatorId source) const;
   [[nodiscard]] std::int32_t labelled(std::int32_t microbatch) const;
   void forget_derived();
 
@@ -125,7 +124,6 @@ class TaskGraphBuilder {
   Recomputation recomputation_;
   WeightVersions versions_;
   BackwardUses backward_;
-  std::int32_t ways_ = 1;
   BoundStrategy mirrored_for_, mirrored_;  // a strategy, and that of microbatches that go the opposite way
   LayoutTable layouts_;
   CommunicationPricesByThread prices_;
@@ -141,9 +139,11 @@ class TaskGraphBuilder {
   std::size_t num_wirings_ = 0, tasks_of_one_microbatch_ = 0;
   TaskBlock block_;
   std::uint64_t generation_ = 0;
-  LayoutIds terms_;                                       // scratch: distinct layouts
-  std::int32_t microbatch_ = 0, built_microbatches_ = 0;  // microbatch_: that is being built
+  LayoutIds terms_;                                                   // scratch: distinct layouts
+  std::int32_t ways_ = 1, microbatch_ = 0, built_microbatches_ = 0;   // microbatch_: being built
+  std::vector<std::pair<std::int32_t, std::int32_t>> last_backward_;  // folded, per stage: see there
   TaskGraph* out_ = nullptr;
+  const class Folding* folding_ = nullptr;
   bool labels_ = false;
 };
 

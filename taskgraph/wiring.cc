@@ -5,6 +5,7 @@
 
 #include "sim/base/errors.h"
 #include "taskgraph/expansion.h"
+#include "taskgraph/folding.h"
 #include "taskgraph/task_graph_builder.h"
 
 namespace pipesim {
@@ -17,6 +18,12 @@ std::int32_t term_of(LayoutId layout, LayoutIds& terms) {
   const auto at = static_cast<std::size_t>(std::find(terms.begin(), terms.end(), layout) - terms.begin());
   if (at == terms.size()) terms.push_back(layout);
   return static_cast<std::int32_t>(at);
+}
+
+// A plan, or updates, of the devices that the graph is of.
+template <class Work>
+const Work& folded_by(const Folding* folding, const Work& work) {
+  return folding ? folding->folded(work) : work;
 }
 
 }  // namespace
@@ -43,11 +50,15 @@ std::vector<Redistribution> TaskGraphBuilder::redistributions_of(const Wiring& w
 }
 
 // From the first to before the second.
-std::pair<std::int32_t, std::int32_t> TaskGraphBuilder::source_microbatches(const Wiring& wiring) const {
-  if (wiring.microbatch < 0) return {0, built_microbatches_};
-  if (wiring.kind == TaskKind::GradientSync)
+std::pair<std::int32_t, std::int32_t> TaskGraphBuilder::microbatches(const Wiring& wiring,
+                                                                     OperatorId source) const {
+  if (wiring.microbatch >= 0 && wiring.kind == TaskKind::GradientSync)
     return {wiring.microbatch, wiring.microbatch + versions_.every()};
-  return {wiring.microbatch, wiring.microbatch + 1};
+  if (wiring.microbatch >= 0) return {wiring.microbatch, wiring.microbatch + 1};
+  if (!folding_) return {0, built_microbatches_};
+  const auto [input, weight] = last_backward_[static_cast<std::size_t>(stage_of(source))];
+  const std::int32_t last = tasks_of(source).backward_weight.valid() ? weight : input;
+  return {last, last + 1};
 }
 
 void TaskGraphBuilder::list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, LayoutIds& out) {
@@ -113,9 +124,9 @@ const BoundStrategy* TaskGraphBuilder::source_strategy(const Wiring& wiring, std
 }
 
 void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy& strategy) {
-  const auto [first_microbatch, end_microbatch] = source_microbatches(wiring);
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
     const OperatorId op = wiring.sources[s].op;
+    const auto [first_microbatch, end_microbatch] = microbatches(wiring, op);
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
       const BoundStrategy* of_microbatch = source_strategy(wiring, s, m, strategy);
       if (of_microbatch == nullptr) continue;
@@ -132,9 +143,9 @@ void TaskGraphBuilder::connect_readers(const Wiring& wiring, TaskId first_reader
                                        std::span<const std::int32_t> reader_of_device,
                                        const BoundStrategy& strategy) {
   pipesim::connect_readers(out_->dag, *wiring.plan, wiring.first_task, first_reader, reader_of_device);
-  const auto [first_microbatch, end_microbatch] = source_microbatches(wiring);
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
     const OperatorId op = wiring.sources[s].op;
+    const auto [first_microbatch, end_microbatch] = microbatches(wiring, op);
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
       const BoundStrategy* of_microbatch = source_strategy(wiring, s, m, strategy);
       if (of_microbatch == nullptr) continue;
@@ -177,7 +188,7 @@ void TaskGraphBuilder::plan_forward(TensorId tensor, const BoundStrategy& strate
       wiring.sources.push_back(producer);
       wiring.source_terms.push_back(0);
       const LayoutId source = data_layout(producer, strategy);
-      wiring.plan = &transfer_plan(tensor, std::span(&source, 1), target);
+      wiring.plan = &folded_by(folding_, transfer_plan(tensor, std::span(&source, 1), target));
     }
     wirings_[w].destinations.push_back(consumers[i]);
   }
@@ -246,7 +257,7 @@ void TaskGraphBuilder::wire_backward(TensorId tensor, const BoundStrategy& strat
   list_sources(wiring, strategy);
   const UseRef producer = backward_.producing_use(tensor);
   wiring.destinations.push_back(producer);
-  wiring.plan = &transfer_plan(tensor, terms_, gradient_layout(producer, strategy));
+  wiring.plan = &folded_by(folding_, transfer_plan(tensor, terms_, gradient_layout(producer, strategy)));
   add_transfers(wiring);
   connect_sources(wiring, strategy);
   const OperatorTasks& tasks = tasks_of(producer.op, microbatch_);
@@ -287,7 +298,7 @@ std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy
 
 void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& strategy) {
   if (backward_.owned_weights(owner).empty()) return;
-  const OwnedUpdates& work = update_work(owner, strategy);
+  const OwnedUpdates& work = folded_by(folding_, update_work(owner, strategy));
   const std::int32_t first = versions_.several() ? microbatch_ + 1 - versions_.every() : 0;
   OperatorTasks& tasks = tasks_[static_cast<std::size_t>(first) * graph_.operators().size() + owner.index()];
   tasks.update = TaskId(out_->dag.num_tasks());
@@ -303,7 +314,7 @@ void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& str
     Wiring& wiring = begin_wiring(TaskKind::GradientSync, w);
     if (versions_.several()) wiring.microbatch = first;
     list_sources(wiring, strategy);
-    wiring.plan = &sync_plan(w, strategy);
+    wiring.plan = &folded_by(folding_, sync_plan(w, strategy));
     add_transfers(wiring);
     connect_sources(wiring, strategy);
     connect_readers(wiring, tasks.update, work.update_of_device, strategy);

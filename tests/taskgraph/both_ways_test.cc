@@ -154,8 +154,7 @@ TEST(BothWays, SteadyStatesAreWhatSimulatingAllGives) {
         if (!steady) continue;
         ++proven;
         EXPECT_EQ(steady->time_of(few.timeline.makespan), all.timeline.makespan);
-        const TaskTimes times{
-            few.timeline, n, few.builder.tasks_of_one_microbatch(), {}, few.builder.block()};
+        const TaskTimes times{few.timeline, n, few.builder.tasks_of_one_microbatch(), few.builder.block()};
         EXPECT_EQ(peak_memory(few.builder, few.bound, times, *steady),
                   peak_memory(all.builder, all.bound, all.timeline));
       }

@@ -1,0 +1,74 @@
+#include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "models/zoo/zoo.h"
+#include "search/baselines/baselines.h"
+#include "search/evaluator.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::int32_t kTensor = 8, kPipeline = 8, kData = 16, kLayers = 96, kMicrobatches = 64;
+
+// GPT-3 175B on 1,024 A100s: Megatron-LM's tensor parallelism inside of nodes, 16 nodes with a replica each
+// for every group of a pipeline.
+struct GptOn1024 {
+  explicit GptOn1024(const char* schedule)
+      : strategy(baseline_strategy("expert", graph, CostModel(make_topology("dgx-a100:16")))) {
+    options.microbatches = kMicrobatches;
+    options.pipeline = Pipeline{schedule, {}};
+    const std::int32_t stages = kPipeline * (schedule_kind(schedule).takes_chunks ? 2 : 1);
+    std::int32_t stage = 0;
+    for (std::size_t i = 0; i < strategy.size(); ++i) {
+      const std::string& name = graph.operators()[i].name;  // "layer12.query"
+      if (name.starts_with("layer")) stage = (std::atoi(name.c_str() + 5) - 1) * stages / kLayers;
+      options.pipeline->stage_of.push_back(stage);
+      for (DeviceId& d : strategy[i].devices) d = DeviceId(d.value + stage % kPipeline * kTensor * kData);
+    }
+  }
+
+  const OperatorGraph graph = make_zoo_model("gpt3-175b:batch=16,vocab=51200");
+  const Topology topology = make_topology("dgx-a100:128");
+  const CostModel costs{topology};
+  Strategy strategy;
+  PlanOptions options;
+};
+
+void count_memory(benchmark::State& state, const Evaluator& evaluator) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  state.counters["peak_mb"] = static_cast<double>(usage.ru_maxrss) / 1000;  // of all benchmarks until here
+  state.counters["tasks"] = static_cast<double>(evaluator.task_graph().dag.num_tasks());
+}
+
+// A plan whose operators and transfers the builder has met before; goal: below 100 ms and 1 GiB.
+void BM_ScoreGptOn1024(benchmark::State& state, const char* schedule) {
+  const GptOn1024 s(schedule);
+  Evaluator evaluator(s.graph, s.costs, s.options);
+  const BoundStrategy bound = evaluator.builder().bind(s.strategy);
+  for (auto _ : state) benchmark::DoNotOptimize(evaluator.score(bound));
+  count_memory(state, evaluator);
+}
+
+void BM_FirstScoreOfGptOn1024(benchmark::State& state, const char* schedule) {
+  const GptOn1024 s(schedule);
+  for (auto _ : state) {
+    Evaluator evaluator(s.graph, s.costs, s.options);
+    benchmark::DoNotOptimize(evaluator.score(s.strategy));
+    state.PauseTiming();
+    count_memory(state, evaluator);
+    state.ResumeTiming();
+  }
+}
+
+BENCHMARK_CAPTURE(BM_ScoreGptOn1024, 1f1b, "1f1b")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ScoreGptOn1024, interleaved, "interleaved")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_FirstScoreOfGptOn1024, 1f1b, "1f1b")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_FirstScoreOfGptOn1024, interleaved, "interleaved")->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace pipesim
