@@ -10,8 +10,7 @@ namespace pipesim {
 struct StepContext {
   std::uint64_t seed = 0;  ///< of data, initial weights and dropout masks
   std::int64_t step = 0;
-  std::int64_t microbatch =
-      0;  ///< this one of `microbatches`; samples of the global batch are numbered through
+  std::int64_t microbatch = 0;    ///< of `microbatches`; samples of the batch are numbered through
   std::int64_t microbatches = 1;  ///< the loss is divided by the rows of all of them together
   std::int64_t added_up = 1;      ///< gradients are divided by those of so many, which change the weights
   SumOrder sums = SumOrder::Ascending;  ///< how contracted indices are added up

@@ -37,9 +37,8 @@ inline std::vector<std::vector<OperatorShard>> shards_by_device(const BoundStrat
 /// too many. `steps`: all of the device, of which `together` come between barriers. With `to_update` there is
 /// one after the last step, too, which is returned (see update_after_steps()). `Tasks` has
 ///   Dag& dag                                          to which edges are added
-///   const OperatorTasks& of(OperatorId)               of the first microbatch; of(OperatorId, way) of the
-///   first
-///                                                     one that goes the way, if there are several
+///   const OperatorTasks& of(OperatorId)               of the first microbatch, or
+///   const OperatorTasks& of(OperatorId, way)          of the first that goes the way, if there are several
 ///   TaskId at(TaskId, std::int32_t microbatch)        a task of that, in another microbatch
 ///   std::int32_t stage_of(OperatorId)
 ///   TaskId add_barrier(std::size_t step, std::int32_t microbatch)

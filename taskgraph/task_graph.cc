@@ -47,7 +47,7 @@ std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const To
 std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
   const bool barrier = label.kind == TaskKind::Barrier;
   if (barrier && label.stage < 0)
-    return fmt::format("weights for microbatch {} are there", label.microbatch + 1);
+    return fmt::format("weights have changed as microbatch {} needs it", label.microbatch + 1);
   if (barrier && !label.op.valid())
     return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
   const std::string work = barrier ? fmt::format("recompute from {} on may begin", graph.op(label.op).name)

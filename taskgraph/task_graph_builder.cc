@@ -76,8 +76,8 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
     : graph_(graph),
       costs_(costs),
       options_(options),
-      recomputation_(graph, options.recompute, options.pipeline),
       versions_(options.pipeline, options.microbatches),
+      recomputation_(graph, versions_.trained() ? options.recompute : Recompute(), options.pipeline),
       backward_(graph, versions_.trained()),
       prices_([&costs] { return CommunicationPrices(costs); }),
       bound_(graph, layouts_, prices_),
@@ -89,9 +89,10 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
 void TaskGraphBuilder::set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute) {
   options_.pipeline = std::move(pipeline);
   options_.recompute = std::move(recompute);
-  recomputation_ = Recomputation(graph_, options_.recompute, options_.pipeline);
   const bool trained = versions_.trained();
   versions_ = WeightVersions(options_.pipeline, options_.microbatches);
+  recomputation_ =
+      Recomputation(graph_, versions_.trained() ? options_.recompute : Recompute(), options_.pipeline);
   ways_ = ways_of(options_.pipeline);
   mirrored_for_.clear();
   if (versions_.trained() != trained) backward_ = BackwardUses(graph_, versions_.trained());
@@ -231,8 +232,7 @@ void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
     tasks.backward_input = add_pass(op, bound, TaskKind::BackwardInput, bound.backward_input);
     tasks.backward_weight = add_pass(op, bound, TaskKind::BackwardWeight, bound.backward_weight);
   }
-  if (versions_.trained() && recomputation_.again(op))
-    tasks.recompute = add_pass(op, bound, TaskKind::Recompute, bound.forward);
+  if (recomputation_.again(op)) tasks.recompute = add_pass(op, bound, TaskKind::Recompute, bound.forward);
   if (!folding_ || !options_.pipeline || tasks.recompute.valid())
     return connect_operator(out_->dag, bound, tasks);
   // The order of steps makes backward wait for forward.

@@ -121,8 +121,8 @@ class TaskGraphBuilder {
   const OperatorGraph& graph_;
   const CostModel& costs_;
   PlanOptions options_;
-  Recomputation recomputation_;
   WeightVersions versions_;
+  Recomputation recomputation_;
   BackwardUses backward_;
   BoundStrategy mirrored_for_, mirrored_;  // a strategy, and that of microbatches that go the opposite way
   LayoutTable layouts_;

@@ -62,7 +62,7 @@ void TaskGraphBuilder::add_version_gates(const BoundStrategy& strategy) {
       label.kind = TaskKind::Barrier;
       label.device = label.peer = device;
       label.stage = -1;
-      label.microbatch = labelled(microbatch_);
+      label.microbatch = microbatch_;
       out_->labels.push_back(label);
     }
   }

@@ -318,7 +318,7 @@ int run_search(const Arguments& arguments, Streams& streams) {
   constexpr std::size_t kConfigs = 12;
   streams.out << (arguments.given("json") ? json_of(run, report, baselines, outcome, certainty, why)
                                           : text_of(run, report, baselines, outcome, certainty,
-                                                    configs_text(run.graph, strategy, kConfigs), why));
+                                                    configs_text(run.graph, strategy, kConfigs, true), why));
   return 0;
 }
 

@@ -55,8 +55,8 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                 << (s.profile_note.empty() ? "" : fmt::format("  {}\n\n", s.profile_note))
                 << to_text(report, s.topology)
                 << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
-                << (pipeline ? to_text(*pipeline) + "\n" : "") << configs_text(s.graph, strategy, kConfigs)
-                << "\n"
+                << (pipeline ? to_text(*pipeline) + "\n" : "")
+                << configs_text(s.graph, strategy, kConfigs, evaluator.builder().versions().trained()) << "\n"
                 << critical_steps_text(evaluator, kSteps);
   }
   if (!report.infeasible) return 0;

@@ -98,11 +98,12 @@ std::string memory_text(const PlanReport& report, const Topology& topology) {
 }
 
 // Durations of each operator's passes in one microbatch, summed over its shards.
-std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy) {
+std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy, bool trained) {
   std::vector<Nanoseconds> times;
   for (const BoundOperator* bound : strategy) {
     Nanoseconds& time = times.emplace_back(0);
     for (const PassWork* pass : {&bound->forward, &bound->backward_input, &bound->backward_weight}) {
+      if (!trained && pass != &bound->forward) continue;
       for (const Nanoseconds duration : pass->durations) time += duration;
     }
   }
@@ -167,7 +168,7 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
   const Nanoseconds whole = report.makespan;
   Table table({{}, {}});
   table.add({"iteration", pretty(to_seconds(report.iteration_time))});
-  if (whole != report.iteration_time) table.add({"with filling up and emptying", pretty(to_seconds(whole))});
+  if (whole != report.iteration_time) table.add({"from empty to empty", pretty(to_seconds(whole))});
   table.add({"throughput", fmt::format("{:.4g} samples/s", report.samples_per_second)});
   table.add({"tasks", fmt::format("{} on {} devices", report.num_tasks, topology.num_devices())});
   table.add({"compute", range_text(report.compute) + " a device"});
@@ -186,10 +187,11 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
   return table.str(2);
 }
 
-std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most) {
+std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most,
+                         bool trained) {
   std::vector<std::string> configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config.str(*bound->op));
-  const std::vector<Nanoseconds> compute = compute_times(strategy);
+  const std::vector<Nanoseconds> compute = compute_times(strategy, trained);
   const Nanoseconds whole = std::accumulate(compute.begin(), compute.end(), Nanoseconds{0});
   const std::vector<OperatorGroup> groups = group_operators(configs, compute);
   Table table(

@@ -37,6 +37,7 @@ std::string to_text(const PlanReport& report, const Topology& topology);
 
 /// One line per distinct config: how many operators have it, their share of the compute time, the first few
 /// names.
-std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most);
+std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most,
+                         bool trained);
 
 }  // namespace pipesim

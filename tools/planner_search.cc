@@ -185,7 +185,8 @@ int run_planner(const Arguments& a, Streams& streams) {
       streams.out << fmt::format("  {}\n", idle);
     streams.out << "\nsimulated\n"
                 << to_text(report, topology) << "\n"
-                << (pipeline ? to_text(*pipeline) + "\n" : "") << configs_text(graph, strategy, kConfigs);
+                << (pipeline ? to_text(*pipeline) + "\n" : "")
+                << configs_text(graph, strategy, kConfigs, evaluator.builder().versions().trained());
   }
   if (!report.infeasible) return 0;
   streams.err << "pipesim: the plan does not fit: " << *report.infeasible << "\n";

@@ -79,6 +79,7 @@ struct WeightUpdate {
 };
 struct UpdateWork {
   std::vector<WeightUpdate> weights;
+  std::int32_t change = 0;  ///< which of the step's changes of these weights, from 0
 };
 
 /// A device's part in a collective or message.

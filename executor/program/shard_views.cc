@@ -184,7 +184,9 @@ ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device
   const WeightVersions& versions = builder_.versions();
   if (trained && versions.several()) {
     const std::int32_t stage = builder_.stage_of(graph_.consumers(weight).front().op);
-    while (std::ssize(home.values) < versions.copies(stage)) home.values.push_back(add(type, StashedWeights));
+    const std::int32_t changes = builder_.options().microbatches / versions.every();
+    while (std::ssize(home.values) < std::min(versions.copies(stage), changes))
+      home.values.push_back(add(type, StashedWeights));
   }
   const Optimizer optimizer = builder_.options().optimizer;
   if (trained && !is_wide(type)) home.master = add(DataType::Float32, OptimizerState);

@@ -181,6 +181,9 @@ class PipelineTrials {
       if (is_new) found->second = busiest(meshes_.mesh(mesh), found->first.second);
       bound = std::max(bound, found->second);
     }
+    // Every second microbatch may run another stage here.
+    const auto turns = [](const std::string& schedule) { return schedule_kind(schedule).both_ways; };
+    if (bound != kIllegal && std::ranges::any_of(size.schedules, turns)) bound /= 2;
     return bound;
   }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
+#include <tuple>
 
 #include "taskgraph/schedules/kinds.h"
 
@@ -28,6 +30,8 @@ class ChimeraBuilder {
     }
   }
 
+  static constexpr std::int64_t kForward = 1, kBackward = 2;
+
   PipelineSchedule build() {
     std::vector<std::int64_t> free(size(devices_), 0);
     std::int64_t left = 2 * std::int64_t{devices_} * microbatches_;
@@ -48,7 +52,6 @@ class ChimeraBuilder {
   }
 
  private:
-  static constexpr std::int64_t kForward = 1, kBackward = 2;
   struct Pipeline {
     std::vector<std::vector<std::int64_t>> forward, backward;  // by stage: when its microbatches were done
   };
@@ -101,7 +104,60 @@ class ChimeraBuilder {
   PipelineSchedule schedule_;
 };
 
-PipelineSchedule build_chimera(const PipelineShape& shape) { return ChimeraBuilder(shape).build(); }
+// When the last device is done, with the passes' times above.
+std::int64_t makespan(const PipelineSchedule& schedule) {
+  std::map<std::tuple<StepKind, std::int32_t, std::int32_t>, std::int64_t>
+      ends;  // by kind, microbatch, stage
+  std::vector<std::size_t> next(schedule.size(), 0);
+  std::vector<std::int64_t> free(schedule.size(), 0);
+  const auto last_stage = static_cast<std::int32_t>(schedule.size()) - 1;
+  for (bool moves = true; moves;) {
+    moves = false;
+    for (std::size_t d = 0; d < schedule.size(); ++d) {
+      for (; next[d] < schedule[d].size(); ++next[d], moves = true) {
+        const PipelineStep& step = schedule[d][next[d]];
+        const bool forward = step.kind == StepKind::Forward;
+        const bool turns = !forward && step.stage == last_stage;
+        const std::int32_t from = forward ? step.stage - 1 : turns ? step.stage : step.stage + 1;
+        std::int64_t begin = free[d];
+        if (from >= 0) {
+          const auto before = ends.find({turns ? StepKind::Forward : step.kind, step.microbatch, from});
+          if (before == ends.end()) break;
+          begin = std::max(begin, before->second);
+        }
+        free[d] = begin + (forward ? ChimeraBuilder::kForward : ChimeraBuilder::kBackward);
+        ends[{step.kind, step.microbatch, step.stage}] = free[d];
+      }
+    }
+  }
+  return std::ranges::max(free);
+}
+
+// Of as many microbatches as devices, one unit after the other: what is left free at the end of one is filled
+// by the next (section 3.2 of the paper).
+PipelineSchedule units_in_turn(const PipelineShape& shape) {
+  PipelineSchedule all(static_cast<std::size_t>(shape.devices));
+  for (std::int32_t first = 0; first < shape.microbatches; first += shape.devices) {
+    PipelineShape unit = shape;
+    unit.microbatches = std::min(shape.devices, shape.microbatches - first);
+    const PipelineSchedule steps = ChimeraBuilder(unit).build();
+    for (std::size_t d = 0; d < all.size(); ++d) {
+      for (PipelineStep step : steps[d]) {
+        step.microbatch += first;
+        all[d].push_back(step);
+      }
+    }
+  }
+  return all;
+}
+
+// Beyond as many microbatches as devices, what takes less time.
+PipelineSchedule build_chimera(const PipelineShape& shape) {
+  PipelineSchedule at_once = ChimeraBuilder(shape).build();
+  if (shape.microbatches <= shape.devices) return at_once;
+  PipelineSchedule in_turn = units_in_turn(shape);
+  return makespan(in_turn) < makespan(at_once) ? in_turn : at_once;
+}
 
 }  // namespace
 

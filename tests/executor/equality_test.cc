@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "executor/cpu/cpu_backend.h"
-#include "executor/equality.h"
 #include "models/graph_builder.h"
 #include "models/zoo/zoo.h"
-#include "tests/executor/communication/threads_of_one_process.h"
+#include "tests/executor/unsplit_reference.h"
 #include "tests/models/samples.h"
 #include "tests/sim/random_graph.h"
 #include "tests/taskgraph/random_pipelines.h"
@@ -15,98 +13,6 @@
 
 namespace pipesim {
 namespace {
-
-constexpr std::size_t most_devices = 8;
-
-CpuBackend::Settings unpinned() {
-  CpuBackend::Settings s;
-  s.pin = false;
-  return s;
-}
-
-constexpr std::size_t compared_steps = 2;
-
-// Two steps of a model unsplit, to compare plans with.
-class Reference {
- public:
-  Reference(const OperatorGraph& graph, const CostModel& costs, const ThreadWorld& world,
-            const TensorSource& source, const PlanOptions& options = {})
-      : graph_(graph), costs_(costs), world_(world), options_(options), source_(source) {
-    UnsplitReference reference(graph, costs, options, unpinned(), source_, world.worlds(), seed);
-    for (std::size_t s = 0; s < compared_steps; ++s) {
-      reference.step();
-      values_.push_back(reference.values());
-      noise_.push_back(reference.noise());
-    }
-  }
-
-  void check(const Strategy& strategy) {
-    Split split(*this, strategy);
-    Training& training = split.training;
-    for (std::size_t s = 0; s < compared_steps; ++s) {
-      training.step();
-      const StepEquality e = compare(training, training.values().outputs, values_[s], noise_[s], graph_);
-      ASSERT_TRUE(UnsplitReference::equal(e))
-          << e.worst.name << " differs by " << e.worst.error << " in step " << s << ", noise " << e.noise;
-    }
-  }
-
-  // Under other options, which compute the same.
-  void check(const Strategy& strategy, const PlanOptions& options) {
-    const PlanOptions own = std::exchange(options_, options);
-    check(strategy);
-    options_ = own;
-  }
-
-  // Of the first step under a plan.
-  StepValues values_of(const Strategy& strategy, const PlanOptions& options) {
-    const PlanOptions own = std::exchange(options_, options);
-    Split split(*this, strategy);
-    split.training.step();
-    options_ = own;
-    return split.training.values();
-  }
-
-  // Of results and gradients.
-  std::vector<TensorError> errors_of_first_step(const Strategy& strategy) {
-    Split split(*this, strategy);
-    split.training.step();
-    std::vector<TensorError> errors = split.training.errors_against(values_[0]);
-    StepValues results, expected;
-    results.outputs = split.training.values().outputs;
-    expected.outputs = values_[0].outputs;
-    for (TensorError& e : differences(results, expected, graph_)) errors.push_back(std::move(e));
-    return errors;
-  }
-
- private:
-  struct Split {
-    Split(const Reference& r, const Strategy& strategy)
-        : backend(r.graph_, most_devices, Optimizer::Momentum, unpinned()),
-          training(r.graph_, r.costs_, r.options_, strategy,
-                   {backend, r.source_, r.world_.worlds(), r.world_.devices(), seed},
-                   [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); }) {
-      training.keep_values(Training::Keep::Everything);
-    }
-    CpuBackend backend;
-    Training training;
-  };
-
-  static constexpr std::uint64_t seed = 7;
-  const OperatorGraph& graph_;
-  const CostModel& costs_;
-  const ThreadWorld& world_;
-  PlanOptions options_;
-  const TensorSource& source_;
-  std::vector<StepValues> values_;
-  std::vector<RoundingNoise> noise_;
-};
-
-// A model at a reduced size, and how many random plans it is run under.
-struct EqualModel {
-  const char* model;
-  std::uint64_t plans;
-};
 
 class EqualZoo : public testing::TestWithParam<EqualModel> {};
 
@@ -264,70 +170,6 @@ INSTANTIATE_TEST_SUITE_P(
       const std::string text = instance.param.model;
       return text.substr(0, text.find(':'));
     });
-
-// Against a replay: microbatches one after the other, each with the weights that its stage would meet. Steps
-// that follow begin with the newest ones.
-TEST_P(EqualPipelines, WeightsThatChangeOnTheWayAreThoseOfAReplay) {
-  const OperatorGraph graph = make_zoo_model(GetParam().model);
-  const Topology topology = make_topology("p100-4x4:2");
-  const CostModel costs(topology);
-  const ThreadWorld world(most_devices);
-  const SyntheticSource source(graph);
-  std::size_t checked = 0;
-  for_each_seed(2 * GetParam().plans, [&](Rng& rng) {
-    RandomPipeline p = random_pipeline(graph, rng, topology);
-    const bool every = rng.below(2) == 0;
-    p.options.pipeline->schedule = every ? "pipedream" : "pipedream-vertical-sync";
-    p.options.microbatches += 2;
-    if (rng.below(3) == 0) p.options.recompute.kind = Recompute::Kind::Full;
-    if (illegal(graph, p.strategy, p.options, topology)) return;
-    ++checked;
-    Reference reference(graph, costs, world, source, p.options);
-    reference.check(p.strategy, p.options);
-  });
-  if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
-  EXPECT_GE(checked, 2U);
-}
-
-// Which versions they are can be seen: other ones give other weights.
-TEST(StashedWeights, ThatAreOtherOnesGiveOtherResults) {
-  const OperatorGraph graph = make_zoo_model("mlp:batch=8,layers=3,hidden=16,features=12,classes=8");
-  const Topology topology = make_topology("p100-4x4:2");
-  const CostModel costs(topology);
-  const ThreadWorld world(most_devices);
-  const SyntheticSource source(graph);
-  PlanOptions options;
-  options.microbatches = 6;
-  options.pipeline = Pipeline{"pipedream", {}};
-  Strategy strategy;
-  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
-    const std::size_t stage = 3 * i / graph.operators().size();
-    options.pipeline->stage_of.push_back(static_cast<std::int32_t>(stage));
-    strategy.push_back(single_device(graph.operators()[i], DeviceId(stage)));
-  }
-  Reference reference(graph, costs, world, source, options);
-  reference.check(strategy);
-  const StepValues right = reference.values_of(strategy, options);
-  for (const char* other : {"pipedream-vertical-sync", "1f1b"}) {
-    options.pipeline->schedule = other;
-    EXPECT_GT(differences(reference.values_of(strategy, options), right, graph).front().error, 0.01) << other;
-  }
-}
-
-TEST_P(EqualPipelines, InferComputesWhatTheUnsplitModelDoes) {
-  const OperatorGraph graph = make_zoo_model(GetParam().model);
-  const Topology topology = make_topology("p100-4x4:2");
-  const CostModel costs(topology);
-  const ThreadWorld world(most_devices);
-  const SyntheticSource source(graph);
-  for_each_seed(4, [&](Rng& rng) {
-    RandomPipeline p = random_pipeline(graph, rng, topology);
-    p.options.pipeline->schedule = "inference";
-    if (illegal(graph, p.strategy, p.options, topology)) return;
-    Reference reference(graph, costs, world, source, p.options);
-    reference.check(p.strategy, p.options);
-  });
-}
 
 // Every second operator of each stage, in segments of up to four.
 Recompute every_second(const OperatorGraph& graph, const std::optional<Pipeline>& pipeline) {

@@ -247,6 +247,7 @@ TEST(Inference, GoesForwardOnly) {
     for_each_seed(3, [&](Rng& rng) {
       RandomPipeline p = random_pipeline(graph, rng, topology);
       p.options.pipeline->schedule = "inference";
+      if (rng.below(2) == 0) p.options.recompute = parse_recompute("full");  // nothing comes back for it
       if (illegal(graph, p.strategy, p.options, topology)) return;
       Built b(graph, costs, p.options, p.strategy);
       b.build(p.options.microbatches);
@@ -265,7 +266,7 @@ TEST(Inference, GoesForwardOnly) {
       p.options.pipeline = training;
       Built trained(graph, costs, p.options, p.strategy);
       trained.build(p.options.microbatches);
-      b.builder.set_pipeline(training, {});
+      b.builder.set_pipeline(training, p.options.recompute);
       b.build(p.options.microbatches);
       EXPECT_TRUE(std::ranges::equal(b.tasks.dag.keys(), trained.tasks.dag.keys()));
       EXPECT_EQ(b.timeline, trained.timeline);

@@ -219,6 +219,12 @@ TEST(Schedules, ChimeraHalvesBubbles) {
   for (const std::int32_t devices : {2, 4, 6, 8}) {
     const PipelineSchedule schedule = made("chimera", devices, devices);
     EXPECT_EQ(Simulated(schedule, times).bubble(times), (devices - 2) * 2 * times.forward);
+    // More microbatches take no longer than as many runs of this.
+    const Nanoseconds unit = Simulated(schedule, times).timeline.makespan;
+    for (std::int32_t runs = 2; runs <= 8; ++runs) {
+      const PipelineSchedule more = made("chimera", devices, runs * devices);
+      EXPECT_LE(Simulated(more, times).timeline.makespan, runs * unit) << devices << ", " << runs;
+    }
   }
 }
 

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "executor/cpu/cpu_backend.h"
+#include "executor/equality.h"
+#include "tests/executor/communication/threads_of_one_process.h"
+#include "tests/seeds.h"
+
+namespace pipesim {
+
+inline constexpr std::size_t most_devices = 8;
+
+inline CpuBackend::Settings unpinned() {
+  CpuBackend::Settings s;
+  s.pin = false;
+  return s;
+}
+
+inline constexpr std::size_t compared_steps = 2;
+
+// Two steps of a model unsplit, to compare plans with.
+class Reference {
+ public:
+  Reference(const OperatorGraph& graph, const CostModel& costs, const ThreadWorld& world,
+            const TensorSource& source, const PlanOptions& options = {})
+      : graph_(graph), costs_(costs), world_(world), options_(options), source_(source) {
+    UnsplitReference reference(graph, costs, options, unpinned(), source_, world.worlds(), seed);
+    for (std::size_t s = 0; s < compared_steps; ++s) {
+      reference.step();
+      values_.push_back(reference.values());
+      noise_.push_back(reference.noise());
+    }
+  }
+
+  void check(const Strategy& strategy) {
+    Split split(*this, strategy);
+    Training& training = split.training;
+    for (std::size_t s = 0; s < compared_steps; ++s) {
+      training.step();
+      const StepEquality e = compare(training, training.values().outputs, values_[s], noise_[s], graph_);
+      ASSERT_TRUE(UnsplitReference::equal(e))
+          << e.worst.name << " differs by " << e.worst.error << " in step " << s << ", noise " << e.noise;
+    }
+  }
+
+  // Under other options, which compute the same.
+  void check(const Strategy& strategy, const PlanOptions& options) {
+    const PlanOptions own = std::exchange(options_, options);
+    check(strategy);
+    options_ = own;
+  }
+
+  // Of the first step under a plan.
+  StepValues values_of(const Strategy& strategy, const PlanOptions& options) {
+    const PlanOptions own = std::exchange(options_, options);
+    Split split(*this, strategy);
+    split.training.step();
+    options_ = own;
+    return split.training.values();
+  }
+
+  // Of results and gradients.
+  std::vector<TensorError> errors_of_first_step(const Strategy& strategy) {
+    Split split(*this, strategy);
+    split.training.step();
+    std::vector<TensorError> errors = split.training.errors_against(values_[0]);
+    StepValues results, expected;
+    results.outputs = split.training.values().outputs;
+    expected.outputs = values_[0].outputs;
+    for (TensorError& e : differences(results, expected, graph_)) errors.push_back(std::move(e));
+    return errors;
+  }
+
+ private:
+  struct Split {
+    Split(const Reference& r, const Strategy& strategy)
+        : backend(r.graph_, most_devices, Optimizer::Momentum, unpinned()),
+          training(r.graph_, r.costs_, r.options_, strategy,
+                   {backend, r.source_, r.world_.worlds(), r.world_.devices(), seed},
+                   [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); }) {
+      training.keep_values(Training::Keep::Everything);
+    }
+    CpuBackend backend;
+    Training training;
+  };
+
+  static constexpr std::uint64_t seed = 7;
+  const OperatorGraph& graph_;
+  const CostModel& costs_;
+  const ThreadWorld& world_;
+  PlanOptions options_;
+  const TensorSource& source_;
+  std::vector<StepValues> values_;
+  std::vector<RoundingNoise> noise_;
+};
+
+// A model at a reduced size, and how many random plans it is run under.
+struct EqualModel {
+  const char* model;
+  std::uint64_t plans;
+};
+
+}  // namespace pipesim
