@@ -106,8 +106,8 @@ class TaskGraphBuilder {
   void update_between_steps(DeviceId device, std::span<const PipelineStep> steps, TaskId first_barrier);
   void order_recompute(const BoundStrategy& strategy);
   TaskId add_gate(std::size_t segment, DeviceId device, TaskId previous, std::span<const TaskId> awaited);
-  const BoundStrategy* source_strategy(const Wiring& wiring, std::size_t source, std::int32_t microbatch,
-                                       const BoundStrategy& strategy);
+  template <class Visit>
+  void visit_sources(const Wiring& wiring, const BoundStrategy& strategy, Visit visit);
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
   void list_sources(Wiring& wiring, const BoundStrategy& strategy);
   void add_transfers(Wiring& wiring);

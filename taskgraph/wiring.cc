@@ -112,29 +112,28 @@ void TaskGraphBuilder::add_transfers(Wiring& wiring) {
   }
 }
 
-// Of the microbatch, if this source is one of its: the strategy is that of a transfer's microbatch, or of a
-// weight, where sources stand once for each way of microbatches.
-const BoundStrategy* TaskGraphBuilder::source_strategy(const Wiring& wiring, std::size_t source,
-                                                       std::int32_t microbatch,
-                                                       const BoundStrategy& strategy) {
-  if (ways_ == 1 || wiring.kind != TaskKind::GradientSync) return &strategy;
-  const std::size_t of_one_way = backward_.gradient_makers(wiring.tensor).size();
-  if (microbatch % ways_ != static_cast<std::int32_t>(source / of_one_way)) return nullptr;
-  return &strategy_of(microbatch, strategy);
-}
-
-void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy& strategy) {
+// visit(number, operator, first task that makes its data) of each source in each microbatch. The strategy is
+// that of a transfer's microbatch; or of a weight, where sources stand once for each way of microbatches.
+template <class Visit>
+void TaskGraphBuilder::visit_sources(const Wiring& wiring, const BoundStrategy& strategy, Visit visit) {
+  const bool by_way = ways_ > 1 && wiring.kind == TaskKind::GradientSync;
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
     const OperatorId op = wiring.sources[s].op;
     const auto [first_microbatch, end_microbatch] = microbatches(wiring, op);
+    const auto way = static_cast<std::int32_t>(s * static_cast<std::size_t>(ways_) / wiring.sources.size());
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
-      const BoundStrategy* of_microbatch = source_strategy(wiring, s, m, strategy);
-      if (of_microbatch == nullptr) continue;
-      const BoundOperator& bound = *(*of_microbatch)[op.index()];
-      connect_source(out_->dag, *wiring.plan, wiring.first_task, wiring.source_terms[s],
-                     making_tasks(wiring.kind, bound, tasks_of(op, m)), bound.shard_of_device);
+      if (by_way && m % ways_ != way) continue;
+      const BoundOperator& bound = *(by_way ? strategy_of(m, strategy) : strategy)[op.index()];
+      visit(s, bound, making_tasks(wiring.kind, bound, tasks_of(op, m)));
     }
   }
+}
+
+void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy& strategy) {
+  visit_sources(wiring, strategy, [&](std::size_t s, const BoundOperator& bound, TaskId maker) {
+    connect_source(out_->dag, *wiring.plan, wiring.first_task, wiring.source_terms[s], maker,
+                   bound.shard_of_device);
+  });
 }
 
 // Edges to the tasks first_reader + shard: from the transfers that their devices receive, and from the
@@ -143,17 +142,9 @@ void TaskGraphBuilder::connect_readers(const Wiring& wiring, TaskId first_reader
                                        std::span<const std::int32_t> reader_of_device,
                                        const BoundStrategy& strategy) {
   pipesim::connect_readers(out_->dag, *wiring.plan, wiring.first_task, first_reader, reader_of_device);
-  for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
-    const OperatorId op = wiring.sources[s].op;
-    const auto [first_microbatch, end_microbatch] = microbatches(wiring, op);
-    for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
-      const BoundStrategy* of_microbatch = source_strategy(wiring, s, m, strategy);
-      if (of_microbatch == nullptr) continue;
-      const BoundOperator& bound = *(*of_microbatch)[op.index()];
-      connect_local(out_->dag, *wiring.plan, making_tasks(wiring.kind, bound, tasks_of(op, m)),
-                    bound.shard_of_device, first_reader, reader_of_device);
-    }
-  }
+  visit_sources(wiring, strategy, [&](std::size_t, const BoundOperator& bound, TaskId maker) {
+    connect_local(out_->dag, *wiring.plan, maker, bound.shard_of_device, first_reader, reader_of_device);
+  });
 }
 
 // Its memory is used again.

@@ -15,12 +15,13 @@
 namespace pipesim {
 namespace {
 
-constexpr std::string_view kMarks = "FBWR-";  // by what a device does in a column
+constexpr std::string_view kMarks = "FBWRU-";  // by what a device does in a column
 
 std::size_t mark_of(TaskKind kind, bool weights_apart) {
   if (is_communication(kind)) return kMarks.find('-');
   if (kind == TaskKind::Forward) return kMarks.find('F');
   if (kind == TaskKind::Recompute) return kMarks.find('R');
+  if (kind == TaskKind::Update) return kMarks.find('U');
   return kMarks.find(weights_apart && kind == TaskKind::BackwardWeight ? 'W' : 'B');
 }
 
@@ -69,6 +70,7 @@ class PipelineReporter {
     const PlanOptions& options = evaluator.builder().options();
     order_ = pipeline_order(configs, pipeline, options.microbatches, evaluator.topology().num_devices());
     report_.schedule = pipeline.schedule;
+    report_.updates_between = evaluator.builder().versions().several();
     report_.microbatches = options.microbatches;
     report_.stages.resize(static_cast<std::size_t>(pipeline.num_stages()));
     for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), configs[i]);
@@ -118,6 +120,11 @@ class PipelineReporter {
         note_in_flight(label, start, end);
         report_.recomputes |= label.kind == TaskKind::Recompute;
         rows[row_of(label.device)].add(mark_of(label.kind, report_.weights_apart), start, end);
+      } else if (label.kind == TaskKind::Update && report_.updates_between) {
+        const Nanoseconds held = graph_.dag.duration(TaskId(t));
+        report_.stages[stage_of(label.op)].compute += held;
+        busy += held;
+        rows[row_of(label.device)].add(mark_of(label.kind, false), start, end);
       } else if (is_communication(label.kind)) {
         std::set<std::int32_t> groups{order_.group_of[label.device.index()]};
         if (label.peer.valid()) groups.insert(order_.group_of[label.peer.index()]);
@@ -209,7 +216,8 @@ std::string to_text(const PipelineReport& report) {
   return text +
          (report.weights_apart ? "        F forward, B backward of inputs, W of weights, "
                                : "        F forward, B backward, ") +
-         (report.recomputes ? "R forward again, " : "") + "- idle while data travel, . idle\n";
+         (report.recomputes ? "R forward again, " : "") +
+         (report.updates_between ? "U update of weights, " : "") + "- idle while data travel, . idle\n";
 }
 
 std::string to_json(const PipelineReport& report) {

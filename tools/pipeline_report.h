@@ -20,15 +20,16 @@ struct StageReport {
 struct PipelineReport {
   std::string schedule;
   std::int32_t microbatches = 1;
-  bool weights_apart = false;  ///< the schedule has steps for the gradients of weights
-  bool recomputes = false;     ///< something is run again
+  bool weights_apart = false;    ///< the schedule has steps for the gradients of weights
+  bool recomputes = false;       ///< something is run again
+  bool updates_between = false;  ///< weights change while microbatches are under way
   std::vector<StageReport> stages;
   /// Share of the iteration during which the stages' devices compute nothing, mean of all of them: bubbles,
-  /// waiting for data, synchronising and updating weights.
+  /// waiting for data, synchronising weights, and updating them after all.
   double idle = 0;
   /// A row for each group of devices, time from left to right: what most of its time is spent on in each
   /// column. F forward, B backward, W backward of weights where the schedule keeps it apart, R forward
-  /// once more, '-' idle while data travel from or to the group, '.' idle.
+  /// once more, U updates of weights on the way, '-' idle while data travel from or to the group, '.' idle.
   std::vector<std::string> strip;
 };
 

@@ -66,11 +66,11 @@ BENCHMARK(BM_PipeDreamOfBranches)
 // The published score minimised for one copy of the pipeline, from nothing; up to 3 million steps, as
 // --cost-model paper does.
 void BM_Dapple(benchmark::State& state, const char* model, const char* system) {
-  constexpr std::int32_t kLayers = 40;
+  constexpr std::int32_t kClusters = 40;
   const OperatorGraph graph = make_zoo_model(model);
   const Topology topology = make_topology(system);
   const LayerGraph operators = layers_of(graph, CostModel(topology), DeviceId(0));
-  const LayerGraph layers = clustered(operators, cluster_layers(operators, kLayers));
+  const LayerGraph layers = clustered(operators, cluster_layers(operators, kClusters));
   DappleProblem problem{&layers, graph.batch(), {}, 32 * graph.batch(), graph.batch()};
   for (std::size_t d = 0; d < topology.num_devices(); ++d)
     problem.server_of.push_back(topology.device(DeviceId(d)).node);
@@ -156,10 +156,10 @@ void BM_JointProposals(benchmark::State& state) {
   PipelinedStrategy made = gpipe_strategy(*evaluator.graph(8), costs, {4, 1, "1f1b"});
   const std::vector<JointPlan> starts{
       {8, Recompute::Kind::None, std::move(made.pipeline), std::move(made.meshes), {}}};
-  constexpr std::int64_t kProposals = 200;
-  for (auto _ : state)
-    benchmark::DoNotOptimize(search_jointly(evaluator, moves, starts, {0, kProposals}, 1, {}));
-  state.SetItemsProcessed(state.iterations() * kProposals);
+  JointOptions options;
+  options.budget = {0, 200};
+  for (auto _ : state) benchmark::DoNotOptimize(search_jointly(evaluator, moves, starts, options, {}));
+  state.SetItemsProcessed(state.iterations() * options.budget.proposals);
 }
 BENCHMARK(BM_JointProposals)->Unit(benchmark::kMillisecond);
 
