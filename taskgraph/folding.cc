@@ -194,7 +194,8 @@ class FoldingFinder {
       f.strategy_.push_back(&f.operators_.back());
     }
     for (const auto& [plan, pattern] : pattern_of_plan_)
-      f.plans_.try_emplace(plan, fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]);
+      f.plans_.try_emplace(plan,
+                           Folding::Plan{fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]});
     for (const auto& [updates, number] : met_updates_) f.updates_.emplace(updates, fold(*updates));
     return f;
   }

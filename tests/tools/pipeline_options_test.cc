@@ -142,7 +142,8 @@ TEST(PipelineOptions, SchedulesWithoutEndTellTheirRate) {
   const Outcome text =
       pipesim_run(untied("simulate", {"--stages", "4", "--microbatches", "8", "--schedule", "pipedream"}));
   ASSERT_EQ(text.status, 0) << text.err;
-  EXPECT_THAT(text.out, AllOf(HasSubstr("from empty to empty"), HasSubstr("stashed weights"), HasSubstr("U update of weights")));
+  EXPECT_THAT(text.out, AllOf(HasSubstr("from empty to empty"), HasSubstr("stashed weights"),
+                              HasSubstr("U update of weights")));
   const auto json = [](const char* microbatches) {
     return Json::parse(pipesim_run(untied("simulate", {"--stages", "4", "--microbatches", microbatches,
                                                        "--schedule", "pipedream", "--json"}))
