@@ -161,9 +161,15 @@ class PipelineTrials {
   }
 
  private:
-  static PlanOptions without_pipeline(PlanOptions options) {
-    options.pipeline.reset();
-    return options;
+  // Field by field: g++ 12 takes a pipeline that was reset for one that may be uninitialized.
+  static PlanOptions without_pipeline(const PlanOptions& options) {
+    PlanOptions plain;
+    plain.optimizer = options.optimizer;
+    plain.gradient_type = options.gradient_type;
+    plain.gradient_piece = options.gradient_piece;
+    plain.microbatches = options.microbatches;
+    plain.recompute = options.recompute;
+    return plain;
   }
 
   // A device computes one thing at a time: all its passes of all microbatches.
