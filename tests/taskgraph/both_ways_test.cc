@@ -12,6 +12,7 @@
 #include "taskgraph/steady_state.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
+#include "tests/taskgraph/simulated_plan.h"
 #include "topologies/presets.h"
 
 namespace pipesim {
@@ -32,19 +33,6 @@ std::optional<RandomPipeline> random_both_ways(const OperatorGraph& graph, Rng& 
   return std::nullopt;
 }
 
-struct Simulation {
-  Simulation(const OperatorGraph& graph, const CostModel& costs, const RandomPipeline& p)
-      : builder(graph, costs, p.options), bound(builder.bind(p.strategy)) {}
-  void build(std::int32_t microbatches) {
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Make, microbatches);
-    timeline = simulate(tasks.dag);
-  }
-  TaskGraphBuilder builder;
-  BoundStrategy bound;
-  TaskGraph tasks;
-  Timeline timeline;
-};
-
 // Microbatches with odd numbers run every operator's shards on the opposite devices; each device follows the
 // schedule, step after step.
 TEST(BothWays, OddMicrobatchesGoTheOppositeWay) {
@@ -57,7 +45,7 @@ TEST(BothWays, OddMicrobatchesGoTheOppositeWay) {
       const auto p = random_both_ways(graph, rng, topology);
       if (!p) return;
       ++checked;
-      Simulation s(graph, costs, *p);
+      SimulatedPlan s(graph, costs, p->options, p->strategy);
       s.build(p->options.microbatches);
       EXPECT_THAT(check_schedule(s.tasks.dag, s.timeline), IsEmpty());
       const Pipeline& pipeline = *p->options.pipeline;
@@ -111,7 +99,7 @@ TEST(BothWays, WeightsAreKeptTwiceAndSynchronised) {
   const Topology topology = make_topology("p100-4x4:1");
   const CostModel costs(topology);
   for (std::size_t i = 0; i < 4; ++i) p.strategy.push_back(single_device(graph.operators()[i], DeviceId(i)));
-  Simulation s(graph, costs, p);
+  SimulatedPlan s(graph, costs, p.options, p.strategy);
   s.build(6);
   constexpr std::int64_t kWeights = 256 * 256 * 4;
   for (const WeightMemory& m : s.builder.permanent_memory(s.bound)) {
@@ -146,7 +134,7 @@ TEST(BothWays, SteadyStatesAreWhatSimulatingAllGives) {
       auto p = random_both_ways(graph, rng, topology);
       if (!p) return;
       p->options.microbatches = 48;
-      Simulation all(graph, costs, *p), few(graph, costs, *p);
+      SimulatedPlan all(graph, costs, p->options, p->strategy), few(graph, costs, p->options, p->strategy);
       all.build(48);
       for (const std::int32_t n : few_microbatches(few.builder, few.bound)) {
         few.build(n);

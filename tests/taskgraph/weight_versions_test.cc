@@ -13,6 +13,7 @@
 #include "taskgraph/steady_state.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
+#include "tests/taskgraph/simulated_plan.h"
 #include "topologies/presets.h"
 
 namespace pipesim {
@@ -50,21 +51,9 @@ struct LayerPipeline {
   Strategy strategy;
 };
 
-/// A task graph of so many microbatches, and its timeline.
-struct Built {
-  Built(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
-        const Strategy& strategy)
-      : builder(graph, costs, options), bound(builder.bind(strategy)) {}
-  explicit Built(const LayerPipeline& p) : Built(p.graph, p.costs, p.options, p.strategy) {}
-  void build(std::int32_t microbatches) {
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Make, microbatches);
-    timeline = simulate(tasks.dag);
-  }
-
-  TaskGraphBuilder builder;
-  BoundStrategy bound;
-  TaskGraph tasks;
-  Timeline timeline;
+struct Built : SimulatedPlan {
+  using SimulatedPlan::SimulatedPlan;
+  explicit Built(const LayerPipeline& p) : SimulatedPlan(p.graph, p.costs, p.options, p.strategy) {}
 };
 
 // Changes of a stage's weights on a device that were made before the microbatch began its way there, forward
