@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "executor/tensors/rounding.h"
+
 namespace pipesim {
 namespace {
 
@@ -10,18 +12,6 @@ Strategy unsplit_strategy(const OperatorGraph& graph) {
   Strategy strategy;
   for (const Operator& op : graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
   return strategy;
-}
-
-// Half the distance from 1 to the next larger number.
-double unit_roundoff(DataType type) {
-  switch (type) {
-    case DataType::BFloat16:
-      return std::ldexp(1, -9);
-    case DataType::Float16:
-      return std::ldexp(1, -12);
-    default:
-      return std::ldexp(1, -24);
-  }
 }
 
 }  // namespace
@@ -72,17 +62,15 @@ UnsplitReference::~UnsplitReference() = default;
 
 void UnsplitReference::step() {
   plain_->training.step();
-  constexpr double least = 16, rounding_only = 150, largest_comparable = 0.01;
-  const double most = std::max(largest_comparable / allowed_factor, rounding_only * unit_roundoff_);
-  noise_ = {least * unit_roundoff_, {}};
+  constexpr double least = 8, most = 24, comparable = 0.01;
+  const double too_large = std::max(comparable / allowed_factor, most * unit_roundoff_);
+  noise_ = {};
   for (const std::unique_ptr<Run>& run : reordered_) {
     run->training.step();
     for (const TensorError& e : differences(run->training.values(), values(), graph_)) {
-      if (e.error > most) {
-        noise_.rounding_only.insert(e.name);
-      } else {
-        noise_.largest = std::max(noise_.largest, e.error);
-      }
+      if (e.error > too_large) noise_.rounding_only.insert(e.name);
+      double& noise = noise_.of.try_emplace(e.name, least * unit_roundoff_).first->second;
+      noise = std::max(noise, e.error);
     }
   }
 }
@@ -96,11 +84,19 @@ StepEquality compare(const Training& split, const std::map<TensorId, std::vector
   expected.outputs = reference.outputs;
   std::vector<TensorError> errors = split.errors_against(reference);
   for (TensorError& e : differences(results, expected, graph)) errors.push_back(std::move(e));
-  StepEquality equality{{}, noise.largest, noise.rounding_only.size()};
+  StepEquality equality;
+  double furthest = -1;
   for (TensorError& e : errors) {
-    const bool comparable = !noise.rounding_only.contains(e.name) || std::isinf(e.error);
-    if (comparable && (equality.worst.name.empty() || e.error > equality.worst.error))
-      equality.worst = std::move(e);
+    const double of = noise.of.at(e.name);
+    if (noise.rounding_only.contains(e.name) && !std::isinf(e.error)) {
+      ++equality.rounding_only;
+      continue;
+    }
+    ++equality.compared;
+    if (!(e.error / of > furthest)) continue;
+    furthest = e.error / of;
+    equality.noise = of;
+    equality.worst = std::move(e);
   }
   return equality;
 }

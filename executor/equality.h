@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,19 +13,22 @@ namespace pipesim {
 
 /// How far a split run is from the unsplit one in a step, beside what rounding alone does.
 struct StepEquality {
-  TensorError worst;              ///< of all outputs, gradients and weights that can be compared
-  double noise = 0;               ///< of the unsplit model against itself with sums formed in other orders
+  TensorError worst;              ///< the output, gradient or weight that is furthest from its noise
+  double noise = 0;               ///< of that tensor
+  std::size_t compared = 0;       ///< tensors
   std::size_t rounding_only = 0;  ///< tensors that hold nothing but rounding errors, and were left out
 };
 
-/// What rounding does to the unsplit model.
+/// What rounding does to the unsplit model: by tensor, how far it is from itself where sums are formed in
+/// other orders and 16-bit results are rounded otherwise (cpu/other_rounding.h).
 struct RoundingNoise {
-  /// Of all tensors but those below. At least sixteen unit roundoffs of the model's narrowest type, because a
-  /// split run rounds in places where the unsplit one does not: addends that travel, gradients added one
-  /// after the other.
-  double largest = 0;
-  /// Tensors that differ so much that they can't be compared to within 1% (float32): the gradient of a key's
-  /// bias in attention is 0, and deep networks with batch norm over few samples amplify every rounding error.
+  /// By TensorError::name, at least eight unit roundoffs of the model's narrowest type: a few orders show too
+  /// little of what a single number can do, and a split run rounds in places where the unsplit one does not:
+  /// addends that travel, gradients added one after the other.
+  std::map<std::string, double> of;
+  /// Tensors that differ so much that they can't be compared to within 1% (float32; bfloat16: three eighths):
+  /// the gradient of a key's bias in attention is 0, and deep networks with batch norm over few samples
+  /// amplify every rounding error.
   std::set<std::string> rounding_only;
 };
 
@@ -36,7 +40,7 @@ StepEquality compare(const Training& split, const std::map<TensorId, std::vector
 /// Runs a model unsplit on one device, step by step, as the reference of a plan.
 class UnsplitReference {
  public:
-  /// Error up to this many times the noise is rounding.
+  /// An error of up to so many times the tensor's noise is rounding.
   static constexpr double allowed_factor = 4;
   /// Runs on device 0 of the topology. All must outlive this; `worlds` as in Training::Setting, and
   /// before_allocation, which is called for each of its runs, one for each order of sums.
@@ -50,7 +54,9 @@ class UnsplitReference {
   [[nodiscard]] const StepValues& values() const;
   /// Of the last step.
   [[nodiscard]] const RoundingNoise& noise() const { return noise_; }
-  [[nodiscard]] static bool equal(const StepEquality& e) { return e.worst.error <= allowed_factor * e.noise; }
+  [[nodiscard]] static bool equal(const StepEquality& e) {
+    return e.compared > 0 && e.worst.error <= allowed_factor * e.noise;
+  }
 
  private:
   struct Run;

@@ -6,7 +6,7 @@
 namespace pipesim {
 
 /// The order in which kernels add up the terms of a sum. The others show what rounding does: a plan that
-/// splits a sum adds it up in yet another order.
+/// splits a sum adds it up in yet another order. Under them results of 16 bits are rounded otherwise, too.
 enum class SumOrder : std::uint8_t { Ascending, Descending, SecondHalfFirst, OddFirst };
 inline constexpr std::array other_sum_orders{SumOrder::Descending, SumOrder::SecondHalfFirst,
                                              SumOrder::OddFirst};

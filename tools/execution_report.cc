@@ -68,8 +68,11 @@ std::string check_text(const ExecutionReport& r) {
   std::string text;
   for (std::size_t s = 0; s < r.equalities.size(); ++s) {
     const StepEquality& e = r.equalities[s];
-    text += fmt::format("  step {}: largest error {:.2g} ({}), rounding alone {:.2g}: {}\n", s, e.worst.error,
-                        e.worst.name, e.noise, UnsplitReference::equal(e) ? "equal" : "NOT EQUAL");
+    text += fmt::format("  step {}: {} differs most, by {:.2g}, rounding alone {:.2g}: {}\n", s, e.worst.name,
+                        e.worst.error, e.noise, UnsplitReference::equal(e) ? "equal" : "NOT EQUAL");
+    if (e.rounding_only > 0)
+      text += fmt::format("          {} of {} tensors hold rounding errors, and are left out\n",
+                          e.rounding_only, e.rounding_only + e.compared);
   }
   return text.empty() ? "" : "against the unsplit model:\n" + text + "\n";
 }
@@ -160,6 +163,8 @@ std::string to_json(const ExecutionReport& r, const Subject& subject) {
     json["check"].push_back({{"worst", e.worst.name},
                              {"error", e.worst.error},
                              {"rounding", e.noise},
+                             {"compared", e.compared},
+                             {"left_out", e.rounding_only},
                              {"equal", UnsplitReference::equal(e)}});
   }
   return json.dump(2) + "\n";

@@ -239,10 +239,14 @@ void PlanRun::check() {
 }
 
 StepEquality PlanRun::worst_of_ranks(StepEquality mine) {
+  const auto distance = [](double error, double noise) { return noise > 0 ? error / noise : -1.0; };
   for (const std::string& text :
-       worlds_.gather_text(fmt::format("{:a} {}", mine.worst.error, mine.worst.name))) {
-    const double error = std::strtod(text.c_str(), nullptr);
-    if (!(error <= mine.worst.error)) mine.worst = {text.substr(text.find(' ') + 1), error, 0};
+       worlds_.gather_text(fmt::format("{:a} {:a} {}", mine.worst.error, mine.noise, mine.worst.name))) {
+    char* rest = nullptr;
+    const double error = std::strtod(text.c_str(), &rest);
+    const double noise = std::strtod(rest, &rest);
+    if (distance(error, noise) > distance(mine.worst.error, mine.noise))
+      mine = {{rest + 1, error, 0}, noise, std::max<std::size_t>(mine.compared, 1), mine.rounding_only};
   }
   return mine;
 }

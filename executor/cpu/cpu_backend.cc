@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "executor/cpu/kernel.h"
+#include "executor/cpu/other_rounding.h"
 #include "executor/measuring/cores.h"
 #include "executor/tensors/host_collectives.h"
 #include "executor/tensors/host_moves.h"
@@ -161,8 +162,9 @@ void CpuBackend::compute(DeviceId /*device*/, const ComputeWork& work, const Mem
   std::span<std::byte> saved;
   if (work.saved.present())
     saved = {memory.address(work.saved.buffer), static_cast<std::size_t>(work.saved.box.elements())};
-  run_segments(*cpu::find_kernel(op.kind), {op, work.ranges, values, gradients, statistics, saved, step},
-               work);
+  const cpu::ShardCall call{op, work.ranges, values, gradients, statistics, saved, step};
+  run_segments(*cpu::find_kernel(op.kind), call, work);
+  if (step.sums != SumOrder::Ascending) cpu::round_otherwise(call, work.pass, graph_);
   if (settings_.watch_for_nan) require_numbers(op, work, values, gradients);
 }
 

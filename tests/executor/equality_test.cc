@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "models/graph_builder.h"
@@ -55,6 +58,18 @@ INSTANTIATE_TEST_SUITE_P(
       std::string word = text.substr(0, text.find(':'));
       std::replace(word.begin(), word.end(), '-', '_');
       return word;
+    });
+
+INSTANTIATE_TEST_SUITE_P(
+    BFloat16, EqualZoo,
+    testing::Values(
+        EqualModel{"mlp:batch=8,layers=2,hidden=16,features=12,classes=8,dtype=bfloat16", 10},
+        EqualModel{"nmt:batch=8,steps=2,layers=2,hidden=8,embedded=8,vocab=24,dtype=bfloat16", 10},
+        EqualModel{"gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8,positions=8,dtype=bfloat16",
+                   10}),
+    [](const auto& instance) {
+      const std::string text = instance.param.model;
+      return text.substr(0, text.find(':'));
     });
 
 // Synthetic rows of tables are so small that functions are almost linear on them, and gradients cancel.
@@ -327,6 +342,89 @@ TEST(Microbatches, AddUpToOneBatchOfAllTheirSamples) {
     }
   }
 }
+
+// The first sample of every batch is another one.
+class AnotherSample : public TensorSource {
+ public:
+  explicit AnotherSample(const OperatorGraph& graph) : right_(graph) {}
+  void fill(Loaded::Content content, TensorId tensor, const HostPiece& piece,
+            const StepContext& step) const override {
+    right_.fill(content, tensor, piece, step);
+    if (content != Loaded::Content::Data || piece.box[0].begin > 0) return;
+    HostPiece first = piece;
+    first.box[0].end = 1;
+    StepContext other = step;
+    ++other.seed;
+    right_.fill(content, tensor, first, other);
+  }
+
+ private:
+  SyntheticSource right_;
+};
+
+// The second microbatch is the first one again.
+class MicrobatchTwice : public TensorSource {
+ public:
+  explicit MicrobatchTwice(const OperatorGraph& graph) : right_(graph) {}
+  void fill(Loaded::Content content, TensorId tensor, const HostPiece& piece,
+            const StepContext& step) const override {
+    StepContext other = step;
+    if (other.microbatch == 1) other.microbatch = 0;
+    right_.fill(content, tensor, piece, other);
+  }
+
+ private:
+  SyntheticSource right_;
+};
+
+class NotEqual : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(NotEqual, ToWhatHasSeenOtherData) {
+  const auto& [model, type] = GetParam();
+  const OperatorGraph graph = make_zoo_model(std::string(model) + ",dtype=" + type);
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const ThreadWorld world(most_devices);
+  const SyntheticSource source(graph);
+  const AnotherSample another(graph);
+  const MicrobatchTwice twice(graph);
+  PlanOptions options;
+  options.microbatches = 3;
+  Reference reference(graph, costs, world, source, options);
+  for_each_seed(3, [&](Rng& rng) {
+    const Strategy strategy = random_strategy(graph, rng, most_devices, 8);
+    EXPECT_TRUE(UnsplitReference::equal(reference.equality_of(strategy, source)));
+    EXPECT_FALSE(UnsplitReference::equal(reference.equality_of(strategy, another)));
+    EXPECT_FALSE(UnsplitReference::equal(reference.equality_of(strategy, twice)));
+  });
+}
+
+// As if its sum had been formed twice.
+TEST_P(NotEqual, WhereAGradientIsTwiceAsLarge) {
+  const auto& [model, type] = GetParam();
+  const OperatorGraph graph = make_zoo_model(std::string(model) + ",dtype=" + type);
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const ThreadWorld world(most_devices);
+  const SyntheticSource source(graph);
+  Reference reference(graph, costs, world, source);
+  Rng rng(5);
+  const Strategy strategy = random_strategy(graph, rng, most_devices, 8);
+  const std::map<TensorId, StepEquality> equalities = reference.equalities_with_half_a_gradient(strategy);
+  EXPECT_GT(equalities.size(), 4U);
+  for (const auto& [weight, e] : equalities) {
+    EXPECT_FALSE(UnsplitReference::equal(e));
+    EXPECT_EQ(e.worst.name, "gradient of " + graph.tensor(weight).name);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, NotEqual,
+    testing::Combine(
+        testing::Values("mlp:batch=4,layers=2,hidden=16,features=12,classes=8", "lenet:batch=4",
+                        "rnnlm:batch=4,steps=3,hidden=8,embedded=8,vocab=24",
+                        "gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8,positions=8"),
+        testing::Values("float32", "bfloat16")));
 
 }  // namespace
 }  // namespace pipesim

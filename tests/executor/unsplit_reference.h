@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -55,6 +56,28 @@ class Reference {
     options_ = own;
   }
 
+  // The first step under a plan whose weights and data come from elsewhere.
+  StepEquality equality_of(const Strategy& strategy, const TensorSource& source) {
+    Split split(*this, strategy, source);
+    split.training.step();
+    return compare(split.training, split.training.values().outputs, values_[0], noise_[0], graph_);
+  }
+
+  // The first step under a plan, against references in which one gradient, of those that can be compared, is
+  // half as large: by weight.
+  std::map<TensorId, StepEquality> equalities_with_half_a_gradient(const Strategy& strategy) {
+    Split split(*this, strategy);
+    split.training.step();
+    std::map<TensorId, StepEquality> found;
+    for (const auto& [weight, gradient] : values_[0].gradients) {
+      if (noise_[0].rounding_only.contains("gradient of " + graph_.tensor(weight).name)) continue;
+      StepValues expected = values_[0];
+      for (float& x : expected.gradients.at(weight)) x /= 2;
+      found[weight] = compare(split.training, split.training.values().outputs, expected, noise_[0], graph_);
+    }
+    return found;
+  }
+
   // Of the first step under a plan.
   StepValues values_of(const Strategy& strategy, const PlanOptions& options) {
     const PlanOptions own = std::exchange(options_, options);
@@ -78,10 +101,11 @@ class Reference {
 
  private:
   struct Split {
-    Split(const Reference& r, const Strategy& strategy)
+    Split(const Reference& r, const Strategy& strategy) : Split(r, strategy, r.source_) {}
+    Split(const Reference& r, const Strategy& strategy, const TensorSource& source)
         : backend(r.graph_, most_devices, Optimizer::Momentum, unpinned()),
           training(r.graph_, r.costs_, r.options_, strategy,
-                   {backend, r.source_, r.world_.worlds(), r.world_.devices(), seed},
+                   {backend, source, r.world_.worlds(), r.world_.devices(), seed},
                    [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); }) {
       training.keep_values(Training::Keep::Everything);
     }
