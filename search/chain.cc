@@ -18,6 +18,7 @@ Chain::Chain(const Moves& moves, BoundConfigs& configs, Cost cost, ChainState st
 void Chain::begin() {
   state_.current.evaluation = evaluator_.start(configs_.bind(state_.current.configs));
   current_ = cost_(state_.current.evaluation);
+  digest_ = KnownCosts::digest_of(state_.current.configs);
   if (state_.lowest == 0) state_.lowest = current_;
   note_best();
 }
@@ -43,6 +44,7 @@ void Chain::note_best() {
 
 void Chain::accept(const Evaluation& evaluation) {
   evaluator_.accept();
+  digest_ = KnownCosts::after(digest_, state_.current.configs, proposal_.changes);
   for (const ConfigChange& c : proposal_.changes) state_.current.configs[c.op.index()] = c.index;
   if (evaluation != state_.current.evaluation)
     ++state_.counts.accepted[static_cast<std::size_t>(proposal_.kind)];
@@ -58,21 +60,39 @@ bool Chain::step(const MoveRates& rates, double temperature) {
   if (proposal_.changes.empty()) return false;
   ++state_.proposals;
   ++state_.counts.proposed[static_cast<std::size_t>(proposal_.kind)];
-  changes_.clear();
-  for (const ConfigChange& c : proposal_.changes) changes_.push_back({c.op, configs_.bind(c.op, c.index)});
   const double u = 1 - state_.rng.uniform();  // in (0, 1]
   const double most = current_ + temperature * (proposal_.log_ratio - std::log(u));
+  const KnownCosts::Digest digest = KnownCosts::after(digest_, state_.current.configs, proposal_.changes);
+  const std::optional<double> above = known_.above(digest);
+  if (above && *above >= most) {
+    ++rejected_as_known_;
+    return true;
+  }
+  // What is offered a second time will be offered again: then it pays to know a little more than is needed.
+  constexpr double kFurther = 8;  // temperatures
   // Lest a hot chain's limit exceed what the engine's clock can add up.
   constexpr double kLongest = 4e18;
-  const auto evaluation =
-      evaluator_.propose(changes_, static_cast<Nanoseconds>(std::floor(std::min(most, kLongest))));
-  if (!evaluation) return true;
-  if (cost_(*evaluation) <= most) {
+  const double limit = std::min(kLongest, above ? std::max(most, current_ + kFurther * temperature) : most);
+  const auto evaluation = evaluate(limit);
+  if (!evaluation) {
+    known_.keep(digest, limit);
+    return true;
+  }
+  const double cost = cost_(*evaluation);
+  if (cost <= most) {
     accept(*evaluation);
   } else {
+    known_.keep(digest, std::nextafter(cost, 0.0));
     evaluator_.reject();
   }
   return true;
+}
+
+// Of the proposal; nothing when it costs more than the limit.
+std::optional<Evaluation> Chain::evaluate(double limit) {
+  changes_.clear();
+  for (const ConfigChange& c : proposal_.changes) changes_.push_back({c.op, configs_.bind(c.op, c.index)});
+  return evaluator_.propose(changes_, static_cast<Nanoseconds>(std::floor(limit)));
 }
 
 bool Chain::run(const ChainSlice& slice, const Report& report) {

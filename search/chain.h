@@ -7,6 +7,7 @@
 
 #include "search/bound_configs.h"
 #include "search/incremental_evaluator.h"
+#include "search/known_costs.h"
 #include "search/moves.h"
 
 namespace pipesim {
@@ -53,7 +54,8 @@ struct ChainSlice {
 /// has no Hastings correction since its proposals are symmetric): a proposal of cost c' replaces the current
 /// cost c with probability min(1, q · exp(−(c' − c)/T)), q being how much likelier the way back is proposed.
 /// The random number is drawn first, so that a proposal is given up as soon as its time is certain to exceed
-/// what would be accepted: c − T·ln(u/q).
+/// what would be accepted: c − T·ln(u/q). A state that is known to cost more than that (KnownCosts) is not
+/// evaluated again.
 class Chain {
  public:
   /// `configs` may be shared with other chains, of any thread.
@@ -67,11 +69,13 @@ class Chain {
 
   [[nodiscard]] const ChainState& state() const { return state_; }
   [[nodiscard]] const IncrementalEvaluator::Counts& counts() const { return evaluator_.counts(); }
-  [[nodiscard]] std::size_t bytes() const { return evaluator_.bytes(); }
+  [[nodiscard]] std::int64_t known() const { return rejected_as_known_; }  ///< proposals not evaluated
+  [[nodiscard]] std::size_t bytes() const { return evaluator_.bytes() + known_.bytes(); }
 
  private:
   void begin();
   bool step(const MoveRates& rates, double temperature);  // false: the draw changed nothing
+  [[nodiscard]] std::optional<Evaluation> evaluate(double limit);
   void accept(const Evaluation& evaluation);
   void note_best();
 
@@ -81,6 +85,9 @@ class Chain {
   Cost cost_;
   ChainState state_;
   double current_ = 0;
+  KnownCosts known_;
+  KnownCosts::Digest digest_ = 0;  // of the current configs
+  std::int64_t rejected_as_known_ = 0;
   Proposal proposal_;
   std::vector<BoundChange> changes_;
 };

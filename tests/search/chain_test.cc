@@ -132,6 +132,43 @@ TEST(Chain, KnowsWhatItsStateCosts) {
   EXPECT_THAT(chain.state().accepted, Gt(50));
 }
 
+// With every proposal evaluated in full: giving up early and what is known of states change nothing.
+TEST(Chain, TakesTheStepsOfMetropolisAndHastings) {
+  const SearchCase c("lenet:batch=16", "p100-4x4:1");
+  const ConfigSpace space(c.candidates, {c.single().strategy});
+  const Moves moves(space);
+  Evaluator evaluator(c.graph, c.costs, {}), judge(c.graph, c.costs, {});
+  BoundConfigs configs(space, evaluator);
+  std::vector<std::size_t> state = space.indices(c.single().strategy);
+  Chain chain(moves, configs, {}, state_at(state, 3));
+  std::map<std::vector<std::size_t>, double> times;
+  const auto time_of = [&](const std::vector<std::size_t>& at) {
+    const auto [it, fresh] = times.try_emplace(at);
+    if (fresh) it->second = static_cast<double>(judge.evaluate(space.strategy(at)).time);
+    return it->second;
+  };
+  Rng rng(3);
+  Proposal proposal;
+  const double start = time_of(state);
+  for (const double temperature : {start / 30, start / 300, start / 30, start / 3e4}) {
+    const int draws = sanitized ? 500 : 6'000;
+    chain.run({draws, kNoLimit, temperature, first_rates()}, go_on);
+    for (int draw = 0; draw < draws; ++draw) {
+      moves.propose(state, first_rates(), rng, proposal);
+      if (proposal.changes.empty()) continue;
+      std::vector<std::size_t> changed = state;
+      for (const ConfigChange& change : proposal.changes) changed[change.op.index()] = change.index;
+      const double u = 1 - rng.uniform();
+      if (time_of(changed) <= time_of(state) + temperature * (proposal.log_ratio - std::log(u)))
+        state = changed;
+    }
+    ASSERT_EQ(chain.state().current.configs, state);
+    ASSERT_EQ(chain.state().rng, rng);
+  }
+  EXPECT_THAT(chain.state().accepted, Gt(sanitized ? 20 : 100));
+  EXPECT_THAT(chain.known(), Gt(sanitized ? 10 : 1'000));
+}
+
 // Plans that run operators again are evaluated in full.
 TEST(Chain, ScoresWhatIsRunAgainAsTheJudgeDoes) {
   const SearchCase c("gpt:batch=8,layers=2,sequence=8,hidden=16,heads=4,vocab=48,positions=8", "p100-4x4:1");

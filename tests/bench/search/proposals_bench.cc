@@ -90,7 +90,7 @@ void BM_Proposals(benchmark::State& state, const MoveRates& rates) {
   WarmChain& warm = warm_chain(state.range(0), rates);
   const Chain& chain = *warm.chain;
 
-  const std::int64_t accepted = chain.state().accepted;
+  const std::int64_t accepted = chain.state().accepted, known = chain.known();
   const IncrementalEvaluator::Counts before = chain.counts();
   std::int64_t proposals = 0;
   for (auto _ : state) {
@@ -105,6 +105,7 @@ void BM_Proposals(benchmark::State& state, const MoveRates& rates) {
   state.counters["of_goal"] =
       benchmark::Counter(static_cast<double>(proposals) / c.goal, benchmark::Counter::kIsRate);
   state.counters["accepted"] = share(chain.state().accepted - accepted);
+  state.counters["known"] = share(chain.known() - known);
   state.counters["by_load"] = share(after.by_load - before.by_load);
   state.counters["tasks"] = share(after.tasks_taken - before.tasks_taken);
 }

@@ -1,0 +1,43 @@
+#include "search/known_costs.h"
+
+#include <algorithm>
+
+namespace pipesim {
+namespace {
+
+// The mixing function of splitmix64.
+std::uint64_t digest_of_config(std::size_t op, std::size_t config) {
+  std::uint64_t x = (static_cast<std::uint64_t>(op) << 40U) + config + 0x9E3779B97F4A7C15U;
+  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31U);
+}
+
+}  // namespace
+
+KnownCosts::Digest KnownCosts::digest_of(std::span<const std::size_t> configs) {
+  Digest digest = 0;
+  for (std::size_t op = 0; op < configs.size(); ++op) digest += digest_of_config(op, configs[op]);
+  return digest;
+}
+
+KnownCosts::Digest KnownCosts::after(Digest digest, std::span<const std::size_t> configs,
+                                     std::span<const ConfigChange> changes) {
+  for (const ConfigChange& c : changes)
+    digest += digest_of_config(c.op.index(), c.index) - digest_of_config(c.op.index(), configs[c.op.index()]);
+  return digest;
+}
+
+std::optional<double> KnownCosts::above(Digest state) const {
+  const Entry& e = entries_[state % kEntries];
+  if (e.above < 0 || e.state != state) return {};
+  return e.above;
+}
+
+void KnownCosts::keep(Digest state, double above) {
+  Entry& e = entries_[state % kEntries];
+  if (e.above >= 0 && e.state == state) above = std::max(above, e.above);
+  e = {state, above};
+}
+
+}  // namespace pipesim
