@@ -59,12 +59,16 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
       setting_(std::move(setting)),
       builder_(graph, costs, options),
       strategy_(builder_.bind(strategy)) {
-  if (builder_.ways() > 1)
+  if (builder_.ways() > 1 && schedule_kind(options.pipeline->schedule).both_ways)
     throw InputError(
         fmt::format("schedule \"{}\" can be simulated, not executed: it needs two copies of the weights; "
                     "allowed: those with "
                     "one",
                     options.pipeline->schedule));
+  if (builder_.ways() > 1)
+    throw InputError(
+        "replicas that take microbatches in turn can be simulated, not executed; allowed: one of each stage, "
+        "which may split its microbatches");
   if (options.pipeline &&
       schedule_kind(options.pipeline->schedule).weights == WeightChange::BetweenIterations)
     throw InputError(
@@ -99,7 +103,7 @@ StepContext Training::context() const {
   context.seed = setting_.seed;
   context.step = steps_;
   context.microbatches = builder_.options().microbatches;
-  context.added_up = builder_.versions().several() ? builder_.versions().every() : context.microbatches;
+  context.added_up = builder_.versions().several() ? builder_.versions().period() : context.microbatches;
   context.sums = setting_.sums;
   return context;
 }

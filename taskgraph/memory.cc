@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <compare>
+#include <map>
 
 namespace pipesim {
 
@@ -76,29 +77,45 @@ class BufferLives {
   [[nodiscard]] std::vector<std::vector<Change>>& changes() { return changes_; }
 
   // A version of weights is kept from the beginning of their next change until the last microbatch that meets
-  // it is through.
+  // it there is through.
   void add_weight_versions(TaskGraphBuilder& builder) {
     const WeightVersions& versions = builder.versions();
-    const std::int32_t last = times_.microbatches - 1;
-    for (std::size_t i = 0; i < strategy_->size(); ++i) {
+    const BoundStrategy& all = *strategy_;
+    for (std::size_t i = 0; i < all.size(); ++i) {
       const OperatorId op(i);
-      if (builder.backward().owned_weights(op).empty()) continue;
-      const std::int32_t stage = builder.stage_of(op), behind = versions.copies(stage) - 1;
-      const OwnedUpdates& work = builder.update_work(op, *strategy_);
-      const std::int32_t kept = behind > 0 ? versions.version(stage, last) : -1;
-      for (std::int32_t version = 0; version <= kept; ++version) {
-        const TaskId update = builder.tasks_of(op, version * versions.every()).update;
-        const std::int32_t user = std::min(last, (version + behind + 1) * versions.every() - 1);
+      const std::int32_t stage = builder.stage_of(op);
+      if (builder.backward().owned_weights(op).empty() || versions.copies(stage) == 1) continue;
+      const OwnedUpdates& work = builder.update_work(op, all);
+      for (const auto& [version, users] : last_users(stage)) {
+        const TaskId update = builder.tasks_of(op, version * versions.every(stage)).update;
         for (std::size_t k = 0; k < work.devices.size(); ++k) {
           const Nanoseconds from = times_.timeline.start[update.index() + k];
-          alive(work.devices[k], work.memory[k].weights, MemoryCategory::StashedWeights,
-                {from, std::max(from, weights_until(op, work.devices[k], user))});
+          Nanoseconds until = from;
+          for (const std::int32_t user : users) {
+            strategy_ = &builder.strategy_of(user, all);
+            until = std::max(until, weights_until(op, work.devices[k], user));
+          }
+          alive(work.devices[k], work.memory[k].weights, MemoryCategory::StashedWeights, {from, until});
         }
       }
     }
+    strategy_ = &all;
   }
 
  private:
+  // By version of the stage's weights, the last microbatch that meets it of each replica.
+  [[nodiscard]] std::map<std::int32_t, std::vector<std::int32_t>> last_users(std::int32_t stage) const {
+    const WeightVersions& versions = builder_.versions();
+    const std::int32_t replicas = builder_.options().pipeline->replicas_of(stage);
+    std::map<std::int32_t, std::vector<std::int32_t>> users;
+    for (std::int32_t m = 0; m < times_.microbatches; ++m) {
+      const std::int32_t version = versions.version(stage, m), next = m + replicas;
+      if (next >= times_.microbatches || versions.version(stage, next) != version)
+        users[version].push_back(m);
+    }
+    return users;
+  }
+
   // When all on the device that use weights of the operator have done so, in this microbatch.
   [[nodiscard]] Nanoseconds weights_until(OperatorId owner, DeviceId device, std::int32_t microbatch) {
     microbatch_ = microbatch;

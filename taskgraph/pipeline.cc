@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "sim/base/errors.h"
@@ -103,9 +104,82 @@ std::optional<std::string> refuse_opposite_ways(const std::vector<Devices>& stag
   return std::nullopt;
 }
 
-PipelineShape shape_of(const std::vector<Devices>& stages, std::int32_t microbatches) {
+bool takes_turns(const Pipeline& pipeline) {
+  return std::ranges::any_of(pipeline.replicas, [](std::int32_t replicas) { return replicas > 1; });
+}
+
+// One device runs all: nobody takes turns.
+bool is_replay(const std::vector<Devices>& stages) {
+  return stages.front().size() == 1 && groups_of(stages).size() == 1;
+}
+
+PipelineShape shape_of(const std::vector<Devices>& stages, const Pipeline& pipeline,
+                       std::int32_t microbatches) {
   const auto groups = static_cast<std::int32_t>(groups_of(stages).size());
-  return {groups, microbatches, static_cast<std::int32_t>(stages.size()) / groups};
+  PipelineShape shape{groups, microbatches, static_cast<std::int32_t>(stages.size()) / groups};
+  if (takes_turns(pipeline) && !is_replay(stages)) shape.replicas = pipeline.replicas;
+  return shape;
+}
+
+// The devices of replica `replica` of an operator.
+std::span<const DeviceId> part_of(const ParallelConfig& config, std::int32_t replicas, std::int32_t replica) {
+  if (config.devices.size() == 1) return config.devices;
+  const std::size_t each = config.devices.size() / static_cast<std::size_t>(replicas);
+  return std::span(config.devices).subspan(static_cast<std::size_t>(replica) * each, each);
+}
+
+std::optional<std::string> refuse_counts(const Pipeline& pipeline) {
+  const std::vector<std::int32_t>& replicas = pipeline.replicas;
+  if (replicas.size() != static_cast<std::size_t>(pipeline.num_stages())) {
+    return fmt::format("{} counts of replicas for {} stages; each stage needs one", replicas.size(),
+                       pipeline.num_stages());
+  }
+  std::int32_t ways = 1;
+  for (std::size_t s = 0; s < replicas.size(); ++s) {
+    if (replicas[s] < 1 || replicas[s] > kMostWays)
+      return fmt::format("stage {} has {} replicas, allowed: 1 to {}", s, replicas[s], kMostWays);
+    ways = std::lcm(ways, replicas[s]);
+    if (ways > kMostWays) {
+      return fmt::format(
+          "up to stage {} replicas take turns that come again after {} microbatches, the least common "
+          "multiple "
+          "of their numbers; allowed: up to {}",
+          s, ways, kMostWays);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_replicas(const OperatorGraph& graph,
+                                           std::span<const ParallelConfig> configs, const Pipeline& pipeline,
+                                           const std::vector<Devices>& stages, const Topology& topology) {
+  if (pipeline.replicas.empty()) return std::nullopt;
+  if (auto reason = refuse_counts(pipeline)) return reason;
+  if (is_replay(stages) || !takes_turns(pipeline)) return std::nullopt;
+  if (groups_of(stages).size() < stages.size())
+    return "replicas take microbatches in turn, but stages share devices; each must have its own";
+  std::vector<std::int32_t> replica_of(topology.num_devices(), -1);
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    const std::int32_t stage = pipeline.stage_of[i], replicas = pipeline.replicas_of(stage);
+    const std::string& name = graph.operators()[i].name;
+    if (configs[i].replicas % replicas != 0) {
+      return fmt::format(
+          "operator \"{}\" of stage {} has {} cop{}, but the stage {} replicas, each of which needs one or "
+          "more",
+          name, stage, configs[i].replicas, configs[i].replicas == 1 ? "y" : "ies", replicas);
+    }
+    for (std::int32_t replica = 0; replica < replicas; ++replica) {
+      for (const DeviceId d : part_of(configs[i], replicas, replica)) {
+        std::int32_t& of_device = replica_of[d.index()];
+        if (of_device >= 0 && of_device != replica) {
+          return fmt::format("{} is in replica {} and, with operator \"{}\", in replica {} of stage {}",
+                             topology.device(d).name, of_device, name, replica, stage);
+        }
+        of_device = replica;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -166,7 +240,8 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
           "own; "
           "put all its uses into one stage, or take a schedule that empties the pipeline, like 1f1b",
           pipeline.schedule, graph.tensor(shared).name);
-    const PipelineShape shape = shape_of(stages, microbatches);
+    if (auto reason = refuse_replicas(graph, configs, pipeline, stages, topology)) return reason;
+    const PipelineShape shape = shape_of(stages, pipeline, microbatches);
     // The first stage begins so many microbatches, less one, before the first comes back; those of the third
     // iteration need weights that those of the first have changed.
     const std::int32_t least = std::max(1, shape.devices - 1);
@@ -194,15 +269,59 @@ std::vector<DeviceId> opposite_devices(std::span<const ParallelConfig> configs, 
   return opposite;
 }
 
+std::int32_t ways_of(const Pipeline& pipeline, std::int32_t stage) {
+  return schedule_kind(pipeline.schedule).both_ways ? 2 : pipeline.replicas_of(stage);
+}
+
+std::int32_t ways_of(const Pipeline& pipeline) {
+  if (schedule_kind(pipeline.schedule).both_ways) return 2;
+  std::int32_t ways = 1;
+  for (const std::int32_t replicas : pipeline.replicas) ways = std::lcm(ways, replicas);
+  return ways;
+}
+
+std::vector<ParallelConfig> configs_of_way(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
+                                           std::int32_t way, std::size_t num_devices) {
+  std::vector<ParallelConfig> of_way(configs.begin(), configs.end());
+  if (schedule_kind(pipeline.schedule).both_ways) {
+    if (way % 2 == 0) return of_way;
+    const std::vector<DeviceId> opposite = opposite_devices(configs, pipeline, num_devices);
+    for (ParallelConfig& config : of_way) {
+      for (DeviceId& d : config.devices) d = opposite[d.index()];
+    }
+    return of_way;
+  }
+  for (std::size_t i = 0; i < of_way.size(); ++i) {
+    const std::int32_t replicas = pipeline.replicas_of(pipeline.stage_of[i]);
+    if (configs[i].devices.size() == 1) continue;
+    const std::span<const DeviceId> part = part_of(configs[i], replicas, way % replicas);
+    of_way[i].replicas = configs[i].replicas / replicas;
+    of_way[i].devices.assign(part.begin(), part.end());
+  }
+  return of_way;
+}
+
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
                              std::int32_t microbatches, std::size_t num_devices, MadeSchedules* made) {
   const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
   const std::vector<Devices> groups = groups_of(stages);
-  const PipelineShape shape = shape_of(stages, microbatches);
+  const PipelineShape shape = shape_of(stages, pipeline, microbatches);
   PipelineOrder order{std::vector<std::int32_t>(num_devices, -1),
                       made ? made->of(pipeline.schedule, shape) : make_schedule(pipeline.schedule, shape), 1};
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    for (const DeviceId d : groups[g]) order.group_of[d.index()] = static_cast<std::int32_t>(g);
+  if (shape.replicas.empty()) {
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      for (const DeviceId d : groups[g]) order.group_of[d.index()] = static_cast<std::int32_t>(g);
+    }
+    return order;
+  }
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    const std::int32_t stage = pipeline.stage_of[i], replicas = pipeline.replicas_of(stage);
+    const auto first = pipeline.replicas.begin();
+    const std::int32_t before = std::reduce(first, first + stage);
+    for (std::int32_t replica = 0; replica < replicas; ++replica) {
+      for (const DeviceId d : part_of(configs[i], replicas, replica))
+        order.group_of[d.index()] = before + replica;
+    }
   }
   return order;
 }

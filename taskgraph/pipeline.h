@@ -19,11 +19,23 @@ namespace pipesim {
 struct Pipeline {
   std::string schedule = "1f1b";       ///< as schedule_kind() reads it
   std::vector<std::int32_t> stage_of;  ///< by operator; from 0, every stage has an operator
+  /// By stage: replicas that take microbatches in turn, number m going to replica m mod replicas (Narayanan
+  /// et al., SOSP 2019, section 3.2: "1F1B-RR"). Empty: one each. Every operator of the stage then has as
+  /// many copies, or a multiple of it, and replica j the j-th of equal parts of its shards; no device is in
+  /// two replicas. Where one device runs all stages there are no turns, but weights change as if there were.
+  std::vector<std::int32_t> replicas = {};
   bool operator==(const Pipeline&) const = default;
   [[nodiscard]] std::int32_t num_stages() const;
+  [[nodiscard]] std::int32_t replicas_of(std::int32_t stage) const {
+    return replicas.empty() ? 1 : replicas[static_cast<std::size_t>(stage)];
+  }
 };
 
-/// The order in which devices work.
+/// Most ways in which microbatches go through the devices, see ways_of().
+inline constexpr std::int32_t kMostWays = 128;
+
+/// The order in which devices work. A group are those of a stage, of all stages that it takes turns with, or
+/// of one of a stage's replicas.
 struct PipelineOrder {
   std::vector<std::int32_t> group_of;  ///< by device; −1: it has no stage
   PipelineSchedule steps;              ///< by group
@@ -52,6 +64,13 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
 /// devices.
 std::vector<DeviceId> opposite_devices(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
                                        std::size_t num_devices);
+/// In how many ways a stage's microbatches go in turn: as many as it has replicas, two with
+/// ScheduleKind::both_ways. Of all stages together: their least common multiple.
+std::int32_t ways_of(const Pipeline& pipeline, std::int32_t stage);
+std::int32_t ways_of(const Pipeline& pipeline);
+/// The configs of microbatches that go a way, whose numbers leave this remainder by the number of ways.
+std::vector<ParallelConfig> configs_of_way(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
+                                           std::int32_t way, std::size_t num_devices);
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
                              std::int32_t microbatches, std::size_t num_devices,
                              MadeSchedules* made = nullptr);

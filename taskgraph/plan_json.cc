@@ -181,8 +181,9 @@ std::pair<std::size_t, std::size_t> read_operators(const JsonValue& entry, const
 }
 
 std::optional<Pipeline> read_pipeline(const JsonValue& root, const OperatorGraph& graph) {
-  const auto stages = root.find("stages"), schedule = root.find("schedule");
+  const auto stages = root.find("stages"), schedule = root.find("schedule"), replicas = root.find("replicas");
   if (!stages && schedule) schedule->fail("a schedule needs \"stages\"");
+  if (!stages && replicas) replicas->fail("replicas that take microbatches in turn need \"stages\"");
   if (!stages) return std::nullopt;
   Pipeline pipeline;
   if (schedule) pipeline.schedule = schedule->string();
@@ -211,6 +212,15 @@ std::optional<Pipeline> read_pipeline(const JsonValue& root, const OperatorGraph
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (pipeline.stage_of[i] < 0) stages->fail(fmt::format("operator \"{}\" is in no stage", names[i]));
+  }
+  if (replicas) {
+    for (const JsonValue& count : replicas->items())
+      pipeline.replicas.push_back(static_cast<std::int32_t>(count.integer(1, kMostWays)));
+    if (pipeline.replicas.size() != stages->items().size()) {
+      replicas->fail(fmt::format("found {} number{} for {} stages; each stage needs one",
+                                 pipeline.replicas.size(), pipeline.replicas.size() == 1 ? "" : "s",
+                                 stages->items().size()));
+    }
   }
   return pipeline;
 }
@@ -330,7 +340,7 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
   root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
                    "optimizer", "gradient_type", "gradient_piece", "microbatches", "found_by", "seed",
-                   "schedule", "stages", "recompute", "configs"});
+                   "schedule", "stages", "replicas", "recompute", "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
   if (version != kVersion)
     root.at("pipesim_plan").fail(fmt::format("version {}; this pipesim reads version {}", version, kVersion));
@@ -380,6 +390,8 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   std::string text = head.dump(2);
   text.resize(text.size() - 2);  // before the closing "\n}"
   if (pipeline) text += stages_text(graph, *pipeline);
+  if (pipeline && !pipeline->replicas.empty())
+    text += fmt::format(",\n  \"replicas\": {}", Json(pipeline->replicas).dump());
   if (recompute.kind == Recompute::Kind::Listed) text += segments_text(graph, recompute.segment_of);
   text += ",\n  \"configs\": [";
   for (std::size_t i = 0; i < plan.strategy.size(); ++i) {

@@ -48,8 +48,9 @@ class PlanFile {
 /// the topology's order and "all" stands for every device in order. Above them stand the options of
 /// PlanOptions by their names: "optimizer", "gradient_type", "gradient_piece", and "microbatches" where there
 /// are several; of a pipeline "schedule" and "stages", a list of operators for each, where "conv1..fc6" is a
-/// range in the model's order; "recompute" is "selective", "full", or a list of segments, each of them such a
-/// list or one entry of it. Reads back to an equal plan.
+/// range in the model's order, and "replicas", a number for each, where they take turns; "recompute" is
+/// "selective", "full", or a list of segments, each of them such a list or one entry of it. Reads back to an
+/// equal plan.
 std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology& topology);
 
 }  // namespace pipesim

@@ -14,10 +14,9 @@ constexpr Nanoseconds kEver = std::numeric_limits<Nanoseconds>::max();
 enum class Progress : std::uint8_t { Rises, Falls, NotBegun, Done, Other };
 
 /// How much larger numbers are in the iteration of many microbatches: of microbatches, and of a device's
-/// steps.
+/// steps, by those that it does in so many first and second windows.
 struct Shift {
-  std::int32_t microbatches = 0;
-  std::ptrdiff_t steps = 0;
+  std::int32_t microbatches = 0, windows = 0, second_windows = 0;
 };
 
 /// A part of the iteration of many: the few's timeline from begin to end, `times` times, the n-th time (from
@@ -45,6 +44,7 @@ class SteadyStateFinder {
     }
     list_devices();
     find_ready_times();
+    barriers_decide_ = have_barriers_before_no_time();
   }
 
   std::optional<SteadyState> find() {
@@ -97,11 +97,25 @@ class SteadyStateFinder {
     return true;
   }
 
-  // Barriers that every device reaches in the window; 0 where they differ.
-  [[nodiscard]] std::ptrdiff_t steps_in(const SteadyWindow& w) const {
-    const auto steps = [&](std::size_t d) { return reached(d, w.end) - reached(d, w.begin); };
-    const std::ptrdiff_t first = steps(devices_.front());
-    return std::ranges::all_of(devices_, [&](std::size_t d) { return steps(d) == first; }) ? first : 0;
+  // By device, in the order of devices_: barriers that it reaches in the window. Empty where one reaches
+  // none, or some more than others, so that their keys change places, and these might decide.
+  [[nodiscard]] std::vector<std::ptrdiff_t> steps_in(const SteadyWindow& w) const {
+    std::vector<std::ptrdiff_t> steps;
+    for (const std::size_t d : devices_) steps.push_back(reached(d, w.end) - reached(d, w.begin));
+    const auto [least, most] = std::ranges::minmax(steps);
+    if (least < 1 || (least < most && barriers_decide_)) steps.clear();
+    return steps;
+  }
+
+  // Of barriers at one time, the first that is taken lets its device go on first. What then follows at the
+  // same time, beside other barriers, could meet what the others let go.
+  [[nodiscard]] bool have_barriers_before_no_time() const {
+    for (std::size_t t = from_.first_barrier; t < dag_.num_tasks(); ++t) {
+      for (const TaskId next : dag_.successors(TaskId(t))) {
+        if (dag_.duration(next) == 0 && !dag_.lanes(next).empty()) return true;
+      }
+    }
+    return false;
   }
 
   // By lane: how much longer it is busy.
@@ -123,18 +137,30 @@ class SteadyStateFinder {
     return from_.backward.valid() ? ready_[id(microbatch, from_.backward.index())] : 0;
   }
 
+  /// By device, see steps_in().
+  struct WindowSteps {
+    std::span<const std::ptrdiff_t> first, second;
+    [[nodiscard]] std::ptrdiff_t in(std::size_t device, std::int32_t windows,
+                                    std::int32_t second_windows) const {
+      return windows * first[device] + (second_windows > 0 ? second_windows * second[device] : 0);
+    }
+  };
+
   // The steps of every device in the stretch, and the one that is not yet over, are those of the iteration of
   // many.
-  [[nodiscard]] bool has_steps(const Stretch& stretch) const {
+  [[nodiscard]] bool has_steps(const Stretch& stretch, const WindowSteps& steps) const {
     const auto together = static_cast<std::ptrdiff_t>(from_.few_order.together);
-    for (const std::size_t d : devices_) {
+    for (std::size_t device = 0; device < devices_.size(); ++device) {
+      const std::size_t d = devices_[device];
       const std::span<const PipelineStep> few = steps_of(from_.few_order, d),
                                           many = steps_of(from_.many_order, d);
       const auto few_size = std::ssize(few), many_size = std::ssize(many);
       const std::ptrdiff_t begin = reached(d, stretch.begin) * together,
                            end = std::min(few_size, (reached(d, stretch.end) + 1) * together);
       for (std::int32_t n = 0; n < stretch.times; ++n) {
-        const std::ptrdiff_t more = (stretch.first.steps + n * stretch.next.steps) * together;
+        const std::ptrdiff_t more =
+            together * steps.in(device, stretch.first.windows + n * stretch.next.windows,
+                                stretch.first.second_windows + n * stretch.next.second_windows);
         if (end + more > many_size || (end == few_size) != (end + more == many_size)) return false;
         const std::int32_t add =
             (stretch.first.microbatches + n * stretch.next.microbatches) * from_.of_block;
@@ -158,8 +184,8 @@ class SteadyStateFinder {
     return std::ranges::lower_bound(barriers_[device], time) - barriers_[device].begin();
   }
 
-  [[nodiscard]] bool have_steps(const std::vector<Stretch>& stretches) const {
-    return std::ranges::all_of(stretches, [&](const Stretch& s) { return has_steps(s); });
+  [[nodiscard]] bool have_steps(const std::vector<Stretch>& stretches, const WindowSteps& steps) const {
+    return std::ranges::all_of(stretches, [&](const Stretch& s) { return has_steps(s, steps); });
   }
 
   [[nodiscard]] bool popped(std::size_t task, Nanoseconds by) const { return ready_[task] < by; }
@@ -226,11 +252,13 @@ class SteadyStateFinder {
     const std::int32_t repeats = added_ / period;
     for (std::int32_t last = few_ - 1; last > period; --last) {
       const SteadyWindow w{forward_ready(last - period), forward_ready(last), period};
-      const Shift next{period, steps_in(w)};
-      if (w.begin >= w.end || next.steps < 1) continue;
+      if (w.begin >= w.end) continue;
+      const std::vector<std::ptrdiff_t> steps = steps_in(w);
+      if (steps.empty()) continue;
       if (!have_steps({{0, w.end, {}},
-                       {w.begin, kEver, {added_, repeats * next.steps}},
-                       {w.begin, w.end, next, repeats - 1, next}})) {
+                       {w.begin, kEver, {added_, repeats}},
+                       {w.begin, w.end, {period, 1}, repeats - 1, {period, 1}}},
+                      {steps, {}})) {
         continue;
       }
       return all_rise(w) ? std::optional(SteadyState{repeats, {w}}) : std::nullopt;
@@ -252,14 +280,14 @@ class SteadyStateFinder {
     const SteadyWindow up{forward_ready(few_ - 1 - period), forward_ready(few_ - 1), period};
     const SteadyWindow down{backward_ready(period), backward_ready(0), period};
     if (up.begin >= up.end || up.end > down.begin || down.begin >= down.end) return std::nullopt;
-    const std::ptrdiff_t ups = steps_in(up), downs = steps_in(down);
-    if (ups < 1 || downs < 1) return std::nullopt;
-    if (!have_steps(
-            {{0, up.end, {}},
-             {up.begin, up.end, {period, ups}, repeats - 1, {period, ups}},
-             {up.begin, down.end, {added_, repeats * ups}},
-             {down.begin, down.end, {added_ - period, repeats * ups + downs}, repeats - 1, {-period, downs}},
-             {down.begin, kEver, {0, repeats * (ups + downs)}}})) {
+    const std::vector<std::ptrdiff_t> ups = steps_in(up), downs = steps_in(down);
+    if (ups.empty() || downs.empty()) return std::nullopt;
+    if (!have_steps({{0, up.end, {}},
+                     {up.begin, up.end, {period, 1}, repeats - 1, {period, 1}},
+                     {up.begin, down.end, {added_, repeats}},
+                     {down.begin, down.end, {added_ - period, repeats, 1}, repeats - 1, {-period, 0, 1}},
+                     {down.begin, kEver, {0, repeats, repeats}}},
+                    {ups, downs})) {
       return std::nullopt;
     }
     return rise_then_fall(up, down) ? std::optional(SteadyState{repeats, {up, down}}) : std::nullopt;
@@ -273,6 +301,7 @@ class SteadyStateFinder {
   std::vector<std::vector<Nanoseconds>> barriers_;  // by device: when it reaches them
   std::vector<std::size_t> devices_;
   std::vector<Nanoseconds> ready_;  // by task
+  bool barriers_decide_ = false;    // by their keys, what is taken first
 };
 
 }  // namespace
@@ -397,10 +426,12 @@ std::vector<std::int32_t> stream_lengths(const TaskGraphBuilder& builder, const 
   const WeightVersions& versions = builder.versions();
   const auto groups = static_cast<std::int32_t>(builder.order_of(strategy, 1).steps.size());
   std::vector<std::int32_t> lengths;
-  std::int32_t microbatches = versions.first_regular() + 2 * groups + kMore;
+  // Replicas that take turns may be steady only over several turns of all.
+  const std::int32_t period = versions.period(), turns = builder.ways() > 1 ? 2 * period : 0;
+  std::int32_t microbatches = versions.first_regular() + 2 * groups + std::max(kMore, turns);
   for (int tries = 0; tries < 3; ++tries, microbatches *= 2) {
-    const std::int32_t whole = (microbatches + versions.every() - 1) / versions.every() * versions.every();
-    lengths.push_back(std::min(whole, kMostMicrobatches / versions.every() * versions.every()));
+    const std::int32_t whole = (microbatches + period - 1) / period * period;
+    lengths.push_back(std::min(whole, kMostMicrobatches / period * period));
   }
   return lengths;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -17,7 +18,7 @@ struct OperatorShard {
   std::int32_t way = 0;  ///< of microbatches whose numbers leave this remainder, see TaskGraphBuilder::ways()
 };
 
-/// By device, in the order of operators; the way adds to them.
+/// By device, in the order of operators; the way, which comes behind all others, adds to them.
 inline void add_shards(const BoundStrategy& strategy, std::int32_t way,
                        std::vector<std::vector<OperatorShard>>& shards) {
   for (std::size_t i = 0; i < strategy.size(); ++i) {
@@ -25,12 +26,6 @@ inline void add_shards(const BoundStrategy& strategy, std::int32_t way,
     for (std::size_t k = 0; k < devices.size(); ++k)
       shards[devices[k].index()].push_back({OperatorId(i), k, way});
   }
-}
-inline std::vector<std::vector<OperatorShard>> shards_by_device(const BoundStrategy& strategy,
-                                                                std::size_t num_devices) {
-  std::vector<std::vector<OperatorShard>> shards(num_devices);
-  add_shards(strategy, 0, shards);
-  return shards;
 }
 
 /// Keeps a device's steps in order by barriers: edges from each task of one step to each of the next would be
@@ -61,7 +56,8 @@ class StepOrder {
       if constexpr (requires { tasks_.enter(now.front(), before); })
         before = tasks_.enter(now.front(), before);
       bool any = false;
-      for (const OperatorShard& shard : shards) any |= connect_shard(shard, now, before, after);
+      for (const OperatorShard& shard : of_way(shards, now.front().microbatch))
+        any |= connect_shard(shard, now, before, after);
       if (!any && before.valid() && after.valid()) tasks_.dag.add_edge(before, after);
       before = after;
     }
@@ -69,16 +65,24 @@ class StepOrder {
   }
 
  private:
+  // Those that run the microbatch. Where there are several ways, barriers follow every step.
+  [[nodiscard]] std::span<const OperatorShard> of_way(std::span<const OperatorShard> shards,
+                                                      std::int32_t microbatch) const {
+    const auto ways = static_cast<std::int32_t>(ways_.size());
+    if (ways == 1) return shards;
+    const auto [first, last] = std::ranges::equal_range(shards, microbatch % ways, {}, &OperatorShard::way);
+    return {first, last};
+  }
+
   // From the barrier before to the first tasks of the first step, and from the last tasks of the last step
   // that the shard has to the barrier after. False when it has none.
   bool connect_shard(const OperatorShard& shard, std::span<const PipelineStep> steps, TaskId before,
                      TaskId after) {
-    const auto ways = static_cast<std::int32_t>(ways_.size());
     const BoundOperator& bound = *(*ways_[static_cast<std::size_t>(shard.way)])[shard.op.index()];
     bool connected = false;
     for (std::size_t n = steps.size(); n-- > 0;) {
       const PipelineStep& step = steps[n];
-      if (step.stage != tasks_.stage_of(shard.op) || step.microbatch % ways != shard.way) continue;
+      if (step.stage != tasks_.stage_of(shard.op)) continue;
       const OperatorTasks& tasks = first_tasks(shard);
       bool has_step = false;
       const auto task = [&](TaskId first, std::size_t stage) {

@@ -40,9 +40,7 @@ std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& s
 
 namespace {
 
-std::int32_t ways_of(const std::optional<Pipeline>& pipeline) {
-  return pipeline && schedule_kind(pipeline->schedule).both_ways ? 2 : 1;
-}
+std::int32_t all_ways(const std::optional<Pipeline>& pipeline) { return pipeline ? ways_of(*pipeline) : 1; }
 
 // In the order of pipesim::add_pass.
 void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work,
@@ -84,7 +82,7 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
       plans_(layouts_, prices_),
       updates_(costs, options_, layouts_),
       tasks_(graph.operators().size() * static_cast<std::size_t>(options.microbatches)),
-      ways_(ways_of(options.pipeline)) {}
+      ways_(all_ways(options.pipeline)) {}
 
 void TaskGraphBuilder::set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute) {
   options_.pipeline = std::move(pipeline);
@@ -93,8 +91,8 @@ void TaskGraphBuilder::set_pipeline(std::optional<Pipeline> pipeline, Recompute 
   versions_ = WeightVersions(options_.pipeline, options_.microbatches);
   recomputation_ =
       Recomputation(graph_, versions_.trained() ? options_.recompute : Recompute(), options_.pipeline);
-  ways_ = ways_of(options_.pipeline);
-  mirrored_for_.clear();
+  ways_ = all_ways(options_.pipeline);
+  ways_for_.clear();
   if (versions_.trained() != trained) backward_ = BackwardUses(graph_, versions_.trained());
 }
 
@@ -103,19 +101,20 @@ std::int32_t TaskGraphBuilder::stage_of(OperatorId op) const {
 }
 
 const BoundStrategy& TaskGraphBuilder::strategy_of(std::int32_t microbatch, const BoundStrategy& strategy) {
-  if (ways_ == 1 || microbatch % 2 == 0) return strategy;
-  if (mirrored_for_ == strategy) return mirrored_;
+  if (ways_ == 1) return strategy;
+  const auto way = static_cast<std::size_t>(microbatch % ways_);
+  if (ways_for_ == strategy) return of_ways_[way];
   std::vector<ParallelConfig> configs;
   for (const BoundOperator* b : strategy) configs.push_back(b->config);
-  const std::vector<DeviceId> opposite =
-      opposite_devices(configs, *options_.pipeline, costs_.topology().num_devices());
-  mirrored_.clear();
-  for (std::size_t i = 0; i < configs.size(); ++i) {
-    for (DeviceId& d : configs[i].devices) d = opposite[d.index()];
-    mirrored_.push_back(bind(OperatorId(i), configs[i]));
-  }
-  mirrored_for_ = strategy;
-  return mirrored_;
+  of_ways_.clear();
+  for (std::int32_t w = 0; w < ways_; ++w)
+    of_ways_.push_back(bind(configs_of_way(configs, *options_.pipeline, w, costs_.topology().num_devices())));
+  ways_for_ = strategy;
+  return of_ways_[way];
+}
+
+std::int32_t TaskGraphBuilder::ways(OperatorId op) const {
+  return ways_ == 1 ? 1 : ways_of(*options_.pipeline, stage_of(op));
 }
 
 // Labels of a single microbatch do not number it.
@@ -146,7 +145,7 @@ bool TaskGraphBuilder::forget_plans(Bytes most) {
 }
 
 void TaskGraphBuilder::forget_derived() {
-  mirrored_for_.clear();
+  ways_for_.clear();
   updates_.clear();
   num_wirings_ = 0;
   ++generation_;
@@ -212,15 +211,12 @@ void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Lab
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), now);
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), now);
     if (recomputation_.any()) order_recompute(now);
-    if (versions_.several()) add_version_gates(strategy);
+    if (versions_.several()) add_version_gates(now);
     if (microbatch_ == 0) tasks_of_one_microbatch_ = out.dag.num_tasks();
-    if (microbatch_ < ways_) block_ = {microbatch_ + 1, out.dag.num_tasks()};
-    if (versions_.several() && (microbatch_ + 1) % versions_.every() == 0) {
-      for (std::size_t i = 0; i < ops; ++i) update_weights(OperatorId(i), strategy);
-      if (microbatch_ + 1 == versions_.every()) block_ = {versions_.every(), out.dag.num_tasks()};
-    }
+    if (versions_.several()) end_changes(strategy);
+    if (microbatch_ < std::max(ways_, versions_.period())) block_ = {microbatch_ + 1, out.dag.num_tasks()};
   }
-  for (std::size_t i = 0; i < ops && !versions_.several(); ++i) update_weights(OperatorId(i), strategy);
+  for (std::size_t i = 0; i < ops && !versions_.several(); ++i) update_weights(OperatorId(i), strategy, 0);
 }
 
 void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
@@ -258,11 +254,11 @@ PipelineOrder TaskGraphBuilder::order_of(const BoundStrategy& strategy, std::int
 
 void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
   const PipelineOrder order = order_of(strategy, built_microbatches_);
-  auto shards = shards_by_device(strategy, order.group_of.size());
-  std::vector<const BoundStrategy*> strategies{&strategy};
-  if (ways_ > 1) {
-    strategies.push_back(&mirrored_);
-    add_shards(mirrored_, 1, shards);
+  std::vector<std::vector<OperatorShard>> shards(order.group_of.size());
+  std::vector<const BoundStrategy*> strategies;
+  for (std::int32_t way = 0; way < std::min(ways_, built_microbatches_); ++way) {
+    strategies.push_back(&strategy_of(way, strategy));
+    add_shards(*strategies.back(), way, shards);
   }
   std::vector<TaskId> done(shards.size());  // of a pipeline: the last barriers
   for (std::size_t d = 0; d < shards.size(); ++d) {

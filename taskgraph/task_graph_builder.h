@@ -56,8 +56,10 @@ class TaskGraphBuilder {
   /// A task of the first microbatch that goes the same way, in another.
   [[nodiscard]] TaskId in_microbatch(TaskId of_first, std::int32_t microbatch) const;
   [[nodiscard]] const WeightVersions& versions() const { return versions_; }
-  /// In how many ways microbatches go through the devices in turn; the strategy of those that go as this one.
+  /// In how many ways microbatches go through the devices in turn, and through the stage of an operator (see
+  /// ways_of()); the strategy of those that go as this one, which others need not go as.
   [[nodiscard]] std::int32_t ways() const { return ways_; }
+  [[nodiscard]] std::int32_t ways(OperatorId op) const;
   const BoundStrategy& strategy_of(std::int32_t microbatch, const BoundStrategy& strategy);
   /// The steps of its devices if it had so many microbatches.
   [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
@@ -98,10 +100,11 @@ class TaskGraphBuilder {
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_again(std::size_t forward_wiring, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
-  void update_weights(OperatorId owner, const BoundStrategy& strategy);
+  void update_weights(OperatorId owner, const BoundStrategy& strategy, std::int32_t first);
   void order_steps(const BoundStrategy& strategy);
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
   void add_version_gates(const BoundStrategy& strategy);
+  void end_changes(const BoundStrategy& strategy);
   TaskId wait_for_version(const PipelineStep& step, DeviceId device, TaskId before);
   void update_between_steps(DeviceId device, std::span<const PipelineStep> steps, TaskId first_barrier);
   void order_recompute(const BoundStrategy& strategy);
@@ -112,6 +115,8 @@ class TaskGraphBuilder {
   void list_sources(Wiring& wiring, const BoundStrategy& strategy);
   void add_transfers(Wiring& wiring);
   void connect_sources(const Wiring& wiring, const BoundStrategy& strategy);
+  void connect_idle_replicas(const Wiring& wiring, OperatorId owner,
+                             std::span<const std::int32_t> update_of_device);
   void connect_readers(const Wiring& wiring, TaskId first_reader,
                        std::span<const std::int32_t> reader_of_device, const BoundStrategy& strategy);
   [[nodiscard]] std::pair<std::int32_t, std::int32_t> microbatches(const Wiring&, OperatorId source) const;
@@ -124,7 +129,8 @@ class TaskGraphBuilder {
   WeightVersions versions_;
   Recomputation recomputation_;
   BackwardUses backward_;
-  BoundStrategy mirrored_for_, mirrored_;  // a strategy, and that of microbatches that go the opposite way
+  BoundStrategy ways_for_;              // a strategy,
+  std::vector<BoundStrategy> of_ways_;  // and that of the microbatches that go each way
   LayoutTable layouts_;
   CommunicationPricesByThread prices_;
   BoundOperators bound_;

@@ -1,6 +1,8 @@
 // When weights change while microbatches are under way: what TaskGraphBuilder lets updates, and the steps
 // that need them, wait for.
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 
 #include "taskgraph/expansion.h"
 #include "taskgraph/task_graph_builder.h"
@@ -24,7 +26,7 @@ void for_updates(const TaskGraphBuilder& builder, std::int32_t stage, DeviceId d
   for (std::size_t i = 0; i < builder.graph().operators().size(); ++i) {
     const OperatorId op(i);
     if (builder.stage_of(op) != stage) continue;
-    const OperatorTasks& tasks = builder.tasks_of(op, change * builder.versions().every());
+    const OperatorTasks& tasks = builder.tasks_of(op, change * builder.versions().every(stage));
     const auto at = std::ranges::find(tasks.update_devices, device);
     if (tasks.update.valid() && at != tasks.update_devices.end())
       visit(task_at(tasks.update, static_cast<std::int32_t>(at - tasks.update_devices.begin())));
@@ -68,27 +70,41 @@ void TaskGraphBuilder::add_version_gates(const BoundStrategy& strategy) {
   }
 }
 
+// Updates whose last gradients this microbatch makes.
+void TaskGraphBuilder::end_changes(const BoundStrategy& strategy) {
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const std::int32_t every = versions_.every(stage_of(OperatorId(i))), next = microbatch_ + 1;
+    if (next % every == 0 || next == built_microbatches_)
+      update_weights(OperatorId(i), strategy, microbatch_ / every * every);
+  }
+}
+
 // Forward needs its version of the weights; backward adds to gradients that the change before has read.
 TaskId TaskGraphBuilder::wait_for_version(const PipelineStep& step, DeviceId device, TaskId before) {
   if (!versions_.several()) return before;
   const TaskId gate = version_gates_[gate_number(*this, step, device)];
   if (before.valid()) out_->dag.add_edge(before, gate);
   const bool forward = step.kind == StepKind::Forward;
-  const std::int32_t awaited =
-      (forward ? versions_.version(step.stage, step.microbatch) : versions_.change(step.microbatch)) - 1;
+  const std::int32_t awaited = (forward ? versions_.version(step.stage, step.microbatch)
+                                        : versions_.change(step.stage, step.microbatch)) -
+                               1;
   if (awaited >= 0) {
     for_updates(*this, step.stage, device, awaited, [&](TaskId update) { out_->dag.add_edge(update, gate); });
   }
   return gate;
 }
 
-// Like those after all steps, updates wait for the end of the step that made their last gradients.
+// Like those after all steps, updates wait for the end of the step that made the device's last gradients.
 void TaskGraphBuilder::update_between_steps(DeviceId device, std::span<const PipelineStep> steps,
                                             TaskId first_barrier) {
-  for (std::size_t n = 0; n < steps.size(); ++n) {
+  const std::int32_t stages = options_.pipeline->num_stages();
+  std::vector<std::int32_t> later(static_cast<std::size_t>(stages), INT32_MAX);  // by stage: change of a step
+  for (std::size_t n = steps.size(); n-- > 0;) {
     const PipelineStep& step = steps[n];
-    if (step.kind == StepKind::Forward || (step.microbatch + 1) % versions_.every() != 0) continue;
-    for_updates(*this, step.stage, device, versions_.change(step.microbatch),
+    if (step.kind == StepKind::Forward) continue;
+    const std::int32_t change = versions_.change(step.stage, step.microbatch);
+    if (std::exchange(later[static_cast<std::size_t>(step.stage)], change) == change) continue;
+    for_updates(*this, step.stage, device, change,
                 [&](TaskId update) { out_->dag.add_edge(TaskId(first_barrier.index() + n), update); });
   }
 }

@@ -52,8 +52,10 @@ std::vector<Redistribution> TaskGraphBuilder::redistributions_of(const Wiring& w
 // From the first to before the second.
 std::pair<std::int32_t, std::int32_t> TaskGraphBuilder::microbatches(const Wiring& wiring,
                                                                      OperatorId source) const {
-  if (wiring.microbatch >= 0 && wiring.kind == TaskKind::GradientSync)
-    return {wiring.microbatch, wiring.microbatch + versions_.every()};
+  if (wiring.microbatch >= 0 && wiring.kind == TaskKind::GradientSync) {
+    const std::int32_t end = wiring.microbatch + versions_.every(stage_of(source));
+    return {wiring.microbatch, std::min(end, built_microbatches_)};
+  }
   if (wiring.microbatch >= 0) return {wiring.microbatch, wiring.microbatch + 1};
   if (!folding_) return {0, built_microbatches_};
   const auto [input, weight] = last_backward_[static_cast<std::size_t>(stage_of(source))];
@@ -67,7 +69,9 @@ void TaskGraphBuilder::list_gradient_terms(TensorId tensor, const BoundStrategy&
   const std::int32_t all = graph_.tensor(tensor).kind == TensorKind::Weight ? ways_ : 1;
   for (std::int32_t way = 0; way < all; ++way) {
     const BoundStrategy& used = all == 1 ? strategy : strategy_of(way, strategy);
-    for (const UseRef maker : backward_.gradient_makers(tensor)) term_of(gradient_layout(maker, used), out);
+    for (const UseRef maker : backward_.gradient_makers(tensor)) {
+      if (all == 1 || way < ways(maker.op)) term_of(gradient_layout(maker, used), out);
+    }
   }
 }
 
@@ -92,7 +96,9 @@ LayoutId TaskGraphBuilder::home_of(TensorId weight, const BoundStrategy& strateg
   LayoutIds needed;
   for (std::int32_t way = 0; way < ways_; ++way) {
     const BoundStrategy& used = strategy_of(way, strategy);
-    for (const UseRef use : graph_.consumers(weight)) term_of(data_layout(use, used), needed);
+    for (const UseRef use : graph_.consumers(weight)) {
+      if (way < ways(use.op)) term_of(data_layout(use, used), needed);
+    }
   }
   return plans_.home(needed);
 }
@@ -112,17 +118,28 @@ void TaskGraphBuilder::add_transfers(Wiring& wiring) {
   }
 }
 
+namespace {
+
+// Of as many as the sources stand for.
+std::int32_t way_of_source(const Wiring& wiring, std::size_t source, std::int32_t ways) {
+  return static_cast<std::int32_t>(source * static_cast<std::size_t>(ways) / wiring.sources.size());
+}
+
+}  // namespace
+
 // visit(number, operator, first task that makes its data) of each source in each microbatch. The strategy is
-// that of a transfer's microbatch; or of a weight, where sources stand once for each way of microbatches.
+// that of a transfer's microbatch; or of a weight, where sources stand once for each way of microbatches
+// through their stage.
 template <class Visit>
 void TaskGraphBuilder::visit_sources(const Wiring& wiring, const BoundStrategy& strategy, Visit visit) {
   const bool by_way = ways_ > 1 && wiring.kind == TaskKind::GradientSync;
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
     const OperatorId op = wiring.sources[s].op;
     const auto [first_microbatch, end_microbatch] = microbatches(wiring, op);
-    const auto way = static_cast<std::int32_t>(s * static_cast<std::size_t>(ways_) / wiring.sources.size());
+    const std::int32_t all = by_way ? ways(op) : 1;
+    const std::int32_t way = way_of_source(wiring, s, all);
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
-      if (by_way && m % ways_ != way) continue;
+      if (m % all != way) continue;
       const BoundOperator& bound = *(by_way ? strategy_of(m, strategy) : strategy)[op.index()];
       visit(s, bound, making_tasks(wiring.kind, bound, tasks_of(op, m)));
     }
@@ -134,6 +151,19 @@ void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy
     connect_source(out_->dag, *wiring.plan, wiring.first_task, wiring.source_terms[s], maker,
                    bound.shard_of_device);
   });
+}
+
+// A last change may take in fewer microbatches than there are replicas: those without one take part when they
+// have made the change before.
+void TaskGraphBuilder::connect_idle_replicas(const Wiring& wiring, OperatorId owner,
+                                             std::span<const std::int32_t> update_of_device) {
+  const std::int32_t every = versions_.every(stage_of(owner)), all = ways(owner);
+  const TaskId before = tasks_of(owner, wiring.microbatch - every).update;
+  for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
+    if (wiring.microbatch + way_of_source(wiring, s, all) >= built_microbatches_)
+      connect_source(out_->dag, *wiring.plan, wiring.first_task, wiring.source_terms[s], before,
+                     update_of_device);
+  }
 }
 
 // Edges to the tasks first_reader + shard: from the transfers that their devices receive, and from the
@@ -236,6 +266,7 @@ void TaskGraphBuilder::list_sources(Wiring& wiring, const BoundStrategy& strateg
   for (std::int32_t way = 0; way < all; ++way) {
     const BoundStrategy& used = all == 1 ? strategy : strategy_of(way, strategy);
     for (const UseRef maker : backward_.gradient_makers(wiring.tensor)) {
+      if (all > 1 && way >= ways(maker.op)) continue;
       wiring.sources.push_back(maker);
       wiring.source_terms.push_back(term_of(gradient_layout(maker, used), terms_));
     }
@@ -287,10 +318,10 @@ std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy
   return memory;
 }
 
-void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& strategy) {
+// `first`: of the microbatches that a change takes in.
+void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& strategy, std::int32_t first) {
   if (backward_.owned_weights(owner).empty()) return;
   const OwnedUpdates& work = folded_by(folding_, update_work(owner, strategy));
-  const std::int32_t first = versions_.several() ? microbatch_ + 1 - versions_.every() : 0;
   OperatorTasks& tasks = tasks_[static_cast<std::size_t>(first) * graph_.operators().size() + owner.index()];
   tasks.update = TaskId(out_->dag.num_tasks());
   tasks.update_devices = work.devices;
@@ -308,6 +339,7 @@ void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& str
     wiring.plan = &folded_by(folding_, sync_plan(w, strategy));
     add_transfers(wiring);
     connect_sources(wiring, strategy);
+    if (first > 0 && wiring.microbatch >= 0) connect_idle_replicas(wiring, owner, work.update_of_device);
     connect_readers(wiring, tasks.update, work.update_of_device, strategy);
   }
 }

@@ -316,9 +316,10 @@ int run_search(const Arguments& arguments, Streams& streams) {
   }
   const WhyPlan why = why_plan(evaluator, candidates, baselines, outcome, try_budget(run.budget, outcome));
   constexpr std::size_t kConfigs = 12;
-  streams.out << (arguments.given("json") ? json_of(run, report, baselines, outcome, certainty, why)
-                                          : text_of(run, report, baselines, outcome, certainty,
-                                                    configs_text(run.graph, strategy, kConfigs, true), why));
+  streams.out << (arguments.given("json")
+                      ? json_of(run, report, baselines, outcome, certainty, why)
+                      : text_of(run, report, baselines, outcome, certainty,
+                                configs_text(run.graph, strategy, kConfigs, std::nullopt), why));
   return 0;
 }
 

@@ -56,7 +56,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                 << to_text(report, s.topology)
                 << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
                 << (pipeline ? to_text(*pipeline) + "\n" : "")
-                << configs_text(s.graph, strategy, kConfigs, evaluator.builder().versions().trained()) << "\n"
+                << configs_text(s.graph, strategy, kConfigs, s.plan.options.pipeline) << "\n"
                 << critical_steps_text(evaluator, kSteps);
   }
   if (!report.infeasible) return 0;

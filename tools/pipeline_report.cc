@@ -73,6 +73,10 @@ class PipelineReporter {
     report_.updates_between = evaluator.builder().versions().several();
     report_.microbatches = options.microbatches;
     report_.stages.resize(static_cast<std::size_t>(pipeline.num_stages()));
+    for (std::int32_t s = 0; s < pipeline.num_stages(); ++s) {
+      if (order_.steps.size() > report_.stages.size())
+        report_.stages[static_cast<std::size_t>(s)].replicas = pipeline.replicas_of(s);
+    }
     for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), configs[i]);
     for (const PipelineSchedule::value_type& steps : order_.steps) {
       for (const PipelineStep& step : steps) report_.weights_apart |= step.kind == StepKind::BackwardWeight;
@@ -183,12 +187,39 @@ class PipelineReporter {
 
 }  // namespace
 
+std::string devices_text(std::int64_t devices, std::int32_t replicas) {
+  return replicas > 1 ? fmt::format("{}x{}", replicas, devices / replicas) : fmt::format("{}", devices);
+}
+
 std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
                                               const std::vector<DeviceMemory>& memory, std::size_t columns) {
   const std::optional<Pipeline>& pipeline = evaluator.builder().options().pipeline;
   if (!pipeline) return std::nullopt;
   return PipelineReporter(evaluator, strategy, *pipeline).report(memory, columns);
 }
+
+namespace {
+
+// Of groups of devices: "0,2" of one that has two stages, "0.1" of a stage's second replica.
+std::vector<std::string> row_names(const PipelineReport& report) {
+  std::vector<std::string> names;
+  if (report.strip.size() <= report.stages.size()) {
+    for (std::size_t row = 0; row < report.strip.size(); ++row) {
+      std::string& name = names.emplace_back();
+      for (std::size_t s = row; s < report.stages.size(); s += report.strip.size())
+        name += fmt::format("{}{}", name.empty() ? "" : ",", s);
+    }
+    return names;
+  }
+  for (std::size_t s = 0; s < report.stages.size(); ++s) {
+    const std::int32_t replicas = report.stages[s].replicas;
+    for (std::int32_t r = 0; r < replicas; ++r)
+      names.push_back(replicas == 1 ? fmt::format("{}", s) : fmt::format("{}.{}", s, r));
+  }
+  return names;
+}
+
+}  // namespace
 
 std::string to_text(const PipelineReport& report) {
   std::string text = fmt::format("  pipeline {}: {} stages, {} microbatch{}, devices idle {}\n",
@@ -202,17 +233,15 @@ std::string to_text(const PipelineReport& report) {
                {"peak memory", Align::Right}});
   for (std::size_t s = 0; s < report.stages.size(); ++s) {
     const StageReport& stage = report.stages[s];
-    table.add({fmt::format("{}", s), fmt::format("{}", stage.devices.size()),
-               fmt::format("{}", stage.operators), pretty(to_seconds(stage.compute)),
-               fmt::format("{}", stage.in_flight), pretty(stage.peak_memory)});
+    const std::string devices = devices_text(static_cast<std::int64_t>(stage.devices.size()), stage.replicas);
+    table.add({fmt::format("{}", s), devices, fmt::format("{}", stage.operators),
+               pretty(to_seconds(stage.compute)), fmt::format("{}", stage.in_flight),
+               pretty(stage.peak_memory)});
   }
   text += table.str(2) + "\n";
-  for (std::size_t row = 0; row < report.strip.size(); ++row) {
-    std::string stages;
-    for (std::size_t s = row; s < report.stages.size(); s += report.strip.size())
-      stages += fmt::format("{}{}", stages.empty() ? "" : ",", s);
-    text += fmt::format("  {:>5} {}\n", stages, report.strip[row]);
-  }
+  const std::vector<std::string> names = row_names(report);
+  for (std::size_t row = 0; row < report.strip.size(); ++row)
+    text += fmt::format("  {:>5} {}\n", names[row], report.strip[row]);
   return text +
          (report.weights_apart ? "        F forward, B backward of inputs, W of weights, "
                                : "        F forward, B backward, ") +
@@ -229,6 +258,7 @@ std::string to_json(const PipelineReport& report) {
                       {"compute_s", seconds(stage.compute)},
                       {"in_flight", stage.in_flight},
                       {"peak_memory_bytes", stage.peak_memory.value}});
+    if (stage.replicas > 1) stages.back()["replicas"] = stage.replicas;
   }
   return Json{{"schedule", report.schedule},
               {"microbatches", report.microbatches},

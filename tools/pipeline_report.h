@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@ namespace pipesim {
 struct StageReport {
   std::int64_t operators = 0;
   std::vector<DeviceId> devices;  ///< ascending
+  std::int32_t replicas = 1;      ///< that take microbatches in turn, on equal parts of the devices
   Nanoseconds compute = 0;        ///< mean of its devices: time that they compute for this stage
   std::int64_t in_flight = 0;     ///< most microbatches that have begun forward and not ended backward
   Bytes peak_memory;              ///< of its fullest device, with all stages that it has
@@ -27,9 +29,10 @@ struct PipelineReport {
   /// Share of the iteration during which the stages' devices compute nothing, mean of all of them: bubbles,
   /// waiting for data, synchronising weights, and updating them after all.
   double idle = 0;
-  /// A row for each group of devices, time from left to right: what most of its time is spent on in each
-  /// column. F forward, B backward, W backward of weights where the schedule keeps it apart, R forward
-  /// once more, U updates of weights on the way, '-' idle while data travel from or to the group, '.' idle.
+  /// A row for each group of devices (replicas are groups of their own), time from left to right: what most
+  /// of its time is spent on in each column. F forward, B backward, W backward of weights where the schedule
+  /// keeps it apart, R forward once more, U updates of weights on the way, '-' idle while data travel from or
+  /// to the group, '.' idle.
   std::vector<std::string> strip;
 };
 
@@ -38,6 +41,8 @@ struct PipelineReport {
 std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
                                               const std::vector<DeviceMemory>& memory, std::size_t columns);
 std::string to_text(const PipelineReport& report);
+/// "6", or of replicas that take microbatches in turn "3x2".
+std::string devices_text(std::int64_t devices, std::int32_t replicas);
 /// A JSON object.
 std::string to_json(const PipelineReport& report);
 

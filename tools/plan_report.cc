@@ -97,15 +97,20 @@ std::string memory_text(const PlanReport& report, const Topology& topology) {
   return parts.empty() ? text : text + ": " + parts;
 }
 
-// Durations of each operator's passes in one microbatch, summed over its shards.
-std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy, bool trained) {
+// Durations of each operator's passes in one microbatch, summed over its shards; of replicas that take turns
+// those of one.
+std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy,
+                                       const std::optional<Pipeline>& pipeline) {
+  const bool trained = !pipeline || schedule_kind(pipeline->schedule).weights != WeightChange::Never;
   std::vector<Nanoseconds> times;
-  for (const BoundOperator* bound : strategy) {
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const BoundOperator& bound = *strategy[i];
     Nanoseconds& time = times.emplace_back(0);
-    for (const PassWork* pass : {&bound->forward, &bound->backward_input, &bound->backward_weight}) {
-      if (!trained && pass != &bound->forward) continue;
+    for (const PassWork* pass : {&bound.forward, &bound.backward_input, &bound.backward_weight}) {
+      if (!trained && pass != &bound.forward) continue;
       for (const Nanoseconds duration : pass->durations) time += duration;
     }
+    if (pipeline) time /= pipeline->replicas_of(pipeline->stage_of[i]);
   }
   return times;
 }
@@ -188,10 +193,10 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
 }
 
 std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most,
-                         bool trained) {
+                         const std::optional<Pipeline>& pipeline) {
   std::vector<std::string> configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config.str(*bound->op));
-  const std::vector<Nanoseconds> compute = compute_times(strategy, trained);
+  const std::vector<Nanoseconds> compute = compute_times(strategy, pipeline);
   const Nanoseconds whole = std::accumulate(compute.begin(), compute.end(), Nanoseconds{0});
   const std::vector<OperatorGroup> groups = group_operators(configs, compute);
   Table table(

@@ -36,8 +36,8 @@ std::string to_json(const PlanReport& report, const Topology& topology);
 std::string to_text(const PlanReport& report, const Topology& topology);
 
 /// One line per distinct config: how many operators have it, their share of the compute time, the first few
-/// names.
+/// names. `pipeline`: the plan's.
 std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most,
-                         bool trained);
+                         const std::optional<Pipeline>& pipeline);
 
 }  // namespace pipesim

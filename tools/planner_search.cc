@@ -45,8 +45,9 @@ std::string stage_table(const PlannedPipeline& planned) {
     }
     const auto used = static_cast<std::int64_t>(devices_in_use.size());
     const std::int64_t meant = planned.devices[static_cast<std::size_t>(s)];
+    const std::int32_t replicas = pipeline.replicas_of(s);
     const std::string devices =
-        used == meant ? fmt::format("{}", used)
+        used == meant ? devices_text(used, replicas)
                       : fmt::format("{} of {}: a microbatch can't be split in more", used, meant);
     table.add({fmt::format("{}", s), devices, graph.operators()[first].name, graph.operators()[last].name});
   }
@@ -186,7 +187,7 @@ int run_planner(const Arguments& a, Streams& streams) {
     streams.out << "\nsimulated\n"
                 << to_text(report, topology) << "\n"
                 << (pipeline ? to_text(*pipeline) + "\n" : "")
-                << configs_text(graph, strategy, kConfigs, evaluator.builder().versions().trained());
+                << configs_text(graph, strategy, kConfigs, plan.options.pipeline);
   }
   if (!report.infeasible) return 0;
   streams.err << "pipesim: the plan does not fit: " << *report.infeasible << "\n";

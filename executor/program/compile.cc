@@ -328,7 +328,7 @@ class Compiler {
   void add_update(const TaskRole& role, DeviceId device, Instruction& out) {
     UpdateWork work;
     const WeightVersions& versions = builder_.versions();
-    work.change = versions.several() ? versions.change(role.microbatch) : 0;
+    work.change = versions.several() ? versions.change(builder_.stage_of(role.op), role.microbatch) : 0;
     for (const TensorId weight : builder_.backward().owned_weights(role.op)) {
       for (ShardViews::HomePiece& piece : views_.home(weight, device, role.microbatch)) {
         put_together({piece.update.gradient, std::move(piece.moves)}, out);

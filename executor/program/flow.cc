@@ -46,7 +46,7 @@ Flow::Flow(const Wiring& wiring, TaskGraphBuilder& builder, const BoundStrategy&
   for (std::size_t s = 0; s < wiring.sources.size() && !is_forward(); ++s) {
     Part& part = *parts_[wiring.plan->term_by_term ? static_cast<std::size_t>(wiring.source_terms[s]) : 0];
     const std::int32_t microbatches = wiring.microbatch < 0                   ? builder.options().microbatches
-                                      : wiring.kind == TaskKind::GradientSync ? builder.versions().every()
+                                      : wiring.kind == TaskKind::GradientSync ? builder.versions().period()
                                                                               : 1;
     for (const DeviceId d : strategy[wiring.sources[s].op.index()]->config.devices) {
       const std::int32_t entry = entry_of(part, s, d);

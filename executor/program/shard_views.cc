@@ -131,7 +131,7 @@ Flow::Target ShardViews::output_gradient(UseRef use, ShardRef at) {
 Flow::Sink ShardViews::gradient_sink(UseRef use, ShardRef at) {
   if (!builder_.backward().makes_gradient(use)) return {};
   const bool weight = use_of(use).role == Role::Weight;
-  const std::int32_t microbatch = weight ? first_of_change(at.microbatch) : at.microbatch;
+  const std::int32_t microbatch = weight ? first_of_change(use_of(use).tensor, at.microbatch) : at.microbatch;
   const auto flow = gradient_flow_.find({use.op, use.use, microbatch});
   if (flow == gradient_flow_.end()) return {};
   return flows_[flow->second.first]->gradient(flow->second.second, at.shard);
@@ -164,10 +164,15 @@ View ShardViews::saved(OperatorId op, ShardRef at) {
   return it->second;
 }
 
+std::int32_t ShardViews::stage_of(TensorId weight) const {
+  return builder_.stage_of(graph_.consumers(weight).front().op);
+}
+
 // As Wiring::microbatch says it of GradientSync.
-std::int32_t ShardViews::first_of_change(std::int32_t microbatch) const {
+std::int32_t ShardViews::first_of_change(TensorId weight, std::int32_t microbatch) const {
   const WeightVersions& versions = builder_.versions();
-  return versions.several() ? versions.change(microbatch) * versions.every() : -1;
+  const std::int32_t stage = stage_of(weight);
+  return versions.several() ? versions.change(stage, microbatch) * versions.every(stage) : -1;
 }
 
 ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device, const Box& box) {
@@ -179,12 +184,12 @@ ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device
   const auto add = [&](DataType t, MemoryCategory category) {
     return buffers_.add(device, box, t, Buffer::Life::Forever, category, weight);
   };
-  const bool trained = sync_flow_.contains({weight, first_of_change(0)});
+  const bool trained = sync_flow_.contains({weight, first_of_change(weight, 0)});
   home.values.push_back(add(type, Weights));
   const WeightVersions& versions = builder_.versions();
   if (trained && versions.several()) {
-    const std::int32_t stage = builder_.stage_of(graph_.consumers(weight).front().op);
-    const std::int32_t changes = builder_.options().microbatches / versions.every();
+    const std::int32_t stage = stage_of(weight);
+    const std::int32_t changes = versions.change(stage, builder_.options().microbatches - 1) + 1;
     while (std::ssize(home.values) < std::min(versions.copies(stage), changes))
       home.values.push_back(add(type, StashedWeights));
   }
@@ -228,9 +233,11 @@ std::vector<ShardViews::HomePiece> ShardViews::home(TensorId weight, DeviceId de
                                                     std::int32_t microbatch) {
   const Layout& layout = builder_.layouts()[builder_.home_of(weight, strategy_)];
   const WeightVersions& versions = builder_.versions();
-  const std::int32_t change = versions.several() ? versions.change(microbatch) : 0;
-  const bool last = !versions.several() || microbatch + versions.every() == builder_.options().microbatches;
-  const std::size_t flow = sync_flow_.at({weight, first_of_change(microbatch)});
+  const std::int32_t stage = stage_of(weight);
+  const std::int32_t change = versions.several() ? versions.change(stage, microbatch) : 0;
+  const bool last =
+      !versions.several() || microbatch + versions.every(stage) >= builder_.options().microbatches;
+  const std::size_t flow = sync_flow_.at({weight, first_of_change(weight, microbatch)});
   std::vector<HomePiece> pieces;
   for (const LayoutEntry& e : layout.entries_on(device)) {
     const HomeBuffer& home = home_buffer(weight, device, layout.box(e));

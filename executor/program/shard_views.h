@@ -68,7 +68,8 @@ class ShardViews {
   [[nodiscard]] const TensorUse& use_of(UseRef use) const;
   [[nodiscard]] HomeBuffer& home_buffer(TensorId weight, DeviceId device, const Box& box);
   [[nodiscard]] Flow::Target weight_value(UseRef use, ShardRef at, DeviceId device, const Box& box);
-  [[nodiscard]] std::int32_t first_of_change(std::int32_t microbatch) const;
+  [[nodiscard]] std::int32_t stage_of(TensorId weight) const;
+  [[nodiscard]] std::int32_t first_of_change(TensorId weight, std::int32_t microbatch) const;
   View loaded(Loaded::Content content, TensorId tensor, std::int32_t microbatch, DeviceId device,
               const Box& box, DataType type);
 

@@ -4,9 +4,9 @@ namespace pipesim {
 namespace {
 
 PipelineSchedule build_inference(const PipelineShape& shape) {
-  return schedule_of(shape, [&](std::int32_t device) {
+  return schedule_of_replicas(shape, [&](std::int32_t device, std::int32_t replica, std::int32_t replicas) {
     std::vector<PipelineStep> steps;
-    for (std::int32_t m = 0; m < shape.microbatches; ++m) {
+    for (std::int32_t m = replica; m < shape.microbatches; m += replicas) {
       for (std::int32_t chunk = 0; chunk < shape.chunks; ++chunk)
         steps.push_back({StepKind::Forward, m, chunk * shape.devices + device});
     }
@@ -17,8 +17,10 @@ PipelineSchedule build_inference(const PipelineShape& shape) {
 }  // namespace
 
 ScheduleKind inference_schedule() {
-  return {"inference",       "forward only",  "",    false,
-          suits_every_shape, build_inference, false, WeightChange::Never};
+  ScheduleKind kind{"inference", "forward only", "", false, suits_every_shape, build_inference};
+  kind.weights = WeightChange::Never;
+  kind.takes_replicas = true;
+  return kind;
 }
 
 }  // namespace pipesim

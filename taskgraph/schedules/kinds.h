@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <string>
+
 #include "taskgraph/schedules/schedule.h"
 
 namespace pipesim {
@@ -17,6 +21,11 @@ ScheduleKind pipedream_vertical_sync_schedule();
 ScheduleKind double_buffered_schedule();
 ScheduleKind inference_schedule();
 
+/// Microbatches that a replica of a stage takes forward before the first comes back, if there are so many:
+/// with it, as many as all replicas from the stage on keep going, ⌈Σ replicas from it on / its own⌉, which at
+/// the first stage is NOAM (Narayanan et al., SOSP 2019, section 3.2). `replicas`: by stage.
+std::int32_t warm_up(std::span<const std::int32_t> replicas, std::int32_t stage);
+
 /// Of 1f1b, and of those that differ from it in when weights change.
 PipelineSchedule one_forward_one_backward(const PipelineShape& shape);
 
@@ -25,6 +34,18 @@ template <class StepsOf>
 PipelineSchedule schedule_of(const PipelineShape& shape, StepsOf steps_of) {
   PipelineSchedule schedule;
   for (std::int32_t device = 0; device < shape.devices; ++device) schedule.push_back(steps_of(device));
+  return schedule;
+}
+
+/// The same of every replica: steps_of(device, replica, replicas of the device).
+template <class StepsOf>
+PipelineSchedule schedule_of_replicas(const PipelineShape& shape, StepsOf steps_of) {
+  PipelineSchedule schedule;
+  for (std::int32_t device = 0; device < shape.devices; ++device) {
+    const std::int32_t replicas = shape.replicas_of(device);
+    for (std::int32_t replica = 0; replica < replicas; ++replica)
+      schedule.push_back(steps_of(device, replica, replicas));
+  }
   return schedule;
 }
 

@@ -1,19 +1,31 @@
 #include <algorithm>
+#include <numeric>
 
 #include "taskgraph/schedules/kinds.h"
 
 namespace pipesim {
 
+std::int32_t warm_up(std::span<const std::int32_t> replicas, std::int32_t stage) {
+  const std::span from_it_on = replicas.subspan(static_cast<std::size_t>(stage));
+  return (std::reduce(from_it_on.begin(), from_it_on.end()) - 1) / from_it_on.front();
+}
+
 // A stage begins backward as soon as it can, so that it never holds more microbatches than there are stages
-// from it on.
+// from it on. Of several replicas each does so with those that it takes.
 PipelineSchedule one_forward_one_backward(const PipelineShape& shape) {
-  return schedule_of(shape, [&](std::int32_t stage) {
+  std::vector<std::int32_t> all;
+  for (std::int32_t device = 0; device < shape.devices; ++device) all.push_back(shape.replicas_of(device));
+  return schedule_of_replicas(shape, [&](std::int32_t stage, std::int32_t replica, std::int32_t replicas) {
     std::vector<PipelineStep> steps;
-    const std::int32_t ahead = std::min(shape.devices - stage - 1, shape.microbatches);
-    for (std::int32_t m = 0; m < ahead; ++m) steps.push_back({StepKind::Forward, m, stage});
-    for (std::int32_t m = 0; m < shape.microbatches; ++m) {
-      if (m + ahead < shape.microbatches) steps.push_back({StepKind::Forward, m + ahead, stage});
-      steps.push_back({StepKind::Backward, m, stage});
+    const auto step = [&](StepKind kind, std::int32_t number) {
+      steps.push_back({kind, number * replicas + replica, stage});
+    };
+    const std::int32_t own = (shape.microbatches - replica + replicas - 1) / replicas;
+    const std::int32_t ahead = std::min(warm_up(all, stage), own);
+    for (std::int32_t n = 0; n < ahead; ++n) step(StepKind::Forward, n);
+    for (std::int32_t n = 0; n < own; ++n) {
+      if (n + ahead < own) step(StepKind::Forward, n + ahead);
+      step(StepKind::Backward, n);
     }
     return steps;
   });

@@ -16,29 +16,31 @@ PipelineSchedule build_asynchronous(const PipelineShape& shape) {
   return {steps};
 }
 
-// Microbatches that a stage has taken forward before the first comes back.
-std::int32_t behind_by_those_ahead(std::int32_t stages, std::int32_t stage) { return stages - 1 - stage; }
-// With vertical sync, those of the first stage: a microbatch meets the same version in all stages.
-std::int32_t behind_as_the_first(std::int32_t stages, std::int32_t) { return stages - 1; }
-std::int32_t one_behind(std::int32_t, std::int32_t) { return 1; }
+std::int32_t one_behind(std::span<const std::int32_t>, std::int32_t) { return 1; }
 
 ScheduleKind asynchronous(std::string_view name, std::string_view summary, std::string_view source,
-                          WeightChange weights, std::int32_t (*behind)(std::int32_t, std::int32_t)) {
-  return {name, summary, source, false, suits_every_shape, build_asynchronous, false, weights, behind};
+                          WeightChange weights,
+                          std::int32_t (*behind)(std::span<const std::int32_t>, std::int32_t)) {
+  ScheduleKind kind{name, summary, source, false, suits_every_shape, build_asynchronous};
+  kind.weights = weights;
+  kind.versions_behind = behind;
+  kind.takes_replicas = weights == WeightChange::AfterMicrobatch;
+  return kind;
 }
 
 }  // namespace
 
 ScheduleKind pipedream_schedule() {
   return asynchronous("pipedream", "1f1b without end; weights change after every microbatch, and are stashed",
-                      "Narayanan et al., SOSP 2019, section 3.3", WeightChange::AfterMicrobatch,
-                      behind_by_those_ahead);
+                      "Narayanan et al., SOSP 2019, section 3.3", WeightChange::AfterMicrobatch, warm_up);
 }
 
 ScheduleKind pipedream_vertical_sync_schedule() {
-  return asynchronous(
+  ScheduleKind kind = asynchronous(
       "pipedream-vertical-sync", "the same; a microbatch meets the same version of weights in all stages",
-      "Narayanan et al., SOSP 2019, section 3.3", WeightChange::AfterMicrobatch, behind_as_the_first);
+      "Narayanan et al., SOSP 2019, section 3.3", WeightChange::AfterMicrobatch, warm_up);
+  kind.vertical_sync = true;
+  return kind;
 }
 
 ScheduleKind double_buffered_schedule() {

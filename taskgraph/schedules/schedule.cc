@@ -68,6 +68,14 @@ const ScheduleKind& schedule_kind(std::string_view written) { return named(writt
 
 namespace {
 
+std::vector<std::string> names_that_take_replicas() {
+  std::vector<std::string> names;
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (kind.takes_replicas) names.emplace_back(kind.name);
+  }
+  return names;
+}
+
 void require_shape(const ScheduleKind& kind, const PipelineShape& shape) {
   if (shape.devices < 1 || shape.microbatches < 1 || shape.chunks < 1)
     throw InternalError("a schedule for no devices, microbatches or chunks");
@@ -75,6 +83,9 @@ void require_shape(const ScheduleKind& kind, const PipelineShape& shape) {
   const bool replay = shape.devices == 1 && kind.weights != WeightChange::AfterIteration;
   if (refusal.empty() && shape.chunks > 1 && !kind.takes_chunks && !replay)
     refusal = fmt::format("found {} chunks a device, allowed: 1", shape.chunks);
+  if (refusal.empty() && !shape.replicas.empty() && !kind.takes_replicas)
+    refusal = fmt::format("it takes no replicas that have microbatches in turn, allowed: {}",
+                          list_names(names_that_take_replicas()));
   if (!refusal.empty()) throw InputError(fmt::format("schedule \"{}\": {}", kind.name, refusal));
 }
 

@@ -19,7 +19,7 @@ struct PipelineStep {
   bool operator==(const PipelineStep&) const = default;
 };
 
-/// What a schedule is made for. A device stands for all that run a stage together.
+/// What a schedule is made for. A device stands for all that run a stage together, or all its replicas.
 struct PipelineShape {
   std::int32_t devices = 1;
   std::int32_t microbatches = 1;
@@ -27,10 +27,17 @@ struct PipelineShape {
   /// those that do not train as the model does without stages: microbatches then go one after the other.
   std::int32_t chunks = 1;
   std::int32_t limit = 0;  ///< most microbatches that a device holds; for schedules that take a limit only
+  /// Of every device's stage, which take microbatches in turn: number m goes to replica m mod replicas.
+  /// Empty: one of each. For schedules that take replicas only, and a single chunk.
+  std::vector<std::int32_t> replicas = {};
+  [[nodiscard]] std::int32_t replicas_of(std::int32_t device) const {
+    return replicas.empty() ? 1 : replicas[static_cast<std::size_t>(device)];
+  }
   bool operator==(const PipelineShape&) const = default;
 };
 
-/// What every device of a pipeline does, in this order.
+/// What every device of a pipeline does, in this order; where there are replicas, each of them, those of the
+/// first device first.
 using PipelineSchedule = std::vector<std::vector<PipelineStep>>;
 
 /// When weights change.
@@ -51,11 +58,15 @@ struct ScheduleKind {
   bool takes_limit = false;  ///< PipelineShape::limit, which is a part of what is written: "zb-auto:8"
   WeightChange weights = WeightChange::AfterIteration;
   /// Of schedules that change weights while microbatches are under way: how many changes behind the weights
-  /// are with which a stage takes a microbatch forward and back, see WeightVersions.
-  std::int32_t (*versions_behind)(std::int32_t stages, std::int32_t stage) = nullptr;
+  /// are with which a stage takes a microbatch forward and back, see WeightVersions. `replicas`: by stage.
+  std::int32_t (*versions_behind)(std::span<const std::int32_t> replicas, std::int32_t stage) = nullptr;
   /// Microbatches with odd numbers go through the devices in the opposite direction: those of the first stage
   /// run the last one for them, and so on, with weights of their own.
   bool both_ways = false;
+  bool takes_replicas = false;  ///< PipelineShape::replicas
+  /// A microbatch meets weights in all stages as they were when the first stage had those that it meets
+  /// there.
+  bool vertical_sync = false;
   /// How it is written: "1f1b", "zb-auto:LIMIT".
   [[nodiscard]] std::string form() const { return std::string(name) + (takes_limit ? ":LIMIT" : ""); }
 };

@@ -125,7 +125,8 @@ TEST_F(PlanJson, MicrobatchesAreOneUnlessTheFileSaysOtherwise) {
 
 TEST_F(PlanJson, RandomPipelinesRoundTrip) {
   for_each_seed(30, [&](Rng& rng) {
-    RandomPipeline p = random_pipeline(graph_, rng, topology_);
+    RandomPipeline p =
+        rng.below(2) == 0 ? random_pipeline(graph_, rng, topology_) : random_replicas(graph_, rng, topology_);
     Plan plan;
     plan.model = "two", plan.topology = "p100-4x4:1";
     plan.strategy = std::move(p.strategy);
@@ -166,6 +167,26 @@ TEST_F(PlanJson, StagesAreListsOfOperatorsOrRanges) {
             "p.json: /schedule: schedule \"zb-auto:few\": found the limit \"few\", allowed: zb-auto:LIMIT "
             "with the most microbatches that a device may hold, a whole number from 1, like zb-auto:8");
   EXPECT_EQ(message(text(fc1, R"("schedule": "1f1b", )")), "p.json: /schedule: a schedule needs \"stages\"");
+}
+
+TEST_F(PlanJson, ReplicasAreANumberOfEachStage) {
+  const auto with = [&](const std::string& more) {
+    return text(R"({"operator": "fc1", "replicas": 2, "devices": ["gpu2..gpu3"]})", more);
+  };
+  const std::string stages = R"("schedule": "pipedream", "stages": [["fc1"], ["fc2..loss"]], )";
+  const Plan plan = read(with(stages + R"("replicas": [2, 1], )"));
+  EXPECT_EQ(*plan.options.pipeline, (Pipeline{"pipedream", {0, 1, 1}, {2, 1}}));
+  EXPECT_NE(to_json(plan, graph_, topology_).find("\"replicas\": [2,1],\n"), std::string::npos);
+  EXPECT_EQ(message(with(stages + R"("replicas": [2], )")),
+            "p.json: /replicas: found 1 number for 2 stages; each stage needs one");
+  EXPECT_EQ(message(with(stages + R"("replicas": [2, 0], )")),
+            "p.json: /replicas/1: found 0, an integer from 1 to 128 is needed");
+  EXPECT_EQ(message(with(R"("replicas": [2, 1], )")),
+            "p.json: /replicas: replicas that take microbatches in turn need \"stages\"");
+  EXPECT_EQ(
+      message(with(stages + R"("replicas": [1, 2], )")),
+      "p.json: /stages: pipeline: operator \"fc2\" of stage 1 has 1 copy, but the stage 2 replicas, each of "
+      "which needs one or more");
 }
 
 TEST_F(PlanJson, RecomputeIsAWordOrAListOfSegments) {

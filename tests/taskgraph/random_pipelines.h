@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,41 @@ inline RandomPipeline random_pipeline(const OperatorGraph& graph, Rng& rng, cons
     // Not drawn: seeds keep their pipelines.
     if (pipeline.schedule == "gpipe" && made.options.microbatches % 2 == 1) pipeline.schedule = "zb-auto:2";
     made.options.pipeline = std::move(pipeline);
+    if (!illegal(graph, made.strategy, made.options, topology)) return made;
+  }
+}
+
+/// The same in stages of which each has its own devices, in up to three replicas that take microbatches in
+/// turn, with random configs inside each; a schedule that takes replicas.
+inline RandomPipeline random_replicas(const OperatorGraph& graph, Rng& rng, const Topology& topology) {
+  constexpr std::array<const char*, 3> kSchedules{"pipedream", "pipedream-vertical-sync", "inference"};
+  for (;;) {
+    RandomPipeline made = random_pipeline(graph, rng, topology);
+    Pipeline& pipeline = *made.options.pipeline;
+    pipeline.schedule = kSchedules[rng.below(kSchedules.size())];
+    std::vector<std::set<DeviceId>> devices(static_cast<std::size_t>(pipeline.num_stages()));
+    for (std::size_t op = 0; op < made.strategy.size(); ++op) {
+      const std::vector<DeviceId>& of_operator = made.strategy[op].devices;
+      devices[static_cast<std::size_t>(pipeline.stage_of[op])].insert(of_operator.begin(), of_operator.end());
+    }
+    for (const std::set<DeviceId>& of_stage : devices)
+      pipeline.replicas.push_back(
+          static_cast<std::int32_t>(1 + rng.below(std::min<std::size_t>(3, of_stage.size()))));
+    for (std::size_t op = 0; op < made.strategy.size(); ++op) {
+      const std::int32_t stage = pipeline.stage_of[op], replicas = pipeline.replicas_of(stage);
+      const std::set<DeviceId>& of_stage = devices[static_cast<std::size_t>(stage)];
+      const std::vector<DeviceId> all(of_stage.begin(), of_stage.end());
+      const std::size_t each = all.size() / static_cast<std::size_t>(replicas);
+      ParallelConfig config =
+          random_config(graph.operators()[op], rng, each, static_cast<std::int64_t>(each));
+      std::vector<DeviceId> of_replicas;
+      for (std::size_t r = 0; r < static_cast<std::size_t>(replicas); ++r) {
+        for (const DeviceId d : config.devices) of_replicas.push_back(all[r * each + d.index()]);
+      }
+      config.replicas *= replicas;
+      config.devices = std::move(of_replicas);
+      made.strategy[op] = std::move(config);
+    }
     if (!illegal(graph, made.strategy, made.options, topology)) return made;
   }
 }

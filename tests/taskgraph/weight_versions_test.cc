@@ -199,7 +199,7 @@ TEST(WeightVersions, StreamsAreWhatMoreMicrobatchesAdd) {
           ++proven[p.options.pipeline->schedule];
           const Nanoseconds of_few = b.timeline.makespan;
           for (const std::int32_t periods : {1, 3}) {
-            b.build(few + periods * window->microbatches * b.builder.versions().every());
+            b.build(few + periods * window->microbatches * b.builder.versions().period());
             EXPECT_EQ(b.timeline.makespan - of_few, periods * window->length()) << periods;
           }
           break;
