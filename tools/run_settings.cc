@@ -95,7 +95,7 @@ const std::string& schedule_of(const Arguments& arguments) {
 }
 
 bool lists_stages(const Arguments& a) {
-  return a.has("stages") && a.text("stages").find_first_of(",@") != std::string::npos;
+  return a.has("stages") && a.text("stages").find_first_of(",@x") != std::string::npos;
 }
 
 std::vector<ListedStage> stage_list_of(const Arguments& a) {

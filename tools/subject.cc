@@ -38,7 +38,9 @@ std::vector<Option> subject_options(const std::string& verb) {
       {"stages", "N|LIST", "",
        "run the data-parallel baseline as a pipeline: N stages of about equal compute time, each on its own "
        "equal share of the devices; or a list of DEVICES or DEVICES@LAST_OPERATOR of each stage, such as "
-       "8@layer12.ffn_add,8 (without operators cut where the longest stage takes the least time a device)"},
+       "8@layer12.ffn_add,8 (without operators cut where the longest stage takes the least time a device); "
+       "4x2 instead of DEVICES: 4 replicas of 2 devices each, which take whole microbatches in turn "
+       "(schedules pipedream, pipedream-vertical-sync, inference)"},
       {"chunks", "N", "1", "so many stages share their devices (schedule interleaved)"},
       {"schedule", "NAME", "1f1b", "the order of a pipeline's steps: " + plan_schedule_names()}};
   for (Option& o : batch_options()) options.push_back(std::move(o));

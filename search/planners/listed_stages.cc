@@ -14,19 +14,28 @@
 namespace pipesim {
 namespace {
 
-ListedStage parse_stage(std::string_view text, std::string_view all) {
+// 0 where it is none.
+std::int64_t count_in(std::string_view text) {
   constexpr std::int64_t kMost = 100'000;
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole && count >= 1 && count <= kMost ? count : 0;
+}
+
+ListedStage parse_stage(std::string_view text, std::string_view all) {
   const std::size_t at = text.find('@');
-  const std::string_view number = text.substr(0, at);
+  const std::string_view devices = text.substr(0, at);
+  const std::size_t times = devices.find('x');
   ListedStage stage;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), stage.devices);
+  if (times != std::string_view::npos) stage.replicas = count_in(devices.substr(0, times));
+  const std::int64_t each = count_in(devices.substr(times == std::string_view::npos ? 0 : times + 1));
+  stage.devices = stage.replicas * each;
   if (at != std::string_view::npos) stage.last = text.substr(at + 1);
-  const bool whole = error == std::errc{} && end == number.data() + number.size();
-  if (!whole || stage.devices < 1 || stage.devices > kMost ||
-      (at != std::string_view::npos && stage.last.empty())) {
+  if (stage.devices < 1 || (at != std::string_view::npos && stage.last.empty())) {
     throw InputError(fmt::format(
         "found \"{}\" in \"{}\", allowed: DEVICES or DEVICES@LAST_OPERATOR of each stage, such as "
-        "8@layer12.ffn_add,8",
+        "8@layer12.ffn_add,8, or REPLICASxDEVICES, such as 4x2, for replicas that take microbatches in turn",
         text, all));
   }
   return stage;
@@ -175,7 +184,9 @@ PipelinedStrategy listed_stages(const OperatorGraph& graph, const CostModel& cos
   for (const Operator& op : graph.operators())
     seconds.push_back(compute_time(graph, op, costs, DeviceId(0)).value);
   const Pipeline pipeline{schedule, stages_of_layers(operators, last_operators(graph, seconds, stages))};
-  return data_parallel_stages(graph, costs.topology(), pipeline, groups);
+  std::vector<StageMesh> meshes;
+  for (std::size_t s = 0; s < stages.size(); ++s) meshes.push_back({groups[s], 1, stages[s].replicas});
+  return staged_strategy(graph, costs.topology(), pipeline, meshes);
 }
 
 }  // namespace pipesim

@@ -12,13 +12,14 @@ namespace pipesim {
 
 /// A stage as a person writes it down.
 struct ListedStage {
-  std::int64_t devices = 1;
-  std::string last;  ///< its last operator in the model's order; "": wherever suits
+  std::int64_t devices = 1;   ///< of all replicas
+  std::string last;           ///< its last operator in the model's order; "": wherever suits
+  std::int64_t replicas = 1;  ///< that take microbatches in turn; divides the devices
   bool operator==(const ListedStage&) const = default;
 };
 
-/// Two stages or more as "8@layer12.ffn_add,8": 8 devices each, the first up to that operator. InputError
-/// with what was found and what is allowed.
+/// Stages as "8@layer12.ffn_add,8": 8 devices each, the first up to that operator; "4x2" are 4 replicas of 2
+/// devices each that take microbatches in turn. InputError with what was found and what is allowed.
 std::vector<ListedStage> parse_stage_list(std::string_view text);
 
 /// By stage the number of its last operator. Ends that are not told are chosen so that the longest stage
@@ -30,7 +31,7 @@ std::vector<std::int32_t> last_operators(const OperatorGraph& graph, const std::
 /// Devices of each stage, in the topology's order. InputError when it has fewer.
 std::vector<StageGroup> stage_devices(const Topology& topology, const std::vector<ListedStage>& stages);
 
-/// Data parallelism inside each of the stages.
+/// Data parallelism inside each of the stages, or of their replicas.
 PipelinedStrategy listed_stages(const OperatorGraph& graph, const CostModel& costs,
                                 const std::vector<ListedStage>& stages, const std::string& schedule);
 

@@ -23,10 +23,9 @@ StageGroup first_of(const StageGroup& group, std::size_t devices) {
   return {group.begin(), group.begin() + static_cast<std::ptrdiff_t>(devices)};
 }
 
-}  // namespace
-
-PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
-                                  const std::vector<StageMesh>& meshes) {
+// Of the stages' first replicas.
+PipelinedStrategy without_turns(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
+                                const std::vector<StageMesh>& meshes) {
   std::vector<std::size_t> rows;
   for (const StageMesh& mesh : meshes)
     rows.push_back(mesh.devices.size() / static_cast<std::size_t>(mesh.tensor));
@@ -58,6 +57,43 @@ PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& to
     made.strategy.push_back(of_mesh[m].empty() ? sample_parallel(graph.operators()[i], used[m])
                                                : std::move(of_mesh[m][i]));
   }
+  return made;
+}
+
+// Copies of what the first replica does, on the others' devices.
+void add_replicas(ParallelConfig& config, const StageMesh& mesh) {
+  const std::vector<DeviceId> of_first = config.devices;
+  const std::size_t each = mesh.devices.size() / static_cast<std::size_t>(mesh.replicas);
+  for (std::size_t first = each; first < mesh.devices.size(); first += each) {
+    for (const DeviceId d : of_first) {
+      const auto at = static_cast<std::size_t>(std::ranges::find(mesh.devices, d) - mesh.devices.begin());
+      config.devices.push_back(mesh.devices[first + at]);
+    }
+  }
+  config.replicas *= static_cast<std::int32_t>(mesh.replicas);
+}
+
+}  // namespace
+
+PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
+                                  const std::vector<StageMesh>& meshes) {
+  if (std::ranges::all_of(meshes, [](const StageMesh& mesh) { return mesh.replicas == 1; }))
+    return without_turns(graph, topology, std::move(pipeline), meshes);
+  std::vector<StageMesh> first = meshes;
+  for (StageMesh& mesh : first) {
+    mesh.devices.resize(mesh.devices.size() / static_cast<std::size_t>(mesh.replicas));
+    mesh.replicas = 1;
+  }
+  PipelinedStrategy made = without_turns(graph, topology, std::move(pipeline), first);
+  made.meshes = meshes;
+  const auto mesh_of = [&](std::int32_t stage) -> const StageMesh& {
+    return meshes[static_cast<std::size_t>(stage) % meshes.size()];
+  };
+  for (std::size_t i = 0; i < made.strategy.size(); ++i)
+    add_replicas(made.strategy[i], mesh_of(made.pipeline.stage_of[i]));
+  made.pipeline.replicas.clear();
+  for (std::int32_t s = 0; s < made.pipeline.num_stages(); ++s)
+    made.pipeline.replicas.push_back(static_cast<std::int32_t>(mesh_of(s).replicas));
   return made;
 }
 

@@ -15,7 +15,10 @@ using StageGroup = std::vector<DeviceId>;
 /// share of the samples. Inside a row operators are split as tensor_parallel_strategy() does.
 struct StageMesh {
   StageGroup devices;
-  std::int64_t tensor = 1;  ///< divides the number of devices
+  std::int64_t tensor = 1;  ///< divides the number of devices of a replica
+  /// That take microbatches in turn (Pipeline::replicas), on equal parts of the devices in this order, each
+  /// split as said above. Divides the number of devices.
+  std::int64_t replicas = 1;
   bool operator==(const StageMesh&) const = default;
 };
 
@@ -28,7 +31,7 @@ struct PipelinedStrategy {
 
 /// Stages on meshes. Of a mesh as many rows are used, from the first on, as every operator's samples can be
 /// split in. `meshes`: stage s runs on meshes[s % meshes.size()]. Configs of more than one device a row may
-/// be illegal, see illegal().
+/// be illegal, see illegal(). With replicas that take turns the pipeline gets their numbers.
 PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
                                   const std::vector<StageMesh>& meshes);
 

@@ -166,6 +166,25 @@ TEST(PipelineOptions, SchedulesWithoutEndAreRefusedWhereTheyDoNotFit) {
           "found 300 microbatches for 2 stages, allowed: from 1 to 256");
 }
 
+TEST(PipelineOptions, ReplicasMayTakeTurns) {
+  const Outcome text = pipesim_run(
+      untied("simulate", {"--stages", "3x1,1", "--microbatches", "8", "--schedule", "pipedream"}));
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("3x1"), HasSubstr("    0.0 F"), HasSubstr("    0.2 "),
+                              HasSubstr("\n      1 ")));
+  const auto refused = [](const std::string& command, const std::vector<std::string>& more, int status,
+                          const std::string& message) {
+    const Outcome result = pipesim_run(untied(command, more));
+    EXPECT_EQ(result.status, status);
+    EXPECT_THAT(result.err, HasSubstr(message));
+  };
+  refused("simulate", {"--stages", "3x1,1", "--schedule", "gpipe"}, 1,
+          "it takes no replicas that have microbatches in turn, allowed: pipedream");
+  refused("simulate", {"--stages", "3y1,1"}, 2, "or REPLICASxDEVICES, such as 4x2");
+  refused("execute", {"--stages", "2x1,1", "--schedule", "pipedream", "--oversubscribe"}, 1,
+          "replicas that take microbatches in turn can be simulated, not executed");
+}
+
 TEST(PipelineOptions, WhatCanOnlyBeSimulatedIsNotExecuted) {
   for (const char* schedule : {"2bw", "chimera"}) {
     const Outcome result =

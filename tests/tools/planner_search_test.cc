@@ -317,6 +317,41 @@ TEST_F(PlannerSearch, StagesSayWhenTheyUseFewerDevices) {
   EXPECT_THAT(text.out, HasSubstr("2 of 3: a microbatch can't be split in more"));
 }
 
+// Whole microbatches go to replicas in turn: three devices take what a batch of 8 can't be split in, at the
+// rate that the planner's model says.
+TEST_F(PlannerSearch, PipeDreamsReplicasTakeTurnsUnderItsSchedule) {
+  const std::string plan = folder_.path("plan.json"), trained = folder_.path("trained.txt");
+  std::string layers(kThreeLayers);
+  for (std::size_t at = 0; (at = layers.find("activation_size=8, parameter_size=0", at)) != std::string::npos;
+       ++at) {
+    if (at > layers.find("node2")) layers.replace(at, 35, "activation_size=8, parameter_size=80");
+  }
+  write_file(trained, layers);
+  std::vector<std::string> args{"search",
+                                "--model",
+                                trained + ":batch=8",
+                                "--topology",
+                                "levels:3@10GB/s",
+                                "--algorithm",
+                                "pipedream",
+                                "--schedule",
+                                "pipedream",
+                                "--microbatches",
+                                "7",
+                                "-o",
+                                plan};
+  const Outcome text = pipesim_run(args);
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("3x1"), testing::Not(HasSubstr("can't be split"))));
+  args.emplace_back("--json");
+  const Json json = Json::parse(pipesim_run(args).out);
+  EXPECT_EQ(Json::parse(read_file(plan))["replicas"], Json({3}));
+  EXPECT_EQ(json["pipeline"]["stages"][0]["replicas"], 3);
+  EXPECT_NEAR(json["planner_objective_s"].get<double>(), 4e-3, 1e-6);
+  EXPECT_GE(json["iteration_time_s"].get<double>(), 7 * 4e-3);
+  EXPECT_NEAR(json["iteration_time_s"].get<double>(), 7 * 4e-3, 1e-3);  // transfers of gradients, updates
+}
+
 // A large input that only a late layer reads is loaded there.
 TEST_F(PlannerSearch, WhatThePlannerLeavesOutStandsWhereItIsRead) {
   const std::string late = folder_.path("late.txt"), plan = folder_.path("plan.json");

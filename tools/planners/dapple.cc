@@ -164,7 +164,12 @@ PlannedPipeline propose_by_paper(const PlannerCall& call, const Layers& layers,
 }
 
 std::vector<ListedStage> wanted_stages(const PlannerCall& call) {
-  if (lists_stages(call.arguments)) return stage_list_of(call.arguments);
+  if (lists_stages(call.arguments)) {
+    const std::vector<ListedStage> stages = stage_list_of(call.arguments);
+    if (std::ranges::any_of(stages, [](const ListedStage& stage) { return stage.replicas > 1; }))
+      throw UsageError("--stages: dapple's replicas split every microbatch; allowed: DEVICES, as in 8,8");
+    return stages;
+  }
   const auto devices = static_cast<std::int64_t>(call.topology().num_devices());
   const std::int64_t stages = call.arguments.integer("stages", 1, kMostStages);
   if (devices % stages != 0)

@@ -102,6 +102,13 @@ void require_little_work(std::size_t cuts, const std::vector<MachineLevel>& leve
                   cuts, std::ranges::max(levels, {}, &MachineLevel::machines).machines, steps, kMostSteps));
 }
 
+// As the planner's model has it, where weights change as PipeDream does it. `auto` moves replicas of plans
+// that split every microbatch.
+bool replicas_take_turns(const Arguments& a) {
+  const ScheduleKind& kind = plan_schedule(a.text("schedule"));
+  return kind.takes_replicas && kind.versions_behind != nullptr && a.text("algorithm") == "pipedream";
+}
+
 PlannedPipeline propose_pipedream(const PlannerCall& call) {
   const OperatorGraph& graph = call.graph;
   const LayerGraph layers = without_inputs(layers_of(graph, call.costs, DeviceId(0)));
@@ -131,10 +138,14 @@ PlannedPipeline propose_pipedream(const PlannerCall& call) {
     groups.emplace_back();
     for (const std::int64_t d : stage.devices) groups.back().emplace_back(static_cast<std::size_t>(d));
   }
-  PlannedPipeline planned(call, data_parallel_stages(graph, call.topology(),
-                                                     {call.arguments.text("schedule"),
-                                                      stages_of_operators(graph, layers, found->stages)},
-                                                     groups));
+  const bool turns = replicas_take_turns(call.arguments);
+  std::vector<StageMesh> meshes;
+  for (const StageGroup& group : groups)
+    meshes.push_back({group, 1, turns ? static_cast<std::int64_t>(group.size()) : 1});
+  PlannedPipeline planned(call, staged_strategy(graph, call.topology(),
+                                                {call.arguments.text("schedule"),
+                                                 stages_of_operators(graph, layers, found->stages)},
+                                                meshes));
   for (const StageGroup& group : groups) planned.devices.push_back(static_cast<std::int64_t>(group.size()));
   planned.objective = {"planner_objective_s", found->period.value,
                        fmt::format("{} a batch", pretty(found->period))};

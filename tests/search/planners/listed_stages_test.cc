@@ -22,13 +22,17 @@ using Stages = std::vector<ListedStage>;
 TEST(StageList, IsReadAndRefused) {
   EXPECT_EQ(parse_stage_list("8@layer12.ffn_add,8"), (Stages{{8, "layer12.ffn_add"}, {8, ""}}));
   EXPECT_EQ(parse_stage_list("1,2,13"), (Stages{{1, ""}, {2, ""}, {13, ""}}));
+  EXPECT_EQ(parse_stage_list("4x2@fc1,1x3,3"), (Stages{{8, "fc1", 4}, {3, "", 1}, {3, ""}}));
   for (const auto& [text, part] :
        {std::pair("", ""), std::pair("8,,8", ""), std::pair("8,", ""), std::pair("x,8", "x"),
         std::pair("8@,8", "8@"), std::pair("0,8", "0"), std::pair("-1,8", "-1"), std::pair("8.5,8", "8.5"),
-        std::pair("8:8", "8:8"), std::pair("8, 8", " 8"), std::pair("100001,1", "100001")}) {
+        std::pair("8:8", "8:8"), std::pair("8, 8", " 8"), std::pair("100001,1", "100001"),
+        std::pair("2x,1", "2x"), std::pair("x2,1", "x2"), std::pair("2x0,1", "2x0"),
+        std::pair("1,2x2x2", "2x2x2")}) {
     EXPECT_EQ(refusal([&] { (void)parse_stage_list(text); }),
               std::string("found \"") + part + "\" in \"" + text +
-                  "\", allowed: DEVICES or DEVICES@LAST_OPERATOR of each stage, such as 8@layer12.ffn_add,8");
+                  "\", allowed: DEVICES or DEVICES@LAST_OPERATOR of each stage, such as 8@layer12.ffn_add,8, "
+                  "or REPLICASxDEVICES, such as 4x2, for replicas that take microbatches in turn");
   }
   EXPECT_EQ(refusal([] { (void)parse_stage_list("8,8@fc2"); }),
             "found \"@fc2\" at the last stage of \"8,8@fc2\", which ends with the model: leave it out");
@@ -40,6 +44,25 @@ OperatorGraph chain_of(std::int32_t operators) {
   for (std::int32_t i = 0; i < operators; ++i)
     x = b.add("linear", "fc" + std::to_string(i), {x}, {{"out", std::vector<std::int64_t>{8}}});
   return b.build();
+}
+
+// Each replica is split over its own devices, and does what the first does.
+TEST(StageList, OfReplicasHasCopiesOfTheFirst) {
+  const OperatorGraph graph = chain_of(3);
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const PipelinedStrategy made = listed_stages(graph, costs, parse_stage_list("3x2@fc0,2"), "pipedream");
+  EXPECT_EQ(made.pipeline, (Pipeline{"pipedream", {0, 1, 1}, {3, 1}}));
+  PlanOptions options;
+  options.pipeline = made.pipeline;
+  ASSERT_EQ(illegal(graph, made.strategy, options, topology), std::nullopt);
+  EXPECT_EQ(made.strategy[0].str(graph.operators()[0]), "b/2 x3 copies on 6 devices from 0");
+  EXPECT_EQ(made.strategy[1].str(graph.operators()[1]), "b/2 on 2 devices from 6");
+  for (std::int32_t way = 0; way < 3; ++way) {
+    const ParallelConfig config = configs_of_way(made.strategy, made.pipeline, way, 8)[0];
+    EXPECT_EQ(config.replicas, 1);
+    EXPECT_THAT(config.devices, ElementsAre(DeviceId(2 * way), DeviceId(2 * way + 1)));
+  }
 }
 
 double longest(const std::vector<double>& seconds, const Stages& stages,
