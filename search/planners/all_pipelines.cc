@@ -112,19 +112,23 @@ struct UnscheduledPipeline {
   std::size_t size, cut, meshes;
 };
 
+using GoOn = std::function<bool(const PipelineOptimum&)>;
+
 class PipelineTrials {
  public:
   PipelineTrials(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
-                 const PipelineSpace& space)
+                 const PipelineSpace& space, const GoOn& go_on)
       : graph_(graph),
         costs_(costs),
         space_(space),
+        go_on_(go_on),
         options_(without_pipeline(options)),
         trained_(std::ranges::none_of(
             space.schedules,
             [](const std::string& s) { return schedule_kind(s).weights == WeightChange::Never; })),
         evaluator_(graph, costs, options_) {}
 
+  // Some of them where it is stopped.
   void list_all(const Placements& placements) {
     sizes_ = sizes_of(space_, options_.microbatches);
     std::map<std::int32_t, std::vector<std::size_t>> meshes_of;  // by number of groups
@@ -140,7 +144,7 @@ class PipelineTrials {
         }
       }
       cuts_.push_back(cuts_into(num_layers(space_), size.stages()));
-      for (std::size_t cut = 0; cut < cuts_.back().size(); ++cut) {
+      for (std::size_t cut = 0; cut < cuts_.back().size() && !stopped_; ++cut) {
         for (const std::size_t meshes : found->second)
           all_.push_back({bound_of(size, cuts_.back()[cut], chosen_[meshes]), s, cut, meshes});
       }
@@ -151,12 +155,14 @@ class PipelineTrials {
     std::ranges::stable_sort(all_, {}, &UnscheduledPipeline::bound);
   }
 
-  PipelineOptimum try_all(LeaveOut leave_out, const std::function<void(const PipelineOptimum&)>& tried) {
+  PipelineOptimum try_all(LeaveOut leave_out) {
+    if (stopped_) return std::move(outcome_);
     for (const UnscheduledPipeline& p : all_) {
       const bool can_be_better = !outcome_.plan || p.bound < outcome_.evaluation.time;
       if (leave_out == LeaveOut::ByBounds && !can_be_better) break;
-      try_schedules(p, tried);
+      if (!try_schedules(p)) return std::move(outcome_);
     }
+    outcome_.proven = true;
     return std::move(outcome_);
   }
 
@@ -184,7 +190,10 @@ class PipelineTrials {
       }
       const std::size_t mesh = meshes[static_cast<std::size_t>(g)];
       const auto [found, is_new] = busiest_.try_emplace({mesh, std::move(layers)}, 0);
-      if (is_new) found->second = busiest(meshes_.mesh(mesh), found->first.second);
+      if (is_new) {
+        found->second = busiest(meshes_.mesh(mesh), found->first.second);
+        ask_to_go_on();
+      }
       bound = std::max(bound, found->second);
     }
     // Every second microbatch may run another stage here.
@@ -224,7 +233,10 @@ class PipelineTrials {
     return most;
   }
 
-  void try_schedules(const UnscheduledPipeline& p, const std::function<void(const PipelineOptimum&)>& tried) {
+  void ask_to_go_on() { stopped_ = stopped_ || (go_on_ && !go_on_(outcome_)); }
+
+  // False where it was stopped before the last one.
+  bool try_schedules(const UnscheduledPipeline& p) {
     std::vector<StageMesh> meshes;
     for (const std::size_t number : chosen_[p.meshes]) meshes.push_back(meshes_.mesh(number));
     Pipeline pipeline{"", stages_of_layers(space_.layer_of, cuts_[p.size][p.cut])};
@@ -234,6 +246,7 @@ class PipelineTrials {
       PlanOptions now = options_;
       now.pipeline = made.pipeline;
       if (illegal(graph_, made.strategy, now, costs_.topology())) continue;
+      if (stopped_) return false;
       evaluator_.builder().set_pipeline(std::move(now.pipeline), std::move(now.recompute));
       constexpr Bytes kMostBytes(500'000'000);
       evaluator_.forget(kMostBytes);
@@ -243,13 +256,16 @@ class PipelineTrials {
         outcome_.plan = made;
         outcome_.evaluation = evaluation;
       }
-      if (tried) tried(outcome_);
+      ask_to_go_on();
     }
+    return true;
   }
 
   const OperatorGraph& graph_;
   const CostModel& costs_;
   const PipelineSpace& space_;
+  const GoOn& go_on_;
+  bool stopped_ = false;
   PlanOptions options_;
   bool trained_;  // by all schedules: backward counts, too
   Evaluator evaluator_;
@@ -291,10 +307,10 @@ double number_of_pipelines(const PipelineSpace& space, const Placements& placeme
 
 PipelineOptimum best_pipeline(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                               const PipelineSpace& space, const Placements& placements, LeaveOut leave_out,
-                              const std::function<void(const PipelineOptimum&)>& tried) {
-  PipelineTrials trials(graph, costs, options, space);
+                              const std::function<bool(const PipelineOptimum&)>& go_on) {
+  PipelineTrials trials(graph, costs, options, space, go_on);
   trials.list_all(placements);
-  return trials.try_all(leave_out, tried);
+  return trials.try_all(leave_out);
 }
 
 }  // namespace pipesim

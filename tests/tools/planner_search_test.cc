@@ -273,6 +273,7 @@ TEST_F(PlannerSearch, ExhaustiveIsNoWorseThanAnyPlanner) {
   ASSERT_EQ(best.status, 0) << best.err;
   const Json json = Json::parse(best.out);
   EXPECT_THAT(json["note"].get<std::string>(), HasSubstr("proven best of"));
+  EXPECT_EQ(json["proven_optimal"], true);
   const Outcome simulated = pipesim_run({"simulate", "--plan", plan, "--json"});
   ASSERT_EQ(simulated.status, 0) << simulated.err;
   EXPECT_EQ(Json::parse(simulated.out)["iteration_time_s"], json["iteration_time_s"]);
@@ -287,6 +288,17 @@ TEST_F(PlannerSearch, ExhaustiveIsNoWorseThanAnyPlanner) {
   ASSERT_EQ(two.status, 0) << two.err;
   EXPECT_EQ(Json::parse(two.out)["pipeline"]["stages"].size(), 2);
   EXPECT_EQ(Json::parse(two.out)["pipeline"]["schedule"], "gpipe");
+}
+
+TEST_F(PlannerSearch, ExhaustiveKeepsToItsBudget) {
+  const std::vector<std::string> few{"--microbatches", "4", "--proposals", "3", "--json"};
+  const Outcome outcome = run(few, "exhaustive");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["proven_optimal"], false);
+  EXPECT_THAT(json["note"].get<std::string>(),
+              HasSubstr("not proven: the budget ended the search after 3 of up to "));
+  EXPECT_EQ(Json::parse(run(few, "exhaustive").out)["iteration_time_s"], json["iteration_time_s"]);
 }
 
 TEST_F(PlannerSearch, ExhaustiveRefusesWhatIsTooMuch) {
@@ -308,6 +320,8 @@ TEST_F(PlannerSearch, ExhaustiveRefusesWhatIsTooMuch) {
   EXPECT_THAT(refused("p100-4x4:1", {"--schedule", "gpipe", "--stages", "5"}),
               HasSubstr("no pipeline of 8 layers on 4 devices has such stages and such a schedule"));
   EXPECT_THAT(refused("levels:1@1GB/s", {"--batch", "40000"}), HasSubstr("fits into memory"));
+  EXPECT_THAT(refused("levels:1@1GB/s", {"--batch", "40000", "--proposals", "3"}),
+              HasSubstr("exhaustive: the budget ended the search after 3 of up to "));
 }
 
 TEST_F(PlannerSearch, StagesSayWhenTheyUseFewerDevices) {
