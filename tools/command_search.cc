@@ -252,9 +252,8 @@ std::string chart_of(const SearchRun& run, const std::vector<Baseline>& baseline
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
                     const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs,
                     const WhyPlan& why) {
-  std::string text =
-      fmt::format("{} on {} ({} devices), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
-                  run.topology.num_devices(), batch_text(run.graph, run.options), run.seed);
+  std::string text = fmt::format("{} on {} ({}), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
+                                 devices_text(run.topology), batch_text(run.graph, run.options), run.seed);
   if (!run.profile_note.empty()) text += fmt::format("  {}\n\n", run.profile_note);
   text += baselines_table(baselines, samples_per_iteration(run.graph, run.options));
   text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by, comparison(report.iteration_time, baselines),

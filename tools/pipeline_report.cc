@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "sim/base/suggest.h"
 #include "tools/figures.h"
 #include "tools/table.h"
 
@@ -191,9 +192,9 @@ std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundS
 }
 
 std::string to_text(const PipelineReport& report) {
-  std::string text = fmt::format("  pipeline {}: {} stages, {} microbatch{}, devices idle {}\n",
-                                 report.schedule, report.stages.size(), report.microbatches,
-                                 report.microbatches == 1 ? "" : "es", percent(report.idle));
+  std::string text = fmt::format("  pipeline {}: {}, {}, devices idle {}\n", report.schedule,
+                                 counted(static_cast<std::int64_t>(report.stages.size()), "stage"),
+                                 counted(report.microbatches, "microbatch"), percent(report.idle));
   Table table({{"stage", Align::Right},
                {"devices", Align::Right},
                {"operators", Align::Right},

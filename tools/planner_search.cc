@@ -176,9 +176,9 @@ int plan_and_report(const Arguments& a, Streams& streams) {
     if (!proposal.contributions.empty()) json["contributions"] = contributions_json(proposal);
     streams.out << json.dump(2) << "\n";
   } else {
-    streams.out << fmt::format("{} on {} ({} devices), {}, planned by {} in {}\n\n", graph.name(),
-                               topology.name(), topology.num_devices(), batch_text(graph, plan.options),
-                               algorithm, pretty(Seconds(planned_s)))
+    streams.out << fmt::format("{} on {} ({}), {}, planned by {} in {}\n\n", graph.name(), topology.name(),
+                               devices_text(topology), batch_text(graph, plan.options), algorithm,
+                               pretty(Seconds(planned_s)))
                 << stage_table(proposal) << "\n"
                 << contributions_text(proposal);
     if (!proposal.trials.empty()) streams.out << proposal.trials << "\n";

@@ -1,11 +1,14 @@
 #include "search/planners/all_pipelines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <utility>
 
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 
 namespace pipesim {
 namespace {
@@ -19,20 +22,26 @@ struct PipelineSize {
   [[nodiscard]] std::int32_t stages() const { return groups * chunks; }
 };
 
-bool suits(const std::string& schedule, const PipelineShape& shape) {
+// Why the schedule can't be made for the shape, or is that of another one; "" where it suits.
+std::string unsuited(const std::string& schedule, const PipelineShape& shape) {
   const bool one_stage = shape.devices == 1 && shape.chunks == 1;
-  if (!one_stage && schedule_kind(schedule).takes_chunks != (shape.chunks > 1)) return false;
+  const bool takes_chunks = schedule_kind(schedule).takes_chunks;
+  if (!one_stage && takes_chunks != (shape.chunks > 1))
+    return fmt::format("schedule \"{}\": found {} a group of devices, allowed: {}", schedule,
+                       counted(shape.chunks, "stage"), takes_chunks ? "2 or more" : "1");
   try {
-    make_schedule(schedule, shape);
-  } catch (const InputError&) {
-    return false;
+    require_shape(schedule, shape);
+  } catch (const InputError& error) {
+    return error.what();
   }
-  return true;
+  return "";
 }
 
 std::int32_t num_layers(const PipelineSpace& space) { return *std::ranges::max_element(space.layer_of) + 1; }
 
-std::vector<PipelineSize> sizes_of(const PipelineSpace& space, std::int32_t microbatches) {
+// `refusal`: why the first that is left out is.
+std::vector<PipelineSize> sizes_of(const PipelineSpace& space, std::int32_t microbatches,
+                                   std::string& refusal) {
   std::vector<PipelineSize> sizes;
   for (std::int32_t stages = 1; stages <= num_layers(space); ++stages) {
     if (space.stages != 0 && stages != space.stages) continue;
@@ -40,7 +49,9 @@ std::vector<PipelineSize> sizes_of(const PipelineSpace& space, std::int32_t micr
       if (stages % chunks != 0) continue;
       PipelineSize size{stages / chunks, chunks, {}};
       for (const std::string& schedule : space.schedules) {
-        if (suits(schedule, {size.groups, microbatches, size.chunks})) size.schedules.push_back(schedule);
+        const std::string reason = unsuited(schedule, {size.groups, microbatches, size.chunks});
+        if (reason.empty()) size.schedules.push_back(schedule);
+        if (refusal.empty()) refusal = reason;
       }
       if (!size.schedules.empty()) sizes.push_back(std::move(size));
     }
@@ -130,7 +141,8 @@ class PipelineTrials {
 
   // Some of them where it is stopped.
   void list_all(const Placements& placements) {
-    sizes_ = sizes_of(space_, options_.microbatches);
+    sizes_ = sizes_of(space_, options_.microbatches, outcome_.refusal);
+    if (!sizes_.empty()) outcome_.refusal.clear();
     std::map<std::int32_t, std::vector<std::size_t>> meshes_of;  // by number of groups
     for (std::size_t s = 0; s < sizes_.size(); ++s) {
       const PipelineSize& size = sizes_[s];
@@ -143,6 +155,11 @@ class PipelineTrials {
           }
         }
       }
+      if (found->second.empty() && outcome_.refusal.empty())
+        outcome_.refusal =
+            fmt::format("found {}, which is too few for {}",
+                        counted(static_cast<std::int64_t>(costs_.topology().num_devices()), "device"),
+                        counted(size.groups, "group") + " of them");
       cuts_.push_back(cuts_into(num_layers(space_), size.stages()));
       for (std::size_t cut = 0; cut < cuts_.back().size() && !stopped_; ++cut) {
         for (const std::size_t meshes : found->second)
@@ -152,6 +169,7 @@ class PipelineTrials {
           static_cast<std::int64_t>(cuts_.back().size() * found->second.size() * size.schedules.size());
     }
     std::erase_if(all_, [](const UnscheduledPipeline& p) { return p.bound == kIllegal; });
+    if (all_.empty() && outcome_.refusal.empty()) outcome_.refusal = of_operators_;
     std::ranges::stable_sort(all_, {}, &UnscheduledPipeline::bound);
   }
 
@@ -217,7 +235,10 @@ class PipelineTrials {
     std::map<LaneId, Nanoseconds> loads;
     for (std::size_t i = 0; i < strategy.size(); ++i) {
       if (!here(i)) continue;
-      if (illegal(graph_.operators()[i], strategy[i], topology)) return kIllegal;
+      if (const auto reason = illegal(graph_.operators()[i], strategy[i], topology)) {
+        if (of_operators_.empty()) of_operators_ = *reason;
+        return kIllegal;
+      }
       const BoundOperator& bound = *evaluator_.builder().bind(OperatorId(i), strategy[i]);
       if (trained_) {
         for (const LaneUse& use : bound.loads) loads[use.lane] += use.hold;
@@ -245,13 +266,17 @@ class PipelineTrials {
       made.pipeline.schedule = schedule;
       PlanOptions now = options_;
       now.pipeline = made.pipeline;
-      if (illegal(graph_, made.strategy, now, costs_.topology())) continue;
+      if (const auto reason = illegal(graph_, made.strategy, now, costs_.topology())) {
+        if (outcome_.refusal.empty()) outcome_.refusal = *reason;
+        continue;
+      }
       if (stopped_) return false;
       evaluator_.builder().set_pipeline(std::move(now.pipeline), std::move(now.recompute));
       constexpr Bytes kMostBytes(500'000'000);
       evaluator_.forget(kMostBytes);
       const Evaluation evaluation = evaluator_.score(made.strategy);
-      ++outcome_.simulated;
+      if (outcome_.simulated++ == 0 || evaluation.overflow < outcome_.least_overflow)
+        outcome_.least_overflow = evaluation.overflow;
       if (evaluation.feasible() && (!outcome_.plan || evaluation.time < outcome_.evaluation.time)) {
         outcome_.plan = made;
         outcome_.evaluation = evaluation;
@@ -275,6 +300,7 @@ class PipelineTrials {
   std::vector<std::vector<std::size_t>> chosen_;  // by group, numbers of meshes
   std::map<std::pair<std::size_t, LayersOfMesh>, Nanoseconds> busiest_;
   std::vector<UnscheduledPipeline> all_;
+  std::string of_operators_;  // why one can't be split so
   PipelineOptimum outcome_;
 };
 
@@ -282,7 +308,8 @@ class PipelineTrials {
 
 double number_of_pipelines(const PipelineSpace& space, const Placements& placements,
                            std::int32_t microbatches, double most) {
-  const std::vector<PipelineSize> sizes = sizes_of(space, microbatches);
+  std::string unused;
+  const std::vector<PipelineSize> sizes = sizes_of(space, microbatches, unused);
   const auto total = [&](const std::function<double(std::int32_t)>& divided_devices) {
     double sum = 0;
     for (const PipelineSize& size : sizes) {

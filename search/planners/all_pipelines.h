@@ -32,7 +32,9 @@ struct PipelineOptimum {
   Evaluation evaluation;                  ///< of the plan
   std::int64_t pipelines = 0;             ///< of the space, legal or not
   std::int64_t simulated = 0;
-  bool proven = false;  ///< every pipeline was simulated or left out: none is better
+  Bytes least_overflow;  ///< of those that were simulated, where none fits
+  std::string refusal;   ///< where none was simulated: why one is illegal
+  bool proven = false;   ///< every pipeline was simulated or left out: none is better
 };
 
 /// What best_pipeline() leaves out. Bounds: pipelines whose busiest device alone computes for as long as the

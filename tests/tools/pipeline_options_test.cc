@@ -192,7 +192,9 @@ TEST(PipelineOptions, AreRefusedWhereTheyDoNotFit) {
           "--schedule is one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-auto:LIMIT");
   refused({"--stages", "2", "--schedule", "zb-auto"}, 2, "--schedule: schedule \"zb-auto\": found no limit");
   refused({"--stages", "2", "--schedule", "zb-auto:0"}, 2, "found the limit \"0\", allowed: zb-auto:LIMIT");
-  refused({"--stages", "3", "--schedule", "chimera"}, 1, "found 3 devices, allowed: an even number, like 4");
+  refused({"--stages", "3", "--schedule", "chimera"}, 1, "found 3 stages, allowed: an even number, like 4");
+  refused({"--stages", "4", "--chunks", "2", "--schedule", "chimera"}, 1,
+          "found 2 chunks a device, allowed: 1");
   refused({"--stages", "2", "--schedule", "pipedream"}, 1,
           "weight \"word_embedding.w\" is used in several stages");
   refused({"--stages", "64", "--chunks", "64"}, 1, "64 stages for");

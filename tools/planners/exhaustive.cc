@@ -8,6 +8,7 @@
 #include "search/planners/all_pipelines.h"
 #include "search/planners/layer_clusters.h"
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/planners/planner.h"
 #include "tools/search_watch.h"
 
@@ -87,7 +88,7 @@ class WatchedTrials {
   SearchWatch watch_;
 };
 
-[[noreturn]] void refuse_outcome(const PipelineOptimum& found, std::int32_t layers, std::size_t devices,
+[[noreturn]] void refuse_outcome(const PipelineOptimum& found, std::int32_t layers, const Topology& topology,
                                  bool interrupted) {
   if (interrupted) throw Interrupted("exhaustive: no pipeline that fits into memory was found yet");
   if (!found.proven)
@@ -96,19 +97,20 @@ class WatchedTrials {
                     "fits into memory; allow more --seconds or --proposals",
                     found.simulated, found.pipelines));
   if (found.simulated == 0)
-    throw InputError(
-        fmt::format("exhaustive: no pipeline of {} layers on {} devices has such stages and such a schedule",
-                    layers, devices));
-  throw InputError(
-      fmt::format("exhaustive: none of {} pipelines of {} layers fits into memory", found.pipelines, layers));
+    throw InputError(fmt::format("exhaustive: no pipeline of {} on {} can be made so; {}",
+                                 counted(layers, "layer"), devices_text(topology), found.refusal));
+  throw InputError(fmt::format(
+      "exhaustive: none of {} of {} fits into memory; the nearest lacks {}, all devices together",
+      counted(found.pipelines, "pipeline"), counted(layers, "layer"), pretty(found.least_overflow)));
 }
 
 std::string note_of(const PipelineOptimum& best, std::int32_t layers, bool interrupted) {
   if (best.proven)
-    return fmt::format("proven best of {} pipelines of {} layers, of which {} had to be simulated",
-                       best.pipelines, layers, best.simulated);
-  return fmt::format("not proven: {} ended the search after {} of up to {} pipelines of {} layers",
-                     interrupted ? "an interruption" : "the budget", best.simulated, best.pipelines, layers);
+    return fmt::format("proven best of {} of {}, of which {} had to be simulated",
+                       counted(best.pipelines, "pipeline"), counted(layers, "layer"), best.simulated);
+  return fmt::format("not proven: {} ended the search after {} of up to {} of {}",
+                     interrupted ? "an interruption" : "the budget", best.simulated,
+                     counted(best.pipelines, "pipeline"), counted(layers, "layer"));
 }
 
 PlannedPipeline propose_all(const PlannerCall& call) {
@@ -123,15 +125,15 @@ PlannedPipeline propose_all(const PlannerCall& call) {
   if (a.has("stages")) {
     space.stages = static_cast<std::int32_t>(a.integer("stages", 1, kMostTriedLayers));
     if (space.stages > layers)
-      throw InputError(fmt::format("exhaustive: {} stages for {} layers, allowed: 1 to {}; see --layers",
-                                   space.stages, layers, layers));
+      throw InputError(fmt::format("exhaustive: {} for {}, allowed: 1 to {}; see --layers",
+                                   counted(space.stages, "stage"), counted(layers, "layer"), layers));
   }
   const Placements placements(call.topology());
   const double number = number_of_pipelines(space, placements, call.run.microbatches, kMostPipelines);
   if (number > kMostPipelines) refuse_number(number, static_cast<std::size_t>(layers), devices);
   WatchedTrials trials(call, number);
   PipelineOptimum best = trials.best(space, placements);
-  if (!best.plan) refuse_outcome(best, layers, devices, trials.interrupted());
+  if (!best.plan) refuse_outcome(best, layers, call.topology(), trials.interrupted());
   const std::vector<StageMesh> meshes = best.plan->meshes;
   PlannedPipeline planned(call, *std::move(best.plan));
   for (std::int32_t s = 0; s < planned.options.pipeline->num_stages(); ++s)
