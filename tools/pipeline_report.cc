@@ -73,6 +73,7 @@ class PipelineReporter {
     report_.schedule = pipeline.schedule;
     report_.updates_between = evaluator.builder().versions().several();
     report_.microbatches = options.microbatches;
+    report_.both_ways = schedule_kind(pipeline.schedule).both_ways;
     report_.stages.resize(static_cast<std::size_t>(pipeline.num_stages()));
     for (std::size_t i = 0; i < strategy.size(); ++i) add_operator(OperatorId(i), configs[i]);
     for (const PipelineSchedule::value_type& steps : order_.steps) {
@@ -153,23 +154,25 @@ class PipelineReporter {
     Nanoseconds begin = INT64_MAX, end = 0;
   };
   void note_in_flight(const TaskLabel& label, Nanoseconds start, Nanoseconds end) {
-    Flight& flight = flights_[{stage_of(label.op), std::max(0, label.microbatch)}];
+    const std::int32_t microbatch = std::max(0, label.microbatch);
+    const std::size_t direction = report_.both_ways ? static_cast<std::size_t>(microbatch % 2) : 0;
+    Flight& flight = flights_[{2 * stage_of(label.op) + direction, microbatch}];
     flight.begin = std::min(flight.begin, start);
     flight.end = std::max(flight.end, end);
   }
 
   void count_in_flight() {
-    std::vector<std::vector<std::pair<Nanoseconds, int>>> changes(report_.stages.size());
+    std::vector<std::vector<std::pair<Nanoseconds, int>>> changes(2 * report_.stages.size());
     for (const auto& [of, flight] : flights_) {
       changes[of.first].emplace_back(flight.begin, 1);
       changes[of.first].emplace_back(flight.end, -1);
     }
-    for (std::size_t s = 0; s < changes.size(); ++s) {
-      std::ranges::sort(changes[s]);  // at one time ends before beginnings
-      std::int64_t now = 0;
-      for (const auto& [time, change] : changes[s]) {
+    for (std::size_t way = 0; way < changes.size(); ++way) {
+      std::ranges::sort(changes[way]);  // at one time ends before beginnings
+      std::int64_t now = 0, &most = report_.stages[way / 2].in_flight;
+      for (const auto& [time, change] : changes[way]) {
         now += change;
-        report_.stages[s].in_flight = std::max(report_.stages[s].in_flight, now);
+        most = std::max(most, now);
       }
     }
   }
@@ -179,7 +182,8 @@ class PipelineReporter {
   const Pipeline& pipeline_;
   PipelineOrder order_;
   PipelineReport report_;
-  std::map<std::pair<std::size_t, std::int32_t>, Flight> flights_;  // by stage and microbatch
+  std::map<std::pair<std::size_t, std::int32_t>, Flight>
+      flights_;  // by way through a stage (two of each) and microbatch
 };
 
 }  // namespace
@@ -189,6 +193,14 @@ std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundS
   const std::optional<Pipeline>& pipeline = evaluator.builder().options().pipeline;
   if (!pipeline) return std::nullopt;
   return PipelineReporter(evaluator, strategy, *pipeline).report(memory, columns);
+}
+
+std::string PipelineReport::stages_of_row(std::size_t row) const {
+  if (both_ways) return fmt::format("{}/{}", row, stages.size() - 1 - row);
+  std::string text;
+  for (std::size_t s = row; s < stages.size(); s += strip.size())
+    text += fmt::format("{}{}", text.empty() ? "" : ",", s);
+  return text;
 }
 
 std::string to_text(const PipelineReport& report) {
@@ -209,16 +221,17 @@ std::string to_text(const PipelineReport& report) {
   }
   text += table.str(2) + "\n";
   for (std::size_t row = 0; row < report.strip.size(); ++row) {
-    std::string stages;
-    for (std::size_t s = row; s < report.stages.size(); s += report.strip.size())
-      stages += fmt::format("{}{}", stages.empty() ? "" : ",", s);
-    text += fmt::format("  {:>5} {}\n", stages, report.strip[row]);
+    text += fmt::format("  {:>5} {}\n", report.stages_of_row(row), report.strip[row]);
   }
   return text +
          (report.weights_apart ? "        F forward, B backward of inputs, W of weights, "
                                : "        F forward, B backward, ") +
          (report.recomputes ? "R forward again, " : "") +
-         (report.updates_between ? "U update of weights, " : "") + "- idle while data travel, . idle\n";
+         (report.updates_between ? "U update of weights, " : "") + "- idle while data travel, . idle\n" +
+         (report.both_ways
+              ? "        rows name the stages of even and of odd microbatches; in flight are those of one "
+                "direction\n"
+              : "");
 }
 
 std::string to_json(const PipelineReport& report) {

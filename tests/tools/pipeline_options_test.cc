@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "sim/base/files.h"
 #include "tests/temporary_folder.h"
@@ -11,6 +13,7 @@ namespace pipesim {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
@@ -164,6 +167,33 @@ TEST(PipelineOptions, SchedulesWithoutEndAreRefusedWhereTheyDoNotFit) {
   refused({"--stages", "4", "--chunks", "2", "--schedule", "pipedream"}, "found 2 chunks a device");
   refused({"--stages", "2", "--schedule", "2bw", "--microbatches", "300"},
           "found 300 microbatches for 2 stages, allowed: from 1 to 256");
+}
+
+// Chimera (Li and Hoefler, SC 2021): each worker has a stage of both directions. Of as many
+// microbatches as stages, half go each way; a worker holds from D/2 + 1 to D of them (table 2).
+TEST(PipelineOptions, BothWaysAreToldApart) {
+  const TemporaryFolder folder;
+  const std::string trace = folder.path("trace.json");
+  const std::vector<std::string> asked{"--stages", "4", "--microbatches", "4", "--schedule", "chimera"};
+  std::vector<std::string> traced = asked, json = asked;
+  traced.insert(traced.end(), {"--trace", trace});
+  json.push_back("--json");
+  const Outcome text = pipesim_run(pipeline("simulate", traced));
+  ASSERT_EQ(text.status, 0) << text.err;
+  for (const char* row :
+       {"\n    0/3 ", "\n    1/2 ", "\n    2/1 ", "\n    3/0 ", "of even and of odd microbatches"})
+    EXPECT_THAT(text.out, HasSubstr(row));
+  std::vector<std::int64_t> in_flight;
+  const Json report = Json::parse(pipesim_run(pipeline("simulate", json)).out);
+  for (const Json& stage : report["pipeline"]["stages"]) in_flight.push_back(stage["in_flight"]);
+  EXPECT_THAT(in_flight, ElementsAre(2, 2, 2, 1));
+  std::vector<std::string> names;
+  const Json events = Json::parse(read_file(trace))["traceEvents"];
+  for (const Json& event : events) {
+    if (event["name"] == "process_name") names.push_back(event["args"]["name"]);
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf({"gpu0 (stages 0/3)", "gpu1 (stages 1/2)", "gpu2 (stages 2/1)",
+                                            "gpu3 (stages 3/0)"}));
 }
 
 TEST(PipelineOptions, WhatCanOnlyBeSimulatedIsNotExecuted) {
