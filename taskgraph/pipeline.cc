@@ -247,8 +247,9 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
     const std::int32_t least = std::max(1, shape.devices - 1);
     if (kind.weights == WeightChange::BetweenIterations &&
         (microbatches < least || microbatches > kMostBetweenChanges)) {
-      return fmt::format("schedule \"{}\": found {} microbatches for {} stages, allowed: from {} to {}",
-                         pipeline.schedule, microbatches, shape.devices, least, kMostBetweenChanges);
+      return fmt::format("schedule \"{}\": found {} for {}, allowed: from {} to {}", pipeline.schedule,
+                         counted(microbatches, "microbatch"), counted(shape.devices, "stage"), least,
+                         kMostBetweenChanges);
     }
     require_shape(pipeline.schedule, shape);
     if (kind.both_ways) return refuse_opposite_ways(stages, pipeline.schedule);

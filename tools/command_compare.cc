@@ -104,8 +104,8 @@ int run_execution(const Arguments& arguments, Streams& streams) {
     streams.out << json.dump(2) << "\n";
     return 0;
   }
-  streams.out << fmt::format("{} on {} ({} devices), {}\n\n", graph.name(), topology.name(),
-                             topology.num_devices(), batch_text(graph, options))
+  streams.out << fmt::format("{} on {} ({}), {}\n\n", graph.name(), topology.name(), devices_text(topology),
+                             batch_text(graph, options))
               << to_text(comparison);
   return 0;
 }
@@ -134,8 +134,8 @@ int run_compare(const Arguments& arguments, Streams& streams) {
     return 0;
   }
   const std::string profile = profile_note_of(arguments);
-  streams.out << fmt::format("{} on {} ({} devices), {}\n\n", graph.name(), topology.name(),
-                             topology.num_devices(), batch_text(graph, options))
+  streams.out << fmt::format("{} on {} ({}), {}\n\n", graph.name(), topology.name(), devices_text(topology),
+                             batch_text(graph, options))
               << (profile.empty() ? "" : fmt::format("  {}\n\n", profile))
               << baselines_table(baselines, samples_per_iteration(graph, options))
               << (bound ? fmt::format("  lower bound of every plan: {}\n\n", pretty(Seconds(*bound))) : "\n")

@@ -181,9 +181,8 @@ int refuse(const SearchRun& run, const std::vector<Baseline>& baselines, bool in
                   run.graph.name(), run.topology.name(),
                   margin.is_none() ? "" : fmt::format(" with a margin of {}", margin.str()), nearest);
   if (!interrupted) throw InputError(text);
-  constexpr int kInterrupted = 130;  // what a shell says of a program that SIGINT ended
   err << fmt::format("pipesim: {}\n", text);
-  return kInterrupted;
+  return kInterruptedStatus;
 }
 
 double rate(const SearchOutcome& outcome) {
@@ -253,9 +252,8 @@ std::string chart_of(const SearchRun& run, const std::vector<Baseline>& baseline
 std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
                     const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs,
                     const WhyPlan& why) {
-  std::string text =
-      fmt::format("{} on {} ({} devices), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
-                  run.topology.num_devices(), batch_text(run.graph, run.options), run.seed);
+  std::string text = fmt::format("{} on {} ({}), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
+                                 devices_text(run.topology), batch_text(run.graph, run.options), run.seed);
   if (!run.profile_note.empty()) text += fmt::format("  {}\n\n", run.profile_note);
   text += baselines_table(baselines, samples_per_iteration(run.graph, run.options));
   text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by, comparison(report.iteration_time, baselines),
@@ -372,9 +370,12 @@ Command search_command() {
        "--layers or --microbatches is given), the name of a baseline, or a "
        "planner of pipelines: " +
            planner_names()});
+  c.options.push_back({"seconds", "N", "30",
+                       "stop after this long; not used when only --proposals is given, nor by exhaustive of "
+                       "pipelines unless it is "
+                       "given"});
   c.options.push_back(
-      {"seconds", "N", "30", "stop after this long; not used when only --proposals is given"});
-  c.options.push_back({"proposals", "N", "", "stop after this many proposals"});
+      {"proposals", "N", "", "stop after this many proposals, or simulated pipelines of exhaustive"});
   c.options.push_back({"seed", "N", "1", "of all random choices"});
   c.options.push_back({"threads", "N", "1", "threads that chains run on; the plan does not depend on it"});
   c.options.push_back({"chains", "N", "8", "Markov chains, each at another temperature"});

@@ -49,8 +49,8 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     if (s.calibration) json["calibration"] = Json::parse(to_json(calibration_use(evaluator, strategy)));
     streams.out << json.dump(2) << "\n";
   } else {
-    streams.out << fmt::format("{} on {} ({} devices), {}{}\n\n", s.graph.name(), s.topology.name(),
-                               s.topology.num_devices(), batch_text(s.graph, s.plan.options),
+    streams.out << fmt::format("{} on {} ({}), {}{}\n\n", s.graph.name(), s.topology.name(),
+                               devices_text(s.topology), batch_text(s.graph, s.plan.options),
                                s.plan.found_by.empty() ? "" : ", plan by " + s.plan.found_by)
                 << (s.profile_note.empty() ? "" : fmt::format("  {}\n\n", s.profile_note))
                 << to_text(report, s.topology)

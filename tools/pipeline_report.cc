@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "sim/base/suggest.h"
 #include "tools/figures.h"
 #include "tools/table.h"
 
@@ -72,6 +73,7 @@ class PipelineReporter {
     report_.schedule = pipeline.schedule;
     report_.updates_between = evaluator.builder().versions().several();
     report_.microbatches = options.microbatches;
+    report_.both_ways = schedule_kind(pipeline.schedule).both_ways;
     report_.stages.resize(static_cast<std::size_t>(pipeline.num_stages()));
     for (std::int32_t s = 0; s < pipeline.num_stages(); ++s) {
       if (order_.steps.size() > report_.stages.size())
@@ -156,23 +158,25 @@ class PipelineReporter {
     Nanoseconds begin = INT64_MAX, end = 0;
   };
   void note_in_flight(const TaskLabel& label, Nanoseconds start, Nanoseconds end) {
-    Flight& flight = flights_[{stage_of(label.op), std::max(0, label.microbatch)}];
+    const std::int32_t microbatch = std::max(0, label.microbatch);
+    const std::size_t direction = report_.both_ways ? static_cast<std::size_t>(microbatch % 2) : 0;
+    Flight& flight = flights_[{2 * stage_of(label.op) + direction, microbatch}];
     flight.begin = std::min(flight.begin, start);
     flight.end = std::max(flight.end, end);
   }
 
   void count_in_flight() {
-    std::vector<std::vector<std::pair<Nanoseconds, int>>> changes(report_.stages.size());
+    std::vector<std::vector<std::pair<Nanoseconds, int>>> changes(2 * report_.stages.size());
     for (const auto& [of, flight] : flights_) {
       changes[of.first].emplace_back(flight.begin, 1);
       changes[of.first].emplace_back(flight.end, -1);
     }
-    for (std::size_t s = 0; s < changes.size(); ++s) {
-      std::ranges::sort(changes[s]);  // at one time ends before beginnings
-      std::int64_t now = 0;
-      for (const auto& [time, change] : changes[s]) {
+    for (std::size_t way = 0; way < changes.size(); ++way) {
+      std::ranges::sort(changes[way]);  // at one time ends before beginnings
+      std::int64_t now = 0, &most = report_.stages[way / 2].in_flight;
+      for (const auto& [time, change] : changes[way]) {
         now += change;
-        report_.stages[s].in_flight = std::max(report_.stages[s].in_flight, now);
+        most = std::max(most, now);
       }
     }
   }
@@ -182,7 +186,8 @@ class PipelineReporter {
   const Pipeline& pipeline_;
   PipelineOrder order_;
   PipelineReport report_;
-  std::map<std::pair<std::size_t, std::int32_t>, Flight> flights_;  // by stage and microbatch
+  std::map<std::pair<std::size_t, std::int32_t>, Flight>
+      flights_;  // by way through a stage (two of each) and microbatch
 };
 
 }  // namespace
@@ -198,33 +203,24 @@ std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundS
   return PipelineReporter(evaluator, strategy, *pipeline).report(memory, columns);
 }
 
-namespace {
-
-// Of groups of devices: "0,2" of one that has two stages, "0.1" of a stage's second replica.
-std::vector<std::string> row_names(const PipelineReport& report) {
-  std::vector<std::string> names;
-  if (report.strip.size() <= report.stages.size()) {
-    for (std::size_t row = 0; row < report.strip.size(); ++row) {
-      std::string& name = names.emplace_back();
-      for (std::size_t s = row; s < report.stages.size(); s += report.strip.size())
-        name += fmt::format("{}{}", name.empty() ? "" : ",", s);
-    }
-    return names;
+std::string PipelineReport::stages_of_row(std::size_t row) const {
+  if (both_ways) return fmt::format("{}/{}", row, stages.size() - 1 - row);
+  if (strip.size() > stages.size()) {
+    std::size_t stage = 0;
+    while (row >= static_cast<std::size_t>(stages[stage].replicas))
+      row -= static_cast<std::size_t>(stages[stage++].replicas);
+    return stages[stage].replicas == 1 ? fmt::format("{}", stage) : fmt::format("{}.{}", stage, row);
   }
-  for (std::size_t s = 0; s < report.stages.size(); ++s) {
-    const std::int32_t replicas = report.stages[s].replicas;
-    for (std::int32_t r = 0; r < replicas; ++r)
-      names.push_back(replicas == 1 ? fmt::format("{}", s) : fmt::format("{}.{}", s, r));
-  }
-  return names;
+  std::string text;
+  for (std::size_t s = row; s < stages.size(); s += strip.size())
+    text += fmt::format("{}{}", text.empty() ? "" : ",", s);
+  return text;
 }
 
-}  // namespace
-
 std::string to_text(const PipelineReport& report) {
-  std::string text = fmt::format("  pipeline {}: {} stages, {} microbatch{}, devices idle {}\n",
-                                 report.schedule, report.stages.size(), report.microbatches,
-                                 report.microbatches == 1 ? "" : "es", percent(report.idle));
+  std::string text = fmt::format("  pipeline {}: {}, {}, devices idle {}\n", report.schedule,
+                                 counted(static_cast<std::int64_t>(report.stages.size()), "stage"),
+                                 counted(report.microbatches, "microbatch"), percent(report.idle));
   Table table({{"stage", Align::Right},
                {"devices", Align::Right},
                {"operators", Align::Right},
@@ -239,14 +235,18 @@ std::string to_text(const PipelineReport& report) {
                pretty(stage.peak_memory)});
   }
   text += table.str(2) + "\n";
-  const std::vector<std::string> names = row_names(report);
-  for (std::size_t row = 0; row < report.strip.size(); ++row)
-    text += fmt::format("  {:>5} {}\n", names[row], report.strip[row]);
+  for (std::size_t row = 0; row < report.strip.size(); ++row) {
+    text += fmt::format("  {:>5} {}\n", report.stages_of_row(row), report.strip[row]);
+  }
   return text +
          (report.weights_apart ? "        F forward, B backward of inputs, W of weights, "
                                : "        F forward, B backward, ") +
          (report.recomputes ? "R forward again, " : "") +
-         (report.updates_between ? "U update of weights, " : "") + "- idle while data travel, . idle\n";
+         (report.updates_between ? "U update of weights, " : "") + "- idle while data travel, . idle\n" +
+         (report.both_ways
+              ? "        rows name the stages of even and of odd microbatches; in flight are those of one "
+                "direction\n"
+              : "");
 }
 
 std::string to_json(const PipelineReport& report) {

@@ -14,8 +14,10 @@ struct StageReport {
   std::int64_t operators = 0;
   std::vector<DeviceId> devices;  ///< ascending
   std::int32_t replicas = 1;      ///< that take microbatches in turn, on equal parts of the devices
-  Nanoseconds compute = 0;        ///< mean of its devices: time that they compute for this stage
-  std::int64_t in_flight = 0;     ///< most microbatches that have begun forward and not ended backward
+  Nanoseconds compute = 0;        ///< mean of its devices: time that they compute for this stage; where
+                                  ///< microbatches go both ways, with what others compute for it
+  std::int64_t in_flight = 0;     ///< most microbatches that have begun forward and not ended backward;
+                                  ///< where they go both ways, in one direction
   Bytes peak_memory;              ///< of its fullest device, with all stages that it has
 };
 
@@ -25,6 +27,7 @@ struct PipelineReport {
   bool weights_apart = false;    ///< the schedule has steps for the gradients of weights
   bool recomputes = false;       ///< something is run again
   bool updates_between = false;  ///< weights change while microbatches are under way
+  bool both_ways = false;        ///< odd microbatches go the opposite way through the devices
   std::vector<StageReport> stages;
   /// Share of the iteration during which the stages' devices compute nothing, mean of all of them: bubbles,
   /// waiting for data, synchronising weights, and updating them after all.
@@ -34,6 +37,9 @@ struct PipelineReport {
   /// keeps it apart, R forward once more, U updates of weights on the way, '-' idle while data travel from or
   /// to the group, '.' idle.
   std::vector<std::string> strip;
+  /// Stages of such a row: "0", "0,4" where they take turns, "0/3" of even and of odd microbatches,
+  /// "0.1" of a stage's second replica.
+  [[nodiscard]] std::string stages_of_row(std::size_t row) const;
 };
 
 /// Of the strategy that the evaluator scored last, with labels. `columns`: of the strip, 1 or more. Nothing

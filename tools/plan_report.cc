@@ -8,6 +8,7 @@
 
 #include "tools/figures.h"
 #include "tools/operator_groups.h"
+#include "tools/run_settings.h"
 #include "tools/table.h"
 
 namespace pipesim {
@@ -175,7 +176,7 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
   table.add({"iteration", pretty(to_seconds(report.iteration_time))});
   if (whole != report.iteration_time) table.add({"from empty to empty", pretty(to_seconds(whole))});
   table.add({"throughput", fmt::format("{:.4g} samples/s", report.samples_per_second)});
-  table.add({"tasks", fmt::format("{} on {} devices", report.num_tasks, topology.num_devices())});
+  table.add({"tasks", fmt::format("{} on {}", report.num_tasks, devices_text(topology))});
   table.add({"compute", range_text(report.compute) + " a device"});
   if (recomputes(report)) table.add({"recompute", range_text(report.recompute) + " a device of this"});
   table.add({"links busy", range_text(report.communication) + " a device"});

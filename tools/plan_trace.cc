@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -30,19 +31,31 @@ std::vector<std::string> processes_of_lanes(const Topology& topology) {
   return names;
 }
 
-// "gpu0 (stages 0, 4)": with the stages of the operators that it runs.
+// "gpu0 (stages 0, 4)": with the stages of the operators that it runs; "gpu3 (stages 3/0)": those of even and
+// of odd microbatches, which go both ways.
 void name_stages(Evaluator& e, std::vector<std::string>& processes) {
-  if (!e.builder().options().pipeline) return;
+  const std::optional<Pipeline>& pipeline = e.builder().options().pipeline;
+  if (!pipeline) return;
+  const bool both_ways = schedule_kind(pipeline->schedule).both_ways;
+  const std::int32_t last = pipeline->num_stages() - 1;
   std::vector<std::set<std::int32_t>> stages(e.topology().num_devices());
   for (const TaskLabel& label : e.task_graph().labels) {
-    if (label.op.valid() && !is_communication(label.kind))
-      stages[label.device.index()].insert(e.builder().stage_of(label.op));
+    if (!label.op.valid() || is_communication(label.kind)) continue;
+    const std::int32_t stage = e.builder().stage_of(label.op);
+    if (!both_ways) {
+      stages[label.device.index()].insert(stage);
+    } else if (is_pass(label.kind)) {
+      stages[label.device.index()] = {label.microbatch % 2 == 1 ? last - stage : stage};
+    }
   }
   std::map<std::string, std::string> names;
   for (std::size_t d = 0; d < stages.size(); ++d) {
     if (stages[d].empty()) continue;
-    names[processes[d]] = fmt::format("{} ({} {})", processes[d], stages[d].size() > 1 ? "stages" : "stage",
-                                      fmt::join(stages[d], ", "));
+    const std::int32_t first = *stages[d].begin();
+    names[processes[d]] =
+        both_ways ? fmt::format("{} (stages {}/{})", processes[d], first, last - first)
+                  : fmt::format("{} ({} {})", processes[d], stages[d].size() > 1 ? "stages" : "stage",
+                                fmt::join(stages[d], ", "));
   }
   for (std::string& process : processes) {
     const auto named = names.find(process);

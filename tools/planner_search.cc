@@ -20,6 +20,7 @@
 #include "tools/plan_report.h"
 #include "tools/planners/planner.h"
 #include "tools/run_settings.h"
+#include "tools/search_watch.h"
 #include "tools/table.h"
 
 namespace pipesim {
@@ -122,7 +123,7 @@ void check_planner_options(const Arguments& a) {
     constexpr std::array<std::string_view, 5> kOfSearches{"seconds", "proposals", "seed", "threads",
                                                           "chains"};
     if (planner->searches && std::ranges::find(kOfSearches, option) != kOfSearches.end()) continue;
-    if (a.given(option))
+    if (a.given(option) && std::ranges::find(mine, option) == mine.end())
       throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option, algorithm,
                                    planner->searches          ? ""
                                    : planner_named(algorithm) ? ", which does not search"
@@ -130,10 +131,12 @@ void check_planner_options(const Arguments& a) {
   }
 }
 
-int run_planner(const Arguments& a, Streams& streams) {
+namespace {
+
+int plan_and_report(const Arguments& a, Streams& streams) {
   const std::string& algorithm = a.text("algorithm");
   if (a.has("stage-costs") && !a.has("model")) return report_stage_costs(a, streams);
-  for (const char* file : {"output", "checkpoint"}) {
+  for (const char* file : {"output", "checkpoint", "search-log"}) {
     if (a.has(file)) require_writable(a.text(file));
   }
   const ModelRun run = model_run_of(a);
@@ -168,14 +171,15 @@ int run_planner(const Arguments& a, Streams& streams) {
     json["planner_wall_time_s"] = planned_s;
     json["planner_devices"] = proposal.devices;
     if (!proposal.note.empty()) json["note"] = proposal.note;
+    if (proposal.proven) json["proven_optimal"] = *proposal.proven;
     if (!profile.empty()) json["profile_note"] = profile;
     if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
     if (!proposal.contributions.empty()) json["contributions"] = contributions_json(proposal);
     streams.out << json.dump(2) << "\n";
   } else {
-    streams.out << fmt::format("{} on {} ({} devices), {}, planned by {} in {}\n\n", graph.name(),
-                               topology.name(), topology.num_devices(), batch_text(graph, plan.options),
-                               algorithm, pretty(Seconds(planned_s)))
+    streams.out << fmt::format("{} on {} ({}), {}, planned by {} in {}\n\n", graph.name(), topology.name(),
+                               devices_text(topology), batch_text(graph, plan.options), algorithm,
+                               pretty(Seconds(planned_s)))
                 << stage_table(proposal) << "\n"
                 << contributions_text(proposal);
     if (!proposal.trials.empty()) streams.out << proposal.trials << "\n";
@@ -192,6 +196,17 @@ int run_planner(const Arguments& a, Streams& streams) {
   if (!report.infeasible) return 0;
   streams.err << "pipesim: the plan does not fit: " << *report.infeasible << "\n";
   return 1;
+}
+
+}  // namespace
+
+int run_planner(const Arguments& a, Streams& streams) {
+  try {
+    return plan_and_report(a, streams);
+  } catch (const Interrupted& end) {
+    streams.err << fmt::format("pipesim: {}\n", end.what());
+    return kInterruptedStatus;
+  }
 }
 
 }  // namespace pipesim

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/inputs.h"
 #include "tools/table.h"
 
@@ -164,6 +165,10 @@ void require_recompute(const OperatorGraph& graph, const Recompute& recompute) {
 
 std::string profile_note_of(const Arguments& a) {
   return a.has("profile-batch") || !a.has("model") ? "" : profile_note(a.text("model"));
+}
+
+std::string devices_text(const Topology& topology) {
+  return counted(static_cast<std::int64_t>(topology.num_devices()), "device");
 }
 
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {

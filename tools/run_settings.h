@@ -63,6 +63,8 @@ inline PlanOptions plan_options_of(const Arguments& arguments) {
 }
 /// profile_note() of --model, unless --profile-batch tells.
 std::string profile_note_of(const Arguments& arguments);
+/// "16 devices".
+std::string devices_text(const Topology& topology);
 /// "batch 64", or "batch 256 in 4 microbatches of 64, recompute full".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
 

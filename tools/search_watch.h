@@ -11,6 +11,10 @@
 
 namespace pipesim {
 
+/// Exit status of a search that was interrupted before it had a plan: what a shell says of a program that
+/// SIGINT ended.
+inline constexpr int kInterruptedStatus = 130;
+
 /// All that goes on beside a search that may take hours: shows how it gets on, writes its log, and stops it
 /// on Ctrl-C. Signals are noted until the end of the watch, not only of the search: the plan is still
 /// written.

@@ -1,11 +1,14 @@
 #include "search/planners/all_pipelines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <utility>
 
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 
 namespace pipesim {
 namespace {
@@ -19,20 +22,26 @@ struct PipelineSize {
   [[nodiscard]] std::int32_t stages() const { return groups * chunks; }
 };
 
-bool suits(const std::string& schedule, const PipelineShape& shape) {
+// Why the schedule can't be made for the shape, or is that of another one; "" where it suits.
+std::string unsuited(const std::string& schedule, const PipelineShape& shape) {
   const bool one_stage = shape.devices == 1 && shape.chunks == 1;
-  if (!one_stage && schedule_kind(schedule).takes_chunks != (shape.chunks > 1)) return false;
+  const bool takes_chunks = schedule_kind(schedule).takes_chunks;
+  if (!one_stage && takes_chunks != (shape.chunks > 1))
+    return fmt::format("schedule \"{}\": found {} a group of devices, allowed: {}", schedule,
+                       counted(shape.chunks, "stage"), takes_chunks ? "2 or more" : "1");
   try {
-    make_schedule(schedule, shape);
-  } catch (const InputError&) {
-    return false;
+    require_shape(schedule, shape);
+  } catch (const InputError& error) {
+    return error.what();
   }
-  return true;
+  return "";
 }
 
 std::int32_t num_layers(const PipelineSpace& space) { return *std::ranges::max_element(space.layer_of) + 1; }
 
-std::vector<PipelineSize> sizes_of(const PipelineSpace& space, std::int32_t microbatches) {
+// `refusal`: why the first that is left out is.
+std::vector<PipelineSize> sizes_of(const PipelineSpace& space, std::int32_t microbatches,
+                                   std::string& refusal) {
   std::vector<PipelineSize> sizes;
   for (std::int32_t stages = 1; stages <= num_layers(space); ++stages) {
     if (space.stages != 0 && stages != space.stages) continue;
@@ -40,7 +49,9 @@ std::vector<PipelineSize> sizes_of(const PipelineSpace& space, std::int32_t micr
       if (stages % chunks != 0) continue;
       PipelineSize size{stages / chunks, chunks, {}};
       for (const std::string& schedule : space.schedules) {
-        if (suits(schedule, {size.groups, microbatches, size.chunks})) size.schedules.push_back(schedule);
+        const std::string reason = unsuited(schedule, {size.groups, microbatches, size.chunks});
+        if (reason.empty()) size.schedules.push_back(schedule);
+        if (refusal.empty()) refusal = reason;
       }
       if (!size.schedules.empty()) sizes.push_back(std::move(size));
     }
@@ -112,21 +123,26 @@ struct UnscheduledPipeline {
   std::size_t size, cut, meshes;
 };
 
+using GoOn = std::function<bool(const PipelineOptimum&)>;
+
 class PipelineTrials {
  public:
   PipelineTrials(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
-                 const PipelineSpace& space)
+                 const PipelineSpace& space, const GoOn& go_on)
       : graph_(graph),
         costs_(costs),
         space_(space),
+        go_on_(go_on),
         options_(without_pipeline(options)),
         trained_(std::ranges::none_of(
             space.schedules,
             [](const std::string& s) { return schedule_kind(s).weights == WeightChange::Never; })),
         evaluator_(graph, costs, options_) {}
 
+  // Some of them where it is stopped.
   void list_all(const Placements& placements) {
-    sizes_ = sizes_of(space_, options_.microbatches);
+    sizes_ = sizes_of(space_, options_.microbatches, outcome_.refusal);
+    if (!sizes_.empty()) outcome_.refusal.clear();
     std::map<std::int32_t, std::vector<std::size_t>> meshes_of;  // by number of groups
     for (std::size_t s = 0; s < sizes_.size(); ++s) {
       const PipelineSize& size = sizes_[s];
@@ -139,8 +155,13 @@ class PipelineTrials {
           }
         }
       }
+      if (found->second.empty() && outcome_.refusal.empty())
+        outcome_.refusal =
+            fmt::format("found {}, which is too few for {}",
+                        counted(static_cast<std::int64_t>(costs_.topology().num_devices()), "device"),
+                        counted(size.groups, "group") + " of them");
       cuts_.push_back(cuts_into(num_layers(space_), size.stages()));
-      for (std::size_t cut = 0; cut < cuts_.back().size(); ++cut) {
+      for (std::size_t cut = 0; cut < cuts_.back().size() && !stopped_; ++cut) {
         for (const std::size_t meshes : found->second)
           all_.push_back({bound_of(size, cuts_.back()[cut], chosen_[meshes]), s, cut, meshes});
       }
@@ -148,15 +169,18 @@ class PipelineTrials {
           static_cast<std::int64_t>(cuts_.back().size() * found->second.size() * size.schedules.size());
     }
     std::erase_if(all_, [](const UnscheduledPipeline& p) { return p.bound == kIllegal; });
+    if (all_.empty() && outcome_.refusal.empty()) outcome_.refusal = of_operators_;
     std::ranges::stable_sort(all_, {}, &UnscheduledPipeline::bound);
   }
 
-  PipelineOptimum try_all(LeaveOut leave_out, const std::function<void(const PipelineOptimum&)>& tried) {
+  PipelineOptimum try_all(LeaveOut leave_out) {
+    if (stopped_) return std::move(outcome_);
     for (const UnscheduledPipeline& p : all_) {
       const bool can_be_better = !outcome_.plan || p.bound < outcome_.evaluation.time;
       if (leave_out == LeaveOut::ByBounds && !can_be_better) break;
-      try_schedules(p, tried);
+      if (!try_schedules(p)) return std::move(outcome_);
     }
+    outcome_.proven = true;
     return std::move(outcome_);
   }
 
@@ -184,7 +208,10 @@ class PipelineTrials {
       }
       const std::size_t mesh = meshes[static_cast<std::size_t>(g)];
       const auto [found, is_new] = busiest_.try_emplace({mesh, std::move(layers)}, 0);
-      if (is_new) found->second = busiest(meshes_.mesh(mesh), found->first.second);
+      if (is_new) {
+        found->second = busiest(meshes_.mesh(mesh), found->first.second);
+        ask_to_go_on();
+      }
       bound = std::max(bound, found->second);
     }
     // Every second microbatch may run another stage here.
@@ -208,7 +235,10 @@ class PipelineTrials {
     std::map<LaneId, Nanoseconds> loads;
     for (std::size_t i = 0; i < strategy.size(); ++i) {
       if (!here(i)) continue;
-      if (illegal(graph_.operators()[i], strategy[i], topology)) return kIllegal;
+      if (const auto reason = illegal(graph_.operators()[i], strategy[i], topology)) {
+        if (of_operators_.empty()) of_operators_ = *reason;
+        return kIllegal;
+      }
       const BoundOperator& bound = *evaluator_.builder().bind(OperatorId(i), strategy[i]);
       if (trained_) {
         for (const LaneUse& use : bound.loads) loads[use.lane] += use.hold;
@@ -224,7 +254,10 @@ class PipelineTrials {
     return most;
   }
 
-  void try_schedules(const UnscheduledPipeline& p, const std::function<void(const PipelineOptimum&)>& tried) {
+  void ask_to_go_on() { stopped_ = stopped_ || (go_on_ && !go_on_(outcome_)); }
+
+  // False where it was stopped before the last one.
+  bool try_schedules(const UnscheduledPipeline& p) {
     std::vector<StageMesh> meshes;
     for (const std::size_t number : chosen_[p.meshes]) meshes.push_back(meshes_.mesh(number));
     Pipeline pipeline{"", stages_of_layers(space_.layer_of, cuts_[p.size][p.cut])};
@@ -233,23 +266,31 @@ class PipelineTrials {
       made.pipeline.schedule = schedule;
       PlanOptions now = options_;
       now.pipeline = made.pipeline;
-      if (illegal(graph_, made.strategy, now, costs_.topology())) continue;
+      if (const auto reason = illegal(graph_, made.strategy, now, costs_.topology())) {
+        if (outcome_.refusal.empty()) outcome_.refusal = *reason;
+        continue;
+      }
+      if (stopped_) return false;
       evaluator_.builder().set_pipeline(std::move(now.pipeline), std::move(now.recompute));
       constexpr Bytes kMostBytes(500'000'000);
       evaluator_.forget(kMostBytes);
       const Evaluation evaluation = evaluator_.score(made.strategy);
-      ++outcome_.simulated;
+      if (outcome_.simulated++ == 0 || evaluation.overflow < outcome_.least_overflow)
+        outcome_.least_overflow = evaluation.overflow;
       if (evaluation.feasible() && (!outcome_.plan || evaluation.time < outcome_.evaluation.time)) {
         outcome_.plan = made;
         outcome_.evaluation = evaluation;
       }
-      if (tried) tried(outcome_);
+      ask_to_go_on();
     }
+    return true;
   }
 
   const OperatorGraph& graph_;
   const CostModel& costs_;
   const PipelineSpace& space_;
+  const GoOn& go_on_;
+  bool stopped_ = false;
   PlanOptions options_;
   bool trained_;  // by all schedules: backward counts, too
   Evaluator evaluator_;
@@ -259,6 +300,7 @@ class PipelineTrials {
   std::vector<std::vector<std::size_t>> chosen_;  // by group, numbers of meshes
   std::map<std::pair<std::size_t, LayersOfMesh>, Nanoseconds> busiest_;
   std::vector<UnscheduledPipeline> all_;
+  std::string of_operators_;  // why one can't be split so
   PipelineOptimum outcome_;
 };
 
@@ -266,7 +308,8 @@ class PipelineTrials {
 
 double number_of_pipelines(const PipelineSpace& space, const Placements& placements,
                            std::int32_t microbatches, double most) {
-  const std::vector<PipelineSize> sizes = sizes_of(space, microbatches);
+  std::string unused;
+  const std::vector<PipelineSize> sizes = sizes_of(space, microbatches, unused);
   const auto total = [&](const std::function<double(std::int32_t)>& divided_devices) {
     double sum = 0;
     for (const PipelineSize& size : sizes) {
@@ -291,10 +334,10 @@ double number_of_pipelines(const PipelineSpace& space, const Placements& placeme
 
 PipelineOptimum best_pipeline(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                               const PipelineSpace& space, const Placements& placements, LeaveOut leave_out,
-                              const std::function<void(const PipelineOptimum&)>& tried) {
-  PipelineTrials trials(graph, costs, options, space);
+                              const std::function<bool(const PipelineOptimum&)>& go_on) {
+  PipelineTrials trials(graph, costs, options, space, go_on);
   trials.list_all(placements);
-  return trials.try_all(leave_out, tried);
+  return trials.try_all(leave_out);
 }
 
 }  // namespace pipesim

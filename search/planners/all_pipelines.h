@@ -32,6 +32,9 @@ struct PipelineOptimum {
   Evaluation evaluation;                  ///< of the plan
   std::int64_t pipelines = 0;             ///< of the space, legal or not
   std::int64_t simulated = 0;
+  Bytes least_overflow;  ///< of those that were simulated, where none fits
+  std::string refusal;   ///< where none was simulated: why one is illegal
+  bool proven = false;   ///< every pipeline was simulated or left out: none is better
 };
 
 /// What best_pipeline() leaves out. Bounds: pipelines whose busiest device alone computes for as long as the
@@ -39,10 +42,10 @@ struct PipelineOptimum {
 enum class LeaveOut : std::uint8_t { Nothing, ByBounds };
 
 /// The fastest pipeline of the space that fits into memory, as the simulator says, by trying all: those with
-/// the least compute time of the busiest device first. `options`: their pipeline is not looked at. `tried` is
-/// called after each simulation.
+/// the least compute time of the busiest device first. `options`: their pipeline is not looked at. `go_on` is
+/// called after each simulation, and now and then before the first; the search ends when it returns false.
 PipelineOptimum best_pipeline(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                               const PipelineSpace& space, const Placements& placements, LeaveOut leave_out,
-                              const std::function<void(const PipelineOptimum&)>& tried);
+                              const std::function<bool(const PipelineOptimum&)>& go_on);
 
 }  // namespace pipesim

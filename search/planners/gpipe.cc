@@ -9,6 +9,7 @@
 
 #include "search/baselines/layer_wise.h"
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 
 namespace pipesim {
 namespace {
@@ -69,7 +70,8 @@ std::vector<std::int32_t> stages_of(const OperatorGraph& graph, const CostModel&
 std::vector<std::int32_t> balanced_parts(const std::vector<double>& costs, std::int32_t parts) {
   const std::size_t n = costs.size();
   if (parts < 1 || static_cast<std::size_t>(parts) > n)
-    throw InputError(fmt::format("{} stages for {} layers, allowed: 1 to {}", parts, n, n));
+    throw InputError(fmt::format("{} for {}, allowed: 1 to {}", counted(parts, "stage"),
+                                 counted(static_cast<std::int64_t>(n), "layer"), n));
   constexpr double kInfinity = std::numeric_limits<double>::infinity(), kRounding = 1e-9;
   const double limit = least_limit(costs, parts) * (1 + kRounding);
   std::vector<double> until(n + 1, 0.0);  // sums of the first so many
@@ -107,8 +109,8 @@ PipelinedStrategy gpipe_strategy(const OperatorGraph& graph, const CostModel& co
   }
   const std::int32_t groups = demand.stages / demand.chunks;
   if (groups > devices) {
-    throw InputError(fmt::format("{} stages for {} devices, allowed: up to {}", demand.stages, devices,
-                                 std::int64_t{devices} * demand.chunks));
+    throw InputError(fmt::format("{} for {}, allowed: up to {}", counted(demand.stages, "stage"),
+                                 counted(devices, "device"), std::int64_t{devices} * demand.chunks));
   }
   std::vector<StageGroup> stage_groups;
   for (std::int32_t d = 0; d < devices / groups * groups; ++d) {

@@ -24,10 +24,10 @@ std::vector<PipelineDemand> demands(std::int32_t devices, const std::vector<std:
 
 }  // namespace
 
-std::vector<PipelineTrial> try_pipelines(const OperatorGraph& graph, const CostModel& costs,
-                                         const PlanOptions& options,
-                                         const std::vector<std::string>& schedules,
-                                         const std::function<void(const PipelineTrial&)>& tried) {
+std::vector<PipelineTrial> try_pipelines(
+    const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+    const std::vector<std::string>& schedules, const std::function<void(const PipelineTrial&)>& tried,
+    const std::function<void(const PipelineDemand&, const std::string&)>& refused) {
   const auto devices = static_cast<std::int32_t>(costs.topology().num_devices());
   std::vector<PipelineTrial> trials;
   PlanOptions unstaged = options;
@@ -38,7 +38,10 @@ std::vector<PipelineTrial> try_pipelines(const OperatorGraph& graph, const CostM
     PipelinedStrategy made = gpipe_strategy(graph, costs, demand);
     PlanOptions piped = options;
     piped.pipeline = std::move(made.pipeline);
-    if (illegal(graph, made.strategy, piped, costs.topology())) continue;
+    if (const auto reason = illegal(graph, made.strategy, piped, costs.topology())) {
+      if (refused) refused(demand, *reason);
+      continue;
+    }
     constexpr Bytes kMostRemembered(500'000'000);
     evaluator.forget(kMostRemembered);
     evaluator.builder().set_pipeline(std::move(piped.pipeline), std::move(piped.recompute));

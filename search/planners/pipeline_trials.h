@@ -19,10 +19,11 @@ struct PipelineTrial {
 /// one group being data parallelism, under each of the schedules; those that take chunks with 2 and 4 stages
 /// a group, too. Pipelines that a schedule or the model does not allow are left out. What fits into memory
 /// comes first, the fastest first; of equal ones the one with fewer stages, then in the order of `schedules`.
-/// `options`: of all of them; their pipeline is not looked at. `tried` is called after each.
-std::vector<PipelineTrial> try_pipelines(const OperatorGraph& graph, const CostModel& costs,
-                                         const PlanOptions& options,
-                                         const std::vector<std::string>& schedules,
-                                         const std::function<void(const PipelineTrial&)>& tried);
+/// `options`: of all of them; their pipeline is not looked at. `tried` is called after each, `refused` with
+/// why one is left out.
+std::vector<PipelineTrial> try_pipelines(
+    const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+    const std::vector<std::string>& schedules, const std::function<void(const PipelineTrial&)>& tried,
+    const std::function<void(const PipelineDemand&, const std::string&)>& refused = {});
 
 }  // namespace pipesim

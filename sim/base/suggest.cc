@@ -51,4 +51,9 @@ std::string list_names(std::span<const std::string> names, std::size_t most) {
   return text;
 }
 
+std::string counted(std::int64_t number, std::string_view noun) {
+  const std::string_view ending = number == 1 ? "" : noun.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", number, noun, ending);
+}
+
 }  // namespace pipesim

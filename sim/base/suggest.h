@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,5 +15,8 @@ std::string did_you_mean(std::string_view name, std::span<const std::string> can
 
 /// "a, b, c" with at most `most` names, then ", … (12 in all)".
 std::string list_names(std::span<const std::string> names, std::size_t most = 20);
+
+/// "1 stage", "2 stages", "3 microbatches".
+std::string counted(std::int64_t number, std::string_view noun);
 
 }  // namespace pipesim

@@ -6,14 +6,16 @@
 #include <optional>
 #include <tuple>
 
+#include "sim/base/suggest.h"
 #include "taskgraph/schedules/kinds.h"
 
 namespace pipesim {
 namespace {
 
 std::string refuse_chimera(const PipelineShape& shape) {
-  if (shape.devices % 2 == 0) return "";
-  return fmt::format("found {} devices, allowed: an even number, like {}", shape.devices, shape.devices + 1);
+  if (shape.devices % 2 == 0 || shape.chunks > 1) return "";
+  return fmt::format("found {}, allowed: an even number, like {}", counted(shape.devices, "stage"),
+                     shape.devices + 1);
 }
 
 // Two pipelines of all stages through the same devices, one down and one up, each with its own copy of the

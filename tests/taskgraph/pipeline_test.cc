@@ -196,7 +196,7 @@ TEST_F(IllegalPipeline, SaysWhatTheScheduleNeeds) {
   EXPECT_THAT(reason({0, 1, 2, 3}, {"1f2b", {0, 1, 2, 3}}), HasSubstr("did you mean \"1f1b\""));
   EXPECT_EQ(reason({0, 1, 2, 3}, {"chimera", {0, 1, 2, 3}}), "legal");
   EXPECT_EQ(reason({0, 1, 2, 2}, {"chimera", {0, 1, 2, 2}}),
-            "schedule \"chimera\": found 3 devices, allowed: an even number, like 4");
+            "schedule \"chimera\": found 3 stages, allowed: an even number, like 4");
   EXPECT_EQ(reason({0, 1, 2, 3}, {"inference", {0, 1, 2, 3}}), "legal");
   EXPECT_EQ(reason({2, 2, 2, 2}, {"inference", {0, 1, 2, 3}}), "legal");
   EXPECT_EQ(reason({0, 1, 2, 3}, {"2bw", {0, 1, 2, 3}}, 256), "legal");

@@ -11,7 +11,8 @@ check() {
 }
 
 # search SIGNAL ARGUMENTS…: starts one that would take minutes, and sends the signal once it is under way, which
-# the second line of its log tells. A shell starts background jobs with SIGINT ignored, hence env.
+# line $rows of its log tells. A shell starts background jobs with SIGINT ignored, hence env.
+rows=2
 search() {
   signal=$1
   shift
@@ -20,7 +21,7 @@ search() {
     >"$folder/out" 2>"$folder/err" &
   job=$!
   for _ in $(seq 1200); do
-    [ "$(wc -l 2>/dev/null <"$folder/log.csv")" -ge 2 ] 2>/dev/null && break
+    [ "$(wc -l 2>/dev/null <"$folder/log.csv")" -ge $rows ] 2>/dev/null && break
     kill -0 $job 2>/dev/null || break
     sleep 0.05
   done
@@ -51,3 +52,19 @@ check "first line" "$(sed -n '1s/[0-9.]* s$/N s/p' "$folder/err")" "pipesim: int
 check "second line" "$(sed -n '2s/ was found;.*//p' "$folder/err")" \
   'pipesim: no plan for model "lenet" that fits the memory of topology "tiny"'
 check "nothing written" "$(cat "$folder/out")$(ls "$folder" | grep none)" ""
+
+# Of pipelines, too; over slow links hardly one can be left out.
+pipelines="--algorithm exhaustive --microbatches 4 --layers 7 --model gpt:layers=6,batch=8"
+rows=3  # the first plan
+search INT $pipelines --topology levels:8@10MB/s -o "$folder/pipeline.json"
+check "status of pipelines" "$status" 0
+check "message of pipelines" "$(sed 's/[0-9.]* s$/N s/' "$folder/err")" "pipesim: interrupted after N s"
+check "note" "$(sed -n 's/[0-9]* of up to [0-9]*/N of up to M/;s/^  not proven/not proven/p' "$folder/out")" \
+  "not proven: an interruption ended the search after N of up to M pipelines of 7 layers"
+"$program" simulate --plan "$folder/pipeline.json" >/dev/null || exit 1
+rows=2
+search INT $pipelines --topology levels:8@10MB/s --memory-margin 99% -o "$folder/none.json"
+check "status without a pipeline" "$status" 130
+check "last line" "$(sed -n 2p "$folder/err")" \
+  "pipesim: exhaustive: no pipeline that fits into memory was found yet"
+check "no pipeline written" "$(cat "$folder/out")$(ls "$folder" | grep none)" ""

@@ -64,8 +64,8 @@ TEST(MicrobatchOptions, AreRefusedWhereTheyDoNotFit) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> refusals{
       {{"simulate", "--plan", plan, "--microbatches", "2"}, "--plan and --microbatches exclude each other"},
       {{"search", "--model", "lenet", "--topology", "p100-4x4:1", "--algorithm", "exhaustive",
-        "--microbatches", "2", "--seconds", "3"},
-       "--seconds does not go with --algorithm exhaustive of pipelines"},
+        "--microbatches", "2", "--seed", "3"},
+       "--seed does not go with --algorithm exhaustive of pipelines"},
       {{"compare", "--model", "lenet", "--topology", "p100-4x4:1", "--microbatches", "0"}, "--microbatches"},
       {{"compare", "--model", "lenet", "--topology", "p100-4x4:1", "--microbatches", "1025"},
        "--microbatches"}};

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "sim/base/files.h"
 #include "tests/temporary_folder.h"
@@ -11,6 +13,7 @@ namespace pipesim {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
@@ -185,6 +188,33 @@ TEST(PipelineOptions, ReplicasMayTakeTurns) {
           "replicas that take microbatches in turn can be simulated, not executed");
 }
 
+// Chimera (Li and Hoefler, SC 2021): each worker has a stage of both directions. Of as many
+// microbatches as stages, half go each way; a worker holds from D/2 + 1 to D of them (table 2).
+TEST(PipelineOptions, BothWaysAreToldApart) {
+  const TemporaryFolder folder;
+  const std::string trace = folder.path("trace.json");
+  const std::vector<std::string> asked{"--stages", "4", "--microbatches", "4", "--schedule", "chimera"};
+  std::vector<std::string> traced = asked, json = asked;
+  traced.insert(traced.end(), {"--trace", trace});
+  json.push_back("--json");
+  const Outcome text = pipesim_run(pipeline("simulate", traced));
+  ASSERT_EQ(text.status, 0) << text.err;
+  for (const char* row :
+       {"\n    0/3 ", "\n    1/2 ", "\n    2/1 ", "\n    3/0 ", "of even and of odd microbatches"})
+    EXPECT_THAT(text.out, HasSubstr(row));
+  std::vector<std::int64_t> in_flight;
+  const Json report = Json::parse(pipesim_run(pipeline("simulate", json)).out);
+  for (const Json& stage : report["pipeline"]["stages"]) in_flight.push_back(stage["in_flight"]);
+  EXPECT_THAT(in_flight, ElementsAre(2, 2, 2, 1));
+  std::vector<std::string> names;
+  const Json events = Json::parse(read_file(trace))["traceEvents"];
+  for (const Json& event : events) {
+    if (event["name"] == "process_name") names.push_back(event["args"]["name"]);
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf({"gpu0 (stages 0/3)", "gpu1 (stages 1/2)", "gpu2 (stages 2/1)",
+                                            "gpu3 (stages 3/0)"}));
+}
+
 TEST(PipelineOptions, WhatCanOnlyBeSimulatedIsNotExecuted) {
   for (const char* schedule : {"2bw", "chimera"}) {
     const Outcome result =
@@ -211,7 +241,9 @@ TEST(PipelineOptions, AreRefusedWhereTheyDoNotFit) {
           "--schedule is one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-auto:LIMIT");
   refused({"--stages", "2", "--schedule", "zb-auto"}, 2, "--schedule: schedule \"zb-auto\": found no limit");
   refused({"--stages", "2", "--schedule", "zb-auto:0"}, 2, "found the limit \"0\", allowed: zb-auto:LIMIT");
-  refused({"--stages", "3", "--schedule", "chimera"}, 1, "found 3 devices, allowed: an even number, like 4");
+  refused({"--stages", "3", "--schedule", "chimera"}, 1, "found 3 stages, allowed: an even number, like 4");
+  refused({"--stages", "4", "--chunks", "2", "--schedule", "chimera"}, 1,
+          "found 2 chunks a device, allowed: 1");
   refused({"--stages", "2", "--schedule", "pipedream"}, 1,
           "weight \"word_embedding.w\" is used in several stages");
   refused({"--stages", "64", "--chunks", "64"}, 1, "64 stages for");

@@ -14,6 +14,7 @@
 #include "search/planners/layer_graph.h"
 #include "search/planners/listed_stages.h"
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/inputs.h"
 #include "tools/planners/planner.h"
 #include "tools/status_line.h"
@@ -173,7 +174,8 @@ std::vector<ListedStage> wanted_stages(const PlannerCall& call) {
   const auto devices = static_cast<std::int64_t>(call.topology().num_devices());
   const std::int64_t stages = call.arguments.integer("stages", 1, kMostStages);
   if (devices % stages != 0)
-    throw InputError(fmt::format("dapple: {} stages do not divide {} devices", stages, devices));
+    throw InputError(
+        fmt::format("dapple: {} do not divide {}", counted(stages, "stage"), counted(devices, "device")));
   return std::vector<ListedStage>(static_cast<std::size_t>(stages), {devices / stages, ""});
 }
 
@@ -241,7 +243,12 @@ class CopiedModels {
 
   void try_schedule(const DapplePlan& plan, const std::string& schedule, std::vector<DappleTrial>& trials) {
     PlannedPipeline planned = planned_of(call_, of(plan.copies), plan, schedule);
-    if (illegal(planned.graph, planned.strategy, planned.options, call_.topology())) return;
+    if (auto reason = illegal(planned.graph, planned.strategy, planned.options, call_.topology())) {
+      if (refusal_.empty())
+        refusal_ = fmt::format("of {}: {}", counted(static_cast<std::int64_t>(plan.stages.size()), "stage"),
+                               *reason);
+      return;
+    }
     const auto [at, is_new] =
         evaluators_.try_emplace(plan.copies, of(plan.copies).graph, call_.costs, planned.options);
     constexpr Bytes kMostRemembered(500'000'000);
@@ -250,12 +257,15 @@ class CopiedModels {
                                       std::move(planned.options.recompute));
     trials.push_back({plan, schedule, at->second.score(planned.strategy)});
   }
+  // Why the first that was is left out: the one that the score likes most.
+  [[nodiscard]] const std::string& refusal() const { return refusal_; }
 
  private:
   const PlannerCall& call_;
   const Layers& layers_;
   std::map<std::int64_t, Copies> models_;
   std::map<std::int64_t, Evaluator> evaluators_;
+  std::string refusal_;
 };
 
 // What DAPPLE's model takes for the fastest, of every number of copies and stages.
@@ -296,7 +306,8 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
     if (status.due()) status.show(fmt::format("{} pipelines were simulated", trials.size()));
   }
   if (trials.empty() && too_many > 0) refuse_microbatches(too_many);
-  if (trials.empty()) throw InputError("dapple: no pipeline suits the model, the devices and the schedule");
+  if (trials.empty())
+    throw InputError(fmt::format("dapple: no pipeline that the score likes suits; {}", models.refusal()));
   rank();
   const std::vector<DappleTrial> best(
       trials.begin(), trials.begin() + static_cast<std::ptrdiff_t>(std::min(trials.size(), kMostTried)));

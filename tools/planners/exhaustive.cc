@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <limits>
 
 #include "search/planners/all_pipelines.h"
 #include "search/planners/layer_clusters.h"
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/planners/planner.h"
-#include "tools/status_line.h"
+#include "tools/search_watch.h"
 
 namespace pipesim {
 namespace {
@@ -27,6 +30,89 @@ std::int32_t layers_asked(const Arguments& a) {
                   pipelines, layers, devices, kMostPipelines));
 }
 
+// Without options there is no limit: whoever asks for a proof waits for it.
+SearchBudget budget_of(const Arguments& a) {
+  return a.given("seconds") || a.has("proposals") ? search_budget_of(a) : SearchBudget{};
+}
+
+// Tries all, until the budget or the user ends it.
+class WatchedTrials {
+ public:
+  WatchedTrials(const PlannerCall& call, double pipelines)
+      : call_(call),
+        budget_(budget_of(call.arguments)),
+        watch_(call.err, line_budget(pipelines), {}, log()) {}
+
+  PipelineOptimum best(const PipelineSpace& space, const Placements& placements) {
+    const ProgressCallback watching = watch_.callback();
+    const auto go_on = [&](const PipelineOptimum& so_far) {
+      const SearchProgress now = progress(so_far);
+      const bool in_budget = (budget_.seconds == 0 || now.seconds < budget_.seconds) &&
+                             (budget_.proposals == 0 || now.proposals < budget_.proposals);
+      return watching(now) && in_budget;
+    };
+    PipelineOptimum best =
+        best_pipeline(call_.graph, call_.costs, plan_options_of(call_.arguments, call_.run), space,
+                      placements, LeaveOut::ByBounds, go_on);
+    SearchOutcome told;
+    told.seconds = seconds();
+    told.proposals = best.simulated;
+    watch_.finish(told);
+    return best;
+  }
+  [[nodiscard]] bool interrupted() const { return watch_.interrupted(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  [[nodiscard]] SearchBudget line_budget(double pipelines) const {
+    const auto most = static_cast<std::int64_t>(pipelines);
+    return {budget_.seconds, budget_.proposals > 0 ? std::min(budget_.proposals, most) : most};
+  }
+  [[nodiscard]] std::string log() const {
+    return call_.arguments.has("search-log") ? call_.arguments.text("search-log") : "";
+  }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - began_).count();
+  }
+  [[nodiscard]] SearchProgress progress(const PipelineOptimum& so_far) const {
+    SearchProgress now;
+    now.proposals = so_far.simulated;
+    now.seconds = seconds();
+    if (so_far.plan) now.best = so_far.evaluation.time;
+    return now;
+  }
+
+  const PlannerCall& call_;
+  SearchBudget budget_;
+  Clock::time_point began_ = Clock::now();
+  SearchWatch watch_;
+};
+
+[[noreturn]] void refuse_outcome(const PipelineOptimum& found, std::int32_t layers, const Topology& topology,
+                                 bool interrupted) {
+  if (interrupted) throw Interrupted("exhaustive: no pipeline that fits into memory was found yet");
+  if (!found.proven)
+    throw InputError(
+        fmt::format("exhaustive: the budget ended the search after {} of up to {} pipelines, none of which "
+                    "fits into memory; allow more --seconds or --proposals",
+                    found.simulated, found.pipelines));
+  if (found.simulated == 0)
+    throw InputError(fmt::format("exhaustive: no pipeline of {} on {} can be made so; {}",
+                                 counted(layers, "layer"), devices_text(topology), found.refusal));
+  throw InputError(fmt::format(
+      "exhaustive: none of {} of {} fits into memory; the nearest lacks {}, all devices together",
+      counted(found.pipelines, "pipeline"), counted(layers, "layer"), pretty(found.least_overflow)));
+}
+
+std::string note_of(const PipelineOptimum& best, std::int32_t layers, bool interrupted) {
+  if (best.proven)
+    return fmt::format("proven best of {} of {}, of which {} had to be simulated",
+                       counted(best.pipelines, "pipeline"), counted(layers, "layer"), best.simulated);
+  return fmt::format("not proven: {} ended the search after {} of up to {} of {}",
+                     interrupted ? "an interruption" : "the budget", best.simulated,
+                     counted(best.pipelines, "pipeline"), counted(layers, "layer"));
+}
+
 PlannedPipeline propose_all(const PlannerCall& call) {
   const Arguments& a = call.arguments;
   const std::size_t devices = call.topology().num_devices();
@@ -39,38 +125,31 @@ PlannedPipeline propose_all(const PlannerCall& call) {
   if (a.has("stages")) {
     space.stages = static_cast<std::int32_t>(a.integer("stages", 1, kMostTriedLayers));
     if (space.stages > layers)
-      throw InputError(fmt::format("exhaustive: {} stages for {} layers, allowed: 1 to {}; see --layers",
-                                   space.stages, layers, layers));
+      throw InputError(fmt::format("exhaustive: {} for {}, allowed: 1 to {}; see --layers",
+                                   counted(space.stages, "stage"), counted(layers, "layer"), layers));
   }
   const Placements placements(call.topology());
   const double number = number_of_pipelines(space, placements, call.run.microbatches, kMostPipelines);
   if (number > kMostPipelines) refuse_number(number, static_cast<std::size_t>(layers), devices);
-  StatusLine status(call.err);
-  PipelineOptimum best = best_pipeline(
-      call.graph, call.costs, plan_options_of(a, call.run), space, placements, LeaveOut::ByBounds,
-      [&](const PipelineOptimum& so_far) {
-        if (status.due())
-          status.show(fmt::format("{} of up to {} pipelines", so_far.simulated, so_far.pipelines));
-      });
-  if (best.simulated == 0)
-    throw InputError(
-        fmt::format("exhaustive: no pipeline of {} layers on {} devices has such stages and such a schedule",
-                    layers, devices));
-  if (!best.plan)
-    throw InputError(fmt::format("exhaustive: none of {} pipelines of {} layers fits into memory",
-                                 best.pipelines, layers));
+  WatchedTrials trials(call, number);
+  PipelineOptimum best = trials.best(space, placements);
+  if (!best.plan) refuse_outcome(best, layers, call.topology(), trials.interrupted());
   const std::vector<StageMesh> meshes = best.plan->meshes;
   PlannedPipeline planned(call, *std::move(best.plan));
   for (std::int32_t s = 0; s < planned.options.pipeline->num_stages(); ++s)
     planned.devices.push_back(
         static_cast<std::int64_t>(meshes[static_cast<std::size_t>(s) % meshes.size()].devices.size()));
-  planned.note = fmt::format("proven best of {} pipelines of {} layers, of which {} had to be simulated",
-                             best.pipelines, layers, best.simulated);
+  planned.note = note_of(best, layers, trials.interrupted());
+  planned.proven = best.proven;
   return planned;
 }
 
 const Planner& exhaustive_planner() {
-  static const Planner planner{"exhaustive", "", {"stages", "schedule", "layers"}, {}, propose_all};
+  static const Planner planner{"exhaustive",
+                               "",
+                               {"stages", "schedule", "layers", "seconds", "proposals", "search-log"},
+                               {},
+                               propose_all};
   return planner;
 }
 

@@ -5,6 +5,7 @@
 #include "search/planners/gpipe.h"
 #include "search/planners/pipeline_trials.h"
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/planners/planner.h"
 #include "tools/status_line.h"
 #include "tools/table.h"
@@ -36,17 +37,22 @@ PipelineDemand best_demand(const PlannerCall& call, std::string& text) {
   const std::vector<std::string> schedules = schedules_to_try(call.arguments);
   StatusLine status(call.err);
   std::size_t tried = 0;
-  const std::vector<PipelineTrial> trials =
-      try_pipelines(call.graph, call.costs, plan_options_of(call.arguments, call.run), schedules,
-                    [&](const PipelineTrial& t) {
-                      ++tried;
-                      if (status.due())
-                        status.show(fmt::format("{} pipelines, {} stages", tried, t.demand.stages));
-                    });
+  std::string refusal;  // of the least that is a pipeline, or of data parallelism
+  const std::vector<PipelineTrial> trials = try_pipelines(
+      call.graph, call.costs, plan_options_of(call.arguments, call.run), schedules,
+      [&](const PipelineTrial& t) {
+        ++tried;
+        if (status.due()) status.show(fmt::format("{} pipelines, {} stages", tried, t.demand.stages));
+      },
+      [&, refused = std::int32_t{0}](const PipelineDemand& demand, const std::string& reason) mutable {
+        if (refused > 1) return;
+        refused = demand.stages;
+        refusal = fmt::format("with {}: {}", counted(demand.stages, "stage"), reason);
+      });
   if (trials.empty()) {
-    throw InputError(fmt::format(
-        "schedule \"{}\": no pipeline of this model, topology and number of microbatches can have it",
-        schedules.front()));
+    throw InputError(fmt::format("gpipe: no number of stages that divides the {} suits; {}",
+                                 counted(static_cast<std::int64_t>(call.topology().num_devices()), "device"),
+                                 refusal));
   }
   text = trials_text(trials);
   return trials.front().demand;

@@ -11,12 +11,19 @@
 #include "costmodel/cost_model.h"
 #include "search/evaluator.h"
 #include "search/planners/pipelined_strategy.h"
+#include "sim/base/errors.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/run_settings.h"
 #include "tools/table.h"
 
 namespace pipesim {
+
+/// The user ended a search before it had a plan.
+class Interrupted : public InputError {
+ public:
+  using InputError::InputError;
+};
 
 /// What a planner is asked.
 struct PlannerCall {
@@ -56,6 +63,7 @@ struct PlannedPipeline {
   std::vector<Contribution> contributions;  ///< where several algorithms were asked, in that order
   std::string trials;                       ///< "" or a table of what was simulated
   std::uint64_t seed = 0;                   ///< of planners that search
+  std::optional<bool> proven;               ///< of those that may prove it: no plan of theirs is better
 
   /// Of the model as it was asked for.
   PlannedPipeline(const PlannerCall& call, PipelinedStrategy made);
@@ -66,9 +74,9 @@ struct PlannedPipeline {
 /// One way to plan a pipeline without searching, for `pipesim search --algorithm NAME`.
 struct Planner {
   std::string_view name, summary;
-  std::vector<std::string> options;      ///< names of planner_options() that it takes
+  std::vector<std::string> options;      ///< that it takes, of planner_options() and of searches
   std::vector<std::string> cost_models;  ///< that --cost-model may say, the default first; empty: none
-  /// InputError when there is no plan.
+  /// InputError when there is no plan, Interrupted when there is none yet.
   PlannedPipeline (*propose)(const PlannerCall& call);
   bool searches = false;  ///< takes --seconds, --proposals, --seed, --threads, --chains and checkpoints
 };

@@ -6,6 +6,7 @@
 
 #include "search/evaluator.h"
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/planners/planner.h"
 #include "tools/table.h"
 
@@ -24,8 +25,9 @@ PlannedPipeline::PlannedPipeline(ModelRun planned, OperatorGraph model, PlanOpti
     : run(std::move(planned)), graph(std::move(model)), options(std::move(plan)), strategy(std::move(made)) {}
 
 std::string simulated_text(const Table& table, std::size_t shown, std::size_t all) {
-  return fmt::format("{} pipelines were simulated\n", all) + table.str(2) +
-         (all > shown ? fmt::format("  … and {} more\n", all - shown) : "");
+  return fmt::format("{} {} simulated\n", counted(static_cast<std::int64_t>(all), "pipeline"),
+                     all == 1 ? "was" : "were") +
+         table.str(2) + (all > shown ? fmt::format("  … and {} more\n", all - shown) : "");
 }
 
 void choose_schedule(const PlannerCall& call, PlannedPipeline& planned) {

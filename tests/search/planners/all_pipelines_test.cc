@@ -303,8 +303,35 @@ TEST(BestPipeline, CountsItsSpace) {
   std::int64_t tried = 0;
   c.space.stages = 0;
   best_pipeline(c.graph, c.costs, c.options, c.space, Placements(c.topology), LeaveOut::Nothing,
-                [&](const PipelineOptimum& so_far) { tried = so_far.simulated; });
+                [&](const PipelineOptimum& so_far) {
+                  tried = so_far.simulated;
+                  return true;
+                });
   EXPECT_EQ(tried, 8);
+}
+
+// Stopped after any number of pipelines, it has the best of those, and claims no more.
+TEST(BestPipeline, EndsWhereItIsToldTo) {
+  for_each_seed(5, [](Rng& rng) {
+    const SmallCase c = SmallCase::random(rng, true);
+    const auto after = [&](std::int64_t most) {
+      return best_pipeline(c.graph, c.costs, c.options, c.space, Placements(c.topology), LeaveOut::Nothing,
+                           [&](const PipelineOptimum& so_far) { return so_far.simulated < most; });
+    };
+    const PipelineOptimum whole = c.best(LeaveOut::Nothing);
+    ASSERT_TRUE(whole.plan && whole.proven);
+    EXPECT_FALSE(after(0).plan || after(0).proven);
+    Nanoseconds before = after(1).evaluation.time;
+    for (const std::int64_t most : {whole.simulated / 3, whole.simulated / 2, whole.simulated - 1}) {
+      const PipelineOptimum some = after(std::max<std::int64_t>(1, most));
+      EXPECT_EQ(some.simulated, std::max<std::int64_t>(1, most));
+      EXPECT_EQ(some.proven, some.simulated == whole.simulated);
+      EXPECT_TRUE(some.plan && some.evaluation.time <= before);
+      before = some.evaluation.time;
+    }
+    EXPECT_LE(whole.evaluation.time, before);
+    EXPECT_TRUE(after(whole.simulated).proven);
+  });
 }
 
 }  // namespace

@@ -45,5 +45,12 @@ TEST(DataType, UnknownNamesAreRefused) {
   }
 }
 
+TEST(Counted, NounsAreOneOrMany) {
+  EXPECT_EQ(counted(1, "stage"), "1 stage");
+  EXPECT_EQ(counted(0, "stage"), "0 stages");
+  EXPECT_EQ(counted(1, "microbatch"), "1 microbatch");
+  EXPECT_EQ(counted(2, "microbatch"), "2 microbatches");
+}
+
 }  // namespace
 }  // namespace pipesim

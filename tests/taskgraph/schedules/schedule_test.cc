@@ -376,7 +376,7 @@ TEST(Schedules, RefuseShapesThatDoNotSuitThem) {
             "devices, like 8");
   EXPECT_THAT(refusal("interleaved", 4, 3, 2), HasSubstr("like 4"));
   EXPECT_EQ(refusal("chimera", 3, 6),
-            "schedule \"chimera\": found 3 devices, allowed: an even number, like 4");
+            "schedule \"chimera\": found 3 stages, allowed: an even number, like 4");
   EXPECT_EQ(refusal("1f1b", 3, 6, 2), "schedule \"1f1b\": found 2 chunks a device, allowed: 1");
   EXPECT_THAT(refusal("1f2b", 3, 6), HasSubstr("did you mean \"1f1b\"?"));
   EXPECT_EQ(refusal("zb-auto:3", 3, 6, 2), "schedule \"zb-auto\": found 2 chunks a device, allowed: 1");
