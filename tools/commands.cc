@@ -15,12 +15,14 @@ Command execute_command();
 Command calibrate_command();
 Command models_command();
 Command topologies_command();
+Command import_command();
+Command devices_command();
 Command help_command();
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
-      search_command(),    simulate_command(), compare_command(),    execute_command(),
-      calibrate_command(), models_command(),   topologies_command(), help_command(),
+      search_command(), simulate_command(),   compare_command(), execute_command(), calibrate_command(),
+      models_command(), topologies_command(), import_command(),  devices_command(), help_command(),
   };
   return all;
 }

@@ -49,6 +49,7 @@ const std::vector<PackageRule> kPackages = {
     {"oneDNN", "dnnl.*|oneapi/dnnl/.*", "executor/cpu/.*", "executor/cpu"},
     {"CUDA", "(cuda|cublas|cudnn|nccl|cupti|nvToolsExt).*", "executor/cuda/.*", "executor/cuda"},
     {"MPI", "mpi\\.h", "executor/mpi/.*", "executor/mpi"},
+    {"pugixml", R"(pugixml\.hpp)", R"(topologies/nccl_dump\.cc)", "topologies/nccl_dump.cc"},
     {"SQLite", "sqlite3\\.h", R"(costmodel/.*\.cc)", ".cc files of costmodel"},
     {"fmt", "fmt/.*", R"(.*\.cc|tests/.*)", ".cc files"},
     {"GoogleTest", "(gtest|gmock)/.*", "tests/.*", "tests"},

@@ -1,0 +1,96 @@
+// What the machine has, asked of CUDA's runtime and of the driver's management library.
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+#include <cupti_version.h>
+#include <nccl.h>
+
+#include <array>
+
+#include "executor/cuda/nvlinks.h"
+#include "executor/gpu/cuda_library.h"
+
+namespace pipesim {
+namespace {
+
+// 13020 is 13.2 (CUDA), 130100 is 13.1.0 (cuBLAS).
+std::string cuda_version(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+std::string dotted(std::size_t version, std::size_t major) {
+  return std::to_string(version / major) + "." + std::to_string(version % major / 100) + "." +
+         std::to_string(version % 100);
+}
+
+Gpu gpu_number(int number) {
+  Gpu gpu;
+  cudaDeviceProp properties;
+  if (cudaGetDeviceProperties(&properties, number) != cudaSuccess) return gpu;
+  std::array<char, 32> bus_id{};
+  cudaDeviceGetPCIBusId(bus_id.data(), bus_id.size(), number);
+  gpu.name = properties.name;
+  gpu.bus_id = bus_id.data();
+  gpu.capability = 10 * properties.major + properties.minor;
+  gpu.multiprocessors = properties.multiProcessorCount;
+  gpu.memory = static_cast<std::int64_t>(properties.totalGlobalMem);
+  std::size_t free = 0, total = 0;
+  if (cudaSetDevice(number) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess)
+    gpu.free_memory = static_cast<std::int64_t>(free);
+  return gpu;
+}
+
+class Library : public CudaLibrary {
+ public:
+  [[nodiscard]] GpuInventory inventory() const override {
+    GpuInventory found;
+    int version = 0;
+    if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0) found.driver = cuda_version(version);
+    if (cudaRuntimeGetVersion(&version) == cudaSuccess) found.runtime = cuda_version(version);
+    constexpr std::size_t ten_thousand = 10'000;
+    found.cublas = dotted(cublasLtGetVersion(), ten_thousand);
+    found.cudnn = dotted(cudnnGetVersion(), ten_thousand);
+    if (ncclGetVersion(&version) == ncclSuccess)
+      found.nccl = dotted(static_cast<std::size_t>(version), ten_thousand);
+    std::uint32_t cupti = 0;
+    if (cuptiGetVersion(&cupti) == CUPTI_SUCCESS) found.cupti = std::to_string(cupti);
+    add_gpus(found);
+    return found;
+  }
+
+ private:
+  static void add_gpus(GpuInventory& found) {
+    int count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaErrorInsufficientDriver) {
+      found.no_gpus = found.driver.empty() ? "no driver of NVIDIA is loaded (libcuda.so.1)"
+                                           : "the driver serves CUDA " + found.driver + ", CUDA " +
+                                                 found.runtime + " is needed";
+    } else if (error != cudaSuccess || count == 0) {
+      found.no_gpus = error == cudaSuccess ? "the driver has none" : cudaGetErrorString(error);
+    }
+    if (!found.no_gpus.empty()) return;
+    for (int i = 0; i < count; ++i) found.gpus.push_back(gpu_number(i));
+    const NvlinkCounts links = count_nvlinks(found.gpus);
+    found.switch_nvlinks = links.to_switches;
+    for (int a = 0; a < count; ++a) {
+      for (int b = a + 1; b < count; ++b) {
+        int there = 0, back = 0;
+        cudaDeviceCanAccessPeer(&there, a, b);
+        cudaDeviceCanAccessPeer(&back, b, a);
+        const auto between = links.between.find({a, b});
+        found.pairs.push_back(
+            {a, b, there != 0 && back != 0, between == links.between.end() ? 0 : between->second});
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace pipesim
+
+extern "C" __attribute__((visibility("default"))) const pipesim::CudaLibrary* pipesim_cuda_library(
+    int version) {
+  static const pipesim::Library library;
+  return version == pipesim::CudaLibrary::kVersion ? &library : nullptr;
+}

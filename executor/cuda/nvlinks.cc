@@ -1,0 +1,107 @@
+#include "executor/cuda/nvlinks.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+namespace pipesim {
+namespace {
+
+// The part of NVML's interface that is needed (NVML API reference); its header is not in the toolkit's
+// packages everywhere.
+using NvmlDevice = struct nvmlDevice_st*;
+struct NvmlPci {
+  std::array<char, 16> bus_id_legacy;
+  unsigned domain, bus, device, device_id, subsystem_id;
+  std::array<char, 32> bus_id;
+};
+constexpr unsigned kMostLinks = 18;
+constexpr int kNvmlSuccess = 0, kRemoteGpu = 0, kRemoteSwitch = 2;
+
+class Nvml {
+ public:
+  Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) return;
+    load("nvmlInit_v2", start_);
+    load("nvmlShutdown", stop_);
+    load("nvmlDeviceGetHandleByPciBusId_v2", device_);
+    load("nvmlDeviceGetNvLinkState", state_);
+    load("nvmlDeviceGetNvLinkRemotePciInfo_v2", remote_);
+    load("nvmlDeviceGetNvLinkRemoteDeviceType", remote_kind_);
+    started_ = start_ && stop_ && device_ && state_ && remote_ && remote_kind_ && start_() == kNvmlSuccess;
+  }
+  ~Nvml() {
+    if (started_) stop_();
+    if (library_ != nullptr) dlclose(library_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  // Calls visit(remote is a switch, remote bus id) for every link of the GPU that is up.
+  template <class Visit>
+  void for_each_link(const std::string& bus_id, Visit visit) const {
+    NvmlDevice device = nullptr;
+    if (!started_ || device_(bus_id.c_str(), &device) != kNvmlSuccess) return;
+    for (unsigned link = 0; link < kMostLinks; ++link) {
+      unsigned up = 0;
+      int kind = -1;
+      NvmlPci pci{};
+      if (state_(device, link, &up) != kNvmlSuccess || up == 0) continue;
+      if (remote_kind_(device, link, &kind) != kNvmlSuccess) continue;
+      if (kind == kRemoteSwitch) visit(true, std::string());
+      if (kind == kRemoteGpu && remote_(device, link, &pci) == kNvmlSuccess)
+        visit(false, std::string(pci.bus_id.data()));
+    }
+  }
+
+ private:
+  template <class Function>
+  void load(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library_, name));
+  }
+
+  void* library_;
+  bool started_ = false;
+  int (*start_)() = nullptr;
+  int (*stop_)() = nullptr;
+  int (*device_)(const char*, NvmlDevice*) = nullptr;
+  int (*state_)(NvmlDevice, unsigned, unsigned*) = nullptr;
+  int (*remote_)(NvmlDevice, unsigned, NvmlPci*) = nullptr;
+  int (*remote_kind_)(NvmlDevice, unsigned, int*) = nullptr;
+};
+
+// NVML writes the domain with eight digits, CUDA with four.
+bool same_bus_id(std::string_view a, std::string_view b) {
+  const std::size_t length = std::min(a.size(), b.size());
+  return std::ranges::equal(
+      a.substr(a.size() - length), b.substr(b.size() - length),
+      [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+}  // namespace
+
+NvlinkCounts count_nvlinks(const std::vector<Gpu>& gpus) {
+  const Nvml nvml;
+  NvlinkCounts counts;
+  counts.to_switches.resize(gpus.size());
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    nvml.for_each_link(gpus[g].bus_id, [&](bool to_switch, const std::string& bus_id) {
+      if (to_switch) {
+        ++counts.to_switches[g];
+        return;
+      }
+      const auto other =
+          std::ranges::find_if(gpus, [&](const Gpu& gpu) { return same_bus_id(gpu.bus_id, bus_id); });
+      // Each of the two tells of the link.
+      if (const auto number = static_cast<std::size_t>(other - gpus.begin());
+          other != gpus.end() && g < number)
+        ++counts.between[{static_cast<int>(g), static_cast<int>(number)}];
+    });
+  }
+  return counts;
+}
+
+}  // namespace pipesim

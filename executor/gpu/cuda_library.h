@@ -1,0 +1,22 @@
+#pragma once
+
+#include "executor/gpu/inventory.h"
+
+namespace pipesim {
+
+/// What libpipesim_cuda.so offers, so that pipesim itself needs no CUDA to start.
+class CudaLibrary {
+ public:
+  static constexpr int kVersion = 1;
+  virtual ~CudaLibrary() = default;
+  /// Asks the driver; without one, or without GPUs, says so.
+  [[nodiscard]] virtual GpuInventory inventory() const = 0;
+};
+
+/// Loads libpipesim_cuda.so, which stays loaded. DeviceError that says what is missing and how to get it.
+const CudaLibrary& load_cuda_library();
+
+}  // namespace pipesim
+
+/// The only symbol of the library: null when it was built for another version of CudaLibrary.
+extern "C" const pipesim::CudaLibrary* pipesim_cuda_library(int version);

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pipesim {
+
+/// A GPU of this machine, as CUDA numbers them.
+struct Gpu {
+  std::string name;    ///< "NVIDIA H200"
+  std::string bus_id;  ///< "0000:18:00.0"
+  int capability = 0;  ///< 90 for 9.0
+  int multiprocessors = 0;
+  std::int64_t memory = 0, free_memory = 0;  ///< bytes
+};
+
+/// How two GPUs reach each other.
+struct GpuPair {
+  int first = 0, second = 0;  ///< of GpuInventory::gpus, first < second
+  bool peer_access = false;   ///< over PCIe or NVLink, without the host's memory
+  int nvlinks = 0;            ///< direct ones
+};
+
+/// What runs here. Versions are as people write them ("13.0"); "" where the library is not loaded.
+struct GpuInventory {
+  std::string driver;  ///< the newest CUDA that it serves
+  std::string runtime, cublas, cudnn, nccl, cupti;
+  std::string no_gpus;  ///< why there are none; "" where there are
+  std::vector<Gpu> gpus;
+  std::vector<GpuPair> pairs;
+  std::vector<int> switch_nvlinks;  ///< by GPU: to NVSwitches
+};
+
+}  // namespace pipesim

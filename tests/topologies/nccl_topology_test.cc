@@ -1,0 +1,204 @@
+#include "topologies/nccl_topology.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "sim/base/rng.h"
+#include "tests/refusal.h"
+#include "tests/seeds.h"
+#include "topologies/device_kinds.h"
+#include "topologies/topology_json.h"
+
+namespace pipesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string fixture(const std::string& name) {
+  return read_file(std::string(PIPESIM_SOURCE_DIR) + "/tests/topologies/fixtures/" + name);
+}
+
+ImportedTopology imported(const std::string& text, std::int64_t copies = 1) {
+  return topology_of(parse_nccl_dump(text, "node.xml"), {"node", "node.xml", copies, {}});
+}
+
+// GB/s between two vertices that a link joins, 0: none does.
+double rate(const Topology& topology, const std::string& a, const std::string& b) {
+  const TopologyParts& parts = topology.parts();
+  const auto name = [&](std::int32_t v) { return parts.vertices[static_cast<std::size_t>(v)].name; };
+  double sum = 0;
+  for (const Link& link : parts.links) {
+    if ((name(link.a) == a && name(link.b) == b) || (name(link.a) == b && name(link.b) == a))
+      sum += link.bandwidth.value / 1e9;
+  }
+  return sum;
+}
+
+// Rates as the preset of such servers has them.
+TEST(NcclTopology, HasSwitchesOfNvlinksBridgesAndSockets) {
+  const ImportedTopology result = imported(fixture("nccl_h200_quarter.xml"));
+  const Topology& t = result.topology;
+  EXPECT_THAT(result.notes, IsEmpty());
+  ASSERT_EQ(t.num_devices(), 2U);
+  EXPECT_EQ(t.num_nodes(), 1U);
+  EXPECT_EQ(t.device(DeviceId(0)).name, "gpu0");
+  EXPECT_EQ(t.kind(DeviceId(1)).name, "H200");
+  EXPECT_DOUBLE_EQ(rate(t, "gpu0", "nvswitch"), 18 * 20.6);
+  EXPECT_DOUBLE_EQ(rate(t, "gpu1", "nvswitch"), 18 * 20.6);
+  EXPECT_DOUBLE_EQ(rate(t, "gpu0", "pcie0"), 48);
+  EXPECT_DOUBLE_EQ(rate(t, "pcie1", "cpu1"), 48);
+  EXPECT_DOUBLE_EQ(rate(t, "cpu0", "cpu1"), 40);
+  EXPECT_EQ(t.parts().links.size(), 7U);  // NICs of a single host lead nowhere
+  EXPECT_EQ(t.route(DeviceId(0), DeviceId(1)).lanes.size(), 2U);
+}
+
+TEST(NcclTopology, OfSeveralHostsHasTheirNicsOnOneNetwork) {
+  const Topology t = imported(fixture("nccl_h200_quarter.xml"), 3).topology;
+  EXPECT_EQ(t.num_devices(), 6U);
+  EXPECT_EQ(t.num_nodes(), 3U);
+  EXPECT_EQ(t.device(DeviceId(5)).name, "node2.gpu1");
+  EXPECT_DOUBLE_EQ(rate(t, "node1.nic1", "network"), 48);
+  EXPECT_DOUBLE_EQ(rate(t, "node1.pcie1", "node1.nic1"), 48);
+  const Route route = t.route(DeviceId(0), DeviceId(2));
+  EXPECT_EQ(route.lanes.size(), 6U);
+  EXPECT_DOUBLE_EQ(route.bandwidth.value, 48e9);
+}
+
+TEST(NcclTopology, OfHostsThatAreNamedApartKeepsThemApart) {
+  std::string text = fixture("nccl_h200_quarter.xml");
+  text.replace(text.rfind("0x16fe"), 6, "0x26fe");
+  const ImportedTopology result = imported(text);
+  EXPECT_EQ(result.topology.num_nodes(), 2U);
+  EXPECT_EQ(result.topology.device(DeviceId(1)).name, "node1.gpu1");
+  EXPECT_DOUBLE_EQ(rate(result.topology, "node1.gpu1", "node1.nvswitch"), 18 * 20.6);
+  EXPECT_THAT(result.notes, ElementsAre("NVSwitches of different hosts are taken to be apart"));
+}
+
+TEST(NcclTopology, ConnectsPairsOnceAndSaysWhatItAssumes) {
+  const ImportedTopology result = imported(fixture("nccl_a100_pairs.xml"), 2);
+  const Topology& t = result.topology;
+  EXPECT_THAT(result.notes, ElementsAre("links of PCIe whose speed or width is not told count as PCIe 3.0 "
+                                        "and as 16 lanes"));
+  EXPECT_EQ(t.device(DeviceId(0)).name, "node0.gpu0");
+  EXPECT_DOUBLE_EQ(rate(t, "node0.gpu0", "node0.gpu1"), 12 * 20);
+  EXPECT_DOUBLE_EQ(rate(t, "node0.gpu0", "node0.cpu0"), 12);
+  EXPECT_DOUBLE_EQ(rate(t, "node0.gpu2", "node0.cpu1"), 12);  // 8 lanes of 4.0
+  EXPECT_DOUBLE_EQ(rate(t, "node0.cpu0", "node0.cpu1"), 24);
+  EXPECT_DOUBLE_EQ(rate(t, "node0.nic0", "network"), 12);
+  EXPECT_EQ(rate(t, "node0.nic1", "network"), 0);
+  for (const Link& link : t.parts().links) {
+    const auto is_network = [&](std::int32_t v) {
+      return t.parts().vertices[static_cast<std::size_t>(v)].name == "network";
+    };
+    if (is_network(link.a) || is_network(link.b)) {
+      EXPECT_DOUBLE_EQ(link.latency.value, 37.5e-6);
+    }
+  }
+}
+
+TEST(NcclTopology, TakesTheKindThatIsGiven) {
+  const NcclImport import{"node", "node.xml", 1, *find_built_in_device_kind("A100-40GB")};
+  const Topology t =
+      topology_of(parse_nccl_dump(fixture("nccl_a100_pairs.xml"), "node.xml"), import).topology;
+  EXPECT_EQ(t.kind(DeviceId(2)).name, "A100-40GB");
+}
+
+TEST(NcclTopology, OfAFileThatNcclIsGivenKnowsPcieOnly) {
+  const std::string text =
+      "<system version=\"1\">\n"
+      "  <cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"23\" modelid=\"49\">\n"
+      "    <pci busid=\"ffff:ff:01.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">\n"
+      "      <pci busid=\"0003:00:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>\n"
+      "      <pci busid=\"0103:00:00.0\" class=\"0x020700\" link_speed=\"16 GT/s\" link_width=\"16\"/>\n"
+      "      <pci busid=\"0004:00:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>\n"
+      "    </pci>\n"
+      "  </cpu>\n"
+      "</system>\n";
+  EXPECT_THAT(
+      refusal([&] { imported(text); }),
+      HasSubstr("node.xml:4: GPU 0003:00:00.0 has no PCI device id of NVIDIA; its kind must be given, "
+                "one of K80, "));
+  const ImportedTopology result = topology_of(
+      parse_nccl_dump(text, "node.xml"), {"node", "node.xml", 1, *find_built_in_device_kind("A100-40GB")});
+  EXPECT_THAT(result.notes, ElementsAre("the file tells of no NVLinks"));
+  EXPECT_DOUBLE_EQ(rate(result.topology, "gpu1", "pcie0"), 24);
+}
+
+TEST(NcclTopology, RefusesWhatIsNone) {
+  const auto said = [](const std::string& text) { return refusal([&] { imported(text); }); };
+  EXPECT_EQ(
+      said("<topology><object/></topology>"),
+      "node.xml:1: found <topology>, allowed: <system>; NCCL writes it where NCCL_TOPO_DUMP_FILE names a "
+      "file");
+  EXPECT_THAT(said("\n\n{}"), HasSubstr("node.xml:3: found no XML ("));
+  EXPECT_THAT(said("<system><cpu>\n<pci busid=\"a\"></system>"), HasSubstr("node.xml:2: found no XML ("));
+  EXPECT_THAT(said("<system version=\"1\"/>"), HasSubstr("node.xml:1: found no <cpu> in <system>"));
+  EXPECT_EQ(said("<system><cpu/></system>"), "node.xml: found no GPU");
+  EXPECT_THAT(said("<system>\n<cpu>\n<gpu dev=\"0\"/></cpu></system>"),
+              HasSubstr("node.xml:3: found <gpu> in <cpu>, allowed: in <pci>"));
+  EXPECT_EQ(said("<system><cpu><pci/></cpu></system>"), "node.xml:1: <pci> has no busid");
+  std::string text = fixture("nccl_a100_pairs.xml");
+  const auto with = [&](const std::string& found, const std::string& instead) {
+    std::string changed = text;
+    changed.replace(changed.find(found), found.size(), instead);
+    return said(changed);
+  };
+  EXPECT_EQ(with("count=\"12\"", "count=\"0\""), "node.xml:5: <nvlink> has count=\"0\", allowed: 1 to 1000");
+  EXPECT_EQ(with("count=\"12\"", "count=\"11\""),
+            "node.xml:5: 11 NVLinks between 0002:00:00.0 and 0001:00:00.0, which were 12 from the other end");
+  EXPECT_EQ(with("target=\"0001:00:00.0\"", "target=\"0009:00:00.0\""),
+            "node.xml:5: NVLinks lead to 0009:00:00.0, which is no other GPU of the host");
+  EXPECT_EQ(with("sm=\"80\"", "sm=\"many\""),
+            "node.xml:4: <gpu> has sm=\"many\", allowed: whole numbers up to 999");
+  EXPECT_EQ(with("sm=\"80\"", ""), "node.xml:5: NVLinks of a <gpu> without sm: their rate is unknown");
+  EXPECT_EQ(with("busid=\"0002:00:00.0\"", "busid=\"0001:00:00.0\""),
+            "node.xml:3: busid 0001:00:00.0 was found before");
+  EXPECT_THAT(with("0x20b5", "0xffff"),
+              HasSubstr("node.xml:3: GPU 0002:00:00.0 has the unknown PCI device id 0xffff; its kind"));
+  text = fixture("nccl_h200_quarter.xml");
+  text.erase(text.find("<nic>"), text.find("</nic>") + 6 - text.find("<nic>"));
+  text.erase(text.find("<nic>"), text.find("</nic>") + 6 - text.find("<nic>"));
+  EXPECT_EQ(refusal([&] { imported(text, 4); }), "node.xml: found no <net>, and 4 hosts need a network");
+}
+
+// Cut, doubled and changed bytes: a topology that can be written and read, or one clear message.
+TEST(NcclTopology, SurvivesAThousandMutations) {
+  int topologies = 0, refused = 0;
+  for_each_seed(1'000, [&](Rng& rng) {
+    std::string text = fixture(rng.below(2) == 0 ? "nccl_h200_quarter.xml" : "nccl_a100_pairs.xml");
+    for (std::uint64_t i = 0, n = 1 + rng.below(3); i < n; ++i) {
+      const std::size_t at = rng.below(text.size()), length = 1 + rng.below(20);
+      switch (rng.below(3)) {
+        case 0:
+          text.erase(at, length);
+          break;
+        case 1:
+          text.insert(at, text.substr(rng.below(text.size()), length));
+          break;
+        default:
+          text[at] = "0123456789<>\"/= xg\n"[rng.below(19)];
+      }
+    }
+    try {
+      const Topology t = imported(text, static_cast<std::int64_t>(1 + rng.below(2))).topology;
+      EXPECT_EQ(parse_topology(to_json(t), "node.json"), t);
+      ++topologies;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), testing::StartsWith("node.xml:")) << text;
+      ++refused;
+    }
+  });
+  if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;
+  EXPECT_GT(topologies, 100);
+  EXPECT_GT(refused, 100);
+}
+
+}  // namespace
+}  // namespace pipesim

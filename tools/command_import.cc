@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <ostream>
+
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "sim/base/suggest.h"
+#include "tools/commands.h"
+#include "topologies/device_kinds.h"
+#include "topologies/nccl_topology.h"
+#include "topologies/topology_json.h"
+
+namespace pipesim {
+namespace {
+
+DeviceKind kind_named(const std::string& name) {
+  if (const DeviceKind* kind = find_built_in_device_kind(name)) return *kind;
+  const std::vector<std::string> names = built_in_device_kind_names();
+  throw UsageError(fmt::format("option --device: unknown kind \"{}\"{}; allowed: {}", name,
+                               did_you_mean(name, names), list_names(names)));
+}
+
+int run_import(const Arguments& arguments, Streams& streams) {
+  const std::string& what = arguments.operands()[0];
+  if (what != "topology") throw UsageError(fmt::format("import: found \"{}\", allowed: topology", what));
+  constexpr std::int64_t most_copies = 10'000;
+  NcclImport import;
+  import.source = arguments.operands()[1];
+  import.name =
+      arguments.has("name") ? arguments.text("name") : std::filesystem::path(import.source).stem().string();
+  import.copies = arguments.integer("nodes", 1, most_copies);
+  if (arguments.has("device")) import.kind = kind_named(arguments.text("device"));
+  const ImportedTopology imported =
+      topology_of(parse_nccl_dump(read_file(import.source), import.source), import);
+  for (const std::string& note : imported.notes)
+    streams.err << "pipesim: " << import.source << ": " << note << "\n";
+  if (!arguments.has("output")) {
+    streams.out << to_json(imported.topology);
+    return 0;
+  }
+  write_file(arguments.text("output"), to_json(imported.topology));
+  streams.out << fmt::format("{}: {} devices in {} node{}, {} links; \"pipesim topologies {}\" shows it\n",
+                             arguments.text("output"), imported.topology.num_devices(),
+                             imported.topology.num_nodes(), imported.topology.num_nodes() == 1 ? "" : "s",
+                             imported.topology.parts().links.size(), arguments.text("output"));
+  return 0;
+}
+
+}  // namespace
+
+Command import_command() {
+  return {.name = "import",
+          .summary = "make a topology file of what NCCL has found on a machine",
+          .description =
+              "Reads the XML that NCCL writes when any program that uses it runs with "
+              "NCCL_TOPO_DUMP_FILE=FILE.xml: "
+              "GPUs, NVLinks, PCIe, CPUs and NICs of its hosts. Rates are those that NCCL counts "
+              "with.\n\nWhat the "
+              "file does not tell is assumed, and said on stderr.",
+          .operands = {{.name = "WHAT", .help = "topology"}, {.name = "FILE", .help = "an XML file of NCCL"}},
+          .options = {{.name = "output",
+                       .argument = "FILE",
+                       .default_value = "",
+                       .help = "write the topology there; without it, to stdout",
+                       .letter = 'o'},
+                      {.name = "nodes",
+                       .argument = "N",
+                       .default_value = "1",
+                       .help = "so many copies of the hosts, whose NICs are on one network"},
+                      {.name = "device",
+                       .argument = "KIND",
+                       .default_value = "",
+                       .help = "what all GPUs are, instead of what their PCI device ids say: \"H200\""},
+                      {.name = "name",
+                       .argument = "NAME",
+                       .default_value = "",
+                       .help = "the topology's name; without it, the file's"}},
+          .examples = {{"pipesim import topology node.xml --nodes 16 -o cluster.json",
+                        "sixteen nodes like the one on which \"NCCL_TOPO_DUMP_FILE=node.xml torchrun "
+                        "--nproc-per-node 8 train.py\" ran"},
+                       {"pipesim import topology node.xml --device H200", "GPUs whose ids are unknown"}},
+          .run = run_import};
+}
+
+}  // namespace pipesim

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipesim {
+
+/// What NCCL has found on the hosts of a communicator, as it writes it down where NCCL_TOPO_DUMP_FILE names a
+/// file (NCCL src/graph/xml.cc). Figures are the file's; `line` is where an element begins, for messages.
+
+/// NVLinks of a GPU to one neighbour.
+struct NcclNvlink {
+  enum class To : std::uint8_t { Gpu, Switch, Cpu };
+  To to = To::Gpu;
+  std::string bus_id;  ///< of a GPU
+  std::int64_t count = 0;
+  std::int64_t line = 0;
+};
+
+struct NcclGpu {
+  std::optional<std::int64_t> number;              ///< NVML's
+  std::optional<std::int64_t> compute_capability;  ///< 90 for 9.0; lacking where the file is not a dump
+  std::optional<std::int64_t> device_id;           ///< PCI device 0x2330 of vendor 0x10de
+  std::vector<NcclNvlink> nvlinks;
+  double chip_to_chip = 0;  ///< GB/s to its CPU (NVLink-C2C), 0: none
+};
+
+struct NcclNet {
+  std::string name;        ///< "mlx5_0"
+  std::int64_t speed = 0;  ///< Mbit/s
+  double latency = 0;      ///< µs, 0: not told
+};
+
+/// A GPU, a NIC, or a bridge with what is below it.
+struct NcclPci {
+  std::string bus_id;
+  std::string link_speed;       ///< "16.0 GT/s PCIe"; "": not told
+  std::int64_t link_width = 0;  ///< lanes, 0: not told
+  std::optional<NcclGpu> gpu;
+  std::vector<NcclNet> nets;
+  std::vector<NcclPci> below;
+  std::int64_t line = 0;
+};
+
+/// A NUMA domain.
+struct NcclCpu {
+  std::string host;  ///< hash of the host's name; "" where the file tells none
+  std::string architecture, vendor;
+  std::int64_t family = 0, model = 0;
+  std::vector<NcclPci> pci;
+  std::vector<NcclNet> nets;  ///< of virtual machines, which do not tell where they are
+};
+
+struct NcclDump {
+  std::vector<NcclCpu> cpus;
+};
+
+/// InputError `FILE:LINE: …` when the text is no such file.
+NcclDump parse_nccl_dump(std::string_view text, const std::string& source);
+
+}  // namespace pipesim
