@@ -11,7 +11,17 @@ BufferTable::BufferTable(const Program& program, Backend& backend, std::size_t n
       backend_(backend),
       describe_(std::move(describe)),
       slots_(program.buffers.size()),
-      accounts_(num_devices) {
+      accounts_(num_devices),
+      arenas_(num_devices, nullptr) {
+  for (const DeviceProgram& d : program.devices) {
+    if (!program.arenas) break;
+    const Bytes size = program.arenas->size[d.device.index()];
+    accounts_[d.device.index()].measured.arena = size;
+    arenas_[d.device.index()] = backend.allocate(d.device, size);
+    if (!arenas_[d.device.index()])
+      throw DeviceError(fmt::format("out of memory: device {} asked for {}, for all its buffers",
+                                    d.device.value, pretty(size)));
+  }
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];
     if (buffer.life != Buffer::Life::Forever && buffer.life != Buffer::Life::Loaded) continue;
@@ -21,10 +31,20 @@ BufferTable::BufferTable(const Program& program, Backend& backend, std::size_t n
 }
 
 BufferTable::~BufferTable() {
+  for (std::size_t d = 0; d < arenas_.size(); ++d) {
+    if (arenas_[d]) backend_.release(DeviceId(d), arenas_[d], program_.arenas->size[d]);
+  }
+  if (program_.arenas) return;
   for (std::size_t b = 0; b < slots_.size(); ++b) {
     const Buffer& buffer = program_.buffers[b];
     if (std::byte* memory = slots_[b].memory) backend_.release(buffer.device, memory, buffer.bytes());
   }
+}
+
+std::byte* BufferTable::memory_for(BufferId b) {
+  const Buffer& buffer = program_.buffers[b.index()];
+  if (program_.arenas) return arenas_[buffer.device.index()] + program_.arenas->offset[b.index()];
+  return backend_.allocate(buffer.device, buffer.bytes());
 }
 
 void BufferTable::count(Account& account, const Buffer& buffer, std::int64_t sign) const {
@@ -49,7 +69,7 @@ void BufferTable::acquire(DeviceId device, std::span<const BufferId> buffers) {
     const std::lock_guard lock(account.mutex);
     if (slots_[b.index()].memory) continue;
     const Buffer& buffer = program_.buffers[b.index()];
-    std::byte* memory = backend_.allocate(device, buffer.bytes());
+    std::byte* memory = memory_for(b);
     if (!memory)
       throw DeviceError(
           fmt::format("out of memory: {} asked for {}", pretty(buffer.bytes()), describe_(buffer)));
@@ -65,7 +85,8 @@ void BufferTable::release(DeviceId device, std::span<const BufferId> buffers) {
     if (--slots_[b.index()].uses_left > 0) continue;
     if (buffer.life == Buffer::Life::Forever || buffer.life == Buffer::Life::Loaded) continue;
     const std::lock_guard lock(account.mutex);
-    backend_.release(device, slots_[b.index()].memory.exchange(nullptr), buffer.bytes());
+    std::byte* memory = slots_[b.index()].memory.exchange(nullptr);
+    if (!program_.arenas) backend_.release(device, memory, buffer.bytes());
     count(account, buffer, -1);
   }
 }

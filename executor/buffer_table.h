@@ -17,9 +17,11 @@ struct MeasuredMemory {
   Bytes peak;  ///< as the simulator counts: without data inputs and workspace
   std::array<Bytes, kMemoryCategories> at_peak{};  ///< by category; they add up to `peak`
   Bytes workspace_peak;                            ///< of all else
+  Bytes arena;  ///< the block that holds all of them; 0: they have memory of their own
 };
 
-/// The buffers of a running program: allocated at first use, freed after the last use of a step.
+/// The buffers of a running program: allocated at first use, freed after the last use of a step; or at their
+/// places in their device's arena (Program::arenas). Measured is the same.
 class BufferTable : public Memory {
  public:
   /// What a buffer is for, in messages: "fc6.w on cpu0, whose predicted peak is 1.2 GB".
@@ -54,13 +56,15 @@ class BufferTable : public Memory {
     Bytes sum, workspace;
     MeasuredMemory measured;
   };
+  [[nodiscard]] std::byte* memory_for(BufferId buffer);
   void count(Account& account, const Buffer& buffer, std::int64_t sign) const;
 
   const Program& program_;
   Backend& backend_;
   Describe describe_;
   std::vector<Slot> slots_;
-  std::vector<Account> accounts_;  // by device
+  std::vector<Account> accounts_;   // by device
+  std::vector<std::byte*> arenas_;  // by device
 };
 
 }  // namespace pipesim

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "executor/program/arena.h"
 #include "executor/program/compile.h"
 #include "executor/tensors/host_moves.h"
 #include "sim/base/errors.h"
@@ -85,6 +86,7 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
   predicted_memory_ = peak_memory(builder_, strategy_, simulated_);
   if (setting_.before_allocation) setting_.before_allocation(predicted_memory_);
   program_ = compile(builder_, strategy_, tasks_, simulated_, setting_.backend, setting_.local);
+  if (setting_.arenas) program_.arenas = plan_arenas(program_, costs.topology().num_devices());
   pace_ = make_pace(tasks_.dag, program_.order);
   const auto describe = [this](const Buffer& b) {
     const std::string what = b.tensor.valid() ? graph_.tensor(b.tensor).name : "what kernels keep";

@@ -39,6 +39,7 @@ class Training {
     SumOrder sums = SumOrder::Ascending;
     /// Called with the predicted peaks of all devices before memory is taken; throws to stop.
     std::function<void(const std::vector<DeviceMemory>&)> before_allocation = {};
+    bool arenas = false;  ///< one block of memory a device, in which each buffer has its place (plan_arenas)
   };
   /// `make_pace`: given the task graph and the order. All references must outlive this. InputError when an
   /// operator has no kernel.

@@ -43,15 +43,18 @@ std::string differences_text(const std::string& title, const std::vector<TimeDif
 }
 
 std::string memory_text(const ExecutionReport& r, const Topology& topology) {
-  Table table({{"peak memory"},
-               {"predicted", Align::Right},
-               {"measured", Align::Right},
-               {"workspace", Align::Right}});
+  const bool arenas = std::ranges::any_of(r.measured_memory, [](const auto& m) { return m.arena.value > 0; });
+  std::vector<Table::Column> columns{
+      {"peak memory"}, {"predicted", Align::Right}, {"measured", Align::Right}, {"workspace", Align::Right}};
+  if (arenas) columns.push_back({"arena", Align::Right});
+  Table table(columns);
   for (std::size_t d = 0; d < r.measured_memory.size(); ++d) {
     const MeasuredMemory& m = r.measured_memory[d];
     if (m.peak.value == 0 && r.predicted_memory[d].peak.value == 0) continue;
-    table.add({topology.device(DeviceId(d)).name, pretty(r.predicted_memory[d].peak), pretty(m.peak),
-               pretty(m.workspace_peak)});
+    std::vector<std::string> row{topology.device(DeviceId(d)).name, pretty(r.predicted_memory[d].peak),
+                                 pretty(m.peak), pretty(m.workspace_peak)};
+    if (arenas) row.push_back(pretty(m.arena));
+    table.add(std::move(row));
   }
   const std::optional<std::string> shortage = memory_shortage(r.predicted_memory, topology);
   std::string verdict;
@@ -151,6 +154,7 @@ std::string to_json(const ExecutionReport& r, const Subject& subject) {
                       {"predicted_bytes", r.predicted_memory[d].peak.value},
                       {"measured_bytes", r.measured_memory[d].peak.value},
                       {"workspace_bytes", r.measured_memory[d].workspace_peak.value}});
+    if (r.measured_memory[d].arena.value > 0) memory.back()["arena_bytes"] = r.measured_memory[d].arena.value;
   }
   json["memory"] = std::move(memory);
   const std::optional<std::string> shortage = memory_shortage(r.predicted_memory, subject.topology);

@@ -72,6 +72,9 @@ std::vector<Option> run_options(const std::string& steps) {
            true},
           {"learning-rate", "RATE", "0.01", "of the plan's optimizer"},
           {"threads-per-device", "N", "1", "threads of a device's kernels"},
+          {"arena", "", "",
+           "one block of memory for all buffers of a device, each at its place from the start, instead of "
+           "allocating them when they are used"},
           {"oversubscribe", "", "", "run more devices than there are cores"},
           {"no-realtime", "", "", "do not ask for SCHED_FIFO, even where it is permitted"}};
 }
@@ -92,6 +95,7 @@ RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
   s.cpu.threads_per_device = static_cast<int>(a.integer("threads-per-device", 1, 1024));
   s.cpu.real_time = !a.given("no-realtime");
   s.oversubscribe = a.given("oversubscribe");
+  s.arenas = a.given("arena");
   return s;
 }
 
@@ -170,7 +174,8 @@ std::unique_ptr<Training> PlanRun::make_training(Backend& backend) {
                                   worlds_.local(),
                                   setting_.seed,
                                   SumOrder::Ascending,
-                                  [this](const std::vector<DeviceMemory>& peaks) { require_memory(peaks); }};
+                                  [this](const std::vector<DeviceMemory>& peaks) { require_memory(peaks); },
+                                  setting_.arenas};
   auto training = std::make_unique<Training>(
       subject_.graph, costs_, subject_.plan.options, subject_.plan.strategy, setting,
       [this](const TaskDag& dag, std::span<const TaskId> order) -> std::unique_ptr<Pace> {

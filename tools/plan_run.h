@@ -23,7 +23,7 @@ struct RunSetting {
   bool emulated = false;
   EmulatedPace::Sleep sleep = EmulatedPace::Sleep::UntilDeadline;
   std::int64_t checked_steps = 0;  ///< to compare with the unsplit model first
-  bool oversubscribe = false;
+  bool oversubscribe = false, arenas = false;
   std::int64_t steps = 20, warmup = 3;
   std::uint64_t seed = 1;
   CpuBackend::Settings cpu;
@@ -32,8 +32,8 @@ struct RunSetting {
 };
 
 /// --backend, --slow, --steps, --warmup, --seed, --data, --learning-rate, --threads-per-device,
-/// --oversubscribe and
-/// --no-realtime.
+/// --oversubscribe,
+/// --arena and --no-realtime.
 std::vector<Option> run_options(const std::string& steps = "20");
 RunSetting run_setting_of(const Arguments& arguments, const Topology& topology);
 

@@ -57,7 +57,7 @@ std::vector<MeasuredMemory> gather_memory(DeviceWorlds& worlds, const std::vecto
   if (worlds.ranks() == 1) return mine;
   std::ostringstream out;
   for (const MeasuredMemory& m : mine) {
-    out << m.peak.value << ' ' << m.workspace_peak.value << ' ';
+    out << m.peak.value << ' ' << m.workspace_peak.value << ' ' << m.arena.value << ' ';
     for (const Bytes b : m.at_peak) out << b.value << ' ';
   }
   std::vector<MeasuredMemory> all(mine.size());
@@ -65,7 +65,7 @@ std::vector<MeasuredMemory> gather_memory(DeviceWorlds& worlds, const std::vecto
     std::istringstream in(text);
     for (MeasuredMemory& m : all) {
       MeasuredMemory theirs;
-      in >> theirs.peak.value >> theirs.workspace_peak.value;
+      in >> theirs.peak.value >> theirs.workspace_peak.value >> theirs.arena.value;
       for (Bytes& b : theirs.at_peak) in >> b.value;
       if (theirs.peak > m.peak || theirs.workspace_peak > m.workspace_peak) m = theirs;
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -128,12 +129,21 @@ struct Loaded {
   std::int32_t microbatch = 0;  ///< of data and gradients of results: whose samples these are
 };
 
+/// Where the buffers of each device lie in one block of memory.
+struct ArenaPlan {
+  static constexpr std::int64_t kAlignment = 256;  ///< bytes; what GPUs' copies and vector loads like
+
+  std::vector<std::int64_t> offset;  ///< by buffer, bytes from the beginning of its device's block
+  std::vector<Bytes> size;           ///< of the blocks, by device id
+};
+
 /// A plan turned into lists of instructions: the executor's input, the same for every backend.
 struct Program {
   std::vector<Buffer> buffers;
   std::vector<DeviceProgram> devices;  ///< those that do anything, ascending
   std::vector<Loaded> loaded;
-  std::vector<TaskId> order;  ///< of all tasks, as dispatched
+  std::vector<TaskId> order;        ///< of all tasks, as dispatched
+  std::optional<ArenaPlan> arenas;  ///< none: buffers get memory of their own when they are used
   /// Where gradients, weights and results lie after a step: for comparison with another program of the model.
   struct Result {
     enum class Content : std::uint8_t { Gradient, Weight, Output };

@@ -27,6 +27,8 @@ inline constexpr std::size_t compared_steps = 2;
 // Two steps of a model unsplit, to compare plans with.
 class Reference {
  public:
+  bool arenas = false;  // of the plans that are compared
+
   Reference(const OperatorGraph& graph, const CostModel& costs, const ThreadWorld& world,
             const TensorSource& source, const PlanOptions& options = {})
       : graph_(graph), costs_(costs), world_(world), options_(options), source_(source) {
@@ -105,7 +107,14 @@ class Reference {
     Split(const Reference& r, const Strategy& strategy, const TensorSource& source)
         : backend(r.graph_, most_devices, Optimizer::Momentum, unpinned()),
           training(r.graph_, r.costs_, r.options_, strategy,
-                   {backend, source, r.world_.worlds(), r.world_.devices(), seed},
+                   {backend,
+                    source,
+                    r.world_.worlds(),
+                    r.world_.devices(),
+                    seed,
+                    SumOrder::Ascending,
+                    {},
+                    r.arenas},
                    [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); }) {
       training.keep_values(Training::Keep::Everything);
     }

@@ -59,6 +59,15 @@ TEST(Execute, HoldsTheMemoryThatIsPredicted) {
   }
 }
 
+TEST(Execute, HoldsEverythingInAnArena) {
+  const auto json = executed({"--baseline", "data-parallel", "--arena", "--check"});
+  for (const auto& step : json.at("check")) EXPECT_EQ(step.at("equal"), true) << step;
+  ASSERT_EQ(json.at("memory").size(), 2U);
+  for (const auto& device : json.at("memory"))
+    EXPECT_GE(device.at("arena_bytes"), device.at("measured_bytes"));
+  EXPECT_FALSE(executed({"--baseline", "data-parallel"}).at("memory")[0].contains("arena_bytes"));
+}
+
 TEST(Execute, RunsAPlanThatSearchHasWritten) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json"), trace = folder.path("trace.json");
