@@ -332,7 +332,10 @@ constexpr const char* kCheckpointHelp =
 constexpr const char* kResumeHelp =
     "go on from a checkpoint of the same search. Budgets count from its beginning; seed and chains are the "
     "checkpoint's, and others are refused. With a budget in proposals the result is the same bytes as "
-    "without the interruption. What algorithms of auto have found is not looked for again";
+    "without the interruption. What algorithms of auto have found is not looked for again: with a larger "
+    "budget auto's plan may be another than that of one long run, since its search over splits, once done, "
+    "keeps "
+    "the share of the smaller budget";
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "search/evaluator.h"
 #include "search/planners/layer_clusters.h"
 #include "sim/base/errors.h"
+#include "taskgraph/schedules/schedule.h"
 
 namespace pipesim {
 namespace {
@@ -28,13 +29,13 @@ struct MeshCosts {
 class AlpaPlanner {
  public:
   AlpaPlanner(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
-              std::int32_t clusters)
+              std::int32_t clusters, const std::string& schedule)
       : graph_(graph),
         costs_(costs),
         plan_(plan),
         microbatches_(plan.microbatches),
         layers_(layers_of(graph, costs, DeviceId(0))),
-        cluster_of_(cluster_layers(layers_, clusters)),
+        cluster_of_(cluster_layers(layers_, clusters, inseparable_layers(graph, layers_, schedule))),
         clusters_(static_cast<std::size_t>(cluster_of_.back()) + 1) {
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(clusters_); ++c) {
       const auto begin =
@@ -229,8 +230,9 @@ std::vector<std::int64_t> submesh_sizes(const Topology& topology) {
 }
 
 std::optional<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
-                             std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at) {
-  AlpaPlanner planner(graph, costs, plan, clusters);
+                             std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at,
+                             const std::string& schedule) {
+  AlpaPlanner planner(graph, costs, plan, clusters, schedule);
   std::vector<MeshCosts> meshes;
   const std::int64_t node = smallest_node(costs.topology());
   for (const std::int64_t devices : submesh_sizes(costs.topology())) {
@@ -241,9 +243,30 @@ std::optional<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs,
     if (looked_at) looked_at(devices);
   }
   StageProblem problem = planner.problem(meshes);
-  const auto partition = partition_stages(problem);
+  const auto partition = partition_for(schedule, problem);
   if (!partition) return std::nullopt;
   return AlpaPlan{*partition, std::move(problem.options), planner.cluster_of()};
+}
+
+std::optional<StagePartition> partition_for(const std::string& schedule, const StageProblem& problem) {
+  if (!schedule_kind(schedule).both_ways) return partition_stages(problem);
+  std::optional<StagePartition> best;
+  for (std::int64_t stages = 2; stages <= problem.devices; stages += 2) {
+    if (problem.devices % stages != 0) continue;
+    StageProblem alike = problem;
+    alike.options.clear();
+    std::vector<std::size_t> numbers;  // in `problem`
+    for (std::size_t i = 0; i < problem.options.size(); ++i) {
+      if (problem.options[i].devices != problem.devices / stages) continue;
+      alike.options.push_back(problem.options[i]);
+      numbers.push_back(i);
+    }
+    std::optional<StagePartition> found = partition_stages(alike);
+    if (!found || (best && best->total <= found->total)) continue;
+    for (std::size_t& stage : found->stages) stage = numbers[stage];
+    best = std::move(found);
+  }
+  return best;
 }
 
 std::vector<StageGroup> place_submeshes(const Topology& topology, const std::vector<std::int64_t>& sizes) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "costmodel/cost_model.h"
@@ -32,9 +33,16 @@ std::vector<std::int64_t> submesh_sizes(const Topology& topology);
 /// is, all but attention's, and the largest of it once.
 ///
 /// `looked_at` is called after every submesh with the number of devices. Nothing when no pipeline fits.
-/// `plan`: optimizer, types and microbatches.
+/// `plan`: optimizer, types and microbatches. `schedule`: that stages are for. It changes what they may be
+/// (no two use a weight of which each has versions, see inseparable_layers(); see partition_for()), not what
+/// they cost.
 std::optional<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
-                             std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at);
+                             std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at,
+                             const std::string& schedule = "1f1b");
+
+/// partition_stages(). Under a schedule that goes both ways an even number of stages with as many devices
+/// each: then opposite ones can take each other's microbatches.
+std::optional<StagePartition> partition_for(const std::string& schedule, const StageProblem& problem);
 
 /// Devices for stages of these sizes: large ones first, each inside a node where one has room, else on whole
 /// nodes. As many devices as the topology has or fewer.

@@ -36,7 +36,15 @@ std::vector<Bytes> reads_from(const LayerGraph& graph, std::int32_t first, std::
 
 class ClusterPlanner {
  public:
-  ClusterPlanner(const LayerGraph& graph, std::size_t clusters) : size_(graph.size()), clusters_(clusters) {
+  ClusterPlanner(const LayerGraph& graph, std::size_t clusters,
+                 const std::vector<std::vector<std::int32_t>>& together)
+      : size_(graph.size()), may_begin_(size_, true), begins_(size_ + 1, 0) {
+    for (const std::vector<std::int32_t>& list : together) {
+      const auto [first, last] = std::ranges::minmax(list);
+      for (std::int32_t i = first + 1; i <= last; ++i) may_begin_[static_cast<std::size_t>(i)] = false;
+    }
+    for (std::size_t i = 0; i < size_; ++i) begins_[i + 1] = begins_[i] + (may_begin_[i] ? 1 : 0);
+    clusters_ = std::min(clusters, begins_.back());
     until_.assign(1, 0.0);
     for (std::size_t i = 0; i < size_; ++i) {
       const Layer& layer = graph[static_cast<std::int32_t>(i)];
@@ -82,7 +90,8 @@ class ClusterPlanner {
         for (std::size_t k = end; k-- >= q;) {
           const double time = until_[end] - until_[k],
                        bytes = static_cast<double>(reads_[k][end - k - 1].value);
-          if (end - k > 1 && time >= limit) break;
+          if (!may_begin_[k]) continue;
+          if (begins_[end] - begins_[k] > 1 && time >= limit) break;
           const std::optional<Cost>& before = best[(q - 1) * row + k];
           if (!before || bytes > most) continue;
           const Cost cost = extend(*before, bytes, time);
@@ -93,17 +102,21 @@ class ClusterPlanner {
     return best.back();
   }
 
-  std::size_t size_, clusters_;
+  std::size_t size_, clusters_ = 0;
+  std::vector<bool> may_begin_;            // by layer: a run
+  std::vector<std::size_t> begins_;        // among the first so many layers
   std::vector<double> until_;              // time of the first so many layers
   std::vector<std::vector<Bytes>> reads_;  // by first layer of a run: see reads_from()
 };
 
 }  // namespace
 
-std::vector<std::int32_t> cluster_layers(const LayerGraph& graph, std::int32_t clusters, double tolerance) {
+std::vector<std::int32_t> cluster_layers(const LayerGraph& graph, std::int32_t clusters,
+                                         const std::vector<std::vector<std::int32_t>>& together,
+                                         double tolerance) {
   if (clusters < 1 || graph.size() == 0 || !(tolerance > 0))
     throw InternalError("clusters of no layers, or a tolerance that none keeps to");
-  ClusterPlanner planner(graph, std::min(static_cast<std::size_t>(clusters), graph.size()));
+  ClusterPlanner planner(graph, static_cast<std::size_t>(clusters), together);
   for (;; tolerance *= 2) {
     if (auto found = planner.solve(planner.average() * (1 + tolerance))) return *found;
     if (planner.average() == 0) tolerance = std::numeric_limits<double>::infinity();

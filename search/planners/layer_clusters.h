@@ -13,9 +13,11 @@ namespace pipesim {
 /// times. No run of several layers takes `tolerance` times longer than the average or more; where that can't
 /// be, the tolerance is doubled until it can.
 ///
-/// By layer its cluster, from 0; `clusters` of them, or as many as there are layers. InternalError for less
-/// than one cluster or layer, or a tolerance of 0 or less.
+/// By layer its cluster, from 0; `clusters` of them, or as many as can be. `together`: lists of layers that
+/// no two clusters share. What they don't allow to be cut counts as one layer. InternalError for less than
+/// one cluster or layer, or a tolerance of 0 or less.
 std::vector<std::int32_t> cluster_layers(const LayerGraph& graph, std::int32_t clusters,
+                                         const std::vector<std::vector<std::int32_t>>& together = {},
                                          double tolerance = 0.5);
 
 /// Each cluster as one layer: times and parameters of its layers together, and as its output what other

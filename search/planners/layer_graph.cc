@@ -1,10 +1,12 @@
 #include "search/planners/layer_graph.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "models/box.h"
 #include "sim/base/errors.h"
+#include "taskgraph/schedules/schedule.h"
 
 namespace pipesim {
 namespace {
@@ -51,6 +53,25 @@ LayerGraph layers_of(const OperatorGraph& graph, const CostModel& costs, DeviceI
     layers.push_back(std::move(layer));
   }
   return {std::move(layers), edges};
+}
+
+std::vector<std::vector<std::int32_t>> inseparable_layers(const OperatorGraph& graph,
+                                                          const LayerGraph& layers,
+                                                          const std::string& schedule) {
+  if (schedule_kind(schedule).versions_behind == nullptr) return {};
+  std::map<std::string, std::int32_t> number;
+  for (std::int32_t l = 0; l < static_cast<std::int32_t>(layers.size()); ++l) number[layers[l].name] = l;
+  std::vector<std::vector<std::int32_t>> together;
+  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+    if (graph.tensors()[t].kind != TensorKind::Weight) continue;
+    std::vector<std::int32_t> users;
+    for (const UseRef use : graph.consumers(TensorId(t))) {
+      const auto user = number.find(graph.op(use.op).name);
+      if (user != number.end()) insert_ordered(users, user->second);
+    }
+    if (users.size() > 1) together.push_back(std::move(users));
+  }
+  return together;
 }
 
 LayerGraph without_inputs(const LayerGraph& graph) {

@@ -47,6 +47,13 @@ class LayerGraph {
 /// first.
 LayerGraph layers_of(const OperatorGraph& graph, const CostModel& costs, DeviceId device);
 
+/// Layers that must not be parted by stages under the schedule: those that use the same weight, where each
+/// stage has versions of its own. By weight, ascending; nothing under other schedules. Layers have operators'
+/// names.
+std::vector<std::vector<std::int32_t>> inseparable_layers(const OperatorGraph& graph,
+                                                          const LayerGraph& layers,
+                                                          const std::string& schedule);
+
 /// Without layers that PipeDream's optimizer leaves out of a profile: those that nobody feeds and whose
 /// description begins with "Input", and those that feed nobody and whose description begins with
 /// "__getitem__" (Narayanan et al., SOSP 2019; its published code). A layer's description is its name behind

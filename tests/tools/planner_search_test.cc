@@ -321,18 +321,19 @@ TEST_F(PlannerSearch, ExhaustiveRefusesWhatIsTooMuch) {
   EXPECT_THAT(refused("p100-4x4:1", {"--schedule", "gpipe", "--stages", "5"}),
               HasSubstr("no pipeline of 8 layers on 4 devices can be made so; found 4 devices, which is too "
                         "few for 5 groups of them"));
-  const auto such = [&](const std::string& stages, const std::string& schedule,
-                        const std::string& microbatches = "4") {
-    const std::string text =
-        refused("p100-4x4:1", {"--stages", stages, "--schedule", schedule}, microbatches);
+  const auto such = [&](const std::string& stages, const std::string& schedule) {
+    const std::string text = refused("p100-4x4:1", {"--stages", stages, "--schedule", schedule});
     EXPECT_THAT(text, HasSubstr("exhaustive: no pipeline of 8 layers on 4 devices can be made so; "));
     return text.substr(text.find("; ") + 2);
   };
   EXPECT_EQ(such("3", "chimera"), "schedule \"chimera\": found 3 stages, allowed: an even number, like 4\n");
   EXPECT_EQ(such("1", "chimera"), "schedule \"chimera\": found 1 stage, allowed: an even number, like 2\n");
-  EXPECT_THAT(such("4", "pipedream"), HasSubstr("weight \"word_embedding.w\" is used in several stages"));
-  EXPECT_EQ(such("1", "2bw", "257"),
-            "pipeline: schedule \"2bw\": found 257 microbatches for 1 stage, allowed: from 1 to 256\n");
+  EXPECT_THAT(refused("p100-4x4:1", {"--stages", "4", "--schedule", "pipedream"}),
+              HasSubstr("exhaustive: 4 stages for 2 layers, allowed: 1 to 2; schedule \"pipedream\" allows "
+                        "no cut between uses of a weight"));
+  EXPECT_THAT(refused("p100-4x4:1", {"--stages", "1", "--schedule", "2bw"}, "257"),
+              HasSubstr("on 4 devices can be made so; pipeline: schedule \"2bw\": found 257 microbatches for "
+                        "1 stage, allowed: from 1 to 256"));
   EXPECT_THAT(refused("levels:1@1GB/s", {"--batch", "40000"}),
               AllOf(HasSubstr("pipelines of 8 layers fits into memory; the nearest lacks "),
                     HasSubstr("B, all devices together")));
@@ -351,6 +352,11 @@ TEST_F(PlannerSearch, PlannersTellWhyNoPipelineSuits) {
   EXPECT_EQ(refused("gpipe"),
             "pipesim: gpipe: no number of stages that divides the 3 devices suits; with 3 stages: pipeline: "
             "schedule \"chimera\": found 3 stages, allowed: an even number, like 4\n");
+  EXPECT_EQ(
+      refused("alpa"),
+      "pipesim: alpa: schedule \"chimera\" needs an even number of stages with as many devices each, and no "
+      "such pipeline of the model on 3 devices fits into memory; try another number of devices, or more "
+      "--layers\n");
   EXPECT_THAT(refused("dapple"), HasSubstr("dapple: no pipeline that the score likes suits; of "));
 }
 

@@ -54,13 +54,36 @@ StageCosts open_stage_costs(const Arguments& a) {
   return read_stage_costs(read_file(file), file);
 }
 
-StagePartition partition_of(const StageProblem& problem, const std::string& file) {
-  auto partition = partition_stages(problem);
+// What a schedule wants of stages beside.
+std::string wanted_of(const std::string& schedule) {
+  const ScheduleKind& kind = schedule_kind(schedule);
+  return kind.both_ways
+             ? fmt::format(", and, for schedule \"{}\", an even number of stages with as many devices each",
+                           schedule)
+         : kind.versions_behind != nullptr
+             ? fmt::format(", and, for schedule \"{}\", no weight that several of them use", schedule)
+             : "";
+}
+
+StagePartition partition_of(const StageProblem& problem, const std::string& file,
+                            const std::string& schedule) {
+  auto partition = partition_for(schedule, problem);
   if (partition) return *std::move(partition);
   throw InputError(
       fmt::format("{}: no stages of its entries have all {} layers, exactly {} devices and enough memory for "
-                  "what is in flight",
-                  file, problem.layers, problem.devices));
+                  "what is in flight{}",
+                  file, problem.layers, problem.devices, wanted_of(schedule)));
+}
+
+// Without stages that would end between two layers of a list.
+void keep_together(StageProblem& problem, const std::vector<std::int32_t>& cluster_of,
+                   const std::vector<std::vector<std::int32_t>>& together) {
+  const auto cluster = [&](std::int32_t layer) { return cluster_of[static_cast<std::size_t>(layer)]; };
+  for (const std::vector<std::int32_t>& list : together) {
+    std::erase_if(problem.options, [&](const StageOption& o) {
+      return cluster(list.front()) <= o.last && o.last < cluster(list.back());
+    });
+  }
 }
 
 // The file's microbatches, unless others were asked for.
@@ -119,11 +142,12 @@ PlannedPipeline propose_from_file(const PlannerCall& call) {
   const OperatorGraph graph = open_model(run.model);
   const PlannerCall sized{call.arguments, run, graph, call.costs, call.err};
   costs.problem.microbatches = microbatches_of(run);
-  StagePartition partition = partition_of(costs.problem, file);
+  const std::string& schedule = call.arguments.text("schedule");
+  std::vector<std::int32_t> cluster_of = cluster_layers(layers, costs.problem.layers);
+  keep_together(costs.problem, cluster_of, inseparable_layers(graph, layers, schedule));
+  StagePartition partition = partition_of(costs.problem, file, schedule);
   PlannedPipeline planned = planned_of(
-      sized,
-      {std::move(partition), std::move(costs.problem.options), cluster_layers(layers, costs.problem.layers)},
-      false);
+      sized, {std::move(partition), std::move(costs.problem.options), std::move(cluster_of)}, false);
   planned.note = "the file does not tell how stages are split: data parallelism was taken";
   return planned;
 }
@@ -131,10 +155,18 @@ PlannedPipeline propose_from_file(const PlannerCall& call) {
 PlannedPipeline propose_alpa(const PlannerCall& call) {
   if (call.arguments.has("stage-costs")) return propose_from_file(call);
   StatusLine status(call.err);
-  const auto plan = alpa(call.graph, call.costs, plan_options_of(call.arguments, call.run),
-                         clusters_of(call.arguments), [&](std::int64_t devices) {
-                           if (status.due()) status.show(fmt::format("simulated on {} devices", devices));
-                         });
+  const auto plan = alpa(
+      call.graph, call.costs, plan_options_of(call.arguments, call.run), clusters_of(call.arguments),
+      [&](std::int64_t devices) {
+        if (status.due()) status.show(fmt::format("simulated on {} devices", devices));
+      },
+      call.arguments.text("schedule"));
+  if (!plan && schedule_kind(call.arguments.text("schedule")).both_ways)
+    throw InputError(
+        fmt::format("alpa: schedule \"{}\" needs an even number of stages with as many devices each, and no "
+                    "such pipeline of "
+                    "the model on {} fits into memory; try another number of devices, or more --layers",
+                    call.arguments.text("schedule"), devices_text(call.topology())));
   if (!plan)
     throw InputError("alpa: no pipeline of the model fits into memory; try more devices or --layers");
   return planned_of(call, *plan, true);
@@ -151,7 +183,7 @@ int report_stage_costs(const Arguments& a, Streams& streams) {
   const StageCosts costs = open_stage_costs(a);
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
-  const StagePartition partition = partition_of(costs.problem, a.text("stage-costs"));
+  const StagePartition partition = partition_of(costs.problem, a.text("stage-costs"), a.text("schedule"));
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   Table table({{"layers"}, {"nodes x devices"}, {"config", Align::Right}, {"microbatch", Align::Right}});

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <limits>
 
 #include "search/planners/all_pipelines.h"
 #include "search/planners/layer_clusters.h"
@@ -119,14 +118,20 @@ PlannedPipeline propose_all(const PlannerCall& call) {
   if (devices > kMostDevices)
     throw InputError(
         fmt::format("exhaustive: found {} devices, allowed: up to {} for pipelines", devices, kMostDevices));
-  PipelineSpace space{cluster_layers(layers_of(call.graph, call.costs, DeviceId(0)), layers_asked(a)),
-                      schedules_to_try(a), 0};
+  const LayerGraph operators = layers_of(call.graph, call.costs, DeviceId(0));
+  const auto together = inseparable_layers(call.graph, operators, a.text("schedule"));
+  PipelineSpace space{cluster_layers(operators, layers_asked(a), together), schedules_to_try(a), 0};
   const std::int32_t layers = *std::ranges::max_element(space.layer_of) + 1;
   if (a.has("stages")) {
     space.stages = static_cast<std::int32_t>(a.integer("stages", 1, kMostTriedLayers));
+    const bool by_weights = !together.empty() && layers < layers_asked(a);
     if (space.stages > layers)
-      throw InputError(fmt::format("exhaustive: {} for {}, allowed: 1 to {}; see --layers",
-                                   counted(space.stages, "stage"), counted(layers, "layer"), layers));
+      throw InputError(fmt::format(
+          "exhaustive: {} for {}, allowed: 1 to {}; {}", counted(space.stages, "stage"),
+          counted(layers, "layer"), layers,
+          by_weights
+              ? fmt::format("schedule \"{}\" allows no cut between uses of a weight", a.text("schedule"))
+              : "see --layers"));
   }
   const Placements placements(call.topology());
   const double number = number_of_pipelines(space, placements, call.run.microbatches, kMostPipelines);

@@ -68,24 +68,6 @@ std::vector<std::int32_t> stages_of_operators(const OperatorGraph& graph, const 
   return stage_of;
 }
 
-// Layers that use one weight, which must not be parted where every stage has versions of its own.
-std::vector<std::vector<std::int32_t>> layers_of_weights(const OperatorGraph& graph,
-                                                         const LayerGraph& layers) {
-  std::map<std::string, std::int32_t> number;
-  for (std::int32_t l = 0; l < static_cast<std::int32_t>(layers.size()); ++l) number[layers[l].name] = l;
-  std::vector<std::vector<std::int32_t>> together;
-  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
-    if (graph.tensors()[t].kind != TensorKind::Weight) continue;
-    std::vector<std::int32_t> users;
-    for (const UseRef use : graph.consumers(TensorId(t))) {
-      const auto user = number.find(graph.op(use.op).name);
-      if (user != number.end()) users.push_back(user->second);
-    }
-    if (users.size() > 1) together.push_back(std::move(users));
-  }
-  return together;
-}
-
 // The dynamic program's steps: cuts² · machines², of inner levels once more for every cut.
 void require_little_work(std::size_t cuts, const std::vector<MachineLevel>& levels) {
   constexpr double kMostSteps = 1e11;  // some minutes
@@ -123,8 +105,8 @@ PlannedPipeline propose_pipedream(const PlannerCall& call) {
         "at",
         kMostCuts, cuts->size());
   }
-  if (schedule_kind(call.arguments.text("schedule")).versions_behind != nullptr)
-    cuts = cuts_around(*cuts, layers_of_weights(graph, layers));
+  const auto together = inseparable_layers(graph, layers, call.arguments.text("schedule"));
+  if (!together.empty()) cuts = cuts_around(*cuts, together);
   const std::vector<MachineLevel> levels = machine_levels(call.topology());
   require_little_work(cuts->size(), levels);
   const std::optional<PipeDreamPlan> found = pipedream(*cuts, levels, pipedream_options(call.arguments));

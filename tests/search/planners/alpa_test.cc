@@ -2,12 +2,16 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
+#include <string>
 
 #include "models/graph_builder.h"
 #include "models/zoo/zoo.h"
 #include "search/evaluator.h"
+#include "tests/seeds.h"
 #include "topologies/presets.h"
 
 namespace pipesim {
@@ -88,6 +92,21 @@ TEST(Alpa, RunsMoreMicrobatchesWhereAttentionRunsAgain) {
     EXPECT_GT(2 * selective[i].most_successors, 3 * none[i].most_successors);
 }
 
+PipelinedStrategy placed(const OperatorGraph& graph, const Topology& topology, const AlpaPlan& plan,
+                         const std::string& schedule) {
+  std::vector<StageMesh> meshes;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int32_t> last_layers;
+  for (const std::size_t number : plan.partition.stages) {
+    sizes.push_back(plan.options[number].devices);
+    last_layers.push_back(plan.options[number].last);
+    meshes.push_back({{}, plan.options[number].config});
+  }
+  const std::vector<StageGroup> groups = place_submeshes(topology, sizes);
+  for (std::size_t s = 0; s < groups.size(); ++s) meshes[s].devices = groups[s];
+  return staged_strategy(graph, topology, {schedule, stages_of_layers(plan.cluster_of, last_layers)}, meshes);
+}
+
 // The whole partition's time is near what the simulator says of the plan, and its stages use all devices.
 TEST(Alpa, PredictsItsPlanRoughly) {
   const OperatorGraph graph =
@@ -102,20 +121,10 @@ TEST(Alpa, PredictsItsPlanRoughly) {
         alpa(graph, costs, options, 8, [&](std::int64_t devices) { looked_at.push_back(devices); });
     ASSERT_TRUE(plan) << name;
     EXPECT_EQ(looked_at, submesh_sizes(topology));
-    std::vector<StageMesh> meshes;
-    std::vector<std::int64_t> sizes;
-    std::vector<std::int32_t> last_layers;
-    for (const std::size_t number : plan->partition.stages) {
-      sizes.push_back(plan->options[number].devices);
-      last_layers.push_back(plan->options[number].last);
-    }
-    EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), 4);
-    const std::vector<StageGroup> groups = place_submeshes(topology, sizes);
-    Pipeline pipeline;
-    pipeline.stage_of = stages_of_layers(plan->cluster_of, last_layers);
-    for (std::size_t s = 0; s < groups.size(); ++s)
-      meshes.push_back({groups[s], plan->options[plan->partition.stages[s]].config});
-    PipelinedStrategy made = staged_strategy(graph, topology, std::move(pipeline), meshes);
+    PipelinedStrategy made = placed(graph, topology, *plan, "1f1b");
+    std::size_t used = 0;
+    for (const StageMesh& mesh : made.meshes) used += mesh.devices.size();
+    EXPECT_EQ(used, 4);
     options.pipeline = std::move(made.pipeline);
     ASSERT_EQ(illegal(graph, made.strategy, options, topology), std::nullopt);
     Evaluator evaluator(graph, costs, options);
@@ -123,6 +132,72 @@ TEST(Alpa, PredictsItsPlanRoughly) {
     EXPECT_LT(plan->partition.total.value, 1.5 * simulated) << name;
     EXPECT_GT(plan->partition.total.value, 0.5 * simulated) << name;
   }
+}
+
+// Each pair of linears shares a weight, so stages of weights with versions end behind the second of one only.
+TEST(Alpa, PlansWhatItsScheduleAllows) {
+  GraphBuilder b("pairs", 16);
+  TensorId x = b.data("x", {16, 256});
+  constexpr int kPairs = 4;
+  for (int l = 0; l < kPairs; ++l) {
+    for (const char* half : {"a", "b"}) {
+      x = b.add("linear", half + std::to_string(l), {x},
+                {{"out", std::vector<std::int64_t>{256}}, {"bias", 0}}, {"w" + std::to_string(l)});
+    }
+  }
+  const OperatorGraph graph = b.build();
+  std::set<std::int32_t> stages;
+  for (const char* system : {"levels:2@1GB/s", "dapple-c:4", "p100-4x4:2"}) {
+    const Topology topology = make_topology(system);
+    const CostModel costs(topology);
+    PlanOptions options;
+    options.microbatches = 8;
+    for (const char* schedule : {"1f1b", "chimera", "pipedream", "2bw"}) {
+      const auto plan = alpa(graph, costs, options, 5, nullptr, schedule);
+      ASSERT_TRUE(plan) << system << " " << schedule;
+      PipelinedStrategy made = placed(graph, topology, *plan, schedule);
+      stages.insert(made.pipeline.num_stages());
+      options.pipeline = std::move(made.pipeline);
+      EXPECT_EQ(illegal(graph, made.strategy, options, topology), std::nullopt) << system << " " << schedule;
+    }
+  }
+  EXPECT_GT(*stages.rbegin(), 2);
+}
+
+// Of random costs, the best of equal stages is that of trying all ways to cut.
+TEST(Alpa, StagesThatGoBothWaysAreAlikeAndTheBestOfThose) {
+  for_each_seed(40, [](Rng& rng) {
+    const auto layers = static_cast<std::int32_t>(rng.between(2, 5));
+    const std::int64_t devices = 2 * rng.between(1, 3);
+    StageProblem problem{layers, devices, rng.between(1, 6), {}};
+    for (std::int32_t first = 0; first < layers; ++first) {
+      for (std::int32_t last = first; last < layers; ++last) {
+        for (std::int64_t d = 1; d <= devices; ++d)
+          problem.options.push_back(
+              {first, last, 0, 1, d, Seconds(static_cast<double>(rng.between(1, 50))), rng.between(0, 5)});
+      }
+    }
+    double best = std::numeric_limits<double>::infinity();
+    const auto extend = [&](const auto& self, std::int32_t stages, std::int32_t begun, std::int32_t first,
+                            double sum, double longest) -> void {
+      if (begun == stages) {
+        if (first == layers)
+          best = std::min(best, sum + static_cast<double>(problem.microbatches - 1) * longest);
+        return;
+      }
+      for (const StageOption& o : problem.options) {
+        if (o.first != first || o.devices * stages != devices || o.most_successors < stages - 1 - begun)
+          continue;
+        self(self, stages, begun + 1, o.last + 1, sum + o.time.value, std::max(longest, o.time.value));
+      }
+    };
+    for (std::int32_t stages = 2; stages <= devices; stages += 2) extend(extend, stages, 0, 0, 0.0, 0.0);
+    const auto found = partition_for("chimera", problem);
+    EXPECT_EQ(found ? found->total.value : std::numeric_limits<double>::infinity(), best);
+    if (found) {
+      EXPECT_EQ(found->stages.size() % 2, 0);
+    }
+  });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <tuple>
@@ -88,6 +89,27 @@ TEST(LayerClusters, PassAsLittleAsAnyThatKeepTheTolerance) {
   });
 }
 
+// Layers that must stay together are one, however long they take: the clusters are those of a graph in which
+// they are merged.
+TEST(LayerClusters, PartNoLayersOfAList) {
+  for_each_seed(40, [](Rng& rng) {
+    const auto size = static_cast<std::int32_t>(rng.between(2, 9));
+    const LayerGraph chain = random_chain(rng, size);
+    const auto first = static_cast<std::int32_t>(rng.between(0, size - 2));
+    const auto last = static_cast<std::int32_t>(rng.between(first + 1, size - 1));
+    std::vector<std::int32_t> merged;
+    for (std::int32_t i = 0; i < size; ++i)
+      merged.push_back(i <= first ? i : std::max(first, i - (last - first)));
+    const auto clusters = static_cast<std::int32_t>(rng.between(1, size));
+    const std::vector<std::int32_t> found = cluster_layers(chain, clusters, {{first, last}});
+    const std::vector<std::int32_t> expected = cluster_layers(clustered(chain, merged), clusters);
+    for (std::int32_t i = 0; i < size; ++i)
+      EXPECT_EQ(found[static_cast<std::size_t>(i)],
+                expected[static_cast<std::size_t>(merged[static_cast<std::size_t>(i)])])
+          << i;
+  });
+}
+
 TEST(LayerClusters, AreAlikeWhereNothingElseDecides) {
   std::vector<Layer> layers(6, {"", Seconds(1), Seconds(2), Bytes(10), Bytes(0)});
   const LayerGraph chain(layers, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}});
@@ -96,7 +118,7 @@ TEST(LayerClusters, AreAlikeWhereNothingElseDecides) {
   for (Layer& layer : layers) layer.forward = layer.backward = Seconds(0);
   EXPECT_EQ(cluster_layers(LayerGraph(layers, {}), 2).back(), 1);
   EXPECT_THROW(cluster_layers(chain, 0), InternalError);
-  EXPECT_THROW(cluster_layers(chain, 2, 0), InternalError);
+  EXPECT_THROW(cluster_layers(chain, 2, {}, 0), InternalError);
 }
 
 }  // namespace
