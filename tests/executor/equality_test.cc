@@ -20,14 +20,10 @@ namespace {
 class EqualZoo : public testing::TestWithParam<EqualModel> {};
 
 TEST_P(EqualZoo, ASplitModelComputesWhatTheUnsplitOneDoes) {
-  const OperatorGraph graph = make_zoo_model(GetParam().model);
-  const Topology topology = make_topology("p100-4x4:2");
-  const CostModel costs(topology);
-  const ThreadWorld world(most_devices);
-  const SyntheticSource source(graph);
-  Reference reference(graph, costs, world, source);
+  const EqualityCase c(GetParam().model);
+  Reference reference = c.reference();
   for_each_seed(GetParam().plans, [&](Rng& rng) {
-    reference.check(random_strategy(graph, rng, most_devices, static_cast<std::int64_t>(1 + rng.below(8))));
+    reference.check(random_strategy(c.graph, rng, most_devices, static_cast<std::int64_t>(1 + rng.below(8))));
   });
 }
 
@@ -135,23 +131,19 @@ INSTANTIATE_TEST_SUITE_P(Types, EveryKind, testing::Values(DataType::Float32, Da
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 
 // Random plans of three microbatches against the unsplit model.
-void check_microbatches(const OperatorGraph& graph, std::uint64_t plans) {
-  const Topology topology = make_topology("p100-4x4:2");
-  const CostModel costs(topology);
-  const ThreadWorld world(most_devices);
+void check_microbatches(const EqualityCase& c, std::uint64_t plans) {
   PlanOptions options;
   options.microbatches = 3;
-  const SyntheticSource source(graph);
-  Reference reference(graph, costs, world, source, options);
+  Reference reference = c.reference(options);
   for_each_seed(plans, [&](Rng& rng) {
-    reference.check(random_strategy(graph, rng, most_devices, static_cast<std::int64_t>(1 + rng.below(8))));
+    reference.check(random_strategy(c.graph, rng, most_devices, static_cast<std::int64_t>(1 + rng.below(8))));
   });
 }
 
 class EqualMicrobatches : public testing::TestWithParam<EqualModel> {};
 
 TEST_P(EqualMicrobatches, ASplitModelAddsTheGradientsThatTheUnsplitOneAdds) {
-  check_microbatches(make_zoo_model(GetParam().model), GetParam().plans);
+  check_microbatches(EqualityCase(GetParam().model), GetParam().plans);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -168,14 +160,10 @@ INSTANTIATE_TEST_SUITE_P(
 class EqualPipelines : public testing::TestWithParam<EqualModel> {};
 
 TEST_P(EqualPipelines, StagesComputeWhatTheUnsplitModelDoes) {
-  const OperatorGraph graph = make_zoo_model(GetParam().model);
-  const Topology topology = make_topology("p100-4x4:2");
-  const CostModel costs(topology);
-  const ThreadWorld world(most_devices);
-  const SyntheticSource source(graph);
+  const EqualityCase c(GetParam().model);
   for_each_seed(GetParam().plans, [&](Rng& rng) {
-    const RandomPipeline p = random_pipeline(graph, rng, topology);
-    Reference reference(graph, costs, world, source, p.options);
+    const RandomPipeline p = random_pipeline(c.graph, rng, c.topology);
+    Reference reference = c.reference(p.options);
     reference.check(p.strategy);
   });
 }
@@ -210,23 +198,19 @@ class EqualRecompute : public testing::TestWithParam<EqualModel> {};
 
 // With stages and without; sums of gradients may run in another order than without recomputation.
 TEST_P(EqualRecompute, WhatIsRunAgainComputesTheSame) {
-  const OperatorGraph graph = make_zoo_model(GetParam().model);
-  const Topology topology = make_topology("p100-4x4:2");
-  const CostModel costs(topology);
-  const ThreadWorld world(most_devices);
-  const SyntheticSource source(graph);
+  const EqualityCase c(GetParam().model);
   const auto check = [&](const Strategy& strategy, PlanOptions options) {
-    Reference reference(graph, costs, world, source, options);
+    Reference reference = c.reference(options);
     for (const Recompute& recompute :
-         {Recompute{Recompute::Kind::Full, {}}, every_second(graph, options.pipeline),
+         {Recompute{Recompute::Kind::Full, {}}, every_second(c.graph, options.pipeline),
           Recompute{Recompute::Kind::Selective, {}}}) {
       options.recompute = recompute;
-      if (!illegal(graph, recompute, options.pipeline)) reference.check(strategy, options);
+      if (!illegal(c.graph, recompute, options.pipeline)) reference.check(strategy, options);
     }
   };
   for_each_seed(GetParam().plans, [&](Rng& rng) {
-    check(random_strategy(graph, rng, most_devices, 8), {});
-    const RandomPipeline p = random_pipeline(graph, rng, topology);
+    check(random_strategy(c.graph, rng, most_devices, 8), {});
+    const RandomPipeline p = random_pipeline(c.graph, rng, c.topology);
     check(p.strategy, p.options);
   });
 }
@@ -250,19 +234,15 @@ INSTANTIATE_TEST_SUITE_P(
 // A chain adds nothing up in an order that could change: equal to the bit.
 TEST(Recomputed, ValuesAreThoseThatWereFreed) {
   for (const char* model : {"mlp:batch=8,layers=4,hidden=16,features=12,classes=8", "lenet:batch=4"}) {
-    const OperatorGraph graph = make_zoo_model(model);
-    const Topology topology = make_topology("p100-4x4:2");
-    const CostModel costs(topology);
-    const ThreadWorld world(most_devices);
-    const SyntheticSource source(graph);
-    Reference reference(graph, costs, world, source);
+    const EqualityCase c(model);
+    Reference reference = c.reference();
     for_each_seed(4, [&](Rng& rng) {
-      RandomPipeline p = random_pipeline(graph, rng, topology);
+      RandomPipeline p = random_pipeline(c.graph, rng, c.topology);
       if (rng.below(2) == 0) p.options.pipeline.reset();
       const StepValues kept = reference.values_of(p.strategy, p.options);
       p.options.recompute.kind = Recompute::Kind::Full;
       const StepValues again = reference.values_of(p.strategy, p.options);
-      for (const TensorError& e : differences(again, kept, graph)) EXPECT_EQ(e.error, 0) << model << e.name;
+      for (const TensorError& e : differences(again, kept, c.graph)) EXPECT_EQ(e.error, 0) << model << e.name;
     });
   }
 }
@@ -301,7 +281,7 @@ TEST(Microbatches, AreNormalisedEachAlone) {
   const TensorId mean = b.add("reduce", "average", {n}, {{"axes", axes}, {"mode", "mean"}});
   const TensorId z = b.add("linear", "fc", {mean}, {{"out", classes}});
   b.add("cross_entropy", "loss", {z, b.data("labels", {4}, DataType::Int64)});
-  check_microbatches(b.build(), 25);
+  check_microbatches(EqualityCase(b.build()), 25);
 }
 
 // What the first steps of an unsplit model compute.
@@ -381,19 +361,15 @@ class NotEqual : public testing::TestWithParam<std::tuple<const char*, const cha
 
 TEST_P(NotEqual, ToWhatHasSeenOtherData) {
   const auto& [model, type] = GetParam();
-  const OperatorGraph graph = make_zoo_model(std::string(model) + ",dtype=" + type);
-  const Topology topology = make_topology("p100-4x4:2");
-  const CostModel costs(topology);
-  const ThreadWorld world(most_devices);
-  const SyntheticSource source(graph);
-  const AnotherSample another(graph);
-  const MicrobatchTwice twice(graph);
+  const EqualityCase c(std::string(model) + ",dtype=" + type);
+  const AnotherSample another(c.graph);
+  const MicrobatchTwice twice(c.graph);
   PlanOptions options;
   options.microbatches = 3;
-  Reference reference(graph, costs, world, source, options);
+  Reference reference = c.reference(options);
   for_each_seed(3, [&](Rng& rng) {
-    const Strategy strategy = random_strategy(graph, rng, most_devices, 8);
-    EXPECT_TRUE(UnsplitReference::equal(reference.equality_of(strategy, source)));
+    const Strategy strategy = random_strategy(c.graph, rng, most_devices, 8);
+    EXPECT_TRUE(UnsplitReference::equal(reference.equality_of(strategy, c.source)));
     EXPECT_FALSE(UnsplitReference::equal(reference.equality_of(strategy, another)));
     EXPECT_FALSE(UnsplitReference::equal(reference.equality_of(strategy, twice)));
   });
@@ -402,19 +378,15 @@ TEST_P(NotEqual, ToWhatHasSeenOtherData) {
 // As if its sum had been formed twice.
 TEST_P(NotEqual, WhereAGradientIsTwiceAsLarge) {
   const auto& [model, type] = GetParam();
-  const OperatorGraph graph = make_zoo_model(std::string(model) + ",dtype=" + type);
-  const Topology topology = make_topology("p100-4x4:2");
-  const CostModel costs(topology);
-  const ThreadWorld world(most_devices);
-  const SyntheticSource source(graph);
-  Reference reference(graph, costs, world, source);
+  const EqualityCase c(std::string(model) + ",dtype=" + type);
+  Reference reference = c.reference();
   Rng rng(5);
-  const Strategy strategy = random_strategy(graph, rng, most_devices, 8);
+  const Strategy strategy = random_strategy(c.graph, rng, most_devices, 8);
   const std::map<TensorId, StepEquality> equalities = reference.equalities_with_half_a_gradient(strategy);
   EXPECT_GT(equalities.size(), 4U);
   for (const auto& [weight, e] : equalities) {
     EXPECT_FALSE(UnsplitReference::equal(e));
-    EXPECT_EQ(e.worst.name, "gradient of " + graph.tensor(weight).name);
+    EXPECT_EQ(e.worst.name, "gradient of " + c.graph.tensor(weight).name);
   }
 }
 

@@ -8,12 +8,10 @@
 #include <vector>
 
 #include "executor/program/compile.h"
-#include "models/zoo/zoo.h"
 #include "sim/simulate.h"
 #include "tests/executor/unsplit_reference.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "tests/taskgraph/random_strategies.h"
-#include "topologies/presets.h"
 
 namespace pipesim {
 namespace {
@@ -139,16 +137,10 @@ Bytes least_size(const Program& program, const DeviceProgram& device) {
   return Bytes(always + most);
 }
 
-struct ArenaCase {
-  OperatorGraph graph =
-      make_zoo_model("gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8,positions=8");
-  Topology topology = make_topology("p100-4x4:2");
-  CostModel costs{topology};
-};
+constexpr const char* kModel = "gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8,positions=8";
 
 TEST(Arena, KeepsBuffersOfOnePlaceApart) {
-  const ArenaCase c;
-  const std::vector<DeviceId> devices = ThreadWorld(most_devices).devices();
+  const EqualityCase c(kModel);
   double arenas = 0, least = 0;
   for_each_seed(sanitized ? 4 : 12, [&](Rng& rng) {
     RandomPipeline p = random_pipeline(c.graph, rng, c.topology);
@@ -162,7 +154,7 @@ TEST(Arena, KeepsBuffersOfOnePlaceApart) {
     TaskGraph tasks;
     builder.build(strategy, tasks, TaskGraphBuilder::Labels::Make);
     const CpuBackend backend(c.graph, most_devices, Optimizer::Momentum, unpinned());
-    Program program = compile(builder, strategy, tasks, simulate(tasks.dag), backend, devices);
+    Program program = compile(builder, strategy, tasks, simulate(tasks.dag), backend, c.world.devices());
     const ArenaPlan plan = plan_arenas(program, c.topology.num_devices());
     expect_apart(program, plan);
     for (const DeviceProgram& device : program.devices) {
@@ -176,12 +168,10 @@ TEST(Arena, KeepsBuffersOfOnePlaceApart) {
 }
 
 TEST(Arena, ComputesTheSame) {
-  const ArenaCase c;
-  const ThreadWorld world(most_devices);
-  const SyntheticSource source(c.graph);
+  const EqualityCase c(kModel);
   for_each_seed(6, [&](Rng& rng) {
     const RandomPipeline p = random_pipeline(c.graph, rng, c.topology);
-    Reference reference(c.graph, c.costs, world, source, p.options);
+    Reference reference = c.reference(p.options);
     reference.arenas = true;
     reference.check(p.strategy);
   });
