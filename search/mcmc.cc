@@ -7,6 +7,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "search/additive/additive_starts.h"
 #include "search/chain_threads.h"
 #include "sim/base/errors.h"
 
@@ -21,6 +22,7 @@ constexpr std::int64_t kFirstCycles = 3;       // of repeats
 constexpr double kLargeGain = 0.01;            // of the cost in a cycle: the grain stays
 constexpr double kFruitless = 10;              // heat after a cycle that gained nothing
 constexpr double kFarBehind = 2;               // of the least cost: nothing to begin a cycle at
+constexpr double kFarAtFirst = 1.2;            // the same of a chain's own start
 constexpr Bytes kMostRemembered(250'000'000);  // of configs, layouts and transfers, by all chains
 constexpr std::int64_t kMostIdleRounds = 50;   // a space of one strategy has nothing to propose
 
@@ -76,9 +78,9 @@ class Tempering {
       begin_anew(starts);
     }
     chains_.resize(state_.chains.size());
+    const std::size_t running = std::max<std::size_t>(1, state_.cycle.chains);
     on_all_threads([&](std::size_t i) {
-      chains_[i] = std::make_unique<Chain>(moves_of(state_.cycle.grain), memory_of(i).configs, state_.cost,
-                                           state_.chains[i]);
+      if (state_.rung[i] < running) chains_[i] = chain_of(i, moves_of(state_.cycle.grain));
     });
     seconds_before_ = state_.seconds;
     shown_.proposals = state_.proposals;
@@ -127,6 +129,10 @@ class Tempering {
     return options;
   }
   [[nodiscard]] std::size_t threads() const { return static_cast<std::size_t>(options_.threads); }
+  // A chain takes time and memory from when it first runs.
+  [[nodiscard]] std::unique_ptr<Chain> chain_of(std::size_t i, const Moves& moves) {
+    return std::make_unique<Chain>(moves, memory_of(i).configs, state_.cost, state_.chains[i]);
+  }
   [[nodiscard]] Memory& memory_of(std::size_t chain) { return *memories_[chain % memories_.size()]; }
   [[nodiscard]] double seconds() const {
     return seconds_before_ + std::chrono::duration<double>(Clock::now() - began_).count();
@@ -141,14 +147,27 @@ class Tempering {
     state_.rng = Rng(options_.seed).split(0);
     grain(Grain::Repeats).rates = repeat_rates();
     grain(Grain::Operators).rates = options_.flexflow_moves ? flexflow_rates() : first_rates();
-    const std::vector<std::size_t> first = best_start(starts);
+    const std::vector<std::vector<std::size_t>> firsts = first_configs(starts);
     const std::size_t chains = static_cast<std::size_t>(options_.chains);
     for (std::size_t i = 0; i < chains; ++i) {
       state_.chains.emplace_back();
       state_.chains.back().rng = Rng(options_.seed).split(i + 1);
-      state_.chains.back().current.configs = first;
+      state_.chains.back().current.configs = firsts[i % firsts.size()];
       state_.rung.push_back(i);
     }
+  }
+
+  // Where chains begin: at the best start, and where sums of costs are least.
+  std::vector<std::vector<std::size_t>> first_configs(const std::vector<SearchStart>& starts) {
+    const std::vector<std::size_t> best = best_start(starts);
+    Evaluator& evaluator = memories_.front()->evaluator;
+    const bool staged = evaluator.builder().options().pipeline.has_value();
+    if (!options_.additive_starts || options_.flexflow_moves || staged) return {best};
+    std::vector<std::vector<std::size_t>> given, first;
+    for (const SearchStart& start : starts) given.push_back(space_.indices(start.strategy));
+    for (AdditiveStart& start : additive_starts(space_, units_, evaluator, given, best))
+      first.push_back(std::move(start.configs));
+    return first;
   }
 
   // Sets what costs are, too.
@@ -174,7 +193,7 @@ class Tempering {
   // Of all that were met since the chains started.
   [[nodiscard]] double least_cost() const {
     double least = state_.chains.front().lowest;
-    for (const ChainState& c : state_.chains) least = std::min(least, c.lowest);
+    for (const ChainState& c : state_.chains) least = c.lowest > 0 ? std::min(least, c.lowest) : least;
     return state_.best.configs.empty() ? least : std::min(least, state_.cost(state_.best.evaluation));
   }
 
@@ -214,6 +233,7 @@ class Tempering {
     for (const std::unique_ptr<Memory>& memory : memories_)
       threads_.execute([&] { memory->evaluator.forget(most); });
     on_all_threads([&](std::size_t i) {
+      if (slices[i].draws == 0) return;
       chains_[i]->run(slices[i], [&](auto proposals, auto accepted) { return note(i, proposals, accepted); });
     });
   }
@@ -246,7 +266,7 @@ class Tempering {
   void collect() {
     state_.proposals = state_.accepted = 0;
     for (std::size_t i = 0; i < chains_.size(); ++i) {
-      state_.chains[i] = chains_[i]->state();
+      if (chains_[i]) state_.chains[i] = chains_[i]->state();
       state_.proposals += state_.chains[i].proposals;
       state_.accepted += state_.chains[i].accepted;
     }
@@ -289,7 +309,8 @@ class Tempering {
     on_all_threads([&](std::size_t i) {
       if (i >= first.size()) return;
       restart(i, std::move(first[i]));
-      if (!state_.best.configs.empty() && chains_[i]->state().lowest > kFarBehind * before)
+      const double far = state_.chains[i].proposals == 0 ? kFarAtFirst : kFarBehind;
+      if (!state_.best.configs.empty() && chains_[i]->state().lowest > far * before)
         restart(i, best_of(now).configs);
     });
     for (std::size_t i = 0; i < first.size(); ++i) {
@@ -303,8 +324,9 @@ class Tempering {
     return g == Grain::Operators || alike.configs.empty() ? state_.best : alike;
   }
 
-  // Where the chain begins the cycle: at first at its start. Single operators also go on from the best with
-  // equal repeats, which may be a newer valley. After fruitless ones the hotter half begins anywhere.
+  // Where the chain begins the cycle: its first one at its own start. Single operators also go on from the
+  // best with equal repeats, which may be a newer valley. After fruitless ones the hotter half begins
+  // anywhere.
   std::vector<std::size_t> first_of_cycle(std::size_t i) {
     const Grain now = state_.cycle.grain;
     const bool from_alike = state_.rng.below(2) == 0, own = state_.rng.below(2) == 0;
@@ -312,6 +334,7 @@ class Tempering {
     const ScoredState& best = best_of(from_alike ? Grain::Repeats : now);
     const GrainState& mine = grain(now);
     std::vector<std::size_t> configs = state_.chains[i].current.configs;
+    if (state_.chains[i].proposals == 0) return configs;
     if (mine.heat >= kFruitless && 2 * i >= state_.cycle.chains) {
       configs = random_configs(space_, single_moves_.styles(), state_.rng);
     } else if (!first && own && !mine.last.empty()) {
@@ -326,6 +349,10 @@ class Tempering {
   void restart(std::size_t i, std::vector<std::size_t> configs) {
     const Grain now = state_.cycle.grain;
     if (now == Grain::Repeats) make_alike(space_.candidates(), units_, configs);
+    if (!chains_[i]) {
+      state_.chains[i].current.configs = configs;
+      chains_[i] = chain_of(i, moves_of(now));
+    }
     chains_[i]->restart(moves_of(now), std::move(configs));
   }
 

@@ -26,6 +26,7 @@ struct McmcOptions {
   int threads = 1;
   int chains = 8;
   std::array<Cooling, kGrains> cooling{{{1e-3, 3e-2, 1e-4}, {3e-5, 3e-4, 5e-6}}};  ///< by Grain
+  bool additive_starts = true;  ///< see additive/additive_starts.h; never of plans in stages
   /// FlexFlow's proposals alone, one chain, always at the hottest temperature of single operators: what the
   /// search is compared with.
   bool flexflow_moves = false;
@@ -52,6 +53,9 @@ struct McmcOptions {
 ///
 /// Proposals are drawn from the mixture in moves.h; its rates adapt to what is accepted in a grain's first
 /// cycles and stay the same from then on.
+///
+/// Chains begin at the best of `starts` and at plans that are nearly as good or better, found by minimising
+/// sums of costs; each at another one while there are enough.
 ///
 /// cost = time + λ·overflow bytes; λ makes an overflow of 1% of all memory as bad as one iteration of the
 /// best start, so chains may cross plans that do not fit; only plans that fit become best.

@@ -138,6 +138,12 @@ void LeastTraffic::add(const LayoutTable& layouts, std::span<const LayoutId> ter
   }
 }
 
+Seconds LeastTraffic::longest() const {
+  Seconds longest;
+  for (const std::size_t b : used_) longest = std::max(longest, borders_.least_time(b, bytes_[b]));
+  return longest;
+}
+
 bool LeastTraffic::exceeds(std::span<const Nanoseconds> loads, Nanoseconds limit) const {
   // Holds are rounded to nanoseconds, one for each task and lane, and bandwidths are not exact.
   constexpr double kRoundings = 10'000, kInexact = 1e-6;

@@ -23,6 +23,8 @@ class LeastTraffic {
   void add(const LayoutTable& layouts, std::span<const LayoutId> terms, LayoutId target,
            std::int64_t element_bytes);
   void clear();
+  /// What was added holds some border for at least so long.
+  [[nodiscard]] Seconds longest() const;
   /// Some border is certain to be held for longer than `limit`, by what was added and by what its lanes are
   /// held for already (`loads`, by lane).
   [[nodiscard]] bool exceeds(std::span<const Nanoseconds> loads, Nanoseconds limit) const;

@@ -71,14 +71,12 @@ void Schedule::find_causes(const EditableDag& dag, TaskId task) {
 
 void Schedule::cut(std::size_t checkpoint) {
   if (checkpoint == num_checkpoints_) return;
-  // What is open here may be open elsewhere afterwards.
-  for (const OpenTask& open : open_[checkpoint]) {
-    for (std::size_t c = checkpoint_after(tasks_[open.task.index()].critical); c < checkpoint; ++c) {
-      const auto it = std::ranges::find(open_[c], open.task, &OpenTask::task);
-      *it = open_[c].back();
-      open_[c].pop_back();
-    }
-  }
+  // What is taken from here on may be open before.
+  std::size_t first = checkpoint;
+  for (const OpenTask& open : open_[checkpoint])
+    first = std::min(first, checkpoint_after(tasks_[open.task.index()].critical));
+  const auto is_behind = [&](const OpenTask& open) { return position(open.task) >= checkpoint * spacing_; };
+  for (std::size_t c = first; c < checkpoint; ++c) std::erase_if(open_[c], is_behind);
   std::ranges::copy(lanes_free(checkpoint), free_.begin());
   std::ranges::copy(lanes_held(checkpoint), held_.begin());
   num_checkpoints_ = checkpoint;

@@ -74,7 +74,16 @@ TEST(Mcmc, SameSeedSameOutcomeOnAnyNumberOfThreads) {
     expect_same(one, c.mcmc(proposals, 7));
     expect_same(one, c.mcmc(proposals, 7, 2));
     expect_same(one, c.mcmc(proposals, 7, 7));
+    expect_same(c.mcmc(proposals, 7, 1, true), c.mcmc(proposals, 7, 3, true));
   }
+}
+
+// A tenth of what chains need from a single device.
+TEST(Mcmc, AdditiveStartsSaveProposals) {
+  const SearchCase c("rnntc:batch=64,steps=6,layers=4,hidden=512,vocab=1000", "levels:4@10GB/s,4@10GB/s");
+  const SearchOutcome from_sums = c.mcmc(200, 1, 1, true);
+  for (std::uint64_t seed = 1; seed <= 3; ++seed)
+    EXPECT_THAT(from_sums.best->evaluation.time, Le(c.mcmc(2'000, seed).best->evaluation.time)) << seed;
 }
 
 // One device holds too little for the start; the search leaves it behind and what it returns fits.

@@ -34,11 +34,14 @@ struct SearchCase {
     for (const Operator& op : graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
     return {"single-device", strategy};
   }
-  [[nodiscard]] SearchOutcome mcmc(std::int64_t proposals, std::uint64_t seed, int threads = 1) const {
+  /// Chains find what they find by themselves, unless additive starts are asked for.
+  [[nodiscard]] SearchOutcome mcmc(std::int64_t proposals, std::uint64_t seed, int threads = 1,
+                                   bool additive_starts = false) const {
     McmcOptions options;
     options.budget.proposals = proposals;
     options.seed = seed;
     options.threads = threads;
+    options.additive_starts = additive_starts;
     return pipesim::mcmc(graph, costs, {}, candidates, {single()}, options, {});
   }
   [[nodiscard]] SearchOutcome exhaustive(const std::vector<SearchStart>& starts = {},

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "search/additive/min_sum.h"
+#include "search/config_space.h"
+#include "search/evaluator.h"
+#include "search/move_units.h"
+#include "taskgraph/least_traffic.h"
+
+namespace pipesim {
+
+/// What counts how much in a sum.
+struct AdditiveWeights {
+  double transfers = 1, synchronisation = 1;  ///< 0: hidden behind compute, 1: nothing overlaps with it
+  double sequential = 1;  ///< 1: units compute one after the other; 0: side by side on equally busy devices
+  Seconds longest{1e9};   ///< a unit may compute, where some choice takes no longer
+};
+
+/// What units of operators (move_units.h) cost under a few configs each, as a sum over units and pairs of
+/// units: seconds of compute, of transfers between them and of the synchronisation of their weights, each as
+/// if nothing else ran. What is moved is bounded (least_traffic.h) until it is planned, so planning what a
+/// solution moves and solving again ends at the least planned sum.
+///
+/// A unit's choices are the configs that compute, synchronise and hand on to itself fastest, on one list of
+/// devices of each size and number of nodes, and those of the given strategies. Gradients of several
+/// consumers count as if each were moved by itself; of a weight that several units use, each counts its own.
+class AdditiveCosts {
+ public:
+  /// `starts`: numbers of configs by operator, of at least one strategy. All must outlive it.
+  AdditiveCosts(const ConfigSpace& space, const MoveUnits& units, Evaluator& evaluator,
+                const std::vector<std::vector<std::size_t>>& starts);
+
+  /// A variable for each unit, a value for each of its choices.
+  [[nodiscard]] MinSumProblem problem(const AdditiveWeights& weights) const;
+  /// Plans what these choices, by unit, move; false when all of it was planned before.
+  bool plan(const std::vector<std::size_t>& choice);
+  [[nodiscard]] std::int64_t planned() const { return planned_; }  ///< plans so far
+
+  /// The numbers of the operators' configs, by operator.
+  [[nodiscard]] std::vector<std::size_t> configs(const std::vector<std::size_t>& choice) const;
+  /// The same with every unit on that list of devices of its size and number of nodes which leaves the
+  /// busiest device least to compute, those with the most work first.
+  [[nodiscard]] std::vector<std::size_t> spread(const std::vector<std::size_t>& choice);
+
+ private:
+  struct Time {
+    double seconds = 0;
+    bool planned = false;  // else it is a lower bound
+  };
+  // Tensors of one shape from one unit to another, or to itself.
+  struct Flow {
+    std::size_t from = 0, to = 0;
+    TensorId tensor;  // one of them
+    UseRef producer, consumer;
+    double tensors = 0;
+    std::vector<Time> time;  // [choice of from · choices of to + choice of to]; to itself: [choice]
+  };
+  struct Weight {
+    TensorId weight;
+    double alike = 0;  // so many
+  };
+  struct Choice {
+    std::size_t config = 0;
+    double compute = 0;        // seconds, one operator after the other
+    std::vector<double> load;  // seconds, by device
+    Time sync;
+  };
+  struct Unit {
+    std::vector<std::pair<OperatorId, double>> members;  // of alike ones the first, and how many there are
+    std::vector<Weight> weights;
+    std::vector<Choice> choices;
+  };
+
+  void list_units(const MoveUnits& units);
+  void add_weight(Unit& unit, TensorId weight) const;
+  void list_flows();
+  void list_kinds_of_lists();
+  [[nodiscard]] std::vector<std::size_t> fastest(OperatorId op, std::size_t most) const;
+  [[nodiscard]] double estimate(OperatorId op, const ParallelConfig& config) const;
+  void choose(std::size_t unit, std::size_t most, const std::vector<std::vector<std::size_t>>& starts);
+  [[nodiscard]] std::size_t most_choices() const;
+  [[nodiscard]] const BoundOperator& bind(OperatorId op, std::size_t config) const;
+  [[nodiscard]] double compute(const Unit& unit, std::size_t config) const;
+  [[nodiscard]] std::vector<double> load(const Unit& unit, std::size_t config) const;
+  double sync_time(std::size_t unit, std::size_t config, bool planned);
+  double flow_time(const Flow& flow, std::size_t from_config, std::size_t to_config, bool planned);
+  double transfer_time(TensorId tensor, std::span<const LayoutId> terms, LayoutId target, bool planned);
+  double least_time(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms, LayoutId target);
+  [[nodiscard]] Time& time_of(Flow& flow, const std::vector<std::size_t>& choice) const;
+
+  const ConfigSpace& space_;
+  Evaluator& evaluator_;
+  std::vector<std::size_t> unit_of_;  // by operator
+  std::vector<Unit> units_;
+  std::vector<Flow> flows_;
+  std::vector<std::vector<std::size_t>> nodes_of_list_;  // [size class][list]
+  BoundStrategy others_;  // what operators have while one unit's weights are looked at
+  LeastTraffic least_;
+  std::map<std::vector<std::int64_t>, double> bounds_;  // by element size and layouts
+  std::int64_t planned_ = 0;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,93 @@
+#include "search/additive/additive_starts.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <tuple>
+
+#include "taskgraph/editable_task_graph.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::size_t kLargestTable = 100'000;
+constexpr int kMostPlannings = 10;         // of planning what a solution moves and solving again
+constexpr std::int64_t kMostPlans = 1500;  // of 64 devices, after which bounds must do
+constexpr double kNear = 1.1;              // of the best
+
+struct Shares {
+  double transfers, synchronisation;
+};
+constexpr std::array<Shares, 6> kShares{{{1, 1}, {1, 0.3}, {0.3, 1}, {0.3, 0.3}, {0.1, 0.3}, {0.1, 0.1}}};
+// At first units one after the other; then side by side, where none may take more of the least time so far.
+constexpr std::array<double, 4> kUnitShares{0, 0.8, 0.5, 0.25};
+
+std::vector<std::size_t> solve(AdditiveCosts& costs, const AdditiveWeights& weights, std::int64_t plans) {
+  MinSum found = minimise(costs.problem(weights), kLargestTable);
+  for (int round = 1; round < kMostPlannings && costs.planned() < plans; ++round) {
+    if (!costs.plan(found.values)) break;
+    found = minimise(costs.problem(weights), kLargestTable);
+  }
+  return weights.sequential > 0 ? costs.configs(found.values) : costs.spread(found.values);
+}
+
+}  // namespace
+
+std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveUnits& units,
+                                           Evaluator& evaluator,
+                                           const std::vector<std::vector<std::size_t>>& starts,
+                                           const std::vector<std::size_t>& first) {
+  AdditiveCosts costs(space, units, evaluator, starts);
+  const auto bind = [&](const std::vector<std::size_t>& configs) {
+    return evaluator.builder().bind(space.strategy(configs));
+  };
+  const auto devices = static_cast<std::int64_t>(evaluator.topology().num_devices());
+  const std::int64_t plans = kMostPlans * 64 / std::max<std::int64_t>(64, devices);
+  const BoundStrategy from = bind(first);
+  std::vector<AdditiveStart> found{{first, evaluator.score(from)}};
+  EditableTaskGraph loads(evaluator.builder());
+  loads.build(from);
+  loads.carry_out();
+  loads.keep();
+  const auto key = [](const AdditiveStart& s) {
+    return std::tuple(s.evaluation.overflow, s.evaluation.time);
+  };
+  std::vector<std::vector<std::size_t>> seen{first};
+  for (const double unit_share : kUnitShares) {
+    const auto least = std::ranges::min_element(found, {}, key)->evaluation.time;
+    for (const Shares& share : kShares) {
+      AdditiveWeights weights{share.transfers, share.synchronisation};
+      if (unit_share > 0) {
+        weights.sequential = 0;
+        weights.longest = Seconds(unit_share * to_seconds(least).value);
+      }
+      std::vector<std::size_t> configs = solve(costs, weights, plans);
+      if (std::ranges::find(seen, configs) != seen.end()) continue;
+      seen.push_back(configs);
+      const AdditiveStart& best = *std::ranges::min_element(found, {}, key);
+      const auto limit = best.evaluation.feasible()
+                             ? static_cast<Nanoseconds>(kNear * static_cast<double>(best.evaluation.time))
+                             : std::numeric_limits<Nanoseconds>::max();
+      const BoundStrategy strategy = bind(configs);
+      std::vector<BoundChange> changes;
+      for (std::size_t i = 0; i < strategy.size(); ++i) {
+        if (strategy[i] != from[i]) changes.push_back({OperatorId(i), strategy[i]});
+      }
+      const bool hopeless = !loads.change(changes, limit);
+      loads.undo();
+      if (hopeless) continue;
+      const Evaluation evaluation = evaluator.score(strategy);
+      found.push_back({std::move(configs), evaluation});
+    }
+  }
+  std::ranges::stable_sort(found, {}, key);
+  const AdditiveStart& best = found.front();
+  std::erase_if(
+      found, [&, overflow = best.evaluation.overflow, time = best.evaluation.time](const AdditiveStart& s) {
+        return s.evaluation.overflow > overflow ||
+               static_cast<double>(s.evaluation.time) > kNear * static_cast<double>(time);
+      });
+  return found;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,128 @@
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "search/additive/additive_starts.h"
+#include "tests/search/search_case.h"
+
+namespace pipesim {
+namespace {
+
+using testing::AnyOf;
+using testing::Ge;
+using testing::Le;
+using testing::SizeIs;
+
+constexpr std::size_t kAnyTable = 1'000'000;
+
+struct Additive : SearchCase {
+  ConfigSpace space{candidates, {single().strategy}};
+  MoveUnits units = repeated_operators(candidates);
+  Evaluator evaluator{graph, costs, {}};
+  std::vector<std::size_t> first = space.indices(single().strategy);
+
+  using SearchCase::SearchCase;
+  [[nodiscard]] AdditiveCosts additive() { return {space, units, evaluator, {first}}; }
+  [[nodiscard]] std::vector<AdditiveStart> starts() {
+    return additive_starts(space, units, evaluator, {first}, first);
+  }
+};
+
+std::vector<std::vector<std::size_t>> all_choices(const MinSumProblem& problem) {
+  std::vector<std::vector<std::size_t>> all{{}};
+  for (const std::vector<double>& own : problem.own) {
+    std::vector<std::vector<std::size_t>> longer;
+    for (const std::vector<std::size_t>& choice : all) {
+      for (std::size_t c = 0; c < own.size(); ++c) {
+        longer.push_back(choice);
+        longer.back().push_back(c);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+// Planning what the solution moves, and solving again, ends at what planning everything finds.
+TEST(AdditiveCosts, EndAtTheLeastPlannedSum) {
+  Additive c("mlp:batch=64,layers=1,features=256,hidden=256,classes=16", "levels:2@10GB/s@5us,2@1GB/s@20us");
+  AdditiveCosts lazy = c.additive(), all = c.additive();
+  const AdditiveWeights weights;
+  MinSum found = minimise(lazy.problem(weights), kAnyTable);
+  const double bound = found.cost;
+  while (lazy.plan(found.values)) found = minimise(lazy.problem(weights), kAnyTable);
+  const std::vector<std::vector<std::size_t>> choices = all_choices(all.problem(weights));
+  const std::size_t every = choices.size() / 20'000 + 1;
+  for (const std::vector<std::size_t>& choice : choices) all.plan(choice);
+  EXPECT_EQ(minimise(all.problem(weights), kAnyTable).cost, found.cost);
+  EXPECT_THAT(bound, Le(found.cost));
+  EXPECT_LT(2 * lazy.planned(), all.planned());
+  const MinSumProblem problem = all.problem(weights);
+  for (std::size_t i = 0; i < choices.size(); i += every)
+    EXPECT_THAT(problem.cost(choices[i]), Ge(found.cost));
+}
+
+// One operator after the other, as the sum counts: what a chain of operators takes without overlap.
+TEST(AdditiveCosts, AreWhatASingleDeviceTakes) {
+  Additive c("mlp:batch=4096,layers=2,features=1024,hidden=1024,classes=16", "levels:4@10GB/s");
+  AdditiveCosts additive = c.additive();
+  const MinSumProblem problem = additive.problem({});
+  const std::vector<std::size_t> choice(problem.own.size(), 0);  // that of the given strategy comes first
+  ASSERT_EQ(additive.configs(choice), c.first);
+  additive.plan(choice);
+  const double sum = additive.problem({}).cost(choice);
+  const double simulated = to_seconds(c.evaluator.evaluate(c.single().strategy).time).value;
+  EXPECT_THAT(sum, Le(simulated));  // without the updates of weights
+  EXPECT_THAT(sum, Ge(0.8 * simulated));
+}
+
+TEST(AdditiveCosts, SpreadUnitsOverDevices) {
+  Additive c("rnntc:batch=64,steps=3,layers=4,hidden=256,vocab=100", "levels:4@10GB/s");
+  AdditiveCosts additive = c.additive();
+  const std::vector<std::size_t> choice(additive.problem({}).own.size(), 0);
+  const std::vector<std::size_t> configs = additive.spread(choice);
+  std::set<DeviceId> layers;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    const ParallelConfig config = c.space.config(OperatorId(i), configs[i]);
+    ASSERT_THAT(config.devices, SizeIs(1));
+    if (c.graph.operators()[i].name.starts_with("step1.lstm")) layers.insert(config.devices.front());
+  }
+  EXPECT_THAT(layers, SizeIs(4));
+}
+
+TEST(AdditiveStarts, AreWhatTheyAreSaidToBe) {
+  for (const char* model : {"rnnlm:batch=256,steps=3,layers=2,hidden=512,vocab=4000", "lenet:batch=4096"}) {
+    SCOPED_TRACE(model);
+    Additive c(model, "levels:4@100GB/s@1us");
+    const std::vector<AdditiveStart> starts = c.starts();
+    ASSERT_FALSE(starts.empty());
+    const Nanoseconds single = c.evaluator.evaluate(c.single().strategy).time;
+    EXPECT_LT(starts.front().evaluation.time, single);
+    std::set<std::vector<std::size_t>> distinct;
+    Nanoseconds before = 0;
+    for (const AdditiveStart& s : starts) {
+      const Strategy strategy = c.space.strategy(s.configs);
+      EXPECT_EQ(illegal(c.graph, strategy, c.topology), std::nullopt);
+      EXPECT_EQ(c.evaluator.evaluate(strategy), s.evaluation);
+      EXPECT_THAT(s.evaluation.time, Ge(before));
+      before = s.evaluation.time;
+      distinct.insert(s.configs);
+    }
+    EXPECT_THAT(distinct, SizeIs(starts.size()));
+    const std::vector<AdditiveStart> again = c.starts();  // whatever the evaluator remembers
+    ASSERT_THAT(again, SizeIs(starts.size()));
+    for (std::size_t i = 0; i < starts.size(); ++i) EXPECT_EQ(again[i].configs, starts[i].configs);
+  }
+}
+
+// Memory for a quarter of the model: what does not fit is no start beside what does.
+TEST(AdditiveStarts, FitWhereSomeDo) {
+  TopologyParts parts = make_topology("levels:4@10GB/s").parts();
+  for (DeviceKind& kind : parts.kinds) kind.memory = Bytes(5'000'000);
+  Additive c("mlp:batch=64,layers=2,features=512,hidden=512,classes=512", Topology(std::move(parts)));
+  ASSERT_FALSE(c.evaluator.evaluate(c.single().strategy).feasible());
+  for (const AdditiveStart& s : c.starts()) EXPECT_TRUE(s.evaluation.feasible());
+}
+
+}  // namespace
+}  // namespace pipesim
