@@ -66,10 +66,11 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
                     "allowed: those with "
                     "one",
                     options.pipeline->schedule));
-  if (builder_.ways() > 1)
-    throw InputError(
-        "replicas that take microbatches in turn can be simulated, not executed; allowed: one of each stage, "
-        "which may split its microbatches");
+  if (builder_.versions().several() && options.microbatches % builder_.versions().period() != 0)
+    throw InputError(fmt::format(
+        "replicas that take microbatches in turn are executed in whole turns: found {} microbatches, "
+        "allowed: a multiple of {}",
+        options.microbatches, builder_.versions().period()));
   if (options.pipeline &&
       schedule_kind(options.pipeline->schedule).weights == WeightChange::BetweenIterations)
     throw InputError(
@@ -105,7 +106,7 @@ StepContext Training::context() const {
   context.seed = setting_.seed;
   context.step = steps_;
   context.microbatches = builder_.options().microbatches;
-  context.added_up = builder_.versions().several() ? builder_.versions().period() : context.microbatches;
+  context.added_up = builder_.versions().several() ? 1 : context.microbatches;
   context.sums = setting_.sums;
   return context;
 }

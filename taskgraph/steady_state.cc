@@ -44,7 +44,7 @@ class SteadyStateFinder {
     }
     list_devices();
     find_ready_times();
-    barriers_decide_ = have_barriers_before_no_time();
+    barriers_decide_ = all_have_as_many_barriers() || have_barriers_before_no_time();
   }
 
   std::optional<SteadyState> find() {
@@ -105,6 +105,12 @@ class SteadyStateFinder {
     const auto [least, most] = std::ranges::minmax(steps);
     if (least < 1 || (least < most && barriers_decide_)) steps.clear();
     return steps;
+  }
+
+  // Then windows in which they differ would end soon.
+  [[nodiscard]] bool all_have_as_many_barriers() const {
+    return std::ranges::all_of(
+        devices_, [&](std::size_t d) { return barriers_[d].size() == barriers_[devices_.front()].size(); });
   }
 
   // Of barriers at one time, the first that is taken lets its device go on first. What then follows at the

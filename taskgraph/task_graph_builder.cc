@@ -92,7 +92,7 @@ void TaskGraphBuilder::set_pipeline(std::optional<Pipeline> pipeline, Recompute 
   recomputation_ =
       Recomputation(graph_, versions_.trained() ? options_.recompute : Recompute(), options_.pipeline);
   ways_ = all_ways(options_.pipeline);
-  ways_for_.clear();
+  of_ways_.clear();
   if (versions_.trained() != trained) backward_ = BackwardUses(graph_, versions_.trained());
 }
 
@@ -102,19 +102,14 @@ std::int32_t TaskGraphBuilder::stage_of(OperatorId op) const {
 
 const BoundStrategy& TaskGraphBuilder::strategy_of(std::int32_t microbatch, const BoundStrategy& strategy) {
   if (ways_ == 1) return strategy;
-  const auto way = static_cast<std::size_t>(microbatch % ways_);
-  if (ways_for_ == strategy) return of_ways_[way];
+  const auto way = static_cast<std::size_t>(microbatch % ways_) + 1;
+  if (!of_ways_.empty() && of_ways_.front() == strategy) return of_ways_[way];
   std::vector<ParallelConfig> configs;
   for (const BoundOperator* b : strategy) configs.push_back(b->config);
-  of_ways_.clear();
+  of_ways_ = {BoundStrategy(strategy)};
   for (std::int32_t w = 0; w < ways_; ++w)
     of_ways_.push_back(bind(configs_of_way(configs, *options_.pipeline, w, costs_.topology().num_devices())));
-  ways_for_ = strategy;
   return of_ways_[way];
-}
-
-std::int32_t TaskGraphBuilder::ways(OperatorId op) const {
-  return ways_ == 1 ? 1 : ways_of(*options_.pipeline, stage_of(op));
 }
 
 // Labels of a single microbatch do not number it.
@@ -145,7 +140,7 @@ bool TaskGraphBuilder::forget_plans(Bytes most) {
 }
 
 void TaskGraphBuilder::forget_derived() {
-  ways_for_.clear();
+  of_ways_.clear();
   updates_.clear();
   num_wirings_ = 0;
   ++generation_;
@@ -213,10 +208,13 @@ void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Lab
     if (recomputation_.any()) order_recompute(now);
     if (versions_.several()) add_version_gates(now);
     if (microbatch_ == 0) tasks_of_one_microbatch_ = out.dag.num_tasks();
-    if (versions_.several()) end_changes(strategy);
+    for (std::size_t i = 0; i < ops && versions_.several(); ++i) {
+      const std::int32_t every = versions_.every(stage_of(OperatorId(i))), next = microbatch_ + 1;
+      if (next % every == 0 || next == microbatches) update_weights(OperatorId(i), strategy);
+    }
     if (microbatch_ < std::max(ways_, versions_.period())) block_ = {microbatch_ + 1, out.dag.num_tasks()};
   }
-  for (std::size_t i = 0; i < ops && !versions_.several(); ++i) update_weights(OperatorId(i), strategy, 0);
+  for (std::size_t i = 0; i < ops && !versions_.several(); ++i) update_weights(OperatorId(i), strategy);
 }
 
 void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {

@@ -56,15 +56,13 @@ class TaskGraphBuilder {
   /// A task of the first microbatch that goes the same way, in another.
   [[nodiscard]] TaskId in_microbatch(TaskId of_first, std::int32_t microbatch) const;
   [[nodiscard]] const WeightVersions& versions() const { return versions_; }
-  /// In how many ways microbatches go through the devices in turn, and through the stage of an operator (see
-  /// ways_of()); the strategy of those that go as this one, which others need not go as.
+  /// In how many ways microbatches go through the devices in turn; the strategy of those that go as this one.
   [[nodiscard]] std::int32_t ways() const { return ways_; }
-  [[nodiscard]] std::int32_t ways(OperatorId op) const;
   const BoundStrategy& strategy_of(std::int32_t microbatch, const BoundStrategy& strategy);
   /// The steps of its devices if it had so many microbatches.
   [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
-  [[nodiscard]] std::vector<LayoutId> terms_of(const Wiring& wiring, const BoundStrategy& strategy) const;
+  [[nodiscard]] std::vector<LayoutId> terms_of(const Wiring& wiring, const BoundStrategy& strategy);
   /// What the wiring's tasks move, see CommunicationPlan::term_by_term and CommunicationTask::step.
   [[nodiscard]] std::vector<Redistribution> redistributions_of(const Wiring& wiring,
                                                                const BoundStrategy& strategy);
@@ -100,11 +98,10 @@ class TaskGraphBuilder {
   void wire_forward(TensorId tensor, const BoundStrategy& strategy);
   void wire_again(std::size_t forward_wiring, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
-  void update_weights(OperatorId owner, const BoundStrategy& strategy, std::int32_t first);
+  void update_weights(OperatorId owner, const BoundStrategy& strategy);
   void order_steps(const BoundStrategy& strategy);
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
   void add_version_gates(const BoundStrategy& strategy);
-  void end_changes(const BoundStrategy& strategy);
   TaskId wait_for_version(const PipelineStep& step, DeviceId device, TaskId before);
   void update_between_steps(DeviceId device, std::span<const PipelineStep> steps, TaskId first_barrier);
   void order_recompute(const BoundStrategy& strategy);
@@ -115,8 +112,6 @@ class TaskGraphBuilder {
   void list_sources(Wiring& wiring, const BoundStrategy& strategy);
   void add_transfers(Wiring& wiring);
   void connect_sources(const Wiring& wiring, const BoundStrategy& strategy);
-  void connect_idle_replicas(const Wiring& wiring, OperatorId owner,
-                             std::span<const std::int32_t> update_of_device);
   void connect_readers(const Wiring& wiring, TaskId first_reader,
                        std::span<const std::int32_t> reader_of_device, const BoundStrategy& strategy);
   [[nodiscard]] std::pair<std::int32_t, std::int32_t> microbatches(const Wiring&, OperatorId source) const;
@@ -129,8 +124,7 @@ class TaskGraphBuilder {
   WeightVersions versions_;
   Recomputation recomputation_;
   BackwardUses backward_;
-  BoundStrategy ways_for_;              // a strategy,
-  std::vector<BoundStrategy> of_ways_;  // and that of the microbatches that go each way
+  std::vector<BoundStrategy> of_ways_;  // a strategy, then those of the microbatches that go each way
   LayoutTable layouts_;
   CommunicationPricesByThread prices_;
   BoundOperators bound_;

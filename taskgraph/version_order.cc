@@ -70,15 +70,6 @@ void TaskGraphBuilder::add_version_gates(const BoundStrategy& strategy) {
   }
 }
 
-// Updates whose last gradients this microbatch makes.
-void TaskGraphBuilder::end_changes(const BoundStrategy& strategy) {
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    const std::int32_t every = versions_.every(stage_of(OperatorId(i))), next = microbatch_ + 1;
-    if (next % every == 0 || next == built_microbatches_)
-      update_weights(OperatorId(i), strategy, microbatch_ / every * every);
-  }
-}
-
 // Forward needs its version of the weights; backward adds to gradients that the change before has read.
 TaskId TaskGraphBuilder::wait_for_version(const PipelineStep& step, DeviceId device, TaskId before) {
   if (!versions_.several()) return before;

@@ -20,6 +20,21 @@ std::int32_t term_of(LayoutId layout, LayoutIds& terms) {
   return static_cast<std::int32_t>(at);
 }
 
+// Through the operator's stage.
+std::int32_t ways_through(const TaskGraphBuilder& builder, OperatorId op) {
+  return builder.ways() == 1 ? 1 : ways_of(*builder.options().pipeline, builder.stage_of(op));
+}
+
+// A last change may take in fewer microbatches than there are replicas: those without one take part when they
+// have made the change before, whose updates begin with the task.
+void connect_idle_replicas(TaskDag& dag, const Wiring& wiring, std::int32_t microbatches, TaskId before,
+                           std::span<const std::int32_t> update_of_device) {
+  for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
+    if (wiring.microbatch_of(s) >= microbatches)
+      connect_source(dag, *wiring.plan, wiring.first_task, wiring.source_terms[s], before, update_of_device);
+  }
+}
+
 // A plan, or updates, of the devices that the graph is of.
 template <class Work>
 const Work& folded_by(const Folding* folding, const Work& work) {
@@ -28,12 +43,13 @@ const Work& folded_by(const Folding* folding, const Work& work) {
 
 }  // namespace
 
-std::vector<LayoutId> TaskGraphBuilder::terms_of(const Wiring& wiring, const BoundStrategy& strategy) const {
+std::vector<LayoutId> TaskGraphBuilder::terms_of(const Wiring& wiring, const BoundStrategy& strategy) {
   std::vector<LayoutId> terms;
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
     if (static_cast<std::size_t>(wiring.source_terms[s]) < terms.size()) continue;
-    terms.push_back(moves_activations(wiring.kind) ? data_layout(wiring.sources[s], strategy)
-                                                   : gradient_layout(wiring.sources[s], strategy));
+    const BoundStrategy& used = strategy_of(wiring.microbatch_of(s), strategy);
+    terms.push_back(moves_activations(wiring.kind) ? data_layout(wiring.sources[s], used)
+                                                   : gradient_layout(wiring.sources[s], used));
   }
   return terms;
 }
@@ -70,7 +86,7 @@ void TaskGraphBuilder::list_gradient_terms(TensorId tensor, const BoundStrategy&
   for (std::int32_t way = 0; way < all; ++way) {
     const BoundStrategy& used = all == 1 ? strategy : strategy_of(way, strategy);
     for (const UseRef maker : backward_.gradient_makers(tensor)) {
-      if (all == 1 || way < ways(maker.op)) term_of(gradient_layout(maker, used), out);
+      if (way < ways_through(*this, maker.op)) term_of(gradient_layout(maker, used), out);
     }
   }
 }
@@ -97,7 +113,7 @@ LayoutId TaskGraphBuilder::home_of(TensorId weight, const BoundStrategy& strateg
   for (std::int32_t way = 0; way < ways_; ++way) {
     const BoundStrategy& used = strategy_of(way, strategy);
     for (const UseRef use : graph_.consumers(weight)) {
-      if (way < ways(use.op)) term_of(data_layout(use, used), needed);
+      if (way < ways_through(*this, use.op)) term_of(data_layout(use, used), needed);
     }
   }
   return plans_.home(needed);
@@ -118,15 +134,6 @@ void TaskGraphBuilder::add_transfers(Wiring& wiring) {
   }
 }
 
-namespace {
-
-// Of as many as the sources stand for.
-std::int32_t way_of_source(const Wiring& wiring, std::size_t source, std::int32_t ways) {
-  return static_cast<std::int32_t>(source * static_cast<std::size_t>(ways) / wiring.sources.size());
-}
-
-}  // namespace
-
 // visit(number, operator, first task that makes its data) of each source in each microbatch. The strategy is
 // that of a transfer's microbatch; or of a weight, where sources stand once for each way of microbatches
 // through their stage.
@@ -136,10 +143,8 @@ void TaskGraphBuilder::visit_sources(const Wiring& wiring, const BoundStrategy& 
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
     const OperatorId op = wiring.sources[s].op;
     const auto [first_microbatch, end_microbatch] = microbatches(wiring, op);
-    const std::int32_t all = by_way ? ways(op) : 1;
-    const std::int32_t way = way_of_source(wiring, s, all);
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
-      if (m % all != way) continue;
+      if (by_way && m % wiring.ways != wiring.way_of(s)) continue;
       const BoundOperator& bound = *(by_way ? strategy_of(m, strategy) : strategy)[op.index()];
       visit(s, bound, making_tasks(wiring.kind, bound, tasks_of(op, m)));
     }
@@ -151,19 +156,6 @@ void TaskGraphBuilder::connect_sources(const Wiring& wiring, const BoundStrategy
     connect_source(out_->dag, *wiring.plan, wiring.first_task, wiring.source_terms[s], maker,
                    bound.shard_of_device);
   });
-}
-
-// A last change may take in fewer microbatches than there are replicas: those without one take part when they
-// have made the change before.
-void TaskGraphBuilder::connect_idle_replicas(const Wiring& wiring, OperatorId owner,
-                                             std::span<const std::int32_t> update_of_device) {
-  const std::int32_t every = versions_.every(stage_of(owner)), all = ways(owner);
-  const TaskId before = tasks_of(owner, wiring.microbatch - every).update;
-  for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
-    if (wiring.microbatch + way_of_source(wiring, s, all) >= built_microbatches_)
-      connect_source(out_->dag, *wiring.plan, wiring.first_task, wiring.source_terms[s], before,
-                     update_of_device);
-  }
 }
 
 // Edges to the tasks first_reader + shard: from the transfers that their devices receive, and from the
@@ -190,6 +182,7 @@ Wiring& TaskGraphBuilder::begin_wiring(TaskKind kind, TensorId tensor) {
   w.sources.clear();
   w.destinations.clear();
   w.source_terms.clear();
+  w.ways = 1;
   return w;
 }
 
@@ -262,11 +255,11 @@ void TaskGraphBuilder::wire_again(std::size_t forward_wiring, const BoundStrateg
 // The consumers that make a gradient, and the terms in which they make it.
 void TaskGraphBuilder::list_sources(Wiring& wiring, const BoundStrategy& strategy) {
   terms_.clear();
-  const std::int32_t all = wiring.kind == TaskKind::GradientSync ? ways_ : 1;
-  for (std::int32_t way = 0; way < all; ++way) {
-    const BoundStrategy& used = all == 1 ? strategy : strategy_of(way, strategy);
-    for (const UseRef maker : backward_.gradient_makers(wiring.tensor)) {
-      if (all > 1 && way >= ways(maker.op)) continue;
+  const std::span<const UseRef> makers = backward_.gradient_makers(wiring.tensor);
+  wiring.ways = wiring.kind == TaskKind::GradientSync ? ways_through(*this, makers.front().op) : 1;
+  for (std::int32_t way = 0; way < wiring.ways; ++way) {
+    const BoundStrategy& used = wiring.ways == 1 ? strategy : strategy_of(way, strategy);
+    for (const UseRef maker : makers) {
       wiring.sources.push_back(maker);
       wiring.source_terms.push_back(term_of(gradient_layout(maker, used), terms_));
     }
@@ -318,10 +311,11 @@ std::vector<WeightMemory> TaskGraphBuilder::permanent_memory(const BoundStrategy
   return memory;
 }
 
-// `first`: of the microbatches that a change takes in.
-void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& strategy, std::int32_t first) {
+void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& strategy) {
   if (backward_.owned_weights(owner).empty()) return;
   const OwnedUpdates& work = folded_by(folding_, update_work(owner, strategy));
+  const std::int32_t every = versions_.several() ? versions_.every(stage_of(owner)) : 1;
+  const std::int32_t first = versions_.several() ? microbatch_ / every * every : 0;
   OperatorTasks& tasks = tasks_[static_cast<std::size_t>(first) * graph_.operators().size() + owner.index()];
   tasks.update = TaskId(out_->dag.num_tasks());
   tasks.update_devices = work.devices;
@@ -339,7 +333,10 @@ void TaskGraphBuilder::update_weights(OperatorId owner, const BoundStrategy& str
     wiring.plan = &folded_by(folding_, sync_plan(w, strategy));
     add_transfers(wiring);
     connect_sources(wiring, strategy);
-    if (first > 0 && wiring.microbatch >= 0) connect_idle_replicas(wiring, owner, work.update_of_device);
+    if (first > 0) {
+      connect_idle_replicas(out_->dag, wiring, built_microbatches_, tasks_of(owner, first - every).update,
+                            work.update_of_device);
+    }
     connect_readers(wiring, tasks.update, work.update_of_device, strategy);
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -29,6 +30,15 @@ struct Wiring {
   std::vector<UseRef> sources,
       destinations;  ///< GradientSync has no destinations: the weight's owner is updated
   std::vector<std::int32_t> source_terms;  ///< per source: which term of the plan it is
+  std::int32_t ways =
+      1;  ///< GradientSync: of its stage's microbatches, each of which has all sources, in turn
+  [[nodiscard]] std::int32_t way_of(std::size_t source) const {
+    return static_cast<std::int32_t>(source * static_cast<std::size_t>(ways) / sources.size());
+  }
+  /// One in which the source makes what is moved.
+  [[nodiscard]] std::int32_t microbatch_of(std::size_t source) const {
+    return kind == TaskKind::GradientSync ? std::max(0, microbatch) + way_of(source) : microbatch;
+  }
   /// Task number i of the plan.
   [[nodiscard]] TaskId task(std::size_t i) const { return TaskId(first_task.index() + i); }
 };

@@ -170,10 +170,12 @@ void CpuBackend::compute(DeviceId /*device*/, const ComputeWork& work, const Mem
 
 void CpuBackend::update(DeviceId /*device*/, const UpdateWork& work, const Memory& memory,
                         const StepContext& step) {
-  const std::int64_t changes = step.microbatches / step.added_up;  // of a step
-  const std::int64_t number = step.step * changes + work.change + 1;
+  const std::int64_t number = step.step * work.changes + work.change + 1;
   for (const WeightUpdate& w : work.weights) {
     const View& weight = w.master.present() ? w.master : w.value;
+    if (work.averaged > 1) {
+      for (float& gradient : floats(w.gradient, memory)) gradient /= static_cast<float>(work.averaged);
+    }
     cpu::update(optimizer_, settings_.optimizer, floats(weight, memory), floats(w.gradient, memory),
                 floats(w.first, memory), floats(w.second, memory), number);
     if (w.master.present())

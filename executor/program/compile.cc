@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "executor/program/buffer_uses.h"
 #include "executor/program/shard_views.h"
@@ -37,10 +38,11 @@ class RoleTable {
       const OperatorId op(i);
       for (std::int32_t m = 0; m < builder.options().microbatches; ++m) {
         const OperatorTasks& tasks = builder.tasks_of(op, m);
-        add_pass(op, m, *strategy[i], tasks.forward, TaskKind::Forward);
-        add_pass(op, m, *strategy[i], tasks.recompute, TaskKind::Recompute);
-        add_pass(op, m, *strategy[i], tasks.backward_input, TaskKind::BackwardInput);
-        add_pass(op, m, *strategy[i], tasks.backward_weight, TaskKind::BackwardWeight);
+        const BoundOperator& bound = *builder.strategy_of(m, strategy)[i];
+        add_pass(op, m, bound, tasks.forward, TaskKind::Forward);
+        add_pass(op, m, bound, tasks.recompute, TaskKind::Recompute);
+        add_pass(op, m, bound, tasks.backward_input, TaskKind::BackwardInput);
+        add_pass(op, m, bound, tasks.backward_weight, TaskKind::BackwardWeight);
         for (std::size_t d = 0; d < tasks.update_devices.size(); ++d) {
           roles_[tasks.update.index() + d] = {
               TaskKind::Update, op, {tasks.update_devices[d]}, Pass::BackwardWeight, m};
@@ -154,7 +156,6 @@ class Compiler {
            const RoleTable& roles, Program& program)
       : builder_(builder),
         graph_(builder.graph()),
-        strategy_(strategy),
         roles_(roles),
         program_(program),
         views_(builder, strategy, backend, program) {}
@@ -177,15 +178,23 @@ class Compiler {
     return out;
   }
 
-  void add_results(OperatorId op, ShardRef at) {
-    const BoundOperator& bound = *strategy_[op.index()];
+  void add_results(OperatorId op, std::int32_t microbatch, std::span<const std::int32_t> position) {
+    const BoundOperator& bound = views_.bound(op, microbatch);
+    for (std::size_t k = 0; k < bound.config.devices.size(); ++k) {
+      if (position[bound.config.devices[k].index()] >= 0)
+        add_results(bound, op, {static_cast<std::int32_t>(k), microbatch});
+    }
+  }
+
+ private:
+  void add_results(const BoundOperator& bound, OperatorId op, ShardRef at) {
     for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
       const TensorUse& use = bound.op->uses[u];
       if (use.role != Role::Output || !graph_.consumers(use.tensor).empty() ||
           !graph_.gets_gradient(use.tensor))
         continue;
       const Layout& layout = builder_.layouts()[bound.data_layout[u]];
-      const auto entries = layout.entries_on(views_.device_of(op, at.shard));
+      const auto entries = layout.entries_on(views_.device_of(op, at));
       // Of copies the one on the first device counts.
       const auto first =
           std::find_if(layout.entries().begin(), layout.entries().end(), [&](const LayoutEntry& e) {
@@ -197,7 +206,6 @@ class Compiler {
     }
   }
 
- private:
   enum class Purpose : std::uint8_t { Value, Gradient };
   using StagingKey = std::tuple<OperatorId, Pass, ShardRef, std::size_t, Purpose>;
 
@@ -223,9 +231,13 @@ class Compiler {
     return active;
   }
 
+  [[nodiscard]] const BoundOperator& bound(const TaskRole& role) const {
+    return views_.bound(role.op, role.microbatch);
+  }
+
   [[nodiscard]] StageSpan stage_span(const TaskRole& role) const {
     std::size_t all = 0;
-    const std::vector<std::size_t> active = active_steps(*strategy_[role.op.index()], role.pass, all);
+    const std::vector<std::size_t> active = active_steps(bound(role), role.pass, all);
     const auto stage = static_cast<std::size_t>(role.stage);
     return {active.size() + 1, stage == 0 ? 0 : active[stage - 1] + 1,
             stage == active.size() ? all + 1 : active[stage] + 1};
@@ -289,7 +301,7 @@ class Compiler {
   }
 
   void add_compute(const TaskRole& role, Instruction& out) {
-    const BoundOperator& bound = *strategy_[role.op.index()];
+    const BoundOperator& bound = this->bound(role);
     const StageSpan span = stage_span(role);
     ComputeWork work;
     work.op = role.op;
@@ -328,7 +340,12 @@ class Compiler {
   void add_update(const TaskRole& role, DeviceId device, Instruction& out) {
     UpdateWork work;
     const WeightVersions& versions = builder_.versions();
-    work.change = versions.several() ? versions.change(builder_.stage_of(role.op), role.microbatch) : 0;
+    if (versions.several()) {
+      const std::int32_t stage = builder_.stage_of(role.op);
+      work.change = versions.change(stage, role.microbatch);
+      work.changes = versions.change(stage, builder_.options().microbatches - 1) + 1;
+      work.averaged = versions.every(stage);
+    }
     for (const TensorId weight : builder_.backward().owned_weights(role.op)) {
       for (ShardViews::HomePiece& piece : views_.home(weight, device, role.microbatch)) {
         put_together({piece.update.gradient, std::move(piece.moves)}, out);
@@ -363,7 +380,7 @@ class Compiler {
 
   // A statistic travels in the width that the operator declares, and is float64 before and after.
   void add_reduce(const TaskRole& role, DeviceId device, Instruction& out) {
-    const BoundOperator& bound = *strategy_[role.op.index()];
+    const BoundOperator& bound = this->bound(role);
     std::size_t all = 0;
     const std::size_t position = active_steps(bound, role.pass, all)[static_cast<std::size_t>(role.stage)];
     const InnerStep& step = nth_step(*bound.op, role.pass, position);
@@ -399,7 +416,6 @@ class Compiler {
 
   TaskGraphBuilder& builder_;
   const OperatorGraph& graph_;
-  const BoundStrategy& strategy_;
   const RoleTable& roles_;
   Program& program_;
   ShardViews views_;
@@ -462,11 +478,8 @@ Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const 
     }
   }
   for (std::size_t i = 0; i < strategy.size(); ++i) {
-    for (std::size_t k = 0; k < strategy[i]->config.devices.size(); ++k) {
-      if (position[strategy[i]->config.devices[k].index()] < 0) continue;
-      for (std::int32_t m = 0; m < builder.options().microbatches; ++m)
-        compiler.add_results(OperatorId(i), {static_cast<std::int32_t>(k), m});
-    }
+    for (std::int32_t m = 0; m < builder.options().microbatches; ++m)
+      compiler.add_results(OperatorId(i), m, position);
   }
   for (const Program::Result& r : program.results) ++program.buffers[r.view.buffer.index()].num_uses;
   return program;

@@ -18,10 +18,22 @@ std::optional<std::int64_t> stretch_in(const Box& box, const Box& region) {
   return offset;
 }
 
+namespace {
+
+std::vector<const BoundOperator*> makers_of(const Wiring& wiring, TaskGraphBuilder& builder,
+                                            const BoundStrategy& strategy) {
+  std::vector<const BoundOperator*> makers;
+  for (std::size_t s = 0; s < wiring.sources.size(); ++s)
+    makers.push_back(builder.strategy_of(wiring.microbatch_of(s), strategy)[wiring.sources[s].op.index()]);
+  return makers;
+}
+
+}  // namespace
+
 Flow::Flow(const Wiring& wiring, TaskGraphBuilder& builder, const BoundStrategy& strategy,
            BufferList& buffers, OutputView output)
     : wiring_(wiring),
-      strategy_(strategy),
+      makers_(makers_of(wiring, builder, strategy)),
       layouts_(builder.layouts()),
       buffers_(buffers),
       output_(std::move(output)),
@@ -45,10 +57,9 @@ Flow::Flow(const Wiring& wiring, TaskGraphBuilder& builder, const BoundStrategy&
   }
   for (std::size_t s = 0; s < wiring.sources.size() && !is_forward(); ++s) {
     Part& part = *parts_[wiring.plan->term_by_term ? static_cast<std::size_t>(wiring.source_terms[s]) : 0];
-    const std::int32_t microbatches = wiring.microbatch < 0                   ? builder.options().microbatches
-                                      : wiring.kind == TaskKind::GradientSync ? builder.versions().period()
-                                                                              : 1;
-    for (const DeviceId d : strategy[wiring.sources[s].op.index()]->config.devices) {
+    // Of a change of weights each replica makes the gradients of one.
+    const std::int32_t microbatches = wiring.microbatch < 0 ? builder.options().microbatches : 1;
+    for (const DeviceId d : makers_[s]->config.devices) {
       const std::int32_t entry = entry_of(part, s, d);
       if (entry >= 0) part.writers[entry] += microbatches;
     }
@@ -83,7 +94,7 @@ View Flow::accumulator(Part& part, std::int32_t entry) {
 Flow::Sink Flow::gradient(std::size_t source, std::int32_t shard) {
   Part& part =
       *parts_[wiring_.plan->term_by_term ? static_cast<std::size_t>(wiring_.source_terms[source]) : 0];
-  const BoundOperator& bound = *strategy_[wiring_.sources[source].op.index()];
+  const BoundOperator& bound = *makers_[source];
   const std::int32_t entry = entry_of(part, source, bound.config.devices[static_cast<std::size_t>(shard)]);
   if (entry < 0) return {};
   return {accumulator(part, entry), part.writers.at(entry)};
@@ -95,7 +106,7 @@ View Flow::fragment(Part& part, DeviceId device, std::int32_t index) {
   if (f.step < 0) {
     if (!is_forward()) return accumulator(part, f.index);
     const UseRef producer = wiring_.sources.front();
-    return output_(producer, strategy_[producer.op.index()]->shard_of_device[device.index()]);
+    return output_(producer, makers_.front()->shard_of_device[device.index()]);
   }
   const auto step = static_cast<std::size_t>(f.step);
   const auto& group = part.redistribution.steps[step].group;

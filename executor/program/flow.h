@@ -72,7 +72,7 @@ class Flow {
                                MoveList& moves);
 
   const Wiring& wiring_;
-  const BoundStrategy& strategy_;
+  std::vector<const BoundOperator*> makers_;  // by source
   const LayoutTable& layouts_;
   BufferList& buffers_;
   OutputView output_;

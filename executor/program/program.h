@@ -80,7 +80,10 @@ struct WeightUpdate {
 };
 struct UpdateWork {
   std::vector<WeightUpdate> weights;
-  std::int32_t change = 0;  ///< which of the step's changes of these weights, from 0
+  std::int32_t change = 0;    ///< which of the step's changes of these weights, from 0
+  std::int32_t changes = 1;   ///< of these weights in a step
+  std::int32_t averaged = 1;  ///< gradients are those of so many microbatches added up, each divided by its
+                              ///< own rows only
 };
 
 /// A device's part in a collective or message.

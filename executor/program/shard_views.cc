@@ -41,7 +41,8 @@ ShardViews::ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy,
     for (const UseRef d : wiring.destinations) flow_of[{d.op, d.use, wiring.microbatch}] = w;
     if (moves_activations(wiring.kind)) continue;
     for (std::size_t s = 0; s < wiring.sources.size(); ++s)
-      gradient_flow_[{wiring.sources[s].op, wiring.sources[s].use, wiring.microbatch}] = {w, s};
+      gradient_flow_[{wiring.sources[s].op, wiring.sources[s].use, wiring.microbatch + wiring.way_of(s)}] = {
+          w, s};
   }
 }
 
@@ -49,10 +50,10 @@ const TensorUse& ShardViews::use_of(UseRef use) const {
   return graph_.op(use.op).uses[static_cast<std::size_t>(use.use)];
 }
 
-std::optional<Box> ShardViews::box_of_use(UseRef use, std::int32_t shard) const {
-  const BoundOperator& bound = *strategy_[use.op.index()];
+std::optional<Box> ShardViews::box_of_use(UseRef use, ShardRef at) const {
+  const BoundOperator& bound = this->bound(use.op, at.microbatch);
   const auto entries = builder_.layouts()[bound.data_layout[static_cast<std::size_t>(use.use)]].entries_on(
-      device_of(use.op, shard));
+      device_of(use.op, at));
   if (entries.empty()) return std::nullopt;
   return builder_.layouts()[bound.data_layout[static_cast<std::size_t>(use.use)]].box(entries[0]);
 }
@@ -70,11 +71,11 @@ View ShardViews::loaded(Loaded::Content content, TensorId tensor, std::int32_t m
 Flow::Target ShardViews::value(UseRef use, ShardRef at) {
   const TensorUse& u = use_of(use);
   if (u.role == Role::Output) return {output(use, at), {}};
-  const DeviceId device = device_of(use.op, at.shard);
+  const DeviceId device = device_of(use.op, at);
   if (u.role == Role::State) {
-    const auto [it, fresh] = states_.try_emplace({use.op, use.use, at.shard});
+    const auto [it, fresh] = states_.try_emplace({use.op, use.use, device});
     if (fresh) {
-      const BoundOperator& bound = *strategy_[use.op.index()];
+      const BoundOperator& bound = this->bound(use.op, at.microbatch);
       it->second =
           buffers_.add(device, pipesim::box_of(u, *bound.op, shard_ranges(bound, at.shard)),
                        DataType::Float32, Buffer::Life::Forever, MemoryCategory::Activations, u.tensor);
@@ -82,7 +83,7 @@ Flow::Target ShardViews::value(UseRef use, ShardRef at) {
     }
     return {it->second, {}};
   }
-  const std::optional<Box> box = box_of_use(use, at.shard);
+  const std::optional<Box> box = box_of_use(use, at);
   if (!box) return {};
   if (u.role == Role::Weight) return weight_value(use, at, device, *box);
   const Tensor& tensor = graph_.tensor(u.tensor);
@@ -102,19 +103,19 @@ ShardRef ShardViews::run_of(OperatorId op, ShardRef at) const {
 View ShardViews::output(UseRef use, ShardRef at) {
   const auto [it, fresh] = outputs_.try_emplace({use.op, use.use, run_of(use.op, at)});
   if (fresh) {
-    if (const std::optional<Box> box = box_of_use(use, at.shard)) {
+    if (const std::optional<Box> box = box_of_use(use, at)) {
       const TensorId tensor = use_of(use).tensor;
-      it->second = buffers_.add(device_of(use.op, at.shard), *box, graph_.tensor(tensor).type,
-                                Buffer::Life::Uses, MemoryCategory::Activations, tensor);
+      it->second = buffers_.add(device_of(use.op, at), *box, graph_.tensor(tensor).type, Buffer::Life::Uses,
+                                MemoryCategory::Activations, tensor);
     }
   }
   return it->second;
 }
 
 Flow::Target ShardViews::output_gradient(UseRef use, ShardRef at) {
-  const BoundOperator& bound = *strategy_[use.op.index()];
+  const BoundOperator& bound = this->bound(use.op, at.microbatch);
   const Layout& layout = builder_.layouts()[bound.gradient_layout[static_cast<std::size_t>(use.use)]];
-  const DeviceId device = device_of(use.op, at.shard);
+  const DeviceId device = device_of(use.op, at);
   const auto entries = layout.entries_on(device);
   if (entries.empty()) return {};
   const Box& box = layout.box(entries[0]);
@@ -131,7 +132,7 @@ Flow::Target ShardViews::output_gradient(UseRef use, ShardRef at) {
 Flow::Sink ShardViews::gradient_sink(UseRef use, ShardRef at) {
   if (!builder_.backward().makes_gradient(use)) return {};
   const bool weight = use_of(use).role == Role::Weight;
-  const std::int32_t microbatch = weight ? first_of_change(use_of(use).tensor, at.microbatch) : at.microbatch;
+  const std::int32_t microbatch = weight && !builder_.versions().several() ? -1 : at.microbatch;
   const auto flow = gradient_flow_.find({use.op, use.use, microbatch});
   if (flow == gradient_flow_.end()) return {};
   return flows_[flow->second.first]->gradient(flow->second.second, at.shard);
@@ -140,13 +141,13 @@ Flow::Sink ShardViews::gradient_sink(UseRef use, ShardRef at) {
 std::vector<View> ShardViews::statistics(OperatorId op, Pass pass, ShardRef at) {
   const auto [it, fresh] = statistics_.try_emplace({op, pass, at});
   if (!fresh) return it->second;
-  const BoundOperator& bound = *strategy_[op.index()];
+  const BoundOperator& bound = this->bound(op, at.microbatch);
   const std::vector<Range> ranges = shard_ranges(bound, at.shard);
   for (const InnerStep& step : bound.op->inner_steps) {
     if (step.pass != pass) continue;
     const auto elements = static_cast<std::int64_t>(evaluate(std::span(&step.elements, 1), ranges));
     const Range all{0, elements};
-    it->second.push_back(buffers_.add(device_of(op, at.shard), Box(std::span(&all, 1)), DataType::Float64,
+    it->second.push_back(buffers_.add(device_of(op, at), Box(std::span(&all, 1)), DataType::Float64,
                                       Buffer::Life::Workspace, MemoryCategory::Activations, {}));
   }
   return it->second;
@@ -155,12 +156,12 @@ std::vector<View> ShardViews::statistics(OperatorId op, Pass pass, ShardRef at) 
 View ShardViews::saved(OperatorId op, ShardRef at) {
   const auto [it, fresh] = saved_.try_emplace({op, run_of(op, at)});
   if (!fresh) return it->second;
-  const BoundOperator& bound = *strategy_[op.index()];
+  const BoundOperator& bound = this->bound(op, at.microbatch);
   const std::int64_t bytes = backend_.saved_bytes(*bound.op, shard_ranges(bound, at.shard));
   if (bytes == 0) return {};
   const Range all{0, bytes};
-  it->second = buffers_.add(device_of(op, at.shard), Box(std::span(&all, 1)), DataType::UInt8,
-                            Buffer::Life::Uses, MemoryCategory::Activations, {});
+  it->second = buffers_.add(device_of(op, at), Box(std::span(&all, 1)), DataType::UInt8, Buffer::Life::Uses,
+                            MemoryCategory::Activations, {});
   return it->second;
 }
 

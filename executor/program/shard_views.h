@@ -53,8 +53,12 @@ class ShardViews {
   std::vector<HomePiece> home(TensorId weight, DeviceId device, std::int32_t microbatch);
 
   [[nodiscard]] Flow& flow(std::size_t wiring) { return *flows_[wiring]; }
-  [[nodiscard]] DeviceId device_of(OperatorId op, std::int32_t shard) const {
-    return strategy_[op.index()]->config.devices[static_cast<std::size_t>(shard)];
+  /// As the microbatch runs it.
+  [[nodiscard]] const BoundOperator& bound(OperatorId op, std::int32_t microbatch) const {
+    return *builder_.strategy_of(microbatch, strategy_)[op.index()];
+  }
+  [[nodiscard]] DeviceId device_of(OperatorId op, ShardRef at) const {
+    return bound(op, at.microbatch).config.devices[static_cast<std::size_t>(at.shard)];
   }
   [[nodiscard]] BufferList& buffers() { return buffers_; }
 
@@ -64,7 +68,7 @@ class ShardViews {
     View master, first, second;
   };
   [[nodiscard]] ShardRef run_of(OperatorId op, ShardRef at) const;
-  [[nodiscard]] std::optional<Box> box_of_use(UseRef use, std::int32_t shard) const;
+  [[nodiscard]] std::optional<Box> box_of_use(UseRef use, ShardRef at) const;
   [[nodiscard]] const TensorUse& use_of(UseRef use) const;
   [[nodiscard]] HomeBuffer& home_buffer(TensorId weight, DeviceId device, const Box& box);
   [[nodiscard]] Flow::Target weight_value(UseRef use, ShardRef at, DeviceId device, const Box& box);
@@ -87,7 +91,7 @@ class ShardViews {
   std::map<UseKey, std::pair<std::size_t, std::size_t>> gradient_flow_;  // → wiring, source
   std::map<std::pair<TensorId, std::int32_t>, std::size_t> sync_flow_;   // by weight and first microbatch
   std::map<std::tuple<OperatorId, std::int32_t, ShardRef>, View> outputs_;
-  std::map<std::tuple<OperatorId, std::int32_t, std::int32_t>, View> states_;  // by use and shard
+  std::map<std::tuple<OperatorId, std::int32_t, DeviceId>, View> states_;  // by use and device
   std::map<std::tuple<Loaded::Content, TensorId, std::int32_t, DeviceId, Box>, View> loaded_;
   std::map<std::tuple<TensorId, DeviceId, Box>, HomeBuffer> homes_;
   std::map<std::tuple<TensorId, DeviceId, Box, std::int32_t>, Flow::Target> crops_;  // last the version

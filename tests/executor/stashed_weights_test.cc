@@ -82,6 +82,41 @@ TEST(StashedWeights, OfOneStageChangeAsInStepsOfOneMicrobatch) {
   }
 }
 
+// Two replicas of one stage average the gradients of their microbatches before weights change, as steps of
+// two microbatches do.
+TEST(StashedWeights, OfReplicasInTurnChangeByTheMeanOfTheirGradients) {
+  const OperatorGraph graph = make_zoo_model("mlp:batch=8,layers=2,hidden=16,features=12,classes=8");
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const ThreadWorld world(most_devices);
+  const SyntheticSource data(graph);
+  const OneAfterTheOther source(data);
+  for (const Optimizer optimizer : {Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adam}) {
+    const auto weights = [&](PlanOptions options, const Strategy& strategy, int steps) {
+      options.optimizer = optimizer;
+      CpuBackend backend(graph, most_devices, optimizer, unpinned());
+      Training training(graph, costs, options, strategy,
+                        {backend, source, world.worlds(), world.devices(), 7},
+                        [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); });
+      training.keep_values(Training::Keep::Everything);
+      for (int s = 0; s < steps; ++s) training.step();
+      return training.values().weights;
+    };
+    Strategy alone, twice;
+    for (const Operator& op : graph.operators()) {
+      alone.push_back(single_device(op, DeviceId(0)));
+      twice.push_back(single_device(op, DeviceId(0)));
+      twice.back().replicas = 2;
+      twice.back().devices.emplace_back(1);
+    }
+    PlanOptions in_turn, together;
+    in_turn.microbatches = 4;
+    in_turn.pipeline = Pipeline{"pipedream", std::vector<std::int32_t>(graph.operators().size(), 0), {2}};
+    together.microbatches = 2;
+    EXPECT_EQ(weights(in_turn, twice, 2), weights(together, alone, 4));
+  }
+}
+
 // Which versions they are can be seen: other ones give other weights.
 TEST(StashedWeights, ThatAreOtherOnesGiveOtherResults) {
   const OperatorGraph graph = make_zoo_model("mlp:batch=8,layers=3,hidden=16,features=12,classes=8");
@@ -105,6 +140,29 @@ TEST(StashedWeights, ThatAreOtherOnesGiveOtherResults) {
     options.pipeline->schedule = other;
     EXPECT_GT(differences(reference.values_of(strategy, options), right, graph).front().error, 0.01) << other;
   }
+}
+
+// Replicas take microbatches in turn, and their gradients meet; against the same replay.
+TEST_P(UnderWay, ReplicasThatTakeTurnsTrainAsAReplay) {
+  const OperatorGraph graph = make_zoo_model(GetParam().model);
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const ThreadWorld world(most_devices);
+  const SyntheticSource source(graph);
+  std::size_t in_turn = 0;
+  for_each_seed(GetParam().plans / 2, [&](Rng& rng) {
+    RandomPipeline p = random_replicas(graph, rng, topology);
+    const std::int32_t turns = ways_of(*p.options.pipeline);
+    p.options.microbatches = turns * (turns < 4 ? 3 : 1);
+    if (rng.below(3) == 0 && p.options.pipeline->schedule != "inference")
+      p.options.recompute.kind = Recompute::Kind::Full;
+    if (illegal(graph, p.strategy, p.options, topology)) return;
+    in_turn += turns > 1 ? 1U : 0U;
+    Reference reference(graph, costs, world, source, p.options);
+    reference.check(p.strategy, p.options);
+  });
+  if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
+  EXPECT_GE(in_turn, 1U);
 }
 
 TEST_P(UnderWay, InferenceComputesWhatTheUnsplitModelDoes) {

@@ -184,8 +184,14 @@ TEST(PipelineOptions, ReplicasMayTakeTurns) {
   refused("simulate", {"--stages", "3x1,1", "--schedule", "gpipe"}, 1,
           "it takes no replicas that have microbatches in turn, allowed: pipedream");
   refused("simulate", {"--stages", "3y1,1"}, 2, "or REPLICASxDEVICES, such as 4x2");
-  refused("execute", {"--stages", "2x1,1", "--schedule", "pipedream", "--oversubscribe"}, 1,
-          "replicas that take microbatches in turn can be simulated, not executed");
+  refused("execute",
+          {"--stages", "2x1,1", "--schedule", "pipedream", "--microbatches", "3", "--oversubscribe"}, 1,
+          "are executed in whole turns: found 3 microbatches, allowed: a multiple of 2");
+  const Outcome executed = pipesim_run(
+      untied("execute", {"--stages", "2x1,1", "--schedule", "pipedream", "--microbatches", "4", "--steps",
+                         "2", "--warmup", "0", "--no-realtime", "--oversubscribe", "--check"}));
+  EXPECT_EQ(executed.status, 0) << executed.err;
+  EXPECT_THAT(executed.out, AllOf(HasSubstr("step 2: "), testing::Not(HasSubstr("NOT EQUAL"))));
 }
 
 // Chimera (Li and Hoefler, SC 2021): each worker has a stage of both directions. Of as many
