@@ -70,21 +70,25 @@ class Evaluator {
   Evaluation score_stream(const BoundStrategy& strategy);
   Evaluation simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
   void simulate_tasks(const BoundStrategy& strategy, std::int32_t microbatches);
-  std::optional<Folding> fold(const BoundStrategy& strategy, std::int32_t microbatches);
+  std::optional<Folding> fold(const BoundStrategy& strategy, std::int32_t microbatches,
+                              std::optional<Folding>& of_steps);
+  std::optional<Evaluation> score_folded_further(const Folding& of_steps,
+                                                 std::span<const std::int32_t> tried);
   Evaluation score_as_it_is(const BoundStrategy& strategy, std::span<const std::int32_t> tried);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few);
   [[nodiscard]] Bytes overflow(const std::vector<DeviceMemory>& peaks) const;
   [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
+  [[nodiscard]] bool surely_fits(const Folding& of_steps);
 
   TaskGraphBuilder builder_;
-  TaskGraph graph_;
+  TaskGraph graph_, last_steps_;
   std::optional<Folding> folding_;  // of graph_
   SimulationScratch scratch_;
   std::size_t fold_from_ = 20'000;
   // A search whose plans have no devices that are alike does not look for them each time: after it has found
   // none, so many scores go without.
   std::int32_t found_none_ = 0, not_looked_for_ = 0;
-  Timeline timeline_;
+  Timeline timeline_, of_last_steps_;
   tbb::spin_mutex mutex_;
 };
 

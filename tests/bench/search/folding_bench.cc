@@ -67,6 +67,8 @@ void BM_FirstScoreOfGptOn1024(benchmark::State& state, const char* schedule) {
 
 BENCHMARK_CAPTURE(BM_ScoreGptOn1024, 1f1b, "1f1b")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_ScoreGptOn1024, interleaved, "interleaved")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ScoreGptOn1024, zb_h1, "zb-h1")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ScoreGptOn1024, gpipe, "gpipe")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_FirstScoreOfGptOn1024, 1f1b, "1f1b")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_FirstScoreOfGptOn1024, interleaved, "interleaved")->Unit(benchmark::kMillisecond);
 
