@@ -31,7 +31,8 @@ class Folding {
   /// Nothing where a condition fails, or too few devices are alike for folding to pay; nor where microbatches
   /// go several ways, or weights change between them.
   /// `of_steps`: gets one of the steps of microbatches alone, without what synchronises weights and updates
-  /// them, where clearly fewer devices stand for others there.
+  /// them, and whatever weights devices keep, where clearly fewer devices stand for others there. What is
+  /// alike in the one that is returned is alike there.
   static std::optional<Folding> find(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                      std::optional<Folding>* of_steps = nullptr);
 
