@@ -1,6 +1,7 @@
 #include "search/evaluator.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -51,7 +52,8 @@ void Evaluator::simulate_tasks(const BoundStrategy& strategy, std::int32_t micro
 
 Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
   std::optional<Evaluation> stream;
-  if (builder_.versions().several()) stream = score_stream(strategy);
+  if (builder_.versions().several())
+    stream = score_stream(strategy, labels == TaskGraphBuilder::Labels::Make);
   builder_.build(strategy, graph_, labels);
   simulate_tasks(strategy, builder_.options().microbatches);
   if (stream) return *stream;
@@ -62,33 +64,41 @@ Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuild
 
 namespace {
 
-// From when the microbatches of the second half began their way.
-SteadyWindow second_half(const TaskGraphBuilder& builder, const Timeline& timeline) {
+// From when the microbatches of the second half, or the last quarter, began their way.
+SteadyWindow last_part(const TaskGraphBuilder& builder, const Timeline& timeline, std::int32_t part) {
   const std::int32_t every = builder.block().microbatches, blocks = builder.built_microbatches() / every;
   const auto begin = [&](std::int32_t block) {
     const TaskId first = builder.tasks_of(OperatorId(0), block * every).forward;
     return timeline.start[first.index()];
   };
-  return {begin(blocks / 2), begin(blocks - 1), blocks - 1 - blocks / 2};
+  const std::int32_t first = blocks - 1 - (blocks - 1) / part;
+  return {begin(first), begin(blocks - 1), std::max(1, blocks - 1 - first)};
 }
 
 }  // namespace
 
-Evaluation Evaluator::score_stream(const BoundStrategy& strategy) {
-  SteadyWindow window;
+Evaluation Evaluator::score_stream(const BoundStrategy& strategy, bool tell_memory) {
+  SteadyWindow window, quarter;
+  bool proven = false;
   for (const std::int32_t microbatches : stream_lengths(builder_, strategy)) {
     builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, microbatches);
     simulate_tasks(strategy, microbatches);
-    window = second_half(builder_, timeline_);
     const auto steady = find_steady_stream(builder_, strategy, graph_, timeline_);
-    if (steady) window = *steady;
-    if (steady) break;
+    proven = steady.has_value();
+    window = proven ? *steady : last_part(builder_, timeline_, 2);
+    quarter = proven ? *steady : last_part(builder_, timeline_, 4);
+    if (proven) break;
   }
-  const std::int64_t all = builder_.options().microbatches,
-                     each = std::int64_t{window.microbatches} * builder_.block().microbatches;
-  Evaluation result{(all * window.length() + each - 1) / each, Bytes(0)};
-  if (!surely_fits(strategy))
-    result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_), topology());
+  const auto iteration = [&](const SteadyWindow& w) {
+    const std::int64_t all = builder_.options().microbatches,
+                       each = std::int64_t{w.microbatches} * builder_.block().microbatches;
+    return (all * w.length() + each - 1) / each;
+  };
+  Evaluation result{iteration(window), Bytes(0), proven, std::abs(iteration(window) - iteration(quarter))};
+  const bool fits = surely_fits(strategy);
+  stream_memory_.clear();
+  if (tell_memory || !fits) stream_memory_ = peak_memory(builder_, strategy, timeline_);
+  if (!fits) result.overflow = memory_overflow(stream_memory_, topology());
   return result;
 }
 
@@ -210,16 +220,6 @@ bool Evaluator::surely_fits(const Folding& of_steps) {
       return false;
   }
   return true;
-}
-
-std::vector<DeviceMemory> stream_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
-  TaskGraph tasks;
-  const std::int32_t microbatches = stream_lengths(builder, strategy).front();
-  builder.build(strategy, tasks, TaskGraphBuilder::Labels::Leave, microbatches);
-  SimulationScratch scratch;
-  Timeline timeline;
-  simulate_or_explain(builder, strategy, microbatches, tasks, scratch, timeline);
-  return peak_memory(builder, strategy, timeline);
 }
 
 }  // namespace pipesim

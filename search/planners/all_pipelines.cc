@@ -239,6 +239,7 @@ class PipelineTrials {
       evaluator_.forget(kMostBytes);
       const Evaluation evaluation = evaluator_.score(made.strategy);
       ++outcome_.simulated;
+      outcome_.estimated += evaluation.proven ? 0 : 1;
       if (evaluation.feasible() && (!outcome_.plan || evaluation.time < outcome_.evaluation.time)) {
         outcome_.plan = made;
         outcome_.evaluation = evaluation;

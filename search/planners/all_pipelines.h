@@ -32,6 +32,7 @@ struct PipelineOptimum {
   Evaluation evaluation;                  ///< of the plan
   std::int64_t pipelines = 0;             ///< of the space, legal or not
   std::int64_t simulated = 0;
+  std::int64_t estimated = 0;  ///< of these: times that are not proven, see Evaluation
 };
 
 /// What best_pipeline() leaves out. Bounds: pipelines whose busiest device alone computes for as long as the

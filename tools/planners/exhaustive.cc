@@ -64,8 +64,11 @@ PlannedPipeline propose_all(const PlannerCall& call) {
   for (std::int32_t s = 0; s < planned.options.pipeline->num_stages(); ++s)
     planned.devices.push_back(
         static_cast<std::int64_t>(meshes[static_cast<std::size_t>(s) % meshes.size()].devices.size()));
-  planned.note = fmt::format("proven best of {} pipelines of {} layers, of which {} had to be simulated",
-                             best.pipelines, layers, best.simulated);
+  planned.note =
+      fmt::format("{} of {} pipelines of {} layers, of which {} had to be simulated",
+                  best.estimated == 0 ? "proven best" : "best", best.pipelines, layers, best.simulated);
+  if (best.estimated > 0)
+    planned.note += fmt::format("; not proven, since the times of {} are estimates", best.estimated);
   return planned;
 }
 
