@@ -1,10 +1,13 @@
 #include "search/evaluator.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "sim/base/errors.h"
 #include "taskgraph/expansion.h"
+#include "taskgraph/last_steps.h"
 
 namespace pipesim {
 namespace {
@@ -49,7 +52,8 @@ void Evaluator::simulate_tasks(const BoundStrategy& strategy, std::int32_t micro
 
 Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
   std::optional<Evaluation> stream;
-  if (builder_.versions().several()) stream = score_stream(strategy);
+  if (builder_.versions().several())
+    stream = score_stream(strategy, labels == TaskGraphBuilder::Labels::Make);
   builder_.build(strategy, graph_, labels);
   simulate_tasks(strategy, builder_.options().microbatches);
   if (stream) return *stream;
@@ -60,33 +64,41 @@ Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuild
 
 namespace {
 
-// From when the microbatches of the second half began their way.
-SteadyWindow second_half(const TaskGraphBuilder& builder, const Timeline& timeline) {
+// From when the microbatches of the second half, or the last quarter, began their way.
+SteadyWindow last_part(const TaskGraphBuilder& builder, const Timeline& timeline, std::int32_t part) {
   const std::int32_t every = builder.block().microbatches, blocks = builder.built_microbatches() / every;
   const auto begin = [&](std::int32_t block) {
     const TaskId first = builder.tasks_of(OperatorId(0), block * every).forward;
     return timeline.start[first.index()];
   };
-  return {begin(blocks / 2), begin(blocks - 1), blocks - 1 - blocks / 2};
+  const std::int32_t first = blocks - 1 - (blocks - 1) / part;
+  return {begin(first), begin(blocks - 1), std::max(1, blocks - 1 - first)};
 }
 
 }  // namespace
 
-Evaluation Evaluator::score_stream(const BoundStrategy& strategy) {
-  SteadyWindow window;
+Evaluation Evaluator::score_stream(const BoundStrategy& strategy, bool tell_memory) {
+  SteadyWindow window, quarter;
+  bool proven = false;
   for (const std::int32_t microbatches : stream_lengths(builder_, strategy)) {
     builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, microbatches);
     simulate_tasks(strategy, microbatches);
-    window = second_half(builder_, timeline_);
     const auto steady = find_steady_stream(builder_, strategy, graph_, timeline_);
-    if (steady) window = *steady;
-    if (steady) break;
+    proven = steady.has_value();
+    window = proven ? *steady : last_part(builder_, timeline_, 2);
+    quarter = proven ? *steady : last_part(builder_, timeline_, 4);
+    if (proven) break;
   }
-  const std::int64_t all = builder_.options().microbatches,
-                     each = std::int64_t{window.microbatches} * builder_.block().microbatches;
-  Evaluation result{(all * window.length() + each - 1) / each, Bytes(0)};
-  if (!surely_fits(strategy))
-    result.overflow = memory_overflow(peak_memory(builder_, strategy, timeline_), topology());
+  const auto iteration = [&](const SteadyWindow& w) {
+    const std::int64_t all = builder_.options().microbatches,
+                       each = std::int64_t{w.microbatches} * builder_.block().microbatches;
+    return (all * w.length() + each - 1) / each;
+  };
+  Evaluation result{iteration(window), Bytes(0), proven, std::abs(iteration(window) - iteration(quarter))};
+  const bool fits = surely_fits(strategy);
+  stream_memory_.clear();
+  if (tell_memory || !fits) stream_memory_ = peak_memory(builder_, strategy, timeline_);
+  if (!fits) result.overflow = memory_overflow(stream_memory_, topology());
   return result;
 }
 
@@ -94,12 +106,16 @@ Evaluation Evaluator::score(const BoundStrategy& strategy) {
   folding_.reset();
   if (builder_.versions().several()) return score_stream(strategy);
   const std::vector<std::int32_t> tried = few_microbatches(builder_, strategy);
-  folding_ = fold(strategy, tried.empty() ? builder_.options().microbatches : tried.front());
+  std::optional<Folding> of_steps;
+  folding_ = fold(strategy, tried.empty() ? builder_.options().microbatches : tried.front(), of_steps);
   if (!folding_) return score_as_it_is(strategy, tried);
   struct Folded {
     TaskGraphBuilder& builder;
     ~Folded() { builder.fold_by(nullptr); }
   } const until_scored{builder_};
+  if (of_steps) {
+    if (const auto result = score_folded_further(*of_steps, tried)) return *result;
+  }
   builder_.fold_by(&*folding_);
   return score_as_it_is(folding_->strategy(), tried);
 }
@@ -111,7 +127,47 @@ Evaluation Evaluator::score_as_it_is(const BoundStrategy& strategy, std::span<co
   return simulate_all(strategy, TaskGraphBuilder::Labels::Leave);
 }
 
-std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches) {
+// The devices' steps are simulated for fewer devices than the synchronisation of weights that follows them.
+std::optional<Evaluation> Evaluator::score_folded_further(const Folding& of_steps,
+                                                          std::span<const std::int32_t> tried) {
+  const std::int32_t all = builder_.options().microbatches;
+  std::vector<std::int32_t> numbers(tried.begin(), tried.end());
+  numbers.push_back(all);
+  for (const std::int32_t few : numbers) {
+    builder_.fold_by(&of_steps);
+    builder_.build(of_steps.strategy(), graph_, TaskGraphBuilder::Labels::Leave, few);
+    simulate_or_explain(builder_, of_steps.strategy(), few, graph_, scratch_, timeline_);
+    std::optional<SteadyState> steady;
+    if (few < all) {
+      steady = find_steady_state(builder_, of_steps.strategy(), graph_, timeline_);
+      if (!steady) continue;
+      if (steady->windows.size() > 1) return std::nullopt;
+    }
+    LastStepsSimulation last(builder_, of_steps, *folding_, graph_, timeline_);
+    MemoryChanges in_steps, of_last;
+    const bool fits = surely_fits(of_steps);
+    const std::size_t of_one = builder_.tasks_of_one_microbatch();
+    if (!fits) {
+      const std::int32_t first = last.last().first_microbatch, end = first + last.last().microbatches;
+      for (const auto& [from, to] : {std::pair(0, first), std::pair(end, few)})
+        add_memory_changes(builder_, of_steps.strategy(), {timeline_, to, of_one, {1, of_one}, from},
+                           in_steps);
+    }
+    if (!last.run(last_steps_, scratch_, of_last_steps_)) return std::nullopt;
+    if (steady && last.begin() < steady->windows.front().end) continue;
+    Evaluation result{steady ? steady->time_of(last.makespan()) : last.makespan(), Bytes(0)};
+    if (fits) return result;
+    const TaskTimes times{of_last_steps_, builder_.built_microbatches(), builder_.tasks_of_one_microbatch()};
+    add_memory_changes(builder_, folding_->strategy(), times, of_last);
+    result.overflow = overflow(
+        peak_memory(builder_.permanent_memory(folding_->strategy()), of_steps, in_steps, *folding_, of_last));
+    return result;
+  }
+  return std::nullopt;
+}
+
+std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches,
+                                       std::optional<Folding>& of_steps) {
   std::size_t tasks = 0;
   for (const BoundOperator* b : strategy) {
     for (const PassWork* work : {&b->forward, &b->backward_input, &b->backward_weight})
@@ -119,7 +175,8 @@ std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32
   }
   if (tasks * static_cast<std::size_t>(microbatches) < fold_from_) return std::nullopt;
   if (not_looked_for_ < found_none_) return ++not_looked_for_, std::nullopt;
-  std::optional<Folding> found = Folding::find(builder_, strategy);
+  std::optional<Folding> found =
+      Folding::find(builder_, strategy, builder_.options().pipeline ? &of_steps : nullptr);
   constexpr std::int32_t kMost = 15;
   found_none_ = found ? 0 : std::min(kMost, 2 * found_none_ + 1);
   not_looked_for_ = 0;
@@ -152,14 +209,17 @@ bool Evaluator::surely_fits(const BoundStrategy& strategy) {
   return true;
 }
 
-std::vector<DeviceMemory> stream_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
-  TaskGraph tasks;
-  const std::int32_t microbatches = stream_lengths(builder, strategy).front();
-  builder.build(strategy, tasks, TaskGraphBuilder::Labels::Leave, microbatches);
-  SimulationScratch scratch;
-  Timeline timeline;
-  simulate_or_explain(builder, strategy, microbatches, tasks, scratch, timeline);
-  return peak_memory(builder, strategy, timeline);
+// Devices that are alike in all steps keep different weights.
+bool Evaluator::surely_fits(const Folding& of_steps) {
+  const std::vector<Bytes> allocated = allocated_memory(builder_, of_steps.strategy());
+  const std::vector<WeightMemory> permanent = builder_.permanent_memory(of_steps.strategy());
+  const auto sum = [](const WeightMemory& m) { return m.weights + m.gradients + m.optimizer_state; };
+  for (std::size_t d = 0; d < allocated.size(); ++d) {
+    const std::size_t as = of_steps.stands_for(DeviceId(d)).index();
+    if (allocated[as] - sum(permanent[as]) + sum(permanent[d]) > topology().usable_memory(DeviceId(d)))
+      return false;
+  }
+  return true;
 }
 
 }  // namespace pipesim

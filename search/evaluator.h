@@ -18,6 +18,10 @@ namespace pipesim {
 struct Evaluation {
   Nanoseconds time = 0;  ///< of one iteration; see Evaluator of schedules that have no end
   Bytes overflow;        ///< bytes over Topology::usable_memory() at the peaks, summed; 0: it fits
+  /// Of a schedule that has no end: false where no period shows, so that the time is an estimate; `spread` is
+  /// then by how much an iteration at the rate of the stream's last quarter differs. No bound of the error.
+  bool proven = true;
+  Nanoseconds spread = 0;
   [[nodiscard]] bool feasible() const { return overflow.value == 0; }
   bool operator==(const Evaluation&) const = default;
 };
@@ -39,6 +43,10 @@ class Evaluator {
   Evaluation evaluate(const Strategy& strategy) { return evaluate(builder_.bind(strategy)); }
   /// The same with labels in task_graph(), for reports.
   Evaluation evaluate_labelled(const BoundStrategy& strategy);
+
+  /// Of a schedule that has no end: what devices hold at most while it goes on, as evaluate_labelled() has
+  /// found it.
+  [[nodiscard]] const std::vector<DeviceMemory>& stream_memory() const { return stream_memory_; }
 
   /// What evaluate() says, but no timeline() and task_graph(), which are of no use afterwards: no more
   /// microbatches are simulated than it takes to prove how the others go (steady_state.h). What the builder
@@ -67,28 +75,30 @@ class Evaluator {
   [[nodiscard]] const TaskGraph& task_graph() const { return graph_; }
 
  private:
-  Evaluation score_stream(const BoundStrategy& strategy);
+  Evaluation score_stream(const BoundStrategy& strategy, bool tell_memory = false);
   Evaluation simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
   void simulate_tasks(const BoundStrategy& strategy, std::int32_t microbatches);
-  std::optional<Folding> fold(const BoundStrategy& strategy, std::int32_t microbatches);
+  std::optional<Folding> fold(const BoundStrategy& strategy, std::int32_t microbatches,
+                              std::optional<Folding>& of_steps);
+  std::optional<Evaluation> score_folded_further(const Folding& of_steps,
+                                                 std::span<const std::int32_t> tried);
   Evaluation score_as_it_is(const BoundStrategy& strategy, std::span<const std::int32_t> tried);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few);
   [[nodiscard]] Bytes overflow(const std::vector<DeviceMemory>& peaks) const;
   [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
+  [[nodiscard]] bool surely_fits(const Folding& of_steps);
 
   TaskGraphBuilder builder_;
-  TaskGraph graph_;
+  TaskGraph graph_, last_steps_;
   std::optional<Folding> folding_;  // of graph_
   SimulationScratch scratch_;
   std::size_t fold_from_ = 20'000;
   // A search whose plans have no devices that are alike does not look for them each time: after it has found
   // none, so many scores go without.
   std::int32_t found_none_ = 0, not_looked_for_ = 0;
-  Timeline timeline_;
+  Timeline timeline_, of_last_steps_;
+  std::vector<DeviceMemory> stream_memory_;
   tbb::spin_mutex mutex_;
 };
-
-/// What devices hold at most while a schedule of several versions of weights goes on without end.
-std::vector<DeviceMemory> stream_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy);
 
 }  // namespace pipesim

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/errors.h"
+
 namespace pipesim {
 namespace {
 
@@ -66,17 +68,14 @@ void SimulationScratch::reset(const TaskDag& dag) {
   }
 }
 
-void simulate(const TaskDag& dag, SimulationScratch& scratch, Timeline& out) {
-  scratch.reset(dag);
-  auto& [missing, lane_free, queue] = scratch;
-  out.start.assign(dag.num_tasks(), 0);  // until a task starts: when it is ready, as far as known
-  out.end.resize(dag.num_tasks());
+// Tasks that it started.
+std::size_t SimulationScratch::run(const TaskDag& dag, Timeline& out) {
   Nanoseconds makespan = 0;
   std::size_t started = 0;
-  for (; !queue.empty(); ++started) {
-    const auto [ready, task] = queue.pop();
-    prefetch_after(started, dag, missing, out);
-    const Nanoseconds start = start_on_lanes(dag.lanes(task), ready, lane_free);
+  for (; !queue_.empty(); ++started) {
+    const auto [ready, task] = queue_.pop();
+    prefetch_after(started, dag, missing_, out);
+    const Nanoseconds start = start_on_lanes(dag.lanes(task), ready, lane_free_);
     const Nanoseconds end = start + dag.duration(task);
     out.start[task.index()] = start;
     out.end[task.index()] = end;
@@ -84,13 +83,47 @@ void simulate(const TaskDag& dag, SimulationScratch& scratch, Timeline& out) {
     for (const TaskId next : dag.successors(task)) {
       Nanoseconds& next_ready = out.start[next.index()];
       next_ready = std::max(next_ready, end);
-      if (--missing[next.index()] != 0) continue;
-      queue.push(next_ready, next);
+      if (--missing_[next.index()] != 0) continue;
+      queue_.push(next_ready, next);
       dag.prefetch(next);
     }
   }
   out.makespan = makespan;
-  if (started != dag.num_tasks()) throw DependencyCycle(find_cycle(dag));
+  return started;
+}
+
+void simulate(const TaskDag& dag, SimulationScratch& scratch, Timeline& out) {
+  scratch.reset(dag);
+  out.start.assign(dag.num_tasks(), 0);  // until a task starts: when it is ready, as far as known
+  out.end.resize(dag.num_tasks());
+  if (scratch.run(dag, out) != dag.num_tasks()) throw DependencyCycle(find_cycle(dag));
+}
+
+void simulate_rest(const TaskDag& dag, const std::vector<bool>& done, std::span<const Nanoseconds> lane_free,
+                   SimulationScratch& scratch, Timeline& out) {
+  auto& [missing, free, queue] = scratch;
+  missing.assign(dag.num_predecessors().begin(), dag.num_predecessors().end());
+  free.assign(lane_free.begin(), lane_free.end());
+  free.resize(std::max(lane_free.size(), dag.num_lanes()), 0);
+  queue.reset(dag.keys());
+  for (std::size_t t = 0; t < done.size(); ++t) {
+    if (!done[t]) out.start[t] = 0;
+  }
+  std::size_t left = 0;
+  for (std::size_t t = 0; t < done.size(); ++t) {
+    left += done[t] ? 0 : 1;
+    for (const TaskId next : dag.successors(TaskId(t))) {
+      if (!done[t] && done[next.index()])
+        throw InternalError(fmt::format("task {} is done before task {}", next.value, t));
+      if (!done[t] || done[next.index()]) continue;
+      out.start[next.index()] = std::max(out.start[next.index()], out.end[t]);
+      --missing[next.index()];
+    }
+  }
+  for (std::size_t t = 0; t < done.size(); ++t) {
+    if (!done[t] && missing[t] == 0) queue.push(out.start[t], TaskId(t));
+  }
+  if (scratch.run(dag, out) != left) throw DependencyCycle(find_cycle(dag));
 }
 
 Timeline simulate(const TaskDag& dag) {

@@ -21,7 +21,10 @@ class SimulationScratch {
 
  private:
   friend void simulate(const TaskDag&, SimulationScratch&, Timeline&);
+  friend void simulate_rest(const TaskDag&, const std::vector<bool>&, std::span<const Nanoseconds>,
+                            SimulationScratch&, Timeline&);
   void reset(const TaskDag& dag);
+  std::size_t run(const TaskDag& dag, Timeline& out);
 
   std::vector<std::int32_t> missing_;   ///< by task: predecessors that have not ended yet
   std::vector<Nanoseconds> lane_free_;  ///< by lane
@@ -37,6 +40,11 @@ class SimulationScratch {
 /// DependencyCycle when tasks wait for each other.
 void simulate(const TaskDag& dag, SimulationScratch& scratch, Timeline& out);
 Timeline simulate(const TaskDag& dag);
+/// Goes on where other tasks were simulated elsewhere: `done` (by task) have their times in `out` already,
+/// and have left each lane at `lane_free` (by lane; 0 where there is none). None of them waits for one that
+/// is not, InternalError. The makespan is that of the others.
+void simulate_rest(const TaskDag& dag, const std::vector<bool>& done, std::span<const Nanoseconds> lane_free,
+                   SimulationScratch& scratch, Timeline& out);
 
 /// Tasks that wait for each other in a circle, in order, from its smallest id; empty when there are none. No
 /// shorter circle goes through the one that was met first.

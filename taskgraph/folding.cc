@@ -17,14 +17,22 @@ class FoldingFinder {
   FoldingFinder(TaskGraphBuilder& builder, const BoundStrategy& strategy)
       : builder_(builder), strategy_(strategy), facts_(builder.costs().topology().num_devices()) {}
 
-  std::optional<Folding> find() {
-    list_groups_and_memory();
+  std::optional<Folding> find(std::optional<Folding>* of_steps) {
+    list_groups();
     for (const BoundOperator* b : strategy_) add_operator(*b);
-    list_communication();
+    list_transfers();
     if (!takes_time_) return std::nullopt;
-    const auto classes = find_lane_classes(lanes_at_first(), patterns_, working_, working_.size() * 2 / 3);
-    if (!classes) return std::nullopt;
-    return folded(*classes);
+    // What is not alike in the steps is not alike in all.
+    const auto in_steps = classes(nullptr);
+    if (!in_steps) return std::nullopt;
+    list_weights();
+    if (!takes_time_) return std::nullopt;
+    const auto in_all = classes(&*in_steps);
+    if (!in_all) return std::nullopt;
+    const bool fewer = 3 * num_standing(*in_steps) <= 2 * num_standing(*in_all);
+    if (of_steps != nullptr && fewer && is_finer(*in_all, *in_steps))
+      of_steps->emplace(folded(*in_steps)).of_steps_ = true;
+    return folded(*in_all);
   }
 
  private:
@@ -32,16 +40,9 @@ class FoldingFinder {
   void note(DeviceId device, std::int64_t fact) { facts_[device.index()].push_back(fact); }
   void note(DeviceId device, Bytes bytes) { note(device, bytes.value); }
 
-  void list_groups_and_memory() {
+  void list_groups() {
     const PipelineOrder order = builder_.order_of(strategy_, builder_.options().microbatches);
-    const std::vector<WeightMemory> permanent = builder_.permanent_memory(strategy_);
-    for (std::size_t i = 0; i < facts_.size(); ++i) {
-      const DeviceId d(i);
-      note(d, order.group_of[i]);
-      note(d, permanent[i].weights);
-      note(d, permanent[i].gradients);
-      note(d, permanent[i].optimizer_state);
-    }
+    for (std::size_t i = 0; i < facts_.size(); ++i) note(DeviceId(i), order.group_of[i]);
     std::vector<bool> works(facts_.size(), false);
     for (const BoundOperator* b : strategy_) {
       for (const DeviceId d : b->config.devices) works[d.index()] = true;
@@ -88,8 +89,13 @@ class FoldingFinder {
       }
       ++pass;
     }
-    for (const LayoutId layout : b.gradient_layout) {
-      if (layout.valid()) add_layout(layout);
+    for (std::size_t u = 0; u < b.gradient_layout.size(); ++u) {
+      if (!b.gradient_layout[u].valid()) continue;
+      if (b.op->uses[u].role == Role::Weight) {
+        of_weights_.push_back(b.gradient_layout[u]);
+      } else {
+        add_layout(b.gradient_layout[u]);
+      }
     }
   }
 
@@ -105,7 +111,7 @@ class FoldingFinder {
     }
   }
 
-  void list_communication() {
+  void list_transfers() {
     const OperatorGraph& graph = builder_.graph();
     LayoutIds terms, targets;
     for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
@@ -124,12 +130,56 @@ class FoldingFinder {
       builder_.list_gradient_terms(tensor, strategy_, terms);
       add_plan(builder_.transfer_plan(tensor, terms, gradient_layout(producer, strategy_)));
     }
+  }
+
+  // What no step of a microbatch depends on.
+  void list_weights() {
+    const std::vector<WeightMemory> permanent = builder_.permanent_memory(strategy_);
+    for (std::size_t i = 0; i < facts_.size(); ++i) {
+      const DeviceId d(i);
+      note(d, permanent[i].weights);
+      note(d, permanent[i].gradients);
+      note(d, permanent[i].optimizer_state);
+    }
+    for (const LayoutId layout : of_weights_) add_layout(layout);
     for (std::size_t op = 0; op < strategy_.size(); ++op) {
       const std::span<const TensorId> weights = builder_.backward().owned_weights(OperatorId(op));
       if (weights.empty()) continue;
       for (const TensorId w : weights) add_plan(builder_.sync_plan(w, strategy_));
       add_updates(builder_.update_work(OperatorId(op), strategy_));
     }
+  }
+
+  [[nodiscard]] std::optional<LaneClasses> classes(const LaneClasses* finer_than) const {
+    std::vector<std::int32_t> lanes = lanes_at_first();
+    if (finer_than != nullptr) {
+      std::unordered_map<std::int64_t, std::int32_t> numbers;
+      for (std::size_t l = 0; l < lanes.size(); ++l) {
+        const std::int64_t both = (std::int64_t{finer_than->of_lane[l]} << 32) + lanes[l];
+        lanes[l] = numbers.try_emplace(both, static_cast<std::int32_t>(numbers.size())).first->second;
+      }
+    }
+    return find_lane_classes(lanes, patterns_, working_, working_.size() * 2 / 3);
+  }
+
+  // Whether tasks that are alike are alike in the other; lanes were from the beginning.
+  static bool is_finer(const LaneClasses& classes, const LaneClasses& than) {
+    for (std::size_t p = 0; p < than.of_task.size(); ++p) {
+      std::vector<std::int32_t> there;
+      for (std::size_t t = 0; t < than.of_task[p].size(); ++t) {
+        const auto c = static_cast<std::size_t>(classes.of_task[p][t]);
+        if (c == there.size()) there.push_back(than.of_task[p][t]);
+        if (there[c] != than.of_task[p][t]) return false;
+      }
+    }
+    return true;
+  }
+
+  // Working devices that stand for others or themselves.
+  [[nodiscard]] std::size_t num_standing(const LaneClasses& classes) const {
+    return static_cast<std::size_t>(std::ranges::count_if(working_, [&](DeviceId d) {
+      return classes.first[static_cast<std::size_t>(classes.of_lane[d.index()])].index() == d.index();
+    }));
   }
 
   void add_plan(const CommunicationPlan& plan) {
@@ -186,16 +236,21 @@ class FoldingFinder {
 
   [[nodiscard]] Folding folded(const LaneClasses& classes) {
     Folding f;
-    for (std::size_t l = 0; l < classes.of_lane.size(); ++l)
-      first_lane_.push_back(classes.first[static_cast<std::size_t>(classes.of_lane[l])]);
+    first_lane_.clear();
+    for (const std::int32_t c : classes.of_lane)
+      first_lane_.push_back(classes.first[static_cast<std::size_t>(c)]);
+    f.first_lane_ = first_lane_;
     for (std::size_t d = 0; d < facts_.size(); ++d) f.first_of_.emplace_back(first_lane_[d].index());
     for (const BoundOperator* b : strategy_) {
       f.operators_.push_back(fold(*b, classes.of_task[pattern_of_operator_.at(&first_alike(*b))]));
       f.strategy_.push_back(&f.operators_.back());
     }
-    for (const auto& [plan, pattern] : pattern_of_plan_)
-      f.plans_.try_emplace(plan,
-                           Folding::Plan{fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]});
+    for (const auto& [plan, pattern] : pattern_of_plan_) {
+      if (pattern >= classes.of_task.size()) continue;  // was not looked at
+      const auto [at, fresh] = f.plans_.try_emplace(
+          plan, Folding::Plan{fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]});
+      f.whole_.emplace(&at->second.plan, plan);
+    }
     for (const auto& [updates, number] : met_updates_) f.updates_.emplace(updates, fold(*updates));
     return f;
   }
@@ -358,13 +413,23 @@ class FoldingFinder {
   std::unordered_map<const CommunicationPlan*, std::size_t> pattern_of_plan_;
   std::unordered_map<const OwnedUpdates*, std::size_t> met_updates_;
   std::vector<bool> met_layouts_;
+  std::vector<LayoutId> of_weights_;  // of their gradients, where they are made
   bool takes_time_ = true;
   std::vector<LaneId> first_lane_;  // by lane: the one that stands for it
 };
 
-std::optional<Folding> Folding::find(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+std::vector<std::int32_t> Folding::same_tasks(const CommunicationPlan& folded, const Folding& other) const {
+  std::vector<std::int32_t> same(folded.tasks.size(), -1);
+  const CommunicationPlan& whole = *whole_.at(&folded);
+  const std::span<const std::int32_t> here = tasks_of(whole), there = other.tasks_of(whole);
+  for (std::size_t i = 0; i < here.size(); ++i) same[static_cast<std::size_t>(here[i])] = there[i];
+  return same;
+}
+
+std::optional<Folding> Folding::find(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                     std::optional<Folding>* of_steps) {
   if (builder.ways() > 1 || builder.versions().several()) return std::nullopt;
-  return FoldingFinder(builder, strategy).find();
+  return FoldingFinder(builder, strategy).find(of_steps);
 }
 
 }  // namespace pipesim

@@ -30,7 +30,11 @@ class Folding {
  public:
   /// Nothing where a condition fails, or too few devices are alike for folding to pay; nor where microbatches
   /// go several ways, or weights change between them.
-  static std::optional<Folding> find(TaskGraphBuilder& builder, const BoundStrategy& strategy);
+  /// `of_steps`: gets one of the steps of microbatches alone, without what synchronises weights and updates
+  /// them, and whatever weights devices keep, where clearly fewer devices stand for others there. What is
+  /// alike in the one that is returned is alike there.
+  static std::optional<Folding> find(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                     std::optional<Folding>* of_steps = nullptr);
 
   /// The strategy on the devices that stand for others. Layouts are still those of all devices. To be built
   /// while TaskGraphBuilder::fold_by() names this.
@@ -44,7 +48,13 @@ class Folding {
   [[nodiscard]] std::span<const std::int32_t> tasks_of(const CommunicationPlan& whole) const {
     return plans_.at(&whole).task_of;
   }
+  /// By task of a plan that is folded so: which one of another folding runs when it does. For that, what is
+  /// alike here must be alike.
+  [[nodiscard]] std::vector<std::int32_t> same_tasks(const CommunicationPlan& folded,
+                                                     const Folding& other) const;
   [[nodiscard]] DeviceId stands_for(DeviceId device) const { return first_of_[device.index()]; }
+  [[nodiscard]] LaneId stands_for(LaneId lane) const { return first_lane_[lane.index()]; }
+  [[nodiscard]] bool is_of_steps() const { return of_steps_; }
   /// Of all devices, from a list of which only those that stand for others count.
   template <class T>
   [[nodiscard]] std::vector<T> unfolded(const std::vector<T>& of_device) const {
@@ -59,9 +69,12 @@ class Folding {
     std::vector<std::int32_t> task_of;
   };
   std::vector<DeviceId> first_of_;  // by device: the one that stands for it
+  std::vector<LaneId> first_lane_;  // by lane
+  bool of_steps_ = false;
   std::deque<BoundOperator> operators_;
   BoundStrategy strategy_;
   std::unordered_map<const CommunicationPlan*, Plan> plans_;
+  std::unordered_map<const CommunicationPlan*, const CommunicationPlan*> whole_;  // of folded plans
   std::unordered_map<const OwnedUpdates*, OwnedUpdates> updates_;
   friend class FoldingFinder;
 };

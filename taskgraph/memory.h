@@ -4,26 +4,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/timeline.h"
+#include "taskgraph/folding.h"
+#include "taskgraph/memory_changes.h"
 #include "taskgraph/steady_state.h"
 #include "taskgraph/task_graph_builder.h"
 
 namespace pipesim {
-
-enum class MemoryCategory : std::uint8_t {
-  Weights,
-  Gradients,  ///< of weights, accumulated
-  OptimizerState,
-  Activations,  ///< outputs and what is saved for backward
-  Transfers,    ///< receive buffers
-  ActivationGradients,
-  StashedWeights  ///< older versions, which microbatches under way still need
-};
-constexpr std::size_t kMemoryCategories = 7;
-std::string_view name_of(MemoryCategory category);
 
 /// What one device holds when it holds most.
 struct DeviceMemory {
@@ -43,17 +32,14 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 /// from the start of the second run. Of the strategy that the builder built last, and its timeline.
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline);
-/// Where the tasks of microbatches are in a timeline: number i of the first one's is, in microbatch m, at
-/// m · of_one + i. Where changes of weights stand among microbatches, they come in blocks.
-struct TaskTimes {
-  const Timeline& timeline;
-  std::int32_t microbatches = 1;
-  std::size_t of_one = 0;
-  TaskBlock block = {1, of_one};
-};
 /// The same of all the plan's microbatches, where the timeline is of few of them.
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const TaskTimes& few, const SteadyState& steady);
+
+/// Peaks of the devices that stand for others in `of_all`: with their own changes, and those of the devices
+/// that stand for them in `of_steps`, both of which get sorted.
+std::vector<DeviceMemory> peak_memory(const std::vector<WeightMemory>& permanent, const Folding& of_steps,
+                                      MemoryChanges& in_steps, const Folding& of_all, MemoryChanges& own);
 
 /// Why the peaks do not fit: "gpu3 needs 91.2 GB, has 80 GB (and 2 more devices)", or "gpu3 needs 75.1 GB,
 /// has 80 GB less a margin of 8 GB" where the topology has one. Nothing when they do.

@@ -6,6 +6,7 @@
 
 #include "sim/base/errors.h"
 #include "taskgraph/expansion.h"
+#include "taskgraph/folding.h"
 #include "taskgraph/step_order.h"
 
 namespace pipesim {
@@ -152,8 +153,16 @@ void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labe
 
 void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labels labels,
                              std::int32_t microbatches) {
-  expand(strategy, out, labels, microbatches);
-  if (options_.microbatches > 1 || options_.pipeline) order_steps(strategy);
+  const PipelineOrder order = order_of(strategy, microbatches);
+  expand(strategy, out, labels, microbatches, order);
+  if (options_.microbatches > 1 || options_.pipeline) order_steps(strategy, order, false);
+  out.dag.finish();
+}
+
+void TaskGraphBuilder::build_last(const BoundStrategy& strategy, TaskGraph& out, const PipelineOrder& left,
+                                  std::int32_t microbatches) {
+  expand(strategy, out, Labels::Leave, microbatches, left);
+  order_steps(strategy, left, true);
   out.dag.finish();
 }
 
@@ -179,12 +188,12 @@ std::vector<std::pair<std::int32_t, std::int32_t>> last_backward(const PipelineO
 }  // namespace
 
 void TaskGraphBuilder::build_unordered(const BoundStrategy& strategy, TaskGraph& out) {
-  expand(strategy, out, Labels::Leave, 1);
+  expand(strategy, out, Labels::Leave, 1, {});
   out.dag.finish();
 }
 
 void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Labels labels,
-                              std::int32_t microbatches) {
+                              std::int32_t microbatches, const PipelineOrder& order) {
   out.clear();
   out_ = &out;
   labels_ = labels == Labels::Make;
@@ -198,7 +207,7 @@ void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Lab
     tasks_.resize(ops * static_cast<std::size_t>(microbatches));
   if (folding_) {
     const std::int32_t stages = options_.pipeline ? options_.pipeline->num_stages() : 1;
-    last_backward_ = last_backward(order_of(strategy, microbatches), static_cast<std::size_t>(stages));
+    last_backward_ = last_backward(order, static_cast<std::size_t>(stages));
   }
   for (microbatch_ = 0; microbatch_ < microbatches; ++microbatch_) {
     const BoundStrategy& now = strategy_of(microbatch_, strategy);
@@ -214,7 +223,8 @@ void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Lab
     }
     if (microbatch_ < std::max(ways_, versions_.period())) block_ = {microbatch_ + 1, out.dag.num_tasks()};
   }
-  for (std::size_t i = 0; i < ops && !versions_.several(); ++i) update_weights(OperatorId(i), strategy);
+  if (versions_.several() || (folding_ && folding_->is_of_steps())) return;
+  for (std::size_t i = 0; i < ops; ++i) update_weights(OperatorId(i), strategy);
 }
 
 void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {
@@ -250,8 +260,7 @@ PipelineOrder TaskGraphBuilder::order_of(const BoundStrategy& strategy, std::int
   return pipeline_order(configs, *options_.pipeline, microbatches, devices, &schedules_);
 }
 
-void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
-  const PipelineOrder order = order_of(strategy, built_microbatches_);
+void TaskGraphBuilder::order_steps(const BoundStrategy& strategy, const PipelineOrder& order, bool begun) {
   std::vector<std::vector<OperatorShard>> shards(order.group_of.size());
   std::vector<const BoundStrategy*> strategies;
   for (std::int32_t way = 0; way < std::min(ways_, built_microbatches_); ++way) {
@@ -280,12 +289,11 @@ void TaskGraphBuilder::order_steps(const BoundStrategy& strategy) {
       }
     };
     const TaskId first_barrier(out_->dag.num_tasks());
+    const std::vector<PipelineStep>& steps = order.steps[static_cast<std::size_t>(order.group_of[d])];
+    const TaskId before = begun ? add_barrier(DeviceId(d), steps.size(), 0) : TaskId();
     done[d] = StepOrder(Tasks{*this, DeviceId(d), out_->dag}, strategies)
-                  .connect(shards[d], order.steps[static_cast<std::size_t>(order.group_of[d])],
-                           order.together, options_.pipeline.has_value());
-    if (versions_.several())
-      update_between_steps(DeviceId(d), order.steps[static_cast<std::size_t>(order.group_of[d])],
-                           first_barrier);
+                  .connect(shards[d], steps, order.together, options_.pipeline.has_value(), before);
+    if (versions_.several()) update_between_steps(DeviceId(d), steps, first_barrier);
   }
   if (!options_.pipeline || versions_.several()) return;
   update_after_steps(*this, strategy, done,

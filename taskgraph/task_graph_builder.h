@@ -14,9 +14,8 @@
 
 namespace pipesim {
 
-/// Expands strategies into task graphs. Everything that depends on content alone (operator and config, pair
-/// of layouts) is computed once and kept, so that building the graph of the next strategy costs what its
-/// tasks cost. The graph and cost model must outlive it.
+/// Expands strategies into task graphs. What depends on content alone (operator and config, pair of layouts)
+/// is computed once and kept: the next strategy costs what its tasks cost. It refers to graph and cost model.
 ///
 /// What is computed once may be asked for by any number of threads, none of which computes under a lock:
 /// bind() and all that is said to be of one tensor or operator. The rest is not thread-safe.
@@ -34,6 +33,8 @@ class TaskGraphBuilder {
   /// to kMostMicrobatches, in whole changes. Their tasks come first, one after the other, in the same order
   /// in each (see block()); then those of no microbatch, then barriers.
   void build(const BoundStrategy& strategy, TaskGraph& out, Labels labels, std::int32_t microbatches);
+  /// Of a pipeline's steps that are left; microbatches count from 0, a device's first barrier is before them.
+  void build_last(const BoundStrategy&, TaskGraph& out, const PipelineOrder& left, std::int32_t microbatches);
   /// Graphs that are built next are of the folding's strategy, see folding.h; nullptr: of all devices.
   void fold_by(const class Folding* folding) { folding_ = folding; }
   void build_unordered(const BoundStrategy& strategy, TaskGraph& out);  ///< a microbatch without barriers
@@ -64,8 +65,7 @@ class TaskGraphBuilder {
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
   [[nodiscard]] std::vector<LayoutId> terms_of(const Wiring& wiring, const BoundStrategy& strategy);
   /// What the wiring's tasks move, see CommunicationPlan::term_by_term and CommunicationTask::step.
-  [[nodiscard]] std::vector<Redistribution> redistributions_of(const Wiring& wiring,
-                                                               const BoundStrategy& strategy);
+  [[nodiscard]] std::vector<Redistribution> redistributions_of(const Wiring&, const BoundStrategy&);
   [[nodiscard]] DataType type_of(const Wiring& wiring) const;  ///< of the elements that travel
   [[nodiscard]] const BackwardUses& backward() const { return backward_; }
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
@@ -91,7 +91,7 @@ class TaskGraphBuilder {
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy);
 
  private:
-  void expand(const BoundStrategy& strategy, TaskGraph& out, Labels labels, std::int32_t microbatches);
+  void expand(const BoundStrategy&, TaskGraph&, Labels, std::int32_t microbatches, const PipelineOrder&);
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void plan_forward(TensorId tensor, const BoundStrategy& strategy);
@@ -99,7 +99,7 @@ class TaskGraphBuilder {
   void wire_again(std::size_t forward_wiring, const BoundStrategy& strategy);
   void wire_backward(TensorId tensor, const BoundStrategy& strategy);
   void update_weights(OperatorId owner, const BoundStrategy& strategy);
-  void order_steps(const BoundStrategy& strategy);
+  void order_steps(const BoundStrategy& strategy, const PipelineOrder& order, bool begun);
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
   void add_version_gates(const BoundStrategy& strategy);
   TaskId wait_for_version(const PipelineStep& step, DeviceId device, TaskId before);

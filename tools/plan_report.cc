@@ -120,8 +120,9 @@ std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy,
 
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
   PlanReport report;
-  if (evaluator.builder().versions().several()) report.memory = stream_memory(evaluator.builder(), strategy);
   const Evaluation evaluation = evaluator.evaluate_labelled(strategy);
+  if (evaluator.builder().versions().several()) report.memory = evaluator.stream_memory();
+  if (!evaluation.proven) report.spread = evaluation.spread;
   const TaskGraph& graph = evaluator.task_graph();
   const Timeline& timeline = evaluator.timeline();
   report.iteration_time = evaluation.time;
@@ -163,6 +164,7 @@ std::string to_json(const PlanReport& report, const Topology& topology) {
               {"compute", share(report.critical.compute, whole)},
               {"communication", share(report.critical.communication, whole)},
               {"waiting", share(report.critical.waiting, whole)}}}};
+  if (report.spread) json["iteration_time_spread_s"] = seconds(*report.spread);
   if (whole != report.iteration_time) json["makespan_s"] = seconds(whole);
   if (recomputes(report)) json["recompute_s"] = recompute;
   if (!topology.memory_margin().is_none()) json["memory_margin_bytes"] = margin;
@@ -174,6 +176,9 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
   const Nanoseconds whole = report.makespan;
   Table table({{}, {}});
   table.add({"iteration", pretty(to_seconds(report.iteration_time))});
+  if (report.spread)
+    table.add({"estimated", fmt::format("no period shows; the rate of the last quarter differs by {}",
+                                        pretty(to_seconds(*report.spread)))});
   if (whole != report.iteration_time) table.add({"from empty to empty", pretty(to_seconds(whole))});
   table.add({"throughput", fmt::format("{:.4g} samples/s", report.samples_per_second)});
   table.add({"tasks", fmt::format("{} on {}", report.num_tasks, devices_text(topology))});

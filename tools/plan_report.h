@@ -12,7 +12,9 @@ namespace pipesim {
 /// What people and scripts want to know about one simulated plan.
 struct PlanReport {
   Nanoseconds iteration_time = 0;  ///< as Evaluation::time
-  Nanoseconds makespan = 0;        ///< of the timeline; longer where that has no end, see Evaluator
+  /// Where the iteration time is an estimate: how far the estimates from two parts of the stream are apart.
+  std::optional<Nanoseconds> spread;
+  Nanoseconds makespan = 0;  ///< of the timeline; longer where that has no end, see Evaluator
   double samples_per_second = 0;
   std::size_t num_tasks = 0;
   std::vector<DeviceMemory> memory;        ///< per device
@@ -27,9 +29,10 @@ struct PlanReport {
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
 
 /// The report as members of a JSON object (without the braces' owner): text of a JSON object with the keys
-/// iteration_time_s, makespan_s (where it is another), throughput_samples_per_s, num_devices, num_tasks,
-/// peak_memory_bytes, fits, compute_s, recompute_s (where anything is run again), communication_s,
-/// critical_path, memory_margin_bytes (where there is one), infeasible (why it does not fit).
+/// iteration_time_s, iteration_time_spread_s (where it is an estimate), makespan_s (where it is another),
+/// throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, fits, compute_s, recompute_s (where
+/// anything is run again), communication_s, critical_path, memory_margin_bytes (where there is one),
+/// infeasible (why it does not fit).
 std::string to_json(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.

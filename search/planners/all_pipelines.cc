@@ -180,7 +180,7 @@ class PipelineTrials {
       if (leave_out == LeaveOut::ByBounds && !can_be_better) break;
       if (!try_schedules(p)) return std::move(outcome_);
     }
-    outcome_.proven = true;
+    outcome_.ended = true;
     return std::move(outcome_);
   }
 
@@ -277,6 +277,7 @@ class PipelineTrials {
       const Evaluation evaluation = evaluator_.score(made.strategy);
       if (outcome_.simulated++ == 0 || evaluation.overflow < outcome_.least_overflow)
         outcome_.least_overflow = evaluation.overflow;
+      outcome_.estimated += evaluation.proven ? 0 : 1;
       if (evaluation.feasible() && (!outcome_.plan || evaluation.time < outcome_.evaluation.time)) {
         outcome_.plan = made;
         outcome_.evaluation = evaluation;

@@ -32,9 +32,12 @@ struct PipelineOptimum {
   Evaluation evaluation;                  ///< of the plan
   std::int64_t pipelines = 0;             ///< of the space, legal or not
   std::int64_t simulated = 0;
-  Bytes least_overflow;  ///< of those that were simulated, where none fits
-  std::string refusal;   ///< where none was simulated: why one is illegal
-  bool proven = false;   ///< every pipeline was simulated or left out: none is better
+  std::int64_t estimated = 0;  ///< of these: times that are not proven, see Evaluation
+  Bytes least_overflow;        ///< of those that were simulated, where none fits
+  std::string refusal;         ///< where none was simulated: why one is illegal
+  bool ended = false;          ///< every pipeline was simulated or left out
+  /// None is better.
+  [[nodiscard]] bool proven() const { return ended && estimated == 0; }
 };
 
 /// What best_pipeline() leaves out. Bounds: pipelines whose busiest device alone computes for as long as the

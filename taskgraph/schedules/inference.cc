@@ -3,12 +3,13 @@
 namespace pipesim {
 namespace {
 
+// Only a single device has several stages: then it takes microbatches one after the other.
 PipelineSchedule build_inference(const PipelineShape& shape) {
   return schedule_of_replicas(shape, [&](std::int32_t device, std::int32_t replica, std::int32_t replicas) {
     std::vector<PipelineStep> steps;
     for (std::int32_t m = replica; m < shape.microbatches; m += replicas) {
-      for (std::int32_t chunk = 0; chunk < shape.chunks; ++chunk)
-        steps.push_back({StepKind::Forward, m, chunk * shape.devices + device});
+      for (std::int32_t stage = device; stage < device + shape.chunks; ++stage)
+        steps.push_back({StepKind::Forward, m, stage});
     }
     return steps;
   });

@@ -52,6 +52,48 @@ Timeline reference(const std::vector<PlainTask>& tasks) {
 
 Timeline simulate_tasks(const std::vector<PlainTask>& tasks) { return simulate(build(tasks)); }
 
+// Where all that is popped by a moment is done, the rest goes on as in the whole.
+TEST(Simulate, RestGoesOnAsTheWhole) {
+  for_each_seed(500, [](Rng& rng) {
+    const TaskDag dag = build(random_tasks(rng));
+    const Timeline whole = simulate(dag);
+    const auto cut = static_cast<Nanoseconds>(rng.below(static_cast<std::uint64_t>(whole.makespan) + 2));
+    std::vector<Nanoseconds> ready(dag.num_tasks(), 0), lane_free(dag.num_lanes(), 0);
+    for (std::size_t t = 0; t < ready.size(); ++t) {
+      for (const TaskId next : dag.successors(TaskId(t)))
+        ready[next.index()] = std::max(ready[next.index()], whole.end[t]);
+    }
+    Timeline rest = whole;
+    std::vector<bool> done(dag.num_tasks());
+    Nanoseconds makespan = 0;
+    for (std::size_t t = 0; t < done.size(); ++t) {
+      done[t] = ready[t] < cut;
+      if (!done[t]) {
+        makespan = std::max(makespan, whole.end[t]);
+        rest.start[t] = rest.end[t] = -1;
+        continue;
+      }
+      for (const LaneUse use : dag.lanes(TaskId(t)))
+        lane_free[use.lane.index()] = std::max(lane_free[use.lane.index()], whole.start[t] + use.hold);
+    }
+    SimulationScratch scratch;
+    simulate_rest(dag, done, lane_free, scratch, rest);
+    EXPECT_EQ(rest.start, whole.start);
+    EXPECT_EQ(rest.end, whole.end);
+    EXPECT_EQ(rest.makespan, makespan);
+  });
+}
+
+TEST(Simulate, RestMustNotComeBeforeWhatIsDone) {
+  TaskDag dag;
+  const TaskId a = dag.add_task({0, 0}, 10, LaneId(0)), b = dag.add_task({0, 1}, 10, LaneId(0));
+  dag.add_edge(a, b);
+  dag.finish();
+  Timeline timeline = simulate(dag);
+  SimulationScratch scratch;
+  EXPECT_THROW(simulate_rest(dag, {false, true}, {}, scratch, timeline), InternalError);
+}
+
 TEST(Simulate, EmptyGraphTakesNoTime) {
   TaskDag dag;
   dag.finish();

@@ -19,6 +19,7 @@
 #include "taskgraph/memory.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
+#include "tests/taskgraph/replica_plans.h"
 #include "topologies/presets.h"
 
 namespace pipesim {
@@ -174,55 +175,6 @@ TEST(Folding, OfRandomPlansRunsAsTheWholePlan) {
   EXPECT_THAT(folded, Ge(5));
 }
 
-// Samples over replicas, factor f over the devices of a replica where the operator has it: Megatron-like.
-ParallelConfig in_both(const Operator& op, std::int32_t first, std::int32_t replicas, std::int32_t parts) {
-  ParallelConfig config{std::vector<std::int32_t>(op.factors.size(), 1), 1, {}};
-  const auto try_degree = [&](std::size_t factor, std::int32_t degree) {
-    config.degrees[factor] = degree;
-    if (!illegal_degrees(op, config.degrees)) return true;
-    config.degrees[factor] = 1;
-    return false;
-  };
-  std::int32_t parts_done = 1, replicas_done = try_degree(0, replicas) ? replicas : 1;
-  for (std::size_t f = 1; f < op.factors.size() && parts_done == 1; ++f)
-    if (try_degree(f, parts)) parts_done = parts;
-  config.replicas = replicas * parts / (replicas_done * parts_done);
-  for (std::int32_t d = 0; d < replicas * parts; ++d) config.devices.emplace_back(first + d);
-  return config;
-}
-
-/// How many devices a replica has, groups of replicas, and replicas.
-struct ReplicaShape {
-  std::int32_t tensor, pipeline, data;
-};
-
-struct ReplicaPlan {
-  Strategy strategy;
-  PlanOptions options;
-};
-
-// Stages of as many operators each, the first of `more` more than the others.
-ReplicaPlan plan_in_both(const OperatorGraph& graph, const ReplicaShape& shape, const std::string& schedule,
-                         std::int32_t more = 0) {
-  const auto n = static_cast<std::int32_t>(graph.operators().size());
-  const std::int32_t stages = shape.pipeline * (schedule == "interleaved" ? 2 : 1);
-  ReplicaPlan plan;
-  plan.options.microbatches = 4;
-  plan.options.pipeline = Pipeline{schedule, {}};
-  for (std::int32_t i = 0; i < n; ++i) {
-    const std::int32_t stage = std::max(0, i - more) * stages / (n - more);
-    plan.options.pipeline->stage_of.push_back(stage);
-    plan.strategy.push_back(in_both(graph.operators()[static_cast<std::size_t>(i)],
-                                    stage % shape.pipeline * shape.tensor * shape.data, shape.data,
-                                    shape.tensor));
-  }
-  return plan;
-}
-
-constexpr const char* kSmallGpt = "gpt:batch=8,layers=2,hidden=64,heads=4,sequence=16,vocab=128,positions=16";
-constexpr const char* kSmallLlama =
-    "llama:batch=8,layers=2,hidden=64,heads=4,kv_heads=4,vocab=64,sequence=16,ffn=64";
-
 double folded_to(const OperatorGraph& graph, const Topology& topology, const ReplicaPlan& plan) {
   const auto reason = illegal(graph, plan.strategy, plan.options, topology);
   EXPECT_EQ(reason, std::nullopt);
@@ -230,7 +182,7 @@ double folded_to(const OperatorGraph& graph, const Topology& topology, const Rep
 }
 
 TEST(Folding, TakesReplicasAndTheirPartsForOneDevice) {
-  for (const char* model : {kSmallGpt, kSmallLlama}) {
+  for (const char* model : {kReplicatedGpt, kReplicatedLlama}) {
     const OperatorGraph graph = make_zoo_model(model);
     // In the first every device has a way of its own to the other stage; in the others those of a node share
     // one, so that only the replicas, which are nodes, are alike.
@@ -246,7 +198,7 @@ TEST(Folding, TakesReplicasAndTheirPartsForOneDevice) {
 }
 
 TEST(Folding, OfManyShapesRunsAsTheWholePlan) {
-  const OperatorGraph graph = make_zoo_model(kSmallGpt);
+  const OperatorGraph graph = make_zoo_model(kReplicatedGpt);
   const Topology topology = make_topology("dgx-a100:2");
   for (const ReplicaShape shape : {ReplicaShape{8, 1, 2},
                                    {8, 2, 1},
@@ -273,7 +225,7 @@ TEST(Folding, OfManyShapesRunsAsTheWholePlan) {
 }
 
 TEST(Folding, OfWhatRunsAgainRunsAsTheWholePlan) {
-  const OperatorGraph graph = make_zoo_model(kSmallLlama);
+  const OperatorGraph graph = make_zoo_model(kReplicatedLlama);
   const Topology topology = make_topology("dgx-a100:2");
   for (const char* recompute : {"full", "selective"}) {
     for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1"}) {
@@ -318,7 +270,7 @@ bool are_folded(const OperatorGraph& graph, const Topology& topology, const Repl
 }
 
 TEST(Folding, LeavesApartWhatIsNotAlike) {
-  const OperatorGraph graph = make_zoo_model(kSmallGpt);
+  const OperatorGraph graph = make_zoo_model(kReplicatedGpt);
   const Topology topology = make_topology("dgx-a100:2");
   const ReplicaPlan plan = plan_in_both(graph, {4, 2, 2}, "1f1b");
   EXPECT_TRUE(are_folded(graph, topology, plan, 0, 4));
@@ -349,7 +301,7 @@ TEST(Folding, LeavesApartWhatIsNotAlike) {
 
 // Operators on any devices, split anyhow.
 TEST(Folding, OfRandomStrategiesFindsHardlyAnything) {
-  const OperatorGraph graph = make_zoo_model(kSmallGpt);
+  const OperatorGraph graph = make_zoo_model(kReplicatedGpt);
   const Topology topology = make_topology("p100-4x4");
   const CostModel costs(topology);
   std::int64_t folded = 0;

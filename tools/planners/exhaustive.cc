@@ -90,7 +90,7 @@ class WatchedTrials {
 [[noreturn]] void refuse_outcome(const PipelineOptimum& found, std::int32_t layers, const Topology& topology,
                                  bool interrupted) {
   if (interrupted) throw Interrupted("exhaustive: no pipeline that fits into memory was found yet");
-  if (!found.proven)
+  if (!found.ended)
     throw InputError(
         fmt::format("exhaustive: the budget ended the search after {} of up to {} pipelines, none of which "
                     "fits into memory; allow more --seconds or --proposals",
@@ -104,12 +104,15 @@ class WatchedTrials {
 }
 
 std::string note_of(const PipelineOptimum& best, std::int32_t layers, bool interrupted) {
-  if (best.proven)
-    return fmt::format("proven best of {} of {}, of which {} had to be simulated",
-                       counted(best.pipelines, "pipeline"), counted(layers, "layer"), best.simulated);
-  return fmt::format("not proven: {} ended the search after {} of up to {} of {}",
-                     interrupted ? "an interruption" : "the budget", best.simulated,
-                     counted(best.pipelines, "pipeline"), counted(layers, "layer"));
+  if (!best.ended)
+    return fmt::format("not proven: {} ended the search after {} of up to {} of {}",
+                       interrupted ? "an interruption" : "the budget", best.simulated,
+                       counted(best.pipelines, "pipeline"), counted(layers, "layer"));
+  const std::string looked_at =
+      fmt::format("best of {} of {}, of which {} had to be simulated", counted(best.pipelines, "pipeline"),
+                  counted(layers, "layer"), best.simulated);
+  if (best.proven()) return "proven " + looked_at;
+  return fmt::format("{}; not proven, since the times of {} are estimates", looked_at, best.estimated);
 }
 
 PlannedPipeline propose_all(const PlannerCall& call) {
@@ -145,7 +148,7 @@ PlannedPipeline propose_all(const PlannerCall& call) {
     planned.devices.push_back(
         static_cast<std::int64_t>(meshes[static_cast<std::size_t>(s) % meshes.size()].devices.size()));
   planned.note = note_of(best, layers, trials.interrupted());
-  planned.proven = best.proven;
+  planned.proven = best.proven();
   return planned;
 }
 

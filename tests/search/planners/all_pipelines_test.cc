@@ -319,18 +319,18 @@ TEST(BestPipeline, EndsWhereItIsToldTo) {
                            [&](const PipelineOptimum& so_far) { return so_far.simulated < most; });
     };
     const PipelineOptimum whole = c.best(LeaveOut::Nothing);
-    ASSERT_TRUE(whole.plan && whole.proven);
-    EXPECT_FALSE(after(0).plan || after(0).proven);
+    ASSERT_TRUE(whole.plan && whole.proven());
+    EXPECT_FALSE(after(0).plan || after(0).proven());
     Nanoseconds before = after(1).evaluation.time;
     for (const std::int64_t most : {whole.simulated / 3, whole.simulated / 2, whole.simulated - 1}) {
       const PipelineOptimum some = after(std::max<std::int64_t>(1, most));
       EXPECT_EQ(some.simulated, std::max<std::int64_t>(1, most));
-      EXPECT_EQ(some.proven, some.simulated == whole.simulated);
+      EXPECT_EQ(some.proven(), some.simulated == whole.simulated);
       EXPECT_TRUE(some.plan && some.evaluation.time <= before);
       before = some.evaluation.time;
     }
     EXPECT_LE(whole.evaluation.time, before);
-    EXPECT_TRUE(after(whole.simulated).proven);
+    EXPECT_TRUE(after(whole.simulated).proven());
   });
 }
 

@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "models/zoo/zoo.h"
+#include "search/evaluator.h"
+#include "tests/seeds.h"
+#include "tests/taskgraph/random_pipelines.h"
+#include "tests/taskgraph/replica_plans.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+constexpr const char* kGpt = "gpt:batch=48,layers=2,hidden=512,heads=8,sequence=64,vocab=1024,positions=64";
+constexpr const char* kLlama =
+    "llama:batch=48,layers=2,hidden=512,heads=8,kv_heads=8,vocab=1024,sequence=64,ffn=512";
+
+// No plan fits, so that evaluations tell what all devices hold.
+Topology without_memory(const std::string& name) {
+  TopologyParts parts = make_topology(name).parts();
+  for (DeviceKind& kind : parts.kinds) kind.memory = Bytes(1'000'000);
+  return Topology(std::move(parts));
+}
+
+// How many devices a folding of all tasks leaves for each whose steps were simulated; 1 where they were not
+// folded further.
+double folded_further(const OperatorGraph& graph, const CostModel& costs, const ReplicaPlan& plan) {
+  Evaluator evaluator(graph, costs, plan.options);
+  const BoundStrategy bound = evaluator.builder().bind(plan.strategy);
+  const Evaluation whole = evaluator.evaluate(bound);
+  evaluator.fold_from(0);
+  EXPECT_EQ(evaluator.score(bound), whole);
+  std::set<std::size_t> in_steps, in_all;
+  const TaskDag& dag = evaluator.task_graph().dag;
+  for (std::size_t t = 0; t < dag.num_tasks(); ++t) {
+    for (const LaneUse use : dag.lanes(TaskId(t))) {
+      if (use.lane.index() < costs.topology().num_devices()) in_steps.insert(use.lane.index());
+    }
+  }
+  const auto folding = Folding::find(evaluator.builder(), bound);
+  if (!folding) return 1;
+  for (const BoundOperator* b : bound) {
+    for (const DeviceId d : b->config.devices) in_all.insert(folding->stands_for(d).index());
+  }
+  return static_cast<double>(in_all.size()) / static_cast<double>(in_steps.size());
+}
+
+// Gradients of norms go over trees of nodes, which tell nodes apart after the last microbatch alone.
+TEST(FoldedScore, OfStepsFoldedFurtherIsTheSame) {
+  const OperatorGraph graph = make_zoo_model(kGpt);
+  const Topology topology = without_memory("dgx-a100:6");
+  const CostModel costs(topology);
+  for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2"}) {
+    for (const char* recompute : {"none", "full"}) {
+      for (const std::int32_t microbatches : {2, 16}) {
+        if (microbatches > 2 && sanitized) continue;
+        SCOPED_TRACE(fmt::format("{}, {} microbatches, recompute {}", schedule, microbatches, recompute));
+        ReplicaPlan plan = plan_in_both(graph, {8, 2, 3}, schedule);
+        plan.options.microbatches = microbatches;
+        plan.options.recompute = parse_recompute(recompute);
+        EXPECT_GT(folded_further(graph, costs, plan), 1.0);
+      }
+    }
+  }
+}
+
+TEST(FoldedScore, OfManyShapesIsTheSame) {
+  const OperatorGraph graph = make_zoo_model(kLlama);
+  int further = 0;
+  for (const char* name : {"dgx-a100:6", "levels:4@100GB/s,6@5GB/s"}) {
+    const Topology topology = without_memory(name);
+    const CostModel costs(topology);
+    for (const ReplicaShape shape :
+         {ReplicaShape{8, 1, 6}, {4, 2, 6}, {2, 2, 12}, {4, 4, 3}, {4, 2, 3}, {4, 1, 6}}) {
+      for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1"}) {
+        for (const std::int32_t more : {0, 5}) {
+          SCOPED_TRACE(fmt::format("{}, {} x {} x {}, {}, {} more", name, shape.tensor, shape.pipeline,
+                                   shape.data, schedule, more));
+          ReplicaPlan plan = plan_in_both(graph, shape, schedule, more);
+          if (illegal(graph, plan.strategy, plan.options, topology)) continue;
+          further += folded_further(graph, costs, plan) > 1 ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(further, 10);
+}
+
+// Of random pipelines, whatever of them is folded.
+TEST(FoldedScore, OfRandomPlansIsTheSame) {
+  for (const char* model : {small_models[0], kGpt}) {
+    const OperatorGraph graph = make_zoo_model(model);
+    const Topology topology = without_memory("levels:2@10GB/s,3@0.1GB/s");
+    const CostModel costs(topology);
+    for_each_seed(20, [&](Rng& rng) {
+      RandomPipeline p = random_pipeline(graph, rng, topology);
+      const ReplicaPlan plan{p.strategy, p.options};
+      folded_further(graph, costs, plan);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace pipesim
