@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "search/additive/additive_starts.h"
 #include "tests/search/search_case.h"
