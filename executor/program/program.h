@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <variant>
 #include <vector>
 
 #include "costmodel/collectives.h"
 #include "executor/communication/communicator.h"
+#include "executor/program/arena_plan.h"
 #include "models/box.h"
 #include "sim/base/data_type.h"
 #include "sim/base/ids.h"
@@ -82,8 +82,7 @@ struct UpdateWork {
   std::vector<WeightUpdate> weights;
   std::int32_t change = 0;    ///< which of the step's changes of these weights, from 0
   std::int32_t changes = 1;   ///< of these weights in a step
-  std::int32_t averaged = 1;  ///< gradients are those of so many microbatches added up, each divided by its
-                              ///< own rows only
+  std::int32_t averaged = 1;  ///< so many microbatches' gradients are added up, each divided by its own rows
 };
 
 /// A device's part in a collective or message.
@@ -99,9 +98,7 @@ struct CommunicationWork {
   Range part;  ///< elements of every block that this task moves
 };
 
-/// Nothing to do: the device is done with a microbatch.
-struct BarrierWork {};
-
+struct BarrierWork {};  ///< nothing to do: the device is done with a microbatch
 using Work = std::variant<ComputeWork, UpdateWork, CommunicationWork, BarrierWork>;
 
 /// What a device does for a task of the graph.
@@ -130,14 +127,6 @@ struct Loaded {
   View view;
   View master;                  ///< of a 16-bit weight
   std::int32_t microbatch = 0;  ///< of data and gradients of results: whose samples these are
-};
-
-/// Where the buffers of each device lie in one block of memory.
-struct ArenaPlan {
-  static constexpr std::int64_t kAlignment = 256;  ///< bytes; what GPUs' copies and vector loads like
-
-  std::vector<std::int64_t> offset;  ///< by buffer, bytes from the beginning of its device's block
-  std::vector<Bytes> size;           ///< of the blocks, by device id
 };
 
 /// A plan turned into lists of instructions: the executor's input, the same for every backend.

@@ -8,7 +8,7 @@
 
 #include "models/graph_builder.h"
 #include "models/zoo/zoo.h"
-#include "tests/executor/unsplit_reference.h"
+#include "tests/executor/equality_case.h"
 #include "tests/models/samples.h"
 #include "tests/sim/random_graph.h"
 #include "tests/taskgraph/random_pipelines.h"

@@ -5,7 +5,7 @@
 #include "executor/cpu/cpu_backend.h"
 #include "executor/equality.h"
 #include "models/zoo/zoo.h"
-#include "tests/executor/unsplit_reference.h"
+#include "tests/executor/equality_case.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "topologies/presets.h"
 

@@ -10,6 +10,7 @@
 #include "search/joint/joint_search.h"
 #include "search/mcmc.h"
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/inputs.h"
 #include "tools/planners/auto_checkpoint.h"
 #include "tools/planners/planner.h"
@@ -120,16 +121,26 @@ class Contest {
     checkpoints_.keep(state_, false);
   }
 
+  // Of the same samples, more microbatches need less memory, and fewer are synchronised less often.
+  void ask_data_parallel() {
+    const std::string name = "data-parallel";
+    for (const std::int32_t microbatches : other_microbatches()) {
+      const OperatorGraph* graph = evaluator_.graph(microbatches);
+      if (graph == nullptr || watch_.stop_requested()) continue;
+      ask(name_with(name, microbatches), [&](std::string&) {
+        return joint_plan(*graph, call_.topology(), microbatches,
+                          baseline_strategy(name, *graph, call_.costs), std::nullopt);
+      });
+    }
+  }
+
   // With the microbatches that were asked for, and more and fewer of them.
   void ask_planners(double most_seconds) {
     for (const Planner& planner : planners()) {
       if (planner.searches || watch_.stop_requested()) continue;
       double took = ask_planner(planner, call_);
-      constexpr std::int32_t kMostTimes = 16;
-      for (std::int32_t times = 2; times <= kMostTimes && took < most_seconds; times *= 2)
-        took += ask_planner(planner, call_.run.microbatches * times);
-      for (std::int32_t times = 2; times <= kMostTimes && took < most_seconds; times *= 2) {
-        if (call_.run.microbatches % times == 0) took += ask_planner(planner, call_.run.microbatches / times);
+      for (const std::int32_t microbatches : other_microbatches()) {
+        if (took < most_seconds) took += ask_planner(planner, microbatches);
       }
     }
   }
@@ -255,11 +266,26 @@ class Contest {
     return found == contributions_.end() ? nullptr : &*found;
   }
 
+  // More than were asked for, then fewer.
+  [[nodiscard]] std::vector<std::int32_t> other_microbatches() const {
+    constexpr std::int32_t kMostTimes = 16;
+    const std::int32_t asked = call_.run.microbatches;
+    std::vector<std::int32_t> others;
+    for (std::int32_t times = 2; times <= std::min(kMostTimes, kMostMicrobatches / asked); times *= 2)
+      others.push_back(asked * times);
+    for (std::int32_t times = 2; times <= kMostTimes && asked % times == 0; times *= 2)
+      others.push_back(asked / times);
+    return others;
+  }
+  [[nodiscard]] std::string name_with(std::string_view algorithm, std::int32_t microbatches) const {
+    return microbatches == call_.run.microbatches
+               ? std::string(algorithm)
+               : fmt::format("{}, {}", algorithm, counted(microbatches, "microbatch"));
+  }
+
   // Seconds that it took.
   double ask_planner(const Planner& planner, const PlannerCall& call) {
-    const std::string name = call.run.microbatches == call_.run.microbatches
-                                 ? std::string(planner.name)
-                                 : fmt::format("{}, {} microbatches", planner.name, call.run.microbatches);
+    const std::string name = name_with(planner.name, call.run.microbatches);
     ask(name, [&](std::string&) {
       PlannedPipeline planned = planner.propose(call);
       return JointPlan{planned.options.microbatches,
@@ -274,7 +300,7 @@ class Contest {
     if (planner.name == "dapple") return 0;  // tries several numbers itself
     const SizedModel model(call_);
     const std::optional<OperatorGraph> graph = model(microbatches);
-    if (microbatches > kMostMicrobatches || !graph) return 0;
+    if (!graph) return 0;
     return ask_planner(
         planner, {call_.arguments, {model.text(microbatches), microbatches}, *graph, call_.costs, call_.err});
   }
@@ -301,6 +327,7 @@ PlannedPipeline propose_auto(const PlannerCall& call) {
   contest.ask_baselines();
   contest.resume();
   const double all = budget.seconds > 0 ? budget.seconds : std::numeric_limits<double>::infinity();
+  contest.ask_data_parallel();
   contest.ask_planners(kShareOfPlanners * all);
   const auto [splits, jointly] = parts_of(budget);
   contest.search_splits(splits);

@@ -9,7 +9,7 @@
 
 #include "executor/program/compile.h"
 #include "sim/simulate.h"
-#include "tests/executor/unsplit_reference.h"
+#include "tests/executor/equality_case.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "tests/taskgraph/random_strategies.h"
 
