@@ -87,6 +87,7 @@ class DapplePlanner {
       : layers_(problem),
         search_(search),
         copies_(static_cast<std::int32_t>(search.copies)),
+        microbatch_(problem.microbatch),
         microbatches_(static_cast<double>(problem.microbatches(search.copies))),
         constant_(layers_.all() / (static_cast<double>(search.copies) * microbatches_)),
         best_(search.below.value) {
@@ -150,6 +151,7 @@ class DapplePlanner {
         std::int32_t rest = devices_;
         for (const ServerUse& server : occupations_[number]) rest -= server.used;
         for (std::int32_t replicas = more ? copies_ : rest; replicas <= rest; replicas += copies_) {
+          if (search_.dividing && microbatch_ % (replicas / copies_) != 0) continue;
           for (const Counts& on : placements(occupations_[number], replicas))
             extend(stage, from, number, labels, on, rest - replicas, next);
         }
@@ -287,6 +289,7 @@ class DapplePlanner {
   DappleLayers layers_;
   DappleSearch search_;
   std::int32_t copies_, devices_ = 0;
+  std::int64_t microbatch_;
   double microbatches_, constant_;
   Occupation servers_;
   std::map<Occupation, std::size_t> numbers_;

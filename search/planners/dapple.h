@@ -55,6 +55,7 @@ struct DappleSearch {
                                 ///< all that may lead to the best, which is exact and may take long
   std::int64_t most_steps = 0;  ///< stages that are added to a beginning; 0: any number
   bool of_each_number = false;  ///< the best of every number of stages, not of all
+  bool dividing = false;  ///< replicas of a copy divide the microbatch, so that each takes whole samples
 };
 
 /// Pipelines that use all devices, among all cuts, numbers of replicas, and the published placements of each

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -268,20 +269,28 @@ class CopiedModels {
   std::string refusal_;
 };
 
-// What DAPPLE's model takes for the fastest, of every number of copies and stages.
+// What DAPPLE's model takes for the fastest, of every number of copies and stages; of all, then of those
+// whose replicas divide a microbatch, while others will use fewer devices than the model believes.
 std::vector<DapplePlan> most_promising(const DappleProblem& problem,
                                        const std::vector<std::int64_t>& possible) {
   bool complete = true;  // what comes of it is simulated anyway
   const Seconds below = kSlowest * best_by_paper(problem, possible, false, complete).latency;
-  std::vector<DapplePlan> plans;
-  for (const std::int64_t c : possible) {
-    for (DapplePlan& plan : dapple(problem, {c, static_cast<std::int32_t>(problem.server_of.size()), below,
-                                             kFewKept, kMostQuickSteps, true}))
-      plans.push_back(std::move(plan));
+  std::vector<DapplePlan> all;
+  for (const bool dividing : {false, true}) {
+    std::vector<DapplePlan> plans;
+    for (const std::int64_t c : possible) {
+      for (DapplePlan& plan : dapple(problem, {c, static_cast<std::int32_t>(problem.server_of.size()), below,
+                                               kFewKept, kMostQuickSteps, true, dividing})) {
+        const bool known = std::ranges::any_of(
+            all, [&](const DapplePlan& p) { return p.copies == plan.copies && p.stages == plan.stages; });
+        if (!known) plans.push_back(std::move(plan));
+      }
+    }
+    std::ranges::stable_sort(plans, {}, &DapplePlan::latency);
+    if (plans.size() > kMostSimulated) plans.resize(kMostSimulated);
+    std::ranges::move(plans, std::back_inserter(all));
   }
-  std::ranges::stable_sort(plans, {}, &DapplePlan::latency);
-  if (plans.size() > kMostSimulated) plans.resize(kMostSimulated);
-  return plans;
+  return all;
 }
 
 // By one schedule, and the best of that by all.

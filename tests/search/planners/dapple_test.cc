@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 
@@ -21,8 +23,9 @@ std::vector<std::int32_t> servers(std::int32_t count, std::int32_t devices_each)
   return server_of;
 }
 
-// Every cut and every number of replicas, on devices in order.
-double best_by_trying(const DappleProblem& problem, std::int64_t copies, std::int32_t stages) {
+// Every cut and every number of replicas, or those that divide the microbatch, on devices in order.
+double best_by_trying(const DappleProblem& problem, std::int64_t copies, std::int32_t stages,
+                      bool dividing = false) {
   const auto layers = static_cast<std::int32_t>(problem.layers->size());
   const auto devices = static_cast<std::int32_t>(problem.server_of.size());
   double best = std::numeric_limits<double>::infinity();
@@ -37,6 +40,7 @@ double best_by_trying(const DappleProblem& problem, std::int64_t copies, std::in
     for (std::int32_t last = layer; last < layers; ++last) {
       for (auto replicas = static_cast<std::int32_t>(copies); device + replicas <= devices;
            replicas += static_cast<std::int32_t>(copies)) {
+        if (dividing && problem.microbatch % (replicas / copies) != 0) continue;
         StageGroup group;
         for (std::int32_t d = device; d < device + replicas; ++d) group.emplace_back(d);
         plan.push_back({layer, last, std::move(group)});
@@ -75,6 +79,31 @@ TEST(Dapple, IsTheBestOfAllOnAlikeDevices) {
       EXPECT_NEAR(dapple(problem, {copies, devices, kAnyLatency}).back().latency.value, best, 1e-12 * best);
     }
   });
+}
+
+TEST(Dapple, GivesReplicasWholeSamplesWhereAsked) {
+  int fewer = 0;  // than without asking
+  for_each_seed(60, [&](Rng& rng) {
+    const LayerGraph layers = random_layers(rng, static_cast<std::int32_t>(rng.between(1, 6)), 3);
+    const DappleProblem problem = random_problem(rng, layers, servers(4, 1));
+    const DappleSearch any{1, 4, kAnyLatency, 0, 0, true};
+    DappleSearch dividing = any;
+    dividing.dividing = true;
+    const std::vector<DapplePlan> plans = dapple(problem, dividing);
+    std::size_t found = 0;
+    for (std::int32_t stages = 1; stages <= 4; ++stages) {
+      const double tried = best_by_trying(problem, 1, stages, true);
+      if (std::isinf(tried)) continue;
+      ASSERT_LT(found, plans.size());
+      EXPECT_EQ(plans[found].stages.size(), static_cast<std::size_t>(stages));
+      EXPECT_NEAR(plans[found++].latency.value, tried, 1e-12 * tried);
+    }
+    EXPECT_EQ(found, plans.size());
+    fewer += found < dapple(problem, any).size() ? 1 : 0;
+  });
+  if (!sanitized && std::getenv("PIPESIM_TEST_SEED") == nullptr) {
+    EXPECT_GT(fewer, 5);
+  }
 }
 
 TEST(Dapple, PlacesStagesAtLeastAsWellAsInOrder) {
