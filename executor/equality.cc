@@ -88,7 +88,8 @@ StepEquality compare(const Training& split, const std::map<TensorId, std::vector
   double furthest = -1;
   for (TensorError& e : errors) {
     const double of = noise.of.at(e.name);
-    if (noise.rounding_only.contains(e.name) && !std::isinf(e.error)) {
+    // Where the unsplit model has lost its numbers, there is nothing to compare with.
+    if (std::isinf(of) || (noise.rounding_only.contains(e.name) && !std::isinf(e.error))) {
       ++equality.rounding_only;
       continue;
     }

@@ -29,6 +29,7 @@ TensorError error_of(std::string name, std::span<const float> values, std::span<
     const double difference = std::abs(static_cast<double>(values[i]) - static_cast<double>(reference[i]));
     worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
   }
+  if (!std::isfinite(largest)) worst = INFINITY, largest = 1;
   return {std::move(name), largest > 0 ? worst / largest : worst, largest};
 }
 

@@ -9,6 +9,7 @@
 
 #include "search/additive/additive_starts.h"
 #include "search/chain_threads.h"
+#include "search/search_json.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -165,8 +166,10 @@ class Tempering {
     if (!options_.additive_starts || options_.flexflow_moves || staged) return {best};
     std::vector<std::vector<std::size_t>> given, first;
     for (const SearchStart& start : starts) given.push_back(space_.indices(start.strategy));
-    for (AdditiveStart& start : additive_starts(space_, units_, evaluator, given, best))
+    for (AdditiveStart& start :
+         additive_starts(space_, units_, evaluator, given, best, [this] { return wanted_still(); }))
       first.push_back(std::move(start.configs));
+    kept_last_ |= stopped_;  // what began with fewer starts is no search to go on with
     return first;
   }
 
@@ -256,6 +259,11 @@ class Tempering {
       shown_.best = best.evaluation.time;
       shown_.chain = static_cast<int>(chain);
     }
+    return wanted_still();
+  }
+
+  // Whoever runs the search and its budget want more of it.
+  bool wanted_still() {
     shown_.seconds = seconds();
     if (progress_ && !progress_(shown_)) stopped_ = true;
     if (options_.budget.seconds > 0 && shown_.seconds >= options_.budget.seconds) stopped_ = true;
@@ -301,7 +309,7 @@ class Tempering {
     const double before = least_cost();
     const Grain now = next_grain();
     state_.cycle = nth_cycle(now, grain(now).cycles, chains_.size());
-    if (options_.flexflow_moves) state_.cycle.rounds = INT64_MAX;
+    if (options_.flexflow_moves) state_.cycle.rounds = kMostInSearches;
     state_.cycle.cost_before = before;
     std::vector<std::vector<std::size_t>> first(state_.cycle.chains);
     for (std::size_t i = 0; i < first.size(); ++i) first[i] = first_of_cycle(i);

@@ -31,6 +31,10 @@ int run_execute(const Arguments& arguments, Streams& streams) {
   if (worlds.rank() == 0)
     streams.out << (arguments.given("json") ? to_json(report, subject) : to_text(report, subject));
   for (const StepEquality& e : report.equalities) {
+    if (e.compared == 0)
+      throw DeviceError(
+          "nothing can be compared with the unsplit model: all tensors hold rounding errors only, or no "
+          "numbers; a larger batch or a smaller --learning-rate may help");
     if (!UnsplitReference::equal(e))
       throw DeviceError(
           fmt::format("the plan does not compute what the unsplit model does: {} differs by {:.3g}, rounding "

@@ -71,6 +71,12 @@ std::string check_text(const ExecutionReport& r) {
   std::string text;
   for (std::size_t s = 0; s < r.equalities.size(); ++s) {
     const StepEquality& e = r.equalities[s];
+    if (e.compared == 0) {
+      text += fmt::format(
+          "  step {}: nothing can be compared, all {} tensors hold rounding errors or no numbers\n", s,
+          e.rounding_only);
+      continue;
+    }
     text += fmt::format("  step {}: {} differs most, by {:.2g}, rounding alone {:.2g}: {}\n", s, e.worst.name,
                         e.worst.error, e.noise, UnsplitReference::equal(e) ? "equal" : "NOT EQUAL");
     if (e.rounding_only > 0)

@@ -89,8 +89,11 @@ class NcclReader {
     return result;
   }
 
-  [[nodiscard]] NcclPci pci(const pugi::xml_node& node) const {
+  [[nodiscard]] NcclPci pci(const pugi::xml_node& node, int depth = 1) const {
     constexpr std::int64_t most_lanes = 64;
+    constexpr int most_bridges = 64;
+    if (depth > most_bridges)
+      fail(node, fmt::format("<pci> stands in {} others, allowed: up to {}", depth - 1, most_bridges - 1));
     NcclPci result;
     result.line = line_of(node);
     result.bus_id = node.attribute("busid").value();
@@ -99,7 +102,7 @@ class NcclReader {
     result.link_width = std::max<std::int64_t>(number(node, "link_width", most_lanes).value_or(0), 0);
     for (const pugi::xml_node& child : node.children()) {
       const std::string_view name = child.name();
-      if (name == "pci") result.below.push_back(pci(child));
+      if (name == "pci") result.below.push_back(pci(child, depth + 1));
       if (name == "nic") add_nets(child, result.nets);
       if (name == "gpu") result.gpu = gpu(child);
     }

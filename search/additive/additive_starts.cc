@@ -22,9 +22,10 @@ constexpr std::array<Shares, 6> kShares{{{1, 1}, {1, 0.3}, {0.3, 1}, {0.3, 0.3},
 // At first units one after the other; then side by side, where none may take more of the least time so far.
 constexpr std::array<double, 4> kUnitShares{0, 0.8, 0.5, 0.25};
 
-std::vector<std::size_t> solve(AdditiveCosts& costs, const AdditiveWeights& weights, std::int64_t plans) {
+std::vector<std::size_t> solve(AdditiveCosts& costs, const AdditiveWeights& weights, std::int64_t plans,
+                               const std::function<bool()>& go_on) {
   MinSum found = minimise(costs.problem(weights), kLargestTable);
-  for (int round = 1; round < kMostPlannings && costs.planned() < plans; ++round) {
+  for (int round = 1; round < kMostPlannings && costs.planned() < plans && go_on(); ++round) {
     if (!costs.plan(found.values)) break;
     found = minimise(costs.problem(weights), kLargestTable);
   }
@@ -36,7 +37,8 @@ std::vector<std::size_t> solve(AdditiveCosts& costs, const AdditiveWeights& weig
 std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveUnits& units,
                                            Evaluator& evaluator,
                                            const std::vector<std::vector<std::size_t>>& starts,
-                                           const std::vector<std::size_t>& first) {
+                                           const std::vector<std::size_t>& first,
+                                           const std::function<bool()>& go_on) {
   AdditiveCosts costs(space, units, evaluator, starts);
   const auto bind = [&](const std::vector<std::size_t>& configs) {
     return evaluator.builder().bind(space.strategy(configs));
@@ -61,7 +63,8 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
         weights.sequential = 0;
         weights.longest = Seconds(unit_share * to_seconds(least).value);
       }
-      std::vector<std::size_t> configs = solve(costs, weights, plans);
+      if (!go_on()) break;
+      std::vector<std::size_t> configs = solve(costs, weights, plans, go_on);
       if (std::ranges::find(seen, configs) != seen.end()) continue;
       seen.push_back(configs);
       const AdditiveStart& best = *std::ranges::min_element(found, {}, key);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "search/additive/additive_costs.h"
@@ -20,10 +21,12 @@ struct AdditiveStart {
 /// good. Those within a tenth of the best of them and of `first`, which is one of them, the best first.
 ///
 /// Takes as long as some hundreds of proposals of such a search at most, counted in plans and simulations, so
-/// that the result depends on the arguments alone. `starts`, `first`: numbers of configs by operator.
+/// that the result depends on the arguments alone, unless `go_on`, asked every now and then, ends it early.
+/// `starts`, `first`: numbers of configs by operator.
 std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveUnits& units,
                                            Evaluator& evaluator,
                                            const std::vector<std::vector<std::size_t>>& starts,
-                                           const std::vector<std::size_t>& first);
+                                           const std::vector<std::size_t>& first,
+                                           const std::function<bool()>& go_on);
 
 }  // namespace pipesim

@@ -48,14 +48,16 @@ struct Checkpointed : SearchCase {
   [[nodiscard]] SearchOutcome run(const McmcOptions& o, const ProgressCallback& progress = {}) const {
     return pipesim::mcmc(graph, costs, options, candidates, starts, o, progress);
   }
-  /// The checkpoint of a search that is stopped after so many reports.
+  /// The checkpoint of a search that is stopped after so many reports of proposals.
   [[nodiscard]] std::string stopped_after(int reports, std::int64_t proposals) const {
+    return stopped_after(reports, options_for(proposals, 1));
+  }
+  [[nodiscard]] std::string stopped_after(int reports, McmcOptions o) const {
     std::string text;
-    McmcOptions o = options_for(proposals, 1);
     o.keep = [&](const SearchState& state, bool last) {
       if (last) text = to_json(state, subject());
     };
-    static_cast<void>(run(o, [&](const SearchProgress&) { return --reports > 0; }));
+    static_cast<void>(run(o, [&](const SearchProgress& p) { return p.proposals == 0 || --reports > 0; }));
     return text;
   }
 };
@@ -84,6 +86,28 @@ TEST(SearchState, GoesOnToTheSameResultFromWhereverItWasStopped) {
     o.resume = parse_search_state(c.stopped_after(reports, proposals), "checkpoint", c.subject(), c.space);
     expect_same_but_for_time(whole, c.run(o));
   }
+}
+
+// Then there is no state that an uninterrupted search has been in.
+TEST(SearchState, IsNotKeptOfASearchThatIsStoppedBeforeItsFirstProposal) {
+  const Checkpointed c;
+  McmcOptions o = c.options_for(3'000, 1);
+  int kept = 0;
+  o.keep = [&](const SearchState&, bool) { ++kept; };
+  const SearchOutcome outcome = c.run(o, [](const SearchProgress&) { return false; });
+  EXPECT_EQ(outcome.proposals, 0);
+  EXPECT_TRUE(outcome.best);
+  EXPECT_EQ(kept, 0);
+}
+
+TEST(SearchState, GoesOnWithFlexFlowsMoves) {
+  const Checkpointed c;
+  McmcOptions o = c.options_for(sanitized ? 300 : 1'000, 1);
+  o.flexflow_moves = true;
+  const SearchOutcome whole = c.run(o);
+  const std::string text = c.stopped_after(9, o);
+  o.resume = parse_search_state(text, "checkpoint", c.subject(), c.space);
+  expect_same_but_for_time(whole, c.run(o));
 }
 
 TEST(SearchState, RoundTrips) {

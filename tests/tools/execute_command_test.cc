@@ -59,6 +59,14 @@ TEST(Execute, HoldsTheMemoryThatIsPredicted) {
   }
 }
 
+// Training that has lost its numbers can't be compared, and that is no equality.
+TEST(Execute, ComparesNoNumbersThatAreLost) {
+  const Outcome run = execute({"--baseline", "data-parallel", "--check", "--steps", "1", "--check-steps", "6",
+                               "--learning-rate", "100"});
+  EXPECT_EQ(run.status, 3) << run;
+  EXPECT_THAT(run.err, HasSubstr("nothing can be compared with the unsplit model"));
+}
+
 TEST(Execute, HoldsEverythingInAnArena) {
   const auto json = executed({"--baseline", "data-parallel", "--arena", "--check"});
   for (const auto& step : json.at("check")) EXPECT_EQ(step.at("equal"), true) << step;

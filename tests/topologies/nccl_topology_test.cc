@@ -168,6 +168,14 @@ TEST(NcclTopology, RefusesWhatIsNone) {
   EXPECT_EQ(refusal([&] { imported(text, 4); }), "node.xml: found no <net>, and 4 hosts need a network");
 }
 
+TEST(NcclTopology, RefusesEndlessBridges) {
+  std::string text = "<system><cpu>";
+  for (int i = 0; i < 100'000; ++i) text += fmt::format("\n<pci busid=\"{}\">", i);
+  for (int i = 0; i < 100'000; ++i) text += "</pci>";
+  EXPECT_EQ(refusal([&] { imported(text + "</cpu></system>"); }),
+            "node.xml:66: <pci> stands in 64 others, allowed: up to 63");
+}
+
 // Cut, doubled and changed bytes: a topology that can be written and read, or one clear message.
 TEST(NcclTopology, SurvivesAThousandMutations) {
   int topologies = 0, refused = 0;

@@ -26,7 +26,7 @@ struct Additive : SearchCase {
   using SearchCase::SearchCase;
   [[nodiscard]] AdditiveCosts additive() { return {space, units, evaluator, {first}}; }
   [[nodiscard]] std::vector<AdditiveStart> starts() {
-    return additive_starts(space, units, evaluator, {first}, first);
+    return additive_starts(space, units, evaluator, {first}, first, [] { return true; });
   }
 };
 
@@ -118,6 +118,14 @@ TEST(AdditiveStarts, AreWhatTheyAreSaidToBe) {
 }
 
 // Memory for a quarter of the model: what does not fit is no start beside what does.
+TEST(AdditiveStarts, EndWhenAsked) {
+  Additive c("mlp:batch=64,layers=1,features=256,hidden=256,classes=16", "levels:2@10GB/s@5us,2@1GB/s@20us");
+  const auto starts =
+      additive_starts(c.space, c.units, c.evaluator, {c.first}, c.first, [] { return false; });
+  ASSERT_THAT(starts, SizeIs(1));
+  EXPECT_EQ(starts.front().configs, c.first);
+}
+
 TEST(AdditiveStarts, FitWhereSomeDo) {
   TopologyParts parts = make_topology("levels:4@10GB/s").parts();
   for (DeviceKind& kind : parts.kinds) kind.memory = Bytes(5'000'000);
