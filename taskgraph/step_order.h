@@ -70,8 +70,9 @@ class StepOrder {
                                                       std::int32_t microbatch) const {
     const auto ways = static_cast<std::int32_t>(ways_.size());
     if (ways == 1) return shards;
-    const auto [first, last] = std::ranges::equal_range(shards, microbatch % ways, {}, &OperatorShard::way);
-    return {first, last};
+    const std::int32_t way = microbatch % ways;
+    return {std::ranges::lower_bound(shards, way, {}, &OperatorShard::way),
+            std::ranges::upper_bound(shards, way, {}, &OperatorShard::way)};
   }
 
   // From the barrier before to the first tasks of the first step, and from the last tasks of the last step
