@@ -11,8 +11,8 @@ check() {
 }
 
 # search SIGNAL ARGUMENTS…: starts one that would take minutes, and sends the signal once it is under way, which
-# line $rows of its log tells. A shell starts background jobs with SIGINT ignored, hence env.
-rows=2
+# a row of its log like $row tells. A shell starts background jobs with SIGINT ignored, hence env.
+row='^[0-9]'
 search() {
   signal=$1
   shift
@@ -21,7 +21,7 @@ search() {
     >"$folder/out" 2>"$folder/err" &
   job=$!
   for _ in $(seq 1200); do
-    [ "$(wc -l 2>/dev/null <"$folder/log.csv")" -ge $rows ] 2>/dev/null && break
+    grep -q "$row" "$folder/log.csv" 2>/dev/null && break
     kill -0 $job 2>/dev/null || break
     sleep 0.05
   done
@@ -55,14 +55,14 @@ check "nothing written" "$(cat "$folder/out")$(ls "$folder" | grep none)" ""
 
 # Of pipelines, too; over slow links hardly one can be left out.
 pipelines="--algorithm exhaustive --microbatches 4 --layers 7 --model gpt:layers=6,batch=8"
-rows=3  # the first plan
+row='^[^,]*,[^,]*,[0-9]'  # the first plan
 search INT $pipelines --topology levels:8@10MB/s -o "$folder/pipeline.json"
 check "status of pipelines" "$status" 0
 check "message of pipelines" "$(sed 's/[0-9.]* s$/N s/' "$folder/err")" "pipesim: interrupted after N s"
 check "note" "$(sed -n 's/[0-9]* of up to [0-9]*/N of up to M/;s/^  not proven/not proven/p' "$folder/out")" \
   "not proven: an interruption ended the search after N of up to M pipelines of 7 layers"
 "$program" simulate --plan "$folder/pipeline.json" >/dev/null || exit 1
-rows=2
+row='^[0-9]'
 search INT $pipelines --topology levels:8@10MB/s --memory-margin 99% -o "$folder/none.json"
 check "status without a pipeline" "$status" 130
 check "last line" "$(sed -n 2p "$folder/err")" \
