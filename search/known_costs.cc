@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
+#include "sim/base/mixing.h"
+
 namespace pipesim {
 namespace {
 
-// The mixing function of splitmix64.
 std::uint64_t digest_of_config(std::size_t op, std::size_t config) {
-  std::uint64_t x = (static_cast<std::uint64_t>(op) << 40U) + config + 0x9E3779B97F4A7C15U;
-  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
-  return x ^ (x >> 31U);
+  return mixed_bits((static_cast<std::uint64_t>(op) << 40U) + config);
 }
 
 }  // namespace

@@ -5,22 +5,10 @@
 #include <string_view>
 
 #include "executor/tensors/fill_elements.h"
+#include "sim/base/mixing.h"
 
 namespace pipesim {
 namespace {
-
-std::uint64_t mixed(std::uint64_t x) {  // the finalizer of splitmix64
-  x += 0x9E3779B97F4A7C15ULL;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31);
-}
-
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t h = 0xcbf29ce484222325;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return h;
-}
 
 bool is_norm(const Operator& op) {
   return op.kind == "batch_norm" || op.kind == "layer_norm" || op.kind == "rms_norm";
@@ -85,14 +73,14 @@ void SyntheticSource::fill(Loaded::Content content, TensorId tensor, const HostP
                            const StepContext& step) const {
   const Tensor& t = graph_.tensor(tensor);
   Law law = laws_[tensor.index()];
-  std::uint64_t stream = mixed(step.seed) ^ hash_of(t.name);
+  std::uint64_t stream = mixed_bits(step.seed) ^ hash_of(t.name);
   std::int64_t first = 0;
   if (content == Loaded::Content::Data) {
-    stream = mixed(stream + static_cast<std::uint64_t>(step.step));
+    stream = mixed_bits(stream + static_cast<std::uint64_t>(step.step));
     first = step.microbatch * t.elements();
   } else if (content == Loaded::Content::OutputGradient) {
     law = t.shape.empty() ? Law{1, 0, 0} : Law{0, 1, 0};
-    stream = mixed(~stream);
+    stream = mixed_bits(~stream);
     first = step.microbatch * t.elements();
   } else if (content == Loaded::Content::Zero ||
              (content == Loaded::Content::State && t.kind == TensorKind::Weight)) {
@@ -100,7 +88,7 @@ void SyntheticSource::fill(Loaded::Content content, TensorId tensor, const HostP
     return;
   }
   const auto number = [&](std::int64_t place) {
-    return mixed(stream ^ mixed(static_cast<std::uint64_t>(first + place)));
+    return mixed_bits(stream ^ mixed_bits(static_cast<std::uint64_t>(first + place)));
   };
   const auto real = [&](std::int64_t place) {
     return static_cast<float>(law.center +

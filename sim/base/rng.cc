@@ -2,17 +2,17 @@
 
 #include <bit>
 
+#include "sim/base/mixing.h"
+
 namespace pipesim {
 namespace {
 
 __extension__ typedef unsigned __int128 Wide;
 
 std::uint64_t splitmix(std::uint64_t& x) {
+  const std::uint64_t number = mixed_bits(x);
   x += 0x9E3779B97F4A7C15ULL;
-  std::uint64_t z = x;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
+  return number;
 }
 
 }  // namespace
