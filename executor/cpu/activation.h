@@ -3,19 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "executor/cpu/kernel.h"
+#include "executor/operators/activation.h"
 
 namespace pipesim::cpu {
-
-enum class Activation : std::uint8_t { None, Relu, Gelu, Silu, Tanh, Sigmoid };
-
-/// "none", "relu", "gelu" (the tanh form of Hendrycks and Gimpel, 2016), "silu", "tanh", "sigmoid".
-Activation activation_named(std::string_view name);
-/// Its derivative is a function of the input; those of the others are functions of the output.
-bool needs_input(Activation activation);
 
 /// y = f(x), element by element; x and y may be the same.
 void activate(Activation activation, std::span<const float> x, std::span<float> y);
@@ -23,8 +16,7 @@ void activate(Activation activation, std::span<const float> x, std::span<float> 
 void activation_gradient(Activation activation, std::span<const float> kept, std::span<const float> dy,
                          std::span<float> dx);
 
-// The attribute "activation" of an operator whose result, the last use, passes through the function in the
-// same kernel.
+// Of fused_activation():
 
 /// Bytes of the values before the function, where backward needs them.
 std::size_t fused_saved_bytes(const Operator& op, std::int64_t elements);

@@ -8,18 +8,18 @@ namespace pipesim {
 // Conversions between float32 and the bits of 16-bit types. Exact upwards; downwards to the nearest, ties to
 // even, too large ones to infinity. NaNs stay NaNs, quiet and without their payload downwards.
 
-inline float from_bfloat16(std::uint16_t bits) {
+constexpr float from_bfloat16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-inline std::uint16_t to_bfloat16(float value) {
+constexpr std::uint16_t to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
   const std::uint32_t quiet_nan = 0x7fc0U | ((bits >> 16) & 0x8000U);
   return static_cast<std::uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? quiet_nan : rounded);
 }
 
-inline float from_float16(std::uint16_t bits) {
+constexpr float from_float16(std::uint16_t bits) {
   const std::uint32_t sign = (static_cast<std::uint32_t>(bits) & 0x8000U) << 16;
   const std::uint32_t magnitude = (static_cast<std::uint32_t>(bits) & 0x7fffU) << 13;
   // The exponents' biases are 127 and 15; the product is right for subnormal numbers too.
@@ -29,7 +29,7 @@ inline float from_float16(std::uint16_t bits) {
   return std::bit_cast<float>(sign | value);
 }
 
-inline std::uint16_t to_float16(float value) {
+constexpr std::uint16_t to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7fffffffU;

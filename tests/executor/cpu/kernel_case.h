@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "tests/executor/cpu/shard_run_passes.h"
+#include "tests/executor/cpu/tested_kernels.h"
 #include "tests/models/samples.h"
 #include "tests/sim/random_graph.h"
 #include "tests/taskgraph/random_strategies.h"
@@ -20,6 +21,7 @@ struct KernelCase {
   std::function<void(WholeTensors&)> prepare = [](auto&) {};  ///< after drawing: what must not be arbitrary
   bool splits_agree = true;  ///< local batch statistics change the result when split
   StepContext step{};
+  TestedKernel tested{};  ///< none: the first of the program
 };
 
 /// A random operand of every use; floats are float32 exactly.
@@ -62,7 +64,8 @@ struct KernelOutcome {
 inline KernelOutcome run_kernel(const KernelCase& c, const ParallelConfig& config, const WholeTensors& whole,
                                 const WholeTensors& output_gradients, const std::vector<bool>& wanted,
                                 const StepContext& step, bool weights_first = false) {
-  ShardRun run(c.op, config, step, wanted);
+  const Kernel* kernel = c.tested.kernel ? c.tested.kernel : tested_kernels(c.op.kind).at(0).kernel;
+  ShardRun run(*kernel, c.op, config, step, wanted);
   KernelOutcome outcome;
   outcome.results = run.forward(whole);
   outcome.gradients = run.backward(output_gradients, weights_first);

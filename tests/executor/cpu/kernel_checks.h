@@ -54,26 +54,47 @@ inline void check_orders_of_sums(const KernelCase& c) {
 }
 
 /// Kernels keep no more from forward to backward than the operator says.
-inline void check_saved_bytes(const Operator& op) {
+inline void check_saved_bytes(const Operator& op, const Kernel& kernel) {
   std::vector<ParallelConfig> configs = single_splits(op);
   configs.push_back(single_device(op, DeviceId(0)));
   std::vector<Range> ranges;
   for (const ParallelConfig& config : configs) {
     ShardGrid(op, config).ranges(0, ranges);
-    const auto bytes = static_cast<double>(find_kernel(op.kind)->saved_bytes(op, ranges));
+    const auto bytes = static_cast<double>(kernel.saved_bytes(op, ranges));
     EXPECT_LE(bytes, evaluate(op.saved_extra_bytes, ranges)) << op.kind;
   }
 }
 
-inline void check_kernel(const KernelCase& c) {
+/// What else computes the kind, in operands of 16 bits for instance, gives what the first does but for
+/// rounding.
+inline void check_other(const KernelCase& c, const KernelCase& first) {
+  Rng rng(17);
+  WholeTensors whole = draw_operands(c, rng), gradients = draw_output_gradients(c.op, rng);
+  for (WholeTensors* tensors : {&whole, &gradients}) {
+    for (WholeTensor& t : *tensors) round_elements(t, c.tested.type);
+  }
+  const ParallelConfig one = single_device(c.op, DeviceId(0));
+  const KernelOutcome expected = run_kernel(first, one, whole, gradients, all_wanted(c.op), c.step);
+  expect_same(c.op, run_kernel(c, one, whole, gradients, all_wanted(c.op), c.step), expected,
+              c.tested.type == DataType::Float32 ? 1e-5 : 2e-2);
+}
+
+inline void check_kernel(KernelCase c) {
   std::string attributes;
   for (const auto& [name, value] : c.op.attributes) attributes += fmt::format(" {}={}", name, to_text(value));
   const testing::ScopedTrace trace(__FILE__, __LINE__, c.op.kind + attributes);
-  ASSERT_NE(find_kernel(c.op.kind), nullptr);
-  check_saved_bytes(c.op);
+  const std::vector<TestedKernel> kernels = tested_kernels(c.op.kind);
+  ASSERT_FALSE(kernels.empty());
+  c.tested = kernels.front();
+  check_saved_bytes(c.op, *c.tested.kernel);
   check_against_definition(c);
   if (c.splits_agree) check_splits(c);
   check_orders_of_sums(c);
+  for (std::size_t i = 1; i < kernels.size(); ++i) {
+    KernelCase other = c;
+    other.tested = kernels[i];
+    check_other(other, c);
+  }
 }
 
 }  // namespace pipesim::cpu

@@ -42,13 +42,14 @@ class SavedBytes {
 class ShardRun {
  public:
   /// `wanted`: per use, whether its gradient is computed.
-  ShardRun(const Operator& op, const ParallelConfig& config, StepContext step, std::vector<bool> wanted)
+  ShardRun(const Kernel& kernel, const Operator& op, const ParallelConfig& config, StepContext step,
+           std::vector<bool> wanted)
       : op_(op),
         config_(config),
         grid_(op, config),
         step_(step),
         wanted_(std::move(wanted)),
-        kernel_(find_kernel(op.kind)) {
+        kernel_(&kernel) {
     use_one_thread();
   }
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "executor/cpu/kernel.h"
+#include "executor/tensors/small_floats.h"
+#include "sim/base/data_type.h"
 #include "sim/base/rng.h"
 
 namespace pipesim::cpu {
@@ -51,6 +53,16 @@ inline WholeTensor filled(const TensorUse& use, double value) {
 /// Numbers from −1 to 1 that are float32 exactly.
 inline void randomise(WholeTensor& t, Rng& rng) {
   for (double& e : t.elements) e = static_cast<double>(static_cast<float>(2 * rng.uniform() - 1));
+}
+
+/// To the nearest numbers of a floating-point type.
+inline void round_elements(WholeTensor& t, DataType type) {
+  if (t.integers) return;
+  for (double& e : t.elements) {
+    const auto x = static_cast<float>(e);
+    if (type == DataType::BFloat16) e = static_cast<double>(from_bfloat16(to_bfloat16(x)));
+    if (type == DataType::Float16) e = static_cast<double>(from_float16(to_float16(x)));
+  }
 }
 
 /// Calls visit(offset in the whole tensor) for a box's elements in row-major order.

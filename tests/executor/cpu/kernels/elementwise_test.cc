@@ -7,7 +7,7 @@ namespace {
 TEST(ElementwiseKernel, ComputesEveryActivation) {
   for (const char* kind : {"relu", "gelu", "silu", "tanh", "sigmoid"}) {
     Bench bench;
-    EXPECT_NE(find_kernel(kind), nullptr);
+    EXPECT_FALSE(tested_kernels(kind).empty());
     const auto define = [kind](const Operator&, WholeTensors& t) {
       for (std::size_t i = 0; i < t[0].elements.size(); ++i)
         t[1].elements[i] = defined_activation(kind, t[0].elements[i]);

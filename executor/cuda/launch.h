@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pipesim::gpu {
+
+/// Puts a body, by its number, into a stream of the current device: for every index below `count` > 0, on so
+/// many multiprocessors.
+cudaError_t launch_body(std::size_t number, const void* body, std::int64_t count, int multiprocessors,
+                        cudaStream_t stream);
+
+}  // namespace pipesim::gpu

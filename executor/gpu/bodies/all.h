@@ -1,0 +1,24 @@
+#pragma once
+
+#include "executor/gpu/bodies/elementwise.h"
+
+namespace pipesim::gpu {
+
+template <class... Lists>
+struct JoinedLists;
+template <class... Body>
+struct JoinedLists<BodyList<Body...>> {
+  using Type = BodyList<Body...>;
+};
+template <class... A, class... B, class... Rest>
+struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
+
+/// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
+using AllBodies = JoinedLists<ElementwiseBodies>::Type;
+
+template <class Body>
+constexpr std::size_t body_number() {
+  return place_in<Body>(AllBodies());
+}
+
+}  // namespace pipesim::gpu

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+#include "executor/device_code.h"
+#include "executor/tensors/small_floats.h"
+
+namespace pipesim::gpu {
+
+/// How floating-point elements lie in a device's memory. Computed is in float32, sums of many in float64.
+enum class Stored : std::int32_t { Float32, BFloat16, Float16, Float64 };
+
+/// A tensor of any floating-point type in a device's memory. The branch is the same for all threads, and
+/// neighbouring threads read neighbouring elements, so that it costs little beside the memory.
+struct Floats {
+  void* memory = nullptr;
+  Stored stored = Stored::Float32;
+
+  [[nodiscard]] PIPESIM_DEVICE bool present() const { return memory != nullptr; }
+  [[nodiscard]] PIPESIM_DEVICE float operator[](std::int64_t i) const {
+    switch (stored) {
+      case Stored::Float32:
+        return static_cast<const float*>(memory)[i];
+      case Stored::BFloat16:
+        return from_bfloat16(static_cast<const std::uint16_t*>(memory)[i]);
+      case Stored::Float16:
+        return from_float16(static_cast<const std::uint16_t*>(memory)[i]);
+      default:
+        return static_cast<float>(static_cast<const double*>(memory)[i]);
+    }
+  }
+  PIPESIM_DEVICE void set(std::int64_t i, float value) const {
+    switch (stored) {
+      case Stored::Float32:
+        static_cast<float*>(memory)[i] = value;
+        return;
+      case Stored::BFloat16:
+        static_cast<std::uint16_t*>(memory)[i] = to_bfloat16(value);
+        return;
+      case Stored::Float16:
+        static_cast<std::uint16_t*>(memory)[i] = to_float16(value);
+        return;
+      default:
+        static_cast<double*>(memory)[i] = static_cast<double>(value);
+    }
+  }
+};
+
+}  // namespace pipesim::gpu

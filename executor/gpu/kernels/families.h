@@ -1,0 +1,15 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "executor/gpu/kernel.h"
+
+namespace pipesim::gpu {
+
+// One function per file of this folder. A new file is listed here, nowhere else.
+std::vector<KernelEntry> elementwise_kernels();
+
+inline constexpr std::array kernel_families = {elementwise_kernels};
+
+}  // namespace pipesim::gpu

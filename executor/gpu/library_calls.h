@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "executor/gpu/bodies/floats.h"
+
+namespace pipesim::gpu {
+
+// What a device's own libraries do: cuBLASLt and cuDNN on GPUs of NVIDIA. Addresses are of device memory.
+
+/// d = scale · a · b (+ d), of `batch` pairs of matrices. a is [rows, inner], b [inner, columns], d [rows,
+/// columns], row-major; a transposed one is kept as [inner, rows] or [columns, inner]. a and b are stored
+/// alike. Sums are formed in float32 at least, over TensorFloat32 products where that was allowed.
+struct MatrixProduct {
+  struct Matrix {
+    Floats elements;
+    bool transposed = false;
+    std::int64_t row = 0;    ///< elements from one kept row to the next
+    std::int64_t batch = 0;  ///< elements from one matrix to the next
+  };
+  std::int64_t rows = 0, columns = 0, inner = 0, batch = 1;
+  Matrix a, b, d;
+  float scale = 1;
+  bool accumulate = false;  ///< d += instead of d =
+  enum class Epilogue : std::uint8_t {
+    None,
+    Bias,      ///< d += bias[column]
+    BiasGelu,  ///< d = gelu(d + bias), the tanh form; `before` keeps d + bias
+  };
+  Epilogue epilogue = Epilogue::None;
+  Floats bias;    ///< stored as d is
+  Floats before;  ///< as d
+};
+
+/// A 2-D convolution of a shard, [rows, columns] where there are two: x[samples, groups·in, image],
+/// w[groups·out, in, kernel], y[samples, groups·out, result], row-major, all stored alike, none empty.
+struct Convolution {
+  enum class Wanted : std::uint8_t { Result, InputGradient, WeightGradient };
+  Wanted wanted = Wanted::Result;                         ///< overwrites y, x or w from the other two
+  std::int64_t samples = 0, groups = 1, in = 0, out = 0;  ///< in, out: channels of one group
+  std::array<std::int64_t, 2> image{}, result{}, kernel{}, stride{}, dilation{};
+  std::array<std::int64_t, 2> pad_low{}, pad_high{};  ///< zeros around the image
+  Floats x, w, y;
+};
+
+}  // namespace pipesim::gpu

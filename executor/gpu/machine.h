@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "executor/gpu/stream.h"
+#include "sim/base/ids.h"
+#include "sim/base/units.h"
+
+namespace pipesim::gpu {
+
+/// Devices that run behind the host: their memory is not the host's, their work is noted in streams and done
+/// later, in order within a stream and beside the others. Used by one thread at a time. DeviceError when a
+/// device fails.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  /// "NVIDIA H200", "NVIDIA H200 as 8 devices of 16 multiprocessors".
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Null when there is no more memory. Aligned to 256.
+  [[nodiscard]] virtual std::byte* allocate(DeviceId device, Bytes size) = 0;
+  virtual void release(DeviceId device, std::byte* memory, Bytes size) = 0;
+
+  [[nodiscard]] virtual std::unique_ptr<Stream> make_stream(DeviceId device) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Event> make_event(DeviceId device) = 0;
+  /// From one event to another, recorded on any device of the machine; both are over.
+  [[nodiscard]] virtual Nanoseconds time_between(const Event& from, const Event& to) = 0;
+
+  /// Notes what is put into streams from now on, instead of doing it; `first` is one of them, and all others
+  /// wait for it, or for what waits for it, before they take part, and `first` for them at the end.
+  virtual void begin_recording(Stream& first) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Recording> end_recording(Stream& first) = 0;
+};
+
+}  // namespace pipesim::gpu

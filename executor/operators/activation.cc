@@ -1,0 +1,23 @@
+#include "executor/operators/activation.h"
+
+#include <string>
+
+#include "executor/operators/attributes.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+
+Activation activation_named(std::string_view name) {
+  using enum Activation;
+  if (name == "none") return None;
+  if (name == "relu") return Relu;
+  if (name == "gelu") return Gelu;
+  if (name == "silu") return Silu;
+  if (name == "tanh") return Tanh;
+  if (name == "sigmoid") return Sigmoid;
+  throw InternalError("no activation " + std::string(name));
+}
+
+Activation fused_activation(const Operator& op) { return activation_named(word_of(op, "activation")); }
+
+}  // namespace pipesim

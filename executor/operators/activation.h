@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+#include "executor/device_code.h"
+#include "models/operator.h"
+
+namespace pipesim {
+
+enum class Activation : std::uint8_t { None, Relu, Gelu, Silu, Tanh, Sigmoid };
+
+/// "none", "relu", "gelu" (the tanh form of Hendrycks and Gimpel, 2016), "silu", "tanh", "sigmoid".
+Activation activation_named(std::string_view name);
+/// Of the attribute "activation": what the operator's result, its last use, passes through in the same
+/// kernel.
+Activation fused_activation(const Operator& op);
+
+/// Its derivative is a function of the input; those of the others are functions of the output.
+PIPESIM_DEVICE constexpr bool needs_input(Activation a) {
+  return a == Activation::Gelu || a == Activation::Silu;
+}
+
+PIPESIM_DEVICE inline float logistic(float x) { return 1 / (1 + std::exp(-x)); }
+PIPESIM_DEVICE inline float gelu_tanh(float x) {
+  constexpr float slope = 0.7978845608028654F, cubic = 0.044715F;  // √(2/π)
+  return std::tanh(slope * (x + cubic * x * x * x));
+}
+PIPESIM_DEVICE inline float gelu_slope(float x) {
+  constexpr float slope = 0.7978845608028654F, cubic = 0.044715F;
+  const float t = gelu_tanh(x);
+  return 0.5F * (1 + t) + 0.5F * x * (1 - t * t) * slope * (1 + 3 * cubic * x * x);
+}
+
+template <Activation a>
+PIPESIM_DEVICE float activation_value(float x) {
+  if constexpr (a == Activation::Relu) return x > 0 ? x : 0;
+  if constexpr (a == Activation::Gelu) return 0.5F * x * (1 + gelu_tanh(x));
+  if constexpr (a == Activation::Silu) return x * logistic(x);
+  if constexpr (a == Activation::Tanh) return std::tanh(x);
+  if constexpr (a == Activation::Sigmoid) return logistic(x);
+  return x;
+}
+
+/// `kept`: the input where needs_input(), else the value.
+template <Activation a>
+PIPESIM_DEVICE float activation_slope(float kept) {
+  if constexpr (a == Activation::Relu) return kept > 0 ? 1 : 0;
+  if constexpr (a == Activation::Gelu) return gelu_slope(kept);
+  if constexpr (a == Activation::Silu) return logistic(kept) * (1 + kept * (1 - logistic(kept)));
+  if constexpr (a == Activation::Tanh) return 1 - kept * kept;
+  if constexpr (a == Activation::Sigmoid) return kept * (1 - kept);
+  return 1;
+}
+
+/// visit.operator()<a>().
+template <class Visit>
+PIPESIM_DEVICE auto with_activation(Activation a, Visit visit) {
+  switch (a) {
+    case Activation::Relu:
+      return visit.template operator()<Activation::Relu>();
+    case Activation::Gelu:
+      return visit.template operator()<Activation::Gelu>();
+    case Activation::Silu:
+      return visit.template operator()<Activation::Silu>();
+    case Activation::Tanh:
+      return visit.template operator()<Activation::Tanh>();
+    case Activation::Sigmoid:
+      return visit.template operator()<Activation::Sigmoid>();
+    default:
+      return visit.template operator()<Activation::None>();
+  }
+}
+
+}  // namespace pipesim

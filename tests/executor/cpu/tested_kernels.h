@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "executor/cpu/kernel.h"
+#include "sim/base/data_type.h"
+
+namespace pipesim::cpu {
+
+/// A kernel to be tested, called as those of CPUs are, whoever computes behind it.
+struct TestedKernel {
+  const Kernel* kernel = nullptr;
+  DataType type = DataType::Float32;  ///< in which it keeps its operands
+};
+
+/// What this test program tests: the first in float32. Empty where there is none for the kind.
+std::vector<TestedKernel> tested_kernels(std::string_view kind);
+
+}  // namespace pipesim::cpu

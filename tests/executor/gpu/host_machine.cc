@@ -1,0 +1,199 @@
+#include "tests/executor/gpu/host_machine.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "sim/base/errors.h"
+
+namespace pipesim::gpu {
+
+class HostEvent : public Event {
+ public:
+  std::int64_t recorded = 0;  // so often
+  std::int64_t over = 0;      // the last recording that is over
+  std::int64_t time = 0;
+};
+
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+class HostRecording : public Recording {
+ public:
+  std::vector<std::pair<HostMachine::Queue*, HostMachine::Work>> work;
+};
+
+class HostStream : public Stream {
+ public:
+  HostStream(HostMachine& machine, DeviceId device) : machine_(machine), device_(device) {
+    machine_.enter(queue_);
+  }
+  ~HostStream() override {
+    free_scratch();
+    machine_.leave(queue_);
+    for (const auto& [memory, size] : idle_) machine_.release(device_, memory, Bytes(size));
+  }
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+
+  void launch(std::size_t body_number, const void* body, std::size_t bytes, std::int64_t count) override {
+    const auto* first = static_cast<const std::byte*>(body);
+    // Aligned as any body is.
+    auto copy = std::make_shared<std::vector<std::max_align_t>>(bytes / sizeof(std::max_align_t) + 1);
+    std::memcpy(copy->data(), first, bytes);
+    note([=, team = machine_.settings().team] { run_body_on_host(body_number, copy->data(), count, team); });
+  }
+  void multiply(const MatrixProduct& product) override {
+    note([=] { multiply_on_host(product); });
+  }
+  void convolve(const Convolution& convolution) override {
+    note([=] { convolve_on_host(convolution); });
+  }
+  void zero(void* memory, std::size_t bytes) override {
+    note([=] { std::memset(memory, 0, bytes); });
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    note([=] { std::memmove(to, from, bytes); });
+  }
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    const auto* first = static_cast<const std::byte*>(from);
+    note([to, content = std::vector<std::byte>(first, first + bytes)] {
+      std::copy(content.begin(), content.end(), static_cast<std::byte*>(to));
+    });
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+    finish();
+    std::memcpy(to, from, bytes);
+  }
+  void record(Event& event) override {
+    auto& host_event = dynamic_cast<HostEvent&>(event);
+    machine_.note(queue_, {.run = {}, .reached = &host_event, .recording = ++host_event.recorded});
+  }
+  void wait(const Event& event) override {
+    const auto& host_event = dynamic_cast<const HostEvent&>(event);
+    if (host_event.recorded == 0) throw InternalError("a stream waits for an event that nobody recorded");
+    machine_.note(queue_, {.run = {}, .awaited = &host_event, .recorded = host_event.recorded});
+  }
+  void repeat(const Recording& recording) override {
+    const auto& noted = dynamic_cast<const HostRecording&>(recording);
+    note([] {});
+    finish();  // a recording begins where it is repeated
+    for (const auto& [queue, work] : noted.work) {
+      HostMachine::Work again = work;
+      if (again.reached != nullptr) again.recording = ++again.reached->recorded;
+      if (again.awaited != nullptr) again.recorded = again.awaited->recorded;
+      machine_.note(*queue, std::move(again));
+    }
+    for (const auto& [queue, work] : noted.work) machine_.drain(*queue);
+  }
+  std::byte* scratch(std::size_t bytes) override {
+    const auto size = static_cast<std::int64_t>((bytes + kAlignment - 1) / kAlignment * kAlignment);
+    std::byte* memory = machine_.allocate(device_, Bytes(size));
+    if (memory == nullptr) throw DeviceError("out of memory: scratch memory of a kernel");
+    taken_.emplace_back(memory, size);
+    return memory;
+  }
+  // What the stream has not done yet may still use it: nothing is given back before.
+  void free_scratch() override {
+    idle_.insert(idle_.end(), taken_.begin(), taken_.end());
+    taken_.clear();
+    if (!queue_.work.empty()) return;
+    for (const auto& [memory, size] : idle_) machine_.release(device_, memory, Bytes(size));
+    idle_.clear();
+  }
+  void finish() override { machine_.drain(queue_); }
+
+ private:
+  void note(std::function<void()> work) { machine_.note(queue_, {.run = std::move(work)}); }
+
+  HostMachine& machine_;
+  DeviceId device_;
+  HostMachine::Queue queue_;
+  std::vector<std::pair<std::byte*, std::int64_t>> taken_, idle_;
+};
+
+}  // namespace
+
+HostMachine::~HostMachine() = default;
+
+std::byte* HostMachine::allocate(DeviceId device, Bytes size) {
+  std::int64_t& used = used_[device.value];
+  if (settings_.memory >= 0 && used + size.value > settings_.memory) return nullptr;
+  const std::size_t rounded = (static_cast<std::size_t>(size.value) / kAlignment + 1) * kAlignment;
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  std::memset(memory, 0xFF, rounded);  // not a number, whatever it is read as
+  used += size.value;
+  allocated_ += size.value;
+  return memory;
+}
+
+void HostMachine::release(DeviceId device, std::byte* memory, Bytes size) {
+  used_[device.value] -= size.value;
+  allocated_ -= size.value;
+  std::free(memory);
+}
+
+std::unique_ptr<Stream> HostMachine::make_stream(DeviceId device) {
+  return std::make_unique<HostStream>(*this, device);
+}
+
+std::unique_ptr<Event> HostMachine::make_event(DeviceId /*device*/) { return std::make_unique<HostEvent>(); }
+
+Nanoseconds HostMachine::time_between(const Event& from, const Event& to) {
+  const auto &a = dynamic_cast<const HostEvent&>(from), &b = dynamic_cast<const HostEvent&>(to);
+  if (a.over != a.recorded || b.over != b.recorded)
+    throw InternalError("the time of an event that is not over");
+  return b.time - a.time;
+}
+
+void HostMachine::begin_recording(Stream& /*first*/) {
+  noted_ = new std::vector<std::pair<Queue*, Work>>;  // NOLINT: end_recording() takes it
+}
+
+std::unique_ptr<Recording> HostMachine::end_recording(Stream& /*first*/) {
+  const std::unique_ptr<std::vector<std::pair<Queue*, Work>>> noted(noted_);
+  noted_ = nullptr;
+  auto recording = std::make_unique<HostRecording>();
+  recording->work = std::move(*noted);
+  return recording;
+}
+
+void HostMachine::note(Queue& queue, Work work) {
+  if (noted_ != nullptr) {
+    noted_->emplace_back(&queue, std::move(work));
+    return;
+  }
+  queue.work.push_back(std::move(work));
+}
+
+void HostMachine::leave(const Queue& queue) { std::erase(queues_, &queue); }
+
+// One piece of work of a stream that may go on; false when none may.
+bool HostMachine::step() {
+  std::vector<Queue*> ready;
+  for (Queue* queue : queues_) {
+    if (queue->work.empty()) continue;
+    const Work& next = queue->work.front();
+    if (next.awaited == nullptr || next.awaited->over >= next.recorded) ready.push_back(queue);
+  }
+  if (ready.empty()) return false;
+  Queue& queue = *ready[rng_.below(ready.size())];
+  const Work work = std::move(queue.work.front());
+  queue.work.pop_front();
+  if (work.run) work.run();
+  ++done_;
+  if (work.reached == nullptr) return true;
+  work.reached->over = work.recording;
+  work.reached->time = done_;
+  return true;
+}
+
+void HostMachine::drain(const Queue& queue) {
+  if (noted_ != nullptr) throw InternalError("the host waits for work that is only recorded");
+  while (!queue.work.empty()) {
+    if (!step()) throw InternalError("streams wait for one another");
+  }
+}
+
+}  // namespace pipesim::gpu

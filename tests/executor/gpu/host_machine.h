@@ -1,0 +1,79 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/gpu/machine.h"
+#include "sim/base/rng.h"
+
+namespace pipesim::gpu {
+
+/// A machine whose devices are this program's own memory: what is put into streams is done later, by whoever
+/// waits for it, one piece of work at a time, from streams drawn at random, as far as events allow. So every
+/// order that the streams leave open may be met, and one that never ends is found.
+class HostMachine : public Machine {
+ public:
+  struct Settings {
+    std::uint64_t seed = 1;
+    int team = 1;              ///< threads of a team
+    std::int64_t memory = -1;  ///< bytes of a device; −1: no limit
+  };
+  HostMachine() : HostMachine(Settings{}) {}
+  explicit HostMachine(const Settings& settings) : settings_(settings), rng_(settings.seed) {}
+  ~HostMachine() override;
+  HostMachine(const HostMachine&) = delete;
+  HostMachine& operator=(const HostMachine&) = delete;
+
+  [[nodiscard]] std::string name() const override { return "host"; }
+  [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
+  void release(DeviceId device, std::byte* memory, Bytes size) override;
+  [[nodiscard]] std::unique_ptr<Stream> make_stream(DeviceId device) override;
+  [[nodiscard]] std::unique_ptr<Event> make_event(DeviceId device) override;
+  /// In pieces of work done.
+  [[nodiscard]] Nanoseconds time_between(const Event& from, const Event& to) override;
+  void begin_recording(Stream& first) override;
+  [[nodiscard]] std::unique_ptr<Recording> end_recording(Stream& first) override;
+
+  /// Bytes that are allocated now.
+  [[nodiscard]] std::int64_t allocated() const { return allocated_; }
+  /// Pieces of work that were done.
+  [[nodiscard]] std::int64_t done() const { return done_; }
+
+  // For its streams.
+  struct Work {
+    std::function<void()> run;                 // empty: only waits or records
+    const class HostEvent* awaited = nullptr;  // begins when this is over …
+    std::int64_t recorded = 0;                 // … in this recording of it
+    class HostEvent* reached = nullptr;        // over when this work is done
+    std::int64_t recording = 0;
+  };
+  struct Queue {
+    std::deque<Work> work;
+  };
+  void note(Queue& queue, Work work);
+  void drain(const Queue& queue);
+  void enter(Queue& queue) { queues_.push_back(&queue); }
+  void leave(const Queue& queue);
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+
+ private:
+  bool step();
+
+  Settings settings_;
+  Rng rng_;
+  std::vector<Queue*> queues_;
+  std::map<std::int32_t, std::int64_t> used_;  // bytes by device
+  std::int64_t allocated_ = 0, done_ = 0;
+  std::vector<std::pair<Queue*, Work>>* noted_ = nullptr;  // while recording
+};
+
+/// Runs a body of that number on the host, with teams of so many threads.
+void run_body_on_host(std::size_t body_number, const void* body, std::int64_t count, int team);
+void multiply_on_host(const MatrixProduct& product);
+void convolve_on_host(const Convolution& convolution);
+
+}  // namespace pipesim::gpu

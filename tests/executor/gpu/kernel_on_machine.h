@@ -1,0 +1,31 @@
+#pragma once
+
+#include "executor/cpu/kernel.h"
+#include "executor/gpu/kernel.h"
+#include "executor/gpu/machine.h"
+
+namespace pipesim::gpu {
+
+/// A kernel of devices behind the interface of those of CPUs: operands go to device 0 of a machine, in a type
+/// of elements, and come back.
+class KernelOnMachine : public cpu::Kernel {
+ public:
+  KernelOnMachine(const gpu::Kernel& kernel, Machine& machine, DataType type)
+      : kernel_(kernel), machine_(machine), type_(type) {}
+  [[nodiscard]] std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
+    return kernel_.saved_bytes(op, ranges);
+  }
+  void forward(const cpu::ShardCall& call, std::size_t segment) const override;
+  void backward_input(const cpu::ShardCall& call, std::size_t segment) const override;
+  void backward_weight(const cpu::ShardCall& call) const override;
+
+ private:
+  template <class Pass>
+  void run(const cpu::ShardCall& call, Pass pass) const;
+
+  const gpu::Kernel& kernel_;
+  Machine& machine_;
+  DataType type_;
+};
+
+}  // namespace pipesim::gpu
