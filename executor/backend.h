@@ -21,8 +21,19 @@ class Memory {
   [[nodiscard]] virtual const Buffer& buffer(BufferId buffer) const = 0;
 };
 
-/// What a kind of device can do. Calls for one device come from that device's own threads; calls for
-/// different devices run side by side. DeviceError when the device fails.
+/// Where devices' memory comes from.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  /// Null when there is no more memory.
+  [[nodiscard]] virtual std::byte* allocate(DeviceId device, Bytes size) = 0;
+  virtual void release(DeviceId device, std::byte* memory, Bytes size) = 0;
+};
+
+class Execution;
+struct ExecutionParts;
+
+/// A kind of devices: what they can compute, and how they run a program.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -31,14 +42,22 @@ class Backend {
   [[nodiscard]] virtual bool computes() const { return true; }
   /// InputError `operator "x" (profiled) has no cpu kernel; kinds that have one: …`.
   virtual void require_kernel(const Operator& op) const = 0;
+  /// In what type kernels take operands of a stored type; others are converted before and after.
+  [[nodiscard]] virtual DataType kernel_type(DataType stored) const;
   /// Bytes that a shard's kernel keeps from forward to backward, beside saved tensors.
   [[nodiscard]] virtual std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const = 0;
+  /// DeviceError when there is no memory for what stays.
+  [[nodiscard]] virtual std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) = 0;
+};
 
+/// Devices that are threads of this process and share its memory. Calls for one device come from that
+/// device's own threads; calls for different devices run side by side. DeviceError when the device fails.
+class ThreadBackend : public Backend, public Allocator {
+ public:
+  /// A ThreadExecution.
+  [[nodiscard]] std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) override;
   /// Called first on every thread that works for the device.
   virtual void enter(DeviceId device) = 0;
-  /// Null when there is no more memory.
-  [[nodiscard]] virtual std::byte* allocate(DeviceId device, Bytes size) = 0;
-  virtual void release(DeviceId device, std::byte* memory, Bytes size) = 0;
 
   virtual void move(DeviceId device, const MoveList& moves, const Memory& memory) = 0;
   virtual void compute(DeviceId device, const ComputeWork& work, const Memory& memory,

@@ -6,9 +6,10 @@
 
 namespace pipesim {
 
-BufferTable::BufferTable(const Program& program, Backend& backend, std::size_t num_devices, Describe describe)
+BufferTable::BufferTable(const Program& program, Allocator& allocator, std::size_t num_devices,
+                         Describe describe)
     : program_(program),
-      backend_(backend),
+      allocator_(allocator),
       describe_(std::move(describe)),
       slots_(program.buffers.size()),
       accounts_(num_devices),
@@ -17,7 +18,7 @@ BufferTable::BufferTable(const Program& program, Backend& backend, std::size_t n
     if (!program.arenas) break;
     const Bytes size = program.arenas->size[d.device.index()];
     accounts_[d.device.index()].measured.arena = size;
-    arenas_[d.device.index()] = backend.allocate(d.device, size);
+    arenas_[d.device.index()] = allocator.allocate(d.device, size);
     if (!arenas_[d.device.index()])
       throw DeviceError(fmt::format("out of memory: device {} asked for {}, for all its buffers",
                                     d.device.value, pretty(size)));
@@ -32,19 +33,19 @@ BufferTable::BufferTable(const Program& program, Backend& backend, std::size_t n
 
 BufferTable::~BufferTable() {
   for (std::size_t d = 0; d < arenas_.size(); ++d) {
-    if (arenas_[d]) backend_.release(DeviceId(d), arenas_[d], program_.arenas->size[d]);
+    if (arenas_[d]) allocator_.release(DeviceId(d), arenas_[d], program_.arenas->size[d]);
   }
   if (program_.arenas) return;
   for (std::size_t b = 0; b < slots_.size(); ++b) {
     const Buffer& buffer = program_.buffers[b];
-    if (std::byte* memory = slots_[b].memory) backend_.release(buffer.device, memory, buffer.bytes());
+    if (std::byte* memory = slots_[b].memory) allocator_.release(buffer.device, memory, buffer.bytes());
   }
 }
 
 std::byte* BufferTable::memory_for(BufferId b) {
   const Buffer& buffer = program_.buffers[b.index()];
   if (program_.arenas) return arenas_[buffer.device.index()] + program_.arenas->offset[b.index()];
-  return backend_.allocate(buffer.device, buffer.bytes());
+  return allocator_.allocate(buffer.device, buffer.bytes());
 }
 
 void BufferTable::count(Account& account, const Buffer& buffer, std::int64_t sign) const {
@@ -86,7 +87,7 @@ void BufferTable::release(DeviceId device, std::span<const BufferId> buffers) {
     if (buffer.life == Buffer::Life::Forever || buffer.life == Buffer::Life::Loaded) continue;
     const std::lock_guard lock(account.mutex);
     std::byte* memory = slots_[b.index()].memory.exchange(nullptr);
-    if (!program_.arenas) backend_.release(device, memory, buffer.bytes());
+    if (!program_.arenas) allocator_.release(device, memory, buffer.bytes());
     count(account, buffer, -1);
   }
 }

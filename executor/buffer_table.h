@@ -26,7 +26,7 @@ class BufferTable : public Memory {
  public:
   /// What a buffer is for, in messages: "fc6.w on cpu0, whose predicted peak is 1.2 GB".
   using Describe = std::function<std::string(const Buffer&)>;
-  BufferTable(const Program& program, Backend& backend, std::size_t num_devices, Describe describe);
+  BufferTable(const Program& program, Allocator& allocator, std::size_t num_devices, Describe describe);
   ~BufferTable() override;
   BufferTable(const BufferTable&) = delete;
   BufferTable& operator=(const BufferTable&) = delete;
@@ -60,7 +60,7 @@ class BufferTable : public Memory {
   void count(Account& account, const Buffer& buffer, std::int64_t sign) const;
 
   const Program& program_;
-  Backend& backend_;
+  Allocator& allocator_;
   Describe describe_;
   std::vector<Slot> slots_;
   std::vector<Account> accounts_;   // by device

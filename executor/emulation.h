@@ -13,7 +13,7 @@ namespace pipesim {
 
 /// A device of any kind that computes nothing and keeps nothing: for running a plan's order and messages
 /// without its hardware. Counts memory as a real one would.
-class EmulatedBackend : public Backend {
+class EmulatedBackend : public ThreadBackend {
  public:
   /// `real_time`: ask for SCHED_FIFO, so that threads whose time has come do not wait for others.
   explicit EmulatedBackend(bool real_time = false) : real_time_(real_time) {}

@@ -1,17 +1,13 @@
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
-#include <exception>
+#include <cstdint>
 #include <functional>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
+#include <span>
 #include <vector>
 
 #include "executor/buffer_table.h"
 #include "executor/pace.h"
+#include "executor/tensors/host_moves.h"
 #include "sim/timeline.h"
 
 namespace pipesim {
@@ -22,7 +18,7 @@ struct InstructionTime {
   DeviceId device;
   Nanoseconds start = 0, end = 0;
   Nanoseconds ready = 0;     ///< when all that it waits for was done
-  std::int32_t list = 0;     ///< its thread's number; instructions of one list follow each other
+  std::int32_t list = 0;     ///< its list's number; instructions of one list follow each other
   bool interrupted = false;  ///< the system took the processor away meanwhile, from this member
 };
 
@@ -36,71 +32,34 @@ struct StepRecord {
   [[nodiscard]] Timeline timeline(std::size_t num_tasks) const;
 };
 
-/// Runs a program: one thread for each list of each device, which stay for all steps.
+/// A program on its devices, step after step.
 class Execution {
  public:
-  /// `worlds`: by device id, a communicator of all devices for each device of the program, which may be
-  /// shared by the device's threads. `before_step` runs between steps, when all threads rest. All must
-  /// outlive this.
-  Execution(const Program& program, Backend& backend, Pace& pace, std::span<Communicator* const> worlds,
-            std::size_t num_tasks, BufferTable::Describe describe);
-  ~Execution();
-  Execution(const Execution&) = delete;
-  Execution& operator=(const Execution&) = delete;
+  virtual ~Execution() = default;
+  /// Runs one step. Throws what failed first, after everything has stopped; no step is possible then.
+  /// `inspect`, if given, may read() results before their buffers are freed.
+  virtual StepRecord run(const StepContext& context, const std::function<void()>& inspect) = 0;
 
-  /// Runs one step. Rethrows what the first list threw that failed, after all lists have stopped; no step is
-  /// possible then. `inspect`, if given, sees the results before their buffers are freed.
-  StepRecord run(const StepContext& context, const std::function<void(const Memory&)>& inspect = {});
+  /// Between steps: lets `fill` write a buffer that stays, in the host's memory or a copy in it.
+  virtual void fill(const View& view, const std::function<void(const HostPiece&)>& fill) = 0;
+  /// Lets `look` see what a view holds.
+  virtual void read(const View& view, const std::function<void(const HostPiece&)>& look) const = 0;
 
-  [[nodiscard]] const Memory& memory() const { return buffers_; }
-  [[nodiscard]] MeasuredMemory measured_memory(DeviceId device) const { return buffers_.measured(device); }
+  [[nodiscard]] virtual MeasuredMemory measured_memory(DeviceId device) const = 0;
   /// Called before every instruction with a device and its task: for messages about what was running.
-  void on_task(std::function<void(DeviceId, TaskId)> callback) { on_task_ = std::move(callback); }
+  virtual void on_task(std::function<void(DeviceId, TaskId)> callback) = 0;
+};
 
- private:
-  // What the lists of a device share.
-  struct DeviceState {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::vector<Nanoseconds> end;  // by task; −1: not yet
-  };
-  struct List {
-    DeviceId device;
-    std::int32_t number;
-    const std::vector<Instruction>* instructions;
-    std::vector<InstructionTime> times;
-    std::int64_t involuntary_switches = 0;
-  };
-
-  void work(List& list);
-  void begin_together(std::int64_t step);
-  void run_list(List& list);
-  void do_work(DeviceId device, const Work& work, Communicator& world, std::int64_t tag);
-  InstructionTime run_instruction(DeviceId device, const Instruction& instruction);
-  Nanoseconds wait_for(DeviceState& state, const std::vector<TaskId>& tasks);
-  void fail(const std::exception_ptr& error);
-
-  const Program& program_;
-  Backend& backend_;
-  Pace& pace_;
-  std::vector<Communicator*> worlds_;
-  BufferTable buffers_;
-  std::vector<std::unique_ptr<DeviceState>> states_;  // by device id
-  std::vector<std::unique_ptr<List>> lists_;
-  std::size_t num_tasks_;
-  StepContext context_;
-  std::function<void(DeviceId, TaskId)> on_task_;
-
-  std::mutex mutex_;
-  std::condition_variable step_begins_, list_ends_;
-  std::int64_t steps_begun_ = 0;
-  std::atomic<std::int64_t> steps_open_ = 0;  // all lists are awake for so many
-  std::atomic<std::size_t> lists_awake_ = 0;
-  std::size_t lists_running_ = 0;
-  bool stopping_ = false;
-  std::atomic<bool> failed_ = false;
-  std::exception_ptr error_;
-  std::vector<std::thread> threads_;
+/// What an execution is made of. All must outlive it.
+struct ExecutionParts {
+  const Program& program;
+  std::size_t num_tasks = 0;
+  std::size_t num_devices = 0;  ///< of the topology
+  Pace& pace;                   ///< of devices that have no clock of their own
+  /// By device id, a communicator of all devices for each device of the program, which may be shared by the
+  /// device's threads; of devices that bring their own way to communicate: not used.
+  std::span<Communicator* const> worlds;
+  BufferTable::Describe describe;
 };
 
 }  // namespace pipesim

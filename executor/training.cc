@@ -7,7 +7,6 @@
 
 #include "executor/program/arena.h"
 #include "executor/program/compile.h"
-#include "executor/tensors/host_moves.h"
 #include "sim/base/errors.h"
 #include "sim/simulate.h"
 #include "taskgraph/memory.h"
@@ -96,8 +95,8 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
                        builder_.costs().topology().device(b.device).name,
                        pretty(predicted_memory_[b.device.index()].peak));
   };
-  execution_ = std::make_unique<Execution>(program_, setting_.backend, *pace_, setting_.worlds,
-                                           tasks_.dag.num_tasks(), describe);
+  execution_ = setting_.backend.make_execution(
+      {program_, tasks_.dag.num_tasks(), costs.topology().num_devices(), *pace_, setting_.worlds, describe});
 }
 
 Training::~Training() = default;
@@ -116,24 +115,25 @@ StepRecord Training::step() {
   if (setting_.backend.computes()) load(steps_ == 0);
   const StepContext context = this->context();
   ++steps_;
-  return execution_->run(context, [this](const Memory& memory) {
-    if (keep_ != Keep::Nothing && setting_.backend.computes()) keep(memory);
+  return execution_->run(context, [this] {
+    if (keep_ != Keep::Nothing && setting_.backend.computes()) keep();
   });
 }
 
 void Training::load(bool first_step) {
-  const Memory& memory = execution_->memory();
   StepContext context = this->context();
   for (const Loaded& l : program_.loaded) {
     if (!first_step && l.content != Loaded::Content::Data) continue;
     context.microbatch = l.microbatch;
     for (const View& view : {l.view, l.master}) {
-      if (view.present()) setting_.source.fill(l.content, l.tensor, host_piece(view, memory), context);
+      if (!view.present()) continue;
+      execution_->fill(
+          view, [&](const HostPiece& piece) { setting_.source.fill(l.content, l.tensor, piece, context); });
     }
   }
 }
 
-void Training::keep(const Memory& memory) {
+void Training::keep() {
   kept_.clear();
   values_ = {};
   for (const Program::Result& r : program_.results) {
@@ -141,7 +141,7 @@ void Training::keep(const Memory& memory) {
     KeptPiece piece{r.content, r.tensor, r.view.box,
                     std::vector<float>(static_cast<std::size_t>(r.view.box.elements()))};
     const HostPiece kept{reinterpret_cast<std::byte*>(piece.values.data()), DataType::Float32, r.view.box};
-    move_region(host_piece(r.view, memory), kept, r.view.box, false);
+    execution_->read(r.view, [&](const HostPiece& held) { move_region(held, kept, r.view.box, false); });
     auto& tensors = r.content == Content::Output     ? values_.outputs
                     : r.content == Content::Gradient ? values_.gradients
                                                      : values_.weights;

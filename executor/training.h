@@ -75,7 +75,7 @@ class Training {
   };
   [[nodiscard]] StepContext context() const;
   void load(bool first_step);
-  void keep(const Memory& memory);
+  void keep();
 
   const OperatorGraph& graph_;
   Setting setting_;

@@ -2,32 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <type_traits>
 
+#include "executor/communication/combining.h"
 #include "executor/tensors/element_formats.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
 namespace {
-
-template <class T>
-T sum_of(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    using Wrapping = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<Wrapping>(static_cast<Wrapping>(a) + static_cast<Wrapping>(b)));
-  } else {
-    return a + b;
-  }
-}
-
-template <class T>
-T max_of(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(b)) return b;
-  }
-  return b > a ? b : a;  // a if that is NaN
-}
 
 template <class Format, class Combine>
 void reduce_with(std::span<const void* const> addends, void* result, std::int64_t elements, Combine combine) {

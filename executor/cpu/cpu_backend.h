@@ -12,7 +12,7 @@
 namespace pipesim {
 
 /// Devices that are threads of this process: kernels from executor/cpu, buffers in host memory.
-class CpuBackend : public Backend {
+class CpuBackend : public ThreadBackend {
  public:
   struct Settings {
     cpu::OptimizerSettings optimizer;

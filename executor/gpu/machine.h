@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "executor/backend.h"
 #include "executor/gpu/stream.h"
 #include "sim/base/ids.h"
 #include "sim/base/units.h"
@@ -12,14 +13,11 @@ namespace pipesim::gpu {
 /// Devices that run behind the host: their memory is not the host's, their work is noted in streams and done
 /// later, in order within a stream and beside the others. Used by one thread at a time. DeviceError when a
 /// device fails.
-class Machine {
+class Machine : public Allocator {
  public:
-  virtual ~Machine() = default;
   /// "NVIDIA H200", "NVIDIA H200 as 8 devices of 16 multiprocessors".
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Null when there is no more memory. Aligned to 256.
-  [[nodiscard]] virtual std::byte* allocate(DeviceId device, Bytes size) = 0;
-  virtual void release(DeviceId device, std::byte* memory, Bytes size) = 0;
+  // Memory is aligned to 256.
 
   [[nodiscard]] virtual std::unique_ptr<Stream> make_stream(DeviceId device) = 0;
   [[nodiscard]] virtual std::unique_ptr<Event> make_event(DeviceId device) = 0;

@@ -138,18 +138,6 @@ DataType type_of_width(std::int64_t bytes) {
   return bytes == 8 ? DataType::Float64 : bytes == 4 ? DataType::Float32 : DataType::BFloat16;
 }
 
-// Kernels work on float32 and int64.
-DataType kernel_type(DataType type) {
-  switch (type) {
-    case DataType::Int64:
-    case DataType::Int32:
-    case DataType::UInt8:
-      return DataType::Int64;
-    default:
-      return DataType::Float32;
-  }
-}
-
 class Compiler {
  public:
   Compiler(TaskGraphBuilder& builder, const BoundStrategy& strategy, const Backend& backend,
@@ -158,6 +146,7 @@ class Compiler {
         graph_(builder.graph()),
         roles_(roles),
         program_(program),
+        backend_(backend),
         views_(builder, strategy, backend, program) {}
 
   Instruction instruction(TaskId task, DeviceId device) {
@@ -254,7 +243,7 @@ class Compiler {
     const auto [it, fresh] = staging_.try_emplace({role.op, role.pass, shard_of(role), use, purpose});
     if (fresh) {
       const Buffer& like = views_.buffers()[view.buffer];
-      it->second = views_.buffers().add(like.device, view.box, kernel_type(like.type),
+      it->second = views_.buffers().add(like.device, view.box, backend_.kernel_type(like.type),
                                         Buffer::Life::Workspace, like.category, like.tensor);
     }
     return it->second;
@@ -271,7 +260,7 @@ class Compiler {
                 Instruction& out) {
     if (!target.view.present()) return {};
     put_together(target, out);
-    if (type_of(target.view) == kernel_type(type_of(target.view))) return target.view;
+    if (type_of(target.view) == backend_.kernel_type(type_of(target.view))) return target.view;
     const View twin = staging(role, use, purpose, target.view);
     if (role.stage == 0) out.before.moves.push_back({target.view, twin, twin.box, false});
     return twin;
@@ -279,7 +268,7 @@ class Compiler {
 
   View filled_output(const TaskRole& role, std::size_t use, bool last, Instruction& out) {
     const View view = views_.output({role.op, static_cast<std::int32_t>(use)}, shard_of(role));
-    if (!view.present() || type_of(view) == kernel_type(type_of(view))) return view;
+    if (!view.present() || type_of(view) == backend_.kernel_type(type_of(view))) return view;
     const View twin = staging(role, use, Purpose::Value, view);
     if (last) out.after.moves.push_back({twin, view, view.box, false});
     return twin;
@@ -291,8 +280,8 @@ class Compiler {
     if (!sink.view.present()) return {};
     const bool last = span.last(role.stage);
     const bool written = written_.contains(sink.view.buffer);
-    const bool direct =
-        type_of(sink.view) == DataType::Float32 && (sink.writers == 1 || (span.stages == 1 && !written));
+    const bool direct = type_of(sink.view) == backend_.kernel_type(type_of(sink.view)) &&
+                        (sink.writers == 1 || (span.stages == 1 && !written));
     if (last) written_.insert(sink.view.buffer);
     if (direct) return sink.view;
     const View twin = staging(role, use, Purpose::Gradient, sink.view);
@@ -352,10 +341,10 @@ class Compiler {
         if (piece.before.present())
           out.before.moves.push_back({piece.before, piece.update.value, piece.before.box, false});
         const View wire = piece.update.gradient;
-        if (type_of(wire) != DataType::Float32) {
+        if (type_of(wire) != backend_.kernel_type(type_of(wire))) {
           piece.update.gradient =
-              views_.buffers().add(device, wire.box, DataType::Float32, Buffer::Life::Workspace,
-                                   MemoryCategory::Gradients, weight);
+              views_.buffers().add(device, wire.box, backend_.kernel_type(type_of(wire)),
+                                   Buffer::Life::Workspace, MemoryCategory::Gradients, weight);
           out.before.moves.push_back({wire, piece.update.gradient, wire.box, false});
         }
         work.weights.push_back(piece.update);
@@ -418,6 +407,7 @@ class Compiler {
   const OperatorGraph& graph_;
   const RoleTable& roles_;
   Program& program_;
+  const Backend& backend_;
   ShardViews views_;
   std::map<StagingKey, View> staging_;
   std::set<BufferId> put_together_, written_;

@@ -11,9 +11,9 @@ template <class Number>
 struct PlainElement {
   using Stored = Number;
   using Computed = Number;
-  static Number load(Number n) { return n; }
+  static constexpr Number load(Number n) { return n; }
   template <class From>
-  static Number store(From n) {
+  static constexpr Number store(From n) {
     return static_cast<Number>(n);
   }
 };
@@ -22,9 +22,9 @@ template <float (*load_bits)(std::uint16_t), std::uint16_t (*store_bits)(float)>
 struct SmallFloatElement {
   using Stored = std::uint16_t;
   using Computed = float;
-  static float load(Stored bits) { return load_bits(bits); }
+  static constexpr float load(Stored bits) { return load_bits(bits); }
   template <class From>
-  static Stored store(From n) {
+  static constexpr Stored store(From n) {
     return store_bits(static_cast<float>(n));
   }
 };

@@ -10,6 +10,7 @@
 #include "executor/cpu/cpu_backend.h"
 #include "executor/equality.h"
 #include "tests/executor/communication/threads_of_one_process.h"
+#include "tests/executor/tested_devices.h"
 #include "tests/seeds.h"
 
 namespace pipesim {
@@ -105,20 +106,20 @@ class Reference {
   struct Split {
     Split(const Reference& r, const Strategy& strategy) : Split(r, strategy, r.source_) {}
     Split(const Reference& r, const Strategy& strategy, const TensorSource& source)
-        : backend(r.graph_, most_devices, Optimizer::Momentum, unpinned()),
+        : devices(make_tested_devices(r.graph_, most_devices)),
           training(r.graph_, r.costs_, r.options_, strategy,
-                   {backend,
+                   {devices->backend(),
                     source,
                     r.world_.worlds(),
                     r.world_.devices(),
                     seed,
                     SumOrder::Ascending,
                     {},
-                    r.arenas},
+                    r.arenas || devices->arenas()},
                    [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); }) {
       training.keep_values(Training::Keep::Everything);
     }
-    CpuBackend backend;
+    std::unique_ptr<TestedDevices> devices;
     Training training;
   };
 

@@ -98,11 +98,13 @@ class HostStream : public Stream {
   void free_scratch() override {
     idle_.insert(idle_.end(), taken_.begin(), taken_.end());
     taken_.clear();
-    if (!queue_.work.empty()) return;
+  }
+  void finish() override {
+    machine_.drain(queue_);
+    if (machine_.recorded()) return;  // what is repeated uses it again
     for (const auto& [memory, size] : idle_) machine_.release(device_, memory, Bytes(size));
     idle_.clear();
   }
-  void finish() override { machine_.drain(queue_); }
 
  private:
   void note(std::function<void()> work) { machine_.note(queue_, {.run = std::move(work)}); }
@@ -148,23 +150,23 @@ Nanoseconds HostMachine::time_between(const Event& from, const Event& to) {
 }
 
 void HostMachine::begin_recording(Stream& /*first*/) {
-  noted_ = new std::vector<std::pair<Queue*, Work>>;  // NOLINT: end_recording() takes it
+  recorded_ = true;
+  noted_.emplace();
 }
 
 std::unique_ptr<Recording> HostMachine::end_recording(Stream& /*first*/) {
-  const std::unique_ptr<std::vector<std::pair<Queue*, Work>>> noted(noted_);
-  noted_ = nullptr;
   auto recording = std::make_unique<HostRecording>();
-  recording->work = std::move(*noted);
+  recording->work = std::move(noted_.value());
+  noted_.reset();
   return recording;
 }
 
 void HostMachine::note(Queue& queue, Work work) {
-  if (noted_ != nullptr) {
+  if (noted_) {
     noted_->emplace_back(&queue, std::move(work));
-    return;
+  } else {
+    queue.work.push_back(std::move(work));
   }
-  queue.work.push_back(std::move(work));
 }
 
 void HostMachine::leave(const Queue& queue) { std::erase(queues_, &queue); }
@@ -190,7 +192,7 @@ bool HostMachine::step() {
 }
 
 void HostMachine::drain(const Queue& queue) {
-  if (noted_ != nullptr) throw InternalError("the host waits for work that is only recorded");
+  if (noted_) throw InternalError("the host waits for work that is only recorded");
   while (!queue.work.empty()) {
     if (!step()) throw InternalError("streams wait for one another");
   }

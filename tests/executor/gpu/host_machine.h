@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,8 @@ class HostMachine : public Machine {
   void drain(const Queue& queue);
   void enter(Queue& queue) { queues_.push_back(&queue); }
   void leave(const Queue& queue);
+  /// Something was recorded, ever.
+  [[nodiscard]] bool recorded() const { return recorded_; }
   [[nodiscard]] const Settings& settings() const { return settings_; }
 
  private:
@@ -68,7 +71,8 @@ class HostMachine : public Machine {
   std::vector<Queue*> queues_;
   std::map<std::int32_t, std::int64_t> used_;  // bytes by device
   std::int64_t allocated_ = 0, done_ = 0;
-  std::vector<std::pair<Queue*, Work>>* noted_ = nullptr;  // while recording
+  bool recorded_ = false;
+  std::optional<std::vector<std::pair<Queue*, Work>>> noted_;  // while recording
 };
 
 /// Runs a body of that number on the host, with teams of so many threads.

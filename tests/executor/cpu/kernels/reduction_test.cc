@@ -46,7 +46,7 @@ WholeTensors ones(const Operator& op) { return {filled(op.uses[0], 1), filled(op
 
 /// Outputs for inputs of 1.
 std::vector<double> mask_of(const KernelCase& c) {
-  ShardRun run(*tested_kernels("reduce").at(0).kernel, c.op, single_device(c.op, DeviceId(0)), c.step,
+  ShardRun run(*tested_kernels(c.op.kind).at(0).kernel, c.op, single_device(c.op, DeviceId(0)), c.step,
                {true, false});
   return run.forward(ones(c.op))[1].elements;
 }

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+
+#include "executor/backend.h"
+#include "models/operator_graph.h"
+
+namespace pipesim {
+
+/// Devices on which this test program runs plans.
+class TestedDevices {
+ public:
+  virtual ~TestedDevices() = default;
+  [[nodiscard]] virtual Backend& backend() = 0;
+  /// They need programs with arenas.
+  [[nodiscard]] virtual bool arenas() const = 0;
+};
+
+std::unique_ptr<TestedDevices> make_tested_devices(const OperatorGraph& graph, std::size_t num_devices);
+
+}  // namespace pipesim

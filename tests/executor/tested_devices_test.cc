@@ -1,0 +1,30 @@
+#include "tests/executor/tested_devices.h"
+
+#include "executor/cpu/cpu_backend.h"
+
+namespace pipesim {
+namespace {
+
+class TestedCpus : public TestedDevices {
+ public:
+  TestedCpus(const OperatorGraph& graph, std::size_t num_devices)
+      : backend_(graph, num_devices, Optimizer::Momentum, settings()) {}
+  [[nodiscard]] Backend& backend() override { return backend_; }
+  [[nodiscard]] bool arenas() const override { return false; }
+
+ private:
+  static CpuBackend::Settings settings() {
+    CpuBackend::Settings s;
+    s.pin = false;
+    return s;
+  }
+  CpuBackend backend_;
+};
+
+}  // namespace
+
+std::unique_ptr<TestedDevices> make_tested_devices(const OperatorGraph& graph, std::size_t num_devices) {
+  return std::make_unique<TestedCpus>(graph, num_devices);
+}
+
+}  // namespace pipesim
