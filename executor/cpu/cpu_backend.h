@@ -15,7 +15,7 @@ namespace pipesim {
 class CpuBackend : public ThreadBackend {
  public:
   struct Settings {
-    cpu::OptimizerSettings optimizer;
+    OptimizerSettings optimizer;
     int threads_per_device = 1;  ///< of oneDNN
     bool pin = true;             ///< device d to core d, as far as there are so many
     bool real_time = false;      ///< SCHED_FIFO where it is permitted

@@ -1,42 +1,15 @@
 #include "executor/tensors/host_moves.h"
 
-#include <array>
 #include <cstring>
-#include <string>
 
 #include "executor/tensors/element_formats.h"
-#include "sim/base/errors.h"
+#include "executor/tensors/region_rows.h"
 
 namespace pipesim {
 namespace {
 
-// The region as rows that are contiguous on both sides.
-struct Rows {
-  Rows(const Box& from, const Box& to, const Box& region) {
-    std::int64_t from_stride = 1, to_stride = 1;
-    for (std::size_t i = region.dims(); i-- > 0;) {
-      from_begin += (region[i].begin - from[i].begin) * from_stride;
-      to_begin += (region[i].begin - to[i].begin) * to_stride;
-      const std::int64_t n = region[i].length();
-      // A dimension joins the row while all inside it is whole on both sides.
-      if (dims == 0 && from_stride == length && to_stride == length) {
-        length *= n;
-      } else if (n > 1) {
-        count[dims] = n;
-        from_step[dims] = from_stride;
-        to_step[dims++] = to_stride;
-      }
-      from_stride *= from[i].length();
-      to_stride *= to[i].length();
-    }
-  }
-  std::int64_t length = 1, from_begin = 0, to_begin = 0;
-  std::size_t dims = 0;
-  std::array<std::int64_t, Box::max_dims> count{}, from_step{}, to_step{};
-};
-
 template <class Visit>
-void for_each_row(const Rows& rows, std::size_t dim, std::int64_t from, std::int64_t to, Visit visit) {
+void for_each_row(const RegionRows& rows, std::size_t dim, std::int64_t from, std::int64_t to, Visit visit) {
   if (dim == 0) {
     visit(from, to);
     return;
@@ -47,7 +20,7 @@ void for_each_row(const Rows& rows, std::size_t dim, std::int64_t from, std::int
 }
 
 template <class From, class To>
-void convert(const HostPiece& from, const HostPiece& to, const Rows& rows, bool add) {
+void convert(const HostPiece& from, const HostPiece& to, const RegionRows& rows, bool add) {
   const auto* source = reinterpret_cast<const typename From::Stored*>(from.memory);
   auto* target = reinterpret_cast<typename To::Stored*>(to.memory);
   for_each_row(rows, rows.dims, rows.from_begin, rows.to_begin, [&](std::int64_t f, std::int64_t t) {
@@ -60,7 +33,7 @@ void convert(const HostPiece& from, const HostPiece& to, const Rows& rows, bool 
   });
 }
 
-void copy(const HostPiece& from, const HostPiece& to, const Rows& rows) {
+void copy(const HostPiece& from, const HostPiece& to, const RegionRows& rows) {
   const std::int64_t bytes = bytes_per_element(from.type);
   for_each_row(rows, rows.dims, rows.from_begin, rows.to_begin, [&](std::int64_t f, std::int64_t t) {
     std::memcpy(to.memory + t * bytes, from.memory + f * bytes,
@@ -72,44 +45,32 @@ using Float32Element = PlainElement<float>;
 using Float64Element = PlainElement<double>;
 
 template <class From>
-bool convert_floating(const HostPiece& from, const HostPiece& to, const Rows& rows, bool add) {
+void convert_floating(const HostPiece& from, const HostPiece& to, const RegionRows& rows, bool add) {
   switch (to.type) {
-    case DataType::Float32:
-    case DataType::TensorFloat32:
-      convert<From, Float32Element>(from, to, rows, add);
-      return true;
     case DataType::Float64:
-      convert<From, Float64Element>(from, to, rows, add);
-      return true;
+      return convert<From, Float64Element>(from, to, rows, add);
     case DataType::BFloat16:
-      convert<From, BFloat16Element>(from, to, rows, add);
-      return true;
+      return convert<From, BFloat16Element>(from, to, rows, add);
     case DataType::Float16:
-      convert<From, Float16Element>(from, to, rows, add);
-      return true;
+      return convert<From, Float16Element>(from, to, rows, add);
     default:
-      return false;
+      return convert<From, Float32Element>(from, to, rows, add);
   }
 }
 
 template <class From>
-bool convert_integer(const HostPiece& from, const HostPiece& to, const Rows& rows, bool add) {
+void convert_integer(const HostPiece& from, const HostPiece& to, const RegionRows& rows, bool add) {
   switch (to.type) {
     case DataType::Int64:
-      convert<From, PlainElement<std::int64_t>>(from, to, rows, add);
-      return true;
+      return convert<From, PlainElement<std::int64_t>>(from, to, rows, add);
     case DataType::Int32:
-      convert<From, PlainElement<std::int32_t>>(from, to, rows, add);
-      return true;
-    case DataType::UInt8:
-      convert<From, PlainElement<std::uint8_t>>(from, to, rows, add);
-      return true;
+      return convert<From, PlainElement<std::int32_t>>(from, to, rows, add);
     default:
-      return false;
+      return convert<From, PlainElement<std::uint8_t>>(from, to, rows, add);
   }
 }
 
-bool convert(const HostPiece& from, const HostPiece& to, const Rows& rows, bool add) {
+void convert(const HostPiece& from, const HostPiece& to, const RegionRows& rows, bool add) {
   switch (from.type) {
     case DataType::Float32:
     case DataType::TensorFloat32:
@@ -142,12 +103,12 @@ void fill_zero(const HostPiece& piece) {
 }
 
 void move_region(const HostPiece& from, const HostPiece& to, const Box& region, bool add) {
-  const Rows rows(from.box, to.box, region);
+  require_movable(from.type, to.type);
+  const RegionRows rows(from.box, to.box, region);
   if (from.type == to.type && !add) {
     copy(from, to, rows);
-  } else if (!convert(from, to, rows, add)) {
-    throw InternalError("nothing should move from " + std::string(name_of(from.type)) + " to " +
-                        std::string(name_of(to.type)));
+  } else {
+    convert(from, to, rows, add);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include "executor/gpu/bodies/addends.h"
 #include "executor/gpu/bodies/elementwise.h"
+#include "executor/gpu/bodies/moves.h"
+#include "executor/gpu/bodies/optimizer.h"
 
 namespace pipesim::gpu {
 
@@ -15,7 +17,7 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<AddendBodies, ElementwiseBodies>::Type;
+using AllBodies = JoinedLists<AddendBodies, ElementwiseBodies, MoveBodies, OptimizerBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {
