@@ -1,5 +1,6 @@
 #pragma once
 
+#include "executor/gpu/bodies/column_sums.h"
 #include "executor/gpu/bodies/elementwise.h"
 
 namespace pipesim::gpu {
@@ -14,7 +15,7 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<ElementwiseBodies>::Type;
+using AllBodies = JoinedLists<ColumnSumBodies, ElementwiseBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {
