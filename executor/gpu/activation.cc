@@ -3,25 +3,21 @@
 #include "executor/gpu/bodies/elementwise.h"
 
 namespace pipesim::gpu {
-namespace {
+std::size_t fused_saved_bytes(const Operator& op, std::int64_t elements) {
+  return needs_input(fused_activation(op)) ? sizeof(float) * static_cast<std::size_t>(elements) : 0;
+}
 
-Floats kept_before(const ShardCall& call) {
+Floats kept_before_fused(const ShardCall& call) {
   if (!needs_input(fused_activation(call.op))) return {};
   return {call.saved.data(),
           stored_as(call.gradients.back().present() ? call.gradients.back().type : call.values.back().type)};
-}
-
-}  // namespace
-
-std::size_t fused_saved_bytes(const Operator& op, std::int64_t elements) {
-  return needs_input(fused_activation(op)) ? sizeof(float) * static_cast<std::size_t>(elements) : 0;
 }
 
 void apply_fused(const ShardCall& call) {
   const Activation activation = fused_activation(call.op);
   if (activation == Activation::None) return;
   const Piece& y = call.values.back();
-  run(call.stream, y.elements(), Activate{y.floats(), y.floats(), kept_before(call), activation});
+  run(call.stream, y.elements(), Activate{y.floats(), y.floats(), kept_before_fused(call), activation});
 }
 
 Floats gradient_before_fused(const ShardCall& call) {
@@ -30,7 +26,7 @@ Floats gradient_before_fused(const ShardCall& call) {
   if (activation == Activation::None) return dy.floats();
   const auto bytes = static_cast<std::size_t>(dy.elements() * bytes_per_element(dy.type));
   const Floats before{call.stream.scratch(bytes), stored_as(dy.type)};
-  const Floats kept = needs_input(activation) ? kept_before(call) : call.values.back().floats();
+  const Floats kept = needs_input(activation) ? kept_before_fused(call) : call.values.back().floats();
   run(call.stream, dy.elements(), ActivationGradient{kept, dy.floats(), before, activation});
   return before;
 }

@@ -10,6 +10,8 @@ namespace pipesim::gpu {
 
 /// Bytes of the values before the function, where backward needs them; enough for any type of the result.
 std::size_t fused_saved_bytes(const Operator& op, std::int64_t elements);
+/// Where forward and backward find them; not present where backward needs none.
+Floats kept_before_fused(const ShardCall& call);
 /// Applies the function to the result in place, after keeping what backward needs.
 void apply_fused(const ShardCall& call);
 /// Gradient of the value before the function: the result's own gradient, or scratch memory filled with it.

@@ -21,7 +21,7 @@ struct MatrixProduct {
     std::int64_t batch = 0;  ///< elements from one matrix to the next
   };
   std::int64_t rows = 0, columns = 0, inner = 0, batch = 1;
-  Matrix a, b, d;
+  Matrix a{}, b{}, d{};
   float scale = 1;
   bool accumulate = false;  ///< d += instead of d =
   enum class Epilogue : std::uint8_t {
@@ -30,8 +30,8 @@ struct MatrixProduct {
     BiasGelu,  ///< d = gelu(d + bias), the tanh form; `before` keeps d + bias
   };
   Epilogue epilogue = Epilogue::None;
-  Floats bias;    ///< stored as d is
-  Floats before;  ///< as d
+  Floats bias{};    ///< stored as d is
+  Floats before{};  ///< as d
 };
 
 /// A 2-D convolution of a shard, [rows, columns] where there are two: x[samples, groups·in, image],

@@ -1,3 +1,5 @@
+#include "executor/operators/linear.h"
+
 #include "executor/cpu/activation.h"
 #include "executor/cpu/gemm.h"
 #include "executor/cpu/kernels/families.h"
@@ -15,7 +17,7 @@ class Linear : public Kernel {
   }
 
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Sizes s(call);
+    const LinearSizes s(call.op, call.ranges);
     const Piece& y = call.values.back();
     multiply({s.batch, s.out, s.in, false, s.transposed, false, call.step.sums}, call.values[0].floats,
              call.values[1].floats, y.floats, call.op.name);
@@ -26,7 +28,7 @@ class Linear : public Kernel {
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Sizes s(call);
+    const LinearSizes s(call.op, call.ranges);
     std::vector<float> scratch;
     const float* dy = gradient_before_fused(call, saved_floats(call), scratch);
     if (!call.gradients[0].present()) return;
@@ -35,7 +37,7 @@ class Linear : public Kernel {
   }
 
   void backward_weight(const ShardCall& call) const override {
-    const Sizes s(call);
+    const LinearSizes s(call.op, call.ranges);
     const SumOrder order = call.step.sums;
     std::vector<float> scratch;
     const float *dy = gradient_before_fused(call, saved_floats(call), scratch), *x = call.values[0].floats;
@@ -54,19 +56,7 @@ class Linear : public Kernel {
   static constexpr std::size_t bias_use = 2;
   static bool has_bias(const ShardCall& call) { return integer_of(call.op, "bias") != 0; }
 
-  struct Sizes {
-    explicit Sizes(const ShardCall& call) : transposed(integer_of(call.op, "transpose_weight") != 0) {
-      const Box x = box_of(call, 0), y = box_of(call, call.op.uses.size() - 1);
-      const std::size_t split = x.dims() - static_cast<std::size_t>(integer_of(call.op, "contract"));
-      batch = volume(x, 0, split);
-      in = volume(x, split, x.dims());
-      out = volume(y, split, y.dims());
-    }
-    std::int64_t batch, in, out;
-    bool transposed;  ///< the weight is [out…, in…]
-  };
-
-  static void add_bias(float* y, const Sizes& s, const float* bias) {
+  static void add_bias(float* y, const LinearSizes& s, const float* bias) {
     for (std::int64_t i = 0; i < s.batch; ++i, y += s.out) {
       for (std::int64_t j = 0; j < s.out; ++j) y[j] += bias[j];
     }
@@ -77,7 +67,7 @@ class Linear : public Kernel {
 class Matmul : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Sizes s(call);
+    const MatmulSizes s(call.op, call.ranges);
     for (std::int64_t a = 0; a < s.batch; ++a) {
       multiply({s.m, s.n, s.k, false, s.transposed, false, call.step.sums},
                call.values[0].floats + a * s.m * s.k, call.values[1].floats + a * s.k * s.n,
@@ -86,7 +76,7 @@ class Matmul : public Kernel {
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Sizes s(call);
+    const MatmulSizes s(call.op, call.ranges);
     const Piece &dp = call.gradients[0], &dq = call.gradients[1];
     for (std::int64_t a = 0; a < s.batch; ++a) {
       const float *p = call.values[0].floats + a * s.m * s.k, *q = call.values[1].floats + a * s.k * s.n;
@@ -100,20 +90,7 @@ class Matmul : public Kernel {
   }
 
  private:
-  struct Sizes {
-    explicit Sizes(const ShardCall& call)
-        : m(length_of(call.op, call.ranges, "m")),
-          n(length_of(call.op, call.ranges, "n")),
-          k(length_of(call.op, call.ranges, "k")),
-          transposed(integer_of(call.op, "transpose_q") != 0) {
-      const Box y = box_of(call, 2);
-      batch = volume(y, 0, y.dims() - 2);
-    }
-    std::int64_t batch = 1, m, n, k;
-    bool transposed;
-  };
-
-  static void multiply_for_q(const ShardCall& call, const Sizes& s, const float* p, const float* dy,
+  static void multiply_for_q(const ShardCall& call, const MatmulSizes& s, const float* p, const float* dy,
                              float* dq) {
     const SumOrder order = call.step.sums;
     if (s.transposed) {

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <array>
 
 #include "executor/cpu/kernels/families.h"
 #include "executor/cpu/operands.h"
+#include "executor/operators/shape.h"
 
 namespace pipesim::cpu {
 namespace {
@@ -17,48 +17,34 @@ void with_elements(const Piece& from, const Piece& to, Move move) {
   }
 }
 
-/// A tensor along an axis beside a part of it; both are pieces of one shard. `first`: where the part begins,
-/// in the tensor's own coordinates.
-struct AxisPart {
-  std::int64_t outer = 1, inner = 1, whole = 0, length = 0, first = 0;
-
-  AxisPart(const Box& tensor, const Box& part, std::size_t axis, std::int64_t offset)
-      : outer(volume(tensor, 0, axis)),
-        inner(volume(tensor, axis + 1, tensor.dims())),
-        whole(tensor[axis].length()),
-        length(part[axis].length()),
-        first(part[axis].begin + offset - tensor[axis].begin) {}
-
-  template <class Element>
-  void gather(const Element* tensor, Element* part) const {
-    for (std::int64_t o = 0; o < outer; ++o) {
-      std::copy_n(tensor + (o * whole + first) * inner, length * inner, part + o * length * inner);
-    }
+template <class Element>
+void gather(const AxisPart& p, const Element* tensor, Element* part) {
+  for (std::int64_t o = 0; o < p.outer; ++o) {
+    std::copy_n(tensor + (o * p.whole + p.first) * p.inner, p.length * p.inner,
+                part + o * p.length * p.inner);
   }
-  template <class Element>
-  void scatter(const Element* part, Element* tensor) const {
-    for (std::int64_t o = 0; o < outer; ++o) {
-      std::copy_n(part + o * length * inner, length * inner, tensor + (o * whole + first) * inner);
-    }
+}
+template <class Element>
+void scatter(const AxisPart& p, const Element* part, Element* tensor) {
+  for (std::int64_t o = 0; o < p.outer; ++o) {
+    std::copy_n(part + o * p.length * p.inner, p.length * p.inner,
+                tensor + (o * p.whole + p.first) * p.inner);
   }
-};
-
-AxisPart part_of(const ShardCall& call, std::size_t tensor, std::size_t part) {
-  const auto axis = static_cast<std::size_t>(integer_of(call.op, "axis"));
-  return {box_of(call, tensor), box_of(call, part), axis, -call.op.uses[part].dims[axis].offset};
 }
 
 void gather_part(const ShardCall& call, std::span<const Piece> pieces, std::size_t tensor, std::size_t part) {
   if (!pieces[part].present()) return;
-  with_elements(pieces[tensor], pieces[part],
-                [&](const auto* from, auto* to) { part_of(call, tensor, part).gather(from, to); });
+  with_elements(pieces[tensor], pieces[part], [&](const auto* from, auto* to) {
+    gather(axis_part(call.op, call.ranges, tensor, part), from, to);
+  });
 }
 
 void scatter_part(const ShardCall& call, std::span<const Piece> pieces, std::size_t part,
                   std::size_t tensor) {
   if (!pieces[part].present()) return;
-  with_elements(pieces[part], pieces[tensor],
-                [&](const auto* from, auto* to) { part_of(call, tensor, part).scatter(from, to); });
+  with_elements(pieces[part], pieces[tensor], [&](const auto* from, auto* to) {
+    scatter(axis_part(call.op, call.ranges, tensor, part), from, to);
+  });
 }
 
 /// values: parts, the whole. A shard may have nothing of some parts.
@@ -103,11 +89,9 @@ class Copy : public Kernel {
   }
 };
 
-using Counts = std::array<std::int64_t, Box::max_dims>;
-
 /// to[i0, i1, …] = from at Σ i·stride, over `to`'s shape.
 template <class Element>
-void permute(const Element* from, Element* to, const Box& shape, const Counts& strides) {
+void permute(const Element* from, Element* to, const Box& shape, const Strides& strides) {
   const std::size_t last = shape.dims() - 1;
   const std::int64_t columns = shape[last].length(), rows = shape.elements() / columns;
   for (std::int64_t row = 0; row < rows; ++row, to += columns) {
@@ -120,35 +104,17 @@ void permute(const Element* from, Element* to, const Box& shape, const Counts& s
   }
 }
 
-Counts strides_of(const Box& box) {
-  Counts strides{};
-  std::int64_t stride = 1;
-  for (std::size_t i = box.dims(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= box[i].length();
-  }
-  return strides;
-}
-
 /// values: x, y; dim i of y is dim order[i] of x.
 class Transpose : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Box x = box_of(call, 0), y = box_of(call, 1);
-    const Counts own = strides_of(x);
-    const auto& order = list_of(call.op, "order");
-    Counts strides{};
-    for (std::size_t i = 0; i < order.size(); ++i) strides[i] = own[static_cast<std::size_t>(order[i])];
+    const Strides strides = strides_of_transposed(call.op, call.ranges);
     with_elements(call.values[0], call.values[1],
-                  [&](const auto* from, auto* to) { permute(from, to, y, strides); });
+                  [&](const auto* from, auto* to) { permute(from, to, box_of(call, 1), strides); });
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Box x = box_of(call, 0), y = box_of(call, 1);
-    const Counts own = strides_of(y);
-    const auto& order = list_of(call.op, "order");
-    Counts strides{};
-    for (std::size_t i = 0; i < order.size(); ++i) strides[static_cast<std::size_t>(order[i])] = own[i];
-    permute<float>(call.gradients[1].floats, call.gradients[0].floats, x, strides);
+    permute<float>(call.gradients[1].floats, call.gradients[0].floats, box_of(call, 0),
+                   strides_of_original(call.op, call.ranges));
   }
 };
 

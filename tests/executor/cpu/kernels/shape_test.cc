@@ -74,6 +74,7 @@ TEST(ShapeKernels, Concatenate) {
   check_shape_kernel("concat", {{4, 3, 4}, {4, 5, 4}, {4, 2, 4}}, {{"axis", 1}}, define_concat);
   check_shape_kernel("concat", {{4, 3}, {4, 1}}, {{"axis", 1}}, define_concat);
   check_shape_kernel("concat", {{4, 3}, {2, 3}}, {{"axis", 0}}, define_concat);
+  check_shape_kernel("concat", std::vector<Sizes>(18, Sizes{2, 3}), {{"axis", 1}}, define_concat);
 }
 
 TEST(ShapeKernels, Split) {
@@ -126,6 +127,7 @@ TEST(ShapeKernels, MoveIntegersToo) {
   check_integers("split", {{4, 8}}, {{"axis", 1}, {"sizes", Sizes{3, 5}}}, define_split);
   check_integers("flatten", {{4, 3, 2}}, {}, define_copy);
   check_integers("transpose", {{4, 6}}, {{"order", Sizes{1, 0}}}, define_transpose);
+  check_integers("transpose", {{2, 36, 70}}, {{"order", Sizes{0, 2, 1}}}, define_transpose);
 }
 
 }  // namespace
