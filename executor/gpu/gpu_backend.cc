@@ -1,0 +1,120 @@
+#include "executor/gpu/gpu_backend.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "executor/gpu/moves.h"
+#include "executor/gpu/optimizer.h"
+#include "executor/gpu/stream_execution.h"
+#include "executor/tensors/host_moves.h"
+#include "sim/base/errors.h"
+
+namespace pipesim::gpu {
+namespace {
+
+Piece piece_of(const View& view, const Memory& memory) {
+  if (!view.present()) return {};
+  const DataType type = memory.buffer(view.buffer).type;
+  return {view.box, memory.address(view.buffer) + view.offset * bytes_per_element(type), type};
+}
+
+std::vector<Piece> pieces_of(const std::vector<View>& views, const Memory& memory) {
+  std::vector<Piece> pieces;
+  pieces.reserve(views.size());
+  for (const View& v : views) pieces.push_back(piece_of(v, memory));
+  return pieces;
+}
+
+void run_gpu_segments(const Kernel& kernel, const ShardCall& call, const ComputeWork& work) {
+  for (std::size_t s = work.first_segment; s < work.end_segment; ++s) {
+    switch (work.pass) {
+      case Pass::Forward:
+        kernel.forward(call, s);
+        break;
+      case Pass::BackwardInput:
+        kernel.backward_input(call, s);
+        break;
+      default:
+        kernel.backward_weight(call);
+    }
+  }
+}
+
+}  // namespace
+
+void GpuBackend::require_kernel(const Operator& op) const {
+  if (find_kernel(op.kind)) return;
+  throw InputError(fmt::format("operator \"{}\" ({}) has no GPU kernel; kinds that have one: {}", op.name,
+                               op.kind, fmt::join(kernel_kinds(), ", ")));
+}
+
+DataType GpuBackend::kernel_type(DataType stored) const {
+  return stored == DataType::Int32 || stored == DataType::UInt8 ? DataType::Int64 : stored;
+}
+
+std::int64_t GpuBackend::saved_bytes(const Operator& op, std::span<const Range> ranges) const {
+  return static_cast<std::int64_t>(find_kernel(op.kind)->saved_bytes(op, ranges));
+}
+
+std::unique_ptr<Execution> GpuBackend::make_execution(const ExecutionParts& parts) {
+  return std::make_unique<StreamExecution>(*this, parts);
+}
+
+void GpuBackend::move(Stream& stream, const MoveList& moves, const Memory& memory) const {
+  for (const View& v : moves.zeroed) zero_piece(stream, piece_of(v, memory));
+  for (const Move& m : moves.moves)
+    move_region(stream, piece_of(m.from, memory), piece_of(m.to, memory), m.region, m.add);
+}
+
+void GpuBackend::compute(Stream& stream, const ComputeWork& work, const Memory& memory,
+                         const StepContext& context, const DeviceStep* device_step) const {
+  const Operator& op = graph_.op(work.op);
+  const std::vector<Piece> values = pieces_of(work.values, memory),
+                           gradients = pieces_of(work.gradients, memory);
+  std::vector<std::span<double>> statistics;
+  for (const View& v : work.statistics)
+    statistics.emplace_back(reinterpret_cast<double*>(memory.address(v.buffer)),
+                            static_cast<std::size_t>(v.box.elements()));
+  std::span<std::byte> saved;
+  if (work.saved.present())
+    saved = {memory.address(work.saved.buffer), static_cast<std::size_t>(work.saved.box.elements())};
+  const ShardCall call{op, work.ranges, values, gradients, statistics, saved, context, device_step, stream};
+  run_gpu_segments(*find_kernel(op.kind), call, work);
+  if (settings_.watch_for_nan) require_numbers(stream, call, work.pass);
+}
+
+void GpuBackend::update(Stream& stream, const UpdateWork& work, const Memory& memory,
+                        const DeviceStep* device_step) const {
+  for (const WeightUpdate& w : work.weights) {
+    const TrainedWeights trained{piece_of(w.value, memory).floats(),    piece_of(w.master, memory).floats(),
+                                 piece_of(w.gradient, memory).floats(), piece_of(w.first, memory).floats(),
+                                 piece_of(w.second, memory).floats(),   w.value.box.elements()};
+    gpu::update(stream, optimizer_, settings_.optimizer, trained, work.averaged,
+                {&device_step->step, work.changes, work.change});
+  }
+}
+
+void GpuBackend::require_numbers(Stream& stream, const ShardCall& call, Pass pass) const {
+  const bool forward = pass == Pass::Forward;
+  for (std::size_t u = 0; u < call.op.uses.size(); ++u) {
+    const Piece& piece = forward ? call.values[u] : call.gradients[u];
+    const bool output = call.op.uses[u].role == Role::Output;
+    if (forward != output || !piece.present() || piece.type == DataType::Int64) continue;
+    std::vector<std::byte> content(
+        static_cast<std::size_t>(piece.elements() * bytes_per_element(piece.type)));
+    std::vector<float> numbers(static_cast<std::size_t>(piece.elements()));
+    stream.download(content.data(), piece.memory, content.size());
+    pipesim::move_region({content.data(), piece.type, piece.box},
+                         {reinterpret_cast<std::byte*>(numbers.data()), DataType::Float32, piece.box},
+                         piece.box, false);
+    if (std::ranges::none_of(numbers, [](float x) { return std::isnan(x); })) continue;
+    throw DeviceError(
+        fmt::format("the first tensor that became NaN is {}\"{}\", in the {} pass of operator \"{}\"",
+                    forward ? "" : "the gradient of ", graph_.tensor(call.op.uses[u].tensor).name,
+                    forward ? "forward" : "backward", call.op.name));
+  }
+}
+
+}  // namespace pipesim::gpu

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "executor/backend.h"
+#include "executor/operators/optimizer.h"
+#include "executor/execution.h"
+#include "executor/gpu/collectives.h"
+#include "executor/gpu/kernel.h"
+#include "executor/gpu/machine.h"
+#include "models/operator_graph.h"
+
+namespace pipesim::gpu {
+
+/// Devices of a machine that runs behind the host. Programs need places in arenas (Program::arenas).
+class GpuBackend : public Backend {
+ public:
+  struct Settings {
+    OptimizerSettings optimizer;
+    bool watch_for_nan = false;  ///< look at all results; a NaN is a DeviceError that names its tensor
+    bool recorded = false;  ///< steps after the first repeat what it did: faster, and without times of tasks
+  };
+  /// All must outlive this.
+  GpuBackend(const OperatorGraph& graph, Machine& machine, Collectives& collectives, Optimizer optimizer,
+             const Settings& settings)
+      : graph_(graph),
+        machine_(machine),
+        collectives_(collectives),
+        optimizer_(optimizer),
+        settings_(settings) {}
+
+  [[nodiscard]] std::string name() const override { return machine_.name(); }
+  void require_kernel(const Operator& op) const override;
+  /// As stored, but for integers of less than 64 bits.
+  [[nodiscard]] DataType kernel_type(DataType stored) const override;
+  [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;
+  [[nodiscard]] std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) override;
+
+  // What instructions do, put into a stream.
+
+  void move(Stream& stream, const MoveList& moves, const Memory& memory) const;
+  void compute(Stream& stream, const ComputeWork& work, const Memory& memory, const StepContext& context,
+               const DeviceStep* device_step) const;
+  void update(Stream& stream, const UpdateWork& work, const Memory& memory,
+              const DeviceStep* device_step) const;
+
+  [[nodiscard]] Machine& machine() const { return machine_; }
+  [[nodiscard]] Collectives& collectives() const { return collectives_; }
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+
+ private:
+  void require_numbers(Stream& stream, const ShardCall& call, Pass pass) const;
+
+  const OperatorGraph& graph_;
+  Machine& machine_;
+  Collectives& collectives_;
+  Optimizer optimizer_;
+  Settings settings_;
+};
+
+}  // namespace pipesim::gpu

@@ -1,0 +1,276 @@
+#include "executor/gpu/stream_execution.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "sim/base/errors.h"
+
+namespace pipesim::gpu {
+
+StreamExecution::StreamExecution(const GpuBackend& backend, const ExecutionParts& parts)
+    : program_(parts.program),
+      backend_(backend),
+      machine_(backend.machine()),
+      buffers_(program_, machine_, parts.num_devices, parts.describe),
+      placed_(parts.num_tasks) {
+  if (!program_.arenas) throw InternalError("a program for streams has no places for its buffers");
+  for (const DeviceProgram& device : program_.devices) place(device);
+  std::set<std::vector<DeviceId>> groups;
+  for_each_instruction([&](const Placed& placed) {
+    if (const auto* work = std::get_if<CommunicationWork>(&placed.instruction->work))
+      groups.insert(work->group);
+  });
+  const std::vector<std::vector<DeviceId>> all(groups.begin(), groups.end());
+  backend.collectives().prepare(all);
+  if (devices_.empty()) return;
+  for (std::unique_ptr<Event>* event : {&go_, &before_, &after_})
+    *event = machine_.make_event(devices_.front()->id);
+}
+
+StreamExecution::~StreamExecution() {
+  for (const auto& list : lists_) {
+    try {
+      list->stream->finish();
+    } catch (const DeviceError&) {  // what failed was said when it did
+    }
+  }
+  for (const auto& device : devices_)
+    machine_.release(device->id, reinterpret_cast<std::byte*>(device->step), Bytes(sizeof(DeviceStep)));
+}
+
+void StreamExecution::place(const DeviceProgram& program) {
+  Device& device = *devices_.emplace_back(std::make_unique<Device>());
+  device.id = program.device;
+  device_[program.device] = &device;
+  std::byte* step = machine_.allocate(program.device, Bytes(sizeof(DeviceStep)));
+  if (step == nullptr) throw DeviceError("out of memory: not even the number of a step");
+  device.step = reinterpret_cast<DeviceStep*>(step);
+  device.origin = machine_.make_event(program.device);
+  transfers_[program.device] = machine_.make_stream(program.device);
+  std::map<TaskId, std::size_t> here;  // by task: its place in placed_
+  const auto add = [&](const std::vector<Instruction>& instructions) {
+    if (instructions.empty()) return;
+    List& list = *lists_.emplace_back(std::make_unique<List>(
+        List{program.device, static_cast<std::int32_t>(lists_.size()), machine_.make_stream(program.device),
+             machine_.make_event(program.device)}));
+    device.lists.push_back(&list);
+    for (const Instruction& i : instructions) {
+      std::vector<Placed>& members = placed_[i.task.index()];
+      here[i.task] = members.size();
+      members.push_back(
+          {&i, &list, machine_.make_event(program.device), machine_.make_event(program.device), {}});
+    }
+  };
+  add(program.compute);
+  for (const std::vector<Instruction>& stream : program.streams) add(stream);
+  for (const auto& [task, number] : here) {
+    Placed& placed = placed_[task.index()][number];
+    for (const TaskId awaited : placed.instruction->waits)
+      placed.waits.push_back(&placed_[awaited.index()][here.at(awaited)]);
+  }
+}
+
+StepRecord StreamExecution::run(const StepContext& context, const std::function<void()>& inspect) {
+  if (failed_) throw DeviceError("a step was asked for after one that failed");
+  StepRecord record;
+  try {
+    // The first step shows libraries what is coming: what they choose and allocate then is not recorded.
+    const bool repeats = backend_.settings().recorded && steps_++ > 0 && !lists_.empty();
+    begin_step(context);
+    if (repeats) {
+      record = repeat(context);
+    } else {
+      begin_together();
+      give_all(context);
+      finish();
+      record = times();
+    }
+    if (inspect) inspect();
+  } catch (const std::exception& error) {
+    failed_ = true;
+    backend_.collectives().abort(error.what());
+    throw;
+  }
+  free_results();
+  return record;
+}
+
+StepRecord StreamExecution::repeat(const StepContext& context) {
+  Stream& first = *lists_.front()->stream;
+  finish();
+  if (!recording_) {
+    machine_.begin_recording(first);
+    begin_together();
+    give_all(context);
+    for (const auto& list : lists_) {
+      if (list->stream.get() == &first) continue;
+      list->stream->record(*list->done);
+      first.wait(*list->done);
+    }
+    recording_ = machine_.end_recording(first);
+  } else {
+    for_each_instruction([&](const Placed& placed) {
+      buffers_.acquire(placed.list->device, placed.instruction->buffers);
+      buffers_.release(placed.list->device, placed.instruction->buffers);
+    });
+  }
+  first.record(*before_);
+  first.repeat(*recording_);
+  first.record(*after_);
+  finish();
+  StepRecord record;
+  record.makespan = machine_.time_between(*before_, *after_);
+  return record;
+}
+
+// Numbers of the step, where all streams will find them.
+void StreamExecution::begin_step(const StepContext& context) {
+  buffers_.begin_step();
+  for (const auto& device : devices_) {
+    const DeviceStep step{context.seed, context.step};
+    device->lists.front()->stream->upload(device->step, &step, sizeof step);
+  }
+}
+
+// No stream begins before the last one has come, so that times of one device mean the same on another.
+void StreamExecution::begin_together() {
+  if (lists_.empty()) return;
+  Stream& first = *lists_.front()->stream;
+  for (const auto& device : devices_) {
+    Stream& stream = *device->lists.front()->stream;
+    stream.record(*device->origin);
+    if (&stream != &first) first.wait(*device->origin);
+  }
+  first.record(*go_);
+  for (const auto& list : lists_) {
+    if (list->stream.get() != &first) list->stream->wait(*go_);
+  }
+  for (const auto& device : devices_) device->lists.front()->stream->record(*device->origin);
+}
+
+void StreamExecution::for_each_instruction(const std::function<void(const Placed&)>& visit) const {
+  for (const TaskId task : program_.order) {
+    for (const Placed& placed : placed_[task.index()]) visit(placed);
+  }
+}
+
+void StreamExecution::give_all(const StepContext& context) {
+  for (const TaskId task : program_.order) {
+    const std::vector<Placed>& members = placed_[task.index()];
+    if (members.empty()) continue;
+    for (const Placed& placed : members) begin(placed);
+    if (std::holds_alternative<CommunicationWork>(members.front().instruction->work)) {
+      communicate(members);
+    } else {
+      for (const Placed& placed : members) {
+        Stream& stream = *placed.list->stream;
+        DeviceStep* step = device_.at(placed.list->device)->step;
+        if (const auto* compute = std::get_if<ComputeWork>(&placed.instruction->work)) {
+          StepContext of_microbatch = context;
+          of_microbatch.microbatch = compute->microbatch;
+          backend_.compute(stream, *compute, buffers_, of_microbatch, step);
+        } else if (const auto* update = std::get_if<UpdateWork>(&placed.instruction->work)) {
+          backend_.update(stream, *update, buffers_, step);
+        }
+      }
+    }
+    for (const Placed& placed : members) end(placed);
+  }
+}
+
+void StreamExecution::begin(const Placed& placed) {
+  const Instruction& instruction = *placed.instruction;
+  const DeviceId device = placed.list->device;
+  Stream& stream = *placed.list->stream;
+  for (const Placed* awaited : placed.waits) {
+    if (awaited->list != placed.list) stream.wait(*awaited->end);
+  }
+  if (on_task_) on_task_(device, instruction.task);
+  stream.record(*placed.begin);
+  buffers_.acquire(device, instruction.buffers);
+  backend_.move(stream, instruction.before, buffers_);
+}
+
+void StreamExecution::end(const Placed& placed) {
+  Stream& stream = *placed.list->stream;
+  backend_.move(stream, placed.instruction->after, buffers_);
+  stream.record(*placed.end);
+  stream.free_scratch();
+  buffers_.release(placed.list->device, placed.instruction->buffers);
+}
+
+CollectiveMember StreamExecution::member_of(const Placed& placed) const {
+  const auto& work = std::get<CommunicationWork>(placed.instruction->work);
+  const auto address = [&](const View& view) -> std::byte* {
+    if (!view.present()) return nullptr;
+    return buffers_.address(view.buffer) + (view.offset + work.part.begin) * bytes_per_element(work.type);
+  };
+  CollectiveMember member{work.rank, placed.list->stream.get(), address(work.give), address(work.get)};
+  const bool root = work.rank == 0;
+  if (work.kind == Collective::AllReduce || (work.kind == Collective::Reduce && root))
+    member.give = member.get;
+  if (work.kind == Collective::Broadcast && root) member.get = member.give;
+  return member;
+}
+
+void StreamExecution::communicate(std::span<const Placed> members) {
+  const auto& work = std::get<CommunicationWork>(members.front().instruction->work);
+  std::vector<CollectiveMember> parts;
+  for (const Placed& placed : members) parts.push_back(member_of(placed));
+  backend_.collectives().run({work.kind, work.reduce, work.type, work.group, work.part.length()}, parts);
+}
+
+void StreamExecution::finish() {
+  for (const auto& list : lists_) list->stream->finish();
+  backend_.collectives().require_peers();
+}
+
+Nanoseconds StreamExecution::at(const Device& device, const Event& event) const {
+  return machine_.time_between(*device.origin, event);
+}
+
+StepRecord StreamExecution::times() const {
+  StepRecord record;
+  for (const std::vector<Placed>& members : placed_) {
+    for (const Placed& placed : members) {
+      const Device& device = *device_.at(placed.list->device);
+      InstructionTime time{
+          placed.instruction->task, device.id, at(device, *placed.begin), at(device, *placed.end), 0,
+          placed.list->number,      false};
+      for (const Placed* awaited : placed.waits) time.ready = std::max(time.ready, at(device, *awaited->end));
+      record.makespan = std::max(record.makespan, time.end);
+      record.times.push_back(time);
+    }
+  }
+  // As lists ran them.
+  std::ranges::stable_sort(record.times, {},
+                           [](const InstructionTime& t) { return std::pair(t.list, t.start); });
+  return record;
+}
+
+void StreamExecution::free_results() {
+  for (const Program::Result& r : program_.results)
+    buffers_.release(program_.buffers[r.view.buffer.index()].device, std::span(&r.view.buffer, 1));
+}
+
+void StreamExecution::fill(const View& view, const std::function<void(const HostPiece&)>& fill) {
+  const Buffer& buffer = buffers_.buffer(view.buffer);
+  const std::int64_t width = bytes_per_element(buffer.type);
+  std::vector<std::byte> content(static_cast<std::size_t>(view.box.elements() * width));
+  fill({content.data(), buffer.type, view.box});
+  transfers_.at(buffer.device)
+      ->upload(buffers_.address(view.buffer) + view.offset * width, content.data(), content.size());
+  transfers_.at(buffer.device)->finish();
+}
+
+void StreamExecution::read(const View& view, const std::function<void(const HostPiece&)>& look) const {
+  const Buffer& buffer = buffers_.buffer(view.buffer);
+  const std::int64_t width = bytes_per_element(buffer.type);
+  std::vector<std::byte> content(static_cast<std::size_t>(view.box.elements() * width));
+  transfers_.at(buffer.device)
+      ->download(content.data(), buffers_.address(view.buffer) + view.offset * width, content.size());
+  look({content.data(), buffer.type, view.box});
+}
+
+}  // namespace pipesim::gpu
