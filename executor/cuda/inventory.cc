@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "executor/cuda/activity_collector.h"
 #include "executor/cuda/nvlinks.h"
 #include "executor/gpu/cuda_library.h"
 
@@ -56,6 +57,9 @@ class Library : public CudaLibrary {
     if (cuptiGetVersion(&cupti) == CUPTI_SUCCESS) found.cupti = std::to_string(cupti);
     add_gpus(found);
     return found;
+  }
+  [[nodiscard]] std::unique_ptr<ActivityCollector> activity_collector() const override {
+    return make_activity_collector();
   }
 
  private:

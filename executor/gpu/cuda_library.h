@@ -1,5 +1,8 @@
 #pragma once
 
+#include <memory>
+
+#include "executor/gpu/activity_collector.h"
 #include "executor/gpu/inventory.h"
 
 namespace pipesim {
@@ -7,10 +10,12 @@ namespace pipesim {
 /// What libpipesim_cuda.so offers, so that pipesim itself needs no CUDA to start.
 class CudaLibrary {
  public:
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   virtual ~CudaLibrary() = default;
   /// Asks the driver; without one, or without GPUs, says so.
   [[nodiscard]] virtual GpuInventory inventory() const = 0;
+  /// One that says why it is not available where there is no driver.
+  [[nodiscard]] virtual std::unique_ptr<ActivityCollector> activity_collector() const = 0;
 };
 
 /// Loads libpipesim_cuda.so, which stays loaded. DeviceError that says what is missing and how to get it.
