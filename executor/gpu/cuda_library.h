@@ -7,7 +7,7 @@ namespace pipesim {
 /// What libpipesim_cuda.so offers, so that pipesim itself needs no CUDA to start.
 class CudaLibrary {
  public:
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   virtual ~CudaLibrary() = default;
   /// Asks the driver; without one, or without GPUs, says so.
   [[nodiscard]] virtual GpuInventory inventory() const = 0;
