@@ -4,18 +4,19 @@
 #include <ostream>
 
 #include "costmodel/host.h"
-#include "executor/gpu/cuda_library.h"
+#include "executor/gpu/inventory.h"
 #include "executor/measuring/cores.h"
 #include "sim/base/errors.h"
 #include "tools/commands.h"
+#include "tools/machine_topology.h"
 #include "tools/table.h"
 
 namespace pipesim {
 namespace {
 
-GpuInventory gpus_of_this_machine() {
+GpuInventory gpus_or_reason() {
   try {
-    return load_cuda_library().inventory();
+    return gpus_of_this_machine();
   } catch (const DeviceError& error) {
     GpuInventory none;
     none.no_gpus = error.what();
@@ -25,6 +26,11 @@ GpuInventory gpus_of_this_machine() {
 
 std::string capability_text(const Gpu& gpu) {
   return fmt::format("{}.{}", gpu.capability / 10, gpu.capability % 10);
+}
+
+std::string pcie_text(const PcieLink& link) {
+  const std::string generation = link.generation == 0 ? "?" : fmt::format("{}.0", link.generation);
+  return fmt::format("{} x{}", generation, link.lanes == 0 ? "?" : std::to_string(link.lanes));
 }
 
 std::string pair_text(const GpuPair& pair) {
@@ -41,11 +47,14 @@ std::string gpus_text(const GpuInventory& found) {
                {"multiprocessors", Align::Right},
                {"memory", Align::Right},
                {"free", Align::Right},
+               {"PCIe"},
+               {"NUMA node", Align::Right},
                {"NVLinks to switches", Align::Right}});
   for (std::size_t i = 0; i < found.gpus.size(); ++i) {
     const Gpu& gpu = found.gpus[i];
     table.add({std::to_string(i), gpu.name, gpu.bus_id, capability_text(gpu),
                std::to_string(gpu.multiprocessors), pretty(Bytes(gpu.memory)), pretty(Bytes(gpu.free_memory)),
+               pcie_text(gpu.pcie), gpu.numa_node < 0 ? "?" : std::to_string(gpu.numa_node),
                std::to_string(found.switch_nvlinks[i])});
   }
   std::string text = table.str(2);
@@ -88,7 +97,12 @@ std::string json_of(const HostDescription& host, const GpuInventory& found) {
                             {"multiprocessors", gpu.multiprocessors},
                             {"memory_bytes", gpu.memory},
                             {"free_bytes", gpu.free_memory},
+                            {"pcie_generation", gpu.pcie.generation},
+                            {"pcie_lanes", gpu.pcie.lanes},
+                            {"numa_node", gpu.numa_node},
+                            {"pcie_switches", nlohmann::ordered_json::array()},
                             {"nvlinks_to_switches", found.switch_nvlinks[i]}});
+    for (const PcieSwitch& above : gpu.switches) json["gpus"].back()["pcie_switches"].push_back(above.bus_id);
   }
   if (!found.no_gpus.empty()) json["no_gpus"] = found.no_gpus;
   for (const GpuPair& pair : found.pairs) {
@@ -103,7 +117,7 @@ std::string json_of(const HostDescription& host, const GpuInventory& found) {
 
 int run_devices(const Arguments& arguments, Streams& streams) {
   const HostDescription host = this_host();
-  const GpuInventory found = gpus_of_this_machine();
+  const GpuInventory found = gpus_or_reason();
   streams.out << (arguments.given("json") ? json_of(host, found) : text_of(host, found));
   return 0;
 }
@@ -111,19 +125,19 @@ int run_devices(const Arguments& arguments, Streams& streams) {
 }  // namespace
 
 Command devices_command() {
-  return {
-      .name = "devices",
-      .summary = "list cores and GPUs of this machine, with links and versions",
-      .description =
-          "GPUs are asked of CUDA, NVLinks of NVML, both through libpipesim_cuda.so, which is loaded only "
-          "then. Where there are no GPUs it says why.",
-      .operands = {},
-      .options = {{.name = "json",
-                   .argument = "",
-                   .default_value = "",
-                   .help = "print one JSON object instead of text"}},
-      .examples = {{"pipesim devices", "what is here?"}},
-      .run = run_devices};
+  return {.name = "devices",
+          .summary = "list cores and GPUs of this machine, with links and versions",
+          .description =
+              "GPUs are asked of CUDA, NVLinks and PCIe of NVML, both through libpipesim_cuda.so, which is "
+              "loaded "
+              "only then; NUMA nodes of Linux. Where there are no GPUs it says why.",
+          .operands = {},
+          .options = {{.name = "json",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "print one JSON object instead of text"}},
+          .examples = {{"pipesim devices", "what is here?"}},
+          .run = run_devices};
 }
 
 }  // namespace pipesim

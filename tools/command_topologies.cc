@@ -87,6 +87,14 @@ std::string kinds_table(const Topology& topology) {
   return table.str(2);
 }
 
+std::string kinds_sources(const Topology& topology) {
+  std::string text;
+  for (const DeviceKind& kind : topology.parts().kinds) {
+    if (!kind.source.empty()) text += fmt::format("  {}: {}\n", kind.name, kind.source);
+  }
+  return text.empty() ? "" : "\n  figures\n" + text;
+}
+
 std::string links_table(const Topology& topology) {
   struct Sort {
     std::string ends;
@@ -163,7 +171,7 @@ std::string description(const Topology& topology) {
     if (topology.name() == preset.name) text = fmt::format("{}: {}\n", preset.name, preset.description);
   }
   if (!topology.parts().source.empty()) text += "Source: " + topology.parts().source + "\n";
-  text += "\n" + totals(topology) + "\n" + kinds_table(topology);
+  text += "\n" + totals(topology) + "\n" + kinds_table(topology) + kinds_sources(topology);
   if (!topology.parts().links.empty()) text += "\n" + links_table(topology);
   if (topology.num_devices() > 1) text += "\n" + pairs_table(topology);
   return text;
@@ -187,11 +195,12 @@ Command topologies_command() {
       .name = "topologies",
       .summary = "list the topologies that have names, or show one topology",
       .description =
-          "Without TOPOLOGY: the presets. With TOPOLOGY: its kinds of devices, its links, and how fast pairs "
-          "of "
+          "Without TOPOLOGY: the presets. With TOPOLOGY: its kinds of devices, with what their figures rest "
+          "on (datasheets, published measurements of others, estimates), its links, and how fast pairs of "
           "devices reach each other. Links that differ only in the numbers of their ends share a line, and "
-          "so do pairs "
-          "of devices with equal ways: bandwidth is that of the narrowest link on the way, latency the sum.",
+          "so "
+          "do pairs of devices with equal ways: bandwidth is that of the narrowest link on the way, latency "
+          "the sum.",
       .operands = {{.name = "TOPOLOGY", .help = kTopologyHelp, .required = false}},
       .options =
           {{.name = "json",

@@ -18,7 +18,8 @@ DeviceKind cpu_core() {
   kind.memory_efficiency = 0.8;
   kind.launch_overhead = Seconds(5e-6);
   kind.overlap = false;
-  kind.source = "2 x 8-wide multiply-add a cycle at 2.5 GHz (AVX2); the rest are round figures: calibrate";
+  kind.source =
+      "estimated: 2 x 8-wide multiply-add a cycle at 2.5 GHz (AVX2); the rest are round figures: calibrate";
   return kind;
 }
 

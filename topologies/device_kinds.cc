@@ -18,9 +18,23 @@ struct Memory {
   double efficiency;
 };
 
+// Who says which figure.
+struct Provenance {
+  std::string datasheet;  // peak rates, memory and its bandwidth
+  std::string measured;   // published measurements of others
+  std::string estimated;
+};
+
+std::string provenance_text(const Provenance& from) {
+  return "datasheet: peak rates, memory and its bandwidth, " + from.datasheet +
+         "; measured by others: " + from.measured + "; estimated: " + from.estimated;
+}
+
+constexpr const char* kLaunchAsMeasured = "launch overhead as on A100, H100 and H200";
+
 // `limit`: the fraction of peak that large, well-shaped kernels reach. The curve is flat: smaller ones are
 // slower by their fixed time alone.
-DeviceKind kind(std::string name, Peaks peak, double limit, Memory memory, std::string source) {
+DeviceKind kind(std::string name, Peaks peak, double limit, Memory memory, const Provenance& from) {
   DeviceKind kind;
   kind.name = std::move(name);
   kind.efficiency = {{Flops(1), limit}};
@@ -29,7 +43,7 @@ DeviceKind kind(std::string name, Peaks peak, double limit, Memory memory, std::
   kind.memory_bandwidth = BytesPerSecond(memory.gigabytes_per_second * 1e9);
   kind.memory_efficiency = memory.efficiency;
   kind.launch_overhead = Seconds(2.7e-6);
-  kind.source = std::move(source);
+  kind.source = provenance_text(from);
   return kind;
 }
 
@@ -37,33 +51,38 @@ using enum DataType;
 
 // Boost clock. Kepler GEMM reaches about what the base clock would give: 2.8 of 4.37 TFLOP/s.
 DeviceKind k80() {
-  return kind(
-      "K80", {{Float32, tera(4.37)}, {Float64, tera(1.45)}}, 0.64, {12, 240, 0.79},
-      "one GK210 of the two on a board: NVIDIA K80 datasheet (boost clock); limit = base / boost clock; "
-      "190 of 240 GB/s: Jia et al., arXiv:1804.06826");
+  return kind("K80", {{Float32, tera(4.37)}, {Float64, tera(1.45)}}, 0.64, {12, 240, 0.79},
+              {"NVIDIA K80 (one GK210 of the two on a board, boost clock)",
+               "190 of 240 GB/s, Jia et al., arXiv:1804.06826",
+               std::string("0.64 of peak, which is base by boost clock; ") + kLaunchAsMeasured});
 }
 
 std::vector<DeviceKind> pascal() {
-  const std::string source =
-      "NVIDIA P100 datasheet; 530 of 732 GB/s: Jia et al., arXiv:1804.06826; GEMM limit estimated, between "
-      "K80's "
-      "and V100's figures and that of cuBLAS float32 on large squares";
+  const Provenance from{"NVIDIA P100", "530 of 732 GB/s, Jia et al., arXiv:1804.06826",
+                        std::string("0.85 of peak, between K80 and V100 and near cuBLAS's float32 on large "
+                                    "squares; ") +
+                            kLaunchAsMeasured};
   return {kind("P100-SXM2", {{Float32, tera(10.6)}, {Float16, tera(21.2)}, {Float64, tera(5.3)}}, 0.85,
-               {16, 732, 0.72}, source),
+               {16, 732, 0.72}, from),
           kind("P100-PCIe", {{Float32, tera(9.3)}, {Float16, tera(18.7)}, {Float64, tera(4.7)}}, 0.85,
-               {16, 732, 0.72}, source)};
+               {16, 732, 0.72}, from)};
 }
 
 std::vector<DeviceKind> volta() {
   const Peaks sxm{{Float32, tera(15.7)}, {Float16, tera(125)}, {Float64, tera(7.8)}};
   const Peaks pcie{{Float32, tera(14)}, {Float16, tera(112)}, {Float64, tera(7)}};
-  const std::string source =
-      "NVIDIA V100 datasheet; 750-830 of 900 GB/s: Jia et al., arXiv:1804.06826; float16 GEMM of 95-105 "
-      "(SXM2) and "
-      "85 TFLOP/s (PCIe) as commonly reported";
-  return {kind("V100-SXM2-16GB", sxm, 0.8, {16, 900, 0.88}, source),
-          kind("V100-SXM2-32GB", sxm, 0.8, {32, 900, 0.88}, source),
-          kind("V100-PCIe", pcie, 0.76, {16, 900, 0.88}, source)};
+  const std::string memory = "750 to 830 of 900 GB/s, Jia et al., arXiv:1804.06826";
+  const Provenance from_sxm{"NVIDIA V100", memory,
+                            std::string("0.8 of peak, as float16 GEMM of 95 to 105 TFLOP/s is commonly "
+                                        "reported; ") +
+                                kLaunchAsMeasured};
+  const Provenance from_pcie{"NVIDIA V100", memory,
+                             std::string("0.76 of peak, as float16 GEMM of 85 TFLOP/s is commonly "
+                                         "reported; ") +
+                                 kLaunchAsMeasured};
+  return {kind("V100-SXM2-16GB", sxm, 0.8, {16, 900, 0.88}, from_sxm),
+          kind("V100-SXM2-32GB", sxm, 0.8, {32, 900, 0.88}, from_sxm),
+          kind("V100-PCIe", pcie, 0.76, {16, 900, 0.88}, from_pcie)};
 }
 
 std::vector<DeviceKind> ampere() {
@@ -72,12 +91,12 @@ std::vector<DeviceKind> ampere() {
                    {Float16, tera(312)},
                    {BFloat16, tera(312)},
                    {Float64, tera(19.5)}};
-  const std::string source =
-      "NVIDIA A100 datasheet (float64 on tensor cores); GEMM limit fitted to ai-dynamo/aiconfigurator "
-      "measurements; ";
-  return {kind("A100-40GB", peak, 0.817, {40, 1555, 0.84}, source + "1300 of 1555 GB/s as commonly reported"),
+  const std::string sheet = "NVIDIA A100 (float64 on tensor cores)";
+  const std::string fitted = "0.817 of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator";
+  return {kind("A100-40GB", peak, 0.817, {40, 1555, 0.84},
+               {sheet, fitted, "1300 of 1555 GB/s, as commonly reported"}),
           kind("A100-80GB", peak, 0.817, {80, 2039, 0.8},
-               source + "1630 of 2039 GB/s: aiconfigurator a100_sxm.yaml")};
+               {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"})};
 }
 
 std::vector<DeviceKind> hopper() {
@@ -86,12 +105,13 @@ std::vector<DeviceKind> hopper() {
                    {Float16, tera(989)},
                    {BFloat16, tera(989)},
                    {Float64, tera(67)}};
-  const std::string source =
-      "NVIDIA H100 and H200 datasheets (dense; float64 on tensor cores); GEMM limit fitted to "
-      "ai-dynamo/aiconfigurator "
-      "measurements; 0.8 of memory bandwidth: aiconfigurator h100_sxm.yaml";
-  return {kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, source),
-          kind("H200", peak, 0.776, {141, 4800, 0.8}, source)};
+  const auto from = [](const std::string& name, const std::string& limit) {
+    return Provenance{name + " (dense; float64 on tensor cores)",
+                      limit + " of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator",
+                      "0.8 of memory bandwidth, as aiconfigurator's h100_sxm.yaml counts"};
+  };
+  return {kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")),
+          kind("H200", peak, 0.776, {141, 4800, 0.8}, from("NVIDIA H200", "0.776"))};
 }
 
 DeviceKind blackwell() {
@@ -102,9 +122,9 @@ DeviceKind blackwell() {
                {BFloat16, tera(2250)},
                {Float64, tera(37)}},
               0.653, {180, 8000, 0.8},
-              "NVIDIA HGX B200 datasheet (dense); bfloat16 GEMM median 1470 TFLOP/s: "
-              "ai-dynamo/aiconfigurator; memory "
-              "efficiency assumed as on H200");
+              {"NVIDIA HGX B200 (dense)",
+               "0.653 of peak, the median of bfloat16 GEMMs (1470 TFLOP/s) of ai-dynamo/aiconfigurator",
+               std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured});
 }
 
 std::vector<DeviceKind> all_kinds() {

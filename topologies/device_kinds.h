@@ -12,6 +12,9 @@ namespace pipesim {
 /// The kinds that pipesim knows by name: K80 (one GK210), P100-SXM2, P100-PCIe, V100-SXM2-16GB,
 /// V100-SXM2-32GB, V100-PCIe, A100-40GB, A100-80GB, H100-SXM5, H200, B200.
 ///
+/// Nothing was measured by pipesim: `source` says of every figure whether it stands in a datasheet, follows
+/// from published measurements of others, or is estimated. It begins with "datasheet: ".
+///
 /// Peak rates are the dense ones of the datasheets; a data type that a chip does not multiply natively is
 /// missing. Memory is the datasheet's GB taken as 10⁹ bytes: chips hold GiB, and the difference (7 %) is
 /// about what driver and library contexts keep for themselves.

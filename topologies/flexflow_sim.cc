@@ -21,7 +21,7 @@ DeviceKind ideal_device() {
   kind.memory_bandwidth = BytesPerSecond(500e9);
   kind.launch_overhead = Seconds(20 / 1e6);
   kind.shape_losses = false;
-  kind.source = "round figures near a P100's; nothing is lost to shapes or sizes";
+  kind.source = "estimated: round figures near a P100's; nothing is lost to shapes or sizes";
   return kind;
 }
 

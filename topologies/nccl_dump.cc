@@ -15,7 +15,10 @@ constexpr std::string_view kMade = "NCCL writes it where NCCL_TOPO_DUMP_FILE nam
 
 class NcclReader {
  public:
-  NcclReader(std::string_view text, const std::string& source) : text_(text), source_(source) {}
+  NcclReader(std::string_view text, const std::string& source) : text_(text), source_(source) {
+    for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n', end + 1))
+      line_ends_.push_back(end);
+  }
 
   NcclDump read() {
     pugi::xml_document document;
@@ -24,8 +27,14 @@ class NcclReader {
     const pugi::xml_node root = document.document_element();
     if (std::string_view(root.name()) != "system")
       fail(root, fmt::format("found <{}>, allowed: <system>; {}", root.name(), kMade));
+    constexpr std::size_t most_cpus = 10'000;
     NcclDump dump;
-    for (const pugi::xml_node& child : root.children("cpu")) dump.cpus.push_back(cpu(child));
+    dump.line = line_of(root);
+    for (const pugi::xml_node& child : root.children("cpu")) {
+      if (dump.cpus.size() == most_cpus)
+        fail(child, fmt::format("found one more <cpu>, allowed: up to {}", most_cpus));
+      dump.cpus.push_back(cpu(child));
+    }
     if (dump.cpus.empty()) fail(root, fmt::format("found no <cpu> in <system>; {}", kMade));
     return dump;
   }
@@ -42,7 +51,7 @@ class NcclReader {
 
   [[nodiscard]] std::int64_t line_of(std::ptrdiff_t offset) const {
     const auto end = std::min(text_.size(), static_cast<std::size_t>(std::max<std::ptrdiff_t>(offset, 0)));
-    return 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(end), '\n');
+    return 1 + (std::ranges::lower_bound(line_ends_, end) - line_ends_.begin());
   }
   [[nodiscard]] std::int64_t line_of(const pugi::xml_node& node) const {
     return line_of(node.offset_debug());
@@ -64,12 +73,21 @@ class NcclReader {
            fmt::format("<{}> has {}=\"{}\", allowed: whole numbers up to {}", node.name(), name, text, most));
     return value;
   }
-  [[nodiscard]] std::int64_t count(const pugi::xml_node& node, const char* name, std::int64_t most) const {
+  [[nodiscard]] std::int64_t count(const pugi::xml_node& node, const char* name, std::int64_t most,
+                                   std::int64_t least = 1) const {
     const std::optional<std::int64_t> value = number(node, name, most);
-    if (!value || *value < 1)
-      fail(node, fmt::format("<{}> has {}=\"{}\", allowed: 1 to {}", node.name(), name,
-                             node.attribute(name).value(), most));
+    if (!value || *value < least)
+      fail(node, fmt::format("<{}> has {}=\"{}\", allowed: {} to {}", node.name(), name,
+                             node.attribute(name).value(), least, most));
     return *value;
+  }
+  // µs; what is no number is 0.
+  [[nodiscard]] double latency(const pugi::xml_node& node) const {
+    constexpr double most = 1e6;
+    const double value = node.attribute("latency").as_double();
+    if (value >= 0 && value <= most) return value;
+    fail(node, fmt::format("<{}> has latency=\"{}\", allowed: 0 to 1000000 us", node.name(),
+                           node.attribute("latency").value()));
   }
 
   [[nodiscard]] NcclCpu cpu(const pugi::xml_node& node) const {
@@ -134,25 +152,29 @@ class NcclReader {
       constexpr std::int64_t most_megabytes = 10'000'000;
       result.chip_to_chip +=
           static_cast<double>(count(child, "count", most_links) * count(child, "bw", most_megabytes)) / 1e3;
+      constexpr double most = 100'000;
+      if (result.chip_to_chip > most)
+        fail(child, fmt::format("<c2c> makes {:g} GB/s, allowed: up to {:g}", result.chip_to_chip, most));
     }
     return result;
   }
 
   void add_nets(const pugi::xml_node& nic, std::vector<NcclNet>& nets) const {
-    constexpr std::int64_t most_nets = 100'000, most_speed = 100'000'000;
+    constexpr std::int64_t most_nets = 100'000, least_speed = 10, most_speed = 100'000'000;
     for (const pugi::xml_node& node : nic.children("net")) {
       // NCCL's own reader skips those without a number, which a file names to be found or not.
       if (number(node, "dev", most_nets).value_or(kNumberMissing) < 0) continue;
       NcclNet net;
       net.name = node.attribute("name").value();
-      net.speed = count(node, "speed", most_speed);
-      net.latency = node.attribute("latency").as_double();
+      net.speed = count(node, "speed", most_speed, least_speed);
+      net.latency = latency(node);
       nets.push_back(std::move(net));
     }
   }
 
   std::string_view text_;
   const std::string& source_;
+  std::vector<std::size_t> line_ends_;
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ struct NcclNvlink {
 };
 
 struct NcclGpu {
+  std::string name;                                ///< "NVIDIA H200"; "": not told, as in all files
+  std::int64_t memory = 0;                         ///< bytes, 0: not told, as in all files
   std::optional<std::int64_t> number;              ///< NVML's
   std::optional<std::int64_t> compute_capability;  ///< 90 for 9.0; lacking where the file is not a dump
   std::optional<std::int64_t> device_id;           ///< PCI device 0x2330 of vendor 0x10de
@@ -55,6 +57,7 @@ struct NcclCpu {
 };
 
 struct NcclDump {
+  std::int64_t line = 0;  ///< of <system>; 0: it was read from no file
   std::vector<NcclCpu> cpus;
 };
 

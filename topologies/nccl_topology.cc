@@ -53,21 +53,26 @@ double cpu_rate(const NcclCpu& cpu) {
   return cpu.model >= skylake ? 10 : 6;
 }
 
-// Those of NVIDIA that are built in (pci-ids.ucw.cz).
-constexpr std::array<std::pair<std::int64_t, std::string_view>, 13> kKindOfDeviceId{
-    {{0x102d, "K80"},
-     {0x15f8, "P100-PCIe"},
-     {0x15f9, "P100-SXM2"},
-     {0x1db1, "V100-SXM2-16GB"},
-     {0x1db4, "V100-PCIe"},
-     {0x1db5, "V100-SXM2-32GB"},
-     {0x20b0, "A100-40GB"},
-     {0x20b2, "A100-80GB"},
-     {0x20b5, "A100-80GB"},
-     {0x20f1, "A100-40GB"},
-     {0x2330, "H100-SXM5"},
-     {0x2335, "H200"},
-     {0x2901, "B200"}}};
+// A GPU of NVIDIA whose kind is built in.
+struct KnownGpu {
+  std::int64_t device_id;
+  std::string_view name, kind;
+};
+
+// Supported products, in the appendix of the driver's README; pci-ids.ucw.cz.
+constexpr std::array<KnownGpu, 13> kKnownGpus{{{0x102d, "Tesla K80", "K80"},
+                                               {0x15f8, "Tesla P100-PCIE-16GB", "P100-PCIe"},
+                                               {0x15f9, "Tesla P100-SXM2-16GB", "P100-SXM2"},
+                                               {0x1db1, "Tesla V100-SXM2-16GB", "V100-SXM2-16GB"},
+                                               {0x1db4, "Tesla V100-PCIE-16GB", "V100-PCIe"},
+                                               {0x1db5, "Tesla V100-SXM2-32GB", "V100-SXM2-32GB"},
+                                               {0x20b0, "NVIDIA A100-SXM4-40GB", "A100-40GB"},
+                                               {0x20b2, "NVIDIA A100-SXM4-80GB", "A100-80GB"},
+                                               {0x20b5, "NVIDIA A100 80GB PCIe", "A100-80GB"},
+                                               {0x20f1, "NVIDIA A100-PCIE-40GB", "A100-40GB"},
+                                               {0x2330, "NVIDIA H100 80GB HBM3", "H100-SXM5"},
+                                               {0x2335, "NVIDIA H200", "H200"},
+                                               {0x2901, "NVIDIA B200", "B200"}}};
 
 // A GPU and where it sits.
 struct Seat {
@@ -91,7 +96,9 @@ void collect_gpus(const std::vector<NcclPci>& below, const NcclCpu& cpu, std::ve
 class NcclBuilder {
  public:
   NcclBuilder(const NcclDump& dump, const NcclImport& import)
-      : import_(import), draft_(import.name, "NCCL topology " + import.source) {
+      : import_(import),
+        line_(dump.line),
+        draft_(import.name, import.origin.empty() ? "NCCL topology " + import.source : import.origin) {
     for (const NcclCpu& cpu : dump.cpus) {
       const auto at =
           std::ranges::find(hosts_, cpu.host, [](const auto& cpus) { return cpus.front()->host; });
@@ -102,7 +109,15 @@ class NcclBuilder {
       for (const NcclCpu* cpu : cpus) collect_gpus(cpu->pci, *cpu, seats);
       return seats.empty();
     });
-    if (hosts_.empty()) throw InputError(import.source + ": found no GPU");
+    if (hosts_.empty()) fail(line_, "found no GPU");
+    std::vector<Seat> seats;
+    for (const auto& cpus : hosts_) {
+      for (const NcclCpu* cpu : cpus) collect_gpus(cpu->pci, *cpu, seats);
+    }
+    if (const auto gpus = static_cast<std::int64_t>(seats.size()); gpus > max_devices / import.copies)
+      fail(line_, fmt::format("found {} GPUs, {} times; allowed: up to {} in all", gpus, import.copies,
+                              max_devices));
+    find_memory(seats);
   }
 
   ImportedTopology build() && {
@@ -113,18 +128,29 @@ class NcclBuilder {
       for (const auto& cpus : hosts_) add_host(cpus);
     }
     if (networked_ && nics_ == 0)
-      throw InputError(fmt::format("{}: found no <net>, and {} hosts need a network", import_.source,
-                                   hosts * import_.copies));
+      fail(line_, fmt::format("found no <net>, and {} hosts need a network", hosts * import_.copies));
     if (hosts > 1) note("NVSwitches of different hosts are taken to be apart");
-    return {Topology(std::move(draft_).finish()), std::move(notes_)};
+    return {finished(), std::move(notes_)};
   }
 
  private:
+  // What the figures of a file add up to may be more than a topology allows.
+  [[nodiscard]] Topology finished() {
+    try {
+      return Topology(std::move(draft_).finish());
+    } catch (const InputError& error) {
+      fail(line_, error.what());
+    }
+  }
+
   void note(std::string text) {
     if (std::ranges::find(notes_, text) == notes_.end()) notes_.push_back(std::move(text));
   }
 
   void add_host(const std::vector<const NcclCpu*>& cpus) {
+    constexpr std::size_t most_sockets = 256;
+    if (cpus.size() > most_sockets)
+      fail(line_, fmt::format("a host has {} <cpu>, allowed: up to {}", cpus.size(), most_sockets));
     const std::string name = fmt::format("node{}", draft_.num_nodes());
     node_ = draft_.add_node(name);
     prefix_ = networked_ ? name + "." : "";
@@ -162,21 +188,46 @@ class NcclBuilder {
     }
   }
 
-  [[nodiscard]] const DeviceKind& kind_of(const NcclPci& pci) const {
+  [[nodiscard]] DeviceKind kind_of(const NcclPci& pci) const {
+    DeviceKind kind = built_in_kind(pci);
+    if (const auto told = memory_.find(kind.name); told != memory_.end()) {
+      kind.memory = Bytes(told->second);
+      if (!kind.source.empty()) kind.source += "; ";
+      kind.source += "memory as the driver tells";
+    }
+    return kind;
+  }
+
+  // Of GPUs of one kind, the one that has least decides.
+  void find_memory(const std::vector<Seat>& seats) {
+    for (const Seat& seat : seats) {
+      const std::int64_t bytes = seat.pci->gpu->memory;
+      if (bytes == 0) continue;
+      const auto [at, first] = memory_.try_emplace(built_in_kind(*seat.pci).name, bytes);
+      at->second = std::min(at->second, bytes);
+    }
+  }
+
+  [[nodiscard]] const DeviceKind& built_in_kind(const NcclPci& pci) const {
     if (import_.kind) return *import_.kind;
+    const std::string& name = pci.gpu->name;
     const std::optional<std::int64_t> id = pci.gpu->device_id;
-    const auto* const known = std::ranges::find(kKindOfDeviceId, id.value_or(-1),
-                                                &std::pair<std::int64_t, std::string_view>::first);
-    if (known == kKindOfDeviceId.end())
-      fail(pci.line, fmt::format("GPU {} {}; its kind must be given, one of {}", pci.bus_id,
-                                 id ? fmt::format("has the unknown PCI device id {:#06x}", *id)
-                                    : "has no PCI device id of NVIDIA",
-                                 list_names(built_in_device_kind_names())));
-    return *find_built_in_device_kind(known->second);
+    const auto* const known = std::ranges::find_if(kKnownGpus, [&](const KnownGpu& gpu) {
+      return name.empty() ? gpu.device_id == id : gpu.name == name;
+    });
+    if (known == kKnownGpus.end()) {
+      const std::string what = !name.empty() ? fmt::format("is of the unknown kind \"{}\"", name)
+                               : id          ? fmt::format("has the unknown PCI device id {:#06x}", *id)
+                                             : "has no PCI device id of NVIDIA";
+      fail(pci.line, fmt::format("GPU {} {}; its kind must be given (--device KIND), one of {}", pci.bus_id,
+                                 what, list_names(built_in_device_kind_names())));
+    }
+    return *find_built_in_device_kind(known->kind);
   }
 
   [[noreturn]] void fail(std::int64_t line, const std::string& what) const {
-    throw InputError(fmt::format("{}:{}: {}", import_.source, line, what));
+    throw InputError(line == 0 ? fmt::format("{}: {}", import_.source, what)
+                               : fmt::format("{}:{}: {}", import_.source, line, what));
   }
 
   // 75 % of what the lanes carry.
@@ -247,7 +298,7 @@ class NcclBuilder {
       const double socket = nvlinks_rate(gpu, to_cpu) + gpu.chip_to_chip;
       if (socket > 0) draft_.connect(vertex, socket_of_.at(seat.cpu), duplex(socket, kHalfMicrosecond));
     }
-    if (!any) note("the file tells of no NVLinks");
+    if (!any) note("found no NVLinks");
   }
 
   // Both ends tell of a link; each pair is connected once.
@@ -267,8 +318,10 @@ class NcclBuilder {
   }
 
   const NcclImport& import_;
+  std::int64_t line_;
   TopologyDraft draft_;
   std::vector<std::vector<const NcclCpu*>> hosts_;
+  std::map<std::string, std::int64_t> memory_;  // bytes, by kind
   std::vector<std::string> notes_;
   bool networked_ = false;
   DraftVertex network_;

@@ -9,7 +9,7 @@
 #include <array>
 
 #include "executor/cuda/activity_collector.h"
-#include "executor/cuda/nvlinks.h"
+#include "executor/cuda/gpu_links.h"
 #include "executor/gpu/cuda_library.h"
 
 namespace pipesim {
@@ -75,7 +75,8 @@ class Library : public CudaLibrary {
     }
     if (!found.no_gpus.empty()) return;
     for (int i = 0; i < count; ++i) found.gpus.push_back(gpu_number(i));
-    const NvlinkCounts links = count_nvlinks(found.gpus);
+    const GpuLinks links = links_of(found.gpus);
+    for (std::size_t g = 0; g < found.gpus.size(); ++g) found.gpus[g].pcie = links.pcie[g];
     found.switch_nvlinks = links.to_switches;
     for (int a = 0; a < count; ++a) {
       for (int b = a + 1; b < count; ++b) {

@@ -6,6 +6,20 @@
 
 namespace pipesim {
 
+/// What a PCIe link can do between its two ends.
+struct PcieLink {
+  int generation = 0;  ///< 5 for 32 GT/s a lane, 0: not told
+  int lanes = 0;       ///< 0: not told
+  bool operator==(const PcieLink&) const = default;
+};
+
+/// A PCIe switch, by its port towards the processor.
+struct PcieSwitch {
+  std::string bus_id;  ///< "0000:16:00.0"
+  PcieLink link;       ///< towards the processor
+  bool operator==(const PcieSwitch&) const = default;
+};
+
 /// A GPU of this machine, as CUDA numbers them.
 struct Gpu {
   std::string name;    ///< "NVIDIA H200"
@@ -13,6 +27,9 @@ struct Gpu {
   int capability = 0;  ///< 90 for 9.0
   int multiprocessors = 0;
   std::int64_t memory = 0, free_memory = 0;  ///< bytes
+  PcieLink pcie;
+  int numa_node = -1;                ///< of the processor that it hangs on, -1: not told
+  std::vector<PcieSwitch> switches;  ///< on the way from that processor
 };
 
 /// How two GPUs reach each other.

@@ -54,6 +54,14 @@ TEST(Topologies, ShowsASingleDevice) {
   EXPECT_THAT(outcome.out, testing::Not(HasSubstr("pairs")));
 }
 
+TEST(Topologies, TellsWhatFiguresRestOn) {
+  const Outcome outcome = pipesim_run({"topologies", "dgx-a100"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("\n\n  figures\n  A100-80GB: datasheet: peak rates, memory and its "
+                        "bandwidth, NVIDIA A100 (float64 on tensor cores); measured by others: "));
+}
+
 TEST(Topologies, JsonIsATopologyFileOfTheSameTopology) {
   const Outcome outcome = pipesim_run({"topologies", "dgx1-v100:2", "--json"});
   EXPECT_EQ(outcome.status, 0);

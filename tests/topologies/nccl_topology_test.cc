@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
@@ -121,13 +124,12 @@ TEST(NcclTopology, OfAFileThatNcclIsGivenKnowsPcieOnly) {
       "    </pci>\n"
       "  </cpu>\n"
       "</system>\n";
-  EXPECT_THAT(
-      refusal([&] { imported(text); }),
-      HasSubstr("node.xml:4: GPU 0003:00:00.0 has no PCI device id of NVIDIA; its kind must be given, "
-                "one of K80, "));
+  EXPECT_THAT(refusal([&] { imported(text); }),
+              HasSubstr("node.xml:4: GPU 0003:00:00.0 has no PCI device id of NVIDIA; its kind must be given "
+                        "(--device KIND), one of K80, "));
   const ImportedTopology result = topology_of(
       parse_nccl_dump(text, "node.xml"), {"node", "node.xml", 1, *find_built_in_device_kind("A100-40GB")});
-  EXPECT_THAT(result.notes, ElementsAre("the file tells of no NVLinks"));
+  EXPECT_THAT(result.notes, ElementsAre("found no NVLinks"));
   EXPECT_DOUBLE_EQ(rate(result.topology, "gpu1", "pcie0"), 24);
 }
 
@@ -140,7 +142,7 @@ TEST(NcclTopology, RefusesWhatIsNone) {
   EXPECT_THAT(said("\n\n{}"), HasSubstr("node.xml:3: found no XML ("));
   EXPECT_THAT(said("<system><cpu>\n<pci busid=\"a\"></system>"), HasSubstr("node.xml:2: found no XML ("));
   EXPECT_THAT(said("<system version=\"1\"/>"), HasSubstr("node.xml:1: found no <cpu> in <system>"));
-  EXPECT_EQ(said("<system><cpu/></system>"), "node.xml: found no GPU");
+  EXPECT_EQ(said("<system><cpu/></system>"), "node.xml:1: found no GPU");
   EXPECT_THAT(said("<system>\n<cpu>\n<gpu dev=\"0\"/></cpu></system>"),
               HasSubstr("node.xml:3: found <gpu> in <cpu>, allowed: in <pci>"));
   EXPECT_EQ(said("<system><cpu><pci/></cpu></system>"), "node.xml:1: <pci> has no busid");
@@ -165,7 +167,7 @@ TEST(NcclTopology, RefusesWhatIsNone) {
   text = fixture("nccl_h200_quarter.xml");
   text.erase(text.find("<nic>"), text.find("</nic>") + 6 - text.find("<nic>"));
   text.erase(text.find("<nic>"), text.find("</nic>") + 6 - text.find("<nic>"));
-  EXPECT_EQ(refusal([&] { imported(text, 4); }), "node.xml: found no <net>, and 4 hosts need a network");
+  EXPECT_EQ(refusal([&] { imported(text, 4); }), "node.xml:1: found no <net>, and 4 hosts need a network");
 }
 
 TEST(NcclTopology, RefusesEndlessBridges) {
@@ -176,30 +178,115 @@ TEST(NcclTopology, RefusesEndlessBridges) {
             "node.xml:66: <pci> stands in 64 others, allowed: up to 63");
 }
 
-// Cut, doubled and changed bytes: a topology that can be written and read, or one clear message.
+TEST(NcclTopology, RefusesFiguresThatAddUpToTooMuch) {
+  const auto said = [](const std::string& text, std::int64_t copies = 1) {
+    return refusal([&] { imported(text, copies); });
+  };
+  const auto with = [&](const std::string& found, const std::string& instead) {
+    std::string text = fixture("nccl_a100_pairs.xml");
+    return said(text.replace(text.find(found), found.size(), instead), 2);
+  };
+  EXPECT_EQ(with("speed=\"100000\"", "speed=\"9\""),
+            "node.xml:14: <net> has speed=\"9\", allowed: 10 to 100000000");
+  for (const std::string latency : {"-1", "1e7", "nan", "inf"})
+    EXPECT_EQ(with("latency=\"75\"", "latency=\"" + latency + "\""),
+              "node.xml:14: <net> has latency=\"" + latency + "\", allowed: 0 to 1000000 us");
+  EXPECT_EQ(with("<nvlink", "<c2c count=\"1000\" bw=\"10000000\"/><nvlink"),
+            "node.xml:5: <c2c> makes 1e+07 GB/s, allowed: up to 100000");
+  EXPECT_EQ(said(fixture("nccl_h200_quarter.xml"), 50'001),
+            "node.xml:1: found 2 GPUs, 50001 times; allowed: up to 100000 in all");
+  const auto with_cpus = [&](int number) {
+    std::string text = fixture("nccl_a100_pairs.xml"), cpus;
+    for (int i = 0; i < number; ++i) cpus += "<cpu/>\n";
+    return said(text.insert(text.rfind("</system>"), cpus));
+  };
+  EXPECT_EQ(with_cpus(254), "accepted");
+  EXPECT_EQ(with_cpus(255), "node.xml:1: a host has 257 <cpu>, allowed: up to 256");
+  EXPECT_EQ(with_cpus(9'999), "node.xml:10021: found one more <cpu>, allowed: up to 10000");
+}
+
+// The ends of a tag.
+std::pair<std::size_t, std::size_t> any_tag(const std::string& text, Rng& rng) {
+  const std::size_t open = std::min(text.find('<', rng.below(text.size())), text.rfind('<'));
+  if (open == std::string::npos) return {0, 0};
+  const std::size_t close = text.find('>', open);
+  return {open, close == std::string::npos ? text.size() : close + 1};
+}
+
+void swap_two_tags(std::string& text, Rng& rng) {
+  auto one = any_tag(text, rng), other = any_tag(text, rng);
+  if (one.first > other.first) std::swap(one, other);
+  if (one.second > other.first) return;
+  const std::string first = text.substr(one.first, one.second - one.first);
+  const std::string second = text.substr(other.first, other.second - other.first);
+  text.replace(other.first, second.size(), first);
+  text.replace(one.first, first.size(), second);
+}
+
+void replace_a_value(std::string& text, Rng& rng) {
+  const std::array<std::string, 16> values{"",
+                                           "0",
+                                           "-1",
+                                           "-2",
+                                           "1",
+                                           "3",
+                                           "1e9",
+                                           "9223372036854775808",
+                                           "0xffffffffffffffff",
+                                           "0x",
+                                           "nan",
+                                           "inf",
+                                           "64",
+                                           "0x20b5",
+                                           "*",
+                                           std::string(300, 'a')};
+  const std::size_t open = text.find("=\"", rng.below(text.size()));
+  if (open == std::string::npos) return;
+  const std::size_t close = text.find('"', open + 2);
+  if (close != std::string::npos) text.replace(open + 2, close - open - 2, values[rng.below(values.size())]);
+}
+
+void mutate(std::string& text, Rng& rng) {
+  if (text.empty()) return;
+  const std::size_t at = rng.below(text.size()), length = 1 + rng.below(20);
+  switch (rng.below(8)) {
+    case 0:
+      text.erase(at, length);
+      break;
+    case 1:
+      text.insert(at, text.substr(rng.below(text.size()), length));
+      break;
+    case 2:
+      text[at] = static_cast<char>(static_cast<unsigned char>(text[at]) ^ (1U << rng.below(8)));
+      break;
+    case 3:
+      if (rng.below(4) == 0) text.resize(at);
+      break;
+    case 4:
+      swap_two_tags(text, rng);
+      break;
+    case 5:
+    case 6:
+      replace_a_value(text, rng);
+      break;
+    default:
+      text[at] = "0123456789<>\"/= xg\n"[rng.below(19)];
+  }
+}
+
+// A topology that can be written and read, or one clear message with file and line.
 TEST(NcclTopology, SurvivesAThousandMutations) {
+  const std::array<std::string, 2> dumps{fixture("nccl_h200_quarter.xml"), fixture("nccl_a100_pairs.xml")};
   int topologies = 0, refused = 0;
   for_each_seed(1'000, [&](Rng& rng) {
-    std::string text = fixture(rng.below(2) == 0 ? "nccl_h200_quarter.xml" : "nccl_a100_pairs.xml");
-    for (std::uint64_t i = 0, n = 1 + rng.below(3); i < n; ++i) {
-      const std::size_t at = rng.below(text.size()), length = 1 + rng.below(20);
-      switch (rng.below(3)) {
-        case 0:
-          text.erase(at, length);
-          break;
-        case 1:
-          text.insert(at, text.substr(rng.below(text.size()), length));
-          break;
-        default:
-          text[at] = "0123456789<>\"/= xg\n"[rng.below(19)];
-      }
-    }
+    std::string text = dumps[rng.below(dumps.size())];
+    for (std::uint64_t i = 0, n = 1 + rng.below(3); i < n; ++i) mutate(text, rng);
     try {
       const Topology t = imported(text, static_cast<std::int64_t>(1 + rng.below(2))).topology;
       EXPECT_EQ(parse_topology(to_json(t), "node.json"), t);
       ++topologies;
     } catch (const InputError& error) {
-      EXPECT_THAT(error.what(), testing::StartsWith("node.xml:")) << text;
+      EXPECT_THAT(error.what(), testing::MatchesRegex("node\\.xml:[0-9]+: [^\n]+")) << text;
       ++refused;
     }
   });

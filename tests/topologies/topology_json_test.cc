@@ -1,7 +1,7 @@
 #include "topologies/topology_json.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <sstream>
 
@@ -9,11 +9,17 @@
 #include "sim/base/files.h"
 #include "sim/base/rng.h"
 #include "tests/refusal.h"
+#include "topologies/cpu.h"
 #include "topologies/device_kinds.h"
 #include "topologies/presets.h"
 
 namespace pipesim {
 namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::StartsWith;
 
 std::string replaced(std::string text, std::string_view what, std::string_view by) {
   const std::size_t at = text.find(what);
@@ -241,7 +247,6 @@ TEST(TopologyJson, NamesWhatIsMissingOrCutOff) {
 TEST(TopologyJson, EveryDeviceKindIsWhole) {
   EXPECT_EQ(built_in_device_kinds().size(), 11u);
   for (const DeviceKind& kind : built_in_device_kinds()) {
-    EXPECT_FALSE(kind.source.empty()) << kind.name;
     EXPECT_TRUE(kind.peak.contains(DataType::Float32)) << kind.name;
     ASSERT_FALSE(kind.efficiency.empty()) << kind.name;
     EXPECT_GT(kind.efficiency.back().fraction, 0.6) << kind.name;
@@ -249,6 +254,28 @@ TEST(TopologyJson, EveryDeviceKindIsWhole) {
     EXPECT_EQ(find_built_in_device_kind(kind.name), &kind);
   }
   EXPECT_EQ(find_built_in_device_kind("V200"), nullptr);
+}
+
+// A figure counts as measured only where the text says by whom.
+TEST(TopologyJson, EveryDeviceKindSaysWhatItsFiguresRestOn) {
+  for (const DeviceKind& kind : built_in_device_kinds()) {
+    EXPECT_THAT(kind.source, MatchesRegex("datasheet: peak rates, memory and its bandwidth, NVIDIA .+; "
+                                          "measured by others: .+(arXiv:|aiconfigurator).*; estimated: .+"))
+        << kind.name;
+    EXPECT_THAT(kind.source, HasSubstr("launch overhead")) << kind.name;
+    // How much of the peak and of the memory's bandwidth is reached.
+    EXPECT_THAT(kind.source, HasSubstr(fmt::format("{:g} of peak", kind.efficiency.back().fraction)));
+    const double memory = kind.memory_efficiency, full = kind.memory_bandwidth.value / 1e9;
+    EXPECT_THAT(kind.source, AnyOf(HasSubstr(fmt::format("{:g} of memory bandwidth", memory)),
+                                   HasSubstr(fmt::format("of {:g} GB/s", full))));
+  }
+  for (const TopologyPreset& preset : topology_presets()) {
+    EXPECT_FALSE(preset.source.empty()) << preset.name;
+    const Topology topology = make_topology(preset.name);
+    for (const DeviceKind& kind : topology.parts().kinds)
+      EXPECT_THAT(kind.source, AnyOf(StartsWith("datasheet: "), StartsWith("estimated: "))) << kind.name;
+  }
+  EXPECT_THAT(cpu_topology(2).parts().kinds[0].source, StartsWith("estimated: "));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "executor/cuda/nvlinks.h"
+#include "executor/cuda/gpu_links.h"
 
 #include <dlfcn.h>
 
@@ -31,6 +31,8 @@ class Nvml {
     load("nvmlDeviceGetNvLinkState", state_);
     load("nvmlDeviceGetNvLinkRemotePciInfo_v2", remote_);
     load("nvmlDeviceGetNvLinkRemoteDeviceType", remote_kind_);
+    load("nvmlDeviceGetMaxPcieLinkGeneration", pcie_generation_);
+    load("nvmlDeviceGetMaxPcieLinkWidth", pcie_lanes_);
     started_ = start_ && stop_ && device_ && state_ && remote_ && remote_kind_ && start_() == kNvmlSuccess;
   }
   ~Nvml() {
@@ -57,6 +59,17 @@ class Nvml {
     }
   }
 
+  [[nodiscard]] PcieLink pcie(const std::string& bus_id) const {
+    NvmlDevice device = nullptr;
+    PcieLink link;
+    unsigned value = 0;
+    if (!started_ || device_(bus_id.c_str(), &device) != kNvmlSuccess) return link;
+    if (pcie_generation_ && pcie_generation_(device, &value) == kNvmlSuccess)
+      link.generation = static_cast<int>(value);
+    if (pcie_lanes_ && pcie_lanes_(device, &value) == kNvmlSuccess) link.lanes = static_cast<int>(value);
+    return link;
+  }
+
  private:
   template <class Function>
   void load(const char* name, Function& function) {
@@ -71,6 +84,8 @@ class Nvml {
   int (*state_)(NvmlDevice, unsigned, unsigned*) = nullptr;
   int (*remote_)(NvmlDevice, unsigned, NvmlPci*) = nullptr;
   int (*remote_kind_)(NvmlDevice, unsigned, int*) = nullptr;
+  int (*pcie_generation_)(NvmlDevice, unsigned*) = nullptr;
+  int (*pcie_lanes_)(NvmlDevice, unsigned*) = nullptr;
 };
 
 // NVML writes the domain with eight digits, CUDA with four.
@@ -83,14 +98,15 @@ bool same_bus_id(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-NvlinkCounts count_nvlinks(const std::vector<Gpu>& gpus) {
+GpuLinks links_of(const std::vector<Gpu>& gpus) {
   const Nvml nvml;
-  NvlinkCounts counts;
-  counts.to_switches.resize(gpus.size());
+  GpuLinks links;
+  links.to_switches.resize(gpus.size());
   for (std::size_t g = 0; g < gpus.size(); ++g) {
+    links.pcie.push_back(nvml.pcie(gpus[g].bus_id));
     nvml.for_each_link(gpus[g].bus_id, [&](bool to_switch, const std::string& bus_id) {
       if (to_switch) {
-        ++counts.to_switches[g];
+        ++links.to_switches[g];
         return;
       }
       const auto other =
@@ -98,10 +114,10 @@ NvlinkCounts count_nvlinks(const std::vector<Gpu>& gpus) {
       // Each of the two tells of the link.
       if (const auto number = static_cast<std::size_t>(other - gpus.begin());
           other != gpus.end() && g < number)
-        ++counts.between[{static_cast<int>(g), static_cast<int>(number)}];
+        ++links.between[{static_cast<int>(g), static_cast<int>(number)}];
     });
   }
-  return counts;
+  return links;
 }
 
 }  // namespace pipesim

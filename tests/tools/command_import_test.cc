@@ -1,0 +1,59 @@
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tests/temporary_folder.h"
+#include "tests/tools/command_line.h"
+#include "topologies/topology_json.h"
+
+namespace pipesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string dump_file(const std::string& name) {
+  return std::string(PIPESIM_SOURCE_DIR) + "/tests/topologies/fixtures/" + name;
+}
+
+TEST(Import, WritesTheTopologyOfAFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("cluster.json"), dump = dump_file("nccl_h200_quarter.xml");
+  const Outcome outcome = pipesim_run({"import", "topology", dump, "--nodes", "2", "-o", path});
+  EXPECT_EQ(
+      outcome,
+      (Outcome{0, path + ": 4 devices in 2 nodes, 18 links; \"pipesim topologies " + path + "\" shows it\n",
+               ""}));
+  EXPECT_EQ(load_topology(path).name(), "nccl_h200_quarter");
+  const Outcome text = pipesim_run({"import", "topology", dump_file("nccl_a100_pairs.xml")});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_EQ(parse_topology(text.out, "stdout").num_devices(), 3U);
+  EXPECT_THAT(text.err, HasSubstr("nccl_a100_pairs.xml: links of PCIe whose speed or width is not told"));
+}
+
+// With GPUs and without, with the library and without.
+TEST(Import, WithoutAFileAsksThisMachine) {
+  const Outcome outcome = pipesim_run({"import", "topology", "--name", "here", "--device", "H200"});
+  if (outcome.status == 0) {
+    EXPECT_EQ(parse_topology(outcome.out, "stdout").name(), "here");
+    return;
+  }
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, testing::AnyOf(StartsWith("pipesim: this machine has no GPUs of NVIDIA: "),
+                                          HasSubstr("libpipesim_cuda.so")));
+}
+
+TEST(Import, RefusesWhatDoesNotGoTogether) {
+  EXPECT_EQ(
+      pipesim_run({"import", "topology", "--nodes", "2"}),
+      (Outcome{2, "", "pipesim: import: --nodes goes with FILE: this machine is not asked for its NICs\n"}));
+  EXPECT_EQ(pipesim_run({"import", "model"}),
+            (Outcome{2, "", "pipesim: import: found \"model\", allowed: topology\n"}));
+  EXPECT_THAT(
+      pipesim_run({"import", "topology", "--device", "H20"}).err,
+      StartsWith("pipesim: option --device: unknown kind \"H20\" (did you mean \"H200\"?); allowed: "));
+}
+
+}  // namespace
+}  // namespace pipesim

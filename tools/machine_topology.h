@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "executor/gpu/inventory.h"
+#include "topologies/nccl_topology.h"
+
+namespace pipesim {
+
+/// The GPUs of this machine, with where they sit. DeviceError when libpipesim_cuda.so can't be loaded.
+GpuInventory gpus_of_this_machine();
+
+/// A processor as NCCL describes it, of what /proc/cpuinfo holds and what `uname -m` prints ("x86_64").
+NcclCpu processor_of(std::string_view cpuinfo, std::string_view architecture);
+
+/// What a topology of a machine is made of.
+struct MachineDescription {
+  std::string name;   ///< of the topology
+  NcclCpu processor;  ///< of each NUMA node
+  GpuInventory gpus;
+};
+
+/// This machine, by the name of its host. DeviceError when libpipesim_cuda.so can't be loaded.
+MachineDescription this_machine();
+
+/// The topology of a machine that was asked itself, wired as that of what NCCL would write down there (see
+/// topology_of), less NICs. GPUs that reach no neighbour below their PCIe switches without the host's memory
+/// hang on their processors; NVLinks count where CUDA grants access to the peer. DeviceError when there are
+/// no GPUs, InputError when a kind is unknown and none is given for all.
+ImportedTopology topology_of(const MachineDescription& machine, const std::optional<DeviceKind>& kind);
+
+}  // namespace pipesim
