@@ -1,13 +1,15 @@
+#include "executor/operators/attention.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <vector>
 
-#include "executor/cpu/dropout_mask.h"
 #include "executor/cpu/gemm.h"
 #include "executor/cpu/kernels/families.h"
 #include "executor/cpu/operands.h"
+#include "executor/operators/dropout_mask.h"
 
 namespace pipesim::cpu {
 namespace {
@@ -31,54 +33,10 @@ void unpack_rows(const std::vector<float>& from, std::int64_t columns, std::int6
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(from.data() + i * columns, columns, to + i * stride);
 }
 
-/// Which learned bias a score gets by how far its key stands from its query: nearby distances have one each,
-/// others share one the more, the farther they are (Raffel et al., 2020, section 2.1, and their code). Where
-/// keys after the query are seen, they have the upper half.
-class RelativeBuckets {
- public:
-  explicit RelativeBuckets(const Operator& op)
-      : count_(std::get<std::int64_t>(op.attributes.at("buckets"))),
-        farthest_(std::get<std::int64_t>(op.attributes.at("farthest"))),
-        side_(integer_of(op, "causal") != 0 ? count_ : count_ / 2) {}
-
-  [[nodiscard]] std::int64_t of(std::int64_t query, std::int64_t key) const {
-    const std::int64_t distance = std::abs(key - query), single = side_ / 2;
-    std::int64_t bucket = distance;
-    if (distance >= single) {
-      const double farness = std::log(static_cast<double>(distance) / static_cast<double>(single)) /
-                             std::log(static_cast<double>(farthest_) / static_cast<double>(single));
-      bucket = single + static_cast<std::int64_t>(farness * static_cast<double>(side_ - single));
-      bucket = std::min(bucket, side_ - 1);
-    }
-    return key > query && side_ < count_ ? side_ + bucket : bucket;
-  }
-
- private:
-  std::int64_t count_, farthest_, side_;
-};
-
-/// Lengths of a shard's factors; d is the length of queries and keys.
-struct AttentionSizes {
-  explicit AttentionSizes(const ShardCall& call) {
-    const Box q = box_of(call, 0), v = box_of(call, 2);
-    b = q[0].length(), s = q[1].length(), g = q[2].length(), r = q[3].length(), d = q[4].length();
-    t = v[1].length(), e = v[3].length();
-    first_query = q[1].begin, first_key = v[1].begin;
-    causal = integer_of(call.op, "causal") != 0;
-    scale = 1 / std::sqrt(static_cast<float>(d));
-    // Scores of so many queries are held at a time: about a million.
-    block = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(1, r * t), 1, s);
-  }
-  std::int64_t b, s, g, r, d, t, e, block;
-  std::int64_t first_query, first_key;  ///< where s and t begin in the whole
-  bool causal;
-  float scale;
-
-  /// Keys of this shard that a query sees: the first so many.
-  [[nodiscard]] std::int64_t seen(std::int64_t query) const {
-    return causal ? std::clamp<std::int64_t>(first_query + query - first_key + 1, 0, t) : t;
-  }
-};
+/// Scores of so many queries are held at a time: about a million.
+std::int64_t queries_at_once(const AttentionSizes& a) {
+  return std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(1, a.r * a.t), 1, a.s);
+}
 
 /// Queries [begin, end) of one sample and one key-value head: rows (s, r) of packed matrices.
 struct QueryBlock {
@@ -110,36 +68,26 @@ struct QueryBlock {
   }
 };
 
-/// Of scored attention with dropout: which of the softmax's elements are kept, numbered through the whole
-/// [b, s, g, r, t] of all microbatches.
+/// Of scored attention with dropout: which of the softmax's elements are kept.
 class ScoreDropout {
  public:
-  explicit ScoreDropout(const ShardCall& call) : q_(call.op.uses[0].dims), box_(box_of(call, 0)) {
-    const auto rate = call.op.attributes.find("dropout");
-    if (rate == call.op.attributes.end() || std::get<double>(rate->second) == 0) return;
-    mask_.emplace(call.op.name, call.step, std::get<double>(rate->second));
-    keys_ = call.op.uses[1].dims[1].extent;
-    first_sample_ = call.step.microbatch * q_[0].extent + box_[0].begin;
+  explicit ScoreDropout(const ShardCall& call) : numbers_(call.op, call.ranges, call.step.microbatch) {
+    const double rate = dropped_scores(call.op);
+    if (rate > 0) mask_.emplace(call.op.name, call.step, rate);
   }
 
   /// Applies it to the first `seen` elements of row i, which belong to keys from the shard's first one on.
   void apply(const QueryBlock& block, std::int64_t i, std::int64_t seen, float* elements) const {
     if (!mask_) return;
-    const AttentionSizes& a = block.a;
-    std::int64_t row = first_sample_ + block.sample;
-    row = row * q_[1].extent + a.first_query + block.begin + i / a.r;
-    row = row * q_[2].extent + box_[2].begin + block.head;
-    row = row * q_[3].extent + box_[3].begin + i % a.r;
-    const auto first = static_cast<std::uint64_t>(row * keys_ + a.first_key);
+    const std::int64_t r = block.a.r;
+    const std::uint64_t first = numbers_.first_of(block.sample, block.begin + i / r, block.head, i % r);
     for (std::int64_t j = 0; j < seen; ++j)
       elements[j] = (*mask_)(first + static_cast<std::uint64_t>(j), elements[j]);
   }
 
  private:
-  const std::vector<IndexExpr>& q_;
-  Box box_;
+  ScoreNumbers numbers_;
   std::optional<DropoutMask> mask_;
-  std::int64_t keys_ = 0, first_sample_ = 0;
 };
 
 /// values: q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e], biases by distance bias[bucket, g, r] if
@@ -175,7 +123,7 @@ class Attention : public Kernel {
       if (gradient.present()) std::fill_n(gradient.floats, gradient.elements(), 0.0F);
     }
     std::vector<double> biases;  // gradients, if anybody wants them
-    const Piece* learned = is_relative(call) ? &call.gradients[bias] : nullptr;
+    const Piece* learned = is_relative_attention(call.op) ? &call.gradients[bias] : nullptr;
     if (learned != nullptr && learned->present())
       biases.resize(static_cast<std::size_t>(learned->elements()));
     for_each_block(call, [&](const QueryBlock& block) { send_back(call, block, biases); });
@@ -184,14 +132,14 @@ class Attention : public Kernel {
 
  private:
   static constexpr std::size_t bias = 3;  ///< a use of relative attention only
-  static bool is_relative(const ShardCall& call) { return output(call) > bias; }
   static std::size_t output(const ShardCall& call) { return call.op.uses.size() - 1; }
   template <class Visit>
   static void for_each_block(const ShardCall& call, Visit visit) {
-    const AttentionSizes a(call);
+    const AttentionSizes a(call.op, call.ranges);
+    const std::int64_t block = queries_at_once(a);
     for (std::int64_t head = 0; head < a.b * a.g; ++head) {
-      for (std::int64_t begin = 0; begin < a.s; begin += a.block) {
-        visit(QueryBlock{a, head / a.g, head % a.g, begin, std::min(a.s, begin + a.block)});
+      for (std::int64_t begin = 0; begin < a.s; begin += block) {
+        visit(QueryBlock{a, head / a.g, head % a.g, begin, std::min(a.s, begin + block)});
       }
     }
   }
@@ -199,13 +147,13 @@ class Attention : public Kernel {
   /// Which element of the biases each score that is seen gets, if there are any.
   template <class Visit>
   static void for_each_bias(const ShardCall& call, const QueryBlock& block, Visit visit) {
-    if (!is_relative(call)) return;
+    if (!is_relative_attention(call.op)) return;
     const RelativeBuckets buckets(call.op);
     const AttentionSizes& a = block.a;
     for (std::int64_t i = 0; i < block.rows(); ++i) {
       const std::int64_t query = block.begin + i / a.r;
       for (std::int64_t j = 0; j < a.seen(query); ++j) {
-        const std::int64_t bucket = buckets.of(a.first_query + query, a.first_key + j);
+        const std::int64_t bucket = buckets.of(a.first_key + j - (a.first_query + query));
         visit(static_cast<std::size_t>(i * a.t + j),
               static_cast<std::size_t>((bucket * a.g + block.head) * a.r + i % a.r));
       }

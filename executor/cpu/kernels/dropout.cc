@@ -1,6 +1,6 @@
-#include "executor/cpu/dropout_mask.h"
 #include "executor/cpu/kernels/families.h"
 #include "executor/cpu/operands.h"
+#include "executor/operators/dropout_mask.h"
 
 namespace pipesim::cpu {
 namespace {

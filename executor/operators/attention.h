@@ -1,0 +1,101 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "executor/device_code.h"
+#include "executor/operators/attributes.h"
+
+namespace pipesim {
+
+/// Lengths of a shard's factors of attention: samples, queries, key-value heads, query heads of each, keys;
+/// d is the length of queries and keys, e of values.
+struct AttentionSizes {
+  AttentionSizes(const Operator& op, std::span<const Range> ranges) {
+    const Box q = box_of(op.uses[0], op, ranges), v = box_of(op.uses[2], op, ranges);
+    b = q[0].length(), s = q[1].length(), g = q[2].length(), r = q[3].length(), d = q[4].length();
+    t = v[1].length(), e = v[3].length();
+    first_query = q[1].begin, first_key = v[1].begin;
+    causal = integer_of(op, "causal") != 0;
+    scale = 1 / std::sqrt(static_cast<float>(d));
+  }
+  std::int64_t b = 0, s = 0, g = 0, r = 0, t = 0, d = 0, e = 0;
+  std::int64_t first_query = 0, first_key = 0;  ///< where s and t begin in the whole
+  bool causal = false;
+  float scale = 1;
+
+  /// Keys of this shard that its query sees: the first so many.
+  [[nodiscard]] PIPESIM_DEVICE std::int64_t seen(std::int64_t query) const {
+    return causal ? std::clamp<std::int64_t>(first_query + query - first_key + 1, 0, t) : t;
+  }
+};
+
+/// Whether scores get learned biases: a use more than queries, keys, values and results.
+inline bool is_relative_attention(const Operator& op) { return op.uses.size() > 4; }
+
+/// Which learned bias a score gets by how far its key stands from its query: nearby distances have one each,
+/// others share one the more, the farther they are (Raffel et al., 2020, section 2.1, and their code). Where
+/// keys after the query are seen, they have the upper half.
+class RelativeBuckets {
+ public:
+  explicit RelativeBuckets(const Operator& op)
+      : count_(integer_of(op, "buckets")),
+        farthest_(integer_of(op, "farthest")),
+        side_(integer_of(op, "causal") != 0 ? count_ : count_ / 2) {}
+
+  /// `ahead`: position of the key less that of the query.
+  [[nodiscard]] PIPESIM_DEVICE std::int64_t of(std::int64_t ahead) const {
+    // Where a bucket begins at a whole distance, the logarithms' rounding must not decide.
+    constexpr double rounding = 1e-9;
+    const std::int64_t distance = ahead < 0 ? -ahead : ahead, single = side_ / 2;
+    std::int64_t bucket = distance;
+    if (distance >= single) {
+      const double farness = std::log(static_cast<double>(distance) / static_cast<double>(single)) /
+                             std::log(static_cast<double>(farthest_) / static_cast<double>(single));
+      bucket = single + static_cast<std::int64_t>(farness * static_cast<double>(side_ - single) + rounding);
+      bucket = bucket < side_ ? bucket : side_ - 1;
+    }
+    return ahead > 0 && side_ < count_ ? side_ + bucket : bucket;
+  }
+
+ private:
+  std::int64_t count_, farthest_, side_;
+};
+
+/// The numbers of a shard's scores in [b, s, g, r, t] of all microbatches, by which dropout knows them.
+class ScoreNumbers {
+ public:
+  ScoreNumbers(const Operator& op, std::span<const Range> ranges, std::int64_t microbatch) {
+    const TensorUse &q = op.uses[0], &k = op.uses[1];
+    const Box rows = box_of(q, op, ranges);
+    samples_ = microbatch * q.dims[0].extent + rows[0].begin, queries_ = rows[1].begin;
+    heads_ = rows[2].begin, members_ = rows[3].begin;
+    first_key_ = box_of(k, op, ranges)[1].begin;
+    all_queries_ = q.dims[1].extent, all_heads_ = q.dims[2].extent, all_members_ = q.dims[3].extent;
+    all_keys_ = k.dims[1].extent;
+  }
+  /// Of the score with the shard's first key; those of its other keys follow.
+  [[nodiscard]] PIPESIM_DEVICE std::uint64_t first_of(std::int64_t sample, std::int64_t query,
+                                                                std::int64_t head,
+                                                                std::int64_t member) const {
+    std::int64_t row = samples_ + sample;
+    row = row * all_queries_ + queries_ + query;
+    row = row * all_heads_ + heads_ + head;
+    row = row * all_members_ + members_ + member;
+    return static_cast<std::uint64_t>(row * all_keys_ + first_key_);
+  }
+
+ private:
+  std::int64_t samples_ = 0, queries_ = 0, heads_ = 0, members_ = 0, first_key_ = 0;
+  std::int64_t all_queries_ = 1, all_heads_ = 1, all_members_ = 1, all_keys_ = 1;
+};
+
+/// Share of the softmax's elements that scored attention drops; 0 for other kinds.
+inline double dropped_scores(const Operator& op) {
+  const auto rate = op.attributes.find("dropout");
+  return rate == op.attributes.end() ? 0.0 : std::get<double>(rate->second);
+}
+
+}  // namespace pipesim
