@@ -1,0 +1,70 @@
+#include "executor/gpu/kernels/attention.h"
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "tests/executor/cpu/kernel_checks.h"
+#include "tests/executor/gpu/host_machine.h"
+#include "tests/executor/gpu/kernel_on_machine.h"
+
+namespace pipesim::gpu {
+namespace {
+
+cpu::KernelCase grouped_case(Bench& bench, std::int64_t groups, std::int64_t members, bool causal) {
+  const TensorId q = bench.x({3, 9, groups, members, 2}), k = bench.x({3, 9, groups, 2}),
+                 v = bench.x({3, 9, groups, 4});
+  const Attributes attributes{{"causal", causal ? 1 : 0}, {"buckets", 8}, {"farthest", 9}, {"dropout", 0.25}};
+  cpu::KernelCase c{bench.op("scored_attention", {q, k, v}, attributes), {}};
+  c.step = {.seed = 3, .step = 2, .microbatch = 1, .microbatches = 2};
+  return c;
+}
+
+// As on CPUs, in blocks of any lengths, packed or not.
+TEST(AttentionOnGpus, IsTheSameHoweverItIsCut) {
+  const std::array<AttentionLimits, 4> all_limits{
+      AttentionLimits{.large_sample = 0},
+      AttentionLimits{.score_bytes = 400, .causal_blocks = 3, .shortest_block = 2},
+      AttentionLimits{.score_bytes = 1, .causal_blocks = 2, .shortest_block = 1, .large_sample = 0},
+      AttentionLimits{.score_bytes = 3000, .causal_blocks = 2, .shortest_block = 1, .large_sample = 0}};
+  HostMachine machine;
+  for (const AttentionLimits& limits : all_limits) {
+    const auto kernel = attention_kernel(limits);
+    for (const DataType type : {DataType::Float32, DataType::BFloat16}) {
+      const KernelOnMachine on_machine(*kernel, machine, type);
+      for (const auto& [groups, members] : {std::pair{2, 1}, {1, 2}, {2, 2}}) {
+        for (const bool causal : {false, true}) {
+          Bench bench(3);
+          const cpu::KernelCase c = grouped_case(bench, groups, members, causal);
+          cpu::KernelCase first = c, other = c;
+          first.tested = {cpu::find_kernel("scored_attention")};
+          other.tested = {&on_machine, type};
+          const testing::ScopedTrace trace(
+              __FILE__, __LINE__,
+              fmt::format("{} groups of {}, {} bytes of scores", groups, members, limits.score_bytes));
+          check_other(other, first);
+          if (type == DataType::Float32) check_splits(other, 4);
+        }
+      }
+    }
+  }
+}
+
+// What a shard of scores takes, however long the sequence.
+TEST(AttentionOnGpus, HoldsSoManyScoresAtATime) {
+  Bench bench(8);
+  const auto lengths = [&](std::int64_t length, bool causal) {
+    const TensorId q = bench.x({8, length, 16, 1, 64}), k = bench.x({8, length, 16, 64});
+    const Operator& op = bench.op("attention", {q, k, k}, {{"causal", causal ? 1 : 0}});
+    return BlockLengths(AttentionSizes(op, whole_ranges(op)), 6, AttentionLimits{});
+  };
+  EXPECT_EQ(lengths(1024, false).queries, 1024);
+  EXPECT_EQ(lengths(1024, false).heads, 85);
+  EXPECT_EQ(lengths(1024, true).queries, 512);
+  EXPECT_EQ(lengths(1024, true).heads, 128);
+  EXPECT_EQ(lengths(65536, true).queries, 1365);
+  EXPECT_EQ(lengths(65536, true).heads, 1);
+}
+
+}  // namespace
+}  // namespace pipesim::gpu
