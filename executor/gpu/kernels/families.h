@@ -11,9 +11,10 @@ namespace pipesim::gpu {
 std::vector<KernelEntry> binary_kernels();
 std::vector<KernelEntry> elementwise_kernels();
 std::vector<KernelEntry> linear_kernels();
+std::vector<KernelEntry> lstm_cell_kernels();
 std::vector<KernelEntry> shape_kernels();
 
 inline constexpr std::array kernel_families = {binary_kernels, elementwise_kernels, linear_kernels,
-                                               shape_kernels};
+                                               lstm_cell_kernels, shape_kernels};
 
 }  // namespace pipesim::gpu
