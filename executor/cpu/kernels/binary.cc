@@ -1,48 +1,13 @@
 #include <algorithm>
-#include <array>
 
 #include "executor/cpu/kernels/families.h"
 #include "executor/cpu/operands.h"
+#include "executor/operators/broadcast.h"
 
 namespace pipesim::cpu {
 namespace {
 
-/// x[rows, columns] beside an operand that may be narrower: the last dim apart, elements of the operand per
-/// dim of x.
-struct Broadcast {
-  explicit Broadcast(const ShardCall& call) : full(box_of(call, 0)) {
-    const Box narrow = box_of(call, 1);
-    const std::size_t missing = full.dims() - narrow.dims();
-    std::int64_t stride = 1;
-    for (std::size_t i = narrow.dims(); i-- > 0;) {
-      const bool stretched = call.op.uses[1].dims[i].kind == IndexExpr::Kind::Whole;
-      strides[missing + i] = stretched ? 0 : stride;
-      stride *= narrow[i].length();
-    }
-    elements = stride;
-    columns = full.dims() == 0 ? 1 : full[full.dims() - 1].length();
-    rows = full.elements() / columns;
-    step = full.dims() == 0 ? 0 : strides[full.dims() - 1];
-    plain = elements == full.elements();
-  }
-
-  /// Where row `row` of x begins in the operand.
-  [[nodiscard]] std::int64_t start(std::int64_t row) const {
-    std::int64_t at = 0;
-    for (std::size_t i = full.dims() - 1; i-- > 0;) {
-      at += row % full[i].length() * strides[i];
-      row /= full[i].length();
-    }
-    return at;
-  }
-
-  Box full;
-  std::array<std::int64_t, Box::max_dims> strides{};  ///< 0 where the operand is stretched or has no dim
-  std::int64_t elements = 1, rows = 1, columns = 1, step = 0;
-  bool plain = true;  ///< nothing is stretched
-};
-
-/// out[i, j] = combine(x[i, j], operand[i, j]).
+/// x[rows, columns] beside a narrower operand: out[i, j] = combine(x[i, j], operand[i, j]).
 template <class Combine>
 void combine_rows(const Broadcast& b, const float* x, const float* operand, float* out, Combine combine) {
   for (std::int64_t i = 0; i < b.rows; ++i, x += b.columns, out += b.columns) {
@@ -76,11 +41,11 @@ void sum_into_operand(const Broadcast& b, SumOrder order, float* gradient, Term 
 class Add : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
-    combine_rows(Broadcast(call), call.values[0].floats, call.values[1].floats, call.values[2].floats,
-                 [](float x, float y) { return x + y; });
+    combine_rows(Broadcast(call.op, call.ranges), call.values[0].floats, call.values[1].floats,
+                 call.values[2].floats, [](float x, float y) { return x + y; });
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Broadcast b(call);
+    const Broadcast b(call.op, call.ranges);
     const float* d = call.gradients[2].floats;
     const Piece &dx = call.gradients[0], &dy = call.gradients[1];
     if (dx.present()) std::copy_n(d, b.full.elements(), dx.floats);
@@ -95,11 +60,11 @@ class Add : public Kernel {
 class Mul : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
-    combine_rows(Broadcast(call), call.values[0].floats, call.values[1].floats, call.values[2].floats,
-                 [](float x, float y) { return x * y; });
+    combine_rows(Broadcast(call.op, call.ranges), call.values[0].floats, call.values[1].floats,
+                 call.values[2].floats, [](float x, float y) { return x * y; });
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Broadcast b(call);
+    const Broadcast b(call.op, call.ranges);
     const float *d = call.gradients[2].floats, *x = call.values[0].floats;
     if (call.gradients[0].present()) {
       combine_rows(b, d, call.values[1].floats, call.gradients[0].floats,

@@ -9,15 +9,20 @@ namespace pipesim::gpu {
 
 // One function per file of this folder. A new file is listed here, nowhere else.
 std::vector<KernelEntry> attention_kernels();
+std::vector<KernelEntry> bahdanau_kernels();
 std::vector<KernelEntry> batch_norm_kernels();
+std::vector<KernelEntry> binary_kernels();
 std::vector<KernelEntry> conv2d_kernels();
 std::vector<KernelEntry> elementwise_kernels();
+std::vector<KernelEntry> expert_kernels();
 std::vector<KernelEntry> linear_kernels();
+std::vector<KernelEntry> lstm_cell_kernels();
 std::vector<KernelEntry> pool2d_kernels();
 std::vector<KernelEntry> shape_kernels();
 
-inline constexpr std::array kernel_families = {attention_kernels,   batch_norm_kernels, conv2d_kernels,
-                                               elementwise_kernels, linear_kernels,     pool2d_kernels,
-                                               shape_kernels};
+inline constexpr std::array kernel_families = {attention_kernels, bahdanau_kernels, batch_norm_kernels,
+                                               binary_kernels,    conv2d_kernels,   elementwise_kernels,
+                                               expert_kernels,    linear_kernels,   lstm_cell_kernels,
+                                               pool2d_kernels,    shape_kernels};
 
 }  // namespace pipesim::gpu

@@ -11,12 +11,6 @@
 namespace pipesim::gpu {
 namespace {
 
-/// A batch of matrices without gaps, kept as [rows, columns] each.
-MatrixProduct::Matrix dense(const Floats& elements, std::int64_t rows, std::int64_t columns,
-                            bool transposed = false) {
-  return {elements, transposed, columns, rows * columns};
-}
-
 /// y = f(x · w + b). values: x, w, b if any, y. See LinearSizes.
 class Linear : public Kernel {
  public:
