@@ -62,7 +62,11 @@ std::vector<double> slow_factors(const RunSetting& setting, const Topology& topo
 }  // namespace
 
 std::vector<Option> run_options(const std::string& steps) {
-  return {{"backend", "NAME", "cpu", "cpu, or emulated"},
+  return {{"backend", "NAME", "cpu", "cpu, cuda (GPUs of NVIDIA), or emulated"},
+          {"virtual-devices", "", "", "devices are equal parts of one GPU's multiprocessors"},
+          {"tf32", "", "", "let GPUs form products of float32 from factors of 10 bits"},
+          {"recorded", "", "",
+           "GPUs repeat what the first step did, as a CUDA graph: faster, and without times of single tasks"},
           {"slow", "LIST", "", "slower devices of the emulation, as gpu3=1.5,gpu4=2"},
           {"steps", "N", steps, "iterations to measure"},
           {"warmup", "N", "3", "iterations before them"},
@@ -82,12 +86,18 @@ std::vector<Option> run_options(const std::string& steps) {
 RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
   constexpr std::int64_t most_steps = 1'000'000;
   RunSetting s;
-  s.emulated = a.choice("backend", {"cpu", "emulated"}) == "emulated";
+  const std::string backend = a.choice("backend", {"cpu", "cuda", "emulated"});
+  s.emulated = backend == "emulated";
+  if (backend == "cuda")
+    s.gpus = GpuSetting{a.given("virtual-devices"), a.given("tf32"), a.given("recorded")};
+  for (const char* option : {"virtual-devices", "tf32", "recorded"}) {
+    if (!s.gpus && a.given(option)) throw UsageError(fmt::format("--{} needs --backend cuda", option));
+  }
   if (!s.emulated && a.has("slow")) throw UsageError("--slow needs --backend emulated");
   s.slow = slow_factors_of(a, topology);
   s.data = a.texts("data");
   if (s.emulated && !s.data.empty())
-    throw UsageError("--data needs --backend cpu: emulated devices compute nothing");
+    throw UsageError("--data needs --backend cpu or cuda: emulated devices compute nothing");
   s.steps = a.integer("steps", 1, most_steps);
   s.warmup = a.integer("warmup", 0, most_steps);
   s.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
@@ -95,7 +105,7 @@ RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
   s.cpu.threads_per_device = static_cast<int>(a.integer("threads-per-device", 1, 1024));
   s.cpu.real_time = !a.given("no-realtime");
   s.oversubscribe = a.given("oversubscribe");
-  s.arenas = a.given("arena");
+  s.arenas = a.given("arena") || s.gpus;  // streams need fixed places
   return s;
 }
 
@@ -110,7 +120,7 @@ void require_cores(const Strategy& strategy, const RunSetting& setting, const De
   std::size_t devices = 0;
   for (const DeviceId d : devices_of(strategy))
     devices += std::find(worlds.local().begin(), worlds.local().end(), d) != worlds.local().end() ? 1 : 0;
-  if (setting.emulated || setting.oversubscribe || devices <= cores) return;
+  if (setting.emulated || setting.gpus || setting.oversubscribe || devices <= cores) return;
   throw InputError(
       fmt::format("the plan uses {} devices{} and there {} {} core{} for them; run a plan for fewer devices, "
                   "or add --oversubscribe "
@@ -161,6 +171,10 @@ std::unique_ptr<Backend> PlanRun::make_backend(bool watch_for_nan) {
   if (setting_.emulated)
     return std::make_unique<EmulatedBackend>(setting_.cpu.real_time &&
                                              setting_.sleep != EmulatedPace::Sleep::Never);
+  if (setting_.gpus) {
+    if (!gpus_) gpus_ = std::make_unique<GpuDevices>(subject_, *setting_.gpus, worlds_);
+    return gpus_->make_backend(subject_, {setting_.cpu.optimizer, watch_for_nan});
+  }
   CpuBackend::Settings s = setting_.cpu;
   s.watch_for_nan = watch_for_nan;
   return std::make_unique<CpuBackend>(subject_.graph, subject_.topology.num_devices(),
@@ -196,7 +210,10 @@ void PlanRun::require_memory(const std::vector<DeviceMemory>& peaks) const {
   const std::optional<Bytes> available = available_memory();
   if (setting_.emulated || !available) return;
   Bytes needed = reference_memory_;
-  for (const DeviceId d : worlds_.local()) needed = needed + peaks[d.index()].peak;
+  if (gpus_) gpus_->require_memory(peaks, worlds_);
+  for (const DeviceId d : worlds_.local()) {
+    if (!setting_.gpus) needed += peaks[d.index()].peak;
+  }
   if (needed <= *available) return;
   const bool checked = reference_memory_.value > 0;
   throw InputError(fmt::format(
@@ -322,10 +339,10 @@ ExecutionReport PlanRun::finish() {
 
 void PlanRun::fill(ExecutionReport& r) {
   records_ = gather_steps(worlds_, records_);
-  r.backend = backend_->name();
+  r.backend = gpus_ ? gpus_->name() : backend_->name();
   predict(r);
   r.measured = statistics_of(records_);
-  if (!setting_.emulated) {
+  if (!setting_.emulated && !setting_.gpus) {
     constexpr double noise_seconds = 0.2;
     r.noise = measure_noise(worlds_.local().size(), noise_seconds, setting_.cpu.real_time);
     r.noise.realtime = dynamic_cast<const CpuBackend&>(*backend_).in_real_time();

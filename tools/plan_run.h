@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "executor/training.h"
 #include "tools/arguments.h"
 #include "tools/execution_report.h"
+#include "tools/gpu_devices.h"
 #include "tools/subject.h"
 
 namespace pipesim {
@@ -21,6 +23,7 @@ namespace pipesim {
 /// How plans are run.
 struct RunSetting {
   bool emulated = false;
+  std::optional<GpuSetting> gpus = {};  ///< none: devices are threads
   EmulatedPace::Sleep sleep = EmulatedPace::Sleep::UntilDeadline;
   std::int64_t checked_steps = 0;  ///< to compare with the unsplit model first
   bool oversubscribe = false, arenas = false;
@@ -31,7 +34,8 @@ struct RunSetting {
   std::vector<double> slow;       ///< of emulated devices, by device: see EmulatedPace; empty: none is
 };
 
-/// --backend, --slow, --steps, --warmup, --seed, --data, --learning-rate, --threads-per-device,
+/// --backend, --virtual-devices, --tf32, --recorded, --slow, --steps, --warmup, --seed, --data,
+/// --learning-rate, --threads-per-device,
 /// --oversubscribe,
 /// --arena and --no-realtime.
 std::vector<Option> run_options(const std::string& steps = "20");
@@ -90,6 +94,7 @@ class PlanRun {
   SyntheticSource synthetic_;
   FileSource source_;
   DeviceWorlds reference_world_;
+  std::unique_ptr<GpuDevices> gpus_;  ///< made with the first backend
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Training> training_;
   std::vector<StepRecord> records_;

@@ -23,6 +23,9 @@ class DeviceWorlds {
   [[nodiscard]] const std::vector<DeviceId>& local() const { return local_; }
   [[nodiscard]] int rank() const { return mpi_ ? mpi_->rank() : 0; }
   [[nodiscard]] int ranks() const { return mpi_ ? mpi_->ranks() : 1; }
+  [[nodiscard]] int rank_of(DeviceId device) const { return mpi_ ? mpi_->rank_of(device.value) : 0; }
+  /// Among the processes of this host.
+  [[nodiscard]] int local_rank() const;
 
   // Calls of all ranks, from one thread of each.
   void barrier();

@@ -1,0 +1,138 @@
+#include "executor/gpu/stream_execution.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "executor/gpu/machine_collectives.h"
+#include "executor/training.h"
+#include "sim/base/errors.h"
+#include "tests/executor/equality_case.h"
+#include "tests/executor/gpu/host_machine.h"
+#include "tests/refusal.h"
+#include "tests/taskgraph/random_strategies.h"
+
+namespace pipesim::gpu {
+namespace {
+
+constexpr const char* kModel = "gpt:batch=4,layers=1,hidden=16,heads=4,vocab=48,sequence=8,positions=8";
+
+// A plan on a machine of the host's own.
+class StreamedPlan {
+ public:
+  StreamedPlan(const EqualityCase& c, const Strategy& strategy, const HostMachine::Settings& machine,
+               const GpuBackend::Settings& settings = {}, const PlanOptions& options = {})
+      : machine_(machine),
+        collectives_(make_machine_collectives(machine_)),
+        backend_(c.graph, machine_, *collectives_, Optimizer::Momentum, settings),
+        training_(std::make_unique<Training>(
+            c.graph, c.costs, options, strategy,
+            Training::Setting{backend_, c.source, {}, c.world.devices(), 7, SumOrder::Ascending, {}, true},
+            [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); })) {
+    training_->keep_values(Training::Keep::Everything);
+  }
+  [[nodiscard]] Training& training() { return *training_; }
+  [[nodiscard]] const HostMachine& machine() const { return machine_; }
+  void end() { training_.reset(); }
+
+ private:
+  HostMachine machine_;
+  std::unique_ptr<Collectives> collectives_;
+  GpuBackend backend_;
+  std::unique_ptr<Training> training_;
+};
+
+void expect_same_values(const StepValues& a, const StepValues& b, const OperatorGraph& graph) {
+  for (const TensorError& e : differences(a, b, graph)) EXPECT_EQ(e.error, 0) << e.name;
+}
+
+Strategy some_strategy(const EqualityCase& c, std::uint64_t seed) {
+  Rng rng(seed);
+  return random_strategy(c.graph, rng, most_devices, 8);
+}
+
+TEST(StreamExecution, DoesNotDependOnTheOrderThatStreamsLeaveOpen) {
+  const EqualityCase c(kModel);
+  const Strategy strategy = some_strategy(c, 3);
+  StreamedPlan first(c, strategy, {.seed = 1});
+  first.training().step();
+  for (std::uint64_t seed = 2; seed < 5; ++seed) {
+    StreamedPlan again(c, strategy, {.seed = seed});
+    again.training().step();
+    expect_same_values(again.training().values(), first.training().values(), c.graph);
+  }
+}
+
+TEST(StreamExecution, RepeatsRecordedStepsWithTheNumbersOfNewOnes) {
+  const EqualityCase c(kModel);
+  const Strategy strategy = some_strategy(c, 4);
+  StreamedPlan plain(c, strategy, {.seed = 1}), recorded(c, strategy, {.seed = 2}, {.recorded = true});
+  for (int step = 0; step < 4; ++step) {
+    plain.training().step();
+    const StepRecord record = recorded.training().step();
+    EXPECT_EQ(record.times.empty(), step > 0);
+    EXPECT_GT(record.makespan, 0);
+    expect_same_values(recorded.training().values(), plain.training().values(), c.graph);
+  }
+}
+
+TEST(StreamExecution, TimesFollowTheTasks) {
+  const EqualityCase c(kModel);
+  StreamedPlan plan(c, some_strategy(c, 5), {.seed = 3});
+  const StepRecord record = plan.training().step();
+  std::map<std::pair<TaskId, DeviceId>, const InstructionTime*> times;
+  for (const InstructionTime& t : record.times) times[{t.task, t.device}] = &t;
+  std::size_t waits = 0;
+  for (const DeviceProgram& device : plan.training().program().devices) {
+    const auto check = [&](const std::vector<Instruction>& list) {
+      Nanoseconds before = 0;
+      for (const Instruction& i : list) {
+        const InstructionTime& t = *times.at({i.task, device.device});
+        EXPECT_GE(t.start, before);
+        EXPECT_GE(t.start, t.ready);
+        EXPECT_GE(t.end, t.start);
+        for (const TaskId awaited : i.waits) {
+          EXPECT_LE(times.at({awaited, device.device})->end, t.start);
+          ++waits;
+        }
+        before = t.end;
+      }
+    };
+    check(device.compute);
+    for (const auto& stream : device.streams) check(stream);
+  }
+  EXPECT_GT(waits, 10U);
+}
+
+TEST(StreamExecution, GivesAllMemoryBack) {
+  const EqualityCase c(kModel);
+  StreamedPlan plan(c, some_strategy(c, 6), {.seed = 4});
+  plan.training().step();
+  EXPECT_GT(plan.machine().allocated(), 0);
+  plan.end();
+  EXPECT_EQ(plan.machine().allocated(), 0);
+}
+
+TEST(StreamExecution, SaysWhatDidNotFit) {
+  const EqualityCase c(kModel);
+  EXPECT_THAT(
+      refusal<DeviceError>([&] { StreamedPlan(c, some_strategy(c, 7), {.seed = 5, .memory = 1000}); }),
+      testing::MatchesRegex("out of memory: device . asked for .*, for all its buffers"));
+}
+
+TEST(StreamExecution, NamesTheFirstTensorThatLosesItsNumbers) {
+  const EqualityCase c(kModel);
+  GpuBackend::Settings settings;
+  settings.watch_for_nan = true;
+  settings.optimizer.learning_rate = 1e30F;
+  StreamedPlan plan(c, some_strategy(c, 8), {.seed = 6}, settings);
+  const std::string said = refusal<DeviceError>([&] {
+    for (int step = 0; step < 3; ++step) plan.training().step();
+  });
+  EXPECT_THAT(said, testing::StartsWith("the first tensor that became NaN is "));
+  EXPECT_THAT(refusal<DeviceError>([&] { plan.training().step(); }),
+              testing::HasSubstr("a step was asked for after one that failed"));
+}
+
+}  // namespace
+}  // namespace pipesim::gpu
