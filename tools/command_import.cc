@@ -73,7 +73,7 @@ int run_import(const Arguments& arguments, Streams& streams) {
 Command import_command() {
   return {
       .name = "import",
-      .summary = "make a topology file of this machine's GPUs, or of what NCCL has found on others",
+      .summary = "make a topology of this machine's GPUs, or of a dump of NCCL",
       .description =
           "Without FILE: asks CUDA, NVML and Linux for this machine's GPUs, with their memory, NVLinks, "
           "PCIe and processors; it needs libpipesim_cuda.so and a driver. With FILE: reads the XML that "

@@ -51,7 +51,7 @@ class MachineReader {
  public:
   explicit MachineReader(const MachineDescription& machine) : machine_(machine), found_(machine.gpus) {}
 
-  NcclDump dump() {
+  [[nodiscard]] NcclDump dump() const {
     std::map<int, NcclCpu> cpus;
     for (std::size_t g = 0; g < found_.gpus.size(); ++g) {
       const Gpu& gpu = found_.gpus[g];
@@ -201,7 +201,7 @@ ImportedTopology topology_of(const MachineDescription& machine, const std::optio
   import.source = "this machine";
   import.kind = kind;
   import.origin = "GPUs and links as CUDA, NVML and Linux tell; rates of links as NCCL counts them";
-  MachineReader reader(machine);
+  const MachineReader reader(machine);
   ImportedTopology imported = topology_of(reader.dump(), import);
   for (std::string& note : reader.notes()) imported.notes.push_back(std::move(note));
   return imported;

@@ -22,7 +22,7 @@ TEST(Import, WritesTheTopologyOfAFile) {
   const Outcome outcome = pipesim_run({"import", "topology", dump, "--nodes", "2", "-o", path});
   EXPECT_EQ(
       outcome,
-      (Outcome{0, path + ": 4 devices in 2 nodes, 18 links; \"pipesim topologies " + path + "\" shows it\n",
+      (Outcome{0, path + ": 4 devices in 2 nodes, 22 links; \"pipesim topologies " + path + "\" shows it\n",
                ""}));
   EXPECT_EQ(load_topology(path).name(), "nccl_h200_quarter");
   const Outcome text = pipesim_run({"import", "topology", dump_file("nccl_a100_pairs.xml")});
