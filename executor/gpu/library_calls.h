@@ -15,13 +15,13 @@ namespace pipesim::gpu {
 /// alike. Sums are formed in float32 at least, over TensorFloat32 products where that was allowed.
 struct MatrixProduct {
   struct Matrix {
-    Floats elements;
+    Floats elements{};
     bool transposed = false;
     std::int64_t row = 0;    ///< elements from one kept row to the next
     std::int64_t batch = 0;  ///< elements from one matrix to the next
   };
   std::int64_t rows = 0, columns = 0, inner = 0, batch = 1;
-  Matrix a, b, d;
+  Matrix a{}, b{}, d{};
   float scale = 1;
   bool accumulate = false;  ///< d += instead of d =
   enum class Epilogue : std::uint8_t {
@@ -30,8 +30,8 @@ struct MatrixProduct {
     BiasGelu,  ///< d = gelu(d + bias), the tanh form; `before` keeps d + bias
   };
   Epilogue epilogue = Epilogue::None;
-  Floats bias;    ///< stored as d is
-  Floats before;  ///< as d
+  Floats bias{};    ///< stored as d is
+  Floats before{};  ///< as d
 };
 
 /// A 2-D convolution of a shard, [rows, columns] where there are two: x[samples, groups·in, image],
@@ -42,7 +42,7 @@ struct Convolution {
   std::int64_t samples = 0, groups = 1, in = 0, out = 0;  ///< in, out: channels of one group
   std::array<std::int64_t, 2> image{}, result{}, kernel{}, stride{}, dilation{};
   std::array<std::int64_t, 2> pad_low{}, pad_high{};  ///< zeros around the image
-  Floats x, w, y;
+  Floats x{}, w{}, y{};
 };
 
 }  // namespace pipesim::gpu

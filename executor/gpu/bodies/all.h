@@ -1,6 +1,7 @@
 #pragma once
 
 #include "executor/gpu/bodies/elementwise.h"
+#include "executor/gpu/bodies/library_calls.h"
 
 namespace pipesim::gpu {
 
@@ -14,7 +15,7 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<ElementwiseBodies>::Type;
+using AllBodies = JoinedLists<ElementwiseBodies, LibraryCallBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {
