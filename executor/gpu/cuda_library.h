@@ -1,16 +1,26 @@
 #pragma once
 
+#include <memory>
+
 #include "executor/gpu/inventory.h"
+#include "executor/gpu/machine_setting.h"
 
 namespace pipesim {
+
+namespace gpu {
+class Machine;
+}
 
 /// What libpipesim_cuda.so offers, so that pipesim itself needs no CUDA to start.
 class CudaLibrary {
  public:
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   virtual ~CudaLibrary() = default;
   /// Asks the driver; without one, or without GPUs, says so.
   [[nodiscard]] virtual GpuInventory inventory() const = 0;
+  /// Devices to run on (executor/gpu/machine.h). InputError when this machine has not so many; DeviceError
+  /// that says what is missing: GPUs, their driver, a newer one.
+  [[nodiscard]] virtual std::unique_ptr<gpu::Machine> machine(const gpu::MachineSetting& setting) const = 0;
 };
 
 /// Loads libpipesim_cuda.so, which stays loaded. DeviceError that says what is missing and how to get it.

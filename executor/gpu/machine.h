@@ -4,6 +4,7 @@
 #include <string>
 
 #include "executor/gpu/stream.h"
+#include "sim/base/data_type.h"
 #include "sim/base/ids.h"
 #include "sim/base/units.h"
 
@@ -17,6 +18,8 @@ class Machine {
   virtual ~Machine() = default;
   /// "NVIDIA H200", "NVIDIA H200 as 8 devices of 16 multiprocessors".
   [[nodiscard]] virtual std::string name() const = 0;
+  /// Why its devices can't compute in elements of a type: "NVIDIA T4 has no bfloat16 (…)"; "" when they can.
+  [[nodiscard]] virtual std::string why_not(DataType /*type*/) const { return {}; }
   /// Null when there is no more memory. Aligned to 256.
   [[nodiscard]] virtual std::byte* allocate(DeviceId device, Bytes size) = 0;
   virtual void release(DeviceId device, std::byte* memory, Bytes size) = 0;
