@@ -56,6 +56,7 @@ class HostMachine : public Machine {
   };
   void note(Queue& queue, Work work);
   void drain(const Queue& queue);
+  [[nodiscard]] bool recording() const { return noted_ != nullptr; }
   void enter(Queue& queue) { queues_.push_back(&queue); }
   void leave(const Queue& queue);
   [[nodiscard]] const Settings& settings() const { return settings_; }
