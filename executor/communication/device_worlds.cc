@@ -28,6 +28,12 @@ DeviceWorlds::DeviceWorlds(const Topology& topology, bool over_mpi)
   }
 }
 
+int DeviceWorlds::local_rank() const {
+  int before = 0;
+  for (int r = 0; r < rank(); ++r) before += mpi_->host_of(r) == mpi_->host_of(rank()) ? 1 : 0;
+  return before;
+}
+
 void DeviceWorlds::barrier() {
   if (mpi_) mpi_->barrier();
 }

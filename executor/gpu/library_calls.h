@@ -15,7 +15,7 @@ namespace pipesim::gpu {
 /// alike. Sums are formed in float32 at least, over TensorFloat32 products where that was allowed.
 struct MatrixProduct {
   struct Matrix {
-    Floats elements;
+    Floats elements{};
     bool transposed = false;
     std::int64_t row = 0;    ///< elements from one kept row to the next
     std::int64_t batch = 0;  ///< elements from one matrix to the next

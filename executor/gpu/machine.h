@@ -5,6 +5,7 @@
 
 #include "executor/backend.h"
 #include "executor/gpu/stream.h"
+#include "sim/base/data_type.h"
 #include "sim/base/ids.h"
 #include "sim/base/units.h"
 
@@ -17,7 +18,13 @@ class Machine : public Allocator {
  public:
   /// "NVIDIA H200", "NVIDIA H200 as 8 devices of 16 multiprocessors".
   [[nodiscard]] virtual std::string name() const = 0;
+  /// Why its devices can't compute in elements of a type: "NVIDIA T4 has no bfloat16 (…)"; "" when they can.
+  [[nodiscard]] virtual std::string why_not(DataType /*type*/) const { return {}; }
   // Memory is aligned to 256.
+  /// What can be allocated still.
+  [[nodiscard]] virtual Bytes free_memory(DeviceId device) const = 0;
+  /// All devices take from the same memory.
+  [[nodiscard]] virtual bool shares_memory() const = 0;
 
   [[nodiscard]] virtual std::unique_ptr<Stream> make_stream(DeviceId device) = 0;
   [[nodiscard]] virtual std::unique_ptr<Event> make_event(DeviceId device) = 0;

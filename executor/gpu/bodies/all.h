@@ -10,6 +10,7 @@
 #include "executor/gpu/bodies/conv2d.h"
 #include "executor/gpu/bodies/elementwise.h"
 #include "executor/gpu/bodies/experts.h"
+#include "executor/gpu/bodies/library_calls.h"
 #include "executor/gpu/bodies/linear.h"
 #include "executor/gpu/bodies/lstm_cell.h"
 #include "executor/gpu/bodies/moves.h"
@@ -30,10 +31,10 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies =
-    JoinedLists<AddendBodies, AttentionBodies, AttentionGradientBodies, BahdanauBodies, BatchNormBodies,
-                BinaryBodies, ColumnSumBodies, Conv2dBodies, ElementwiseBodies, ExpertBodies, LinearBodies,
-                LstmBodies, MoveBodies, OptimizerBodies, Pool2dBodies, ShapeBodies, StridedCopyBodies>::Type;
+using AllBodies = JoinedLists<AddendBodies, AttentionBodies, AttentionGradientBodies, BahdanauBodies,
+                              BatchNormBodies, BinaryBodies, ColumnSumBodies, Conv2dBodies, ElementwiseBodies,
+                              ExpertBodies, LibraryCallBodies, LinearBodies, LstmBodies, MoveBodies,
+                              OptimizerBodies, Pool2dBodies, ShapeBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {

@@ -11,6 +11,11 @@ namespace pipesim::gpu {
 /// How floating-point elements lie in a device's memory. Computed is in float32, sums of many in float64.
 enum class Stored : std::int32_t { Float32, BFloat16, Float16, Float64 };
 
+constexpr std::size_t bytes_of(Stored stored, std::int64_t elements) {
+  const std::size_t width = stored == Stored::Float64 ? 8 : stored == Stored::Float32 ? 4 : 2;
+  return width * static_cast<std::size_t>(elements);
+}
+
 /// A tensor of any floating-point type in a device's memory. The branch is the same for all threads, and
 /// neighbouring threads read neighbouring elements, so that it costs little beside the memory.
 struct Floats {

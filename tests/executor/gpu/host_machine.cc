@@ -32,7 +32,9 @@ class HostStream : public Stream {
   ~HostStream() override {
     free_scratch();
     machine_.leave(queue_);
-    for (const auto& [memory, size] : idle_) machine_.release(device_, memory, Bytes(size));
+    for (const auto& blocks : {idle_, recorded_}) {
+      for (const auto& [memory, size] : blocks) machine_.release(device_, memory, Bytes(size));
+    }
   }
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
@@ -94,8 +96,14 @@ class HostStream : public Stream {
     taken_.emplace_back(memory, size);
     return memory;
   }
-  // What the stream has not done yet may still use it: nothing is given back before.
+  // What the stream has not done yet may still use it: nothing is given back before. Recordings use it again
+  // whenever they are repeated.
   void free_scratch() override {
+    if (machine_.recording()) {
+      recorded_.insert(recorded_.end(), taken_.begin(), taken_.end());
+      taken_.clear();
+      return;
+    }
     idle_.insert(idle_.end(), taken_.begin(), taken_.end());
     taken_.clear();
   }
@@ -112,12 +120,18 @@ class HostStream : public Stream {
   HostMachine& machine_;
   DeviceId device_;
   HostMachine::Queue queue_;
-  std::vector<std::pair<std::byte*, std::int64_t>> taken_, idle_;
+  std::vector<std::pair<std::byte*, std::int64_t>> taken_, idle_, recorded_;
 };
 
 }  // namespace
 
 HostMachine::~HostMachine() = default;
+
+Bytes HostMachine::free_memory(DeviceId device) const {
+  const auto used = used_.find(device.value);
+  const std::int64_t limit = settings_.memory < 0 ? INT64_MAX : settings_.memory;
+  return Bytes(limit - (used == used_.end() ? 0 : used->second));
+}
 
 std::byte* HostMachine::allocate(DeviceId device, Bytes size) {
   std::int64_t& used = used_[device.value];

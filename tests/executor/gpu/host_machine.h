@@ -30,6 +30,9 @@ class HostMachine : public Machine {
   HostMachine& operator=(const HostMachine&) = delete;
 
   [[nodiscard]] std::string name() const override { return "host"; }
+  /// What is left of the limit.
+  [[nodiscard]] Bytes free_memory(DeviceId device) const override;
+  [[nodiscard]] bool shares_memory() const override { return false; }
   [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
   void release(DeviceId device, std::byte* memory, Bytes size) override;
   [[nodiscard]] std::unique_ptr<Stream> make_stream(DeviceId device) override;
@@ -57,6 +60,7 @@ class HostMachine : public Machine {
   };
   void note(Queue& queue, Work work);
   void drain(const Queue& queue);
+  [[nodiscard]] bool recording() const { return noted_ != nullptr; }
   void enter(Queue& queue) { queues_.push_back(&queue); }
   void leave(const Queue& queue);
   /// Something was recorded, ever.

@@ -1,19 +1,41 @@
-// The kernels of devices, tested by what tests those of CPUs.
+// The kernels of devices, tested by what tests those of CPUs: on the host, or with PIPESIM_TEST_MACHINE=cuda
+// on a GPU.
 
 #include "tests/executor/cpu/tested_kernels.h"
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "executor/gpu/cuda_library.h"
 #include "tests/executor/gpu/host_machine.h"
 #include "tests/executor/gpu/kernel_on_machine.h"
 
 namespace pipesim::cpu {
 
+namespace {
+
+struct MachinesOfKernels {
+  gpu::Machine& machine;  // its own teams …
+  gpu::Machine& teams;    // … and other ones, where there are
+};
+
+MachinesOfKernels machines_of_kernels() {
+  const char* wanted = std::getenv("PIPESIM_TEST_MACHINE");
+  if (wanted != nullptr && std::string(wanted) == "cuda") {
+    static const std::unique_ptr<gpu::Machine> cuda = load_cuda_library().machine({});
+    return {*cuda, *cuda};
+  }
+  static gpu::HostMachine machine, teams({.team = 3});
+  return {machine, teams};
+}
+
+}  // namespace
+
 std::vector<TestedKernel> tested_kernels(std::string_view kind) {
   constexpr std::array types{DataType::Float32, DataType::Float32, DataType::BFloat16, DataType::Float16};
-  static gpu::HostMachine machine, teams({.team = 3});
+  const MachinesOfKernels machines = machines_of_kernels();
   static std::map<std::string, std::vector<std::unique_ptr<gpu::KernelOnMachine>>, std::less<>> made;
   const gpu::Kernel* kernel = gpu::find_kernel(kind);
   if (kernel == nullptr) return {};
@@ -21,8 +43,8 @@ std::vector<TestedKernel> tested_kernels(std::string_view kind) {
   std::vector<TestedKernel> tested;
   for (const DataType type : types) {
     if (kernels.size() < types.size())
-      kernels.push_back(
-          std::make_unique<gpu::KernelOnMachine>(*kernel, kernels.size() == 1 ? teams : machine, type));
+      kernels.push_back(std::make_unique<gpu::KernelOnMachine>(
+          *kernel, kernels.size() == 1 ? machines.teams : machines.machine, type));
     tested.push_back({kernels[tested.size()].get(), type});
   }
   return tested;

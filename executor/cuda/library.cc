@@ -1,4 +1,5 @@
-// What the machine has, asked of CUDA's runtime and of the driver's management library.
+// The library: what the machine has, asked of CUDA's runtime and of the driver's management library, and
+// devices to run on.
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -10,15 +11,15 @@
 
 #include "executor/cuda/activity_collector.h"
 #include "executor/cuda/gpu_links.h"
+#include "executor/cuda/gpus.h"
+#include "executor/cuda/machine.h"
+#include "executor/cuda/nccl_collectives.h"
 #include "executor/gpu/cuda_library.h"
 
 namespace pipesim {
 namespace {
 
-// 13020 is 13.2 (CUDA), 130100 is 13.1.0 (cuBLAS).
-std::string cuda_version(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
+// 130100 is 13.1.0 (cuBLAS).
 std::string dotted(std::size_t version, std::size_t major) {
   return std::to_string(version / major) + "." + std::to_string(version % major / 100) + "." +
          std::to_string(version % 100);
@@ -45,9 +46,9 @@ class Library : public CudaLibrary {
  public:
   [[nodiscard]] GpuInventory inventory() const override {
     GpuInventory found;
-    int version = 0;
-    if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0) found.driver = cuda_version(version);
-    if (cudaRuntimeGetVersion(&version) == cudaSuccess) found.runtime = cuda_version(version);
+    int version = gpu::driver_version();
+    if (version > 0) found.driver = gpu::cuda_version_text(version);
+    if (cudaRuntimeGetVersion(&version) == cudaSuccess) found.runtime = gpu::cuda_version_text(version);
     constexpr std::size_t ten_thousand = 10'000;
     found.cublas = dotted(cublasLtGetVersion(), ten_thousand);
     found.cudnn = dotted(cudnnGetVersion(), ten_thousand);
@@ -61,18 +62,17 @@ class Library : public CudaLibrary {
   [[nodiscard]] std::unique_ptr<ActivityCollector> activity_collector() const override {
     return make_activity_collector();
   }
+  [[nodiscard]] std::unique_ptr<gpu::Machine> machine(const gpu::MachineSetting& setting) const override {
+    return std::make_unique<gpu::CudaMachine>(setting);
+  }
+  [[nodiscard]] std::unique_ptr<gpu::Collectives> collectives(gpu::Machine& machine,
+                                                              const gpu::Processes& processes) const override {
+    return gpu::make_nccl_collectives(machine, processes);
+  }
 
  private:
   static void add_gpus(GpuInventory& found) {
-    int count = 0;
-    const cudaError_t error = cudaGetDeviceCount(&count);
-    if (error == cudaErrorInsufficientDriver) {
-      found.no_gpus = found.driver.empty() ? "no driver of NVIDIA is loaded (libcuda.so.1)"
-                                           : "the driver serves CUDA " + found.driver + ", CUDA " +
-                                                 found.runtime + " is needed";
-    } else if (error != cudaSuccess || count == 0) {
-      found.no_gpus = error == cudaSuccess ? "the driver has none" : cudaGetErrorString(error);
-    }
+    const int count = gpu::count_gpus(found.no_gpus);
     if (!found.no_gpus.empty()) return;
     for (int i = 0; i < count; ++i) found.gpus.push_back(gpu_number(i));
     const GpuLinks links = links_of(found.gpus);

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/cuda/partitions.h"
+#include "executor/cuda/stream.h"
+#include "executor/gpu/machine.h"
+#include "executor/gpu/machine_setting.h"
+
+namespace pipesim::gpu {
+
+/// GPUs, or equal parts of one. What is recorded should have run once before: libraries load their kernels at
+/// their first use.
+class CudaMachine : public Machine {
+ public:
+  /// As CudaLibrary::machine().
+  explicit CudaMachine(const MachineSetting& setting);
+  ~CudaMachine() override;
+  CudaMachine(const CudaMachine&) = delete;
+  CudaMachine& operator=(const CudaMachine&) = delete;
+
+  [[nodiscard]] std::string name() const override;
+  [[nodiscard]] std::string why_not(DataType type) const override;
+  [[nodiscard]] Bytes free_memory(DeviceId device) const override;
+  [[nodiscard]] bool shares_memory() const override { return partitions_ != nullptr; }
+  [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
+  void release(DeviceId device, std::byte* memory, Bytes size) override;
+  [[nodiscard]] std::unique_ptr<Stream> make_stream(DeviceId device) override;
+  [[nodiscard]] std::unique_ptr<Event> make_event(DeviceId device) override;
+  /// Between GPUs to some microseconds: each has a clock of its own.
+  [[nodiscard]] Nanoseconds time_between(const Event& from, const Event& to) override;
+  void begin_recording(Stream& first) override;
+  [[nodiscard]] std::unique_ptr<Recording> end_recording(Stream& first) override;
+
+  [[nodiscard]] const CudaGpu& gpu_of(DeviceId id) const { return device(id).gpu; }
+
+ private:
+  [[nodiscard]] const CudaDevice& device(DeviceId id) const {
+    return *devices_.at(id.index() - first_device_.index());
+  }
+  void add_device(const CudaGpu& gpu, int part, int multiprocessors, bool tf32);
+  void open_ways_between_gpus() const;
+
+  DeviceId first_device_;
+  std::unique_ptr<Partitions> partitions_;
+  std::vector<std::unique_ptr<CudaDevice>> devices_;
+  CudaRecordingNow now_;
+  std::unique_ptr<CudaRecording> recording_;
+};
+
+}  // namespace pipesim::gpu

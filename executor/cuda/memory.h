@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "executor/cuda/gpus.h"
+
+namespace pipesim::gpu {
+
+inline constexpr std::size_t kDeviceAlignment = 256;  ///< bytes; what cudaMalloc() promises
+
+/// While it lives, calls that a thread must not make while it records (cudaMalloc for instance) are allowed:
+/// they do not touch what is recorded.
+class RelaxedRecording {
+ public:
+  RelaxedRecording() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedRecording() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedRecording(const RelaxedRecording&) = delete;
+  RelaxedRecording& operator=(const RelaxedRecording&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+/// Null when there is no more memory; at least one byte, so that it never is otherwise.
+std::byte* allocate_on(const CudaGpu& gpu, std::size_t bytes);
+void release_on(const CudaGpu& gpu, std::byte* memory);
+
+/// Memory given out in stack order, in blocks that are kept until its end. Who uses it last must have done so
+/// before.
+class MemoryStack {
+ public:
+  enum class Place : unsigned char { Device, Host };  ///< Host: pinned, for copies in stream order
+  MemoryStack(const CudaGpu& gpu, Place place) : gpu_(gpu), place_(place) {}
+  ~MemoryStack();
+  MemoryStack(const MemoryStack&) = delete;
+  MemoryStack& operator=(const MemoryStack&) = delete;
+
+  /// Aligned to 256. DeviceError when there is no more.
+  std::byte* take(std::size_t bytes);
+  /// Work that is noted later may use the same memory again.
+  void free_all();
+
+ private:
+  struct Block {
+    std::byte* memory = nullptr;
+    std::size_t size = 0;
+  };
+  Block make_block(std::size_t bytes);
+
+  CudaGpu gpu_;
+  Place place_;
+  std::vector<Block> blocks_;
+  std::size_t block_ = 0, used_ = 0;  // of the block that is given out now
+};
+
+/// What the work of a stream uses for itself, in that stream's order.
+class WorkMemory {
+ public:
+  explicit WorkMemory(const CudaGpu& gpu)
+      : gpu_(gpu), scratch_(gpu, MemoryStack::Place::Device), workspace_(gpu, MemoryStack::Place::Device) {}
+  MemoryStack& scratch() { return scratch_; }
+  /// The same each time, at least as large as the first one asked for.
+  std::byte* workspace(std::size_t bytes);
+  /// Returns when nothing runs on the GPU.
+  void finish_gpu() const;
+
+ private:
+  CudaGpu gpu_;
+  MemoryStack scratch_, workspace_;
+  std::byte* taken_ = nullptr;  // of workspace_
+};
+
+/// Pinned memory that uploads of a stream pass through. A block is written again when its copies are done.
+class UploadRing {
+ public:
+  UploadRing(const CudaGpu& gpu, cudaStream_t stream) : gpu_(gpu), stream_(stream) {}
+  /// When the stream is done.
+  ~UploadRing();
+  UploadRing(const UploadRing&) = delete;
+  UploadRing& operator=(const UploadRing&) = delete;
+  void upload(void* to, const void* from, std::size_t bytes);
+
+ private:
+  struct Block {
+    std::byte* memory = nullptr;
+    std::size_t used = 0;
+    cudaEvent_t done = nullptr;
+  };
+  void next_block();
+
+  CudaGpu gpu_;
+  cudaStream_t stream_;
+  std::array<Block, 4> blocks_{};
+  std::size_t block_ = 0;
+};
+
+}  // namespace pipesim::gpu

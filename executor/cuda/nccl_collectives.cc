@@ -1,0 +1,278 @@
+#include "executor/cuda/nccl_collectives.h"
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "executor/cuda/machine.h"
+#include "sim/base/errors.h"
+
+namespace pipesim::gpu {
+namespace {
+
+using Group = std::vector<DeviceId>;
+
+// "0,1,4", and back.
+std::string text_of(const Group& group) {
+  std::string text;
+  for (const DeviceId d : group) text += (text.empty() ? "" : ",") + std::to_string(d.value);
+  return text;
+}
+
+Group group_of(const std::string& text) {
+  Group group;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) group.emplace_back(std::stoi(word));
+  return group;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream words(text);
+  for (std::string line; std::getline(words, line);) lines.push_back(line);
+  return lines;
+}
+
+// Two letters a byte, so that an id can be a line of text.
+std::string letters_of(const ncclUniqueId& id) {
+  std::string text;
+  for (const char c : id.internal) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += static_cast<char>('a' + byte / 16);
+    text += static_cast<char>('a' + byte % 16);
+  }
+  return text;
+}
+
+ncclUniqueId id_of(const std::string& letters) {
+  ncclUniqueId id{};
+  if (letters.size() != 2 * sizeof id.internal) throw DeviceError("NCCL's id of a group is cut off");
+  for (std::size_t i = 0; i < sizeof id.internal; ++i)
+    id.internal[i] = static_cast<char>((letters[2 * i] - 'a') * 16 + (letters[2 * i + 1] - 'a'));
+  return id;
+}
+
+ncclDataType_t nccl_type(DataType type) {
+  switch (type) {
+    case DataType::Float32:
+    case DataType::TensorFloat32:
+      return ncclFloat32;
+    case DataType::Float16:
+      return ncclFloat16;
+    case DataType::BFloat16:
+      return ncclBfloat16;
+    case DataType::Float64:
+      return ncclFloat64;
+    case DataType::Int64:
+      return ncclInt64;
+    case DataType::Int32:
+      return ncclInt32;
+    case DataType::UInt8:
+      return ncclUint8;
+  }
+  throw InternalError("NCCL has no such type of elements");
+}
+
+class NcclCollectives : public Collectives {
+ public:
+  NcclCollectives(const CudaMachine& machine, Processes processes)
+      : machine_(machine), processes_(std::move(processes)), watcher_([this] { watch(); }) {}
+
+  ~NcclCollectives() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    watcher_.join();
+    for (const auto& [member, comm] : comms_) ncclCommDestroy(comm);  // none is left after an abort
+  }
+  NcclCollectives(const NcclCollectives&) = delete;
+  NcclCollectives& operator=(const NcclCollectives&) = delete;
+
+  void prepare(std::span<const Group> groups) override {
+    const std::vector<Group> all = groups_of_all(groups);
+    const std::map<Group, ncclUniqueId> ids = ids_of_all(all);
+    // In one order everywhere, so that none waits for one that waits for it.
+    for (const Group& group : all) {
+      if (std::ranges::find(groups, group) != groups.end()) join(group, ids.at(group));
+    }
+  }
+
+  void run(const CollectiveCall& call, std::span<const CollectiveMember> members) override {
+    require_peers();
+    if (call.elements == 0) return;
+    const Group group(call.group.begin(), call.group.end());
+    require(ncclGroupStart(), "ncclGroupStart");
+    for (const CollectiveMember& member : members)
+      require(start(call, member, communicator_of(group, member.rank)), "a collective of NCCL");
+    require(ncclGroupEnd(), "ncclGroupEnd");
+  }
+
+  // Kernels of NCCL that wait for a peer end when their communicator is aborted.
+  void abort(const std::string& reason) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return;
+    failure_ = reason.empty() ? "a peer has failed" : reason;
+    failed_ = true;
+    for (const auto& [member, comm] : comms_) ncclCommAbort(comm);
+    comms_.clear();
+  }
+
+  void require_peers() const override {
+    if (!failed_) return;
+    const std::lock_guard lock(mutex_);
+    throw DeviceError(failure_);
+  }
+
+ private:
+  static ncclResult_t start(const CollectiveCall& call, const CollectiveMember& m, ncclComm_t comm) {
+    const auto n = static_cast<std::size_t>(call.elements);
+    const ncclDataType_t type = nccl_type(call.type);
+    const ncclRedOp_t sum = call.reduce == ReduceOperation::Max ? ncclMax : ncclSum;
+    cudaStream_t stream = dynamic_cast<CudaStream&>(*m.stream).stream();
+    switch (call.kind) {
+      case Collective::AllReduce:
+        return ncclAllReduce(m.give, m.get, n, type, sum, comm, stream);
+      case Collective::ReduceScatter:
+        return ncclReduceScatter(m.give, m.get, n, type, sum, comm, stream);
+      case Collective::AllGather:
+        return ncclAllGather(m.give, m.get, n, type, comm, stream);
+      case Collective::Broadcast:
+        return ncclBroadcast(m.give, m.get, n, type, call.root, comm, stream);
+      case Collective::Reduce:
+        return ncclReduce(m.give, m.get, n, type, sum, call.root, comm, stream);
+      case Collective::Send:
+        return m.rank == 0 ? ncclSend(m.give, n, type, 1, comm, stream)
+                           : ncclRecv(m.get, n, type, 0, comm, stream);
+      case Collective::AllToAll:
+        return exchange(call, m, comm, stream);
+    }
+    return ncclInvalidArgument;
+  }
+
+  static ncclResult_t exchange(const CollectiveCall& call, const CollectiveMember& m, ncclComm_t comm,
+                               cudaStream_t stream) {
+    const auto n = static_cast<std::size_t>(call.elements);
+    const auto bytes = call.elements * bytes_per_element(call.type);
+    const ncclDataType_t type = nccl_type(call.type);
+    for (int peer = 0; peer < static_cast<int>(call.group.size()); ++peer) {
+      if (const ncclResult_t r = ncclSend(m.give + peer * bytes, n, type, peer, comm, stream);
+          r != ncclSuccess)
+        return r;
+      if (const ncclResult_t r = ncclRecv(m.get + peer * bytes, n, type, peer, comm, stream);
+          r != ncclSuccess)
+        return r;
+    }
+    return ncclSuccess;
+  }
+
+  ncclComm_t communicator_of(const Group& group, int rank) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) throw DeviceError(failure_);
+    return comms_.at({group, rank});
+  }
+
+  // Every process knows only the groups of its own members.
+  std::vector<Group> groups_of_all(std::span<const Group> mine) {
+    std::string text;
+    for (const Group& group : mine) text += text_of(group) + "\n";
+    std::set<Group> all;
+    for (const std::string& theirs : processes_.gather(text)) {
+      for (const std::string& line : lines_of(theirs)) all.insert(group_of(line));
+    }
+    return {all.begin(), all.end()};
+  }
+
+  // The process of a group's first member makes its id.
+  std::map<Group, ncclUniqueId> ids_of_all(const std::vector<Group>& groups) {
+    std::string mine;
+    for (const Group& group : groups) {
+      if (processes_.rank_of(group.front()) != processes_.rank) continue;
+      ncclUniqueId id;
+      require(ncclGetUniqueId(&id), "ncclGetUniqueId");
+      mine += text_of(group) + " " + letters_of(id) + "\n";
+    }
+    std::map<Group, ncclUniqueId> ids;
+    for (const std::string& theirs : processes_.gather(mine)) {
+      for (const std::string& line : lines_of(theirs)) {
+        const std::size_t space = line.find(' ');
+        ids[group_of(line.substr(0, space))] = id_of(line.substr(space + 1));
+      }
+    }
+    return ids;
+  }
+
+  void join(const Group& group, const ncclUniqueId& id) {
+    std::vector<std::pair<int, ncclComm_t>> joined;
+    joined.reserve(group.size());
+    require(ncclGroupStart(), "ncclGroupStart");
+    for (std::size_t rank = 0; rank < group.size(); ++rank) {
+      if (processes_.rank_of(group[rank]) != processes_.rank) continue;
+      machine_.gpu_of(group[rank]).use();
+      ncclComm_t& comm = joined.emplace_back(static_cast<int>(rank), nullptr).second;
+      require(ncclCommInitRank(&comm, static_cast<int>(group.size()), id, static_cast<int>(rank)),
+              "ncclCommInitRank");
+    }
+    require(ncclGroupEnd(), "ncclGroupEnd");
+    const std::lock_guard lock(mutex_);
+    for (const auto& [rank, comm] : joined) comms_[{group, rank}] = comm;
+  }
+
+  void require(ncclResult_t result, const char* what) const {
+    if (result == ncclSuccess) return;
+    if (failed_) require_peers();
+    const char* more = ncclGetLastError(nullptr);
+    std::string text = std::string(what) + ": " + ncclGetErrorString(result);
+    if (more != nullptr && *more != '\0') text += std::string("; ") + more;
+    throw DeviceError(text);
+  }
+
+  // NCCL tells of a peer that has gone only when it is asked.
+  void watch() {
+    constexpr std::chrono::milliseconds often(100);
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, often, [this] { return stopping_; })) {
+      std::string found;
+      for (const auto& [member, comm] : comms_) {
+        ncclResult_t state = ncclSuccess;
+        if (ncclCommGetAsyncError(comm, &state) != ncclSuccess ||
+            (state != ncclSuccess && state != ncclInProgress))
+          found = std::string("NCCL: ") + ncclGetErrorString(state) + " in the group of devices " +
+                  text_of(member.first);
+      }
+      if (found.empty()) continue;
+      lock.unlock();
+      abort(found);
+      lock.lock();
+    }
+  }
+
+  const CudaMachine& machine_;
+  Processes processes_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::map<std::pair<Group, int>, ncclComm_t> comms_;  // by group and rank: those of this process
+  std::string failure_;
+  std::atomic<bool> failed_ = false;
+  bool stopping_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collectives> make_nccl_collectives(Machine& machine, const Processes& processes) {
+  return std::make_unique<NcclCollectives>(dynamic_cast<const CudaMachine&>(machine), processes);
+}
+
+}  // namespace pipesim::gpu

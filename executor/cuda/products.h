@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cublasLt.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "executor/cuda/gpus.h"
+#include "executor/gpu/library_calls.h"
+
+namespace pipesim::gpu {
+
+inline constexpr std::size_t kProductWorkspace = std::size_t{32} << 20;  ///< bytes, aligned to 256
+
+/// Matrix products of a device by cuBLASLt. How a problem is computed is asked of the library's heuristics
+/// once and kept: by shape, types, strides and alignment, so that the same call takes the same way.
+class Products {
+ public:
+  /// `multiprocessors`: of a part of a GPU; 0: all. `tf32`: as MachineSetting.
+  Products(const CudaGpu& gpu, int multiprocessors, bool tf32);
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+  /// False, with nothing done, where the library can't: an epilogue at these addresses, or these types.
+  /// Neither rows, columns nor inner is 0.
+  bool multiply(const MatrixProduct& product, cudaStream_t stream, std::byte* workspace);
+
+ private:
+  // All that the library's choice depends on.
+  using Problem = std::array<std::int64_t, 24>;
+  struct Way {
+    bool exists = false;
+    cublasLtMatmulDescOpaque_t product{};
+    cublasLtMatrixLayoutOpaque_t a{}, b{}, d{};
+    cublasLtMatmulAlgo_t algorithm{};
+  };
+  [[nodiscard]] static Problem problem_of(const MatrixProduct& p);
+  [[nodiscard]] Way find_way(const MatrixProduct& p) const;
+  void describe(const MatrixProduct& p, Way& way) const;
+  void set_addresses(const MatrixProduct& p, Way& way) const;
+  [[nodiscard]] bool computes(const MatrixProduct& p) const;
+
+  CudaGpu gpu_;
+  int multiprocessors_;
+  bool tf32_;
+  cublasLtHandle_t library_ = nullptr;
+  std::map<Problem, Way> ways_;
+};
+
+}  // namespace pipesim::gpu
