@@ -1,3 +1,5 @@
+#include "executor/operators/bahdanau.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,9 +9,8 @@
 namespace pipesim::cpu {
 namespace {
 
-/// Attention of one query over a sequence, α = softmax over s of v · tanh(pq + pk). values: pq[n, a],
-/// pk[n, s, a], val[n, s, d], v[a], ctx[n, d]. Statistics: forward the scores [n, s], per sample the largest
-/// and Σ exp; backward Σ α·dα per sample.
+/// values: pq, pk, val, v, ctx, see BahdanauSizes. Statistics: forward the scores [n, s], per sample the
+/// largest and Σ exp; backward Σ α·dα per sample.
 class BahdanauAttention : public Kernel {
  public:
   /// α, [n, s].
@@ -18,7 +19,7 @@ class BahdanauAttention : public Kernel {
   }
 
   void forward(const ShardCall& call, std::size_t segment) const override {
-    const Sizes z(call);
+    const BahdanauSizes z(call.op, call.ranges);
     if (segment == 0) return score(call, z);
     for (std::int64_t n = 0; n < z.n; ++n) {
       const double* scores = call.statistics[0].data() + n * z.s;
@@ -36,7 +37,7 @@ class BahdanauAttention : public Kernel {
   }
 
   void backward_input(const ShardCall& call, std::size_t segment) const override {
-    const Sizes z(call);
+    const BahdanauSizes z(call.op, call.ranges);
     if (segment == 0) {
       for (std::int64_t n = 0; n < z.n; ++n) {
         double& sum = call.statistics[0][static_cast<std::size_t>(n)] = 0;
@@ -51,15 +52,7 @@ class BahdanauAttention : public Kernel {
   }
 
  private:
-  struct Sizes {
-    explicit Sizes(const ShardCall& call) {
-      const Box keys = box_of(call, 1), values = box_of(call, 2);
-      n = keys[0].length(), s = keys[1].length(), a = keys[2].length(), d = values[2].length();
-    }
-    std::int64_t n, s, a, d;
-  };
-
-  static void score(const ShardCall& call, const Sizes& z) {
+  static void score(const ShardCall& call, const BahdanauSizes& z) {
     const float *pk = call.values[1].floats, *v = call.values[3].floats;
     for (std::int64_t row = 0; row < z.n * z.s; ++row) {
       const float* pq = call.values[0].floats + row / z.s * z.a;
@@ -71,7 +64,7 @@ class BahdanauAttention : public Kernel {
     }
   }
 
-  static void average(const ShardCall& call, const Sizes& z, std::int64_t n) {
+  static void average(const ShardCall& call, const BahdanauSizes& z, std::int64_t n) {
     const double most = call.statistics[1][static_cast<std::size_t>(n)];
     const double sum = call.statistics[2][static_cast<std::size_t>(n)];
     float *alpha = saved_floats(call) + n * z.s, *ctx = call.values[4].floats + n * z.d;
@@ -85,7 +78,8 @@ class BahdanauAttention : public Kernel {
   }
 
   /// dα of one element: dctx · val.
-  static double share_gradient(const ShardCall& call, const Sizes& z, std::int64_t n, std::int64_t s) {
+  static double share_gradient(const ShardCall& call, const BahdanauSizes& z, std::int64_t n,
+                               std::int64_t s) {
     const float *d = call.gradients[4].floats + n * z.d, *value = call.values[2].floats + (n * z.s + s) * z.d;
     double sum = 0;
     for_each_term(z.d, call.step.sums,
@@ -93,7 +87,7 @@ class BahdanauAttention : public Kernel {
     return sum;
   }
 
-  static void value_gradient(const ShardCall& call, const Sizes& z) {
+  static void value_gradient(const ShardCall& call, const BahdanauSizes& z) {
     for (std::int64_t row = 0; row < z.n * z.s; ++row) {
       const float alpha = saved_floats(call)[row], *d = call.gradients[4].floats + row / z.s * z.d;
       float* to = call.gradients[2].floats + row * z.d;
@@ -102,7 +96,7 @@ class BahdanauAttention : public Kernel {
   }
 
   /// Gradients of pq, pk and v, which all come from those of the scores.
-  static void score_gradients(const ShardCall& call, const Sizes& z) {
+  static void score_gradients(const ShardCall& call, const BahdanauSizes& z) {
     const Piece &dq = call.gradients[0], &dk = call.gradients[1], &dv = call.gradients[3];
     const float* v = call.values[3].floats;
     std::vector<double> query(static_cast<std::size_t>(z.n * z.a)), weight(static_cast<std::size_t>(z.a));

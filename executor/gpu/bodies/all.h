@@ -1,6 +1,8 @@
 #pragma once
 
 #include "executor/gpu/bodies/addends.h"
+#include "executor/gpu/bodies/bahdanau.h"
+#include "executor/gpu/bodies/bahdanau_gradients.h"
 #include "executor/gpu/bodies/binary.h"
 #include "executor/gpu/bodies/column_sums.h"
 #include "executor/gpu/bodies/elementwise.h"
@@ -23,8 +25,9 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<AddendBodies, BinaryBodies, ColumnSumBodies, ElementwiseBodies, LinearBodies,
-                              LstmBodies, MoveBodies, OptimizerBodies, ShapeBodies, StridedCopyBodies>::Type;
+using AllBodies = JoinedLists<AddendBodies, BahdanauBodies, BahdanauGradientBodies, BinaryBodies,
+                              ColumnSumBodies, ElementwiseBodies, LinearBodies, LstmBodies, MoveBodies,
+                              OptimizerBodies, ShapeBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {
