@@ -1,3 +1,5 @@
+#include "executor/operators/experts.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -9,29 +11,21 @@
 namespace pipesim::cpu {
 namespace {
 
-/// Where one choice of one token goes.
-struct Route {
-  std::int32_t expert = -1, slot = -1;  ///< slot −1: the expert was full, the token is dropped there
-};
-
-/// Routes of every token's top_k experts by p[groups, tokens, experts]: [groups, tokens, top_k], best first,
-/// ties to the lower expert. Slots of an expert are filled in token order, per group. Every shard finds the
-/// same.
-void find_routes(const Piece& p, std::int64_t top_k, std::int64_t capacity, Route* routes) {
-  const std::int64_t groups = p.box[0].length(), tokens = p.box[1].length(), experts = p.box[2].length();
-  std::vector<std::int32_t> order(static_cast<std::size_t>(experts));
-  for (std::int64_t g = 0; g < groups; ++g) {
-    std::vector<std::int32_t> used(static_cast<std::size_t>(experts), 0);
-    for (std::int64_t n = 0; n < tokens; ++n) {
-      const float* row = p.floats + (g * tokens + n) * experts;
+/// Routes by p: [groups, tokens, top_k], best first.
+void find_routes(const RoutingSizes& s, const float* p, TokenRoute* routes) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(s.experts));
+  for (std::int64_t g = 0; g < s.groups; ++g) {
+    std::vector<std::int32_t> used(static_cast<std::size_t>(s.experts), 0);
+    for (std::int64_t n = 0; n < s.tokens; ++n) {
+      const float* row = p + (g * s.tokens + n) * s.experts;
       std::iota(order.begin(), order.end(), 0);
       std::partial_sort(
-          order.begin(), order.begin() + top_k, order.end(),
-          [row](std::int32_t a, std::int32_t b) { return row[a] > row[b] || (row[a] == row[b] && a < b); });
-      for (std::int64_t i = 0; i < top_k; ++i, ++routes) {
+          order.begin(), order.begin() + s.top_k, order.end(),
+          [row](std::int32_t a, std::int32_t b) { return chosen_before(row[a], a, row[b], b); });
+      for (std::int64_t i = 0; i < s.top_k; ++i, ++routes) {
         const std::int32_t expert = order[static_cast<std::size_t>(i)];
         std::int32_t& next = used[static_cast<std::size_t>(expert)];
-        *routes = {expert, next < capacity ? next++ : -1};
+        *routes = {expert, next < s.capacity ? next++ : -1};
       }
     }
   }
@@ -40,15 +34,10 @@ void find_routes(const Piece& p, std::int64_t top_k, std::int64_t capacity, Rout
 /// Calls visit(token row in [groups, tokens], slot row in z[groups, experts, capacity], expert) for the
 /// routes to the experts that the shard has.
 template <class Visit>
-void for_each_route(const Box& z, std::int64_t tokens, std::int64_t top_k, const Route* routes,
-                    SumOrder order, Visit visit) {
-  const std::int64_t rows = z[0].length() * tokens, experts = z[1].length(), capacity = z[2].length();
-  for_each_term(rows * top_k, order, [&](std::int64_t i) {
-    const Route& route = routes[i];
-    const std::int64_t expert = route.expert - z[1].begin;
-    if (route.slot < 0 || expert < 0 || expert >= experts) return;
-    const std::int64_t row = i / top_k;
-    visit(row, (row / tokens * experts + expert) * capacity + route.slot, route.expert);
+void for_each_route(const RoutingSizes& s, const TokenRoute* routes, SumOrder order, Visit visit) {
+  for_each_term(s.routes(), order, [&](std::int64_t i) {
+    const std::int64_t row = i / s.top_k, slot = s.slot_row(row / s.tokens, routes[i]);
+    if (slot >= 0) visit(row, slot, routes[i].expert);
   });
 }
 
@@ -58,13 +47,13 @@ class MoeDispatch : public Kernel {
   /// Routes of all tokens of the shard's groups.
   std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
     const Box x = pipesim::box_of(op.uses[0], op, ranges);
-    return sizeof(Route) * static_cast<std::size_t>(volume(x, 0, 2) * integer_of(op, "top_k"));
+    return sizeof(TokenRoute) * static_cast<std::size_t>(volume(x, 0, 2) * integer_of(op, "top_k"));
   }
 
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece &x = call.values[0], &z = call.values[2];
-    Route* routes = reinterpret_cast<Route*>(call.saved.data());
-    find_routes(call.values[1], integer_of(call.op, "top_k"), integer_of(call.op, "capacity"), routes);
+    TokenRoute* routes = reinterpret_cast<TokenRoute*>(call.saved.data());
+    find_routes({call.op, call.ranges, 2}, call.values[1].floats, routes);
     const std::int64_t width = x.box[2].length();
     std::fill_n(z.floats, z.elements(), 0.0F);
     visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t /*expert*/) {
@@ -84,8 +73,8 @@ class MoeDispatch : public Kernel {
  private:
   template <class Visit>
   static void visit_routes(const ShardCall& call, Visit visit) {
-    for_each_route(box_of(call, 2), box_of(call, 0)[1].length(), integer_of(call.op, "top_k"),
-                   reinterpret_cast<const Route*>(call.saved.data()), call.step.sums, visit);
+    for_each_route({call.op, call.ranges, 2}, reinterpret_cast<const TokenRoute*>(call.saved.data()),
+                   call.step.sums, visit);
   }
 };
 
@@ -125,16 +114,14 @@ class MoeCombine : public Kernel {
  private:
   template <class Visit>
   static void visit_routes(const ShardCall& call, Visit visit) {
-    const Piece& p = call.values[1];
-    const std::int64_t top_k = integer_of(call.op, "top_k");
-    const Box z = box_of(call, 0);
-    std::vector<Route> routes(static_cast<std::size_t>(volume(p.box, 0, 2) * top_k));
-    find_routes(p, top_k, z[2].length(), routes.data());
-    for_each_route(z, p.box[1].length(), top_k, routes.data(), call.step.sums, visit);
+    const RoutingSizes s(call.op, call.ranges, 0);
+    std::vector<TokenRoute> routes(static_cast<std::size_t>(s.routes()));
+    find_routes(s, call.values[1].floats, routes.data());
+    for_each_route(s, routes.data(), call.step.sums, visit);
   }
 };
 
-/// values: z[g, e, c, h], w[e, h, f], y[g, e, c, f].
+/// values: z, w, y, see ExpertLinearSizes.
 class ExpertLinear : public Kernel {
  public:
   std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
@@ -142,7 +129,7 @@ class ExpertLinear : public Kernel {
   }
 
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Sizes s(call);
+    const ExpertLinearSizes s(call.op, call.ranges);
     for (std::int64_t i = 0; i < s.g * s.e; ++i) {
       multiply({s.c, s.f, s.h, false, false, false, call.step.sums}, call.values[0].floats + i * s.c * s.h,
                call.values[1].floats + i % s.e * s.h * s.f, call.values[2].floats + i * s.c * s.f,
@@ -152,7 +139,7 @@ class ExpertLinear : public Kernel {
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Sizes s(call);
+    const ExpertLinearSizes s(call.op, call.ranges);
     std::vector<float> scratch;
     const float* dy = gradient_before_fused(call, saved_floats(call), scratch);
     if (!call.gradients[0].present()) return;
@@ -164,7 +151,7 @@ class ExpertLinear : public Kernel {
   }
 
   void backward_weight(const ShardCall& call) const override {
-    const Sizes s(call);
+    const ExpertLinearSizes s(call.op, call.ranges);
     const SumOrder order = call.step.sums;
     std::vector<float> scratch;
     const float* dy = gradient_before_fused(call, saved_floats(call), scratch);
@@ -178,15 +165,6 @@ class ExpertLinear : public Kernel {
       });
     }
   }
-
- private:
-  struct Sizes {
-    explicit Sizes(const ShardCall& call) {
-      const Box z = box_of(call, 0), y = box_of(call, 2);
-      g = z[0].length(), e = z[1].length(), c = z[2].length(), h = z[3].length(), f = y[3].length();
-    }
-    std::int64_t g, e, c, h, f;
-  };
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "executor/gpu/bodies/binary.h"
 #include "executor/gpu/bodies/column_sums.h"
 #include "executor/gpu/bodies/elementwise.h"
+#include "executor/gpu/bodies/experts.h"
 #include "executor/gpu/bodies/linear.h"
 #include "executor/gpu/bodies/lstm_cell.h"
 #include "executor/gpu/bodies/moves.h"
@@ -26,8 +27,8 @@ struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyLi
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
 using AllBodies = JoinedLists<AddendBodies, BahdanauBodies, BahdanauGradientBodies, BinaryBodies,
-                              ColumnSumBodies, ElementwiseBodies, LinearBodies, LstmBodies, MoveBodies,
-                              OptimizerBodies, ShapeBodies, StridedCopyBodies>::Type;
+                              ColumnSumBodies, ElementwiseBodies, ExpertBodies, LinearBodies, LstmBodies,
+                              MoveBodies, OptimizerBodies, ShapeBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "executor/device_code.h"
@@ -28,6 +29,11 @@ struct Floats {
       default:
         return static_cast<float>(static_cast<const double*>(memory)[i]);
     }
+  }
+  /// The elements from `first` on.
+  [[nodiscard]] PIPESIM_DEVICE Floats from(std::int64_t first) const {
+    const std::int64_t width = stored == Stored::Float64 ? 8 : stored == Stored::Float32 ? 4 : 2;
+    return {static_cast<std::byte*>(memory) + first * width, stored};
   }
   PIPESIM_DEVICE void set(std::int64_t i, float value) const {
     switch (stored) {

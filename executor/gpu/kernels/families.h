@@ -11,11 +11,13 @@ namespace pipesim::gpu {
 std::vector<KernelEntry> bahdanau_kernels();
 std::vector<KernelEntry> binary_kernels();
 std::vector<KernelEntry> elementwise_kernels();
+std::vector<KernelEntry> expert_kernels();
 std::vector<KernelEntry> linear_kernels();
 std::vector<KernelEntry> lstm_cell_kernels();
 std::vector<KernelEntry> shape_kernels();
 
-inline constexpr std::array kernel_families = {bahdanau_kernels, binary_kernels,    elementwise_kernels,
-                                               linear_kernels,   lstm_cell_kernels, shape_kernels};
+inline constexpr std::array kernel_families = {bahdanau_kernels, binary_kernels, elementwise_kernels,
+                                               expert_kernels,   linear_kernels, lstm_cell_kernels,
+                                               shape_kernels};
 
 }  // namespace pipesim::gpu

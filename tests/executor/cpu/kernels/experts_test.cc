@@ -57,6 +57,13 @@ TEST(ExpertKernels, DispatchTokensInOrderUntilExpertsAreFull) {
   }
 }
 
+TEST(ExpertKernels, FillSlotsInOrderOfManyTokens) {
+  Bench bench(2);
+  check_kernel(
+      {bench.op("moe_dispatch", {bench.x({2, 75, 1}), bench.x({2, 75, 3})}, {{"top_k", 2}, {"capacity", 45}}),
+       define_dispatch});
+}
+
 TEST(ExpertKernels, TiesGoToTheLowerExpert) {
   Bench bench;
   const auto equal = [](WholeTensors& t) { std::fill(t[1].elements.begin(), t[1].elements.end(), 0.25); };
