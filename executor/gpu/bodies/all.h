@@ -4,6 +4,7 @@
 #include "executor/gpu/bodies/attention.h"
 #include "executor/gpu/bodies/attention_gradients.h"
 #include "executor/gpu/bodies/bahdanau.h"
+#include "executor/gpu/bodies/bahdanau_gradients.h"
 #include "executor/gpu/bodies/batch_norm.h"
 #include "executor/gpu/bodies/binary.h"
 #include "executor/gpu/bodies/column_sums.h"
@@ -31,10 +32,11 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<AddendBodies, AttentionBodies, AttentionGradientBodies, BahdanauBodies,
-                              BatchNormBodies, BinaryBodies, ColumnSumBodies, Conv2dBodies, ElementwiseBodies,
-                              ExpertBodies, LibraryCallBodies, LinearBodies, LstmBodies, MoveBodies,
-                              OptimizerBodies, Pool2dBodies, ShapeBodies, StridedCopyBodies>::Type;
+using AllBodies =
+    JoinedLists<AddendBodies, AttentionBodies, AttentionGradientBodies, BahdanauBodies,
+                BahdanauGradientBodies, BatchNormBodies, BinaryBodies, ColumnSumBodies, Conv2dBodies,
+                ElementwiseBodies, ExpertBodies, LibraryCallBodies, LinearBodies, LstmBodies, MoveBodies,
+                OptimizerBodies, Pool2dBodies, ShapeBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {

@@ -1,6 +1,7 @@
 #include "executor/operators/bahdanau.h"
 
 #include "executor/gpu/bodies/bahdanau.h"
+#include "executor/gpu/bodies/bahdanau_gradients.h"
 #include "executor/gpu/column_sums.h"
 #include "executor/gpu/kernels/families.h"
 #include "executor/operators/attributes.h"
