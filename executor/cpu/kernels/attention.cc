@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "executor/cpu/dropout_mask.h"
 #include "executor/cpu/gemm.h"
 #include "executor/cpu/kernels/families.h"
 #include "executor/cpu/operands.h"
+#include "executor/operators/dropout_mask.h"
 
 namespace pipesim::cpu {
 namespace {

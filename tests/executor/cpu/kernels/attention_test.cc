@@ -1,4 +1,4 @@
-#include "executor/cpu/dropout_mask.h"
+#include "executor/operators/dropout_mask.h"
 #include "tests/executor/cpu/kernel_checks.h"
 
 namespace pipesim::cpu {
