@@ -6,7 +6,9 @@
 #include "executor/gpu/bodies/linear.h"
 #include "executor/gpu/bodies/moves.h"
 #include "executor/gpu/bodies/optimizer.h"
+#include "executor/gpu/bodies/row_norm.h"
 #include "executor/gpu/bodies/shape.h"
+#include "executor/gpu/bodies/softmax.h"
 #include "executor/gpu/bodies/strided_copy.h"
 
 namespace pipesim::gpu {
@@ -21,8 +23,9 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<AddendBodies, ColumnSumBodies, ElementwiseBodies, LinearBodies, MoveBodies,
-                              OptimizerBodies, ShapeBodies, StridedCopyBodies>::Type;
+using AllBodies =
+    JoinedLists<AddendBodies, ColumnSumBodies, ElementwiseBodies, LinearBodies, MoveBodies, OptimizerBodies,
+                RowNormBodies, ShapeBodies, SoftmaxBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {
