@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "executor/gpu/device_step.h"
 #include "executor/gpu/stream.h"
 #include "executor/step_context.h"
 #include "models/box.h"
@@ -13,13 +14,6 @@
 #include "sim/base/data_type.h"
 
 namespace pipesim::gpu {
-
-/// Numbers of the running step in device memory: what changes from step to step must not be an argument of
-/// work that is recorded once and repeated.
-struct DeviceStep {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;
-};
 
 /// A piece of a tensor in device memory: contiguous, row-major over `box`, whose ranges count in the whole
 /// tensor. Integers are int64.

@@ -3,11 +3,13 @@
 #include "executor/gpu/bodies/addends.h"
 #include "executor/gpu/bodies/column_sums.h"
 #include "executor/gpu/bodies/cross_entropy.h"
+#include "executor/gpu/bodies/dropout.h"
 #include "executor/gpu/bodies/elementwise.h"
 #include "executor/gpu/bodies/linear.h"
 #include "executor/gpu/bodies/moves.h"
 #include "executor/gpu/bodies/optimizer.h"
 #include "executor/gpu/bodies/reduce.h"
+#include "executor/gpu/bodies/rotary.h"
 #include "executor/gpu/bodies/row_norm.h"
 #include "executor/gpu/bodies/shape.h"
 #include "executor/gpu/bodies/softmax.h"
@@ -25,9 +27,10 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<AddendBodies, ColumnSumBodies, CrossEntropyBodies, ElementwiseBodies,
-                              LinearBodies, MoveBodies, OptimizerBodies, ReduceBodies, RowNormBodies,
-                              ShapeBodies, SoftmaxBodies, StridedCopyBodies>::Type;
+using AllBodies =
+    JoinedLists<AddendBodies, ColumnSumBodies, CrossEntropyBodies, DropoutBodies, ElementwiseBodies,
+                LinearBodies, MoveBodies, OptimizerBodies, ReduceBodies, RotaryBodies, RowNormBodies,
+                ShapeBodies, SoftmaxBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {
