@@ -5,6 +5,7 @@
 #include "executor/gpu/bodies/cross_entropy.h"
 #include "executor/gpu/bodies/dropout.h"
 #include "executor/gpu/bodies/elementwise.h"
+#include "executor/gpu/bodies/embedding.h"
 #include "executor/gpu/bodies/linear.h"
 #include "executor/gpu/bodies/moves.h"
 #include "executor/gpu/bodies/optimizer.h"
@@ -29,8 +30,8 @@ struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyLi
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
 using AllBodies =
     JoinedLists<AddendBodies, ColumnSumBodies, CrossEntropyBodies, DropoutBodies, ElementwiseBodies,
-                LinearBodies, MoveBodies, OptimizerBodies, ReduceBodies, RotaryBodies, RowNormBodies,
-                ShapeBodies, SoftmaxBodies, StridedCopyBodies>::Type;
+                EmbeddingBodies, LinearBodies, MoveBodies, OptimizerBodies, ReduceBodies, RotaryBodies,
+                RowNormBodies, ShapeBodies, SoftmaxBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {

@@ -11,6 +11,7 @@ namespace pipesim::gpu {
 std::vector<KernelEntry> cross_entropy_kernels();
 std::vector<KernelEntry> dropout_kernels();
 std::vector<KernelEntry> elementwise_kernels();
+std::vector<KernelEntry> embedding_kernels();
 std::vector<KernelEntry> linear_kernels();
 std::vector<KernelEntry> reduce_kernels();
 std::vector<KernelEntry> rotary_kernels();
@@ -18,8 +19,8 @@ std::vector<KernelEntry> row_norm_kernels();
 std::vector<KernelEntry> shape_kernels();
 std::vector<KernelEntry> softmax_kernels();
 
-inline constexpr std::array kernel_families = {cross_entropy_kernels, dropout_kernels, elementwise_kernels,
-                                               linear_kernels,        reduce_kernels,  rotary_kernels,
-                                               row_norm_kernels,      shape_kernels,   softmax_kernels};
+inline constexpr std::array kernel_families = {
+    cross_entropy_kernels, dropout_kernels, elementwise_kernels, embedding_kernels, linear_kernels,
+    reduce_kernels,        rotary_kernels,  row_norm_kernels,    shape_kernels,     softmax_kernels};
 
 }  // namespace pipesim::gpu
