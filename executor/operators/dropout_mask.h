@@ -5,7 +5,10 @@
 #include <string_view>
 
 #include "executor/device_code.h"
+#include "executor/operators/attributes.h"
+#include "executor/operators/strided.h"
 #include "executor/step_context.h"
+#include "models/operator.h"
 #include "sim/base/mixing.h"
 
 namespace pipesim {
@@ -42,6 +45,25 @@ class DropoutMask {
  private:
   std::uint64_t key_, dropped_;
   float scale_;
+};
+
+/// The numbers in the global batch of the elements of a box of a tensor whose first dim is the samples.
+struct NumbersInBatch {
+  NumbersInBatch(const TensorUse& use, const Box& box, std::int64_t microbatch) {
+    std::int64_t size = whole_volume(use, 0, box.dims());
+    first = microbatch * size;
+    for (std::size_t i = 0; i < box.dims(); ++i) {
+      size /= use.dims[i].extent;
+      first += box[i].begin * size;
+      from_first.add(box[i].length(), size);
+    }
+  }
+  [[nodiscard]] PIPESIM_DEVICE std::uint64_t operator()(std::int64_t i) const {
+    return static_cast<std::uint64_t>(first + from_first.at(i));
+  }
+
+  std::int64_t first = 0;
+  Strided from_first;
 };
 
 }  // namespace pipesim

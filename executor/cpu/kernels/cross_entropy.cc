@@ -4,6 +4,8 @@
 
 #include "executor/cpu/kernels/families.h"
 #include "executor/cpu/operands.h"
+#include "executor/operators/cross_entropy.h"
+#include "executor/operators/rows.h"
 
 namespace pipesim::cpu {
 namespace {
@@ -13,7 +15,7 @@ namespace {
 class CrossEntropy : public Kernel {
  public:
   std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
-    return sizeof(float) * static_cast<std::size_t>(pipesim::box_of(op.uses[1], op, ranges).elements());
+    return sizeof(float) * static_cast<std::size_t>(Rows(op, ranges).rows);
   }
 
   void forward(const ShardCall& call, std::size_t segment) const override {
@@ -27,16 +29,17 @@ class CrossEntropy : public Kernel {
       saved_floats(call)[i] = static_cast<float>(log_sum);
       if (call.values[1].integers[i] >= 0) loss += log_sum - sums[2 * row + 1];
     });
-    call.values[2].floats[0] = static_cast<float>(loss / counted_rows(call, call.step.microbatches));
+    call.values[2].floats[0] = static_cast<float>(loss / counted_rows(call.op, call.step.microbatches));
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece &x = call.values[0], &labels = call.values[1], &dx = call.gradients[0];
-    const Range owned = dx.box[dx.box.dims() - 1];
-    const std::int64_t columns = owned.length();
+    const Rows rows(call.op, call.ranges);
+    const Range owned = rows.owned;
+    const std::int64_t columns = rows.columns;
     const float* log_sums = saved_floats(call);
     const auto scale = static_cast<float>(static_cast<double>(call.gradients[2].floats[0]) /
-                                          counted_rows(call, call.step.added_up));
+                                          counted_rows(call.op, call.step.added_up));
     for (std::int64_t i = 0; i < labels.elements(); ++i) {
       const float* from = x.floats + i * columns;
       float* to = dx.floats + i * columns;
@@ -48,14 +51,9 @@ class CrossEntropy : public Kernel {
   }
 
  private:
-  static double counted_rows(const ShardCall& call, std::int64_t microbatches) {
-    const TensorUse& labels = call.op.uses[1];
-    return static_cast<double>(whole_volume(labels, 0, labels.dims.size()) * microbatches);
-  }
-
   static void find_largest(const ShardCall& call) {
     const Piece& x = call.values[0];
-    const std::int64_t columns = x.box[x.box.dims() - 1].length();
+    const std::int64_t columns = Rows(call.op, call.ranges).columns;
     for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
       const float* row = x.floats + static_cast<std::int64_t>(i) * columns;
       call.statistics[0][i] = static_cast<double>(*std::max_element(row, row + columns));
@@ -64,8 +62,9 @@ class CrossEntropy : public Kernel {
 
   static void add_exponentials(const ShardCall& call) {
     const Piece& x = call.values[0];
-    const Range owned = x.box[x.box.dims() - 1];
-    const std::int64_t columns = owned.length();
+    const Rows rows(call.op, call.ranges);
+    const Range owned = rows.owned;
+    const std::int64_t columns = rows.columns;
     for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
       const float* row = x.floats + static_cast<std::int64_t>(i) * columns;
       const auto most = static_cast<float>(call.statistics[0][i]);

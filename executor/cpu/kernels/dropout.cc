@@ -17,24 +17,13 @@ class Dropout : public Kernel {
   }
 
  private:
-  /// Of row `row` of the shard's box: the number of its first element in the global batch.
-  static std::uint64_t first_element(const ShardCall& call, const Box& box, std::int64_t row) {
-    const auto& dims = call.op.uses[0].dims;
-    std::int64_t number = 0, size = dims.back().extent;
-    for (std::size_t i = box.dims() - 1; i-- > 0;) {
-      number += (box[i].begin + row % box[i].length()) * size;
-      row /= box[i].length();
-      size *= dims[i].extent;
-    }
-    return static_cast<std::uint64_t>(number + box[box.dims() - 1].begin + call.step.microbatch * size);
-  }
-
   static void mask(const ShardCall& call, const float* x, float* y) {
     const Box box = box_of(call, 0);
     const DropoutMask masked(call.op.name, call.step, real_of(call.op, "rate"));
+    const NumbersInBatch numbers(call.op.uses[0], box, call.step.microbatch);
     const std::int64_t columns = box[box.dims() - 1].length(), rows = box.elements() / columns;
     for (std::int64_t row = 0; row < rows; ++row, x += columns, y += columns) {
-      const std::uint64_t first = first_element(call, box, row);
+      const std::uint64_t first = numbers(row * columns);
       for (std::int64_t j = 0; j < columns; ++j) y[j] = masked(first + static_cast<std::uint64_t>(j), x[j]);
     }
   }

@@ -2,6 +2,7 @@
 
 #include "executor/cpu/kernels/families.h"
 #include "executor/cpu/operands.h"
+#include "executor/operators/embedding.h"
 
 namespace pipesim::cpu {
 namespace {
@@ -11,11 +12,12 @@ class Embedding : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece &w = call.values[1], &y = call.values[2];
-    const std::int64_t width = w.box[1].length();
-    for (std::int64_t i = 0; i < call.values[0].elements(); ++i) {
-      const std::int64_t row = call.values[0].integers[i] - w.box[0].begin;
+    const EmbeddingShape shape(call.op, call.ranges);
+    const std::int64_t width = shape.width;
+    for (std::int64_t i = 0; i < shape.indices; ++i) {
+      const std::int64_t row = call.values[0].integers[i] - shape.first_row;
       float* to = y.floats + i * width;
-      if (row >= 0 && row < w.box[0].length()) {
+      if (row >= 0 && row < shape.rows) {
         std::copy_n(w.floats + row * width, width, to);
       } else {
         std::fill_n(to, width, 0.0F);
@@ -27,12 +29,12 @@ class Embedding : public Kernel {
     const Piece &index = call.values[0], &dw = call.gradients[1], &dy = call.gradients[2];
     if (!dw.present()) return;
     std::fill_n(dw.floats, dw.elements(), 0.0F);
-    const std::int64_t width = dw.box[1].length();
-    for_each_term(index.elements(), call.step.sums, [&](std::int64_t i) {
-      const std::int64_t row = index.integers[i] - dw.box[0].begin;
-      if (row < 0 || row >= dw.box[0].length()) return;
-      float* to = dw.floats + row * width;
-      for (std::int64_t j = 0; j < width; ++j) to[j] += dy.floats[i * width + j];
+    const EmbeddingShape shape(call.op, call.ranges);
+    for_each_term(shape.indices, call.step.sums, [&](std::int64_t i) {
+      const std::int64_t row = index.integers[i] - shape.first_row;
+      if (row < 0 || row >= shape.rows) return;
+      float* to = dw.floats + row * shape.width;
+      for (std::int64_t j = 0; j < shape.width; ++j) to[j] += dy.floats[i * shape.width + j];
     });
   }
 };

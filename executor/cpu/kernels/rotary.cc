@@ -1,34 +1,30 @@
-#include <cmath>
-
+#include "executor/operators/rotary.h"
 #include "executor/cpu/kernels/families.h"
 #include "executor/cpu/operands.h"
 
 namespace pipesim::cpu {
 namespace {
 
-constexpr double rotary_base = 10000;
-
 /// Rotary position embedding (Su et al., 2021) over halves: elements i and i + d/2 of the last dim turn by
 /// s · base^(−2i/d), s being the position in the whole sequence. values: x[b, s, …, d], y.
 class Rotary : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
-    turn(box_of(call, 0), call.values[0].floats, call.values[1].floats, 1);
+    turn(RotaryShape(call.op, call.ranges), call.values[0].floats, call.values[1].floats, 1);
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    turn(box_of(call, 0), call.gradients[1].floats, call.gradients[0].floats, -1);
+    turn(RotaryShape(call.op, call.ranges), call.gradients[1].floats, call.gradients[0].floats, -1);
   }
 
  private:
-  static void turn(const Box& box, const float* x, float* y, float direction) {
-    const std::int64_t d = box[box.dims() - 1].length(), half = d / 2;
-    const std::int64_t heads = volume(box, 2, box.dims() - 1), positions = box[1].length();
+  static void turn(const RotaryShape& shape, const float* x, float* y, float direction) {
+    const std::int64_t d = shape.d, half = d / 2;
     std::vector<float> cosine(static_cast<std::size_t>(half)), sine(cosine.size());
-    for (std::int64_t s = 0; s < positions; ++s) {
-      fill_angles(box[1].begin + s, d, direction, cosine, sine);
-      for (std::int64_t b = 0; b < box[0].length(); ++b) {
-        for (std::int64_t row = 0; row < heads; ++row) {
-          const std::int64_t first = ((b * positions + s) * heads + row) * d;
+    for (std::int64_t s = 0; s < shape.positions; ++s) {
+      fill_angles(shape.first_position + s, d, direction, cosine, sine);
+      for (std::int64_t b = 0; b < shape.samples; ++b) {
+        for (std::int64_t row = 0; row < shape.heads; ++row) {
+          const std::int64_t first = ((b * shape.positions + s) * shape.heads + row) * d;
           turn_row(x + first, y + first, half, cosine, sine);
           if (d % 2 != 0) y[first + d - 1] = x[first + d - 1];  // has no partner
         }
@@ -39,10 +35,9 @@ class Rotary : public Kernel {
   static void fill_angles(std::int64_t position, std::int64_t d, float direction, std::vector<float>& cosine,
                           std::vector<float>& sine) {
     for (std::size_t i = 0; i < cosine.size(); ++i) {
-      const double exponent = -2 * static_cast<double>(i) / static_cast<double>(d);
-      const double angle = static_cast<double>(position) * std::pow(rotary_base, exponent);
-      cosine[i] = static_cast<float>(std::cos(angle));
-      sine[i] = direction * static_cast<float>(std::sin(angle));
+      const RotaryAngle angle = rotary_angle(position, static_cast<std::int64_t>(i), d);
+      cosine[i] = angle.cosine;
+      sine[i] = direction * angle.sine;
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include "executor/cpu/kernels/families.h"
 #include "executor/cpu/operands.h"
+#include "executor/operators/rows.h"
 
 namespace pipesim::cpu {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 class Softmax : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t segment) const override {
-    const std::int64_t columns = columns_of(call);
+    const std::int64_t columns = Rows(call.op, call.ranges).columns;
     const SumOrder order = call.step.sums;
     for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
       const float* x = call.values[0].floats + static_cast<std::int64_t>(i) * columns;
@@ -35,7 +36,7 @@ class Softmax : public Kernel {
   }
 
   void backward_input(const ShardCall& call, std::size_t segment) const override {
-    const std::int64_t columns = columns_of(call);
+    const std::int64_t columns = Rows(call.op, call.ranges).columns;
     for (std::size_t i = 0; i < call.statistics[0].size(); ++i) {
       const std::int64_t first = static_cast<std::int64_t>(i) * columns;
       const float *y = call.values[1].floats + first, *dy = call.gradients[1].floats + first;
@@ -50,12 +51,6 @@ class Softmax : public Kernel {
         for (std::int64_t j = 0; j < columns; ++j) dx[j] = y[j] * (dy[j] - average);
       }
     }
-  }
-
- private:
-  static std::int64_t columns_of(const ShardCall& call) {
-    const Box y = box_of(call, 1);
-    return y[y.dims() - 1].length();
   }
 };
 

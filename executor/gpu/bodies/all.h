@@ -9,7 +9,10 @@
 #include "executor/gpu/bodies/binary.h"
 #include "executor/gpu/bodies/column_sums.h"
 #include "executor/gpu/bodies/conv2d.h"
+#include "executor/gpu/bodies/cross_entropy.h"
+#include "executor/gpu/bodies/dropout.h"
 #include "executor/gpu/bodies/elementwise.h"
+#include "executor/gpu/bodies/embedding.h"
 #include "executor/gpu/bodies/experts.h"
 #include "executor/gpu/bodies/library_calls.h"
 #include "executor/gpu/bodies/linear.h"
@@ -17,7 +20,11 @@
 #include "executor/gpu/bodies/moves.h"
 #include "executor/gpu/bodies/optimizer.h"
 #include "executor/gpu/bodies/pool2d.h"
+#include "executor/gpu/bodies/reduce.h"
+#include "executor/gpu/bodies/rotary.h"
+#include "executor/gpu/bodies/row_norm.h"
 #include "executor/gpu/bodies/shape.h"
+#include "executor/gpu/bodies/softmax.h"
 #include "executor/gpu/bodies/strided_copy.h"
 
 namespace pipesim::gpu {
@@ -32,11 +39,12 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies =
-    JoinedLists<AddendBodies, AttentionBodies, AttentionGradientBodies, BahdanauBodies,
-                BahdanauGradientBodies, BatchNormBodies, BinaryBodies, ColumnSumBodies, Conv2dBodies,
-                ElementwiseBodies, ExpertBodies, LibraryCallBodies, LinearBodies, LstmBodies, MoveBodies,
-                OptimizerBodies, Pool2dBodies, ShapeBodies, StridedCopyBodies>::Type;
+using AllBodies = JoinedLists<AddendBodies, AttentionBodies, AttentionGradientBodies, BahdanauBodies,
+                              BahdanauGradientBodies, BatchNormBodies, BinaryBodies, ColumnSumBodies,
+                              Conv2dBodies, CrossEntropyBodies, DropoutBodies, ElementwiseBodies,
+                              EmbeddingBodies, ExpertBodies, LibraryCallBodies, LinearBodies, LstmBodies,
+                              MoveBodies, OptimizerBodies, Pool2dBodies, ReduceBodies, RotaryBodies,
+                              RowNormBodies, ShapeBodies, SoftmaxBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {

@@ -79,6 +79,23 @@ inline void check_other(const KernelCase& c, const KernelCase& first) {
               c.tested.type == DataType::Float32 ? 1e-5 : 2e-2);
 }
 
+/// Results of everything that computes the kind, unsplit: for operands too large for differences.
+inline void check_results(KernelCase c) {
+  for (const TestedKernel& tested : tested_kernels(c.op.kind)) {
+    c.tested = tested;
+    Rng rng(19);
+    WholeTensors whole = draw_operands(c, rng);
+    for (WholeTensor& t : whole) round_elements(t, tested.type);
+    const WholeTensors gradients = draw_output_gradients(c.op, rng);
+    const auto got =
+        run_kernel(c, single_device(c.op, DeviceId(0)), whole, gradients, all_wanted(c.op), c.step);
+    KernelOutcome expected{whole, WholeTensors(whole.size())};
+    c.define(c.op, expected.results);
+    expect_same(c.op, {got.results, WholeTensors(whole.size())}, expected,
+                tested.type == DataType::Float32 ? 1e-5 : 1e-2);
+  }
+}
+
 inline void check_kernel(KernelCase c) {
   std::string attributes;
   for (const auto& [name, value] : c.op.attributes) attributes += fmt::format(" {}={}", name, to_text(value));

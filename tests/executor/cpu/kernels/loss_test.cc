@@ -72,5 +72,43 @@ TEST(EmbeddingKernel, ReadsRowsOfTheTable) {
   }
 }
 
+/// Gradients of table rows, added up in double.
+WholeTensor defined_row_sums(const WholeTensors& whole, const WholeTensor& dy) {
+  WholeTensor sums{whole[1].shape, false, std::vector<double>(whole[1].elements.size(), 0.0)};
+  const auto width = static_cast<std::size_t>(sums.shape[1]);
+  for (std::size_t i = 0; i < whole[0].elements.size(); ++i) {
+    const auto row = static_cast<std::size_t>(whole[0].elements[i]);
+    for (std::size_t j = 0; j < width; ++j) sums.elements[row * width + j] += dy.elements[i * width + j];
+  }
+  return sums;
+}
+
+TEST(EmbeddingKernel, AddsUpManyPlacesOfFewAndOfManyRows) {
+  Bench bench;
+  const Operator op = bench.op("embedding", {bench.words({4, 650})}, {{"rows", 700}, {"width", 3}});
+  for (const std::int64_t used : {2, 40, 700}) {
+    for (const std::int32_t parts : {1, 3}) {
+      ParallelConfig config = single_device(op, DeviceId(0));
+      config.degrees[2] = parts;  // rows of the table
+      for (std::int32_t d = 1; d < parts; ++d) config.devices.emplace_back(d);
+      for (const TestedKernel& tested : tested_kernels(op.kind)) {
+        KernelCase c{op, define_embedding, used};
+        c.tested = tested;
+        Rng rng(21);
+        WholeTensors whole = draw_operands(c, rng), gradients = draw_output_gradients(op, rng);
+        round_elements(whole[1], tested.type);
+        round_elements(gradients[2], tested.type);
+        const KernelOutcome got = run_kernel(c, config, whole, gradients, all_wanted(op), {});
+        define_embedding(op, whole);
+        const double tolerance = tested.type == DataType::Float32 ? 1e-5 : 1e-2;
+        expect_close(got.results[2], whole[2], tolerance, "rows");
+        expect_close(got.gradients[1], defined_row_sums(whole, gradients[2]), tolerance, "sums");
+      }
+    }
+  }
+}
+
+TEST(CrossEntropyKernel, AddsUpManyRows) { check_results(cross_entropy_case({2100, 3})); }
+
 }  // namespace
 }  // namespace pipesim::cpu

@@ -96,7 +96,7 @@ void define_row_norm(const Operator& op, WholeTensors& t) {
 
 TEST(RowNormKernels, NormaliseTheLastDim) {
   for (const char* kind : {"layer_norm", "rms_norm"}) {
-    for (const Sizes& shape : {Sizes{4, 5, 8}, Sizes{4, 6}, Sizes{2, 3, 2, 4}}) {
+    for (const Sizes& shape : {Sizes{4, 5, 8}, Sizes{4, 6}, Sizes{2, 3, 2, 4}, Sizes{6, 6, 4}}) {
       Bench bench(shape[0]);
       EXPECT_FALSE(tested_kernels(kind).empty());
       check_kernel({bench.op(kind, {bench.x(shape)}), define_row_norm});

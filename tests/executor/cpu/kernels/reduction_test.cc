@@ -35,6 +35,16 @@ TEST(ReduceKernel, ReducesAnyDims) {
   }
 }
 
+TEST(ReduceKernel, ReducesManyTerms) {
+  for (const char* mode : {"sum", "mean", "max"}) {
+    for (const Sizes& axes : {Sizes{0, 1, 2}, Sizes{1, 2}, Sizes{0, 1}}) {
+      Bench bench;
+      check_results(
+          {bench.op("reduce", {bench.x({2, 50, 90})}, {{"axes", axes}, {"mode", mode}}), define_reduce});
+    }
+  }
+}
+
 KernelCase dropout_case(const Sizes& x, double rate, const StepContext& step) {
   Bench bench(x[0]);
   KernelCase c{bench.op("dropout", {bench.x(x)}, {{"rate", rate}}), nullptr};

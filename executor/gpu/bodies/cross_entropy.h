@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cmath>
+
+#include "executor/gpu/bodies/body.h"
+#include "executor/gpu/bodies/exponential_sum.h"
+#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/reduce.h"
+
+namespace pipesim::gpu {
+
+/// A shard's logits and the labels of its rows. Statistics: `most` [rows], the largest logits; `sums`
+/// [rows, 2], Σ exp(logit − most) and the label's logit, 0 where another shard owns it.
+struct LabelledRows {
+  Floats logits;
+  const std::int64_t* labels = nullptr;
+  std::int64_t columns = 0, first_column = 0;
+  double *most = nullptr, *sums = nullptr;
+
+  [[nodiscard]] PIPESIM_DEVICE bool owns(std::int64_t label) const {
+    return label >= first_column && label < first_column + columns;
+  }
+  PIPESIM_DEVICE void store(std::int64_t row, double sum) const {
+    const std::int64_t label = labels[row];
+    sums[2 * row] = sum;
+    sums[2 * row + 1] = owns(label) ? static_cast<double>(logits[row * columns + label - first_column]) : 0.0;
+  }
+};
+
+/// The largest logit of a row in this shard and, in one look at the logits, the other statistics if the row
+/// is whole, else log Σ exp(logit) of this shard.
+struct CrossEntropySums {
+  LabelledRows rows;
+  bool whole;
+
+  template <class Team>
+  PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
+    ExponentialSum sum;
+    for (std::int64_t j = team.rank(); j < rows.columns; j += team.size())
+      sum.add(rows.logits[row * rows.columns + j]);
+    sum = sum.over(team);
+    if (team.rank() > 0) return;
+    rows.most[row] = static_cast<double>(sum.most);
+    if (whole) {
+      rows.store(row, sum.sum);
+    } else {
+      rows.sums[2 * row] = sum.log();
+    }
+  }
+};
+
+/// The other statistics of a row, from the largest logit of all shards.
+struct CrossEntropyShares {
+  LabelledRows rows;
+  PIPESIM_DEVICE void operator()(std::int64_t row) const {
+    rows.store(row, std::exp(rows.sums[2 * row] - rows.most[row]));
+  }
+};
+
+/// Losses of a chunk of rows, added up, and the logs of their sums. Rows with a negative label add nothing.
+struct CrossEntropyLoss {
+  LabelledRows rows;
+  float* log_sums;
+  RowChunks split;
+  ReducedTo to;  ///< by chunk
+
+  template <class Team>
+  PIPESIM_DEVICE void operator()(Team& team, std::int64_t chunk) const {
+    const std::int64_t begin = split.begin(chunk), end = split.begin(chunk + 1);
+    const double loss = sum_of(team, begin, end, [&](std::int64_t row) {
+      const double log_sum = rows.most[row] + std::log(rows.sums[2 * row]);
+      log_sums[row] = static_cast<float>(log_sum);
+      return rows.labels[row] >= 0 ? log_sum - rows.sums[2 * row + 1] : 0.0;
+    });
+    if (team.rank() == 0) to.put(chunk, loss);
+  }
+};
+
+/// dx = (softmax(x) − label) · dloss / count of a row; 0 where it has no label.
+struct CrossEntropyGradient {
+  LabelledRows rows;
+  const float* log_sums;
+  Floats dloss, dx;
+  double count;
+
+  template <class Team>
+  PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
+    const std::int64_t label = rows.labels[row], at = row * rows.columns, hit = label - rows.first_column;
+    const float scale = label >= 0 ? static_cast<float>(static_cast<double>(dloss[0]) / count) : 0.0F;
+    const float log_sum = log_sums[row];
+    for (std::int64_t j = team.rank(); j < rows.columns; j += team.size()) {
+      const float share = std::exp(rows.logits[at + j] - log_sum);
+      dx.set(at + j, share * scale - (j == hit ? scale : 0.0F));
+    }
+  }
+};
+
+using CrossEntropyBodies =
+    BodyList<CrossEntropySums, CrossEntropyShares, CrossEntropyLoss, CrossEntropyGradient>;
+
+}  // namespace pipesim::gpu

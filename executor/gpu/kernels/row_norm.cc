@@ -1,0 +1,70 @@
+#include "executor/gpu/bodies/row_norm.h"
+
+#include "executor/gpu/kernels/families.h"
+#include "executor/operators/rows.h"
+
+namespace pipesim::gpu {
+namespace {
+
+/// Layer norm and RMS norm. Uses, statistics and saved bytes are those of cpu::RowNorm. Rows that no other
+/// shard has a part of take one launch a pass.
+class RowNorm : public Kernel {
+ public:
+  explicit RowNorm(bool rms) : rms_(rms) {}
+
+  std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
+    return (rms_ ? 1 : 2) * sizeof(float) * static_cast<std::size_t>(Rows(op, ranges).rows);
+  }
+
+  void forward(const ShardCall& call, std::size_t segment) const override {
+    const Rows r(call.op, call.ranges);
+    if (r.whole() && segment > 0) return;
+    const Floats beta = rms_ ? Floats{} : call.values[2].floats();
+    run(call.stream, r.rows,
+        NormaliseRow{rows_of(call, r), call.values[0].floats(), call.values[1].floats(), beta,
+                     call.values.back().floats(), segment == 0, r.whole() || segment > 0});
+  }
+
+  void backward_input(const ShardCall& call, std::size_t segment) const override {
+    const Rows r(call.op, call.ranges);
+    const Floats dx = call.gradients[0].floats();
+    if (segment == 0) weight_gradients(call, r);
+    const bool add_up = segment == 0, finish = dx.present() && r.whole() == add_up;
+    if (add_up || finish) {
+      run(call.stream, r.rows,
+          NormalisedRowGradient{rows_of(call, r), call.values[0].floats(), call.values[1].floats(),
+                                call.gradients.back().floats(), dx, add_up, finish});
+    }
+  }
+
+ private:
+  [[nodiscard]] RowNormRows rows_of(const ShardCall& call, const Rows& r) const {
+    return {r.columns, static_cast<double>(r.width), rms_, call.statistics[0].data(),
+            reinterpret_cast<float*>(call.saved.data())};
+  }
+
+  void weight_gradients(const ShardCall& call, const Rows& r) const {
+    const Floats dgamma = call.gradients[1].floats();
+    const Floats dbeta = rms_ ? Floats{} : call.gradients[2].floats();
+    if (r.columns == 0 || (!dgamma.present() && !dbeta.present())) return;
+    const RowChunks split = RowChunks::of(r.rows, r.columns);
+    const std::int64_t count = split.chunks * r.columns;
+    auto* sums =
+        reinterpret_cast<double*>(call.stream.scratch(2 * sizeof(double) * static_cast<std::size_t>(count)));
+    run(call.stream, count,
+        RowNormWeightChunks{rows_of(call, r), call.values[0].floats(), call.gradients.back().floats(), split,
+                            sums});
+    run(call.stream, r.columns, RowNormWeights{sums, split, dgamma, dbeta});
+  }
+
+  bool rms_;
+};
+
+}  // namespace
+
+std::vector<KernelEntry> row_norm_kernels() {
+  static const RowNorm layer_norm(false), rms_norm(true);
+  return {{"layer_norm", &layer_norm}, {"rms_norm", &rms_norm}};
+}
+
+}  // namespace pipesim::gpu

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+
+#include "executor/operators/attributes.h"
+
+namespace pipesim {
+
+/// What the sum over rows is divided by: those of so many unsplit microbatches, with and without a label.
+inline double counted_rows(const Operator& op, std::int64_t microbatches) {
+  const TensorUse& labels = op.uses[1];
+  return static_cast<double>(whole_volume(labels, 0, labels.dims.size()) * microbatches);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "executor/device_code.h"
+#include "executor/operators/attributes.h"
+
+namespace pipesim {
+
+/// A shard of a rotary embedding: x[samples, positions, heads, d].
+struct RotaryShape {
+  RotaryShape(const Operator& op, std::span<const Range> ranges) {
+    const Box box = box_of(op.uses[0], op, ranges);
+    samples = box[0].length();
+    positions = box[1].length();
+    first_position = box[1].begin;
+    heads = volume(box, 2, box.dims() - 1);
+    d = box[box.dims() - 1].length();
+  }
+
+  std::int64_t samples = 0, positions = 0, heads = 0, d = 0;
+  std::int64_t first_position = 0;  ///< in the whole sequence
+};
+
+struct RotaryAngle {
+  float cosine, sine;
+};
+
+/// How far elements i and i + d/2 of a row turn at a position: position · 10000^(−2i/d).
+PIPESIM_DEVICE inline RotaryAngle rotary_angle(std::int64_t position, std::int64_t i, std::int64_t d) {
+  constexpr double base = 10000;
+  const double exponent = -2 * static_cast<double>(i) / static_cast<double>(d);
+  const double angle = static_cast<double>(position) * std::pow(base, exponent);
+  return {static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))};
+}
+
+}  // namespace pipesim
