@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "tests/executor/cpu/kernel_checks.h"
 #include "tests/executor/gpu/host_machine.h"
@@ -47,6 +48,22 @@ TEST(AttentionOnGpus, IsTheSameHoweverItIsCut) {
         }
       }
     }
+  }
+}
+
+// A bucket that begins at a whole distance, as T5's with 32 buckets up to 128 (Raffel et al., 2020) do at
+// powers of two, has that distance whatever a device's logarithm rounds to.
+TEST(RelativeBuckets, BeginWhereTheirDistanceIsWhole) {
+  Bench bench(2);
+  const TensorId q = bench.x({2, 4, 1, 1, 2}), k = bench.x({2, 4, 1, 2});
+  const Attributes attributes{{"buckets", 32}, {"farthest", 128}};
+  const RelativeBuckets buckets(bench.op("relative_attention", {q, k, k}, attributes));
+  const std::vector<std::pair<std::int64_t, std::int64_t>> expected{
+      {0, 0},   {7, 7},   {8, 8},   {15, 9},   {16, 10},  {31, 11},
+      {32, 12}, {63, 13}, {64, 14}, {127, 15}, {128, 15}, {999, 15}};
+  for (const auto& [distance, bucket] : expected) {
+    EXPECT_EQ(buckets.of(-distance), bucket) << distance;
+    EXPECT_EQ(buckets.of(distance), distance == 0 ? bucket : 16 + bucket) << distance;
   }
 }
 
