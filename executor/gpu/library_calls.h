@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
 #include "executor/gpu/bodies/floats.h"
+#include "executor/operators/convolution.h"
 
 namespace pipesim::gpu {
 
@@ -34,15 +34,11 @@ struct MatrixProduct {
   Floats before{};  ///< as d
 };
 
-/// A 2-D convolution of a shard, [rows, columns] where there are two: x[samples, groups·in, image],
-/// w[groups·out, in, kernel], y[samples, groups·out, result], row-major, all stored alike, none empty.
-struct Convolution {
+/// A 2-D convolution of a shard: x, w and y stored alike, none of them empty.
+struct Convolution : ConvolutionShape {
   enum class Wanted : std::uint8_t { Result, InputGradient, WeightGradient };
-  Wanted wanted = Wanted::Result;                         ///< overwrites y, x or w from the other two
-  std::int64_t samples = 0, groups = 1, in = 0, out = 0;  ///< in, out: channels of one group
-  std::array<std::int64_t, 2> image{}, result{}, kernel{}, stride{}, dilation{};
-  std::array<std::int64_t, 2> pad_low{}, pad_high{};  ///< zeros around the image
-  Floats x, w, y;
+  Wanted wanted = Wanted::Result;  ///< overwrites y, x or w from the other two
+  Floats x = {}, w = {}, y = {};
 };
 
 }  // namespace pipesim::gpu

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "executor/cpu/activation.h"
 #include "executor/cpu/convolution.h"
@@ -23,8 +24,7 @@ std::vector<float> reordered(const float* m, std::int64_t outer, std::int64_t le
 
 std::int64_t area(const std::array<std::int64_t, 2>& sides) { return sides[0] * sides[1]; }
 
-/// values: x[n, c, h, w], w[o, i, rows, columns], bias[o] if any, y. Zeros stand only where windows hang over
-/// the image's border; inside, a shard's x already holds all that its windows touch.
+/// values: x[n, c, h, w], w[o, i, rows, columns], bias[o] if any, y.
 class Conv2d : public Kernel {
  public:
   std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
@@ -73,28 +73,7 @@ class Conv2d : public Kernel {
   static constexpr std::size_t bias_use = 2;
   static bool has_bias(const ShardCall& call) { return integer_of(call.op, "bias") != 0; }
 
-  static Convolution shape_of(const ShardCall& call) {
-    const Operator& op = call.op;
-    const Box x = box_of(call, 0), y = box_of(call, op.uses.size() - 1);
-    Convolution c;
-    c.samples = x[0].length();
-    c.groups = length_of(op, call.ranges, "g");
-    c.in = length_of(op, call.ranges, "i");
-    c.out = length_of(op, call.ranges, "o");
-    for (std::size_t i = 0; i < 2; ++i) {
-      const IndexExpr& window = op.uses[0].dims[2 + i];
-      Overhang over;
-      index_range(window, op, call.ranges, &over);
-      c.image[i] = x[2 + i].length();
-      c.result[i] = y[2 + i].length();
-      c.kernel[i] = window.kernel;
-      c.stride[i] = window.stride;
-      c.dilation[i] = window.dilation;
-      c.pad_low[i] = over.low;
-      c.pad_high[i] = over.high;
-    }
-    return c;
-  }
+  static Convolution shape_of(const ShardCall& call) { return convolution_shape(call.op, call.ranges); }
 
   static void multiply_forward(const ShardCall& call, const Convolution& c, float* y) {
     const float *x = call.values[0].floats, *w = call.values[1].floats;

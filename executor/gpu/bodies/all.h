@@ -2,6 +2,7 @@
 
 #include "executor/gpu/bodies/addends.h"
 #include "executor/gpu/bodies/column_sums.h"
+#include "executor/gpu/bodies/conv2d.h"
 #include "executor/gpu/bodies/elementwise.h"
 #include "executor/gpu/bodies/linear.h"
 #include "executor/gpu/bodies/moves.h"
@@ -21,8 +22,8 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<AddendBodies, ColumnSumBodies, ElementwiseBodies, LinearBodies, MoveBodies,
-                              OptimizerBodies, ShapeBodies, StridedCopyBodies>::Type;
+using AllBodies = JoinedLists<AddendBodies, ColumnSumBodies, Conv2dBodies, ElementwiseBodies, LinearBodies,
+                              MoveBodies, OptimizerBodies, ShapeBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {

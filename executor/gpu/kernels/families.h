@@ -8,10 +8,12 @@
 namespace pipesim::gpu {
 
 // One function per file of this folder. A new file is listed here, nowhere else.
+std::vector<KernelEntry> conv2d_kernels();
 std::vector<KernelEntry> elementwise_kernels();
 std::vector<KernelEntry> linear_kernels();
 std::vector<KernelEntry> shape_kernels();
 
-inline constexpr std::array kernel_families = {elementwise_kernels, linear_kernels, shape_kernels};
+inline constexpr std::array kernel_families = {conv2d_kernels, elementwise_kernels, linear_kernels,
+                                               shape_kernels};
 
 }  // namespace pipesim::gpu

@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "executor/tensors/small_floats.h"
 
 namespace pipesim::gpu {
 namespace {
+
+// A machine is used by one thread; tests may use several.
+std::mutex one_at_a_time;
 
 void put(std::byte* to, float value, DataType type) {
   const std::uint16_t narrow = type == DataType::BFloat16 ? to_bfloat16(value) : to_float16(value);
@@ -85,11 +89,15 @@ class DeviceBytes {
 
 template <class Pass>
 void KernelOnMachine::run(const cpu::ShardCall& call, Pass pass) const {
+  const std::lock_guard lock(one_at_a_time);
   const std::unique_ptr<Stream> stream = machine_.make_stream(DeviceId(0));
   DeviceBytes device(machine_, *stream);
   std::vector<Piece> values, gradients;
   for (const cpu::Piece& p : call.values) values.push_back(device.with(p, type_));
-  for (const cpu::Piece& p : call.gradients) gradients.push_back(device.with(p, type_));
+  for (std::size_t u = 0; u < call.gradients.size(); ++u) {
+    const bool weight = call.op.uses[u].role == Role::Weight;
+    gradients.push_back(device.with(call.gradients[u], weight ? weight_gradients_ : type_));
+  }
   std::vector<std::span<double>> statistics;
   for (const std::span<double> s : call.statistics)
     statistics.emplace_back(reinterpret_cast<double*>(device.with(std::as_bytes(s))), s.size());

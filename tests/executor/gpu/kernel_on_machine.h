@@ -7,11 +7,13 @@
 namespace pipesim::gpu {
 
 /// A kernel of devices behind the interface of those of CPUs: operands go to device 0 of a machine, in a type
-/// of elements, and come back.
+/// of elements, and come back. Gradients of weights may be of another type.
 class KernelOnMachine : public cpu::Kernel {
  public:
   KernelOnMachine(const gpu::Kernel& kernel, Machine& machine, DataType type)
-      : kernel_(kernel), machine_(machine), type_(type) {}
+      : KernelOnMachine(kernel, machine, type, type) {}
+  KernelOnMachine(const gpu::Kernel& kernel, Machine& machine, DataType type, DataType weight_gradients)
+      : kernel_(kernel), machine_(machine), type_(type), weight_gradients_(weight_gradients) {}
   [[nodiscard]] std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
     return kernel_.saved_bytes(op, ranges);
   }
@@ -25,7 +27,7 @@ class KernelOnMachine : public cpu::Kernel {
 
   const gpu::Kernel& kernel_;
   Machine& machine_;
-  DataType type_;
+  DataType type_, weight_gradients_;
 };
 
 }  // namespace pipesim::gpu
