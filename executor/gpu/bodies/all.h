@@ -7,6 +7,7 @@
 #include "executor/gpu/bodies/linear.h"
 #include "executor/gpu/bodies/moves.h"
 #include "executor/gpu/bodies/optimizer.h"
+#include "executor/gpu/bodies/pool2d.h"
 #include "executor/gpu/bodies/shape.h"
 #include "executor/gpu/bodies/strided_copy.h"
 
@@ -22,8 +23,9 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<AddendBodies, ColumnSumBodies, Conv2dBodies, ElementwiseBodies, LinearBodies,
-                              MoveBodies, OptimizerBodies, ShapeBodies, StridedCopyBodies>::Type;
+using AllBodies =
+    JoinedLists<AddendBodies, ColumnSumBodies, Conv2dBodies, ElementwiseBodies, LinearBodies, MoveBodies,
+                OptimizerBodies, Pool2dBodies, ShapeBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {

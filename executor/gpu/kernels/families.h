@@ -11,9 +11,10 @@ namespace pipesim::gpu {
 std::vector<KernelEntry> conv2d_kernels();
 std::vector<KernelEntry> elementwise_kernels();
 std::vector<KernelEntry> linear_kernels();
+std::vector<KernelEntry> pool2d_kernels();
 std::vector<KernelEntry> shape_kernels();
 
 inline constexpr std::array kernel_families = {conv2d_kernels, elementwise_kernels, linear_kernels,
-                                               shape_kernels};
+                                               pool2d_kernels, shape_kernels};
 
 }  // namespace pipesim::gpu

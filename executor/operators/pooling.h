@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "executor/device_code.h"
+#include "models/box.h"
+#include "models/operator.h"
+
+namespace pipesim {
+
+/// The part of one dim of a window that lies on the image, in taps: [first, last), and where tap 0 lies in
+/// the shard's box.
+struct Taps {
+  std::int64_t first = 0, last = 0, origin = 0;
+};
+
+/// One dim of the windows of a shard, counted in its boxes.
+struct PoolingWindow {
+  std::int64_t kernel = 1, stride = 1;
+  std::int64_t image = 0, result = 0;  ///< lengths
+  std::int64_t origin = 0;             ///< where tap 0 of the first window lies
+
+  [[nodiscard]] PIPESIM_DEVICE Taps taps(std::int64_t output) const {
+    const std::int64_t begin = origin + output * stride;
+    const std::int64_t first = begin >= 0 ? 0 : begin + kernel >= 0 ? -begin : kernel;
+    const std::int64_t end = image - begin < kernel ? image - begin : kernel;
+    return {first, end > first ? end : first, begin};
+  }
+};
+
+/// Of an operator pool2d: x[planes, image], y[planes, result], [rows, columns]. The image ends where the
+/// tensor does: a shard's x holds all that its windows touch.
+struct PoolingShape {
+  std::int64_t planes = 0;
+  std::array<PoolingWindow, 2> windows;
+  [[nodiscard]] PIPESIM_DEVICE std::int64_t image() const { return windows[0].image * windows[1].image; }
+  [[nodiscard]] PIPESIM_DEVICE std::int64_t result() const { return windows[0].result * windows[1].result; }
+  [[nodiscard]] PIPESIM_DEVICE std::int64_t kernel() const { return windows[0].kernel * windows[1].kernel; }
+};
+
+PoolingShape pooling_shape(const Operator& op, std::span<const Range> ranges);
+
+/// The largest, not the average.
+bool takes_largest(const Operator& op);
+/// What is kept for each result of takes_largest(), 0 bytes for others: the tap that was the largest, the
+/// first of equals.
+std::int64_t bytes_of_tap(const Operator& op);
+
+}  // namespace pipesim
