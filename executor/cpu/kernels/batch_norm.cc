@@ -1,5 +1,4 @@
-#include <algorithm>
-#include <cmath>
+#include "executor/operators/batch_norm.h"
 
 #include "executor/cpu/activation.h"
 #include "executor/cpu/kernels/families.h"
@@ -8,11 +7,9 @@
 namespace pipesim::cpu {
 namespace {
 
-constexpr double batch_norm_epsilon = 1e-5, running_share = 0.1;
-
-/// values: x[n, c, h, w], gamma[c], beta[c], running mean[c], running variance[c], y. Statistics, in double
-/// because squares in float32 lose the variance of off-centre data: forward [Σx, Σx²], backward [Σdy, Σdy·x̂],
-/// the first for all channels, then the second. Without inner steps they are those of the shard alone.
+/// values: x[n, c, h, w], gamma[c], beta[c], running mean[c], running variance[c], y. Statistics: forward
+/// [Σx, Σx²], backward [Σdy, Σdy·x̂], the first for all channels, then the second. Without inner steps they
+/// are those of the shard alone.
 class BatchNorm : public Kernel {
  public:
   /// Mean and 1/σ of each channel, then what the fused activation keeps.
@@ -23,7 +20,7 @@ class BatchNorm : public Kernel {
 
   void forward(const ShardCall& call, std::size_t segment) const override {
     const Channels c(call);
-    if (!synchronised(call)) {
+    if (!synchronises_statistics(call.op)) {
       std::vector<double> own(c.channels * 2);
       add_up_values(call, c, own);
       finish(call, c, own);
@@ -38,7 +35,7 @@ class BatchNorm : public Kernel {
     const Channels c(call);
     std::vector<float> scratch;
     const float* dy = gradient_before_fused(call, before_fused(call), scratch);
-    if (!synchronised(call)) {
+    if (!synchronises_statistics(call.op)) {
       std::vector<double> own(c.channels * 2);
       add_up_gradients(call, c, dy, own);
       finish_gradient(call, c, dy, own);
@@ -51,18 +48,15 @@ class BatchNorm : public Kernel {
 
  private:
   struct Channels {
-    explicit Channels(const ShardCall& call) {
-      const Box x = box_of(call, 0);
-      samples = x[0].length();
-      channels = static_cast<std::size_t>(x[1].length());
-      plane = volume(x, 2, 4);
-      const TensorUse& whole = call.op.uses[0];
-      count = synchronised(call) ? static_cast<double>(whole_volume(whole, 0, 1) * whole_volume(whole, 2, 4))
-                                 : static_cast<double>(samples * plane);
-    }
+    explicit Channels(const ShardCall& call) : Channels(BatchNormSizes(call.op, call.ranges)) {}
+    explicit Channels(const BatchNormSizes& sizes)
+        : samples(sizes.samples),
+          plane(sizes.plane),
+          channels(static_cast<std::size_t>(sizes.channels)),
+          count(sizes.count) {}
     std::int64_t samples = 0, plane = 0;
     std::size_t channels = 0;
-    double count = 0;  ///< elements that the statistics are over
+    double count = 0;
 
     /// Calls visit(first element) for every plane of a channel.
     template <class Visit>
@@ -73,7 +67,6 @@ class BatchNorm : public Kernel {
     }
   };
 
-  static bool synchronised(const ShardCall& call) { return word_of(call.op, "statistics") == "synchronised"; }
   static std::size_t row_bytes(const Box& x) {
     return 2 * sizeof(float) * static_cast<std::size_t>(x[1].length());
   }
@@ -100,17 +93,15 @@ class BatchNorm : public Kernel {
     const float* x = call.values[0].floats;
     float *y = call.values[5].floats, *saved = saved_floats(call);
     for (std::size_t i = 0; i < c.channels; ++i) {
-      const double mean = sums[i] / c.count;
-      const double variance = std::max(0.0, sums[c.channels + i] / c.count - mean * mean);
-      const double inverse = 1 / std::sqrt(variance + batch_norm_epsilon);
-      saved[i] = static_cast<float>(mean);
-      saved[c.channels + i] = static_cast<float>(inverse);
-      update_running(call, i, mean, variance * c.count / std::max(1.0, c.count - 1));
-      const double slope = inverse * static_cast<double>(call.values[1].floats[i]);
+      const ChannelStatistics fresh = channel_statistics(sums[i], sums[c.channels + i], c.count);
+      saved[i] = static_cast<float>(fresh.mean);
+      saved[c.channels + i] = static_cast<float>(fresh.inverse);
+      update_running(call, i, fresh, c.count);
+      const double slope = fresh.inverse * static_cast<double>(call.values[1].floats[i]);
       const auto shift = static_cast<double>(call.values[2].floats[i]);
       c.for_each_plane(i, SumOrder::Ascending, [&](std::int64_t first) {
         for (std::int64_t j = first; j < first + c.plane; ++j) {
-          y[j] = static_cast<float>((static_cast<double>(x[j]) - mean) * slope + shift);
+          y[j] = static_cast<float>((static_cast<double>(x[j]) - fresh.mean) * slope + shift);
         }
       });
     }
@@ -118,14 +109,12 @@ class BatchNorm : public Kernel {
   }
 
   /// Local statistics are kept by the first shard of a group alone.
-  static void update_running(const ShardCall& call, std::size_t channel, double mean, double variance) {
-    const auto blend = [&](const Piece& state, double fresh) {
-      if (!state.present()) return;
-      float& kept = state.floats[channel];
-      kept = static_cast<float>((1 - running_share) * static_cast<double>(kept) + running_share * fresh);
-    };
-    blend(call.values[3], mean);
-    blend(call.values[4], variance);
+  static void update_running(const ShardCall& call, std::size_t channel, const ChannelStatistics& fresh,
+                             double count) {
+    const Piece &mean = call.values[3], &variance = call.values[4];
+    if (mean.present()) mean.floats[channel] = running_mean(mean.floats[channel], fresh);
+    if (variance.present())
+      variance.floats[channel] = running_variance(variance.floats[channel], fresh, count);
   }
 
   /// The sums of this shard alone are also its addends of the weights' gradients.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "executor/gpu/bodies/addends.h"
+#include "executor/gpu/bodies/batch_norm.h"
 #include "executor/gpu/bodies/column_sums.h"
 #include "executor/gpu/bodies/conv2d.h"
 #include "executor/gpu/bodies/elementwise.h"
@@ -24,8 +25,8 @@ struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyLi
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
 using AllBodies =
-    JoinedLists<AddendBodies, ColumnSumBodies, Conv2dBodies, ElementwiseBodies, LinearBodies, MoveBodies,
-                OptimizerBodies, Pool2dBodies, ShapeBodies, StridedCopyBodies>::Type;
+    JoinedLists<AddendBodies, BatchNormBodies, ColumnSumBodies, Conv2dBodies, ElementwiseBodies, LinearBodies,
+                MoveBodies, OptimizerBodies, Pool2dBodies, ShapeBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {
