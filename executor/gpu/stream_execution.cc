@@ -16,6 +16,7 @@ StreamExecution::StreamExecution(const GpuBackend& backend, const ExecutionParts
       placed_(parts.num_tasks) {
   if (!program_.arenas) throw InternalError("a program for streams has no places for its buffers");
   for (const DeviceProgram& device : program_.devices) place(device);
+  find_awaited();
   std::set<std::vector<DeviceId>> groups;
   for_each_instruction([&](const Placed& placed) {
     if (const auto* work = std::get_if<CommunicationWork>(&placed.instruction->work))
@@ -48,7 +49,6 @@ void StreamExecution::place(const DeviceProgram& program) {
   device.step = reinterpret_cast<DeviceStep*>(step);
   device.origin = machine_.make_event(program.device);
   transfers_[program.device] = machine_.make_stream(program.device);
-  std::map<TaskId, std::size_t> here;  // by task: its place in placed_
   const auto add = [&](const std::vector<Instruction>& instructions) {
     if (instructions.empty()) return;
     List& list = *lists_.emplace_back(std::make_unique<List>(
@@ -57,17 +57,25 @@ void StreamExecution::place(const DeviceProgram& program) {
     device.lists.push_back(&list);
     for (const Instruction& i : instructions) {
       std::vector<Placed>& members = placed_[i.task.index()];
-      here[i.task] = members.size();
       members.push_back(
           {&i, &list, machine_.make_event(program.device), machine_.make_event(program.device), {}});
     }
   };
   add(program.compute);
   for (const std::vector<Instruction>& stream : program.streams) add(stream);
-  for (const auto& [task, number] : here) {
-    Placed& placed = placed_[task.index()][number];
-    for (const TaskId awaited : placed.instruction->waits)
-      placed.waits.push_back(&placed_[awaited.index()][here.at(awaited)]);
+}
+
+// When all have their place, which does not change any more.
+void StreamExecution::find_awaited() {
+  const auto on_device = [&](TaskId task, DeviceId device) {
+    return std::ranges::find_if(placed_[task.index()],
+                                [&](const Placed& p) { return p.list->device == device; });
+  };
+  for (std::vector<Placed>& members : placed_) {
+    for (Placed& placed : members) {
+      for (const TaskId awaited : placed.instruction->waits)
+        placed.waits.push_back(&*on_device(awaited, placed.list->device));
+    }
   }
 }
 

@@ -51,6 +51,7 @@ class StreamExecution : public Execution {
   };
 
   void place(const DeviceProgram& program);
+  void find_awaited();
   StepRecord repeat(const StepContext& context);
   void for_each_instruction(const std::function<void(const Placed&)>& visit) const;
   void begin_step(const StepContext& context);

@@ -49,13 +49,6 @@ struct TeamChunkSums {
   }
 };
 
-/// Enough chunks of rows for teams to keep a device busy, as long as a team has enough to do.
-constexpr RowChunks chunks_for_teams(std::int64_t rows, std::int64_t columns) {
-  constexpr std::int64_t busy = 1024, shortest = 4096;
-  const std::int64_t wanted = busy / std::max<std::int64_t>(1, columns);
-  return {rows, columns, std::clamp<std::int64_t>(std::min(wanted, rows / shortest), 1, busy)};
-}
-
 using BinaryBodies = BodyList<CombineStretched, ChunkSums<StretchedTerm>, TeamChunkSums<StretchedTerm>>;
 
 }  // namespace pipesim::gpu

@@ -1,4 +1,5 @@
 #include "executor/gpu/bodies/binary.h"
+#include "executor/gpu/chunks.h"
 
 #include "executor/gpu/column_sums.h"
 #include "executor/gpu/copies.h"

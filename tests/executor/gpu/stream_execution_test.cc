@@ -66,7 +66,7 @@ TEST(StreamExecution, DoesNotDependOnTheOrderThatStreamsLeaveOpen) {
 TEST(StreamExecution, RepeatsRecordedStepsWithTheNumbersOfNewOnes) {
   const EqualityCase c(kModel);
   const Strategy strategy = some_strategy(c, 4);
-  StreamedPlan plain(c, strategy, {.seed = 1}), recorded(c, strategy, {.seed = 2}, {.recorded = true});
+  StreamedPlan plain(c, strategy, {.seed = 1}), recorded(c, strategy, {.seed = 2}, {{}, false, true});
   for (int step = 0; step < 4; ++step) {
     plain.training().step();
     const StepRecord record = recorded.training().step();

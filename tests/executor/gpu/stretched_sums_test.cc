@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "executor/gpu/bodies/binary.h"
+#include "executor/gpu/chunks.h"
 #include "sim/base/rng.h"
 #include "tests/executor/gpu/host_machine.h"
 
@@ -12,7 +13,7 @@ namespace {
 TEST(StretchedSums, AddUpNeighboursByTeamsInChunks) {
   HostMachine machine({.team = 3});
   const auto stream = machine.make_stream(DeviceId(0));
-  constexpr std::int64_t columns = 3, rows = 10'000;
+  constexpr std::int64_t columns = 3, rows = 3'000;
   Rng rng(7);
   std::vector<float> d(columns * rows), x(columns * rows);
   for (std::size_t i = 0; i < d.size(); ++i)
@@ -38,7 +39,7 @@ TEST(StretchedSums, AddUpNeighboursByTeamsInChunks) {
 TEST(StretchedSums, KeepADeviceBusyWithTeamsThatHaveEnoughToDo) {
   EXPECT_EQ(chunks_for_teams(1 << 24, 1).chunks, 1024);
   EXPECT_EQ(chunks_for_teams(1 << 24, 64).chunks, 16);
-  EXPECT_EQ(chunks_for_teams(4096, 1).chunks, 1);
+  EXPECT_EQ(chunks_for_teams(1024, 1).chunks, 1);
   EXPECT_EQ(chunks_for_teams(0, 5).chunks, 1);
   EXPECT_EQ(chunks_for_teams(1 << 20, 5000).chunks, 1);
 }
