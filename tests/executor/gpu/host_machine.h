@@ -60,7 +60,7 @@ class HostMachine : public Machine {
   };
   void note(Queue& queue, Work work);
   void drain(const Queue& queue);
-  [[nodiscard]] bool recording() const { return noted_ != nullptr; }
+  [[nodiscard]] bool recording() const { return noted_.has_value(); }
   void enter(Queue& queue) { queues_.push_back(&queue); }
   void leave(const Queue& queue);
   /// Something was recorded, ever.

@@ -55,7 +55,8 @@ constexpr std::array lines{
 
 TEST(ConvolutionSteps, KnowWhenEqualPaddingDoes) {
   for (const Line& l : lines) {
-    Convolution c{.samples = 1, .in = 1, .out = 1};
+    Convolution c;
+    c.samples = c.in = c.out = 1;
     c.image = {l.image, 4};
     c.kernel = {l.kernel, 1};
     c.stride = {l.stride, 1};
@@ -74,7 +75,11 @@ TEST(ConvolutionSteps, ComputeTheSameWithoutPadding) {
   for (const Line& l : lines) {
     for (const auto wanted : {Convolution::Wanted::Result, Convolution::Wanted::InputGradient,
                               Convolution::Wanted::WeightGradient}) {
-      Convolution c{.wanted = wanted, .samples = 2, .groups = 2, .in = 1, .out = 3};
+      Convolution c;
+      c.wanted = wanted;
+      c.samples = c.groups = 2;
+      c.in = 1;
+      c.out = 3;
       c.image = {6, l.image};
       c.kernel = {2, l.kernel};
       c.stride = {1, l.stride};

@@ -271,7 +271,12 @@ constexpr std::array window_cases{
 void check_convolution(Machine& machine, Stream& stream, Rng& rng, const Windows& w, Stored stored,
                        Convolution::Wanted wanted, std::int64_t skip) {
   using enum Convolution::Wanted;
-  Convolution c{.wanted = wanted, .samples = 2, .groups = w.groups, .in = w.in, .out = w.out};
+  Convolution c;
+  c.wanted = wanted;
+  c.samples = 2;
+  c.groups = w.groups;
+  c.in = w.in;
+  c.out = w.out;
   c.image = w.image;
   c.kernel = w.kernel;
   c.stride = w.stride;
