@@ -130,18 +130,22 @@ void CudaStream::download(void* to, const void* from, std::size_t bytes) {
 }
 
 // In a recording it is two things: a point that other streams of the recording wait for, and work that sets
-// the event each time that the recording is repeated.
+// the event each time that the recording is repeated. A stream that takes no part in it yet is outside of it.
 void CudaStream::record(Event& event) {
   auto& recorded = dynamic_cast<CudaEvent&>(event);
   gpu().use();
-  if (now_.recording == nullptr) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (now_.recording != nullptr)
+    check(cudaStreamIsCapturing(stream_, &status), "cudaStreamIsCapturing", gpu());
+  if (status == cudaStreamCaptureStatusNone) {
     check(cudaEventRecord(recorded.event, stream_), "cudaEventRecord", gpu());
-  } else {
-    check(cudaEventRecordWithFlags(recorded.event, stream_, cudaEventRecordExternal),
-          "cudaEventRecordWithFlags", gpu());
-    check(cudaEventRecord(recorded.inner, stream_), "cudaEventRecord", gpu());
+    recorded.recorded_in = 0;
+    return;
   }
-  recorded.recorded_in = now_.recording == nullptr ? 0 : now_.number;
+  check(cudaEventRecordWithFlags(recorded.event, stream_, cudaEventRecordExternal),
+        "cudaEventRecordWithFlags", gpu());
+  check(cudaEventRecord(recorded.inner, stream_), "cudaEventRecord", gpu());
+  recorded.recorded_in = now_.number;
 }
 
 void CudaStream::wait(const Event& event) {
