@@ -8,7 +8,9 @@
 
 #include "executor/communication/group_communicator.h"
 #include "executor/ranks/mpi_plugin.h"
+#include "executor/ranks/rendezvous.h"
 #include "tests/executor/communication/communicator_conformance.h"
+#include "tests/executor/ranks/rendezvous/rounds.h"
 
 namespace pipesim {
 namespace {
@@ -39,11 +41,20 @@ void check_gathered_texts(World& world) {
   }
 }
 
+void check_rendezvous(World& world) {
+  RendezvousOptions options;
+  options.world = &world;
+  const auto ranks = open_rendezvous(parse_rendezvous("mpi"), options);
+  make_rounds(*ranks, 5, 100);
+  make_rounds(*ranks, 1, 1'000'000);
+}
+
 int run_suite(int devices_per_rank) {
   const auto probe = std::getenv("OMPI_COMM_WORLD_SIZE");
   const int ranks = probe == nullptr ? 1 : std::atoi(probe);
   const auto world = open_mpi_world(ranks * devices_per_rank);
   check_gathered_texts(*world);
+  check_rendezvous(*world);
   for (const ConformanceCase& conformance : conformance_cases()) {
     world->set_last_task(conformance.name);
     const auto started = std::chrono::steady_clock::now();

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "executor/ranks/mpi_plugin.h"
+
+namespace pipesim {
+
+/// Processes that agree on texts: ids of communicators, names of hosts, results. Every rank makes the same
+/// calls in the same order, one at a time.
+///
+/// DeviceError when a rank dies, leaves, or does not make a call within the time limit, which names it:
+/// `ranks 2 and 5 of 8 did not come to "nccl id" at tcp://host:29500 within 60 s`. All later calls throw the
+/// same. InternalError when ranks make different calls.
+class Rendezvous {
+ public:
+  /// Waits for nobody: other ranks may still be reading the result of the last call. One that is closed while
+  /// an error is being thrown counts as dead.
+  virtual ~Rendezvous() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+
+  /// The texts of all ranks, in rank order; of at most 1 GB together. `name` is for messages.
+  std::vector<std::string> all_gather(const std::string& mine, const std::string& name);
+  /// The root's text.
+  std::string broadcast(const std::string& text, int root, const std::string& name);
+  void barrier(const std::string& name);
+
+ private:
+  /// all_gather, without looking whether the names agree.
+  virtual std::vector<std::string> exchange(const std::string& mine, const std::string& name) = 0;
+};
+
+/// Where ranks meet: "tcp://HOST:PORT", at which rank 0 listens (an IPv6 address in brackets), "file:PATH" in
+/// a file system that all share, or "mpi".
+struct RendezvousPlace {
+  enum class Kind { Tcp, File, Mpi };
+  Kind kind = Kind::Tcp;
+  std::string host;            ///< of Tcp
+  int port = 0;                ///< of Tcp
+  std::filesystem::path path;  ///< of File
+
+  bool operator==(const RendezvousPlace&) const = default;
+  [[nodiscard]] std::string str() const;
+};
+
+/// InputError: `rendezvous "tcp://a": allowed are tcp://HOST:PORT, file:PATH and mpi`.
+RendezvousPlace parse_rendezvous(std::string_view text);
+
+struct RendezvousOptions {
+  int rank = 0;
+  int size = 1;
+  /// For ranks to meet, and then for every call.
+  std::chrono::milliseconds limit = std::chrono::seconds(60);
+  /// Over TCP: called once for each other rank that dies, within 2 s (20 s when its host vanishes), even
+  /// while this process makes no call; from a thread of the rendezvous, which it must neither close nor call,
+  /// and which serves nobody meanwhile. The first death is the cause of what follows. Must not throw.
+  std::function<void(int rank, const std::string& host)> on_death;
+  World* world = nullptr;  ///< for "mpi", of which rank, size and time limits are then taken
+};
+
+/// A call of all ranks, with the same place, size and limit. DeviceError when not all come within the limit,
+/// with the missing ranks, or when rank 0 can't listen. A rank that reached rank 0 late may wait as long
+/// again.
+std::unique_ptr<Rendezvous> open_rendezvous(const RendezvousPlace& place, const RendezvousOptions& options);
+
+/// "ranks 2 and 5 of 8 did not come to tcp://host:29500 within 60 s"; at most 16 ranks by number.
+std::string did_not_come(const std::vector<int>& missing, int size, const std::string& where,
+                         std::chrono::milliseconds limit);
+
+}  // namespace pipesim
