@@ -10,9 +10,7 @@ namespace pipesim::gpu {
 
 class HostEvent : public Event {
  public:
-  std::int64_t recorded = 0;  // so often
-  std::int64_t over = 0;      // the last recording that is over
-  std::int64_t time = 0;
+  std::shared_ptr<HostMachine::Point> point;  // where it was recorded last
 };
 
 namespace {
@@ -70,22 +68,27 @@ class HostStream : public Stream {
   }
   void record(Event& event) override {
     auto& host_event = dynamic_cast<HostEvent&>(event);
-    machine_.note(queue_, {.run = {}, .reached = &host_event, .recording = ++host_event.recorded});
+    host_event.point = std::make_shared<HostMachine::Point>();
+    machine_.note(queue_, {.run = {}, .reached = host_event.point, .event = &host_event});
   }
   void wait(const Event& event) override {
     const auto& host_event = dynamic_cast<const HostEvent&>(event);
-    if (host_event.recorded == 0) throw InternalError("a stream waits for an event that nobody recorded");
-    machine_.note(queue_, {.run = {}, .awaited = &host_event, .recorded = host_event.recorded});
+    if (!host_event.point) throw InternalError("a stream waits for an event that nobody recorded");
+    machine_.note(queue_, {.run = {}, .awaited = host_event.point});
   }
   void repeat(const Recording& recording) override {
     const auto& noted = dynamic_cast<const HostRecording&>(recording);
     note([] {});
     finish();  // a recording begins where it is repeated
+    std::map<std::shared_ptr<HostMachine::Point>, std::shared_ptr<HostMachine::Point>> again;
     for (const auto& [queue, work] : noted.work) {
-      HostMachine::Work again = work;
-      if (again.reached != nullptr) again.recording = ++again.reached->recorded;
-      if (again.awaited != nullptr) again.recorded = again.awaited->recorded;
-      machine_.note(*queue, std::move(again));
+      HostMachine::Work copy = work;
+      if (copy.reached) {
+        copy.reached = again[work.reached] = std::make_shared<HostMachine::Point>();
+        copy.event->point = copy.reached;
+      }
+      if (const auto at = again.find(work.awaited); at != again.end()) copy.awaited = at->second;
+      machine_.note(*queue, std::move(copy));
     }
     for (const auto& [queue, work] : noted.work) machine_.drain(*queue);
   }
@@ -109,7 +112,6 @@ class HostStream : public Stream {
   }
   void finish() override {
     machine_.drain(queue_);
-    if (machine_.recorded()) return;  // what is repeated uses it again
     for (const auto& [memory, size] : idle_) machine_.release(device_, memory, Bytes(size));
     idle_.clear();
   }
@@ -158,15 +160,12 @@ std::unique_ptr<Event> HostMachine::make_event(DeviceId /*device*/) { return std
 
 Nanoseconds HostMachine::time_between(const Event& from, const Event& to) {
   const auto &a = dynamic_cast<const HostEvent&>(from), &b = dynamic_cast<const HostEvent&>(to);
-  if (a.over != a.recorded || b.over != b.recorded)
+  if (!a.point || !b.point || !a.point->over || !b.point->over)
     throw InternalError("the time of an event that is not over");
-  return b.time - a.time;
+  return b.point->time - a.point->time;
 }
 
-void HostMachine::begin_recording(Stream& /*first*/) {
-  recorded_ = true;
-  noted_.emplace();
-}
+void HostMachine::begin_recording(Stream& /*first*/) { noted_.emplace(); }
 
 std::unique_ptr<Recording> HostMachine::end_recording(Stream& /*first*/) {
   auto recording = std::make_unique<HostRecording>();
@@ -191,7 +190,7 @@ bool HostMachine::step() {
   for (Queue* queue : queues_) {
     if (queue->work.empty()) continue;
     const Work& next = queue->work.front();
-    if (next.awaited == nullptr || next.awaited->over >= next.recorded) ready.push_back(queue);
+    if (!next.awaited || next.awaited->over) ready.push_back(queue);
   }
   if (ready.empty()) return false;
   Queue& queue = *ready[rng_.below(ready.size())];
@@ -199,9 +198,7 @@ bool HostMachine::step() {
   queue.work.pop_front();
   if (work.run) work.run();
   ++done_;
-  if (work.reached == nullptr) return true;
-  work.reached->over = work.recording;
-  work.reached->time = done_;
+  if (work.reached) *work.reached = {true, done_};
   return true;
 }
 

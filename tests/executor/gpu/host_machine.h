@@ -48,12 +48,15 @@ class HostMachine : public Machine {
   [[nodiscard]] std::int64_t done() const { return done_; }
 
   // For its streams.
+  struct Point {
+    bool over = false;
+    std::int64_t time = 0;
+  };
   struct Work {
-    std::function<void()> run;                 // empty: only waits or records
-    const class HostEvent* awaited = nullptr;  // begins when this is over …
-    std::int64_t recorded = 0;                 // … in this recording of it
-    class HostEvent* reached = nullptr;        // over when this work is done
-    std::int64_t recording = 0;
+    std::function<void()> run;         // empty: only waits or records
+    std::shared_ptr<Point> awaited{};  // begins when this is over
+    std::shared_ptr<Point> reached{};  // over when this work is done …
+    class HostEvent* event = nullptr;  // … as this event tells
   };
   struct Queue {
     std::deque<Work> work;
@@ -63,8 +66,6 @@ class HostMachine : public Machine {
   [[nodiscard]] bool recording() const { return noted_.has_value(); }
   void enter(Queue& queue) { queues_.push_back(&queue); }
   void leave(const Queue& queue);
-  /// Something was recorded, ever.
-  [[nodiscard]] bool recorded() const { return recorded_; }
   [[nodiscard]] const Settings& settings() const { return settings_; }
 
  private:
@@ -75,7 +76,6 @@ class HostMachine : public Machine {
   std::vector<Queue*> queues_;
   std::map<std::int32_t, std::int64_t> used_;  // bytes by device
   std::int64_t allocated_ = 0, done_ = 0;
-  bool recorded_ = false;
   std::optional<std::vector<std::pair<Queue*, Work>>> noted_;  // while recording
 };
 

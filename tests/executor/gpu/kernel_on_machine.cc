@@ -82,12 +82,14 @@ class DeviceBytes {
   std::vector<std::pair<std::byte*, Bytes>> blocks_;
 };
 
+// A machine is used by one thread; tests may use several.
+std::mutex one_call_at_a_time;
+
 }  // namespace
 
 template <class Pass>
 void KernelOnMachine::run(const cpu::ShardCall& call, Pass pass) const {
-  static std::mutex one_at_a_time;  // a machine is used by one thread; tests may use several
-  const std::lock_guard lock(one_at_a_time);
+  const std::lock_guard lock(one_call_at_a_time);
   const std::unique_ptr<Stream> stream = machine_.make_stream(DeviceId(0));
   DeviceBytes device(machine_, *stream);
   std::vector<Piece> values, gradients;
