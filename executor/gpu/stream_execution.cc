@@ -151,10 +151,14 @@ void StreamExecution::begin_together() {
     if (&stream != &first) first.wait(*device->origin);
   }
   first.record(*go_);
-  for (const auto& list : lists_) {
-    if (list->stream.get() != &first) list->stream->wait(*go_);
+  for (const auto& device : devices_) {
+    Stream& stream = *device->lists.front()->stream;
+    if (&stream != &first) stream.wait(*go_);
+    stream.record(*device->origin);
+    for (const List* list : device->lists) {
+      if (list->stream.get() != &stream) list->stream->wait(*device->origin);
+    }
   }
-  for (const auto& device : devices_) device->lists.front()->stream->record(*device->origin);
 }
 
 void StreamExecution::for_each_instruction(const std::function<void(const Placed&)>& visit) const {

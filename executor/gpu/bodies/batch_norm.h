@@ -55,10 +55,10 @@ struct AddChunks {
   }
 };
 
-/// What normalising a channel needs: y = ((x − high) − low) · slope + shift; high + low is the mean, which
-/// one float32 would not hold well enough beside a small σ.
-struct alignas(16) ChannelScale {
-  float high = 0, low = 0, slope = 0, shift = 0;
+/// What normalising a channel needs: y = (x − mean) · slope + shift, in float64, since deep networks magnify
+/// what is rounded here, and the memory takes longer.
+struct ChannelScale {
+  double mean = 0, slope = 0, shift = 0;
 };
 
 /// A team for every channel, from sums of values [2, channels, chunks].
@@ -75,11 +75,9 @@ struct NormStatistics {
     const double squares = sum_of_chunks(team, sums, channels + c, chunks);
     if (team.rank() != 0) return;
     const ChannelStatistics fresh = channel_statistics(sum, squares, count);
-    const auto mean = static_cast<float>(fresh.mean), inverse = static_cast<float>(fresh.inverse);
-    means[c] = mean;
-    inverses[c] = inverse;
-    scales[c] = {mean, static_cast<float>(fresh.mean - static_cast<double>(mean)),
-                 static_cast<float>(fresh.inverse * static_cast<double>(gamma[c])), beta[c]};
+    means[c] = static_cast<float>(fresh.mean);
+    inverses[c] = static_cast<float>(fresh.inverse);
+    scales[c] = {fresh.mean, fresh.inverse * static_cast<double>(gamma[c]), static_cast<double>(beta[c])};
     if (mean_state.present()) mean_state.set(c, running_mean(mean_state[c], fresh));
     if (variance_state.present()) variance_state.set(c, running_variance(variance_state[c], fresh, count));
   }
@@ -93,7 +91,8 @@ struct Normalise {
   Activation activation;
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     const ChannelScale scale = scales[planes.channel_of(i)];
-    const float value = ((x[i] - scale.high) - scale.low) * scale.slope + scale.shift;
+    const auto value =
+        static_cast<float>((static_cast<double>(x[i]) - scale.mean) * scale.slope + scale.shift);
     if (before.present()) before.set(i, value);
     y.set(i, with_activation(activation, [=]<Activation a>() { return activation_value<a>(value); }));
   }
@@ -127,13 +126,14 @@ struct NormGradient {
   ChannelPlanes planes;
   const float *means = nullptr, *inverses = nullptr;
   const double* sums = nullptr;
-  float share = 0;  ///< of an element in an average
+  double count = 1;  ///< of elements in an average
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t c = planes.channel_of(i);
-    const float average = static_cast<float>(sums[c]) * share;
-    const float along = static_cast<float>(sums[planes.channels + c]) * share;
-    const float normalised = (x[i] - means[c]) * inverses[c];
-    dx.set(i, inverses[c] * gamma[c] * (dy[i] - average - normalised * along));
+    const auto inverse = static_cast<double>(inverses[c]);
+    const double average = sums[c] / count, along = inverse * sums[planes.channels + c] / count;
+    const double centred = static_cast<double>(x[i]) - static_cast<double>(means[c]);
+    dx.set(i, static_cast<float>(inverse * static_cast<double>(gamma[c]) *
+                                 (static_cast<double>(dy[i]) - average - centred * along)));
   }
 };
 

@@ -103,7 +103,7 @@ class BatchNorm : public Kernel {
     if (!dx.present()) return;
     run(call.stream, c.planes.elements(),
         NormGradient{call.values[0].floats(), dx.floats(), call.values[1].floats(), gradient_of(call),
-                     c.planes, c.means, c.inverses, sums, static_cast<float>(1 / c.count)});
+                     c.planes, c.means, c.inverses, sums, c.count});
   }
 };
 

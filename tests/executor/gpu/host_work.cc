@@ -1,10 +1,13 @@
-// What devices compute, on the host: bodies as they are, products and convolutions in plain loops.
+// What devices compute, on the host: bodies as they are, products and convolutions by the CPU's library.
 
+#include <algorithm>
 #include <array>
 #include <barrier>
 #include <thread>
 #include <vector>
 
+#include "executor/cpu/convolution.h"
+#include "executor/cpu/gemm.h"
 #include "tests/executor/gpu/host_machine.h"
 
 namespace pipesim::gpu {
@@ -72,9 +75,21 @@ void run_numbered(BodyList<Body...> /*all*/, std::size_t number, const void* bod
   runners.at(number)(body, count, team);
 }
 
-double element(const MatrixProduct::Matrix& m, std::int64_t batch, std::int64_t i, std::int64_t j) {
-  const std::int64_t at = m.transposed ? j * m.row + i : i * m.row + j;
-  return static_cast<double>(m.elements[batch * m.batch + at]);
+// A matrix of a product as it is meant, without gaps.
+void fill_dense(std::vector<float>& dense, const MatrixProduct::Matrix& m, std::int64_t batch,
+                std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const std::int64_t at = m.transposed ? j * m.row + i : i * m.row + j;
+      dense[static_cast<std::size_t>(i * columns + j)] = m.elements[batch * m.batch + at];
+    }
+  }
+}
+
+std::vector<float> numbers_of(const Floats& floats, std::int64_t elements) {
+  std::vector<float> numbers(static_cast<std::size_t>(elements));
+  for (std::int64_t i = 0; i < elements; ++i) numbers[static_cast<std::size_t>(i)] = floats[i];
+  return numbers;
 }
 
 // Calls visit(x, w, y) with the numbers of elements that meet.
@@ -98,6 +113,25 @@ void for_each_meeting(const Convolution& c, Visit visit) {
               }
 }
 
+// Also where the image is cut off at its border, which the library does not know.
+void convolve_in_loops(const Convolution& c, std::vector<float>& x, std::vector<float>& w,
+                       std::vector<float>& y) {
+  using enum Convolution::Wanted;
+  std::vector<float>& target = c.wanted == Result ? y : c.wanted == InputGradient ? x : w;
+  std::vector<double> sums(target.size(), 0.0);
+  for_each_meeting(c, [&](std::int64_t at_x, std::int64_t at_w, std::int64_t at_y) {
+    const auto i = static_cast<std::size_t>(at_x), j = static_cast<std::size_t>(at_w),
+               k = static_cast<std::size_t>(at_y);
+    const auto add = [&](std::size_t to, float a, float b) {
+      sums[to] += static_cast<double>(a) * static_cast<double>(b);
+    };
+    if (c.wanted == Result) add(k, x[i], w[j]);
+    if (c.wanted == InputGradient) add(i, y[k], w[j]);
+    if (c.wanted == WeightGradient) add(j, x[i], y[k]);
+  });
+  for (std::size_t i = 0; i < sums.size(); ++i) target[i] = static_cast<float>(sums[i]);
+}
+
 }  // namespace
 
 void run_body_on_host(std::size_t body_number, const void* body, std::int64_t count, int team) {
@@ -105,46 +139,45 @@ void run_body_on_host(std::size_t body_number, const void* body, std::int64_t co
 }
 
 void multiply_on_host(const MatrixProduct& m) {
-  for (std::int64_t b = 0; b < m.batch; ++b) {
-    for (std::int64_t i = 0; i < m.rows; ++i) {
-      for (std::int64_t j = 0; j < m.columns; ++j) {
-        double sum = 0;
-        for (std::int64_t k = 0; k < m.inner; ++k) sum += element(m.a, b, i, k) * element(m.b, b, k, j);
-        const std::int64_t at = b * m.d.batch + i * m.d.row + j;
-        auto value = static_cast<float>(sum * static_cast<double>(m.scale));
-        if (m.accumulate) value += m.d.elements[at];
-        if (m.epilogue != MatrixProduct::Epilogue::None) value += m.bias[j];
-        if (m.epilogue == MatrixProduct::Epilogue::BiasGelu) {
-          m.before.set(at, value);
-          value = activation_value<Activation::Gelu>(value);
-        }
-        m.d.elements.set(at, value);
+  std::vector<float> a(static_cast<std::size_t>(m.rows * m.inner)),
+      b(static_cast<std::size_t>(m.inner * m.columns)), d(static_cast<std::size_t>(m.rows * m.columns));
+  for (std::int64_t batch = 0; batch < m.batch; ++batch) {
+    fill_dense(a, m.a, batch, m.rows, m.inner);
+    fill_dense(b, m.b, batch, m.inner, m.columns);
+    cpu::multiply({m.rows, m.columns, m.inner}, a.data(), b.data(), d.data(), "a product");
+    for (std::int64_t i = 0; i < m.rows * m.columns; ++i) {
+      const std::int64_t column = i % m.columns, at = batch * m.d.batch + i / m.columns * m.d.row + column;
+      float value = d[static_cast<std::size_t>(i)] * m.scale;
+      if (m.accumulate) value += m.d.elements[at];
+      if (m.epilogue != MatrixProduct::Epilogue::None) value += m.bias[column];
+      if (m.epilogue == MatrixProduct::Epilogue::BiasGelu) {
+        m.before.set(at, value);
+        value = activation_value<Activation::Gelu>(value);
       }
+      m.d.elements.set(at, value);
     }
   }
 }
 
 void convolve_on_host(const Convolution& c) {
   using enum Convolution::Wanted;
-  const std::int64_t image = c.image[0] * c.image[1], result = c.result[0] * c.result[1];
+  constexpr const char* name = "a convolution";
+  const auto area = [](const std::array<std::int64_t, 2>& sides) { return sides[0] * sides[1]; };
+  std::vector<float> x = numbers_of(c.x, c.samples * c.groups * c.in * area(c.image));
+  std::vector<float> w = numbers_of(c.w, c.groups * c.out * c.in * area(c.kernel));
+  std::vector<float> y = numbers_of(c.y, c.samples * c.groups * c.out * area(c.result));
+  if (std::min(std::ranges::min(c.pad_low), std::ranges::min(c.pad_high)) < 0) {
+    convolve_in_loops(c, x, w, y);
+  } else if (c.wanted == Result) {
+    cpu::convolve(c, x.data(), w.data(), y.data(), name);
+  } else if (c.wanted == InputGradient) {
+    cpu::convolve_for_input(c, y.data(), w.data(), x.data(), name);
+  } else {
+    cpu::convolve_for_weight(c, x.data(), y.data(), w.data(), name);
+  }
   const Floats& target = c.wanted == Result ? c.y : c.wanted == InputGradient ? c.x : c.w;
-  const std::int64_t elements = c.wanted == Result ? c.samples * c.groups * c.out * result
-                                : c.wanted == InputGradient
-                                    ? c.samples * c.groups * c.in * image
-                                    : c.groups * c.out * c.in * c.kernel[0] * c.kernel[1];
-  std::vector<double> sums(static_cast<std::size_t>(elements), 0.0);
-  for_each_meeting(c, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-    const auto product = [](float a, float b) { return static_cast<double>(a) * static_cast<double>(b); };
-    if (c.wanted == Result) {
-      sums[static_cast<std::size_t>(y)] += product(c.x[x], c.w[w]);
-    } else if (c.wanted == InputGradient) {
-      sums[static_cast<std::size_t>(x)] += product(c.y[y], c.w[w]);
-    } else {
-      sums[static_cast<std::size_t>(w)] += product(c.x[x], c.y[y]);
-    }
-  });
-  for (std::int64_t i = 0; i < elements; ++i)
-    target.set(i, static_cast<float>(sums[static_cast<std::size_t>(i)]));
+  const std::vector<float>& numbers = c.wanted == Result ? y : c.wanted == InputGradient ? x : w;
+  for (std::size_t i = 0; i < numbers.size(); ++i) target.set(static_cast<std::int64_t>(i), numbers[i]);
 }
 
 }  // namespace pipesim::gpu

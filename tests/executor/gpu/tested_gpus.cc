@@ -14,6 +14,7 @@ class TestedStreams : public TestedDevices {
         backend_(graph, machine_, *collectives_, Optimizer::Momentum, {}) {}
   [[nodiscard]] Backend& backend() override { return backend_; }
   [[nodiscard]] bool arenas() const override { return true; }
+  [[nodiscard]] double narrow_error() const override { return 2e-2; }
 
  private:
   gpu::HostMachine machine_;
