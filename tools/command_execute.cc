@@ -23,7 +23,8 @@ int run_execute(const Arguments& arguments, Streams& streams) {
   if (arguments.has("trace")) require_writable(arguments.text("trace"));
   const Subject subject = subject_of("execute", arguments, streams.err);
   const RunSetting setting = setting_of(arguments, subject.topology);
-  DeviceWorlds worlds(subject.topology, started_by_mpi());
+  const std::unique_ptr<DeviceWorlds> open = open_worlds(setting, subject.topology);
+  DeviceWorlds& worlds = *open;
   require_cores(subject.plan.strategy, setting, worlds);
   PlanRun run(subject, setting, worlds);
   const ExecutionReport report = run.report(streams.err);
@@ -66,6 +67,9 @@ Command execute_command() {
       "Iterations during which the system took a core away are counted and left out. On a host that is not "
       "quiet no error "
       "of the prediction is given.\n\n"
+      "With --backend cuda the devices are GPUs of NVIDIA, or with --virtual-devices equal parts of one; "
+      "processes are those of mpirun, torchrun or srun. Times are then the GPU's, and a missing driver ends "
+      "with exit status 3.\n\n"
       "Emulated devices take as long as predicted and compute nothing: they test order and messages of plans "
       "for any "
       "number of devices, and show what a slow device does.";

@@ -41,7 +41,7 @@ void require_types(const OperatorGraph& graph, const gpu::Machine& machine) {
 }  // namespace
 
 GpuDevices::GpuDevices(const Subject& subject, const GpuSetting& setting, DeviceWorlds& worlds)
-    : recorded_(setting.recorded) {
+    : worlds_(worlds), recorded_(setting.recorded) {
   if (setting.virtual_devices && worlds.ranks() > 1)
     throw InputError(
         "--virtual-devices: NCCL refuses two ranks on one GPU, so that all virtual devices must be in one "
@@ -59,8 +59,11 @@ GpuDevices::GpuDevices(const Subject& subject, const GpuSetting& setting, Device
   require_types(subject.graph, *machine_);
   collectives_ = setting.virtual_devices ? gpu::make_machine_collectives(*machine_)
                                          : cuda.collectives(*machine_, processes_of(worlds));
+  worlds.on_death([this](const std::string& reason) { collectives_->abort(reason); });
   name_ = fmt::format("{}, driver for CUDA {}", machine_->name(), cuda.inventory().driver);
 }
+
+GpuDevices::~GpuDevices() { worlds_.on_death({}); }
 
 std::unique_ptr<Backend> GpuDevices::make_backend(const Subject& subject,
                                                   gpu::GpuBackend::Settings settings) {

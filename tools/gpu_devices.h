@@ -24,6 +24,9 @@ class GpuDevices {
   /// DeviceError when CUDA or a driver is missing; InputError when there are too few GPUs, or they can't
   /// compute in the types of the model.
   GpuDevices(const Subject& subject, const GpuSetting& setting, DeviceWorlds& worlds);
+  ~GpuDevices();
+  GpuDevices(const GpuDevices&) = delete;
+  GpuDevices& operator=(const GpuDevices&) = delete;
 
   [[nodiscard]] std::unique_ptr<Backend> make_backend(const Subject& subject,
                                                       gpu::GpuBackend::Settings settings);
@@ -33,6 +36,7 @@ class GpuDevices {
   void require_memory(const std::vector<DeviceMemory>& peaks, const DeviceWorlds& worlds) const;
 
  private:
+  DeviceWorlds& worlds_;
   bool recorded_;
   std::string name_;  // with the driver
   std::unique_ptr<gpu::Machine> machine_;

@@ -67,6 +67,10 @@ std::vector<Option> run_options(const std::string& steps) {
           {"tf32", "", "", "let GPUs form products of float32 from factors of 10 bits"},
           {"recorded", "", "",
            "GPUs repeat what the first step did, as a CUDA graph: faster, and without times of single tasks"},
+          {"rendezvous", "PLACE", "",
+           "where processes on GPUs meet: tcp://HOST:PORT, file:PATH, or mpi (default: mpi under mpirun, "
+           "else the "
+           "address and port that torchrun or Slurm names)"},
           {"slow", "LIST", "", "slower devices of the emulation, as gpu3=1.5,gpu4=2"},
           {"steps", "N", steps, "iterations to measure"},
           {"warmup", "N", "3", "iterations before them"},
@@ -90,8 +94,10 @@ RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
   s.emulated = backend == "emulated";
   if (backend == "cuda")
     s.gpus = GpuSetting{a.given("virtual-devices"), a.given("tf32"), a.given("recorded")};
-  for (const char* option : {"virtual-devices", "tf32", "recorded"}) {
-    if (!s.gpus && a.given(option)) throw UsageError(fmt::format("--{} needs --backend cuda", option));
+  if (a.has("rendezvous")) s.rendezvous = a.text("rendezvous");
+  for (const char* option : {"virtual-devices", "tf32", "recorded", "rendezvous"}) {
+    if (!s.gpus && (a.given(option) || (option == std::string("rendezvous") && a.has(option))))
+      throw UsageError(fmt::format("--{} needs --backend cuda", option));
   }
   if (!s.emulated && a.has("slow")) throw UsageError("--slow needs --backend emulated");
   s.slow = slow_factors_of(a, topology);
@@ -107,6 +113,26 @@ RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
   s.oversubscribe = a.given("oversubscribe");
   s.arenas = a.given("arena") || s.gpus;  // streams need fixed places
   return s;
+}
+
+std::unique_ptr<DeviceWorlds> open_worlds(const RunSetting& setting, const Topology& topology) {
+  const std::optional<LaunchedRank> launched =
+      setting.gpus ? launched_rank(process_environment()) : std::nullopt;
+  const bool one = !launched || launched->ranks == 1;
+  if (one || setting.rendezvous == "mpi" || (setting.rendezvous.empty() && started_by_mpi())) {
+    if (!setting.rendezvous.empty() && setting.rendezvous != "mpi")
+      throw UsageError("--rendezvous: there is only one process; allowed under torchrun, srun and mpirun");
+    return std::make_unique<DeviceWorlds>(topology, started_by_mpi());
+  }
+  std::string place = setting.rendezvous;
+  if (place.empty() && !launched->address.empty() && launched->port > 0)
+    place = fmt::format("tcp://{}:{}", launched->address, launched->port);
+  if (place.empty())
+    throw InputError(
+        fmt::format("{} does not say where its {} processes meet; add --rendezvous tcp://HOST:PORT, or "
+                    "set MASTER_ADDR and MASTER_PORT",
+                    launched->launcher, launched->ranks));
+  return std::make_unique<DeviceWorlds>(topology, parse_rendezvous(place), *launched);
 }
 
 std::vector<DeviceId> devices_of(const Strategy& strategy) {

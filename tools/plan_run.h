@@ -24,6 +24,7 @@ namespace pipesim {
 struct RunSetting {
   bool emulated = false;
   std::optional<GpuSetting> gpus = {};  ///< none: devices are threads
+  std::string rendezvous;               ///< where processes meet; empty: as their launcher says
   EmulatedPace::Sleep sleep = EmulatedPace::Sleep::UntilDeadline;
   std::int64_t checked_steps = 0;  ///< to compare with the unsplit model first
   bool oversubscribe = false, arenas = false;
@@ -40,6 +41,10 @@ struct RunSetting {
 /// --arena and --no-realtime.
 std::vector<Option> run_options(const std::string& steps = "20");
 RunSetting run_setting_of(const Arguments& arguments, const Topology& topology);
+
+/// The devices of this process, with those of others that mpirun, or for GPUs another launcher, has started.
+/// InputError as launched_rank; UsageError for --rendezvous without other processes or on CPUs.
+std::unique_ptr<DeviceWorlds> open_worlds(const RunSetting& setting, const Topology& topology);
 
 /// Devices that have a shard, ascending.
 std::vector<DeviceId> devices_of(const Strategy& strategy);

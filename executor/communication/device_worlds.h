@@ -1,13 +1,17 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "executor/communication/communicator.h"
 #include "executor/communication/shared_memory.h"
+#include "executor/ranks/launched_ranks.h"
 #include "executor/ranks/mpi_plugin.h"
+#include "executor/ranks/rendezvous.h"
 #include "topologies/topology.h"
 
 namespace pipesim {
@@ -17,13 +21,16 @@ class DeviceWorlds {
  public:
   /// `over_mpi`: rank r of R has the devices from r·n/R up to (r+1)·n/R. Errors as open_mpi_world.
   DeviceWorlds(const Topology& topology, bool over_mpi);
+  /// The same share of devices for each of the processes that a launcher has started, which agree on texts
+  /// only: worlds() are null. Errors as open_rendezvous; InputError when there are fewer devices than ranks.
+  DeviceWorlds(const Topology& topology, const RendezvousPlace& place, const LaunchedRank& launched);
 
   /// By device id; null for devices of other processes.
   [[nodiscard]] std::span<Communicator* const> worlds() const { return worlds_; }
   [[nodiscard]] const std::vector<DeviceId>& local() const { return local_; }
-  [[nodiscard]] int rank() const { return mpi_ ? mpi_->rank() : 0; }
-  [[nodiscard]] int ranks() const { return mpi_ ? mpi_->ranks() : 1; }
-  [[nodiscard]] int rank_of(DeviceId device) const { return mpi_ ? mpi_->rank_of(device.value) : 0; }
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int ranks() const;
+  [[nodiscard]] int rank_of(DeviceId device) const;
   /// Among the processes of this host.
   [[nodiscard]] int local_rank() const;
 
@@ -34,16 +41,22 @@ class DeviceWorlds {
   /// The sum over all ranks, in place.
   void add_over_ranks(std::span<float> values);
 
+  /// Called from a thread of its own when another process is known to have died: "rank 2 (node7) died".
+  void on_death(std::function<void(const std::string&)> callback);
   /// For the others' message should this rank die.
   void set_last_task(const std::string& text);
 
  private:
+  std::mutex mutex_;
+  std::function<void(const std::string&)> on_death_;
   std::unique_ptr<World> mpi_;
+  int launched_local_rank_ = 0;
   std::unique_ptr<SharedMemory> memory_;
   std::vector<std::unique_ptr<Communicator>> owned_;
   std::vector<Communicator*> worlds_;
   std::vector<DeviceId> local_;
   std::int64_t sums_ = 0;
+  std::unique_ptr<Rendezvous> meeting_;  // ends first: its thread calls on_death_
 };
 
 }  // namespace pipesim

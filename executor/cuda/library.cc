@@ -65,8 +65,8 @@ class Library : public CudaLibrary {
   [[nodiscard]] std::unique_ptr<gpu::Machine> machine(const gpu::MachineSetting& setting) const override {
     return std::make_unique<gpu::CudaMachine>(setting);
   }
-  [[nodiscard]] std::unique_ptr<gpu::Collectives> collectives(gpu::Machine& machine,
-                                                              const gpu::Processes& processes) const override {
+  [[nodiscard]] std::unique_ptr<gpu::Collectives> collectives(
+      gpu::Machine& machine, const gpu::Processes& processes) const override {
     return gpu::make_nccl_collectives(machine, processes);
   }
 

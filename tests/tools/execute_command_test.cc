@@ -136,6 +136,32 @@ TEST(Execute, NamesTheFirstTensorThatBecameNaN) {
   EXPECT_THAT(run.err, HasSubstr("the first tensor that became NaN is \""));
 }
 
+TEST(Execute, SaysWhatGpusNeed) {
+  const Outcome run = execute({"--baseline", "data-parallel", "--backend", "cuda"});
+  const Outcome parts = execute({"--baseline", "data-parallel", "--backend", "cuda", "--virtual-devices"});
+  if (parts.status == 0) GTEST_SKIP() << "this machine has a GPU";
+  for (const Outcome& outcome : {run, parts}) {
+    EXPECT_EQ(outcome.status, 3) << outcome;  // no library, no driver or no GPU
+    EXPECT_THAT(outcome.err,
+                testing::AnyOf(HasSubstr("no GPU to run on: "), HasSubstr("libpipesim_cuda.so is not in ")));
+  }
+}
+
+TEST(Execute, RefusesOptionsOfGpusElsewhere) {
+  for (const char* option : {"--virtual-devices", "--tf32", "--recorded"}) {
+    const Outcome run = execute({"--baseline", "data-parallel", option});
+    EXPECT_EQ(run.status, 2) << option;
+    EXPECT_EQ(run.err.substr(0, run.err.find('\n')),
+              "pipesim: " + std::string(option) + " needs --backend cuda");
+  }
+  EXPECT_THAT(execute({"--baseline", "data-parallel", "--rendezvous", "file:x"}).err,
+              HasSubstr("--rendezvous needs --backend cuda"));
+  const Outcome alone =
+      execute({"--baseline", "data-parallel", "--backend", "cuda", "--rendezvous", "tcp://a:1"});
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_THAT(alone.err, HasSubstr("--rendezvous: there is only one process"));
+}
+
 TEST(Execute, RefusesWhatCannotRun) {
   const auto refused = [](std::vector<std::string> words, int status) {
     words.insert(words.begin(), "execute");
@@ -168,7 +194,7 @@ TEST(Execute, RefusesWhatCannotRun) {
               HasSubstr("emulated devices compute nothing"));
   EXPECT_THAT(refused(with({"--backend", "emulated", "--data", "a=b"}), 2),
               HasSubstr("emulated devices compute nothing"));
-  EXPECT_THAT(refused(with({"--backend", "gpu"}), 2), HasSubstr("cpu, emulated"));
+  EXPECT_THAT(refused(with({"--backend", "gpu"}), 2), HasSubstr("cpu, cuda, emulated"));
   EXPECT_THAT(refused(with({"--calibration", "/none.db"}), 1), HasSubstr("/none.db: can't be read"));
   EXPECT_THAT(refused(with({"--trace", "/none/t.json"}), 1), HasSubstr("there is no folder /none"));
   EXPECT_THAT(

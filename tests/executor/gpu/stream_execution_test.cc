@@ -21,10 +21,10 @@ constexpr const char* kModel = "gpt:batch=4,layers=1,hidden=16,heads=4,vocab=48,
 class StreamedPlan {
  public:
   StreamedPlan(const EqualityCase& c, const Strategy& strategy, const HostMachine::Settings& machine,
-               const GpuBackend::Settings& settings = {}, const PlanOptions& options = {})
+               const GpuBackend::Settings& backend = {}, const PlanOptions& options = {})
       : machine_(machine),
         collectives_(make_machine_collectives(machine_)),
-        backend_(c.graph, machine_, *collectives_, Optimizer::Momentum, settings),
+        backend_(c.graph, machine_, *collectives_, Optimizer::Momentum, backend),
         training_(std::make_unique<Training>(
             c.graph, c.costs, options, strategy,
             Training::Setting{backend_, c.source, {}, c.world.devices(), 7, SumOrder::Ascending, {}, true},
@@ -122,10 +122,10 @@ TEST(StreamExecution, SaysWhatDidNotFit) {
 
 TEST(StreamExecution, NamesTheFirstTensorThatLosesItsNumbers) {
   const EqualityCase c(kModel);
-  GpuBackend::Settings settings;
-  settings.watch_for_nan = true;
-  settings.optimizer.learning_rate = 1e30F;
-  StreamedPlan plan(c, some_strategy(c, 8), {.seed = 6}, settings);
+  GpuBackend::Settings watching;
+  watching.watch_for_nan = true;
+  watching.optimizer.learning_rate = 1e30F;
+  StreamedPlan plan(c, some_strategy(c, 8), {.seed = 6}, watching);
   const std::string said = refusal<DeviceError>([&] {
     for (int step = 0; step < 3; ++step) plan.training().step();
   });

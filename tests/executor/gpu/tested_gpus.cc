@@ -1,5 +1,10 @@
 #include "tests/executor/tested_devices.h"
 
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "executor/gpu/cuda_library.h"
 #include "executor/gpu/gpu_backend.h"
 #include "executor/gpu/machine_collectives.h"
 #include "tests/executor/gpu/host_machine.h"
@@ -7,25 +12,36 @@
 namespace pipesim {
 namespace {
 
+// Parts of a GPU with PIPESIM_TEST_MACHINE=cuda, else a machine of the host's own.
 class TestedStreams : public TestedDevices {
  public:
-  explicit TestedStreams(const OperatorGraph& graph)
-      : collectives_(gpu::make_machine_collectives(machine_)),
-        backend_(graph, machine_, *collectives_, Optimizer::Momentum, {}) {}
+  TestedStreams(const OperatorGraph& graph, gpu::Machine& machine)
+      : collectives_(gpu::make_machine_collectives(machine)),
+        backend_(graph, machine, *collectives_, Optimizer::Momentum, {}) {}
   [[nodiscard]] Backend& backend() override { return backend_; }
   [[nodiscard]] bool arenas() const override { return true; }
   [[nodiscard]] double narrow_error() const override { return 2e-2; }
 
  private:
-  gpu::HostMachine machine_;
   std::unique_ptr<gpu::Collectives> collectives_;
   gpu::GpuBackend backend_;
 };
 
+gpu::Machine& machine_of_plans(std::size_t num_devices) {
+  const char* wanted = std::getenv("PIPESIM_TEST_MACHINE");
+  if (wanted != nullptr && std::string(wanted) == "cuda") {
+    static const std::unique_ptr<gpu::Machine> cuda =
+        load_cuda_library().machine({.devices = static_cast<int>(num_devices), .virtual_devices = true});
+    return *cuda;
+  }
+  static gpu::HostMachine host;
+  return host;
+}
+
 }  // namespace
 
-std::unique_ptr<TestedDevices> make_tested_devices(const OperatorGraph& graph, std::size_t /*num_devices*/) {
-  return std::make_unique<TestedStreams>(graph);
+std::unique_ptr<TestedDevices> make_tested_devices(const OperatorGraph& graph, std::size_t num_devices) {
+  return std::make_unique<TestedStreams>(graph, machine_of_plans(num_devices));
 }
 
 }  // namespace pipesim
