@@ -18,7 +18,8 @@ constexpr T sum_of(T a, T b) {
 /// NaN where one is.
 template <class T>
 constexpr T max_of(T a, T b) {
-  return b > a || b != b ? b : a;
+  const bool lost = b != b;  // NOLINT(misc-redundant-expression): what std::isnan says, on devices too
+  return b > a || lost ? b : a;
 }
 
 }  // namespace pipesim
