@@ -6,6 +6,7 @@
 
 #include "costmodel/calibration_store.h"
 #include "executor/cpu/convolution.h"
+#include "executor/gpu/cuda_library.h"
 #include "executor/measuring/cores.h"
 #include "sim/base/errors.h"
 #include "tools/calibration_use.h"
@@ -24,6 +25,15 @@ CalibrationRun run_here(const RunSetting& setting, std::size_t devices) {
   constexpr double noise_seconds = 0.5;
   CalibrationRun run{this_host(), date_now(), 0};
   if (setting.emulated) return run;
+  if (setting.gpus) {
+    const GpuInventory found = load_cuda_library().inventory();
+    run.host.versions = {{"CUDA driver", found.driver},
+                         {"cuBLASLt", found.cublas},
+                         {"cuDNN", found.cudnn},
+                         {"GPU", found.gpus.empty() ? found.no_gpus : found.gpus.front().name},
+                         {"NCCL", found.nccl}};
+    return run;
+  }
   run.host.versions["oneDNN"] = cpu::onednn_version();
   run.noise_floor = measure_noise(devices, noise_seconds, setting.cpu.real_time).spread;
   return run;
@@ -79,7 +89,8 @@ std::string summary(const std::string& file, const CalibrationStore& store,
       fmt::format("{}: {} durations measured from {} plan{}, {} in all\n", file, measurements.size(), plans,
                   plans == 1 ? "" : "s", store.calibration().keys.size());
   text += fmt::format("  {} samples, {} interrupted and dropped\n", samples, dropped);
-  text += fmt::format("  equal work differs by {} on this host\n", percent(run.noise_floor));
+  if (run.noise_floor > 0)
+    text += fmt::format("  equal work differs by {} on this host\n", percent(run.noise_floor));
   return text;
 }
 
@@ -90,7 +101,10 @@ int run_calibrate(const Arguments& arguments, Streams& streams) {
   require_recompute(graph, recompute_of(arguments));
   const Topology topology = open_topology(required_text(arguments, "topology"));
   RunSetting setting = run_setting_of(arguments, topology);
+  require_one_process(setting, "calibrate");
   setting.sleep = EmulatedPace::Sleep::Never;
+  if (setting.gpus && setting.gpus->recorded)
+    throw UsageError("calibrate: --recorded has no times of single tasks, which are what is measured");
   const PlanSet set = plans_to_sample(arguments, graph, topology, setting.seed);
   CalibrationStore store = open_store(file, topology, run_here(setting, topology.num_devices()), streams.err);
   Calibrator calibrator(setting, streams.err);

@@ -89,6 +89,7 @@ int run_execution(const Arguments& arguments, Streams& streams) {
   const OperatorGraph graph = open_model(model_run_of(arguments).model);
   const Topology topology = topology_of(arguments);
   RunSetting setting = run_setting_of(arguments, topology);
+  require_one_process(setting, "compare");
   setting.sleep = EmulatedPace::Sleep::Never;
   const PlanOptions options = plan_options_of(arguments);
   require_recompute(graph, options.recompute);

@@ -16,6 +16,8 @@ RunSetting setting_of(const Arguments& a, const Topology& topology) {
   if (a.given("check-steps") && !a.given("check")) throw UsageError("execute: --check-steps needs --check");
   if (s.emulated && a.given("check"))
     throw UsageError("execute: --check needs --backend cpu: emulated devices compute nothing");
+  if (s.gpus && s.gpus->recorded && a.has("trace"))
+    throw UsageError("execute: --trace needs times of single tasks, which --recorded does not have");
   return s;
 }
 

@@ -106,7 +106,10 @@ std::string times_text(const ExecutionReport& r, const Subject& subject) {
   } else {
     text += fmt::format("  {}; no error is given\n", r.not_quiet);
   }
-  if (!r.emulated) text += fmt::format("  equal work differs by {} on this host\n", percent(r.noise.spread));
+  if (!r.times_by.empty()) text += fmt::format("  times of tasks       by {}\n", r.times_by);
+  if (!r.collection_cost.empty()) text += fmt::format("  {}\n", r.collection_cost);
+  if (!r.emulated && r.times_by.empty())
+    text += fmt::format("  equal work differs by {} on this host\n", percent(r.noise.spread));
   text += fmt::format("  {:.4g} samples/s",
                       static_cast<double>(samples_per_iteration(subject.graph, subject.plan.options)) /
                           seconds(r.measured.median));
@@ -129,6 +132,8 @@ std::string to_json(const ExecutionReport& r, const Subject& subject) {
             {"devices", r.devices},
             {"ranks", r.ranks},
             {"predicted_s", seconds(r.predicted)}};
+  if (!r.times_by.empty()) json["times_by"] = r.times_by;
+  if (!r.collection_cost.empty()) json["collection_cost"] = r.collection_cost;
   if (r.interval.iterations > 0) {
     json["predicted_interval_s"] = {{"median", seconds(r.interval.median)},
                                     {"low", seconds(r.interval.low)},

@@ -23,8 +23,10 @@ struct ExecutionReport {
   StepStatistics measured;
   HostNoise noise;
   bool emulated = false;
-  std::string not_quiet;  ///< why the figures can't be relied on; empty when they can
-  double overhead = 0;    ///< seconds per task
+  std::string times_by;         ///< of tasks on GPUs: by what; else empty
+  std::string collection_cost;  ///< of taking them, where it costs
+  std::string not_quiet;        ///< why the figures can't be relied on; empty when they can
+  double overhead = 0;          ///< seconds per task
   std::vector<TimeDifference> operators, links;
   std::vector<DeviceMemory> predicted_memory;
   std::vector<MeasuredMemory> measured_memory;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "executor/gpu/collection_overhead.h"
 #include "executor/gpu/cuda_library.h"
 #include "executor/gpu/machine_collectives.h"
 #include "sim/base/errors.h"
@@ -12,13 +13,21 @@
 namespace pipesim {
 namespace {
 
-// Devices of this process that the plan uses, from its first one on.
-int devices_here(const Strategy& strategy, const DeviceWorlds& worlds) {
+// Devices of this process, of GPUs up to the last that the plan uses.
+int devices_here(const Strategy& strategy, const GpuSetting& setting, const DeviceWorlds& worlds) {
+  if (setting.virtual_devices)
+    return static_cast<int>(worlds.local().size());  // their size says what they are
   std::int32_t last = worlds.local().front().value;
   for (const DeviceId d : devices_of(strategy)) {
     if (std::ranges::find(worlds.local(), d) != worlds.local().end()) last = std::max(last, d.value);
   }
   return last - worlds.local().front().value + 1;
+}
+
+// Processes of one host take its GPUs in turn, unless their launcher shows each its own.
+int first_gpu(const GpuSetting& setting, const GpuInventory& found, const DeviceWorlds& worlds) {
+  const bool own = found.gpus.size() == worlds.local().size();
+  return setting.virtual_devices || own ? 0 : worlds.devices_before_on_host();
 }
 
 gpu::Processes processes_of(DeviceWorlds& worlds) {
@@ -51,8 +60,8 @@ GpuDevices::GpuDevices(const Subject& subject, const GpuSetting& setting, Device
   const CudaLibrary& cuda = load_cuda_library();
   gpu::MachineSetting machine;
   machine.first_device = worlds.local().front();
-  machine.gpu = setting.virtual_devices ? 0 : worlds.local_rank() * static_cast<int>(worlds.local().size());
-  machine.devices = devices_here(subject.plan.strategy, worlds);
+  machine.gpu = first_gpu(setting, cuda.inventory(), worlds);
+  machine.devices = devices_here(subject.plan.strategy, setting, worlds);
   machine.virtual_devices = setting.virtual_devices;
   machine.tf32 = setting.tf32;
   machine_ = cuda.machine(machine);
@@ -60,6 +69,15 @@ GpuDevices::GpuDevices(const Subject& subject, const GpuSetting& setting, Device
   collectives_ = setting.virtual_devices ? gpu::make_machine_collectives(*machine_)
                                          : cuda.collectives(*machine_, processes_of(worlds));
   worlds.on_death([this](const std::string& reason) { collectives_->abort(reason); });
+  activity_ = cuda.activity_collector();
+  if (recorded_) {
+    times_by_ = "none of single tasks: CUPTI gives captured graphs wrong ids";
+  } else if (const std::string why = activity_->unavailable(); why.empty()) {
+    times_by_ = fmt::format("CUPTI ({})", activity_->api_version());
+  } else {
+    times_by_ = "events, because " + why;
+  }
+  if (recorded_ || !activity_->unavailable().empty()) activity_.reset();
   name_ = fmt::format("{}, driver for CUDA {}", machine_->name(), cuda.inventory().driver);
 }
 
@@ -68,13 +86,30 @@ GpuDevices::~GpuDevices() { worlds_.on_death({}); }
 std::unique_ptr<Backend> GpuDevices::make_backend(const Subject& subject,
                                                   gpu::GpuBackend::Settings settings) {
   settings.recorded = recorded_ && !settings.watch_for_nan;
+  settings.activity = activity_.get();
   return std::make_unique<gpu::GpuBackend>(subject.graph, *machine_, *collectives_,
                                            subject.plan.options.optimizer, settings);
+}
+
+std::string GpuDevices::collection_cost(Backend& backend, Training& training) const {
+  constexpr int pairs = 10;
+  if (!activity_) return "";
+  auto& gpus = dynamic_cast<gpu::GpuBackend&>(backend);
+  std::vector<Nanoseconds> without, with;
+  for (int i = 0; i < pairs; ++i) {
+    gpus.take_times_by(nullptr);
+    without.push_back(training.step().makespan);
+    gpus.take_times_by(activity_.get());
+    with.push_back(training.step().makespan);
+  }
+  return activity_->unavailable().empty() ? collection_overhead(without, with).str()
+                                          : activity_->unavailable();
 }
 
 void GpuDevices::require_memory(const std::vector<DeviceMemory>& peaks, const DeviceWorlds& worlds) const {
   Bytes sum;
   for (const DeviceId d : worlds.local()) {
+    if (peaks[d.index()].peak.value == 0) continue;  // the plan leaves it idle
     const Bytes free = machine_->free_memory(d), peak = peaks[d.index()].peak;
     sum += peak;
     const Bytes needed = machine_->shares_memory() ? sum : peak;

@@ -7,6 +7,7 @@
 #include "executor/gpu/collectives.h"
 #include "executor/gpu/gpu_backend.h"
 #include "executor/gpu/machine.h"
+#include "executor/training.h"
 #include "tools/subject.h"
 
 namespace pipesim {
@@ -31,6 +32,10 @@ class GpuDevices {
   [[nodiscard]] std::unique_ptr<Backend> make_backend(const Subject& subject,
                                                       gpu::GpuBackend::Settings settings);
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// By what the times of tasks are taken: "CUPTI (130001)", "events, because …".
+  [[nodiscard]] const std::string& times_by() const { return times_by_; }
+  /// Runs ten pairs of steps, with and without the profiler: what it costs; "" where it is not used.
+  [[nodiscard]] std::string collection_cost(Backend& backend, Training& training) const;
   /// InputError when the predicted peaks of this process's devices, by device id, do not fit into their
   /// memory.
   void require_memory(const std::vector<DeviceMemory>& peaks, const DeviceWorlds& worlds) const;
@@ -39,6 +44,8 @@ class GpuDevices {
   DeviceWorlds& worlds_;
   bool recorded_;
   std::string name_;  // with the driver
+  std::string times_by_;
+  std::unique_ptr<ActivityCollector> activity_;  // null: events take times
   std::unique_ptr<gpu::Machine> machine_;
   std::unique_ptr<gpu::Collectives> collectives_;
 };

@@ -1,6 +1,6 @@
 """Speed of PyTorch on the first GPU, for what gpu_bench measures: bf16 products of a GPT's shapes, a block's training step.
 
-Prints a line for each: name, median seconds of 20 runs, TFLOP/s. The sizes are those of tests/bench/executor/gpu_bench.cc.
+Prints a line for each: name, median seconds of 20 runs, TFLOP/s. The sizes are those of tests/bench/gpu/gpu_bench.cc.
 """
 
 import statistics

@@ -118,11 +118,16 @@ RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
 std::unique_ptr<DeviceWorlds> open_worlds(const RunSetting& setting, const Topology& topology) {
   const std::optional<LaunchedRank> launched =
       setting.gpus ? launched_rank(process_environment()) : std::nullopt;
-  const bool one = !launched || launched->ranks == 1;
-  if (one || setting.rendezvous == "mpi" || (setting.rendezvous.empty() && started_by_mpi())) {
-    if (!setting.rendezvous.empty() && setting.rendezvous != "mpi")
+  // A launcher inside a job of MPI leaves the job's variables to its processes.
+  const bool by_mpi = started_by_mpi() && (!launched || launched->launcher == "Open MPI");
+  if (setting.rendezvous == "mpi" && !started_by_mpi())
+    throw UsageError("--rendezvous mpi: this process was not started by mpirun");
+  if (setting.rendezvous == "mpi" || (setting.rendezvous.empty() && by_mpi))
+    return std::make_unique<DeviceWorlds>(topology, true);
+  if (!launched || launched->ranks == 1) {
+    if (!setting.rendezvous.empty())
       throw UsageError("--rendezvous: there is only one process; allowed under torchrun, srun and mpirun");
-    return std::make_unique<DeviceWorlds>(topology, started_by_mpi());
+    return std::make_unique<DeviceWorlds>(topology, false);
   }
   std::string place = setting.rendezvous;
   if (place.empty() && !launched->address.empty() && launched->port > 0)
@@ -133,6 +138,16 @@ std::unique_ptr<DeviceWorlds> open_worlds(const RunSetting& setting, const Topol
                     "set MASTER_ADDR and MASTER_PORT",
                     launched->launcher, launched->ranks));
   return std::make_unique<DeviceWorlds>(topology, parse_rendezvous(place), *launched);
+}
+
+void require_one_process(const RunSetting& setting, const std::string& command) {
+  if (!setting.gpus) return;
+  if (!setting.rendezvous.empty())
+    throw UsageError(command + ": --rendezvous is for execute; all devices must be in this process");
+  const std::optional<LaunchedRank> launched = launched_rank(process_environment());
+  if (launched && launched->ranks > 1)
+    throw InputError(fmt::format("{} runs in one process; found {} that {} has started", command,
+                                 launched->ranks, launched->launcher));
 }
 
 std::vector<DeviceId> devices_of(const Strategy& strategy) {
@@ -233,10 +248,10 @@ std::unique_ptr<Training> PlanRun::make_training(Backend& backend) {
 
 // Emulated devices have no memory.
 void PlanRun::require_memory(const std::vector<DeviceMemory>& peaks) const {
+  if (gpus_) gpus_->require_memory(peaks, worlds_);
   const std::optional<Bytes> available = available_memory();
   if (setting_.emulated || !available) return;
   Bytes needed = reference_memory_;
-  if (gpus_) gpus_->require_memory(peaks, worlds_);
   for (const DeviceId d : worlds_.local()) {
     if (!setting_.gpus) needed += peaks[d.index()].peak;
   }
@@ -327,6 +342,7 @@ void PlanRun::note_loss() {
 // Runs once more from the start, looking at every tensor.
 void PlanRun::explain_nan(std::int64_t step) {
   const std::string when = fmt::format("the {} became NaN in step {}", loss_word, step);
+  training_.reset();  // its memory is needed again
   const std::unique_ptr<Backend> backend = make_backend(true);
   const std::unique_ptr<Training> training = make_training(*backend);
   try {
@@ -366,6 +382,10 @@ ExecutionReport PlanRun::finish() {
 void PlanRun::fill(ExecutionReport& r) {
   records_ = gather_steps(worlds_, records_);
   r.backend = gpus_ ? gpus_->name() : backend_->name();
+  if (gpus_) {
+    r.times_by = gpus_->times_by();
+    r.collection_cost = gpus_->collection_cost(*backend_, *training_);
+  }
   predict(r);
   r.measured = statistics_of(records_);
   if (!setting_.emulated && !setting_.gpus) {

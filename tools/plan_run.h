@@ -45,6 +45,9 @@ RunSetting run_setting_of(const Arguments& arguments, const Topology& topology);
 /// The devices of this process, with those of others that mpirun, or for GPUs another launcher, has started.
 /// InputError as launched_rank; UsageError for --rendezvous without other processes or on CPUs.
 std::unique_ptr<DeviceWorlds> open_worlds(const RunSetting& setting, const Topology& topology);
+/// Refuses other processes, which a command that runs everything here would not notice. InputError,
+/// UsageError.
+void require_one_process(const RunSetting& setting, const std::string& command);
 
 /// Devices that have a shard, ascending.
 std::vector<DeviceId> devices_of(const Strategy& strategy);

@@ -63,11 +63,17 @@ int DeviceWorlds::rank_of(DeviceId device) const {
   return static_cast<int>(((device.value + 1) * static_cast<std::int64_t>(ranks()) - 1) / n);
 }
 
-int DeviceWorlds::local_rank() const {
-  if (!mpi_) return launched_local_rank_;
-  int before = 0;
-  for (int r = 0; r < rank(); ++r) before += mpi_->host_of(r) == mpi_->host_of(rank()) ? 1 : 0;
-  return before;
+int DeviceWorlds::devices_before_on_host() const {
+  int devices = 0;
+  for (std::size_t d = 0; d < worlds_.size(); ++d) {
+    const int owner = rank_of(DeviceId(d));
+    if (owner >= rank()) break;
+    // Ranks of a host follow one another.
+    const bool here =
+        mpi_ ? mpi_->host_of(owner) == mpi_->host_of(rank()) : rank() - owner <= launched_local_rank_;
+    devices += here ? 1 : 0;
+  }
+  return devices;
 }
 
 void DeviceWorlds::barrier() {

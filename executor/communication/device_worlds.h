@@ -31,8 +31,8 @@ class DeviceWorlds {
   [[nodiscard]] int rank() const;
   [[nodiscard]] int ranks() const;
   [[nodiscard]] int rank_of(DeviceId device) const;
-  /// Among the processes of this host.
-  [[nodiscard]] int local_rank() const;
+  /// Devices of processes of this host with lower ranks.
+  [[nodiscard]] int devices_before_on_host() const;
 
   // Calls of all ranks, from one thread of each.
   void barrier();

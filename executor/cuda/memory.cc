@@ -29,8 +29,9 @@ std::byte* allocate_on(const CudaGpu& gpu, std::size_t bytes) {
 
 void release_on(const CudaGpu& gpu, std::byte* memory) {
   const RelaxedRecording relaxed;
-  gpu.use();
-  check(cudaFree(memory), "cudaFree", gpu);
+  // What fails here has failed before, and destructors call this.
+  cudaSetDevice(gpu.number);
+  cudaFree(memory);
 }
 
 MemoryStack::~MemoryStack() {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <set>
@@ -83,10 +84,33 @@ ncclDataType_t nccl_type(DataType type) {
   throw InternalError("NCCL has no such type of elements");
 }
 
+// Calls of NCCL between its begin and its end are made together; what throws in between ends it, too.
+class CallGroup {
+ public:
+  CallGroup() { ncclGroupStart(); }
+  ~CallGroup() {
+    if (open_) ncclGroupEnd();
+  }
+  CallGroup(const CallGroup&) = delete;
+  CallGroup& operator=(const CallGroup&) = delete;
+  ncclResult_t end() {
+    open_ = false;
+    return ncclGroupEnd();
+  }
+
+ private:
+  bool open_ = true;
+};
+
+// Communicators do not block the host, so that it sees when a peer disappears.
 class NcclCollectives : public Collectives {
  public:
   NcclCollectives(const CudaMachine& machine, Processes processes)
-      : machine_(machine), processes_(std::move(processes)), watcher_([this] { watch(); }) {}
+      : machine_(machine), processes_(std::move(processes)), watcher_([this] { watch(); }) {
+    // Streams of a device run several groups' collectives side by side: without an order of their launches
+    // two devices could each wait for another one first (NCCL user guide, "Using multiple communicators").
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  }
 
   ~NcclCollectives() override {
     {
@@ -95,6 +119,7 @@ class NcclCollectives : public Collectives {
     }
     wake_.notify_all();
     watcher_.join();
+    CallGroup group;  // several ranks of one process end together
     for (const auto& [member, comm] : comms_) ncclCommDestroy(comm);  // none is left after an abort
   }
   NcclCollectives(const NcclCollectives&) = delete;
@@ -105,7 +130,8 @@ class NcclCollectives : public Collectives {
     const std::map<Group, ncclUniqueId> ids = ids_of_all(all);
     // In one order everywhere, so that none waits for one that waits for it.
     for (const Group& group : all) {
-      if (std::ranges::find(groups, group) != groups.end()) join(group, ids.at(group));
+      if (std::ranges::find(groups, group) != groups.end() && joined_.insert(group).second)
+        join(group, ids.at(group));
     }
   }
 
@@ -113,20 +139,30 @@ class NcclCollectives : public Collectives {
     require_peers();
     if (call.elements == 0) return;
     const Group group(call.group.begin(), call.group.end());
-    require(ncclGroupStart(), "ncclGroupStart");
-    for (const CollectiveMember& member : members)
-      require(start(call, member, communicator_of(group, member.rank)), "a collective of NCCL");
-    require(ncclGroupEnd(), "ncclGroupEnd");
+    {
+      const std::lock_guard lock(mutex_);  // nobody aborts meanwhile
+      if (!failure_.empty()) throw DeviceError(failure_);
+      CallGroup together;
+      for (const CollectiveMember& member : members)
+        require(start(call, member, comms_.at({group, member.rank})), "a collective of NCCL");
+      require(together.end(), "ncclGroupEnd");
+    }
+    for (const CollectiveMember& member : members) wait_for(group, member.rank);
   }
 
-  // Kernels of NCCL that wait for a peer end when their communicator is aborted.
+  // Kernels of NCCL that wait for a peer end when their communicator is aborted; all together, since one that
+  // still waits would keep another's memory from being freed.
   void abort(const std::string& reason) noexcept override {
-    const std::lock_guard lock(mutex_);
-    if (!failure_.empty()) return;
-    failure_ = reason.empty() ? "a peer has failed" : reason;
-    failed_ = true;
-    for (const auto& [member, comm] : comms_) ncclCommAbort(comm);
-    comms_.clear();
+    std::map<std::pair<Group, int>, ncclComm_t> comms;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failure_.empty()) return;
+      failure_ = reason.empty() ? "a peer has failed" : reason;
+      failed_ = true;
+      comms.swap(comms_);
+    }
+    CallGroup together;
+    for (const auto& [member, comm] : comms) ncclCommAbort(comm);
   }
 
   void require_peers() const override {
@@ -177,12 +213,6 @@ class NcclCollectives : public Collectives {
     return ncclSuccess;
   }
 
-  ncclComm_t communicator_of(const Group& group, int rank) {
-    const std::lock_guard lock(mutex_);
-    if (!failure_.empty()) throw DeviceError(failure_);
-    return comms_.at({group, rank});
-  }
-
   // Every process knows only the groups of its own members.
   std::vector<Group> groups_of_all(std::span<const Group> mine) {
     std::string text;
@@ -214,24 +244,42 @@ class NcclCollectives : public Collectives {
   }
 
   void join(const Group& group, const ncclUniqueId& id) {
-    std::vector<std::pair<int, ncclComm_t>> joined;
-    joined.reserve(group.size());
-    require(ncclGroupStart(), "ncclGroupStart");
-    for (std::size_t rank = 0; rank < group.size(); ++rank) {
-      if (processes_.rank_of(group[rank]) != processes_.rank) continue;
-      machine_.gpu_of(group[rank]).use();
-      ncclComm_t& comm = joined.emplace_back(static_cast<int>(rank), nullptr).second;
-      require(ncclCommInitRank(&comm, static_cast<int>(group.size()), id, static_cast<int>(rank)),
-              "ncclCommInitRank");
+    std::vector<int> ranks;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failure_.empty()) throw DeviceError(failure_);
+      CallGroup together;
+      for (std::size_t rank = 0; rank < group.size(); ++rank) {
+        if (processes_.rank_of(group[rank]) != processes_.rank) continue;
+        machine_.gpu_of(group[rank]).use();
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        ranks.push_back(static_cast<int>(rank));
+        require(ncclCommInitRankConfig(&comms_[{group, ranks.back()}], static_cast<int>(group.size()), id,
+                                       ranks.back(), &config),
+                "ncclCommInitRankConfig");
+      }
+      require(together.end(), "ncclGroupEnd");
     }
-    require(ncclGroupEnd(), "ncclGroupEnd");
-    const std::lock_guard lock(mutex_);
-    for (const auto& [rank, comm] : joined) comms_[{group, rank}] = comm;
+    for (const int rank : ranks) wait_for(group, rank);
   }
 
-  void require(ncclResult_t result, const char* what) const {
-    if (result == ncclSuccess) return;
-    if (failed_) require_peers();
+  // Until what was asked of a communicator is under way.
+  void wait_for(const Group& group, int rank) {
+    for (;;) {
+      ncclResult_t state = ncclInProgress;
+      {
+        const std::lock_guard lock(mutex_);
+        if (!failure_.empty()) throw DeviceError(failure_);
+        require(ncclCommGetAsyncError(comms_.at({group, rank}), &state), "ncclCommGetAsyncError");
+      }
+      if (state != ncclInProgress) return require(state, "NCCL");
+      std::this_thread::yield();
+    }
+  }
+
+  static void require(ncclResult_t result, const char* what) {
+    if (result == ncclSuccess || result == ncclInProgress) return;
     const char* more = ncclGetLastError(nullptr);
     std::string text = std::string(what) + ": " + ncclGetErrorString(result);
     if (more != nullptr && *more != '\0') text += std::string("; ") + more;
@@ -263,6 +311,7 @@ class NcclCollectives : public Collectives {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::map<std::pair<Group, int>, ncclComm_t> comms_;  // by group and rank: those of this process
+  std::set<Group> joined_;
   std::string failure_;
   std::atomic<bool> failed_ = false;
   bool stopping_ = false;

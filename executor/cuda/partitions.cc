@@ -78,8 +78,11 @@ Partitions::Partitions(const CudaGpu& gpu, int parts) : gpu_(gpu) {
 
 Partitions::~Partitions() {
   if (parts_.empty()) return;
-  const auto destroy = driver_function<PFN_cuGreenCtxDestroy_v12040>("cuGreenCtxDestroy", kResources, gpu_);
-  for (const Part& part : parts_) destroy(part.context);
+  try {
+    const auto destroy = driver_function<PFN_cuGreenCtxDestroy_v12040>("cuGreenCtxDestroy", kResources, gpu_);
+    for (const Part& part : parts_) destroy(part.context);
+  } catch (const DeviceError&) {  // a driver that is gone has no contexts left
+  }
 }
 
 int Partitions::multiprocessors(int part) const {

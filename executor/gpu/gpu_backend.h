@@ -4,11 +4,12 @@
 #include <string>
 
 #include "executor/backend.h"
-#include "executor/operators/optimizer.h"
 #include "executor/execution.h"
+#include "executor/gpu/activity_collector.h"
 #include "executor/gpu/collectives.h"
 #include "executor/gpu/kernel.h"
 #include "executor/gpu/machine.h"
+#include "executor/operators/optimizer.h"
 #include "models/operator_graph.h"
 
 namespace pipesim::gpu {
@@ -19,6 +20,8 @@ class GpuBackend : public Backend {
   struct Settings {
     OptimizerSettings optimizer;
     bool watch_for_nan = false;  ///< look at all results; a NaN is a DeviceError that names its tensor
+    /// Takes the times of tasks; null, or where it refuses: events do. Not of recorded steps.
+    ActivityCollector* activity = nullptr;
     bool recorded = false;  ///< steps after the first repeat what it did: faster, and without times of tasks
   };
   /// All must outlive this.
@@ -48,6 +51,8 @@ class GpuBackend : public Backend {
   [[nodiscard]] Machine& machine() const { return machine_; }
   [[nodiscard]] Collectives& collectives() const { return collectives_; }
   [[nodiscard]] const Settings& settings() const { return settings_; }
+  /// From the next step on; see Settings::activity.
+  void take_times_by(ActivityCollector* activity) { settings_.activity = activity; }
 
  private:
   void require_numbers(Stream& stream, const ShardCall& call, Pass pass) const;

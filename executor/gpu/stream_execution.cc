@@ -58,7 +58,7 @@ void StreamExecution::place(const DeviceProgram& program) {
     for (const Instruction& i : instructions) {
       std::vector<Placed>& members = placed_[i.task.index()];
       members.push_back(
-          {&i, &list, machine_.make_event(program.device), machine_.make_event(program.device), {}});
+          {&i, &list, machine_.make_event(program.device), machine_.make_event(program.device), {}, 0});
     }
   };
   add(program.compute);
@@ -77,6 +77,10 @@ void StreamExecution::find_awaited() {
         placed.waits.push_back(&*on_device(awaited, placed.list->device));
     }
   }
+  std::uint64_t number = 0;
+  for (const TaskId task : program_.order) {
+    for (Placed& placed : placed_[task.index()]) placed.number = ++number;
+  }
 }
 
 StepRecord StreamExecution::run(const StepContext& context, const std::function<void()>& inspect) {
@@ -89,14 +93,18 @@ StepRecord StreamExecution::run(const StepContext& context, const std::function<
     if (repeats) {
       record = repeat(context);
     } else {
+      ActivityCollector* activity = backend_.settings().activity;
+      const bool collects = activity != nullptr && activity->start();
       begin_together();
       give_all(context);
       finish();
+      if (collects) activity->stop();
       record = times();
     }
     if (inspect) inspect();
   } catch (const std::exception& error) {
     failed_ = true;
+    recording_.reset();  // communicators that it holds can't be aborted
     backend_.collectives().abort(error.what());
     throw;
   }
@@ -108,15 +116,7 @@ StepRecord StreamExecution::repeat(const StepContext& context) {
   Stream& first = *lists_.front()->stream;
   finish();
   if (!recording_) {
-    machine_.begin_recording(first);
-    begin_together();
-    give_all(context);
-    for (const auto& list : lists_) {
-      if (list->stream.get() == &first) continue;
-      list->stream->record(*list->done);
-      first.wait(*list->done);
-    }
-    recording_ = machine_.end_recording(first);
+    record_step(context);
   } else {
     for_each_instruction([&](const Placed& placed) {
       buffers_.acquire(placed.list->device, placed.instruction->buffers);
@@ -161,6 +161,35 @@ void StreamExecution::begin_together() {
   }
 }
 
+void StreamExecution::record_step(const StepContext& context) {
+  Stream& first = *lists_.front()->stream;
+  machine_.begin_recording(first);
+  try {
+    let_all_wait_for_first();
+    give_all(context);
+    for (const auto& list : lists_) {
+      if (list->stream.get() == &first) continue;
+      list->stream->record(*list->done);
+      first.wait(*list->done);
+    }
+  } catch (...) {
+    try {
+      machine_.end_recording(first);
+    } catch (const std::exception&) {  // what failed first is said
+    }
+    throw;
+  }
+  recording_ = machine_.end_recording(first);
+}
+
+void StreamExecution::let_all_wait_for_first() {
+  Stream& first = *lists_.front()->stream;
+  first.record(*go_);
+  for (const auto& list : lists_) {
+    if (list->stream.get() != &first) list->stream->wait(*go_);
+  }
+}
+
 void StreamExecution::for_each_instruction(const std::function<void(const Placed&)>& visit) const {
   for (const TaskId task : program_.order) {
     for (const Placed& placed : placed_[task.index()]) visit(placed);
@@ -176,6 +205,7 @@ void StreamExecution::give_all(const StepContext& context) {
       communicate(members);
     } else {
       for (const Placed& placed : members) {
+        const TaskActivityScope scope(backend_.settings().activity, placed.number);
         Stream& stream = *placed.list->stream;
         DeviceStep* step = device_.at(placed.list->device)->step;
         if (const auto* compute = std::get_if<ComputeWork>(&placed.instruction->work)) {
@@ -200,13 +230,17 @@ void StreamExecution::begin(const Placed& placed) {
   }
   if (on_task_) on_task_(device, instruction.task);
   stream.record(*placed.begin);
+  const TaskActivityScope scope(backend_.settings().activity, placed.number);
   buffers_.acquire(device, instruction.buffers);
   backend_.move(stream, instruction.before, buffers_);
 }
 
 void StreamExecution::end(const Placed& placed) {
   Stream& stream = *placed.list->stream;
-  backend_.move(stream, placed.instruction->after, buffers_);
+  {
+    const TaskActivityScope scope(backend_.settings().activity, placed.number);
+    backend_.move(stream, placed.instruction->after, buffers_);
+  }
   stream.record(*placed.end);
   stream.free_scratch();
   buffers_.release(placed.list->device, placed.instruction->buffers);
@@ -242,19 +276,48 @@ Nanoseconds StreamExecution::at(const Device& device, const Event& event) const 
   return machine_.time_between(*device.origin, event);
 }
 
+std::vector<InstructionTime> StreamExecution::times_by_events() const {
+  std::vector<InstructionTime> times;
+  for_each_instruction([&](const Placed& placed) {
+    const Device& device = *device_.at(placed.list->device);
+    times.push_back({placed.instruction->task, device.id, at(device, *placed.begin), at(device, *placed.end),
+                     0, placed.list->number, false});
+  });
+  return times;
+}
+
+// What the devices' profiler saw of each instruction, numbered through from 1, on the events' clock. Events
+// stay where an instruction gave a device nothing to do, and for collectives, whose members' work is given at
+// once.
+void StreamExecution::refine(std::vector<InstructionTime>& times) const {
+  const CollectedActivity collected = backend_.settings().activity->collect();
+  const Attribution found = attribute(collected.records, collected.correlations, collected.dropped);
+  if (found.tasks.empty() || found.dropped > 0) return;
+  const TaskActivity& first = *std::ranges::min_element(found.tasks, {}, &TaskActivity::begin);
+  const Nanoseconds origin = first.begin - times.at(first.external - 1).start;
+  for (const TaskActivity& task : found.tasks) {
+    if (task.records == 0) continue;
+    InstructionTime& time = times.at(task.external - 1);
+    time.start = std::max<Nanoseconds>(0, task.begin - origin);
+    time.end = std::max(time.start, task.end - origin);
+  }
+}
+
 StepRecord StreamExecution::times() const {
   StepRecord record;
-  for (const std::vector<Placed>& members : placed_) {
-    for (const Placed& placed : members) {
-      const Device& device = *device_.at(placed.list->device);
-      InstructionTime time{
-          placed.instruction->task, device.id, at(device, *placed.begin), at(device, *placed.end), 0,
-          placed.list->number,      false};
-      for (const Placed* awaited : placed.waits) time.ready = std::max(time.ready, at(device, *awaited->end));
-      record.makespan = std::max(record.makespan, time.end);
-      record.times.push_back(time);
-    }
-  }
+  record.times = times_by_events();
+  const ActivityCollector* activity = backend_.settings().activity;
+  if (activity != nullptr && activity->unavailable().empty()) refine(record.times);
+  std::map<const Placed*, Nanoseconds> end;
+  std::size_t number = 0;
+  for_each_instruction([&](const Placed& placed) {
+    InstructionTime& time = record.times[number++];
+    for (const Placed* awaited : placed.waits) time.ready = std::max(time.ready, end.at(awaited));
+    time.start = std::max(time.start, time.ready);
+    time.end = std::max(time.start, time.end);
+    end[&placed] = time.end;
+    record.makespan = std::max(record.makespan, time.end);
+  });
   // As lists ran them.
   std::ranges::stable_sort(record.times, {},
                            [](const InstructionTime& t) { return std::pair(t.list, t.start); });

@@ -40,7 +40,8 @@ class StreamExecution : public Execution {
     const Instruction* instruction;
     List* list;
     std::unique_ptr<Event> begin, end;
-    std::vector<const Placed*> waits;  // those of other lists
+    std::vector<const Placed*> waits;
+    std::uint64_t number;  // in dispatch order, from 1
   };
   // What the lists of a device share.
   struct Device {
@@ -56,6 +57,8 @@ class StreamExecution : public Execution {
   void for_each_instruction(const std::function<void(const Placed&)>& visit) const;
   void begin_step(const StepContext& context);
   void begin_together();
+  void let_all_wait_for_first();
+  void record_step(const StepContext& context);
   void give_all(const StepContext& context);
   void begin(const Placed& placed);
   void end(const Placed& placed);
@@ -63,6 +66,8 @@ class StreamExecution : public Execution {
   [[nodiscard]] CollectiveMember member_of(const Placed& placed) const;
   void finish();
   [[nodiscard]] StepRecord times() const;
+  [[nodiscard]] std::vector<InstructionTime> times_by_events() const;
+  void refine(std::vector<InstructionTime>& times) const;
   [[nodiscard]] Nanoseconds at(const Device& device, const Event& event) const;
   void free_results();
 

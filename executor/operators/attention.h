@@ -78,8 +78,7 @@ class ScoreNumbers {
   }
   /// Of the score with the shard's first key; those of its other keys follow.
   [[nodiscard]] PIPESIM_DEVICE std::uint64_t first_of(std::int64_t sample, std::int64_t query,
-                                                                std::int64_t head,
-                                                                std::int64_t member) const {
+                                                      std::int64_t head, std::int64_t member) const {
     std::int64_t row = samples_ + sample;
     row = row * all_queries_ + queries_ + query;
     row = row * all_heads_ + heads_ + head;

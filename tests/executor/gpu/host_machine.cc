@@ -175,6 +175,7 @@ std::unique_ptr<Recording> HostMachine::end_recording(Stream& /*first*/) {
 }
 
 void HostMachine::note(Queue& queue, Work work) {
+  work.task = task_;
   if (noted_) {
     noted_->emplace_back(&queue, std::move(work));
   } else {
@@ -197,6 +198,7 @@ bool HostMachine::step() {
   const Work work = std::move(queue.work.front());
   queue.work.pop_front();
   if (work.run) work.run();
+  if (work.run && work.task != 0) done_of_tasks_.push_back({work.task, done_});
   ++done_;
   if (work.reached) *work.reached = {true, done_};
   return true;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/gpu/machine.h"
@@ -47,6 +48,15 @@ class HostMachine : public Machine {
   /// Pieces of work that were done.
   [[nodiscard]] std::int64_t done() const { return done_; }
 
+  /// What is noted from now on belongs to a task; 0: to none.
+  void of_task(std::uint64_t task) { task_ = task; }
+  /// Which task a piece of work was of, and how many pieces were done before it.
+  struct Done {
+    std::uint64_t task = 0;
+    std::int64_t time = 0;
+  };
+  [[nodiscard]] std::vector<Done> take_done() { return std::exchange(done_of_tasks_, {}); }
+
   // For its streams.
   struct Point {
     bool over = false;
@@ -57,6 +67,7 @@ class HostMachine : public Machine {
     std::shared_ptr<Point> awaited{};  // begins when this is over
     std::shared_ptr<Point> reached{};  // over when this work is done …
     class HostEvent* event = nullptr;  // … as this event tells
+    std::uint64_t task = 0;            // see of_task()
   };
   struct Queue {
     std::deque<Work> work;
@@ -76,6 +87,8 @@ class HostMachine : public Machine {
   std::vector<Queue*> queues_;
   std::map<std::int32_t, std::int64_t> used_;  // bytes by device
   std::int64_t allocated_ = 0, done_ = 0;
+  std::uint64_t task_ = 0;
+  std::vector<Done> done_of_tasks_;
   std::optional<std::vector<std::pair<Queue*, Work>>> noted_;  // while recording
 };
 

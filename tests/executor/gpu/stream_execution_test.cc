@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <set>
 
 #include "executor/gpu/machine_collectives.h"
 #include "executor/training.h"
@@ -32,7 +33,8 @@ class StreamedPlan {
     training_->keep_values(Training::Keep::Everything);
   }
   [[nodiscard]] Training& training() { return *training_; }
-  [[nodiscard]] const HostMachine& machine() const { return machine_; }
+  [[nodiscard]] HostMachine& machine() { return machine_; }
+  [[nodiscard]] GpuBackend& backend() { return backend_; }
   void end() { training_.reset(); }
 
  private:
@@ -66,7 +68,8 @@ TEST(StreamExecution, DoesNotDependOnTheOrderThatStreamsLeaveOpen) {
 TEST(StreamExecution, RepeatsRecordedStepsWithTheNumbersOfNewOnes) {
   const EqualityCase c(kModel);
   const Strategy strategy = some_strategy(c, 4);
-  StreamedPlan plain(c, strategy, {.seed = 1}), recorded(c, strategy, {.seed = 2}, {{}, false, true});
+  StreamedPlan plain(c, strategy, {.seed = 1}),
+      recorded(c, strategy, {.seed = 2}, {{}, false, nullptr, true});
   for (int step = 0; step < 4; ++step) {
     plain.training().step();
     const StepRecord record = recorded.training().step();
@@ -102,6 +105,67 @@ TEST(StreamExecution, TimesFollowTheTasks) {
     for (const auto& stream : device.streams) check(stream);
   }
   EXPECT_GT(waits, 10U);
+}
+
+// Tells of the host's machine what CUPTI tells of GPUs, by a clock of its own.
+class HostActivity : public ActivityCollector {
+ public:
+  static constexpr Nanoseconds kLater = 1'000'000;
+  explicit HostActivity(HostMachine& machine, bool refuses = false) : machine_(machine), refuses_(refuses) {}
+  [[nodiscard]] std::uint32_t api_version() const override { return 1; }
+  [[nodiscard]] std::string unavailable() const override { return refuses_ ? "it refuses" : ""; }
+  bool start() override {
+    static_cast<void>(machine_.take_done());
+    return !refuses_;
+  }
+  void stop() override {}
+  CollectedActivity collect() override {
+    CollectedActivity collected;
+    for (const HostMachine::Done& done : machine_.take_done()) {
+      const std::uint64_t correlation = collected.records.size() + 1;
+      collected.records.push_back({correlation, kLater + done.time, kLater + done.time + 1});
+      collected.correlations.push_back({correlation, done.task});
+      tasks.insert(done.task);
+    }
+    return collected;
+  }
+  void begin_task(std::uint64_t external) override { machine_.of_task(external); }
+  void end_task() override { machine_.of_task(0); }
+
+  std::set<std::uint64_t> tasks;  // that were told of
+
+ private:
+  HostMachine& machine_;
+  bool refuses_;
+};
+
+TEST(StreamExecution, TakesTimesOfWhatTheProfilerSaw) {
+  const EqualityCase c(kModel);
+  const Strategy strategy = some_strategy(c, 9);
+  StreamedPlan events(c, strategy, {.seed = 7}), profiled(c, strategy, {.seed = 7}),
+      refused(c, strategy, {.seed = 7});
+  HostActivity activity(profiled.machine()), none(refused.machine(), true);
+  profiled.backend().take_times_by(&activity);
+  refused.backend().take_times_by(&none);
+  const StepRecord plain = events.training().step(), seen = profiled.training().step();
+  const StepRecord unseen = refused.training().step();
+  ASSERT_EQ(seen.times.size(), plain.times.size());
+  EXPECT_GT(activity.tasks.size(), plain.times.size() / 4);
+  std::map<std::pair<TaskId, DeviceId>, InstructionTime> by_events;
+  for (const InstructionTime& t : plain.times) by_events[{t.task, t.device}] = t;
+  std::size_t closer = 0;
+  for (const InstructionTime& t : seen.times) {
+    const InstructionTime& e = by_events.at({t.task, t.device});
+    EXPECT_GE(t.start, t.ready);
+    EXPECT_LE(t.end - t.start, e.end - e.start);  // without what is only noted
+    closer += t.end - t.start < e.end - e.start ? 1 : 0;
+  }
+  EXPECT_GT(closer, activity.tasks.size() / 2);
+  for (std::size_t i = 0; i < plain.times.size(); ++i) {
+    EXPECT_EQ(unseen.times[i].start, plain.times[i].start);
+    EXPECT_EQ(unseen.times[i].end, plain.times[i].end);
+  }
+  expect_same_values(profiled.training().values(), events.training().values(), c.graph);
 }
 
 TEST(StreamExecution, GivesAllMemoryBack) {
