@@ -51,10 +51,10 @@ class HostStream : public Stream {
     note([=] { convolve_on_host(convolution); });
   }
   void zero(void* memory, std::size_t bytes) override {
-    note([=] { std::memset(memory, 0, bytes); });
+    if (bytes > 0) note([=] { std::memset(memory, 0, bytes); });
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
-    note([=] { std::memmove(to, from, bytes); });
+    if (bytes > 0) note([=] { std::memmove(to, from, bytes); });
   }
   void upload(void* to, const void* from, std::size_t bytes) override {
     const auto* first = static_cast<const std::byte*>(from);
@@ -64,7 +64,7 @@ class HostStream : public Stream {
   }
   void download(void* to, const void* from, std::size_t bytes) override {
     finish();
-    std::memcpy(to, from, bytes);
+    if (bytes > 0) std::memcpy(to, from, bytes);
   }
   void record(Event& event) override {
     auto& host_event = dynamic_cast<HostEvent&>(event);

@@ -112,7 +112,7 @@ void KernelOnMachine::run(const cpu::ShardCall& call, Pass pass) const {
   for (std::size_t i = 0; i < gradients.size(); ++i) device.back(gradients[i], call.gradients[i]);
   for (std::size_t i = 0; i < statistics.size(); ++i) {
     const auto bytes = device.content(statistics[i].data(), statistics[i].size_bytes());
-    std::memcpy(call.statistics[i].data(), bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(call.statistics[i].data(), bytes.data(), bytes.size());
   }
   const auto kept = device.content(saved.data(), saved.size());
   std::copy(kept.begin(), kept.end(), call.saved.begin());
