@@ -174,7 +174,7 @@ void StreamExecution::record_step(const StepContext& context) {
     }
   } catch (...) {
     try {
-      machine_.end_recording(first);
+      static_cast<void>(machine_.end_recording(first));
     } catch (const std::exception&) {  // what failed first is said
     }
     throw;
