@@ -11,6 +11,7 @@
 #include "executor/cpu/kernel.h"
 #include "executor/cpu/other_rounding.h"
 #include "executor/measuring/cores.h"
+#include "executor/segments.h"
 #include "executor/tensors/host_collectives.h"
 #include "executor/tensors/host_moves.h"
 #include "sim/base/errors.h"
@@ -62,21 +63,6 @@ std::vector<cpu::Piece> kernel_pieces(const std::vector<View>& views, const Memo
   pieces.reserve(views.size());
   for (const View& v : views) pieces.push_back(kernel_piece(v, memory));
   return pieces;
-}
-
-void run_segments(const cpu::Kernel& kernel, const cpu::ShardCall& call, const ComputeWork& work) {
-  for (std::size_t s = work.first_segment; s < work.end_segment; ++s) {
-    switch (work.pass) {
-      case Pass::Forward:
-        kernel.forward(call, s);
-        break;
-      case Pass::BackwardInput:
-        kernel.backward_input(call, s);
-        break;
-      default:
-        kernel.backward_weight(call);
-    }
-  }
 }
 
 }  // namespace

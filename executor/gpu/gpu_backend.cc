@@ -8,6 +8,7 @@
 #include "executor/gpu/moves.h"
 #include "executor/gpu/optimizer.h"
 #include "executor/gpu/stream_execution.h"
+#include "executor/segments.h"
 #include "executor/tensors/host_moves.h"
 #include "sim/base/errors.h"
 
@@ -25,21 +26,6 @@ std::vector<Piece> pieces_of(const std::vector<View>& views, const Memory& memor
   pieces.reserve(views.size());
   for (const View& v : views) pieces.push_back(piece_of(v, memory));
   return pieces;
-}
-
-void run_gpu_segments(const Kernel& kernel, const ShardCall& call, const ComputeWork& work) {
-  for (std::size_t s = work.first_segment; s < work.end_segment; ++s) {
-    switch (work.pass) {
-      case Pass::Forward:
-        kernel.forward(call, s);
-        break;
-      case Pass::BackwardInput:
-        kernel.backward_input(call, s);
-        break;
-      default:
-        kernel.backward_weight(call);
-    }
-  }
 }
 
 }  // namespace
@@ -81,7 +67,7 @@ void GpuBackend::compute(Stream& stream, const ComputeWork& work, const Memory& 
   if (work.saved.present())
     saved = {memory.address(work.saved.buffer), static_cast<std::size_t>(work.saved.box.elements())};
   const ShardCall call{op, work.ranges, values, gradients, statistics, saved, context, device_step, stream};
-  run_gpu_segments(*find_kernel(op.kind), call, work);
+  run_segments(*find_kernel(op.kind), call, work);
   if (settings_.watch_for_nan) require_numbers(stream, call, work.pass);
 }
 

@@ -36,7 +36,7 @@ TEST(StretchedSums, AddUpNeighboursByTeamsInChunks) {
   }
 }
 
-TEST(StretchedSums, KeepADeviceBusyWithTeamsThatHaveEnoughToDo) {
+TEST(StretchedSums, KeepADeviceBusyWithTeamsThatHaveEnoughWork) {
   EXPECT_EQ(chunks_for_teams(1 << 24, 1).chunks, 1024);
   EXPECT_EQ(chunks_for_teams(1 << 24, 64).chunks, 16);
   EXPECT_EQ(chunks_for_teams(1024, 1).chunks, 1);
