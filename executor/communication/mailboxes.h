@@ -25,6 +25,7 @@ class Mailboxes {
   [[nodiscard]] int endpoints() const { return static_cast<int>(boxes_.size()); }
   int channel(std::span<const int> members);
   void abort(const std::string& reason);
+  [[nodiscard]] bool aborted() const { return aborted_; }
   void throw_if_aborted() const;
 
  private:

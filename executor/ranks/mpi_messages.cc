@@ -181,10 +181,12 @@ void MpiMessages::deliver(const Receive& receive, std::span<const std::byte> pay
 
 bool MpiMessages::advance(const Exchange& exchange) {
   const std::scoped_lock lock(mutex_);
-  if (exchange.left_ == 0) return true;
   // Messages of exchanges that have thrown must not be touched any more.
   local_.throw_if_aborted();
+  if (exchange.left_ == 0) return true;
   poll();
+  // Ranks that know of an abort may have given away what they were sending.
+  local_.throw_if_aborted();
   return exchange.left_ == 0;
 }
 

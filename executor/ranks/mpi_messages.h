@@ -33,8 +33,8 @@ class MpiMessages {
     friend class MpiMessages;
     int left_ = 0;  // requests and labels that are waited for; guarded by the mutex
   };
-  /// Posts what goes to or comes from other ranks; `exchange` and all memory must stay until it is complete
-  /// or the world aborted.
+  /// Posts what goes to or comes from other ranks; `exchange` must stay until it is complete or the world
+  /// aborted, the memory until it is complete or all ranks have stopped.
   void post(Exchange& exchange, int endpoint, std::span<const Outgoing> out, std::span<const Incoming> in,
             const MessageLabel& label);
   /// Moves messages along; whether this exchange is complete. DeviceError when aborted.

@@ -64,6 +64,18 @@ struct Shared {
     if (watchdog) watchdog->announce(reason);
   }
 
+  // Aborts, and returns when no rank reads any more what this one was sending: MPI takes long messages from
+  // the memory of the sender.
+  void stop(const std::string& reason) {
+    abort(reason);
+    Watchdog* watching = nullptr;
+    {
+      const std::scoped_lock lock(mutex);
+      watching = watchdog.get();
+    }
+    if (watching != nullptr) watching->wait_for_stop();
+  }
+
   std::vector<int> rank_of;
   Mailboxes local;
   MpiMessages remote;
@@ -110,14 +122,13 @@ void MpiTransport::exchange(std::span<const Outgoing> out, std::span<const Incom
     Mailboxes::Exchange local(shared_->local, endpoint_, {outgoing.begin(), remote_out},
                               {incoming.begin(), remote_in}, label);
     wait(local, remote);
-  } catch (const std::exception& error) {
+  } catch (const DeviceError& error) {
     // MPI may complain of a lost peer a moment before the watchdog can say which one and what it did.
-    for (int i = 0; i < 100; ++i) {
-      shared_->local.throw_if_aborted();
-      if (dynamic_cast<const DeviceError*>(&error) == nullptr) break;
-      std::this_thread::sleep_for(10ms);
-    }
-    shared_->abort(error.what());
+    for (int i = 0; i < 100 && !shared_->local.aborted(); ++i) std::this_thread::sleep_for(10ms);
+    shared_->stop(error.what());
+    shared_->local.throw_if_aborted();
+  } catch (const std::exception& error) {
+    shared_->stop(error.what());
     throw;
   }
 }

@@ -21,6 +21,7 @@ constexpr milliseconds kRound{50};
 constexpr seconds kAlive{1};
 constexpr seconds kSilence{10};
 constexpr seconds kGrace{5};
+constexpr seconds kStop{2};
 constexpr milliseconds kGraceAfterSignal{500};  // mpirun kills for good after 1 s
 constexpr milliseconds kSignalExplained{200};   // the death that made mpirun stop us is seen within that
 
@@ -73,6 +74,11 @@ void Watchdog::announce(const std::string& reason) {
   if (announced_.empty()) announced_ = reason;
 }
 
+void Watchdog::wait_for_stop() {
+  std::unique_lock lock(mutex_);
+  stop_.wait_for(lock, kStop, [this] { return all_stopped_; });
+}
+
 void Watchdog::run() {
   while (!leaving_) {
     wait_for_news();
@@ -80,6 +86,7 @@ void Watchdog::run() {
     tell_news(now);
     look_for_silence(now);
     look_for_signal(now);
+    note_stop();
     end_process_if_late(now);
   }
   tell_news(Clock::now());
@@ -122,6 +129,7 @@ void Watchdog::understand(int rank, const std::string& line) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (line.starts_with("task ")) peer.last_task = line.substr(5);
   if (line.starts_with("fail ")) fail(line.substr(5));
+  if (line == "stopped") peer.stopped = true;
   if (line == "bye") peer.watched = false;
 }
 
@@ -140,6 +148,7 @@ void Watchdog::fail(const std::string& reason) {
   // Others first: this process may end as soon as its threads know.
   tell_all("fail " + one_line(reason));
   duties_.on_failure(reason);
+  tell_all("stopped");
 }
 
 void Watchdog::tell_all(const std::string& line) {
@@ -186,6 +195,15 @@ void Watchdog::look_for_signal(Clock::time_point now) {
   if (failure_.empty() && now - *signalled_ > kSignalExplained)
     fail(fmt::format("{} was told to stop (SIGTERM)", duties_.name_of(duties_.rank)));
   if (!failure_.empty()) deadline_ = std::min(*deadline_, *signalled_ + kSignalExplained + kGraceAfterSignal);
+}
+
+void Watchdog::note_stop() {
+  const bool running = std::any_of(peers_.begin(), peers_.end(),
+                                   [](const Peer& peer) { return peer.watched && !peer.stopped; });
+  if (failure_.empty() || running) return;
+  const std::scoped_lock lock(mutex_);
+  all_stopped_ = true;
+  stop_.notify_all();
 }
 
 void Watchdog::end_process_if_late(Clock::time_point now) {

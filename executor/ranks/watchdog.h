@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -18,8 +19,9 @@ namespace pipesim {
 /// closes without a goodbye, or is silent for 10 s, has failed. So has this rank when it is told to stop
 /// (SIGTERM, which mpirun sends to all when one dies).
 ///
-/// Then `on_failure` is called, once, from the watchdog's thread. A process that still exists 5 s later (1/2
-/// s after SIGTERM) hangs somewhere; the watchdog prints the reason and ends it with exit status 3.
+/// Then `on_failure` is called, once, from the watchdog's thread, after which the others are told that this
+/// rank has stopped. A process that still exists 5 s later (1/2 s after SIGTERM) hangs somewhere; the
+/// watchdog prints the reason and ends it with exit status 3.
 class Watchdog {
  public:
   struct Duties {
@@ -37,6 +39,9 @@ class Watchdog {
   void set_last_task(const std::string& text);
   /// Tells all other ranks to fail for this reason.
   void announce(const std::string& reason);
+  /// After a failure: returns when on_failure has been called here and in all ranks that are alive, 2 s later
+  /// at the latest. Until then they may still read what this rank was sending.
+  void wait_for_stop();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -47,6 +52,7 @@ class Watchdog {
     std::string last_task;
     Clock::time_point heard;
     bool watched = true;
+    bool stopped = false;
   };
 
   void run();
@@ -60,6 +66,7 @@ class Watchdog {
   void look_for_signal(Clock::time_point now);
   void fail(const std::string& reason);
   void lose(int rank, const std::string& how);
+  void note_stop();
   void end_process_if_late(Clock::time_point now);
 
   Duties duties_;
@@ -73,6 +80,8 @@ class Watchdog {
   std::string task_;
   std::string announced_;
   bool task_changed_ = false;
+  bool all_stopped_ = false;
+  std::condition_variable stop_;
 
   std::atomic<bool> leaving_{false};
   std::thread thread_;
