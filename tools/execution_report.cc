@@ -108,8 +108,7 @@ std::string times_text(const ExecutionReport& r, const Subject& subject) {
   }
   if (!r.times_by.empty()) text += fmt::format("  times of tasks       by {}\n", r.times_by);
   if (!r.collection_cost.empty()) text += fmt::format("  {}\n", r.collection_cost);
-  if (!r.emulated && r.times_by.empty())
-    text += fmt::format("  equal work differs by {} on this host\n", percent(r.noise.spread));
+  if (r.noise) text += fmt::format("  equal work differs by {} on this host\n", percent(r.noise->spread));
   text += fmt::format("  {:.4g} samples/s",
                       static_cast<double>(samples_per_iteration(subject.graph, subject.plan.options)) /
                           seconds(r.measured.median));
@@ -149,7 +148,7 @@ std::string to_json(const ExecutionReport& r, const Subject& subject) {
         {"low", seconds(r.measured.fast)}, {"high", seconds(r.measured.slow)}, {"share", 0.9}};
     json["iterations"] = {
         {"measured", r.measured.steps}, {"interrupted", r.measured.preempted}, {"spread", r.measured.spread}};
-    json["host"] = {{"noise", r.noise.spread}, {"realtime", r.noise.realtime}};
+    if (r.noise) json["host"] = {{"noise", r.noise->spread}, {"realtime", r.noise->realtime}};
     if (r.not_quiet.empty()) {
       json["error"] = r.error();
     } else {

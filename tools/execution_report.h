@@ -21,7 +21,7 @@ struct ExecutionReport {
   bool calibrated = false;     ///< predicted from measured durations
   PredictedInterval interval;  ///< of iterations; none without a calibration
   StepStatistics measured;
-  HostNoise noise;
+  std::optional<HostNoise> noise;  ///< of the cores of CPU devices
   bool emulated = false;
   std::string times_by;         ///< of tasks on GPUs: by what; else empty
   std::string collection_cost;  ///< of taking them, where it costs

@@ -391,8 +391,8 @@ void PlanRun::fill(ExecutionReport& r) {
   if (!setting_.emulated && !setting_.gpus) {
     constexpr double noise_seconds = 0.2;
     r.noise = measure_noise(worlds_.local().size(), noise_seconds, setting_.cpu.real_time);
-    r.noise.realtime = dynamic_cast<const CpuBackend&>(*backend_).in_real_time();
-    r.not_quiet = why_not_quiet(r.measured, r.noise);
+    r.noise->realtime = dynamic_cast<const CpuBackend&>(*backend_).in_real_time();
+    r.not_quiet = why_not_quiet(r.measured, *r.noise);
   }
   const auto clean = clean_steps(records_);
   r.operators = operator_differences(clean, training_->tasks(), subject_.graph);

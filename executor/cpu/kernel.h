@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "executor/operator_kernel.h"
 #include "executor/step_context.h"
 #include "models/box.h"
 #include "models/operator.h"
@@ -39,23 +40,8 @@ struct ShardCall {
   const StepContext& step;
 };
 
-/// The computation of one kind of operator on a shard's own boxes. Kernels have no state and know nothing of
-/// devices or layouts: what a shard must hold follows from the operator's index maps. A pass with n inner
-/// steps (InnerStep of that pass, in order) is cut into n + 1 segments, called one after the other;
-/// `statistics` of step i are complete from segment i + 1 on; they, the outputs and the gradients keep what
-/// earlier segments of the pass wrote. Gradients are those of the addend that this shard contributes
-/// (operator algebra, section 1). Safe to call from several threads.
-class Kernel {
- public:
-  virtual ~Kernel() = default;
-  /// What the shard keeps from forward to backward beside uses with `saved`.
-  [[nodiscard]] virtual std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const;
-  virtual void forward(const ShardCall& call, std::size_t segment) const = 0;
-  /// Gradients of inputs; also of the weights when the operator has no separate weight pass
-  /// (Operator::flops_backward_weight is empty).
-  virtual void backward_input(const ShardCall& call, std::size_t segment) const;
-  virtual void backward_weight(const ShardCall& call) const;
-};
+using Kernel = OperatorKernel<ShardCall>;
+using KernelEntry = NamedKernel<Kernel>;
 
 /// The kernel of a kind of operator; nullptr when there is none.
 const Kernel* find_kernel(std::string_view kind);

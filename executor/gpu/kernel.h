@@ -8,6 +8,7 @@
 
 #include "executor/gpu/device_step.h"
 #include "executor/gpu/stream.h"
+#include "executor/operator_kernel.h"
 #include "executor/step_context.h"
 #include "models/box.h"
 #include "models/operator.h"
@@ -45,22 +46,10 @@ struct ShardCall {
   Stream& stream;
 };
 
-/// As cpu::Kernel, with the same passes, segments and statistics. Work is noted in the call's stream; nothing
-/// in device memory may be read or written by the host. Safe to call for several devices side by side.
-class Kernel {
- public:
-  virtual ~Kernel() = default;
-  /// What the shard keeps from forward to backward beside uses with `saved`.
-  [[nodiscard]] virtual std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const;
-  virtual void forward(const ShardCall& call, std::size_t segment) const = 0;
-  virtual void backward_input(const ShardCall& call, std::size_t segment) const;
-  virtual void backward_weight(const ShardCall& call) const;
-};
-
-struct KernelEntry {
-  std::string_view kind;
-  const Kernel* kernel;
-};
+/// Notes work in the call's stream; nothing in device memory may be read or written by the host. Safe to call
+/// for several devices side by side.
+using Kernel = OperatorKernel<ShardCall>;
+using KernelEntry = NamedKernel<Kernel>;
 
 /// The kernel of a kind of operator; nullptr when there is none.
 const Kernel* find_kernel(std::string_view kind);
