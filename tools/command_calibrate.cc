@@ -21,7 +21,14 @@ namespace {
 
 constexpr std::int64_t plans_to_fit = 4;
 
-CalibrationRun run_here(const RunSetting& setting, std::size_t devices) {
+constexpr const char* links_version = "links";  // of a run on GPUs whose links were emulated
+
+std::string links_of(const RunSetting& setting, const Topology& topology) {
+  const bool emulated = setting.gpus && setting.gpus->emulate_links;
+  return emulated ? "emulated as those of " + topology.name() : "";
+}
+
+CalibrationRun run_here(const RunSetting& setting, const Topology& topology) {
   constexpr double noise_seconds = 0.5;
   CalibrationRun run{this_host(), date_now(), 0};
   if (setting.emulated) return run;
@@ -32,11 +39,28 @@ CalibrationRun run_here(const RunSetting& setting, std::size_t devices) {
                          {"cuDNN", found.cudnn},
                          {"GPU", found.gpus.empty() ? found.no_gpus : found.gpus.front().name},
                          {"NCCL", found.nccl}};
+    if (const std::string links = links_of(setting, topology); !links.empty())
+      run.host.versions[links_version] = links;
     return run;
   }
   run.host.versions["oneDNN"] = cpu::onednn_version();
-  run.noise_floor = measure_noise(devices, noise_seconds, setting.cpu.real_time).spread;
+  run.noise_floor = measure_noise(topology.num_devices(), noise_seconds, setting.cpu.real_time).spread;
   return run;
+}
+
+// Keys of transfers do not tell emulated links from others, nor whose they are.
+void require_same_links(const Calibration& calibration, const std::string& file, const std::string& links) {
+  const auto text = [](const std::string& of) { return of.empty() ? "not emulated" : of; };
+  for (const CalibrationRun& run : calibration.runs) {
+    if (!run.host.versions.contains("GPU")) continue;
+    const auto at = run.host.versions.find(links_version);
+    const std::string measured = at == run.host.versions.end() ? "" : at->second;
+    if (measured != links)
+      throw InputError(
+          fmt::format("{}: the links between GPUs were {} when it was measured, and now are {}; take another "
+                      "--output",
+                      file, text(measured), text(links)));
+  }
 }
 
 CalibrationStore open_store(const std::string& file, const Topology& topology, CalibrationRun run,
@@ -105,8 +129,10 @@ int run_calibrate(const Arguments& arguments, Streams& streams) {
   setting.sleep = EmulatedPace::Sleep::Never;
   if (setting.gpus && setting.gpus->recorded)
     throw UsageError("calibrate: --recorded has no times of single tasks, which are what is measured");
+  if (setting.gpus && std::filesystem::exists(file))
+    require_same_links(load_calibration(file), file, links_of(setting, topology));
   const PlanSet set = plans_to_sample(arguments, graph, topology, setting.seed);
-  CalibrationStore store = open_store(file, topology, run_here(setting, topology.num_devices()), streams.err);
+  CalibrationStore store = open_store(file, topology, run_here(setting, topology), streams.err);
   Calibrator calibrator(setting, streams.err);
   calibrator.sample(set.plans());
   const std::vector<Measurement> measurements = calibrator.measurements();

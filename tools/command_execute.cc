@@ -71,7 +71,8 @@ Command execute_command() {
       "of the prediction is given.\n\n"
       "With --backend cuda the devices are GPUs of NVIDIA, or with --virtual-devices equal parts of one; "
       "processes are those of mpirun, torchrun or srun. Times are then the GPU's, and a missing driver ends "
-      "with exit status 3.\n\n"
+      "with exit status 3. Between virtual devices, --emulate-links lets transfers and collectives take at "
+      "least the time of the topology's links.\n\n"
       "Emulated devices take as long as predicted and compute nothing: they test order and messages of plans "
       "for any "
       "number of devices, and show what a slow device does.";

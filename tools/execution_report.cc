@@ -107,6 +107,8 @@ std::string times_text(const ExecutionReport& r, const Subject& subject) {
     text += fmt::format("  {}; no error is given\n", r.not_quiet);
   }
   if (!r.times_by.empty()) text += fmt::format("  times of tasks       by {}\n", r.times_by);
+  if (r.links_emulated)
+    text += fmt::format("  links                emulated, as those of {}\n", subject.topology.name());
   if (!r.collection_cost.empty()) text += fmt::format("  {}\n", r.collection_cost);
   if (r.noise) text += fmt::format("  equal work differs by {} on this host\n", percent(r.noise->spread));
   text += fmt::format("  {:.4g} samples/s",
@@ -132,6 +134,7 @@ std::string to_json(const ExecutionReport& r, const Subject& subject) {
             {"ranks", r.ranks},
             {"predicted_s", seconds(r.predicted)}};
   if (!r.times_by.empty()) json["times_by"] = r.times_by;
+  if (r.links_emulated) json["links_emulated"] = true;
   if (!r.collection_cost.empty()) json["collection_cost"] = r.collection_cost;
   if (r.interval.iterations > 0) {
     json["predicted_interval_s"] = {{"median", seconds(r.interval.median)},

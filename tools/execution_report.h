@@ -23,6 +23,7 @@ struct ExecutionReport {
   StepStatistics measured;
   std::optional<HostNoise> noise;  ///< of the cores of CPU devices
   bool emulated = false;
+  bool links_emulated = false;  ///< between virtual devices
   std::string times_by;         ///< of tasks on GPUs: by what; else empty
   std::string collection_cost;  ///< of taking them, where it costs
   std::string not_quiet;        ///< why the figures can't be relied on; empty when they can

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "executor/gpu/collection_overhead.h"
 #include "executor/gpu/cuda_library.h"
+#include "executor/gpu/emulated_links.h"
 #include "executor/gpu/machine_collectives.h"
 #include "sim/base/errors.h"
 #include "tools/plan_run.h"
@@ -68,6 +70,8 @@ GpuDevices::GpuDevices(const Subject& subject, const GpuSetting& setting, Device
   require_types(subject.graph, *machine_);
   collectives_ = setting.virtual_devices ? gpu::make_machine_collectives(*machine_)
                                          : cuda.collectives(*machine_, processes_of(worlds));
+  if (setting.emulate_links)
+    collectives_ = gpu::make_emulated_links(*machine_, std::move(collectives_), subject.topology);
   worlds.on_death([this](const std::string& reason) { collectives_->abort(reason); });
   activity_ = cuda.activity_collector();
   if (recorded_) {

@@ -17,6 +17,7 @@ struct GpuSetting {
   bool virtual_devices = false;  ///< all devices are parts of one GPU
   bool tf32 = false;             ///< see gpu::MachineSetting
   bool recorded = false;         ///< see gpu::GpuBackend::Settings
+  bool emulate_links = false;  ///< what moves between virtual devices takes the time of the topology's links
 };
 
 /// The GPUs of this process that a plan runs on, and how they communicate.

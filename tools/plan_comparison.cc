@@ -31,6 +31,7 @@ nlohmann::ordered_json row_of(const std::string& name, const ExecutionReport& r)
   row["iterations"] = {{"measured", r.measured.steps}, {"interrupted", r.measured.preempted}};
   row["error"] = r.error();
   if (!r.not_quiet.empty()) row["not_quiet"] = r.not_quiet;
+  if (r.links_emulated) row["links_emulated"] = true;
   return row;
 }
 
@@ -91,7 +92,11 @@ std::string to_text(const PlanComparison& c) {
                fmt::format("{:+.1f} %{}", -100 * r.error(), r.not_quiet.empty() ? "" : " ?")});
     if (!r.not_quiet.empty()) not_quiet += fmt::format("  ? {}: {}\n", c.names[i], r.not_quiet);
   }
-  return table.str(2) + not_quiet + "\n" + agreement_text(c.agreement);
+  const bool emulated =
+      std::ranges::any_of(c.reports, [](const ExecutionReport& r) { return r.links_emulated; });
+  const std::string links =
+      emulated ? "  links between the devices were emulated, as the topology has them\n" : "";
+  return table.str(2) + not_quiet + links + "\n" + agreement_text(c.agreement);
 }
 
 std::string to_json(const PlanComparison& c) {

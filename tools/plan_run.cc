@@ -64,6 +64,8 @@ std::vector<double> slow_factors(const RunSetting& setting, const Topology& topo
 std::vector<Option> run_options(const std::string& steps) {
   return {{"backend", "NAME", "cpu", "cpu, cuda (GPUs of NVIDIA), or emulated"},
           {"virtual-devices", "", "", "devices are equal parts of one GPU's multiprocessors"},
+          {"emulate-links", "", "",
+           "what moves between virtual devices takes at least as long as it would on the topology's links"},
           {"tf32", "", "", "let GPUs form products of float32 from factors of 10 bits"},
           {"recorded", "", "",
            "GPUs repeat what the first step did, as a CUDA graph: faster, and without times of single tasks"},
@@ -93,12 +95,15 @@ RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
   const std::string backend = a.choice("backend", {"cpu", "cuda", "emulated"});
   s.emulated = backend == "emulated";
   if (backend == "cuda")
-    s.gpus = GpuSetting{a.given("virtual-devices"), a.given("tf32"), a.given("recorded")};
+    s.gpus = GpuSetting{a.given("virtual-devices"), a.given("tf32"), a.given("recorded"),
+                        a.given("emulate-links")};
   if (a.has("rendezvous")) s.rendezvous = a.text("rendezvous");
   for (const char* option : {"virtual-devices", "tf32", "recorded", "rendezvous"}) {
     if (!s.gpus && (a.given(option) || (option == std::string("rendezvous") && a.has(option))))
       throw UsageError(fmt::format("--{} needs --backend cuda", option));
   }
+  if (a.given("emulate-links") && !(s.gpus && s.gpus->virtual_devices))
+    throw UsageError("--emulate-links needs --backend cuda --virtual-devices");
   if (!s.emulated && a.has("slow")) throw UsageError("--slow needs --backend emulated");
   s.slow = slow_factors_of(a, topology);
   s.data = a.texts("data");
@@ -371,6 +376,7 @@ void PlanRun::predict(ExecutionReport& r) {
 ExecutionReport PlanRun::finish() {
   ExecutionReport r;
   r.emulated = setting_.emulated;
+  r.links_emulated = setting_.gpus && setting_.gpus->emulate_links;
   r.ranks = worlds_.ranks();
   r.devices = devices_of(subject_.plan.strategy).size();
   r.losses = losses_;

@@ -35,7 +35,8 @@ struct RunSetting {
   std::vector<double> slow;       ///< of emulated devices, by device: see EmulatedPace; empty: none is
 };
 
-/// --backend, --virtual-devices, --tf32, --recorded, --slow, --steps, --warmup, --seed, --data,
+/// --backend, --virtual-devices, --emulate-links, --tf32, --recorded, --slow, --steps, --warmup, --seed,
+/// --data,
 /// --learning-rate, --threads-per-device,
 /// --oversubscribe,
 /// --arena and --no-realtime.

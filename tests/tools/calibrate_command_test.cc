@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "costmodel/calibration_store.h"
+#include "costmodel/host.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 
@@ -52,6 +53,23 @@ TEST(Calibrate, NotesTheHostAndTheDate) {
   ASSERT_EQ(calibration.runs.size(), 1U);
   EXPECT_EQ(calibration.runs[0].host.processor, this_host().processor);
   EXPECT_EQ(calibration.runs[0].date.size(), date_now().size());
+}
+
+TEST(Calibrate, KeepsEmulatedLinksApartFromOthers) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("gpu.db");
+  CalibrationRun run{this_host(), date_now(), 0};
+  run.host.versions = {{"GPU", "NVIDIA H200"}, {"links", "emulated as those of cpu:2"}};
+  CalibrationStore::create(file, run).save();
+  std::vector<std::string> words{"calibrate", "--model", kSampledModel, "--topology", "cpu:2",
+                                 "--backend", "cuda",    "--output",    file,         "--virtual-devices"};
+  EXPECT_EQ(pipesim_run(words).err,
+            "pipesim: " + file +
+                ": the links between GPUs were emulated as those of cpu:2 when it was "
+                "measured, and now are not emulated; take another --output\n");
+  words[4] = "cpu:4";
+  words.emplace_back("--emulate-links");
+  EXPECT_THAT(pipesim_run(words).err, HasSubstr("and now are emulated as those of cpu:4; take another"));
 }
 
 TEST(Calibrate, AddsToAFileThatExists) {

@@ -154,6 +154,15 @@ TEST(Execute, RefusesOptionsOfGpusElsewhere) {
     EXPECT_EQ(run.err.substr(0, run.err.find('\n')),
               "pipesim: " + std::string(option) + " needs --backend cuda");
   }
+  for (const std::vector<std::string>& without :
+       std::vector<std::vector<std::string>>{{}, {"--backend", "cuda"}, {"--backend", "emulated"}}) {
+    std::vector<std::string> words{"--baseline", "data-parallel", "--emulate-links"};
+    words.insert(words.end(), without.begin(), without.end());
+    const Outcome run = execute(words);
+    EXPECT_EQ(run.status, 2);
+    EXPECT_EQ(run.err.substr(0, run.err.find('\n')),
+              "pipesim: --emulate-links needs --backend cuda --virtual-devices");
+  }
   EXPECT_THAT(execute({"--baseline", "data-parallel", "--rendezvous", "file:x"}).err,
               HasSubstr("--rendezvous needs --backend cuda"));
   const Outcome alone =

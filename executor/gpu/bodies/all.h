@@ -16,6 +16,7 @@
 #include "executor/gpu/bodies/experts.h"
 #include "executor/gpu/bodies/library_calls.h"
 #include "executor/gpu/bodies/linear.h"
+#include "executor/gpu/bodies/links.h"
 #include "executor/gpu/bodies/lstm_cell.h"
 #include "executor/gpu/bodies/moves.h"
 #include "executor/gpu/bodies/optimizer.h"
@@ -39,12 +40,13 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<AddendBodies, AttentionBodies, AttentionGradientBodies, BahdanauBodies,
-                              BahdanauGradientBodies, BatchNormBodies, BinaryBodies, ColumnSumBodies,
-                              Conv2dBodies, CrossEntropyBodies, DropoutBodies, ElementwiseBodies,
-                              EmbeddingBodies, ExpertBodies, LibraryCallBodies, LinearBodies, LstmBodies,
-                              MoveBodies, OptimizerBodies, Pool2dBodies, ReduceBodies, RotaryBodies,
-                              RowNormBodies, ShapeBodies, SoftmaxBodies, StridedCopyBodies>::Type;
+using AllBodies =
+    JoinedLists<AddendBodies, AttentionBodies, AttentionGradientBodies, BahdanauBodies,
+                BahdanauGradientBodies, BatchNormBodies, BinaryBodies, ColumnSumBodies, Conv2dBodies,
+                CrossEntropyBodies, DropoutBodies, ElementwiseBodies, EmbeddingBodies, ExpertBodies,
+                LibraryCallBodies, LinearBodies, LinkBodies, LstmBodies, MoveBodies, OptimizerBodies,
+                Pool2dBodies, ReduceBodies, RotaryBodies, RowNormBodies, ShapeBodies, SoftmaxBodies,
+                StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {
