@@ -119,18 +119,24 @@ class NcclCollectives : public Collectives {
     }
     wake_.notify_all();
     watcher_.join();
-    CallGroup group;  // several ranks of one process end together
-    for (const auto& [member, comm] : comms_) ncclCommDestroy(comm);  // none is left after an abort
+    // One that is not ready can't be destroyed: its thread goes on until it is aborted. Several ranks of one
+    // process end together; none is left after an abort.
+    const bool ready = std::ranges::all_of(comms_, [](const auto& entry) { return is_ready(entry.second); });
+    CallGroup group;
+    for (const auto& [member, comm] : comms_) ready ? ncclCommDestroy(comm) : ncclCommAbort(comm);
   }
   NcclCollectives(const NcclCollectives&) = delete;
   NcclCollectives& operator=(const NcclCollectives&) = delete;
 
   void prepare(std::span<const Group> groups) override {
-    const std::vector<Group> all = groups_of_all(groups);
+    // Members of a group have joined it all, or none has.
+    std::vector<Group> fresh(groups.begin(), groups.end());
+    std::erase_if(fresh, [this](const Group& group) { return joined_.contains(group); });
+    const std::vector<Group> all = groups_of_all(fresh);
     const std::map<Group, ncclUniqueId> ids = ids_of_all(all);
     // In one order everywhere, so that none waits for one that waits for it.
     for (const Group& group : all) {
-      if (std::ranges::find(groups, group) != groups.end() && joined_.insert(group).second)
+      if (std::ranges::find(fresh, group) != fresh.end() && joined_.insert(group).second)
         join(group, ids.at(group));
     }
   }
@@ -255,9 +261,11 @@ class NcclCollectives : public Collectives {
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
         ranks.push_back(static_cast<int>(rank));
-        require(ncclCommInitRankConfig(&comms_[{group, ranks.back()}], static_cast<int>(group.size()), id,
-                                       ranks.back(), &config),
-                "ncclCommInitRankConfig");
+        const auto comm = comms_.try_emplace({group, ranks.back()}, nullptr).first;
+        const ncclResult_t result =
+            ncclCommInitRankConfig(&comm->second, static_cast<int>(group.size()), id, ranks.back(), &config);
+        if (comm->second == nullptr) comms_.erase(comm);
+        require(result, "ncclCommInitRankConfig");
       }
       require(together.end(), "ncclGroupEnd");
     }
@@ -276,6 +284,11 @@ class NcclCollectives : public Collectives {
       if (state != ncclInProgress) return require(state, "NCCL");
       std::this_thread::yield();
     }
+  }
+
+  static bool is_ready(ncclComm_t comm) {
+    ncclResult_t state = ncclInProgress;
+    return ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclSuccess;
   }
 
   static void require(ncclResult_t result, const char* what) {
