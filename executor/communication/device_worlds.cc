@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "executor/communication/group_communicator.h"
@@ -43,6 +44,8 @@ DeviceWorlds::DeviceWorlds(const Topology& topology, const RendezvousPlace& plac
   RendezvousOptions options;
   options.rank = launched.rank;
   options.size = launched.ranks;
+  // A step, or the unsplit model that it is compared with, may take long; who dies meanwhile is noticed.
+  options.call_limit = std::chrono::minutes(10);
   options.on_death = [this](int rank, const std::string& host) {
     const std::lock_guard lock(mutex_);
     if (on_death_) on_death_(fmt::format("rank {} ({}) died", rank, host));

@@ -1,19 +1,18 @@
 #include "executor/ranks/file_rendezvous.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <exception>
+#include <mutex>
 #include <optional>
 #include <random>
-#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
 
 #include "executor/ranks/frames.h"
-#include "executor/ranks/peer_sockets.h"
+#include "executor/ranks/life_signs.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 
@@ -33,17 +32,9 @@ std::string random_id() {
   return id;
 }
 
-std::optional<std::string> text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream content;
-  if (!in) return std::nullopt;
-  content << in.rdbuf();  // an empty file makes this fail, which is not bad()
-  return content.bad() ? std::nullopt : std::optional(std::move(content).str());
-}
-
 // What rank 0 of some run wrote, if it is that.
 std::optional<std::string> run_id_in(const fs::path& path) {
-  const std::optional<std::string> text = text_of(path);
+  const std::optional<std::string> text = text_of_file(path);
   if (!text || !text->starts_with(kRunMark)) return std::nullopt;
   std::string id = text->substr(kRunMark.size());
   const bool hexadecimal = id.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -75,14 +66,21 @@ class FileRendezvous : public Rendezvous {
   void read_missing(const std::string& what, Texts& texts) const;
   void remove_run() const;
   template <class Condition>
-  bool await(Condition&& holds) const;
-  [[noreturn]] void fail_without(const std::vector<int>& missing, const std::string& where);
+  bool await(Condition&& holds, std::chrono::milliseconds limit) const;
+  void watch_others();
+  [[nodiscard]] bool have_all_left() const;
+  [[nodiscard]] std::string left_before(const std::string& call, const std::vector<int>& missing) const;
+  [[nodiscard]] std::string failure() const;
+  [[noreturn]] void fail(const std::string& reason);
 
   RendezvousPlace place_;
   RendezvousOptions options_;
   std::string id_;
   std::int64_t calls_ = 0;
+  int exceptions_ = std::uncaught_exceptions();  // when it was opened
+  mutable std::mutex mutex_;                     // of the following
   std::string failure_;
+  std::unique_ptr<LifeSigns> signs_;  // ends first; null in a run of one rank
 };
 
 FileRendezvous::FileRendezvous(const RendezvousPlace& place, const RendezvousOptions& options)
@@ -93,17 +91,29 @@ FileRendezvous::FileRendezvous(const RendezvousPlace& place, const RendezvousOpt
   } else {
     join_run();
   }
+  if (size() > 1) watch_others();
 }
 
 FileRendezvous::~FileRendezvous() {
+  signs_.reset();
   try {
-    write_file(own_file("bye"), "");
-    Texts left(static_cast<std::size_t>(size()));
-    read_missing("bye", left);
-    if (missing_in(left).empty()) remove_run();
+    if (std::uncaught_exceptions() > exceptions_) {
+      write_file(own_file("alive"), LifeSigns::of_failure());
+    } else {
+      write_file(own_file("bye"), "");
+    }
+    if (have_all_left()) remove_run();
   } catch (const std::exception&) {
     // The file system is gone, or rank 0 of a next run is clearing up.
   }
+}
+
+bool FileRendezvous::have_all_left() const {
+  for (std::size_t r = 0; r < static_cast<std::size_t>(size()); ++r) {
+    std::error_code unknown;
+    if (!fs::exists(file("bye", r), unknown) && !LifeSigns::is_failure(file("alive", r))) return false;
+  }
+  return true;
 }
 
 void FileRendezvous::begin_run() {
@@ -115,11 +125,13 @@ void FileRendezvous::begin_run() {
   write_file(place_.path, std::string(kRunMark) + id_);
   Texts hellos(static_cast<std::size_t>(size()));
   hellos[0] = "";
-  const bool all_came = await([&] {
-    read_missing("hello", hellos);
-    return missing_in(hellos).empty();
-  });
-  if (!all_came) fail_without(missing_in(hellos), place_.str());
+  const bool all_came = await(
+      [&] {
+        read_missing("hello", hellos);
+        return missing_in(hellos).empty();
+      },
+      options_.limit);
+  if (!all_came) fail(did_not_come(missing_in(hellos), size(), place_.str(), options_.limit));
   std::string welcome;
   for (const auto& hello : hellos) welcome += *hello + "\n";
   write_file(file("welcome"), welcome);
@@ -127,35 +139,62 @@ void FileRendezvous::begin_run() {
 
 void FileRendezvous::join_run() {
   const std::string own = random_id();
-  const bool welcomed = await([&] {
-    const std::optional<std::string> id = run_id_in(place_.path);
-    if (id && *id != id_) {
-      id_ = *id;
-      write_file(own_file("hello"), own);
-    }
-    const std::optional<std::string> welcome = id ? text_of(file("welcome")) : std::nullopt;
-    return welcome && welcome->find(own) != std::string::npos;
-  });
+  const bool welcomed = await(
+      [&] {
+        const std::optional<std::string> id = run_id_in(place_.path);
+        if (id && *id != id_) {
+          id_ = *id;
+          write_file(own_file("hello"), own);
+        }
+        const std::optional<std::string> welcome = id ? text_of_file(file("welcome")) : std::nullopt;
+        return welcome && welcome->find(own) != std::string::npos;
+      },
+      options_.limit);
   if (welcomed) return;
   Texts hellos(static_cast<std::size_t>(size()));
   hellos[0] = "";
   if (!id_.empty()) read_missing("hello", hellos);
   const std::vector<int> missing = missing_in(hellos);
   // Without any sign of rank 0, others can't have said hello.
-  fail_without(id_.empty() || missing.empty() ? std::vector{0} : missing, place_.str());
+  fail(did_not_come(id_.empty() || missing.empty() ? std::vector{0} : missing, size(), place_.str(),
+                    options_.limit));
+}
+
+void FileRendezvous::watch_others() {
+  LifeSigns::Duties duties;
+  duties.rank = rank();
+  duties.size = size();
+  duties.sign = [this](int r) { return file("alive", static_cast<std::size_t>(r)); };
+  duties.left = [this](int r) { return file("bye", static_cast<std::size_t>(r)); };
+  duties.on_death = [this](int r, const std::string& host) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_.empty()) failure_ = fmt::format("rank {} (on host {}) died", r, host);
+    }
+    if (options_.on_death) options_.on_death(r, host);
+  };
+  signs_ = std::make_unique<LifeSigns>(std::move(duties));
 }
 
 std::vector<std::string> FileRendezvous::exchange(const std::string& mine, const std::string& name) {
-  if (!failure_.empty()) throw DeviceError(failure_);
+  if (const std::string known = failure(); !known.empty()) throw DeviceError(known);
   const std::string call = std::to_string(calls_);
   write_file(own_file(call), mine);
   Texts texts(static_cast<std::size_t>(size()));
   texts[static_cast<std::size_t>(rank())] = mine;
-  const bool all_came = await([&] {
-    read_missing(call, texts);
-    return missing_in(texts).empty();
-  });
-  if (!all_came) fail_without(missing_in(texts), fmt::format("\"{}\" at {}", name, place_.str()));
+  std::string why;
+  await(
+      [&] {
+        why = failure();
+        if (why.empty()) why = left_before(call, missing_in(texts));
+        read_missing(call, texts);
+        return missing_in(texts).empty() || !why.empty();
+      },
+      options_.limit_of_calls());
+  if (const std::vector<int> missing = missing_in(texts); !missing.empty())
+    fail(!why.empty() ? why
+                      : did_not_come(missing, size(), fmt::format("\"{}\" at {}", name, place_.str()),
+                                     options_.limit_of_calls()));
   // Whoever has begun this call has read all of the one before.
   std::error_code ignored;
   if (calls_ > 0) fs::remove(own_file(std::to_string(calls_ - 1)), ignored);
@@ -179,7 +218,7 @@ fs::path FileRendezvous::own_file(const std::string& what) const {
 
 void FileRendezvous::read_missing(const std::string& what, Texts& texts) const {
   for (std::size_t r = 0; r < texts.size(); ++r) {
-    if (!texts[r]) texts[r] = text_of(file(what, r));
+    if (!texts[r]) texts[r] = text_of_file(file(what, r));
   }
 }
 
@@ -198,22 +237,39 @@ void FileRendezvous::remove_run() const {
 }
 
 template <class Condition>
-bool FileRendezvous::await(Condition&& holds) const {
+bool FileRendezvous::await(Condition&& holds, std::chrono::milliseconds limit) const {
   using namespace std::chrono_literals;
-  const auto deadline = std::chrono::steady_clock::now() + options_.limit;
-  const fs::path parent = place_.path.parent_path();
+  const auto deadline = std::chrono::steady_clock::now() + limit;
   for (auto pause = 1ms; !holds(); pause = std::min(2 * pause, 50ms)) {
     if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::sleep_for(pause);
-    // Makes NFS look whether the folder has changed; else it remembers for long that a file was missing.
-    const Descriptor folder(open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    look_again_at(place_.path.parent_path());
   }
   return true;
 }
 
-void FileRendezvous::fail_without(const std::vector<int>& missing, const std::string& where) {
-  failure_ = did_not_come(missing, size(), where, options_.limit);
-  throw DeviceError(failure_);
+// Who has said goodbye instead of making a call; asked before looking for its text once more.
+std::string FileRendezvous::left_before(const std::string& call, const std::vector<int>& missing) const {
+  for (const int r : missing) {
+    const auto of_rank = static_cast<std::size_t>(r);
+    std::error_code unknown;
+    if (fs::exists(file("bye", of_rank), unknown) && !fs::exists(file(call, of_rank), unknown))
+      return fmt::format("rank {} has left {}", r, place_.str());
+  }
+  return "";
+}
+
+std::string FileRendezvous::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void FileRendezvous::fail(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = reason;
+  }
+  throw DeviceError(failure());
 }
 
 }  // namespace

@@ -12,10 +12,11 @@ namespace pipesim {
 ///     run,
 ///                           not what is left of one before
 ///     PATH.ID.N.R           the text of rank R in call N, removed after call N + 1
-///     PATH.ID.bye.R         the last rank that leaves removes everything
+///     PATH.ID.alive.R       rank R writes that it is alive, twice a second (life_signs.h)
+///     PATH.ID.bye.R         the last rank that leaves, so or by an error, removes everything
 ///
 /// All are written under another name and renamed. What a run has left that ended otherwise is removed by
-/// rank 0 of the next one. Deaths show only as time limits.
+/// rank 0 of the next one.
 std::unique_ptr<Rendezvous> open_file_rendezvous(const RendezvousPlace& place,
                                                  const RendezvousOptions& options);
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,11 +57,15 @@ RendezvousPlace parse_rendezvous(std::string_view text);
 struct RendezvousOptions {
   int rank = 0;
   int size = 1;
-  /// For ranks to meet, and then for every call.
+  /// For ranks to meet.
   std::chrono::milliseconds limit = std::chrono::seconds(60);
-  /// Over TCP: called once for each other rank that dies, within 2 s (20 s when its host vanishes), even
-  /// while this process makes no call; from a thread of the rendezvous, which it must neither close nor call,
-  /// and which serves nobody meanwhile. The first death is the cause of what follows. Must not throw.
+  /// For every call after that: ranks that are alive may have more to do than others; none: as `limit`.
+  std::optional<std::chrono::milliseconds> call_limit = {};
+  [[nodiscard]] std::chrono::milliseconds limit_of_calls() const { return call_limit.value_or(limit); }
+  /// Not over MPI: called once for each other rank that dies, within 2 s (20 s when its host vanishes; over
+  /// files 30 s on another host), even while this process makes no call; from a thread of the rendezvous,
+  /// which it must neither close nor call, and which serves nobody meanwhile. The first death is the cause of
+  /// what follows. Must not throw.
   std::function<void(int rank, const std::string& host)> on_death;
   World* world = nullptr;  ///< for "mpi", of which rank, size and time limits are then taken
 };

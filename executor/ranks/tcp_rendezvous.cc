@@ -108,13 +108,14 @@ std::vector<std::string> TcpRendezvous::exchange(const std::string& mine, const 
   if (failure_.empty()) {
     posted_ = mine;
     wake();
-    changed_.wait_until(lock, CallClock::now() + options_.limit + kExplained,
+    changed_.wait_until(lock, CallClock::now() + options_.limit_of_calls() + kExplained,
                         [&] { return result_ || !failure_.empty(); });
   }
   if (result_) return *std::exchange(result_, std::nullopt);
   // Rank 0 itself hangs.
   if (failure_.empty())
-    failure_ = did_not_come({0}, size(), fmt::format("\"{}\" at {}", name, place_.str()), options_.limit);
+    failure_ =
+        did_not_come({0}, size(), fmt::format("\"{}\" at {}", name, place_.str()), options_.limit_of_calls());
   throw DeviceError(failure_);
 }
 
@@ -192,7 +193,7 @@ void TcpRendezvous::understand(std::size_t rank, const Frame& frame) {
 void TcpRendezvous::contribute(std::size_t rank, const std::string& text) {
   if (call_.empty()) {
     call_.resize(peers_.size());
-    deadline_ = CallClock::now() + options_.limit;
+    deadline_ = CallClock::now() + options_.limit_of_calls();
   }
   call_[rank] = text;
   if (!missing_in_call().empty()) return fail_if_one_has_left();
@@ -213,7 +214,7 @@ void TcpRendezvous::fail_if_one_has_left() {
 void TcpRendezvous::fail_if_late() {
   if (call_.empty() || CallClock::now() < deadline_) return;
   const std::string where = fmt::format("\"{}\" at {}", name_of_call(), place_.str());
-  fail_all(did_not_come(missing_in_call(), size(), where, options_.limit));
+  fail_all(did_not_come(missing_in_call(), size(), where, options_.limit_of_calls()));
 }
 
 std::vector<int> TcpRendezvous::missing_in_call() const {

@@ -110,12 +110,10 @@ TEST(RendezvousProcesses, ExchangeTextsOverFiles) {
   expect_rounds(folder.place(), 5, "rounds:1:1000000");
 }
 
-void expect_death_noticed(int victim, const std::string& task_of_victim) {
+void expect_death_noticed(const std::string& place, int victim) {
   constexpr int kSize = 4;
-  const ReservedPort port;
   std::vector<RankProcess> ranks;
-  for (int r = 0; r < kSize; ++r)
-    ranks.emplace_back(port.place(), r, kSize, r == victim ? task_of_victim : "call");
+  for (int r = 0; r < kSize; ++r) ranks.emplace_back(place, r, kSize, r == victim ? "hang" : "call");
   ASSERT_THAT(lines_of(ranks), Each("met"));
   ranks[static_cast<std::size_t>(victim)].kill_now();
   const std::string number = std::to_string(victim);
@@ -129,9 +127,15 @@ void expect_death_noticed(int victim, const std::string& task_of_victim) {
   }
 }
 
-TEST(RendezvousProcesses, EachOtherIsToldOfADeath) { expect_death_noticed(2, "hang"); }
+TEST(RendezvousProcesses, EachOtherIsToldOfADeath) { expect_death_noticed(ReservedPort().place(), 2); }
 
-TEST(RendezvousProcesses, TheDeathOfRankZeroIsNoticedByAll) { expect_death_noticed(0, "hang"); }
+TEST(RendezvousProcesses, TheDeathOfRankZeroIsNoticedByAll) {
+  expect_death_noticed(ReservedPort().place(), 0);
+}
+
+TEST(RendezvousProcesses, DeathsAreNoticedOverFiles) {
+  for (const int victim : {0, 2}) expect_death_noticed(MeetingFolder("rendezvous_killed").place(), victim);
+}
 
 TEST(RendezvousProcesses, ARankKilledBeforeAllHaveMetMayBeStartedAgain) {
   const ReservedPort port;
@@ -148,13 +152,12 @@ TEST(RendezvousProcesses, ARankKilledBeforeAllHaveMetMayBeStartedAgain) {
   }
 }
 
-TEST(RendezvousProcesses, ARankKilledInARunOverFilesIsNamed) {
-  const MeetingFolder folder("rendezvous_killed");
+TEST(RendezvousProcesses, ARankThatHangsInARunOverFilesIsNamed) {
+  const MeetingFolder folder("rendezvous_hanging");
   const std::string place = folder.place();
   std::vector<RankProcess> ranks;
   for (const int r : {0, 1, 2}) ranks.emplace_back(place, r, 3, r == 2 ? "hang" : "call", 1000);
   ASSERT_THAT(lines_of(ranks), Each("met"));
-  ranks[2].kill_now();
   for (const std::size_t r : {0U, 1U}) {
     EXPECT_EQ(ranks[r].line(), did_not_come({2}, 3, "\"the call\" at " + place, std::chrono::seconds(1)));
   }

@@ -334,12 +334,11 @@ TEST(Rendezvous, ARankThatHasLeftIsNamed) {
                 testing::MatchesRegex("rank 2 \\(on host .*\\) has left before \"the call\""));
 }
 
-TEST(Rendezvous, ARankThatIsClosedByAnErrorCountsAsDead) {
-  const ReservedPort port;
+void expect_an_error_to_count_as_death(const std::string& place) {
   std::atomic<int> deaths{0};
   std::promise<void> noticed;
   auto second = std::async(std::launch::async, [&] {
-    const auto ranks = open_at(port.place(), options_of(1, 2));
+    const auto ranks = open_at(place, options_of(1, 2));
     ranks->barrier("all");
     throw std::runtime_error("an error");
   });
@@ -350,7 +349,7 @@ TEST(Rendezvous, ARankThatIsClosedByAnErrorCountsAsDead) {
     ++deaths;
     noticed.set_value();
   };
-  const auto ranks = open_at(port.place(), options);
+  const auto ranks = open_at(place, options);
   ranks->barrier("all");
   noticed.get_future().wait();
   const std::string died = "rank 1 (on host " + host_name() + ") died";
@@ -358,6 +357,39 @@ TEST(Rendezvous, ARankThatIsClosedByAnErrorCountsAsDead) {
   EXPECT_EQ(refusal<DeviceError>([&] { ranks->barrier("and next"); }), died);
   EXPECT_EQ(deaths, 1);
   EXPECT_THROW(second.get(), std::runtime_error);
+}
+
+TEST(Rendezvous, ARankThatIsClosedByAnErrorCountsAsDead) {
+  expect_an_error_to_count_as_death(ReservedPort().place());
+  expect_an_error_to_count_as_death(MeetingFolder("rendezvous_error").place());
+}
+
+TEST(Rendezvous, ARankThatHasLeftAMeetingOverFilesIsNamed) {
+  const MeetingFolder folder("rendezvous_left");
+  const auto said = outcomes(folder.place(), 2, 30s, [](Rendezvous& ranks) {
+    ranks.barrier("all");
+    if (ranks.rank() == 0) ranks.barrier("the call");
+  });
+  EXPECT_THAT(said, testing::ElementsAre("rank 1 has left " + folder.place(), "done"));
+  EXPECT_THAT(folder.files(), testing::IsEmpty());
+}
+
+TEST(Rendezvous, CallsHaveATimeLimitOfTheirOwn) {
+  const ReservedPort port;
+  const MeetingFolder folder("rendezvous_slow_call");
+  for (const std::string& place : {port.place(), folder.place()}) {
+    RendezvousOptions options = options_of(0, 2);
+    options.call_limit = 1ms;  // nobody comes in that time
+    std::promise<void> over;
+    auto second = std::async(std::launch::async, [&] {
+      const auto ranks = open_at(place, options_of(1, 2));
+      over.get_future().wait();
+    });
+    EXPECT_EQ(refusal<DeviceError>([&] { open_at(place, options)->barrier("the call"); }),
+              did_not_come({1}, 2, "\"the call\" at " + place, 1ms));
+    over.set_value();
+    second.get();
+  }
 }
 
 TEST(Rendezvous, AGoodbyeIsNoDeath) {
