@@ -18,8 +18,12 @@ struct NvmlPci {
   unsigned domain, bus, device, device_id, subsystem_id;
   std::array<char, 32> bus_id;
 };
+struct NvmlMemory {
+  unsigned long long total, free, used;
+};
 constexpr unsigned kMostLinks = 18;
-constexpr int kNvmlSuccess = 0, kRemoteGpu = 0, kRemoteSwitch = 2;
+constexpr int kNvmlSuccess = 0;
+enum class Remote { Gpu = 0, Switch = 2, Unknown = 255 };  // as NVML numbers them
 
 class Nvml {
  public:
@@ -33,6 +37,7 @@ class Nvml {
     load("nvmlDeviceGetNvLinkRemoteDeviceType", remote_kind_);
     load("nvmlDeviceGetMaxPcieLinkGeneration", pcie_generation_);
     load("nvmlDeviceGetMaxPcieLinkWidth", pcie_lanes_);
+    load("nvmlDeviceGetMemoryInfo", memory_);
     started_ = start_ && stop_ && device_ && state_ && remote_ && remote_kind_ && start_() == kNvmlSuccess;
   }
   ~Nvml() {
@@ -42,20 +47,19 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  // Calls visit(remote is a switch, remote bus id) for every link of the GPU that is up.
+  // Calls visit(remote, remote bus id) for every link of the GPU that is up.
   template <class Visit>
   void for_each_link(const std::string& bus_id, Visit visit) const {
     NvmlDevice device = nullptr;
     if (!started_ || device_(bus_id.c_str(), &device) != kNvmlSuccess) return;
     for (unsigned link = 0; link < kMostLinks; ++link) {
       unsigned up = 0;
-      int kind = -1;
+      int kind = static_cast<int>(Remote::Unknown);
       NvmlPci pci{};
       if (state_(device, link, &up) != kNvmlSuccess || up == 0) continue;
-      if (remote_kind_(device, link, &kind) != kNvmlSuccess) continue;
-      if (kind == kRemoteSwitch) visit(true, std::string());
-      if (kind == kRemoteGpu && remote_(device, link, &pci) == kNvmlSuccess)
-        visit(false, std::string(pci.bus_id.data()));
+      if (remote_kind_(device, link, &kind) != kNvmlSuccess) kind = static_cast<int>(Remote::Unknown);
+      if (remote_(device, link, &pci) != kNvmlSuccess) pci = {};
+      visit(static_cast<Remote>(kind), std::string(pci.bus_id.data()));
     }
   }
 
@@ -68,6 +72,15 @@ class Nvml {
       link.generation = static_cast<int>(value);
     if (pcie_lanes_ && pcie_lanes_(device, &value) == kNvmlSuccess) link.lanes = static_cast<int>(value);
     return link;
+  }
+
+  [[nodiscard]] std::int64_t free_memory(const std::string& bus_id) const {
+    NvmlDevice device = nullptr;
+    NvmlMemory memory{};
+    if (!started_ || !memory_ || device_(bus_id.c_str(), &device) != kNvmlSuccess ||
+        memory_(device, &memory) != kNvmlSuccess)
+      return -1;
+    return static_cast<std::int64_t>(memory.free);
   }
 
  private:
@@ -86,14 +99,16 @@ class Nvml {
   int (*remote_kind_)(NvmlDevice, unsigned, int*) = nullptr;
   int (*pcie_generation_)(NvmlDevice, unsigned*) = nullptr;
   int (*pcie_lanes_)(NvmlDevice, unsigned*) = nullptr;
+  int (*memory_)(NvmlDevice, NvmlMemory*) = nullptr;
 };
 
 // NVML writes the domain with eight digits, CUDA with four.
 bool same_bus_id(std::string_view a, std::string_view b) {
   const std::size_t length = std::min(a.size(), b.size());
-  return std::ranges::equal(
-      a.substr(a.size() - length), b.substr(b.size() - length),
-      [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+  return length > 0 && std::ranges::equal(a.substr(a.size() - length), b.substr(b.size() - length),
+                                          [](unsigned char x, unsigned char y) {
+                                            return std::tolower(x) == std::tolower(y);
+                                          });
 }
 
 }  // namespace
@@ -104,13 +119,15 @@ GpuLinks links_of(const std::vector<Gpu>& gpus) {
   links.to_switches.resize(gpus.size());
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     links.pcie.push_back(nvml.pcie(gpus[g].bus_id));
-    nvml.for_each_link(gpus[g].bus_id, [&](bool to_switch, const std::string& bus_id) {
-      if (to_switch) {
+    links.free_memory.push_back(nvml.free_memory(gpus[g].bus_id));
+    nvml.for_each_link(gpus[g].bus_id, [&](Remote remote, const std::string& bus_id) {
+      const auto other =
+          std::ranges::find_if(gpus, [&](const Gpu& gpu) { return same_bus_id(gpu.bus_id, bus_id); });
+      // Virtual machines do not see the switches behind their GPUs' links; NCCL takes them to be some, too.
+      if (remote == Remote::Switch || (remote == Remote::Unknown && other == gpus.end())) {
         ++links.to_switches[g];
         return;
       }
-      const auto other =
-          std::ranges::find_if(gpus, [&](const Gpu& gpu) { return same_bus_id(gpu.bus_id, bus_id); });
       // Each of the two tells of the link.
       if (const auto number = static_cast<std::size_t>(other - gpus.begin());
           other != gpus.end() && g < number)

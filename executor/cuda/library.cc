@@ -7,6 +7,7 @@
 #include <cupti_version.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <array>
 
 #include "executor/cuda/activity_collector.h"
@@ -36,10 +37,17 @@ Gpu gpu_number(int number) {
   gpu.capability = 10 * properties.major + properties.minor;
   gpu.multiprocessors = properties.multiProcessorCount;
   gpu.memory = static_cast<std::int64_t>(properties.totalGlobalMem);
-  std::size_t free = 0, total = 0;
-  if (cudaSetDevice(number) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess)
-    gpu.free_memory = static_cast<std::int64_t>(free);
   return gpu;
+}
+
+// NVML knows it without a context of CUDA, which takes some 500 MB of a GPU that is another process's, or is
+// refused where a GPU is for one process only. A part of a GPU (MIG) has no more than its own.
+std::int64_t free_memory_of(int number, const Gpu& gpu, std::int64_t told) {
+  if (told >= 0) return std::min(told, gpu.memory);
+  std::size_t free = 0, total = 0;
+  const bool answered = cudaSetDevice(number) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess;
+  if (!answered) cudaGetLastError();  // shows as 0
+  return static_cast<std::int64_t>(free);
 }
 
 class Library : public CudaLibrary {
@@ -76,7 +84,11 @@ class Library : public CudaLibrary {
     if (!found.no_gpus.empty()) return;
     for (int i = 0; i < count; ++i) found.gpus.push_back(gpu_number(i));
     const GpuLinks links = links_of(found.gpus);
-    for (std::size_t g = 0; g < found.gpus.size(); ++g) found.gpus[g].pcie = links.pcie[g];
+    for (std::size_t g = 0; g < found.gpus.size(); ++g) {
+      Gpu& gpu = found.gpus[g];
+      gpu.pcie = links.pcie[g];
+      gpu.free_memory = free_memory_of(static_cast<int>(g), gpu, links.free_memory[g]);
+    }
     found.switch_nvlinks = links.to_switches;
     for (int a = 0; a < count; ++a) {
       for (int b = a + 1; b < count; ++b) {
