@@ -135,8 +135,13 @@ std::unique_ptr<DeviceWorlds> open_worlds(const RunSetting& setting, const Topol
     return std::make_unique<DeviceWorlds>(topology, false);
   }
   std::string place = setting.rendezvous;
-  if (place.empty() && !launched->address.empty() && launched->port > 0)
-    place = fmt::format("tcp://{}:{}", launched->address, launched->port);
+  // On one host the name of that host need not be known, nor its network be open.
+  const bool one_host = launched->local_ranks == launched->ranks;
+  const std::string address = one_host ? "127.0.0.1" : launched->address;
+  if (place.empty() && !address.empty() && launched->port > 0) {
+    const bool v6 = address.find(':') != std::string::npos;
+    place = fmt::format("tcp://{}:{}", v6 ? "[" + address + "]" : address, launched->port);
+  }
   if (place.empty())
     throw InputError(
         fmt::format("{} does not say where its {} processes meet; add --rendezvous tcp://HOST:PORT, or "

@@ -141,6 +141,15 @@ LaunchedRank by_slurm(const EnvironmentLookup& lookup) {
   return found;
 }
 
+// Of a step that srun was asked for; batch scripts and shells of allocations run once, in steps with the last
+// numbers (slurm.h, SLURM_BATCH_SCRIPT and those beside it).
+bool is_step_of_srun(const std::string& step) {
+  constexpr std::uint32_t kFirstReserved = 0xfffffff0;
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), number);
+  return error != std::errc() || end != step.data() + step.size() || number < kFirstReserved;
+}
+
 }  // namespace
 
 EnvironmentLookup process_environment() {
@@ -153,7 +162,8 @@ EnvironmentLookup process_environment() {
 std::optional<LaunchedRank> launched_rank(const EnvironmentLookup& variable) {
   if (variable("RANK")) return by_torchrun(variable);
   if (variable("OMPI_COMM_WORLD_RANK")) return by_open_mpi(variable);
-  if (variable("SLURM_PROCID") && variable("SLURM_STEP_ID")) return by_slurm(variable);
+  const std::optional<std::string> step = variable("SLURM_STEP_ID");
+  if (variable("SLURM_PROCID") && step && is_step_of_srun(*step)) return by_slurm(variable);
   return std::nullopt;
 }
 

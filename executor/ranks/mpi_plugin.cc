@@ -247,6 +247,18 @@ std::vector<std::string> MpiWorld::gather_text(const std::string& text) {
 
 }  // namespace
 
+std::string started_by_another_mpi(int ranks) {
+  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char* const size = std::getenv(name);
+    if (ranks > 1 || size == nullptr || std::atoi(size) <= 1) continue;
+    return fmt::format(
+        "{} is {} and MPI knows of one rank only: libpipesim_mpi.so was built with another MPI than that of "
+        "the command that has started this process",
+        name, size);
+  }
+  return "";
+}
+
 bool started_by_mpi() {
   const std::vector<const char*> signs = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
   return std::any_of(signs.begin(), signs.end(),
@@ -261,6 +273,10 @@ std::unique_ptr<World> open_mpi_world(int endpoints) {
   int ranks = 0;
   if (const char* error = mpi.start(&rank, &ranks))
     throw DeviceError(fmt::format("can't start MPI: {}", error));
+  if (const std::string other = started_by_another_mpi(ranks); !other.empty()) {
+    mpi.finish();
+    throw InputError(other);
+  }
   if (endpoints == 0) endpoints = ranks;
   if (ranks > endpoints) {
     mpi.finish();

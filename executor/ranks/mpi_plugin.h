@@ -44,6 +44,9 @@ class World {
 
 /// Whether this process was started by mpirun (or another launcher of MPI programs).
 bool started_by_mpi();
+/// Why an MPI that knows of `ranks` is not the one whose launcher has started this process, as the launcher's
+/// variables say; "" where it may be.
+std::string started_by_another_mpi(int ranks);
 
 /// Starts MPI, once in the life of a process. A call of all ranks, with the same number of endpoints; 0 means
 /// one per rank. MPI is loaded from libpipesim_mpi.so, looked for in the folders of PIPESIM_PLUGIN_PATH

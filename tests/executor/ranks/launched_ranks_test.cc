@@ -49,6 +49,11 @@ TEST(LaunchedRanks, AProcessThatNobodyLaunchedIsNone) {
   EXPECT_EQ(launched_with({{"WORLD_SIZE", "8"}, {"MASTER_ADDR", "n1"}}), std::nullopt);
   EXPECT_EQ(launched_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "7"}}),
             std::nullopt);
+  for (const char* step : {"4294967291", "4294967290"}) {  // a batch script, an interactive shell
+    Variables variables = kSlurm;
+    variables["SLURM_STEP_ID"] = step;
+    EXPECT_EQ(launched_with(variables), std::nullopt) << step;
+  }
 }
 
 TEST(LaunchedRanks, ReadsTorchrun) {

@@ -34,5 +34,18 @@ TEST(MpiPlugin, AMissingLibraryIsNamedWithItsPlacesAndPackages) {
               HasSubstr("libpipesim_mpi.so is not in " + here.string() + "; it is built"));
 }
 
+TEST(MpiPlugin, AnotherMpiThanTheLaunchersIsNoticed) {
+  const char* const before = std::getenv("PMI_SIZE");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("PMI_SIZE", "4", 1);
+  EXPECT_EQ(started_by_another_mpi(4), "");
+  EXPECT_EQ(started_by_another_mpi(1),
+            "PMI_SIZE is 4 and MPI knows of one rank only: libpipesim_mpi.so was built with another MPI than "
+            "that of the command that has started this process");
+  setenv("PMI_SIZE", "1", 1);
+  EXPECT_EQ(started_by_another_mpi(1), "");
+  before == nullptr ? unsetenv("PMI_SIZE") : setenv("PMI_SIZE", kept.c_str(), 1);
+}
+
 }  // namespace
 }  // namespace pipesim
