@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <sstream>
 #include <utility>
 
 #include "executor/gpu/collection_overhead.h"
 #include "executor/gpu/cuda_library.h"
 #include "executor/gpu/emulated_links.h"
 #include "executor/gpu/machine_collectives.h"
+#include "executor/ranks/peer_sockets.h"
 #include "sim/base/errors.h"
 #include "tools/plan_run.h"
 
@@ -41,6 +44,29 @@ gpu::Processes processes_of(DeviceWorlds& worlds) {
   return processes;
 }
 
+// Before NCCL refuses it in words of its own.
+void require_own_gpus(DeviceWorlds& worlds, const GpuInventory& found, const gpu::MachineSetting& machine) {
+  if (worlds.ranks() == 1) return;
+  std::string place = host_name();
+  for (int i = 0; i < machine.devices; ++i)
+    place += " " + found.gpus.at(static_cast<std::size_t>(machine.gpu + i)).bus_id;
+  const std::string shared = shared_gpu(worlds.gather_text(place));
+  if (!shared.empty())
+    throw InputError(shared +
+                     ", which NCCL refuses; show each process GPUs of its own, or all of them the whole "
+                     "host's (CUDA_VISIBLE_DEVICES), or run one process with --virtual-devices");
+}
+
+// Why times can't be taken by CUPTI in one of the processes: they have to make the same steps.
+std::string refusal_anywhere(DeviceWorlds& worlds, const std::string& mine) {
+  if (worlds.ranks() == 1) return mine;
+  const std::vector<std::string> refusals = worlds.gather_text(mine);
+  for (std::size_t r = 0; r < refusals.size(); ++r) {
+    if (!refusals[r].empty()) return fmt::format("on rank {} {}", r, refusals[r]);
+  }
+  return "";
+}
+
 void require_types(const OperatorGraph& graph, const gpu::Machine& machine) {
   for (const Tensor& t : graph.tensors()) {
     const std::string why = machine.why_not(t.type);
@@ -50,6 +76,22 @@ void require_types(const OperatorGraph& graph, const gpu::Machine& machine) {
 }
 
 }  // namespace
+
+std::string shared_gpu(const std::vector<std::string>& places) {
+  std::map<std::pair<std::string, std::string>, std::size_t> owners;  // by host and bus id
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    std::istringstream words(places[rank]);
+    std::string host;
+    words >> host;
+    for (std::string bus_id; words >> bus_id;) {
+      const auto [owner, first] = owners.try_emplace({host, bus_id}, rank);
+      if (!first)
+        return fmt::format("ranks {} and {} are both on GPU {} of host {}", owner->second, rank, bus_id,
+                           host);
+    }
+  }
+  return "";
+}
 
 GpuDevices::GpuDevices(const Subject& subject, const GpuSetting& setting, DeviceWorlds& worlds)
     : worlds_(worlds), recorded_(setting.recorded) {
@@ -62,27 +104,33 @@ GpuDevices::GpuDevices(const Subject& subject, const GpuSetting& setting, Device
   const CudaLibrary& cuda = load_cuda_library();
   gpu::MachineSetting machine;
   machine.first_device = worlds.local().front();
-  machine.gpu = first_gpu(setting, cuda.inventory(), worlds);
+  const GpuInventory found = cuda.inventory();
+  machine.gpu = first_gpu(setting, found, worlds);
   machine.devices = devices_here(subject.plan.strategy, setting, worlds);
   machine.virtual_devices = setting.virtual_devices;
   machine.tf32 = setting.tf32;
   machine_ = cuda.machine(machine);
+  require_own_gpus(worlds, found, machine);
   require_types(subject.graph, *machine_);
   collectives_ = setting.virtual_devices ? gpu::make_machine_collectives(*machine_)
                                          : cuda.collectives(*machine_, processes_of(worlds));
   if (setting.emulate_links)
     collectives_ = gpu::make_emulated_links(*machine_, std::move(collectives_), subject.topology);
-  worlds.on_death([this](const std::string& reason) { collectives_->abort(reason); });
   activity_ = cuda.activity_collector();
+  const std::string why = refusal_anywhere(worlds, activity_->unavailable());
   if (recorded_) {
     times_by_ = "none of single tasks: CUPTI gives captured graphs wrong ids";
-  } else if (const std::string why = activity_->unavailable(); why.empty()) {
+  } else if (why.empty()) {
     times_by_ = fmt::format("CUPTI ({})", activity_->api_version());
   } else {
     times_by_ = "events, because " + why;
   }
-  if (recorded_ || !activity_->unavailable().empty()) activity_.reset();
-  name_ = fmt::format("{}, driver for CUDA {}", machine_->name(), cuda.inventory().driver);
+  if (recorded_ || !why.empty()) activity_.reset();
+  name_ = fmt::format("{}, driver for CUDA {}", machine_->name(), found.driver);
+  worlds.on_death([this](const std::string& reason) {
+    last_resort_.expect_end(reason);
+    collectives_->abort(reason);
+  });
 }
 
 GpuDevices::~GpuDevices() { worlds_.on_death({}); }

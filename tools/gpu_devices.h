@@ -1,12 +1,15 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "executor/communication/device_worlds.h"
 #include "executor/gpu/collectives.h"
 #include "executor/gpu/gpu_backend.h"
 #include "executor/gpu/machine.h"
+#include "executor/ranks/last_resort.h"
 #include "executor/training.h"
 #include "tools/subject.h"
 
@@ -20,11 +23,15 @@ struct GpuSetting {
   bool emulate_links = false;  ///< what moves between virtual devices takes the time of the topology's links
 };
 
+/// "ranks 0 and 1 are both on GPU 0000:18:00.0 of host a", "" when each GPU has one rank. `places`: by rank,
+/// the name of its host and the bus ids of its GPUs, separated by spaces.
+std::string shared_gpu(const std::vector<std::string>& places);
+
 /// The GPUs of this process that a plan runs on, and how they communicate.
 class GpuDevices {
  public:
-  /// DeviceError when CUDA or a driver is missing; InputError when there are too few GPUs, or they can't
-  /// compute in the types of the model.
+  /// A call of all processes. DeviceError when CUDA or a driver is missing; InputError when there are too few
+  /// GPUs, two processes are on one, or they can't compute in the types of the model.
   GpuDevices(const Subject& subject, const GpuSetting& setting, DeviceWorlds& worlds);
   ~GpuDevices();
   GpuDevices(const GpuDevices&) = delete;
@@ -42,6 +49,7 @@ class GpuDevices {
   void require_memory(const std::vector<DeviceMemory>& peaks, const DeviceWorlds& worlds) const;
 
  private:
+  LastResort last_resort_{std::chrono::seconds(10)};  // ends last: what follows may hang when a peer dies
   DeviceWorlds& worlds_;
   bool recorded_;
   std::string name_;  // with the driver

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 std::string dump_file(const std::string& name) {
-  return std::string(PIPESIM_SOURCE_DIR) + "/tests/topologies/fixtures/" + name;
+  return std::string(PIPESIM_SOURCE_DIR "/tests/topologies/fixtures/") + name;
 }
 
 TEST(Import, WritesTheTopologyOfAFile) {

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace pipesim {
+
+/// Ends the process when it hangs after a failure, as in a library that waits for a peer that has died.
+class LastResort {
+ public:
+  explicit LastResort(std::chrono::milliseconds limit) : limit_(limit) {}
+  /// All has ended in time.
+  ~LastResort();
+  LastResort(const LastResort&) = delete;
+  LastResort& operator=(const LastResort&) = delete;
+
+  /// From now on there is as much time as the limit says until this is destroyed; then the process prints the
+  /// first reason and ends with exit status 3. May be called from any thread.
+  void expect_end(const std::string& reason);
+
+ private:
+  std::chrono::milliseconds limit_;
+  std::mutex mutex_;  // of the following
+  std::condition_variable ended_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,19 @@
+#include "tools/gpu_devices.h"
+
+#include <gtest/gtest.h>
+
+namespace pipesim {
+namespace {
+
+TEST(GpuDevices, OneRankForEachGpu) {
+  EXPECT_EQ(shared_gpu({"a 0000:18:00.0 0000:2a:00.0", "a 0000:3a:00.0", "b 0000:18:00.0"}), "");
+  EXPECT_EQ(shared_gpu({"a", "a"}), "");  // without GPUs
+}
+
+TEST(GpuDevices, NamesTheRanksThatShareAGpu) {
+  EXPECT_EQ(shared_gpu({"b 0000:18:00.0", "a 0000:18:00.0", "a 0000:2a:00.0 0000:18:00.0"}),
+            "ranks 1 and 2 are both on GPU 0000:18:00.0 of host a");
+}
+
+}  // namespace
+}  // namespace pipesim
