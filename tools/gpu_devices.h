@@ -36,9 +36,6 @@ class GpuDevices {
   [[nodiscard]] const std::string& times_by() const { return times_by_; }
   /// Runs ten pairs of steps, with and without the profiler: what it costs; "" where it is not used.
   [[nodiscard]] std::string collection_cost(Backend& backend, Training& training) const;
-  /// InputError when the predicted peaks of this process's devices, by device id, do not fit into their
-  /// memory.
-  void require_memory(const std::vector<DeviceMemory>& peaks, const DeviceWorlds& worlds) const;
 
  private:
   DeviceWorlds& worlds_;

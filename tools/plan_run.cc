@@ -246,9 +246,8 @@ std::unique_ptr<Training> PlanRun::make_training(Backend& backend) {
   return training;
 }
 
-// Emulated devices have no memory.
+// Emulated devices have no memory; GPUs are asked for theirs when it is taken.
 void PlanRun::require_memory(const std::vector<DeviceMemory>& peaks) const {
-  if (gpus_) gpus_->require_memory(peaks, worlds_);
   const std::optional<Bytes> available = available_memory();
   if (setting_.emulated || !available) return;
   Bytes needed = reference_memory_;
