@@ -143,6 +143,12 @@ Bytes CudaMachine::free_memory(DeviceId id) const {
   return Bytes(static_cast<std::int64_t>(free));
 }
 
+GpuShare CudaMachine::share() const {
+  const CudaDevice& first = *devices_.front();
+  return {first.part < 0 ? 1 : static_cast<int>(devices_.size()), first.multiprocessors,
+          first.gpu.multiprocessors};
+}
+
 std::byte* CudaMachine::allocate(DeviceId id, Bytes size) {
   return allocate_on(device(id).gpu, static_cast<std::size_t>(size.value));
 }
