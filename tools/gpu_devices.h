@@ -9,6 +9,7 @@
 #include "executor/gpu/machine.h"
 #include "executor/training.h"
 #include "tools/subject.h"
+#include "topologies/gpu_share.h"
 
 namespace pipesim {
 
@@ -32,6 +33,8 @@ class GpuDevices {
   [[nodiscard]] std::unique_ptr<Backend> make_backend(const Subject& subject,
                                                       gpu::GpuBackend::Settings settings);
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// What part of its GPU each device is.
+  [[nodiscard]] GpuShare share() const { return machine_->share(); }
   /// By what the times of tasks are taken: "CUPTI (130001)", "events, because …".
   [[nodiscard]] const std::string& times_by() const { return times_by_; }
   /// Runs ten pairs of steps, with and without the profiler: what it costs; "" where it is not used.
