@@ -6,6 +6,7 @@
 #include <set>
 
 #include "sim/base/suggest.h"
+#include "topologies/gpu_share.h"
 
 namespace pipesim {
 
@@ -39,7 +40,8 @@ CalibratedTimes::CalibratedTimes(const Calibration& calibration, const Topology&
   }
 }
 
-// By name; a calibration of a single place serves a topology of a single kind whatever they are called.
+// By name; a calibration of a single place serves a topology of a single kind whatever they are called, but
+// no parts of a GPU, which are as fast as they are large.
 void CalibratedTimes::choose_places(const Calibration& calibration) {
   const std::set<std::string> places = measured_places(calibration);
   if (places.empty()) return;
@@ -48,7 +50,8 @@ void CalibratedTimes::choose_places(const Calibration& calibration) {
     const std::string& kind = topology_.parts().kinds[k].name;
     if (places.contains(kind)) {
       kinds_[k].place = kind;
-    } else if (places.size() == 1 && kinds_.size() == 1) {
+    } else if (places.size() == 1 && kinds_.size() == 1 && !names_share(kind) &&
+               !names_share(names.front())) {
       kinds_[k].place = names.front();
       warnings_.push_back(
           fmt::format("device: measured on \"{}\", the topology has \"{}\"", names.front(), kind));

@@ -7,7 +7,7 @@
 namespace pipesim {
 
 BufferTable::BufferTable(const Program& program, Allocator& allocator, std::size_t num_devices,
-                         Describe describe)
+                         Describe describe, const Refused& refused)
     : program_(program),
       allocator_(allocator),
       describe_(std::move(describe)),
@@ -20,8 +20,8 @@ BufferTable::BufferTable(const Program& program, Allocator& allocator, std::size
     accounts_[d.device.index()].measured.arena = size;
     arenas_[d.device.index()] = allocator.allocate(d.device, size);
     if (!arenas_[d.device.index()])
-      throw DeviceError(fmt::format("out of memory: device {} asked for {}, for all its buffers",
-                                    d.device.value, pretty(size)));
+      throw DeviceError(fmt::format("out of memory: device {} asked for {}, for all its buffers{}",
+                                    d.device.value, pretty(size), refused ? refused(d.device) : ""));
   }
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];

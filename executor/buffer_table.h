@@ -26,7 +26,10 @@ class BufferTable : public Memory {
  public:
   /// What a buffer is for, in messages: "fc6.w on cpu0, whose predicted peak is 1.2 GB".
   using Describe = std::function<std::string(const Buffer&)>;
-  BufferTable(const Program& program, Allocator& allocator, std::size_t num_devices, Describe describe);
+  /// What messages add about a device that is refused its arena: "; 3 GB are reported free".
+  using Refused = std::function<std::string(DeviceId)>;
+  BufferTable(const Program& program, Allocator& allocator, std::size_t num_devices, Describe describe,
+              const Refused& refused = {});
   ~BufferTable() override;
   BufferTable(const BufferTable&) = delete;
   BufferTable& operator=(const BufferTable&) = delete;

@@ -9,6 +9,7 @@
 #include "executor/pace.h"
 #include "executor/tensors/host_moves.h"
 #include "sim/timeline.h"
+#include "taskgraph/memory.h"
 
 namespace pipesim {
 
@@ -60,6 +61,7 @@ struct ExecutionParts {
   /// device's threads; of devices that bring their own way to communicate: not used.
   std::span<Communicator* const> worlds;
   BufferTable::Describe describe;
+  std::span<const DeviceMemory> predicted;  ///< peaks, by device id
 };
 
 }  // namespace pipesim

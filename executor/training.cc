@@ -95,8 +95,9 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
                        builder_.costs().topology().device(b.device).name,
                        pretty(predicted_memory_[b.device.index()].peak));
   };
-  execution_ = setting_.backend.make_execution(
-      {program_, tasks_.dag.num_tasks(), costs.topology().num_devices(), *pace_, setting_.worlds, describe});
+  execution_ =
+      setting_.backend.make_execution({program_, tasks_.dag.num_tasks(), costs.topology().num_devices(),
+                                       *pace_, setting_.worlds, describe, predicted_memory_});
 }
 
 Training::~Training() = default;

@@ -6,6 +6,7 @@
 
 #include "costmodel/distribution.h"
 #include "costmodel/fit.h"
+#include "tools/side_by_side.h"
 
 namespace pipesim {
 namespace {
@@ -30,6 +31,16 @@ PlanSamples Calibrator::run(const NamedSubject& plan, std::int64_t steps) {
   return PlanRun(plan.subject, setting_, worlds).sample(length);
 }
 
+// Parts of a GPU share its memory: what one does alone there is faster than beside others. Threads of CPUs
+// run as the plan says.
+NamedSubject Calibrator::busy(NamedSubject plan) const {
+  if (setting_.gpus && setting_.gpus->virtual_devices) {
+    Subject& s = plan.subject;
+    s.plan.strategy = side_by_side(s.graph, s.topology, s.plan);
+  }
+  return plan;
+}
+
 void Calibrator::sample(const std::vector<NamedSubject>& plans) {
   const std::int64_t rounds = std::min(most_rounds, setting_.steps);
   for (std::int64_t round = 0; round < rounds; ++round) {
@@ -37,7 +48,7 @@ void Calibrator::sample(const std::vector<NamedSubject>& plans) {
     for (std::size_t p = 0; p < plans.size(); ++p) {
       line_.show(fmt::format("round {} of {}, plan {} of {}: {}", round + 1, rounds, p + 1, plans.size(),
                              plans[p].name));
-      samples_.add(run(plans[p], steps).measurements);
+      samples_.add(run(busy(plans[p]), steps).measurements);
     }
   }
   line_.clear();
@@ -47,7 +58,7 @@ std::map<std::string, Correction> Calibrator::fit(const std::vector<NamedSubject
   std::vector<ExecutedTask> tasks;
   for (const NamedSubject& plan : plans) {
     line_.show(fmt::format("fitting to {}", plan.name));
-    const PlanSamples samples = run(plan, setting_.steps);
+    const PlanSamples samples = run(busy(plan), setting_.steps);
     for (std::size_t k = 0; k < samples.measurements.size(); ++k) {
       const Measurement& m = samples.measurements[k];
       const Estimate& estimate = samples.durations.keys[k].estimate;

@@ -21,7 +21,8 @@ class Calibrator {
   /// `progress` gets one line that changes, if it is standard error and that is a terminal.
   Calibrator(const RunSetting& setting, std::ostream& progress);
 
-  /// Runs all plans in turns, so that what else the host does meets all alike. At least one.
+  /// Runs all plans in turns, so that what else the host does meets all alike. At least one. On parts of one
+  /// GPU, those that a plan leaves idle run copies of it (side_by_side).
   void sample(const std::vector<NamedSubject>& plans);
   /// By key, of all plans that were run.
   [[nodiscard]] std::vector<Measurement> measurements() const { return samples_.all(); }
@@ -32,6 +33,7 @@ class Calibrator {
   std::map<std::string, Correction> fit(const std::vector<NamedSubject>& plans);
 
  private:
+  [[nodiscard]] NamedSubject busy(NamedSubject plan) const;
   PlanSamples run(const NamedSubject& plan, std::int64_t steps);
 
   RunSetting setting_;

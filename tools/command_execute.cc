@@ -29,6 +29,7 @@ int run_execute(const Arguments& arguments, Streams& streams) {
   DeviceWorlds& worlds = *open;
   require_cores(subject.plan.strategy, setting, worlds);
   PlanRun run(subject, setting, worlds);
+  run.warn_of_share(streams.err);
   const ExecutionReport report = run.report(streams.err);
   if (arguments.has("trace") && worlds.rank() == 0) run.write_trace(arguments.text("trace"));
   if (worlds.rank() == 0)

@@ -31,12 +31,18 @@ struct Import {
 Import import_of_this_machine(const Arguments& arguments, const std::optional<DeviceKind>& kind) {
   if (arguments.given("nodes"))
     throw UsageError("import: --nodes goes with FILE: this machine is not asked for its NICs");
+  const auto parts = arguments.has("virtual-devices")
+                         ? static_cast<int>(arguments.integer("virtual-devices", 2, max_devices))
+                         : 1;
   MachineDescription machine = this_machine();
   if (arguments.has("name")) machine.name = arguments.text("name");
-  return {"this machine", topology_of(machine, kind)};
+  if (parts == 1 || machine.gpus.gpus.empty()) return {"this machine", topology_of(machine, kind)};
+  return {"this machine", topology_of(machine, share_of_this_machine(parts), kind)};
 }
 
 Import import_of_file(const Arguments& arguments, const std::optional<DeviceKind>& kind) {
+  if (arguments.has("virtual-devices"))
+    throw UsageError("import: --virtual-devices goes without FILE: it is this machine's GPU that is divided");
   constexpr std::int64_t most_copies = 10'000;
   NcclImport import;
   import.source = arguments.operands()[1];
@@ -79,7 +85,10 @@ Command import_command() {
           "PCIe and processors; it needs libpipesim_cuda.so and a driver. With FILE: reads the XML that "
           "NCCL writes when any program that uses it runs with NCCL_TOPO_DUMP_FILE=FILE.xml, which names "
           "the NICs, too, so that several hosts can be joined. Nothing is measured: rates are those that "
-          "NCCL counts with, and the rest of a GPU is its kind's, by name or PCI device id.\n\nWhat is "
+          "NCCL counts with, and the rest of a GPU is its kind's, by name or PCI device id.\n\nWith "
+          "--virtual-devices N it is the first GPU divided into N parts, by the multiprocessors that the "
+          "driver gives each; copies between them share one bus, its memory. The sources in the file say "
+          "which figures are a datasheet's and which are derived.\n\nWhat is "
           "not told is assumed, and said on stderr.",
       .operands = {{.name = "WHAT", .help = "topology"},
                    {.name = "FILE",
@@ -94,6 +103,11 @@ Command import_command() {
                    .argument = "N",
                    .default_value = "1",
                    .help = "so many copies of the hosts of FILE, whose NICs are on one network"},
+                  {.name = "virtual-devices",
+                   .argument = "N",
+                   .default_value = "",
+                   .help = "so many equal parts of this machine's first GPU, for --backend cuda "
+                           "--virtual-devices"},
                   {.name = "device",
                    .argument = "KIND",
                    .default_value = "",
@@ -103,6 +117,8 @@ Command import_command() {
                    .default_value = "",
                    .help = "the topology's name; without it, the file's or the host's"}},
       .examples = {{"pipesim import topology -o here.json", "this machine"},
+                   {"pipesim import topology --virtual-devices 8 -o eight.json",
+                    "eight parts of its first GPU"},
                    {"pipesim import topology node.xml --nodes 16 -o cluster.json",
                     "sixteen nodes like the one on which \"NCCL_TOPO_DUMP_FILE=node.xml torchrun "
                     "--nproc-per-node 8 train.py\" ran"},

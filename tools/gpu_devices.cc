@@ -11,6 +11,7 @@
 #include "executor/gpu/cuda_library.h"
 #include "executor/gpu/emulated_links.h"
 #include "executor/gpu/machine_collectives.h"
+#include "executor/gpu/requirements.h"
 #include "executor/ranks/peer_sockets.h"
 #include "sim/base/errors.h"
 #include "tools/plan_run.h"
@@ -67,14 +68,6 @@ std::string refusal_anywhere(DeviceWorlds& worlds, const std::string& mine) {
   return "";
 }
 
-void require_types(const OperatorGraph& graph, const gpu::Machine& machine) {
-  for (const Tensor& t : graph.tensors()) {
-    const std::string why = machine.why_not(t.type);
-    if (!why.empty())
-      throw InputError(fmt::format("tensor \"{}\" is of type {}: {}", t.name, name_of(t.type), why));
-  }
-}
-
 }  // namespace
 
 std::string shared_gpu(const std::vector<std::string>& places) {
@@ -111,7 +104,7 @@ GpuDevices::GpuDevices(const Subject& subject, const GpuSetting& setting, Device
   machine.tf32 = setting.tf32;
   machine_ = cuda.machine(machine);
   require_own_gpus(worlds, found, machine);
-  require_types(subject.graph, *machine_);
+  gpu::require_types(subject.graph, *machine_);
   collectives_ = setting.virtual_devices ? gpu::make_machine_collectives(*machine_)
                                          : cuda.collectives(*machine_, processes_of(worlds));
   if (setting.emulate_links)
@@ -156,23 +149,6 @@ std::string GpuDevices::collection_cost(Backend& backend, Training& training) co
   }
   return activity_->unavailable().empty() ? collection_overhead(without, with).str()
                                           : activity_->unavailable();
-}
-
-void GpuDevices::require_memory(const std::vector<DeviceMemory>& peaks, const DeviceWorlds& worlds) const {
-  Bytes sum;
-  for (const DeviceId d : worlds.local()) {
-    if (peaks[d.index()].peak.value == 0) continue;  // the plan leaves it idle
-    const Bytes free = machine_->free_memory(d), peak = peaks[d.index()].peak;
-    sum += peak;
-    const Bytes needed = machine_->shares_memory() ? sum : peak;
-    if (needed > free)
-      throw InputError(fmt::format(
-          "{} predicted to need {} and the GPU has {} free; take a smaller batch, or a plan that splits "
-          "weights "
-          "over more devices",
-          machine_->shares_memory() ? "the plan's devices are" : fmt::format("device {} is", d.value),
-          pretty(needed), pretty(free)));
-  }
 }
 
 }  // namespace pipesim

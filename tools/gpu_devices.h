@@ -12,6 +12,7 @@
 #include "executor/ranks/last_resort.h"
 #include "executor/training.h"
 #include "tools/subject.h"
+#include "topologies/gpu_share.h"
 
 namespace pipesim {
 
@@ -40,13 +41,12 @@ class GpuDevices {
   [[nodiscard]] std::unique_ptr<Backend> make_backend(const Subject& subject,
                                                       gpu::GpuBackend::Settings settings);
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// What part of its GPU each device is.
+  [[nodiscard]] GpuShare share() const { return machine_->share(); }
   /// By what the times of tasks are taken: "CUPTI (130001)", "events, because …".
   [[nodiscard]] const std::string& times_by() const { return times_by_; }
   /// Runs ten pairs of steps, with and without the profiler: what it costs; "" where it is not used.
   [[nodiscard]] std::string collection_cost(Backend& backend, Training& training) const;
-  /// InputError when the predicted peaks of this process's devices, by device id, do not fit into their
-  /// memory.
-  void require_memory(const std::vector<DeviceMemory>& peaks, const DeviceWorlds& worlds) const;
 
  private:
   LastResort last_resort_{std::chrono::seconds(10)};  // ends last: what follows may hang when a peer dies

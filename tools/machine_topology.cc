@@ -11,6 +11,7 @@
 
 #include "costmodel/host.h"
 #include "executor/gpu/cuda_library.h"
+#include "executor/gpu/machine.h"
 #include "executor/gpu/pcie_places.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
@@ -205,6 +206,25 @@ ImportedTopology topology_of(const MachineDescription& machine, const std::optio
   ImportedTopology imported = topology_of(reader.dump(), import);
   for (std::string& note : reader.notes()) imported.notes.push_back(std::move(note));
   return imported;
+}
+
+ImportedTopology topology_of(const MachineDescription& machine, const GpuShare& share,
+                             const std::optional<DeviceKind>& kind) {
+  MachineDescription first = machine;
+  if (!first.gpus.gpus.empty()) first.gpus.gpus.resize(1);
+  first.gpus.switch_nvlinks.resize(first.gpus.gpus.size());
+  first.gpus.pairs.clear();
+  const Topology whole = topology_of(first, kind).topology;
+  return {divided_gpu(machine.name, whole.kind(DeviceId(0)), share),
+          {"nothing is measured: memory's bandwidth is divided equally among the devices, as when all are "
+           "busy; \"pipesim calibrate\" measures"}};
+}
+
+GpuShare share_of_this_machine(int parts) {
+  gpu::MachineSetting setting;
+  setting.devices = parts;
+  setting.virtual_devices = true;
+  return load_cuda_library().machine(setting)->share();
 }
 
 }  // namespace pipesim

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/gpu/inventory.h"
+#include "topologies/gpu_share.h"
 #include "topologies/nccl_topology.h"
 
 namespace pipesim {
@@ -31,5 +32,13 @@ MachineDescription this_machine();
 /// hang on their processors; NVLinks count where CUDA grants access to the peer. DeviceError when there are
 /// no GPUs, InputError when a kind is unknown and none is given for all.
 ImportedTopology topology_of(const MachineDescription& machine, const std::optional<DeviceKind>& kind);
+
+/// The first GPU of a machine, divided so (see divided_gpu). Errors as above.
+ImportedTopology topology_of(const MachineDescription& machine, const GpuShare& share,
+                             const std::optional<DeviceKind>& kind);
+
+/// What the first GPU of this machine gives each of so many virtual devices. DeviceError when there is none;
+/// InputError when it can't be divided into so many.
+GpuShare share_of_this_machine(int parts);
 
 }  // namespace pipesim

@@ -56,6 +56,7 @@ PlanComparison run_comparison(const std::vector<NamedSubject>& plans, const RunS
   for (const NamedSubject& p : plans) {
     require_cores(p.subject.plan.strategy, setting, worlds);
     runs.push_back(std::make_unique<PlanRun>(p.subject, setting, worlds));
+    if (runs.size() == 1) runs.back()->warn_of_share(progress);
     runs.back()->begin();
   }
   const std::int64_t turns = std::min(most_turns, setting.steps);

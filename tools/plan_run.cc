@@ -184,7 +184,9 @@ PlanRun::PlanRun(const Subject& subject, const RunSetting& setting, DeviceWorlds
     : subject_(subject),
       setting_(setting),
       worlds_(worlds),
-      costs_(subject.topology, pointer_to(subject.calibration)),
+      gpus_(setting.gpus ? std::make_unique<GpuDevices>(subject, *setting.gpus, worlds) : nullptr),
+      topology_(gpus_ ? with_share(subject.topology, gpus_->share()) : subject.topology),
+      costs_(topology_, pointer_to(subject.calibration)),
       synthetic_(subject.graph),
       source_(subject.graph, tensor_files(setting.data, subject.graph), synthetic_),
       reference_world_(subject.topology, false) {}
@@ -213,6 +215,12 @@ PlanSamples PlanRun::sample(const SamplingLength& length) {
   return samples;
 }
 
+void PlanRun::warn_of_share(std::ostream& err) const {
+  if (topology_ == subject_.topology || worlds_.rank() != 0) return;
+  for (const std::string& text : costs_.calibration_warnings())
+    err << fmt::format("pipesim: warning: {}\n", text);
+}
+
 void PlanRun::write_trace(const std::string& path) {
   write_file(path, execution_trace(training_->tasks(), training_->simulated(), median_step(), subject_.graph,
                                    subject_.topology));
@@ -222,10 +230,7 @@ std::unique_ptr<Backend> PlanRun::make_backend(bool watch_for_nan) {
   if (setting_.emulated)
     return std::make_unique<EmulatedBackend>(setting_.cpu.real_time &&
                                              setting_.sleep != EmulatedPace::Sleep::Never);
-  if (setting_.gpus) {
-    if (!gpus_) gpus_ = std::make_unique<GpuDevices>(subject_, *setting_.gpus, worlds_);
-    return gpus_->make_backend(subject_, {setting_.cpu.optimizer, watch_for_nan});
-  }
+  if (gpus_) return gpus_->make_backend(subject_, {setting_.cpu.optimizer, watch_for_nan});
   CpuBackend::Settings s = setting_.cpu;
   s.watch_for_nan = watch_for_nan;
   return std::make_unique<CpuBackend>(subject_.graph, subject_.topology.num_devices(),
@@ -256,9 +261,8 @@ std::unique_ptr<Training> PlanRun::make_training(Backend& backend) {
   return training;
 }
 
-// Emulated devices have no memory.
+// Emulated devices have no memory; GPUs are asked for theirs when it is taken.
 void PlanRun::require_memory(const std::vector<DeviceMemory>& peaks) const {
-  if (gpus_) gpus_->require_memory(peaks, worlds_);
   const std::optional<Bytes> available = available_memory();
   if (setting_.emulated || !available) return;
   Bytes needed = reference_memory_;

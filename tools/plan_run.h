@@ -76,9 +76,13 @@ class PlanRun {
   void take_turn(std::int64_t warmup, std::int64_t steps, std::ostream& progress);
   ExecutionReport finish();
 
-  /// Runs the plan to take samples instead, under the topology's names of devices. All devices must be in
-  /// this process.
+  /// Runs the plan to take samples instead, under the topology's names of devices, with what part of a GPU
+  /// they are. All devices must be in this process.
   PlanSamples sample(const SamplingLength& length);
+
+  /// Says on `err` where the calibration is not of such parts of a GPU as run, though the topology may say
+  /// so.
+  void warn_of_share(std::ostream& err) const;
 
   /// Predicted and measured timeline of the median iteration; after report().
   void write_trace(const std::string& path);
@@ -99,11 +103,12 @@ class PlanRun {
   const Subject& subject_;
   const RunSetting& setting_;
   DeviceWorlds& worlds_;
+  std::unique_ptr<GpuDevices> gpus_;  ///< null: other devices
+  Topology topology_;                 ///< the subject's; kinds are called what part of a GPU they are
   CostModel costs_;
   SyntheticSource synthetic_;
   FileSource source_;
   DeviceWorlds reference_world_;
-  std::unique_ptr<GpuDevices> gpus_;  ///< made with the first backend
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Training> training_;
   std::vector<StepRecord> records_;

@@ -19,11 +19,18 @@
 namespace pipesim {
 namespace {
 
-// The device that a link's lane leaves; "network" for links between switches.
+// The device that a link's lane leaves; "network" for links between switches; a bus by its name.
 std::vector<std::string> processes_of_lanes(const Topology& topology) {
   std::vector<std::string> names(topology.num_lanes(), "network");
   const auto vertices = static_cast<std::int32_t>(topology.num_devices());
+  const auto is_bus = [&](std::int32_t v) {
+    return topology.parts().vertices[static_cast<std::size_t>(v)].kind == VertexKind::Bus;
+  };
   for (const Link& link : topology.parts().links) {
+    if (is_bus(link.a) || is_bus(link.b)) {
+      names[link.forward.index()] = topology.lane_name(link.forward);
+      continue;
+    }
     if (link.b < vertices) names[link.backward.index()] = topology.device(DeviceId(link.b)).name;
     if (link.a < vertices) names[link.forward.index()] = topology.device(DeviceId(link.a)).name;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "sim/base/errors.h"
@@ -22,7 +23,7 @@ class PartsCheck {
  public:
   explicit PartsCheck(const TopologyParts& parts) : parts_(parts) {}
 
-  void run() const {
+  void run() {
     check_counts();
     check_kinds();
     check_names();
@@ -99,7 +100,7 @@ class PartsCheck {
       fail(fmt::format("\"{}\" is of kind {}, there are {}", device.name, device.kind, parts_.kinds.size()));
   }
 
-  void check_links() const {
+  void check_links() {
     const auto count = static_cast<std::int32_t>(parts_.vertices.size());
     for (std::size_t i = 0; i < parts_.links.size(); ++i) {
       const Link& link = parts_.links[i];
@@ -109,7 +110,22 @@ class PartsCheck {
       if (link.a == link.b) fail(where + " joins a vertex to itself");
       require(where + ", bandwidth", fault_of_link_bandwidth(link.bandwidth));
       require(where + ", latency", fault_of_latency(link.latency));
+      check_bus(link, where);
     }
+  }
+
+  void check_bus(const Link& link, const std::string& where) {
+    const auto is_bus = [&](std::int32_t v) {
+      return parts_.vertices[static_cast<std::size_t>(v)].kind == VertexKind::Bus;
+    };
+    if (!is_bus(link.a) && !is_bus(link.b)) return;
+    if (is_bus(link.a) && is_bus(link.b)) fail(where + " joins two buses");
+    if (link.duplex) fail(where + ": found a duplex link of a bus, allowed: one lane for all, both ways");
+    const BytesPerSecond first =
+        bandwidth_of_bus_.try_emplace(is_bus(link.a) ? link.a : link.b, link.bandwidth).first->second;
+    if (link.bandwidth != first)
+      fail(fmt::format("{}: found {}, allowed: what other links of the bus have, {}", where,
+                       pretty(link.bandwidth), pretty(first)));
   }
 
   void check_reach() const {
@@ -135,6 +151,7 @@ class PartsCheck {
   }
 
   const TopologyParts& parts_;
+  std::unordered_map<std::int32_t, BytesPerSecond> bandwidth_of_bus_;
 };
 
 }  // namespace

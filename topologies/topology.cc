@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <optional>
 #include <unordered_map>
 
 #include "sim/base/errors.h"
@@ -14,12 +15,27 @@ namespace pipesim {
 
 namespace {
 
+std::optional<std::int32_t> bus_of(const Link& link, const TopologyParts& parts) {
+  for (const std::int32_t end : {link.a, link.b}) {
+    if (parts.vertices[static_cast<std::size_t>(end)].kind == VertexKind::Bus) return end;
+  }
+  return std::nullopt;
+}
+
 TopologyParts with_lanes(TopologyParts parts) {
   check_parts(parts);
   auto next = static_cast<std::int32_t>(parts.devices.size());
+  std::unordered_map<std::int32_t, LaneId> lane_of_bus;
   for (Link& link : parts.links) {
+    const std::optional<std::int32_t> bus = bus_of(link, parts);
+    const auto known = bus ? lane_of_bus.find(*bus) : lane_of_bus.end();
+    if (known != lane_of_bus.end()) {
+      link.forward = link.backward = known->second;
+      continue;
+    }
     link.forward = LaneId(next++);
     link.backward = link.duplex ? LaneId(next++) : link.forward;
+    if (bus) lane_of_bus.emplace(*bus, link.forward);
   }
   return parts;
 }
@@ -68,8 +84,11 @@ struct Topology::State {
   Router router;
 
   explicit State(TopologyParts p) : parts(with_lanes(std::move(p))), router(parts) {
-    for (std::size_t i = 0; i < parts.links.size(); ++i)
-      link_of_lane.insert(link_of_lane.end(), parts.links[i].duplex ? 2 : 1, static_cast<std::int32_t>(i));
+    for (std::size_t i = 0; i < parts.links.size(); ++i) {
+      const Link& link = parts.links[i];
+      if (link.forward.index() < parts.devices.size() + link_of_lane.size()) continue;  // its bus has it
+      link_of_lane.insert(link_of_lane.end(), link.duplex ? 2 : 1, static_cast<std::int32_t>(i));
+    }
     num_lanes = parts.devices.size() + link_of_lane.size();
     devices_of_node.resize(parts.nodes.size());
     for (std::size_t i = 0; i < parts.devices.size(); ++i) {
@@ -131,6 +150,8 @@ std::span<const DeviceId> Topology::devices_of_node(std::int32_t node) const {
 std::string Topology::lane_name(LaneId lane) const {
   if (lane.valid() && lane.index() < num_devices()) return device(DeviceId(lane.value)).name;
   const Link& link = state_->link(lane);
+  if (const std::optional<std::int32_t> bus = bus_of(link, parts()))
+    return parts().vertices[static_cast<std::size_t>(*bus)].name;
   const std::string& a = parts().vertices[static_cast<std::size_t>(link.a)].name;
   const std::string& b = parts().vertices[static_cast<std::size_t>(link.b)].name;
   if (!link.duplex) return a + " <-> " + b;
@@ -147,7 +168,8 @@ Route Topology::route(DeviceId from, DeviceId to) const {
     const Link& link = parts().links[arc.link()];
     route.bandwidth = route.lanes.empty() ? link.bandwidth : std::min(route.bandwidth, link.bandwidth);
     route.latency += link.latency;
-    route.lanes.push_back(arc.forward() ? link.forward : link.backward);
+    const LaneId lane = arc.forward() ? link.forward : link.backward;
+    if (route.lanes.empty() || route.lanes.back() != lane) route.lanes.push_back(lane);
   }
   return route;
 }

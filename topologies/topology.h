@@ -50,7 +50,8 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-enum class VertexKind : std::uint8_t { Device, Switch, Nic };
+/// Bus: all its links are one lane, which a message from one of them to another holds once.
+enum class VertexKind : std::uint8_t { Device, Switch, Nic, Bus };
 
 /// An end of links. Devices come first: vertex i is device i for i < num_devices().
 struct Vertex {
@@ -61,7 +62,8 @@ struct Vertex {
 };
 
 /// A cable or bus between two vertices. `bandwidth` is the payload rate per direction that software reaches.
-/// Full duplex: a lane per direction; otherwise both directions share one lane.
+/// Full duplex: a lane per direction; otherwise both directions share one lane, at a bus with its other
+/// links.
 struct Link {
   std::int32_t a = 0, b = 0;  ///< vertices
   BytesPerSecond bandwidth;

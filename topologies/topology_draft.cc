@@ -35,6 +35,10 @@ DraftVertex TopologyDraft::add_nic(std::string name, std::int32_t node) {
   return add_junction(std::move(name), VertexKind::Nic, node);
 }
 
+DraftVertex TopologyDraft::add_bus(std::string name, std::int32_t node) {
+  return add_junction(std::move(name), VertexKind::Bus, node);
+}
+
 DraftVertex TopologyDraft::add_junction(std::string name, VertexKind kind, std::int32_t node) {
   junctions_.push_back({std::move(name), kind, node});
   return {false, static_cast<std::int32_t>(junctions_.size()) - 1};

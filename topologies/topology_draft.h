@@ -35,6 +35,7 @@ class TopologyDraft {
   DraftVertex add_device(std::string name, std::int32_t kind, std::int32_t node);
   DraftVertex add_switch(std::string name, std::int32_t node = -1);
   DraftVertex add_nic(std::string name, std::int32_t node = -1);
+  DraftVertex add_bus(std::string name, std::int32_t node = -1);
   void connect(DraftVertex a, DraftVertex b, Cable cable);
 
   [[nodiscard]] std::int64_t num_devices() const { return static_cast<std::int64_t>(parts_.devices.size()); }

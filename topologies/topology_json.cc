@@ -42,7 +42,10 @@ Json kind_json(const DeviceKind& kind) {
 }
 
 Json vertex_json(const Vertex& vertex, const TopologyParts& parts) {
-  Json json{{"name", vertex.name}, {"kind", vertex.kind == VertexKind::Nic ? "nic" : "switch"}};
+  const char* kind = vertex.kind == VertexKind::Nic   ? "nic"
+                     : vertex.kind == VertexKind::Bus ? "bus"
+                                                      : "switch";
+  Json json{{"name", vertex.name}, {"kind", kind}};
   if (vertex.node >= 0) json["node"] = parts.nodes[static_cast<std::size_t>(vertex.node)];
   return json;
 }

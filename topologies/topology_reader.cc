@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "sim/base/suggest.h"
@@ -276,11 +277,13 @@ void TopologyReader::read_flat_device(const JsonValue& value) {
 void TopologyReader::read_flat_vertex(const JsonValue& value) {
   value.allow_only({"name", "kind", "node"});
   const std::string kind = value.at("kind").string();
-  if (kind != "switch" && kind != "nic")
-    value.at("kind").fail(fmt::format("found \"{}\", allowed: \"switch\", \"nic\"", kind));
+  const std::map<std::string, VertexKind, std::less<>> kinds{
+      {"switch", VertexKind::Switch}, {"nic", VertexKind::Nic}, {"bus", VertexKind::Bus}};
+  const auto known = kinds.find(kind);
+  if (known == kinds.end())
+    value.at("kind").fail(fmt::format("found \"{}\", allowed: \"switch\", \"nic\", \"bus\"", kind));
   const auto node = value.find("node");
-  add_junction(value, checked_name(value.at("name")), kind == "nic" ? VertexKind::Nic : VertexKind::Switch,
-               node ? node_named(*node) : -1);
+  add_junction(value, checked_name(value.at("name")), known->second, node ? node_named(*node) : -1);
 }
 
 void TopologyReader::read_junctions(const JsonValue& list, VertexKind kind, const std::string& prefix,
@@ -374,8 +377,9 @@ void TopologyReader::add_device(const JsonValue& place, const std::string& name,
 void TopologyReader::add_junction(const JsonValue& place, const std::string& name, VertexKind kind,
                                   std::int32_t node) {
   check_room(place, draft_.num_junctions(), 1, max_junctions, "switches and NICs");
-  const DraftVertex vertex =
-      kind == VertexKind::Nic ? draft_.add_nic(name, node) : draft_.add_switch(name, node);
+  const DraftVertex vertex = kind == VertexKind::Nic   ? draft_.add_nic(name, node)
+                             : kind == VertexKind::Bus ? draft_.add_bus(name, node)
+                                                       : draft_.add_switch(name, node);
   note(place, name, vertex);
   if (kind == VertexKind::Nic && node >= 0) nics_.push_back({node, vertex});
 }

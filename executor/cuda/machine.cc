@@ -122,15 +122,16 @@ std::string CudaMachine::name() const {
 }
 
 std::string CudaMachine::why_not(DataType type) const {
-  constexpr int first_with_bfloat16 = 80;
+  constexpr int first_with_both = 80;
   for (const auto& device : devices_) {
     const CudaGpu& gpu = device->gpu;
-    if (type == DataType::BFloat16 && gpu.capability < first_with_bfloat16)
-      return gpu.str() + " has no bfloat16: its compute capability is " +
+    const bool for_ampere = type == DataType::BFloat16 || type == DataType::TensorFloat32;
+    if (for_ampere && gpu.capability < first_with_both)
+      return gpu.str() + " has no " + std::string(name_of(type)) + ": its compute capability is " +
              std::to_string(gpu.capability / 10) + "." + std::to_string(gpu.capability % 10) +
              ", 8.0 is needed";
     if (type == DataType::TensorFloat32 && !device->tf32)
-      return gpu.str() + " has no TensorFloat32, or it was not allowed";
+      return gpu.str() + " may not form products of tf32 without --tf32";
   }
   return {};
 }
@@ -140,6 +141,12 @@ Bytes CudaMachine::free_memory(DeviceId id) const {
   device(id).gpu.use();
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", device(id).gpu);
   return Bytes(static_cast<std::int64_t>(free));
+}
+
+GpuShare CudaMachine::share() const {
+  const CudaDevice& first = *devices_.front();
+  return {first.part < 0 ? 1 : static_cast<int>(devices_.size()), first.multiprocessors,
+          first.gpu.multiprocessors};
 }
 
 std::byte* CudaMachine::allocate(DeviceId id, Bytes size) {

@@ -24,6 +24,7 @@ class CudaMachine : public Machine {
   [[nodiscard]] std::string name() const override;
   [[nodiscard]] std::string why_not(DataType type) const override;
   [[nodiscard]] Bytes free_memory(DeviceId device) const override;
+  [[nodiscard]] GpuShare share() const override;
   [[nodiscard]] bool shares_memory() const override { return partitions_ != nullptr; }
   [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
   void release(DeviceId device, std::byte* memory, Bytes size) override;

@@ -71,10 +71,14 @@ MemoryStack::Block MemoryStack::make_block(std::size_t bytes) {
     made.size = bytes;
     made.memory = allocate_on(gpu_, bytes);
   }
-  if (made.memory == nullptr)
-    throw_error(cudaErrorMemoryAllocation,
-                "cudaMalloc of " + std::to_string(bytes) + " bytes for scratch memory", gpu_);
-  return made;
+  if (made.memory != nullptr) return made;
+  std::size_t free = 0, all = 0;
+  const bool told = cudaMemGetInfo(&free, &all) == cudaSuccess;
+  throw_error(cudaErrorMemoryAllocation,
+              "cudaMalloc of " + std::to_string(bytes) +
+                  " bytes for scratch memory, beside the plan's buffers" +
+                  (told ? ", with " + std::to_string(free) + " bytes reported free," : ","),
+              gpu_);
 }
 
 std::byte* WorkMemory::workspace(std::size_t bytes) {

@@ -16,7 +16,7 @@ class Machine;
 /// What libpipesim_cuda.so offers, so that pipesim itself needs no CUDA to start.
 class CudaLibrary {
  public:
-  static constexpr int kVersion = 4;
+  static constexpr int kVersion = 5;
   virtual ~CudaLibrary() = default;
   /// Asks the driver; without one, or without GPUs, says so.
   [[nodiscard]] virtual GpuInventory inventory() const = 0;

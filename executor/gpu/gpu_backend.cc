@@ -7,6 +7,7 @@
 
 #include "executor/gpu/moves.h"
 #include "executor/gpu/optimizer.h"
+#include "executor/gpu/requirements.h"
 #include "executor/gpu/stream_execution.h"
 #include "executor/segments.h"
 #include "executor/tensors/host_moves.h"
@@ -45,6 +46,13 @@ std::int64_t GpuBackend::saved_bytes(const Operator& op, std::span<const Range> 
 }
 
 std::unique_ptr<Execution> GpuBackend::make_execution(const ExecutionParts& parts) {
+  if (!parts.program.arenas) throw InternalError("a program for streams has no places for its buffers");
+  std::vector<MemoryDemand> demands;
+  for (const DeviceProgram& d : parts.program.devices) {
+    const std::size_t at = d.device.index();
+    demands.push_back({d.device, parts.predicted[at].peak, parts.program.arenas->size[at]});
+  }
+  require_memory(demands, machine_);
   return std::make_unique<StreamExecution>(*this, parts);
 }
 

@@ -38,6 +38,7 @@ class GpuBackend : public Backend {
   /// As stored, but for integers of less than 64 bits.
   [[nodiscard]] DataType kernel_type(DataType stored) const override;
   [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;
+  /// InputError when memory that is free is less than the arenas (require_memory).
   [[nodiscard]] std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) override;
 
   // What instructions do, put into a stream.

@@ -8,6 +8,7 @@
 #include "sim/base/data_type.h"
 #include "sim/base/ids.h"
 #include "sim/base/units.h"
+#include "topologies/gpu_share.h"
 
 namespace pipesim::gpu {
 
@@ -23,6 +24,8 @@ class Machine : public Allocator {
   // Memory is aligned to 256.
   /// What can be allocated still.
   [[nodiscard]] virtual Bytes free_memory(DeviceId device) const = 0;
+  /// What part of its GPU each device is; all are alike.
+  [[nodiscard]] virtual GpuShare share() const { return {}; }
   /// All devices take from the same memory.
   [[nodiscard]] virtual bool shares_memory() const = 0;
 

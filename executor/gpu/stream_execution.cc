@@ -1,5 +1,7 @@
 #include "executor/gpu/stream_execution.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -12,9 +14,9 @@ StreamExecution::StreamExecution(const GpuBackend& backend, const ExecutionParts
     : program_(parts.program),
       backend_(backend),
       machine_(backend.machine()),
-      buffers_(program_, machine_, parts.num_devices, parts.describe),
+      buffers_(program_, machine_, parts.num_devices, parts.describe,
+               [&](DeviceId device) { return refused_memory(device, parts); }),
       placed_(parts.num_tasks) {
-  if (!program_.arenas) throw InternalError("a program for streams has no places for its buffers");
   for (const DeviceProgram& device : program_.devices) place(device);
   find_awaited();
   std::set<std::vector<DeviceId>> groups;
@@ -38,6 +40,13 @@ StreamExecution::~StreamExecution() {
   }
   for (const auto& device : devices_)
     machine_.release(device->id, reinterpret_cast<std::byte*>(device->step), Bytes(sizeof(DeviceStep)));
+}
+
+std::string StreamExecution::refused_memory(DeviceId device, const ExecutionParts& parts) const {
+  return fmt::format(
+      ", and was refused; it is predicted to need {}, and {} are reported free: they may lie in pieces, or "
+      "another program has taken them",
+      pretty(parts.predicted[device.index()].peak), pretty(machine_.free_memory(device)));
 }
 
 void StreamExecution::place(const DeviceProgram& program) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "executor/gpu/gpu_backend.h"
@@ -51,6 +52,7 @@ class StreamExecution : public Execution {
     std::vector<List*> lists;
   };
 
+  [[nodiscard]] std::string refused_memory(DeviceId device, const ExecutionParts& parts) const;
   void place(const DeviceProgram& program);
   void find_awaited();
   StepRecord repeat(const StepContext& context);

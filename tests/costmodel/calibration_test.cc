@@ -5,6 +5,7 @@
 #include "models/graph_builder.h"
 #include "tests/costmodel/samples.h"
 #include "tests/refusal.h"
+#include "topologies/gpu_share.h"
 
 namespace pipesim {
 namespace {
@@ -57,6 +58,8 @@ TEST(Calibration, LinkClassesCountMembersOfNodes) {
   const Topology topology = switched({4, 4});
   EXPECT_EQ(link_class(topology, devices({1, 3})), "node");
   EXPECT_EQ(link_class(topology, devices({0, 4, 5, 6})), "nodes 3+1");
+  EXPECT_EQ(link_class(divided_gpu("here", plain_kind(), {8, 16, 132}), devices({1, 3})),
+            "node of plain/8 (16 of 132 SMs)");
 }
 
 TEST(Calibration, AKeyWithoutCleanSamplesIsAnError) {
@@ -203,6 +206,37 @@ TEST(CalibratedCosts, WarnOfOtherDevices) {
   EXPECT_THAT(of_mixed.calibration_warnings(),
               testing::ElementsAre("device: nothing was measured on \"H100\", only on plain"));
   EXPECT_EQ(estimate_rows(of_mixed, 1024).source, Analytic);
+}
+
+// What an eighth of a GPU does is neither what a sixteenth nor what all of it does, and the other way round.
+TEST(CalibratedCosts, OfPartsOfAGpuAreOfSoManyParts) {
+  const GpuShare eighth{8, 16, 132}, sixteenth{16, 8, 132}, whole{1, 132, 132};
+  const auto pair = devices({0, 1});
+  const Topology all = switched({8});
+  for (const GpuShare& measured : {eighth, sixteenth, whole}) {
+    const Topology of_measured = with_share(all, measured);
+    Calibration calibration = empty_calibration();
+    Measurement rows = measured_rows(1024, 5e-3, 7);
+    rows.key.place = of_measured.kind(DeviceId(0)).name;
+    calibration.add(rows);
+    calibration.add(
+        {transfer_key(Collective::Send, 2, Bytes(1 << 20), DataType::Float32, link_class(of_measured, pair)),
+         {},
+         {7e-3},
+         0});
+    for (const GpuShare& asked : {eighth, sixteenth, whole}) {
+      const Topology topology = with_share(all, asked);
+      const CostModel costs(topology, &calibration);
+      const bool same = asked == measured;
+      EXPECT_EQ(estimate_rows(costs, 1024).source, same ? Measured : Analytic);
+      EXPECT_EQ(costs.plan_collective(Collective::Send, pair).source_at(Bytes(1 << 20)),
+                same ? Measured : Analytic);
+      const std::string warning = "device: nothing was measured on \"" + topology.kind(DeviceId(0)).name +
+                                  "\", only on " + rows.key.place;
+      EXPECT_EQ(costs.calibration_warnings(),
+                same ? std::vector<std::string>{} : std::vector<std::string>{warning});
+    }
+  }
 }
 
 }  // namespace

@@ -20,6 +20,8 @@
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "tests/taskgraph/replica_plans.h"
+#include "topologies/device_kinds.h"
+#include "topologies/gpu_share.h"
 #include "topologies/presets.h"
 
 namespace pipesim {
@@ -141,8 +143,9 @@ TEST(Folding, OfRandomPlansRunsAsTheWholePlan) {
   for (const char* model : small_models) {
     if (model == std::string_view("resnet50:batch=8,image=64")) continue;  // many tasks, nothing new
     const OperatorGraph graph = make_zoo_model(model);
-    for (const char* name : {"p100-4x4:2", "levels:2@10GB/s,2@0.1GB/s"}) {
-      const Topology topology = make_topology(name);
+    for (const Topology& topology :
+         {make_topology("p100-4x4:2"), make_topology("levels:2@10GB/s,2@0.1GB/s"),
+          divided_gpu("parts", *find_built_in_device_kind("H200"), {8, 16, 132})}) {
       const CostModel costs(topology);
       for_each_seed(10, [&](Rng& rng) {
         RandomPipeline p = random_pipeline(graph, rng, topology);

@@ -44,7 +44,27 @@ TEST(Import, WithoutAFileAsksThisMachine) {
                                           HasSubstr("libpipesim_cuda.so")));
 }
 
+TEST(Import, OfVirtualDevicesAsksThisMachineToo) {
+  const Outcome outcome =
+      pipesim_run({"import", "topology", "--virtual-devices", "2", "--name", "here", "--device", "H200"});
+  if (outcome.status == 0) {
+    const Topology t = parse_topology(outcome.out, "stdout");
+    EXPECT_EQ(t.num_devices(), 2U);
+    EXPECT_THAT(t.kind(DeviceId(1)).name, StartsWith("H200/2 ("));
+    EXPECT_THAT(pipesim_run({"import", "topology", "--virtual-devices", "1000"}).err,
+                HasSubstr("multiprocessors, which can be divided into at most "));
+    return;
+  }
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.err, pipesim_run({"import", "topology"}).err) << "as without them";
+}
+
 TEST(Import, RefusesWhatDoesNotGoTogether) {
+  EXPECT_EQ(pipesim_run({"import", "topology", dump_file("nccl_h200_quarter.xml"), "--virtual-devices", "2"}),
+            (Outcome{2, "",
+                     "pipesim: import: --virtual-devices goes without FILE: it is this machine's GPU that is "
+                     "divided\n"}));
+  EXPECT_EQ(pipesim_run({"import", "topology", "--virtual-devices", "1"}).status, 2);
   EXPECT_EQ(
       pipesim_run({"import", "topology", "--nodes", "2"}),
       (Outcome{2, "", "pipesim: import: --nodes goes with FILE: this machine is not asked for its NICs\n"}));

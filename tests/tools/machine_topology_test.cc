@@ -183,10 +183,36 @@ TEST(MachineTopology, AsksForTheKindOfUnknownGpus) {
   EXPECT_EQ(memory_of(t, 0), 25e9);
 }
 
+// Of two GPUs the first is divided, as the driver did it.
+TEST(MachineTopology, OfVirtualDevicesHasPartsOfTheFirstGpu) {
+  GpuInventory found = inventory_of({gpu_of("NVIDIA H200", "0000:18:00.0", 90, kH200Memory),
+                                     gpu_of("NVIDIA A100-PCIE-40GB", "0000:03:00.0", 80, 42e9)});
+  found.switch_nvlinks = {18, 18};
+  const MachineDescription machine{"here", processor_of(kEmeraldRapids, "x86_64"), found};
+  const ImportedTopology result = topology_of(machine, {16, 8, 132}, {});
+  const Topology& t = result.topology;
+  EXPECT_EQ(t.name(), "here");
+  ASSERT_EQ(t.num_devices(), 16U);
+  EXPECT_EQ(t.kind(DeviceId(15)).name, "H200/16 (8 of 132 SMs)");
+  EXPECT_EQ(memory_of(t, 0), kH200Memory / 16);
+  EXPECT_THAT(t.kind(DeviceId(0)).source, HasSubstr("; memory as the driver tells; derived: "));
+  EXPECT_EQ(t.route(DeviceId(0), DeviceId(15)).lanes, t.route(DeviceId(7), DeviceId(8)).lanes);
+  EXPECT_THAT(result.notes, ElementsAre(HasSubstr("nothing is measured: memory's bandwidth is divided")));
+  EXPECT_EQ(parse_topology(to_json(t), "here.json"), t);
+  EXPECT_EQ(topology_of(machine, {2, 66, 132}, *find_built_in_device_kind("H100-SXM5"))
+                .topology.kind(DeviceId(0))
+                .name,
+            "H100-SXM5/2 (66 of 132 SMs)");
+}
+
 TEST(MachineTopology, OfNoGpusGivesTheReason) {
   GpuInventory none;
   none.no_gpus = "no driver of NVIDIA is loaded (libcuda.so.1)";
   EXPECT_EQ(refusal<DeviceError>([&] { made(none); }),
+            "this machine has no GPUs of NVIDIA: no driver of NVIDIA is loaded (libcuda.so.1)");
+  EXPECT_EQ(refusal<DeviceError>([&] {
+              topology_of({"here", {}, none}, {8, 16, 132}, {});
+            }),
             "this machine has no GPUs of NVIDIA: no driver of NVIDIA is loaded (libcuda.so.1)");
 }
 

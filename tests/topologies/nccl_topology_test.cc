@@ -278,7 +278,9 @@ void mutate(std::string& text, Rng& rng) {
 TEST(NcclTopology, SurvivesAThousandMutations) {
   const std::array<std::string, 2> dumps{fixture("nccl_h200_quarter.xml"), fixture("nccl_a100_pairs.xml")};
   int topologies = 0, refused = 0;
-  for_each_seed(1'000, [&](Rng& rng) {
+  // Under sanitizers, too: what a file makes the reader do is what they watch for.
+  constexpr std::uint64_t quarters = sanitized ? 4 : 1;
+  for_each_seed(quarters * 1'000, [&](Rng& rng) {
     std::string text = dumps[rng.below(dumps.size())];
     for (std::uint64_t i = 0, n = 1 + rng.below(3); i < n; ++i) mutate(text, rng);
     try {
@@ -290,7 +292,7 @@ TEST(NcclTopology, SurvivesAThousandMutations) {
       ++refused;
     }
   });
-  if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;
+  if (std::getenv("PIPESIM_TEST_SEED") != nullptr) return;
   EXPECT_GT(topologies, 100);
   EXPECT_GT(refused, 100);
 }

@@ -52,6 +52,47 @@ TEST(Topology, NumbersLanesAfterTheDevices) {
   EXPECT_THROW((void)t.lane_bandwidth(LaneId(8)), InternalError);
 }
 
+// Three devices on a bus, and one behind a cable.
+TopologyParts bus_and_cable() {
+  TopologyDraft draft("bus", "made up");
+  const std::int32_t kind = draft.kind(*find_built_in_device_kind("K80")), node = draft.add_node("box");
+  const DraftVertex bus = draft.add_bus("bus", node), hub = draft.add_switch("hub", node);
+  for (const char* name : {"gpu0", "gpu1", "gpu2"})
+    draft.connect(draft.add_device(name, kind, node), bus, cable(8, false));
+  draft.connect(bus, hub, cable(8, false));
+  draft.connect(hub, draft.add_device("gpu3", kind, node), cable(2));
+  return std::move(draft).finish();
+}
+
+TEST(Topology, LinksOfABusAreOneLaneThatIsHeldOnce) {
+  const Topology t(bus_and_cable());
+  EXPECT_EQ(t.num_lanes(), 4u + 1 + 2);
+  EXPECT_EQ(t.lane_name(LaneId(4)), "bus");
+  EXPECT_EQ(t.lane_name(LaneId(5)), "hub -> gpu3");
+  EXPECT_EQ(t.lane_bandwidth(LaneId(4)), BytesPerSecond(8e9));
+  EXPECT_EQ(t.lane_bandwidth(LaneId(6)), BytesPerSecond(2e9));
+  const Route across = t.route(DeviceId(0), DeviceId(2));
+  EXPECT_THAT(across.lanes, testing::ElementsAre(LaneId(4)));
+  EXPECT_DOUBLE_EQ(across.latency.value, 2e-6);
+  EXPECT_THAT(t.route(DeviceId(3), DeviceId(1)).lanes, testing::ElementsAre(LaneId(6), LaneId(4)));
+  TopologyParts parts = bus_and_cable();
+  parts.links[1].bandwidth = BytesPerSecond(4e9);
+  EXPECT_EQ(
+      refusal([&] { Topology topology(parts); }),
+      "topology \"bus\": link 1 (gpu1 to bus): found 4 GB/s, allowed: what other links of the bus have, "
+      "8 GB/s");
+  parts = bus_and_cable();
+  parts.links[2].duplex = true;
+  EXPECT_EQ(
+      refusal([&] { Topology topology(parts); }),
+      "topology \"bus\": link 2 (gpu2 to bus): found a duplex link of a bus, allowed: one lane for all, "
+      "both ways");
+  parts = bus_and_cable();
+  parts.vertices[5].kind = VertexKind::Bus;
+  EXPECT_EQ(refusal([&] { Topology topology(parts); }),
+            "topology \"bus\": link 3 (bus to hub) joins two buses");
+}
+
 TEST(Topology, RoutesGiveLanesBottleneckAndLatency) {
   const Topology t(three_gpus());
   const Route there = t.route(DeviceId(0), DeviceId(1)), back = t.route(DeviceId(1), DeviceId(0));

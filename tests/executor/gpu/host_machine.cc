@@ -137,7 +137,7 @@ Bytes HostMachine::free_memory(DeviceId device) const {
 
 std::byte* HostMachine::allocate(DeviceId device, Bytes size) {
   std::int64_t& used = used_[device.value];
-  if (settings_.memory >= 0 && used + size.value > settings_.memory) return nullptr;
+  if (settings_.memory >= 0 && used + size.value > settings_.memory - settings_.hidden) return nullptr;
   const std::size_t rounded = (static_cast<std::size_t>(size.value) / kAlignment + 1) * kAlignment;
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
   std::memset(memory, 0xFF, rounded);  // not a number, whatever it is read as

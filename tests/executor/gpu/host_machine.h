@@ -23,6 +23,7 @@ class HostMachine : public Machine {
     std::uint64_t seed = 1;
     int team = 1;              ///< threads of a team
     std::int64_t memory = -1;  ///< bytes of a device; −1: no limit
+    std::int64_t hidden = 0;   ///< bytes of them that are told to be free, and are not
   };
   HostMachine() : HostMachine(Settings{}) {}
   explicit HostMachine(const Settings& settings) : settings_(settings), rng_(settings.seed) {}

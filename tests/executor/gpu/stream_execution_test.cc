@@ -179,9 +179,16 @@ TEST(StreamExecution, GivesAllMemoryBack) {
 
 TEST(StreamExecution, SaysWhatDidNotFit) {
   const EqualityCase c(kModel);
+  const Strategy strategy = some_strategy(c, 7);
   EXPECT_THAT(
-      refusal<DeviceError>([&] { StreamedPlan(c, some_strategy(c, 7), {.seed = 5, .memory = 1000}); }),
-      testing::MatchesRegex("out of memory: device . asked for .*, for all its buffers"));
+      refusal([&] { StreamedPlan(c, strategy, {.seed = 5, .memory = 1000}); }),
+      testing::MatchesRegex("out of memory on host: device 0 is predicted to need .* [kM]B and asks for "
+                            ".* [kM]B, 1 kB are free; device 1 .*; take a smaller batch, or .*"));
+  EXPECT_THAT(
+      refusal<DeviceError>(
+          [&] { StreamedPlan(c, strategy, {.seed = 5, .memory = 1'000'000'000, .hidden = 999'999'000}); }),
+      testing::MatchesRegex("out of memory: device . asked for .*, for all its buffers, and was "
+                            "refused; it is predicted to need .* [kM]B, and 1 GB are reported free: .*"));
 }
 
 TEST(StreamExecution, NamesTheFirstTensorThatLosesItsNumbers) {
