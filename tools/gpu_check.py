@@ -25,6 +25,7 @@ from gpu_parts import LeftOut, PartFailed
 
 NVIDIA_LIBRARIES = ("libcublasLt.so.13", "libcudnn.so.9", "libnccl.so.2", "libcupti.so.13")
 LAUNCHERS_VARIABLES = ("SLURM_", "OMPI_", "PMI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_")
+DRIVER_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/usr/lib64/nvidia")  # of containers that don't tell the loader
 KEPT_OUTPUT = 4 << 20  # bytes of one process in the log
 
 
@@ -215,7 +216,11 @@ def with_libraries(build, scratch):
             add(folders)
             missing = missing_libraries(environment)
             lines += ["NVIDIA's libraries: " + f for f in folders]
-    if not missing and not lines:
+    driver = next((f for f in DRIVER_FOLDERS if os.path.exists(f + "/libcuda.so.1")), None)
+    if driver and loads("libcuda.so.1", environment):
+        add([driver])
+        lines.append("the driver's libraries: " + driver)
+    if not missing and not any(line.startswith("NVIDIA") for line in lines):
         lines.append("NVIDIA's libraries: where the loader finds them")
     lines += [f"{name} can't be loaded: {why}" for name, why in missing.items()]
     if why := loads(build + "/libpipesim_cuda.so", environment):
