@@ -18,6 +18,8 @@ namespace pipesim::gpu {
 namespace {
 
 constexpr std::int64_t kTokens = 8192, kHidden = 4096;
+// One after the other between two events: launching takes time, which several products hide.
+constexpr int kProductsAtOnce = 10;
 
 struct GptProduct {
   const char* name;
@@ -70,14 +72,18 @@ void BM_GptProduct(benchmark::State& state) {
   product.a = {a.floats(), false, p.inner, 0};
   product.b = {b.floats(), false, p.columns, 0};
   product.d = {d.floats(), false, p.columns, 0};
-  for (auto _ : state) {
+  const auto run = [&] {
     stream->record(*begin);
-    stream->multiply(product);
+    for (int i = 0; i < kProductsAtOnce; ++i) stream->multiply(product);
     stream->record(*end);
     stream->finish();
+  };
+  run();  // chooses an algorithm, and wakes the GPU
+  for (auto _ : state) {
+    run();
     state.SetIterationTime(static_cast<double>(machine->time_between(*begin, *end)) * 1e-9);
   }
-  const auto flops = 2.0 * static_cast<double>(kTokens * p.inner * p.columns);
+  const auto flops = 2.0 * kProductsAtOnce * static_cast<double>(kTokens * p.inner * p.columns);
   state.counters["TFLOP/s"] = benchmark::Counter(flops * 1e-12 * static_cast<double>(state.iterations()),
                                                  benchmark::Counter::kIsRate);
 }

@@ -1,13 +1,21 @@
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "executor/gpu/cuda_library.h"
 #include "executor/gpu/machine.h"
 #include "sim/base/errors.h"
 
 namespace pipesim::gpu {
+
+/// PIPESIM_TEST_MACHINE=cuda: tests that can run on a GPU or on a machine of the host's own take the GPU.
+inline bool gpu_is_tested() {
+  const char* wanted = std::getenv("PIPESIM_TEST_MACHINE");
+  return wanted != nullptr && std::string_view(wanted) == "cuda";
+}
 
 /// A machine of this computer's GPUs; null where it has none, or libpipesim_cuda.so is not built: `why` says
 /// which.

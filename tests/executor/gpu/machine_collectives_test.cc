@@ -4,6 +4,7 @@
 
 #include "sim/base/errors.h"
 #include "tests/executor/communication/communicator_conformance.h"
+#include "tests/executor/gpu/cuda_for_tests.h"
 #include "tests/executor/gpu/host_machine.h"
 #include "tests/executor/gpu/machine_world.h"
 #include "tests/refusal.h"
@@ -11,14 +12,20 @@
 namespace pipesim::gpu {
 namespace {
 
+// Of parts of a GPU, or of the host's own.
+std::unique_ptr<Machine> tested_machine(int devices, std::uint64_t seed) {
+  if (gpu_is_tested()) return load_cuda_library().machine({.devices = devices, .virtual_devices = true});
+  return std::make_unique<HostMachine>(HostMachine::Settings{.seed = seed});
+}
+
 class MachineCollectivesConformance : public testing::TestWithParam<std::tuple<int, ConformanceCase>> {};
 
 TEST_P(MachineCollectivesConformance, Holds) {
   const auto& [members, conformance] = GetParam();
   const std::uint64_t seed = 20240000 + static_cast<std::uint64_t>(members);
-  HostMachine machine({.seed = seed});
-  const std::unique_ptr<Collectives> collectives = make_machine_collectives(machine);
-  MachineWorld world(machine, *collectives, members);
+  const std::unique_ptr<Machine> machine = tested_machine(members, seed);
+  const std::unique_ptr<Collectives> collectives = make_machine_collectives(*machine);
+  MachineWorld world(*machine, *collectives, members);
   EXPECT_NO_THROW(in_threads(
       members, [&](int device) { conformance.run(*world.member(device), seed); },
       [&](const std::string& reason) { world.abort(reason); }));

@@ -3,12 +3,12 @@
 
 #include "tests/executor/cpu/tested_kernels.h"
 
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "executor/gpu/cuda_library.h"
+#include "tests/executor/gpu/cuda_for_tests.h"
 #include "tests/executor/gpu/host_machine.h"
 #include "tests/executor/gpu/kernel_on_machine.h"
 
@@ -22,8 +22,7 @@ struct MachinesOfKernels {
 };
 
 MachinesOfKernels machines_of_kernels() {
-  const char* wanted = std::getenv("PIPESIM_TEST_MACHINE");
-  if (wanted != nullptr && std::string(wanted) == "cuda") {
+  if (gpu::gpu_is_tested()) {
     static const std::unique_ptr<gpu::Machine> cuda = load_cuda_library().machine({});
     return {*cuda, *cuda};
   }

@@ -1,12 +1,11 @@
 #include "tests/executor/tested_devices.h"
 
-#include <cstdlib>
 #include <memory>
-#include <string>
 
 #include "executor/gpu/cuda_library.h"
 #include "executor/gpu/gpu_backend.h"
 #include "executor/gpu/machine_collectives.h"
+#include "tests/executor/gpu/cuda_for_tests.h"
 #include "tests/executor/gpu/host_machine.h"
 
 namespace pipesim {
@@ -28,8 +27,7 @@ class TestedStreams : public TestedDevices {
 };
 
 gpu::Machine& machine_of_plans(std::size_t num_devices) {
-  const char* wanted = std::getenv("PIPESIM_TEST_MACHINE");
-  if (wanted != nullptr && std::string(wanted) == "cuda") {
+  if (gpu::gpu_is_tested()) {
     static const std::unique_ptr<gpu::Machine> cuda =
         load_cuda_library().machine({.devices = static_cast<int>(num_devices), .virtual_devices = true});
     return *cuda;
