@@ -83,9 +83,9 @@ class GpuCheck(unittest.TestCase):
     def test_tells_plans_that_failed_from_those_that_are_equal(self):
         status, _, report = self.check("--only", "plans")
         self.assertEqual(status, 1)
-        self.assertIn("lenet on 2: loss differs by 1e-06, rounding alone 1e-06: equal\n", report)
-        self.assertIn("lenet on 4: FAILED: ended with status 3 pipesim: out of memory\n", report)
-        self.assertRegex(report, r"baselines .*\| all +\| 12 of 16 +\| MISSED")
+        self.assertIn("lenet on levels:2@400GB/s: loss differs by 1e-06, rounding alone 1e-06: equal\n", report)
+        self.assertIn("lenet on levels:4@1GB/s --emulate-links: FAILED: ended with status 3 pipesim: out of memory\n", report)
+        self.assertRegex(report, r"baselines .*\| all +\| 12 of 17 +\| MISSED")
 
     def test_ends_programs_whose_time_is_up(self):
         self.program("gpu_test", GPU_TEST.replace("*Adds)", "*Adds) sleep 100 ;;\n    *Sums)"))
