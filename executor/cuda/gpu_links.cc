@@ -18,6 +18,9 @@ struct NvmlPci {
   unsigned domain, bus, device, device_id, subsystem_id;
   std::array<char, 32> bus_id;
 };
+struct NvmlMemory {
+  unsigned long long total, free, used;  // bytes
+};
 constexpr unsigned kMostLinks = 18;
 constexpr int kNvmlSuccess = 0, kRemoteGpu = 0, kRemoteSwitch = 2;
 
@@ -33,6 +36,7 @@ class Nvml {
     load("nvmlDeviceGetNvLinkRemoteDeviceType", remote_kind_);
     load("nvmlDeviceGetMaxPcieLinkGeneration", pcie_generation_);
     load("nvmlDeviceGetMaxPcieLinkWidth", pcie_lanes_);
+    load("nvmlDeviceGetMemoryInfo", memory_);
     started_ = start_ && stop_ && device_ && state_ && remote_ && remote_kind_ && start_() == kNvmlSuccess;
   }
   ~Nvml() {
@@ -70,6 +74,15 @@ class Nvml {
     return link;
   }
 
+  [[nodiscard]] std::int64_t free_memory(const std::string& bus_id) const {
+    NvmlDevice device = nullptr;
+    NvmlMemory memory{};
+    if (!started_ || memory_ == nullptr || device_(bus_id.c_str(), &device) != kNvmlSuccess ||
+        memory_(device, &memory) != kNvmlSuccess)
+      return -1;
+    return static_cast<std::int64_t>(memory.free);
+  }
+
  private:
   template <class Function>
   void load(const char* name, Function& function) {
@@ -86,6 +99,7 @@ class Nvml {
   int (*remote_kind_)(NvmlDevice, unsigned, int*) = nullptr;
   int (*pcie_generation_)(NvmlDevice, unsigned*) = nullptr;
   int (*pcie_lanes_)(NvmlDevice, unsigned*) = nullptr;
+  int (*memory_)(NvmlDevice, NvmlMemory*) = nullptr;
 };
 
 // NVML writes the domain with eight digits, CUDA with four.
@@ -104,6 +118,7 @@ GpuLinks links_of(const std::vector<Gpu>& gpus) {
   links.to_switches.resize(gpus.size());
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     links.pcie.push_back(nvml.pcie(gpus[g].bus_id));
+    links.free_memory.push_back(nvml.free_memory(gpus[g].bus_id));
     nvml.for_each_link(gpus[g].bus_id, [&](bool to_switch, const std::string& bus_id) {
       if (to_switch) {
         ++links.to_switches[g];

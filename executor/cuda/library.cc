@@ -7,7 +7,9 @@
 #include <cupti_version.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "executor/cuda/activity_collector.h"
 #include "executor/cuda/gpu_links.h"
@@ -36,11 +38,21 @@ Gpu gpu_number(int number) {
   gpu.capability = 10 * properties.major + properties.minor;
   gpu.multiprocessors = properties.multiProcessorCount;
   gpu.memory = static_cast<std::int64_t>(properties.totalGlobalMem);
-  std::size_t free = 0, total = 0;
-  if (cudaSetDevice(number) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess)
-    gpu.free_memory = static_cast<std::int64_t>(free);
   return gpu;
 }
+
+// CUDA tells by a context on the GPU, which takes some hundred megabytes until the program ends: of every
+// process on every GPU of the machine. NVML needs none.
+std::int64_t free_memory(int number, std::int64_t memory, std::int64_t told) {
+  std::size_t free = 0, total = 0;
+  if (told >= 0) return std::min(told, memory);
+  if (cudaSetDevice(number) != cudaSuccess || cudaMemGetInfo(&free, &total) != cudaSuccess) return 0;
+  return static_cast<std::int64_t>(free);
+}
+
+// Streams share the driver's ways to a GPU, 8 unless that is set before its first call (CUDA C++ Programming
+// Guide, "CUDA Environment Variables"); on one way a stream's work also waits for that of others before it.
+bool open_more_ways_to_gpus() { return setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0) == 0; }
 
 class Library : public CudaLibrary {
  public:
@@ -57,6 +69,7 @@ class Library : public CudaLibrary {
     std::uint32_t cupti = 0;
     if (cuptiGetVersion(&cupti) == CUPTI_SUCCESS) found.cupti = std::to_string(cupti);
     add_gpus(found);
+    cudaGetLastError();  // what was not told is no error of the next launch
     return found;
   }
   [[nodiscard]] std::unique_ptr<ActivityCollector> activity_collector() const override {
@@ -76,7 +89,11 @@ class Library : public CudaLibrary {
     if (!found.no_gpus.empty()) return;
     for (int i = 0; i < count; ++i) found.gpus.push_back(gpu_number(i));
     const GpuLinks links = links_of(found.gpus);
-    for (std::size_t g = 0; g < found.gpus.size(); ++g) found.gpus[g].pcie = links.pcie[g];
+    for (std::size_t g = 0; g < found.gpus.size(); ++g) {
+      found.gpus[g].pcie = links.pcie[g];
+      found.gpus[g].free_memory =
+          free_memory(static_cast<int>(g), found.gpus[g].memory, links.free_memory[g]);
+    }
     found.switch_nvlinks = links.to_switches;
     for (int a = 0; a < count; ++a) {
       for (int b = a + 1; b < count; ++b) {
@@ -97,5 +114,7 @@ class Library : public CudaLibrary {
 extern "C" __attribute__((visibility("default"))) const pipesim::CudaLibrary* pipesim_cuda_library(
     int version) {
   static const pipesim::Library library;
+  static const bool ways_open = pipesim::open_more_ways_to_gpus();
+  static_cast<void>(ways_open);
   return version == pipesim::CudaLibrary::kVersion ? &library : nullptr;
 }
