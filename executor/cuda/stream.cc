@@ -60,7 +60,8 @@ void CudaStream::multiply(const MatrixProduct& p) {
 void CudaStream::convolve(const Convolution& c) {
   gpu().use();
   const RelaxedRecording relaxed;
-  if (convolutions_ == nullptr) convolutions_ = std::make_unique<Convolutions>(gpu(), stream_, device_.tf32);
+  if (convolutions_ == nullptr)
+    convolutions_ = std::make_unique<Convolutions>(gpu(), stream_, device_.tf32, device_.parts, device_.part);
   if (same_with_equal_padding(c)) {
     convolve_aligned(c);
   } else {
