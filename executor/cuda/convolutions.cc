@@ -31,10 +31,26 @@ int narrow(std::int64_t value) {
 
 }  // namespace
 
-Convolutions::Convolutions(const CudaGpu& gpu, cudaStream_t stream, bool tf32) : gpu_(gpu), tf32_(tf32) {
+// The library may refuse a stream whose context is another than its own, as that of a part of the GPU is
+// (CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH).
+Convolutions::Convolutions(const CudaGpu& gpu, cudaStream_t stream, bool tf32, const Partitions* parts,
+                           int part)
+    : gpu_(gpu), tf32_(tf32) {
   gpu.use();
-  check(cudnnCreate(&library_), "cudnnCreate", gpu);
-  check(cudnnSetStream(library_, stream), "cudnnSetStream", gpu);
+  cudnnStatus_t error = open(stream);
+  if (error != CUDNN_STATUS_SUCCESS && parts != nullptr) {
+    context_ = parts->context(part);
+    const InContext in(context_, gpu);
+    error = open(stream);
+  }
+  check(error, "cudnnSetStream", gpu);
+}
+
+cudnnStatus_t Convolutions::open(cudaStream_t stream) {
+  check(cudnnCreate(&library_), "cudnnCreate", gpu_);
+  const cudnnStatus_t error = cudnnSetStream(library_, stream);
+  if (error != CUDNN_STATUS_SUCCESS) cudnnDestroy(library_);
+  return error;
 }
 
 Convolutions::~Convolutions() {
@@ -45,9 +61,14 @@ Convolutions::~Convolutions() {
 void Convolutions::convolve(const Convolution& c, const std::function<std::byte*(std::size_t)>& scratch) {
   const Problem problem = problem_of(c);
   auto at = ways_.find(problem);
-  if (at == ways_.end()) at = ways_.emplace(problem, find_way(c)).first;
+  if (at == ways_.end()) {
+    const InContext in(context_, gpu_);
+    at = ways_.emplace(problem, find_way(c)).first;
+  }
   const Way& way = at->second;
-  run(c, way, way.workspace > 0 ? scratch(way.workspace) : nullptr);
+  std::byte* workspace = way.workspace > 0 ? scratch(way.workspace) : nullptr;
+  const InContext in(context_, gpu_);
+  run(c, way, workspace);
 }
 
 Convolutions::Problem Convolutions::problem_of(const Convolution& c) {

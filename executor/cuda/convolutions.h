@@ -10,7 +10,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "executor/cuda/gpus.h"
+#include "executor/cuda/partitions.h"
 #include "executor/gpu/library_calls.h"
 
 namespace pipesim::gpu {
@@ -19,8 +19,8 @@ namespace pipesim::gpu {
 /// heuristics once and kept; only algorithms that give the same bits each time are taken.
 class Convolutions {
  public:
-  /// `tf32`: as MachineSetting.
-  Convolutions(const CudaGpu& gpu, cudaStream_t stream, bool tf32);
+  /// `tf32`: as MachineSetting. `parts`: null, or those of which the stream's is `part`; they outlive this.
+  Convolutions(const CudaGpu& gpu, cudaStream_t stream, bool tf32, const Partitions* parts, int part);
   ~Convolutions();
   Convolutions(const Convolutions&) = delete;
   Convolutions& operator=(const Convolutions&) = delete;
@@ -29,6 +29,7 @@ class Convolutions {
   void convolve(const Convolution& convolution, const std::function<std::byte*(std::size_t)>& scratch);
 
  private:
+  [[nodiscard]] cudnnStatus_t open(cudaStream_t stream);
   using Problem = std::array<std::int64_t, 20>;
   template <auto destroy>
   struct Destroy {
@@ -55,6 +56,7 @@ class Convolutions {
 
   CudaGpu gpu_;
   bool tf32_;
+  CUcontext context_ = nullptr;  // that the library wants; null: the whole GPU's
   cudnnHandle_t library_ = nullptr;
   std::map<Problem, Way> ways_;
 };

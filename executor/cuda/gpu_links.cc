@@ -19,7 +19,7 @@ struct NvmlPci {
   std::array<char, 32> bus_id;
 };
 struct NvmlMemory {
-  unsigned long long total, free, used;
+  unsigned long long total, free, used;  // bytes
 };
 constexpr unsigned kMostLinks = 18;
 constexpr int kNvmlSuccess = 0;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "executor/cuda/activity_collector.h"
 #include "executor/cuda/gpu_links.h"
@@ -50,6 +51,10 @@ std::int64_t free_memory_of(int number, const Gpu& gpu, std::int64_t told) {
   return static_cast<std::int64_t>(free);
 }
 
+// Streams share the driver's ways to a GPU, 8 unless that is set before its first call (CUDA C++ Programming
+// Guide, "CUDA Environment Variables"); on one way a stream's work also waits for that of others before it.
+bool open_more_ways_to_gpus() { return setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0) == 0; }
+
 class Library : public CudaLibrary {
  public:
   [[nodiscard]] GpuInventory inventory() const override {
@@ -65,6 +70,7 @@ class Library : public CudaLibrary {
     std::uint32_t cupti = 0;
     if (cuptiGetVersion(&cupti) == CUPTI_SUCCESS) found.cupti = std::to_string(cupti);
     add_gpus(found);
+    cudaGetLastError();  // what was not told is no error of the next launch
     return found;
   }
   [[nodiscard]] std::unique_ptr<ActivityCollector> activity_collector() const override {
@@ -109,5 +115,7 @@ class Library : public CudaLibrary {
 extern "C" __attribute__((visibility("default"))) const pipesim::CudaLibrary* pipesim_cuda_library(
     int version) {
   static const pipesim::Library library;
+  static const bool ways_open = pipesim::open_more_ways_to_gpus();
+  static_cast<void>(ways_open);
   return version == pipesim::CudaLibrary::kVersion ? &library : nullptr;
 }

@@ -81,6 +81,7 @@ void CudaMachine::add_device(const CudaGpu& gpu, int part, int multiprocessors, 
   auto device = std::make_unique<CudaDevice>();
   device->gpu = gpu;
   device->part = part;
+  device->parts = partitions_.get();
   device->multiprocessors = multiprocessors;
   device->tf32 = tf32 && gpu.capability >= first_with_tf32;
   device->products = std::make_unique<Products>(gpu, part < 0 ? 0 : multiprocessors, device->tf32);
@@ -97,7 +98,7 @@ void CudaMachine::open_ways_between_gpus() const {
         continue;
       from->gpu.use();
       const cudaError_t error = cudaDeviceEnablePeerAccess(to->gpu.number, 0);
-      if (error == cudaErrorPeerAccessAlreadyEnabled) {
+      if (error == cudaErrorPeerAccessAlreadyEnabled || error == cudaErrorTooManyPeers) {
         cudaGetLastError();  // told
       } else {
         check(error, "cudaDeviceEnablePeerAccess", from->gpu);

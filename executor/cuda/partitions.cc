@@ -14,12 +14,16 @@ namespace {
 constexpr int kResources = 12040;  // CUDA that began with green contexts …
 constexpr int kStreams = 12050;    // … and with their streams
 
-// As many groups as there are of at least so many multiprocessors.
+// As many groups as there are of at least so many multiprocessors: none where the driver makes no such
+// groups.
 unsigned groups_of(const CUdevResource& all, unsigned least, const CudaGpu& gpu) {
   const auto split =
       driver_function<PFN_cuDevSmResourceSplitByCount_v12040>("cuDevSmResourceSplitByCount", kResources, gpu);
   unsigned groups = 0;
-  return split(nullptr, &groups, &all, nullptr, 0, least) == CUDA_SUCCESS ? groups : 0;
+  const CUresult error = split(nullptr, &groups, &all, nullptr, 0, least);
+  if (error == CUDA_ERROR_INVALID_VALUE || error == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION) return 0;
+  check(error, "cuDevSmResourceSplitByCount", gpu);
+  return groups;
 }
 
 std::vector<CUdevResource> divided(const CUdevResource& all, int parts, const CudaGpu& gpu) {
@@ -96,6 +100,26 @@ cudaStream_t Partitions::make_stream(int part) const {
   check(create(&stream, parts_.at(static_cast<std::size_t>(part)).context, CU_STREAM_NON_BLOCKING, 0),
         "cuGreenCtxStreamCreate", gpu_);
   return stream;
+}
+
+CUcontext Partitions::context(int part) const {
+  const auto convert = driver_function<PFN_cuCtxFromGreenCtx_v12040>("cuCtxFromGreenCtx", kResources, gpu_);
+  CUcontext context = nullptr;
+  check(convert(&context, parts_.at(static_cast<std::size_t>(part)).context), "cuCtxFromGreenCtx", gpu_);
+  return context;
+}
+
+InContext::InContext(CUcontext context, const CudaGpu& gpu) {
+  if (context == nullptr) return;
+  const auto enter = driver_function<PFN_cuCtxPushCurrent_v4000>("cuCtxPushCurrent", 4000, gpu);
+  const auto leave = driver_function<PFN_cuCtxPopCurrent_v4000>("cuCtxPopCurrent", 4000, gpu);
+  check(enter(context), "cuCtxPushCurrent", gpu);
+  leave_ = leave;
+}
+
+InContext::~InContext() {
+  CUcontext left = nullptr;
+  if (leave_ != nullptr) leave_(&left);
 }
 
 }  // namespace pipesim::gpu

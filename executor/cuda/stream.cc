@@ -1,5 +1,6 @@
 #include "executor/cuda/stream.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -44,6 +45,13 @@ void CudaStream::multiply(const MatrixProduct& p) {
   const RelaxedRecording relaxed;
   std::byte* workspace = memory().workspace(kProductWorkspace);
   if (p.inner > 0 && device_.products->multiply(p, stream_, workspace)) return;
+  // Some of the library's kernels have a layer of blocks for each pair of matrices: 65,535 at most.
+  constexpr std::int64_t most = 1 << 15;
+  if (p.batch > most) {
+    for (std::int64_t first = 0; first < p.batch; first += most)
+      multiply(some_of_batch(p, first, std::min(most, p.batch - first)));
+    return;
+  }
   const MatrixProduct alone = product_in_scratch(*this, p);
   const Floats& sums = alone.d.elements;
   if (p.inner == 0) {
@@ -60,7 +68,8 @@ void CudaStream::multiply(const MatrixProduct& p) {
 void CudaStream::convolve(const Convolution& c) {
   gpu().use();
   const RelaxedRecording relaxed;
-  if (convolutions_ == nullptr) convolutions_ = std::make_unique<Convolutions>(gpu(), stream_, device_.tf32);
+  if (convolutions_ == nullptr)
+    convolutions_ = std::make_unique<Convolutions>(gpu(), stream_, device_.tf32, device_.parts, device_.part);
   if (same_with_equal_padding(c)) {
     convolve_aligned(c);
   } else {

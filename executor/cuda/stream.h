@@ -19,7 +19,8 @@ class CudaRecording;
 struct CudaDevice {
   CudaGpu gpu;
   int multiprocessors = 0;  ///< its own
-  int part = -1;            ///< of Partitions; −1: the whole GPU
+  int part = -1;            ///< of `parts`; −1: the whole GPU
+  const Partitions* parts = nullptr;
   bool tf32 = false;
   std::unique_ptr<Products> products;
 };

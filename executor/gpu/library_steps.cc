@@ -40,6 +40,15 @@ void convolve_without_padding(Stream& stream, const Convolution& c,
   run(stream, planes * c.image[0] * c.image[1], CopyWindow{bare.x, c.x, bare.image, c.image, c.pad_low});
 }
 
+MatrixProduct some_of_batch(const MatrixProduct& product, std::int64_t first, std::int64_t count) {
+  MatrixProduct some = product;
+  some.batch = count;
+  for (MatrixProduct::Matrix* m : {&some.a, &some.b, &some.d})
+    m->elements = m->elements.from(first * m->batch);
+  if (some.before.present()) some.before = some.before.from(first * some.d.batch);
+  return some;
+}
+
 MatrixProduct product_in_scratch(Stream& stream, const MatrixProduct& product) {
   MatrixProduct alone = product;
   const std::int64_t elements = product.rows * product.columns;

@@ -77,13 +77,16 @@ void StreamExecution::place(const DeviceProgram& program) {
 // When all have their place, which does not change any more.
 void StreamExecution::find_awaited() {
   const auto on_device = [&](TaskId task, DeviceId device) {
-    return std::ranges::find_if(placed_[task.index()],
-                                [&](const Placed& p) { return p.list->device == device; });
+    return &*std::ranges::find_if(placed_[task.index()],
+                                  [&](const Placed& p) { return p.list->device == device; });
   };
   for (std::vector<Placed>& members : placed_) {
     for (Placed& placed : members) {
-      for (const TaskId awaited : placed.instruction->waits)
-        placed.waits.push_back(&*on_device(awaited, placed.list->device));
+      for (const TaskId task : placed.instruction->waits) {
+        Placed* awaited = on_device(task, placed.list->device);
+        placed.waits.push_back(awaited);
+        awaited->awaited = awaited->awaited || awaited->list != placed.list;
+      }
     }
   }
   std::uint64_t number = 0;
@@ -173,6 +176,7 @@ void StreamExecution::begin_together() {
 void StreamExecution::record_step(const StepContext& context) {
   Stream& first = *lists_.front()->stream;
   machine_.begin_recording(first);
+  records_ = true;
   try {
     let_all_wait_for_first();
     give_all(context);
@@ -181,7 +185,9 @@ void StreamExecution::record_step(const StepContext& context) {
       list->stream->record(*list->done);
       first.wait(*list->done);
     }
+    records_ = false;
   } catch (...) {
+    records_ = false;
     try {
       static_cast<void>(machine_.end_recording(first));
     } catch (const std::exception&) {  // what failed first is said
@@ -238,7 +244,7 @@ void StreamExecution::begin(const Placed& placed) {
     if (awaited->list != placed.list) stream.wait(*awaited->end);
   }
   if (on_task_) on_task_(device, instruction.task);
-  stream.record(*placed.begin);
+  if (!records_) stream.record(*placed.begin);
   const TaskActivityScope scope(backend_.settings().activity, placed.number);
   buffers_.acquire(device, instruction.buffers);
   backend_.move(stream, instruction.before, buffers_);
@@ -250,7 +256,8 @@ void StreamExecution::end(const Placed& placed) {
     const TaskActivityScope scope(backend_.settings().activity, placed.number);
     backend_.move(stream, placed.instruction->after, buffers_);
   }
-  stream.record(*placed.end);
+  // What is repeated has no times of tasks; each event would be work of the graph.
+  if (!records_ || placed.awaited) stream.record(*placed.end);
   stream.free_scratch();
   buffers_.release(placed.list->device, placed.instruction->buffers);
 }

@@ -43,6 +43,7 @@ class StreamExecution : public Execution {
     std::unique_ptr<Event> begin, end;
     std::vector<const Placed*> waits;
     std::uint64_t number;  // in dispatch order, from 1
+    bool awaited = false;  // by another list
   };
   // What the lists of a device share.
   struct Device {
@@ -85,6 +86,7 @@ class StreamExecution : public Execution {
   std::unique_ptr<Event> go_, before_, after_;
   std::int64_t steps_ = 0;
   std::unique_ptr<Recording> recording_;
+  bool records_ = false;  // the recording is being made
   std::function<void(DeviceId, TaskId)> on_task_;
   bool failed_ = false;
 };

@@ -44,6 +44,35 @@ TEST(ProductSteps, ComputeWhatTheProductDoes) {
   });
 }
 
+TEST(ProductSteps, DivideABatch) {
+  for_each_seed(10, [](Rng& rng) {
+    using enum MatrixProduct::Epilogue;
+    HostMachine machine;
+    const auto stream = machine.make_stream(DeviceId(0));
+    MatrixProduct p{.rows = 3, .columns = 5, .inner = 4, .batch = 7};
+    p.epilogue = std::array{None, Bias, BiasGelu}.at(rng.below(3));
+    Twin a(machine, Stored::BFloat16, 7 * 12), b(machine, Stored::BFloat16, 20),
+        d(machine, Stored::Float32, 7 * 25), bias(machine, Stored::Float32, 5),
+        before(machine, Stored::Float32, 7 * 25);
+    for (Twin* t : {&a, &b, &d, &bias, &before}) t->fill(*stream, rng);
+    p.a = {a.on_device(), false, 4, 12};
+    p.b = {b.on_device(), true, 4, 0};    // the same for all
+    p.d = {d.on_device(), false, 7, 25};  // with gaps
+    p.bias = bias.on_device();
+    p.before = before.on_device();
+    stream->multiply(some_of_batch(p, 0, 3));
+    stream->multiply(some_of_batch(p, 3, 4));
+    p.a.elements = a.on_host();
+    p.b.elements = b.on_host();
+    p.d.elements = d.on_host();
+    p.bias = bias.on_host();
+    p.before = before.on_host();
+    multiply_on_host(p);
+    d.expect_same(*stream, 0);
+    before.expect_same(*stream, 0);
+  });
+}
+
 struct Line {
   std::int64_t image, kernel, stride, dilation, low, high;
   bool equal;  // would as many zeros on both sides do?

@@ -79,6 +79,25 @@ TEST(StreamExecution, RepeatsRecordedStepsWithTheNumbersOfNewOnes) {
   }
 }
 
+// A graph's events cost as much as small work.
+TEST(StreamExecution, RecordsOnlyEventsThatSomebodyWaitsFor) {
+  const EqualityCase c(kModel);
+  StreamedPlan plan(c, some_strategy(c, 4), {.seed = 2}, {{}, false, nullptr, true});
+  const auto pieces_of_step = [&] {
+    const std::int64_t before = plan.machine().done();
+    plan.training().step();
+    return plan.machine().done() - before;
+  };
+  std::int64_t instructions = 0;
+  for (const DeviceProgram& device : plan.training().program().devices) {
+    instructions += std::ssize(device.compute);
+    for (const auto& stream : device.streams) instructions += std::ssize(stream);
+  }
+  const std::int64_t first = pieces_of_step(), recorded = pieces_of_step(), repeated = pieces_of_step();
+  EXPECT_EQ(recorded, repeated);
+  EXPECT_LT(repeated, first - instructions);
+}
+
 TEST(StreamExecution, TimesFollowTheTasks) {
   const EqualityCase c(kModel);
   StreamedPlan plan(c, some_strategy(c, 5), {.seed = 3});
