@@ -23,6 +23,7 @@
 #include "executor/gpu/bodies/reduce.h"
 #include "executor/gpu/bodies/rotary.h"
 #include "executor/gpu/bodies/row_norm.h"
+#include "executor/gpu/bodies/row_norm_weights.h"
 #include "executor/gpu/bodies/shape.h"
 #include "executor/gpu/bodies/softmax.h"
 #include "executor/gpu/bodies/strided_copy.h"
@@ -39,12 +40,13 @@ template <class... A, class... B, class... Rest>
 struct JoinedLists<BodyList<A...>, BodyList<B...>, Rest...> : JoinedLists<BodyList<A..., B...>, Rest...> {};
 
 /// All bodies, numbered through. A new one stands in the list of its file; a new file's list stands here.
-using AllBodies = JoinedLists<AddendBodies, AttentionBodies, AttentionGradientBodies, BahdanauBodies,
-                              BahdanauGradientBodies, BatchNormBodies, BinaryBodies, ColumnSumBodies,
-                              Conv2dBodies, CrossEntropyBodies, DropoutBodies, ElementwiseBodies,
-                              EmbeddingBodies, ExpertBodies, LibraryCallBodies, LinearBodies, LstmBodies,
-                              MoveBodies, OptimizerBodies, Pool2dBodies, ReduceBodies, RotaryBodies,
-                              RowNormBodies, ShapeBodies, SoftmaxBodies, StridedCopyBodies>::Type;
+using AllBodies =
+    JoinedLists<AddendBodies, AttentionBodies, AttentionGradientBodies, BahdanauBodies,
+                BahdanauGradientBodies, BatchNormBodies, BinaryBodies, ColumnSumBodies, Conv2dBodies,
+                CrossEntropyBodies, DropoutBodies, ElementwiseBodies, EmbeddingBodies, ExpertBodies,
+                LibraryCallBodies, LinearBodies, LstmBodies, MoveBodies, OptimizerBodies, Pool2dBodies,
+                ReduceBodies, RotaryBodies, RowNormBodies, RowNormWeightBodies, ShapeBodies, SoftmaxBodies,
+                StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {
