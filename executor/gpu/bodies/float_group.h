@@ -36,6 +36,16 @@ PIPESIM_DEVICE constexpr GroupPlace group_at(std::int64_t i, std::int64_t elemen
   return {first, left < FloatGroup::size ? left : FloatGroup::size};
 }
 
+/// A row of a tensor, its elements [begin, end), in groups from its first element on, wherever that lies: the
+/// same row is added up alike in any tensor.
+struct RowGroups {
+  std::int64_t begin = 0, end = 0;
+  [[nodiscard]] PIPESIM_DEVICE constexpr std::int64_t count() const { return groups_of(end - begin); }
+  [[nodiscard]] PIPESIM_DEVICE constexpr GroupPlace at(std::int64_t i) const {
+    return group_at(i, end - begin).in_row(begin);
+  }
+};
+
 /// 16 bytes at a multiple of 16.
 struct alignas(16) PackedBits {
   std::uint32_t words[4];

@@ -60,5 +60,23 @@ TEST(FloatGroup, HoldEveryElementOnce) {
   EXPECT_EQ(last.in_row(20).first, 28);
 }
 
+TEST(RowGroups, HoldEveryElementOfARowOnce) {
+  for (const std::int64_t columns : {1, 5, 8, 13, 16, 50}) {
+    for (std::int64_t row = 0; row < 9; ++row) {
+      const RowGroups groups{row * columns, (row + 1) * columns};
+      std::int64_t next = groups.begin;
+      for (std::int64_t i = 0; i < groups.count(); ++i) {
+        const GroupPlace at = groups.at(i);
+        EXPECT_EQ(at.first, next);
+        EXPECT_GE(at.count, 1);
+        EXPECT_EQ((at.first - groups.begin) % FloatGroup::size, 0);
+        next += at.count;
+      }
+      EXPECT_EQ(next, groups.end);
+    }
+  }
+  EXPECT_EQ((RowGroups{5, 5}).count(), 0);
+}
+
 }  // namespace
 }  // namespace pipesim::gpu
