@@ -17,7 +17,8 @@ void apply_fused(const ShardCall& call) {
   const Activation activation = fused_activation(call.op);
   if (activation == Activation::None) return;
   const Piece& y = call.values.back();
-  run(call.stream, y.elements(), Activate{y.floats(), y.floats(), kept_before_fused(call), activation});
+  run_in_groups(call.stream, y.elements(),
+                Activate{y.floats(), y.floats(), kept_before_fused(call), activation});
 }
 
 Floats gradient_before_fused(const ShardCall& call) {
@@ -27,7 +28,7 @@ Floats gradient_before_fused(const ShardCall& call) {
   const auto bytes = static_cast<std::size_t>(dy.elements() * bytes_per_element(dy.type));
   const Floats before{call.stream.scratch(bytes), stored_as(dy.type)};
   const Floats kept = needs_input(activation) ? kept_before_fused(call) : call.values.back().floats();
-  run(call.stream, dy.elements(), ActivationGradient{kept, dy.floats(), before, activation});
+  run_in_groups(call.stream, dy.elements(), ActivationGradient{kept, dy.floats(), before, activation});
   return before;
 }
 

@@ -122,7 +122,11 @@ BlockLengths::BlockLengths(const AttentionSizes& a, std::int64_t bytes, const At
       std::max(limits.shortest_block, (a.s + limits.causal_blocks - 1) / limits.causal_blocks);
   queries =
       std::clamp(limits.score_bytes / of_query, one, std::max(one, a.causal ? std::min(a.s, cut) : a.s));
-  heads = std::clamp(limits.score_bytes / (of_query * queries), one, std::max(one, a.b * a.g));
+  // Blocks of about one length: the last of them should not be a single head.
+  const std::int64_t all = std::max(one, a.b * a.g);
+  const std::int64_t most = std::clamp(limits.score_bytes / (of_query * queries), one, all);
+  const std::int64_t blocks = (all + most - 1) / most;
+  heads = (all + blocks - 1) / blocks;
 }
 
 }  // namespace pipesim::gpu

@@ -23,7 +23,11 @@ void add_up_columns(Stream& stream, const Term& term, std::int64_t rows, std::in
 /// Of m[rows, columns] without gaps.
 inline void add_up_columns(Stream& stream, const Floats& m, std::int64_t rows, std::int64_t columns,
                            const Floats& sums) {
-  add_up_columns(stream, ElementTerm{m, columns}, rows, columns, sums);
+  const RowChunks split = RowChunks::of_groups(rows, columns);
+  auto* partial = reinterpret_cast<double*>(
+      stream.scratch(sizeof(double) * static_cast<std::size_t>(split.chunks * columns)));
+  run(stream, split.chunks * groups_of(columns), MatrixChunkSums{m, split, partial});
+  run(stream, columns, SumsOfChunks{partial, split, sums});
 }
 
 }  // namespace pipesim::gpu

@@ -8,7 +8,7 @@ void copy_elements(Stream& stream, const Piece& from, const Piece& to) {
   if (from.type == to.type) {
     stream.copy(to.memory, from.memory, static_cast<std::size_t>(n * bytes_per_element(to.type)));
   } else {
-    run(stream, n, Activate{from.floats(), to.floats(), {}, Activation::None});
+    run_in_groups(stream, n, Activate{from.floats(), to.floats(), {}, Activation::None});
   }
 }
 

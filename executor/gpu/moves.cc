@@ -80,6 +80,9 @@ void move_region(Stream& stream, const Piece& from, const Piece& to, const Box& 
       return static_cast<std::int32_t>(bytes_per_element(piece.type));
     };
     run(stream, n, MoveIntegers{from.memory, to.memory, bytes(from), bytes(to), rows, add, few});
+  } else if (rows.dims == 0 && from.type != DataType::Float64 && to.type != DataType::Float64) {
+    run_in_groups(stream, n,
+                  MoveFloatGroups{from.floats().from(rows.from_begin), to.floats().from(rows.to_begin), add});
   } else {
     run(stream, n, MoveFloats{from.floats(), to.floats(), rows, add, few});
   }

@@ -8,9 +8,9 @@ void update(Stream& stream, Optimizer optimizer, const OptimizerSettings& settin
                                  static_cast<float>(averaged)};
   switch (optimizer) {
     case Optimizer::Sgd:
-      return run(stream, trained.elements, SgdUpdate{elements, settings});
+      return run_in_groups(stream, trained.elements, SgdUpdate{elements, settings});
     case Optimizer::Momentum:
-      return run(stream, trained.elements, MomentumUpdate{elements, trained.first, settings});
+      return run_in_groups(stream, trained.elements, MomentumUpdate{elements, trained.first, settings});
     case Optimizer::Adam:
       return run(stream, (trained.elements + AdamUpdate::chunk - 1) / AdamUpdate::chunk,
                  AdamUpdate{elements, trained.first, trained.second, settings, trained.elements, change.step,

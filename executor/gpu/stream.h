@@ -60,4 +60,11 @@ void run(Stream& stream, std::int64_t count, const Body& body) {
   if (count > 0) stream.launch(body_number<Body>(), &body, sizeof body, count);
 }
 
+/// Runs a body that takes a FloatGroup for each index and is told how many elements there are.
+template <class Body>
+void run_in_groups(Stream& stream, std::int64_t elements, Body body) {
+  body.elements = elements;
+  run(stream, groups_of(elements), body);
+}
+
 }  // namespace pipesim::gpu

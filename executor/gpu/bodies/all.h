@@ -24,6 +24,7 @@
 #include "executor/gpu/bodies/reduce.h"
 #include "executor/gpu/bodies/rotary.h"
 #include "executor/gpu/bodies/row_norm.h"
+#include "executor/gpu/bodies/row_norm_weights.h"
 #include "executor/gpu/bodies/shape.h"
 #include "executor/gpu/bodies/softmax.h"
 #include "executor/gpu/bodies/strided_copy.h"
@@ -45,8 +46,8 @@ using AllBodies =
                 BahdanauGradientBodies, BatchNormBodies, BinaryBodies, ColumnSumBodies, Conv2dBodies,
                 CrossEntropyBodies, DropoutBodies, ElementwiseBodies, EmbeddingBodies, ExpertBodies,
                 LibraryCallBodies, LinearBodies, LinkBodies, LstmBodies, MoveBodies, OptimizerBodies,
-                Pool2dBodies, ReduceBodies, RotaryBodies, RowNormBodies, ShapeBodies, SoftmaxBodies,
-                StridedCopyBodies>::Type;
+                Pool2dBodies, ReduceBodies, RotaryBodies, RowNormBodies, RowNormWeightBodies, ShapeBodies,
+                SoftmaxBodies, StridedCopyBodies>::Type;
 
 template <class Body>
 constexpr std::size_t body_number() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "executor/gpu/bodies/body.h"
+#include "executor/gpu/bodies/float_group.h"
 #include "executor/gpu/bodies/floats.h"
 #include "executor/gpu/bodies/score_block.h"
 
@@ -12,6 +13,7 @@ namespace pipesim::gpu {
 /// A team for each row: shares = softmax of the scores that the query sees, 0 for other keys; may be in
 /// place. Σ exp and the largest score are found in one pass (Milakov and Gimelshein, 2018).
 struct SoftmaxOfScores {
+  static constexpr bool in_small_teams = true;
   ScoreBlock block;
   ScoreRules rules;
   Floats scores, shares;
@@ -24,21 +26,35 @@ struct SoftmaxOfScores {
     const std::int64_t first = i * block.stride;
     float own = kNothingSeen;
     double own_sum = 0;
-    for (std::int64_t j = team.rank(); j < row.seen; j += team.size()) {
-      const float score = rule.biased(j, scores[first + j]);
-      if (score > own) {
-        own_sum = own_sum * static_cast<double>(std::exp(own - score)) + 1;
-        own = score;
-      } else {
-        own_sum += static_cast<double>(std::exp(score - own));
-      }
+    const auto group_of = [&](const GroupPlace& keys) {
+      return rule.biased(keys, read_group(scores, keys.in_row(first)));
+    };
+    for (std::int64_t g = team.rank(); g < groups_of(row.seen); g += team.size()) {
+      const GroupPlace keys = group_at(g, block.columns);
+      const FloatGroup group = group_of(keys);
+      const std::int64_t seen = row.seen - keys.first;
+      float most = own;
+      for (int k = 0; k < FloatGroup::size; ++k)
+        if (k < seen && group.values[k] > most) most = group.values[k];
+      if (most > own) own_sum *= static_cast<double>(std::exp(own - most));
+      own = most;
+      float sum = 0;
+      for (int k = 0; k < FloatGroup::size; ++k) sum += k < seen ? std::exp(group.values[k] - own) : 0.0F;
+      own_sum += static_cast<double>(sum);
     }
     const float most = team.max(own);
     const double sum = team.sum(own_sum > 0 ? own_sum * static_cast<double>(std::exp(own - most)) : own_sum);
     const auto share = static_cast<float>(1 / sum);
-    for (std::int64_t j = team.rank(); j < block.columns; j += team.size()) {
-      const float score = j < row.seen ? rule.biased(j, scores[first + j]) : 0.0F;
-      shares.set(first + j, j < row.seen ? rule.dropped(j, std::exp(score - most) * share) : 0.0F);
+    for (std::int64_t g = team.rank(); g < groups_of(block.columns); g += team.size()) {
+      const GroupPlace keys = group_at(g, block.columns);
+      FloatGroup group{};
+      if (keys.first < row.seen) group = group_of(keys);
+      for (int k = 0; k < FloatGroup::size; ++k) {
+        const std::int64_t key = keys.first + k;
+        const float score = group.values[k];
+        group.values[k] = key < row.seen ? rule.dropped(key, std::exp(score - most) * share) : 0.0F;
+      }
+      write_group(shares, keys.in_row(first), group);
     }
     if (team.rank() != 0) return;
     largest[row.statistic] = static_cast<double>(most);
@@ -59,6 +75,7 @@ struct SumsFromLargest {
 
 /// A team for each row of o: from the softmax over the shard's keys to its part of the softmax over all keys.
 struct RescaleResults {
+  static constexpr bool in_small_teams = true;
   const double *largest = nullptr, *sums = nullptr;  ///< of all shards
   float* log_sums = nullptr;                         ///< the shard's before, of all after
   Floats o;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "executor/gpu/bodies/body.h"
+#include "executor/gpu/bodies/float_group.h"
 #include "executor/gpu/bodies/floats.h"
 #include "executor/gpu/bodies/score_block.h"
 
@@ -11,21 +12,26 @@ namespace pipesim::gpu {
 
 /// A team for each row: Σ do·o.
 struct ProductsOfResults {
+  static constexpr bool in_small_teams = true;
   Floats o, gradient;
   std::int64_t depth = 0;
   double* sums = nullptr;
   template <class Team>
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
     double sum = 0;
-    for (std::int64_t j = row * depth + team.rank(); j < (row + 1) * depth; j += team.size())
-      sum += static_cast<double>(o[j]) * static_cast<double>(gradient[j]);
+    for (std::int64_t g = team.rank(); g < groups_of(depth); g += team.size()) {
+      const GroupPlace at = group_at(g, depth).in_row(row * depth);
+      const FloatGroup results = read_group(o, at), gradients = read_group(gradient, at);
+      for (int k = 0; k < FloatGroup::size; ++k)
+        sum += static_cast<double>(results.values[k]) * static_cast<double>(gradients.values[k]);
+    }
     sum = team.sum(sum);
     if (team.rank() == 0) sums[row] = sum;
   }
 };
 
-/// A team for each row: from scores and from do·vᵀ what dropout leaves of the softmax, and the gradient of
-/// q·kᵀ, both 0 for keys that the query does not see; both may be in place.
+/// From scores and from do·vᵀ what dropout leaves of the softmax, and the gradient of q·kᵀ, both 0 for keys
+/// that the query does not see; both may be in place. An index for each group of each row.
 struct GradientsOfScores {
   ScoreBlock block;
   ScoreRules rules;
@@ -33,23 +39,27 @@ struct GradientsOfScores {
   Floats shares, gradients;
   const float* log_sums = nullptr;   ///< of all keys, by ScoreBlock::Row::statistic
   const double* averages = nullptr;  ///< Σ do·o, so, too
-  template <class Team>
-  PIPESIM_DEVICE void operator()(Team& team, std::int64_t i) const {
-    const ScoreBlock::Row row = block.row(i);
+  PIPESIM_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t row_of_block = block.by_group.quotient(i), group = i - row_of_block * block.groups();
+    const ScoreBlock::Row row = block.row(row_of_block);
     const ScoreRules::Row rule = rules.row(row);
-    const std::int64_t first = i * block.stride;
+    const GroupPlace keys = group_at(group, block.columns), at = keys.in_row(row_of_block * block.stride);
     const float log_sum = log_sums[row.statistic];
     const auto average = static_cast<float>(averages[row.statistic]);
-    for (std::int64_t j = team.rank(); j < block.columns; j += team.size()) {
-      float share = 0, gradient = 0;
-      if (j < row.seen) {
-        share = std::exp(rule.biased(j, scores[first + j]) - log_sum);
-        gradient = share * (rule.dropped(j, share_gradients[first + j]) - average) * block.sizes.scale;
-        share = rule.dropped(j, share);
-      }
-      shares.set(first + j, share);
-      gradients.set(first + j, gradient);
+    FloatGroup share{}, gradient{};
+    if (keys.first < row.seen) {
+      share = rule.biased(keys, read_group(scores, at));
+      gradient = read_group(share_gradients, at);
     }
+    for (int k = 0; k < FloatGroup::size; ++k) {
+      const std::int64_t key = keys.first + k;
+      float &s = share.values[k], &d = gradient.values[k];
+      s = key < row.seen ? std::exp(s - log_sum) : 0.0F;
+      d = key < row.seen ? s * (rule.dropped(key, d) - average) * block.sizes.scale : 0.0F;
+      s = key < row.seen ? rule.dropped(key, s) : 0.0F;
+    }
+    write_group(shares, at, share);
+    write_group(gradients, at, gradient);
   }
 };
 

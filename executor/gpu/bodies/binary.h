@@ -5,19 +5,37 @@
 
 #include "executor/gpu/bodies/body.h"
 #include "executor/gpu/bodies/column_sums.h"
+#include "executor/gpu/bodies/float_group.h"
 #include "executor/gpu/bodies/floats.h"
 #include "executor/operators/strided.h"
 
 namespace pipesim::gpu {
 
-/// result[i] = x[i] + y[at(i)], or x[i] · y[at(i)].
+/// result[i] = x[i] + y[at(i)], or x[i] · y[at(i)]; by groups.
 struct CombineStretched {
   Floats x, y, result;
   Strided at;
   bool product = false;
+  std::int64_t elements = 0;
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
-    const float a = x[i], b = y[at.at(i)];
-    result.set(i, product ? a * b : a + b);
+    const GroupPlace place = group_at(i, elements);
+    const FloatGroup b = stretched(place);
+    FloatGroup group = read_group(x, place);
+    for (int k = 0; k < FloatGroup::size; ++k)
+      group.values[k] = product ? group.values[k] * b.values[k] : group.values[k] + b.values[k];
+    write_group(result, place, group);
+  }
+
+ private:
+  [[nodiscard]] PIPESIM_DEVICE FloatGroup stretched(const GroupPlace& place) const {
+    if (at.last_step() == 1) {
+      const std::int64_t row = at.lengths[static_cast<std::size_t>(at.dims - 1)];
+      if (place.first % row + place.count <= row) return read_group(y, {at.at(place.first), place.count});
+    }
+    FloatGroup group{};
+    for (std::int64_t k = 0; k < FloatGroup::size; ++k)
+      if (k < place.count) group.values[k] = y[at.at(place.first + k)];
+    return group;
   }
 };
 

@@ -21,7 +21,11 @@ namespace pipesim::gpu {
 //   float max(float)            over its threads
 //   void barrier()              what its threads wrote to memory before is seen by all of them after
 //
-// which all of its threads call, in the same order.
+// which all of its threads call, in the same order. A body whose work for an index is short says
+//
+//   static constexpr bool in_small_teams = true;
+//
+// and gets teams of fewer threads (a warp), which meet faster.
 
 /// A team of one thread, which says what bodies may ask of a team.
 struct OneThread {
@@ -35,6 +39,11 @@ struct OneThread {
 template <class Body>
 inline constexpr bool runs_in_teams = requires(const Body& body, OneThread& team, std::int64_t i) {
   body(team, i);
+};
+
+template <class Body>
+inline constexpr bool runs_in_small_teams = runs_in_teams<Body>&& requires {
+  requires Body::in_small_teams;
 };
 
 template <class... Body>

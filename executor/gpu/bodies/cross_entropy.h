@@ -4,6 +4,7 @@
 
 #include "executor/gpu/bodies/body.h"
 #include "executor/gpu/bodies/exponential_sum.h"
+#include "executor/gpu/bodies/float_group.h"
 #include "executor/gpu/bodies/floats.h"
 #include "executor/gpu/bodies/reduce.h"
 
@@ -19,6 +20,9 @@ struct LabelledRows {
 
   [[nodiscard]] PIPESIM_DEVICE bool owns(std::int64_t label) const {
     return label >= first_column && label < first_column + columns;
+  }
+  [[nodiscard]] PIPESIM_DEVICE RowGroups groups(std::int64_t row) const {
+    return {row * columns, (row + 1) * columns};
   }
   PIPESIM_DEVICE void store(std::int64_t row, double sum) const {
     const std::int64_t label = labels[row];
@@ -36,8 +40,9 @@ struct CrossEntropySums {
   template <class Team>
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
     ExponentialSum sum;
-    for (std::int64_t j = team.rank(); j < rows.columns; j += team.size())
-      sum.add(rows.logits[row * rows.columns + j]);
+    const RowGroups groups = rows.groups(row);
+    for (std::int64_t g = team.rank(); g < groups.count(); g += team.size())
+      sum.add(read_group(rows.logits, groups.at(g)), groups.at(g).count);
     sum = sum.over(team);
     if (team.rank() > 0) return;
     rows.most[row] = static_cast<double>(sum.most);
@@ -85,12 +90,18 @@ struct CrossEntropyGradient {
 
   template <class Team>
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
-    const std::int64_t label = rows.labels[row], at = row * rows.columns, hit = label - rows.first_column;
+    const std::int64_t label = rows.labels[row], hit = row * rows.columns + label - rows.first_column;
+    const RowGroups groups = rows.groups(row);
     const float scale = label >= 0 ? static_cast<float>(static_cast<double>(dloss[0]) / count) : 0.0F;
     const float log_sum = log_sums[row];
-    for (std::int64_t j = team.rank(); j < rows.columns; j += team.size()) {
-      const float share = std::exp(rows.logits[at + j] - log_sum);
-      dx.set(at + j, share * scale - (j == hit ? scale : 0.0F));
+    for (std::int64_t g = team.rank(); g < groups.count(); g += team.size()) {
+      const GroupPlace at = groups.at(g);
+      FloatGroup group = read_group(rows.logits, at);
+      for (int k = 0; k < FloatGroup::size; ++k) {
+        const float share = std::exp(group.values[k] - log_sum);
+        group.values[k] = share * scale - (at.first + k == hit ? scale : 0.0F);
+      }
+      write_group(dx, at, group);
     }
   }
 };

@@ -1,26 +1,28 @@
 #pragma once
 
 #include "executor/gpu/bodies/body.h"
+#include "executor/gpu/bodies/float_group.h"
 #include "executor/gpu/bodies/floats.h"
 #include "executor/gpu/device_step.h"
 #include "executor/operators/dropout_mask.h"
 
 namespace pipesim::gpu {
 
-/// y = x where the mask keeps it; of gradients, too. Index i stands for elements i, i + apart, i + 2 · apart,
-/// … below `elements`: the step's key is worth several of them.
+/// y = x where the mask keeps it, by groups; of gradients, too.
 struct Dropout {
-  static constexpr std::int64_t kEach = 4;
-
   Floats x, y;
   NumbersInBatch numbers;
   DropoutRate rate;
   const DeviceStep* step;
-  std::int64_t elements, apart;
+  std::int64_t elements = 0;
 
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     const DropoutMask masked(rate, step->seed, step->step);
-    for (std::int64_t at = i; at < elements; at += apart) y.set(at, masked(numbers(at), x[at]));
+    const GroupPlace at = group_at(i, elements);
+    FloatGroup group = read_group(x, at);
+    for (std::int64_t k = 0; k < FloatGroup::size; ++k)
+      if (k < at.count) group.values[k] = masked(numbers(at.first + k), group.values[k]);
+    write_group(y, at, group);
   }
 };
 

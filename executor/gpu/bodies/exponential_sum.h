@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "executor/device_code.h"
+#include "executor/gpu/bodies/float_group.h"
 
 namespace pipesim::gpu {
 
@@ -13,13 +14,15 @@ struct ExponentialSum {
   float most = std::numeric_limits<float>::lowest();
   double sum = 0;
 
-  PIPESIM_DEVICE void add(float x) {
-    if (x <= most) {
-      sum += static_cast<double>(std::exp(x - most));
-    } else {
-      sum = sum * static_cast<double>(std::exp(most - x)) + 1;
-      most = x;
-    }
+  PIPESIM_DEVICE void add(const FloatGroup& group, std::int64_t count) {
+    float largest = most;
+    for (int k = 0; k < FloatGroup::size; ++k)
+      if (k < count && !(group.values[k] <= largest)) largest = group.values[k];
+    if (!(largest <= most)) sum *= static_cast<double>(std::exp(most - largest));
+    most = largest;
+    float own = 0;
+    for (int k = 0; k < FloatGroup::size; ++k) own += k < count ? std::exp(group.values[k] - most) : 0.0F;
+    sum += static_cast<double>(own);
   }
   /// Of what all threads of a team have seen.
   template <class Team>

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "executor/gpu/bodies/body.h"
+#include "executor/gpu/bodies/float_group.h"
 #include "executor/gpu/bodies/floats.h"
 #include "executor/tensors/region_rows.h"
 
@@ -57,6 +58,22 @@ struct MoveFloats {
   }
 };
 
+/// As MoveFloats, of neighbours in both pieces, none in float64; by groups.
+struct MoveFloatGroups {
+  Floats from, to;
+  bool add = false;
+  std::int64_t elements = 0;
+  PIPESIM_DEVICE void operator()(std::int64_t i) const {
+    const GroupPlace at = group_at(i, elements);
+    FloatGroup moved = read_group(from, at);
+    if (add) {
+      const FloatGroup sum = read_group(to, at);
+      for (int k = 0; k < FloatGroup::size; ++k) moved.values[k] = sum.values[k] + moved.values[k];
+    }
+    write_group(to, at, moved);
+  }
+};
+
 /// Copies or adds integers of 8 bytes, 4 bytes, or 1 byte without a sign; they wrap around.
 struct MoveIntegers {
   const std::byte* from = nullptr;
@@ -88,7 +105,8 @@ struct MoveIntegers {
   }
 };
 
-using MoveBodies = BodyList<CopyRows<std::uint8_t>, CopyRows<std::uint16_t>, CopyRows<std::uint32_t>,
-                            CopyRows<std::uint64_t>, CopyRows<SixteenBytes>, MoveFloats, MoveIntegers>;
+using MoveBodies =
+    BodyList<CopyRows<std::uint8_t>, CopyRows<std::uint16_t>, CopyRows<std::uint32_t>,
+             CopyRows<std::uint64_t>, CopyRows<SixteenBytes>, MoveFloats, MoveFloatGroups, MoveIntegers>;
 
 }  // namespace pipesim::gpu

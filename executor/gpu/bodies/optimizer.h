@@ -1,6 +1,7 @@
 #pragma once
 
 #include "executor/gpu/bodies/body.h"
+#include "executor/gpu/bodies/float_group.h"
 #include "executor/gpu/bodies/floats.h"
 #include "executor/operators/optimizer.h"
 
@@ -10,39 +11,52 @@ namespace pipesim::gpu {
 struct TrainedElements {
   Floats weights, master, gradient;
   float averaged = 1;  ///< the gradient is divided by it
-  [[nodiscard]] PIPESIM_DEVICE float slope(std::int64_t i) const { return gradient[i] / averaged; }
-  [[nodiscard]] PIPESIM_DEVICE float value(std::int64_t i) const {
-    return master.present() ? master[i] : weights[i];
+  [[nodiscard]] PIPESIM_DEVICE FloatGroup slopes(const GroupPlace& at) const {
+    FloatGroup slopes = read_group(gradient, at);
+    for (float& slope : slopes.values) slope /= averaged;
+    return slopes;
   }
-  PIPESIM_DEVICE void set(std::int64_t i, float value) const {
-    if (master.present()) master.set(i, value);
-    weights.set(i, value);
+  [[nodiscard]] PIPESIM_DEVICE FloatGroup values(const GroupPlace& at) const {
+    return read_group(master.present() ? master : weights, at);
+  }
+  PIPESIM_DEVICE void put(const GroupPlace& at, const FloatGroup& values) const {
+    if (master.present()) write_group(master, at, values);
+    write_group(weights, at, values);
   }
 };
 
+/// By groups.
 struct SgdUpdate {
   TrainedElements trained;
   OptimizerSettings settings;
+  std::int64_t elements = 0;
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
-    float weight = trained.value(i);
-    step_sgd(settings, trained.slope(i), weight);
-    trained.set(i, weight);
+    const GroupPlace at = group_at(i, elements);
+    const FloatGroup slopes = trained.slopes(at);
+    FloatGroup values = trained.values(at);
+    for (int k = 0; k < FloatGroup::size; ++k) step_sgd(settings, slopes.values[k], values.values[k]);
+    trained.put(at, values);
   }
 };
 
+/// By groups.
 struct MomentumUpdate {
   TrainedElements trained;
   Floats velocity;
   OptimizerSettings settings;
+  std::int64_t elements = 0;
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
-    float weight = trained.value(i), kept = velocity[i];
-    step_momentum(settings, trained.slope(i), weight, kept);
-    velocity.set(i, kept);
-    trained.set(i, weight);
+    const GroupPlace at = group_at(i, elements);
+    const FloatGroup slopes = trained.slopes(at);
+    FloatGroup values = trained.values(at), kept = read_group(velocity, at);
+    for (int k = 0; k < FloatGroup::size; ++k)
+      step_momentum(settings, slopes.values[k], values.values[k], kept.values[k]);
+    write_group(velocity, at, kept);
+    trained.put(at, values);
   }
 };
 
-/// A chunk of the weights by a team, so that one thread of it works out the powers for all.
+/// A chunk of the weights, whole groups, by a team, so that one thread of it works out the powers for all.
 struct AdamUpdate {
   static constexpr std::int64_t chunk = 4096;
   TrainedElements trained;
@@ -58,13 +72,20 @@ struct AdamUpdate {
     corrections = {static_cast<float>(team.sum(static_cast<double>(corrections.first))),
                    static_cast<float>(team.sum(static_cast<double>(corrections.second)))};
     const std::int64_t end = (c + 1) * chunk < elements ? (c + 1) * chunk : elements;
-    for (std::int64_t i = c * chunk + team.rank(); i < end; i += team.size()) {
-      float weight = trained.value(i), mean = first[i], square = second[i];
-      step_adam(settings, corrections, trained.slope(i), weight, mean, square);
-      first.set(i, mean);
-      second.set(i, square);
-      trained.set(i, weight);
-    }
+    for (std::int64_t i = c * chunk / FloatGroup::size + team.rank(); i < groups_of(end); i += team.size())
+      train(group_at(i, elements), corrections);
+  }
+
+ private:
+  PIPESIM_DEVICE void train(const GroupPlace& at, const AdamCorrections& corrections) const {
+    const FloatGroup slopes = trained.slopes(at);
+    FloatGroup values = trained.values(at), means = read_group(first, at), squares = read_group(second, at);
+    for (int k = 0; k < FloatGroup::size; ++k)
+      step_adam(settings, corrections, slopes.values[k], values.values[k], means.values[k],
+                squares.values[k]);
+    write_group(first, at, means);
+    write_group(second, at, squares);
+    trained.put(at, values);
   }
 };
 

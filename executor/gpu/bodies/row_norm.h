@@ -1,7 +1,7 @@
 #pragma once
 
 #include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/column_sums.h"
+#include "executor/gpu/bodies/float_group.h"
 #include "executor/gpu/bodies/floats.h"
 #include "executor/operators/row_norm.h"
 
@@ -41,10 +41,13 @@ struct NormaliseRow {
     const std::int64_t at = row * rows.columns;
     double sum = 0, squares = 0;
     if (add_up) {
-      for (std::int64_t j = team.rank(); j < rows.columns; j += team.size()) {
-        const auto value = static_cast<double>(x[at + j]);
-        sum += value;
-        squares += value * value;
+      for (std::int64_t g = team.rank(); g < groups_of(rows.columns); g += team.size()) {
+        const FloatGroup group = read_group(x, group_at(g, rows.columns).in_row(at));
+        for (const float element : group.values) {
+          const auto value = static_cast<double>(element);
+          sum += value;
+          squares += value * value;
+        }
       }
       if (!rows.rms) sum = team.sum(sum);
       squares = team.sum(squares);
@@ -65,10 +68,14 @@ struct NormaliseRow {
       if (!rows.rms) rows.saved[2 * row] = centre;
       rows.saved[rows.numbers() * (row + 1) - 1] = inverse;
     }
-    for (std::int64_t j = team.rank(); j < rows.columns; j += team.size()) {
-      const std::int64_t at = row * rows.columns + j;
-      const float normal = (x[at] - centre) * inverse * gamma[j];
-      y.set(at, beta.present() ? normal + beta[j] : normal);
+    for (std::int64_t g = team.rank(); g < groups_of(rows.columns); g += team.size()) {
+      const GroupPlace weights = group_at(g, rows.columns), at = weights.in_row(row * rows.columns);
+      FloatGroup group = read_group(x, at);
+      const FloatGroup slopes = read_group(gamma, weights),
+                       shifts = beta.present() ? read_group(beta, weights) : FloatGroup{};
+      for (int k = 0; k < FloatGroup::size; ++k)
+        group.values[k] = (group.values[k] - centre) * inverse * slopes.values[k] + shifts.values[k];
+      write_group(y, at, group);
     }
   }
 };
@@ -85,10 +92,14 @@ struct NormalisedRowGradient {
     const float mean = rows.mean(row), inverse = rows.inverse(row);
     double sum = 0, products = 0;
     if (add_up) {
-      for (std::int64_t j = team.rank(); j < rows.columns; j += team.size()) {
-        const float g = dy[at + j] * gamma[j];
-        sum += static_cast<double>(g);
-        products += static_cast<double>(g * (x[at + j] - mean));
+      for (std::int64_t i = team.rank(); i < groups_of(rows.columns); i += team.size()) {
+        const GroupPlace weights = group_at(i, rows.columns);
+        const FloatGroup values = read_group(x, weights.in_row(at)), before = scaled(weights, at);
+        for (int k = 0; k < FloatGroup::size; ++k) {
+          const float g = before.values[k];
+          sum += static_cast<double>(g);
+          products += static_cast<double>(g * (values.values[k] - mean));
+        }
       }
       if (!rows.rms) sum = team.sum(sum);
       products = team.sum(products) * static_cast<double>(inverse);
@@ -100,51 +111,26 @@ struct NormalisedRowGradient {
     if (!finish) return;
     const auto average = static_cast<float>(rows.rms ? 0 : sum / rows.width);
     const auto along = static_cast<float>(static_cast<double>(inverse) * products / rows.width);
-    for (std::int64_t j = team.rank(); j < rows.columns; j += team.size()) {
-      const float g = dy[at + j] * gamma[j];
-      dx.set(at + j, inverse * (g - average - (x[at + j] - mean) * along));
+    for (std::int64_t i = team.rank(); i < groups_of(rows.columns); i += team.size()) {
+      const GroupPlace weights = group_at(i, rows.columns);
+      const FloatGroup values = read_group(x, weights.in_row(at));
+      FloatGroup group = scaled(weights, at);
+      for (int k = 0; k < FloatGroup::size; ++k)
+        group.values[k] = inverse * (group.values[k] - average - (values.values[k] - mean) * along);
+      write_group(dx, weights.in_row(at), group);
     }
+  }
+
+ private:
+  /// g of a row.
+  [[nodiscard]] PIPESIM_DEVICE FloatGroup scaled(const GroupPlace& weights, std::int64_t row) const {
+    FloatGroup group = read_group(dy, weights.in_row(row));
+    const FloatGroup slopes = read_group(gamma, weights);
+    for (int k = 0; k < FloatGroup::size; ++k) group.values[k] *= slopes.values[k];
+    return group;
   }
 };
 
-/// Σ dy·x̂ and Σ dy over a chunk of rows, index chunk · columns + column, to `sums` [chunks, 2, columns].
-struct RowNormWeightChunks {
-  RowNormRows rows;
-  Floats x, dy;
-  RowChunks split;
-  double* sums;
-
-  PIPESIM_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t columns = rows.columns, chunk = i / columns, column = i - chunk * columns;
-    const std::int64_t end = split.begin(chunk + 1);
-    double along = 0, sum = 0;
-    for (std::int64_t row = split.begin(chunk); row < end; ++row) {
-      const float d = dy[row * columns + column];
-      along += static_cast<double>(d * (x[row * columns + column] - rows.mean(row)) * rows.inverse(row));
-      sum += static_cast<double>(d);
-    }
-    sums[2 * chunk * columns + column] = along;
-    sums[(2 * chunk + 1) * columns + column] = sum;
-  }
-};
-
-/// dγ and dβ of a column, where present, from what RowNormWeightChunks leaves.
-struct RowNormWeights {
-  const double* sums;
-  RowChunks split;
-  Floats dgamma, dbeta;
-
-  PIPESIM_DEVICE void operator()(std::int64_t column) const {
-    double along = 0, sum = 0;
-    for (std::int64_t chunk = 0; chunk < split.chunks; ++chunk) {
-      along += sums[2 * chunk * split.columns + column];
-      sum += sums[(2 * chunk + 1) * split.columns + column];
-    }
-    if (dgamma.present()) dgamma.set(column, static_cast<float>(along));
-    if (dbeta.present()) dbeta.set(column, static_cast<float>(sum));
-  }
-};
-
-using RowNormBodies = BodyList<NormaliseRow, NormalisedRowGradient, RowNormWeightChunks, RowNormWeights>;
+using RowNormBodies = BodyList<NormaliseRow, NormalisedRowGradient>;
 
 }  // namespace pipesim::gpu

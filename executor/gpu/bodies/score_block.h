@@ -4,9 +4,12 @@
 #include <limits>
 
 #include "executor/device_code.h"
+#include "executor/gpu/bodies/divisor.h"
+#include "executor/gpu/bodies/float_group.h"
 #include "executor/gpu/device_step.h"
 #include "executor/operators/attention.h"
 #include "executor/operators/dropout_mask.h"
+#include "models/box.h"
 
 namespace pipesim::gpu {
 
@@ -32,23 +35,43 @@ struct DistanceBiases {
 /// Scores of some queries of some heads of some samples, rows (sample and head, query, member) of which
 /// `columns` keys are computed, `stride` apart.
 struct ScoreBlock {
+  /// Heads are sample · g + head, queries are of the shard; both not empty. Keys that no query sees are left
+  /// out.
+  ScoreBlock(const AttentionSizes& a, Range of_heads, Range of_queries)
+      : sizes(a),
+        first_head(of_heads.begin),
+        heads(of_heads.length()),
+        first_query(of_queries.begin),
+        queries(of_queries.length()),
+        columns(a.seen(of_queries.end - 1)),
+        stride(stride_of(columns)),
+        by_group(groups() > 0 ? groups() : 1, rows() * groups()),
+        by_member(a.r > 0 ? a.r : 1, rows()),
+        by_query(queries, heads * queries),
+        by_head(a.g > 0 ? a.g : 1, of_heads.end) {}
   AttentionSizes sizes;
   std::int64_t first_head = 0, heads = 0;     ///< sample · g + head
   std::int64_t first_query = 0, queries = 0;  ///< of the shard
   std::int64_t columns = 0, stride = 0;
+  Divisor by_group, by_member, by_query, by_head;
 
+  /// Rows begin at multiples of 16 bytes, which products of matrices and groups of elements like.
+  static constexpr std::int64_t stride_of(std::int64_t columns) {
+    return groups_of(columns) * FloatGroup::size;
+  }
   struct Row {
     std::int64_t sample, head, query, member;
     std::int64_t seen;       ///< keys
     std::int64_t statistic;  ///< in [b, s, g, r]
   };
+  [[nodiscard]] PIPESIM_DEVICE std::int64_t groups() const { return groups_of(columns); }  ///< of a row
   [[nodiscard]] std::int64_t rows_of_head() const { return queries * sizes.r; }
   [[nodiscard]] std::int64_t rows() const { return heads * rows_of_head(); }
   [[nodiscard]] PIPESIM_DEVICE Row row(std::int64_t i) const {
-    const std::int64_t member = i % sizes.r, query_of_all = i / sizes.r;
-    const std::int64_t query = first_query + query_of_all % queries,
-                       flat = first_head + query_of_all / queries;
-    const std::int64_t sample = flat / sizes.g, head = flat % sizes.g;
+    const std::int64_t query_of_all = by_member.quotient(i), member = i - query_of_all * sizes.r;
+    const std::int64_t head_of_all = by_query.quotient(query_of_all), flat = first_head + head_of_all;
+    const std::int64_t query = first_query + query_of_all - head_of_all * queries;
+    const std::int64_t sample = by_head.quotient(flat), head = flat - sample * sizes.g;
     return {sample,
             head,
             query,
@@ -73,8 +96,12 @@ struct ScoreRules {
     bool drops;
     DropoutMask mask;
     std::uint64_t first;
-    [[nodiscard]] PIPESIM_DEVICE float biased(std::int64_t key, float score) const {
-      return biases == nullptr ? score : score + biases[key];
+    /// Of a group of the row's keys.
+    [[nodiscard]] PIPESIM_DEVICE FloatGroup biased(const GroupPlace& keys, FloatGroup scores) const {
+      if (biases == nullptr) return scores;
+      for (std::int64_t k = 0; k < FloatGroup::size; ++k)
+        if (k < keys.count) scores.values[k] += biases[keys.first + k];
+      return scores;
     }
     [[nodiscard]] PIPESIM_DEVICE float dropped(std::int64_t key, float x) const {
       return drops ? mask(first + static_cast<std::uint64_t>(key), x) : x;

@@ -73,11 +73,12 @@ struct TransposeTiles {
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t i) const {
     const std::int64_t tiles = row_tiles() * column_tiles(), outer = i / tiles, tile = i % tiles;
     const std::int64_t row = tile / column_tiles() * side, column = tile % column_tiles() * side;
-    const std::int64_t width = columns - column < side ? columns - column : side;
-    const std::int64_t height = rows - row < side ? rows - row : side;
+    // A tile's elements are few: their numbers are divided in 32 bits.
+    const auto width = static_cast<std::int32_t>(columns - column < side ? columns - column : side);
+    const auto height = static_cast<std::int32_t>(rows - row < side ? rows - row : side);
     const std::int64_t source = outer_from.at(outer) + row + column * from_column;
     const std::int64_t target = outer_to.at(outer) + row * to_row + column;
-    for (std::int64_t e = team.rank(); e < width * height; e += team.size()) {
+    for (std::int32_t e = team.rank(); e < width * height; e += team.size()) {
       const std::int64_t r = e / width, c = e % width;
       to.set(target + r * to_row + c, from[source + r + c * from_column]);
     }

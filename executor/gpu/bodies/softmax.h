@@ -1,10 +1,24 @@
 #pragma once
 
+#include <cmath>
+
 #include "executor/gpu/bodies/body.h"
 #include "executor/gpu/bodies/exponential_sum.h"
+#include "executor/gpu/bodies/float_group.h"
 #include "executor/gpu/bodies/floats.h"
 
 namespace pipesim::gpu {
+
+/// y = exp(x − most) · share of a row, for a team.
+template <class Team>
+PIPESIM_DEVICE void put_shares(Team& team, const Floats& x, const Floats& y, const RowGroups& groups,
+                               float most, float share) {
+  for (std::int64_t g = team.rank(); g < groups.count(); g += team.size()) {
+    FloatGroup group = read_group(x, groups.at(g));
+    for (float& value : group.values) value = std::exp(value - most) * share;
+    write_group(y, groups.at(g), group);
+  }
+}
 
 /// A row's largest value and log Σ exp(x) of this shard, in one look at x; or, when the row is whole,
 /// Σ exp(x − most) and y.
@@ -16,18 +30,17 @@ struct SoftmaxSums {
 
   template <class Team>
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
-    const std::int64_t at = row * columns;
+    const RowGroups groups{row * columns, (row + 1) * columns};
     ExponentialSum sum;
-    for (std::int64_t j = team.rank(); j < columns; j += team.size()) sum.add(x[at + j]);
+    for (std::int64_t g = team.rank(); g < groups.count(); g += team.size())
+      sum.add(read_group(x, groups.at(g)), groups.at(g).count);
     sum = sum.over(team);
     if (team.rank() == 0) {
       most[row] = static_cast<double>(sum.most);
       sums[row] = finish ? sum.sum : sum.log();
     }
     if (!finish) return;
-    const auto share = static_cast<float>(1 / sum.sum);
-    for (std::int64_t j = team.rank(); j < columns; j += team.size())
-      y.set(at + j, std::exp(x[at + j] - sum.most) * share);
+    put_shares(team, x, y, groups, sum.most, static_cast<float>(1 / sum.sum));
   }
 };
 
@@ -46,10 +59,8 @@ struct SoftmaxValues {
 
   template <class Team>
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
-    const std::int64_t at = row * columns;
-    const auto largest = static_cast<float>(most[row]), share = static_cast<float>(1 / sum[row]);
-    for (std::int64_t j = team.rank(); j < columns; j += team.size())
-      y.set(at + j, std::exp(x[at + j] - largest) * share);
+    put_shares(team, x, y, {row * columns, (row + 1) * columns}, static_cast<float>(most[row]),
+               static_cast<float>(1 / sum[row]));
   }
 };
 
@@ -62,11 +73,14 @@ struct SoftmaxGradient {
 
   template <class Team>
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
-    const std::int64_t at = row * columns;
+    const RowGroups groups{row * columns, (row + 1) * columns};
     double sum = 0;
     if (add_up) {
-      for (std::int64_t j = team.rank(); j < columns; j += team.size())
-        sum += static_cast<double>(dy[at + j] * y[at + j]);
+      for (std::int64_t g = team.rank(); g < groups.count(); g += team.size()) {
+        const FloatGroup ds = read_group(dy, groups.at(g)), shares = read_group(y, groups.at(g));
+        for (int k = 0; k < FloatGroup::size; ++k)
+          sum += static_cast<double>(ds.values[k] * shares.values[k]);
+      }
       sum = team.sum(sum);
       if (team.rank() == 0) sums[row] = sum;
     } else {
@@ -74,8 +88,12 @@ struct SoftmaxGradient {
     }
     if (!finish) return;
     const auto average = static_cast<float>(sum);
-    for (std::int64_t j = team.rank(); j < columns; j += team.size())
-      dx.set(at + j, y[at + j] * (dy[at + j] - average));
+    for (std::int64_t g = team.rank(); g < groups.count(); g += team.size()) {
+      FloatGroup ds = read_group(dy, groups.at(g));
+      const FloatGroup shares = read_group(y, groups.at(g));
+      for (int k = 0; k < FloatGroup::size; ++k) ds.values[k] = shares.values[k] * (ds.values[k] - average);
+      write_group(dx, groups.at(g), ds);
+    }
   }
 };
 

@@ -63,7 +63,7 @@ class AttentionWork {
   /// Memory for the scores of a block.
   [[nodiscard]] Floats scores(const BlockLengths& lengths, Stored stored) const {
     const std::int64_t rows = std::min(lengths.heads, sizes_.b * sizes_.g) * lengths.queries * sizes_.r;
-    return {scratch_for(stream_, rows * stride(sizes_.t), bytes_of(stored)), stored};
+    return {scratch_for(stream_, rows * ScoreBlock::stride_of(sizes_.t), bytes_of(stored)), stored};
   }
   /// The same memory where that type is float32.
   [[nodiscard]] Floats narrowed(const BlockLengths& lengths, const Floats& wide, Stored stored) const {
@@ -76,9 +76,8 @@ class AttentionWork {
     const std::int64_t heads = sizes_.b * sizes_.g;
     for (std::int64_t head = 0; head < heads; head += lengths.heads) {
       for (std::int64_t query = 0; query < sizes_.s; query += lengths.queries) {
-        const std::int64_t end = std::min(sizes_.s, query + lengths.queries), columns = sizes_.seen(end - 1);
-        visit(ScoreBlock{sizes_, head, std::min(lengths.heads, heads - head), query, end - query, columns,
-                         stride(columns)});
+        visit(ScoreBlock(sizes_, {head, std::min(heads, head + lengths.heads)},
+                         {query, std::min(sizes_.s, query + lengths.queries)}));
       }
     }
   }
@@ -101,9 +100,6 @@ class AttentionWork {
   }
 
  private:
-  // Rows begin at multiples of 16 bytes, which products of matrices like.
-  static std::int64_t stride(std::int64_t columns) { return (columns + 7) / 8 * 8; }
-
   const ShardCall& call_;
   Stream& stream_;
   AttentionSizes sizes_;
@@ -209,7 +205,7 @@ class Attention : public Kernel {
       product.a = d_o.matrices(first), product.b = v.matrices(0, true);
       product.d = score_matrices(block, of_shares);
       multiply(call.stream, block, product);
-      run(call.stream, block.rows(),
+      run(call.stream, block.rows() * block.groups(),
           GradientsOfScores{block, rules, scores, of_shares, shares, gradients, log_sums(call),
                             call.statistics[0].data()});
       biases.add(block, gradients);

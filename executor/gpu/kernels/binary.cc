@@ -45,9 +45,9 @@ class Add : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Broadcast b(call.op, call.ranges);
-    run(call.stream, b.full.elements(),
-        CombineStretched{call.values[0].floats(), call.values[1].floats(), call.values[2].floats(),
-                         places_in_operand(b), false});
+    run_in_groups(call.stream, b.full.elements(),
+                  CombineStretched{call.values[0].floats(), call.values[1].floats(), call.values[2].floats(),
+                                   places_in_operand(b), false});
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
     const Broadcast b(call.op, call.ranges);
@@ -81,8 +81,8 @@ class Mul : public Kernel {
  private:
   static void multiply(const ShardCall& call, const Piece& x, const Piece& y, const Piece& result,
                        const Strided& places) {
-    run(call.stream, result.elements(),
-        CombineStretched{x.floats(), y.floats(), result.floats(), places, true});
+    run_in_groups(call.stream, result.elements(),
+                  CombineStretched{x.floats(), y.floats(), result.floats(), places, true});
   }
 };
 

@@ -1,6 +1,5 @@
 #include "executor/gpu/bodies/dropout.h"
 
-#include "executor/gpu/chunks.h"
 #include "executor/gpu/kernels/families.h"
 #include "executor/operators/attributes.h"
 
@@ -20,10 +19,9 @@ class DropoutKernel : public Kernel {
  private:
   static void mask(const ShardCall& call, const Piece& x, const Piece& y) {
     const NumbersInBatch numbers(call.op.uses[0], y.box, call.step.microbatch);
-    const std::int64_t apart = rounded_up_quotient(y.elements(), Dropout::kEach);
-    run(call.stream, apart,
-        Dropout{x.floats(), y.floats(), numbers, DropoutRate(call.op.name, real_of(call.op, "rate")),
-                call.device_step, y.elements(), apart});
+    run_in_groups(call.stream, y.elements(),
+                  Dropout{x.floats(), y.floats(), numbers,
+                          DropoutRate(call.op.name, real_of(call.op, "rate")), call.device_step});
   }
 };
 

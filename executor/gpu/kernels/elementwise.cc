@@ -11,13 +11,13 @@ class Unary : public Kernel {
   explicit Unary(Activation activation) : activation_(activation) {}
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece& y = call.values[1];
-    run(call.stream, y.elements(), Activate{call.values[0].floats(), y.floats(), {}, activation_});
+    run_in_groups(call.stream, y.elements(), Activate{call.values[0].floats(), y.floats(), {}, activation_});
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece &kept = call.values[needs_input(activation_) ? 0 : 1], &dx = call.gradients[0];
     if (!dx.present()) return;
-    run(call.stream, dx.elements(),
-        ActivationGradient{kept.floats(), call.gradients[1].floats(), dx.floats(), activation_});
+    run_in_groups(call.stream, dx.elements(),
+                  ActivationGradient{kept.floats(), call.gradients[1].floats(), dx.floats(), activation_});
   }
 
  private:

@@ -169,7 +169,7 @@ class ExpertLinear : public Kernel {
                              .d = {sum, false, s.f, s.h * s.f},
                              .accumulate = g > 0});
     }
-    if (narrow) run(call.stream, dw.elements(), Activate{sum, dw.floats(), {}, Activation::None});
+    if (narrow) run_in_groups(call.stream, dw.elements(), Activate{sum, dw.floats(), {}, Activation::None});
   }
 
  private:

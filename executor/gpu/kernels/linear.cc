@@ -45,7 +45,8 @@ class Linear : public Kernel {
       if (product.epilogue != MatrixProduct::Epilogue::None) rest.bias = {};
     }
     multiply(call.stream, product);
-    if (rest.bias.present() || rest.activation != Activation::None) run(call.stream, s.batch * s.out, rest);
+    if (rest.bias.present() || rest.activation != Activation::None)
+      run_in_groups(call.stream, s.batch * s.out, rest);
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {

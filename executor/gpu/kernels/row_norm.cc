@@ -1,5 +1,6 @@
 #include "executor/gpu/bodies/row_norm.h"
 
+#include "executor/gpu/bodies/row_norm_weights.h"
 #include "executor/gpu/kernels/families.h"
 #include "executor/operators/rows.h"
 
@@ -47,11 +48,11 @@ class RowNorm : public Kernel {
     const Floats dgamma = call.gradients[1].floats();
     const Floats dbeta = rms_ ? Floats{} : call.gradients[2].floats();
     if (r.columns == 0 || (!dgamma.present() && !dbeta.present())) return;
-    const RowChunks split = RowChunks::of(r.rows, r.columns);
-    const std::int64_t count = split.chunks * r.columns;
+    const RowChunks split = RowChunks::of_groups(r.rows, r.columns);
+    const std::int64_t numbers = 2 * split.chunks * r.columns;
     auto* sums =
-        reinterpret_cast<double*>(call.stream.scratch(2 * sizeof(double) * static_cast<std::size_t>(count)));
-    run(call.stream, count,
+        reinterpret_cast<double*>(call.stream.scratch(sizeof(double) * static_cast<std::size_t>(numbers)));
+    run(call.stream, split.chunks * groups_of(r.columns),
         RowNormWeightChunks{rows_of(call, r), call.values[0].floats(), call.gradients.back().floats(), split,
                             sums});
     run(call.stream, r.columns, RowNormWeights{sums, split, dgamma, dbeta});

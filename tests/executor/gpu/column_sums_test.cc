@@ -15,7 +15,7 @@ TEST(ColumnSums, AddUpEveryColumnWhateverItsLength) {
   const auto stream = machine.make_stream(DeviceId(0));
   Rng rng(5);
   for (const std::int64_t rows : {0, 1, 15, 33, 1000}) {
-    for (const std::int64_t columns : {0, 1, 7, 300}) {
+    for (const std::int64_t columns : {0, 1, 7, 8, 300, 301}) {
       std::vector<float> matrix(static_cast<std::size_t>(rows * columns));
       for (float& element : matrix) element = static_cast<float>(rng.uniform() - 0.5);
       std::vector<float> sums(static_cast<std::size_t>(columns), -1);
@@ -36,6 +36,8 @@ TEST(RowChunks, AreEnoughToKeepADeviceBusyAndHoldEveryRowOnce) {
   EXPECT_EQ(RowChunks::of(8192, 1024).chunks, 128);
   EXPECT_EQ(RowChunks::of(1 << 20, 8).chunks, 512);
   EXPECT_EQ(RowChunks::of(10, 1024).chunks, 1);
+  EXPECT_EQ(RowChunks::of_groups(8192, 4096).chunks, 128);
+  EXPECT_EQ(RowChunks::of_groups(100, 4096).chunks, 6);
   const RowChunks uneven = RowChunks::of(1000, 3);
   EXPECT_EQ(uneven.chunks, 62);
   EXPECT_EQ(uneven.begin(0), 0);

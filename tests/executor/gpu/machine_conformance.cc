@@ -31,7 +31,7 @@ void copy_numbers(Stream& stream, const Floats& to, const Floats& from, std::int
 
 // y = max(x, 0), by the program's own bodies.
 void relu_numbers(Stream& stream, const Floats& x, const Floats& y, std::int64_t count) {
-  run(stream, count, Activate{x, y, {}, Activation::Relu});
+  run_in_groups(stream, count, Activate{x, y, {}, Activation::Relu});
 }
 
 void check_copies(Machine& machine, int devices) {
