@@ -62,11 +62,16 @@ class Runner:
         self.environment, self.scratch = environment, scratch
         self.log_file = open(log_path, "w", encoding="utf-8", errors="replace")
         self.alive, self.lock, self.stopped = set(), threading.Lock(), False
+        self.log_trouble = ""
 
     def log(self, text):
+        """What the disk has no room for is lost, and log_trouble says why."""
         with self.lock:
-            self.log_file.write(text + "\n")
-            self.log_file.flush()
+            try:
+                self.log_file.write(text + "\n")
+                self.log_file.flush()
+            except OSError as error:
+                self.log_trouble = str(error)
 
     def run(self, command, deadline, extra=None, environment=None, quiet=math.inf):
         """`extra`: variables beside the environment's. A program that is missing ends with status 127. One that prints nothing
@@ -100,15 +105,16 @@ class Runner:
             return outcome
 
     def run_all(self, jobs, at_once):
-        """What functions without arguments return, several running at a time."""
+        """What functions without arguments return, several running at a time. What one raises is raised when all have ended."""
         with concurrent.futures.ThreadPoolExecutor(max(1, at_once)) as pool:
             futures = [pool.submit(job) for job in jobs]
             try:
-                return [future.result() for future in futures]
-            except BaseException:
+                concurrent.futures.wait(futures)
+            except (Interrupted, KeyboardInterrupt):
                 self.stop()
                 pool.shutdown(cancel_futures=True)
                 raise
+            return [future.result() for future in futures]
 
     def stop(self):
         self.stopped = True
@@ -298,13 +304,19 @@ class Check:
         return self.deadline - time.monotonic()
 
     def write_report(self):
+        """Whether it could be written; if not, stderr says why."""
         lines = list(self.top)
         for name, verdict, seconds, text in self.results:
             lines += [f"## {name}: {verdict}, {seconds:.0f} s", "", *text, ""]
         lines += ["## figures and goals", "", *gpu_parts.goals_table(self.figures), ""]
-        with open(self.report_path + ".part", "w", encoding="utf-8", errors="replace") as file:
-            file.write("\n".join(lines))
-        os.replace(self.report_path + ".part", self.report_path)
+        try:
+            with open(self.report_path + ".part", "w", encoding="utf-8", errors="replace") as file:
+                file.write("\n".join(lines))
+            os.replace(self.report_path + ".part", self.report_path)
+        except OSError as error:
+            print(f"pipesim: can't write the report: {error}", file=sys.stderr)
+            return False
+        return True
 
 
 def run_part(check, part):
@@ -336,8 +348,8 @@ def arguments_of(words):
         prog="gpu-check", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Runs all that needs a GPU, in under 8 minutes, and writes one report, with all output in a .log beside it.",
         epilog="gpu-check --bundle FOLDER builds what a machine without pipesim's packages needs; PIPESIM_BUILD=FOLDER uses "
-        "it there.\nExit status: 0 all is well, 1 a part failed, 2 wrong command line, 3 no GPU, 4 a goal is missed, "
-        "128 + N ended by signal N.")
+        "it there.\nExit status: 0 all is well, 1 a part, pipesim devices or writing the report failed, 2 wrong command line, "
+        "3 no GPU, 4 a goal is missed, 128 + N ended by signal N.")
     parser.add_argument("report", nargs="?", help="the report's file (gpu-check.txt)")
     parser.add_argument("-o", "--output", metavar="REPORT", help="the same")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run these parts, which then have all the time")
@@ -352,6 +364,9 @@ def arguments_of(words):
             parser.error(f"--only: unknown part \"{name}\"; known are {', '.join(names)}")
     if a.report and a.output:
         parser.error("the report is named twice")
+    report = a.output or a.report or ""
+    if report.endswith((".log", ".db")):
+        parser.error(f"\"{report}\" can't be the report: files beside it, of all output and of the calibration, are named so")
     if a.run is not None and not a.run:
         parser.error("--run needs a program: pipesim, gpu_test or gpu_bench")
     if a.within <= 0:
@@ -381,7 +396,12 @@ def check_gpu(check, parts, end):
     check.deadline = min(end, time.monotonic() + 60)
     found = check.run([check.program, "devices"])
     check.top += [*(found.out.splitlines() or found.last_lines()), ""]
-    reason = gpu_parts.read_inventory(check)
+    try:
+        reason = gpu_parts.read_inventory(check)
+    except PartFailed as failure:
+        check.top += [f"**Which GPUs there are is not known: {failure}**", *failure.lines]
+        print(f"pipesim: which GPUs there are is not known: {failure}", file=sys.stderr)
+        return 1
     if reason:
         check.top.append(f"**There is no GPU to check: {reason}**")
         check.write_report()
@@ -433,8 +453,13 @@ def main():
         if check:
             check.runner.stop()
             check.top.insert(1, f"took {time.monotonic() - began:.0f} s, exit status {status}")
-            check.write_report()
-            print(f"pipesim: wrote {report}", file=sys.stderr)
+            if check.runner.log_trouble:
+                check.top.insert(2, f"{check.beside}.log lacks lines: {check.runner.log_trouble}")
+                print(f"pipesim: {check.beside}.log lacks lines: {check.runner.log_trouble}", file=sys.stderr)
+            if check.write_report():
+                print(f"pipesim: wrote {report}", file=sys.stderr)
+            else:
+                status = status or 1
         return status
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
