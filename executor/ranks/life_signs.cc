@@ -19,8 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::milliseconds kSignsPause{500};
-constexpr std::chrono::seconds kLongestSilence{30};
+constexpr int kMostLooksWithoutNews = 60;
 constexpr std::string_view kFailed = "failed";
 
 // "NUMBER PROCESS KERNEL HOST", or "failed PROCESS KERNEL HOST".
@@ -40,18 +39,17 @@ Sign parsed_sign(const std::string& text) {
 std::string process_space() {
   std::error_code unknown;
   const fs::path space = fs::read_symlink("/proc/self/ns/pid", unknown);
-  std::string boot = text_of_file("/proc/sys/kernel/random/boot_id").value_or("");
-  std::erase(boot, '\n');
-  return unknown || boot.empty() ? "?" : boot + "/" + space.string();
+  const std::string boot = boot_id();
+  return unknown || boot == "?" ? "?" : boot + "/" + space.string();
 }
 
 std::string sign_of_this(const std::string& number) {
   return fmt::format("{} {} {} {}", number, ::getpid(), process_space(), host_name());
 }
 
-// Ended, also if its parent does not know yet.
-bool has_ended(const Sign& sign) {
-  if (sign.process <= 0 || sign.kernel == "?" || sign.kernel != process_space()) return false;
+// Ended, also if its parent does not know yet; none where its process can't be seen from here.
+std::optional<bool> has_ended(const Sign& sign) {
+  if (sign.process <= 0 || sign.kernel == "?" || sign.kernel != process_space()) return std::nullopt;
   if (::kill(static_cast<pid_t>(sign.process), 0) != 0) return errno == ESRCH;
   const std::string stat = text_of_file(fmt::format("/proc/{}/stat", sign.process)).value_or("");
   const std::size_t name_end = stat.rfind(") ");
@@ -61,7 +59,7 @@ bool has_ended(const Sign& sign) {
 }  // namespace
 
 LifeSigns::LifeSigns(Duties duties) : duties_(std::move(duties)) {
-  peers_.resize(static_cast<std::size_t>(duties_.size), {"", "unknown", Clock::now()});
+  peers_.resize(static_cast<std::size_t>(duties_.size));
   peers_[static_cast<std::size_t>(duties_.rank)].watched = false;
   give_sign();
   thread_ = std::thread([this] { run(); });
@@ -84,7 +82,7 @@ bool LifeSigns::is_failure(const fs::path& sign) {
 
 void LifeSigns::run() {
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kSignsPause, [this] { return stopping_; })) {
+  while (!wake_.wait_for(lock, duties_.pause, [this] { return stopping_; })) {
     lock.unlock();
     try {
       give_sign();
@@ -104,13 +102,16 @@ void LifeSigns::look_at(int rank) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (!peer.watched) return;
   const std::optional<std::string> text = text_of_file(duties_.sign(rank));
+  ++peer.looks_without_news;
   if (text && *text != peer.sign) {
     peer.sign = *text;
-    peer.heard = Clock::now();
+    peer.looks_without_news = 0;
   }
   const Sign sign = parsed_sign(peer.sign);
   if (!sign.host.empty()) peer.host = sign.host;
-  const bool dead = sign.number == kFailed || has_ended(sign) || Clock::now() - peer.heard > kLongestSilence;
+  // Looks, not time: of the latter much goes by while all ranks are stopped, or wait for the file system.
+  const bool silent = peer.looks_without_news >= kMostLooksWithoutNews;
+  const bool dead = sign.number == kFailed || has_ended(sign).value_or(silent);
   // Whoever leaves in peace says so before it ends.
   std::error_code unknown;
   if (fs::exists(duties_.left(rank), unknown)) {

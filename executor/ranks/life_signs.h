@@ -14,12 +14,15 @@
 namespace pipesim {
 
 /// Tells the other ranks by files that this one is alive, and notices when they are not: a file a rank, in
-/// which a number grows twice a second. One whose process has gone (on the same host), whose number stays the
-/// same for 30 s, or which says so itself, has died.
+/// which a number grows twice a second. One has died that says so itself, or whose process has gone. Where
+/// its process can't be seen (on another host, in another container), one has died whose number is the same
+/// in 60 looks of this rank: 30 s, in which time that this rank is stopped, or waits for the file system, is
+/// not counted.
 class LifeSigns {
  public:
   struct Duties {
     int rank = 0, size = 1;
+    std::chrono::milliseconds pause{500};  ///< between two signs of this rank, and two looks at the others'
     std::function<std::filesystem::path(int rank)> sign;  ///< the file of a rank
     std::function<std::filesystem::path(int rank)> left;  ///< is there when a rank has left in peace
     /// Called once for each rank that dies, from a thread of its own. Must not throw.
@@ -39,10 +42,9 @@ class LifeSigns {
   static bool is_failure(const std::filesystem::path& sign);
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Peer {
-    std::string sign, host;
-    Clock::time_point heard;
+    std::string sign, host = "unknown";
+    int looks_without_news = 0;
     bool watched = true;
   };
 

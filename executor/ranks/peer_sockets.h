@@ -25,6 +25,10 @@ using GatherText = std::function<std::vector<std::string>(const std::string&)>;
 /// The name of this machine, as far as it knows.
 std::string host_name();
 
+/// The same for all that run on one machine until it starts again, in containers too, which have names of
+/// their own; "?" where that is not told.
+std::string boot_id();
+
 /// Connects every two ranks by a TCP connection over IPv4, through the loopback address if all are on one
 /// host. A call of all ranks. The result has one descriptor per rank, none for this one. DeviceError when a
 /// rank can't be reached within 30 s.
