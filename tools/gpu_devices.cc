@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -48,7 +49,7 @@ gpu::Processes processes_of(DeviceWorlds& worlds) {
 // Before NCCL refuses it in words of its own.
 void require_own_gpus(DeviceWorlds& worlds, const GpuInventory& found, const gpu::MachineSetting& machine) {
   if (worlds.ranks() == 1) return;
-  std::string place = host_name();
+  std::string place = host_name() + " " + boot_id();
   for (int i = 0; i < machine.devices; ++i)
     place += " " + found.gpus.at(static_cast<std::size_t>(machine.gpu + i)).bus_id;
   const std::string shared = shared_gpu(worlds.gather_text(place));
@@ -71,13 +72,13 @@ std::string refusal_anywhere(DeviceWorlds& worlds, const std::string& mine) {
 }  // namespace
 
 std::string shared_gpu(const std::vector<std::string>& places) {
-  std::map<std::pair<std::string, std::string>, std::size_t> owners;  // by host and bus id
+  std::map<std::array<std::string, 3>, std::size_t> owners;  // by host, boot id and bus id
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     std::istringstream words(places[rank]);
-    std::string host;
-    words >> host;
+    std::string host, boot;
+    words >> host >> boot;
     for (std::string bus_id; words >> bus_id;) {
-      const auto [owner, first] = owners.try_emplace({host, bus_id}, rank);
+      const auto [owner, first] = owners.try_emplace({host, boot, bus_id}, rank);
       if (!first)
         return fmt::format("ranks {} and {} are both on GPU {} of host {}", owner->second, rank, bus_id,
                            host);

@@ -25,7 +25,8 @@ struct GpuSetting {
 };
 
 /// "ranks 0 and 1 are both on GPU 0000:18:00.0 of host a", "" when each GPU has one rank. `places`: by rank,
-/// the name of its host and the bus ids of its GPUs, separated by spaces.
+/// the name of its host, its boot_id() and the bus ids of its GPUs, separated by spaces. One host is what has
+/// the same name and boot id, as for NCCL (getHostHash()).
 std::string shared_gpu(const std::vector<std::string>& places);
 
 /// The GPUs of this process that a plan runs on, and how they communicate.
