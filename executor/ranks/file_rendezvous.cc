@@ -69,6 +69,7 @@ class FileRendezvous : public Rendezvous {
   bool await(Condition&& holds, std::chrono::milliseconds limit) const;
   void watch_others();
   [[nodiscard]] bool have_all_left() const;
+  [[nodiscard]] std::string other_run() const;
   [[nodiscard]] std::string left_before(const std::string& call, const std::vector<int>& missing) const;
   [[nodiscard]] std::string failure() const;
   [[noreturn]] void fail(const std::string& reason);
@@ -125,13 +126,16 @@ void FileRendezvous::begin_run() {
   write_file(place_.path, std::string(kRunMark) + id_);
   Texts hellos(static_cast<std::size_t>(size()));
   hellos[0] = "";
-  const bool all_came = await(
+  std::string why;
+  const bool awaited = await(
       [&] {
+        why = other_run();
         read_missing("hello", hellos);
-        return missing_in(hellos).empty();
+        return missing_in(hellos).empty() || !why.empty();
       },
       options_.limit);
-  if (!all_came) fail(did_not_come(missing_in(hellos), size(), place_.str(), options_.limit));
+  if (!why.empty()) fail(why);
+  if (!awaited) fail(did_not_come(missing_in(hellos), size(), place_.str(), options_.limit));
   std::string welcome;
   for (const auto& hello : hellos) welcome += *hello + "\n";
   write_file(file("welcome"), welcome);
@@ -186,6 +190,7 @@ std::vector<std::string> FileRendezvous::exchange(const std::string& mine, const
   await(
       [&] {
         why = failure();
+        if (why.empty()) why = other_run();
         if (why.empty()) why = left_before(call, missing_in(texts));
         read_missing(call, texts);
         return missing_in(texts).empty() || !why.empty();
@@ -225,11 +230,13 @@ void FileRendezvous::read_missing(const std::string& what, Texts& texts) const {
 void FileRendezvous::remove_run() const {
   std::error_code ignored;
   const std::string start = file("").filename().string();
+  const std::string unfinished = "." + start;  // what write_file() was writing in a process that was killed
   std::vector<fs::path> files;
   for (fs::directory_iterator at(place_.path.parent_path().empty() ? "." : place_.path.parent_path(),
                                  ignored);
        !ignored && at != fs::directory_iterator(); at.increment(ignored)) {
-    if (at->path().filename().string().starts_with(start)) files.push_back(at->path());
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(start) || name.starts_with(unfinished)) files.push_back(at->path());
   }
   for (const fs::path& path : files) fs::remove(path, ignored);
   // A next run may have begun already.
@@ -246,6 +253,12 @@ bool FileRendezvous::await(Condition&& holds, std::chrono::milliseconds limit) c
     look_again_at(place_.path.parent_path());
   }
   return true;
+}
+
+// That PATH names another run, whose rank 0 has removed the files of this one.
+std::string FileRendezvous::other_run() const {
+  const std::optional<std::string> named = run_id_in(place_.path);
+  return named && *named != id_ ? "another run has begun at " + place_.str() : "";
 }
 
 // Who has said goodbye instead of making a call; asked before looking for its text once more.

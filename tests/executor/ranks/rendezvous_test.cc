@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <latch>
 #include <thread>
 
 #include "tests/executor/ranks/rendezvous/meeting_folder.h"
@@ -142,6 +143,8 @@ TEST(Rendezvous, AnEarlierRunsFilesAreNotBelieved) {
   std::ofstream(folder.file("ranks")) << "pipesim rendezvous 1 " << id;
   for (const char* name : {"hello.1", "welcome", "0.0", "0.1", "1.0", "bye.0"})
     std::ofstream(folder.file(run + name)) << "old";
+  // Of a rank that was killed while it wrote.
+  std::ofstream(folder.file("." + run + "alive.1.4711")) << "o";
   std::ofstream(folder.file("ranks.notes")) << "somebody else's";
   const auto second =
       std::async(std::launch::async, [&] { make_rounds(*open_at(folder.place(), options_of(1, 2)), 3, 10); });
@@ -150,6 +153,39 @@ TEST(Rendezvous, AnEarlierRunsFilesAreNotBelieved) {
   make_rounds(*open_at(folder.place(), options_of(0, 2)), 3, 10);
   second.wait();
   EXPECT_THAT(folder.files(), testing::ElementsAre("ranks.notes"));
+}
+
+// What the next run leaves at the place, of which only rank 0 comes.
+void begin_another_run(const std::string& place) {
+  EXPECT_EQ(refusal<DeviceError>([&] { (void)open_at(place, options_of(0, 2, 1ms)); }),
+            did_not_come({1}, 2, place, 1ms));
+}
+
+TEST(Rendezvous, ACallSaysThatAnotherRunHasBegun) {
+  const MeetingFolder folder("rendezvous_taken");
+  std::latch both_met(2), begun(1);
+  const auto said = outcomes(folder.place(), 2, 30s, [&](Rendezvous& ranks) {
+    ranks.barrier("all");
+    both_met.arrive_and_wait();
+    if (ranks.rank() == 1) {
+      begin_another_run(folder.place());
+      begun.count_down();
+    } else {
+      begun.wait();
+      ranks.barrier("the call");
+    }
+  });
+  EXPECT_THAT(said, testing::ElementsAre("another run has begun at " + folder.place(), "done"));
+}
+
+TEST(Rendezvous, RankZeroThatWaitsSaysThatAnotherRunHasBegun) {
+  const MeetingFolder folder("rendezvous_taken_early");
+  auto first = std::async(std::launch::async, [&] {
+    return refusal<DeviceError>([&] { (void)open_at(folder.place(), options_of(0, 2)); });
+  });
+  while (!std::filesystem::exists(folder.file("ranks"))) std::this_thread::yield();
+  begin_another_run(folder.place());
+  EXPECT_EQ(first.get(), "another run has begun at " + folder.place());
 }
 
 TEST(Rendezvous, AFolderThatIsMissingIsRefused) {
