@@ -18,7 +18,8 @@ class LastResort {
   LastResort& operator=(const LastResort&) = delete;
 
   /// From now on there is as much time as the limit says until this is destroyed; then the process prints the
-  /// first reason and ends with exit status 3. May be called from any thread.
+  /// first reason, where stderr takes it, and ends with exit status 3: even one that does not hang, and whose
+  /// own results are complete but take longer to write. May be called from any thread.
   void expect_end(const std::string& reason);
 
  private:

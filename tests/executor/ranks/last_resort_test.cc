@@ -22,6 +22,14 @@ TEST(LastResortDeathTest, AProcessThatHangsIsEndedWithTheFirstReason) {
               "pipesim: rank 2 \\(on host a\\) died; this process hangs since, and is ended after 1 ms");
 }
 
+TEST(LastResortDeathTest, TheStatusIsTheSameWhereNobodyCanBeTold) {
+  const auto hang_unheard = [] {
+    close(STDERR_FILENO);
+    hang_after_failures();
+  };
+  EXPECT_EXIT(hang_unheard(), testing::ExitedWithCode(3), "");
+}
+
 TEST(LastResortDeathTest, OneThatEndsInTimeIsLeftAlone) {
   const auto end_in_time = [] {
     { LastResort(60s).expect_end("rank 2 (on host a) died"); }
