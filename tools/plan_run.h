@@ -36,10 +36,7 @@ struct RunSetting {
 };
 
 /// --backend, --virtual-devices, --emulate-links, --tf32, --recorded, --slow, --steps, --warmup, --seed,
-/// --data,
-/// --learning-rate, --threads-per-device,
-/// --oversubscribe,
-/// --arena and --no-realtime.
+/// --data, --learning-rate, --threads-per-device, --oversubscribe, --arena and --no-realtime.
 std::vector<Option> run_options(const std::string& steps = "20");
 RunSetting run_setting_of(const Arguments& arguments, const Topology& topology);
 

@@ -34,8 +34,9 @@ struct CollectiveMember {
 class Collectives {
  public:
   virtual ~Collectives() = default;
-  /// Called once, before the first run(), in all processes: the groups in which members of this process take
-  /// part. Returns when all have met.
+  /// The groups in which members of this process take part, before run() of them. Called in all processes, as
+  /// often in each: once for every program that is run (a plan, and what it is checked against); groups may
+  /// come again. Returns when all have met.
   virtual void prepare(std::span<const std::vector<DeviceId>> groups) = 0;
   virtual void run(const CollectiveCall& call, std::span<const CollectiveMember> members) = 0;
   /// Makes what is under way end with an error, here and in other processes.
