@@ -216,11 +216,11 @@ void StreamExecution::give_all(const StepContext& context) {
     const std::vector<Placed>& members = placed_[task.index()];
     if (members.empty()) continue;
     for (const Placed& placed : members) begin(placed);
-    if (std::holds_alternative<CommunicationWork>(members.front().instruction->work)) {
+    if (communicates(members.front())) {
       communicate(members);
     } else {
       for (const Placed& placed : members) {
-        const TaskActivityScope scope(backend_.settings().activity, placed.number);
+        const TaskActivityScope scope(watching(placed), placed.number);
         Stream& stream = *placed.list->stream;
         DeviceStep* step = device_.at(placed.list->device)->step;
         if (const auto* compute = std::get_if<ComputeWork>(&placed.instruction->work)) {
@@ -236,6 +236,11 @@ void StreamExecution::give_all(const StepContext& context) {
   }
 }
 
+// What is moved around a collective would stand for it.
+ActivityCollector* StreamExecution::watching(const Placed& placed) const {
+  return communicates(placed) ? nullptr : backend_.settings().activity;
+}
+
 void StreamExecution::begin(const Placed& placed) {
   const Instruction& instruction = *placed.instruction;
   const DeviceId device = placed.list->device;
@@ -245,7 +250,7 @@ void StreamExecution::begin(const Placed& placed) {
   }
   if (on_task_) on_task_(device, instruction.task);
   if (!records_) stream.record(*placed.begin);
-  const TaskActivityScope scope(backend_.settings().activity, placed.number);
+  const TaskActivityScope scope(watching(placed), placed.number);
   buffers_.acquire(device, instruction.buffers);
   backend_.move(stream, instruction.before, buffers_);
 }
@@ -253,7 +258,7 @@ void StreamExecution::begin(const Placed& placed) {
 void StreamExecution::end(const Placed& placed) {
   Stream& stream = *placed.list->stream;
   {
-    const TaskActivityScope scope(backend_.settings().activity, placed.number);
+    const TaskActivityScope scope(watching(placed), placed.number);
     backend_.move(stream, placed.instruction->after, buffers_);
   }
   // What is repeated has no times of tasks; each event would be work of the graph.
@@ -304,7 +309,7 @@ std::vector<InstructionTime> StreamExecution::times_by_events() const {
 
 // What the devices' profiler saw of each instruction, numbered through from 1, on the events' clock. Events
 // stay where an instruction gave a device nothing to do, and for collectives, whose members' work is given at
-// once.
+// once (watching()).
 void StreamExecution::refine(std::vector<InstructionTime>& times) const {
   const CollectedActivity collected = backend_.settings().activity->collect();
   const Attribution found = attribute(collected.records, collected.correlations, collected.dropped);

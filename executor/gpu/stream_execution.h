@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "executor/gpu/gpu_backend.h"
@@ -63,6 +64,10 @@ class StreamExecution : public Execution {
   void let_all_wait_for_first();
   void record_step(const StepContext& context);
   void give_all(const StepContext& context);
+  [[nodiscard]] static bool communicates(const Placed& placed) {
+    return std::holds_alternative<CommunicationWork>(placed.instruction->work);
+  }
+  [[nodiscard]] ActivityCollector* watching(const Placed& placed) const;
   void begin(const Placed& placed);
   void end(const Placed& placed);
   void communicate(std::span<const Placed> members);

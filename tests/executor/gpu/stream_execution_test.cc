@@ -4,6 +4,8 @@
 
 #include <map>
 #include <set>
+#include <utility>
+#include <variant>
 
 #include "executor/gpu/machine_collectives.h"
 #include "executor/training.h"
@@ -158,6 +160,20 @@ class HostActivity : public ActivityCollector {
   bool refuses_;
 };
 
+// Collectives that send what was put together for them.
+std::set<std::pair<TaskId, DeviceId>> packed_collectives(const Program& program) {
+  std::set<std::pair<TaskId, DeviceId>> found;
+  for (const DeviceProgram& device : program.devices) {
+    for (const auto& stream : device.streams) {
+      for (const Instruction& i : stream) {
+        if (!i.before.empty() && std::holds_alternative<CommunicationWork>(i.work))
+          found.emplace(i.task, device.device);
+      }
+    }
+  }
+  return found;
+}
+
 TEST(StreamExecution, TakesTimesOfWhatTheProfilerSaw) {
   const EqualityCase c(kModel);
   const Strategy strategy = some_strategy(c, 9);
@@ -180,6 +196,12 @@ TEST(StreamExecution, TakesTimesOfWhatTheProfilerSaw) {
     closer += t.end - t.start < e.end - e.start ? 1 : 0;
   }
   EXPECT_GT(closer, activity.tasks.size() / 2);
+  // Moves before a collective are not all of it.
+  const auto collectives = packed_collectives(profiled.training().program());
+  EXPECT_GT(collectives.size(), 2U);
+  for (const InstructionTime& t : seen.times) {
+    if (collectives.contains({t.task, t.device})) EXPECT_EQ(t.end, by_events.at({t.task, t.device}).end);
+  }
   for (std::size_t i = 0; i < plain.times.size(); ++i) {
     EXPECT_EQ(unseen.times[i].start, plain.times[i].start);
     EXPECT_EQ(unseen.times[i].end, plain.times[i].end);
