@@ -93,13 +93,12 @@ CalibrationKey transfer_key(Collective kind, std::int64_t devices, Bytes size, D
 std::string link_class(const Topology& topology, std::span<const DeviceId> group) {
   std::map<std::int32_t, int> members;
   for (const DeviceId device : group) ++members[topology.device(device).node];
-  if (const std::string& kind = topology.kind(group.front()).name; names_share(kind))
-    return fmt::format("node of {}", kind);
-  if (members.size() < 2) return "node";
   std::vector<int> counts;
   for (const auto& [node, count] : members) counts.push_back(count);
   std::sort(counts.rbegin(), counts.rend());
-  return fmt::format("nodes {}", fmt::join(counts, "+"));
+  const std::string& kind = topology.kind(group.front()).name;
+  return (counts.size() < 2 ? "node" : fmt::format("nodes {}", fmt::join(counts, "+"))) +
+         (names_share(kind) ? " of " + kind : "");
 }
 
 Distribution MeasuredKey::durations() const {

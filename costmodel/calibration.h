@@ -41,8 +41,8 @@ CalibrationKey transfer_key(Collective kind, std::int64_t devices, Bytes size, D
                             std::string links);
 
 /// Groups that communicate alike: "node" inside one, else how many members each node has, descending:
-/// "nodes 4+4". Links of different speed inside a node are not told apart. Parts of a GPU communicate by its
-/// memory: "node of H200/8 (16 of 132 SMs)".
+/// "nodes 4+4". Links of different speed inside a node are not told apart. Parts of a GPU say so: "node of
+/// H200/8 (16 of 132 SMs)"; their nodes are the topology's, whose links may be emulated.
 std::string link_class(const Topology& topology, std::span<const DeviceId> group);
 
 /// What was measured for one key: clean samples, and how many were thrown away. `work` of operators, from

@@ -22,7 +22,7 @@ class Calibrator {
   Calibrator(const RunSetting& setting, std::ostream& progress);
 
   /// Runs all plans in turns, so that what else the host does meets all alike. At least one. On parts of one
-  /// GPU, those that a plan leaves idle run copies of it (side_by_side).
+  /// GPU, those that a plan leaves idle run copies of it (side_by_side), unless links are emulated.
   void sample(const std::vector<NamedSubject>& plans);
   /// By key, of all plans that were run.
   [[nodiscard]] std::vector<Measurement> measurements() const { return samples_.all(); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 
 #include "tools/figures.h"
 #include "tools/operator_groups.h"
@@ -16,18 +17,51 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Devices at the two ends of each link's lane; −1 where an end is a switch.
-std::vector<std::vector<std::size_t>> devices_of_lanes(const Topology& topology) {
-  std::vector<std::vector<std::size_t>> devices(topology.num_lanes());
+// Devices at the ends of a lane's links; a switch is none.
+struct LaneEnds {
+  std::vector<std::size_t> devices;
+  bool bus = false;  // of all its links: only who takes part in a task holds it
+};
+
+std::vector<LaneEnds> ends_of_lanes(const Topology& topology) {
+  std::vector<LaneEnds> ends(topology.num_lanes());
   for (const Link& link : topology.parts().links) {
     for (const std::int32_t end : {link.a, link.b}) {
-      if (static_cast<std::size_t>(end) >= topology.num_devices()) continue;
-      devices[link.forward.index()].push_back(static_cast<std::size_t>(end));
-      if (link.backward != link.forward)
-        devices[link.backward.index()].push_back(static_cast<std::size_t>(end));
+      const auto vertex = static_cast<std::size_t>(end);
+      if (topology.parts().vertices[vertex].kind == VertexKind::Bus) ends[link.forward.index()].bus = true;
+      if (vertex >= topology.num_devices()) continue;
+      ends[link.forward.index()].devices.push_back(vertex);
+      if (link.backward != link.forward) ends[link.backward.index()].devices.push_back(vertex);
     }
   }
-  return devices;
+  return ends;
+}
+
+const PassWork& work_of(const BoundOperator& bound, TaskKind pass) {
+  if (pass == TaskKind::BackwardInput) return bound.backward_input;
+  return pass == TaskKind::BackwardWeight ? bound.backward_weight : bound.forward;
+}
+
+// By task the devices that communicate in it, in the order in which the builder made them.
+std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const BoundStrategy& strategy) {
+  const std::vector<TaskLabel>& labels = e.task_graph().labels;
+  std::vector<std::span<const DeviceId>> groups(labels.size());
+  for (const Wiring& wiring : e.builder().wirings()) {
+    for (std::size_t i = 0; i < wiring.plan->tasks.size(); ++i)
+      groups[wiring.task(i).index()] = wiring.plan->tasks[i].group;
+  }
+  TaskKind pass = TaskKind::Forward;  // whose statistics the next inner reduces add up
+  for (std::size_t t = 0; t < labels.size(); ++t) {
+    const TaskLabel& label = labels[t];
+    if (is_pass(label.kind)) pass = label.kind;
+    if (label.kind != TaskKind::InnerReduce) continue;
+    const BoundStrategy& used = e.builder().strategy_of(std::max(0, label.microbatch), strategy);
+    const PassWork& work = work_of(*used[label.op.index()], pass);
+    for (const InnerReduce& reduce : work.reduces[static_cast<std::size_t>(label.stage)]) {
+      if (reduce.task.group.front() == label.device) groups[t] = reduce.task.group;
+    }
+  }
+  return groups;
 }
 
 struct Interval {
@@ -45,10 +79,12 @@ Nanoseconds covered_time(std::vector<Interval>& intervals) {
   return sum;
 }
 
-void busy_times(const TaskGraph& graph, const Timeline& timeline, const Topology& topology,
-                PlanReport& report) {
-  const std::size_t devices = topology.num_devices();
-  const auto ends = devices_of_lanes(topology);
+void busy_times(Evaluator& evaluator, const BoundStrategy& strategy, PlanReport& report) {
+  const TaskGraph& graph = evaluator.task_graph();
+  const Timeline& timeline = evaluator.timeline();
+  const std::size_t devices = evaluator.topology().num_devices();
+  const std::vector<LaneEnds> ends = ends_of_lanes(evaluator.topology());
+  const std::vector<std::span<const DeviceId>> groups = groups_of_tasks(evaluator, strategy);
   std::vector<std::vector<Interval>> links(devices);
   report.compute.assign(devices, 0);
   report.recompute.assign(devices, 0);
@@ -60,8 +96,11 @@ void busy_times(const TaskGraph& graph, const Timeline& timeline, const Topology
         if (kind == TaskKind::Recompute) report.recompute[use.lane.index()] += use.hold;
         continue;
       }
-      for (const std::size_t d : ends[use.lane.index()])
-        links[d].push_back({timeline.start[t], timeline.start[t] + use.hold});
+      const LaneEnds& lane = ends[use.lane.index()];
+      for (const std::size_t d : lane.devices) {
+        if (!lane.bus || std::ranges::find(groups[t], DeviceId(d)) != groups[t].end())
+          links[d].push_back({timeline.start[t], timeline.start[t] + use.hold});
+      }
     }
   }
   for (std::vector<Interval>& intervals : links) report.communication.push_back(covered_time(intervals));
@@ -135,7 +174,7 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
   report.infeasible = memory_shortage(report.memory, evaluator.topology());
   report.critical = critical_path(graph.dag, timeline,
                                   [&](TaskId t) { return is_communication(graph.labels[t.index()].kind); });
-  busy_times(graph, timeline, evaluator.topology(), report);
+  busy_times(evaluator, strategy, report);
   return report;
 }
 

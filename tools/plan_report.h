@@ -20,7 +20,8 @@ struct PlanReport {
   std::vector<DeviceMemory> memory;        ///< per device
   std::vector<Nanoseconds> compute;        ///< per device: its compute lane is busy
   std::vector<Nanoseconds> recompute;      ///< per device: part of this in which it runs forward once more
-  std::vector<Nanoseconds> communication;  ///< per device: at least one of its own links is busy
+  std::vector<Nanoseconds> communication;  ///< per device: at least one of its own links is busy;
+                                           ///< of a bus only by what the device takes part in
   CriticalPath critical;
   std::optional<std::string> infeasible;  ///< why the plan does not fit
 };

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "sim/base/errors.h"
 #include "topologies/topology_draft.h"
@@ -52,7 +54,23 @@ bool names_share(std::string_view kind) { return whole_name(kind) != kind; }
 
 Topology with_share(const Topology& topology, const GpuShare& share) {
   TopologyParts parts = topology.parts();
-  for (DeviceKind& kind : parts.kinds) kind.name = name_of_share(kind.name, share);
+  std::vector<DeviceKind> kinds;
+  std::vector<std::int32_t> number;  // of each kind in `kinds`
+  for (DeviceKind& kind : parts.kinds) {
+    const std::string before = std::exchange(kind.name, name_of_share(kind.name, share));
+    const auto same = std::ranges::find(kinds, kind.name, &DeviceKind::name);
+    number.push_back(static_cast<std::int32_t>(same - kinds.begin()));
+    if (same == kinds.end()) {
+      kinds.push_back(std::move(kind));
+    } else if (*same != kind) {
+      throw InputError(fmt::format(
+          "topology \"{}\": its device kind \"{}\" and one before it would both be \"{}\", but differ; all "
+          "devices here are alike: take a topology with one of these kinds",
+          topology.name(), before, same->name));
+    }
+  }
+  parts.kinds = std::move(kinds);
+  for (Device& device : parts.devices) device.kind = number[static_cast<std::size_t>(device.kind)];
   if (parts == topology.parts()) return topology;
   return Topology(std::move(parts)).with_memory_margin(topology.memory_margin());
 }

@@ -21,7 +21,8 @@ std::string name_of_share(std::string_view kind, const GpuShare& share);
 
 /// Devices of such a kind are parts of a GPU.
 bool names_share(std::string_view kind);
-/// The same devices, each such a part of a GPU: their kinds are called so. Figures are as before.
+/// The same devices, each such a part of a GPU: their kinds are called so. Figures are as before. Kinds that
+/// are called alike then become one; InputError when their figures differ.
 Topology with_share(const Topology& topology, const GpuShare& share);
 
 /// That part of a kind. Rates of computing are the part's multiprocessors' (those that no part has are idle);

@@ -60,6 +60,9 @@ TEST(Calibration, LinkClassesCountMembersOfNodes) {
   EXPECT_EQ(link_class(topology, devices({0, 4, 5, 6})), "nodes 3+1");
   EXPECT_EQ(link_class(divided_gpu("here", plain_kind(), {8, 16, 132}), devices({1, 3})),
             "node of plain/8 (16 of 132 SMs)");
+  const Topology parts = with_share(topology, {8, 16, 132});
+  EXPECT_EQ(link_class(parts, devices({1, 3})), "node of plain/8 (16 of 132 SMs)");
+  EXPECT_EQ(link_class(parts, devices({0, 4, 5, 6})), "nodes 3+1 of plain/8 (16 of 132 SMs)");
 }
 
 TEST(Calibration, AKeyWithoutCleanSamplesIsAnError) {

@@ -36,6 +36,25 @@ TEST(GpuShare, CallsDevicesOfATopologySo) {
   EXPECT_EQ(with_share(parts, {1, 132, 132}), whole);
 }
 
+// A file may have a GPU beside its parts, or different parts; a GPU is divided in one way only.
+TEST(GpuShare, JoinsKindsThatBecomeOne) {
+  TopologyParts two = make_topology("levels:3@10GB/s").parts();
+  DeviceKind whole = h200(), half = whole;
+  half.name = "H200/2 (66 of 132 SMs)";
+  two.kinds = {whole, half};
+  two.devices[1].kind = two.devices[2].kind = 1;
+  const Topology joined = with_share(Topology(two), kEighth);
+  ASSERT_EQ(joined.parts().kinds.size(), 1U);
+  EXPECT_EQ(joined.kind(DeviceId(0)).name, "H200/8 (16 of 132 SMs)");
+  EXPECT_EQ(joined.kind(DeviceId(2)), joined.kind(DeviceId(0)));
+  two.kinds[1].memory = Bytes(whole.memory.value / 2);
+  EXPECT_EQ(
+      refusal([&] { with_share(Topology(two), kEighth); }),
+      "topology \"levels:3@10GB/s\": its device kind \"H200/2 (66 of 132 SMs)\" and one before it would "
+      "both be \"H200/8 (16 of 132 SMs)\", but differ; all devices here are alike: take a topology with "
+      "one of these kinds");
+}
+
 // 16 of 132 multiprocessors compute; an eighth of the memory is theirs.
 TEST(GpuShare, HasItsPartOfEveryFigure) {
   DeviceKind whole = h200();

