@@ -84,7 +84,8 @@ void busy_times(Evaluator& evaluator, const BoundStrategy& strategy, PlanReport&
   const Timeline& timeline = evaluator.timeline();
   const std::size_t devices = evaluator.topology().num_devices();
   const std::vector<LaneEnds> ends = ends_of_lanes(evaluator.topology());
-  const std::vector<std::span<const DeviceId>> groups = groups_of_tasks(evaluator, strategy);
+  std::vector<std::span<const DeviceId>> groups;
+  if (std::ranges::any_of(ends, &LaneEnds::bus)) groups = groups_of_tasks(evaluator, strategy);
   std::vector<std::vector<Interval>> links(devices);
   report.compute.assign(devices, 0);
   report.recompute.assign(devices, 0);
