@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
 
 #include "tests/executor/gpu/host_machine.h"
 #include "tests/executor/gpu/twin_memory.h"
@@ -11,65 +12,69 @@
 namespace pipesim::gpu {
 namespace {
 
+// Products of random numbers, on a device and again on the host.
+class ProductTwins {
+ public:
+  // Matrix b is the same for all of the batch where its stride is 0.
+  ProductTwins(Rng& rng, std::int64_t batch, std::int64_t stride_of_b, Stored result)
+      : a_(machine_, Stored::BFloat16, batch * 12),
+        b_(machine_, Stored::BFloat16, 20 + (batch - 1) * stride_of_b),
+        d_(machine_, result, batch * 25),
+        bias_(machine_, result, 5),
+        before_(machine_, result, batch * 25) {
+    using enum MatrixProduct::Epilogue;
+    product.batch = batch;
+    product.epilogue = std::array{None, Bias, BiasGelu}.at(rng.below(3));
+    for (Twin* t : {&a_, &b_, &d_, &bias_, &before_}) t->fill(*stream, rng);
+    product.a = {a_.on_device(), false, 4, 12};
+    product.b = {b_.on_device(), true, 4, stride_of_b};
+    product.d = {d_.on_device(), false, 7, 25};  // with gaps
+    product.bias = bias_.on_device();
+    product.before = before_.on_device();
+  }
+  void expect_same_on_host(double tolerance) {
+    MatrixProduct p = product;
+    p.a.elements = a_.on_host();
+    p.b.elements = b_.on_host();
+    p.d.elements = d_.on_host();
+    p.bias = bias_.on_host();
+    p.before = before_.on_host();
+    multiply_on_host(p);
+    d_.expect_same(*stream, tolerance);
+    before_.expect_same(*stream, tolerance);
+  }
+
+ private:
+  HostMachine machine_;
+
+ public:
+  const std::unique_ptr<Stream> stream = machine_.make_stream(DeviceId(0));
+  MatrixProduct product{.rows = 3, .columns = 5, .inner = 4};
+
+ private:
+  Twin a_, b_, d_, bias_, before_;
+};
+
 TEST(ProductSteps, ComputeWhatTheProductDoes) {
   for_each_seed(40, [](Rng& rng) {
-    using enum MatrixProduct::Epilogue;
-    HostMachine machine;
-    const auto stream = machine.make_stream(DeviceId(0));
-    MatrixProduct p{.rows = 3, .columns = 5, .inner = 4, .batch = 2};
+    ProductTwins twins(rng, 2, 20, Stored::Float16);
+    MatrixProduct& p = twins.product;
     p.accumulate = rng.below(2) == 0;
-    p.epilogue = std::array{None, Bias, BiasGelu}.at(rng.below(3));
     p.scale = 0.5F;
-    Twin a(machine, Stored::BFloat16, 24), b(machine, Stored::BFloat16, 40),
-        d(machine, Stored::Float16, 2 * 25), bias(machine, Stored::Float16, 5),
-        before(machine, Stored::Float16, 2 * 25);
-    for (Twin* t : {&a, &b, &d, &bias, &before}) t->fill(*stream, rng);
-    p.a = {a.on_device(), false, 4, 12};
-    p.b = {b.on_device(), true, 4, 20};
-    p.d = {d.on_device(), false, 7, 25};  // with gaps
-    p.bias = bias.on_device();
-    p.before = before.on_device();
-    const MatrixProduct alone = product_in_scratch(*stream, p);
+    const MatrixProduct alone = product_in_scratch(*twins.stream, p);
     EXPECT_EQ(alone.d.elements.stored, Stored::Float32);
-    stream->multiply(alone);
-    finish_product(*stream, p, alone.d.elements);
-    p.a.elements = a.on_host();
-    p.b.elements = b.on_host();
-    p.d.elements = d.on_host();
-    p.bias = bias.on_host();
-    p.before = before.on_host();
-    multiply_on_host(p);
-    d.expect_same(*stream, 1e-6);
-    before.expect_same(*stream, 1e-6);
+    twins.stream->multiply(alone);
+    finish_product(*twins.stream, p, alone.d.elements);
+    twins.expect_same_on_host(1e-6);
   });
 }
 
 TEST(ProductSteps, DivideABatch) {
   for_each_seed(10, [](Rng& rng) {
-    using enum MatrixProduct::Epilogue;
-    HostMachine machine;
-    const auto stream = machine.make_stream(DeviceId(0));
-    MatrixProduct p{.rows = 3, .columns = 5, .inner = 4, .batch = 7};
-    p.epilogue = std::array{None, Bias, BiasGelu}.at(rng.below(3));
-    Twin a(machine, Stored::BFloat16, 7 * 12), b(machine, Stored::BFloat16, 20),
-        d(machine, Stored::Float32, 7 * 25), bias(machine, Stored::Float32, 5),
-        before(machine, Stored::Float32, 7 * 25);
-    for (Twin* t : {&a, &b, &d, &bias, &before}) t->fill(*stream, rng);
-    p.a = {a.on_device(), false, 4, 12};
-    p.b = {b.on_device(), true, 4, 0};    // the same for all
-    p.d = {d.on_device(), false, 7, 25};  // with gaps
-    p.bias = bias.on_device();
-    p.before = before.on_device();
-    stream->multiply(some_of_batch(p, 0, 3));
-    stream->multiply(some_of_batch(p, 3, 4));
-    p.a.elements = a.on_host();
-    p.b.elements = b.on_host();
-    p.d.elements = d.on_host();
-    p.bias = bias.on_host();
-    p.before = before.on_host();
-    multiply_on_host(p);
-    d.expect_same(*stream, 0);
-    before.expect_same(*stream, 0);
+    ProductTwins twins(rng, 7, 0, Stored::Float32);
+    twins.stream->multiply(some_of_batch(twins.product, 0, 3));
+    twins.stream->multiply(some_of_batch(twins.product, 3, 4));
+    twins.expect_same_on_host(0);
   });
 }
 
