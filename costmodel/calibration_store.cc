@@ -10,11 +10,14 @@
 #include <ctime>
 #include <iterator>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "costmodel/database.h"
 #include "sim/base/errors.h"
+#include "sim/base/file_kind.h"
 #include "sim/base/files.h"
 
 namespace pipesim {
@@ -35,6 +38,21 @@ const char* const schema = R"(
   CREATE TABLE dropped(key INTEGER, run INTEGER, count INTEGER);
   CREATE TABLE corrections(class TEXT PRIMARY KEY, factor REAL, overhead REAL, tasks INTEGER, runs INTEGER);
 )";
+
+std::string without_spaces(std::string_view text) {
+  std::string rest;
+  std::ranges::copy_if(text, std::back_inserter(rest), [](char c) { return c != ' ' && c != '\n'; });
+  return rest;
+}
+
+// CREATE statements of the schema.
+std::set<std::string> schema_statements() {
+  std::set<std::string> statements;
+  const std::string text = without_spaces(schema);
+  for (std::size_t begin = 0, end = 0; (end = text.find(';', begin)) != std::string::npos; begin = end + 1)
+    statements.insert(text.substr(begin, end - begin));
+  return statements;
+}
 
 constexpr const char* subjects[] = {"operator", "update", "transfer"};
 constexpr Pass passes[] = {Pass::Forward, Pass::BackwardInput, Pass::BackwardWeight, Pass::Update};
@@ -134,8 +152,31 @@ class CalibrationReader {
       throw InputError(fmt::format("{}: has schema version {}, this pipesim reads version {}",
                                    database_.path(), version, schema_version));
     }
+    check_tables();
     const std::string verdict = database_.text("PRAGMA quick_check(1)");
     if (verdict != "ok") damaged("{}", verdict);
+  }
+
+  // Reading must evaluate no expression that the file brings along: a view, a check, a generated column.
+  void check_tables() {
+    const std::set<std::string> known = schema_statements();
+    Statement made(database_, "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL");
+    while (made.next()) {
+      const std::string name = made.text();
+      if (!known.contains(without_spaces(made.text()))) damaged("\"{}\" is no table of a calibration", name);
+    }
+  }
+
+  std::int64_t count(Statement& row, std::string_view what, std::int64_t most) const {
+    const std::int64_t found = row.integer();
+    if (found < 0 || found > most) damaged("found {} {}, allowed: 0 to {}", found, what, most);
+    return found;
+  }
+
+  double amount(Statement& row, std::string_view what) const {
+    const double found = row.real();
+    if (!std::isfinite(found) || found < 0) damaged("found {} {}, allowed: numbers from 0 on", found, what);
+    return found;
   }
 
   void read_runs() {
@@ -145,10 +186,10 @@ class CalibrationReader {
       CalibrationRun& run = calibration_.runs.emplace_back();
       run.host.name = rows.text();
       run.host.processor = rows.text();
-      run.host.cores = static_cast<int>(rows.integer());
+      run.host.cores = static_cast<int>(count(rows, "cores", INT32_MAX));
       run.host.kernel = rows.text();
       run.date = rows.text();
-      run.noise_floor = rows.real();
+      run.noise_floor = amount(rows, "of noise");
     }
     Statement versions(database_, "SELECT run, library, version FROM versions");
     while (versions.next()) {
@@ -173,8 +214,8 @@ class CalibrationReader {
       const std::int64_t id = rows.integer();
       const CalibrationKey key = read_key(rows);
       MeasuredKey measured;
-      measured.work.flops = rows.real();
-      measured.work.bytes = rows.real();
+      measured.work.flops = amount(rows, "FLOPs");
+      measured.work.bytes = amount(rows, "bytes");
       measured.work.matrix = matrix_of(rows.text());
       measured.samples = read_samples(id, key);
       if (!calibration_.keys.emplace(key, std::move(measured)).second)
@@ -200,7 +241,7 @@ class CalibrationReader {
       damaged("{}", error.what());
     }
     key.place = row.text();
-    key.busy_neighbours = static_cast<std::int32_t>(row.integer());
+    key.busy_neighbours = static_cast<std::int32_t>(count(row, "busy neighbours", INT32_MAX));
     return key;
   }
 
@@ -256,6 +297,7 @@ class CalibrationReader {
     return all;
   }
 
+  static constexpr std::int64_t kMostCounted = 1'000'000'000'000;
   struct RawSamples {
     std::vector<double> seconds;
     std::int64_t dropped = 0;
@@ -273,7 +315,10 @@ class CalibrationReader {
     Statement dropped(database_, "SELECT key, run, count FROM dropped");
     while (dropped.next()) {
       const std::int64_t key = dropped.integer(), run = dropped.integer();
-      (*samples_of_)[key][run].dropped += dropped.integer();
+      std::int64_t& all = (*samples_of_)[key][run].dropped;
+      all += count(dropped, "dropped samples", kMostCounted);
+      if (all > kMostCounted)
+        damaged("found {} dropped samples of a key, allowed: 0 to {}", all, kMostCounted);
     }
   }
 
@@ -284,8 +329,8 @@ class CalibrationReader {
       Correction c;
       c.factor = rows.real();
       c.overhead = rows.real();
-      c.tasks = rows.integer();
-      c.runs = rows.integer();
+      c.tasks = count(rows, "tasks", kMostCounted);
+      c.runs = count(rows, "runs", kMostCounted);
       if (!std::isfinite(c.factor) || c.factor <= 0 || !std::isfinite(c.overhead) || c.overhead < 0)
         damaged("the correction of {} is {} and {} s", name, c.factor, c.overhead);
       calibration_.corrections[name] = c;
@@ -353,6 +398,7 @@ void CalibrationStore::save() const {
 Calibration load_calibration(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) read_file(path);  // says what it is instead
+  refuse_json_as("a calibration", "\"pipesim calibrate … -o FILE\" measures one", path);
   Database database(path, Database::Mode::Read, path.string());
   return CalibrationReader(database).read();
 }

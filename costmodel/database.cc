@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/errors.h"
+#include "sim/base/utf8.h"
 
 namespace pipesim {
 
@@ -86,7 +87,11 @@ std::string Statement::text() {
   const int column = column_++;
   const unsigned char* text = sqlite3_column_text(statement_, column);
   const int size = sqlite3_column_bytes(statement_, column);
-  return text ? std::string(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size)) : "";
+  std::string read =
+      text ? std::string(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size)) : "";
+  if (first_not_utf8(read) != std::string_view::npos)
+    throw InputError(fmt::format("{}: is damaged: a text is not UTF-8", database_.path()));
+  return read;
 }
 
 }  // namespace pipesim

@@ -23,7 +23,12 @@ std::vector<std::string> plugin_folders() {
   }
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) folders.push_back(program.parent_path());
+  if (error) return folders;
+  const std::filesystem::path folder = program.parent_path(), above = folder.parent_path();
+  folders.push_back(folder);
+  // As they are installed: bin/PROGRAM or libexec/pipesim/PROGRAM, and lib/pipesim/.
+  const std::filesystem::path prefix = above.filename() == "libexec" ? above.parent_path() : above;
+  folders.push_back(prefix / "lib" / "pipesim");
   return folders;
 }
 

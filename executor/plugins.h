@@ -15,7 +15,8 @@ struct Plugin {
 };
 
 /// The entry of a plugin, which stays loaded. It is looked for in the folders of PIPESIM_PLUGIN_PATH
-/// (separated by colons) and beside the program. DeviceError that says what is missing and how to get it.
+/// (separated by colons), beside the program, and in lib/pipesim where bin/ or libexec/pipesim/ holds the
+/// program. DeviceError that says what is missing and how to get it.
 void* load_plugin(const Plugin& plugin);
 
 }  // namespace pipesim

@@ -1,8 +1,10 @@
 #include "executor/thread_execution.h"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "sim/base/errors.h"
 
@@ -38,10 +40,24 @@ ThreadExecution::ThreadExecution(ThreadBackend& backend, const ExecutionParts& p
     add(device.compute);
     for (const std::vector<Instruction>& stream : device.streams) add(stream);
   }
-  for (const auto& list : lists_) threads_.emplace_back([this, &list = *list] { work(list); });
+  try {
+    for (const auto& list : lists_) threads_.emplace_back([this, &list = *list] { work(list); });
+  } catch (const std::system_error& error) {
+    stop();
+    throw InputError(
+        fmt::format("the plan needs {} threads here, and the system refuses more than {} ({}); run a plan "
+                    "for fewer devices, "
+                    "or allow more threads and memory (ulimit -u, ulimit -v)",
+                    lists_.size(), threads_.size(), error.what()));
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-ThreadExecution::~ThreadExecution() {
+ThreadExecution::~ThreadExecution() { stop(); }
+
+void ThreadExecution::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -45,6 +45,7 @@ class ThreadExecution : public Execution {
     std::int64_t involuntary_switches = 0;
   };
 
+  void stop();
   void work(List& list);
   void begin_together(std::int64_t step);
   void run_list(List& list);

@@ -8,6 +8,7 @@
 #include "executor/program/arena.h"
 #include "executor/program/compile.h"
 #include "sim/base/errors.h"
+#include "sim/base/out_of_memory.h"
 #include "sim/simulate.h"
 #include "taskgraph/memory.h"
 
@@ -86,8 +87,15 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
   }
   predicted_memory_ = peak_memory(builder_, strategy_, simulated_);
   if (setting_.before_allocation) setting_.before_allocation(predicted_memory_);
-  program_ = compile(builder_, strategy_, tasks_, simulated_, setting_.backend, setting_.local);
-  if (setting_.arenas) program_.arenas = plan_arenas(program_, costs.topology().num_devices());
+  const auto too_many = [&] {
+    return out_of_memory(fmt::format("making the program of {} tasks on {} devices", tasks_.dag.num_tasks(),
+                                     costs.topology().num_devices()),
+                         "Take fewer microbatches (--microbatches) or devices");
+  };
+  with_memory(too_many, [&] {
+    program_ = compile(builder_, strategy_, tasks_, simulated_, setting_.backend, setting_.local);
+    if (setting_.arenas) program_.arenas = plan_arenas(program_, costs.topology().num_devices());
+  });
   pace_ = make_pace(tasks_.dag, program_.order);
   const auto describe = [this](const Buffer& b) {
     const std::string what = b.tensor.valid() ? graph_.tensor(b.tensor).name : "what kernels keep";

@@ -14,6 +14,7 @@
 #include "models/topological_order.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "sim/base/utf8.h"
 
 namespace pipesim {
 namespace {
@@ -119,7 +120,10 @@ class ProfileReader {
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = std::min(text.find('\n', begin), text.size());
       ++line.number;
-      read_line(line, with_plain_spaces(text.substr(begin, end - begin)));
+      const std::string plain = with_plain_spaces(text.substr(begin, end - begin));
+      if (const std::size_t bad = first_not_utf8(plain); bad != std::string::npos)
+        line.fail(fmt::format("byte 0x{:02x} is not UTF-8", static_cast<unsigned char>(plain[bad])));
+      read_line(line, plain);
       begin = end + 1;
     }
     if (nodes_.empty())
@@ -137,11 +141,10 @@ class ProfileReader {
       request.kind = "profiled";
       request.name = node.description.empty() ? node.id : node.id + " " + node.description;
       for (const std::size_t input : node.inputs) request.inputs.push_back(outputs[input]);
-      request.attributes = {
-          {"forward_ms", node.forward_ms * share},
-          {"backward_ms", node.backward_ms * share},
-          {"activation_bytes", static_cast<std::int64_t>(std::ceil(node.activation_bytes * share))},
-          {"parameter_bytes", static_cast<std::int64_t>(std::ceil(node.parameter_bytes))}};
+      request.attributes = {{"forward_ms", node.forward_ms * share},
+                            {"backward_ms", node.backward_ms * share},
+                            {"activation_bytes", node.activation_bytes * share},
+                            {"parameter_bytes", node.parameter_bytes}};
       outputs[i] = add(builder, request);
     }
     return builder.build();

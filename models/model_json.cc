@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "models/graph_builder.h"
 #include "models/topological_order.h"
 #include "sim/base/errors.h"
+#include "sim/base/file_kind.h"
 #include "sim/base/files.h"
 #include "sim/base/json_reader.h"
 #include "sim/base/suggest.h"
@@ -33,17 +35,18 @@ AttributeValue read_word(const JsonValue& value, const AttributeSchema& schema) 
   return word;
 }
 
-AttributeValue read_attribute(const JsonValue& value, const AttributeSchema& schema) {
+AttributeValue read_attribute(const JsonValue& value, const AttributeSchema& schema,
+                              const NamedSizes& sizes) {
   const auto lowest = static_cast<std::int64_t>(schema.lowest),
              highest = static_cast<std::int64_t>(schema.highest);
   switch (schema.type) {
     case AttributeType::Flag:
       return value.is_number() ? value.integer(0, 1) : static_cast<std::int64_t>(value.boolean());
     case AttributeType::Integer:
-      return value.integer(lowest, highest);
+      return sizes.integer(value, lowest, highest);
     case AttributeType::Integers:
-      if (value.is_number()) return std::vector{value.integer(lowest, highest)};
-      return value.integers(lowest, highest);
+      if (value.is_number() || value.is_string()) return std::vector{sizes.integer(value, lowest, highest)};
+      return sizes.integers(value, lowest, highest);
     case AttributeType::Real:
       return value.number(schema.lowest, schema.highest);
     case AttributeType::Word:
@@ -63,7 +66,7 @@ struct FileOperator {
   std::vector<std::string> inputs;  ///< names of tensors
 };
 
-FileOperator read_operator(const JsonValue& at) {
+FileOperator read_operator(const JsonValue& at, const NamedSizes& sizes) {
   OperatorRequest request;
   request.name = at.at("name").string();
   const JsonValue kind_at = at.at("kind");
@@ -78,7 +81,7 @@ FileOperator read_operator(const JsonValue& at) {
   for (const AttributeSchema& schema : kind->attributes) {
     keys.push_back(schema.name);
     if (const auto value = at.find(schema.name))
-      request.attributes[schema.name] = read_attribute(*value, schema);
+      request.attributes[schema.name] = read_attribute(*value, schema, sizes);
   }
   at.allow_only(keys);
   request.weights = strings(at.find("weights"));
@@ -95,15 +98,44 @@ DataType model_type(const JsonValue& root) {
   return type;
 }
 
+// A number, or the name of one size: --batch sets that.
+std::int64_t batch_of(const JsonValue& root, const NamedSizes& sizes) {
+  const JsonValue at = root.at("batch");
+  if (at.is_string() && !sizes.has(at.string())) {
+    std::vector<std::string> names;
+    for (const NamedSize& s : sizes.list()) names.push_back(s.name);
+    at.fail(fmt::format("found {}{}, a number or a name of \"sizes\" is needed{}", at.text(),
+                        did_you_mean(at.string(), names),
+                        names.empty() ? "" : "; there are " + list_names(names)));
+  }
+  return sizes.integer(at, 1, kLargestSize);
+}
+
+// The file's name for the model, and the sizes that differ from those of the file.
+std::string name_with(const JsonValue& root, const NamedSizes& sizes, const std::vector<NamedSize>& bound) {
+  std::string name = root.at("name").string();
+  if (bound.empty()) return name;
+  char separator = ':';
+  const NamedSizes usual(root, {});
+  for (std::size_t i = 0; i < usual.list().size(); ++i) {
+    const NamedSize& now = sizes.list()[i];
+    const bool told = std::ranges::find(bound, now.name, &NamedSize::name) != bound.end();
+    if (told && now != usual.list()[i])
+      name += fmt::format("{}{}={}", std::exchange(separator, ','), now.name, now.value);
+  }
+  return name;
+}
+
 /// Builds the graph from the entries of a file: operators in a topological order, inputs where they say.
 class ModelReader {
  public:
-  explicit ModelReader(const JsonValue& root)
+  ModelReader(const JsonValue& root, const std::vector<NamedSize>& bound)
       : root_(root),
-        builder_(root.at("name").string(), root.at("batch").integer(1, INT32_MAX), model_type(root)) {
+        sizes_(root, bound),
+        builder_(name_with(root, sizes_, bound), batch_of(root, sizes_), model_type(root)) {
     for (const JsonValue& at : root.at("inputs").items()) read_input(at);
     for (const JsonValue& at : root.at("operators").items()) {
-      operators_.push_back(read_operator(at));
+      operators_.push_back(read_operator(at, sizes_));
       const OperatorRequest& request = operators_.back().request;
       producers_.emplace(request.name, operators_.size() - 1);
       for (const std::string& output : request.outputs) producers_.emplace(output, operators_.size() - 1);
@@ -156,7 +188,7 @@ class ModelReader {
   /// Also when an operator needs the input earlier than "before" says.
   void make_input(const FileInput& input) {
     if (builder_.find(input.name).valid()) return;
-    const auto shape = input.at.at("shape").integers(1, INT32_MAX);
+    const auto shape = sizes_.integers(input.at.at("shape"), 1, kLargestSize);
     const auto type = input.at.find("dtype");
     try {
       type ? builder_.data(input.name, shape, type->data_type()) : builder_.data(input.name, shape);
@@ -215,21 +247,37 @@ class ModelReader {
   }
 
   JsonValue root_;
+  NamedSizes sizes_;
   GraphBuilder builder_;
   std::vector<FileInput> inputs_;
   std::vector<FileOperator> operators_;
   std::map<std::string, std::size_t> producers_;  ///< by name of operator or of explicitly named output
 };
 
-}  // namespace
-
-OperatorGraph parse_model(std::string_view text, const std::string& source) {
+JsonValue checked_root(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
+  require_file_kind(root, kModelKey);
   static_cast<void>(root.at("pipesim_model").integer(1, 1));
-  root.allow_only({"pipesim_model", "name", "batch", "dtype", "inputs", "operators"});
-  return ModelReader(root).read();
+  root.allow_only({"pipesim_model", "name", "sizes", "batch", "dtype", "inputs", "operators"});
+  return root;
 }
 
-OperatorGraph load_model(const std::string& path) { return parse_model(read_file(path), path); }
+}  // namespace
+
+OperatorGraph parse_model(std::string_view text, const std::string& source,
+                          const std::vector<NamedSize>& bound) {
+  return ModelReader(checked_root(text, source), bound).read();
+}
+
+OperatorGraph load_model(const std::string& path, const std::vector<NamedSize>& bound) {
+  return parse_model(read_file(path), path, bound);
+}
+
+ModelFileSizes load_model_sizes(const std::string& path) {
+  const JsonValue root = checked_root(read_file(path), path);
+  const NamedSizes sizes(root, {});
+  const JsonValue batch = root.at("batch");
+  return {sizes.list(), batch.is_string() ? batch.string() : "", batch_of(root, sizes)};
+}
 
 }  // namespace pipesim

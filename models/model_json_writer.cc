@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 
 #include "models/model_json.h"
 #include "models/operator_draft.h"
@@ -82,7 +85,63 @@ std::string lines(const std::vector<std::string>& items) {
   return items.empty() ? "[]" : fmt::format("[\n    {}\n  ]", fmt::join(items, ",\n    "));
 }
 
+// The next string, number or other character of a JSON text.
+std::string_view next_token(std::string_view text) {
+  std::size_t end = 1;
+  if (text.front() == '"') {
+    while (text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+    return text.substr(0, end + 1);
+  }
+  const auto numeric = [](char c) {
+    return (c >= '0' && c <= '9') || c == '.' || c == 'e' || c == '+' || c == '-';
+  };
+  if ((text.front() < '0' || text.front() > '9') && text.front() != '-') return text.substr(0, 1);
+  while (end < text.size() && numeric(text[end])) ++end;
+  return text.substr(0, end);
+}
+
+// A number of `token` that is twice as large in `other`, in terms of the batch; none if it grew otherwise.
+std::optional<std::string> in_terms_of_batch(std::string_view token, std::string_view other,
+                                             std::int64_t batch) {
+  const auto integer = [](std::string_view text) -> std::optional<std::int64_t> {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+  };
+  const auto one = integer(token), two = integer(other);
+  if (!one || !two || *two != 2 * *one || *one % batch != 0) return std::nullopt;
+  return *one == batch ? "\"b\"" : fmt::format("\"{}*b\"", *one / batch);
+}
+
 }  // namespace
+
+std::string to_json_with_batch(const OperatorGraph& graph, const OperatorGraph& doubled) {
+  const std::string text = to_json(graph), twice = to_json(doubled);
+  constexpr std::string_view kBatch = "\"batch\"";
+  std::string result;
+  bool named = false;  // the model's name has gone by, which may tell the batch
+  for (std::string_view one = text, two = twice; !one.empty() || !two.empty();) {
+    if (one.empty() || two.empty()) return text;
+    const std::string_view a = next_token(one), b = next_token(two);
+    if (a == kBatch && !named) {
+      result += fmt::format("\"sizes\": {{\"b\": {}}},\n  ", graph.batch());
+      named = true;
+    }
+    if (a == b || !named) {
+      result += a;
+    } else if (const auto expression = in_terms_of_batch(a, b, graph.batch())) {
+      result += *expression;
+    } else {
+      return text;
+    }
+    one.remove_prefix(a.size());
+    two.remove_prefix(b.size());
+  }
+  const bool same =
+      parse_model(result, "the model") == graph &&
+      parse_model(result, "the model", {{"b", doubled.batch()}}).fingerprint() == doubled.fingerprint();
+  return same ? result : text;
+}
 
 std::string to_json(const OperatorGraph& graph) {
   const DataType type = model_type(graph);

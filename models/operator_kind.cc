@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/graph_builder.h"
 #include "models/operators/families.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
@@ -20,22 +21,6 @@ std::vector<OperatorKind> collect() {
   }
   std::sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return kinds;
-}
-
-std::string allowed_text(const AttributeSchema& schema) {
-  switch (schema.type) {
-    case AttributeType::Flag:
-      return "0 or 1";
-    case AttributeType::Integer:
-      return fmt::format("an integer from {:.0f} to {:.0f}", schema.lowest, schema.highest);
-    case AttributeType::Integers:
-      return fmt::format("integers from {:.0f} to {:.0f}", schema.lowest, schema.highest);
-    case AttributeType::Real:
-      return fmt::format("a number from {} to {}", schema.lowest, schema.highest);
-    case AttributeType::Word:
-      break;
-  }
-  return fmt::format("{}", fmt::join(schema.words, ", "));
 }
 
 bool in_range(const AttributeSchema& schema, double value) {
@@ -69,6 +54,32 @@ std::optional<AttributeValue> converted(const AttributeSchema& schema, const Att
 }
 
 }  // namespace
+
+std::string allowed_text(const AttributeSchema& schema) {
+  switch (schema.type) {
+    case AttributeType::Flag:
+      return "0 or 1";
+    case AttributeType::Integer:
+      return fmt::format("an integer from {:.0f} to {:.0f}", schema.lowest, schema.highest);
+    case AttributeType::Integers:
+      return fmt::format("integers from {:.0f} to {:.0f}", schema.lowest, schema.highest);
+    case AttributeType::Real:
+      return fmt::format("a number from {} to {}", schema.lowest, schema.highest);
+    case AttributeType::Word:
+      break;
+  }
+  return fmt::format("{}", fmt::join(schema.words, ", "));
+}
+
+OperatorGraph example_graph(const OperatorKind& kind, const std::string& name) {
+  constexpr std::int64_t kSamples = 64;
+  GraphBuilder builder("example", kSamples);
+  std::vector<TensorId> inputs;
+  for (const OperatorExample::Input& input : kind.example.inputs)
+    inputs.push_back(builder.data(input.name, input.shape, input.type));
+  builder.add_all(kind.name, name, inputs, kind.example.attributes);
+  return builder.build();
+}
 
 AttributeSchema AttributeSchema::flag(std::string name, bool fallback, std::string help) {
   return {std::move(name), AttributeType::Flag, AttributeValue(std::int64_t{fallback}), 0, 1, {},

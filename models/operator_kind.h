@@ -11,6 +11,7 @@
 namespace pipesim {
 
 class OperatorDraft;
+class OperatorGraph;
 
 enum class AttributeType : std::uint8_t {
   Flag,  ///< 0 or 1; true or false in a file
@@ -42,12 +43,24 @@ struct AttributeSchema {
                               std::string fallback);
 };
 
+/// Inputs and attributes with which a kind is shown to people; 64 samples, float32.
+struct OperatorExample {
+  struct Input {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    DataType type = DataType::Float32;
+  };
+  std::vector<Input> inputs;
+  Attributes attributes;
+};
+
 /// A kind of operator: what it takes, and the function that writes down its factors, uses and work.
 struct OperatorKind {
   std::string name, help;
   std::string inputs;  ///< for people: "x[n, c, h, w]"
   std::size_t least_inputs = 1, most_inputs = 1;
   std::vector<AttributeSchema> attributes;
+  OperatorExample example;
   void (*build)(OperatorDraft&) = nullptr;
   bool attention = false;  ///< weighs values by how well a query meets their keys
 
@@ -65,6 +78,12 @@ bool is_attention(std::string_view kind);
 /// list. InputError without the operator's name: `unknown attribute "ot" (did you mean "out"?)`, `attribute
 /// "out" is 0, allowed: integers from 1 to 2147483647`.
 Attributes complete_attributes(const OperatorKind& kind, const Attributes& given);
+
+/// For people: "an integer from 0 to 1024", "one of none, relu".
+std::string allowed_text(const AttributeSchema& schema);
+
+/// The graph of a kind's example: the inputs, and the operator `name` on them.
+OperatorGraph example_graph(const OperatorKind& kind, const std::string& name);
 
 std::string to_text(const AttributeValue& value);             ///< `[3, 3]`, `0.5`, `"relu"`
 std::string to_text(const std::vector<std::int64_t>& shape);  ///< `[64, 10]`

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/base/deadline.h"
+
 namespace pipesim {
 namespace {
 
@@ -94,6 +96,7 @@ CandidateSet::CandidateSet(const OperatorGraph& graph, const Topology& topology)
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
     const auto [it, fresh] = classes.emplace(split_signature(graph.operators()[i]), classes.size());
     class_of_.push_back(it->second);
+    stop_if_late();
     if (fresh) enumerate(OperatorId(i));
   }
 }

@@ -4,6 +4,8 @@
 
 #include <atomic>
 
+#include "sim/base/deadline.h"
+
 namespace pipesim {
 
 ChainThreads::ChainThreads(std::size_t threads)
@@ -13,7 +15,9 @@ ChainThreads::ChainThreads(std::size_t threads)
 
 void ChainThreads::run(const std::vector<std::size_t>& chains, const Run& run) {
   std::atomic<std::size_t> next = 0;
+  const Deadline* deadline = deadline_kept();
   const auto run_next = [&](std::size_t worker) {
+    const KeepTo keep(deadline);
     for (std::size_t k = next++; k < chains.size(); k = next++) run(chains[k], worker);
     const std::scoped_lock lock(mutex_);  // ThreadSanitizer does not see oneTBB wait for its tasks
   };
@@ -21,6 +25,12 @@ void ChainThreads::run(const std::vector<std::size_t>& chains, const Run& run) {
   const std::scoped_lock lock(mutex_);
 }
 
-void ChainThreads::execute(const std::function<void()>& work) { arena_.execute(work); }
+void ChainThreads::execute(const std::function<void()>& work) {
+  const Deadline* deadline = deadline_kept();
+  arena_.execute([&] {
+    const KeepTo keep(deadline);
+    work();
+  });
+}
 
 }  // namespace pipesim

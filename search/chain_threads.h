@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// The threads that the chains of a search run on.
+/// The threads that the chains of a search run on. They keep to the deadline of who calls.
 class ChainThreads {
  public:
   explicit ChainThreads(std::size_t threads);  ///< 1 or more

@@ -58,7 +58,8 @@ Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuild
   simulate_tasks(strategy, builder_.options().microbatches);
   if (stream) return *stream;
   Evaluation result{timeline_.makespan, Bytes(0)};
-  if (!surely_fits(strategy)) result.overflow = overflow(peak_memory(builder_, strategy, timeline_));
+  if (wanted_peaks_ || !surely_fits(strategy))
+    result.overflow = overflow(peak_memory(builder_, strategy, timeline_));
   return result;
 }
 
@@ -97,9 +98,18 @@ Evaluation Evaluator::score_stream(const BoundStrategy& strategy, bool tell_memo
   Evaluation result{iteration(window), Bytes(0), proven, std::abs(iteration(window) - iteration(quarter))};
   const bool fits = surely_fits(strategy);
   stream_memory_.clear();
-  if (tell_memory || !fits) stream_memory_ = peak_memory(builder_, strategy, timeline_);
-  if (!fits) result.overflow = memory_overflow(stream_memory_, topology());
+  if (tell_memory || wanted_peaks_ || !fits) stream_memory_ = peak_memory(builder_, strategy, timeline_);
+  if (wanted_peaks_ || !fits) result.overflow = overflow(stream_memory_);
   return result;
+}
+
+Evaluation Evaluator::score(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks) {
+  struct Wanted {
+    std::vector<DeviceMemory>*& by;
+    ~Wanted() { by = nullptr; }
+  } const until_scored{wanted_peaks_};
+  wanted_peaks_ = &peaks;
+  return score(strategy);
 }
 
 Evaluation Evaluator::score(const BoundStrategy& strategy) {
@@ -145,7 +155,7 @@ std::optional<Evaluation> Evaluator::score_folded_further(const Folding& of_step
     }
     LastStepsSimulation last(builder_, of_steps, *folding_, graph_, timeline_);
     MemoryChanges in_steps, of_last;
-    const bool fits = surely_fits(of_steps);
+    const bool fits = !wanted_peaks_ && surely_fits(of_steps);
     const std::size_t of_one = builder_.tasks_of_one_microbatch();
     if (!fits) {
       const std::int32_t first = last.last().first_microbatch, end = first + last.last().microbatches;
@@ -189,15 +199,17 @@ std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, st
   const auto steady = find_steady_state(builder_, strategy, graph_, timeline_);
   if (!steady) return std::nullopt;
   Evaluation result{steady->time_of(timeline_.makespan), Bytes(0)};
-  if (!surely_fits(strategy)) {
+  if (wanted_peaks_ || !surely_fits(strategy)) {
     const TaskTimes times{timeline_, few, builder_.tasks_of_one_microbatch(), builder_.block()};
     result.overflow = overflow(peak_memory(builder_, strategy, times, *steady));
   }
   return result;
 }
 
-Bytes Evaluator::overflow(const std::vector<DeviceMemory>& peaks) const {
-  return memory_overflow(folding_ ? folding_->unfolded(peaks) : peaks, topology());
+Bytes Evaluator::overflow(const std::vector<DeviceMemory>& peaks) {
+  const std::vector<DeviceMemory> all = folding_ ? folding_->unfolded(peaks) : peaks;
+  if (wanted_peaks_) *wanted_peaks_ = all;
+  return memory_overflow(all, topology());
 }
 
 bool Evaluator::surely_fits(const BoundStrategy& strategy) {

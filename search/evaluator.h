@@ -28,7 +28,9 @@ struct Evaluation {
 
 /// Scores strategies: builds the task graph, simulates it, and looks at memory over time only where the sum
 /// of all that is ever allocated exceeds a device. The one judge of every algorithm and baseline. Not
-/// thread-safe; but chains on several threads may share what one remembers, see mutex().
+/// thread-safe; but chains on several threads may share what one remembers, see mutex(). Keeps to the
+/// thread's deadline (sim/base/deadline.h); what OutOfTime ends leaves it as usable as before, but for
+/// timeline() and task_graph().
 ///
 /// Schedules that change weights while microbatches are under way never empty the pipeline. Time is then that
 /// of an iteration's microbatches at the rate of the steady state, and memory that of filling up and going
@@ -53,6 +55,8 @@ class Evaluator {
   /// remembers stays where it is.
   Evaluation score(const BoundStrategy& strategy);
   Evaluation score(const Strategy& strategy) { return score(builder_.bind(strategy)); }
+  /// The same, and what devices hold at most: what peak_memory() says of all tasks.
+  Evaluation score(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
   /// Lets the builder forget what fills the memory; true when it did. evaluate() begins with it.
   bool limit_memory();
   /// The same with bound strategies: none of them is valid afterwards.
@@ -84,7 +88,7 @@ class Evaluator {
                                                  std::span<const std::int32_t> tried);
   Evaluation score_as_it_is(const BoundStrategy& strategy, std::span<const std::int32_t> tried);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few);
-  [[nodiscard]] Bytes overflow(const std::vector<DeviceMemory>& peaks) const;
+  Bytes overflow(const std::vector<DeviceMemory>& peaks);
   [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
   [[nodiscard]] bool surely_fits(const Folding& of_steps);
 
@@ -98,6 +102,7 @@ class Evaluator {
   std::int32_t found_none_ = 0, not_looked_for_ = 0;
   Timeline timeline_, of_last_steps_;
   std::vector<DeviceMemory> stream_memory_;
+  std::vector<DeviceMemory>* wanted_peaks_ = nullptr;  // where score() writes them
   tbb::spin_mutex mutex_;
 };
 

@@ -10,6 +10,7 @@
 #include "search/additive/additive_starts.h"
 #include "search/chain_threads.h"
 #include "search/search_json.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -26,12 +27,6 @@ constexpr double kFarBehind = 2;               // of the least cost: nothing to 
 constexpr double kFarAtFirst = 1.2;            // the same of a chain's own start
 constexpr Bytes kMostRemembered(250'000'000);  // of configs, layouts and transfers, by all chains
 constexpr std::int64_t kMostIdleRounds = 50;   // a space of one strategy has nothing to propose
-
-Bytes all_memory(const Topology& topology) {
-  Bytes sum;
-  for (std::size_t d = 0; d < topology.num_devices(); ++d) sum += topology.usable_memory(DeviceId(d));
-  return sum;
-}
 
 // All operators split and placed like one of them, drawn at random, where they can be; the others anyhow.
 std::vector<std::size_t> random_configs(const ConfigSpace& space, const SplitStyles& styles, Rng& rng) {
@@ -72,7 +67,17 @@ class Tempering {
       memories_.push_back(std::make_unique<Memory>(graph, costs, plan_options, space));
   }
 
-  void begin(const std::vector<SearchStart>& starts) {
+  // False where there was no time for it.
+  bool begin(const std::vector<SearchStart>& starts) {
+    try {
+      begin_in_time(starts);
+    } catch (const OutOfTime&) {
+      return false;
+    }
+    return true;
+  }
+
+  void begin_in_time(const std::vector<SearchStart>& starts) {
     if (options_.resume) {
       state_ = *options_.resume;
     } else {
@@ -92,7 +97,7 @@ class Tempering {
   void run() {
     std::int64_t idle = 0;
     while (!stopped_ && !spent() && idle < kMostIdleRounds) {
-      if (state_.cycle.over()) begin_cycle();
+      if (state_.cycle.over() && !begin_cycle()) return keep(true);
       keep(!has_whole_round());
       const std::int64_t before = state_.proposals;
       run_chains();
@@ -113,9 +118,12 @@ class Tempering {
 
   SearchOutcome outcome() {
     SearchOutcome result;
-    if (!state_.best.configs.empty())
+    if (!state_.best.configs.empty()) {
       result.best = ScoredStrategy{space_.strategy(state_.best.configs), state_.best.evaluation};
-    result.found_by = state_.found_by;
+    } else if (begun_at_) {
+      result.best = ScoredStrategy{space_.strategy(begun_at_->configs), begun_at_->evaluation};
+    }
+    result.found_by = result.best ? "mcmc" : "";
     result.proposals = state_.proposals;
     result.accepted = state_.accepted;
     result.seconds = seconds();
@@ -164,11 +172,13 @@ class Tempering {
     Evaluator& evaluator = memories_.front()->evaluator;
     const bool staged = evaluator.builder().options().pipeline.has_value();
     if (!options_.additive_starts || options_.flexflow_moves || staged) return {best};
-    std::vector<std::vector<std::size_t>> given, first;
+    std::vector<std::vector<std::size_t>> given;
     for (const SearchStart& start : starts) given.push_back(space_.indices(start.strategy));
-    for (AdditiveStart& start :
-         additive_starts(space_, units_, evaluator, given, best, [this] { return wanted_still(); }))
-      first.push_back(std::move(start.configs));
+    std::vector<AdditiveStart> starting =
+        additive_starts(space_, units_, evaluator, given, best, [this] { return wanted_still(); });
+    if (starting.front().evaluation.feasible()) begun_at_ = starting.front();
+    std::vector<std::vector<std::size_t>> first;
+    for (AdditiveStart& start : starting) first.push_back(std::move(start.configs));
     kept_last_ |= stopped_;  // what began with fewer starts is no search to go on with
     return first;
   }
@@ -177,11 +187,12 @@ class Tempering {
   std::vector<std::size_t> best_start(const std::vector<SearchStart>& starts) {
     std::vector<Evaluation> scored;
     for (const SearchStart& start : starts)
-      scored.push_back(memories_.front()->evaluator.score(start.strategy));
+      scored.push_back(start.evaluation ? *start.evaluation
+                                        : memories_.front()->evaluator.score(start.strategy));
     const auto best = std::ranges::min_element(
         scored, {}, [](const Evaluation& e) { return std::tuple(e.overflow, e.time); });
     constexpr double kTolerableShare = 0.01;
-    const auto memory = static_cast<double>(all_memory(memories_.front()->evaluator.topology()).value);
+    const auto memory = static_cast<double>(memories_.front()->evaluator.topology().usable_memory().value);
     state_.cost.overflow_price = static_cast<double>(best->time) / (kTolerableShare * memory);
     return space_.indices(starts[static_cast<std::size_t>(best - scored.begin())].strategy);
   }
@@ -237,7 +248,13 @@ class Tempering {
       threads_.execute([&] { memory->evaluator.forget(most); });
     on_all_threads([&](std::size_t i) {
       if (slices[i].draws == 0) return;
-      chains_[i]->run(slices[i], [&](auto proposals, auto accepted) { return note(i, proposals, accepted); });
+      try {
+        chains_[i]->run(slices[i],
+                        [&](auto proposals, auto accepted) { return note(i, proposals, accepted); });
+      } catch (const OutOfTime&) {
+        const std::scoped_lock lock(mutex_);
+        stopped_ = true;
+      }
     });
   }
 
@@ -305,7 +322,19 @@ class Tempering {
     return grain(Grain::Operators).effort < grain(Grain::Repeats).effort ? Grain::Operators : Grain::Repeats;
   }
 
-  void begin_cycle() {
+  // False where there was no time for it; nothing has changed then.
+  bool begin_cycle() {
+    const SearchState before = state_;
+    try {
+      begin_cycle_in_time();
+    } catch (const OutOfTime&) {
+      state_ = before;
+      return false;
+    }
+    return true;
+  }
+
+  void begin_cycle_in_time() {
     const double before = least_cost();
     const Grain now = next_grain();
     state_.cycle = nth_cycle(now, grain(now).cycles, chains_.size());
@@ -441,6 +470,7 @@ class Tempering {
   std::vector<std::unique_ptr<Memory>> memories_;
   ChainThreads threads_;
   std::vector<std::unique_ptr<Chain>> chains_;
+  std::optional<AdditiveStart> begun_at_;  // the best start, if it fits: all there is before chains begin
   SearchState state_;
   Clock::time_point began_ = Clock::now();
   double seconds_before_ = 0;
@@ -458,10 +488,13 @@ SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const Pla
   std::vector<Strategy> strategies;
   for (const SearchStart& s : starts) strategies.push_back(s.strategy);
   const ConfigSpace space(candidates, strategies);
-  Tempering tempering(graph, costs, plan_options, space, options, progress);
-  tempering.begin(starts);
-  tempering.run();
-  return tempering.outcome();
+  try {
+    Tempering tempering(graph, costs, plan_options, space, options, progress);
+    if (tempering.begin(starts)) tempering.run();
+    return tempering.outcome();
+  } catch (const OutOfTime&) {  // before anything was begun
+    return {};
+  }
 }
 
 }  // namespace pipesim

@@ -18,6 +18,7 @@ namespace pipesim {
 struct SearchStart {
   std::string name;
   Strategy strategy;
+  std::optional<Evaluation> evaluation = std::nullopt;  ///< if it is known: it is not scored again
 };
 
 struct McmcOptions {
@@ -61,7 +62,8 @@ struct McmcOptions {
 /// best start, so chains may cross plans that do not fit; only plans that fit become best.
 ///
 /// With a budget in proposals alone the outcome depends on the seed and the number of chains, never on the
-/// threads, nor on whether it was resumed.
+/// threads, nor on whether it was resumed. Where the thread's deadline (sim/base/deadline.h) passes, what was
+/// found until then is the outcome, which may be nothing.
 SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan_options,
                    const CandidateSet& candidates, const std::vector<SearchStart>& starts,
                    const McmcOptions& options, const ProgressCallback& progress);

@@ -22,8 +22,10 @@ struct ScoredStrategy {
 /// not fit.
 struct Baseline {
   std::string name;
-  std::optional<ScoredStrategy> scored;  ///< nothing when the strategy can't be formed at all
+  std::optional<ScoredStrategy> scored;  ///< nothing when there was no time to score it
   std::string infeasible;                ///< empty when it fits
+  Bytes shortage = {};                   ///< of the device that lacks most memory
+  std::string idle = {};                 ///< see idle_devices(); of single-device "", which is no surprise
 };
 
 /// When a search stops. Whatever comes first.

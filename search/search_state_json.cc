@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "search/search_json.h"
+#include "sim/base/file_kind.h"
 
 namespace pipesim {
 namespace {
@@ -244,6 +245,7 @@ SearchState parse_search_state(std::string_view text, const std::string& file, c
 
 SearchState parse_search_state(const JsonValue& root, const SearchSubject& subject,
                                const ConfigSpace& space) {
+  require_file_kind(root, kSearchKey);
   if (!root.is_object() || !root.find("pipesim_search")) root.fail("this is no checkpoint of a search");
   static_cast<void>(root.at("pipesim_search").integer(kVersion, kVersion));
   require_subject(root.at("subject"), subject);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <utility>
+
+#include "sim/base/deadline.h"
 
 namespace pipesim {
 namespace {
@@ -24,16 +27,24 @@ Description describe(const Operator& op, const CandidateSet::Split& split) {
 
 }  // namespace
 
-SplitStyles::SplitStyles(const CandidateSet& candidates)
-    : candidates_(candidates), style_of_(candidates.graph().operators().size()) {
+SplitStyles::SplitStyles(const CandidateSet& candidates) : candidates_(candidates) {
   std::map<Description, std::size_t> numbers;
-  for (std::size_t i = 0; i < style_of_.size(); ++i) {
+  // Operators with the same splits and kinds of factors have the same styles.
+  std::map<std::pair<std::size_t, std::vector<FactorKind>>, std::size_t> alike;
+  for (std::size_t i = 0; i < candidates.graph().operators().size(); ++i) {
     const OperatorId op(i);
+    std::vector<FactorKind> kinds;
+    for (const Factor& f : candidates.graph().op(op).factors) kinds.push_back(f.kind);
+    const auto [known, is_new] = alike.try_emplace({candidates.class_of(op), kinds}, style_of_.size());
+    styles_of_operator_.push_back(known->second);
+    if (!is_new) continue;
+    auto& styles = style_of_.emplace_back();
     for (std::size_t size = 0; size < candidates.num_sizes(); ++size) {
-      style_of_[i].emplace_back();
+      stop_if_late();
+      styles.emplace_back();
       for (const CandidateSet::Split& split : candidates.splits(op, size)) {
         const Description d = describe(candidates.graph().op(op), split);
-        style_of_[i].back().push_back(numbers.try_emplace(d, numbers.size()).first->second);
+        styles.back().push_back(numbers.try_emplace(d, numbers.size()).first->second);
       }
     }
   }
@@ -41,7 +52,7 @@ SplitStyles::SplitStyles(const CandidateSet& candidates)
 
 std::optional<std::size_t> SplitStyles::config(OperatorId op, std::size_t size, std::size_t list,
                                                std::size_t style) const {
-  const std::vector<std::size_t>& styles = style_of_[op.index()][size];
+  const std::vector<std::size_t>& styles = style_of_[styles_of_operator_[op.index()]][size];
   const auto it = std::find(styles.begin(), styles.end(), style);
   if (it == styles.end()) return std::nullopt;
   return candidates_.index(op, {size, list, static_cast<std::size_t>(it - styles.begin())});

@@ -17,7 +17,7 @@ class SplitStyles {
   explicit SplitStyles(const CandidateSet& candidates);
 
   [[nodiscard]] std::size_t style(OperatorId op, CandidateSet::Position p) const {
-    return style_of_[op.index()][p.size][p.split];
+    return style_of_[styles_of_operator_[op.index()]][p.size][p.split];
   }
   /// The operator's config of this style on a list; nothing where it can't be split so.
   [[nodiscard]] std::optional<std::size_t> config(OperatorId op, std::size_t size, std::size_t list,
@@ -25,7 +25,8 @@ class SplitStyles {
 
  private:
   const CandidateSet& candidates_;
-  std::vector<std::vector<std::vector<std::size_t>>> style_of_;  // [operator][size class][split]
+  std::vector<std::size_t> styles_of_operator_;                  // in the next one
+  std::vector<std::vector<std::vector<std::size_t>>> style_of_;  // [operators alike][size class][split]
 };
 
 }  // namespace pipesim

@@ -1,7 +1,11 @@
 #include "sim/explain.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <ranges>
+
+#include "sim/base/out_of_memory.h"
 
 namespace pipesim {
 
@@ -109,7 +113,11 @@ Nanoseconds time_in_line(const CriticalStep& step, const Explanation& next) {
 CriticalPath critical_path(const TaskDag& dag, const Timeline& timeline,
                            const std::function<bool(TaskId)>& is_communication) {
   CriticalPath path;
-  const Explainer explainer(dag, timeline);
+  const auto too_many = [&] {
+    return out_of_memory(fmt::format("looking for the critical path of {} tasks", dag.num_tasks()),
+                         "Take fewer microbatches (--microbatches) or devices");
+  };
+  const Explainer explainer = with_memory(too_many, [&] { return Explainer(dag, timeline); });
   Nanoseconds until = timeline.makespan;
   for (TaskId task = last_task(dag, timeline); task.valid(); task = path.steps.back().why.task) {
     const Explanation why = explainer.explain(task);

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
+#include "sim/base/out_of_memory.h"
 
 namespace pipesim {
 namespace {
@@ -72,7 +74,9 @@ void SimulationScratch::reset(const TaskDag& dag) {
 std::size_t SimulationScratch::run(const TaskDag& dag, Timeline& out) {
   Nanoseconds makespan = 0;
   std::size_t started = 0;
+  constexpr std::size_t kBetweenLooks = 4096;
   for (; !queue_.empty(); ++started) {
+    if (started % kBetweenLooks == 0) stop_if_late();
     const auto [ready, task] = queue_.pop();
     prefetch_after(started, dag, missing_, out);
     const Nanoseconds start = start_on_lanes(dag.lanes(task), ready, lane_free_);
@@ -93,10 +97,16 @@ std::size_t SimulationScratch::run(const TaskDag& dag, Timeline& out) {
 }
 
 void simulate(const TaskDag& dag, SimulationScratch& scratch, Timeline& out) {
-  scratch.reset(dag);
-  out.start.assign(dag.num_tasks(), 0);  // until a task starts: when it is ready, as far as known
-  out.end.resize(dag.num_tasks());
-  if (scratch.run(dag, out) != dag.num_tasks()) throw DependencyCycle(find_cycle(dag));
+  const auto too_many = [&] {
+    return out_of_memory(fmt::format("simulating {} tasks", dag.num_tasks()),
+                         "Take fewer microbatches (--microbatches) or devices");
+  };
+  with_memory(too_many, [&] {
+    scratch.reset(dag);
+    out.start.assign(dag.num_tasks(), 0);  // until a task starts: when it is ready, as far as known
+    out.end.resize(dag.num_tasks());
+    if (scratch.run(dag, out) != dag.num_tasks()) throw DependencyCycle(find_cycle(dag));
+  });
 }
 
 void simulate_rest(const TaskDag& dag, const std::vector<bool>& done, std::span<const Nanoseconds> lane_free,

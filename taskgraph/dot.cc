@@ -22,15 +22,15 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-void write_dot(std::ostream& out, const TaskGraph& tasks, const OperatorGraph& graph,
-               const Topology& topology) {
+void write_dot(std::ostream& out, const TaskGraph& tasks, const Topology& topology,
+               const std::function<std::string(TaskId)>& name) {
   out << "digraph tasks {\n  rankdir=LR;\n  node [shape=box, fontsize=10];\n";
   std::map<DeviceId, std::vector<std::size_t>> by_device;
   for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
     const TaskLabel& label = tasks.labels[t];
     if (!is_communication(label.kind)) by_device[label.device].push_back(t);
     const char* shape = is_communication(label.kind) ? ", shape=ellipse" : "";
-    out << fmt::format("  t{} [label={}{}];\n", t, quoted(describe(label, graph, topology)), shape);
+    out << fmt::format("  t{} [label={}{}];\n", t, quoted(name(TaskId(t))), shape);
   }
   for (const auto& [device, members] : by_device) {
     out << fmt::format("  subgraph cluster_{} {{\n    label={};\n   ", device.value,

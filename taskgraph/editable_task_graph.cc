@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/deadline.h"
 #include "taskgraph/expansion.h"
 
 namespace pipesim {
@@ -68,7 +69,10 @@ void EditableTaskGraph::build(const BoundStrategy& strategy) {
   std::ranges::fill(updates_, Updates{});
   begin();
   strategy_.assign(strategy.size(), nullptr);
-  for (std::size_t i = 0; i < strategy.size(); ++i) set_config({OperatorId(i), strategy[i]});
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    stop_if_late();
+    set_config({OperatorId(i), strategy[i]});
+  }
   plan(kNoLimit);
 }
 
@@ -294,9 +298,13 @@ void EditableTaskGraph::carry_out() {
 
 // In the order of time, so that a task mostly comes after those it waits for.
 void EditableTaskGraph::add_tasks() {
-  for (const OperatorId op : changed_) add_forward(op);
+  for (const OperatorId op : changed_) {
+    stop_if_late();
+    add_forward(op);
+  }
   for (auto op = changed_.rbegin(); op != changed_.rend(); ++op) add_backward(*op);
   for (const Affected& a : affected_) {  // what is left: of tensors whose ends did not change
+    stop_if_late();
     for (Way& way : forward_ways(a.tensor)) add_way(a.tensor, TaskKind::ForwardTransfer, way);
     add_way(a.tensor, gradient_kind(a.tensor), gradient_way(a.tensor));
   }

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "sim/base/deadline.h"
 #include "taskgraph/lane_classes.h"
 #include "taskgraph/task_keys.h"
 
@@ -117,6 +118,7 @@ class FoldingFinder {
     for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
       const TensorId tensor(t);
       const UseRef producer = builder_.backward().producing_use(tensor);
+      stop_if_late();
       if (!producer.op.valid()) continue;
       const LayoutId source = data_layout(producer, strategy_);
       targets.clear();
@@ -144,6 +146,7 @@ class FoldingFinder {
     for (const LayoutId layout : of_weights_) add_layout(layout);
     for (std::size_t op = 0; op < strategy_.size(); ++op) {
       const std::span<const TensorId> weights = builder_.backward().owned_weights(OperatorId(op));
+      stop_if_late();
       if (weights.empty()) continue;
       for (const TensorId w : weights) add_plan(builder_.sync_plan(w, strategy_));
       add_updates(builder_.update_work(OperatorId(op), strategy_));

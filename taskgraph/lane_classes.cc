@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/base/deadline.h"
+
 namespace pipesim {
 namespace {
 
@@ -43,7 +45,10 @@ class LaneColours {
   bool refine(std::span<const std::vector<std::size_t>> orders, std::span<const DeviceId> working,
               std::size_t most) {
     for (std::size_t classes = 0;;) {
-      for (std::size_t p = 0; p < patterns_.size(); ++p) look_at(p, orders[p]);
+      for (std::size_t p = 0; p < patterns_.size(); ++p) {
+        stop_if_late();
+        look_at(p, orders[p]);
+      }
       before_ = of_task_;
       std::vector<LaneColour> devices;
       for (const DeviceId d : working) devices.push_back(of_lane_[d.index()]);

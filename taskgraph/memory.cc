@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sim/base/out_of_memory.h"
+
 namespace pipesim {
 
 std::string_view name_of(MemoryCategory category) {
@@ -79,14 +81,21 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
 
 std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
                                       const Timeline& timeline) {
-  const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
-  MemoryChanges all;
-  add_memory_changes(
-      builder, strategy,
-      {timeline, builder.built_microbatches(), builder.tasks_of_one_microbatch(), builder.block()}, all);
-  std::vector<DeviceMemory> peaks;
-  for (std::size_t d = 0; d < permanent.size(); ++d) peaks.push_back(peak_of(all[d], permanent[d]));
-  return peaks;
+  const auto too_many = [&] {
+    return out_of_memory(fmt::format("following the memory of {} devices through {} tasks",
+                                     builder.costs().topology().num_devices(), timeline.start.size()),
+                         "Take fewer microbatches (--microbatches) or devices");
+  };
+  return with_memory(too_many, [&] {
+    const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+    MemoryChanges all;
+    add_memory_changes(
+        builder, strategy,
+        {timeline, builder.built_microbatches(), builder.tasks_of_one_microbatch(), builder.block()}, all);
+    std::vector<DeviceMemory> peaks;
+    for (std::size_t d = 0; d < permanent.size(); ++d) peaks.push_back(peak_of(all[d], permanent[d]));
+    return peaks;
+  });
 }
 
 namespace {
@@ -195,29 +204,41 @@ std::vector<DeviceMemory> peak_memory(const std::vector<WeightMemory>& permanent
   return peaks;
 }
 
+namespace {
+
+Bytes shortage_of(const std::vector<DeviceMemory>& peaks, const Topology& topology, std::size_t device) {
+  return std::max(Bytes(0), peaks[device].peak - topology.usable_memory(DeviceId(device)));
+}
+
+}  // namespace
+
+Bytes largest_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
+  Bytes most;
+  for (std::size_t d = 0; d < peaks.size(); ++d) most = std::max(most, shortage_of(peaks, topology, d));
+  return most;
+}
+
 std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
-  std::string text;
-  std::size_t more = 0;
+  std::size_t worst = 0, lacking = 0;
   for (std::size_t d = 0; d < peaks.size(); ++d) {
-    const Bytes usable = topology.usable_memory(DeviceId(d));
-    if (peaks[d].peak <= usable) continue;
-    if (!text.empty()) {
-      ++more;
-    } else {
-      const Bytes memory = topology.kind(DeviceId(d)).memory;
-      text = fmt::format("{} needs {}, has {}", topology.device(DeviceId(d)).name, pretty(peaks[d].peak),
-                         pretty(memory));
-      if (usable < memory) text += fmt::format(" less a margin of {}", pretty(memory - usable));
-    }
+    const Bytes lacks = shortage_of(peaks, topology, d);
+    if (lacks.value > 0) ++lacking;
+    if (lacks > shortage_of(peaks, topology, worst)) worst = d;
   }
-  if (text.empty()) return std::nullopt;
+  if (lacking == 0) return std::nullopt;
+  const Bytes memory = topology.kind(DeviceId(worst)).memory,
+              usable = topology.usable_memory(DeviceId(worst));
+  std::string text = fmt::format("{} needs {}, has {}", topology.device(DeviceId(worst)).name,
+                                 pretty(peaks[worst].peak), pretty(memory));
+  if (usable < memory) text += fmt::format(" less a margin of {}", pretty(memory - usable));
+  const std::size_t more = lacking - 1;
   return more == 0 ? text : fmt::format("{} (and {} more device{})", text, more, more == 1 ? "" : "s");
 }
 
 Bytes memory_overflow(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
   Bytes sum;
   for (std::size_t d = 0; d < peaks.size(); ++d) {
-    sum += std::max(Bytes(0), peaks[d].peak - topology.usable_memory(DeviceId(d)));
+    sum += shortage_of(peaks, topology, d);
   }
   return sum;
 }

@@ -41,10 +41,13 @@ std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStra
 std::vector<DeviceMemory> peak_memory(const std::vector<WeightMemory>& permanent, const Folding& of_steps,
                                       MemoryChanges& in_steps, const Folding& of_all, MemoryChanges& own);
 
-/// Why the peaks do not fit: "gpu3 needs 91.2 GB, has 80 GB (and 2 more devices)", or "gpu3 needs 75.1 GB,
-/// has 80 GB less a margin of 8 GB" where the topology has one. Nothing when they do.
+/// Why the peaks do not fit, of the device that lacks most: "gpu3 needs 91.2 GB, has 80 GB (and 2 more
+/// devices)", or "gpu3 needs 75.1 GB, has 80 GB less a margin of 8 GB" where the topology has one. Nothing
+/// when they do.
 std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology);
 
+/// What the device that lacks most lacks; 0 where they fit.
+Bytes largest_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology);
 /// Bytes over what may be used of the devices' memories, summed over devices.
 Bytes memory_overflow(const std::vector<DeviceMemory>& peaks, const Topology& topology);
 

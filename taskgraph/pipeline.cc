@@ -16,8 +16,8 @@ namespace {
 
 using Devices = std::set<DeviceId>;
 
-// Some iterations are simulated one after the other, with 1,024 microbatches at most.
-constexpr std::int32_t kMostBetweenChanges = 256;
+// Some iterations are simulated one after the other.
+constexpr std::int32_t kMostBetweenChanges = 4096;
 
 std::vector<Devices> devices_of_stages(std::span<const ParallelConfig> configs, const Pipeline& pipeline) {
   std::vector<Devices> devices(static_cast<std::size_t>(pipeline.num_stages()));

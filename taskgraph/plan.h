@@ -17,7 +17,7 @@ namespace pipesim {
 using Strategy = std::vector<ParallelConfig>;
 
 /// Most microbatches of an iteration.
-inline constexpr std::int32_t kMostMicrobatches = 1024;
+inline constexpr std::int32_t kMostMicrobatches = 1 << 20;
 
 /// What a plan says beside its configs.
 struct PlanOptions {

@@ -1,11 +1,13 @@
 #include "taskgraph/plan_json.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/errors.h"
+#include "sim/base/file_kind.h"
 #include "sim/base/files.h"
 #include "sim/base/suggest.h"
 
@@ -259,12 +261,46 @@ Recompute read_recompute(const JsonValue& root, const OperatorGraph& graph) {
   return recompute;
 }
 
-void require_fingerprint(const JsonValue& root, std::string_view key, const std::string& found,
-                         std::string_view what) {
-  const auto value = root.find(key);
-  if (!value || value->string() == found) return;
-  value->fail(fmt::format("the plan was made for another {}: fingerprint {}, this one has {}", what,
-                          value->string(), found));
+// "gpu0..gpu3, gpu6", in the topology's order.
+std::string ranges_text(const std::vector<DeviceId>& devices, const Topology& topology) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < devices.size();) {
+    std::size_t end = i + 1;
+    while (end < devices.size() && devices[end].value == devices[end - 1].value + 1) ++end;
+    std::string text = topology.device(devices[i]).name;
+    if (end > i + 1) text += ".." + topology.device(devices[end - 1]).name;
+    ranges.push_back(std::move(text));
+    i = end;
+  }
+  const std::size_t more = ranges.size() - std::min(kMost, ranges.size());
+  ranges.resize(ranges.size() - more);
+  return fmt::format("{}{}", fmt::join(ranges, ", "), more > 0 ? ", …" : "");
+}
+
+// The same devices by name, for those of `own`.
+void move_to(const Topology& topology, const Topology& own, const JsonValue& configs, Strategy& strategy) {
+  std::vector<bool> used(own.num_devices(), false);
+  for (const ParallelConfig& config : strategy) {
+    for (const DeviceId d : config.devices) used[d.index()] = true;
+  }
+  std::vector<DeviceId> there(own.num_devices()), missing, has;
+  for (std::size_t d = 0; d < used.size(); ++d) {
+    if (!used[d]) continue;
+    const auto found = topology.find_device(own.device(DeviceId(d)).name);
+    if (found) there[d] = *found;
+    if (!found) missing.emplace_back(d);
+  }
+  if (!missing.empty()) {
+    for (std::size_t d = 0; d < topology.num_devices(); ++d) has.emplace_back(d);
+    configs.fail(fmt::format("the plan uses {} of \"{}\", but topology \"{}\" lacks {}: {}; it has {}",
+                             counted(std::count(used.begin(), used.end(), true), "device"), own.name(),
+                             topology.name(), missing.size(), ranges_text(missing, own),
+                             ranges_text(has, topology)));
+  }
+  for (ParallelConfig& config : strategy) {
+    for (DeviceId& d : config.devices) d = there[d.index()];
+  }
 }
 
 Json device_list(const std::vector<DeviceId>& devices, const Topology& topology) {
@@ -338,6 +374,7 @@ std::string segments_text(const OperatorGraph& graph, const std::vector<std::int
 
 PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
+  require_file_kind(root, kPlanKey);
   root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
                    "optimizer", "gradient_type", "gradient_piece", "microbatches", "found_by", "seed",
                    "schedule", "stages", "replicas", "recompute", "configs"});
@@ -357,11 +394,10 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
 
 PlanFile PlanFile::load(const std::string& path) { return parse(read_file(path), path); }
 
-Plan PlanFile::read(const OperatorGraph& graph, const Topology& topology) const {
-  require_fingerprint(root_, "model_fingerprint", graph.fingerprint(), "model");
-  require_fingerprint(root_, "topology_fingerprint", topology.fingerprint(), "topology");
+Plan PlanFile::read(const OperatorGraph& graph, const Topology& topology, const Topology& own) const {
   Plan plan = plan_;
-  plan.strategy = read_strategy(root_.at("configs"), graph, topology);
+  plan.strategy = read_strategy(root_.at("configs"), graph, own);
+  if (&own != &topology) move_to(topology, own, root_.at("configs"), plan.strategy);
   plan.options.pipeline = read_pipeline(root_, graph);
   plan.options.recompute = read_recompute(root_, graph);
   if (const auto reason = illegal(graph, plan.options.recompute, plan.options.pipeline))

@@ -13,10 +13,10 @@ namespace pipesim {
 
 /// A plan as it stands in a file: which model on which topology, and how every operator is split and placed.
 struct Plan {
-  std::string model;                 ///< what --model said: a preset with options, or a file
-  std::string topology;              ///< what --topology said
-  std::string model_fingerprint;     ///< OperatorGraph::fingerprint(); empty: not checked
-  std::string topology_fingerprint;  ///< Topology::fingerprint(); empty: not checked
+  std::string model;              ///< what --model said: a preset with options, or a file
+  std::string topology;           ///< what --topology said
+  std::string model_fingerprint;  ///< OperatorGraph::fingerprint() of what it was made for; empty: not known
+  std::string topology_fingerprint;  ///< Topology::fingerprint() of what it was made for; empty: not known
   PlanOptions options;
   std::string found_by;  ///< name of the algorithm; "" when written by hand
   std::uint64_t seed = 0;
@@ -32,10 +32,18 @@ class PlanFile {
   static PlanFile load(const std::string& path);
   [[nodiscard]] const std::string& model() const { return plan_.model; }
   [[nodiscard]] const std::string& topology() const { return plan_.topology; }
+  [[nodiscard]] const std::string& model_fingerprint() const { return plan_.model_fingerprint; }
+  [[nodiscard]] const std::string& topology_fingerprint() const { return plan_.topology_fingerprint; }
 
-  /// The whole plan, checked against the graph and topology. InputError with file and JSON pointer: other
-  /// fingerprints, unknown operators, factors or devices, operators without a config, illegal configs.
-  [[nodiscard]] Plan read(const OperatorGraph& graph, const Topology& topology) const;
+  /// The whole plan, checked against the graph and topology, which need not be those that it was made for: it
+  /// must have a config for each operator, and its devices are looked up by their names. InputError with file
+  /// and JSON pointer: unknown operators, factors or devices, operators without a config, illegal configs.
+  [[nodiscard]] Plan read(const OperatorGraph& graph, const Topology& topology) const {
+    return read(graph, topology, topology);
+  }
+  /// The same, where ranges of devices and "all" mean those of `own`, which the plan was made for. InputError
+  /// that names the devices of the plan which are missing in `topology`.
+  [[nodiscard]] Plan read(const OperatorGraph& graph, const Topology& topology, const Topology& own) const;
 
  private:
   PlanFile(Plan plan, JsonValue root) : plan_(std::move(plan)), root_(std::move(root)) {}

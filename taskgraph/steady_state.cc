@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "sim/base/deadline.h"
+
 namespace pipesim {
 namespace {
 
@@ -260,6 +262,7 @@ class SteadyStateFinder {
       const SteadyWindow w{forward_ready(last - period), forward_ready(last), period};
       if (w.begin >= w.end) continue;
       const std::vector<std::ptrdiff_t> steps = steps_in(w);
+      stop_if_late();
       if (steps.empty()) continue;
       if (!have_steps({{0, w.end, {}},
                        {w.begin, kEver, {added_, repeats}},
@@ -428,7 +431,7 @@ std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, cons
 }
 
 std::vector<std::int32_t> stream_lengths(const TaskGraphBuilder& builder, const BoundStrategy& strategy) {
-  constexpr std::int32_t kMore = 4;
+  constexpr std::int32_t kMore = 4, kMost = 1024, kMostPeriods = 4;
   const WeightVersions& versions = builder.versions();
   const auto groups = static_cast<std::int32_t>(builder.order_of(strategy, 1).steps.size());
   std::vector<std::int32_t> lengths;
@@ -437,7 +440,7 @@ std::vector<std::int32_t> stream_lengths(const TaskGraphBuilder& builder, const 
   std::int32_t microbatches = versions.first_regular() + 2 * groups + std::max(kMore, turns);
   for (int tries = 0; tries < 3; ++tries, microbatches *= 2) {
     const std::int32_t whole = (microbatches + period - 1) / period * period;
-    lengths.push_back(std::min(whole, kMostMicrobatches / period * period));
+    lengths.push_back(std::min(whole, std::max(kMost / period, kMostPeriods) * period));
   }
   return lengths;
 }

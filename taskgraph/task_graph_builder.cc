@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
 
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
+#include "sim/base/out_of_memory.h"
 #include "taskgraph/expansion.h"
 #include "taskgraph/folding.h"
 #include "taskgraph/step_order.h"
@@ -82,7 +87,7 @@ TaskGraphBuilder::TaskGraphBuilder(const OperatorGraph& graph, const CostModel& 
       bound_(graph, layouts_, prices_),
       plans_(layouts_, prices_),
       updates_(costs, options_, layouts_),
-      tasks_(graph.operators().size() * static_cast<std::size_t>(options.microbatches)),
+      tasks_(graph.operators().size()),
       ways_(all_ways(options.pipeline)) {}
 
 void TaskGraphBuilder::set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute) {
@@ -120,7 +125,10 @@ std::int32_t TaskGraphBuilder::labelled(std::int32_t microbatch) const {
 
 BoundStrategy TaskGraphBuilder::bind(const Strategy& strategy) {
   BoundStrategy bound;
-  for (std::size_t i = 0; i < strategy.size(); ++i) bound.push_back(bind(OperatorId(i), strategy[i]));
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    stop_if_late();
+    bound.push_back(bind(OperatorId(i), strategy[i]));
+  }
   return bound;
 }
 
@@ -151,19 +159,73 @@ void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labe
   build(strategy, out, labels, options_.microbatches);
 }
 
+namespace {
+
+std::size_t bytes_of(const TaskGraph& tasks) {
+  return tasks.dag.bytes() + tasks.dag.building_bytes() + tasks.labels.size() * sizeof(TaskLabel);
+}
+
+std::string graph_text(std::int32_t microbatches, const Topology& topology) {
+  return fmt::format("the task graph of {} microbatch{} on {} device{}", microbatches,
+                     microbatches == 1 ? "" : "es", topology.num_devices(),
+                     topology.num_devices() == 1 ? "" : "s");
+}
+
+std::string smaller_graph(std::int32_t microbatches) {
+  return fmt::format("Take fewer {}devices, or a model of fewer operators",
+                     microbatches > 1 ? "microbatches (--microbatches), fewer " : "");
+}
+
+template <class Build>
+void build_with_memory(const TaskGraph& out, std::int32_t microbatches, const Topology& topology,
+                       Build build) {
+  with_memory(
+      [&] {
+        return out_of_memory(
+            fmt::format("building {} ({} tasks so far, {})", graph_text(microbatches, topology),
+                        out.dag.num_tasks(), pretty(Bytes(static_cast<std::int64_t>(bytes_of(out))))),
+            smaller_graph(microbatches));
+      },
+      build);
+}
+
+// After the first of the microbatches, which all have as many tasks.
+void require_room(const TaskGraph& first, std::int32_t microbatches, const Topology& topology) {
+  constexpr double kLittle = 256e6;  // not worth asking the system
+  const double tasks = static_cast<double>(first.dag.num_tasks()) * microbatches;
+  const double bytes = static_cast<double>(bytes_of(first)) * microbatches;
+  const std::string what =
+      fmt::format("{} has about {:.0f} tasks, which need {}", graph_text(microbatches, topology), tasks,
+                  pretty(Bytes(static_cast<std::int64_t>(bytes))));
+  if (tasks > INT32_MAX)
+    throw InputError(
+        fmt::format("{}; allowed: up to {} tasks. {}", what, INT32_MAX, smaller_graph(microbatches)));
+  if (bytes < kLittle) return;
+  const std::optional<MemoryLimit> limit = memory_limit();
+  if (!limit || bytes <= static_cast<double>((limit->left + limit->taken).value)) return;
+  throw OutOfMemory(
+      fmt::format("out of memory: {}; {}. {}", what, limit->str(), smaller_graph(microbatches)));
+}
+
+}  // namespace
+
 void TaskGraphBuilder::build(const BoundStrategy& strategy, TaskGraph& out, Labels labels,
                              std::int32_t microbatches) {
-  const PipelineOrder order = order_of(strategy, microbatches);
-  expand(strategy, out, labels, microbatches, order);
-  if (options_.microbatches > 1 || options_.pipeline) order_steps(strategy, order, false);
-  out.dag.finish();
+  build_with_memory(out, microbatches, costs_.topology(), [&] {
+    const PipelineOrder order = order_of(strategy, microbatches);
+    expand(strategy, out, labels, microbatches, order);
+    if (options_.microbatches > 1 || options_.pipeline) order_steps(strategy, order, false);
+    out.dag.finish();
+  });
 }
 
 void TaskGraphBuilder::build_last(const BoundStrategy& strategy, TaskGraph& out, const PipelineOrder& left,
                                   std::int32_t microbatches) {
-  expand(strategy, out, Labels::Leave, microbatches, left);
-  order_steps(strategy, left, true);
-  out.dag.finish();
+  build_with_memory(out, microbatches, costs_.topology(), [&] {
+    expand(strategy, out, Labels::Leave, microbatches, left);
+    order_steps(strategy, left, true);
+    out.dag.finish();
+  });
 }
 
 namespace {
@@ -188,8 +250,10 @@ std::vector<std::pair<std::int32_t, std::int32_t>> last_backward(const PipelineO
 }  // namespace
 
 void TaskGraphBuilder::build_unordered(const BoundStrategy& strategy, TaskGraph& out) {
-  expand(strategy, out, Labels::Leave, 1, {});
-  out.dag.finish();
+  build_with_memory(out, 1, costs_.topology(), [&] {
+    expand(strategy, out, Labels::Leave, 1, {});
+    out.dag.finish();
+  });
 }
 
 void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Labels labels,
@@ -211,12 +275,24 @@ void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Lab
   }
   for (microbatch_ = 0; microbatch_ < microbatches; ++microbatch_) {
     const BoundStrategy& now = strategy_of(microbatch_, strategy);
-    for (std::size_t i = 0; i < ops; ++i) add_operator(OperatorId(i), *now[i]);
-    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_forward(TensorId(t), now);
-    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) wire_backward(TensorId(t), now);
+    for (std::size_t i = 0; i < ops; ++i) {
+      stop_if_late();
+      add_operator(OperatorId(i), *now[i]);
+    }
+    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) {
+      stop_if_late();
+      wire_forward(TensorId(t), now);
+    }
+    for (std::size_t t = 0; t < graph_.tensors().size(); ++t) {
+      stop_if_late();
+      wire_backward(TensorId(t), now);
+    }
     if (recomputation_.any()) order_recompute(now);
     if (versions_.several()) add_version_gates(now);
-    if (microbatch_ == 0) tasks_of_one_microbatch_ = out.dag.num_tasks();
+    if (microbatch_ == 0) {
+      tasks_of_one_microbatch_ = out.dag.num_tasks();
+      require_room(out, microbatches, costs_.topology());
+    }
     for (std::size_t i = 0; i < ops && versions_.several(); ++i) {
       const std::int32_t every = versions_.every(stage_of(OperatorId(i))), next = microbatch_ + 1;
       if (next % every == 0 || next == microbatches) update_weights(OperatorId(i), strategy);
@@ -224,7 +300,10 @@ void TaskGraphBuilder::expand(const BoundStrategy& strategy, TaskGraph& out, Lab
     if (microbatch_ < std::max(ways_, versions_.period())) block_ = {microbatch_ + 1, out.dag.num_tasks()};
   }
   if (versions_.several() || (folding_ && folding_->is_of_steps())) return;
-  for (std::size_t i = 0; i < ops; ++i) update_weights(OperatorId(i), strategy);
+  for (std::size_t i = 0; i < ops; ++i) {
+    stop_if_late();
+    update_weights(OperatorId(i), strategy);
+  }
 }
 
 void TaskGraphBuilder::add_operator(OperatorId op, const BoundOperator& bound) {

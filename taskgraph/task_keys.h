@@ -2,20 +2,27 @@
 
 #include "sim/task_dag.h"
 #include "taskgraph/communication_plan.h"
+#include "taskgraph/plan.h"
 #include "taskgraph/task_graph.h"
 
 namespace pipesim {
 
 /// Keys decide between tasks that become ready together: by kind, microbatch, operator or tensor, stage or
 /// round, then (destination − source) mod n, source. That order of sends needs n − 1 rounds for an all-to-all
-/// of n devices. Operators and tensors have 22 bits of the key, microbatches 10.
+/// of n devices. Of the first word kinds have 4 bits, microbatches 21, operators and tensors 22, and stages
+/// or wirings of a tensor 17.
+inline constexpr int kKindShift = 60, kMicrobatchShift = 39, kOperatorShift = 17;
+static_assert(static_cast<int>(TaskKind::Barrier) < 1 << (64 - kKindShift));
+static_assert(std::int64_t{kMostMicrobatches} < std::int64_t{1} << (kKindShift - kMicrobatchShift));
+
 inline std::uint64_t key_of(TaskKind kind, std::int32_t microbatch) {
-  return static_cast<std::uint64_t>(kind) << 56 | static_cast<std::uint64_t>(microbatch) << 46;
+  return static_cast<std::uint64_t>(kind) << kKindShift | static_cast<std::uint64_t>(microbatch)
+                                                              << kMicrobatchShift;
 }
 
 inline TaskKey compute_key(TaskKind kind, std::int32_t microbatch, OperatorId op, std::size_t stage,
                            DeviceId device) {
-  return {key_of(kind, microbatch) | static_cast<std::uint64_t>(op.value) << 24 | stage,
+  return {key_of(kind, microbatch) | static_cast<std::uint64_t>(op.value) << kOperatorShift | stage,
           static_cast<std::uint64_t>(device.value)};
 }
 
@@ -24,21 +31,22 @@ inline TaskKey barrier_key(std::size_t step, DeviceId device) {
   return {key_of(TaskKind::Barrier, 0) | step, static_cast<std::uint64_t>(device.value)};
 }
 
-/// Steps of a device have fewer than 2⁴⁵ barriers.
+/// Steps of a device have fewer than 2³⁷ barriers.
 inline TaskKey recompute_gate_key(std::int32_t microbatch, std::size_t segment, DeviceId device) {
-  return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{1} << 45 | segment,
+  return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{1} << (kMicrobatchShift - 1) | segment,
           static_cast<std::uint64_t>(device.value)};
 }
 
 /// `number`: of the gate among the microbatch's.
 inline TaskKey version_gate_key(std::int32_t microbatch, std::size_t number, DeviceId device) {
-  return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{3} << 44 | number,
+  return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{3} << (kMicrobatchShift - 2) | number,
           static_cast<std::uint64_t>(device.value)};
 }
 
 inline TaskKey inner_reduce_key(TaskKind pass, std::int32_t microbatch, OperatorId op, std::size_t stage,
                                 DeviceId first) {
-  return {key_of(TaskKind::InnerReduce, microbatch) | static_cast<std::uint64_t>(op.value) << 24 | stage,
+  return {key_of(TaskKind::InnerReduce, microbatch) | static_cast<std::uint64_t>(op.value) << kOperatorShift |
+              stage,
           static_cast<std::uint64_t>(pass) << 32 | static_cast<std::uint64_t>(first.value)};
 }
 
@@ -55,7 +63,8 @@ inline std::uint64_t transfer_key_low(const CommunicationTask& task, std::uint64
 /// The part that all transfers of a wiring share. `ordinal`: which of the tensor's wirings of this kind.
 inline std::uint64_t transfer_key_high(TaskKind kind, std::int32_t microbatch, TensorId tensor,
                                        std::uint64_t ordinal) {
-  return key_of(kind, microbatch) | static_cast<std::uint64_t>(tensor.value) << 24 | (ordinal & 0xFFFFFF);
+  return key_of(kind, microbatch) | static_cast<std::uint64_t>(tensor.value) << kOperatorShift |
+         (ordinal & 0x1FFFF);
 }
 
 }  // namespace pipesim

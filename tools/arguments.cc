@@ -9,6 +9,8 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "tools/commands.h"
+#include "tools/reference.h"
 
 namespace pipesim {
 namespace {
@@ -37,12 +39,39 @@ po::options_description described(const std::vector<Option>& options) {
   return description;
 }
 
+std::string without_dashes(const std::string& word) {
+  return word.substr(std::min(word.find_first_not_of('-'), word.size()));
+}
+
+// Boost takes the word "-json" for the letter j, and so would say that -j is unknown.
+std::string as_written(const std::string& option, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word.starts_with(option)) return word.substr(0, word.find('='));
+  }
+  return option;
+}
+
+std::vector<std::string> commands_with(const std::string& option) {
+  std::vector<std::string> names;
+  for (const Command& command : commands()) {
+    if (std::ranges::find(command.options, option, &Option::name) != command.options.end())
+      names.push_back("\"" + command.name + "\"");
+  }
+  return names;
+}
+
 std::string unknown_option(const std::string& word, const std::vector<Option>& options) {
   std::vector<std::string> names;
-  for (const Option& option : options) names.push_back("--" + option.name);
-  const std::string nearest = nearest_name(word, names);
-  return fmt::format("unknown option {}{}", word,
-                     nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
+  for (const Option& option : options) names.push_back(option.name);
+  const std::string bare = without_dashes(word), nearest = nearest_name(bare, names);
+  const std::vector<std::string> others = commands_with(bare);
+  std::string hint;
+  if (!others.empty() && word.starts_with("--")) {
+    hint = fmt::format(" (an option of {})", list_names(others));
+  } else if (!nearest.empty()) {
+    hint = fmt::format(" (did you mean --{}?)", nearest);
+  }
+  return fmt::format("unknown option {}{}", word, hint);
 }
 
 bool is_repeated(const std::string& name, const std::vector<Option>& options) {
@@ -65,13 +94,14 @@ std::string argument_of(const std::string& name, const std::vector<Option>& opti
 }
 
 // Boost's own messages speak of its concepts and guess at quotes; these say what the user has to change.
-std::string explain(const po::error& error, const std::vector<Option>& options) {
+std::string explain(const po::error& error, const std::vector<Option>& options,
+                    const std::vector<std::string>& words) {
   if (const auto* unknown = dynamic_cast<const po::unknown_option*>(&error))
-    return unknown_option(unknown->get_option_name(), options);
+    return unknown_option(as_written(unknown->get_option_name(), words), options);
   const auto* named = dynamic_cast<const po::error_with_option_name*>(&error);
   if (!named) return error.what();
   const std::string name = named->get_option_name();
-  const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  const std::string bare = without_dashes(name);
   const auto* syntax = dynamic_cast<const po::invalid_syntax*>(&error);
   if (!syntax) return fmt::format("option {}: {}", name, error.what());
   if (syntax->kind() == po::invalid_syntax::missing_parameter ||
@@ -88,14 +118,29 @@ std::string wanted(const std::vector<Operand>& operands) {
   return text.empty() ? "no operands" : text;
 }
 
+// " (did you mean --model gpt?)" of a word that stands alone, where an option takes such words.
+std::string meant_for(const std::string& word, const std::vector<Option>& options) {
+  const std::string bare = word.substr(0, word.find(':'));
+  for (const Option& option : options) {
+    const std::vector<std::string> names = words_of(option).names;
+    if (std::ranges::find(names, bare) != names.end())
+      return fmt::format(" (did you mean --{} {}?)", option.name, word);
+  }
+  const bool takes_plan = std::ranges::find(options, "plan", &Option::name) != options.end();
+  return takes_plan && word.ends_with(".json") ? fmt::format(" (did you mean --plan {}?)", word) : "";
+}
+
 void check_count(const std::string& command, const std::vector<Operand>& operands,
-                 const std::vector<std::string>& words) {
+                 const std::vector<Option>& options, const std::vector<std::string>& words) {
   for (std::size_t i = words.size(); i < operands.size(); ++i) {
     if (operands[i].required) refuse(command, fmt::format("{} is missing", operands[i].name));
   }
   const bool endless = !operands.empty() && operands.back().repeated;
   if (!endless && words.size() > operands.size()) {
-    refuse(command, fmt::format("unexpected \"{}\" (it takes {})", words[operands.size()], wanted(operands)));
+    const std::string& word = words[operands.size()];
+    const std::string meant = meant_for(word, options);
+    refuse(command, meant.empty() ? fmt::format("unexpected \"{}\" (it takes {})", word, wanted(operands))
+                                  : fmt::format("unexpected \"{}\"{}", word, meant));
   }
 }
 
@@ -118,9 +163,14 @@ Number parsed(const std::string& command, const std::string& option, const std::
 
 }  // namespace
 
+std::vector<Option> in_group(OptionGroup group, std::vector<Option> options) {
+  for (Option& option : options) option.group = group;
+  return options;
+}
+
 Arguments::Arguments(const std::string& command, const std::vector<Option>& options,
                      const std::vector<Operand>& operands, const std::vector<std::string>& words)
-    : command_(command) {
+    : command_(command), words_(words) {
   const po::options_description description = described(options);
   po::positional_options_description positions;
   positions.add(kOperands, -1);
@@ -136,19 +186,21 @@ Arguments::Arguments(const std::string& command, const std::vector<Option>& opti
       }
       const bool first = given_.insert(option.string_key).second;
       if (!first && !is_repeated(option.string_key, options))
-        refuse(command, fmt::format("option --{} is given twice", option.string_key));
+        refuse(fmt::format("option --{} is given twice", option.string_key));
       std::vector<std::string>& all = all_values_[option.string_key];
       all.push_back(option.value.empty() ? implied_by(option.string_key, options) : option.value.front());
       values_[option.string_key] = all.front();
     }
   } catch (const po::error& error) {
-    refuse(command, explain(error, options));
+    pipesim::refuse(command, explain(error, options, words));
   }
-  check_count(command, operands, operands_);
+  check_count(command, operands, options, operands_);
   for (const Option& option : options) {
     if (!option.default_value.empty()) values_.emplace(option.name, option.default_value);
   }
 }
+
+void Arguments::refuse(const std::string& message) const { pipesim::refuse(command_, message); }
 
 bool Arguments::given(const std::string& option) const { return given_.contains(option); }
 
@@ -175,7 +227,7 @@ Seconds Arguments::duration(const std::string& option) const {
   try {
     return parse_duration(text(option));
   } catch (const InputError& error) {
-    refuse(command_, fmt::format("option --{}: {}", option, error.what()));
+    refuse(fmt::format("option --{}: {}", option, error.what()));
   }
 }
 
@@ -185,8 +237,8 @@ const std::string& Arguments::choice(const std::string& option,
   for (const std::string& name : allowed) {
     if (name == value) return value;
   }
-  refuse(command_, fmt::format("option --{} is one of {}, not \"{}\"{}", option, list_names(allowed), value,
-                               did_you_mean(value, allowed)));
+  refuse(fmt::format("option --{} is one of {}, not \"{}\"{}", option, list_names(allowed), value,
+                     did_you_mean(value, allowed)));
 }
 
 }  // namespace pipesim

@@ -12,17 +12,32 @@
 
 namespace pipesim {
 
+/// What an option is about; help lists options by it.
+enum class OptionGroup : std::uint8_t { Model, Pipeline, Search, Execution, Output };
+
+/// A value that an option or an operand may have.
+struct Choice {
+  std::string name;          ///< "gpipe", or a form: "zb-auto:LIMIT"
+  std::string meaning = {};  ///< a phrase; empty: the name says all
+};
+
 /// An option of a command, as help shows it.
 struct Option {
   std::string name;           ///< without the dashes: "json"
   std::string argument;       ///< what follows it: "FILE"; empty: a flag
   std::string default_value;  ///< used when it is not given; empty: there is none
-  std::string help;           ///< a phrase without a full stop
+  std::string help;           ///< a short phrase without a full stop
   char letter = 0;            ///< 'o' for -o, 0: no short form
   bool repeated = false;      ///< may be given several times, see Arguments::texts
   std::string implied = {};   ///< what it means without its argument, which must be joined by '='; empty: it
                               ///< needs one
+  std::string details = {};   ///< sentences that only the long help has; empty: none
+  OptionGroup group = OptionGroup::Model;
+  std::vector<Choice> choices = {};  ///< what it may be, where that is a list
 };
+
+/// The same options, all in one group.
+std::vector<Option> in_group(OptionGroup group, std::vector<Option> options);
 
 /// A word of the command line that is no option.
 struct Operand {
@@ -30,6 +45,8 @@ struct Operand {
   std::string help;
   bool required = true;
   bool repeated = false;  ///< takes all words that are left; only the last operand
+  std::string details = {};
+  std::vector<Choice> choices = {};
 };
 
 /// What a command was called with, checked against what it takes. Everything here throws UsageError.
@@ -60,8 +77,16 @@ class Arguments {
 
   [[nodiscard]] const std::vector<std::string>& operands() const { return operands_; }
 
+  /// Throws a UsageError `COMMAND: MESSAGE; see "pipesim help COMMAND"`.
+  [[noreturn]] void refuse(const std::string& message) const;
+
+  /// The command and what was behind it, as given.
+  [[nodiscard]] const std::string& command() const { return command_; }
+  [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
+
  private:
   std::string command_;
+  std::vector<std::string> words_;
   std::map<std::string, std::string> values_;                   ///< flags that are given have the value ""
   std::map<std::string, std::vector<std::string>> all_values_;  ///< as given
   std::set<std::string> given_;

@@ -136,8 +136,11 @@ class UseCounter {
 }  // namespace
 
 Option calibration_option() {
-  return {"calibration", "FILE", "",
-          "take durations that were measured before analytic ones; lists what had to be guessed"};
+  return {.name = "calibration",
+          .argument = "FILE",
+          .default_value = "",
+          .help = "take durations that were measured before analytic ones",
+          .details = "As the command calibrate writes them; what had to be guessed is listed."};
 }
 
 std::optional<Calibration> open_calibration(const Arguments& arguments, const Topology& topology,

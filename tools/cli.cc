@@ -1,22 +1,51 @@
 #include "tools/cli.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <istream>
+#include <new>
+#include <optional>
 #include <ostream>
 
 #include "sim/base/errors.h"
+#include "sim/base/out_of_memory.h"
+#include "sim/base/suggest.h"
 #include "tools/commands.h"
 #include "tools/help.h"
+#include "tools/version.h"
 
 namespace pipesim {
 namespace {
 
 constexpr int kInputError = 1, kUsageError = 2, kDeviceError = 3, kInternalError = 70;
 
-bool asks_for_help(const std::vector<std::string>& words) {
+// The help that is asked for among the words of a command.
+std::optional<HelpLength> help_wanted(const std::vector<std::string>& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
-  return std::find(words.begin(), end, "--help") != end || std::find(words.begin(), end, "-h") != end;
+  const auto has = [&](const char* word) { return std::find(words.begin(), end, word) != end; };
+  if (has("--help-all")) return HelpLength::All;
+  return has("--help") || has("-h") ? std::optional(HelpLength::Brief) : std::nullopt;
+}
+
+// Options before a command: "pipesim --help search" is meant as it is read.
+int run_without_command(const std::vector<std::string>& args, Streams& streams) {
+  const std::string& first = args[0];
+  if (first == "--version" || first == "-V" || first == "version") {
+    streams.out << version_text();
+    return 0;
+  }
+  if (first == "--help" || first == "-h" || first == "--help-all") {
+    const HelpLength length = first == "--help-all" ? HelpLength::All : HelpLength::Brief;
+    streams.out << (args.size() > 1 ? help_text(command_named(args[1]), length) : overview());
+    return 0;
+  }
+  const std::vector<std::string> known{"--version", "--help"};
+  const std::string nearest = nearest_name(first, known);
+  throw UsageError(
+      fmt::format("found {} where a command is needed{}; see \"pipesim help\"", first,
+                  nearest.empty() ? ", such as search" : fmt::format(" (did you mean {}?)", nearest)));
 }
 
 int dispatch(const std::vector<std::string>& args, Streams& streams) {
@@ -24,21 +53,20 @@ int dispatch(const std::vector<std::string>& args, Streams& streams) {
     streams.err << overview();
     return kUsageError;
   }
-  if (args[0] == "--version") {
-    streams.out << version_text();
-    return 0;
-  }
-  if (args[0] == "--help" || args[0] == "-h") {
-    streams.out << overview();
-    return 0;
-  }
+  if (args[0].starts_with('-') || args[0] == "version") return run_without_command(args, streams);
   const Command& command = command_named(args[0]);
   const std::vector<std::string> words(args.begin() + 1, args.end());
-  if (asks_for_help(words)) {
-    streams.out << help_text(command);
+  if (const auto length = help_wanted(words)) {
+    streams.out << help_text(command, *length);
     return 0;
   }
-  return command.run(Arguments(command.name, command.options, command.operands, words), streams);
+  const auto too_large = [&] {
+    return out_of_memory(fmt::format("running {}", command.name),
+                         "Take a smaller model, fewer devices or fewer microbatches");
+  };
+  return with_memory(too_large, [&] {
+    return command.run(Arguments(command.name, command.options, command.operands, words), streams);
+  });
 }
 
 int report(std::ostream& err, const std::exception& error, int status) {
@@ -59,6 +87,11 @@ int run_pipesim(const std::vector<std::string>& args, std::istream& in, std::ost
     return report(err, error, kUsageError);
   } catch (const DeviceError& error) {
     return report(err, error, kDeviceError);
+  } catch (const OutOfMemory& error) {
+    return report(err, error, kInputError);
+  } catch (const std::bad_alloc&) {  // not even the message of another one could be made
+    err << "pipesim: out of memory\n";
+    return kInputError;
   } catch (const InternalError& error) {
     return report(err, error, kInternalError);
   } catch (const std::exception& error) {

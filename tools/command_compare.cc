@@ -9,10 +9,14 @@
 #include "sim/base/errors.h"
 #include "tools/calibration_use.h"
 #include "tools/commands.h"
+#include "tools/execution_commands.h"
+#include "tools/help.h"
+#include "tools/hints.h"
 #include "tools/inputs.h"
-#include "tools/plan_comparison.h"
+#include "tools/plan_reason.h"
 #include "tools/plan_report.h"
 #include "tools/plan_set.h"
+#include "tools/run_options.h"
 #include "tools/run_settings.h"
 #include "tools/table.h"
 
@@ -69,6 +73,54 @@ std::optional<CalibrationUse> use_of(Evaluator& evaluator, const std::vector<Bas
   return calibration_use(evaluator, strategy);
 }
 
+std::string bound_line(double bound, const std::vector<Baseline>& baselines) {
+  std::string text = fmt::format("  lower bound of every plan: {}", pretty(Seconds(bound)));
+  const Baseline* fastest = fastest_baseline(baselines);
+  const std::string far =
+      fastest ? far_above(to_nanoseconds(Seconds(bound)), fastest->scored->evaluation.time, "") : "";
+  if (!far.empty()) text += fmt::format("\n  {} is {}", fastest->name, far);
+  return text + "\n\n";
+}
+
+// What to try where no baseline fits.
+std::string fit_line(Evaluator& evaluator, const std::vector<Baseline>& baselines, const ModelRun& run) {
+  const Baseline* nearest = nearest_baseline(baselines);
+  if (!nearest || fastest_baseline(baselines)) return "";
+  return fmt::format("  no baseline fits; {} is the nearest{}\n\n", nearest->name,
+                     hints_text(hints_to_fit(evaluator, *nearest, run, "")));
+}
+
+// Why the fastest baseline is faster than the next one that is another plan; nothing where there is none.
+struct FastestReason {
+  std::string name;
+  PlanReason reason;
+};
+std::optional<FastestReason> why_fastest(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
+  const Baseline* fastest = fastest_baseline(baselines);
+  const Baseline* next = nullptr;
+  if (!fastest) return std::nullopt;
+  for (const Baseline& b : baselines) {
+    if (!b.scored || !b.infeasible.empty() || b.scored->strategy == fastest->scored->strategy) continue;
+    if (!next || b.scored->evaluation.time < next->scored->evaluation.time) next = &b;
+  }
+  if (!next) return std::nullopt;
+  const BoundStrategy before = evaluator.builder().bind(next->scored->strategy),
+                      after = evaluator.builder().bind(fastest->scored->strategy);
+  const PlanCosts costs_before = plan_costs(evaluator, before), costs_after = plan_costs(evaluator, after);
+  const PlanOptions& options = evaluator.builder().options();
+  return FastestReason{fastest->name,
+                       plan_reason(evaluator.graph(), {next->name, before, costs_before, options},
+                                   {fastest->name, after, costs_after, options}, "")};
+}
+
+std::string why_text(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
+  const auto why = why_fastest(evaluator, baselines);
+  constexpr std::size_t kWidth = 110, kIndent = 2;
+  return why ? wrap(fmt::format("why {} is the fastest: {}", why->name, to_text(why->reason)), kWidth,
+                    kIndent)
+             : "";
+}
+
 // No plan is faster than it; that holds for analytic durations only.
 std::optional<double> bound_of(const CostModel& costs, const OperatorGraph& graph,
                                const PlanOptions& options) {
@@ -85,34 +137,8 @@ void require_execute(const Arguments& arguments) {
   }
 }
 
-int run_execution(const Arguments& arguments, Streams& streams) {
-  const OperatorGraph graph = open_model(model_run_of(arguments).model);
-  const Topology topology = topology_of(arguments);
-  RunSetting setting = run_setting_of(arguments, topology);
-  require_one_process(setting, "compare");
-  setting.sleep = EmulatedPace::Sleep::Never;
-  const PlanOptions options = plan_options_of(arguments);
-  require_recompute(graph, options.recompute);
-  PlanSet set(graph, topology, options, open_calibration(arguments, topology, streams.err));
-  set.add_baselines();
-  set.add_random(arguments.integer("random", 0, kMostRandomPlans), setting.seed);
-  for (const std::string& file : arguments.texts("plan")) set.add_file(file);
-  const PlanComparison comparison = run_comparison(set.plans(), setting, streams.err);
-  if (arguments.given("json")) {
-    Json json{
-        {"model", graph.name()}, {"topology", topology.name()}, {"num_devices", topology.num_devices()}};
-    json.update(Json::parse(to_json(comparison)));
-    streams.out << json.dump(2) << "\n";
-    return 0;
-  }
-  streams.out << fmt::format("{} on {} ({}), {}\n\n", graph.name(), topology.name(), devices_text(topology),
-                             batch_text(graph, options))
-              << to_text(comparison);
-  return 0;
-}
-
 int run_compare(const Arguments& arguments, Streams& streams) {
-  if (arguments.given("execute")) return run_execution(arguments, streams);
+  if (arguments.given("execute")) return run_compare_execution(arguments, streams);
   require_execute(arguments);
   const OperatorGraph graph = open_model(model_run_of(arguments).model);
   const Topology topology = topology_of(arguments);
@@ -129,6 +155,10 @@ int run_compare(const Arguments& arguments, Streams& streams) {
     if (bound) json["lower_bound_s"] = *bound;
     if (const std::string note = profile_note_of(arguments); !note.empty()) json["profile_note"] = note;
     json["baselines"] = json_of(evaluator, baselines);
+    if (const auto why = why_fastest(evaluator, baselines)) {
+      json["reason"] = {{"plan", why->name}};
+      json["reason"].update(Json::parse(to_json(why->reason)));
+    }
     if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)
       json["calibration"] = Json::parse(to_json(*use));
     streams.out << json.dump(2) << "\n";
@@ -139,7 +169,8 @@ int run_compare(const Arguments& arguments, Streams& streams) {
                              batch_text(graph, options))
               << (profile.empty() ? "" : fmt::format("  {}\n\n", profile))
               << baselines_table(baselines, samples_per_iteration(graph, options))
-              << (bound ? fmt::format("  lower bound of every plan: {}\n\n", pretty(Seconds(*bound))) : "\n")
+              << why_text(evaluator, baselines) << (bound ? bound_line(*bound, baselines) : "\n")
+              << fit_line(evaluator, baselines, model_run_of(arguments))
               << details_table(evaluator, baselines);
   if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)
     streams.out << "\nof the fastest baseline:\n" << durations_line(*use);
@@ -163,12 +194,18 @@ Command compare_command() {
   c.options = model_and_topology_options();
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   c.options.push_back(calibration_option());
-  c.options.push_back({"execute", "", "", "run the plans as well; the options below need it"});
+  c.options.push_back({.name = "execute",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "run the plans as well",
+                       .details = "--plan, --random and the other options of execution need it.",
+                       .group = OptionGroup::Execution});
   for (Option& o : plan_set_options("run", "0")) c.options.push_back(std::move(o));
   for (Option& o : run_options()) c.options.push_back(std::move(o));
-  c.options.push_back({"json", "", "", "print one JSON object instead of text"});
+  c.options.push_back(json_option());
+  c.common = {"model", "topology", "batch", "microbatches", "execute", "backend", "json"};
   c.examples = {{"pipesim compare --model resnet101 --topology p100-4x4", "how good are the usual plans?"},
-                {"pipesim compare --execute --model lenet:batch=32 --topology cpu:2 --calibration cpu.db",
+                {"pipesim compare --execute --model lenet:batch=32 --topology cpu:2 --calibration lenet.db",
                  "and were they predicted well?"}};
   c.run = run_compare;
   return c;

@@ -4,33 +4,24 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <string_view>
 
 #include "models/box.h"
 #include "models/model_json.h"
 #include "models/zoo/zoo.h"
+#include "sim/base/errors.h"
 #include "tools/commands.h"
 #include "tools/figures.h"
 #include "tools/inputs.h"
+#include "tools/model_reference.h"
+#include "tools/model_schema.h"
+#include "tools/run_settings.h"
 #include "tools/table.h"
 
 namespace pipesim {
 namespace {
 
-std::string zoo_table() {
-  Table table({{"name"},
-               {"batch", Align::Right},
-               {"operators", Align::Right},
-               {"parameters", Align::Right},
-               {"forward", Align::Right},
-               {"description"}});
-  for (const ZooModel& model : zoo_models()) {
-    const OperatorGraph graph = make_zoo_model(model.name);
-    table.add({model.name, std::to_string(graph.batch()), std::to_string(graph.operators().size()),
-               pretty_count(graph.parameter_count()), pretty(graph.forward_flops()), model.description});
-  }
-  return table.str() +
-         "\n\"pipesim models NAME\" shows one, with the options that it takes as NAME:key=value,…\n";
-}
+constexpr const char* kAllKinds = "all";
 
 std::string zoo_json() {
   nlohmann::ordered_json models = nlohmann::ordered_json::array();
@@ -93,7 +84,7 @@ std::string totals(const OperatorGraph& graph) {
   return table.str(2);
 }
 
-std::string kinds_table(const OperatorGraph& graph) {
+std::string work_by_kind(const OperatorGraph& graph) {
   struct Sum {
     std::int64_t operators = 0, parameters = 0;
     Flops flops;
@@ -147,6 +138,16 @@ std::string options_table(const ZooModel& model) {
   return table.str(2);
 }
 
+// The sizes that a model file names.
+std::string sizes_text(const std::string& file) {
+  const ModelFileSizes own = load_model_sizes(file);
+  if (own.sizes.empty()) return "";
+  Table table({{}, {}});
+  for (const NamedSize& s : own.sizes)
+    table.add({fmt::format("{}={}", s.name, s.value), s.name == own.batch ? "the batch, see --batch" : ""});
+  return fmt::format("\nSizes in the file, for {}:size=N,… or --set size=N\n", file) + table.str(2);
+}
+
 const ZooModel* zoo_model(const std::string& text) {
   const auto models = zoo_models();
   const std::string name = text.substr(0, text.find(':'));
@@ -159,20 +160,56 @@ std::string description(const std::string& text, const OperatorGraph& graph, boo
   const ZooModel* model = zoo_model(text);
   std::string result = graph.name() + "\n";
   if (model) result = fmt::format("{}: {}\nSource: {}\n", graph.name(), model->description, model->source);
-  result += "\n" + totals(graph) + "\n" + (each_operator ? operators_table(graph) : kinds_table(graph));
+  result += "\n" + totals(graph) + "\n" + (each_operator ? operators_table(graph) : work_by_kind(graph));
   if (model) result += fmt::format("\nOptions, as {}:key=value,…\n", model->name) + options_table(*model);
+  if (const auto file = model_file(text)) result += sizes_text(*file);
   return result;
 }
 
-int run_models(const Arguments& arguments, Streams& streams) {
+// With a batch that --batch can change, where the model's own is to be chosen.
+std::string file_of(const std::string& text, const OperatorGraph& graph) {
+  if (batch_key(text).empty() || graph.batch() > (1 << 19)) return to_json(graph);
+  return to_json_with_batch(graph, open_model(with_batch(text, 2 * graph.batch())));
+}
+
+int run_kinds(const Arguments& arguments, Streams& streams) {
+  std::string kind = arguments.text("kinds");
+  if (!arguments.operands().empty()) {
+    if (!kind.empty() && kind != kAllKinds)
+      throw UsageError(fmt::format("models: --kinds={} and \"{}\": one kind at a time", kind,
+                                   arguments.operands().front()));
+    kind = arguments.operands().front();
+  }
+  for (const char* option : {"operators", "set", "markdown", "schema"}) {
+    if (arguments.given(option))
+      throw UsageError(fmt::format("models: --kinds and --{} exclude each other", option));
+  }
   const bool json = arguments.given("json");
+  if (kind == kAllKinds) {
+    streams.out << (json ? kinds_json() : kinds_table());
+  } else {
+    streams.out << (json ? kind_json(operator_kind(kind)) : kind_text(operator_kind(kind)));
+  }
+  return 0;
+}
+
+int run_models(const Arguments& arguments, Streams& streams) {
+  if (arguments.has("kinds")) return run_kinds(arguments, streams);
+  const bool json = arguments.given("json");
+  for (const char* option : {"markdown", "schema"}) {
+    if (!arguments.given(option)) continue;
+    if (!arguments.operands().empty()) throw UsageError(fmt::format("models: --{} takes no MODEL", option));
+    streams.out << (option == std::string_view("schema") ? model_schema() : models_markdown());
+    return 0;
+  }
   if (arguments.operands().empty()) {
+    if (arguments.given("set")) throw UsageError("models: --set needs MODEL");
     streams.out << (json ? zoo_json() : zoo_table());
     return 0;
   }
-  const std::string& text = arguments.operands().front();
+  const std::string text = with_settings(arguments.operands().front(), arguments.texts("set"));
   const OperatorGraph graph = open_model(text);
-  streams.out << (json ? to_json(graph) : description(text, graph, arguments.given("operators")));
+  streams.out << (json ? file_of(text, graph) : description(text, graph, arguments.given("operators")));
   return 0;
 }
 
@@ -187,23 +224,48 @@ Command models_command() {
           "parameters and work by kind of operator, and for a zoo model the options that change its sizes. "
           "\"forward\" is the floating-point operations of a forward pass of one whole batch; a multiply and "
           "an add "
-          "are two.",
-      .operands = {{.name = "MODEL", .help = kModelHelp, .required = false}},
+          "are two.\n\n"
+          "With --kinds: the kinds of operators of which model files consist, or one kind with its "
+          "attributes, "
+          "what of it may be split, and lines for a model file. docs/models.md holds all of this, "
+          "docs/files.md the format of model files.",
+      .operands = {{.name = "MODEL", .help = kModelHelp, .required = false, .details = kModelDetails}},
       .options = {{.name = "operators",
                    .argument = "",
                    .default_value = "",
-                   .help =
-                       "list each operator with its factors: the index ranges along which it can be split"},
+                   .help = "list each operator with its factors",
+                   .details = "Factors are the index ranges along which it can be split."},
+                  set_option(),
+                  {.name = "kinds",
+                   .argument = "KIND",
+                   .default_value = "",
+                   .help = "list the kinds of operators; --kinds KIND shows one of them",
+                   .implied = kAllKinds},
+                  {.name = "markdown",
+                   .argument = "",
+                   .default_value = "",
+                   .help = "print the zoo and all kinds in full",
+                   .details = "This is what docs/models.md holds.",
+                   .group = OptionGroup::Output},
+                  {.name = "schema",
+                   .argument = "",
+                   .default_value = "",
+                   .help = "print the JSON Schema of model files, for editors",
+                   .details = "This is what docs/schemas/model.schema.json holds.",
+                   .group = OptionGroup::Output},
                   {.name = "json",
                    .argument = "",
                    .default_value = "",
-                   .help =
-                       "print the model as a model file, which can be edited and used as FILE.json; without "
-                       "MODEL, print the list as JSON"}},
+                   .help = "print a model file, to be edited and used as FILE.json",
+                   .details = "Without MODEL: the list as JSON; with --kinds: the kinds as JSON.",
+                   .group = OptionGroup::Output}},
+      .common = {"operators", "set", "kinds", "json"},
       .examples = {{"pipesim models", "the zoo"},
                    {"pipesim models bert-large:batch=32 --operators",
                     "each operator of a model of another size"},
-                   {"pipesim models resnet50 --json > my-model.json", "a model file to start from"}},
+                   {"pipesim models gpt --set layers=2 --set hidden=384", "options one by one"},
+                   {"pipesim models --kinds linear", "what a linear operator may say in a model file"},
+                   {"pipesim models resnet50 --json > my.model.json", "a model file to start from"}},
       .run = run_models};
 }
 

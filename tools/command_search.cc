@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -11,17 +10,24 @@
 #include "search/exhaustive/exhaustive.h"
 #include "search/lower_bound/lower_bound.h"
 #include "search/mcmc.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "sim/base/suggest.h"
 #include "tools/calibration_use.h"
 #include "tools/commands.h"
+#include "tools/figures.h"
+#include "tools/hints.h"
 #include "tools/inputs.h"
 #include "tools/plan_report.h"
 #include "tools/planner_search.h"
 #include "tools/planners/planner.h"
+#include "tools/report_in_time.h"
 #include "tools/run_settings.h"
 #include "tools/search_chart.h"
 #include "tools/search_checkpoints.h"
+#include "tools/search_options.h"
+#include "tools/search_time.h"
 #include "tools/search_watch.h"
 #include "tools/why_plan.h"
 
@@ -29,6 +35,8 @@ namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr double kShortestSearch = 1e-6;  // of a budget in seconds, where 0 is none
 
 struct SearchRun {
   OperatorGraph graph;
@@ -49,42 +57,12 @@ std::string text_or_empty(const Arguments& a, const std::string& option) {
   return a.has(option) ? a.text(option) : "";
 }
 
-// What only chains can do is refused elsewhere.
-void check_checkpoints(const Arguments& a) {
-  if (a.given("checkpoint-every") && !a.has("checkpoint"))
-    throw UsageError("search: --checkpoint-every needs --checkpoint FILE");
-  const bool may = a.text("algorithm") == "mcmc" || a.text("algorithm") == "auto";
-  for (const char* option : {"checkpoint", "resume"}) {
-    if (a.has(option) && !may)
-      throw UsageError(fmt::format("search: --{} needs --algorithm mcmc or auto", option));
-  }
-}
-
 int chains_of(const Arguments& a) {
   const bool flexflow = a.text("moves") == "flexflow";
   const auto chains = static_cast<int>(a.integer("chains", 1, 1024));
   if (flexflow && a.given("chains") && chains != 1)
     throw UsageError("search: --moves flexflow is one chain, --chains asks for more");
   return flexflow ? 1 : chains;
-}
-
-std::string planner_names() {
-  std::vector<std::string> names;
-  for (const Planner& planner : planners())
-    names.push_back(fmt::format("{} ({})", planner.name, planner.summary));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-// With all options that go with it or not.
-void check_algorithm(const Arguments& a) {
-  std::vector<std::string> algorithms{"mcmc", "exhaustive"};
-  for (const Planner& planner : planners()) algorithms.emplace_back(planner.name);
-  for (const std::string_view name : baseline_names()) algorithms.emplace_back(name);
-  if (a.choice("algorithm", algorithms) == "exhaustive" && !planner_of(a) &&
-      a.choice("recompute", recompute_names()) != "none")
-    throw UsageError("search: --algorithm exhaustive and --recompute exclude each other without stages");
-  check_checkpoints(a);
-  check_planner_options(a);
 }
 
 SearchRun search_run_of(const Arguments& a) {
@@ -96,7 +74,7 @@ SearchRun search_run_of(const Arguments& a) {
           std::move(options),
           search_budget_of(a),
           static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
-          static_cast<int>(a.integer("threads", 1, 1024)),
+          threads_of(a),
           chains_of(a),
           a.given("seed"),
           a.given("chains"),
@@ -111,7 +89,7 @@ SearchRun search_run_of(const Arguments& a) {
 std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines, bool flexflow_moves) {
   std::vector<SearchStart> starts;
   for (const Baseline& b : baselines) {
-    if (b.scored) starts.push_back({b.name, b.scored->strategy});
+    if (b.scored) starts.push_back({b.name, b.scored->strategy, b.scored->evaluation});
   }
   const auto is_first = [](const SearchStart& s) { return s.name == "data-parallel"; };
   if (flexflow_moves && std::ranges::any_of(starts, is_first)) std::erase_if(starts, std::not_fn(is_first));
@@ -135,19 +113,50 @@ void take_over(const SearchState& state, SearchRun& run) {
   run.chains = static_cast<int>(state.chains.size());
 }
 
+// Where it fits and nothing faster was found.
+void prefer_baseline(const std::vector<Baseline>& baselines, SearchOutcome& outcome) {
+  const Baseline* baseline = fastest_baseline(baselines);
+  if (baseline && (!outcome.best || baseline->scored->evaluation.time <= outcome.best->evaluation.time)) {
+    outcome.best = baseline->scored;
+    outcome.found_by = baseline->name;
+  }
+}
+
+// Checkpoints number configs of the starts, too.
+void require_all_scored(const std::vector<Baseline>& baselines, const std::string& file) {
+  for (const Baseline& b : baselines) {
+    if (!b.scored)
+      throw InputError(
+          fmt::format("{}: going on needs all baselines, and there was no time to score {}; allow "
+                      "more --seconds",
+                      file, b.name));
+  }
+}
+
 // The seed and chains of a run that goes on are those of its checkpoint.
 SearchOutcome search(SearchRun& run, const CostModel& costs, const CandidateSet& candidates,
-                     const std::vector<Baseline>& baselines, const ProgressCallback& progress) {
+                     const std::vector<Baseline>& baselines, const SearchTime& time, SearchWatch& watch,
+                     const std::optional<Nanoseconds>& lower_bound) {
   for (const Baseline& b : baselines) {
     if (b.name == run.algorithm) return outcome_of(b);
   }
   const std::vector<SearchStart> starts = starts_of(baselines, run.flexflow_moves);
   SearchOutcome outcome;
+  const Deadline until = time.search();
+  if (starts.empty() || until.passed()) {
+    prefer_baseline(baselines, outcome);
+    return outcome;
+  }
+  const KeepTo keep(until);
+  SearchBudget budget = run.budget;
+  if (time.limited()) budget.seconds = std::max(kShortestSearch, until.left());
+  watch.expect(budget, lower_bound);
+  const ProgressCallback progress = watch.callback();
   if (run.algorithm == "exhaustive") {
-    outcome = exhaustive(run.graph, costs, run.options, candidates, starts, run.budget, progress);
+    outcome = exhaustive(run.graph, costs, run.options, candidates, starts, budget, progress);
   } else {
     McmcOptions options;
-    options.budget = run.budget;
+    options.budget = budget;
     options.seed = run.seed;
     options.threads = run.threads;
     options.chains = run.chains;
@@ -155,31 +164,42 @@ SearchOutcome search(SearchRun& run, const CostModel& costs, const CandidateSet&
     SearchCheckpoints checkpoints(run.checkpoint, run.checkpoint_every,
                                   {run.graph, run.topology, run.options, baselines, run.flexflow_moves});
     if (!run.resume.empty()) {
+      require_all_scored(baselines, run.resume);
       options.resume = checkpoints.load(run.resume, candidates, starts);
+      if (time.limited()) options.budget.seconds += options.resume->seconds;
       take_over(*options.resume, run);
     }
     options.keep = checkpoints.keeper();
     outcome = mcmc(run.graph, costs, run.options, candidates, starts, options, progress);
   }
-  const Baseline* baseline = fastest_baseline(baselines);
-  if (baseline && (!outcome.best || baseline->scored->evaluation.time <= outcome.best->evaluation.time)) {
-    outcome.best = baseline->scored;
-    outcome.found_by = baseline->name;
-  }
+  prefer_baseline(baselines, outcome);
   return outcome;
+}
+
+[[noreturn]] void refuse_time(double seconds) {
+  throw InputError(fmt::format(
+      "no plan was scored in the {} s of --seconds; allow more, or ask for --proposals without --seconds",
+      seconds));
 }
 
 // Exit status when no plan was found; throws unless there was not enough time.
 int refuse(const SearchRun& run, const std::vector<Baseline>& baselines, bool interrupted,
-           std::ostream& err) {
+           const std::string& hints, std::ostream& err) {
   const Baseline* b = nearest_baseline(baselines);
+  if (!interrupted && !b) refuse_time(run.budget.seconds);
   const std::string nearest =
       b ? fmt::format("; the nearest baseline is {} ({})", b->name, b->infeasible) : "";
+  const bool late = std::ranges::any_of(baselines, [](const Baseline& x) { return !x.scored; });
+  const std::string time = late && !interrupted ? fmt::format(
+                                                      "; not all baselines were scored in the {} s of "
+                                                      "--seconds, so more may help",
+                                                      run.budget.seconds)
+                                                : "";
   const MemoryMargin& margin = run.topology.memory_margin();
-  const std::string text =
-      fmt::format("no plan for model \"{}\" that fits the memory of topology \"{}\"{} was found{}",
-                  run.graph.name(), run.topology.name(),
-                  margin.is_none() ? "" : fmt::format(" with a margin of {}", margin.str()), nearest);
+  const std::string text = fmt::format(
+      "no plan for model \"{}\" that fits the memory of topology \"{}\"{} was found{}{}", run.graph.name(),
+      run.topology.name(), margin.is_none() ? "" : fmt::format(" with a margin of {}", margin.str()), nearest,
+      time + hints);
   if (!interrupted) throw InputError(text);
   err << fmt::format("pipesim: {}\n", text);
   return kInterruptedStatus;
@@ -192,8 +212,15 @@ double rate(const SearchOutcome& outcome) {
 // How good the figures of the best plan are.
 struct Certainty {
   std::optional<Nanoseconds> bound;   // no plan is faster; holds for analytic durations only
+  bool bound_is_late = false;         // there was no time for it
   std::optional<CalibrationUse> use;  // with a calibration
 };
+
+bool runs_chains(const SearchRun& run) { return run.algorithm == "mcmc"; }
+
+std::string on_threads(const SearchRun& run) {
+  return runs_chains(run) ? " on " + counted(run.threads, "thread") : "";
+}
 
 Json history_json(const SearchOutcome& outcome) {
   Json list = Json::array();
@@ -217,23 +244,26 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
   if (!run.profile_note.empty()) json["profile_note"] = run.profile_note;
   json["proven_optimal"] = outcome.proven;
   if (certainty.bound) json["lower_bound_s"] = to_seconds(*certainty.bound).value;
+  if (certainty.bound_is_late) json["lower_bound_s"] = nullptr;
   if (certainty.use) json["calibration"] = Json::parse(to_json(*certainty.use));
   json["search"] = {{"algorithm", run.algorithm},
                     {"proposals", outcome.proposals},
                     {"accepted", outcome.accepted},
                     {"proposals_per_second", rate(outcome)},
                     {"wall_time_s", outcome.seconds}};
+  if (runs_chains(run)) json["search"]["threads"] = run.threads;
   json["history"] = history_json(outcome);
   json.update(Json::parse(to_json(why)));
   return json.dump(2) + "\n";
 }
 
-std::string comparison(Nanoseconds time, const std::vector<Baseline>& baselines) {
-  const auto it = std::find_if(baselines.begin(), baselines.end(),
-                               [](const Baseline& b) { return b.name == "data-parallel"; });
-  if (it == baselines.end() || !it->infeasible.empty()) return "";
-  return fmt::format(", {:.2f} times as fast as data-parallel",
-                     static_cast<double>(it->scored->evaluation.time) / static_cast<double>(time));
+std::string comparison(const std::string& found_by, Nanoseconds time,
+                       const std::vector<Baseline>& baselines) {
+  const Baseline* fastest = fastest_baseline(baselines);
+  if (!fastest) return "";
+  if (fastest->name == found_by) return ", the fastest baseline";
+  const double times = static_cast<double>(fastest->scored->evaluation.time) / static_cast<double>(time);
+  return fmt::format(", {}, the fastest baseline", faster_than(fastest->name, times));
 }
 
 std::string chart_of(const SearchRun& run, const std::vector<Baseline>& baselines,
@@ -256,30 +286,66 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
                                  devices_text(run.topology), batch_text(run.graph, run.options), run.seed);
   if (!run.profile_note.empty()) text += fmt::format("  {}\n\n", run.profile_note);
   text += baselines_table(baselines, samples_per_iteration(run.graph, run.options));
-  text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by, comparison(report.iteration_time, baselines),
+  text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by,
+                      comparison(outcome.found_by, report.iteration_time, baselines),
                       outcome.proven ? ", proven best of the candidate set" : "");
+  if (const std::string far =
+          certainty.bound ? far_above(*certainty.bound, report.iteration_time, run.algorithm) : "";
+      !far.empty())
+    text += fmt::format("  {}\n", far);
+  if (why.reason && !why.reason->same) text += why_lines(*why.reason);
   text += to_text(report, run.topology);
-  if (certainty.bound) {
-    const auto bound = static_cast<double>(std::max<Nanoseconds>(1, *certainty.bound));
-    text +=
-        fmt::format("  {:13}  {}, so at most {:.2f} times faster is possible\n", "lower bound",
-                    pretty(to_seconds(*certainty.bound)), static_cast<double>(report.iteration_time) / bound);
-  }
+  if (certainty.bound)
+    text += fmt::format("  {:13}  {}, {}\n", "lower bound", pretty(to_seconds(*certainty.bound)),
+                        room_above(*certainty.bound, report.iteration_time));
+  if (certainty.bound_is_late) text += fmt::format("  {:13}  {}\n", "lower bound", "not found: out of time");
   if (certainty.use) text += durations_line(*certainty.use);
   if (outcome.proposals > 0) {
-    text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s\n", "search",
-                        outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds);
+    text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s{}\n", "search",
+                        outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds, on_threads(run));
   }
   return text + chart_of(run, baselines, outcome, certainty) + "\n" + configs + "\n" + to_text(why);
 }
 
-int run_search(const Arguments& arguments, Streams& streams) {
-  check_algorithm(arguments);
-  if (planner_of(arguments)) return run_planner(arguments, streams);
-  SearchRun run = search_run_of(arguments);
-  for (const char* file : {"output", "search-log", "checkpoint"}) {
-    if (arguments.has(file)) require_writable(arguments.text(file));
+// Nothing where there is no time for it.
+void add_lower_bound(const SearchRun& run, const CostModel& costs, const SearchTime& time,
+                     Certainty& certainty) {
+  const Deadline until = time.lower_bound();
+  const KeepTo keep(until);
+  try {
+    certainty.bound = lower_bound(run.graph, costs, run.options);
+  } catch (const OutOfTime&) {
+    certainty.bound_is_late = true;
   }
+}
+
+// How long the slowest of them took tells how long a report may take.
+std::vector<Baseline> score_in_time(Evaluator& evaluator, SearchTime& time) {
+  constexpr double kReports = 2;
+  const Deadline until = time.baselines();
+  const KeepTo keep(until);
+  const double before = until.left();
+  std::vector<Baseline> baselines = score_baselines(evaluator);
+  if (time.limited()) time.keep_for_report(kReports * (before - until.left()));
+  return baselines;
+}
+
+// What may help where nothing fits; "" where there is no time to find out.
+std::string hints_in_time(const Arguments& arguments, const SearchRun& run, Evaluator& evaluator,
+                          const std::vector<Baseline>& baselines) {
+  const Baseline* nearest = nearest_baseline(baselines);
+  if (!nearest) return "";
+  try {
+    return hints_text(hints_to_fit(evaluator, *nearest, model_run_of(arguments), run.algorithm));
+  } catch (const OutOfTime&) {
+    return "";
+  }
+}
+
+int search_and_report(const Arguments& arguments, Streams& streams, SearchRun& run, SearchWatch& watch,
+                      SearchTime& time) {
+  const Deadline until = time.search();
+  std::optional<KeepTo> keep(std::in_place, until);
   const CandidateSet candidates(run.graph, run.topology);
   if (arguments.given("candidates")) {
     streams.out << candidates.str();
@@ -289,18 +355,22 @@ int run_search(const Arguments& arguments, Streams& streams) {
   const std::optional<Calibration> calibration = open_calibration(arguments, run.topology, streams.err);
   const CostModel costs(run.topology, pointer_to(calibration));
   Evaluator evaluator(run.graph, costs, run.options);
-  const std::vector<Baseline> baselines = score_baselines(evaluator);
+  const std::vector<Baseline> baselines = score_in_time(evaluator, time);
   Certainty certainty;
-  if (!calibration) certainty.bound = lower_bound(run.graph, costs, run.options);
-  SearchWatch watch(streams.err, run.budget, certainty.bound,
-                    arguments.has("search-log") ? arguments.text("search-log") : "");
-  const SearchOutcome outcome = search(run, costs, candidates, baselines, watch.callback());
+  if (!calibration) add_lower_bound(run, costs, time, certainty);
+  if (arguments.has("search-log")) watch.log_to(arguments.text("search-log"));
+  const SearchOutcome outcome = search(run, costs, candidates, baselines, time, watch, certainty.bound);
+  static_cast<void>(watch.stop_requested());
   watch.finish(outcome);
-  if (!outcome.best) return refuse(run, baselines, watch.interrupted(), streams.err);
-
+  const Deadline reported = time.report();
+  keep.emplace(reported);
+  if (!outcome.best) {
+    const std::string hints = watch.interrupted() ? "" : hints_in_time(arguments, run, evaluator, baselines);
+    return refuse(run, baselines, watch.interrupted(), hints, streams.err);
+  }
   const BoundStrategy strategy = evaluator.builder().bind(outcome.best->strategy);
-  const PlanReport report = report_plan(evaluator, strategy);
-  if (calibration) certainty.use = calibration_use(evaluator, strategy);
+  const PlanReport report = report_in_time(evaluator, strategy, outcome.best->evaluation);
+  if (calibration && report.in_full) certainty.use = calibration_use(evaluator, strategy);
   if (arguments.has("output")) {
     const Plan plan{model_run_of(arguments).model,
                     arguments.text("topology"),
@@ -312,7 +382,9 @@ int run_search(const Arguments& arguments, Streams& streams) {
                     outcome.best->strategy};
     write_file(arguments.text("output"), to_json(plan, run.graph, run.topology));
   }
-  const WhyPlan why = why_plan(evaluator, candidates, baselines, outcome, try_budget(run.budget, outcome));
+  const WhyPlan why =
+      why_plan(evaluator, candidates, baselines, outcome, time.shortened(try_budget(run.budget, outcome)));
+  keep.reset();
   constexpr std::size_t kConfigs = 12;
   streams.out << (arguments.given("json")
                       ? json_of(run, report, baselines, outcome, certainty, why)
@@ -321,21 +393,24 @@ int run_search(const Arguments& arguments, Streams& streams) {
   return 0;
 }
 
-constexpr const char* kSearchLogHelp =
-    "write to FILE, while searching, how the best plan improved: CSV with wall time in seconds, proposals, "
-    "the "
-    "best iteration time in seconds and the chain that found it; replaces FILE";
-
-constexpr const char* kCheckpointHelp =
-    "write to FILE, now and then and at the end, all that the search needs to go on from there; replaces "
-    "FILE at once, so that there always is a whole one";
-constexpr const char* kResumeHelp =
-    "go on from a checkpoint of the same search. Budgets count from its beginning; seed and chains are the "
-    "checkpoint's, and others are refused. With a budget in proposals the result is the same bytes as "
-    "without the interruption. What algorithms of auto have found is not looked for again: with a larger "
-    "budget auto's plan may be another than that of one long run, since its search over splits, once done, "
-    "keeps "
-    "the share of the smaller budget";
+int run_search(const Arguments& arguments, Streams& streams) {
+  check_search_options(arguments);
+  if (planner_of(arguments)) return run_planner(arguments, streams);
+  const SearchBudget budget = search_budget_of(arguments);
+  SearchWatch watch(streams.err, budget, std::nullopt, "");
+  SearchTime time(budget.seconds, watch.interruption());
+  SearchRun run = search_run_of(arguments);
+  for (const char* file : {"output", "search-log", "checkpoint"}) {
+    if (arguments.has(file)) require_writable(arguments.text(file));
+  }
+  try {
+    return search_and_report(arguments, streams, run, watch, time);
+  } catch (const OutOfTime&) {
+    if (!watch.stop_requested()) refuse_time(budget.seconds);
+    watch.finish({});
+    return kInterruptedStatus;
+  }
+}
 
 }  // namespace
 
@@ -344,17 +419,23 @@ Command search_command() {
   c.name = "search";
   c.summary = "find a fast parallelization of a model on a topology";
   c.description =
-      "Scores the baselines (single-device, data-parallel, model-parallel, expert), then searches for a "
-      "faster plan and "
-      "writes it to a file. Every plan is judged by the same simulator. With a budget in proposals the same "
-      "seed gives "
-      "the same bytes, whatever --threads says.\n\n"
+      "Scores the baselines, then searches for a faster plan and writes it to a file. Every plan is judged "
+      "by "
+      "the same simulator.\n\n"
+      "The baselines are single-device, data-parallel, model-parallel and expert. With a budget in proposals "
+      "the same seed gives the same bytes, whatever --threads says.\n\n"
+      "--seconds is the time of all that the command does. What is not done by then is stopped and says so: "
+      "baselines are not scored, planners give the best plan that they had, and the report is made from few "
+      "microbatches where simulating all would take too long.\n\n"
       "Ctrl-C (SIGINT, or SIGTERM) ends a search, not the program: the best plan so far is reported and "
       "written, and the exit status is 0, or 130 when no plan was found yet. A second one ends the program "
       "at "
       "once. A chart shows how the best time fell: over wall time, or over proposals when they alone are the "
       "budget.\n\n"
-      "The report ends with what the plan does otherwise than the best baseline: figures of both, and which "
+      "The report begins with why the plan is faster than the best baseline: what changed for the operators "
+      "that gain most by it, and where the time of an iteration goes. The figures stand in the tables at the "
+      "end: "
+      "those of both plans, and which "
       "operators changed their split. An operator's time on links, summed over links, is that of its "
       "outputs, "
       "of their gradients and of its weights' gradients. Then come the operators that one other config would "
@@ -367,44 +448,32 @@ Command search_command() {
       "was "
       "measured may be faster than the analytic model thinks possible.";
   c.options = model_and_topology_options();
-  c.options.push_back(
-      {"algorithm", "NAME", "mcmc",
-       "mcmc, exhaustive (small cases: proves the optimum; of pipelines where --stages, --schedule, "
-       "--layers or --microbatches is given), the name of a baseline, or a "
-       "planner of pipelines: " +
-           planner_names()});
-  c.options.push_back({"seconds", "N", "30",
-                       "stop after this long; not used when only --proposals is given, nor by exhaustive of "
-                       "pipelines unless it is "
-                       "given"});
-  c.options.push_back(
-      {"proposals", "N", "", "stop after this many proposals, or simulated pipelines of exhaustive"});
-  c.options.push_back({"seed", "N", "1", "of all random choices"});
-  c.options.push_back({"threads", "N", "1", "threads that chains run on; the plan does not depend on it"});
-  c.options.push_back({"chains", "N", "8", "Markov chains, each at another temperature"});
-  c.options.push_back(
-      {"moves", "NAME", "all",
-       "all, or flexflow: one chain from data parallelism that gives one operator any config, for "
-       "comparison"});
-  c.options.push_back({"checkpoint", "FILE", "", kCheckpointHelp});
-  c.options.push_back(
-      {"checkpoint-every", "SECONDS", "3", "time between checkpoints; 0: as often as can be"});
-  c.options.push_back({"resume", "FILE", "", kResumeHelp});
+  for (Option& o : own_search_options()) c.options.push_back(std::move(o));
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   for (Option& o : planner_options()) c.options.push_back(std::move(o));
   c.options.push_back(calibration_option());
-  c.options.push_back({"output", "FILE", "", "write the plan to FILE", 'o'});
-  c.options.push_back({"search-log", "FILE", "", kSearchLogHelp});
-  c.options.push_back(
-      {"candidates", "", "", "print the device lists and the number of configs that are searched, and stop"});
-  c.options.push_back({"json", "", "", "print one JSON object instead of text"});
+  for (Option& o : in_group(
+           OptionGroup::Output,
+           {{"output", "FILE", "", "write the plan to FILE", 'o'},
+            json_option(),
+            {.name = "search-log",
+            .argument = "FILE",
+            .default_value = "",
+            .help = "write to FILE how the best plan improved",
+            .details =
+                 "While searching, as CSV with wall time in seconds, proposals, the best iteration time in "
+                 "seconds and the chain that found it. FILE is replaced."},
+            {"candidates", "", "", "print which devices and configs are searched, and stop"}}))
+    c.options.push_back(std::move(o));
+  c.common = {"model",   "topology",  "batch",  "microbatches", "algorithm",
+              "seconds", "proposals", "output", "json"};
   c.examples = {
-      {"pipesim search --model nmt --topology p100-4x4 -o plan.json",
-       "find a plan in 30 seconds and keep it"},
+      {"pipesim search --model nmt --topology p100-4x4 --proposals 4000 -o nmt.plan.json",
+       "find a plan and keep it"},
       {"pipesim search --model lenet --topology p100-4x4:1 --algorithm exhaustive", "prove the optimum"},
       {"pipesim search --model gpt:layers=6 --topology p100-4x4:1 --algorithm exhaustive --microbatches 8",
        "the best pipeline of few layers, by trying all"},
-      {"pipesim search --model vgg16.txt --topology levels:4@1GB/s --algorithm pipedream "
+      {"pipesim search --model docs/examples/profile.txt --topology levels:4@1GB/s --algorithm pipedream "
        "--activation-transfers "
        "--microbatches 8",
        "stages of a measured profile, by PipeDream's optimizer"}};

@@ -8,16 +8,26 @@
 #include "taskgraph/dot.h"
 #include "tools/calibration_use.h"
 #include "tools/commands.h"
+#include "tools/hints.h"
 #include "tools/pipeline_report.h"
 #include "tools/plan_report.h"
 #include "tools/plan_trace.h"
 #include "tools/run_settings.h"
 #include "tools/subject.h"
+#include "tools/task_explanation.h"
+#include "tools/task_names.h"
 
 namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+std::string hints_of(const Arguments& arguments, const Subject& s, Evaluator& evaluator) {
+  if (!arguments.has("baseline") || s.plan.options.pipeline)
+    return hints_text(hints_to_fit(evaluator, s.plan.strategy, ""));
+  const Baseline baseline{s.plan.found_by, ScoredStrategy{s.plan.strategy, {}}, ""};
+  return hints_text(hints_to_fit(evaluator, baseline, model_run_of(arguments), ""));
+}
 
 int run_simulate(const Arguments& arguments, Streams& streams) {
   for (const char* file : {"trace", "dot"}) {
@@ -31,13 +41,16 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
   if (arguments.has("trace")) write_file(arguments.text("trace"), trace_of(evaluator));
   if (arguments.has("dot")) {
     std::ostringstream dot;
-    write_dot(dot, evaluator.task_graph(), s.graph, s.topology);
+    dot.exceptions(std::ios::badbit);  // where memory runs out, say so
+    write_dot(dot, evaluator.task_graph(), s.topology, TaskNames(evaluator, strategy));
     write_file(arguments.text("dot"), dot.str());
   }
-  constexpr std::size_t kSteps = 8, kExplained = 40, kConfigs = 12, kStrip = 96;
+  constexpr std::size_t kSteps = 8, kExplained = 24, kConfigs = 12, kStrip = 96;
   const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
   if (arguments.has("explain")) {
-    streams.out << explanation_of(evaluator, arguments.text("explain"), kExplained);
+    const TaskExplanation why = explain_task(evaluator, strategy, arguments.text("explain"));
+    streams.out << (arguments.given("json") ? Json::parse(to_json(why, evaluator, strategy)).dump(2) + "\n"
+                                            : to_text(why, evaluator, strategy, kExplained));
   } else if (arguments.given("json")) {
     Json json = Json::parse(to_json(report, s.topology));
     json["model"] = s.graph.name();
@@ -45,6 +58,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     json["seed"] = s.plan.seed;
     json["found_by"] = s.plan.found_by;
     if (!s.profile_note.empty()) json["profile_note"] = s.profile_note;
+    if (!s.others.empty()) json["made_for"] = Json::parse(to_json(s.others));
     if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
     if (s.calibration) json["calibration"] = Json::parse(to_json(calibration_use(evaluator, strategy)));
     streams.out << json.dump(2) << "\n";
@@ -53,14 +67,15 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                                devices_text(s.topology), batch_text(s.graph, s.plan.options),
                                s.plan.found_by.empty() ? "" : ", plan by " + s.plan.found_by)
                 << (s.profile_note.empty() ? "" : fmt::format("  {}\n\n", s.profile_note))
-                << to_text(report, s.topology)
+                << (s.others.empty() ? "" : to_text(s.others) + "\n") << to_text(report, s.topology)
                 << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
                 << (pipeline ? to_text(*pipeline) + "\n" : "")
                 << configs_text(s.graph, strategy, kConfigs, s.plan.options.pipeline) << "\n"
-                << critical_steps_text(evaluator, kSteps);
+                << critical_steps_text(evaluator, strategy, kSteps);
   }
   if (!report.infeasible) return 0;
-  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << "\n";
+  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_of(arguments, s, evaluator)
+              << "\n";
   return 1;
 }
 
@@ -73,7 +88,8 @@ Command simulate_command() {
   c.description =
       "Reads a plan file, builds its tasks and runs them in virtual time. The plan names its model and "
       "topology; "
-      "--model and --topology take their place, and must have the same operators and devices.\n\n"
+      "--model and --topology take their place. The same operators and the devices of the plan, by name, "
+      "suffice: the report tells what else differs, such as slower links or another batch.\n\n"
       "The critical path is the chain of tasks that made the iteration as long as it is. Its time is "
       "compute, "
       "communication, or waiting (a transfer was ready and stood in line for a busy link).\n\n"
@@ -81,14 +97,23 @@ Command simulate_command() {
       "devices.\n\n"
       "A plan that does not fit into memory is reported all the same, with exit status 1.";
   c.options = subject_options("simulate");
-  c.options.push_back({"trace", "FILE", "", "write the timeline for ui.perfetto.dev or chrome://tracing"});
-  c.options.push_back({"dot", "FILE", "", "write the task graph for Graphviz"});
-  c.options.push_back(
-      {"explain", "TASK", "", "why did a task start when it did? TASK is an id or part of its text"});
-  c.options.push_back({"json", "", "", "print one JSON object instead of text"});
+  for (Option& o :
+       in_group(OptionGroup::Output, {{"trace", "FILE", "", "write the timeline, for ui.perfetto.dev"},
+                                      {"dot", "FILE", "", "write the task graph for Graphviz"},
+                                      {.name = "explain",
+                                      .argument = "TASK",
+                                      .default_value = "",
+                                      .help = "why did a task start when it did?",
+                                      .details = "TASK is a number or part of a name; of several the one "
+                                                 "that ends last is explained, and the others are listed."},
+                                      json_option()}))
+    c.options.push_back(std::move(o));
+  c.common = {"plan", "baseline", "model", "topology", "trace", "explain", "json"};
   c.examples = {
-      {"pipesim simulate --plan plan.json --trace trace.json", "look at the timeline"},
-      {"pipesim simulate --plan plan.json --explain \"fc6 forward on node0.gpu0\"", "what did it wait for?"},
+      {"pipesim simulate --plan nmt.plan.json --trace nmt.trace.json", "look at the timeline"},
+      {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel --explain "
+       "\"linear1 update on node0.gpu0\"",
+       "what did it wait for?"},
       {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel", "a baseline"},
       {"pipesim simulate --model gpt:batch=4 --topology p100-4x4:1 --baseline data-parallel --stages 4 "
        "--microbatches 8",

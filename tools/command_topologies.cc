@@ -6,6 +6,7 @@
 #include <ostream>
 #include <tuple>
 
+#include "sim/base/errors.h"
 #include "tools/commands.h"
 #include "tools/inputs.h"
 #include "tools/table.h"
@@ -180,11 +181,16 @@ std::string description(const Topology& topology) {
 int run_topologies(const Arguments& arguments, Streams& streams) {
   const bool json = arguments.given("json");
   if (arguments.operands().empty()) {
+    if (arguments.given("expanded")) throw UsageError("topologies: --expanded needs TOPOLOGY");
     streams.out << (json ? presets_json() : presets_table());
     return 0;
   }
   const Topology topology = open_topology(arguments.operands().front());
-  streams.out << (json ? to_json(topology) : description(topology));
+  if (arguments.given("expanded")) {
+    streams.out << to_json(topology);
+  } else {
+    streams.out << (json ? to_compact_json(topology) : description(topology));
+  }
   return 0;
 }
 
@@ -200,18 +206,28 @@ Command topologies_command() {
           "devices reach each other. Links that differ only in the numbers of their ends share a line, and "
           "so "
           "do pairs of devices with equal ways: bandwidth is that of the narrowest link on the way, latency "
-          "the sum.",
-      .operands = {{.name = "TOPOLOGY", .help = kTopologyHelp, .required = false}},
-      .options =
-          {{.name = "json",
-            .argument = "",
-            .default_value = "",
-            .help =
-                "print the topology as a topology file, which can be edited and used as FILE.json; without "
-                "TOPOLOGY, print the list as JSON"}},
+          "the sum.\n\n"
+          "A topology file may say things once: a kind of node that stands for many nodes, a count of alike "
+          "devices, links between all names of a pattern (gpu* stands for gpu0, gpu1, …), a network that "
+          "joins all NICs, kinds of devices by their built-in names. --json writes files in this short form, "
+          "--expanded with a line for every device, vertex and link; both read back to the same topology. "
+          "docs/files.md describes both.",
+      .operands =
+          {{.name = "TOPOLOGY", .help = kTopologyHelp, .required = false, .details = kTopologyDetails}},
+      .options = {{.name = "json",
+                   .argument = "",
+                   .default_value = "",
+                   .help = "print a topology file, to be edited and used as FILE.json",
+                   .details = "Without TOPOLOGY: the list as JSON.",
+                   .group = OptionGroup::Output},
+                  {.name = "expanded",
+                   .argument = "",
+                   .default_value = "",
+                   .help = "print the file with every device, vertex and link spelled out",
+                   .group = OptionGroup::Output}},
       .examples = {{"pipesim topologies", "the presets"},
                    {"pipesim topologies dgx-a100:4", "four nodes of a preset"},
-                   {"pipesim topologies dgx2 --json > my-cluster.json", "a topology file to start from"}},
+                   {"pipesim topologies dgx2 --json > my.topology.json", "a topology file to start from"}},
       .run = run_topologies};
 }
 

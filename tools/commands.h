@@ -21,15 +21,17 @@ struct Example {
   std::string meaning;
 };
 
-/// A subcommand: what help says about it, and what it does. `pipesim help`, docs/commands.md and the argument
-/// parser all read this one description.
+/// A subcommand: what help says about it, and what it does. `pipesim help`, docs/commands.md, the manual
+/// pages, completion in shells and the argument parser all read this one description.
 struct Command {
   std::string name;
   std::string summary;      ///< one line, in lower case, without a full stop
-  std::string description;  ///< paragraphs, separated by "\n\n"; wrapped for the reader
+  std::string description;  ///< paragraphs, separated by "\n\n"; brief help has the first alone
   std::vector<Operand> operands;
   std::vector<Option> options;
-  std::vector<Example> examples;
+  /// Names of the options that brief help shows, in its order; empty: all of them.
+  std::vector<std::string> common = {};
+  std::vector<Example> examples;  ///< brief help has the first alone
   /// Returns the exit status, 0 when done; errors are thrown (sim/base/errors.h).
   int (*run)(const Arguments& arguments, Streams& streams) = nullptr;
 };

@@ -2,15 +2,20 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "sim/base/units.h"
 
 namespace pipesim {
 
 /// Figures for people, three significant digits, as sim/base/units.h writes the other units.
-std::string pretty_count(std::int64_t count);  ///< "175 B", "25.6 M", "9.41 k", "12"
-std::string pretty(Flops flops);               ///< "8.18 GFLOP"
-std::string percent(double share);             ///< "12.5 %"
+std::string pretty_count(std::int64_t count);        ///< "175 B", "25.6 M", "9.41 k", "12"
+std::string pretty(Flops flops);                     ///< "8.18 GFLOP"
+std::string percent(double share);                   ///< "12.5 %"
+std::string pretty_rate(double samples_per_second);  ///< "7097 samples/s"
+/// "1.3 times as fast as data-parallel", where it takes 1/1.3 of the time; "2.4 % faster than data-parallel",
+/// "as fast as data-parallel", "0.3 % slower than …" (it takes 1.003 times as long), "2 times as long as …".
+std::string faster_than(std::string_view other, double times);
 
 /// 0 of nothing.
 inline double share(Nanoseconds part, Nanoseconds whole) {

@@ -65,8 +65,9 @@ def gpu_kind(check):
     path = os.path.join(check.scratch, "here.json")
     if not os.path.exists(path) and not check.run([check.program, "import", "topology", "-o", path]).ok:
         return None
-    with open(path, encoding="utf-8") as file:
-        return next(iter(json.load(file)["device_kinds"].items()), None)
+    # Imported files name built-in kinds; their figures stand in the expanded form.
+    expanded = read_json(check.run([check.program, "topologies", path, "--expanded"]))
+    return next(iter(expanded["device_kinds"].items()), None)
 
 
 def gpu_topology(check):

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "tools/reference.h"
 #include "tools/table.h"
 
 namespace pipesim {
@@ -12,89 +13,95 @@ namespace {
 
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kIndent = 2;
+// A longer term has a line of its own.
+constexpr std::size_t kWidestTerm = 21;
 
-constexpr const char* kAbout =
-    "pipesim predicts how long a training iteration of a neural network takes when it is split over many "
-    "devices, "
-    "and searches for a split that is fast and fits into memory.";
+struct Definition {
+  std::string term, text;
+};
 
-constexpr const char* kAfterwards =
-    "Results go to stdout, progress and messages to stderr. Exit status: 0 done, 1 bad input or infeasible "
-    "(the "
-    "message says which), 2 wrong usage, 3 a device failed, 70 a bug in pipesim, 130 "
-    "interrupted with nothing to show.";
-
-std::string spelled(const Option& option) {
-  const std::string name =
-      option.letter ? fmt::format("-{}, --{}", option.letter, option.name) : fmt::format("--{}", option.name);
-  if (!option.implied.empty()) return fmt::format("{}[={}]", name, option.argument);
-  return option.argument.empty() ? name : name + " " + option.argument;
-}
-
-std::string meaning(const Option& option) {
-  if (option.default_value.empty()) return option.help;
-  return fmt::format("{} (default: {})", option.help, option.default_value);
-}
-
-std::vector<Option> options_of(const Command& command) {
-  std::vector<Option> all = command.options;
-  all.push_back(
-      {.name = "help", .argument = "", .default_value = "", .help = "print this text", .letter = 'h'});
-  return all;
-}
-
-std::string usage_line(const Command& command) {
-  std::string line = "pipesim " + command.name;
-  for (const Operand& operand : command.operands) {
-    const std::string name = operand.name + (operand.repeated ? "…" : "");
-    line += operand.required ? " " + name : " [" + name + "]";
-  }
-  return line + (command.options.empty() ? "" : " [options]");
-}
-
-// A term and its meaning side by side, the meaning wrapped beside the widest term.
-std::string definitions(const std::vector<std::pair<std::string, std::string>>& entries) {
+// Terms and their meanings side by side, the meanings wrapped beside the widest term.
+std::string definitions(const std::vector<Definition>& entries) {
   std::size_t widest = 0;
-  for (const auto& [term, text] : entries) widest = std::max(widest, display_width(term));
-  const std::size_t column = kIndent + widest + 2;
+  for (const Definition& d : entries) {
+    if (const std::size_t width = display_width(d.term); width <= kWidestTerm)
+      widest = std::max(widest, width);
+  }
+  const std::size_t column = kIndent + std::max<std::size_t>(widest, 4) + 2;
   std::string result;
-  for (const auto& [term, text] : entries) {
-    const std::size_t used = kIndent + display_width(term);
-    result += std::string(kIndent, ' ') + term + std::string(column - used, ' ');
-    result += wrap(text, kWidth, column).substr(column);
+  for (const Definition& d : entries) {
+    const std::size_t used = kIndent + display_width(d.term);
+    const std::string text = wrap(d.text, kWidth, column);
+    result += std::string(kIndent, ' ') + d.term;
+    result += used + 2 > column ? "\n" + text : std::string(column - used, ' ') + text.substr(column);
   }
   return result;
 }
 
-std::string operand_and_option_help(const Command& command) {
-  std::vector<std::pair<std::string, std::string>> operands, options;
-  for (const Operand& operand : command.operands) operands.emplace_back(operand.name, operand.help);
-  for (const Option& option : options_of(command)) options.emplace_back(spelled(option), meaning(option));
-  return (operands.empty() ? "" : "\n" + definitions(operands)) + "\nOptions:\n" + definitions(options);
+std::string with_details(const std::string& text, const std::string& details, HelpLength length) {
+  return length == HelpLength::Brief || details.empty() ? text : text + "\n" + details;
 }
 
-std::vector<std::string> split(std::string_view text, std::string_view separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + separator.size();
-  }
-  return parts;
+std::vector<Definition> operands_of(const Command& command, HelpLength length) {
+  std::vector<Definition> entries;
+  for (const Operand& operand : command.operands)
+    entries.push_back({operand.name, with_details(operand.help, operand.details, length)});
+  return entries;
 }
 
-// A table cell must not end at a "|" of the text.
+std::vector<Definition> options_of(const OptionSection& section, HelpLength length) {
+  std::vector<Definition> entries;
+  for (const Option& option : section.options)
+    entries.push_back({spelled(option), with_details(meaning(option), further(option), length)});
+  return entries;
+}
+
+// "18 more options, details and examples: …"
+std::string where_more_is(const Command& command) {
+  std::size_t options = 0;
+  for (const OptionSection& section : option_sections(command)) options += section.options.size();
+  options -= option_sections(command).front().options.size();
+  const std::string what = options == 0 ? "Details" : fmt::format("{} more options, details", options);
+  return fmt::format("{} and examples: \"pipesim help {} --all\".\n", what, command.name);
+}
+
+std::string example_text(const Example& example) {
+  return fmt::format("  {}\n{}", example.command, wrap(example.meaning, kWidth, 6));
+}
+
+// A table cell must not end at a "|" of the text, nor break its line.
 std::string markdown_cell(std::string text) {
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
   return text;
 }
 
-std::string markdown_rows(const std::string& head,
-                          const std::vector<std::pair<std::string, std::string>>& entries) {
+std::string markdown_rows(const std::string& head, const std::vector<Definition>& entries) {
   std::string text = fmt::format("| {} | Meaning |\n|---|---|\n", head);
-  for (const auto& [term, meaning] : entries)
-    text += fmt::format("| `{}` | {} |\n", markdown_cell(term), markdown_cell(meaning));
+  for (const Definition& d : entries)
+    text += fmt::format("| `{}` | {} |\n", markdown_cell(d.term), markdown_cell(d.text));
   return text + "\n";
+}
+
+// An item of a list, with what it may be as a list below it.
+std::string markdown_item(const std::string& term, const std::string& details,
+                          const std::vector<Choice>& choices) {
+  const bool told = std::ranges::any_of(choices, [](const Choice& c) { return !c.meaning.empty(); });
+  std::string text = fmt::format("- `{}`:{}{}", term, details.empty() ? "" : " ", details);
+  for (const Choice& c : choices)
+    text += told ? fmt::format("\n  - `{}`: {}", c.name, c.meaning)
+                 : fmt::format("{} `{}`", &c == &choices.front() ? "" : ",", c.name);
+  return text + "\n";
+}
+
+std::string markdown_details(const Command& command) {
+  std::string text;
+  for (const Operand& operand : command.operands) {
+    if (!operand.details.empty()) text += markdown_item(operand.name, operand.details, {});
+  }
+  for (const Option& option : all_options(command)) {
+    if (!further(option).empty()) text += markdown_item("--" + option.name, option.details, option.choices);
+  }
+  return text.empty() ? "" : text + "\n";
 }
 
 std::string capitalized(std::string text) {
@@ -105,11 +112,10 @@ std::string capitalized(std::string text) {
 std::string markdown_section(const Command& command) {
   std::string text = fmt::format("## pipesim {}\n\n{}.\n\n", command.name, capitalized(command.summary));
   text += fmt::format("```\n{}\n```\n\n{}\n", usage_line(command), wrap(command.description, kWidth, 0));
-  std::vector<std::pair<std::string, std::string>> operands, options;
-  for (const Operand& operand : command.operands) operands.emplace_back(operand.name, operand.help);
-  for (const Option& option : options_of(command)) options.emplace_back(spelled(option), meaning(option));
-  if (!operands.empty()) text += markdown_rows("Operand", operands);
-  text += markdown_rows("Option", options);
+  if (!command.operands.empty()) text += markdown_rows("Operand", operands_of(command, HelpLength::Brief));
+  for (const OptionSection& section : option_sections(command))
+    text += markdown_rows(section.title, options_of(section, HelpLength::Brief));
+  text += markdown_details(command);
   if (!command.examples.empty()) text += "```sh\n";
   for (const Example& example : command.examples)
     text += fmt::format("# {}\n{}\n", example.meaning, example.command);
@@ -139,24 +145,34 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
   return result;
 }
 
-std::string version_text() { return fmt::format("pipesim {}\n", PIPESIM_VERSION); }
-
 std::string overview() {
-  std::vector<std::pair<std::string, std::string>> entries;
-  for (const Command& command : commands()) entries.emplace_back(command.name, command.summary);
+  std::vector<Definition> entries;
+  for (const Command& command : commands()) entries.push_back({command.name, command.summary});
   return wrap(kAbout, kWidth, 0) + "\nUsage: pipesim COMMAND …\n\n" + definitions(entries) +
          "\n\"pipesim help COMMAND\" describes one of them; \"pipesim --version\" says which\nversion this "
          "is.\n\n" +
          wrap(kAfterwards, kWidth, 0);
 }
 
-std::string help_text(const Command& command) {
+std::string help_text(const Command& command, HelpLength length) {
+  const bool brief = length == HelpLength::Brief && has_more(command);
+  const std::string description = brief ? split(command.description, "\n\n").front() : command.description;
   std::string text =
       fmt::format("pipesim {}: {}.\n\nUsage: {}\n\n", command.name, command.summary, usage_line(command));
-  text += wrap(command.description, kWidth, 0) + operand_and_option_help(command);
-  if (!command.examples.empty()) text += "\nExamples:\n";
-  for (const Example& example : command.examples)
-    text += fmt::format("  {}\n{}", example.command, wrap(example.meaning, kWidth, 6));
+  text += wrap(description, kWidth, 0);
+  if (!command.operands.empty()) text += "\n" + definitions(operands_of(command, length));
+  std::vector<OptionSection> sections = option_sections(command);
+  // Another line says how to see more.
+  if (brief) std::erase_if(sections.front().options, [](const Option& o) { return o.name == "help-all"; });
+  for (const OptionSection& section : sections) {
+    text += fmt::format("\n{}:\n", section.title) + definitions(options_of(section, length));
+    if (brief) break;
+  }
+  if (brief) text += "\n" + where_more_is(command);
+  const std::size_t examples =
+      brief ? std::min<std::size_t>(1, command.examples.size()) : command.examples.size();
+  if (examples > 0) text += examples == 1 ? "\nExample:\n" : "\nExamples:\n";
+  for (std::size_t i = 0; i < examples; ++i) text += example_text(command.examples[i]);
   return text;
 }
 

@@ -16,51 +16,13 @@
 namespace pipesim {
 namespace {
 
-constexpr std::string_view kMarks = "FBWRU-";  // by what a device does in a column
-
-std::size_t mark_of(TaskKind kind, bool weights_apart) {
-  if (is_communication(kind)) return kMarks.find('-');
-  if (kind == TaskKind::Forward) return kMarks.find('F');
-  if (kind == TaskKind::Recompute) return kMarks.find('R');
-  if (kind == TaskKind::Update) return kMarks.find('U');
-  return kMarks.find(weights_apart && kind == TaskKind::BackwardWeight ? 'W' : 'B');
+char mark_of(TaskKind kind, bool weights_apart) {
+  if (is_communication(kind)) return '-';
+  if (kind == TaskKind::Forward) return 'F';
+  if (kind == TaskKind::Recompute) return 'R';
+  if (kind == TaskKind::Update) return 'U';
+  return weights_apart && kind == TaskKind::BackwardWeight ? 'W' : 'B';
 }
-
-// One row: how long its devices do what, column by column.
-class StripRow {
- public:
-  StripRow(std::size_t columns, Nanoseconds makespan)
-      : columns_(static_cast<Nanoseconds>(columns)),
-        makespan_(std::max<Nanoseconds>(1, makespan)),
-        spent_(columns) {}
-
-  void add(std::size_t mark, Nanoseconds start, Nanoseconds end) {
-    for (Nanoseconds c = start * columns_ / makespan_; c < columns_ && begin(c) < end; ++c) {
-      const Nanoseconds covered = std::min(end, begin(c + 1)) - std::max(start, begin(c));
-      spent_[static_cast<std::size_t>(c)][mark] += std::max<Nanoseconds>(0, covered);
-    }
-  }
-
-  // `devices`: in the row, each of which could be busy all the time.
-  [[nodiscard]] std::string text(std::size_t devices) const {
-    std::string text;
-    for (Nanoseconds c = 0; c < columns_; ++c) {
-      const std::array<Nanoseconds, kMarks.size()>& spent = spent_[static_cast<std::size_t>(c)];
-      const Nanoseconds all = (begin(c + 1) - begin(c)) * static_cast<Nanoseconds>(devices);
-      const auto most = std::max_element(spent.begin(), spent.end() - 1);
-      const Nanoseconds computing = std::accumulate(spent.begin(), spent.end() - 1, Nanoseconds{0});
-      const char idle = 2 * spent.back() > all - computing && spent.back() > 0 ? kMarks.back() : '.';
-      text += 2 * computing >= all && computing > 0 ? kMarks[static_cast<std::size_t>(most - spent.begin())]
-                                                    : idle;
-    }
-    return text;
-  }
-
- private:
-  [[nodiscard]] Nanoseconds begin(Nanoseconds column) const { return column * makespan_ / columns_; }
-  Nanoseconds columns_, makespan_;
-  std::vector<std::array<Nanoseconds, kMarks.size()>> spent_;
-};
 
 class PipelineReporter {
  public:
@@ -109,43 +71,37 @@ class PipelineReporter {
   }
 
   void look_at_tasks(std::size_t columns) {
-    std::vector<StripRow> rows(order_.steps.size(), StripRow(columns, timeline_.makespan));
-    std::vector<std::size_t> devices_of_row(rows.size(), 0);
+    std::vector<std::size_t> devices_of_row(order_.steps.size(), 0);
     for (const std::int32_t group : order_.group_of) {
       if (group >= 0) ++devices_of_row[static_cast<std::size_t>(group)];
     }
+    std::vector<Activity> activities;
     Nanoseconds busy = 0;
     for (std::size_t t = 0; t < graph_.labels.size(); ++t) {
       const TaskLabel& label = graph_.labels[t];
       const Nanoseconds start = timeline_.start[t], end = timeline_.end[t];
-      if (is_pass(label.kind)) {
-        const Nanoseconds held = graph_.dag.duration(TaskId(t));
-        StageReport& stage = report_.stages[stage_of(label.op)];
-        stage.compute += held;
-        busy += held;
-        note_in_flight(label, start, end);
-        report_.recomputes |= label.kind == TaskKind::Recompute;
-        rows[row_of(label.device)].add(mark_of(label.kind, report_.weights_apart), start, end);
-      } else if (label.kind == TaskKind::Update && report_.updates_between) {
-        const Nanoseconds held = graph_.dag.duration(TaskId(t));
-        report_.stages[stage_of(label.op)].compute += held;
-        busy += held;
-        rows[row_of(label.device)].add(mark_of(label.kind, false), start, end);
-      } else if (is_communication(label.kind)) {
+      const char mark = mark_of(label.kind, report_.weights_apart);
+      if (is_communication(label.kind)) {
         std::set<std::int32_t> groups{order_.group_of[label.device.index()]};
         if (label.peer.valid()) groups.insert(order_.group_of[label.peer.index()]);
         for (const std::int32_t g : groups) {
-          if (g >= 0) rows[static_cast<std::size_t>(g)].add(mark_of(label.kind, false), start, end);
+          if (g >= 0) activities.push_back({static_cast<std::size_t>(g), mark, start, end});
         }
+        continue;
       }
+      if (label.kind == TaskKind::Barrier) continue;
+      activities.push_back({row_of(label.device), mark, start, end});
+      if (label.kind == TaskKind::Update && !report_.updates_between) continue;
+      const Nanoseconds held = graph_.dag.duration(TaskId(t));
+      report_.stages[stage_of(label.op)].compute += held;
+      busy += held;
+      if (is_pass(label.kind)) note_in_flight(label, start, end);
     }
-    std::size_t devices = 0;
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      devices += devices_of_row[r];
-      report_.strip.push_back(rows[r].text(devices_of_row[r]));
-    }
+    report_.strip =
+        draw_pipeline(activities, devices_of_row, timeline_.makespan, report_.microbatches, columns);
     for (StageReport& stage : report_.stages)
       stage.compute /= std::max<Nanoseconds>(1, static_cast<Nanoseconds>(stage.devices.size()));
+    const std::size_t devices = std::accumulate(devices_of_row.begin(), devices_of_row.end(), std::size_t{0});
     report_.idle = 1 - share(busy, timeline_.makespan) / static_cast<double>(devices);
     count_in_flight();
   }
@@ -205,17 +161,48 @@ std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundS
 
 std::string PipelineReport::stages_of_row(std::size_t row) const {
   if (both_ways) return fmt::format("{}/{}", row, stages.size() - 1 - row);
-  if (strip.size() > stages.size()) {
+  if (strip.rows.size() > stages.size()) {
     std::size_t stage = 0;
     while (row >= static_cast<std::size_t>(stages[stage].replicas))
       row -= static_cast<std::size_t>(stages[stage++].replicas);
     return stages[stage].replicas == 1 ? fmt::format("{}", stage) : fmt::format("{}.{}", stage, row);
   }
   std::string text;
-  for (std::size_t s = row; s < stages.size(); s += strip.size())
+  for (std::size_t s = row; s < stages.size(); s += strip.rows.size())
     text += fmt::format("{}{}", text.empty() ? "" : ",", s);
   return text;
 }
+
+namespace {
+
+// Only of letters that are drawn.
+std::string legend(const PipelineReport& report) {
+  const std::array<std::pair<char, std::string_view>, kActivities.size()> meanings{
+      {{'F', "F forward"},
+       {'R', "R forward again"},
+       {'B', report.weights_apart ? "B backward of inputs" : "B backward"},
+       {'W', "W backward of weights"},
+       {'U', "U update of weights"},
+       {'-', "- idle while data travel"}}};
+  std::string text = "        ";
+  for (const auto& [mark, meaning] : meanings) {
+    const auto drawn = [m = mark](const std::string& row) { return row.find(m) != std::string::npos; };
+    if (std::ranges::any_of(report.strip.rows, drawn)) text += fmt::format("{}, ", meaning);
+  }
+  text += fmt::format(". idle; {} a column\n", pretty(to_seconds(report.strip.column)));
+  for (const LeftOut& out : report.strip.left_out) {
+    text += fmt::format("        ~ {} left out, from {} to {}: devices are idle {} of it\n",
+                        pretty(to_seconds(out.end - out.begin)), pretty(to_seconds(out.begin)),
+                        pretty(to_seconds(out.end)), percent(out.idle));
+  }
+  if (report.both_ways)
+    text +=
+        "        rows name the stages of even and of odd microbatches; in flight are those of one "
+        "direction\n";
+  return text;
+}
+
+}  // namespace
 
 std::string to_text(const PipelineReport& report) {
   std::string text = fmt::format("  pipeline {}: {}, {}, devices idle {}\n", report.schedule,
@@ -235,18 +222,10 @@ std::string to_text(const PipelineReport& report) {
                pretty(stage.peak_memory)});
   }
   text += table.str(2) + "\n";
-  for (std::size_t row = 0; row < report.strip.size(); ++row) {
-    text += fmt::format("  {:>5} {}\n", report.stages_of_row(row), report.strip[row]);
+  for (std::size_t row = 0; row < report.strip.rows.size(); ++row) {
+    text += fmt::format("  {:>5} {}\n", report.stages_of_row(row), report.strip.rows[row]);
   }
-  return text +
-         (report.weights_apart ? "        F forward, B backward of inputs, W of weights, "
-                               : "        F forward, B backward, ") +
-         (report.recomputes ? "R forward again, " : "") +
-         (report.updates_between ? "U update of weights, " : "") + "- idle while data travel, . idle\n" +
-         (report.both_ways
-              ? "        rows name the stages of even and of odd microbatches; in flight are those of one "
-                "direction\n"
-              : "");
+  return text + legend(report);
 }
 
 std::string to_json(const PipelineReport& report) {

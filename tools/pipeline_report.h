@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/evaluator.h"
+#include "tools/pipeline_strip.h"
 
 namespace pipesim {
 
@@ -25,24 +26,19 @@ struct PipelineReport {
   std::string schedule;
   std::int32_t microbatches = 1;
   bool weights_apart = false;    ///< the schedule has steps for the gradients of weights
-  bool recomputes = false;       ///< something is run again
   bool updates_between = false;  ///< weights change while microbatches are under way
   bool both_ways = false;        ///< odd microbatches go the opposite way through the devices
   std::vector<StageReport> stages;
   /// Share of the iteration during which the stages' devices compute nothing, mean of all of them: bubbles,
   /// waiting for data, synchronising weights, and updating them after all.
   double idle = 0;
-  /// A row for each group of devices (replicas are groups of their own), time from left to right: what most
-  /// of its time is spent on in each column. F forward, B backward, W backward of weights where the schedule
-  /// keeps it apart, R forward once more, U updates of weights on the way, '-' idle while data travel from or
-  /// to the group, '.' idle.
-  std::vector<std::string> strip;
+  PipelineStrip strip;  ///< a row for each group of devices; replicas are groups of their own
   /// Stages of such a row: "0", "0,4" where they take turns, "0/3" of even and of odd microbatches,
   /// "0.1" of a stage's second replica.
   [[nodiscard]] std::string stages_of_row(std::size_t row) const;
 };
 
-/// Of the strategy that the evaluator scored last, with labels. `columns`: of the strip, 1 or more. Nothing
+/// Of the strategy that the evaluator scored last, with labels. `columns`: of the strip, 16 or more. Nothing
 /// where the plan is no pipeline.
 std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
                                               const std::vector<DeviceMemory>& memory, std::size_t columns);

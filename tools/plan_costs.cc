@@ -1,6 +1,7 @@
 #include "tools/plan_costs.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 namespace pipesim {
@@ -13,6 +14,13 @@ OperatorId owner_of(const TaskLabel& label, const OperatorGraph& graph) {
   return readers.empty() ? OperatorId() : readers.front().op;
 }
 
+// Position in kCommunicationKinds.
+std::optional<std::size_t> communication_kind(TaskKind kind) {
+  const auto found = std::ranges::find(kCommunicationKinds, kind);
+  if (found == kCommunicationKinds.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - kCommunicationKinds.begin());
+}
+
 OperatorCosts costs_of(const TaskLabel& label, LaneUses lanes, std::size_t devices) {
   OperatorCosts costs;
   const bool communicates = is_communication(label.kind);
@@ -21,6 +29,8 @@ OperatorCosts costs_of(const TaskLabel& label, LaneUses lanes, std::size_t devic
     if (use.lane.index() >= devices) costs.on_links += use.hold;
     if (use.lane.index() < devices && !communicates) costs.compute += use.hold;
   }
+  if (label.kind == TaskKind::Update) costs.update = costs.compute;
+  if (const auto kind = communication_kind(label.kind)) costs.moved_by[*kind] = costs.moved;
   return costs;
 }
 
@@ -31,6 +41,24 @@ OperatorCosts& OperatorCosts::operator+=(const OperatorCosts& o) {
   on_links += o.on_links;
   moved += o.moved;
   critical += o.critical;
+  update += o.update;
+  for (std::size_t k = 0; k < moved_by.size(); ++k) {
+    moved_by[k] += o.moved_by[k];
+    critical_by[k] += o.critical_by[k];
+  }
+  return *this;
+}
+
+OperatorCosts& OperatorCosts::operator-=(const OperatorCosts& o) {
+  compute -= o.compute;
+  on_links -= o.on_links;
+  moved -= o.moved;
+  critical -= o.critical;
+  update -= o.update;
+  for (std::size_t k = 0; k < moved_by.size(); ++k) {
+    moved_by[k] -= o.moved_by[k];
+    critical_by[k] -= o.critical_by[k];
+  }
   return *this;
 }
 
@@ -38,20 +66,30 @@ PlanCosts plan_costs(Evaluator& evaluator, const BoundStrategy& strategy) {
   PlanCosts costs;
   costs.report = report_plan(evaluator, strategy);
   costs.operators.resize(strategy.size());
+  costs.tensors.resize(evaluator.graph().tensors().size());
   const TaskGraph& tasks = evaluator.task_graph();
+  const auto count = [&](const TaskLabel& label, const OperatorCosts& task) {
+    const OperatorId owner = owner_of(label, evaluator.graph());
+    if (!owner.valid()) return;
+    costs.operators[owner.index()] += task;
+    if (!moves_activations(label.kind) && label.kind != TaskKind::BackwardTransfer) return;
+    TensorCosts& tensor = costs.tensors[label.tensor.index()];
+    tensor.counts_for = owner;
+    tensor.costs += task;
+  };
   for (std::size_t t = 0; t < tasks.labels.size(); ++t) {
     const TaskLabel& label = tasks.labels[t];
     const OperatorCosts task =
         costs_of(label, tasks.dag.lanes(TaskId(t)), evaluator.topology().num_devices());
-    const OperatorId owner = owner_of(label, evaluator.graph());
-    if (owner.valid()) costs.operators[owner.index()] += task;
-    const auto kind = std::find(kCommunicationKinds.begin(), kCommunicationKinds.end(), label.kind);
-    if (kind != kCommunicationKinds.end())
-      costs.moved[static_cast<std::size_t>(kind - kCommunicationKinds.begin())] += task.moved;
+    count(label, task);
+    for (std::size_t k = 0; k < costs.moved.size(); ++k) costs.moved[k] += task.moved_by[k];
   }
   for (const CriticalStep& step : costs.report.critical.steps) {
-    const OperatorId owner = owner_of(tasks.labels[step.task.index()], evaluator.graph());
-    if (owner.valid()) costs.operators[owner.index()].critical += step.until - step.from;
+    const TaskLabel& label = tasks.labels[step.task.index()];
+    OperatorCosts part;
+    part.critical = step.until - step.from;
+    if (const auto kind = communication_kind(label.kind)) part.critical_by[*kind] = part.critical;
+    count(label, part);
   }
   return costs;
 }

@@ -47,11 +47,11 @@ std::vector<Figure> figures_of(const PlanCosts& costs) {
       {"links busy, busiest device", "links_busy_most_s", Unit::Time, most_of(r.communication)},
       {"links busy, mean of devices", "links_busy_mean_s", Unit::Time, mean_of(r.communication)}};
   constexpr std::array<std::array<std::string_view, 2>, kCommunicationKinds.size()> kMoved{
-      {{"moved, forward", "forward_transfer_bytes"},
-       {"moved, recompute", "recompute_transfer_bytes"},
-       {"moved, backward", "backward_transfer_bytes"},
-       {"moved, gradient sync", "gradient_sync_bytes"},
-       {"moved, inner statistics", "inner_reduce_bytes"}}};
+      {{"moved by all devices, forward", "forward_transfer_bytes"},
+       {"moved by all devices, recompute", "recompute_transfer_bytes"},
+       {"moved by all devices, backward", "backward_transfer_bytes"},
+       {"moved by all devices, gradient sync", "gradient_sync_bytes"},
+       {"moved by all devices, inner statistics", "inner_reduce_bytes"}}};
   for (std::size_t i = 0; i < kMoved.size(); ++i)
     figures.push_back({kMoved[i][0], kMoved[i][1], Unit::Size, costs.moved[i].value});
   figures.push_back({"peak memory, fullest device", "peak_memory_bytes", Unit::Size, fullest(r.memory)});
@@ -109,8 +109,7 @@ std::string relative_text(const FigureChange& f) {
   if (f.before == 0 || f.after == f.before) return "";
   const double ratio = static_cast<double>(f.after) / static_cast<double>(f.before);
   constexpr double kTooManyPercent = 10;
-  return ratio < kTooManyPercent ? fmt::format("{:+.1f} %", 100 * (ratio - 1))
-                                 : fmt::format("x {:.3g}", ratio);
+  return ratio < kTooManyPercent ? fmt::format("{:+.1f} %", 100 * (ratio - 1)) : "x " + significant(ratio, 3);
 }
 
 std::string figures_text(const std::vector<FigureChange>& figures, const std::array<std::string, 2>& names) {
@@ -147,8 +146,8 @@ std::string changes_text(const PlanDifference& difference, const OperatorGraph& 
   Table table({{"split before -> now"},
                {"operators", Align::Right},
                {"compute", Align::Right},
-               {"compute time", Align::Right},
-               {"time on links", Align::Right},
+               {"compute time, all devices", Align::Right},
+               {"time on links, all links", Align::Right},
                {"such as"}});
   const auto arrow = [](const std::string& from, const std::string& to) { return from + " -> " + to; };
   const auto add = [&](const ChangedOperators& c) {

@@ -7,10 +7,13 @@
 #include <numeric>
 #include <span>
 
+#include "search/baselines/baselines.h"
+#include "sim/base/deadline.h"
 #include "tools/figures.h"
 #include "tools/operator_groups.h"
 #include "tools/run_settings.h"
 #include "tools/table.h"
+#include "tools/task_names.h"
 
 namespace pipesim {
 namespace {
@@ -35,33 +38,6 @@ std::vector<LaneEnds> ends_of_lanes(const Topology& topology) {
     }
   }
   return ends;
-}
-
-const PassWork& work_of(const BoundOperator& bound, TaskKind pass) {
-  if (pass == TaskKind::BackwardInput) return bound.backward_input;
-  return pass == TaskKind::BackwardWeight ? bound.backward_weight : bound.forward;
-}
-
-// By task the devices that communicate in it, in the order in which the builder made them.
-std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const BoundStrategy& strategy) {
-  const std::vector<TaskLabel>& labels = e.task_graph().labels;
-  std::vector<std::span<const DeviceId>> groups(labels.size());
-  for (const Wiring& wiring : e.builder().wirings()) {
-    for (std::size_t i = 0; i < wiring.plan->tasks.size(); ++i)
-      groups[wiring.task(i).index()] = wiring.plan->tasks[i].group;
-  }
-  TaskKind pass = TaskKind::Forward;  // whose statistics the next inner reduces add up
-  for (std::size_t t = 0; t < labels.size(); ++t) {
-    const TaskLabel& label = labels[t];
-    if (is_pass(label.kind)) pass = label.kind;
-    if (label.kind != TaskKind::InnerReduce) continue;
-    const BoundStrategy& used = e.builder().strategy_of(std::max(0, label.microbatch), strategy);
-    const PassWork& work = work_of(*used[label.op.index()], pass);
-    for (const InnerReduce& reduce : work.reduces[static_cast<std::size_t>(label.stage)]) {
-      if (reduce.task.group.front() == label.device) groups[t] = reduce.task.group;
-    }
-  }
-  return groups;
 }
 
 struct Interval {
@@ -89,7 +65,9 @@ void busy_times(Evaluator& evaluator, const BoundStrategy& strategy, PlanReport&
   std::vector<std::vector<Interval>> links(devices);
   report.compute.assign(devices, 0);
   report.recompute.assign(devices, 0);
+  constexpr std::size_t kBetweenLooks = 4096;
   for (std::size_t t = 0; t < graph.dag.num_tasks(); ++t) {
+    if (t % kBetweenLooks == 0) stop_if_late();
     for (const LaneUse use : graph.dag.lanes(TaskId(t))) {
       if (use.lane.index() < devices) {
         const TaskKind kind = graph.labels[t].kind;
@@ -106,6 +84,9 @@ void busy_times(Evaluator& evaluator, const BoundStrategy& strategy, PlanReport&
   }
   for (std::vector<Interval>& intervals : links) report.communication.push_back(covered_time(intervals));
 }
+
+constexpr const char* kNotInFull =
+    "not in full: as much as proves the iteration time; links and the critical path were not looked at";
 
 bool recomputes(const PlanReport& report) {
   return std::any_of(report.recompute.begin(), report.recompute.end(), [](Nanoseconds t) { return t > 0; });
@@ -173,6 +154,10 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
   report.num_tasks = graph.dag.num_tasks();
   if (report.memory.empty()) report.memory = peak_memory(evaluator.builder(), strategy, timeline);
   report.infeasible = memory_shortage(report.memory, evaluator.topology());
+  Strategy configs;
+  for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
+  report.idle = idle_devices(configs, evaluator.graph(), evaluator.topology());
+  stop_if_late();
   report.critical = critical_path(graph.dag, timeline,
                                   [&](TaskId t) { return is_communication(graph.labels[t.index()].kind); });
   busy_times(evaluator, strategy, report);
@@ -184,11 +169,11 @@ std::string to_json(const PlanReport& report, const Topology& topology) {
        communication = Json::object(), margin = Json::object();
   for (std::size_t d = 0; d < topology.num_devices(); ++d) {
     const std::string& name = topology.device(DeviceId(d)).name;
-    memory[name] = report.memory[d].peak.value;
+    if (!report.memory.empty()) memory[name] = report.memory[d].peak.value;
     margin[name] = (topology.kind(DeviceId(d)).memory - topology.usable_memory(DeviceId(d))).value;
-    compute[name] = seconds(report.compute[d]);
-    recompute[name] = seconds(report.recompute[d]);
-    communication[name] = seconds(report.communication[d]);
+    if (!report.compute.empty()) compute[name] = seconds(report.compute[d]);
+    if (!report.recompute.empty()) recompute[name] = seconds(report.recompute[d]);
+    if (report.in_full) communication[name] = seconds(report.communication[d]);
   }
   const Nanoseconds whole = report.makespan;
   Json json{{"iteration_time_s", seconds(report.iteration_time)},
@@ -204,11 +189,18 @@ std::string to_json(const PlanReport& report, const Topology& topology) {
               {"compute", share(report.critical.compute, whole)},
               {"communication", share(report.critical.communication, whole)},
               {"waiting", share(report.critical.waiting, whole)}}}};
+  if (!report.in_full) {
+    json["simulated_in_full"] = false;
+    for (const char* unknown : {"num_tasks", "communication_s", "critical_path"}) json[unknown] = nullptr;
+    if (report.memory.empty()) json["peak_memory_bytes"] = nullptr;
+    if (report.compute.empty()) json["compute_s"] = nullptr;
+  }
   if (report.spread) json["iteration_time_spread_s"] = seconds(*report.spread);
   if (whole != report.iteration_time) json["makespan_s"] = seconds(whole);
   if (recomputes(report)) json["recompute_s"] = recompute;
   if (!topology.memory_margin().is_none()) json["memory_margin_bytes"] = margin;
   if (report.infeasible) json["infeasible"] = *report.infeasible;
+  if (!report.idle.empty()) json["idle_devices"] = report.idle;
   return json.dump();
 }
 
@@ -220,17 +212,22 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
     table.add({"estimated", fmt::format("no period shows; the rate of the last quarter differs by {}",
                                         pretty(to_seconds(*report.spread)))});
   if (whole != report.iteration_time) table.add({"from empty to empty", pretty(to_seconds(whole))});
-  table.add({"throughput", fmt::format("{:.4g} samples/s", report.samples_per_second)});
-  table.add({"tasks", fmt::format("{} on {}", report.num_tasks, devices_text(topology))});
-  table.add({"compute", range_text(report.compute) + " a device"});
+  table.add({"throughput", pretty_rate(report.samples_per_second)});
+  table.add(report.in_full ? std::vector<std::string>{"tasks", fmt::format("{} on {}", report.num_tasks,
+                                                                           devices_text(topology))}
+                           : std::vector<std::string>{"simulated", kNotInFull});
+  if (!report.idle.empty()) table.add({"idle devices", report.idle});
+  if (!report.compute.empty()) table.add({"compute", range_text(report.compute) + " a device"});
   if (recomputes(report)) table.add({"recompute", range_text(report.recompute) + " a device of this"});
-  table.add({"links busy", range_text(report.communication) + " a device"});
-  table.add({"critical path",
-             fmt::format("{} compute, {} communication, {} waiting, {} tasks",
-                         percent(share(report.critical.compute, whole)),
-                         percent(share(report.critical.communication, whole)),
-                         percent(share(report.critical.waiting, whole)), report.critical.steps.size())});
-  table.add({"memory", memory_text(report, topology)});
+  if (report.in_full) {
+    table.add({"links busy", range_text(report.communication) + " a device"});
+    table.add({"critical path",
+               fmt::format("{} compute, {} communication, {} waiting, {} tasks",
+                           percent(share(report.critical.compute, whole)),
+                           percent(share(report.critical.communication, whole)),
+                           percent(share(report.critical.waiting, whole)), report.critical.steps.size())});
+  }
+  if (!report.memory.empty()) table.add({"memory", memory_text(report, topology)});
   if (const MemoryMargin& margin = topology.memory_margin(); !margin.is_none())
     table.add({"margin", fmt::format("{} of every device's memory must stay free{}", margin.str(),
                                      report.infeasible ? "" : ": the plan fits")});

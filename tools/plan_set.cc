@@ -46,8 +46,9 @@ class SplitCycle {
 }  // namespace
 
 std::vector<Option> plan_set_options(const std::string& verb, const std::string& random) {
-  return {{"plan", "FILE", "", verb + " this plan too, as search -o writes it; may be given again", 0, true},
-          {"random", "N", random, verb + " so many strategies drawn at random too"}};
+  return in_group(OptionGroup::Execution,
+                  {{"plan", "FILE", "", verb + " this plan too; may be given again", 0, true},
+                   {"random", "N", random, verb + " so many strategies drawn at random too"}});
 }
 
 PlanSet::PlanSet(OperatorGraph graph, Topology topology, PlanOptions options,
@@ -90,8 +91,9 @@ void PlanSet::add_random(std::int64_t count, std::uint64_t seed) {
 }
 
 void PlanSet::add_file(const std::string& path) {
-  Plan plan = PlanFile::load(path).read(graph_, topology_);
-  plans_.push_back({path, {graph_, topology_, std::move(plan), calibration_}});
+  std::vector<OtherOrigin> others;
+  Plan plan = read_plan(PlanFile::load(path), graph_, topology_, others);
+  plans_.push_back({path, {graph_, topology_, std::move(plan), calibration_, "", std::move(others)}});
 }
 
 void PlanSet::add(const std::string& name, Plan plan) {

@@ -36,7 +36,7 @@ class PlanSet {
   /// was split in all ways; as far as so many that fit into memory are found: "random 1" and so on. The same
   /// seed gives the same strategies.
   void add_random(std::int64_t count, std::uint64_t seed);
-  /// A plan file, whose model and topology must be the same.
+  /// A plan file, made for the same operators and devices.
   void add_file(const std::string& path);
 
   [[nodiscard]] const std::vector<NamedSubject>& plans() const { return plans_; }

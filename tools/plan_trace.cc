@@ -4,17 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
-#include <optional>
 #include <set>
 #include <sstream>
 
-#include "sim/base/errors.h"
+#include "sim/base/out_of_memory.h"
 #include "sim/explain.h"
 #include "sim/trace.h"
 #include "tools/figures.h"
 #include "tools/table.h"
+#include "tools/task_names.h"
 
 namespace pipesim {
 namespace {
@@ -70,43 +69,6 @@ void name_stages(Evaluator& e, std::vector<std::string>& processes) {
   }
 }
 
-std::string where(const TaskLabel& label, const Topology& topology) {
-  return is_communication(label.kind) ? "" : " on " + topology.device(label.device).name;
-}
-
-std::string full_text(const Evaluator& e, TaskId task) {
-  const TaskLabel& label = e.task_graph().labels[task.index()];
-  return describe(label, e.graph(), e.topology()) + where(label, e.topology());
-}
-
-TaskId find_task(const Evaluator& e, const std::string& which) {
-  const std::size_t tasks = e.task_graph().dag.num_tasks();
-  std::size_t id = 0;
-  const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), id);
-  if (error == std::errc{} && end == which.data() + which.size()) {
-    if (id < tasks) return TaskId(id);
-    throw InputError(fmt::format("there is no task {}; the plan has tasks 0 to {}", which, tasks - 1));
-  }
-  for (std::size_t t = 0; t < tasks; ++t) {
-    if (full_text(e, TaskId(t)).find(which) != std::string::npos) return TaskId(t);
-  }
-  throw InputError(fmt::format("no task of the plan is called \"{}\"; tasks read like \"{}\"", which,
-                               full_text(e, TaskId(0))));
-}
-
-std::string cause_text(const Evaluator& e, const Explanation& why) {
-  switch (why.cause) {
-    case Cause::Nothing:
-      return "nothing was in its way";
-    case Cause::Input:
-      return "waited for its input from the next line";
-    case Cause::Lane:
-      return fmt::format("was ready at {} and waited for {}, held by the next line",
-                         pretty(to_seconds(why.ready)), e.topology().lane_name(why.lane));
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string trace_of(Evaluator& evaluator) {
@@ -132,28 +94,20 @@ std::string trace_of(Evaluator& evaluator) {
     return args;
   };
   labels.is_flow = [&](TaskId before, TaskId after) { return communicates(before) != communicates(after); };
-  std::ostringstream out;
-  write_trace(out, tasks.dag, evaluator.timeline(), labels);
-  return std::move(out).str();
+  const auto too_many = [&] {
+    return out_of_memory(fmt::format("writing the trace of {} tasks", tasks.dag.num_tasks()),
+                         "Take fewer microbatches (--microbatches) or devices");
+  };
+  return with_memory(too_many, [&] {
+    std::ostringstream out;
+    out.exceptions(std::ios::badbit);  // what can't be kept would be left out without a word
+    write_trace(out, tasks.dag, evaluator.timeline(), labels);
+    return std::move(out).str();
+  });
 }
 
-std::string explanation_of(const Evaluator& evaluator, const std::string& which, std::size_t most) {
-  const Timeline& timeline = evaluator.timeline();
-  const Explainer explainer(evaluator.task_graph().dag, timeline);
-  TaskId task = find_task(evaluator, which);
-  Table table({{"start", Align::Right}, {"end", Align::Right}, {"task"}, {"why then"}});
-  std::size_t steps = 0;
-  while (task.valid() && steps++ < most) {
-    const Explanation why = explainer.explain(task);
-    table.add({pretty(to_seconds(timeline.start[task.index()])),
-               pretty(to_seconds(timeline.end[task.index()])), full_text(evaluator, task),
-               cause_text(evaluator, why)});
-    task = why.task;
-  }
-  return table.str() + (task.valid() ? fmt::format("… and so on; the first {} steps are shown\n", most) : "");
-}
-
-std::string critical_steps_text(const Evaluator& evaluator, std::size_t most) {
+std::string critical_steps_text(Evaluator& evaluator, const BoundStrategy& strategy, std::size_t most) {
+  const TaskNames names(evaluator, strategy);
   const TaskGraph& tasks = evaluator.task_graph();
   CriticalPath path = critical_path(tasks.dag, evaluator.timeline(),
                                     [&](TaskId t) { return is_communication(tasks.labels[t.index()].kind); });
@@ -166,7 +120,7 @@ std::string critical_steps_text(const Evaluator& evaluator, std::size_t most) {
     table.add(
         {pretty(to_seconds(s.until - s.from)),
          percent(static_cast<double>(s.until - s.from) / static_cast<double>(evaluator.timeline().makespan)),
-         full_text(evaluator, s.task)});
+         names(s.task)});
   }
   return table.str(2);
 }

@@ -18,12 +18,16 @@ namespace pipesim {
 std::string progress_text(const SearchProgress& progress, const SearchBudget& budget,
                           std::optional<Nanoseconds> lower_bound);
 
-/// Shows it on a terminal, a few times a second; gone with finish().
+/// Shows it as a StatusLine; gone with finish().
 class ProgressLine {
  public:
   ProgressLine(std::ostream& err, const SearchBudget& budget, std::optional<Nanoseconds> lower_bound);
   void note(const SearchProgress& progress);
   void finish() { line_.clear(); }
+  void expect(const SearchBudget& budget, std::optional<Nanoseconds> lower_bound) {
+    budget_ = budget;
+    lower_bound_ = lower_bound;
+  }
 
  private:
   StatusLine line_;

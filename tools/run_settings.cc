@@ -1,11 +1,13 @@
 #include "tools/run_settings.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "search/baselines/baselines.h"
+#include "sim/base/cores.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/inputs.h"
@@ -27,13 +29,89 @@ std::int32_t quotient_of(const Arguments& a, const char* option, std::int64_t va
 }  // namespace
 
 std::vector<Option> model_and_topology_options() {
-  return {{"model", "MODEL", "", kModelHelp}, {"topology", "TOPOLOGY", "", kTopologyHelp}};
+  return {{.name = "model",
+           .argument = "MODEL",
+           .default_value = "",
+           .help = kModelHelp,
+           .details = kModelDetails},
+          set_option(),
+          {.name = "topology",
+           .argument = "TOPOLOGY",
+           .default_value = "",
+           .help = kTopologyHelp,
+           .details = kTopologyDetails}};
+}
+
+Option set_option() {
+  return {.name = "set",
+          .argument = "KEY=VALUE",
+          .default_value = "",
+          .help = "a size of the model, as behind its name; may be given again",
+          .repeated = true,
+          .details = "--set layers=12 for NAME:layers=12, --set b=32 for a size that FILE.json names."};
+}
+
+std::string model_text_of(const Arguments& a) {
+  return with_settings(required_text(a, "model"), a.texts("set"));
 }
 
 Option memory_margin_option() {
-  return {"memory-margin", "MARGIN", "",
-          "what a plan must leave free of every device's memory to fit, for what no plan knows of "
-          "(the driver, communication libraries, fragmentation): a share of it (10%) or a size (2GB)"};
+  return {.name = "memory-margin",
+          .argument = "MARGIN",
+          .default_value = "",
+          .help = "memory that a plan must leave free on every device",
+          .details =
+              "A share of it (10%) or a size (2GB), for what no plan knows of: the driver, communication "
+              "libraries, fragmentation."};
+}
+
+Option microbatches_option(const std::string& microbatches) {
+  return {.name = "microbatches",
+          .argument = "N",
+          .default_value = microbatches,
+          .help = "runs of the model's batch in an iteration",
+          .details = "The model's batch runs so often, one after the other, before the weights are updated."};
+}
+
+Option recompute_option() {
+  return {.name = "recompute",
+          .argument = "WHAT",
+          .default_value = "none",
+          .help = "what runs forward once more instead of being kept",
+          .choices = {{"none", "everything that backward needs is kept"},
+                      {"selective", "attention"},
+                      {"full",
+                       "all of a stage but what enters it, or of a layer or another block of the model where "
+                       "there are no stages"}}};
+}
+
+Option json_option() {
+  return {.name = "json",
+          .argument = "",
+          .default_value = "",
+          .help = "print one JSON object instead of text",
+          .group = OptionGroup::Output};
+}
+
+std::vector<Choice> choices_of(const std::vector<std::string>& names) {
+  std::vector<Choice> choices;
+  for (const std::string& name : names) choices.push_back({name});
+  return choices;
+}
+
+std::vector<std::string> names_of_baselines() {
+  std::vector<std::string> names;
+  for (const std::string_view name : baseline_names()) names.emplace_back(name);
+  return names;
+}
+
+int threads_of(const Arguments& arguments) {
+  constexpr std::int64_t kMost = 1024;
+  if (arguments.given("threads")) return static_cast<int>(arguments.integer("threads", 1, kMost));
+  // Further ones would have nothing to run, but memory of their own.
+  const std::int64_t chains =
+      arguments.text("moves") == "flexflow" ? 1 : arguments.integer("chains", 1, kMost);
+  return static_cast<int>(std::min<std::int64_t>(available_cores(), chains));
 }
 
 Topology topology_of(const Arguments& a, const std::string& text) {
@@ -54,31 +132,47 @@ Topology topology_of(const Arguments& a, const std::string& text) {
 
 Topology topology_of(const Arguments& a) { return topology_of(a, required_text(a, "topology")); }
 
+std::vector<Option> weight_options() {
+  return {{.name = "optimizer",
+           .argument = "NAME",
+           .default_value = "momentum",
+           .help = "decides the optimizer state and the update",
+           .choices = choices_of({"sgd", "momentum", "adam"})},
+          {.name = "gradient-type",
+           .argument = "TYPE",
+           .default_value = "float32",
+           .help = "in which weight gradients accumulate and travel",
+           .choices = choices_of({"float32", "float16", "bfloat16", "float64"})},
+          {"gradient-piece", "SIZE", "25 MB", "most bytes that gradient synchronisation moves at once"}};
+}
+
 std::vector<Option> plan_options() {
-  std::vector<Option> options{
-      {"optimizer", "NAME", "momentum", "sgd, momentum or adam: decides the optimizer state and the update"},
-      {"gradient-type", "TYPE", "float32", "element type in which weight gradients accumulate and travel"},
-      {"gradient-piece", "SIZE", "25 MB", "gradient synchronisation is cut into pieces of at most this size"},
-      {"microbatches", "N", "1", kMicrobatchesHelp},
-      {"recompute", "WHAT", "none", kRecomputeHelp},
-      memory_margin_option()};
+  std::vector<Option> options = weight_options();
+  options.push_back(microbatches_option("1"));
+  options.push_back(recompute_option());
+  options.push_back(memory_margin_option());
   for (Option& o : batch_options()) options.push_back(std::move(o));
   return options;
 }
 
 const std::string& required_text(const Arguments& arguments, const std::string& option) {
-  if (!arguments.has(option)) throw UsageError(fmt::format("--{} is missing; see \"pipesim help\"", option));
-  return arguments.text(option);
+  if (arguments.has(option)) return arguments.text(option);
+  const bool both = option == "model" && !arguments.has("topology");
+  arguments.refuse(both ? "--model and --topology are missing" : fmt::format("--{} is missing", option));
 }
 
-std::string plan_schedule_names() {
+Option schedule_option(const std::string& help) {
   const std::vector<std::string> possible = plan_schedule_forms();
-  std::vector<std::string> names;
+  Option option{.name = "schedule",
+                .argument = "NAME",
+                .default_value = "1f1b",
+                .help = help,
+                .group = OptionGroup::Pipeline};
   for (const ScheduleKind& kind : schedule_kinds()) {
     if (std::ranges::find(possible, kind.form()) != possible.end())
-      names.push_back(fmt::format("{} ({})", kind.form(), kind.summary));
+      option.choices.push_back({kind.form(), std::string(kind.summary)});
   }
-  return fmt::format("{}", fmt::join(names, ", "));
+  return option;
 }
 
 const std::string& schedule_of(const Arguments& arguments) {
@@ -115,16 +209,34 @@ PipelineDemand pipeline_demand_of(const Arguments& arguments) {
 }
 
 std::vector<Option> batch_options() {
-  return {
-      {"batch", "N", "", "samples of an iteration, all microbatches together; the model's own if not given"},
-      {"microbatch", "N", "",
-       "samples of one microbatch on all devices together (--algorithm dapple: on each copy of the "
-       "pipeline), instead of --microbatches"},
-      {"profile-batch", "N", "", "samples with which a profile (FILE.txt) was measured"}};
+  return {{"batch", "N", "", "samples of an iteration, all microbatches together"},
+          {.name = "microbatch",
+           .argument = "N",
+           .default_value = "",
+           .help = "samples of one microbatch, instead of --microbatches",
+           .details = "On all devices together; with --algorithm dapple on each copy of the pipeline."},
+          {"profile-batch", "N", "", "samples with which a profile (FILE.txt) was measured"}};
 }
 
+namespace {
+
+// --batch would be overruled, or overrule.
+void require_one_batch(const Arguments& a, const std::string& model) {
+  const char* other = a.has("batch") ? "batch" : a.has("microbatch") ? "microbatch" : nullptr;
+  if (!other || a.texts("set").empty()) return;
+  const std::string key = batch_key(model);
+  for (const std::string& setting : a.texts("set")) {
+    if (("," + setting).find("," + key + "=") != std::string::npos && !key.empty())
+      throw UsageError(fmt::format("--set {} and --{} both tell the model's samples; leave one of them out",
+                                   setting, other));
+  }
+}
+
+}  // namespace
+
 ModelRun model_run_of(const Arguments& a) {
-  ModelRun run{required_text(a, "model"), 1};
+  ModelRun run{model_text_of(a), 1};
+  require_one_batch(a, run.model);
   if (a.has("microbatches"))
     run.microbatches = static_cast<std::int32_t>(a.integer("microbatches", 1, kMostMicrobatches));
   if (a.has("profile-batch"))
@@ -164,7 +276,7 @@ void require_recompute(const OperatorGraph& graph, const Recompute& recompute) {
 }
 
 std::string profile_note_of(const Arguments& a) {
-  return a.has("profile-batch") || !a.has("model") ? "" : profile_note(a.text("model"));
+  return a.has("profile-batch") || !a.has("model") ? "" : profile_note(model_text_of(a));
 }
 
 std::string devices_text(const Topology& topology) {
@@ -210,8 +322,9 @@ std::string baselines_json(const std::vector<Baseline>& baselines) {
     if (b.infeasible.empty()) {
       row["iteration_time_s"] = to_seconds(b.scored->evaluation.time).value;
     } else {
-      row["infeasible"] = b.infeasible;
+      row[b.scored ? "infeasible" : "not_scored"] = b.infeasible;
     }
+    if (!b.idle.empty()) row["idle_devices"] = b.idle;
     list.push_back(std::move(row));
   }
   return list.dump();
@@ -230,29 +343,33 @@ std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t
       continue;
     }
     const Seconds time = to_seconds(b.scored->evaluation.time);
-    table.add({b.name, pretty(time), fmt::format("{:.4g}", static_cast<double>(batch) / time.value),
-               b.scored->evaluation.time == fastest ? "fastest baseline" : ""});
+    const bool is_fastest = b.scored->evaluation.time == fastest;
+    table.add({b.name, pretty(time), significant(static_cast<double>(batch) / time.value, 4),
+               fmt::format("{}{}{}", is_fastest ? "fastest baseline" : "",
+                           is_fastest && !b.idle.empty() ? "; " : "", b.idle)});
   }
   return table.str(2);
 }
 
 void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options) {
-  Bytes needed, available;
+  Bytes needed;
   for (const Tensor& t : graph.tensors()) {
     if (t.kind != TensorKind::Weight) continue;
     const WeightMemory m =
         CostModel::weight_memory(t.elements(), t.type, options.gradient_type, options.optimizer);
     needed += m.weights + m.gradients + m.optimizer_state;
   }
-  for (std::size_t d = 0; d < topology.num_devices(); ++d) available += topology.usable_memory(DeviceId(d));
+  const Bytes available = topology.usable_memory();
   if (needed <= available) return;
+  // As many of the same devices as hold it.
+  const double enough = std::ceil(needed / available * static_cast<double>(topology.num_devices()));
   throw InputError(fmt::format(
       "model \"{}\" is too large for topology \"{}\": weights, gradients and {} state need {}, "
       "all {} devices together "
-      "have {}{}; {} are missing",
+      "have {}{}; {} are missing: it takes {:.0f} or more such devices",
       graph.name(), topology.name(), name_of(options.optimizer), pretty(needed), topology.num_devices(),
       pretty(available), topology.memory_margin().is_none() ? "" : " beside the margin",
-      pretty(needed - available)));
+      pretty(needed - available), enough));
 }
 
 }  // namespace pipesim

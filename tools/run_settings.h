@@ -13,6 +13,12 @@ namespace pipesim {
 /// Options that search, simulate and compare share, and what they say.
 std::vector<Option> model_and_topology_options();
 std::vector<Option> plan_options();
+/// --set, which goes with a model.
+Option set_option();
+/// --model with what --set says of it. UsageError when it was not given.
+std::string model_text_of(const Arguments& arguments);
+/// --optimizer, --gradient-type and --gradient-piece.
+std::vector<Option> weight_options();
 /// --memory-margin, which goes with --topology.
 Option memory_margin_option();
 /// A topology by its text, with --memory-margin. UsageError when that can't be read, InputError when it
@@ -22,18 +28,22 @@ Topology topology_of(const Arguments& arguments, const std::string& text);
 Topology topology_of(const Arguments& arguments);
 /// UsageError when it was not given.
 const std::string& required_text(const Arguments& arguments, const std::string& option);
-inline constexpr const char* kRecomputeHelp =
-    "what runs forward once more before backward instead of being kept: none; selective (attention); full "
-    "(all of a stage but what enters it, or of a layer or another block of the model where there are no "
-    "stages)";
-inline constexpr const char* kMicrobatchesHelp =
-    "the model's batch runs so often in an iteration, one after the other, before the weights are updated";
+/// --microbatches and --recompute, by default `microbatches` ("": none) and none.
+Option microbatches_option(const std::string& microbatches);
+Option recompute_option();
+/// --schedule, `help` says of what.
+Option schedule_option(const std::string& help);
+/// --json.
+Option json_option();
+/// Names as choices without meanings.
+std::vector<Choice> choices_of(const std::vector<std::string>& names);
+std::vector<std::string> names_of_baselines();
+/// --threads; when it is not given as many as the process has cores, but no more than chains.
+int threads_of(const Arguments& arguments);
 /// --recompute.
 Recompute recompute_of(const Arguments& arguments);
 /// InputError when the model has nothing of what is to be run again.
 void require_recompute(const OperatorGraph& graph, const Recompute& recompute);
-/// "gpipe (all forward, then all backward), 1f1b (…)": those that plans can have.
-std::string plan_schedule_names();
 /// --seconds and --proposals; the default of the former counts only without the latter.
 SearchBudget search_budget_of(const Arguments& arguments);
 /// --schedule. UsageError when no plan can have it.
@@ -68,7 +78,7 @@ std::string devices_text(const Topology& topology);
 /// "batch 64", or "batch 256 in 4 microbatches of 64, recompute full".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
 
-/// Text of a JSON list of baselines with name, iteration_time_s or infeasible.
+/// Text of a JSON list of baselines with name, and iteration_time_s, infeasible or not_scored.
 std::string baselines_json(const std::vector<Baseline>& baselines);
 /// Baselines side by side, the fastest feasible one marked; `batch` samples an iteration.
 std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -31,6 +32,16 @@ class SearchWatch {
   [[nodiscard]] bool interrupted() const { return interrupted_; }
   /// Between searches: whoever asked is answered as if one had run.
   [[nodiscard]] bool stop_requested() { return interrupted_ = interrupt_.requested(); }
+  /// For deadlines, which threads look at.
+  [[nodiscard]] std::function<bool()> interruption() const {
+    return [this] { return interrupt_.requested(); };
+  }
+  /// From now on. InputError when it can't be written.
+  void log_to(const std::string& file) { log_.emplace(file); }
+  /// What the line shows from now on.
+  void expect(const SearchBudget& budget, std::optional<Nanoseconds> lower_bound) {
+    line_.expect(budget, lower_bound);
+  }
 
  private:
   std::ostream& err_;

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by tools/pipesim, tools/test and .ci/run: installs missing packages, builds a preset. Says what it does on
-# stderr, so that a program's stdout stays its own.
+# Sourced by tools/pipesim, tools/test, .ci/run and others: installs missing packages, builds a preset. Says what it does
+# on stderr, so that a program's stdout stays its own.
 
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 
@@ -9,6 +9,11 @@ export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,tim
 
 say() { printf 'pipesim: %s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
+
+# shellcheck source=tools/progress.sh
+source "$root/tools/progress.sh"
+# shellcheck source=tools/parts.sh
+source "$root/tools/parts.sh"
 
 # Names from package lists that dpkg does not report as installed.
 missing_packages() {
@@ -19,30 +24,36 @@ missing_packages() {
   comm -23 <(printf '%s\n' "$wanted") <(printf '%s\n' "$installed")
 }
 
-# require_packages LIST…: installs what is missing, as root or with sudo; else says what to install and stops.
+# require_packages LIST…: installs what is missing, as root or with sudo; else says what to install and stops. A list is a
+# file, or the name of one in tools/packages.
 require_packages() {
-  local missing as_root=()
+  local missing list lists=() as_root=()
+  for list in "$@"; do
+    [[ $list == */* ]] || list=$root/tools/packages/$list.txt
+    lists+=("$list")
+  done
   if ! command -v dpkg-query >/dev/null; then
-    say "this is not Debian, so packages are not checked; needed are those in" "$@"
+    say "this is not Debian, so packages are not checked; needed are those in ${lists[*]}"
     return
   fi
-  missing=$(missing_packages "$@" | xargs)
+  missing=$(missing_packages "${lists[@]}" | xargs)
   [[ -n $missing ]] || return 0
   if ((EUID != 0)); then
     # Asking for a password needs a terminal; without one sudo must work silently.
     if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 && -t 2 ]]; }; then
       as_root=(sudo)
+      sudo -v 2>/dev/null || true
     else
       die "these packages are missing: $missing; install them as root: apt-get install -y $missing"
     fi
   fi
   say "installing packages: $missing"
   # shellcheck disable=SC2016,SC2086  # expanded by the inner shell; one argument per package
-  "${as_root[@]}" bash -c '
+  with_progress installing "${as_root[@]}" bash -c '
     export DEBIAN_FRONTEND=noninteractive
-    options=(-qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
+    options=(-o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
     apt-get "${options[@]}" update && apt-get "${options[@]}" install -y --no-install-recommends "$@"
-  ' apt $missing </dev/null >&2 || die "can't install packages; install them as root: apt-get install -y $missing"
+  ' apt $missing 9>&- || die "can't install packages; install them as root: apt-get install -y $missing"
 }
 
 # newer_than FILE [FOLDER…]: is FILE missing, or older than a source or than a folder that gained or lost one?
@@ -55,37 +66,61 @@ newer_than() {
   [[ -n $(find "$root/CMakeLists.txt" "$root/CMakePresets.json" "${looked_at[@]}" -newer "$1" -print -quit) ]]
 }
 
-# Runs a command with its output on stderr: live on a terminal, else only when it fails.
-quietly() {
-  if [[ -t 2 ]]; then
-    "$@" >&2
-  else
-    local log
-    log=$(mktemp)
-    "$@" >"$log" 2>&1 || { local status=$?; cat "$log" >&2; rm -f "$log"; return $status; }
-    rm -f "$log"
-  fi
+# Whoever builds the same preset at the same time waits here.
+lock_build() {
+  flock -n 9 && return
+  say "waiting for another build of the same folder"
+  with_progress waiting flock 9
 }
 
-# build_preset PRESET TARGET…: configures when needed, then builds. Calls at the same time wait for one another.
+# build_preset PRESET TARGET… [-- PART…]: configures when needed, then builds; parts beside those that the targets need.
 build_preset() (
-  local preset=$1 folder=$root/build/$1 home targets=("${@:2}")
+  local preset=$1 folder=$root/build/$1 targets=() built part parts
+  shift
+  while (($#)) && [[ $1 != -- ]]; do targets+=("$1"); shift; done
+  shift $(($# > 0))
+  mapfile -t parts < <(parts_of_targets "${targets[@]}"; (($# == 0)) || printf '%s\n' "$@")
+  built=$folder/.built-${targets[0]}
   if ! mkdir -p "$folder" 2>/dev/null || [[ ! -w $folder ]]; then
     die "can't write to $folder, where pipesim is built"
   fi
   exec 9>"$folder/.lock"
-  flock 9
+  lock_build
   # What another call built while this one waited need not be built again.
-  newer_than "$folder/.built-${targets[0]}" tests || return 0
-  require_packages "$root/tools/packages.txt"
-  say "building $folder$([[ -e $folder/build.ninja ]] || echo ' (the first time takes minutes)')"
+  if ! newer_than "$built" tests && has_parts "$folder" "${parts[@]}"; then return; fi
   touch "$folder/.started"
+  require_packages program
+  for part in "${parts[@]}"; do
+    case $part in
+      # Not another MPI beside the one that is there.
+      mpi) command -v mpicxx >/dev/null || require_packages mpi ;;
+      execution | tests) require_packages "$part" ;;
+    esac
+  done
   cd "$root" || exit
+  configure "$preset" "$folder" "${parts[@]}"
+  say "compiling $folder"
+  with_progress compiling cmake --build --preset "$preset" --parallel "$(nproc)" --target "${targets[@]}" 9>&- || die "the build failed"
+  mv "$folder/.started" "$built"
+)
+
+# configure PRESET FOLDER PART…: where it was not, or without these parts. Parts that are there stay.
+configure() {
+  local preset=$1 folder=$2 home part options=() fresh=()
   # A checkout that was moved leaves a cache that cmake refuses.
   home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$folder/CMakeCache.txt" 2>/dev/null || true)
   if [[ $home != "$root" || ! -e $folder/build.ninja ]]; then
-    quietly cmake --fresh --preset "$preset" 9>&- || die "cmake failed"
+    fresh=(--fresh)
+    for part in execution mpi cuda tests; do options+=("-DPIPESIM_${part^^}=OFF"); done
+  elif has_parts "$folder" "${@:3}"; then
+    return
   fi
-  quietly cmake --build --preset "$preset" --target "${targets[@]}" 9>&- || die "the build failed"
-  mv "$folder/.started" "$folder/.built-${targets[0]}"
-)
+  for part in "${@:3}"; do
+    options+=("-DPIPESIM_${part^^}=ON")
+    # For the GPU that is here; other presets than these two name theirs.
+    if [[ $part == cuda && ($preset == release || $preset == dev) ]]; then
+      options+=("-DPIPESIM_CUDA_ARCHITECTURES=$(gpu_architectures || echo all-major)")
+    fi
+  done
+  with_progress configuring cmake "${fresh[@]}" --preset "$preset" "${options[@]}" 9>&- || die "cmake failed"
+}

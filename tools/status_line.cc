@@ -7,14 +7,16 @@
 namespace pipesim {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenTexts{250};
+constexpr std::chrono::milliseconds kBetweenTexts{250}, kBetweenLines{4000};
 
 }  // namespace
 
 StatusLine::StatusLine(std::ostream& err)
     : err_(err),
-      shown_(&err == &std::cerr && ::isatty(STDERR_FILENO) == 1),
-      next_(std::chrono::steady_clock::now() + kBetweenTexts) {}
+      shown_(&err == &std::cerr),
+      terminal_(shown_ && ::isatty(STDERR_FILENO) == 1),
+      between_(terminal_ ? kBetweenTexts : kBetweenLines),
+      next_(std::chrono::steady_clock::now() + between_) {}
 
 StatusLine::~StatusLine() { clear(); }
 
@@ -22,9 +24,14 @@ bool StatusLine::due() const { return shown_ && std::chrono::steady_clock::now()
 
 void StatusLine::show(const std::string& text) {
   if (!shown_) return;
-  err_ << "\r\033[K" << text << std::flush;
-  empty_ = false;
-  next_ = std::chrono::steady_clock::now() + kBetweenTexts;
+  if (terminal_) {
+    err_ << "\r\033[K" << text << std::flush;
+    empty_ = false;
+  } else {
+    if (!due()) return;
+    err_ << "pipesim: " << text << std::endl;
+  }
+  next_ = std::chrono::steady_clock::now() + between_;
 }
 
 void StatusLine::clear() {

@@ -9,6 +9,7 @@
 #include "models/operator_graph.h"
 #include "taskgraph/plan_json.h"
 #include "tools/arguments.h"
+#include "tools/plan_origin.h"
 #include "topologies/topology.h"
 
 namespace pipesim {
@@ -20,11 +21,13 @@ struct Subject {
   Topology topology;
   Plan plan;
   std::optional<Calibration> calibration;
-  std::string profile_note = {};  ///< see profile_note()
+  std::string profile_note = {};         ///< see profile_note()
+  std::vector<OtherOrigin> others = {};  ///< of a plan file: what else it was made for
 };
 
-/// --plan, --model, --topology, --baseline, --microbatches, --recompute, --stages, --chunks, --schedule,
-/// --memory-margin and --calibration, as `command` offers them.
+/// --plan, --model, --set, --topology, --baseline, --optimizer, --gradient-type, --gradient-piece,
+/// --microbatches, --recompute, --stages, --chunks, --schedule, --memory-margin and --calibration, as
+/// `command` offers them.
 std::vector<Option> subject_options(const std::string& verb);
 /// Warnings go to `err`. UsageError when they do not fit together, InputError when the plan does not fit the
 /// model or topology.

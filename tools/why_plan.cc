@@ -9,7 +9,9 @@
 
 #include "search/baselines/baselines.h"
 #include "search/incremental_evaluator.h"
+#include "sim/base/deadline.h"
 #include "tools/figures.h"
+#include "tools/report_in_time.h"
 #include "tools/table.h"
 
 namespace pipesim {
@@ -20,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 std::function<bool(std::int64_t)> stop_after(const TryBudget& budget) {
   return [budget, began = Clock::now()](std::int64_t tried) {
+    if (is_late()) return true;
     if (budget.tries > 0 && tried >= budget.tries) return true;
     return budget.seconds > 0 &&
            std::chrono::duration<double>(Clock::now() - began).count() >= budget.seconds;
@@ -30,24 +33,33 @@ SingleChanges one_more_change(Evaluator& evaluator, const CandidateSet& candidat
                               const ScoredStrategy& plan, const PlanCosts& costs, const TryBudget& budget) {
   IncrementalEvaluator incremental(evaluator);
   incremental.start(evaluator.builder().bind(plan.strategy));
+  const Evaluation no_help{std::numeric_limits<Nanoseconds>::max(), Bytes(0)};
   // What does not help need not be known to the end.
   const TryChange evaluate = [&](OperatorId op, std::size_t index) {
     const BoundChange change{op, evaluator.builder().bind(op, candidates.config(op, index))};
-    const auto evaluation = incremental.propose({&change, 1}, plan.evaluation.time);
-    if (!evaluation) return Evaluation{std::numeric_limits<Nanoseconds>::max(), Bytes(0)};
-    incremental.reject();
-    return *evaluation;
+    try {
+      const auto evaluation = incremental.propose({&change, 1}, plan.evaluation.time);
+      if (!evaluation) return no_help;
+      incremental.reject();
+      return *evaluation;
+    } catch (const OutOfTime&) {  // nothing is tried after it
+      return no_help;
+    }
   };
   constexpr std::size_t kMost = 5;
   return best_single_changes(candidates, plan.strategy, plan.evaluation.time,
                              most_critical_first(costs.operators), evaluate, stop_after(budget), kMost);
 }
 
-PlanDifference difference_from(const Baseline& baseline, Evaluator& evaluator, const ScoredStrategy& plan,
-                               const PlanCosts& costs) {
+void compare_with_baseline(WhyPlan& why, Evaluator& evaluator, const PlanCosts& costs) {
+  const Baseline& baseline = *why.baseline;
   const BoundStrategy before = evaluator.builder().bind(baseline.scored->strategy),
-                      after = evaluator.builder().bind(plan.strategy);
-  return plan_difference({before, plan_costs(evaluator, before)}, {after, costs});
+                      after = evaluator.builder().bind(why.plan.strategy);
+  const PlanCosts costs_before = plan_costs(evaluator, before);
+  const PlanOptions& options = evaluator.builder().options();
+  why.difference = plan_difference({before, costs_before}, {after, costs});
+  why.reason = plan_reason(evaluator.graph(), {baseline.name, before, costs_before, options},
+                           {"plan", after, costs, options}, baseline.infeasible);
 }
 
 std::string baseline_words(const Baseline& baseline) {
@@ -57,7 +69,9 @@ std::string baseline_words(const Baseline& baseline) {
 
 std::string difference_text(const WhyPlan& why) {
   if (!why.baseline) return "";
-  if (!why.difference) return fmt::format("the plan is {}\n", baseline_words(*why.baseline));
+  if (!why.difference && !why.reason)
+    return fmt::format("not compared with {}: {}\n", baseline_words(*why.baseline), why.left_out);
+  if (!why.difference) return to_text(*why.reason) + "\n";
   constexpr std::size_t kMostChanges = 12;
   return fmt::format("against {}\n", baseline_words(*why.baseline)) +
          to_text(*why.difference, why.candidates.graph(), {why.baseline->name, "this plan"}, kMostChanges) +
@@ -79,6 +93,7 @@ ChangeInWords in_words(const SingleChange& change, const WhyPlan& why) {
 }
 
 std::string more_text(const WhyPlan& why) {
+  if (!why.left_out.empty()) return fmt::format("one more change was not tried: {}\n", why.left_out);
   const std::string tried = fmt::format("{} of {} tried", why.more.tried, why.more.all);
   if (why.more.best.empty()) return fmt::format("no single change helps ({})\n", tried);
   Table table({{"operator"}, {"saves", Align::Right}, {"", Align::Right}, {"split now -> then"}});
@@ -103,12 +118,15 @@ Json more_json(const WhyPlan& why) {
                        {"iteration_time_s", seconds(change.evaluation.time)},
                        {"saves_s", seconds(c.saves)}});
   }
+  if (!why.left_out.empty()) return {{"not_tried", why.left_out}};
   return {{"tried", why.more.tried}, {"of", why.more.all}, {"changes", changes}};
 }
 
 Json difference_json(const WhyPlan& why) {
   if (!why.baseline) return nullptr;
-  Json json{{"baseline", why.baseline->name}, {"same_plan", !why.difference}};
+  const bool same = why.baseline->scored->strategy == why.plan.strategy;
+  Json json{{"baseline", why.baseline->name}, {"same_plan", same}};
+  if (!same && !why.difference) json["not_compared"] = why.left_out;
   if (!why.baseline->infeasible.empty()) json["infeasible"] = why.baseline->infeasible;
   if (why.difference) json.update(Json::parse(to_json(*why.difference, why.candidates.graph())));
   return json;
@@ -126,19 +144,32 @@ TryBudget try_budget(const SearchBudget& budget, const SearchOutcome& outcome) {
 
 WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std::vector<Baseline>& baselines,
                  const SearchOutcome& outcome, const TryBudget& budget) {
-  WhyPlan why{candidates, *outcome.best, fastest_baseline(baselines), std::nullopt, {}};
+  WhyPlan why{candidates, *outcome.best, fastest_baseline(baselines), std::nullopt, std::nullopt, {}, ""};
   if (!why.baseline) why.baseline = nearest_baseline(baselines);
-  const PlanCosts costs = plan_costs(evaluator, evaluator.builder().bind(why.plan.strategy));
-  if (why.baseline && why.baseline->scored->strategy != why.plan.strategy)
-    why.difference = difference_from(*why.baseline, evaluator, why.plan, costs);
-  why.more = one_more_change(evaluator, candidates, why.plan, costs, budget);
+  const bool same = why.baseline && why.baseline->scored->strategy == why.plan.strategy;
+  if (same) why.reason = same_plan(*why.baseline);
+  try {
+    const BoundStrategy plan = evaluator.builder().bind(why.plan.strategy);
+    if (!may_report_in_full(evaluator, plan)) {
+      why.left_out = "too many tasks";
+      return why;
+    }
+    const PlanCosts costs = plan_costs(evaluator, plan);
+    if (why.baseline && !same) compare_with_baseline(why, evaluator, costs);
+    why.more = one_more_change(evaluator, candidates, why.plan, costs, budget);
+  } catch (const OutOfTime&) {
+    why.left_out = "out of time";
+  }
   return why;
 }
 
 std::string to_text(const WhyPlan& why) { return difference_text(why) + more_text(why); }
 
 std::string to_json(const WhyPlan& why) {
-  return Json{{"against_baseline", difference_json(why)}, {"one_more_change", more_json(why)}}.dump();
+  return Json{{"reason", why.reason ? Json::parse(to_json(*why.reason)) : Json()},
+              {"against_baseline", difference_json(why)},
+              {"one_more_change", more_json(why)}}
+      .dump();
 }
 
 }  // namespace pipesim

@@ -122,6 +122,12 @@ Bytes Topology::usable_memory(DeviceId id) const {
   return margin_.is_none() ? memory : memory - margin_.of(memory);
 }
 
+Bytes Topology::usable_memory() const {
+  Bytes sum;
+  for (std::size_t d = 0; d < num_devices(); ++d) sum += usable_memory(DeviceId(d));
+  return sum;
+}
+
 Topology Topology::with_memory_margin(const MemoryMargin& margin) const {
   Topology same = *this;
   same.margin_ = margin;
@@ -133,9 +139,19 @@ Topology Topology::with_memory_margin(const MemoryMargin& margin) const {
   return same;
 }
 
+std::optional<DeviceId> Topology::find_device(std::string_view name) const {
+  const auto& known = state_->device_of_name;
+  if (const auto found = known.find(name); found != known.end()) return found->second;
+  if (num_nodes() != 1) return std::nullopt;
+  const std::string node = parts().nodes.front() + ".";
+  const std::string other =
+      name.starts_with(node) ? std::string(name.substr(node.size())) : node + std::string(name);
+  const auto found = known.find(other);
+  return found == known.end() ? std::nullopt : std::optional(found->second);
+}
+
 DeviceId Topology::device_named(std::string_view name) const {
-  const auto found = state_->device_of_name.find(name);
-  if (found != state_->device_of_name.end()) return found->second;
+  if (const std::optional<DeviceId> found = find_device(name)) return *found;
   std::vector<std::string> names;
   for (const Device& device : parts().devices) names.push_back(device.name);
   const std::string range = names.size() == 1 ? names.front() : names.front() + ".." + names.back();

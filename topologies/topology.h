@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -111,12 +112,15 @@ class Topology {
   [[nodiscard]] const DeviceKind& kind(DeviceId id) const;
   /// What plans may use of a device's memory: all but the margin.
   [[nodiscard]] Bytes usable_memory(DeviceId id) const;
+  [[nodiscard]] Bytes usable_memory() const;  ///< of all devices together
   [[nodiscard]] const MemoryMargin& memory_margin() const { return margin_; }
   /// The same, where plans leave so much of every device's memory free. InputError when nothing would be left
   /// of a device's.
   [[nodiscard]] Topology with_memory_margin(const MemoryMargin& margin) const;
-  /// InputError: `unknown device "gpu9" (topology "dgx-8" has gpu0..gpu7)`, with a suggestion.
+  /// Where there is a single node, "node0.gpu3" and "gpu3" are the same device. InputError: `unknown device
+  /// "gpu9" (topology "dgx-8" has gpu0..gpu7)`, with a suggestion.
   [[nodiscard]] DeviceId device_named(std::string_view name) const;
+  [[nodiscard]] std::optional<DeviceId> find_device(std::string_view name) const;
   [[nodiscard]] std::span<const DeviceId> devices_of_node(std::int32_t node) const;
 
   [[nodiscard]] LaneId compute_lane(DeviceId id) const { return LaneId(id.value); }

@@ -7,7 +7,7 @@
 
 namespace pipesim {
 
-/// Reads a topology that a person wrote or to_json() made; topologies/README.md shows the form. `source` is
+/// Reads a topology that a person wrote or to_json() made; docs/files.md tells the form. `source` is
 /// the file's name, for messages. InputError `FILE: /json/pointer: what was found, what is allowed`.
 Topology parse_topology(std::string_view text, const std::string& source);
 
@@ -17,5 +17,10 @@ Topology load_topology(const std::string& path);
 /// The whole topology spelled out, device kinds included, an item a line. parse_topology reads it back to an
 /// equal topology.
 std::string to_json(const Topology& topology);
+
+/// The same in the short forms that people write, as far as they fit: levels, kinds of nodes and their
+/// number, patterns of links, device kinds that are built in. parse_topology reads it back to an equal
+/// topology.
+std::string to_compact_json(const Topology& topology);
 
 }  // namespace pipesim

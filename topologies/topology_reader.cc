@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "sim/base/file_kind.h"
 #include "sim/base/suggest.h"
 #include "topologies/checks.h"
 #include "topologies/device_kinds.h"
@@ -91,6 +92,7 @@ void check_room(const JsonValue& place, std::int64_t used, std::int64_t more, st
 }
 
 const JsonValue& checked_version(const JsonValue& root) {
+  require_file_kind(root, kTopologyKey);
   const JsonValue version = root.at("pipesim_topology");
   const std::int64_t found = version.integer(0, 1'000'000);
   if (found != kVersion) version.fail(fmt::format("found version {}, allowed is {}", found, kVersion));
@@ -140,6 +142,21 @@ Cable read_cable(const JsonValue& value, bool latency_needed) {
   return cable;
 }
 
+namespace {
+
+std::int64_t number_of_nodes(const JsonValue& nodes) {
+  const auto of_group = [](const JsonValue& group) {
+    const auto count = group.is_object() ? group.find("count") : std::nullopt;
+    return count ? count->integer(1, max_devices) : 1;
+  };
+  if (nodes.is_object()) return of_group(nodes);
+  std::int64_t sum = 0;
+  for (const JsonValue& group : nodes.items()) sum += of_group(group);
+  return sum;
+}
+
+}  // namespace
+
 TopologyReader::TopologyReader(const JsonValue& root)
     : root_(checked_version(root)), draft_(checked_name(root.at("name")), text_or(root, "source", "")) {
   if (const auto kinds = root_.find("device_kinds")) {
@@ -157,8 +174,8 @@ TopologyParts TopologyReader::read() && {
     root_.allow_only({"pipesim_topology", "name", "source", "device_kinds", "levels", "device"});
     read_levels(*levels);
   } else {
-    root_.allow_only({"pipesim_topology", "name", "source", "device_kinds", "node_kinds", "nodes", "devices",
-                      "switches", "vertices", "network", "links", "levels", "device"});
+    root_.allow_only({"pipesim_topology", "name", "source", "device_kinds", "core_switches", "node_kinds",
+                      "nodes", "devices", "switches", "vertices", "network", "links", "levels", "device"});
     if (const auto device = root_.find("device"))
       device->fail("\"device\" goes with \"levels\", which is missing");
     read_named_parts();
@@ -185,7 +202,9 @@ void TopologyReader::read_named_parts() {
   if (const auto kinds = root_.find("node_kinds")) {
     for (const auto& [name, body] : kinds->members()) node_kinds_.emplace(name, body);
   }
+  if (const auto list = root_.find("core_switches")) read_core_switches(*list);
   const JsonValue nodes = root_.at("nodes");
+  one_node_ = number_of_nodes(nodes) == 1;
   if (nodes.is_object()) read_node_group(nodes);
   if (!nodes.is_object())
     for (const JsonValue& item : nodes.items()) read_node_group(item);
@@ -208,8 +227,9 @@ void TopologyReader::read_node_group(const JsonValue& value) {
   }
   const auto of = value.find("of");
   if (!of) {
-    value.allow_only({"name", "devices", "switches", "nics", "links"});
-    return add_node(value, checked_name(value.at("name")), value);
+    value.allow_only({"name", "prefix", "devices", "switches", "nics", "vertices", "links"});
+    const std::string name = checked_name(value.at("name"));
+    return add_node(value, name, text_or(value, "prefix", usual_prefix(name)), value);
   }
   value.allow_only({"count", "of", "name"});
   const auto body = node_kinds_.find(of->string());
@@ -218,34 +238,47 @@ void TopologyReader::read_node_group(const JsonValue& value) {
     of->fail(fmt::format("unknown node kind \"{}\"{}; \"node_kinds\" has {}", of->string(),
                          did_you_mean(of->string(), names), names.empty() ? "none" : list_names(names)));
   }
-  body->second.allow_only({"devices", "switches", "nics", "links"});
+  body->second.allow_only({"devices", "switches", "nics", "vertices", "links"});
   read_node_copies(value, body->second);
 }
 
 void TopologyReader::read_node_copies(const JsonValue& group, const JsonValue& body) {
   const auto count = group.find("count");
   const auto name = group.find("name");
-  if (!count && name) return add_node(group, checked_name(*name), body);
+  if (!count && name) return add_node(group, checked_name(*name), usual_prefix(checked_name(*name)), body);
   const std::int64_t copies = count ? count->integer(1, max_devices) : 1;
   for (std::int64_t i = 0; i < copies; ++i) {
     // Groups that give no name go on counting where the group before them stopped.
     const std::string copy =
         name ? fmt::format("{}{}", checked_name(*name), i) : fmt::format("node{}", draft_.num_nodes());
-    add_node(group, copy, body);
+    add_node(group, copy, usual_prefix(copy), body);
   }
 }
 
-void TopologyReader::add_node(const JsonValue& place, const std::string& name, const JsonValue& body) {
+// As in presets: a single node need not be told from others.
+std::string TopologyReader::usual_prefix(const std::string& node) const {
+  return one_node_ ? "" : node + ".";
+}
+
+void TopologyReader::add_node(const JsonValue& place, const std::string& name, const std::string& prefix,
+                              const JsonValue& body) {
   const std::int32_t node = draft_.add_node(name);
   if (!nodes_.emplace(name, node).second) place.fail(fmt::format("two nodes are called \"{}\"", name));
   node_names_.push_back(name);
-  read_node_body(body, node, {name + ".", in_order_.size()});
+  read_node_body(body, node, {prefix, in_order_.size()});
+  if (one_node_) of_only_node_ = in_order_.size();
 }
 
 void TopologyReader::read_node_body(const JsonValue& body, std::int32_t node, const Scope& scope) {
   read_devices(body.at("devices"), scope.prefix, node);
   if (const auto list = body.find("switches")) read_junctions(*list, VertexKind::Switch, scope.prefix, node);
   if (const auto list = body.find("nics")) read_junctions(*list, VertexKind::Nic, scope.prefix, node);
+  if (const auto list = body.find("vertices")) {
+    for (const JsonValue& item : list->items()) {
+      item.allow_only({"name", "kind"});
+      read_vertex(item, scope.prefix, node);
+    }
+  }
   if (const auto links = body.find("links")) read_links(*links, scope);
 }
 
@@ -276,14 +309,26 @@ void TopologyReader::read_flat_device(const JsonValue& value) {
 
 void TopologyReader::read_flat_vertex(const JsonValue& value) {
   value.allow_only({"name", "kind", "node"});
+  const auto node = value.find("node");
+  read_vertex(value, "", node ? node_named(*node) : -1);
+}
+
+void TopologyReader::read_vertex(const JsonValue& value, const std::string& prefix, std::int32_t node) {
   const std::string kind = value.at("kind").string();
   const std::map<std::string, VertexKind, std::less<>> kinds{
       {"switch", VertexKind::Switch}, {"nic", VertexKind::Nic}, {"bus", VertexKind::Bus}};
   const auto known = kinds.find(kind);
   if (known == kinds.end())
     value.at("kind").fail(fmt::format("found \"{}\", allowed: \"switch\", \"nic\", \"bus\"", kind));
-  const auto node = value.find("node");
-  add_junction(value, checked_name(value.at("name")), known->second, node ? node_named(*node) : -1);
+  add_junction(value, prefix + checked_name(value.at("name")), known->second, node);
+}
+
+void TopologyReader::read_core_switches(const JsonValue& list) {
+  for (const JsonValue& item : list.items()) {
+    const std::string name = checked_name(item);
+    add_junction(item, name, VertexKind::Switch, -1);
+    core_.emplace(name, vertices_.at(name));
+  }
 }
 
 void TopologyReader::read_junctions(const JsonValue& list, VertexKind kind, const std::string& prefix,
@@ -306,7 +351,26 @@ void TopologyReader::read_network(const JsonValue& network) {
 }
 
 void TopologyReader::read_links(const JsonValue& list, const Scope& scope) {
-  for (const JsonValue& item : list.items()) read_link(item, scope);
+  for (const JsonValue& item : list.items()) {
+    if (item.find("links")) {
+      read_repeated_links(item, scope);
+    } else {
+      read_link(item, scope);
+    }
+  }
+}
+
+// Not within one another: a short file could ask for endless work.
+void TopologyReader::read_repeated_links(const JsonValue& value, const Scope& scope) {
+  value.allow_only({"count", "links"});
+  const std::int64_t count = value.at("count").integer(1, max_links);
+  const std::vector<JsonValue> links = value.at("links").items();
+  if (links.empty()) value.at("links").fail("found no links to repeat");
+  Scope copy = scope;
+  for (std::int64_t number = 0; number < count; ++number) {
+    copy.number = number;
+    for (const JsonValue& link : links) read_link(link, copy);
+  }
 }
 
 void TopologyReader::read_link(const JsonValue& value, const Scope& scope) {
@@ -349,18 +413,31 @@ std::int32_t TopologyReader::node_named(const JsonValue& value) {
 }
 
 std::vector<DraftVertex> TopologyReader::vertices_like(const JsonValue& value, const Scope& scope) const {
-  const std::string text = value.string(), full = scope.prefix + text;
+  std::string text = value.string();
+  if (scope.number) {
+    const std::string number = std::to_string(*scope.number);
+    for (std::size_t at = 0; (at = text.find('#', at)) != std::string::npos; at += number.size())
+      text.replace(at, 1, number);
+  }
+  const std::string full = scope.prefix + text;
   std::vector<DraftVertex> result;
   const auto stars = std::count(text.begin(), text.end(), '*');
   if (stars > 1) value.fail(fmt::format("found \"{}\", at most one '*' is allowed", text));
   if (stars == 1) {
     for (std::size_t i = scope.first; i < in_order_.size(); ++i)
       if (matches(in_order_[i].name, full)) result.push_back(in_order_[i].vertex);
+    const bool found = !result.empty();
+    for (std::size_t i = 0; i < of_only_node_ && !found; ++i)
+      if (matches(node_names_.front() + "." + in_order_[i].name, text)) result.push_back(in_order_[i].vertex);
     if (result.empty())
       value.fail(fmt::format("no vertex has a name like \"{}\" with a number for '*'", text));
     return result;
   }
   if (const auto found = vertices_.find(full); found != vertices_.end()) return {found->second};
+  if (const auto found = core_.find(text); found != core_.end()) return {found->second};
+  for (std::size_t i = 0; i < of_only_node_; ++i) {
+    if (node_names_.front() + "." + in_order_[i].name == text) return {in_order_[i].vertex};
+  }
   std::vector<std::string> names;
   for (std::size_t i = scope.first; i < in_order_.size(); ++i)
     names.push_back(in_order_[i].name.substr(scope.prefix.size()));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,24 +26,31 @@ class TopologyReader {
   [[nodiscard]] TopologyParts read() &&;
 
  private:
-  /// The names that links of one part of the file may use: those that begin with `prefix`, from `first` on.
+  /// The names that links of one part of the file may use: those that begin with `prefix`, from `first` on,
+  /// and core switches.
   struct Scope {
     std::string prefix;
     std::size_t first = 0;
+    std::optional<std::int64_t> number = {};  ///< what '#' stands for in links that are repeated
   };
 
   void read_levels(const JsonValue& levels);
   void read_named_parts();
   void read_node_group(const JsonValue& value);
   void read_node_copies(const JsonValue& group, const JsonValue& body);
-  void add_node(const JsonValue& place, const std::string& name, const JsonValue& body);
+  [[nodiscard]] std::string usual_prefix(const std::string& node) const;
+  void add_node(const JsonValue& place, const std::string& name, const std::string& prefix,
+                const JsonValue& body);
   void read_node_body(const JsonValue& body, std::int32_t node, const Scope& scope);
   void read_devices(const JsonValue& list, const std::string& prefix, std::int32_t node);
   void read_flat_device(const JsonValue& value);
   void read_flat_vertex(const JsonValue& value);
+  void read_vertex(const JsonValue& value, const std::string& prefix, std::int32_t node);
+  void read_core_switches(const JsonValue& list);
   void read_junctions(const JsonValue& list, VertexKind kind, const std::string& prefix, std::int32_t node);
   void read_network(const JsonValue& network);
   void read_links(const JsonValue& list, const Scope& scope);
+  void read_repeated_links(const JsonValue& value, const Scope& scope);
   void read_link(const JsonValue& value, const Scope& scope);
 
   std::int32_t device_kind(const JsonValue& value);
@@ -69,8 +77,13 @@ class TopologyReader {
   std::unordered_map<std::string, std::int32_t> nodes_;
   std::vector<std::string> node_names_;
   std::unordered_map<std::string, DraftVertex> vertices_;
-  std::vector<Named> in_order_;  ///< the vertices, as they were added
+  std::unordered_map<std::string, DraftVertex> core_;  ///< switches that links of nodes may name
+  std::vector<Named> in_order_;                        ///< the vertices, as they were added
   std::vector<NodeNic> nics_;
+  /// Vertices of a single node have names without it; with it they are known as well, so that links which
+  /// are written for several nodes hold for one. So many are the node's.
+  bool one_node_ = false;
+  std::size_t of_only_node_ = 0;
 };
 
 }  // namespace pipesim

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <fstream>
-#include <string>
 #include <thread>
+
+#include "sim/base/out_of_memory.h"
 
 namespace pipesim {
 namespace {
@@ -90,13 +90,8 @@ HostNoise measure_noise(std::size_t cores, double seconds, bool real_time) {
 }
 
 std::optional<Bytes> available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  while (file >> word) {
-    std::int64_t kibibytes = 0;
-    if (word == "MemAvailable:" && file >> kibibytes) return Bytes(kibibytes * 1024);
-  }
-  return std::nullopt;
+  const std::optional<MemoryLimit> limit = memory_limit();
+  return limit ? std::optional(limit->left) : std::nullopt;
 }
 
 }  // namespace pipesim

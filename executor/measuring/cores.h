@@ -23,8 +23,8 @@ bool run_in_real_time();
 /// SCHED_FIFO, if wanted and permitted, as devices run then.
 HostNoise measure_noise(std::size_t cores, double seconds, bool real_time);
 
-/// Memory of the host that processes can still have: MemAvailable of /proc/meminfo; nothing where there is no
-/// such file.
+/// Memory that this process can still have, of the host's and of what it is allowed (memory_limit()); nothing
+/// where that is not known.
 std::optional<Bytes> available_memory();
 
 }  // namespace pipesim

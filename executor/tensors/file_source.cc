@@ -111,7 +111,7 @@ TensorFile parse_tensor_file(std::string_view text, const OperatorGraph& graph) 
 
 class FileSource::Records {
  public:
-  Records(const TensorFile& file, const OperatorGraph& graph, TensorId tensor)
+  Records(const TensorFile& file, const OperatorGraph& graph, TensorId tensor, std::int64_t index_bound)
       : type_(file.type), has_samples_(has_samples(graph, tensor)) {
     const Tensor& t = graph.tensor(tensor);
     const std::int64_t rows = has_samples_ ? t.shape[0] : 1;
@@ -125,7 +125,7 @@ class FileSource::Records {
                       file.path.string(), std::max<std::int64_t>(0, elements - file.offset), name_of(type_),
                       file.offset, t.name, length_));
     first_ = static_cast<const std::byte*>(region_.get_address()) + file.offset * bytes_per_element(type_);
-    if (is_integer(t.type)) require_indices(file, t, index_bound(graph, tensor));
+    if (is_integer(t.type)) require_indices(file, t, index_bound);
   }
 
   void fill(const HostPiece& piece, const Tensor& tensor, const StepContext& step) const {
@@ -181,9 +181,12 @@ class FileSource::Records {
 FileSource::FileSource(const OperatorGraph& graph, const std::vector<TensorFile>& files,
                        const TensorSource& rest)
     : graph_(graph), rest_(rest) {
+  if (files.empty()) return;
+  const std::vector<std::int64_t> bounds = index_bounds(graph);
   for (const TensorFile& file : files) {
     const TensorId tensor = data_tensor(graph, file.tensor);
-    if (!records_.emplace(tensor, std::make_unique<Records>(file, graph, tensor)).second)
+    if (!records_.emplace(tensor, std::make_unique<Records>(file, graph, tensor, bounds[tensor.index()]))
+             .second)
       throw InputError(
           fmt::format("{}: tensor \"{}\" has another file already", file.path.string(), file.tensor));
   }

@@ -29,7 +29,7 @@ TensorFile parse_tensor_file(std::string_view text, const OperatorGraph& graph);
 class FileSource : public TensorSource {
  public:
   /// InputError for a file that can't be read, holds less than one record, or an index that is negative or
-  /// not below index_bound().
+  /// not below index_bounds().
   FileSource(const OperatorGraph& graph, const std::vector<TensorFile>& files, const TensorSource& rest);
   ~FileSource() override;
   void fill(Loaded::Content content, TensorId tensor, const HostPiece& piece,

@@ -29,29 +29,29 @@ double contracted_length(const Operator& op, const TensorUse& use) {
 
 }  // namespace
 
-std::int64_t index_bound(const OperatorGraph& graph, TensorId tensor) {
-  std::int64_t bound = INT64_MAX;
-  for (const UseRef ref : graph.consumers(tensor)) {
-    const Operator& op = graph.op(ref.op);
-    if (op.uses[static_cast<std::size_t>(ref.use)].role == Role::Index) {
-      const FactorIndex v = op.kind == "embedding" || op.kind == "cross_entropy" ? op.factor("v") : -1;
-      if (v >= 0) bound = std::min(bound, op.factors[static_cast<std::size_t>(v)].size);
-      continue;
+std::vector<std::int64_t> index_bounds(const OperatorGraph& graph) {
+  std::vector<std::int64_t> bounds(graph.tensors().size(), INT64_MAX);
+  for (std::size_t o = graph.operators().size(); o-- > 0;) {  // readers first
+    const Operator& op = graph.operators()[o];
+    const FactorIndex v = op.kind == "embedding" || op.kind == "cross_entropy" ? op.factor("v") : -1;
+    const std::int64_t own = v >= 0 ? op.factors[static_cast<std::size_t>(v)].size : INT64_MAX;
+    std::int64_t behind = INT64_MAX;
+    for (const TensorUse& use : op.uses) {
+      if (use.role == Role::Output) behind = std::min(behind, bounds[use.tensor.index()]);
     }
     for (const TensorUse& use : op.uses) {
-      if (use.role == Role::Output) bound = std::min(bound, index_bound(graph, use.tensor));
+      if (use.role == Role::Output) continue;
+      std::int64_t& bound = bounds[use.tensor.index()];
+      bound = std::min(bound, use.role == Role::Index ? own : behind);
     }
   }
-  return bound;
+  return bounds;
 }
 
 SyntheticSource::SyntheticSource(const OperatorGraph& graph) : graph_(graph), laws_(graph.tensors().size()) {
+  const std::vector<std::int64_t> bounds = index_bounds(graph);
   for (std::size_t t = 0; t < laws_.size(); ++t) {
-    const TensorId id(t);
-    if (graph.tensor(id).kind == TensorKind::Data) {
-      const std::int64_t bound = index_bound(graph, id);
-      laws_[t].below = bound == INT64_MAX ? 2 : bound;
-    }
+    if (graph.tensors()[t].kind == TensorKind::Data) laws_[t].below = bounds[t] == INT64_MAX ? 2 : bounds[t];
   }
   for (const Operator& op : graph.operators()) {
     int ordinal = 0;  // among uses of one role

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "executor/program/program.h"
 #include "executor/step_context.h"
@@ -18,9 +19,9 @@ class TensorSource {
                     const StepContext& step) const = 0;
 };
 
-/// Indices of `tensor` must be below this: the smallest bound that its readers set (rows of an embedding,
+/// By tensor: its indices must be below this, the smallest bound that its readers set (rows of an embedding,
 /// classes of a loss), also behind operators that only move it. INT64_MAX when none does.
-[[nodiscard]] std::int64_t index_bound(const OperatorGraph& graph, TensorId tensor);
+[[nodiscard]] std::vector<std::int64_t> index_bounds(const OperatorGraph& graph);
 
 /// Numbers from a seed: each element depends on the seed, the tensor's name, its place in the whole tensor,
 /// and, for data, on the step and the sample's number in the global batch. So every plan of a model gets the

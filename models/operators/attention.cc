@@ -119,6 +119,7 @@ std::vector<OperatorKind> attention_kinds() {
        3,
        3,
        {causal},
+       {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_attention,
        true},
       {"relative_attention",
@@ -128,6 +129,8 @@ std::vector<OperatorKind> attention_kinds() {
        3,
        {causal, AttributeSchema::integer("buckets", "biases of a head; far distances share them"),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
+       {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}},
+        {{"causal", 1}, {"buckets", 32}}},
        build_relative_attention,
        true},
       {"scored_attention",
@@ -138,6 +141,8 @@ std::vector<OperatorKind> attention_kinds() {
        {causal, AttributeSchema::real("dropout", "share of the softmax's elements dropped", 0, 1, 0.0),
         AttributeSchema::integer("buckets", "as of relative_attention; 0: no biases", 0, 0),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
+       {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}},
+        {{"causal", 1}, {"dropout", 0.1}}},
        build_scored_attention,
        true},
       {"rotary",
@@ -146,6 +151,7 @@ std::vector<OperatorKind> attention_kinds() {
        1,
        1,
        {},
+       {{{"x", {64, 128, 8, 64}}}, {}},
        build_rotary}};
 }
 

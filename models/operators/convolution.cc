@@ -137,6 +137,7 @@ std::vector<OperatorKind> convolution_kinds() {
         Schema::integers("dilation", "[rows, columns]", std::vector<std::int64_t>{1, 1}),
         Schema::integer("groups", "input and output channels fall into so many independent groups", 1),
         Schema::flag("bias", true, "adds a bias per output channel"), activation_attribute()},
+       {{{"x", {64, 32, 28, 28}}}, {{"out", 64}, {"kernel", 3}, {"pad", 1}}},
        build_conv2d},
       {"pool2d",
        "largest or average element of every window",
@@ -148,6 +149,7 @@ std::vector<OperatorKind> convolution_kinds() {
         Schema::integers("stride", "[rows, columns]; the kernel's unless given", std::vector<std::int64_t>{}),
         Schema::integers("pad", "[rows, columns] on either side", std::vector<std::int64_t>{0, 0}, 0),
         Schema::flag("ceil", false, "also windows that begin inside but end outside")},
+       {{{"x", {64, 32, 28, 28}}}, {{"kernel", 2}}},
        build_pool2d}};
 }
 

@@ -95,8 +95,14 @@ void fuse_activation(OperatorDraft& draft, const std::string& activation,
 std::vector<OperatorKind> elementwise_kinds() {
   std::vector<OperatorKind> kinds;
   for (const Activation& a : activations) {
-    kinds.push_back(
-        {a.name, fmt::format("{} of every element", a.name), "x[any dims]", 1, 1, {}, build_activation});
+    kinds.push_back({a.name,
+                     fmt::format("{} of every element", a.name),
+                     "x[any dims]",
+                     1,
+                     1,
+                     {},
+                     {{{"x", {64, 128, 512}}}, {}},
+                     build_activation});
   }
   kinds.push_back(
       {"dropout",
@@ -105,12 +111,25 @@ std::vector<OperatorKind> elementwise_kinds() {
        1,
        1,
        {AttributeSchema::real("rate", "share of elements dropped", 0, 1)},
+       {{{"x", {64, 128, 512}}}, {{"rate", 0.1}}},
        build_dropout});
   const std::string binary = "x[any dims], y[x's last dims, or 1 for some]";
-  kinds.push_back(
-      {"add", "x + y; y is broadcast where its dims are missing or 1", binary, 2, 2, {}, build_binary});
-  kinds.push_back(
-      {"mul", "x · y; y is broadcast where its dims are missing or 1", binary, 2, 2, {}, build_binary});
+  kinds.push_back({"add",
+                   "x + y; y is broadcast where its dims are missing or 1",
+                   binary,
+                   2,
+                   2,
+                   {},
+                   {{{"x", {64, 128, 512}}, {"y", {64, 128, 512}}}, {}},
+                   build_binary});
+  kinds.push_back({"mul",
+                   "x · y; y is broadcast where its dims are missing or 1",
+                   binary,
+                   2,
+                   2,
+                   {},
+                   {{{"x", {64, 128, 512}}, {"y", {64, 128, 512}}}, {}},
+                   build_binary});
   return kinds;
 }
 

@@ -32,6 +32,7 @@ std::vector<OperatorKind> embedding_kinds() {
            1,
            {AttributeSchema::integer("rows", "rows of the table: the vocabulary"),
             AttributeSchema::integer("width", "length of a row")},
+           {{{"indices", {64, 128}, DataType::Int64}}, {{"rows", 32000}, {"width", 512}}},
            build_embedding}};
 }
 

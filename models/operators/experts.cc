@@ -81,6 +81,7 @@ std::vector<OperatorKind> expert_kinds() {
            2,
            2,
            {top_k, Schema::integer("capacity", "tokens per expert and group")},
+           {{{"x", {64, 128, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}, {"capacity", 40}}},
            build_dispatch},
           {"expert_linear",
            "y = z · w with a weight per expert",
@@ -88,6 +89,7 @@ std::vector<OperatorKind> expert_kinds() {
            1,
            1,
            {Schema::integer("out", "output features"), activation_attribute()},
+           {{{"z", {64, 8, 40, 512}}}, {{"out", 2048}}},
            build_expert_linear},
           {"moe_combine",
            "adds the experts' results for every token, weighted by p",
@@ -95,6 +97,7 @@ std::vector<OperatorKind> expert_kinds() {
            2,
            2,
            {top_k},
+           {{{"z", {64, 8, 40, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}}},
            build_combine}};
 }
 

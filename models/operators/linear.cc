@@ -93,6 +93,7 @@ std::vector<OperatorKind> linear_kinds() {
             Schema::flag("router", false, "only the first dim may be split, so that all copies route alike"),
             Schema::flag("uneven", false,
                          "output dims may be cut unevenly (a vocabulary); tied projections may")},
+           {{{"x", {64, 128, 512}}}, {{"out", 2048}}},
            build_linear},
           {"matmul",
            "y = p · q for every index of the leading dims",
@@ -100,6 +101,7 @@ std::vector<OperatorKind> linear_kinds() {
            2,
            2,
            {Schema::flag("transpose_q", false, "q is listed as [a…, n, k]")},
+           {{{"p", {64, 128, 512}}, {"q", {64, 512, 256}}}, {}},
            build_matmul}};
 }
 

@@ -37,6 +37,7 @@ std::vector<OperatorKind> loss_kinds() {
            2,
            2,
            {},
+           {{{"x", {64, 128, 32000}}, {"labels", {64, 128}, DataType::Int64}}, {}},
            build_cross_entropy}};
 }
 

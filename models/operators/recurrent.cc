@@ -63,6 +63,7 @@ std::vector<OperatorKind> recurrent_kinds() {
            3,
            3,
            {AttributeSchema::integer("hidden", "length of h and c")},
+           {{{"x", {64, 512}}, {"h", {64, 1024}}, {"c", {64, 1024}}}, {{"hidden", 1024}}},
            build_lstm_cell},
           {"bahdanau_attention",
            "additive attention of one query over a sequence",
@@ -70,6 +71,7 @@ std::vector<OperatorKind> recurrent_kinds() {
            3,
            3,
            {},
+           {{{"pq", {64, 512}}, {"pk", {64, 40, 512}}, {"val", {64, 40, 1024}}}, {}},
            build_bahdanau,
            true}};
 }

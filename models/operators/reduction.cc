@@ -47,6 +47,7 @@ std::vector<OperatorKind> reduction_kinds() {
            1,
            {AttributeSchema::integers("axes", "axes to reduce over, e.g. [2, 3]", {}, 0),
             AttributeSchema::word("mode", "what to compute", {"sum", "mean", "max"}, "sum")},
+           {{{"x", {64, 32, 28, 28}}}, {{"axes", std::vector<std::int64_t>{2, 3}}, {"mode", "mean"}}},
            build_reduce}};
 }
 

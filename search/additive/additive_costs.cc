@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/base/deadline.h"
 #include "taskgraph/alike_operators.h"
 
 namespace pipesim {
@@ -56,6 +57,7 @@ AdditiveCosts::AdditiveCosts(const ConfigSpace& space, const MoveUnits& units, E
   for (Flow& f : flows_) {
     for (const Choice& from : units_[f.from].choices) {
       for (const Choice& to : units_[f.to].choices) {
+        stop_if_late();
         if (f.from != f.to) f.time.push_back({flow_time(f, from.config, to.config, false)});
       }
       if (f.from == f.to) f.time.push_back({flow_time(f, from.config, from.config, false)});
@@ -168,6 +170,7 @@ std::vector<std::size_t> AdditiveCosts::fastest(OperatorId op, std::size_t most)
       if (std::ranges::find(nodes, nodes[l]) != nodes.begin() + static_cast<std::ptrdiff_t>(l)) continue;
       for (std::size_t s = 0; s < candidates.num_splits(op, size); ++s) {
         const std::size_t config = candidates.index(op, {size, l, s});
+        stop_if_late();
         ranked.emplace_back(estimate(op, space_.config(op, config)), config);
       }
     }
@@ -194,6 +197,7 @@ void AdditiveCosts::choose(std::size_t unit, std::size_t most,
   most = std::max(most, ranked.size());
   for (const std::size_t config : fastest(op, kLookedAt * most)) {
     if (!seen.insert(config).second) continue;
+    stop_if_late();
     Choice choice{config, compute(mine, config), {}, {sync_time(unit, config, false)}};
     double cost = choice.compute + kSyncShare * choice.sync.seconds;
     for (const Flow& f : flows_) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <tuple>
 
+#include "sim/base/deadline.h"
 #include "taskgraph/editable_task_graph.h"
 
 namespace pipesim {
@@ -39,7 +40,6 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
                                            const std::vector<std::vector<std::size_t>>& starts,
                                            const std::vector<std::size_t>& first,
                                            const std::function<bool()>& go_on) {
-  AdditiveCosts costs(space, units, evaluator, starts);
   const auto bind = [&](const std::vector<std::size_t>& configs) {
     return evaluator.builder().bind(space.strategy(configs));
   };
@@ -47,41 +47,48 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
   const std::int64_t plans = kMostPlans * 64 / std::max<std::int64_t>(64, devices);
   const BoundStrategy from = bind(first);
   std::vector<AdditiveStart> found{{first, evaluator.score(from)}};
-  EditableTaskGraph loads(evaluator.builder());
-  loads.build(from);
-  loads.carry_out();
-  loads.keep();
   const auto key = [](const AdditiveStart& s) {
     return std::tuple(s.evaluation.overflow, s.evaluation.time);
   };
   std::vector<std::vector<std::size_t>> seen{first};
-  for (const double unit_share : kUnitShares) {
-    const auto least = std::ranges::min_element(found, {}, key)->evaluation.time;
-    for (const Shares& share : kShares) {
-      AdditiveWeights weights{share.transfers, share.synchronisation};
-      if (unit_share > 0) {
-        weights.sequential = 0;
-        weights.longest = Seconds(unit_share * to_seconds(least).value);
+  const auto minimise_sums = [&] {
+    AdditiveCosts costs(space, units, evaluator, starts);
+    EditableTaskGraph loads(evaluator.builder());
+    loads.build(from);
+    loads.carry_out();
+    loads.keep();
+    for (const double unit_share : kUnitShares) {
+      const auto least = std::ranges::min_element(found, {}, key)->evaluation.time;
+      for (const Shares& share : kShares) {
+        AdditiveWeights weights{share.transfers, share.synchronisation};
+        if (unit_share > 0) {
+          weights.sequential = 0;
+          weights.longest = Seconds(unit_share * to_seconds(least).value);
+        }
+        if (!go_on()) break;
+        std::vector<std::size_t> configs = solve(costs, weights, plans, go_on);
+        if (std::ranges::find(seen, configs) != seen.end()) continue;
+        seen.push_back(configs);
+        const AdditiveStart& best = *std::ranges::min_element(found, {}, key);
+        const auto limit = best.evaluation.feasible()
+                               ? static_cast<Nanoseconds>(kNear * static_cast<double>(best.evaluation.time))
+                               : std::numeric_limits<Nanoseconds>::max();
+        const BoundStrategy strategy = bind(configs);
+        std::vector<BoundChange> changes;
+        for (std::size_t i = 0; i < strategy.size(); ++i) {
+          if (strategy[i] != from[i]) changes.push_back({OperatorId(i), strategy[i]});
+        }
+        const bool hopeless = !loads.change(changes, limit);
+        loads.undo();
+        if (hopeless) continue;
+        const Evaluation evaluation = evaluator.score(strategy);
+        found.push_back({std::move(configs), evaluation});
       }
-      if (!go_on()) break;
-      std::vector<std::size_t> configs = solve(costs, weights, plans, go_on);
-      if (std::ranges::find(seen, configs) != seen.end()) continue;
-      seen.push_back(configs);
-      const AdditiveStart& best = *std::ranges::min_element(found, {}, key);
-      const auto limit = best.evaluation.feasible()
-                             ? static_cast<Nanoseconds>(kNear * static_cast<double>(best.evaluation.time))
-                             : std::numeric_limits<Nanoseconds>::max();
-      const BoundStrategy strategy = bind(configs);
-      std::vector<BoundChange> changes;
-      for (std::size_t i = 0; i < strategy.size(); ++i) {
-        if (strategy[i] != from[i]) changes.push_back({OperatorId(i), strategy[i]});
-      }
-      const bool hopeless = !loads.change(changes, limit);
-      loads.undo();
-      if (hopeless) continue;
-      const Evaluation evaluation = evaluator.score(strategy);
-      found.push_back({std::move(configs), evaluation});
     }
+  };
+  try {
+    minimise_sums();
+  } catch (const OutOfTime&) {  // what was found until then will do
   }
   std::ranges::stable_sort(found, {}, key);
   const AdditiveStart& best = found.front();

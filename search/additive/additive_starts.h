@@ -21,7 +21,8 @@ struct AdditiveStart {
 /// good. Those within a tenth of the best of them and of `first`, which is one of them, the best first.
 ///
 /// Takes as long as some hundreds of proposals of such a search at most, counted in plans and simulations, so
-/// that the result depends on the arguments alone, unless `go_on`, asked every now and then, ends it early.
+/// that the result depends on the arguments alone, unless `go_on`, asked every now and then, or the thread's
+/// deadline ends it early. OutOfTime where there was no time to score `first`.
 /// `starts`, `first`: numbers of configs by operator.
 std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveUnits& units,
                                            Evaluator& evaluator,

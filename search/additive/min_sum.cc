@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "sim/base/deadline.h"
+
 namespace pipesim {
 namespace {
 
@@ -59,6 +61,7 @@ class Elimination {
     std::vector<bool> left(values.size(), true);
     bool proven = true;
     for (std::size_t n = values.size(); n > 0; --n) {
+      stop_if_late();
       std::size_t smallest = 0, next = values.size(), widest = values.size(), most = 0;
       for (std::size_t v = 0; v < values.size(); ++v) {
         if (!left[v]) continue;
@@ -166,6 +169,7 @@ class Elimination {
     while (better) {
       better = false;
       for (std::size_t v = 0; v < values.size(); ++v) {
+        stop_if_late();
         std::vector<double> sum = problem_.own[v];
         for (const MinSumProblem::Pair& p : problem_.pairs) {
           for (std::size_t x = 0; x < sum.size(); ++x) {

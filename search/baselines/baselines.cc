@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "search/baselines/expert.h"
 #include "search/baselines/layer_wise.h"
 #include "search/baselines/placement.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -33,14 +35,21 @@ constexpr auto kNames = names();
 
 Baseline score(const NamedBaseline& baseline, Evaluator& evaluator) {
   Baseline result{std::string(baseline.name), std::nullopt, ""};
-  Strategy strategy = baseline.strategy(evaluator.graph(), evaluator.costs());
-  const BoundStrategy bound = evaluator.builder().bind(strategy);
-  const Evaluation evaluation = evaluator.score(bound);
-  result.scored = ScoredStrategy{std::move(strategy), evaluation};
-  if (evaluation.feasible()) return result;
-  evaluator.evaluate(bound);  // with all tasks, for the peaks
-  const auto peaks = peak_memory(evaluator.builder(), bound, evaluator.timeline());
-  result.infeasible = memory_shortage(peaks, evaluator.topology()).value_or("does not fit into memory");
+  try {
+    Strategy strategy = baseline.strategy(evaluator.graph(), evaluator.costs());
+    if (baseline.name != "single-device")
+      result.idle = idle_devices(strategy, evaluator.graph(), evaluator.topology());
+    const BoundStrategy bound = evaluator.builder().bind(strategy);
+    std::vector<DeviceMemory> peaks;
+    const Evaluation evaluation = evaluator.score(bound, peaks);
+    result.scored = ScoredStrategy{std::move(strategy), evaluation};
+    if (!evaluation.feasible()) {
+      result.infeasible = memory_shortage(peaks, evaluator.topology()).value_or("does not fit into memory");
+      result.shortage = largest_shortage(peaks, evaluator.topology());
+    }
+  } catch (const OutOfTime&) {
+    result.infeasible = kNotScored;
+  }
   return result;
 }
 
@@ -55,18 +64,35 @@ Strategy baseline_strategy(std::string_view name, const OperatorGraph& graph, co
   throw InputError(fmt::format("unknown baseline \"{}\", allowed: {}", name, fmt::join(kNames, ", ")));
 }
 
-std::string idle_devices(const Strategy& strategy, const Topology& topology) {
+std::size_t devices_used(const Strategy& strategy, const Topology& topology) {
   std::vector<bool> used(topology.num_devices(), false);
   for (const ParallelConfig& config : strategy) {
     for (const DeviceId d : config.devices) used[d.index()] = true;
   }
-  const auto busy = static_cast<std::size_t>(std::count(used.begin(), used.end(), true));
-  return busy == used.size() ? "" : fmt::format("{} of {} devices used", busy, used.size());
+  return static_cast<std::size_t>(std::count(used.begin(), used.end(), true));
+}
+
+std::string idle_devices(const Strategy& strategy, const OperatorGraph& graph, const Topology& topology) {
+  const auto busy = static_cast<std::int64_t>(devices_used(strategy, topology));
+  const auto all = static_cast<std::int64_t>(topology.num_devices());
+  if (busy == all) return "";
+  // Samples are split evenly, so that as many devices as divide the batch have some.
+  std::int64_t share = all;
+  while (graph.batch() % share != 0) --share;
+  const std::string reason =
+      busy == share && busy > 1 ? fmt::format(": batch {} can't be split in {}", graph.batch(), all) : "";
+  return fmt::format("{} of {} devices used{}", busy, all, reason);
 }
 
 std::vector<Baseline> score_baselines(Evaluator& evaluator) {
   std::vector<Baseline> scores;
-  for (const NamedBaseline& baseline : kBaselines) scores.push_back(score(baseline, evaluator));
+  const Deadline forever, *all = deadline_kept();
+  for (const NamedBaseline& baseline : kBaselines) {
+    const auto left = static_cast<double>(kBaselines.size() - scores.size());
+    const Deadline share = all ? all->within(all->left() / left) : forever;
+    const KeepTo keep(share);
+    scores.push_back(score(baseline, evaluator));
+  }
   return scores;
 }
 
@@ -83,7 +109,8 @@ const Baseline* nearest_baseline(const std::vector<Baseline>& baselines) {
   const Baseline* nearest = nullptr;
   for (const Baseline& b : baselines) {
     if (!b.scored) continue;
-    if (!nearest || b.scored->evaluation.overflow < nearest->scored->evaluation.overflow) nearest = &b;
+    const auto lacks = [](const Baseline& a) { return std::pair(a.shortage, a.scored->evaluation.overflow); };
+    if (!nearest || lacks(b) < lacks(*nearest)) nearest = &b;
   }
   return nearest;
 }

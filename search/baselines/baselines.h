@@ -33,15 +33,22 @@ std::span<const std::string_view> baseline_names();
 /// InputError on an unknown name. The strategy is legal; whether it fits into memory is not looked at.
 Strategy baseline_strategy(std::string_view name, const OperatorGraph& graph, const CostModel& costs);
 
-/// "4 of 6 devices used" when the strategy leaves devices idle; else "".
-std::string idle_devices(const Strategy& strategy, const Topology& topology);
+/// Devices that have something to do.
+std::size_t devices_used(const Strategy& strategy, const Topology& topology);
+/// "4 of 6 devices used" when the strategy leaves devices idle; else "". "3 of 4 devices used: batch 3 can't
+/// be split in 4" when they are as many as samples can be split over.
+std::string idle_devices(const Strategy& strategy, const OperatorGraph& graph, const Topology& topology);
 
-/// All baselines in the order of their names; those that do not fit say why.
+/// All baselines in the order of their names; those that do not fit say why. Each of them may take an equal
+/// share of what the thread's deadline (sim/base/deadline.h) leaves; one that takes longer is not scored, and
+/// says kNotScored.
 std::vector<Baseline> score_baselines(Evaluator& evaluator);
+inline constexpr std::string_view kNotScored = "not scored: out of time";
 
 /// The fastest that fits; null when none does.
 const Baseline* fastest_baseline(const std::vector<Baseline>& baselines);
-/// The one that exceeds the devices' memory least; null when none could be formed.
+/// The one that is the nearest to fitting: whose fullest device lacks least; of equal ones the one that lacks
+/// least on all devices together. Null when none could be formed.
 const Baseline* nearest_baseline(const std::vector<Baseline>& baselines);
 
 }  // namespace pipesim

@@ -7,6 +7,7 @@
 
 #include "search/exhaustive/upstream_table.h"
 #include "search/incremental_evaluator.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -32,6 +33,7 @@ class Meter {
     return std::chrono::duration<double>(Clock::now() - began_).count();
   }
   [[nodiscard]] bool stopped() const { return stopped_; }
+  void stop() { stopped_ = true; }
 
   bool go_on(Nanoseconds best) {
     const double now = seconds();
@@ -206,8 +208,12 @@ SearchOutcome exhaustive(const OperatorGraph& graph, const CostModel& costs, con
     throw InternalError("exhaustive() searches plans of one microbatch, without stages and recomputation");
   Meter meter(budget, progress);
   Tree tree(graph, costs, options, candidates, meter);
-  for (const SearchStart& start : starts) tree.start_with(start);
-  tree.search();
+  try {
+    for (const SearchStart& start : starts) tree.start_with(start);
+    tree.search();
+  } catch (const OutOfTime&) {
+    meter.stop();
+  }
   return tree.finish();
 }
 

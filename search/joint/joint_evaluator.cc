@@ -40,7 +40,7 @@ PlanOptions JointEvaluator::options(const JointPlan& plan) const {
   PlanOptions options = options_;
   options.microbatches = plan.microbatches;
   options.recompute = {plan.recompute, {}};
-  if (plan.pipeline.num_stages() > 1) options.pipeline = plan.pipeline;
+  if (plan.has_pipeline()) options.pipeline = plan.pipeline;
   return options;
 }
 

@@ -35,6 +35,7 @@ class JointReader {
     plan.recompute = parse_recompute(value.at("recompute").string()).kind;
     plan.pipeline.schedule = value.at("schedule").string();
     plan.pipeline.stage_of = stages(value.at("stage_of"));
+    if (const auto scheduled = value.find("scheduled")) plan.scheduled = scheduled->boolean();
     const JsonValue meshes = value.at("meshes");
     std::set<DeviceId> seen;
     for (const JsonValue& mesh : meshes.items()) plan.meshes.push_back(this->mesh(mesh, seen));
@@ -143,6 +144,7 @@ std::string to_json(const JointPlan& plan) {
   JointJson json{{"microbatches", plan.microbatches},  {"recompute", name_of(plan.recompute)},
                  {"schedule", plan.pipeline.schedule}, {"stage_of", plan.pipeline.stage_of},
                  {"meshes", JointJson::array()},       {"own", JointJson::array()}};
+  if (plan.scheduled) json["scheduled"] = true;
   for (const StageMesh& mesh : plan.meshes)
     json["meshes"].push_back({{"devices", numbers_of(mesh.devices)}, {"tensor", mesh.tensor}});
   for (const auto& [op, config] : plan.own) {

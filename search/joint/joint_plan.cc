@@ -12,6 +12,7 @@ JointPlan joint_plan(const OperatorGraph& graph, const Topology& topology, std::
   plan.microbatches = microbatches;
   plan.pipeline = pipeline.value_or(Pipeline{"1f1b", std::vector<std::int32_t>(strategy.size(), 0)});
   const auto stages = static_cast<std::size_t>(plan.pipeline.num_stages());
+  plan.scheduled = pipeline && stages == 1;
   std::vector<StageGroup> groups(stages);
   const auto add = [](StageGroup& group, const std::vector<DeviceId>& devices) {
     for (const DeviceId d : devices) {

@@ -15,10 +15,12 @@ namespace pipesim {
 struct JointPlan {
   std::int32_t microbatches = 1;
   Recompute::Kind recompute = Recompute::Kind::None;
-  Pipeline pipeline;              ///< of one stage: none
+  Pipeline pipeline;
   std::vector<StageMesh> meshes;  ///< stage s runs on meshes[s % meshes.size()]; no two share a device
   std::map<std::int32_t, ParallelConfig> own;  ///< by operator, on devices of its stage's mesh
+  bool scheduled = false;  ///< of one stage: it has the schedule's order of steps; else there is no pipeline
   bool operator==(const JointPlan&) const = default;
+  [[nodiscard]] bool has_pipeline() const { return scheduled || pipeline.num_stages() > 1; }
   [[nodiscard]] const StageMesh& mesh_of(std::int32_t op) const {
     const auto stage = static_cast<std::size_t>(pipeline.stage_of[static_cast<std::size_t>(op)]);
     return meshes[stage % meshes.size()];

@@ -37,7 +37,7 @@ PlanDigest digest_of(const JointPlan& plan) {
   PlanMixer mixer;
   mixer.add(plan.microbatches);
   mixer.add(static_cast<std::int64_t>(plan.recompute));
-  const bool staged = plan.pipeline.num_stages() > 1;  // else the schedule decides nothing
+  const bool staged = plan.has_pipeline();  // else the schedule decides nothing
   mixer.add(staged ? static_cast<std::int64_t>(plan.pipeline.schedule.size()) : 0);
   if (staged) {
     for (const char c : plan.pipeline.schedule) mixer.add(c);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "search/chain_threads.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -46,7 +47,7 @@ class JointSearch {
       begin(starts);
     }
     shown_ = {state_.proposals, state_.accepted, seconds(), best_time(state_.best.evaluation), 0};
-    stopped_ = progress_ && !progress_(shown_);
+    stopped_ = stopped_ || (progress_ && !progress_(shown_));
     while (!stopped_ && !spent()) {
       if (state_.done == state_.length) next_round();
       keep(!has_whole_part());
@@ -85,8 +86,16 @@ class JointSearch {
   void begin(const std::vector<JointPlan>& starts) {
     std::vector<std::optional<Evaluation>> scored(starts.size());
     threads_.run(numbers(starts.size()), [&](std::size_t i, std::size_t worker) {
-      scored[i] = evaluators_[worker]->evaluate(starts[i]);
+      try {
+        scored[i] = evaluators_[worker]->evaluate(starts[i]);
+      } catch (const OutOfTime&) {  // others may be known already
+        const std::scoped_lock lock(mutex_);
+        stopped_ = true;
+      }
     });
+    if (stopped_ && std::ranges::none_of(scored, [](const auto& s) { return s.has_value(); }))
+      throw OutOfTime();
+    kept_last_ |= stopped_;  // what began with fewer starts is no search to go on with
     std::vector<JointChain>& chains = state_.chains;
     for (std::size_t i = 0; i < starts.size(); ++i) {
       const ScoredJointPlan start{starts[i], scored[i].value_or(Evaluation())};
@@ -104,10 +113,7 @@ class JointSearch {
   }
 
   [[nodiscard]] double overflow_price() const {
-    std::int64_t memory = 0;
-    const Topology& topology = evaluators_.front()->topology();
-    for (std::size_t d = 0; d < topology.num_devices(); ++d)
-      memory += topology.usable_memory(DeviceId(d)).value;
+    const std::int64_t memory = evaluators_.front()->topology().usable_memory().value;
     const auto fastest =
         std::ranges::min(state_.chains, {}, [](const JointChain& c) { return c.best.evaluation.time; });
     return 100 * static_cast<double>(fastest.best.evaluation.time) /
@@ -158,7 +164,12 @@ class JointSearch {
     threads_.run(numbers(chains.size()), [&](std::size_t i, std::size_t worker) {
       const auto n = static_cast<std::int64_t>(i);
       const std::int64_t mine = all ? whole : left * (n + 1) / count - left * n / count;
-      done[i] = anneal(chains[i], mine, *evaluators_[worker]);
+      try {
+        anneal(chains[i], mine, *evaluators_[worker], done[i]);
+      } catch (const OutOfTime&) {
+        const std::scoped_lock lock(mutex_);
+        stopped_ = true;
+      }
     });
     if (stopped_) keep(true);  // nothing can go on from the middle of a part, but what it found counts
     state_.chains = std::move(chains);
@@ -166,9 +177,8 @@ class JointSearch {
     collect(done);
   }
 
-  // Called by all threads.
-  Done anneal(JointChain& chain, std::int64_t proposals, JointEvaluator& evaluator) {
-    Done counts;
+  // Called by all threads. Counts what it did, even where it is stopped.
+  void anneal(JointChain& chain, std::int64_t proposals, JointEvaluator& evaluator, Done& counts) {
     auto least = std::min(rank(state_.best), rank(chain.best));
     for (std::int64_t i = 0; i < proposals && go_on(); ++i) {
       const double done = static_cast<double>(state_.done + i) / static_cast<double>(state_.length);
@@ -193,7 +203,6 @@ class JointSearch {
       }
       show(accepted, chain.best.evaluation);
     }
-    return counts;
   }
 
   [[nodiscard]] bool accepts(const Evaluation& proposed, const JointChain& chain, double drawn,

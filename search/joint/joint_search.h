@@ -37,7 +37,8 @@ struct JointOutcome {
 /// winners", 1994). A plan that does not fit counts as in mcmc.h, and is the best only while none fits.
 ///
 /// With a budget in proposals alone the outcome depends on the seed, never on the threads, nor on whether it
-/// was resumed. InternalError without a start that is legal.
+/// was resumed. Where the thread's deadline (sim/base/deadline.h) passes, what was found until then is the
+/// outcome; OutOfTime where no start could be scored. InternalError without a start that is legal.
 JointOutcome search_jointly(JointEvaluator& evaluator, const JointMoves& moves,
                             const std::vector<JointPlan>& starts, const JointOptions& options,
                             const ProgressCallback& progress);

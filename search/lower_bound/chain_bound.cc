@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "models/box.h"
+#include "sim/base/deadline.h"
 
 namespace pipesim {
 namespace {
@@ -133,11 +134,15 @@ ChainBounds::ChainBounds(const PassBounds& passes, const PlanOptions& options)
   gradient_ready_.assign(count, 0);
   backward_end_.assign(count, 0);
   for (std::size_t i = 0; i < count; ++i) {
+    stop_if_late();
     need_.push_back(backward_need(graph_, OperatorId(i)));
     share_.push_back(smallest_share(graph_.operators()[i], passes.num_devices()));
     forward(OperatorId(i));
   }
-  for (std::size_t i = count; i-- > 0;) backward(OperatorId(i));
+  for (std::size_t i = count; i-- > 0;) {
+    stop_if_late();
+    backward(OperatorId(i));
+  }
   for (const TrainedWeights& w : trained_weights(graph_))
     trained_.insert(trained_.end(), w.owned.begin(), w.owned.end());
 }
@@ -236,6 +241,7 @@ Nanoseconds ChainBounds::longest() const {
   Nanoseconds longest = 0;
   for (std::size_t i = 0; i < forward_end_.size(); ++i) {
     const OperatorId op(i);
+    stop_if_late();
     Nanoseconds end = std::max(forward_end_[i], backward_end_[i]);
     if (need_[i].weight_pass) {
       end = std::max(end, std::max(gradient_ready_[i], backward_end_[i]) +
@@ -278,6 +284,7 @@ Nanoseconds ChainBounds::longest_crossing() const {
   Nanoseconds longest = 0;
   for (const TensorId w : trained_) {
     const auto uses = graph_.consumers(w);
+    stop_if_late();
     if (uses.size() == 1) longest = std::max(longest, synchronised(uses.front()) + update(w));
   }
   return longest;

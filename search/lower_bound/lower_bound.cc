@@ -6,6 +6,7 @@
 
 #include "search/lower_bound/chain_bound.h"
 #include "search/lower_bound/passes.h"
+#include "sim/base/deadline.h"
 
 namespace pipesim {
 namespace {
@@ -28,6 +29,7 @@ std::vector<CostByKind> all_costs(const PassBounds& passes, const PlanOptions& o
     }
   };
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+    stop_if_late();
     for (const Pass pass : kComputePasses) add_pass(graph.operators()[i], pass);
     if (recomputation.again(OperatorId(i))) add_pass(graph.operators()[i], Pass::Forward);
     if (trained[i].owned.empty()) continue;

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 
@@ -184,6 +185,9 @@ class PipelineTrials {
     return std::move(outcome_);
   }
 
+  // Of those that were tried until it was stopped.
+  [[nodiscard]] PipelineOptimum so_far() { return std::move(outcome_); }
+
  private:
   // Field by field: g++ 12 takes a pipeline that was reset for one that may be uninitialized.
   static PlanOptions without_pipeline(const PlanOptions& options) {
@@ -337,8 +341,12 @@ PipelineOptimum best_pipeline(const OperatorGraph& graph, const CostModel& costs
                               const PipelineSpace& space, const Placements& placements, LeaveOut leave_out,
                               const std::function<bool(const PipelineOptimum&)>& go_on) {
   PipelineTrials trials(graph, costs, options, space, go_on);
-  trials.list_all(placements);
-  return trials.try_all(leave_out);
+  try {
+    trials.list_all(placements);
+    return trials.try_all(leave_out);
+  } catch (const OutOfTime&) {
+    return trials.so_far();
+  }
 }
 
 }  // namespace pipesim

@@ -6,7 +6,9 @@
 #include <boost/dynamic_bitset.hpp>
 #include <map>
 #include <numeric>
+#include <set>
 
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -19,6 +21,12 @@ template <class Do>
 void for_each(const Set& set, Do run) {
   for (std::size_t i = set.find_first(); i != Set::npos; i = set.find_next(i))
     run(static_cast<std::int32_t>(i));
+}
+
+Antichain members_of(const Set& set) {
+  Antichain members;
+  for_each(set, [&](std::int32_t v) { members.push_back(v); });
+  return members;
 }
 
 class Antichains {
@@ -144,6 +152,7 @@ std::optional<std::vector<Cut>> cuts_of(const LayerGraph& graph, std::size_t mos
   number_of({0});
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found.size() > most) return std::nullopt;
+    stop_if_late();
     const Antichain antichain = found[i].antichain;
     const Set open = antichains.open(antichain);
     found[i].before = antichains.before(open);
@@ -164,14 +173,45 @@ std::optional<std::vector<Cut>> cuts_of(const LayerGraph& graph, std::size_t mos
 }
 
 std::vector<Cut> cuts_of_order(const LayerGraph& graph) {
+  const Antichains antichains(graph);
   std::vector<Cut> cuts;
-  Set before(graph.size());
+  Set before(graph.size()), last(graph.size());  // last: those that feed none before the cut
   for (std::size_t v = 0; v < graph.size(); ++v) {
     before.set(v);
+    last.set(v);
+    for (const std::int32_t u : graph.inputs(static_cast<std::int32_t>(v)))
+      last.reset(static_cast<std::size_t>(u));
     cuts.push_back(cut_at(graph, before));
-    cuts.back().augmented = cuts.back().crossing;
+    for_each(antichains.open(members_of(last)),
+             [&](std::int32_t u) { cuts.back().augmented += graph[u].output; });
     cuts.back().inner.resize(v);
     std::iota(cuts.back().inner.begin(), cuts.back().inner.end(), 0);
+  }
+  return cuts;
+}
+
+std::vector<Cut> cuts_behind(const LayerGraph& graph, std::vector<std::vector<bool>> sets) {
+  std::ranges::stable_sort(sets, {},
+                           [](const std::vector<bool>& set) { return std::ranges::count(set, true); });
+  const Antichains antichains(graph);
+  std::vector<Cut> cuts;
+  std::vector<Set> all;
+  std::set<Set> known;
+  for (const std::vector<bool>& set : sets) {
+    Set before(graph.size());
+    for (std::size_t v = 0; v < set.size(); ++v) before[v] = set[v];
+    if (!known.insert(before).second) continue;
+    Set last = before;
+    for_each(before, [&](std::int32_t v) {
+      for (const std::int32_t u : graph.inputs(v)) last.reset(static_cast<std::size_t>(u));
+    });
+    cuts.push_back(cut_at(graph, before));
+    for_each(antichains.open(members_of(last)),
+             [&](std::int32_t u) { cuts.back().augmented += graph[u].output; });
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i].is_subset_of(before)) cuts.back().inner.push_back(static_cast<std::int32_t>(i));
+    }
+    all.push_back(std::move(before));
   }
   return cuts;
 }

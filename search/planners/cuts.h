@@ -32,6 +32,10 @@ std::optional<std::vector<Cut>> cuts_of(const LayerGraph& graph, std::size_t mos
 /// Only the cuts of one order of the layers, that of the graph: as many as layers.
 std::vector<Cut> cuts_of_order(const LayerGraph& graph);
 
+/// The cuts behind these sets of layers, each closed under who feeds whom and given by layer, in an order in
+/// which inner ones come first; each once.
+std::vector<Cut> cuts_behind(const LayerGraph& graph, std::vector<std::vector<bool>> sets);
+
 /// Those that part no layers of one of the lists: each lies before a cut, or behind it, as a whole.
 std::vector<Cut> cuts_around(const std::vector<Cut>& cuts,
                              const std::vector<std::vector<std::int32_t>>& together);

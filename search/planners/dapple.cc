@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "search/planners/cuts.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -13,6 +15,7 @@ namespace {
 
 // Bytes a second, as the published planner has them.
 constexpr double kAcrossServers = 3e9, kIntoOneServer = 1e9, kInsideServer = 25e9;
+constexpr std::size_t kMostPlacements = 64;  // of a stage, see dapple()
 
 // What two cuts of the layers have between them, for the whole batch on one device.
 class DappleLayers {
@@ -21,15 +24,14 @@ class DappleLayers {
     const LayerGraph& layers = *problem.layers;
     const auto n = static_cast<std::int32_t>(layers.size());
     const double share = static_cast<double>(problem.batch) / static_cast<double>(problem.layers_batch);
-    crossing_.assign(layers.size() + 1, 0.0);
     for (std::int32_t i = 0; i < n; ++i) {
       const Layer& layer = layers[i];
       time_.push_back(time_.back() + (layer.forward + layer.backward).value * share);
       parameters_.push_back(parameters_.back() + static_cast<double>(layer.parameters.value));
-      if (layers.consumers(i).empty()) continue;
-      for (std::int32_t cut = i + 1; cut <= layers.consumers(i).back(); ++cut)
-        crossing_[static_cast<std::size_t>(cut)] += static_cast<double>(layer.output.value) * share;
     }
+    crossing_.push_back(0);
+    for (const Cut& cut : cuts_of_order(layers))
+      crossing_.push_back(static_cast<double>(cut.augmented.value) * share);
   }
 
   [[nodiscard]] std::size_t size() const { return time_.size() - 1; }
@@ -43,7 +45,7 @@ class DappleLayers {
 
  private:
   std::vector<double> time_, parameters_;  // of the first so many layers
-  std::vector<double> crossing_;           // by cut: outputs that layers behind it read, each once
+  std::vector<double> crossing_;           // by number of layers before the cut: see Cut::augmented
 };
 
 using Counts = std::vector<std::int32_t>;  // by server
@@ -173,17 +175,19 @@ class DapplePlanner {
     }
     std::ranges::sort(after);
     const bool last = rest == 0;
-    const double transfer =
-        stage == 0 ? 0
-                   : transfer_time(layers_.crossing(from) / static_cast<double>(copies_) / microbatches_,
-                                   before, on);
+    const double whole_transfer = stage == 0 ? 0 : transfer_time(layers_.crossing(from), before, on);
+    const double transfer = whole_transfer / static_cast<double>(copies_) / microbatches_;
+    // What is not the last stage belongs to a pipeline of more than two.
+    const double in_block =
+        whole_transfer * dapple_activation_factor(static_cast<std::size_t>(stage) + (last ? 1 : 2));
     const std::size_t next_number = number_of(after);
     for (const Label& label : labels) {
+      stop_if_late();
       if (gave_up()) return;
       if (label.bound >= limit(last)) continue;  // a better pipeline was found since
       const double transfers = label.transfers + transfer;
       for (std::size_t to = last ? layers_.size() : from + 1; to < layers_.size() + (last ? 1 : 0); ++to) {
-        const double block = std::max(label.block, layers_.time(from, to) / replicas);
+        const double block = std::max({label.block, layers_.time(from, to) / replicas, in_block});
         if (with_block(block) + transfers >= limit(last)) break;
         ++steps_;
         Label longer{block, transfers, 0, label.reductions, label.parts};
@@ -240,8 +244,39 @@ class DapplePlanner {
       labels.erase(std::ranges::max_element(labels, {}, &Label::bound));
   }
 
-  // The three placements of the published planner, each once.
+  // Every way to spread replicas over servers, of alike servers in one order only; nothing when there are
+  // more than kMostPlacements.
+  static std::vector<Counts> all_placements(const Occupation& servers, std::int32_t replicas) {
+    std::vector<Counts> found;
+    Counts counts(servers.size(), 0);
+    std::vector<std::int32_t> free(servers.size() + 1, 0);  // on the servers from this one on
+    for (std::size_t s = servers.size(); s-- > 0;)
+      free[s] = free[s + 1] + servers[s].capacity - servers[s].used;
+    const std::function<void(std::size_t, std::int32_t)> spread = [&](std::size_t s, std::int32_t left) {
+      if (found.size() > kMostPlacements || left > free[s]) return;
+      if (s == servers.size()) {
+        found.push_back(counts);
+        return;
+      }
+      std::int32_t most = std::min(left, servers[s].capacity - servers[s].used);
+      if (s > 0 && servers[s] == servers[s - 1]) most = std::min(most, counts[s - 1]);
+      for (std::int32_t count = most; count >= 0; --count) {
+        counts[s] = count;
+        spread(s + 1, left - count);
+      }
+    };
+    spread(0, replicas);
+    if (found.size() > kMostPlacements) found.clear();
+    return found;
+  }
+
   static std::vector<Counts> placements(const Occupation& servers, std::int32_t replicas) {
+    std::vector<Counts> all = all_placements(servers, replicas);
+    return all.empty() ? published_placements(servers, replicas) : all;
+  }
+
+  // The three placements of the published planner, each once.
+  static std::vector<Counts> published_placements(const Occupation& servers, std::int32_t replicas) {
     std::vector<std::size_t> fresh, partly;
     for (std::size_t s = 0; s < servers.size(); ++s) {
       if (servers[s].used == 0) fresh.push_back(s);
@@ -343,6 +378,8 @@ void require_valid(const DappleProblem& problem, std::int64_t copies) {
 
 Seconds time_on_one_device(const DappleProblem& problem) { return Seconds(DappleLayers(problem).all()); }
 
+int dapple_activation_factor(std::size_t stages) { return stages == 2 ? 1 : 2; }
+
 Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
                        const std::vector<DappleStage>& stages) {
   require_valid(problem, copies);
@@ -358,6 +395,11 @@ Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
     block = std::max(
         block, layers.time(static_cast<std::size_t>(stage.first), static_cast<std::size_t>(stage.last) + 1) /
                    static_cast<double>(stage.devices.size()));
+  }
+  const int factor = dapple_activation_factor(stages.size());
+  for (std::size_t s = 1; s < stages.size(); ++s) {
+    const double crossing = layers.crossing(static_cast<std::size_t>(stages[s].first));
+    block = std::max(block, transfer_time(factor * crossing, on[s - 1], on[s]));
   }
   double latency = block * (microbatches - 1) / microbatches + layers.all() / passes, waiting = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {

@@ -35,13 +35,19 @@ struct DapplePlan {
 ///
 ///   block·(M − 1)/M + T/(copies·M) + Σ transfers + max(0, max over stages s of AR_s − s·block/M)
 ///
-/// with M microbatches of a copy, T the time of the whole batch on one device, and block the longest time of
-/// a stage divided by its replicas. Bytes take 1/3 ns across servers, 1 ns into one server for the share that
-/// comes from outside, 1/25 ns inside; AR, the reduction of a stage's gradients, is divided by half of its
-/// replicas inside a server. With its fault: a stage that is not the last counts the parameters of the layer
-/// behind it, too.
+/// with M microbatches of a copy and T the time of the whole batch on one device. block is the longest of all
+/// stages' times divided by their replicas, and of all transfers between stages of what the whole batch hands
+/// on, times dapple_activation_factor(). Σ transfers is of one microbatch, each once. Bytes take 1/3 ns
+/// across servers, 1 ns into one server for the share that comes from outside, 1/25 ns inside; AR, the
+/// reduction of a stage's gradients, is divided by half of its replicas inside a server. What crosses a cut
+/// is Cut::augmented. With its faults: a stage that is not the last counts the parameters of the layer behind
+/// it, too, and copies share no transfer of a block.
 Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
                        const std::vector<DappleStage>& stages);
+
+/// How often activations that cross a cut count in the block of the published score: twice, but once for two
+/// stages, which the published search scores by themselves.
+int dapple_activation_factor(std::size_t stages);
 
 /// The time of the whole batch on one device: divided by the latency it is the speedup that DAPPLE reports.
 Seconds time_on_one_device(const DappleProblem& problem);
@@ -58,9 +64,10 @@ struct DappleSearch {
   bool dividing = false;  ///< replicas of a copy divide the microbatch, so that each takes whole samples
 };
 
-/// Pipelines that use all devices, among all cuts, numbers of replicas, and the published placements of each
-/// stage: on untouched servers first, on those partly in use first, or one device on each in turn. The last
-/// one is the best, or has most stages. `complete`, if given, tells whether the
+/// Pipelines that use all devices, among all cuts of the layers' order, numbers of replicas, and ways to
+/// spread a stage's replicas over servers; where there are more than 64 of those, the published three: on
+/// untouched servers first, on those partly in use first, or one device on each in turn. The last one is the
+/// best, or has most stages. `complete`, if given, tells whether the
 /// steps sufficed. InternalError without layers or devices, or for copies that can't be.
 std::vector<DapplePlan> dapple(const DappleProblem& problem, const DappleSearch& search,
                                bool* complete = nullptr);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "search/baselines/layer_wise.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 
@@ -81,6 +82,7 @@ std::vector<std::int32_t> balanced_parts(const std::vector<double>& costs, std::
   std::vector<std::vector<std::size_t>> begin(1, std::vector<std::size_t>(n + 1, 0));
   squares[0][0] = 0;
   for (std::size_t p = 1; p <= static_cast<std::size_t>(parts); ++p) {
+    stop_if_late();
     squares.emplace_back(n + 1, kInfinity);
     begin.emplace_back(n + 1, 0);
     for (std::size_t end = p; end <= n; ++end) {

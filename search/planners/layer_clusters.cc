@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -49,6 +50,7 @@ class ClusterPlanner {
     for (std::size_t i = 0; i < size_; ++i) {
       const Layer& layer = graph[static_cast<std::int32_t>(i)];
       until_.push_back(until_.back() + (layer.forward + layer.backward).value);
+      stop_if_late();
       reads_.push_back(reads_from(graph, static_cast<std::int32_t>(i), static_cast<std::int32_t>(size_)));
     }
   }
@@ -86,6 +88,7 @@ class ClusterPlanner {
     best[0] = Cost{};
     for (std::size_t q = 1; q <= clusters_; ++q) {
       for (std::size_t end = q; end <= size_; ++end) {
+        stop_if_late();
         std::optional<Cost>& here = best[q * row + end];
         for (std::size_t k = end; k-- >= q;) {
           const double time = until_[end] - until_[k],

@@ -1,6 +1,7 @@
 #include "search/planners/layer_graph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -18,8 +19,13 @@ void insert_ordered(std::vector<std::int32_t>& list, std::int32_t value) {
 
 Bytes bytes_of(const Tensor& tensor) { return Bytes(tensor.elements() * bytes_per_element(tensor.type)); }
 
-bool is_described(const Layer& layer, std::string_view beginning) {
-  return std::string_view(layer.name).substr(layer.name.find(' ') + 1).starts_with(beginning);
+// Tensors of profiled layers are rounded up to whole elements of every sample.
+Bytes measured_bytes(const Operator& op, const std::string& attribute) {
+  return Bytes(static_cast<std::int64_t>(std::llround(std::get<double>(op.attributes.at(attribute)))));
+}
+
+bool is_described(std::string_view name, std::string_view beginning) {
+  return name.substr(name.find(' ') + 1).starts_with(beginning);
 }
 
 }  // namespace
@@ -50,6 +56,10 @@ LayerGraph layers_of(const OperatorGraph& graph, const CostModel& costs, DeviceI
       if (use.role == Role::Input && tensor.producer.valid())
         edges.emplace_back(tensor.producer.value, static_cast<std::int32_t>(i));
     }
+    if (op.measured) {
+      layer.output = measured_bytes(op, "activation_bytes");
+      layer.parameters = measured_bytes(op, "parameter_bytes");
+    }
     layers.push_back(std::move(layer));
   }
   return {std::move(layers), edges};
@@ -74,13 +84,22 @@ std::vector<std::vector<std::int32_t>> inseparable_layers(const OperatorGraph& g
   return together;
 }
 
+std::int32_t leading_inputs(const OperatorGraph& graph) {
+  const auto is_input = [](const Operator& op) {
+    return is_described(op.name, "Input") &&
+           std::ranges::none_of(op.uses, [](const TensorUse& use) { return use.role == Role::Input; });
+  };
+  const auto first = std::ranges::find_if_not(graph.operators(), is_input);
+  return static_cast<std::int32_t>(first - graph.operators().begin());
+}
+
 LayerGraph without_inputs(const LayerGraph& graph) {
   std::vector<Layer> layers;
   std::vector<LayerGraph::Edge> edges;
   std::vector<std::int32_t> number(graph.size(), -1);  // among those that stay
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.size()); ++i) {
-    const bool input = graph.inputs(i).empty() && is_described(graph[i], "Input");
-    const bool item = graph.consumers(i).empty() && is_described(graph[i], "__getitem__");
+    const bool input = graph.inputs(i).empty() && is_described(graph[i].name, "Input");
+    const bool item = graph.consumers(i).empty() && is_described(graph[i].name, "__getitem__");
     if (input || item) continue;
     number[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(layers.size());
     for (const std::int32_t from : graph.inputs(i)) {
@@ -90,6 +109,38 @@ LayerGraph without_inputs(const LayerGraph& graph) {
     layers.push_back(graph[i]);
   }
   return {std::move(layers), edges};
+}
+
+std::vector<std::int32_t> of_operators(const OperatorGraph& graph, const LayerGraph& layers,
+                                       const std::vector<std::int32_t>& of_layer) {
+  std::map<std::string_view, std::int32_t> known;
+  for (std::int32_t l = 0; l < static_cast<std::int32_t>(layers.size()); ++l)
+    known[layers[l].name] = of_layer[static_cast<std::size_t>(l)];
+  constexpr std::int32_t kUnknown = -1;
+  std::vector<std::int32_t> found;
+  for (const Operator& op : graph.operators()) {
+    const auto at = known.find(op.name);
+    found.push_back(at == known.end() ? kUnknown : at->second);
+  }
+  for (std::size_t i = found.size(); i-- > 0;) {
+    if (found[i] != kUnknown) continue;
+    for (const TensorUse& use : graph.operators()[i].uses) {
+      if (use.role != Role::Output) continue;
+      for (const UseRef reader : graph.consumers(use.tensor)) {
+        const std::int32_t of_reader = found[reader.op.index()];
+        if (of_reader != kUnknown && (found[i] == kUnknown || of_reader < found[i])) found[i] = of_reader;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i] != kUnknown) continue;
+    found[i] = 0;
+    for (const TensorUse& use : graph.operators()[i].uses) {
+      const OperatorId producer = graph.tensor(use.tensor).producer;
+      if (use.role == Role::Input && producer.valid()) found[i] = std::max(found[i], found[producer.index()]);
+    }
+  }
+  return found;
 }
 
 }  // namespace pipesim

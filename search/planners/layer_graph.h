@@ -44,7 +44,7 @@ class LayerGraph {
 };
 
 /// One layer for each operator, as long as a device of the topology takes. A weight counts where it is used
-/// first.
+/// first. Profiled operators have the bytes that were measured, to the nearest one.
 LayerGraph layers_of(const OperatorGraph& graph, const CostModel& costs, DeviceId device);
 
 /// Layers that must not be parted by stages under the schedule: those that use the same weight, where each
@@ -59,5 +59,12 @@ std::vector<std::vector<std::int32_t>> inseparable_layers(const OperatorGraph& g
 /// "__getitem__" (Narayanan et al., SOSP 2019; its published code). A layer's description is its name behind
 /// the first blank.
 LayerGraph without_inputs(const LayerGraph& graph);
+/// How many of a model's first operators are inputs that this leaves out.
+std::int32_t leading_inputs(const OperatorGraph& graph);
+
+/// By operator, from what is known of each layer (its number, or its stage). Layers have operators' names.
+/// What the planner left out joins the first that it feeds, or what feeds it where it feeds nobody.
+std::vector<std::int32_t> of_operators(const OperatorGraph& graph, const LayerGraph& layers,
+                                       const std::vector<std::int32_t>& of_layer);
 
 }  // namespace pipesim

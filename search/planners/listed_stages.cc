@@ -8,6 +8,7 @@
 #include <span>
 
 #include "search/baselines/layer_wise.h"
+#include "search/planners/layer_graph.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 
@@ -23,6 +24,35 @@ std::int64_t count_in(std::string_view text) {
   return whole && count >= 1 && count <= kMost ? count : 0;
 }
 
+// Parts between commas that stand neither in quotes nor in brackets, which names may have: "node7 LSTM(2048,
+// 1024)".
+std::vector<std::string_view> split_stages(std::string_view text) {
+  constexpr std::string_view kOpening = "([{", kClosing = ")]}";
+  std::vector<std::string_view> parts;
+  std::size_t begin = 0, deep = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    const char c = i < text.size() ? text[i] : ',';
+    const bool in_name = text.substr(begin, i - begin).find('@') != std::string_view::npos;
+    if (c == '"') quoted = !quoted;
+    if (!quoted && in_name && kOpening.find(c) != std::string_view::npos) ++deep;
+    if (!quoted && deep > 0 && kClosing.find(c) != std::string_view::npos) --deep;
+    if (i < text.size() && (c != ',' || quoted || deep > 0)) continue;
+    if (quoted || deep > 0)
+      throw InputError(fmt::format(
+          "found \"{}\", in which a {} is not closed; allowed: names with closed brackets, or in quotes",
+          text, quoted ? "quote" : "bracket"));
+    parts.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  return parts;
+}
+
+std::string_view without_quotes(std::string_view name) {
+  const bool quoted = name.size() >= 2 && name.front() == '"' && name.back() == '"';
+  return quoted ? name.substr(1, name.size() - 2) : name;
+}
+
 ListedStage parse_stage(std::string_view text, std::string_view all) {
   const std::size_t at = text.find('@');
   const std::string_view devices = text.substr(0, at);
@@ -31,7 +61,7 @@ ListedStage parse_stage(std::string_view text, std::string_view all) {
   if (times != std::string_view::npos) stage.replicas = count_in(devices.substr(0, times));
   const std::int64_t each = count_in(devices.substr(times == std::string_view::npos ? 0 : times + 1));
   stage.devices = stage.replicas * each;
-  if (at != std::string_view::npos) stage.last = text.substr(at + 1);
+  if (at != std::string_view::npos) stage.last = without_quotes(text.substr(at + 1));
   if (stage.devices < 1 || (at != std::string_view::npos && stage.last.empty())) {
     throw InputError(fmt::format(
         "found \"{}\" in \"{}\", allowed: DEVICES or DEVICES@LAST_OPERATOR of each stage, such as "
@@ -126,11 +156,7 @@ void require_room(const OperatorGraph& graph, const std::vector<ListedStage>& st
 
 std::vector<ListedStage> parse_stage_list(std::string_view text) {
   std::vector<ListedStage> stages;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', begin), text.size());
-    stages.push_back(parse_stage(text.substr(begin, comma - begin), text));
-    begin = comma + 1;
-  }
+  for (const std::string_view part : split_stages(text)) stages.push_back(parse_stage(part, text));
   if (!stages.back().last.empty()) {
     throw InputError(
         fmt::format("found \"@{}\" at the last stage of \"{}\", which ends with the model: "
@@ -142,13 +168,15 @@ std::vector<ListedStage> parse_stage_list(std::string_view text) {
 
 std::vector<std::int32_t> last_operators(const OperatorGraph& graph, const std::vector<double>& seconds,
                                          const std::vector<ListedStage>& stages) {
+  const std::int32_t inputs = leading_inputs(graph);  // of a profile: reading data is no stage
   std::vector<std::int32_t> ends;
   const auto num_operators = static_cast<std::int32_t>(graph.operators().size());
   std::size_t begin = 0;  // of a run of stages whose last one's end is known
   for (std::size_t s = 0; s < stages.size(); ++s) {
     if (stages[s].last.empty() && s + 1 < stages.size()) continue;
-    const std::int32_t first = ends.empty() ? 0 : ends.back() + 1;
     const std::int32_t last = stages[s].last.empty() ? num_operators - 1 : end_named(graph, stages[s].last);
+    const std::int32_t before = last < inputs ? 0 : inputs;  // of the first stage, which begins at 0
+    const std::int32_t first = ends.empty() ? before : ends.back() + 1;
     require_room(graph, stages, {begin, s}, {first, last});
     const std::span run = std::span(stages).subspan(begin, s + 1 - begin);
     const std::span costs(seconds.begin() + first, static_cast<std::size_t>(last - first + 1));

@@ -19,7 +19,8 @@ struct ListedStage {
 };
 
 /// Stages as "8@layer12.ffn_add,8": 8 devices each, the first up to that operator; "4x2" are 4 replicas of 2
-/// devices each that take microbatches in turn. InputError with what was found and what is allowed.
+/// devices each that take microbatches in turn. Commas in brackets or in quotes belong to an operator's name:
+/// "8@node7 LSTM(2048, 1024),8". InputError with what was found and what is allowed.
 std::vector<ListedStage> parse_stage_list(std::string_view text);
 
 /// By stage the number of its last operator. Ends that are not told are chosen so that the longest stage

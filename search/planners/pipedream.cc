@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -42,6 +43,7 @@ class LevelPlanner {
     std::vector<Choice> choices(machines_);
     for (std::size_t j = i; j < cuts_.size(); ++j) {
       if (!begins_before(i, j)) continue;
+      stop_if_late();
       std::ranges::fill(best, kNoPipeline);
       if (j > i) split(i, j, row, last, best, choices);
       finish(i, j, best, choices, row);
@@ -122,6 +124,14 @@ class LevelPlanner {
       for (std::size_t own = 1; own <= most && own < machines_; ++own) {
         last[own] = std::max((alone + reduction(parameters(k + 1, j), own)) / static_cast<double>(own),
                              transfers(k, j, own));
+      }
+      if (row.choices.empty() && !options_.memory_limit) {
+        for (std::size_t own = 1; own <= most && own < machines_; ++own) {
+          const double* before = &row.time[k * machines_];
+          for (std::size_t m = own + 1; m <= machines_; ++m)
+            best[m - 1] = std::min(best[m - 1], std::max(before[m - own - 1], last[own]));
+        }
+        continue;
       }
       for (std::size_t m = 2; m <= machines_; ++m) {
         for (std::size_t own = 1; own <= std::min(most, m - 1); ++own) {
@@ -231,6 +241,21 @@ std::optional<PipeDreamPlan> pipedream(std::span<const Cut> cuts, std::span<cons
   if (cuts.empty() || levels.empty() || !std::ranges::all_of(levels, is_level) || !compresses)
     throw InternalError("PipeDream's planner needs cuts, machines, bandwidths and a compression above 0");
   return Hierarchy(cuts, levels, options).plan();
+}
+
+double pipedream_steps(std::span<const Cut> cuts, std::span<const MachineLevel> levels) {
+  double pairs = 0, chains = 0;  // of a cut and an inner one; of a pair and one before both
+  for (const Cut& cut : cuts) {
+    pairs += 1 + static_cast<double>(cut.inner.size());
+    for (const std::int32_t inner : cut.inner)
+      chains += 1 + static_cast<double>(cuts[static_cast<std::size_t>(inner)].inner.size());
+  }
+  double steps = 0;
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    const auto machines = static_cast<double>(levels[l].machines);
+    steps += (l + 1 < levels.size() ? chains : pairs) * (1 + machines * (machines - 1) / 2);
+  }
+  return steps;
 }
 
 }  // namespace pipesim

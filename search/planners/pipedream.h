@@ -51,9 +51,13 @@ struct PipeDreamPlan {
 ///
 /// Nothing when no pipeline keeps to the memory limit, or a straight one would need more cuts to use all
 /// machines. Cuts as cuts_of() gives them, at least one; at least one level; machines, bandwidths and the
-/// compression above 0, else InternalError. Takes time O(cuts² · machines²), for every level but the
-/// outermost O(cuts³ · machines²).
+/// compression above 0, else InternalError. Takes pipedream_steps() steps, about a nanosecond each, and looks
+/// at the deadline (sim/base/deadline.h) every few thousand to a million steps.
 std::optional<PipeDreamPlan> pipedream(std::span<const Cut> cuts, std::span<const MachineLevel> levels,
                                        const PipeDreamOptions& options);
+
+/// Steps of pipedream(): ways to end a pipeline with a stage, by cuts and machines; of levels but the
+/// outermost for every cut that it may begin behind.
+double pipedream_steps(std::span<const Cut> cuts, std::span<const MachineLevel> levels);
 
 }  // namespace pipesim

@@ -4,6 +4,7 @@
 #include <limits>
 #include <tuple>
 
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -91,6 +92,7 @@ class StagePartitioner {
     double least = kNoPartition;
     for (std::size_t s = 1; s <= most_stages; ++s) {
       for (std::size_t i = 0; i < layers_; ++i) {
+        stop_if_late();
         for (const std::size_t number : options_of_[i]) {
           const StageOption& o = problem_.options[number];
           if (!usable(o, s, limit)) continue;

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "sim/base/errors.h"
+#include "sim/base/out_of_memory.h"
 
 namespace pipesim {
 namespace fs = std::filesystem;
@@ -28,10 +29,25 @@ std::string read_file(const fs::path& path) {
     throw InputError(fmt::format("{}: is a directory, a file is needed", path.string()));
   std::ifstream in(path, std::ios::binary);
   if (!in) throw InputError(fmt::format("{}: can't be read: {}", path.string(), std::strerror(errno)));
-  std::ostringstream content;
-  content << in.rdbuf();
-  if (in.bad()) throw InputError(fmt::format("{}: can't be read: {}", path.string(), std::strerror(errno)));
-  return std::move(content).str();
+  const auto too_large = [&] {
+    std::error_code unknown;
+    const std::uintmax_t bytes = fs::file_size(path, unknown);
+    return out_of_memory(unknown ? "reading " + path.string()
+                                 : fmt::format("reading {} ({})", path.string(),
+                                               pretty(Bytes(static_cast<std::int64_t>(bytes)))),
+                         "The file must fit into memory");
+  };
+  return with_memory(too_large, [&] {
+    std::ostringstream content;
+    // What it could not keep would be left out without a word, unless it may throw.
+    content.exceptions(std::ios::badbit | std::ios::failbit);
+    try {
+      content << in.rdbuf();
+    } catch (const std::ios::failure&) {  // the file is empty, or can't be read
+    }
+    if (in.bad()) throw InputError(fmt::format("{}: can't be read: {}", path.string(), std::strerror(errno)));
+    return std::move(content).str();
+  });
 }
 
 void require_writable(const fs::path& path) {

@@ -8,8 +8,11 @@
 #include <set>
 
 #include "sim/base/errors.h"
+#include "sim/base/file_kind.h"
 #include "sim/base/files.h"
+#include "sim/base/out_of_memory.h"
 #include "sim/base/suggest.h"
+#include "sim/base/utf8.h"
 
 namespace pipesim {
 
@@ -61,22 +64,6 @@ Place place_of(std::string_view text, std::size_t byte) {
     place.line += c == '\n';
   }
   return place;
-}
-
-bool valid_utf8(std::string_view text, std::size_t& bad) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80       ? 1
-                               : lead >> 5 == 6  ? 2
-                               : lead >> 4 == 14 ? 3
-                               : lead >> 3 == 30 ? 4
-                                                 : 0;
-    bool ok = length != 0 && i + length <= text.size();
-    for (std::size_t j = 1; ok && j < length; ++j) ok = (static_cast<unsigned char>(text[i + j]) >> 6) == 2;
-    if (!ok) return bad = i, false;
-    i += length;
-  }
-  return true;
 }
 
 std::string reason_of(const Json::parse_error& error) {
@@ -228,8 +215,8 @@ DataType JsonValue::data_type() const {
 }
 
 JsonValue JsonDocument::parse(std::string_view text, const std::string& source) {
-  std::size_t bad = 0;
-  if (!valid_utf8(text, bad)) {
+  require_json_text(text, source);
+  if (const std::size_t bad = first_not_utf8(text); bad != std::string_view::npos) {
     const Place p = place_of(text, bad);
     throw InputError(fmt::format("{}:{}:{}: byte 0x{:02x} is not UTF-8", source, p.line, p.column,
                                  static_cast<unsigned char>(text[bad])));
@@ -238,7 +225,12 @@ JsonValue JsonDocument::parse(std::string_view text, const std::string& source) 
   try {
     auto tree = std::make_shared<JsonValue::Tree>();
     tree->source = source;
-    tree->root = Json::parse(text, std::ref(repeated));
+    const auto too_large = [&] {
+      return out_of_memory(fmt::format("reading {} ({} of JSON)", source,
+                                       pretty(Bytes(static_cast<std::int64_t>(text.size())))),
+                           "The file must fit into memory several times");
+    };
+    with_memory(too_large, [&] { tree->root = Json::parse(text, std::ref(repeated)); });
     if (!repeated.first().empty()) {
       throw InputError(
           fmt::format("{}: the key \"{}\" stands twice in one object", source, repeated.first()));

@@ -7,7 +7,8 @@
 
 namespace pipesim {
 
-/// The candidate nearest to `name` by edit distance, when it is near enough to be a typing mistake; else "".
+/// The candidate that `name` was probably meant for: a typing mistake, a part, or another word for it; else
+/// "".
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 /// " (did you mean \"resnet50\"?)" or "".

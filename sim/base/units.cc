@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -101,8 +102,15 @@ std::string exact(double value, std::span<const UnitName> units, std::size_t cou
 std::string short_form(double value, std::span<const UnitName> units, std::size_t count) {
   std::size_t i = 0;
   while (i + 1 < count && value >= 999.5 * units[i].scale) ++i;
-  return fmt::format("{:.3g} {}", value / units[i].scale, units[i].name);
+  return fmt::format("{} {}", significant(value / units[i].scale, 3), units[i].name);
 }
+
+constexpr std::array kPrettyByteUnits{UnitName{"B", 1},    UnitName{"kB", 1e3},  UnitName{"MB", 1e6},
+                                      UnitName{"GB", 1e9}, UnitName{"TB", 1e12}, UnitName{"PB", 1e15},
+                                      UnitName{"EB", 1e18}};
+constexpr std::array kPrettyBandwidthUnits{UnitName{"B/s", 1},     UnitName{"kB/s", 1e3},
+                                           UnitName{"MB/s", 1e6},  UnitName{"GB/s", 1e9},
+                                           UnitName{"TB/s", 1e12}, UnitName{"PB/s", 1e15}};
 
 constexpr std::size_t kDecimalByteUnits = 5;
 
@@ -153,15 +161,38 @@ std::string to_text(Seconds s) {
 }
 std::string to_text(FlopsPerSecond r) { return exact(r.value, kRateUnits, kRateUnits.size()); }
 
+std::string significant(double value, int digits) {
+  constexpr double kLeast = 1e-6, kMost = 1e15;
+  const double magnitude = std::abs(value);
+  if (!std::isfinite(value) || magnitude >= kMost || (value != 0 && magnitude < kLeast))
+    return fmt::format("{:.{}g}", value, digits);
+  std::string text = fmt::format("{:.{}e}", value, digits - 1);  // rounds, which may add a digit
+  const int exponent = std::stoi(text.substr(text.find('e') + 1)), behind = digits - 1 - exponent;
+  text = fmt::format("{:.{}f}", value, std::max(0, behind));
+  if (behind > 0) text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
 std::string pretty(Bytes b) {
   const double magnitude = std::abs(static_cast<double>(b.value));
-  return (b.value < 0 ? "-" : "") + short_form(magnitude, kByteUnits, kDecimalByteUnits);
+  return (b.value < 0 ? "-" : "") + short_form(magnitude, kPrettyByteUnits, kPrettyByteUnits.size());
 }
-std::string pretty(BytesPerSecond r) { return short_form(r.value, kBandwidthUnits, kDecimalByteUnits); }
+std::string pretty(BytesPerSecond r) {
+  return short_form(r.value, kPrettyBandwidthUnits, kPrettyBandwidthUnits.size());
+}
 std::string pretty(Seconds s) {
   constexpr std::array order{UnitName{"ns", 1e-9}, UnitName{"us", 1e-6}, UnitName{"ms", 1e-3},
                              UnitName{"s", 1}};
-  return (s.value < 0 ? "-" : "") + short_form(std::abs(s.value), order, order.size());
+  constexpr UnitName minutes{"min", 60}, hours{"h", 3600}, days{"d", 86'400};
+  constexpr double kMostSeconds = 999.5, kMostMinutes = 120, kMostHours = 72;
+  const double magnitude = std::abs(s.value);
+  const std::string sign = s.value < 0 ? "-" : "";
+  if (magnitude < kMostSeconds) return sign + short_form(magnitude, order, order.size());
+  const UnitName& unit = magnitude < kMostMinutes * minutes.scale ? minutes
+                         : magnitude < kMostHours * hours.scale   ? hours
+                                                                  : days;
+  return sign + short_form(magnitude, std::span(&unit, 1), 1);
 }
 std::string pretty(FlopsPerSecond r) { return short_form(r.value, kRateUnits, kRateUnits.size()); }
 

@@ -61,10 +61,14 @@ std::string to_text(BytesPerSecond r);
 std::string to_text(Seconds s);
 std::string to_text(FlopsPerSecond r);
 
-/// For people: three or four significant digits ("91.2 GB", "3.21 ms"), not exact.
+/// For people: three or four significant digits ("91.2 GB", "3.21 ms", "44.2 min"), not exact.
 std::string pretty(Bytes b);
 std::string pretty(BytesPerSecond r);
 std::string pretty(Seconds s);
 std::string pretty(FlopsPerSecond r);
+
+/// `digits` significant digits, or all before the point where there are more ("12346", "1.5", "0.00213"):
+/// only below 1e-6 and from 1e15 on with an exponent.
+std::string significant(double value, int digits);
 
 }  // namespace pipesim

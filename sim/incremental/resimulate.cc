@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "sim/base/allocated_bytes.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -424,7 +425,9 @@ std::optional<Nanoseconds> Resimulation::run() {
   const std::size_t from = first_checkpoint_ * old_->spacing();
   if (from < position) pieces_.push_back({from, position, true, 0, 0});
   restore(position, 0);
-  while (!queue_.empty()) {
+  constexpr std::size_t kBetweenLooks = 4096;
+  for (std::size_t taken = 1; !queue_.empty(); ++taken) {
+    if (taken % kBetweenLooks == 0) stop_if_late();
     const auto [ready, task] = queue_.pop();
     if (!take(ready, task)) return std::nullopt;
     while (old_taken_ >= expected_) {

@@ -117,6 +117,39 @@ TEST(CalibrationStore, RefusesDamagedFiles) {
             "is damaged: sizes \"8,64,32\" of a key of linear, allowed: 2 from 0 on");
   EXPECT_EQ(refusal_after("INSERT INTO corrections VALUES('forward', 0, 0, 1, 1)"),
             "is damaged: the correction of forward is 0 and 0 s");
+  EXPECT_EQ(refusal_after("UPDATE runs SET cores = 1 << 40"),
+            "is damaged: found 1099511627776 cores, allowed: 0 to 2147483647");
+  EXPECT_EQ(refusal_after("UPDATE runs SET noise_floor = 9e999"),
+            "is damaged: found inf of noise, allowed: numbers from 0 on");
+  EXPECT_EQ(refusal_after("UPDATE keys SET flops = -1"),
+            "is damaged: found -1 FLOPs, allowed: numbers from 0 on");
+  EXPECT_EQ(refusal_after("UPDATE keys SET busy_neighbours = -1"),
+            "is damaged: found -1 busy neighbours, allowed: 0 to 2147483647");
+  EXPECT_EQ(refusal_after("UPDATE dropped SET count = -1"),
+            "is damaged: found -1 dropped samples, allowed: 0 to 1000000000000");
+}
+
+TEST(CalibrationStore, RefusesTextsThatAreNotUtf8) {
+  EXPECT_EQ(refusal_after("UPDATE runs SET host = CAST(x'41ff' AS TEXT)"), "is damaged: a text is not UTF-8");
+}
+
+// Their sum does not overflow.
+TEST(CalibrationStore, RefusesMoreDroppedSamplesThanThereCanBe) {
+  EXPECT_EQ(
+      refusal_after("UPDATE dropped SET count = 600000000000; INSERT INTO dropped SELECT * FROM dropped"),
+      "is damaged: found 1200000000000 dropped samples of a key, allowed: 0 to 1000000000000");
+}
+
+// They would be evaluated, and need not end.
+TEST(CalibrationStore, RefusesTablesThatCompute) {
+  EXPECT_EQ(refusal_after("DROP TABLE runs; CREATE VIEW runs AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
+                          "SELECT i + 1 FROM n) SELECT i AS id, '' AS host, '' AS processor, 1 AS cores, '' "
+                          "AS kernel, '' AS date, 0 AS noise_floor FROM n"),
+            "is damaged: \"runs\" is no table of a calibration");
+  EXPECT_EQ(refusal_after("ALTER TABLE samples ADD COLUMN more TEXT AS (hex(zeroblob(100000000)))"),
+            "is damaged: \"samples\" is no table of a calibration");
+  EXPECT_EQ(refusal_after("CREATE TABLE more(x CHECK(length(hex(zeroblob(100000000))) > 0))"),
+            "is damaged: \"more\" is no table of a calibration");
 }
 
 TEST(CalibrationStore, RefusesOtherFiles) {

@@ -50,6 +50,19 @@ TEST(IncludeRules, CatchAPlantedStepUpTheLayers) {
               ElementsAre("taskgraph/a.h:1: taskgraph may not include tests/layers/source_tree.h"));
 }
 
+// The program that searches is built without it.
+TEST(IncludeRules, OnlyTheCommandsThatRunPlansSeeTheExecutor) {
+  EXPECT_THAT(broken("tools/plan_set.cc", "#include \"executor/training.h\"\n"),
+              ElementsAre("tools/plan_set.cc:1: tools may not include executor/training.h"));
+  EXPECT_THAT(broken("tools/command_execute.cc", "#include \"tools/execution/plan_run.h\"\n"),
+              ElementsAre("tools/command_execute.cc:1: tools may not include tools/execution/plan_run.h"));
+  EXPECT_THAT(broken("tools/execution/execute.cc",
+                     "#include \"executor/training.h\"\n#include \"tools/execution_commands.h\"\n"),
+              IsEmpty());
+  EXPECT_THAT(broken("search/a.cc", "#include \"tools/execution/plan_run.h\"\n"),
+              ElementsAre("search/a.cc:1: search may not include tools/execution/plan_run.h"));
+}
+
 TEST(IncludeRules, ModelsAndTopologiesDoNotKnowEachOther) {
   EXPECT_THAT(broken("models/a.cc", "#include \"topologies/topology.h\"\n"),
               ElementsAre("models/a.cc:1: models may not include topologies/topology.h"));
@@ -92,7 +105,7 @@ TEST(IncludeRules, CatchPackagesBeyondTheirPlace) {
 }
 
 TEST(IncludeRules, AllowWhatTheLayersAllow) {
-  EXPECT_THAT(broken("tools/a.cc",
+  EXPECT_THAT(broken("tools/execution/a.cc",
                      "#include \"sim/base/units.h\"\n"
                      "#include \"executor/a.h\"\n"
                      "#include <vector>\n"),

@@ -63,6 +63,20 @@ TEST(ImportProfile, RoundsBytesUpToSamplesAndFloats) {
   EXPECT_EQ(summed.shape, (std::vector<std::int64_t>{4, 10}));
 }
 
+// Of 10 bytes measured with 4 samples, three samples have 7.5.
+TEST(ImportProfile, KeepsFractionsOfBytes) {
+  const OperatorGraph graph = import_profile(
+      "a -- b -- forward_compute_time=1, backward_compute_time=2, activation_size=10, "
+      "parameter_size=6\n",
+      "graph.txt", 4, 3);
+  const Operator& op = graph.operators()[0];
+  EXPECT_EQ(std::get<double>(op.attributes.at("activation_bytes")), 7.5);
+  EXPECT_EQ(std::get<double>(op.attributes.at("parameter_bytes")), 6);
+  EXPECT_EQ(graph.tensor(op.uses[0].tensor).shape, (std::vector<std::int64_t>{2}));  // of 4 bytes
+  EXPECT_EQ(graph.tensor(op.uses[1].tensor).shape, (std::vector<std::int64_t>{3, 3}));
+  EXPECT_EQ(parse_model(to_json(graph), "m.json"), graph);
+}
+
 TEST(ImportProfile, RoundTripsAsAModelFile) {
   const OperatorGraph graph = import_profile(small_profile, "graph.txt", 4, 4);
   EXPECT_EQ(parse_model(to_json(graph), "m.json"), graph);
@@ -106,6 +120,12 @@ TEST(ImportProfile, RefusesBrokenGraphs) {
   EXPECT_EQ(refused_profile(""),
             "graph.txt: holds no layers, allowed: lines \"ID -- DESCRIPTION -- forward_compute_time=…, "
             "backward_compute_time=…, activation_size=…, parameter_size=…\"");
+}
+
+// Names stand in files of models, which are UTF-8.
+TEST(ImportProfile, RefusesNamesThatAreNotUtf8) {
+  EXPECT_EQ(refused_profile("node1 -- Input -- " + one + "\nnode2 -- p\x8b" + "d -- " + one),
+            "graph.txt:2: byte 0x8b is not UTF-8");
 }
 
 }  // namespace

@@ -95,8 +95,7 @@ TEST(ModelJson, RefusesWhatIsNotAModel) {
             "m.json: /pipesim_model: found 2, an integer from 1 to 1 is needed");
   EXPECT_EQ(refused_model(file(x, "", R"("dtyp": "float32", )")),
             "m.json: /dtyp: unknown key \"dtyp\" (did you mean \"dtype\"?); allowed: pipesim_model, name, "
-            "batch, dtype, "
-            "inputs, operators");
+            "sizes, batch, dtype, inputs, operators");
   EXPECT_EQ(refused_model(file(x, "", R"("dtype": "int64", )")),
             "m.json: /dtype: found int64, a floating-point type is needed");
 }
@@ -128,7 +127,7 @@ TEST(ModelJson, RefusesBadOperators) {
       "m.json: /operators/0/Out: unknown key \"Out\" (did you mean \"out\"?); allowed: name, kind, inputs, "
       "outputs, weights, repeat, out, contract, bias, activation, transpose_weight, router, uneven");
   EXPECT_EQ(refused_model(file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "out": "5"})")),
-            "m.json: /operators/0/out: found a string, an array is needed");
+            "m.json: /operators/0/out: found \"5\", a number is written without quotes");
   EXPECT_EQ(
       refused_model(
           file(x, R"({"name": "a", "kind": "linear", "inputs": ["x"], "out": 5, "activation": "rely"})")),

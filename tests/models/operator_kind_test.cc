@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "models/model_json.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -26,6 +27,20 @@ TEST(OperatorKinds, HaveAttributesThatAcceptTheirDefaults) {
       given[schema.name] = schema.fallback.value_or(std::int64_t{1});
     }
     EXPECT_EQ(complete_attributes(kind, given).size(), kind.attributes.size()) << kind.name;
+  }
+}
+
+TEST(OperatorKinds, HaveExamplesWithSamples) {
+  for (const OperatorKind& kind : operator_kinds()) {
+    const OperatorGraph graph = example_graph(kind, "it");
+    ASSERT_EQ(graph.operators().size(), 1U) << kind.name;
+    const Operator& op = graph.operators()[0];
+    EXPECT_EQ(op.kind, kind.name);
+    EXPECT_EQ(op.factors[0].kind, FactorKind::Sample) << kind.name;
+    EXPECT_EQ(op.factors[0].size, 64) << kind.name;
+    EXPECT_EQ(parse_model(to_json(graph), "example.json"), graph) << kind.name;
+    for (const auto& [name, value] : kind.example.attributes)
+      EXPECT_NE(kind.find_attribute(name), nullptr) << kind.name << " " << name;
   }
 }
 

@@ -141,7 +141,7 @@ TEST(Baselines, OddBatchesAndTinyOnesAreLegal) {
 TEST(Baselines, SingleDeviceTakesTheFastest) {
   const Scored s("lenet", "p100-4x4", "single-device");
   EXPECT_EQ(s.text("conv1"), "whole on device 0");
-  EXPECT_EQ(idle_devices(s.strategy, s.topology), "1 of 16 devices used");
+  EXPECT_EQ(idle_devices(s.strategy, s.graph, s.topology), "1 of 16 devices used");
 }
 
 // Three K80 and a V100.
@@ -187,7 +187,8 @@ TEST(Baselines, SynchronisedBatchNormIsTheOnlyOtherTraffic) {
 TEST(Baselines, DevicesThatDoNotDivideTheBatchStayIdle) {
   const Scored s("lenet", "levels:2@10GB/s,3@1GB/s", "data-parallel");  // batch 64
   EXPECT_EQ(s.text("conv1"), "n/4 on 4 devices from 0");
-  EXPECT_EQ(idle_devices(s.strategy, s.topology), "4 of 6 devices used");
+  EXPECT_EQ(idle_devices(s.strategy, s.graph, s.topology),
+            "4 of 6 devices used: batch 64 can't be split in 6");
 }
 
 TEST(Baselines, ProfiledOperatorsSplitTheirSamples) {
@@ -208,7 +209,7 @@ TEST(Baselines, ProfiledOperatorsSplitTheirSamples) {
 TEST(Baselines, ModelParallelUsesAllDevicesAndNeverSynchronises) {
   const Scored s("vgg16:batch=64", "pcie-v100-4", "model-parallel");
   EXPECT_EQ(s.count(TaskKind::GradientSync), 0);
-  EXPECT_EQ(idle_devices(s.strategy, s.topology), "");
+  EXPECT_EQ(idle_devices(s.strategy, s.graph, s.topology), "");
   std::int32_t last = 0;
   for (const ParallelConfig& c : s.strategy) {
     ASSERT_EQ(c.devices.size(), 1U);
@@ -363,6 +364,34 @@ TEST(Baselines, SayWhatMemoryIsMissing) {
     EXPECT_THAT(b.infeasible, HasSubstr("has 16 GB")) << b.name;
   }
   EXPECT_THAT(scores[0].infeasible, HasSubstr("node0.gpu0 needs "));
+}
+
+// All on one device lacks less in all than the whole model on each device, but far more on one.
+TEST(Baselines, TheNearestIsTheOneWhoseFullestDeviceLacksLeast) {
+  const OperatorGraph graph = make_zoo_model("gpt3-175b:batch=16");
+  const Topology topology = make_topology("dgx-a100:2");
+  const CostModel costs(topology);
+  Evaluator evaluator(graph, costs, {});
+  const std::vector<Baseline> scores = score_baselines(evaluator);
+  const Baseline &single = scores[0], &data_parallel = scores[1];
+  ASSERT_EQ(single.name, "single-device");
+  ASSERT_EQ(data_parallel.name, "data-parallel");
+  EXPECT_GT(single.shortage, data_parallel.shortage);
+  EXPECT_LT(single.scored->evaluation.overflow, data_parallel.scored->evaluation.overflow);
+  const std::vector<Baseline> two{single, data_parallel};
+  EXPECT_EQ(nearest_baseline(two)->name, "data-parallel");
+  for (const Baseline& b : scores) EXPECT_LE(nearest_baseline(scores)->shortage, b.shortage) << b.name;
+  EXPECT_EQ(nearest_baseline({{"none", std::nullopt, "not scored"}}), nullptr);
+}
+
+TEST(Baselines, SayWhyDevicesStayIdle) {
+  const Scored three("gpt:batch=3,layers=1,hidden=64,heads=4,sequence=32,vocab=64", "p100-4x4:1",
+                     "data-parallel");
+  EXPECT_EQ(idle_devices(three.strategy, three.graph, three.topology),
+            "3 of 4 devices used: batch 3 can't be split in 4");
+  const Scored prime("lenet:batch=61", "dgx-a100:8", "data-parallel");
+  EXPECT_EQ(idle_devices(prime.strategy, prime.graph, prime.topology),
+            "61 of 64 devices used: batch 61 can't be split in 64");
 }
 
 TEST(BaselinesPlacement, LastSplitIsFastest) {

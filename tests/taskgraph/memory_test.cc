@@ -101,11 +101,12 @@ TEST(PeakMemory, WeightsThatNoLossTrainsAreHeldToo) {
   EXPECT_EQ(held[2], (WeightMemory{Bytes(96), Bytes(0), Bytes(0)}));
 }
 
-TEST(MemoryShortage, NamesTheFirstDeviceAndCountsTheOthers) {
+TEST(MemoryShortage, NamesTheDeviceThatLacksMostAndCountsTheOthers) {
   const Topology topology = make_topology("p100-4x4");  // 16 GB each
   std::vector<DeviceMemory> peaks(topology.num_devices());
   EXPECT_EQ(memory_shortage(peaks, topology), std::nullopt);
   EXPECT_EQ(memory_overflow(peaks, topology), Bytes(0));
+  EXPECT_EQ(largest_shortage(peaks, topology), Bytes(0));
   const Bytes capacity = topology.kind(DeviceId(0)).memory;
   peaks[3].peak = capacity;
   EXPECT_EQ(memory_shortage(peaks, topology), std::nullopt);
@@ -118,6 +119,12 @@ TEST(MemoryShortage, NamesTheFirstDeviceAndCountsTheOthers) {
   peaks[8].peak = capacity + Bytes(1);
   EXPECT_EQ(memory_shortage(peaks, topology), first + " (and 2 more devices)");
   EXPECT_EQ(memory_overflow(peaks, topology), Bytes(2'000'000'002));
+  EXPECT_EQ(largest_shortage(peaks, topology), Bytes(2'000'000'000));
+  peaks[2].peak = capacity + Bytes(1'000'000'000);  // comes first and lacks less
+  EXPECT_EQ(memory_shortage(peaks, topology), first + " (and 3 more devices)");
+  peaks[2].peak = peaks[6].peak;
+  EXPECT_EQ(memory_shortage(peaks, topology), fmt::format("node0.gpu2 needs {}, has {} (and 3 more devices)",
+                                                          pretty(peaks[6].peak), pretty(capacity)));
 }
 
 TEST(MemoryShortage, CountsWhatTheMarginTakes) {

@@ -199,12 +199,12 @@ TEST_F(IllegalPipeline, SaysWhatTheScheduleNeeds) {
             "schedule \"chimera\": found 3 stages, allowed: an even number, like 4");
   EXPECT_EQ(reason({0, 1, 2, 3}, {"inference", {0, 1, 2, 3}}), "legal");
   EXPECT_EQ(reason({2, 2, 2, 2}, {"inference", {0, 1, 2, 3}}), "legal");
-  EXPECT_EQ(reason({0, 1, 2, 3}, {"2bw", {0, 1, 2, 3}}, 256), "legal");
-  EXPECT_EQ(reason({0, 1, 2, 3}, {"2bw", {0, 1, 2, 3}}, 257),
-            "schedule \"2bw\": found 257 microbatches for 4 stages, allowed: from 3 to 256");
+  EXPECT_EQ(reason({0, 1, 2, 3}, {"2bw", {0, 1, 2, 3}}, 4096), "legal");
+  EXPECT_EQ(reason({0, 1, 2, 3}, {"2bw", {0, 1, 2, 3}}, 4097),
+            "schedule \"2bw\": found 4097 microbatches for 4 stages, allowed: from 3 to 4096");
   EXPECT_EQ(reason({0, 1, 2, 3}, {"2bw", {0, 1, 2, 3}}, 3), "legal");
   EXPECT_EQ(reason({0, 1, 2, 3}, {"2bw", {0, 1, 2, 3}}, 2),
-            "schedule \"2bw\": found 2 microbatches for 4 stages, allowed: from 3 to 256");
+            "schedule \"2bw\": found 2 microbatches for 4 stages, allowed: from 3 to 4096");
   EXPECT_THAT(reason({0, 1, 0, 1}, {"pipedream", {0, 1, 2, 3}}), HasSubstr("found 2 chunks a device"));
   EXPECT_EQ(reason({1, 1, 1, 1}, {"pipedream", {0, 1, 2, 3}}), "legal");
 }

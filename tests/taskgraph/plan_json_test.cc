@@ -7,6 +7,7 @@
 
 #include "models/graph_builder.h"
 #include "sim/base/errors.h"
+#include "tests/refusal.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "topologies/presets.h"
@@ -97,12 +98,38 @@ TEST_F(PlanJson, RefusesWithPlaceAndReason) {
             "p.json: /configs/0/device: unknown key \"device\" (did you mean \"devices\"?); allowed: "
             "operator, split, "
             "replicas, devices");
-  EXPECT_EQ(
-      message(text(R"({"operator": "fc1", "devices": ["gpu0"]})", R"("model_fingerprint": "0000", )")),
-      "p.json: /model_fingerprint: the plan was made for another model: fingerprint 0000, this one has " +
-          graph_.fingerprint());
   EXPECT_EQ(message(R"({"pipesim_plan": 7})"),
             "p.json: /pipesim_plan: version 7; this pipesim reads version 1");
+}
+
+TEST_F(PlanJson, ServesOtherTopologiesWithTheSameDevices) {
+  const std::string all = text(R"({"operator": "fc1", "split": [["b", 4]], "devices": "all"})",
+                               R"("topology_fingerprint": "0", )");
+  // A node of four devices, and three nodes of it.
+  const Topology one = make_topology("levels:4@10GB/s"), three = make_topology("levels:4@10GB/s,3@1GB/s");
+  const Plan plan = PlanFile::parse(all, "p.json").read(graph_, one);
+  EXPECT_EQ(plan.strategy, read(all).strategy);
+  EXPECT_EQ(plan.topology_fingerprint, "0");
+  const auto moved = [&](const std::string& json, const Topology& to, const Topology& own) {
+    return refusal([&] { (void)PlanFile::parse(json, "p.json").read(graph_, to, own); });
+  };
+  EXPECT_EQ(moved(all, three, one),
+            "p.json: /configs: the plan uses 4 devices of \"levels:4@10GB/s\", but topology "
+            "\"levels:4@10GB/s,3@1GB/s\" lacks 4: gpu0..gpu3; it has node0.gpu0..node2.gpu3");
+  const std::string some =
+      R"({"pipesim_plan": 1, "model": "two", "topology": "levels:4@10GB/s,3@1GB/s", "configs": [
+    {"operator": "fc1", "split": [["b", 4]], "devices": ["node0.gpu2..node1.gpu1"]},
+    {"operator": "fc2", "devices": ["node2.gpu0"]}, {"operator": "loss", "devices": ["node1.gpu0"]}]})";
+  const Topology two = make_topology("levels:4@10GB/s,2@1GB/s"),
+                 wide = make_topology("levels:8@10GB/s,3@1GB/s");
+  EXPECT_EQ(moved(some, two, three),
+            "p.json: /configs: the plan uses 5 devices of \"levels:4@10GB/s,3@1GB/s\", but topology "
+            "\"levels:4@10GB/s,2@1GB/s\" lacks 1: node2.gpu0; it has node0.gpu0..node1.gpu3");
+  // The range means the devices of the plan's own topology, whatever stands between them in the other.
+  const Plan there = PlanFile::parse(some, "p.json").read(graph_, wide, three);
+  EXPECT_EQ(there.strategy[0].devices,
+            (std::vector<DeviceId>{wide.device_named("node0.gpu2"), wide.device_named("node0.gpu3"),
+                                   wide.device_named("node1.gpu0"), wide.device_named("node1.gpu1")}));
 }
 
 TEST_F(PlanJson, MicrobatchesAreOneUnlessTheFileSaysOtherwise) {
@@ -111,16 +138,16 @@ TEST_F(PlanJson, MicrobatchesAreOneUnlessTheFileSaysOtherwise) {
     return text(config, "\"microbatches\": " + value + ", ");
   };
   EXPECT_EQ(read(text(config)).options.microbatches, 1);
-  EXPECT_EQ(read(with("1024")).options.microbatches, 1024);
+  EXPECT_EQ(read(with("1048576")).options.microbatches, 1'048'576);
   EXPECT_EQ(to_json(read(with("1")), graph_, topology_).find("microbatches"), std::string::npos);
   EXPECT_NE(to_json(read(with("7")), graph_, topology_).find("\"microbatches\": 7,\n"), std::string::npos);
-  for (const char* number : {"0", "-1", "1025"}) {
+  for (const char* number : {"0", "-1", "1048577"}) {
     EXPECT_EQ(message(with(number)), std::string("p.json: /microbatches: found ") + number +
-                                         ", an integer from 1 to 1024 is needed");
+                                         ", an integer from 1 to 1048576 is needed");
   }
   EXPECT_EQ(message(with("\"two\"")),
-            "p.json: /microbatches: found \"two\", an integer from 1 to 1024 is needed");
-  EXPECT_EQ(message(with("1.5")), "p.json: /microbatches: found 1.5, an integer from 1 to 1024 is needed");
+            "p.json: /microbatches: found \"two\", an integer from 1 to 1048576 is needed");
+  EXPECT_EQ(message(with("1.5")), "p.json: /microbatches: found 1.5, an integer from 1 to 1048576 is needed");
 }
 
 TEST_F(PlanJson, RandomPipelinesRoundTrip) {

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <regex>
 
 #include "sim/base/files.h"
 #include "tests/tools/command_line.h"
 #include "tools/help.h"
 #include "tools/table.h"
+#include "tools/version.h"
 
 namespace pipesim {
 namespace {
@@ -26,7 +28,13 @@ TEST(CommandLine, HelpAndVersionAreResults) {
   EXPECT_EQ(pipesim_run({"-h"}), (Outcome{0, overview(), ""}));
   EXPECT_EQ(pipesim_run({"help"}), (Outcome{0, overview(), ""}));
   EXPECT_EQ(pipesim_run({"--version"}), (Outcome{0, version_text(), ""}));
-  EXPECT_THAT(version_text(), testing::MatchesRegex("pipesim [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_EQ(pipesim_run({"-V"}), pipesim_run({"--version"}));
+  EXPECT_EQ(pipesim_run({"version"}), pipesim_run({"--version"}));
+  const std::string known = "commit [0-9a-f]{12}(, modified)?";
+  EXPECT_TRUE(
+      std::regex_match(version_text(), std::regex("pipesim [0-9]+\\.[0-9]+\\.[0-9]+ \\((" + known +
+                                                  "|commit unknown: not built from a git checkout)\\)\n")))
+      << version_text();
 }
 
 TEST(CommandLine, RefusesUnknownCommands) {
@@ -44,7 +52,16 @@ TEST(CommandLine, RefusesUnknownOptions) {
       (Outcome{2, "",
                "pipesim: help: unknown option --markdwon (did you mean --markdown?); see \"pipesim help "
                "help\"\n"}));
-  EXPECT_EQ(pipesim_run({"--frobnicate"}).status, 2);
+  EXPECT_EQ(
+      pipesim_run({"--frobnicate"}),
+      (Outcome{
+          2, "",
+          "pipesim: found --frobnicate where a command is needed, such as search; see \"pipesim help\"\n"}));
+  EXPECT_EQ(
+      pipesim_run({"--verison"}),
+      (Outcome{2, "",
+               "pipesim: found --verison where a command is needed (did you mean --version?); see \"pipesim "
+               "help\"\n"}));
 }
 
 TEST(CommandLine, DescribesEveryCommand) {
@@ -54,6 +71,7 @@ TEST(CommandLine, DescribesEveryCommand) {
     EXPECT_EQ(help.err, "") << command.name;
     EXPECT_THAT(help.out,
                 StartsWith("pipesim " + command.name + ": " + command.summary + ".\n\nUsage: pipesim "));
+    EXPECT_EQ(help.out, help_text(command, HelpLength::Brief));
     EXPECT_EQ(pipesim_run({command.name, "--help"}), help) << command.name;
     EXPECT_EQ(pipesim_run({command.name, "-h", "--json"}), help) << command.name;
     EXPECT_THAT(overview(), HasSubstr("\n  " + command.name + " ")) << command.name;
@@ -70,16 +88,16 @@ TEST(CommandLine, EveryCommandIsDescribedInFull) {
     for (const Operand& operand : command.operands)
       EXPECT_THAT(operand.help, Not(EndsWith("."))) << operand.name;
     for (const Example& example : command.examples)
-      EXPECT_THAT(example.command, StartsWith("pipesim " + command.name)) << command.name;
+      EXPECT_THAT(example.command, HasSubstr("pipesim " + command.name)) << command.name;
   }
 }
 
 TEST(CommandLine, HelpFitsATerminal) {
   for (const Command& command : commands()) {
-    std::istringstream lines(help_text(command));
+    std::istringstream lines(help_text(command, HelpLength::All) + help_text(command, HelpLength::Brief));
     for (std::string line; std::getline(lines, line);) {
       // Commands in examples are not broken, so that they can be copied.
-      if (line.starts_with("  pipesim ")) continue;
+      if (line.starts_with("  pipesim ") || line.starts_with("  source ")) continue;
       EXPECT_LE(display_width(line), 80U) << command.name << ": " << line;
     }
   }

@@ -69,7 +69,9 @@ TEST(Import, RefusesWhatDoesNotGoTogether) {
       pipesim_run({"import", "topology", "--nodes", "2"}),
       (Outcome{2, "", "pipesim: import: --nodes goes with FILE: this machine is not asked for its NICs\n"}));
   EXPECT_EQ(pipesim_run({"import", "model"}),
-            (Outcome{2, "", "pipesim: import: found \"model\", allowed: topology\n"}));
+            (Outcome{2, "",
+                     "pipesim: import: found \"model\", allowed: topology, as in \"pipesim import topology "
+                     "model\"; see \"pipesim help import\"\n"}));
   EXPECT_THAT(
       pipesim_run({"import", "topology", "--device", "H20"}).err,
       StartsWith("pipesim: option --device: unknown kind \"H20\" (did you mean \"H200\"?); allowed: "));

@@ -1,7 +1,11 @@
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "models/model_json.h"
+#include "models/operator_kind.h"
 #include "models/zoo/zoo.h"
+#include "sim/base/files.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 #include "tools/figures.h"
@@ -104,6 +108,78 @@ TEST(Models, RefusesWhatIsNoModel) {
       pipesim_run({"models", "vgg16", "vgg19"}),
       (Outcome{2, "",
                "pipesim: models: unexpected \"vgg19\" (it takes MODEL); see \"pipesim help models\"\n"}));
+}
+
+TEST(Models, ListsAllKindsOfOperators) {
+  const Outcome outcome = pipesim_run({"models", "--kinds"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err, "");
+  for (const OperatorKind& kind : operator_kinds()) {
+    EXPECT_THAT(outcome.out, HasSubstr("\n  " + kind.name + " "));
+    EXPECT_THAT(outcome.out, HasSubstr("  " + kind.help + "\n"));
+    const Outcome one = pipesim_run({"models", "--kinds", kind.name});
+    EXPECT_EQ(one.status, 0);
+    EXPECT_THAT(one.out, StartsWith(kind.name + ": " + kind.help + "\n\n  inputs  " + kind.inputs + "\n"));
+    for (const AttributeSchema& attribute : kind.attributes)
+      EXPECT_THAT(one.out, HasSubstr("\n  " + attribute.name + " ")) << kind.name;
+    EXPECT_EQ(pipesim_run({"models", "--kinds=" + kind.name}), one);
+  }
+}
+
+// Factors and tensors by hand: y[b, s, o] = x[b, s, i] w[i, o] + b[o].
+TEST(Models, ShowsAKindOfOperators) {
+  const Outcome outcome = pipesim_run({"models", "--kinds", "linear"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\n  bias              true     adds a bias over the output dims "));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr("\n  factor  in the example  kind       may be split      tensors that are split with it\n"
+                "  b       64              sample     into equal parts  x, linear1\n"
+                "  s       128             attribute  into any parts    x, linear1\n"
+                "  i       512             reduction  into equal parts  x, linear1.w\n"
+                "  o       2048            parameter  into equal parts  linear1.w, linear1.b, linear1\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  tensor     role    dimensions  in the example\n"
+                                     "  x          input   b, s, i     [64, 128, 512]\n"
+                                     "  linear1.w  weight  i, o        [512, 2048]\n"
+                                     "  linear1.b  weight  o           [2048]\n"
+                                     "  linear1    output  b, s, o     [64, 128, 2048]\n"));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr(
+          "\nIn a model file:\n\n"
+          "  \"inputs\": [{\"name\": \"x\", \"shape\": [64, 128, 512]}],\n"
+          "  \"operators\": [{\"name\": \"linear1\", \"kind\": \"linear\", \"inputs\": [\"x\"], \"out\": "
+          "[2048]}]\n"));
+}
+
+TEST(Models, ShowsKindsAsJson) {
+  const auto all = nlohmann::json::parse(pipesim_run({"models", "--kinds", "--json"}).out);
+  EXPECT_EQ(all["kinds"].size(), operator_kinds().size());
+  const auto one = nlohmann::json::parse(pipesim_run({"models", "--kinds", "dropout", "--json"}).out);
+  EXPECT_EQ(one["attributes"][0]["attribute"], "rate");
+  EXPECT_EQ(one["attributes"][0]["default"], "needed");
+  EXPECT_EQ(one["example"]["operators"][0]["rate"], 0.1);
+}
+
+TEST(Models, RefusesUnknownKinds) {
+  const Outcome outcome = pipesim_run({"models", "--kinds", "linaer"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(
+      outcome.err,
+      StartsWith("pipesim: unknown operator kind \"linaer\" (did you mean \"linear\"?), allowed: add, "));
+  EXPECT_EQ(pipesim_run({"models", "--kinds=linear", "relu"}),
+            (Outcome{2, "", "pipesim: models: --kinds=linear and \"relu\": one kind at a time\n"}));
+  EXPECT_EQ(pipesim_run({"models", "--kinds", "--operators"}),
+            (Outcome{2, "", "pipesim: models: --kinds and --operators exclude each other\n"}));
+  EXPECT_EQ(pipesim_run({"models", "--markdown", "lenet"}),
+            (Outcome{2, "", "pipesim: models: --markdown takes no MODEL\n"}));
+}
+
+TEST(Models, ReferenceIsFresh) {
+  const Outcome outcome = pipesim_run({"models", "--markdown"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(read_file(PIPESIM_SOURCE_DIR "/docs/models.md"), outcome.out)
+      << "write it again: tools/pipesim models --markdown > docs/models.md";
 }
 
 }  // namespace

@@ -66,6 +66,11 @@ TEST(Topologies, JsonIsATopologyFileOfTheSameTopology) {
   const Outcome outcome = pipesim_run({"topologies", "dgx1-v100:2", "--json"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(parse_topology(outcome.out, "stdout"), make_topology("dgx1-v100:2"));
+  EXPECT_EQ(outcome.out, to_compact_json(make_topology("dgx1-v100:2")));
+  EXPECT_EQ(pipesim_run({"topologies", "dgx1-v100:2", "--expanded"}),
+            (Outcome{0, to_json(make_topology("dgx1-v100:2")), ""}));
+  EXPECT_EQ(pipesim_run({"topologies", "--expanded"}),
+            (Outcome{2, "", "pipesim: topologies: --expanded needs TOPOLOGY\n"}));
   EXPECT_THAT(pipesim_run({"topologies", "--json"}).out,
               StartsWith("{\n  \"topologies\": [\n    {\n      \"name\": \""));
 }

@@ -24,7 +24,8 @@ PIPESIM = """#!/bin/sh
 case "$*" in
   "devices --json") echo '{"gpus": [{"name": "a GPU"}]}' ;;
   *--check*levels:4*|*levels:4*--check*) echo 'pipesim: out of memory' >&2; exit 3 ;;
-  import*) for last; do :; done; echo '{"device_kinds": {"a GPU": {}}}' >"$last" ;;
+  import*) for last; do :; done; echo '{"nodes": {"devices": {"kind": "a GPU"}}}' >"$last" ;;
+  topologies*here.json*--expanded) echo '{"device_kinds": {"a GPU": {}}}' ;;
   calibrate*resnet*) echo 'pipesim: out of memory' >&2; exit 3 ;;
   calibrate*) for last; do :; done; echo new >>"$last"; echo '1 plan' ;;
   *--check*) echo '{"check": [{"worst": "loss", "error": 1e-6, "rounding": 1e-6, "equal": true}]}' ;;
@@ -216,13 +217,13 @@ class GpuCheck(unittest.TestCase):
 
     def test_builds_also_for_a_program_that_is_asked_for_help(self):
         shutil.copy(TOOLS + "/gpu-check", self.folder)
-        self.program("setup.sh", "root=/root\nrequire_packages() { :; }\nbuild_preset() { echo \"builds $2\"; }\n")
+        self.program("setup.sh", "root=/root\nbuild_preset() { echo \"builds $*\"; }\n")
         self.program("gpu_check.py", "import os, sys\nprint([os.environ['PIPESIM_BUILD'], *sys.argv[1:]])\n")
         environment = {name: value for name, value in os.environ.items() if name != "PIPESIM_BUILD"}
         for words, builds in ((["--run", "pipesim", "--help"], True), (["--list"], False), (["-h"], False)):
             said = subprocess.run([self.folder + "/gpu-check", *words], env=environment, check=True, capture_output=True,
                                   text=True).stdout
-            self.assertEqual("builds pipesim\nbuilds gpu_test\nbuilds gpu_bench\n" in said, builds)
+            self.assertEqual("builds release pipesim pipesim-execution gpu_test gpu_bench -- cuda\n" in said, builds)
             self.assertIn(str(["/root/build/release" if builds else "", *words]), said)
 
     def test_refuses_parts_that_it_does_not_know(self):

@@ -72,8 +72,12 @@ TEST(WithBatch, WritesTheSameModelWithOtherSamples) {
   EXPECT_EQ(with_batch(profile + ":batch=4", 16), profile + ":batch=16,profile-batch=4");
   EXPECT_EQ(with_profile_batch(profile + ":batch=4", 2), profile + ":batch=4,profile-batch=2");
   EXPECT_EQ(with_batch(file, 8), file);
-  EXPECT_EQ(refusal([&] { with_batch(file, 4); }),
-            "model \"" + file + "\" has a batch of 8 in its file, found 4");
+  EXPECT_EQ(
+      refusal([&] { with_batch(file, 4); }),
+      "model \"" + file +
+          "\" has a batch of 8 in its file, found 4; to choose it, name it there: \"sizes\": {\"b\": 8}, "
+          "\"batch\": \"b\", and \"b\" instead of 8 in the shapes of \"images\", \"labels\" and wherever "
+          "else it counts samples");
   EXPECT_EQ(refusal([&] { with_batch("lenet", 0); }), "found a batch of 0, allowed: 1 to 1048576");
   EXPECT_EQ(refusal([&] { with_profile_batch("lenet", 4); }),
             "model \"lenet\" is no profile (FILE.txt), so it has no batch that was profiled");

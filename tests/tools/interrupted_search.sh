@@ -28,6 +28,9 @@ search() {
   kill -s "$signal" $job
   wait $job
   status=$?
+  # A search that takes longer says every few seconds how far it has come.
+  grep -v '^pipesim: [0-9]* proposals, ' "$folder/err" >"$folder/said"
+  mv "$folder/said" "$folder/err"
 }
 
 for signal in INT TERM; do

@@ -67,7 +67,7 @@ TEST(MicrobatchOptions, AreRefusedWhereTheyDoNotFit) {
         "--microbatches", "2", "--seed", "3"},
        "--seed does not go with --algorithm exhaustive of pipelines"},
       {{"compare", "--model", "lenet", "--topology", "p100-4x4:1", "--microbatches", "0"}, "--microbatches"},
-      {{"compare", "--model", "lenet", "--topology", "p100-4x4:1", "--microbatches", "1025"},
+      {{"compare", "--model", "lenet", "--topology", "p100-4x4:1", "--microbatches", "1048577"},
        "--microbatches"}};
   for (const auto& [args, message] : refusals) {
     const Outcome result = pipesim_run(args);
@@ -99,7 +99,7 @@ TEST(MicrobatchOptions, BatchAndSizeTellTheNumber) {
   EXPECT_THAT(batch_line({"--batch", "64", "--microbatch", "8", "--microbatches", "8"}),
               HasSubstr("two of them tell the third"));
   EXPECT_THAT(batch_line({"--batch", "4096", "--microbatch", "1"}),
-              HasSubstr("4096 microbatches, allowed: up to 1024"));
+              HasSubstr("batch 4096 in 4096 microbatches of 1"));
   EXPECT_THAT(batch_line({"--profile-batch", "8"}), HasSubstr("is no profile (FILE.txt)"));
 }
 

@@ -165,8 +165,8 @@ TEST(PipelineOptions, SchedulesWithoutEndAreRefusedWhereTheyDoNotFit) {
     EXPECT_THAT(result.err, HasSubstr(message));
   };
   refused({"--stages", "4", "--chunks", "2", "--schedule", "pipedream"}, "found 2 chunks a device");
-  refused({"--stages", "2", "--schedule", "2bw", "--microbatches", "300"},
-          "found 300 microbatches for 2 stages, allowed: from 1 to 256");
+  refused({"--stages", "2", "--schedule", "2bw", "--microbatches", "5000"},
+          "found 5000 microbatches for 2 stages, allowed: from 1 to 4096");
 }
 
 TEST(PipelineOptions, ReplicasMayTakeTurns) {

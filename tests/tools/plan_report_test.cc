@@ -9,7 +9,7 @@
 #include "search/baselines/baselines.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
-#include "tools/plan_run.h"
+#include "tools/execution/plan_run.h"
 #include "topologies/device_kinds.h"
 #include "topologies/gpu_share.h"
 #include "topologies/presets.h"

@@ -48,7 +48,7 @@ TEST(ProgressLine, WritesLongTimesInTwoUnits) {
   EXPECT_EQ(left(1e6), "at most 11 d 13 h left");
 }
 
-TEST(ProgressLine, WritesNothingWhereThereIsNoTerminal) {
+TEST(ProgressLine, WritesNothingElsewhereThanOnStandardError) {
   std::ostringstream err;
   ProgressLine line(err, {1, 0}, {});
   line.note(progress_after(1, 1, 1));

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "sim/base/cores.h"
 #include "sim/base/files.h"
 #include "tests/tools/command_line.h"
 
@@ -71,6 +73,24 @@ TEST_F(SearchCommand, SameSeedSameBytesWhateverTheThreads) {
   const std::string one = plan("one.json", {"--seed", "5", "--threads", "1"});
   EXPECT_EQ(one, plan("two.json", {"--seed", "5", "--threads", "2"}));
   EXPECT_EQ(one, plan("three.json", {"--seed", "5"}));
+  EXPECT_EQ(one, plan("four.json", {"--seed", "5", "--threads", "16"}));
+}
+
+TEST_F(SearchCommand, TellsItsThreads) {
+  const auto threads = [&](std::vector<std::string> more) {
+    std::vector<std::string> args{"search",     "--model",     "lenet", "--topology",
+                                  "p100-4x4:1", "--proposals", "100"};
+    args.insert(args.end(), more.begin(), more.end());
+    const std::string text = pipesim_run(args).out;
+    args.emplace_back("--json");
+    const int told = Json::parse(pipesim_run(args).out)["search"]["threads"].get<int>();
+    EXPECT_THAT(text, HasSubstr(fmt::format(" s on {} thread{}\n", told, told == 1 ? "" : "s")));
+    return told;
+  };
+  EXPECT_EQ(threads({}), std::min(8, available_cores()));
+  EXPECT_EQ(threads({"--chains", "1"}), 1);
+  EXPECT_EQ(threads({"--moves", "flexflow"}), 1);
+  EXPECT_EQ(threads({"--threads", "3"}), 3);
 }
 
 TEST_F(SearchCommand, PlansCanBeSimulatedTracedAndExplained) {

@@ -97,6 +97,33 @@ TEST(TopologyJson, ReadsAHandWrittenHeterogeneousFile) {
   EXPECT_TRUE(parse_topology(to_json(t), "round trip") == t);
 }
 
+// As presets do, a single node is not told from others; names of several nodes find its devices all the same.
+TEST(TopologyJson, OneNodeHasNamesWithoutIt) {
+  const std::string two = replaced(kLab, "\"network\": ",
+                                   "\"links\": [{\"between\": [\"node*.nic\", \"network\"], "
+                                   "\"bandwidth\": \"1 GB/s\", \"latency\": \"1 us\"}], \"network\": ");
+  const Topology t =
+      parse_topology(replaced(two, "\"count\": 2, \"of\"", "\"count\": 1, \"of\""), "lab.json");
+  const Topology preset = make_topology("p100-4x4:1");
+  for (const DeviceId d : {DeviceId(0), DeviceId(1)}) EXPECT_EQ(t.device(d).name, preset.device(d).name);
+  EXPECT_EQ(t.device_named("node0.gpu1"), DeviceId(1));
+  EXPECT_EQ(t.find_device("gpu1"), DeviceId(1));
+  EXPECT_EQ(t.find_device("node1.gpu1"), std::nullopt);
+  EXPECT_EQ(preset.find_device("node0.gpu3"), DeviceId(3));
+  EXPECT_EQ(make_topology("p100-4x4").find_device("gpu3"), std::nullopt);
+  EXPECT_EQ(t.parts().nodes, std::vector<std::string>{"node0"});
+  EXPECT_EQ(t.parts().links.size(), parse_topology(kLab, "lab.json").parts().links.size() / 2 + 1);
+}
+
+TEST(TopologyJson, ANodeThatHasANameOfItsOwnIsNotPartOfOthersEither) {
+  const std::string text = R"({"pipesim_topology": 1, "name": "desk", "nodes": [{"name": "desk", "devices":
+    [{"kind": "V100-PCIe", "count": 2}], "links": [{"between": ["gpu0", "gpu1"], "bandwidth": "8 GB/s",
+    "latency": "1 us"}]}]})";
+  const Topology t = parse_topology(text, "desk.json");
+  EXPECT_EQ(t.device(DeviceId(1)).name, "gpu1");
+  EXPECT_EQ(t.device_named("desk.gpu1"), DeviceId(1));
+}
+
 TEST(TopologyJson, ReadsLevels) {
   const std::string text = R"({"pipesim_topology": 1, "name": "levels:4@10GB/s,2@1.25GB/s", "levels": [
     {"size": 4, "bandwidth": "10 GB/s"}, {"size": 2, "bandwidth": "1.25 GB/s"}]})";
@@ -192,7 +219,8 @@ TEST(TopologyJson, NamesThePlaceOfABadCount) {
 TEST(TopologyJson, NamesThePlaceOfABadName) {
   EXPECT_EQ(refused_file("\"network\":", "\"netwrok\":"),
             "lab.json: /netwrok: unknown key \"netwrok\" (did you mean \"network\"?); allowed: "
-            "pipesim_topology, name, source, device_kinds, node_kinds, nodes, devices, switches, vertices, "
+            "pipesim_topology, name, source, device_kinds, core_switches, node_kinds, nodes, devices, "
+            "switches, vertices, "
             "network, links, levels, device");
   EXPECT_EQ(refused_file("[\"nic\", \"pcie\"]", "[\"nic\", \"pice\"]"),
             "lab.json: /node_kinds/server/links/1/between/1: unknown vertex \"pice\" (did you mean "

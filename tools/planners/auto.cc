@@ -5,10 +5,13 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <map>
+#include <memory>
 
 #include "search/baselines/baselines.h"
 #include "search/joint/joint_search.h"
 #include "search/mcmc.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/inputs.h"
@@ -20,27 +23,48 @@
 namespace pipesim {
 namespace {
 
-// Of the budget, for plans without a pipeline.
-constexpr double kShareOfMcmc = 0.3;
-// Planners are asked again for other microbatches while each has taken less than this of the budget; what
-// they take comes on top of it.
-constexpr double kShareOfPlanners = 0.05;
+// Of the time that --seconds leaves at the beginning, until when baselines, data parallelism in other numbers
+// of microbatches, and planners end; a planner may take two of the equal shares that are left.
+constexpr double kBaselinesEnd = 0.15, kDataParallelEnd = 0.2, kPlannersEnd = 0.5;
+constexpr double kSharesOfPlanner = 2;
+// Of the budget of searches. Splits are searched in all numbers of microbatches, on in the best half of them,
+// and on in the best one until that has had as much as kBestSplits says.
+constexpr double kAllSplits = 0.15, kHalfOfSplits = 0.1, kBestSplits = 0.3, kFirstJointly = 0.15;
+constexpr double kMostKept = 3;
+// What is left goes to the search over splits where its plan is the best and the joint search has hardly
+// improved it; to both, where it is nearly the best.
+constexpr double kShortest = 1e-6;  // seconds; a budget of 0 is none
+constexpr double kToBestSplits = 0.8, kToNearSplits = 0.5, kHardly = 1e-3, kNear = 0.03;
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
 }
 
-// For splits alone, and for all; a budget of proposals is spent to the last one.
-std::pair<SearchBudget, SearchBudget> parts_of(const SearchBudget& all) {
-  SearchBudget splits{all.seconds * kShareOfMcmc, 0}, jointly{all.seconds * (1 - kShareOfMcmc), 0};
-  if (all.proposals > 0) {
-    splits.proposals = std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(static_cast<double>(all.proposals) * kShareOfMcmc));
-    jointly.proposals = all.proposals - splits.proposals;
+// A budget for all searches together, given out in parts; proposals to the last one.
+class SharedBudget {
+ public:
+  explicit SharedBudget(const SearchBudget& all) : all_(all), left_(all.proposals) {}
+
+  [[nodiscard]] bool is_spent() const { return all_.proposals > 0 && left_ <= 0; }
+  /// A part of all; at least one proposal while there are any.
+  SearchBudget take(double share) {
+    SearchBudget part{share * all_.seconds, 0};
+    if (all_.proposals == 0) return part;
+    const auto wanted = static_cast<std::int64_t>(share * static_cast<double>(all_.proposals));
+    part.proposals = std::min(left_, std::max<std::int64_t>(1, wanted));
+    left_ -= part.proposals;
+    return part;
   }
-  return {splits, jointly};
-}
+  /// What is left.
+  [[nodiscard]] double share_left() const {
+    return all_.proposals > 0 ? static_cast<double>(left_) / static_cast<double>(all_.proposals) : 1;
+  }
+
+ private:
+  SearchBudget all_;
+  std::int64_t left_;
+};
 
 // The same samples an iteration, in any number of microbatches that divides them.
 class SizedModel {
@@ -72,6 +96,10 @@ class Contest {
       : call_(call),
         watch_(call.err, budget, std::nullopt, ""),
         options_(plan_options_of(call.arguments, call.run)),
+        until_(deadline_kept()
+                   ? deadline_kept()->with_stop(watch_.interruption())
+                   : Deadline(std::numeric_limits<double>::infinity(), {}, watch_.interruption())),
+        seconds_(until_.left()),
         subject_{call.graph, call.topology(), options_, baselines_},
         checkpoints_(file_of("checkpoint"), call.arguments.number("checkpoint-every", 0, 1e6), subject_),
         candidates_(call.graph, call.topology()),
@@ -80,30 +108,45 @@ class Contest {
     state_.chains = static_cast<std::size_t>(call.arguments.integer("chains", 1, 1024));
   }
 
-  // Runs an algorithm, which may refuse, unless the checkpoint has what it found.
-  using Algorithm = std::function<JointPlan(std::string& note)>;
-  void ask(const std::string& name, const Algorithm& plan) {
-    if (contribution(name)) return;
-    AutoEntry made = run(name, plan);
-    if (!watch_.stop_requested()) {  // else it may have ended early
-      state_.mcmc.reset();
+  [[nodiscard]] const Deadline& until() const { return until_; }
+  /// So much of the time since the beginning is left for a part that ends there; infinity without a limit.
+  [[nodiscard]] double left_until(double share) const {
+    return until_.limited() ? std::max(0.0, until_.left() - (1 - share) * seconds_) : seconds_;
+  }
+
+  // Runs an algorithm, which may refuse, unless the checkpoint has what it found. It is stopped after so many
+  // seconds.
+  struct Found {
+    JointPlan plan;
+    std::optional<Evaluation> evaluation = std::nullopt;  // where it is known
+  };
+  using Algorithm = std::function<Found(std::string& note)>;
+  void ask(const std::string& name, double seconds, const Algorithm& plan, std::int32_t part = 0) {
+    if (entry(name, part)) return;
+    AutoEntry made = run(name, seconds, plan);
+    made.part = part;
+    if (!watch_.stop_requested() && !made.stopped) {  // else it may have ended early
       state_.done.push_back(made);
-      checkpoints_.keep(state_, false);
+      keep(false);
     }
     note(std::move(made));
   }
 
   // They show whether a checkpoint is of the same search.
   void ask_baselines() {
-    for (const std::string_view name : baseline_names()) {
-      AutoEntry made = run(std::string(name), [&](std::string&) {
-        starts_.push_back({std::string(name), baseline_strategy(name, call_.graph, call_.costs)});
-        return joint_plan(call_.graph, call_.topology(), call_.run.microbatches, starts_.back().strategy,
-                          std::nullopt);
+    const std::size_t all = baseline_names().size();
+    for (std::size_t i = 0; i < all; ++i) {
+      const std::string name(baseline_names()[i]);
+      AutoEntry made = run(name, left_until(kBaselinesEnd) / static_cast<double>(all - i), [&](std::string&) {
+        starts_.push_back({name, baseline_strategy(name, call_.graph, call_.costs)});
+        return Found{joint_plan(call_.graph, call_.topology(), call_.run.microbatches,
+                                starts_.back().strategy, std::nullopt)};
       });
-      if (made.contribution.evaluation)
+      if (made.contribution.evaluation) {
+        starts_.back().evaluation = made.contribution.evaluation;
         baselines_.push_back(
-            {std::string(name), ScoredStrategy{starts_.back().strategy, *made.contribution.evaluation}, ""});
+            {name, ScoredStrategy{starts_.back().strategy, *made.contribution.evaluation}, ""});
+      }
       note(std::move(made));
     }
   }
@@ -111,14 +154,16 @@ class Contest {
   void resume() {
     const std::string file = file_of("resume");
     if (!file.empty()) {
-      AutoState found = checkpoints_.load(file, candidates_, starts_);
+      AutoState found = checkpoints_.load(file, split_searches());
       const Arguments& a = call_.arguments;
       if (a.given("seed")) require_choice(file, "seed", state_.seed, found.seed);
       if (a.given("chains")) require_choice(file, "chains", state_.chains, found.chains);
       state_ = std::move(found);
+      if (!state_.joint)  // then its first part must be done again
+        std::erase_if(state_.done, [](const AutoEntry& e) { return e.contribution.name == "joint"; });
       for (const AutoEntry& entry : state_.done) note(entry);
     }
-    checkpoints_.keep(state_, false);
+    keep(false);
   }
 
   // Of the same samples, more microbatches need less memory, and fewer are synchronised less often.
@@ -126,78 +171,49 @@ class Contest {
     const std::string name = "data-parallel";
     for (const std::int32_t microbatches : other_microbatches()) {
       const OperatorGraph* graph = evaluator_.graph(microbatches);
-      if (graph == nullptr || watch_.stop_requested()) continue;
-      ask(name_with(name, microbatches), [&](std::string&) {
-        return joint_plan(*graph, call_.topology(), microbatches,
-                          baseline_strategy(name, *graph, call_.costs), std::nullopt);
+      if (graph == nullptr || until_.passed()) continue;
+      ask(name_with(name, microbatches), left_until(kDataParallelEnd), [&](std::string&) {
+        return Found{joint_plan(*graph, call_.topology(), microbatches,
+                                baseline_strategy(name, *graph, call_.costs), std::nullopt)};
       });
     }
   }
 
-  // With the microbatches that were asked for, and more and fewer of them.
-  void ask_planners(double most_seconds) {
+  // With the microbatches that were asked for, then with more and fewer of them.
+  void ask_planners() {
+    std::vector<std::pair<const Planner*, std::int32_t>> asks;
     for (const Planner& planner : planners()) {
-      if (planner.searches || watch_.stop_requested()) continue;
-      double took = ask_planner(planner, call_);
+      if (!planner.searches) asks.emplace_back(&planner, call_.run.microbatches);
+    }
+    for (const Planner& planner : planners()) {
+      if (planner.searches) continue;
       for (const std::int32_t microbatches : other_microbatches()) {
-        if (took < most_seconds) took += ask_planner(planner, microbatches);
+        if (evaluator_.graph(microbatches) != nullptr) asks.emplace_back(&planner, microbatches);
       }
+    }
+    for (std::size_t i = 0; i < asks.size() && !until_.passed(); ++i) {
+      const double left = left_until(kPlannersEnd);
+      if (left <= 0) break;
+      ask_planner(*asks[i].first, asks[i].second,
+                  kSharesOfPlanner * left / static_cast<double>(asks.size() - i));
     }
   }
 
-  // A search after an interruption ends at once.
-  void search_splits(const SearchBudget& budget) {
-    if (watch_.stop_requested()) return;
-    McmcOptions options;
-    options.budget = budget;
-    options.seed = state_.seed;
-    options.threads = threads();
-    options.chains = static_cast<int>(state_.chains);
-    options.resume = state_.mcmc;
-    if (checkpoints_.wanted()) {
-      options.keep = [&](const SearchState& now, bool last) {
-        state_.mcmc = now;
-        checkpoints_.keep(state_, last);
-      };
-    }
-    ask("mcmc", [&](std::string& note) {
-      const SearchOutcome outcome =
-          mcmc(call_.graph, call_.costs, options_, candidates_, starts_, options, watch_.callback());
-      note = fmt::format("{} proposals, {} accepted", outcome.proposals, outcome.accepted);
-      if (!outcome.best) throw InputError("found no plan that fits");
-      return joint_plan(call_.graph, call_.topology(), call_.run.microbatches, outcome.best->strategy,
-                        std::nullopt);
-    });
-  }
-
-  void search_jointly(const SearchBudget& budget) {
-    if (watch_.stop_requested() || plans_.empty()) return;
-    std::vector<JointPlan> found;
-    for (const ScoredJointPlan& p : plans_) found.push_back(p.plan);
-    const JointMoves moves(candidates_, kMostMicrobatches);
-    JointOptions options;
-    options.budget = budget;
-    options.seed = state_.seed;
-    options.threads = threads();
-    options.resume = state_.joint;
-    if (checkpoints_.wanted()) {
-      options.keep = [&](const JointState& now, bool last) {
-        state_.joint = now;
-        checkpoints_.keep(state_, last);
-      };
-    }
-    note(run("joint", [&](std::string& note) {
-      const JointOutcome outcome =
-          pipesim::search_jointly(evaluator_, moves, found, options, watch_.callback());
-      std::vector<std::string> helped;
-      for (std::size_t k = 0; k < kJointMoveKinds; ++k) {
-        if (outcome.improved[k] > 0)
-          helped.push_back(fmt::format("{} {}", name_of(static_cast<JointMoveKind>(k)), outcome.improved[k]));
-      }
-      note = fmt::format("from {}; {} proposals, {} accepted{}{}", names_[outcome.start], outcome.proposals,
-                         outcome.accepted, helped.empty() ? "" : "; better by ", fmt::join(helped, ", "));
-      return outcome.best.plan;
-    }));
+  // Splits and everything, in turns that depend on what they find.
+  void search(const SearchBudget& budget) {
+    if (until_.passed()) return;
+    const double seconds = until_.limited() ? until_.left() : 0;
+    SharedBudget shared({seconds, budget.proposals});
+    const std::int32_t best = race_splits(shared);
+    if (!shared.is_spent()) search_jointly(shared.take(kFirstJointly), 0);
+    const double rest =
+        budget.proposals > 0 ? shared.share_left() : until_.left() / std::max(kShortest, seconds);
+    const double more = share_of_splits(best) * rest;
+    if (more > 0 && !shared.is_spent()) search_splits(best, shared.take(more), kLastPart);
+    if (shared.is_spent()) return;
+    SearchBudget last = shared.take(1);
+    if (until_.limited()) last.seconds = until_.left();
+    search_jointly(last, kLastPart);
   }
 
   void finish() {
@@ -209,9 +225,10 @@ class Contest {
   // What fits first, then the fastest, then who came first.
   PlannedPipeline best() {
     if (plans_.empty()) throw InputError("auto: no algorithm found a plan");
-    const JointPlan* best = &std::ranges::min_element(plans_, {}, [](const ScoredJointPlan& p) {
-                               return std::pair(p.evaluation.overflow, p.evaluation.time);
-                             })->plan;
+    const ScoredJointPlan& found = *std::ranges::min_element(plans_, {}, [](const ScoredJointPlan& p) {
+      return std::pair(p.evaluation.overflow, p.evaluation.time);
+    });
+    const JointPlan* best = &found.plan;
     ModelRun run{SizedModel(call_).text(best->microbatches), best->microbatches};
     PlannedPipeline planned(std::move(run), *evaluator_.graph(best->microbatches), evaluator_.options(*best),
                             evaluator_.strategy(*best));
@@ -221,6 +238,7 @@ class Contest {
           best->meshes[static_cast<std::size_t>(s) % best->meshes.size()].devices.size()));
     planned.contributions = contributions_;
     planned.seed = state_.seed;
+    planned.scored = found.evaluation;
     return planned;
   }
 
@@ -228,17 +246,23 @@ class Contest {
   [[nodiscard]] std::string file_of(const std::string& option) const {
     return call_.arguments.has(option) ? call_.arguments.text(option) : "";
   }
-  [[nodiscard]] int threads() const { return static_cast<int>(call_.arguments.integer("threads", 1, 1024)); }
+  [[nodiscard]] int threads() const { return threads_of(call_.arguments); }
 
-  AutoEntry run(const std::string& name, const Algorithm& plan) {
+  AutoEntry run(const std::string& name, double seconds, const Algorithm& plan) {
     const Clock::time_point began = Clock::now();
-    AutoEntry made{{name, std::nullopt, 0, ""}, std::nullopt};
+    AutoEntry made{{name, std::nullopt, 0, "", 0}, std::nullopt};
     Contribution& told = made.contribution;
     try {
-      JointPlan found = plan(told.note);
+      const Deadline share = until_.within(seconds);
+      std::optional<KeepTo> kept(std::in_place, share);
+      auto [found, evaluation] = plan(told.note);
       if (name != "joint") found.recompute = options_.recompute.kind;
-      told.evaluation = evaluator_.evaluate(found);
+      const Deadline scored = until_.within(std::max(share.left(), seconds / 2));
+      kept.emplace(scored);
+      told.evaluation = evaluation ? evaluation : evaluator_.evaluate(found);
       if (told.evaluation) {
+        told.devices_used =
+            static_cast<std::int64_t>(devices_used(evaluator_.strategy(found), call_.topology()));
         made.plan = std::move(found);
       } else {
         told.note = "its plan is not legal with these microbatches";
@@ -247,23 +271,211 @@ class Contest {
       told.note = error.what();
     } catch (const UsageError& error) {  // what it needs was asked for otherwise
       told.note = error.what();
+    } catch (const OutOfTime&) {
+      made.stopped = true;
+      told.note = watch_.stop_requested() ? "interrupted" : "out of time";
     }
     told.seconds = seconds_since(began);
     return made;
   }
 
+  // Parts of one search are told as one: its best plan, and what it did in all.
   void note(AutoEntry made) {
-    if (made.plan) {
-      plans_.push_back({*std::move(made.plan), *made.contribution.evaluation});
-      names_.push_back(made.contribution.name);
+    Contribution& told = made.contribution;
+    const auto rank = [](const Evaluation& e) { return std::pair(e.overflow, e.time); };
+    const auto before = std::ranges::find(contributions_, told.name, &Contribution::name);
+    if (before == contributions_.end()) {
+      if (made.plan) add_plan(told.name, {*std::move(made.plan), *told.evaluation});
+      contributions_.push_back(std::move(told));
+      return;
     }
-    contributions_.push_back(std::move(made.contribution));
+    told.seconds += before->seconds;
+    const bool better =
+        made.plan && (!before->evaluation || rank(*told.evaluation) < rank(*before->evaluation));
+    if (better) add_plan(told.name, {*std::move(made.plan), *told.evaluation});
+    if (!better) {
+      told.evaluation = before->evaluation;
+      told.devices_used = before->devices_used;
+    }
+    *before = std::move(told);
+  }
+
+  void add_plan(const std::string& name, ScoredJointPlan plan) {
+    const auto before = std::ranges::find(names_, name);
+    if (before != names_.end()) {
+      plans_[static_cast<std::size_t>(before - names_.begin())] = std::move(plan);
+    } else {
+      plans_.push_back(std::move(plan));
+      names_.push_back(name);
+    }
   }
 
   // nullptr: not asked yet.
-  [[nodiscard]] const Contribution* contribution(const std::string& name) const {
-    const auto found = std::ranges::find(contributions_, name, &Contribution::name);
-    return found == contributions_.end() ? nullptr : &*found;
+  [[nodiscard]] const AutoEntry* entry(const std::string& name, std::int32_t part) const {
+    const auto found = std::ranges::find_if(
+        state_.done, [&](const AutoEntry& e) { return e.contribution.name == name && e.part == part; });
+    return found == state_.done.end() ? nullptr : &*found;
+  }
+
+  void keep(bool last) { checkpoints_.keep(state_, last, split_searches()); }
+  [[nodiscard]] AutoCheckpoints::SplitSearchOf split_searches() {
+    return [this](std::int32_t microbatches) { return splits(microbatches); };
+  }
+
+  // nullptr: the model can't have so many microbatches.
+  SplitSearch* splits(std::int32_t microbatches) {
+    const auto known = splits_.find(microbatches);
+    if (known != splits_.end()) return known->second.get();
+    const OperatorGraph* graph =
+        microbatches == call_.run.microbatches ? &call_.graph : evaluator_.graph(microbatches);
+    if (graph == nullptr) return nullptr;
+    PlanOptions options = options_;
+    options.microbatches = microbatches;
+    auto made = std::make_unique<SplitSearch>(*graph, call_.topology(), options);
+    if (graph == &call_.graph) {
+      made->starts = starts_;
+      made->baselines = baselines_;
+      const auto is_late = [](const SearchStart& s) { return !s.evaluation; };
+      if (until_.limited() && !checkpoints_.wanted() && file_of("resume").empty() &&
+          !std::ranges::all_of(starts_, is_late))
+        std::erase_if(made->starts, is_late);
+    } else {
+      for (const std::string_view name : baseline_names())
+        made->starts.push_back({std::string(name), baseline_strategy(name, *graph, call_.costs)});
+    }
+    return splits_.emplace(microbatches, std::move(made)).first->second.get();
+  }
+
+  static constexpr std::int32_t kLastPart = 100;  // whose result is not kept: a larger budget goes on with it
+
+  // Goes on with a search over splits until it has had this part of the budget more.
+  void search_splits(std::int32_t microbatches, const SearchBudget& more, std::int32_t part) {
+    if (until_.passed()) return;
+    const std::string name = name_with("mcmc", microbatches);
+    SearchBudget& so_far = given_[microbatches];
+    so_far.proposals += more.proposals;
+    const double seconds = until_.limited() ? more.seconds : std::numeric_limits<double>::infinity();
+    const Algorithm algorithm = [&](std::string& note) {
+      const SplitSearch& search = *splits(microbatches);
+      McmcOptions options;
+      options.seed = state_.seed;
+      options.threads = threads();
+      options.chains = static_cast<int>(state_.chains);
+      if (const auto before = state_.mcmc.find(microbatches); before != state_.mcmc.end())
+        options.resume = before->second;
+      options.budget.proposals = so_far.proposals;
+      if (until_.limited())
+        options.budget.seconds =
+            std::max(kShortest, more.seconds) + (options.resume ? options.resume->seconds : 0);
+      options.keep = [&](const SearchState& now, bool last) {
+        if (!checkpoints_.wanted() && !last) return;
+        state_.mcmc.insert_or_assign(microbatches, now);
+        if (checkpoints_.wanted()) keep(last);
+      };
+      const SearchOutcome outcome = mcmc(search.graph, call_.costs, search.options, search.candidates,
+                                         search.starts, options, watch_.callback());
+      note = fmt::format("{} proposals, {} accepted", outcome.proposals, outcome.accepted);
+      if (!outcome.best) throw InputError(note + "; found no plan that fits");
+      return Found{
+          joint_plan(search.graph, call_.topology(), microbatches, outcome.best->strategy, std::nullopt),
+          outcome.best->evaluation};
+    };
+    if (part == kLastPart) {
+      note(run(name, seconds, algorithm));
+    } else {
+      ask(name, seconds, algorithm, part);
+    }
+  }
+
+  // The best that a search over splits has found, of what fits first.
+  [[nodiscard]] std::pair<Bytes, Nanoseconds> best_of_splits(std::int32_t microbatches) const {
+    const auto found =
+        std::ranges::find(contributions_, name_with("mcmc", microbatches), &Contribution::name);
+    if (found == contributions_.end() || !found->evaluation)
+      return {Bytes(std::numeric_limits<std::int64_t>::max()), 0};
+    return {found->evaluation->overflow, found->evaluation->time};
+  }
+
+  // Searches in all numbers of microbatches, then longer in the better ones (successive halving); returns the
+  // best number.
+  std::int32_t race_splits(SharedBudget& shared) {
+    std::vector<std::int32_t> numbers{call_.run.microbatches};
+    for (const std::int32_t other : other_microbatches()) {
+      if (evaluator_.graph(other) != nullptr) numbers.push_back(other);
+    }
+    const auto search_each = [&](double share, std::int32_t part) {
+      for (const std::int32_t microbatches : numbers) {
+        if (shared.is_spent() || until_.passed()) break;
+        search_splits(microbatches, shared.take(share), part);
+      }
+      std::ranges::stable_sort(numbers, {}, [&](std::int32_t m) { return best_of_splits(m); });
+    };
+    const double each = kAllSplits / static_cast<double>(numbers.size());
+    search_each(each, 0);
+    numbers.resize(std::min(static_cast<std::size_t>(kMostKept), (numbers.size() + 1) / 2));
+    const double again = kHalfOfSplits / static_cast<double>(numbers.size());
+    search_each(again, 1);
+    numbers.resize(1);
+    std::erase_if(state_.mcmc, [&](const auto& m) { return m.first != numbers.front(); });
+    search_each(std::max(0.0, kBestSplits - each - again), 2);
+    return numbers.front();
+  }
+
+  // Of what is left of the budget after the first part of the joint search.
+  [[nodiscard]] double share_of_splits(std::int32_t best) const {
+    const auto [overflow, time] = best_of_splits(best);
+    const auto fastest = std::ranges::min_element(plans_, {}, [](const ScoredJointPlan& p) {
+      return std::pair(p.evaluation.overflow, p.evaluation.time);
+    });
+    if (fastest == plans_.end() || fastest->evaluation.overflow < overflow) return 0;
+    const double behind =
+        static_cast<double>(time) / static_cast<double>(std::max<Nanoseconds>(1, fastest->evaluation.time)) -
+        1;
+    return behind < kHardly ? kToBestSplits : behind < kNear ? kToNearSplits : 0;
+  }
+
+  void search_jointly(const SearchBudget& more, std::int32_t part) {
+    if (until_.passed() || plans_.empty()) return;
+    given_jointly_ += more.proposals;
+    std::vector<JointPlan> found;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      if (names_[i] == "joint") continue;
+      found.push_back(plans_[i].plan);
+      names.push_back(names_[i]);
+    }
+    const JointMoves moves(candidates_, kMostMicrobatches);
+    JointOptions options;
+    options.budget.proposals = given_jointly_;
+    options.seed = state_.seed;
+    options.threads = threads();
+    options.resume = state_.joint;
+    if (until_.limited())
+      options.budget.seconds =
+          std::max(kShortest, more.seconds) + (options.resume ? options.resume->seconds : 0);
+    options.keep = [&](const JointState& now, bool last) {
+      if (!checkpoints_.wanted() && !last) return;
+      state_.joint = now;
+      if (checkpoints_.wanted()) keep(last);
+    };
+    const double seconds = until_.limited() ? more.seconds : std::numeric_limits<double>::infinity();
+    const Algorithm algorithm = [&](std::string& note) {
+      const JointOutcome outcome =
+          pipesim::search_jointly(evaluator_, moves, found, options, watch_.callback());
+      std::vector<std::string> helped;
+      for (std::size_t k = 0; k < kJointMoveKinds; ++k) {
+        if (outcome.improved[k] > 0)
+          helped.push_back(fmt::format("{} {}", name_of(static_cast<JointMoveKind>(k)), outcome.improved[k]));
+      }
+      note = fmt::format("from {}; {} proposals, {} accepted{}{}", names[outcome.start], outcome.proposals,
+                         outcome.accepted, helped.empty() ? "" : "; better by ", fmt::join(helped, ", "));
+      return Found{outcome.best.plan, outcome.best.evaluation};
+    };
+    if (part == kLastPart) {
+      note(run("joint", seconds, algorithm));
+    } else {
+      ask("joint", seconds, algorithm, part);
+    }
   }
 
   // More than were asked for, then fewer.
@@ -283,32 +495,39 @@ class Contest {
                : fmt::format("{}, {}", algorithm, counted(microbatches, "microbatch"));
   }
 
-  // Seconds that it took.
-  double ask_planner(const Planner& planner, const PlannerCall& call) {
-    const std::string name = name_with(planner.name, call.run.microbatches);
-    ask(name, [&](std::string&) {
-      PlannedPipeline planned = planner.propose(call);
-      return JointPlan{planned.options.microbatches,
+  void ask_planner(const Planner& planner, std::int32_t microbatches, double seconds) {
+    const OperatorGraph& graph =
+        microbatches == call_.run.microbatches ? call_.graph : *evaluator_.graph(microbatches);
+    const SizedModel model(call_);
+    const auto ask_one = [&](const std::string& name, bool as_alone) {
+      ask(name, seconds, [&](std::string&) {
+        PlannedPipeline planned = planner.propose({call_.arguments,
+                                                   {model.text(microbatches), microbatches},
+                                                   graph,
+                                                   call_.costs,
+                                                   call_.err,
+                                                   as_alone});
+        JointPlan plan{planned.options.microbatches,
                        Recompute::Kind::None,
                        *std::move(planned.options.pipeline),
                        std::move(planned.meshes),
                        {}};
-    });
-    return contribution(name)->seconds;
-  }
-  double ask_planner(const Planner& planner, std::int32_t microbatches) {
-    if (planner.name == "dapple") return 0;  // tries several numbers itself
-    const SizedModel model(call_);
-    const std::optional<OperatorGraph> graph = model(microbatches);
-    if (!graph) return 0;
-    return ask_planner(
-        planner, {call_.arguments, {model.text(microbatches), microbatches}, *graph, call_.costs, call_.err});
+        plan.scheduled = plan.pipeline.num_stages() == 1;
+        return Found{std::move(plan)};
+      });
+    };
+    ask_one(name_with(planner.name, microbatches), false);
+    // There the samples of a microbatch on each copy of the pipeline.
+    const bool has_own = planner.name == "dapple" && call_.arguments.has("microbatch");
+    if (has_own && microbatches == call_.run.microbatches) ask_one("dapple, --microbatch a copy", true);
   }
 
   const PlannerCall& call_;
   Clock::time_point began_ = Clock::now();
   SearchWatch watch_;  // from the first planner on: an interruption loses nothing
   PlanOptions options_;
+  Deadline until_;
+  double seconds_;  // until then, at the beginning
   std::vector<Baseline> baselines_;
   std::vector<SearchStart> starts_;  // of MCMC
   SearchSubject subject_;
@@ -316,6 +535,9 @@ class Contest {
   CandidateSet candidates_;
   JointEvaluator evaluator_;
   AutoState state_;
+  std::map<std::int32_t, std::unique_ptr<SplitSearch>> splits_;  // by microbatches
+  std::map<std::int32_t, SearchBudget> given_;                   // to them, in all parts
+  std::int64_t given_jointly_ = 0;                               // proposals
   std::vector<ScoredJointPlan> plans_;
   std::vector<std::string> names_;  // of the plans
   std::vector<Contribution> contributions_;
@@ -324,14 +546,12 @@ class Contest {
 PlannedPipeline propose_auto(const PlannerCall& call) {
   const SearchBudget budget = search_budget_of(call.arguments);
   Contest contest(call, budget);
+  const KeepTo keep(contest.until());
   contest.ask_baselines();
   contest.resume();
-  const double all = budget.seconds > 0 ? budget.seconds : std::numeric_limits<double>::infinity();
   contest.ask_data_parallel();
-  contest.ask_planners(kShareOfPlanners * all);
-  const auto [splits, jointly] = parts_of(budget);
-  contest.search_splits(splits);
-  if (budget.proposals != 1) contest.search_jointly(jointly);
+  contest.ask_planners();
+  contest.search(budget);
   contest.finish();
   return contest.best();
 }

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,15 +19,31 @@ namespace pipesim {
 struct AutoEntry {
   Contribution contribution;
   std::optional<JointPlan> plan;  ///< where it has one
+  std::int32_t part = 0;          ///< of a search that goes on later: which part this was
+  bool stopped = false;           ///< before it had a plan: not kept, since more time may find one
+};
+
+/// A search over splits, without stages, in one number of microbatches.
+struct SplitSearch {
+  std::int32_t microbatches;
+  const OperatorGraph& graph;  ///< with the samples of a microbatch
+  PlanOptions options;
+  CandidateSet candidates;
+  std::vector<SearchStart> starts;
+  std::vector<Baseline> baselines;  ///< of the search's subject; may be empty
+
+  SplitSearch(const OperatorGraph& model, const Topology& topology, const PlanOptions& plan)
+      : microbatches(plan.microbatches), graph(model), options(plan), candidates(model, topology) {}
+  [[nodiscard]] SearchSubject subject() const { return {graph, candidates.topology(), options, baselines}; }
 };
 
 /// All that auto goes on from.
 struct AutoState {
   std::uint64_t seed = 1;
   std::size_t chains = 8;
-  std::vector<AutoEntry> done;      ///< but baselines
-  std::optional<SearchState> mcmc;  ///< while it runs
-  std::optional<JointState> joint;  ///< while it runs
+  std::vector<AutoEntry> done;               ///< but baselines
+  std::map<std::int32_t, SearchState> mcmc;  ///< by microbatches: of searches that may go on
+  std::optional<JointState> joint;           ///< while it runs
 };
 
 /// The checkpoints of one run of auto. A file is replaced as a whole: whenever the program is killed, the
@@ -35,11 +54,12 @@ class AutoCheckpoints {
   AutoCheckpoints(std::string file, double seconds_between, const SearchSubject& subject);
 
   [[nodiscard]] bool wanted() const { return !file_.empty(); }
+  /// The search over splits in a number of microbatches; nullptr: there is none in so many.
+  using SplitSearchOf = std::function<const SplitSearch*(std::int32_t microbatches)>;
   /// Writes where it is time to, at once the first time, and always when `last`.
-  void keep(const AutoState& state, bool last);
+  void keep(const AutoState& state, bool last, const SplitSearchOf& splits);
   /// InputError when it is no checkpoint of this search.
-  [[nodiscard]] AutoState load(const std::string& file, const CandidateSet& candidates,
-                               const std::vector<SearchStart>& starts) const;
+  [[nodiscard]] AutoState load(const std::string& file, const SplitSearchOf& splits) const;
 
  private:
   std::string file_;

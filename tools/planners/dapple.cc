@@ -8,12 +8,14 @@
 #include <numeric>
 #include <tuple>
 
+#include "search/baselines/baselines.h"
 #include "search/baselines/placement.h"
 #include "search/evaluator.h"
 #include "search/planners/dapple.h"
 #include "search/planners/layer_clusters.h"
 #include "search/planners/layer_graph.h"
 #include "search/planners/listed_stages.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/inputs.h"
@@ -46,7 +48,7 @@ DappleProblem problem_of(const PlannerCall& call, const LayerGraph& layers) {
   problem.batch = a.has("batch") ? a.integer("batch", 1, kMost) : call.graph.batch() * call.run.microbatches;
   const auto devices = static_cast<std::int64_t>(call.topology().num_devices());
   problem.microbatch =
-      a.has("microbatch") && a.text("algorithm") == "dapple"
+      a.has("microbatch") && (a.text("algorithm") == "dapple" || call.as_alone)
           ? a.integer("microbatch", 1, kMost)
           : largest_divisor(problem.batch, std::max<std::int64_t>(1, call.graph.batch() / devices));
   if (problem.batch % problem.microbatch != 0)
@@ -150,7 +152,14 @@ PlannedPipeline planned_of(const PlannerCall& call, const Copies& copies, const 
 
 PlannerObjective objective_of(const DappleProblem& problem, const DapplePlan& plan) {
   const double speedup = time_on_one_device(problem) / plan.latency;
-  return {"planner_objective_speedup", speedup, fmt::format("{:.6f} times as fast as one device", speedup)};
+  PlannerObjective objective{"planner_objective_speedup", speedup,
+                             fmt::format("{:.6f} times as fast as one device", speedup)};
+  if (plan.stages.size() == 1) return objective;
+  const int factor = dapple_activation_factor(plan.stages.size());
+  objective.activation_factor = factor;
+  objective.text += fmt::format(", with activations counted {} where they hold up the pipeline",
+                                factor == 1 ? "once" : "twice");
+  return objective;
 }
 
 PlannedPipeline propose_by_paper(const PlannerCall& call, const Layers& layers,
@@ -186,14 +195,28 @@ PlannedPipeline propose_stages(const PlannerCall& call, const Layers& layers,
   const DappleProblem& problem = layers.problem;
   const std::vector<ListedStage> stages = wanted_stages(call);
   const std::vector<StageGroup> groups = stage_devices(call.topology(), stages);
+  // Layers come in the order of operators, but for those that were left out, which take no time.
   std::vector<double> seconds;
-  for (std::int32_t l = 0; l < static_cast<std::int32_t>(problem.layers->size()); ++l)
-    seconds.push_back(((*problem.layers)[l].forward + (*problem.layers)[l].backward).value);
+  std::vector<std::int32_t> layers_until;  // by operator: up to and with it
+  std::int32_t next = 0;
+  for (const Operator& op : call.graph.operators()) {
+    const bool is_layer =
+        next < static_cast<std::int32_t>(problem.layers->size()) && (*problem.layers)[next].name == op.name;
+    seconds.push_back(is_layer ? ((*problem.layers)[next].forward + (*problem.layers)[next].backward).value
+                               : 0);
+    if (is_layer) ++next;
+    layers_until.push_back(next);
+  }
   DapplePlan plan;
   std::int32_t first = 0;
   for (const std::int32_t last : last_operators(call.graph, seconds, stages)) {
-    plan.stages.push_back({first, last, groups[plan.stages.size()]});
-    first = last + 1;
+    const std::int32_t end = layers_until[static_cast<std::size_t>(last)];
+    if (end == first)
+      throw InputError(
+          fmt::format("dapple: stage {} holds nothing but inputs, which get no stage; it ends with \"{}\"",
+                      plan.stages.size(), call.graph.operators()[static_cast<std::size_t>(last)].name));
+    plan.stages.push_back({first, end - 1, groups[plan.stages.size()]});
+    first = end;
   }
   for (const std::int64_t c : possible) {
     if (std::ranges::any_of(stages, [&](const ListedStage& s) { return s.devices % c != 0; })) continue;
@@ -216,9 +239,10 @@ struct DappleTrial {
   DapplePlan plan;
   std::string schedule;
   Evaluation evaluation;
+  std::size_t devices_used = 0;
 };
 
-std::string trials_text(const std::vector<DappleTrial>& trials) {
+std::string trials_text(const std::vector<DappleTrial>& trials, std::size_t devices) {
   constexpr std::size_t kShown = 8;
   Table table({{"replicas"}, {"copies", Align::Right}, {"schedule"}, {"iteration", Align::Right}, {""}});
   for (std::size_t i = 0; i < std::min(kShown, trials.size()); ++i) {
@@ -226,7 +250,8 @@ std::string trials_text(const std::vector<DappleTrial>& trials) {
     std::vector<std::size_t> replicas;
     for (const DappleStage& stage : t.plan.stages) replicas.push_back(stage.devices.size());
     table.add({fmt::format("{}", fmt::join(replicas, ":")), fmt::format("{}", t.plan.copies), t.schedule,
-               pretty(to_seconds(t.evaluation.time)), t.evaluation.feasible() ? "" : "does not fit"});
+               pretty(to_seconds(t.evaluation.time)),
+               trial_remarks(t.evaluation.feasible(), t.devices_used, devices)});
   }
   return simulated_text(table, std::min(kShown, trials.size()), trials.size());
 }
@@ -256,7 +281,8 @@ class CopiedModels {
     at->second.forget(kMostRemembered);
     at->second.builder().set_pipeline(std::move(planned.options.pipeline),
                                       std::move(planned.options.recompute));
-    trials.push_back({plan, schedule, at->second.score(planned.strategy)});
+    trials.push_back({plan, schedule, at->second.score(planned.strategy),
+                      devices_used(planned.strategy, call_.topology())});
   }
   // Why the first that was is left out: the one that the score likes most.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
@@ -306,12 +332,22 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
       return std::tuple(t.evaluation.overflow, t.evaluation.time);
     });
   };
+  bool stopped = false;
+  const auto in_time = [&](const auto& simulate_one) {
+    try {
+      if (!stopped) simulate_one();
+    } catch (const OutOfTime&) {
+      if (trials.empty()) throw;
+      stopped = true;
+    }
+    return !stopped;
+  };
   for (const DapplePlan& plan : most_promising(problem, possible)) {
     if (problem.microbatches(plan.copies) > kMostMicrobatches) {
       too_many = problem.microbatches(plan.copies);
       continue;
     }
-    models.try_schedule(plan, call.arguments.text("schedule"), trials);
+    if (!in_time([&] { models.try_schedule(plan, call.arguments.text("schedule"), trials); })) break;
     if (status.due()) status.show(fmt::format("{} pipelines were simulated", trials.size()));
   }
   if (trials.empty() && too_many > 0) refuse_microbatches(too_many);
@@ -324,13 +360,14 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
     for (const std::string& schedule : schedules_to_try(call.arguments)) {
       if (schedule == t.schedule || schedule_kind(schedule).takes_chunks || t.plan.stages.size() == 1)
         continue;
-      models.try_schedule(t.plan, schedule, trials);
+      if (!in_time([&] { models.try_schedule(t.plan, schedule, trials); })) break;
     }
   }
   rank();
   PlannedPipeline planned =
       planned_of(call, models.of(trials.front().plan.copies), trials.front().plan, trials.front().schedule);
-  planned.trials = trials_text(trials);
+  planned.trials = trials_text(trials, call.topology().num_devices());
+  if (stopped) planned.trials += "  others were not simulated: out of time\n";
   return planned;
 }
 
@@ -340,19 +377,22 @@ void add_sentence(std::string& note, const std::string& sentence) {
 }
 
 PlannedPipeline propose_dapple(const PlannerCall& call) {
-  LayerGraph graph = layers_of(call.graph, call.costs, DeviceId(0));
-  Layers layers{{}, std::vector<std::int32_t>(graph.size())};
-  std::iota(layers.layer_of.begin(), layers.layer_of.end(), 0);
+  LayerGraph graph = without_inputs(layers_of(call.graph, call.costs, DeviceId(0)));
+  if (graph.size() == 0)
+    throw InputError(fmt::format("dapple: model \"{}\" has no layers but inputs", call.graph.name()));
+  std::vector<std::int32_t> cluster_of(graph.size());
+  std::iota(cluster_of.begin(), cluster_of.end(), 0);
   std::string note;
   const Arguments& a = call.arguments;
   const bool by_paper = a.has("cost-model") && a.text("cost-model") == "paper";
   const bool as_asked = a.text("algorithm") == "dapple" && a.has("stages");
   const std::int32_t most_layers = by_paper ? kMostLayers : kMostSimulatedLayers;
   if (!as_asked && graph.size() > static_cast<std::size_t>(most_layers)) {
-    layers.layer_of = cluster_layers(graph, most_layers);
+    cluster_of = cluster_layers(graph, most_layers);
     note = fmt::format("{} operators in {} clusters were planned for", graph.size(), most_layers);
-    graph = clustered(graph, layers.layer_of);
   }
+  Layers layers{{}, of_operators(call.graph, graph, cluster_of)};
+  if (!note.empty()) graph = clustered(graph, cluster_of);
   layers.problem = problem_of(call, graph);
   const std::vector<std::int64_t> copies = possible_copies(call.run.model, layers.problem, note);
   if (copies.empty())

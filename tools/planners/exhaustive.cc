@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <string>
 
 #include "search/planners/all_pipelines.h"
 #include "search/planners/layer_clusters.h"
@@ -23,10 +24,10 @@ std::int32_t layers_asked(const Arguments& a) {
 }
 
 [[noreturn]] void refuse_number(double pipelines, std::size_t layers, std::size_t devices) {
-  throw InputError(
-      fmt::format("exhaustive: at least {:.3g} pipelines of {} layers on {} devices, allowed: up to {:.0f}; "
-                  "ask for fewer with --layers, --stages, --schedule or a smaller topology",
-                  pipelines, layers, devices, kMostPipelines));
+  throw InputError(fmt::format(
+      "exhaustive: at least {} pipelines of {} layers on {} devices, allowed: up to {:.0f}; "
+      "ask for fewer with --layers, --stages, --schedule or a smaller topology",
+      significant(std::stod(fmt::format("{:.3g}", pipelines)), 3), layers, devices, kMostPipelines));
 }
 
 // Without options there is no limit: whoever asks for a proof waits for it.

@@ -19,7 +19,7 @@ std::vector<std::int64_t> shares(const Topology& topology, const PipelineDemand&
                                    devices / (demand.stages / demand.chunks));
 }
 
-std::string trials_text(const std::vector<PipelineTrial>& trials) {
+std::string trials_text(const std::vector<PipelineTrial>& trials, std::size_t devices) {
   constexpr std::size_t kShown = 8;
   Table table(
       {{"stages", Align::Right}, {"groups", Align::Right}, {"schedule"}, {"iteration", Align::Right}, {""}});
@@ -27,7 +27,8 @@ std::string trials_text(const std::vector<PipelineTrial>& trials) {
     const PipelineTrial& t = trials[i];
     table.add({fmt::format("{}", t.demand.stages), fmt::format("{}", t.demand.stages / t.demand.chunks),
                t.demand.stages > 1 ? t.demand.schedule : "data parallelism",
-               pretty(to_seconds(t.evaluation.time)), t.evaluation.feasible() ? "" : "does not fit"});
+               pretty(to_seconds(t.evaluation.time)),
+               trial_remarks(t.evaluation.feasible(), t.devices_used, devices)});
   }
   return simulated_text(table, std::min(kShown, trials.size()), trials.size());
 }
@@ -38,6 +39,7 @@ PipelineDemand best_demand(const PlannerCall& call, std::string& text) {
   StatusLine status(call.err);
   std::size_t tried = 0;
   std::string refusal;  // of the least that is a pipeline, or of data parallelism
+  std::size_t not_simulated = 0;
   const std::vector<PipelineTrial> trials = try_pipelines(
       call.graph, call.costs, plan_options_of(call.arguments, call.run), schedules,
       [&](const PipelineTrial& t) {
@@ -48,13 +50,15 @@ PipelineDemand best_demand(const PlannerCall& call, std::string& text) {
         if (refused > 1) return;
         refused = demand.stages;
         refusal = fmt::format("with {}: {}", counted(demand.stages, "stage"), reason);
-      });
+      },
+      &not_simulated);
   if (trials.empty()) {
     throw InputError(fmt::format("gpipe: no number of stages that divides the {} suits; {}",
                                  counted(static_cast<std::int64_t>(call.topology().num_devices()), "device"),
                                  refusal));
   }
-  text = trials_text(trials);
+  text = trials_text(trials, call.topology().num_devices());
+  if (not_simulated > 0) text += fmt::format("  {} more were not simulated: out of time\n", not_simulated);
   return trials.front().demand;
 }
 

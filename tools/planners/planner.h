@@ -32,14 +32,18 @@ struct PlannerCall {
   const OperatorGraph& graph;
   const CostModel& costs;
   std::ostream& err;  ///< for progress
+  /// Options that have a meaning of their own for the planner that --algorithm names have it: auto asks for
+  /// what the planner alone would find.
+  bool as_alone = false;
   [[nodiscard]] const Topology& topology() const { return costs.topology(); }
 };
 
 /// A number by which a planner chose, of its own cost model.
 struct PlannerObjective {
-  std::string key;   ///< "planner_objective_s"
-  double value = 0;  ///< as the key says
-  std::string text;  ///< "12.3 ms a batch"
+  std::string key;                                      ///< "planner_objective_s"
+  double value = 0;                                     ///< as the key says
+  std::string text;                                     ///< "12.3 ms a batch"
+  std::optional<int> activation_factor = std::nullopt;  ///< see dapple_activation_factor()
 };
 
 /// What one of several algorithms contributed.
@@ -48,6 +52,7 @@ struct Contribution {
   std::optional<Evaluation> evaluation;  ///< of its plan
   double seconds = 0;                    ///< it took
   std::string note;                      ///< "" or why it has no plan, or what it did
+  std::int64_t devices_used = 0;         ///< by its plan
 };
 
 /// What a planner says.
@@ -64,6 +69,7 @@ struct PlannedPipeline {
   std::string trials;                       ///< "" or a table of what was simulated
   std::uint64_t seed = 0;                   ///< of planners that search
   std::optional<bool> proven;               ///< of those that may prove it: no plan of theirs is better
+  std::optional<Evaluation> scored;         ///< of the plan, where it is known
 
   /// Of the model as it was asked for.
   PlannedPipeline(const PlannerCall& call, PipelinedStrategy made);
@@ -76,7 +82,8 @@ struct Planner {
   std::string_view name, summary;
   std::vector<std::string> options;      ///< that it takes, of planner_options() and of searches
   std::vector<std::string> cost_models;  ///< that --cost-model may say, the default first; empty: none
-  /// InputError when there is no plan, Interrupted when there is none yet.
+  /// InputError when there is no plan, Interrupted when there is none yet, OutOfTime when the thread's
+  /// deadline (sim/base/deadline.h) passed before there was one.
   PlannedPipeline (*propose)(const PlannerCall& call);
   bool searches = false;  ///< takes --seconds, --proposals, --seed, --threads, --chains and checkpoints
 };
@@ -88,6 +95,8 @@ Planner dapple_planner();
 Planner alpa_planner();
 Planner auto_planner();  ///< all others, then a search
 
+/// What a row of simulated plans says beside its time: "does not fit; 9 of 16 devices used".
+std::string trial_remarks(bool fits, std::size_t used, std::size_t devices);
 /// A table of the best pipelines of all that were simulated.
 std::string simulated_text(const Table& table, std::size_t shown, std::size_t all);
 /// Gives the pipeline the fastest of schedules_to_try() that suits it and fits, by simulation, and says what

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "search/evaluator.h"
+#include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/planners/planner.h"
@@ -24,6 +25,12 @@ PlannedPipeline::PlannedPipeline(const PlannerCall& call, PipelinedStrategy made
 PlannedPipeline::PlannedPipeline(ModelRun planned, OperatorGraph model, PlanOptions plan, Strategy made)
     : run(std::move(planned)), graph(std::move(model)), options(std::move(plan)), strategy(std::move(made)) {}
 
+std::string trial_remarks(bool fits, std::size_t used, std::size_t devices) {
+  std::string text = fits ? "" : "does not fit";
+  if (used < devices) text += fmt::format("{}{} of {} devices used", text.empty() ? "" : "; ", used, devices);
+  return text;
+}
+
 std::string simulated_text(const Table& table, std::size_t shown, std::size_t all) {
   return fmt::format("{} {} simulated\n", counted(static_cast<std::int64_t>(all), "pipeline"),
                      all == 1 ? "was" : "were") +
@@ -41,19 +48,26 @@ void choose_schedule(const PlannerCall& call, PlannedPipeline& planned) {
       continue;  // there are none
     planned.options.pipeline->schedule = schedule;
     if (illegal(planned.graph, planned.strategy, planned.options, call.topology())) continue;
-    if (!evaluator) {
-      evaluator.emplace(planned.graph, call.costs, planned.options);
-      bound = evaluator->builder().bind(planned.strategy);
+    Evaluation evaluation;
+    try {
+      if (!evaluator) {
+        evaluator.emplace(planned.graph, call.costs, planned.options);
+        bound = evaluator->builder().bind(planned.strategy);
+      }
+      evaluator->builder().set_pipeline(planned.options.pipeline, planned.options.recompute);
+      evaluation = evaluator->score(bound);
+    } catch (const OutOfTime&) {
+      table.add({schedule, "-", "not simulated: out of time"});
+      if (!best) chosen = schedule;
+      break;
     }
-    evaluator->builder().set_pipeline(planned.options.pipeline, planned.options.recompute);
-    const Evaluation evaluation = evaluator->score(bound);
     table.add({schedule, pretty(to_seconds(evaluation.time)), evaluation.feasible() ? "" : "does not fit"});
     const std::tuple score(evaluation.overflow, evaluation.time);
     if (best && *best <= score) continue;
     best = score;
     chosen = schedule;
   }
-  if (!best) {
+  if (chosen.empty()) {
     planned.options.pipeline->schedule = schedules_to_try(call.arguments).front();
     throw InputError(
         illegal(planned.graph, planned.strategy, planned.options, call.topology()).value_or("no schedule"));

@@ -42,6 +42,20 @@ TEST(LayerGraph, OfAProfileHasItsFigures) {
   EXPECT_THAT(graph.inputs(2), ElementsAre(0, 1));
 }
 
+// Whatever batch a profile is said to have been measured with, planners see its bytes.
+TEST(LayerGraph, OfAProfileRoundsNothingToSamples) {
+  const Topology topology = make_topology("levels:1@1GB/s");
+  for (const std::int64_t batch : {1, 7, 64}) {
+    const LayerGraph graph =
+        layers_of(import_profile("node1 -- fc -- forward_compute_time=1, backward_compute_time=2, "
+                                 "activation_size=512001, parameter_size=6835\n",
+                                 "p.txt", batch, batch),
+                  CostModel(topology), DeviceId(0));
+    EXPECT_EQ(graph[0].output, Bytes(512'001));
+    EXPECT_EQ(graph[0].parameters, Bytes(6'835));
+  }
+}
+
 TEST(LayerGraph, PipeDreamLeavesInputsAndItemsOut) {
   const LayerGraph graph = without_inputs(profiled());
   ASSERT_EQ(graph.size(), 2U);

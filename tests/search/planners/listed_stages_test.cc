@@ -23,6 +23,15 @@ TEST(StageList, IsReadAndRefused) {
   EXPECT_EQ(parse_stage_list("8@layer12.ffn_add,8"), (Stages{{8, "layer12.ffn_add"}, {8, ""}}));
   EXPECT_EQ(parse_stage_list("1,2,13"), (Stages{{1, ""}, {2, ""}, {13, ""}}));
   EXPECT_EQ(parse_stage_list("4x2@fc1,1x3,3"), (Stages{{8, "fc1", 4}, {3, "", 1}, {3, ""}}));
+  EXPECT_EQ(parse_stage_list("8@node7 LSTM(2048, 1024),8"), (Stages{{8, "node7 LSTM(2048, 1024)"}, {8, ""}}));
+  EXPECT_EQ(parse_stage_list("2x4@a([1, 2], {3, 4}),1@\"x, (y\",1@z) ,2"),
+            (Stages{{8, "a([1, 2], {3, 4})", 2}, {1, "x, (y"}, {1, "z) "}, {2, ""}}));
+  EXPECT_EQ(refusal([] { (void)parse_stage_list("8@LSTM(2048, 1024,8"); }),
+            "found \"8@LSTM(2048, 1024,8\", in which a bracket is not closed; allowed: names with closed "
+            "brackets, or in quotes");
+  EXPECT_EQ(refusal([] { (void)parse_stage_list("8@\"a,8"); }),
+            "found \"8@\"a,8\", in which a quote is not closed; allowed: names with closed brackets, or in "
+            "quotes");
   for (const auto& [text, part] :
        {std::pair("", ""), std::pair("8,,8", ""), std::pair("8,", ""), std::pair("x,8", "x"),
         std::pair("8@,8", "8@"), std::pair("0,8", "0"), std::pair("-1,8", "-1"), std::pair("8.5,8", "8.5"),

@@ -6,6 +6,7 @@
 #include "sim/base/data_type.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "tests/refusal.h"
 
 namespace pipesim {
 namespace {
@@ -17,6 +18,40 @@ TEST(Suggest, FindsTypingMistakesOnly) {
   EXPECT_EQ(nearest_name("alxnet", kNames), "alexnet");
   EXPECT_EQ(nearest_name("transformer", kNames), "");
   EXPECT_EQ(did_you_mean("vgg61", kNames), " (did you mean \"vgg16\"?)");
+}
+
+TEST(Suggest, FindsWhatIsWrittenOtherwise) {
+  const std::vector<std::string> names{"batch",     "layers",   "hidden",        "sequence",
+                                       "seed",      "heads",    "vocab",         "learning-rate",
+                                       "float32",   "bfloat16", "data-parallel", "model-parallel",
+                                       "gpt3-175b", "dgx-a100", "dgx-h100"};
+  const std::vector<std::pair<std::string, std::string>> meant{{"seq", "sequence"},
+                                                               {"seq_len", "sequence"},
+                                                               {"sequence_length", "sequence"},
+                                                               {"num_layers", "layers"},
+                                                               {"n_heads", "heads"},
+                                                               {"vocab-size", "vocab"},
+                                                               {"hid", "hidden"},
+                                                               {"BATCH", "batch"},
+                                                               {"batch_size", "batch"},
+                                                               {"bs", "batch"},
+                                                               {"lr", "learning-rate"},
+                                                               {"dp", "data-parallel"},
+                                                               {"data_parallel", "data-parallel"},
+                                                               {"ddp", "data-parallel"},
+                                                               {"tp", "model-parallel"},
+                                                               {"bf16", "bfloat16"},
+                                                               {"fp32", "float32"},
+                                                               {"fp16", ""},
+                                                               {"GPT3_175B", "gpt3-175b"},
+                                                               {"gpt", "gpt3-175b"},
+                                                               {"a100", "dgx-a100"},
+                                                               {"H100", "dgx-h100"},
+                                                               {"se", "seed"},
+                                                               {"l", ""},
+                                                               {"--", ""},
+                                                               {"", ""}};
+  for (const auto& [said, name] : meant) EXPECT_EQ(nearest_name(said, names), name) << said;
 }
 
 TEST(Suggest, ListsAreCut) {
@@ -42,6 +77,17 @@ TEST(DataType, UnknownNamesAreRefused) {
                  "unknown data type \"float23\" (did you mean \"float32\"?); allowed: float32, tf32, "
                  "float16, bfloat16, "
                  "float64, int64, int32, uint8");
+  }
+}
+
+TEST(DataType, ShortNamesAreNamesOfOtherPrograms) {
+  const std::vector<std::pair<std::string, std::string>> meant{
+      {"bf16", "bfloat16"}, {"fp16", "float16"}, {"half", "float16"},   {"fp32", "float32"},
+      {"f32", "float32"},   {"fp64", "float64"}, {"double", "float64"}, {"TF32", "tf32"}};
+  for (const auto& [said, name] : meant) {
+    EXPECT_EQ(refusal([&] { parse_data_type(said); }),
+              "unknown data type \"" + said + "\" (did you mean \"" + name +
+                  "\"?); allowed: float32, tf32, float16, bfloat16, float64, int64, int32, uint8");
   }
 }
 

@@ -1,7 +1,9 @@
 #include "sim/base/units.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "sim/base/rng.h"
@@ -65,6 +67,48 @@ TEST(Units, TextIsShort) {
   EXPECT_EQ(to_text(Bytes(16'000'000'000)), "16 GB");
   EXPECT_EQ(pretty(Bytes(91'234'000'000)), "91.2 GB");
   EXPECT_EQ(pretty(Seconds(0.0032149)), "3.21 ms");
+}
+
+TEST(Units, LargeFiguresHaveNoExponents) {
+  EXPECT_EQ(pretty(Seconds(998)), "998 s");
+  EXPECT_EQ(pretty(Seconds(2650)), "44.2 min");
+  EXPECT_EQ(pretty(Seconds(-2650)), "-44.2 min");
+  EXPECT_EQ(pretty(Seconds(7199)), "120 min");
+  EXPECT_EQ(pretty(Seconds(7200)), "2 h");
+  EXPECT_EQ(pretty(Seconds(200'000)), "55.6 h");
+  EXPECT_EQ(pretty(Seconds(1'000'000)), "11.6 d");
+  EXPECT_EQ(pretty(Seconds(1e9)), "11574 d");
+  EXPECT_EQ(pretty(Bytes(2'650'000'000'000'000)), "2.65 PB");
+  EXPECT_EQ(pretty(Bytes(-9'200'000'000'000'000'000)), "-9.2 EB");
+  EXPECT_EQ(pretty(BytesPerSecond(2.65e15)), "2.65 PB/s");
+  EXPECT_EQ(pretty(FlopsPerSecond(2.654e18)), "2654 PFLOP/s");
+}
+
+TEST(Units, SignificantDigitsKeepAllBeforeThePoint) {
+  EXPECT_EQ(significant(0, 3), "0");
+  EXPECT_EQ(significant(12345.6, 4), "12346");
+  EXPECT_EQ(significant(2261.04, 4), "2261");
+  EXPECT_EQ(significant(999.96, 4), "1000");
+  EXPECT_EQ(significant(99.996, 4), "100");
+  EXPECT_EQ(significant(493.30, 4), "493.3");
+  EXPECT_EQ(significant(-1.5, 3), "-1.5");
+  EXPECT_EQ(significant(0.0021349, 3), "0.00213");
+  EXPECT_EQ(significant(8.12e9, 3), "8120000000");
+  EXPECT_EQ(significant(1e-7, 3), "1e-07");
+  EXPECT_EQ(significant(2.5e15, 3), "2.5e+15");
+}
+
+TEST(Units, SignificantDigitsReadBackAsThoseOfTheShortForm) {
+  Rng rng(7);
+  for (int i = 0; i < 2000; ++i) {
+    const double value = std::exp(rng.uniform() * 40 - 13);
+    const std::string text = significant(value, 4);
+    const double shortest = std::stod(fmt::format("{:.4g}", value));
+    EXPECT_EQ(std::stod(text), value < 9999.5 ? shortest
+                               : value < 1e15 ? std::round(value)
+                                              : shortest)
+        << value;
+  }
 }
 
 TEST(Units, NanosecondsRoundOnceAndRefuseOverflow) {

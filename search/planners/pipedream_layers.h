@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "search/planners/pipedream.h"
+
+namespace pipesim {
+
+/// What pipedream() made of a model, and of how many of its cuts.
+struct PipeDreamOfLayers {
+  std::optional<PipeDreamPlan> plan;  ///< nothing as of pipedream()
+  std::size_t cuts = 0;               ///< that it chose among, in all rounds together
+  bool all = true;                    ///< these are all, so the plan is the best by PipeDream's model
+  std::string chosen;                 ///< "" or which cuts were looked at, where they were not all
+  double steps = 0;                   ///< see pipedream_steps()
+};
+
+struct PipeDreamEffort {
+  std::size_t most_cuts = 3'000;  ///< that are listed
+  double most_steps = 1e9;        ///< of all cuts together, or only some of them are looked at
+  double most_round_steps = 1e8;  ///< of those
+  std::size_t most_round_cuts = 800;
+  std::int32_t most_rounds = 12;
+};
+
+/// The partition of layers by pipedream(). `together`: lists of layers that no cut parts
+/// (inseparable_layers()).
+///
+/// All cuts where that takes few enough steps. Else a selection of them: of all cuts, or of those that part
+/// no compressed branch (compressed_branches()), or, where these are too many as well, of three orders of the
+/// layers (as they come, each branch to its end, all branches in step), those that little crosses, evenly
+/// over the model; blocks that repeat are cut at equal places, since as much crosses there. Then, until
+/// nothing gets better, the cuts of the plan with those around them, one layer more or less at a time.
+/// OutOfTime when the deadline passes before there is a plan; with one, that is the answer.
+PipeDreamOfLayers pipedream_of_layers(const LayerGraph& layers,
+                                      const std::vector<std::vector<std::int32_t>>& together,
+                                      std::span<const MachineLevel> levels, const PipeDreamOptions& options,
+                                      const PipeDreamEffort& effort = {});
+
+}  // namespace pipesim

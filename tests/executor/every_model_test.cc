@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "executor/cpu/cpu_backend.h"
+#include "executor/emulation.h"
+#include "executor/training.h"
+#include "models/zoo/zoo.h"
+#include "tests/executor/unsplit_reference.h"
+#include "tests/taskgraph/random_strategies.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+// Options of zoo models that say how wide a model is, and a small value of each. An image is as small as its
+// model allows.
+const std::map<std::string, std::string> narrow{
+    {"batch", "2"},      {"dtype", "float32"}, {"image", ""},     {"classes", "10"}, {"features", "12"},
+    {"hidden", "16"},    {"embedded", "8"},    {"vocab", "24"},   {"heads", "4"},    {"kv_heads", "2"},
+    {"head_width", "4"}, {"ffn", "24"},        {"sequence", "4"}, {"target", "4"},   {"positions", "4"},
+    {"channels", "4"},   {"width", "1"},       {"filters", "16"}};
+
+// Those that say how many operators it has, or what they compute, keep their default.
+const std::set<std::string> deep{"layers",    "steps",     "experts",    "top_k",
+                                 "auxiliary", "objective", "dropout",    "capacity_factor",
+                                 "widened",   "attention", "batch_norm", "projection"};
+
+std::string narrowed(const ZooModel& model) {
+  std::string text = model.name;
+  for (const ZooOption& option : model.options) {
+    const auto found = narrow.find(option.key);
+    if (found == narrow.end()) {
+      EXPECT_TRUE(deep.contains(option.key))
+          << model.name << " has a new option \"" << option.key << "\": is it a width?";
+      continue;
+    }
+    const std::string value =
+        option.key == "image" ? fmt::format("{}", static_cast<std::int64_t>(option.lowest)) : found->second;
+    text += fmt::format("{}{}={}", text == model.name ? ":" : ",", option.key, value);
+  }
+  return text;
+}
+
+struct ModelName {
+  std::string operator()(const testing::TestParamInfo<ZooModel>& instance) const {
+    std::string name = instance.param.name;
+    std::ranges::replace_if(
+        name, [](char c) { return c == '-' || c == '.'; }, '_');
+    return name;
+  }
+};
+
+class EveryModel : public testing::TestWithParam<ZooModel> {};
+
+TEST_P(EveryModel, IsTrainedAStepAtFullDepth) {
+  const OperatorGraph graph = make_zoo_model(narrowed(GetParam()));
+  const Topology topology = make_topology("cpu:1");
+  const CostModel costs(topology);
+  const ThreadWorld world(1);
+  const SyntheticSource source(graph);
+  CpuBackend backend(graph, 1, Optimizer::Momentum, unpinned());
+  Training training(graph, costs, {}, data_parallel(graph, 1),
+                    {backend, source, world.worlds(), world.devices(), 7},
+                    [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); });
+  training.keep_values(Training::Keep::Outputs);
+  training.step();
+  const std::map<TensorId, std::vector<float>>& losses = training.values().outputs;
+  EXPECT_FALSE(losses.empty());
+  for (const auto& [tensor, values] : losses) {
+    ASSERT_EQ(values.size(), 1U) << graph.tensor(tensor).name;
+    EXPECT_TRUE(std::isfinite(values[0]) && values[0] > 0) << graph.tensor(tensor).name << " " << values[0];
+  }
+}
+
+TEST_P(EveryModel, IsEmulatedAsItIsSimulatedAtFullDepth) {
+  const OperatorGraph graph = make_zoo_model(narrowed(GetParam()));
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  const ThreadWorld world(topology.num_devices());
+  const SyntheticSource source(graph);
+  EmulatedBackend backend;
+  Training training(graph, costs, {}, data_parallel(graph, 2),
+                    {backend, source, world.worlds(), world.devices(), 7},
+                    [](const TaskDag& dag, std::span<const TaskId> order) {
+                      return std::make_unique<EmulatedPace>(dag, order, std::vector<double>(8, 1.0),
+                                                            EmulatedPace::Sleep::Never);
+                    });
+  const StepRecord record = training.step();
+  EXPECT_EQ(record.timeline(training.tasks().dag.num_tasks()), training.simulated());
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, EveryModel, testing::ValuesIn(zoo_models().begin(), zoo_models().end()),
+                         ModelName());
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,222 @@
+#include "tests/fuzz/parsers.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "costmodel/calibration_store.h"
+#include "costmodel/database.h"
+#include "models/import_profile.h"
+#include "models/model_json.h"
+#include "search/joint/joint_json.h"
+#include "search/search_state_json.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "taskgraph/plan_json.h"
+#include "tests/search/search_case.h"
+#include "topologies/nccl_topology.h"
+#include "topologies/topology_json.h"
+
+namespace pipesim {
+namespace {
+
+void require(bool kept, const char* promise) {
+  if (!kept) throw std::logic_error(promise);
+}
+
+void read_model(std::string_view bytes) {
+  const OperatorGraph graph = parse_model(bytes, "model");
+  require(parse_model(to_json(graph), "again") == graph, "a model is written and read again");
+}
+
+void read_topology(std::string_view bytes) {
+  const Topology topology = parse_topology(bytes, "topology");
+  require(parse_topology(to_json(topology), "again") == topology, "a topology is written and read again");
+}
+
+void read_profile(std::string_view bytes) {
+  const OperatorGraph graph = import_profile(bytes, "graph.txt", 64, 32);
+  require(parse_model(to_json(graph), "again") == graph, "a profile is written and read again as a model");
+}
+
+void read_nccl(std::string_view bytes) {
+  const NcclDump dump = parse_nccl_dump(bytes, "node.xml");
+  const Topology topology = topology_of(dump, {"node", "node.xml", 2, {}}).topology;
+  require(parse_topology(to_json(topology), "again") == topology, "a topology is written and read again");
+}
+
+// What plans and checkpoints are of.
+struct Searched : SearchCase {
+  Searched() : SearchCase("mlp:batch=8,layers=2,hidden=16,features=12,classes=8", "levels:2@10GB/s,2@1GB/s") {
+    Evaluator evaluator(graph, costs, {});
+    baselines = score_baselines(evaluator);
+    std::vector<Strategy> strategies;
+    for (const Baseline& b : baselines) {
+      if (b.scored) strategies.push_back(b.scored->strategy);
+    }
+    space.emplace(candidates, strategies);
+  }
+  [[nodiscard]] SearchSubject subject() const { return {graph, topology, options, baselines}; }
+
+  PlanOptions options;
+  std::vector<Baseline> baselines;
+  std::optional<ConfigSpace> space;
+};
+
+const Searched& searched() {
+  static const Searched one;
+  return one;
+}
+
+void read_plan(std::string_view bytes) {
+  const Searched& s = searched();
+  const Plan plan = PlanFile::parse(bytes, "plan").read(s.graph, s.topology);
+  const std::string text = to_json(plan, s.graph, s.topology);
+  require(PlanFile::parse(text, "again").read(s.graph, s.topology) == plan,
+          "a plan is written and read again");
+}
+
+// A checkpoint says of which search it is, which changes with every cost model. "SUBJECT" stands for that.
+std::string with_subject(std::string_view bytes) {
+  constexpr std::string_view mark = "\"SUBJECT\"";
+  static const std::string subject = subject_json(searched().subject());
+  std::string text(bytes);
+  for (std::size_t at = text.find(mark); at != std::string::npos && text.size() < (1 << 20);
+       at = text.find(mark, at + subject.size()))
+    text.replace(at, mark.size(), subject);
+  return text;
+}
+
+void read_checkpoint(std::string_view bytes) {
+  const Searched& s = searched();
+  const JsonValue root = JsonDocument::parse(with_subject(bytes), "checkpoint");
+  if (root.is_object() && root.find("joint")) {
+    constexpr std::size_t starts = 64;
+    const JointState state = parse_joint_state(root.at("joint"), s.graph, s.topology, starts);
+    const JsonValue again = JsonDocument::parse(to_json(state), "again");
+    require(to_json(parse_joint_state(again, s.graph, s.topology, starts)) == to_json(state),
+            "the state of a joint search is written and read again");
+    return;
+  }
+  const SearchState state = parse_search_state(root, s.subject(), *s.space);
+  require(parse_search_state(to_json(state, s.subject()), "again", s.subject(), *s.space) == state,
+          "the state of a search is written and read again");
+}
+
+// Gone with this object; in memory where there is a folder for that. SQLite opens nothing that has no name.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::string_view bytes) {
+    std::ofstream out(path_, std::ios::binary | std::ios::trunc);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    if (!out.flush()) throw std::runtime_error(path_ + " can't be written");
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_, ignored_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  static std::string folder() {
+    return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+  }
+  std::string path_ = fmt::format("{}/pipesim-fuzz-{}.db", folder(), getpid());
+  std::error_code ignored_;
+};
+
+// The bytes of an empty calibration.
+const std::string& empty_calibration() {
+  static const std::string bytes = [] {
+    const TemporaryFile file("");
+    CalibrationStore::create(file.path(), {}).save();
+    return read_file(file.path());
+  }();
+  return bytes;
+}
+
+// Inserts rows, one a line: a table, then its values, divided by tabs; "NULL" is none. What SQLite does not
+// take is left out.
+void insert_rows(std::string_view lines, const std::string& path) {
+  Database database(path, Database::Mode::Create, "calibration");
+  database.execute("PRAGMA journal_mode = OFF; BEGIN; DELETE FROM runs");
+  while (!lines.empty()) {
+    std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+    std::vector<std::string_view> values;
+    while (true) {
+      const std::size_t tab = line.find('\t');
+      values.push_back(line.substr(0, tab));
+      if (tab == std::string_view::npos) break;
+      line.remove_prefix(tab + 1);
+    }
+    const std::string_view table = values.front();
+    const auto tables = {"runs", "versions", "keys", "samples", "dropped", "corrections"};
+    if (values.size() < 2 || std::ranges::find(tables, table) == tables.end()) continue;
+    std::string sql = fmt::format("INSERT INTO {} VALUES(", table);
+    for (std::size_t i = 1; i < values.size(); ++i)
+      sql += fmt::format("{}{}", i > 1 ? "," : "", values[i] == "NULL" ? "NULL" : "?");
+    try {
+      Statement row(database, sql + ")");
+      for (std::size_t i = 1; i < values.size(); ++i) {
+        if (values[i] != "NULL") row.bind(values[i]);
+      }
+      row.run();
+    } catch (const InputError&) {
+    }
+  }
+  database.execute("COMMIT");
+}
+
+void read_calibration(std::string_view bytes) {
+  const bool raw = bytes.starts_with("SQLite format 3");
+  const TemporaryFile file(raw ? bytes : empty_calibration());
+  if (!raw) insert_rows(bytes, file.path());
+  const Calibration calibration = load_calibration(file.path());
+  const CostModel costs(searched().topology, &calibration);
+  const OperatorGraph& graph = searched().graph;
+  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+    const std::vector<Range> whole = whole_ranges(graph.operators()[i]);
+    static_cast<void>(costs.operator_time(graph, graph.operators()[i], Pass::Forward, whole, DeviceId(0)));
+  }
+}
+
+template <void (*Read)(std::string_view)>
+bool reads(std::string_view bytes) {
+  try {
+    Read(bytes);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+constexpr std::array<FuzzedParser, 7> kParsers{{{"models", reads<read_model>},
+                                                {"plans", reads<read_plan>},
+                                                {"topologies", reads<read_topology>},
+                                                {"profiles", reads<read_profile>},
+                                                {"nccl", reads<read_nccl>},
+                                                {"checkpoints", reads<read_checkpoint>},
+                                                {"calibrations", reads<read_calibration>}}};
+
+}  // namespace
+
+std::span<const FuzzedParser> fuzzed_parsers() { return kParsers; }
+
+const FuzzedParser& fuzzed_parser(std::string_view name) {
+  for (const FuzzedParser& parser : kParsers) {
+    if (parser.name == name) return parser;
+  }
+  throw std::logic_error(fmt::format("there is no parser {}", name));
+}
+
+}  // namespace pipesim

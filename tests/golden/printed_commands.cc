@@ -1,0 +1,66 @@
+#include "tests/golden/printed_commands.h"
+
+#include <regex>
+#include <sstream>
+
+namespace pipesim {
+namespace {
+
+const std::regex kComment(R"((^|\s+)# .*$)");
+const std::regex kInSentence(R"(`((?:tools/)?pipesim [^`]+)`)");
+const std::regex kOfClone("tools/pipesim ");
+// A word that stands for another: NAME, FILE.json, N, …
+const std::regex kStandsForAnother(R"((^|[\s=:/])([A-Z][A-Z_]*)(?=$|[\s.:])|…|\||\.\.\.)");
+
+std::string without_comment(const std::string& line) {
+  std::string command = std::regex_replace(std::regex_replace(line, kComment, ""), kOfClone, "pipesim ");
+  while (!command.empty() && command.back() == ' ') command.pop_back();
+  return command;
+}
+
+bool is_left_out(const std::string& line) { return line.find_first_not_of(" …") == std::string::npos; }
+
+enum class Block { Sentences, Commands, Output, Other };
+
+}  // namespace
+
+std::vector<PrintedCommand> printed_commands(std::string_view text, const std::string& document) {
+  std::vector<PrintedCommand> commands;
+  Block block = Block::Sentences;
+  bool goes_on = false;
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.starts_with("```")) {
+      const std::string kind = line.substr(3);
+      if (block != Block::Sentences) {
+        block = Block::Sentences;
+      } else if (kind == "sh") {
+        block = Block::Commands;
+      } else {
+        block = kind == "text" && !commands.empty() ? Block::Output : Block::Other;
+      }
+    } else if (block == Block::Commands) {
+      std::string command = without_comment(line);
+      const bool ends_open = command.ends_with('\\');
+      if (ends_open) command.pop_back();
+      if (goes_on) {
+        commands.back().command += command;
+      } else if (!command.empty()) {
+        commands.push_back({document, number, command, {}});
+      }
+      goes_on = ends_open;
+    } else if (block == Block::Output) {
+      if (!is_left_out(line)) commands.back().shown.push_back(line);
+    } else if (block == Block::Sentences) {
+      for (std::sregex_iterator found(line.begin(), line.end(), kInSentence), end; found != end; ++found) {
+        const std::string command = without_comment((*found)[1]);
+        if (!std::regex_search(command, kStandsForAnother))
+          commands.push_back({document, number, command, {}});
+      }
+    }
+  }
+  return commands;
+}
+
+}  // namespace pipesim

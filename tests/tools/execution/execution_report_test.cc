@@ -1,0 +1,36 @@
+#include "tools/execution/execution_report.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/zoo/zoo.h"
+#include "tools/execution/plan_comparison.h"
+#include "topologies/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(ExecutionReport, SaysWhetherLinksWereEmulated) {
+  const Subject subject{make_zoo_model("lenet:batch=4"), make_topology("levels:2@10GB/s"), {}, {}};
+  PlanComparison comparison{{"a plan"}, {ExecutionReport{}}, {}};
+  ExecutionReport& report = comparison.reports.front();
+  report.backend = "host";
+  report.measured.steps = 1;
+  report.measured.median = 1000;
+  EXPECT_THAT(to_text(report, subject), Not(HasSubstr("emulated")));
+  EXPECT_FALSE(nlohmann::json::parse(to_json(report, subject)).contains("links_emulated"));
+  EXPECT_THAT(to_text(comparison), Not(HasSubstr("emulated")));
+  report.links_emulated = true;
+  EXPECT_THAT(to_text(report, subject),
+              HasSubstr("  links                emulated, as those of levels:2@10GB/s\n"));
+  EXPECT_TRUE(nlohmann::json::parse(to_json(report, subject)).at("links_emulated").get<bool>());
+  EXPECT_THAT(to_text(comparison), HasSubstr("links between the devices were emulated"));
+  EXPECT_TRUE(nlohmann::json::parse(to_json(comparison)).at("plans")[0].at("links_emulated").get<bool>());
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# messages.sh PROGRAM FILE: what the program says to wrong command lines, as messages.txt beside this file records it:
+# a line "$ pipesim …", what comes on stderr, and "[STATUS]". With --write the file is written again.
+set -u
+program=$(readlink -f "$1")
+recorded=$(readlink -f "$2")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+
+# Files that get mixed up.
+"$program" models lenet --json >model.json
+"$program" topologies p100-4x4:1 --json >topology.json
+"$program" search --model lenet --topology p100-4x4:1 --proposals 50 --checkpoint checkpoint.json -o plan.json >/dev/null 2>&1
+"$program" search --model lenet --topology p100-4x4:1 --proposals 50 --algorithm auto --checkpoint auto.json >/dev/null 2>&1
+"$program" simulate --plan plan.json --trace trace.json --json >report.json
+printf 'SQLite format 3\0' >calibration.db
+printf '\010\007' >network.onnx
+echo '<system version="1">' >node.xml
+echo hello >notes.txt
+touch empty.json
+
+while IFS= read -r line; do
+  [[ $line == '$ pipesim'* ]] || continue
+  echo "$line"
+  # The words are those of a shell.
+  eval "words=(${line#\$ pipesim})"
+  "$program" "${words[@]}" 2>&1 >/dev/null </dev/null
+  echo "[$?]"
+done <"$recorded" >found.txt
+
+if [[ ${3:-} == --write ]]; then
+  cp found.txt "$recorded"
+  exit
+fi
+diff -u "$recorded" found.txt

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "models/operator_kind.h"
+
+namespace pipesim {
+
+/// The zoo as a table, with the sizes that each model has by default.
+std::string zoo_table();
+
+/// All kinds of operators as a table.
+std::string kinds_table();
+/// One kind: its attributes, and an example with its tensors, factors and lines of a model file.
+std::string kind_text(const OperatorKind& kind);
+/// A JSON object of one kind, or {"kinds": […]} of all.
+std::string kind_json(const OperatorKind& kind);
+std::string kinds_json();
+
+/// docs/models.md: the zoo and all kinds of operators.
+std::string models_markdown();
+
+}  // namespace pipesim

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/units.h"
+
+namespace pipesim {
+
+/// What devices do, one letter each; '-' is idle while data travel and '.' idle.
+inline constexpr std::string_view kActivities = "FBWRU-";
+
+/// One device of a row is busy with something in [begin, end).
+struct Activity {
+  std::size_t row = 0;
+  char mark = 'F';  ///< of kActivities
+  Nanoseconds begin = 0, end = 0;
+};
+
+/// Part of the time that is not drawn.
+struct LeftOut {
+  Nanoseconds begin = 0, end = 0;
+  double idle = 0;  ///< share of it in which devices compute nothing, mean of all of them
+  bool operator==(const LeftOut&) const = default;
+};
+
+/// Time from left to right, a row for each group of devices: the letter of what most of a column's time is
+/// spent on, or '.', or '-'. Of what is too short for a column of its own every letter gets the columns that
+/// its share of the time is worth.
+///
+/// Where microbatches would get fewer than three columns each, long stretches in which no row begins or ends
+/// any kind of work are left out, but for the time of three microbatches at both ends: a '~' in every row.
+struct PipelineStrip {
+  std::vector<std::string> rows;
+  std::vector<LeftOut> left_out;  ///< by '~'
+  Nanoseconds column = 0;         ///< how long a column is, on average
+};
+
+/// `devices_of_row`: each of which could be busy all the time. `columns`: at least 16.
+PipelineStrip draw_pipeline(std::span<const Activity> activities, std::span<const std::size_t> devices_of_row,
+                            Nanoseconds makespan, std::int64_t microbatches, std::size_t columns);
+
+}  // namespace pipesim

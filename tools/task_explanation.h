@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "search/evaluator.h"
+#include "sim/explain.h"
+
+namespace pipesim {
+
+/// A task of a chain, each of which held the one before it.
+struct HeldTask {
+  TaskId task;
+  Explanation why;          ///< why it started when it did; names the next of the chain
+  bool after_step = false;  ///< what held it is not the cause itself: a step of the schedule ended in between
+  Nanoseconds accounts = 0;  ///< from its start until the start of the task that it held; 0 of the first
+};
+
+/// Why a task of a simulated plan started when it did.
+struct TaskExplanation {
+  std::string which;            ///< what was asked for
+  std::vector<TaskId> matches;  ///< tasks with this text in their names, those that end last first; one for
+                                ///< an id, or where the text is all of a name
+  std::vector<HeldTask> chain;  ///< from the first match back to the start of the iteration
+  Nanoseconds compute = 0, communication = 0;  ///< what the chain accounts for: together the task's start
+};
+
+/// Of the labelled task graph and timeline that the evaluator has of the strategy. `which` is a task id, or
+/// text that a name has ("fc1 forward on node0.gpu0"), see TaskNames; of several the one that ends last is
+/// explained. InputError when no task fits.
+TaskExplanation explain_task(Evaluator& evaluator, const BoundStrategy& strategy, const std::string& which);
+
+/// The matches where there are several, then the chain, a line a task. Of repeats (the same work on the same
+/// device, and rounds of these) the first is shown, and a line for the others. At most `most` lines of
+/// either.
+std::string to_text(const TaskExplanation& explanation, Evaluator& evaluator, const BoundStrategy& strategy,
+                    std::size_t most);
+/// Text of a JSON object with "task", "matches" and "chain", all of it.
+std::string to_json(const TaskExplanation& explanation, Evaluator& evaluator, const BoundStrategy& strategy);
+
+}  // namespace pipesim

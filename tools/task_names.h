@@ -1,0 +1,33 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "search/evaluator.h"
+
+namespace pipesim {
+
+/// By task the devices that communicate in it, in the order in which the builder made them; empty for all
+/// else. Of the labelled task graph that the evaluator has of the strategy; refers to both.
+std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& evaluator, const BoundStrategy& strategy);
+
+/// "gpu0", "gpu0 to gpu3" of devices that follow each other, "gpu0, gpu4, gpu8", and of more than four others
+/// "gpu0, gpu4, … gpu28".
+std::string devices_in_words(std::span<const DeviceId> devices, const Topology& topology);
+
+/// Names of the tasks of the labelled task graph that the evaluator has of a strategy: what describe() says,
+/// and on which devices. Refers to both.
+class TaskNames {
+ public:
+  TaskNames(Evaluator& evaluator, const BoundStrategy& strategy);
+  /// "conv1 forward of microbatch 2 on gpu0", "conv1.out from gpu0 to gpu1", "all-reduce of gradient of
+  /// conv1.weight over 4 devices, gpu0 to gpu3".
+  [[nodiscard]] std::string operator()(TaskId task) const;
+
+ private:
+  Evaluator& evaluator_;
+  std::vector<std::span<const DeviceId>> groups_;
+};
+
+}  // namespace pipesim
