@@ -10,7 +10,7 @@ namespace {
 
 std::size_t most_lines(const SourceFile& file) {
   if (file.path.ends_with("README.md")) return 40;
-  return file.is_header() ? 150 : 600;
+  return file.is_header() ? 150 : 500;
 }
 
 bool contains_any(const std::string& text, std::initializer_list<const char*> words) {

@@ -16,7 +16,10 @@
 #include "sim/base/suggest.h"
 #include "tools/inputs.h"
 #include "tools/planners/auto_checkpoint.h"
+#include "tools/planners/contributions.h"
 #include "tools/planners/planner.h"
+#include "tools/planners/shared_budget.h"
+#include "tools/planners/sized_model.h"
 #include "tools/search_checkpoints.h"
 #include "tools/search_watch.h"
 
@@ -33,61 +36,13 @@ constexpr double kAllSplits = 0.15, kHalfOfSplits = 0.1, kBestSplits = 0.3, kFir
 constexpr double kMostKept = 3;
 // What is left goes to the search over splits where its plan is the best and the joint search has hardly
 // improved it; to both, where it is nearly the best.
-constexpr double kShortest = 1e-6;  // seconds; a budget of 0 is none
 constexpr double kToBestSplits = 0.8, kToNearSplits = 0.5, kHardly = 1e-3, kNear = 0.03;
+constexpr double kShortest = 1e-6;  // seconds; a budget of 0 is none
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
 }
-
-// A budget for all searches together, given out in parts; proposals to the last one.
-class SharedBudget {
- public:
-  explicit SharedBudget(const SearchBudget& all) : all_(all), left_(all.proposals) {}
-
-  [[nodiscard]] bool is_spent() const { return all_.proposals > 0 && left_ <= 0; }
-  /// A part of all; at least one proposal while there are any.
-  SearchBudget take(double share) {
-    SearchBudget part{share * all_.seconds, 0};
-    if (all_.proposals == 0) return part;
-    const auto wanted = static_cast<std::int64_t>(share * static_cast<double>(all_.proposals));
-    part.proposals = std::min(left_, std::max<std::int64_t>(1, wanted));
-    left_ -= part.proposals;
-    return part;
-  }
-  /// What is left.
-  [[nodiscard]] double share_left() const {
-    return all_.proposals > 0 ? static_cast<double>(left_) / static_cast<double>(all_.proposals) : 1;
-  }
-
- private:
-  SearchBudget all_;
-  std::int64_t left_;
-};
-
-// The same samples an iteration, in any number of microbatches that divides them.
-class SizedModel {
- public:
-  explicit SizedModel(const PlannerCall& call)
-      : run_(call.run), batch_(call.graph.batch() * call.run.microbatches) {}
-
-  [[nodiscard]] std::optional<OperatorGraph> operator()(std::int32_t microbatches) const {
-    if (batch_ % microbatches != 0) return std::nullopt;
-    try {
-      return open_model(text(microbatches));
-    } catch (const InputError&) {  // its batch is not to be chosen
-      return std::nullopt;
-    }
-  }
-  [[nodiscard]] std::string text(std::int32_t microbatches) const {
-    return microbatches == run_.microbatches ? run_.model : with_batch(run_.model, batch_ / microbatches);
-  }
-
- private:
-  ModelRun run_;
-  std::int64_t batch_;
-};
 
 // All that was planned so far.
 class Contest {
@@ -129,7 +84,7 @@ class Contest {
       state_.done.push_back(made);
       keep(false);
     }
-    note(std::move(made));
+    found_.add(std::move(made));
   }
 
   // They show whether a checkpoint is of the same search.
@@ -147,7 +102,7 @@ class Contest {
         baselines_.push_back(
             {name, ScoredStrategy{starts_.back().strategy, *made.contribution.evaluation}, ""});
       }
-      note(std::move(made));
+      found_.add(std::move(made));
     }
   }
 
@@ -161,7 +116,7 @@ class Contest {
       state_ = std::move(found);
       if (!state_.joint)  // then its first part must be done again
         std::erase_if(state_.done, [](const AutoEntry& e) { return e.contribution.name == "joint"; });
-      for (const AutoEntry& entry : state_.done) note(entry);
+      for (const AutoEntry& entry : state_.done) found_.add(entry);
     }
     keep(false);
   }
@@ -224,11 +179,9 @@ class Contest {
 
   // What fits first, then the fastest, then who came first.
   PlannedPipeline best() {
-    if (plans_.empty()) throw InputError("auto: no algorithm found a plan");
-    const ScoredJointPlan& found = *std::ranges::min_element(plans_, {}, [](const ScoredJointPlan& p) {
-      return std::pair(p.evaluation.overflow, p.evaluation.time);
-    });
-    const JointPlan* best = &found.plan;
+    const ScoredJointPlan* found = found_.best();
+    if (found == nullptr) throw InputError("auto: no algorithm found a plan");
+    const JointPlan* best = &found->plan;
     ModelRun run{SizedModel(call_).text(best->microbatches), best->microbatches};
     PlannedPipeline planned(std::move(run), *evaluator_.graph(best->microbatches), evaluator_.options(*best),
                             evaluator_.strategy(*best));
@@ -236,9 +189,9 @@ class Contest {
     for (std::int32_t s = 0; s < best->pipeline.num_stages(); ++s)
       planned.devices.push_back(static_cast<std::int64_t>(
           best->meshes[static_cast<std::size_t>(s) % best->meshes.size()].devices.size()));
-    planned.contributions = contributions_;
+    planned.contributions = found_.all();
     planned.seed = state_.seed;
-    planned.scored = found.evaluation;
+    planned.scored = found->evaluation;
     return planned;
   }
 
@@ -277,37 +230,6 @@ class Contest {
     }
     told.seconds = seconds_since(began);
     return made;
-  }
-
-  // Parts of one search are told as one: its best plan, and what it did in all.
-  void note(AutoEntry made) {
-    Contribution& told = made.contribution;
-    const auto rank = [](const Evaluation& e) { return std::pair(e.overflow, e.time); };
-    const auto before = std::ranges::find(contributions_, told.name, &Contribution::name);
-    if (before == contributions_.end()) {
-      if (made.plan) add_plan(told.name, {*std::move(made.plan), *told.evaluation});
-      contributions_.push_back(std::move(told));
-      return;
-    }
-    told.seconds += before->seconds;
-    const bool better =
-        made.plan && (!before->evaluation || rank(*told.evaluation) < rank(*before->evaluation));
-    if (better) add_plan(told.name, {*std::move(made.plan), *told.evaluation});
-    if (!better) {
-      told.evaluation = before->evaluation;
-      told.devices_used = before->devices_used;
-    }
-    *before = std::move(told);
-  }
-
-  void add_plan(const std::string& name, ScoredJointPlan plan) {
-    const auto before = std::ranges::find(names_, name);
-    if (before != names_.end()) {
-      plans_[static_cast<std::size_t>(before - names_.begin())] = std::move(plan);
-    } else {
-      plans_.push_back(std::move(plan));
-      names_.push_back(name);
-    }
   }
 
   // nullptr: not asked yet.
@@ -381,7 +303,7 @@ class Contest {
           outcome.best->evaluation};
     };
     if (part == kLastPart) {
-      note(run(name, seconds, algorithm));
+      found_.add(run(name, seconds, algorithm));
     } else {
       ask(name, seconds, algorithm, part);
     }
@@ -389,11 +311,7 @@ class Contest {
 
   // The best that a search over splits has found, of what fits first.
   [[nodiscard]] std::pair<Bytes, Nanoseconds> best_of_splits(std::int32_t microbatches) const {
-    const auto found =
-        std::ranges::find(contributions_, name_with("mcmc", microbatches), &Contribution::name);
-    if (found == contributions_.end() || !found->evaluation)
-      return {Bytes(std::numeric_limits<std::int64_t>::max()), 0};
-    return {found->evaluation->overflow, found->evaluation->time};
+    return found_.best_of(name_with("mcmc", microbatches));
   }
 
   // Searches in all numbers of microbatches, then longer in the better ones (successive halving); returns the
@@ -424,10 +342,8 @@ class Contest {
   // Of what is left of the budget after the first part of the joint search.
   [[nodiscard]] double share_of_splits(std::int32_t best) const {
     const auto [overflow, time] = best_of_splits(best);
-    const auto fastest = std::ranges::min_element(plans_, {}, [](const ScoredJointPlan& p) {
-      return std::pair(p.evaluation.overflow, p.evaluation.time);
-    });
-    if (fastest == plans_.end() || fastest->evaluation.overflow < overflow) return 0;
+    const ScoredJointPlan* fastest = found_.best();
+    if (fastest == nullptr || fastest->evaluation.overflow < overflow) return 0;
     const double behind =
         static_cast<double>(time) / static_cast<double>(std::max<Nanoseconds>(1, fastest->evaluation.time)) -
         1;
@@ -435,14 +351,14 @@ class Contest {
   }
 
   void search_jointly(const SearchBudget& more, std::int32_t part) {
-    if (until_.passed() || plans_.empty()) return;
+    if (until_.passed() || found_.plans().empty()) return;
     given_jointly_ += more.proposals;
     std::vector<JointPlan> found;
     std::vector<std::string> names;
-    for (std::size_t i = 0; i < plans_.size(); ++i) {
-      if (names_[i] == "joint") continue;
-      found.push_back(plans_[i].plan);
-      names.push_back(names_[i]);
+    for (const auto& [name, scored] : found_.plans()) {
+      if (name == "joint") continue;
+      found.push_back(scored.plan);
+      names.push_back(name);
     }
     const JointMoves moves(candidates_, kMostMicrobatches);
     JointOptions options;
@@ -472,7 +388,7 @@ class Contest {
       return Found{outcome.best.plan, outcome.best.evaluation};
     };
     if (part == kLastPart) {
-      note(run("joint", seconds, algorithm));
+      found_.add(run("joint", seconds, algorithm));
     } else {
       ask("joint", seconds, algorithm, part);
     }
@@ -538,9 +454,7 @@ class Contest {
   std::map<std::int32_t, std::unique_ptr<SplitSearch>> splits_;  // by microbatches
   std::map<std::int32_t, SearchBudget> given_;                   // to them, in all parts
   std::int64_t given_jointly_ = 0;                               // proposals
-  std::vector<ScoredJointPlan> plans_;
-  std::vector<std::string> names_;  // of the plans
-  std::vector<Contribution> contributions_;
+  Contributions found_;
 };
 
 PlannedPipeline propose_auto(const PlannerCall& call) {

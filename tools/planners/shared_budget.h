@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "search/search.h"
+
+namespace pipesim {
+
+/// A budget for several searches together, given out in parts; the last one gets the proposals that are left.
+class SharedBudget {
+ public:
+  explicit SharedBudget(const SearchBudget& all) : all_(all), left_(all.proposals) {}
+
+  [[nodiscard]] bool is_spent() const { return all_.proposals > 0 && left_ <= 0; }
+  /// A part of all; at least one proposal while there are any.
+  SearchBudget take(double share) {
+    SearchBudget part{share * all_.seconds, 0};
+    if (all_.proposals == 0) return part;
+    const auto wanted = static_cast<std::int64_t>(share * static_cast<double>(all_.proposals));
+    part.proposals = std::min(left_, std::max<std::int64_t>(1, wanted));
+    left_ -= part.proposals;
+    return part;
+  }
+  /// Of the proposals; 1 where only time is limited.
+  [[nodiscard]] double share_left() const {
+    return all_.proposals > 0 ? static_cast<double>(left_) / static_cast<double>(all_.proposals) : 1;
+  }
+
+ private:
+  SearchBudget all_;
+  std::int64_t left_;
+};
+
+}  // namespace pipesim
