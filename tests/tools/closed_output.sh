@@ -2,11 +2,8 @@
 # closed_output.sh PROGRAM: what happens when nobody can read the results.
 program=$1
 
-check() {
-  [ "$2" = "$3" ] && return
-  echo "$1: expected \"$3\", got \"$2\"" >&2
-  exit 1
-}
+# shellcheck source=tests/tools/check.sh
+. "$(dirname "$0")/check.sh"
 
 # A reader that has seen enough is no error; the status comes through a file, since a pipe hides it.
 status=$(mktemp)

@@ -8,6 +8,7 @@
 #include "sim/base/files.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
+#include "tests/tools/two_layers.h"
 #include "tools/figures.h"
 
 namespace pipesim {
@@ -15,17 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-const char* const kTwoLayers = R"({
-  "pipesim_model": 1,
-  "name": "two-layers", "batch": 64, "dtype": "float32",
-  "inputs": [{"name": "x", "shape": [64, 784]}, {"name": "labels", "shape": [64], "dtype": "int64"}],
-  "operators": [
-    {"name": "fc1", "kind": "linear", "inputs": ["x"], "out": 512},
-    {"name": "fc2", "kind": "linear", "inputs": ["fc1"], "out": 10},
-    {"name": "loss", "kind": "cross_entropy", "inputs": ["fc2", "labels"]}
-  ]
-})";
 
 TEST(Models, ListsTheWholeZoo) {
   const Outcome outcome = pipesim_run({"models"});

@@ -6,11 +6,8 @@ execution=$2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-check() {
-  [ "$2" = "$3" ] && return
-  echo "$1: expected \"$3\", got \"$2\"" >&2
-  exit 1
-}
+# shellcheck source=tests/tools/check.sh
+. "$(dirname "$0")/check.sh"
 
 # both NAME STATUS ARGUMENTS…: with the same outputs and this exit status.
 both() {

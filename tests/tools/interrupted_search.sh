@@ -4,11 +4,8 @@ program=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-check() {
-  [ "$2" = "$3" ] && return
-  echo "$1: expected \"$3\", got \"$2\"" >&2
-  exit 1
-}
+# shellcheck source=tests/tools/check.sh
+. "$(dirname "$0")/check.sh"
 
 # search SIGNAL ARGUMENTS…: starts one that would take minutes, and sends the signal once it is under way, which
 # a row of its log like $row tells. A shell starts background jobs with SIGINT ignored, hence env.

@@ -7,6 +7,7 @@
 #include "sim/base/files.h"
 #include "tests/refusal.h"
 #include "tests/tools/command_line.h"
+#include "tests/tools/two_layers.h"
 #include "tools/commands.h"
 #include "tools/inputs.h"
 
@@ -22,17 +23,6 @@ const char* const kNamed = R"({
   "inputs": [{"name": "x", "shape": ["b", 784]}, {"name": "labels", "shape": ["b"], "dtype": "int64"}],
   "operators": [
     {"name": "fc1", "kind": "linear", "inputs": ["x"], "out": "h"},
-    {"name": "fc2", "kind": "linear", "inputs": ["fc1"], "out": 10},
-    {"name": "loss", "kind": "cross_entropy", "inputs": ["fc2", "labels"]}
-  ]
-})";
-
-const char* const kNumbers = R"({
-  "pipesim_model": 1,
-  "name": "mlp", "batch": 64,
-  "inputs": [{"name": "x", "shape": [64, 784]}, {"name": "labels", "shape": [64], "dtype": "int64"}],
-  "operators": [
-    {"name": "fc1", "kind": "linear", "inputs": ["x"], "out": 512},
     {"name": "fc2", "kind": "linear", "inputs": ["fc1"], "out": 10},
     {"name": "loss", "kind": "cross_entropy", "inputs": ["fc2", "labels"]}
   ]
@@ -84,7 +74,7 @@ TEST(OpenModel, BindsSizesOfAFile) {
 
 TEST(WithBatch, SetsTheSizeThatCountsSamples) {
   const TemporaryFolder folder;
-  const std::string file = folder.file("mlp.json", kNamed), fixed = folder.file("fixed.json", kNumbers);
+  const std::string file = folder.file("mlp.json", kNamed), fixed = folder.file("fixed.json", kTwoLayers);
   EXPECT_EQ(with_batch(file, 16), file + ":b=16");
   EXPECT_EQ(with_batch(file + ":h=8,b=4", 16), file + ":h=8,b=16");
   EXPECT_EQ(
@@ -202,7 +192,7 @@ TEST(NamedSizesCommand, ModelsShowsThem) {
                                    ":size=N,… or --set size=N\n"
                                    "  b=64   the batch, see --batch\n"
                                    "  h=512\n"));
-  EXPECT_THAT(pipesim_run({"models", folder.file("fixed.json", kNumbers)}).out,
+  EXPECT_THAT(pipesim_run({"models", folder.file("fixed.json", kTwoLayers)}).out,
               testing::Not(HasSubstr("Sizes")));
   EXPECT_EQ(pipesim_run({"models", "--set", "b=8"}),
             (Outcome{2, "", "pipesim: models: --set needs MODEL\n"}));
