@@ -178,8 +178,8 @@ class DapplePlanner {
     const double whole_transfer = stage == 0 ? 0 : transfer_time(layers_.crossing(from), before, on);
     const double transfer = whole_transfer / static_cast<double>(copies_) / microbatches_;
     // What is not the last stage belongs to a pipeline of more than two.
-    const double in_block =
-        whole_transfer * dapple_activation_factor(static_cast<std::size_t>(stage) + (last ? 1 : 2));
+    const int factor = dapple_activation_factor(static_cast<std::size_t>(stage) + (last ? 1 : 2));
+    const double in_block = search_.computing_alone ? 0 : whole_transfer * factor;
     const std::size_t next_number = number_of(after);
     for (const Label& label : labels) {
       stop_if_late();

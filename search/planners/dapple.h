@@ -62,6 +62,8 @@ struct DappleSearch {
   std::int64_t most_steps = 0;  ///< stages that are added to a beginning; 0: any number
   bool of_each_number = false;  ///< the best of every number of stages, not of all
   bool dividing = false;  ///< replicas of a copy divide the microbatch, so that each takes whole samples
+  bool computing_alone =
+      false;  ///< transfers do not lengthen the block; nor is `latency` dapple_latency() then
 };
 
 /// Pipelines that use all devices, among all cuts of the layers' order, numbers of replicas, and ways to

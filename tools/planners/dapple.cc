@@ -36,7 +36,7 @@ constexpr std::int64_t kMostExactSteps = 3'000'000, kMostQuickSteps = 500'000;
 constexpr std::int32_t kMostLayers = 100, kMostSimulatedLayers = 40;
 // What DAPPLE's model takes for so much slower than its best is not simulated.
 constexpr double kSlowest = 1.5;
-constexpr std::size_t kMostSimulated = 24, kMostTried = 4;  // plans; those that all schedules are tried for
+constexpr std::size_t kMostSimulated = 24, kMostTried = 12;  // plans; those that all schedules are tried for
 
 DappleProblem problem_of(const PlannerCall& call, const LayerGraph& layers) {
   DappleProblem problem{&layers, call.graph.batch(), {}, 1, 1};
@@ -87,7 +87,7 @@ std::vector<std::int64_t> possible_copies(const std::string& model, const Dapple
 }
 
 // Least latency by the published model. Good ones first: what is exact then has less to look at.
-DapplePlan best_by_paper(const DappleProblem& problem, const std::vector<std::int64_t>& copies, bool exact,
+DapplePlan best_by_paper(const DappleProblem& problem, const std::vector<std::int64_t>& copies,
                          bool& complete) {
   DapplePlan best;
   best.latency = Seconds(std::numeric_limits<double>::infinity());
@@ -100,7 +100,6 @@ DapplePlan best_by_paper(const DappleProblem& problem, const std::vector<std::in
                  &complete);
       if (!found.empty()) best = std::move(found.back());
     }
-    if (!exact) break;
   }
   return best;
 }
@@ -166,7 +165,7 @@ PlannedPipeline propose_by_paper(const PlannerCall& call, const Layers& layers,
                                  const std::vector<std::int64_t>& copies) {
   const DappleProblem& problem = layers.problem;
   bool complete = true;
-  const DapplePlan plan = best_by_paper(problem, copies, true, complete);
+  const DapplePlan plan = best_by_paper(problem, copies, complete);
   PlannedPipeline planned =
       planned_of(call, copies_of(call, layers, plan.copies), plan, call.arguments.text("schedule"));
   if (!complete) planned.note = "looking was cut short: the score may allow a better plan";
@@ -296,25 +295,40 @@ class CopiedModels {
 };
 
 // What DAPPLE's model takes for the fastest, of every number of copies and stages; of all, then of those
-// whose replicas divide a microbatch, while others will use fewer devices than the model believes.
+// whose replicas divide a microbatch, while others will use fewer devices than the model believes. Where
+// transfers hold up the pipeline it leaves out what the simulator likes, so once more without that.
 std::vector<DapplePlan> most_promising(const DappleProblem& problem,
                                        const std::vector<std::int64_t>& possible) {
-  bool complete = true;  // what comes of it is simulated anyway
-  const Seconds below = kSlowest * best_by_paper(problem, possible, false, complete).latency;
+  DappleSearch search;
+  search.most_stages = static_cast<std::int32_t>(problem.server_of.size());
+  search.most_kept = kFewKept;
+  search.most_steps = kMostQuickSteps;  // what comes of it is simulated anyway
   std::vector<DapplePlan> all;
-  for (const bool dividing : {false, true}) {
-    std::vector<DapplePlan> plans;
+  for (const bool computing_alone : {false, true}) {
+    search.computing_alone = computing_alone;
+    search.of_each_number = search.dividing = false;
+    search.below = Seconds(std::numeric_limits<double>::infinity());
     for (const std::int64_t c : possible) {
-      for (DapplePlan& plan : dapple(problem, {c, static_cast<std::int32_t>(problem.server_of.size()), below,
-                                               kFewKept, kMostQuickSteps, true, dividing})) {
-        const bool known = std::ranges::any_of(
-            all, [&](const DapplePlan& p) { return p.copies == plan.copies && p.stages == plan.stages; });
-        if (!known) plans.push_back(std::move(plan));
-      }
+      search.copies = c;
+      for (const DapplePlan& best : dapple(problem, search)) search.below = best.latency;
     }
-    std::ranges::stable_sort(plans, {}, &DapplePlan::latency);
-    if (plans.size() > kMostSimulated) plans.resize(kMostSimulated);
-    std::ranges::move(plans, std::back_inserter(all));
+    search.below = kSlowest * search.below;
+    search.of_each_number = true;
+    for (const bool dividing : {false, true}) {
+      search.dividing = dividing;
+      std::vector<DapplePlan> plans;
+      for (const std::int64_t c : possible) {
+        search.copies = c;
+        std::ranges::move(dapple(problem, search), std::back_inserter(plans));
+      }
+      std::ranges::stable_sort(plans, {}, &DapplePlan::latency);
+      std::erase_if(plans, [&](const DapplePlan& plan) {
+        return std::ranges::any_of(
+            all, [&](const DapplePlan& p) { return p.copies == plan.copies && p.stages == plan.stages; });
+      });
+      if (plans.size() > kMostSimulated) plans.resize(kMostSimulated);
+      std::ranges::move(plans, std::back_inserter(all));
+    }
   }
   return all;
 }
