@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "search/baselines/baselines.h"
 #include "sim/base/errors.h"
 #include "tools/figures.h"
 #include "tools/table.h"
@@ -19,8 +20,9 @@ std::string range_text(Nanoseconds low, Nanoseconds high) {
   return fmt::format("{} to {}", pretty(to_seconds(low)), pretty(to_seconds(high)));
 }
 
-nlohmann::ordered_json row_of(const std::string& name, const ExecutionReport& r) {
-  nlohmann::ordered_json row{{"name", name}, {"predicted_s", seconds(r.predicted)}};
+nlohmann::ordered_json row_of(const ComparedPlan& plan) {
+  const ExecutionReport& r = plan.report;
+  nlohmann::ordered_json row{{"name", plan.name}, {"predicted_s", seconds(r.predicted)}};
   if (r.interval.iterations > 0) {
     row["predicted_interval_s"] = {{"low", seconds(r.interval.low)}, {"high", seconds(r.interval.high)}};
   }
@@ -32,6 +34,7 @@ nlohmann::ordered_json row_of(const std::string& name, const ExecutionReport& r)
   row["error"] = r.error();
   if (!r.not_quiet.empty()) row["not_quiet"] = r.not_quiet;
   if (r.links_emulated) row["links_emulated"] = true;
+  if (!plan.idle.empty()) row["idle_devices"] = plan.idle;
   return row;
 }
 
@@ -68,10 +71,14 @@ PlanComparison run_comparison(const std::vector<NamedSubject>& plans, const RunS
   PlanComparison result;
   std::vector<double> predicted, measured;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    result.names.push_back(plans[i].name);
-    result.reports.push_back(runs[i]->finish());
-    predicted.push_back(seconds(result.reports.back().predicted));
-    measured.push_back(seconds(std::max<Nanoseconds>(1, result.reports.back().measured.median)));
+    const auto& [name, subject] = plans[i];
+    result.plans.push_back({name, runs[i]->finish(),
+                            name == "single-device"
+                                ? ""
+                                : idle_devices(subject.plan.strategy, subject.graph, subject.topology)});
+    const ExecutionReport& report = result.plans.back().report;
+    predicted.push_back(seconds(report.predicted));
+    measured.push_back(seconds(std::max<Nanoseconds>(1, report.measured.median)));
   }
   result.agreement = rank_agreement(predicted, measured);
   return result;
@@ -84,26 +91,26 @@ std::string to_text(const PlanComparison& c) {
                {"measured", Align::Right},
                {"90 % of iterations", Align::Right},
                {"error", Align::Right}});
-  std::string not_quiet;
-  for (std::size_t i = 0; i < c.names.size(); ++i) {
-    const ExecutionReport& r = c.reports[i];
-    table.add({c.names[i], pretty(to_seconds(r.predicted)),
+  std::string notes;
+  for (const auto& [name, r, idle] : c.plans) {
+    table.add({name, pretty(to_seconds(r.predicted)),
                r.interval.iterations > 0 ? range_text(r.interval.low, r.interval.high) : "",
                pretty(to_seconds(r.measured.median)), range_text(r.measured.fast, r.measured.slow),
                fmt::format("{:+.1f} %{}", -100 * r.error(), r.not_quiet.empty() ? "" : " ?")});
-    if (!r.not_quiet.empty()) not_quiet += fmt::format("  ? {}: {}\n", c.names[i], r.not_quiet);
+    if (!r.not_quiet.empty()) notes += fmt::format("  ? {}: {}\n", name, r.not_quiet);
+    if (!idle.empty()) notes += fmt::format("  {}: {}\n", name, idle);
   }
   const bool emulated =
-      std::ranges::any_of(c.reports, [](const ExecutionReport& r) { return r.links_emulated; });
+      std::ranges::any_of(c.plans, [](const ComparedPlan& p) { return p.report.links_emulated; });
   const std::string links =
       emulated ? "  links between the devices were emulated, as the topology has them\n" : "";
-  return table.str(2) + not_quiet + links + "\n" + agreement_text(c.agreement);
+  return table.str(2) + notes + links + "\n" + agreement_text(c.agreement);
 }
 
 std::string to_json(const PlanComparison& c) {
   nlohmann::ordered_json json;
   json["plans"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < c.names.size(); ++i) json["plans"].push_back(row_of(c.names[i], c.reports[i]));
+  for (const ComparedPlan& plan : c.plans) json["plans"].push_back(row_of(plan));
   json["spearman"] = nullptr;
   if (c.agreement.spearman) json["spearman"] = *c.agreement.spearman;
   json["top1_regret"] = c.agreement.top1_regret;

@@ -11,10 +11,15 @@
 
 namespace pipesim {
 
+struct ComparedPlan {
+  std::string name;
+  ExecutionReport report;
+  std::string idle = {};  ///< see idle_devices(); of single-device "", which is no surprise
+};
+
 /// Several plans of a model, predicted and measured.
 struct PlanComparison {
-  std::vector<std::string> names;
-  std::vector<ExecutionReport> reports;  ///< by name
+  std::vector<ComparedPlan> plans;
   RankAgreement agreement;
 };
 

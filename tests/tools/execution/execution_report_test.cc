@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/zoo/zoo.h"
+#include "tests/tools/command_line.h"
 #include "tools/execution/plan_comparison.h"
 #include "topologies/presets.h"
 
@@ -16,8 +17,8 @@ using testing::Not;
 
 TEST(ExecutionReport, SaysWhetherLinksWereEmulated) {
   const Subject subject{make_zoo_model("lenet:batch=4"), make_topology("levels:2@10GB/s"), {}, {}};
-  PlanComparison comparison{{"a plan"}, {ExecutionReport{}}, {}};
-  ExecutionReport& report = comparison.reports.front();
+  PlanComparison comparison{{{"a plan", ExecutionReport{}}}, {}};
+  ExecutionReport& report = comparison.plans.front().report;
   report.backend = "host";
   report.measured.steps = 1;
   report.measured.median = 1000;
@@ -30,6 +31,14 @@ TEST(ExecutionReport, SaysWhetherLinksWereEmulated) {
   EXPECT_TRUE(nlohmann::json::parse(to_json(report, subject)).at("links_emulated").get<bool>());
   EXPECT_THAT(to_text(comparison), HasSubstr("links between the devices were emulated"));
   EXPECT_TRUE(nlohmann::json::parse(to_json(comparison)).at("plans")[0].at("links_emulated").get<bool>());
+}
+
+TEST(ExecutionReport, OfSeveralPlansSaysWhichLeaveDevicesIdle) {
+  const Outcome text = pipesim_run({"compare", "--execute", "--model", "lenet:batch=3", "--topology", "cpu:4",
+                                    "--backend", "emulated", "--steps", "2", "--warmup", "0"});
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("  data-parallel: 3 of 4 devices used: batch 3 can't be split in 4\n"));
+  EXPECT_THAT(text.out, Not(HasSubstr("single-device: ")));
 }
 
 }  // namespace
