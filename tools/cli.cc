@@ -14,6 +14,7 @@
 #include "sim/base/suggest.h"
 #include "tools/commands.h"
 #include "tools/help.h"
+#include "tools/output_files.h"
 #include "tools/version.h"
 
 namespace pipesim {
@@ -65,7 +66,9 @@ int dispatch(const std::vector<std::string>& args, Streams& streams) {
                          "Take a smaller model, fewer devices or fewer microbatches");
   };
   return with_memory(too_large, [&] {
-    return command.run(Arguments(command.name, command.options, command.operands, words), streams);
+    const Arguments arguments(command.name, command.options, command.operands, words);
+    require_own_output_files(arguments);
+    return command.run(arguments, streams);
   });
 }
 

@@ -2,10 +2,12 @@
 #include "tests/refusal.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
+#include <thread>
 
 namespace pipesim {
 namespace fs = std::filesystem;
@@ -37,6 +39,29 @@ TEST_F(Files, SaysWhatIsWrong) {
             nowhere.string() + ": can't be written: there is no folder " + (folder_ / "no").string());
   EXPECT_EQ(refusal([&] { write_file(folder_, "x"); }),
             folder_.string() + ": is a directory, a file is needed");
+}
+
+TEST_F(Files, WritesWhatALinkLeadsTo) {
+  const fs::path path = folder_ / "plan.json", link = folder_ / "link", dangling = folder_ / "dangling";
+  write_file(path, "one");
+  fs::create_symlink("plan.json", link);
+  fs::create_symlink("new.json", dangling);
+  write_file(link, "two");
+  write_file(dangling, "three");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(read_file(path), "two");
+  EXPECT_TRUE(fs::is_symlink(dangling));
+  EXPECT_EQ(read_file(folder_ / "new.json"), "three");
+}
+
+TEST_F(Files, ReplacesNoPipe) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR), 0);
+  std::thread reader([&] { EXPECT_EQ(read_file(pipe), "one"); });
+  write_file(pipe, "one");
+  reader.join();
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
 }
 
 TEST_F(Files, LeavesNothingInAFolderThatIsNotWritable) {
