@@ -263,7 +263,7 @@ def predictions(check):
                 lines.append(f"{model.split(':')[0]} on {devices} parts: {len(rows)} plans, {compared['wrong_clear_pairs']} of "
                              f"{compared['clear_pairs']} clear pairs in the wrong order, Spearman {compared['spearman']}")
                 lines += [f"  {row['name']}: predicted {row['predicted_s']:.3e} s, measured {row['measured_s']['median']:.3e} s, "
-                          f"{-100 * row['error']:+.1f} % {row.get('not_quiet', '')}".rstrip() for row in rows]
+                          f"{100 * row['error']:+.1f} % {row.get('not_quiet', '')}".rstrip() for row in rows]
                 errors += [100 * abs(row["error"]) for row in rows]
                 wrong, clear = wrong + compared["wrong_clear_pairs"], clear + compared["clear_pairs"]
                 errors.sort()

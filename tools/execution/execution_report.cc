@@ -103,7 +103,7 @@ std::string times_text(const ExecutionReport& r, const Subject& subject) {
   text += fmt::format("  iterations           90 % took {} to {}\n", pretty(to_seconds(r.measured.fast)),
                       pretty(to_seconds(r.measured.slow)));
   if (r.not_quiet.empty()) {
-    text += fmt::format("  prediction is off by {:+.1f} % of what was measured\n", -100 * r.error());
+    text += fmt::format("  prediction is off by {:+.1f} % of what was measured\n", 100 * r.error());
   } else {
     text += fmt::format("  {}; no error is given\n", r.not_quiet);
   }
@@ -123,7 +123,7 @@ std::string times_text(const ExecutionReport& r, const Subject& subject) {
 
 double ExecutionReport::error() const {
   return measured.median == 0 ? 0
-                              : (seconds(measured.median) - seconds(predicted)) / seconds(measured.median);
+                              : (seconds(predicted) - seconds(measured.median)) / seconds(measured.median);
 }
 
 std::string to_json(const ExecutionReport& r, const Subject& subject) {

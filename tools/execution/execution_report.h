@@ -33,7 +33,7 @@ struct ExecutionReport {
   std::vector<MeasuredMemory> measured_memory;
   std::vector<double> losses;            ///< by step, where the model has a scalar result
   std::vector<StepEquality> equalities;  ///< by checked step
-  /// (measured − predicted) / measured.
+  /// (predicted − measured) / measured: above 0 where the prediction is too long.
   [[nodiscard]] double error() const;
 };
 

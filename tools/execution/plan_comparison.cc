@@ -96,7 +96,7 @@ std::string to_text(const PlanComparison& c) {
     table.add({name, pretty(to_seconds(r.predicted)),
                r.interval.iterations > 0 ? range_text(r.interval.low, r.interval.high) : "",
                pretty(to_seconds(r.measured.median)), range_text(r.measured.fast, r.measured.slow),
-               fmt::format("{:+.1f} %{}", -100 * r.error(), r.not_quiet.empty() ? "" : " ?")});
+               fmt::format("{:+.1f} %{}", 100 * r.error(), r.not_quiet.empty() ? "" : " ?")});
     if (!r.not_quiet.empty()) notes += fmt::format("  ? {}: {}\n", name, r.not_quiet);
     if (!idle.empty()) notes += fmt::format("  {}: {}\n", name, idle);
   }
