@@ -37,6 +37,8 @@ Seconds analytic_update_time(std::int64_t elements, DataType type, Optimizer opt
 /// it: bfloat16 → float16 → float32, float16 → bfloat16 → float32, anything else → float32; then the kind's
 /// slowest.
 FlopsPerSecond peak_rate(const DeviceKind& kind, DataType type);
+/// The type whose figure that is.
+DataType rate_type(const DeviceKind& kind, DataType type);
 
 /// Predicts times on one topology. Const members are pure and safe to call from several threads; nothing is
 /// cached here that a caller could observe.

@@ -11,26 +11,29 @@ namespace pipesim {
 
 namespace {
 
-std::optional<FlopsPerSecond> first_known(const DeviceKind& kind, std::initializer_list<DataType> types) {
+std::optional<DataType> first_known(const DeviceKind& kind, std::initializer_list<DataType> types) {
   for (DataType type : types) {
-    auto found = kind.peak.find(type);
-    if (found != kind.peak.end()) return found->second;
+    if (kind.peak.contains(type)) return type;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-FlopsPerSecond peak_rate(const DeviceKind& kind, DataType type) {
+DataType rate_type(const DeviceKind& kind, DataType type) {
   using enum DataType;
-  std::optional<FlopsPerSecond> rate;
-  if (type == BFloat16) rate = first_known(kind, {BFloat16, Float16, Float32});
-  if (type == Float16) rate = first_known(kind, {Float16, BFloat16, Float32});
-  if (!rate) rate = first_known(kind, {type, Float32});
-  if (rate) return *rate;
+  std::optional<DataType> known;
+  if (type == BFloat16) known = first_known(kind, {BFloat16, Float16, Float32});
+  if (type == Float16) known = first_known(kind, {Float16, BFloat16, Float32});
+  if (!known) known = first_known(kind, {type, Float32});
+  if (known) return *known;
   if (kind.peak.empty()) throw InternalError("device kind \"" + kind.name + "\" has no peak rate");
   auto slower = [](const auto& a, const auto& b) { return a.second < b.second; };
-  return std::min_element(kind.peak.begin(), kind.peak.end(), slower)->second;
+  return std::min_element(kind.peak.begin(), kind.peak.end(), slower)->first;
+}
+
+FlopsPerSecond peak_rate(const DeviceKind& kind, DataType type) {
+  return kind.peak.at(rate_type(kind, type));
 }
 
 CostModel::CostModel(const Topology& topology, const Calibration* calibration)

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <span>
+#include <string>
 
 #include "search/baselines/baselines.h"
 #include "sim/base/deadline.h"
@@ -157,11 +159,28 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
   report.idle = idle_devices(configs, evaluator.graph(), evaluator.topology());
+  report.borrowed_rates = borrowed_rates(evaluator.graph(), evaluator.topology());
   stop_if_late();
   report.critical = critical_path(graph.dag, timeline,
                                   [&](TaskId t) { return is_communication(graph.labels[t.index()].kind); });
   busy_times(evaluator, strategy, report);
   return report;
+}
+
+std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology) {
+  std::string text;
+  for (const DataType type : {DataType::Float16, DataType::BFloat16}) {
+    if (!std::ranges::any_of(graph.tensors(), [&](const Tensor& t) { return t.type == type; })) continue;
+    std::set<std::string> told;
+    for (std::size_t d = 0; d < topology.num_devices(); ++d) {
+      const DeviceKind& kind = topology.kind(DeviceId(d));
+      const DataType taken = rate_type(kind, type);
+      if (taken == type || !told.insert(kind.name).second) continue;
+      text += fmt::format("{}{} has no {}: taken at its {} rate", text.empty() ? "" : "; ", kind.name,
+                          name_of(type), name_of(taken));
+    }
+  }
+  return text;
 }
 
 std::string to_json(const PlanReport& report, const Topology& topology) {
@@ -201,6 +220,7 @@ std::string to_json(const PlanReport& report, const Topology& topology) {
   if (!topology.memory_margin().is_none()) json["memory_margin_bytes"] = margin;
   if (report.infeasible) json["infeasible"] = *report.infeasible;
   if (!report.idle.empty()) json["idle_devices"] = report.idle;
+  if (!report.borrowed_rates.empty()) json["borrowed_rates"] = report.borrowed_rates;
   return json.dump();
 }
 
@@ -217,6 +237,7 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
                                                                            devices_text(topology))}
                            : std::vector<std::string>{"simulated", kNotInFull});
   if (!report.idle.empty()) table.add({"idle devices", report.idle});
+  if (!report.borrowed_rates.empty()) table.add({"data types", report.borrowed_rates});
   if (!report.compute.empty()) table.add({"compute", range_text(report.compute) + " a device"});
   if (recomputes(report)) table.add({"recompute", range_text(report.recompute) + " a device of this"});
   if (report.in_full) {

@@ -25,10 +25,15 @@ struct PlanReport {
   CriticalPath critical;
   std::optional<std::string> infeasible;  ///< why the plan does not fit
   std::string idle;                       ///< see idle_devices(); "" when all devices are used
+  std::string borrowed_rates;             ///< see borrowed_rates()
   /// Not all tasks were simulated, see report_in_time(): how many they are, communication and the critical
   /// path are not known; compute and memory are empty where they are not, either.
   bool in_full = true;
 };
+
+/// "V100-SXM2-16GB has no bfloat16: taken at its float16 rate", for every kind of device that has no rate for
+/// a 16-bit type of the model; else "".
+std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology);
 
 /// Builds with labels and simulates; the evaluator's task graph and timeline are this plan's afterwards.
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
@@ -37,8 +42,8 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
 /// iteration_time_s, iteration_time_spread_s (where it is an estimate), makespan_s (where it is another),
 /// throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, fits, compute_s, recompute_s (where
 /// anything is run again), communication_s, critical_path, memory_margin_bytes (where there is one),
-/// infeasible (why it does not fit), idle_devices (where there are any). Where not all tasks were simulated,
-/// simulated_in_full is false, and what is not known is null.
+/// infeasible (why it does not fit), idle_devices and borrowed_rates (where there are any). Where not all
+/// tasks were simulated, simulated_in_full is false, and what is not known is null.
 std::string to_json(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.

@@ -55,6 +55,7 @@ PlanReport short_report(Evaluator& evaluator, const BoundStrategy& strategy,
                         const std::optional<Evaluation>& scored) {
   PlanReport report;
   report.in_full = false;
+  report.borrowed_rates = borrowed_rates(evaluator.graph(), evaluator.topology());
   const Evaluation evaluation = score_in_time(evaluator, strategy, scored, report);
   report.iteration_time = report.makespan = evaluation.time;
   if (!evaluation.proven) report.spread = evaluation.spread;

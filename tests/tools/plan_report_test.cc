@@ -68,5 +68,16 @@ TEST(PlanReport, OfPipelinesOnABusCountsOnlyTheirOwnCommunication) {
   EXPECT_GT(idle, 0);
 }
 
+TEST(PlanReport, SaysWhichRatesAreThoseOfAnotherType) {
+  const auto rates = [](const char* type, const char* topology) {
+    return borrowed_rates(make_zoo_model(std::string("gpt:layers=1,dtype=") + type), make_topology(topology));
+  };
+  EXPECT_EQ(rates("bfloat16", "dgx1-v100"), "V100-SXM2-16GB has no bfloat16: taken at its float16 rate");
+  EXPECT_EQ(rates("float16", "k80-16x4:1"), "K80 has no float16: taken at its float32 rate");
+  EXPECT_EQ(rates("float16", "dgx1-v100"), "");
+  EXPECT_EQ(rates("float32", "dgx1-v100"), "");
+  EXPECT_EQ(rates("bfloat16", "dgx-a100:2"), "");
+}
+
 }  // namespace
 }  // namespace pipesim
