@@ -15,6 +15,8 @@ namespace {
 
 constexpr const char* kTryAuto =
     "--algorithm auto: it tries pipelines too, whose devices hold some layers each";
+constexpr const char* kTryOtherPipelines =
+    "--algorithm auto: it tries other pipelines, in other numbers of microbatches";
 
 // Weights and what belongs to them stay, whatever runs again and however small microbatches are.
 bool weights_fit(Evaluator& evaluator, const Strategy& strategy) {
@@ -93,16 +95,19 @@ std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& near
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan,
                                       const std::string& algorithm) {
   std::vector<std::string> hints;
+  const std::optional<Pipeline>& pipeline = evaluator.builder().options().pipeline;
   if (weights_fit(evaluator, plan)) {
     const auto again = with_recompute(evaluator.graph(), evaluator.builder().options());
     if (again && fits(evaluator.graph(), evaluator.costs(), *again, plan))
       hints.emplace_back("--recompute full: this plan fits");
     // All that go forward before the first comes back are held at once, however small they are.
-    const std::optional<Pipeline>& pipeline = evaluator.builder().options().pipeline;
     if (evaluator.graph().batch() > 1 && pipeline && pipeline->schedule != "gpipe")
       hints.emplace_back("more --microbatches of fewer samples (with --batch): each holds less");
   }
-  if (algorithm != "auto") hints.emplace_back((algorithm.empty() ? "search " : "") + std::string(kTryAuto));
+  const bool has_stages = pipeline && pipeline->num_stages() > 1;
+  if (algorithm != "auto")
+    hints.push_back((algorithm.empty() ? "search " : "") +
+                    std::string(has_stages ? kTryOtherPipelines : kTryAuto));
   return hints;
 }
 

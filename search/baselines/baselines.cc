@@ -53,6 +53,20 @@ Baseline score(const NamedBaseline& baseline, Evaluator& evaluator) {
   return result;
 }
 
+bool splits_samples_alone(const Strategy& strategy, const OperatorGraph& graph, std::int64_t parts) {
+  bool any = false;
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const FactorSplit samples = sample_split(graph.operators()[i], parts);
+    for (std::size_t f = 0; f < strategy[i].degrees.size(); ++f) {
+      const std::int64_t degree = strategy[i].degrees[f];
+      const bool by_samples = static_cast<FactorIndex>(f) == samples.factor && degree == parts;
+      if (degree != 1 && !by_samples) return false;
+      any = any || by_samples;
+    }
+  }
+  return any;
+}
+
 }  // namespace
 
 std::span<const std::string_view> baseline_names() { return kNames; }
@@ -79,8 +93,9 @@ std::string idle_devices(const Strategy& strategy, const OperatorGraph& graph, c
   // Samples are split evenly, so that as many devices as divide the batch have some.
   std::int64_t share = all;
   while (graph.batch() % share != 0) --share;
-  const std::string reason =
-      busy == share && busy > 1 ? fmt::format(": batch {} can't be split in {}", graph.batch(), all) : "";
+  const std::string reason = busy == share && busy > 1 && splits_samples_alone(strategy, graph, share)
+                                 ? fmt::format(": batch {} can't be split in {}", graph.batch(), all)
+                                 : "";
   return fmt::format("{} of {} devices used{}", busy, all, reason);
 }
 
