@@ -25,6 +25,7 @@
 #include "tools/plan_costs.h"
 #include "tools/plan_reason.h"
 #include "tools/plan_report.h"
+#include "tools/planners/contributions.h"
 #include "tools/planners/planner.h"
 #include "tools/report_in_time.h"
 #include "tools/run_settings.h"
@@ -81,7 +82,7 @@ std::string contributions_text(const PlannedPipeline& planned, const Topology& t
   if (planned.contributions.empty()) return "";
   Table table({{"algorithm"}, {"iteration", Align::Right}, {"took", Align::Right}, {""}});
   const auto all = static_cast<std::int64_t>(topology.num_devices());
-  for (const Contribution& c : planned.contributions) {
+  for (const Contribution& c : without_late_repeats(planned.contributions)) {
     std::vector<std::string> remarks;
     if (c.evaluation && !c.evaluation->feasible()) remarks.emplace_back("does not fit");
     if (c.evaluation && c.devices_used < all)

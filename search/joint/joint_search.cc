@@ -1,5 +1,7 @@
 #include "search/joint/joint_search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -268,6 +270,16 @@ class JointSearch {
 };
 
 }  // namespace
+
+std::string improving_moves(const JointOutcome& outcome) {
+  std::string text;
+  for (std::size_t k = 0; k < kJointMoveKinds; ++k) {
+    if (outcome.improved[k] == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(static_cast<JointMoveKind>(k)),
+                        outcome.improved[k]);
+  }
+  return text;
+}
 
 JointOutcome search_jointly(JointEvaluator& evaluator, const JointMoves& moves,
                             const std::vector<JointPlan>& starts, const JointOptions& options,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "search/joint/joint_evaluator.h"
@@ -29,6 +30,9 @@ struct JointOutcome {
   JointMoveCounts improved{};  ///< see JointState
   std::vector<SearchImprovement> history;
 };
+
+/// "boundary 2, replicas 1": kinds of moves that found a better plan, and how often; "" where none did.
+std::string improving_moves(const JointOutcome& outcome);
 
 /// Markov chain Monte Carlo over joint plans: what planners found is changed in every way that joint_moves.h
 /// knows, and plans are judged by the simulator. In a round chains of simulated annealing go on from the

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +19,7 @@
 #include "tools/planners/planner.h"
 #include "tools/planners/shared_budget.h"
 #include "tools/planners/sized_model.h"
+#include "tools/planners/whole_progress.h"
 #include "tools/search_checkpoints.h"
 #include "tools/search_watch.h"
 
@@ -27,9 +27,12 @@ namespace pipesim {
 namespace {
 
 // Of the time that --seconds leaves at the beginning, until when baselines, data parallelism in other numbers
-// of microbatches, and planners end; a planner may take two of the equal shares that are left.
+// of microbatches, and planners end. A planner may take two of the shares that are left; it has more of them
+// in the number of microbatches that was asked for.
 constexpr double kBaselinesEnd = 0.15, kDataParallelEnd = 0.2, kPlannersEnd = 0.5;
-constexpr double kSharesOfPlanner = 2;
+// Until when those go on that had too little time, where the model is too large for a search over splits.
+constexpr double kLatePlannersEnd = 0.85;
+constexpr double kSharesOfPlanner = 2, kSharesAsAsked = 4;
 // Of the budget of searches. Splits are searched in all numbers of microbatches, on in the best half of them,
 // and on in the best one until that has had as much as kBestSplits says.
 constexpr double kAllSplits = 0.15, kHalfOfSplits = 0.1, kBestSplits = 0.3, kFirstJointly = 0.15;
@@ -76,15 +79,18 @@ class Contest {
     std::optional<Evaluation> evaluation = std::nullopt;  // where it is known
   };
   using Algorithm = std::function<Found(std::string& note)>;
-  void ask(const std::string& name, double seconds, const Algorithm& plan, std::int32_t part = 0) {
-    if (entry(name, part)) return;
+  // False: it had too little time.
+  bool ask(const std::string& name, double seconds, const Algorithm& plan, std::int32_t part = 0) {
+    if (entry(name, part)) return true;
     AutoEntry made = run(name, seconds, plan);
+    const bool had_time = !made.stopped;
     made.part = part;
     if (!watch_.stop_requested() && !made.stopped) {  // else it may have ended early
       state_.done.push_back(made);
       keep(false);
     }
     found_.add(std::move(made));
+    return had_time;
   }
 
   // They show whether a checkpoint is of the same search.
@@ -124,7 +130,7 @@ class Contest {
   // Of the same samples, more microbatches need less memory, and fewer are synchronised less often.
   void ask_data_parallel() {
     const std::string name = "data-parallel";
-    for (const std::int32_t microbatches : other_microbatches()) {
+    for (const std::int32_t microbatches : other_microbatches(call_.run.microbatches)) {
       const OperatorGraph* graph = evaluator_.graph(microbatches);
       if (graph == nullptr || until_.passed()) continue;
       ask(name_with(name, microbatches), left_until(kDataParallelEnd), [&](std::string&) {
@@ -136,22 +142,17 @@ class Contest {
 
   // With the microbatches that were asked for, then with more and fewer of them.
   void ask_planners() {
-    std::vector<std::pair<const Planner*, std::int32_t>> asks;
+    std::vector<Ask> asks;
     for (const Planner& planner : planners()) {
-      if (!planner.searches) asks.emplace_back(&planner, call_.run.microbatches);
+      if (!planner.searches) asks.push_back({&planner, call_.run.microbatches});
     }
     for (const Planner& planner : planners()) {
       if (planner.searches) continue;
-      for (const std::int32_t microbatches : other_microbatches()) {
-        if (evaluator_.graph(microbatches) != nullptr) asks.emplace_back(&planner, microbatches);
+      for (const std::int32_t microbatches : other_microbatches(call_.run.microbatches)) {
+        if (evaluator_.graph(microbatches) != nullptr) asks.push_back({&planner, microbatches});
       }
     }
-    for (std::size_t i = 0; i < asks.size() && !until_.passed(); ++i) {
-      const double left = left_until(kPlannersEnd);
-      if (left <= 0) break;
-      ask_planner(*asks[i].first, asks[i].second,
-                  kSharesOfPlanner * left / static_cast<double>(asks.size() - i));
-    }
+    late_ = ask_each(asks, kPlannersEnd);
   }
 
   // Splits and everything, in turns that depend on what they find.
@@ -160,10 +161,11 @@ class Contest {
     const double seconds = until_.limited() ? until_.left() : 0;
     SharedBudget shared({seconds, budget.proposals});
     const std::int32_t best = race_splits(shared);
+    if (splits_are_too_slow()) late_ = ask_each(late_, kLatePlannersEnd);
     if (!shared.is_spent()) search_jointly(shared.take(kFirstJointly), 0);
     const double rest =
         budget.proposals > 0 ? shared.share_left() : until_.left() / std::max(kShortest, seconds);
-    const double more = share_of_splits(best) * rest;
+    const double more = splits_are_too_slow() ? 0 : share_of_splits(best) * rest;
     if (more > 0 && !shared.is_spent()) search_splits(best, shared.take(more), kLastPart);
     if (shared.is_spent()) return;
     SearchBudget last = shared.take(1);
@@ -226,7 +228,7 @@ class Contest {
       told.note = error.what();
     } catch (const OutOfTime&) {
       made.stopped = true;
-      told.note = watch_.stop_requested() ? "interrupted" : "out of time";
+      told.note = watch_.stop_requested() ? "interrupted" : kOutOfTime;
     }
     told.seconds = seconds_since(began);
     return made;
@@ -295,7 +297,8 @@ class Contest {
         if (checkpoints_.wanted()) keep(last);
       };
       const SearchOutcome outcome = mcmc(search.graph, call_.costs, search.options, search.candidates,
-                                         search.starts, options, watch_.callback());
+                                         search.starts, options, progress_.of(name));
+      if (outcome.proposals > 0) splits_proposed_ = true;
       note = fmt::format("{} proposals, {} accepted", outcome.proposals, outcome.accepted);
       if (!outcome.best) throw InputError(note + "; found no plan that fits");
       return Found{
@@ -318,7 +321,7 @@ class Contest {
   // best number.
   std::int32_t race_splits(SharedBudget& shared) {
     std::vector<std::int32_t> numbers{call_.run.microbatches};
-    for (const std::int32_t other : other_microbatches()) {
+    for (const std::int32_t other : other_microbatches(call_.run.microbatches)) {
       if (evaluator_.graph(other) != nullptr) numbers.push_back(other);
     }
     const auto search_each = [&](double share, std::int32_t part) {
@@ -331,6 +334,7 @@ class Contest {
     const double each = kAllSplits / static_cast<double>(numbers.size());
     search_each(each, 0);
     numbers.resize(std::min(static_cast<std::size_t>(kMostKept), (numbers.size() + 1) / 2));
+    if (splits_are_too_slow()) return numbers.front();
     const double again = kHalfOfSplits / static_cast<double>(numbers.size());
     search_each(again, 1);
     numbers.resize(1);
@@ -377,14 +381,10 @@ class Contest {
     const double seconds = until_.limited() ? more.seconds : std::numeric_limits<double>::infinity();
     const Algorithm algorithm = [&](std::string& note) {
       const JointOutcome outcome =
-          pipesim::search_jointly(evaluator_, moves, found, options, watch_.callback());
-      std::vector<std::string> helped;
-      for (std::size_t k = 0; k < kJointMoveKinds; ++k) {
-        if (outcome.improved[k] > 0)
-          helped.push_back(fmt::format("{} {}", name_of(static_cast<JointMoveKind>(k)), outcome.improved[k]));
-      }
+          pipesim::search_jointly(evaluator_, moves, found, options, progress_.of("joint"));
+      const std::string helped = improving_moves(outcome);
       note = fmt::format("from {}; {} proposals, {} accepted{}{}", names[outcome.start], outcome.proposals,
-                         outcome.accepted, helped.empty() ? "" : "; better by ", fmt::join(helped, ", "));
+                         outcome.accepted, helped.empty() ? "" : "; better by ", helped);
       return Found{outcome.best.plan, outcome.best.evaluation};
     };
     if (part == kLastPart) {
@@ -394,29 +394,42 @@ class Contest {
     }
   }
 
-  // More than were asked for, then fewer.
-  [[nodiscard]] std::vector<std::int32_t> other_microbatches() const {
-    constexpr std::int32_t kMostTimes = 16;
-    const std::int32_t asked = call_.run.microbatches;
-    std::vector<std::int32_t> others;
-    for (std::int32_t times = 2; times <= std::min(kMostTimes, kMostMicrobatches / asked); times *= 2)
-      others.push_back(asked * times);
-    for (std::int32_t times = 2; times <= kMostTimes && asked % times == 0; times *= 2)
-      others.push_back(asked / times);
-    return others;
-  }
   [[nodiscard]] std::string name_with(std::string_view algorithm, std::int32_t microbatches) const {
     return microbatches == call_.run.microbatches
                ? std::string(algorithm)
                : fmt::format("{}, {}", algorithm, counted(microbatches, "microbatch"));
   }
 
-  void ask_planner(const Planner& planner, std::int32_t microbatches, double seconds) {
+  struct Ask {
+    const Planner* planner;
+    std::int32_t microbatches;
+  };
+
+  // Until so much of the time has passed. Returns those that had too little.
+  std::vector<Ask> ask_each(const std::vector<Ask>& asks, double end) {
+    const auto shares = [&](const Ask& ask) {
+      return ask.microbatches == call_.run.microbatches ? kSharesAsAsked : 1;
+    };
+    double shares_left = 0;
+    for (const Ask& ask : asks) shares_left += shares(ask);
+    std::vector<Ask> late;
+    for (const Ask& ask : asks) {
+      const double left = left_until(end),
+                   share = std::min(1.0, kSharesOfPlanner * shares(ask) / shares_left);
+      shares_left -= shares(ask);
+      if (left <= 0 || until_.passed() || !ask_planner(*ask.planner, ask.microbatches, share * left))
+        late.push_back(ask);
+    }
+    return late;
+  }
+
+  // False: it had too little time.
+  bool ask_planner(const Planner& planner, std::int32_t microbatches, double seconds) {
     const OperatorGraph& graph =
         microbatches == call_.run.microbatches ? call_.graph : *evaluator_.graph(microbatches);
     const SizedModel model(call_);
     const auto ask_one = [&](const std::string& name, bool as_alone) {
-      ask(name, seconds, [&](std::string&) {
+      return ask(name, seconds, [&](std::string&) {
         PlannedPipeline planned = planner.propose({call_.arguments,
                                                    {model.text(microbatches), microbatches},
                                                    graph,
@@ -432,11 +445,15 @@ class Contest {
         return Found{std::move(plan)};
       });
     };
-    ask_one(name_with(planner.name, microbatches), false);
+    const bool had_time = ask_one(name_with(planner.name, microbatches), false);
     // There the samples of a microbatch on each copy of the pipeline.
     const bool has_own = planner.name == "dapple" && call_.arguments.has("microbatch");
     if (has_own && microbatches == call_.run.microbatches) ask_one("dapple, --microbatch a copy", true);
+    return had_time;
   }
+
+  // Not one change could be tried: time helps planners more.
+  [[nodiscard]] bool splits_are_too_slow() const { return until_.limited() && !splits_proposed_; }
 
   const PlannerCall& call_;
   Clock::time_point began_ = Clock::now();
@@ -455,6 +472,9 @@ class Contest {
   std::map<std::int32_t, SearchBudget> given_;                   // to them, in all parts
   std::int64_t given_jointly_ = 0;                               // proposals
   Contributions found_;
+  WholeProgress progress_{watch_.callback(), found_};
+  std::vector<Ask> late_;         // planners that had too little time
+  bool splits_proposed_ = false;  // a search over splits tried a change
 };
 
 PlannedPipeline propose_auto(const PlannerCall& call) {

@@ -1,8 +1,11 @@
 #include "tools/planners/contributions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 
 namespace pipesim {
 namespace {
@@ -50,6 +53,30 @@ std::pair<Bytes, Nanoseconds> Contributions::best_of(std::string_view name) cons
   const auto found = std::ranges::find(all_, name, &Contribution::name);
   if (found == all_.end() || !found->evaluation) return {Bytes(std::numeric_limits<std::int64_t>::max()), 0};
   return rank(*found->evaluation);
+}
+
+std::vector<Contribution> without_late_repeats(std::span<const Contribution> all) {
+  struct LateRow {
+    std::size_t index;
+    int stands_for;
+  };
+  std::vector<Contribution> rows;
+  std::map<std::string, LateRow> late;  // by algorithm
+  for (const Contribution& c : all) {
+    const bool is_late = !c.evaluation && c.note == kOutOfTime;
+    if (is_late && c.name.find(" microbatch") != std::string::npos) {
+      const std::string algorithm = c.name.substr(0, c.name.find(", "));
+      const auto [known, is_first] = late.try_emplace(algorithm, LateRow{rows.size(), 1});
+      if (!is_first) {
+        Contribution& row = rows[known->second.index];
+        row.name = fmt::format("{}, {} other numbers of microbatches", algorithm, ++known->second.stands_for);
+        row.seconds += c.seconds;
+        continue;
+      }
+    }
+    rows.push_back(c);
+  }
+  return rows;
 }
 
 }  // namespace pipesim

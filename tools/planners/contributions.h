@@ -40,4 +40,8 @@ class Contributions {
   std::vector<Plan> plans_;
 };
 
+/// As a table shows them: an algorithm that had no time in several numbers of microbatches, beside the number
+/// that was asked for, is one row.
+std::vector<Contribution> without_late_repeats(std::span<const Contribution> all);
+
 }  // namespace pipesim

@@ -46,6 +46,9 @@ struct PlannerObjective {
   std::optional<int> activation_factor = std::nullopt;  ///< see dapple_activation_factor()
 };
 
+/// The note of an algorithm that --seconds ended before it had a plan.
+inline constexpr const char* kOutOfTime = "out of time";
+
 /// What one of several algorithms contributed.
 struct Contribution {
   std::string name;

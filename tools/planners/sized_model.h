@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/base/errors.h"
 #include "tools/inputs.h"
@@ -34,5 +36,16 @@ class SizedModel {
   ModelRun run_;
   std::int64_t batch_;  // samples an iteration
 };
+
+/// Numbers of microbatches that may do better than those that were asked for: more, then fewer.
+inline std::vector<std::int32_t> other_microbatches(std::int32_t asked) {
+  constexpr std::int32_t kMostTimes = 16;
+  std::vector<std::int32_t> others;
+  for (std::int32_t times = 2; times <= std::min(kMostTimes, kMostMicrobatches / asked); times *= 2)
+    others.push_back(asked * times);
+  for (std::int32_t times = 2; times <= kMostTimes && asked % times == 0; times *= 2)
+    others.push_back(asked / times);
+  return others;
+}
 
 }  // namespace pipesim

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "search/search.h"
+#include "tools/planners/contributions.h"
+
+namespace pipesim {
+
+/// Tells the progress of several searches, one after the other, as that of one: seconds since this was made,
+/// proposals of all, the best plan that fits of all and of `found`, which must outlive it.
+class WholeProgress {
+ public:
+  WholeProgress(ProgressCallback tell, const Contributions& found) : tell_(std::move(tell)), found_(found) {}
+
+  /// For a search, whose progress counts from its own beginning. This must outlive it.
+  ProgressCallback of(const std::string& search) {
+    return [this, search](SearchProgress progress) {
+      proposals_[search] = progress.proposals;
+      progress.proposals = 0;
+      for (const auto& [name, proposals] : proposals_) progress.proposals += proposals;
+      progress.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+      const ScoredJointPlan* best = found_.best();
+      if (best != nullptr && best->evaluation.feasible()) {
+        const Nanoseconds time = best->evaluation.time;
+        progress.best = progress.best == 0 ? time : std::min(progress.best, time);
+      }
+      return tell_(progress);
+    };
+  }
+
+ private:
+  ProgressCallback tell_;
+  const Contributions& found_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::map<std::string, std::int64_t> proposals_;  // so far, by search
+};
+
+}  // namespace pipesim
