@@ -211,7 +211,8 @@ void check_planner_options(const Arguments& a) {
   const std::vector<std::string> mine = planner ? planner->options : std::vector<std::string>();
   for (const Option& option : planner_options()) {
     if (a.given(option.name) && std::ranges::find(mine, option.name) == mine.end())
-      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}", option.name, algorithm));
+      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option.name, algorithm,
+                                   a.given("algorithm") ? "" : ", which is the default"));
   }
   if (!planner) return;
   if (a.given("cost-model")) (void)a.choice("cost-model", planner->cost_models);

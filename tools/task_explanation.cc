@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -27,22 +28,37 @@ std::optional<std::size_t> number_in(const std::string& text) {
   return number;
 }
 
+// How well a name is meant by `which`: more is better, 0 not at all.
+int match(const std::string& name, const std::string& which) {
+  if (name == which) return 3;
+  const auto in_word = [&](std::size_t at) {
+    return at < name.size() && (std::isalnum(static_cast<unsigned char>(name[at])) != 0 || name[at] == '_');
+  };
+  int best = 0;
+  for (std::size_t at = name.find(which); at != std::string::npos; at = name.find(which, at + 1))
+    best = std::max(best, in_word(at - 1) || in_word(at + which.size()) ? 1 : 2);
+  return best;
+}
+
+// Whole names go before whole words of names ("layer1" is not "layer12"), those before parts of words.
 std::vector<TaskId> find_tasks(const Evaluator& e, const TaskNames& names, const std::string& which) {
   const std::size_t tasks = e.task_graph().dag.num_tasks();
   if (const auto id = number_in(which)) {
     if (*id < tasks) return {TaskId(*id)};
     throw InputError(fmt::format("there is no task {}; the plan has tasks 0 to {}", which, tasks - 1));
   }
-  std::vector<TaskId> found, exactly;
+  std::vector<TaskId> found;
+  int best = 1;
   for (std::size_t t = 0; t < tasks; ++t) {
-    const std::string name = names(TaskId(t));
-    if (name == which) exactly.emplace_back(t);
-    if (name.find(which) != std::string::npos) found.emplace_back(t);
+    const int fit = match(names(TaskId(t)), which);
+    if (fit < best) continue;
+    if (fit > best) found.clear();
+    best = fit;
+    found.emplace_back(t);
   }
   if (found.empty())
     throw InputError(
         fmt::format("no task of the plan is called \"{}\"; tasks read like \"{}\"", which, names(TaskId(0))));
-  if (!exactly.empty()) found = std::move(exactly);
   const Timeline& timeline = e.timeline();
   const auto last_first = [&](TaskId t) {
     return std::tuple(-timeline.end[t.index()], -timeline.start[t.index()], t);

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 #include "search/baselines/baselines.h"
 #include "sim/base/files.h"
@@ -96,6 +97,20 @@ TEST(TaskExplanation, AnIdOrAWholeNameIsOneTask) {
   // "gpu1" begins no other name here, so that a part of it is enough.
   EXPECT_THAT(s.explain("conv1 forward on node0.gpu").matches, SizeIs(4));
   EXPECT_THAT(s.explain("conv1 forward").matches, SizeIs(16));
+}
+
+// GPT has layer1.attention_norm and layer11.attention as well.
+TEST(TaskExplanation, WholeWordsGoBeforePartsOfWords) {
+  Simulated s("gpt", "p100-4x4", "data-parallel");
+  const TaskNames names(s.evaluator, s.strategy);
+  const auto operators = [&](const std::string& which) {
+    std::set<std::string> found;
+    for (const TaskId t : s.explain(which).matches) found.insert(names(t).substr(0, names(t).find(' ')));
+    return found;
+  };
+  EXPECT_THAT(operators("layer1.attention forward"), testing::ElementsAre("layer1.attention"));
+  EXPECT_THAT(operators("layer1.attention"), testing::ElementsAre("layer1.attention"));
+  EXPECT_THAT(operators("yer1.attention"), testing::Contains("layer1.attention_norm"));
 }
 
 TEST(TaskExplanation, OfSeveralTheLastIsExplained) {
