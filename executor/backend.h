@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/program/device_kernels.h"
 #include "executor/program/program.h"
 #include "executor/step_context.h"
 #include "models/operator_graph.h"
@@ -34,18 +35,11 @@ class Execution;
 struct ExecutionParts;
 
 /// A kind of devices: what they can compute, and how they run a program.
-class Backend {
+class Backend : public DeviceKernels {
  public:
-  virtual ~Backend() = default;
   [[nodiscard]] virtual std::string name() const = 0;
   /// False: buffers have no content, there is nothing to load or to look at.
   [[nodiscard]] virtual bool computes() const { return true; }
-  /// InputError `operator "x" (profiled) has no cpu kernel; kinds that have one: …`.
-  virtual void require_kernel(const Operator& op) const = 0;
-  /// In what type kernels take operands of a stored type; others are converted before and after.
-  [[nodiscard]] virtual DataType kernel_type(DataType stored) const;
-  /// Bytes that a shard's kernel keeps from forward to backward, beside saved tensors.
-  [[nodiscard]] virtual std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const = 0;
   /// DeviceError when there is no memory for what stays.
   [[nodiscard]] virtual std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) = 0;
 };
@@ -54,8 +48,6 @@ class Backend {
 /// device's own threads; calls for different devices run side by side. DeviceError when the device fails.
 class ThreadBackend : public Backend, public Allocator {
  public:
-  /// A ThreadExecution.
-  [[nodiscard]] std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) override;
   /// Called first on every thread that works for the device.
   virtual void enter(DeviceId device) = 0;
 

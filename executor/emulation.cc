@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "executor/measuring/cores.h"
+#include "executor/thread_execution.h"
 #include "models/box.h"
 
 namespace pipesim {
@@ -19,6 +20,10 @@ void EmulatedBackend::require_kernel(const Operator& /*op*/) const {}
 
 std::int64_t EmulatedBackend::saved_bytes(const Operator& op, std::span<const Range> ranges) const {
   return static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges));
+}
+
+std::unique_ptr<Execution> EmulatedBackend::make_execution(const ExecutionParts& parts) {
+  return std::make_unique<ThreadExecution>(*this, parts);
 }
 
 void EmulatedBackend::enter(DeviceId /*device*/) {

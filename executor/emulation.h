@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -21,6 +22,8 @@ class EmulatedBackend : public ThreadBackend {
   [[nodiscard]] bool computes() const override { return false; }
   void require_kernel(const Operator& op) const override;
   [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;
+  /// A ThreadExecution.
+  [[nodiscard]] std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) override;
   void enter(DeviceId device) override;
   [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
   void release(DeviceId device, std::byte* memory, Bytes size) override;

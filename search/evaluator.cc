@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/errors.h"
+#include "taskgraph/find_folding.h"
 #include "taskgraph/expansion.h"
 #include "taskgraph/last_steps.h"
 
@@ -186,7 +187,7 @@ std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32
   if (tasks * static_cast<std::size_t>(microbatches) < fold_from_) return std::nullopt;
   if (not_looked_for_ < found_none_) return ++not_looked_for_, std::nullopt;
   std::optional<Folding> found =
-      Folding::find(builder_, strategy, builder_.options().pipeline ? &of_steps : nullptr);
+      find_folding(builder_, strategy, builder_.options().pipeline ? &of_steps : nullptr);
   constexpr std::int32_t kMost = 15;
   found_none_ = found ? 0 : std::min(kMost, 2 * found_none_ + 1);
   not_looked_for_ = 0;

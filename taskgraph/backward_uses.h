@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "models/backward_need.h"
 #include "models/operator_graph.h"
 #include "taskgraph/bound_operator.h"
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "models/backward_need.h"
 #include "models/box.h"
 #include "sim/base/allocated_bytes.h"
 
@@ -232,19 +233,6 @@ Layout required_gradient_layout(const Operator& op, const TensorUse& use, const 
 
 Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
   return layout_of(op, use, config, addend_axes(op, use, config));
-}
-
-BackwardNeed backward_need(const OperatorGraph& graph, OperatorId id) {
-  const Operator& op = graph.op(id);
-  bool gradient_comes = false, input_wanted = false, weights = false;
-  for (const TensorUse& use : op.uses) {
-    gradient_comes |= use.role == Role::Output && graph.gets_gradient(use.tensor);
-    input_wanted |= use.role == Role::Input && graph.wants_gradient(use.tensor);
-    weights |= use.role == Role::Weight;
-  }
-  if (!gradient_comes) return {};
-  const bool separate = weights && !op.flops_backward_weight.empty();
-  return {input_wanted || (weights && !separate), separate};
 }
 
 BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConfig& config,

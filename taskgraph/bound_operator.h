@@ -71,13 +71,6 @@ inline LayoutId gradient_layout(UseRef use, const BoundStrategy& strategy) {
   return strategy[use.op.index()]->gradient_layout[static_cast<std::size_t>(use.use)];
 }
 
-/// What has to be computed in backward, from the graph alone.
-struct BackwardNeed {
-  bool input_pass = false;   ///< the gradient of some input, or weight gradients that only this pass makes
-  bool weight_pass = false;  ///< a separate pass for the weights
-};
-BackwardNeed backward_need(const OperatorGraph& graph, OperatorId op);
-
 /// The config must be legal.
 BoundOperator bind(const OperatorGraph& graph, OperatorId op, const ParallelConfig& config,
                    CommunicationPrices& prices, LayoutTable& layouts);

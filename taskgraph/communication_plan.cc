@@ -3,11 +3,20 @@
 #include <algorithm>
 
 #include "sim/base/allocated_bytes.h"
-#include "taskgraph/task_keys.h"
 
 namespace pipesim {
 
 namespace {
+
+// The low word of a transfer's key, which its plan alone decides. `index`: of the task within the plan.
+std::uint64_t transfer_key_low(const CommunicationTask& task, std::uint64_t index,
+                               std::uint64_t num_devices) {
+  const auto from = static_cast<std::uint64_t>(task.group.front().value);
+  const auto to = static_cast<std::uint64_t>(task.group.back().value);
+  const std::uint64_t shift = task.kind == Collective::Send ? (to + num_devices - from) % num_devices : 0;
+  return static_cast<std::uint64_t>(task.round) << 60 | (shift & 0xFFFFF) << 40 | (from & 0xFFFFF) << 20 |
+         (index & 0xFFFFF);
+}
 
 void append_rounded(const std::vector<LaneHold>& lanes, Nanoseconds duration, std::vector<LaneUse>& out) {
   for (const LaneHold& l : lanes) out.push_back({l.lane, std::min(to_nanoseconds(l.hold), duration)});

@@ -41,7 +41,7 @@ struct CommunicationTask {
 /// and the tasks themselves are wide.
 struct PlanExpansion {
   struct Task {
-    std::uint64_t key = 0;  ///< see transfer_key
+    std::uint64_t key = 0;  ///< low word of its TaskKey, see task_keys.h
     Nanoseconds duration = 0;
     const LaneUse* lanes = nullptr;
     std::size_t num_lanes = 0;

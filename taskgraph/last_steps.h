@@ -20,7 +20,7 @@ struct LastSteps {
   std::int32_t first_microbatch = 0, microbatches = 0;  ///< from the first to the last that any of them is of
 };
 
-/// Simulates an iteration of which all but the last steps are folded further than these (Folding::find()).
+/// Simulates an iteration of which all but the last steps are folded further than these (find_folding()).
 /// Last are those from the first on after which all gradients of a stage's weights are there, and may be on
 /// their way, and others whose data lanes move when they move such gradients already.
 ///

@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "models/backward_need.h"
 #include "models/operator_kind.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
-#include "taskgraph/bound_operator.h"
 
 namespace pipesim {
 namespace {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "sim/task_dag.h"
-#include "taskgraph/communication_plan.h"
 #include "taskgraph/plan.h"
 #include "taskgraph/task_graph.h"
 
@@ -50,17 +49,8 @@ inline TaskKey inner_reduce_key(TaskKind pass, std::int32_t microbatch, Operator
           static_cast<std::uint64_t>(pass) << 32 | static_cast<std::uint64_t>(first.value)};
 }
 
-/// The part of a transfer's key that its plan alone decides. `index`: of the task within the plan.
-inline std::uint64_t transfer_key_low(const CommunicationTask& task, std::uint64_t index,
-                                      std::uint64_t num_devices) {
-  const auto from = static_cast<std::uint64_t>(task.group.front().value);
-  const auto to = static_cast<std::uint64_t>(task.group.back().value);
-  const std::uint64_t shift = task.kind == Collective::Send ? (to + num_devices - from) % num_devices : 0;
-  return static_cast<std::uint64_t>(task.round) << 60 | (shift & 0xFFFFF) << 40 | (from & 0xFFFFF) << 20 |
-         (index & 0xFFFFF);
-}
-
-/// The part that all transfers of a wiring share. `ordinal`: which of the tensor's wirings of this kind.
+/// The high word of a transfer's key, which all transfers of a wiring share; PlanExpansion has the low one.
+/// `ordinal`: which of the tensor's wirings of this kind.
 inline std::uint64_t transfer_key_high(TaskKind kind, std::int32_t microbatch, TensorId tensor,
                                        std::uint64_t ordinal) {
   return key_of(kind, microbatch) | static_cast<std::uint64_t>(tensor.value) << kOperatorShift |

@@ -10,7 +10,6 @@
 #include "tools/calibration_use.h"
 #include "tools/commands.h"
 #include "tools/execution_commands.h"
-#include "tools/help.h"
 #include "tools/hints.h"
 #include "tools/inputs.h"
 #include "tools/plan_reason.h"
@@ -19,6 +18,7 @@
 #include "tools/run_options.h"
 #include "tools/run_settings.h"
 #include "tools/table.h"
+#include "tools/text.h"
 
 namespace pipesim {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "tools/reference.h"
 #include "tools/table.h"
+#include "tools/text.h"
 
 namespace pipesim {
 namespace {
@@ -124,26 +125,6 @@ std::string markdown_section(const Command& command) {
 }
 
 }  // namespace
-
-std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
-  std::string result;
-  for (const std::string& line : split(text, "\n")) {
-    std::string current(indent, ' ');
-    std::size_t used = indent;
-    for (const std::string& word : split(line, " ")) {
-      const std::size_t needed = display_width(word);
-      if (used > indent && used + 1 + needed > width) {
-        result += current + "\n";
-        current = std::string(indent, ' ');
-        used = indent;
-      }
-      current += (used > indent ? " " : "") + word;
-      used += (used > indent ? 1 : 0) + needed;
-    }
-    result += used > indent ? current + "\n" : "\n";
-  }
-  return result;
-}
 
 std::string overview() {
   std::vector<Definition> entries;

@@ -21,8 +21,4 @@ std::string help_text(const Command& command, HelpLength length);
 /// docs/commands.md, for all commands.
 std::string manual_markdown();
 
-/// Breaks text at spaces so that lines, indented by `indent`, have at most `width` columns; keeps blank
-/// lines.
-std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
-
 }  // namespace pipesim

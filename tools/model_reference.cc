@@ -10,8 +10,8 @@
 #include "models/zoo/zoo.h"
 #include "sim/base/json_text.h"
 #include "tools/figures.h"
-#include "tools/help.h"
 #include "tools/table.h"
+#include "tools/text.h"
 
 namespace pipesim {
 namespace {

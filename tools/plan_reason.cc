@@ -13,8 +13,8 @@
 
 #include "sim/base/suggest.h"
 #include "tools/figures.h"
-#include "tools/help.h"
 #include "tools/operator_words.h"
+#include "tools/text.h"
 
 namespace pipesim {
 namespace {

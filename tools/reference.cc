@@ -7,6 +7,7 @@
 #include <array>
 
 #include "models/zoo/zoo.h"
+#include "tools/text.h"
 #include "topologies/presets.h"
 
 namespace pipesim {
@@ -144,15 +145,5 @@ std::string further(const Option& option) {
 
 Words words_of(const Option& option) { return words_of_part(option, option.argument); }
 Words words_of(const Operand& operand) { return words_of_part(operand, operand.name); }
-
-std::vector<std::string> split(std::string_view text, std::string_view separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + separator.size();
-  }
-  return parts;
-}
 
 }  // namespace pipesim

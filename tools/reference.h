@@ -40,6 +40,4 @@ struct Words {
 Words words_of(const Option& option);
 Words words_of(const Operand& operand);
 
-std::vector<std::string> split(std::string_view text, std::string_view separator);
-
 }  // namespace pipesim

@@ -14,6 +14,7 @@
 #include "executor/segments.h"
 #include "executor/tensors/host_collectives.h"
 #include "executor/tensors/host_moves.h"
+#include "executor/thread_execution.h"
 #include "sim/base/errors.h"
 
 // Of GNU's OpenMP runtime, which oneDNN uses; its header is the compiler's own and unknown to others.
@@ -107,6 +108,10 @@ void CpuBackend::require_kernel(const Operator& op) const {
 
 std::int64_t CpuBackend::saved_bytes(const Operator& op, std::span<const Range> ranges) const {
   return static_cast<std::int64_t>(cpu::find_kernel(op.kind)->saved_bytes(op, ranges));
+}
+
+std::unique_ptr<Execution> CpuBackend::make_execution(const ExecutionParts& parts) {
+  return std::make_unique<ThreadExecution>(*this, parts);
 }
 
 void CpuBackend::enter(DeviceId device) {

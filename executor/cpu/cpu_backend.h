@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "executor/backend.h"
@@ -29,6 +30,8 @@ class CpuBackend : public ThreadBackend {
   [[nodiscard]] std::string name() const override { return "cpu"; }
   void require_kernel(const Operator& op) const override;
   [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;
+  /// A ThreadExecution.
+  [[nodiscard]] std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) override;
   void enter(DeviceId device) override;
   [[nodiscard]] std::byte* allocate(DeviceId device, Bytes size) override;
   void release(DeviceId device, std::byte* memory, Bytes size) override;

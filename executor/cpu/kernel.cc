@@ -1,12 +1,22 @@
 #include "executor/cpu/kernel.h"
 
-#include "executor/cpu/kernels/families.h"
+#include <array>
+
+#include "executor/operators/kernel_families.h"
 
 namespace pipesim::cpu {
+
+#define PIPESIM_DECLARE_FAMILY(name) std::vector<KernelEntry> name##_kernels();
+PIPESIM_KERNEL_FAMILIES(PIPESIM_DECLARE_FAMILY)
+#undef PIPESIM_DECLARE_FAMILY
+
 namespace {
 
 const KernelTable<Kernel>& kernels() {
-  static const KernelTable<Kernel> table(kernel_families);
+#define PIPESIM_NAME_FAMILY(name) name##_kernels,
+  static constexpr std::array kFamilies = {PIPESIM_KERNEL_FAMILIES(PIPESIM_NAME_FAMILY)};
+#undef PIPESIM_NAME_FAMILY
+  static const KernelTable<Kernel> table(kFamilies);
   return table;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "executor/gpu/kernels/kernel_table.h"
 #include "executor/gpu/moves.h"
 #include "executor/gpu/optimizer.h"
 #include "executor/gpu/requirements.h"

@@ -2,19 +2,9 @@
 
 #include <string>
 
-#include "executor/gpu/kernels/families.h"
 #include "sim/base/errors.h"
 
 namespace pipesim::gpu {
-namespace {
-
-const KernelTable<Kernel>& kernels() {
-  static const KernelTable<Kernel> table(kernel_families);
-  return table;
-}
-
-}  // namespace
-
 Stored stored_as(DataType type) {
   switch (type) {
     case DataType::Float32:
@@ -33,9 +23,5 @@ Stored stored_as(DataType type) {
 }
 
 Floats Piece::floats() const { return present() ? Floats{memory, stored_as(type)} : Floats{}; }
-
-const Kernel* find_kernel(std::string_view kind) { return kernels().find(kind); }
-
-std::vector<std::string_view> kernel_kinds() { return kernels().kinds(); }
 
 }  // namespace pipesim::gpu

@@ -51,9 +51,4 @@ struct ShardCall {
 using Kernel = OperatorKernel<ShardCall>;
 using KernelEntry = NamedKernel<Kernel>;
 
-/// The kernel of a kind of operator; nullptr when there is none.
-const Kernel* find_kernel(std::string_view kind);
-/// Kinds that have a kernel, sorted.
-std::vector<std::string_view> kernel_kinds();
-
 }  // namespace pipesim::gpu

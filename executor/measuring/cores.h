@@ -4,7 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "executor/measuring/measurement.h"
 #include "sim/base/units.h"
 
 namespace pipesim {
@@ -18,10 +17,6 @@ void pin_to_core_of(std::size_t device);
 
 /// SCHED_FIFO for the calling thread, so that others do not interrupt it. False where that is not permitted.
 bool run_in_real_time();
-
-/// Times a loop of about 1 ms again and again on each of the first `cores` cores, `seconds` in all; under
-/// SCHED_FIFO, if wanted and permitted, as devices run then.
-HostNoise measure_noise(std::size_t cores, double seconds, bool real_time);
 
 /// Memory that this process can still have, of the host's and of what it is allowed (memory_limit()); nothing
 /// where that is not known.

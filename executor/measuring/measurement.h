@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "executor/execution.h"
+#include "executor/measuring/host_noise.h"
 #include "models/operator_graph.h"
 #include "taskgraph/task_graph.h"
 #include "topologies/topology.h"
@@ -19,13 +20,6 @@ struct StepStatistics {
   Nanoseconds low = 0, high = 0;   ///< 95 % interval of the median, from order statistics
   Nanoseconds fast = 0, slow = 0;  ///< 5 % and 95 % of the iterations are faster
   double spread = 0;               ///< (75 % quantile − 25 % quantile) / median
-};
-
-/// How much the times of equal work differ on this host.
-struct HostNoise {
-  double spread =
-      0;  ///< of a loop of about 1 ms: (95 % quantile − 5 % quantile) / median, on the noisiest core
-  bool realtime = false;  ///< the threads ran under SCHED_FIFO
 };
 
 /// Why a measurement can't be relied on: "host not quiet: …"; nothing when it can.

@@ -140,14 +140,14 @@ DataType type_of_width(std::int64_t bytes) {
 
 class Compiler {
  public:
-  Compiler(TaskGraphBuilder& builder, const BoundStrategy& strategy, const Backend& backend,
+  Compiler(TaskGraphBuilder& builder, const BoundStrategy& strategy, const DeviceKernels& kernels,
            const RoleTable& roles, Program& program)
       : builder_(builder),
         graph_(builder.graph()),
         roles_(roles),
         program_(program),
-        backend_(backend),
-        views_(builder, strategy, backend, program) {}
+        kernels_(kernels),
+        views_(builder, strategy, kernels, program) {}
 
   Instruction instruction(TaskId task, DeviceId device) {
     const TaskRole& role = roles_[task];
@@ -243,7 +243,7 @@ class Compiler {
     const auto [it, fresh] = staging_.try_emplace({role.op, role.pass, shard_of(role), use, purpose});
     if (fresh) {
       const Buffer& like = views_.buffers()[view.buffer];
-      it->second = views_.buffers().add(like.device, view.box, backend_.kernel_type(like.type),
+      it->second = views_.buffers().add(like.device, view.box, kernels_.kernel_type(like.type),
                                         Buffer::Life::Workspace, like.category, like.tensor);
     }
     return it->second;
@@ -260,7 +260,7 @@ class Compiler {
                 Instruction& out) {
     if (!target.view.present()) return {};
     put_together(target, out);
-    if (type_of(target.view) == backend_.kernel_type(type_of(target.view))) return target.view;
+    if (type_of(target.view) == kernels_.kernel_type(type_of(target.view))) return target.view;
     const View twin = staging(role, use, purpose, target.view);
     if (role.stage == 0) out.before.moves.push_back({target.view, twin, twin.box, false});
     return twin;
@@ -268,7 +268,7 @@ class Compiler {
 
   View filled_output(const TaskRole& role, std::size_t use, bool last, Instruction& out) {
     const View view = views_.output({role.op, static_cast<std::int32_t>(use)}, shard_of(role));
-    if (!view.present() || type_of(view) == backend_.kernel_type(type_of(view))) return view;
+    if (!view.present() || type_of(view) == kernels_.kernel_type(type_of(view))) return view;
     const View twin = staging(role, use, Purpose::Value, view);
     if (last) out.after.moves.push_back({twin, view, view.box, false});
     return twin;
@@ -280,7 +280,7 @@ class Compiler {
     if (!sink.view.present()) return {};
     const bool last = span.last(role.stage);
     const bool written = written_.contains(sink.view.buffer);
-    const bool direct = type_of(sink.view) == backend_.kernel_type(type_of(sink.view)) &&
+    const bool direct = type_of(sink.view) == kernels_.kernel_type(type_of(sink.view)) &&
                         (sink.writers == 1 || (span.stages == 1 && !written));
     if (last) written_.insert(sink.view.buffer);
     if (direct) return sink.view;
@@ -341,9 +341,9 @@ class Compiler {
         if (piece.before.present())
           out.before.moves.push_back({piece.before, piece.update.value, piece.before.box, false});
         const View wire = piece.update.gradient;
-        if (type_of(wire) != backend_.kernel_type(type_of(wire))) {
+        if (type_of(wire) != kernels_.kernel_type(type_of(wire))) {
           piece.update.gradient =
-              views_.buffers().add(device, wire.box, backend_.kernel_type(type_of(wire)),
+              views_.buffers().add(device, wire.box, kernels_.kernel_type(type_of(wire)),
                                    Buffer::Life::Workspace, MemoryCategory::Gradients, weight);
           out.before.moves.push_back({wire, piece.update.gradient, wire.box, false});
         }
@@ -407,7 +407,7 @@ class Compiler {
   const OperatorGraph& graph_;
   const RoleTable& roles_;
   Program& program_;
-  const Backend& backend_;
+  const DeviceKernels& kernels_;
   ShardViews views_;
   std::map<StagingKey, View> staging_;
   std::set<BufferId> put_together_, written_;
@@ -435,8 +435,8 @@ void require_order(const DeviceLists& lists, const TaskGraph& tasks, const TaskG
 }  // namespace
 
 Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskGraph& tasks,
-                const Timeline& simulated, const Backend& backend, std::span<const DeviceId> local) {
-  for (const BoundOperator* bound : strategy) backend.require_kernel(*bound->op);
+                const Timeline& simulated, const DeviceKernels& kernels, std::span<const DeviceId> local) {
+  for (const BoundOperator* bound : strategy) kernels.require_kernel(*bound->op);
   Program program;
   program.order = dispatch_order(tasks.dag, simulated);
   const Topology& topology = builder.costs().topology();
@@ -445,7 +445,7 @@ Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const 
   const DeviceLists lists(roles, program.order, simulated, topology);
   require_order(lists, tasks, builder);
   const std::vector<std::vector<TaskId>> before = predecessors(tasks.dag);
-  Compiler compiler(builder, strategy, backend, roles, program);
+  Compiler compiler(builder, strategy, kernels, roles, program);
   std::vector<std::int32_t> position(num_devices, -1);  // among program.devices
   for (const DeviceId d : local) {
     if (lists.of(d).empty()) continue;

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "executor/backend.h"
+#include "executor/program/device_kernels.h"
 #include "executor/program/program.h"
 #include "sim/timeline.h"
 #include "taskgraph/task_graph_builder.h"
@@ -14,6 +14,6 @@ namespace pipesim {
 /// compiles the same order, whichever devices are its own. InputError for operators without a kernel;
 /// InternalError if the lists could wait for each other.
 Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskGraph& tasks,
-                const Timeline& simulated, const Backend& backend, std::span<const DeviceId> local);
+                const Timeline& simulated, const DeviceKernels& kernels, std::span<const DeviceId> local);
 
 }  // namespace pipesim

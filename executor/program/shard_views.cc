@@ -18,12 +18,12 @@ bool is_wide(DataType type) { return bytes_per_element(type) >= 4; }
 
 }  // namespace
 
-ShardViews::ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy, const Backend& backend,
+ShardViews::ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy, const DeviceKernels& kernels,
                        Program& program)
     : builder_(builder),
       graph_(builder.graph()),
       strategy_(strategy),
-      backend_(backend),
+      kernels_(kernels),
       program_(program),
       buffers_(program.buffers) {
   const auto wirings = builder.wirings();
@@ -157,7 +157,7 @@ View ShardViews::saved(OperatorId op, ShardRef at) {
   const auto [it, fresh] = saved_.try_emplace({op, run_of(op, at)});
   if (!fresh) return it->second;
   const BoundOperator& bound = this->bound(op, at.microbatch);
-  const std::int64_t bytes = backend_.saved_bytes(*bound.op, shard_ranges(bound, at.shard));
+  const std::int64_t bytes = kernels_.saved_bytes(*bound.op, shard_ranges(bound, at.shard));
   if (bytes == 0) return {};
   const Range all{0, bytes};
   it->second = buffers_.add(device_of(op, at), Box(std::span(&all, 1)), DataType::UInt8, Buffer::Life::Uses,

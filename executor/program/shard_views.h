@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/backend.h"
+#include "executor/program/device_kernels.h"
 #include "executor/program/flow.h"
 
 namespace pipesim {
@@ -27,7 +27,7 @@ struct ShardRef {
 /// in the first one before a step and after it.
 class ShardViews {
  public:
-  ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy, const Backend& backend,
+  ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy, const DeviceKernels& kernels,
              Program& program);
   ShardViews(const ShardViews&) = delete;
   ShardViews& operator=(const ShardViews&) = delete;
@@ -80,7 +80,7 @@ class ShardViews {
   TaskGraphBuilder& builder_;
   const OperatorGraph& graph_;
   const BoundStrategy& strategy_;
-  const Backend& backend_;
+  const DeviceKernels& kernels_;
   Program& program_;
   BufferList buffers_;
   using UseKey = std::tuple<OperatorId, std::int32_t, std::int32_t>;     // last the wiring's microbatch

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "models/backward_need.h"
 #include "search/lower_bound/passes.h"
 #include "taskgraph/bound_operator.h"
 

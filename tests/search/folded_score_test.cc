@@ -10,6 +10,7 @@
 #include "tests/taskgraph/random_pipelines.h"
 #include "tests/taskgraph/replica_plans.h"
 #include "topologies/presets.h"
+#include "taskgraph/find_folding.h"
 
 namespace pipesim {
 namespace {
@@ -40,7 +41,7 @@ double folded_further(const OperatorGraph& graph, const CostModel& costs, const 
       if (use.lane.index() < costs.topology().num_devices()) in_steps.insert(use.lane.index());
     }
   }
-  const auto folding = Folding::find(evaluator.builder(), bound);
+  const auto folding = find_folding(evaluator.builder(), bound);
   if (!folding) return 1;
   for (const BoundOperator* b : bound) {
     for (const DeviceId d : b->config.devices) in_all.insert(folding->stands_for(d).index());

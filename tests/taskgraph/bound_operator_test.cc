@@ -232,26 +232,5 @@ TEST(BoundOperator, StagesAddUpToThePass) {
   EXPECT_EQ(work.durations[0], to_nanoseconds(whole * 0.2));
 }
 
-TEST(BackwardNeed, FollowsWeightsAndTheLoss) {
-  GraphBuilder b("needs", 4);
-  const TensorId x = b.data("x", {4, 6});
-  const TensorId fixed = b.add("relu", "fixed", {x});
-  const TensorId first = b.add("linear", "first", {fixed}, {{"out", Sizes{5}}});
-  const TensorId norm =
-      b.add("layer_norm", "norm", {b.add("linear", "second", {first}, {{"out", Sizes{5}}})});
-  b.add("linear", "aside", {norm}, {{"out", Sizes{5}}});
-  b.add("cross_entropy", "loss", {norm, b.data("labels", {4}, DataType::Int64)});
-  const OperatorGraph graph = b.build();
-  std::map<std::string, std::pair<bool, bool>> passes;
-  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
-    const BackwardNeed need = backward_need(graph, OperatorId(i));
-    passes[graph.operators()[i].name] = {need.input_pass, need.weight_pass};
-  }
-  const std::map<std::string, std::pair<bool, bool>> expected{
-      {"fixed", {false, false}}, {"first", {false, true}},  {"second", {true, true}},
-      {"norm", {true, false}},   {"aside", {false, false}}, {"loss", {true, false}}};
-  EXPECT_EQ(passes, expected);
-}
-
 }  // namespace
 }  // namespace pipesim

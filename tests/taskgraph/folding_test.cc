@@ -1,4 +1,4 @@
-#include "taskgraph/folding.h"
+#include "taskgraph/find_folding.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -123,7 +123,7 @@ double expect_folded_as_whole(const OperatorGraph& graph, const CostModel& costs
                               const Strategy& strategy) {
   TaskGraphBuilder builder(graph, costs, options);
   const BoundStrategy bound = builder.bind(strategy);
-  const auto folding = Folding::find(builder, bound);
+  const auto folding = find_folding(builder, bound);
   if (!folding) return 1;
   const BuiltGraph all(builder, bound);
   builder.fold_by(&*folding);
@@ -268,7 +268,7 @@ bool are_folded(const OperatorGraph& graph, const Topology& topology, const Repl
                 std::int32_t b) {
   const CostModel costs(topology);
   TaskGraphBuilder builder(graph, costs, plan.options);
-  const auto folding = Folding::find(builder, builder.bind(plan.strategy));
+  const auto folding = find_folding(builder, builder.bind(plan.strategy));
   return folding && folding->stands_for(DeviceId(a)) == folding->stands_for(DeviceId(b));
 }
 

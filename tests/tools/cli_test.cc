@@ -10,6 +10,7 @@
 #include "tools/help.h"
 #include "tools/table.h"
 #include "tools/version.h"
+#include "tools/text.h"
 
 namespace pipesim {
 namespace {

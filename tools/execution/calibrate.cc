@@ -7,7 +7,7 @@
 #include "costmodel/calibration_store.h"
 #include "executor/cpu/convolution.h"
 #include "executor/gpu/cuda_library.h"
-#include "executor/measuring/cores.h"
+#include "executor/measuring/host_noise.h"
 #include "sim/base/errors.h"
 #include "tools/calibration_use.h"
 #include "tools/execution/calibrator.h"

@@ -6,6 +6,7 @@
 
 #include "executor/communication/device_worlds.h"
 #include "executor/equality.h"
+#include "executor/measuring/host_noise.h"
 #include "executor/measuring/measurement.h"
 #include "executor/measuring/prediction_interval.h"
 #include "tools/subject.h"

@@ -10,6 +10,7 @@
 
 #include "executor/emulation.h"
 #include "executor/measuring/cores.h"
+#include "executor/measuring/host_noise.h"
 #include "executor/measuring/prediction_interval.h"
 #include "executor/measuring/step_gathering.h"
 #include "sim/base/errors.h"

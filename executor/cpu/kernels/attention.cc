@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "executor/cpu/gemm.h"
-#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/operands.h"
 #include "executor/operators/dropout_mask.h"
 

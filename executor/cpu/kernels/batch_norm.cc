@@ -1,7 +1,7 @@
 #include "executor/operators/batch_norm.h"
 
 #include "executor/cpu/activation.h"
-#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/operands.h"
 
 namespace pipesim::cpu {

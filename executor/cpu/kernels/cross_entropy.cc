@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/operands.h"
 #include "executor/operators/cross_entropy.h"
 #include "executor/operators/rows.h"

@@ -1,4 +1,4 @@
-#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/operands.h"
 #include "executor/operators/dropout_mask.h"
 

@@ -5,7 +5,7 @@
 
 #include "executor/cpu/activation.h"
 #include "executor/cpu/gemm.h"
-#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/operands.h"
 
 namespace pipesim::cpu {

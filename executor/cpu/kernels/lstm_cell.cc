@@ -1,7 +1,7 @@
 #include "executor/operators/lstm_cell.h"
 
 #include "executor/cpu/gemm.h"
-#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/operands.h"
 
 namespace pipesim::cpu {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/operands.h"
 #include "executor/operators/reduce.h"
 

@@ -1,5 +1,5 @@
 #include "executor/operators/rotary.h"
-#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/operands.h"
 
 namespace pipesim::cpu {

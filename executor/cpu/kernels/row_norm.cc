@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/operands.h"
 #include "executor/operators/row_norm.h"
 #include "executor/operators/rows.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "executor/cpu/kernels/families.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/operands.h"
 #include "executor/operators/shape.h"
 

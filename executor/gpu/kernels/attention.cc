@@ -5,7 +5,7 @@
 
 #include "executor/gpu/bodies/attention.h"
 #include "executor/gpu/bodies/attention_gradients.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 
 namespace pipesim::gpu {
 namespace {

@@ -3,7 +3,7 @@
 #include "executor/gpu/bodies/bahdanau.h"
 #include "executor/gpu/bodies/bahdanau_gradients.h"
 #include "executor/gpu/column_sums.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 #include "executor/operators/attributes.h"
 
 namespace pipesim::gpu {

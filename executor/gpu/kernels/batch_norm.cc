@@ -1,7 +1,7 @@
 #include "executor/gpu/bodies/batch_norm.h"
 
 #include "executor/gpu/activation.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 
 namespace pipesim::gpu {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "executor/gpu/column_sums.h"
 #include "executor/gpu/copies.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 #include "executor/operators/broadcast.h"
 
 namespace pipesim::gpu {

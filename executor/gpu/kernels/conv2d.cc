@@ -2,7 +2,7 @@
 
 #include "executor/gpu/activation.h"
 #include "executor/gpu/copies.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 #include "executor/gpu/moves.h"
 #include "executor/operators/attributes.h"
 

@@ -1,6 +1,6 @@
 #include "executor/gpu/bodies/elementwise.h"
 
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 
 namespace pipesim::gpu {
 namespace {

@@ -1,7 +1,7 @@
 #include "executor/gpu/bodies/embedding.h"
 
 #include "executor/gpu/chunks.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 
 namespace pipesim::gpu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "executor/gpu/activation.h"
 #include "executor/gpu/bodies/experts.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 #include "executor/gpu/products.h"
 
 namespace pipesim::gpu {

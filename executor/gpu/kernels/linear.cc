@@ -5,7 +5,7 @@
 #include "executor/gpu/activation.h"
 #include "executor/gpu/bodies/linear.h"
 #include "executor/gpu/column_sums.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 #include "executor/gpu/products.h"
 
 namespace pipesim::gpu {

@@ -2,7 +2,7 @@
 
 #include "executor/gpu/bodies/lstm_cell.h"
 #include "executor/gpu/column_sums.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 #include "executor/gpu/products.h"
 
 namespace pipesim::gpu {

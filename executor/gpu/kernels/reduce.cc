@@ -1,7 +1,7 @@
 #include "executor/gpu/bodies/reduce.h"
 
 #include "executor/gpu/chunks.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 #include "executor/operators/reduce.h"
 
 namespace pipesim::gpu {

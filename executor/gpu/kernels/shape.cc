@@ -2,7 +2,7 @@
 
 #include "executor/gpu/bodies/shape.h"
 #include "executor/gpu/copies.h"
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 
 namespace pipesim::gpu {
 namespace {

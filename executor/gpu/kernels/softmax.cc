@@ -1,6 +1,6 @@
 #include "executor/gpu/bodies/softmax.h"
 
-#include "executor/gpu/kernels/families.h"
+#include "executor/gpu/kernel.h"
 #include "executor/operators/rows.h"
 
 namespace pipesim::gpu {

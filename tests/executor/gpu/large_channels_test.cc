@@ -2,6 +2,7 @@
 // own, which the tests of the CPU's kernels do not have.
 
 #include "executor/gpu/bodies/channels.h"
+#include "executor/gpu/kernels/kernel_table.h"
 #include "tests/executor/cpu/kernel_checks.h"
 #include "tests/executor/gpu/host_machine.h"
 #include "tests/executor/gpu/kernel_on_machine.h"

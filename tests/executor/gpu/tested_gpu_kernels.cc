@@ -1,6 +1,7 @@
 // The kernels of devices, tested by what tests those of CPUs: on the host, or with PIPESIM_TEST_MACHINE=cuda
 // on a GPU.
 
+#include "executor/gpu/kernels/kernel_table.h"
 #include "tests/executor/cpu/tested_kernels.h"
 
 #include <map>

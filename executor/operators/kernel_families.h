@@ -1,0 +1,23 @@
+#pragma once
+
+/// The families of kernels, each a file of executor/cpu/kernels and one of executor/gpu/kernels that defines
+/// NAME_kernels(). A new family is listed here, nowhere else.
+#define PIPESIM_KERNEL_FAMILIES(FAMILY) \
+  FAMILY(attention)                     \
+  FAMILY(bahdanau)                      \
+  FAMILY(batch_norm)                    \
+  FAMILY(binary)                        \
+  FAMILY(conv2d)                        \
+  FAMILY(cross_entropy)                 \
+  FAMILY(dropout)                       \
+  FAMILY(elementwise)                   \
+  FAMILY(embedding)                     \
+  FAMILY(expert)                        \
+  FAMILY(linear)                        \
+  FAMILY(lstm_cell)                     \
+  FAMILY(pool2d)                        \
+  FAMILY(reduce)                        \
+  FAMILY(rotary)                        \
+  FAMILY(row_norm)                      \
+  FAMILY(shape)                         \
+  FAMILY(softmax)
