@@ -57,7 +57,7 @@ std::vector<PrintedCommand> all_printed_commands() {
 // What builds or takes the whole machine is run by other means.
 bool is_for_another_test(const std::string& command) {
   static const std::regex kOthers(
-      R"((\S*gpu-check|tools/(test|results|accuracy|learning-curves|fuzz|package)|\.ci/run|cmake|cpack|apt|dpkg|sudo|bash|source|docker|git)\b.*)");
+      R"((\S*gpu-check|tools/(test|fuzz|package|scripts/[a-z-]+)|\.ci/run|cmake|cpack|apt|dpkg|sudo|bash|source|docker|git)\b.*)");
   return std::regex_match(command, kOthers);
 }
 
