@@ -3,7 +3,7 @@
 
 #include "costmodel/calibrated_times.h"
 #include "costmodel/cost_model.h"
-#include "costmodel/hops.h"
+#include "costmodel/links/hops.h"
 #include "costmodel/shard_kernel.h"
 #include "sim/base/errors.h"
 

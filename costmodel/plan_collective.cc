@@ -4,11 +4,11 @@
 
 #include "costmodel/calibrated_times.h"
 #include "costmodel/cost_model.h"
-#include "costmodel/cycle_search.h"
-#include "costmodel/hops.h"
-#include "costmodel/nccl.h"
-#include "costmodel/rings.h"
-#include "costmodel/trees.h"
+#include "costmodel/links/cycle_search.h"
+#include "costmodel/links/hops.h"
+#include "costmodel/links/nccl.h"
+#include "costmodel/links/rings.h"
+#include "costmodel/links/trees.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

@@ -8,7 +8,7 @@
 
 #include "models/operator_graph.h"
 #include "sim/base/rng.h"
-#include "taskgraph/parallel_config.h"
+#include "taskgraph/plan/parallel_config.h"
 #include "topologies/topology.h"
 
 namespace pipesim {

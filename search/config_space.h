@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "search/candidates.h"
-#include "taskgraph/plan.h"
+#include "taskgraph/plan/plan.h"
 
 namespace pipesim {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "sim/base/errors.h"
-#include "taskgraph/find_folding.h"
-#include "taskgraph/expansion.h"
-#include "taskgraph/last_steps.h"
+#include "taskgraph/expansion/add_tasks.h"
+#include "taskgraph/proofs/find_folding.h"
+#include "taskgraph/proofs/unfolded_end.h"
 
 namespace pipesim {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "sim/simulate.h"
-#include "taskgraph/folding.h"
-#include "taskgraph/memory.h"
-#include "taskgraph/task_graph_builder.h"
+#include "taskgraph/expansion/folding.h"
+#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/memory/peak_memory.h"
 
 namespace pipesim {
 

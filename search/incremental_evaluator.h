@@ -6,7 +6,7 @@
 
 #include "search/evaluator.h"
 #include "sim/incremental/resimulate.h"
-#include "taskgraph/editable_task_graph.h"
+#include "taskgraph/expansion/editable_task_graph.h"
 
 namespace pipesim {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli.h"
+#include "tools/run_pipesim.h"
 
 namespace {
 

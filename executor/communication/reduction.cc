@@ -4,7 +4,7 @@
 #include <array>
 
 #include "executor/communication/combining.h"
-#include "executor/tensors/element_formats.h"
+#include "executor/elements/element_formats.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

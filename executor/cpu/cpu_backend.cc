@@ -8,13 +8,13 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "executor/cpu/kernel.h"
+#include "executor/backend/cores.h"
+#include "executor/cpu/kernels/kernel.h"
 #include "executor/cpu/other_rounding.h"
-#include "executor/measuring/cores.h"
-#include "executor/segments.h"
+#include "executor/program/segments.h"
+#include "executor/run/thread_execution.h"
 #include "executor/tensors/host_collectives.h"
 #include "executor/tensors/host_moves.h"
-#include "executor/thread_execution.h"
 #include "sim/base/errors.h"
 
 // Of GNU's OpenMP runtime, which oneDNN uses; its header is the compiler's own and unknown to others.

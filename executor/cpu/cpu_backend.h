@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "executor/backend.h"
-#include "executor/cpu/kernel.h"
+#include "executor/backend/backend.h"
+#include "executor/cpu/kernels/kernel.h"
 #include "executor/cpu/optimizer.h"
 #include "models/operator_graph.h"
 

@@ -1,7 +1,7 @@
 #include "executor/cpu/other_rounding.h"
 
-#include "executor/cpu/operands.h"
-#include "executor/tensors/rounding.h"
+#include "executor/cpu/kernels/operands.h"
+#include "executor/elements/rounding.h"
 #include "sim/base/rng.h"
 
 namespace pipesim::cpu {

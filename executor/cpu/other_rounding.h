@@ -1,6 +1,6 @@
 #pragma once
 
-#include "executor/cpu/kernel.h"
+#include "executor/cpu/kernels/kernel.h"
 #include "models/operator_graph.h"
 
 namespace pipesim::cpu {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "executor/gpu/activity_collector.h"
+#include "executor/gpu/activity/activity_collector.h"
 
 namespace pipesim {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "executor/gpu/activity.h"
+#include "executor/gpu/activity/activity.h"
 
 namespace pipesim {
 

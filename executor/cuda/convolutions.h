@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "executor/cuda/partitions.h"
-#include "executor/gpu/library_calls.h"
+#include "executor/gpu/machine/library_calls.h"
 
 namespace pipesim::gpu {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/gpu/inventory.h"
+#include "executor/gpu/machine/inventory.h"
 
 namespace pipesim {
 

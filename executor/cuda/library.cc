@@ -16,7 +16,7 @@
 #include "executor/cuda/gpus.h"
 #include "executor/cuda/machine.h"
 #include "executor/cuda/nccl_collectives.h"
-#include "executor/gpu/cuda_library.h"
+#include "executor/gpu/machine/cuda_library.h"
 
 namespace pipesim {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "executor/cuda/partitions.h"
 #include "executor/cuda/stream.h"
-#include "executor/gpu/machine.h"
-#include "executor/gpu/machine_setting.h"
+#include "executor/gpu/machine/machine.h"
+#include "executor/gpu/machine/machine_setting.h"
 
 namespace pipesim::gpu {
 

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "executor/gpu/collectives.h"
-#include "executor/gpu/machine.h"
+#include "executor/gpu/machine/collectives.h"
+#include "executor/gpu/machine/machine.h"
 
 namespace pipesim::gpu {
 

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "executor/cuda/gpus.h"
-#include "executor/gpu/library_calls.h"
+#include "executor/gpu/machine/library_calls.h"
 
 namespace pipesim::gpu {
 

@@ -6,7 +6,7 @@
 
 #include "executor/cuda/errors.h"
 #include "executor/cuda/launch.h"
-#include "executor/gpu/library_steps.h"
+#include "executor/gpu/machine/library_steps.h"
 #include "sim/base/errors.h"
 
 namespace pipesim::gpu {

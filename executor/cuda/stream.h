@@ -9,7 +9,7 @@
 #include "executor/cuda/convolutions.h"
 #include "executor/cuda/memory.h"
 #include "executor/cuda/products.h"
-#include "executor/gpu/stream.h"
+#include "executor/gpu/machine/stream.h"
 
 namespace pipesim::gpu {
 

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "executor/gpu/kernels/kernel_table.h"
-#include "executor/gpu/moves.h"
-#include "executor/gpu/optimizer.h"
-#include "executor/gpu/requirements.h"
+#include "executor/gpu/machine/requirements.h"
+#include "executor/gpu/steps/moves.h"
+#include "executor/gpu/steps/optimizer.h"
 #include "executor/gpu/stream_execution.h"
-#include "executor/segments.h"
+#include "executor/program/segments.h"
 #include "executor/tensors/host_moves.h"
 #include "sim/base/errors.h"
 

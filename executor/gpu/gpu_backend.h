@@ -3,13 +3,13 @@
 #include <memory>
 #include <string>
 
-#include "executor/backend.h"
-#include "executor/execution.h"
-#include "executor/gpu/activity_collector.h"
-#include "executor/gpu/collectives.h"
-#include "executor/gpu/kernel.h"
-#include "executor/gpu/machine.h"
+#include "executor/backend/backend.h"
+#include "executor/gpu/activity/activity_collector.h"
+#include "executor/gpu/machine/collectives.h"
+#include "executor/gpu/machine/machine.h"
+#include "executor/gpu/steps/kernel_call.h"
 #include "executor/operators/optimizer.h"
+#include "executor/run/execution.h"
 #include "models/operator_graph.h"
 
 namespace pipesim::gpu {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "executor/measuring/cores.h"
+#include "executor/backend/cores.h"
 
 namespace pipesim {
 namespace {

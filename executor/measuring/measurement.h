@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "executor/execution.h"
 #include "executor/measuring/host_noise.h"
+#include "executor/run/execution.h"
 #include "models/operator_graph.h"
-#include "taskgraph/task_graph.h"
+#include "taskgraph/expansion/task_graph.h"
 #include "topologies/topology.h"
 
 namespace pipesim {

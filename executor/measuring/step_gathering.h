@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "executor/communication/device_worlds.h"
-#include "executor/execution.h"
+#include "executor/ranks/device_worlds.h"
+#include "executor/run/execution.h"
 
 namespace pipesim {
 

@@ -3,9 +3,9 @@
 #include <map>
 #include <vector>
 
-#include "executor/execution.h"
 #include "executor/measuring/task_durations.h"
-#include "executor/training.h"
+#include "executor/run/execution.h"
+#include "executor/run/training.h"
 
 namespace pipesim {
 

@@ -5,7 +5,7 @@
 
 #include "costmodel/calibration.h"
 #include "executor/program/program.h"
-#include "taskgraph/task_graph_builder.h"
+#include "taskgraph/expansion/task_graph_builder.h"
 
 namespace pipesim {
 

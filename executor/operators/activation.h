@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "executor/device_code.h"
+#include "executor/operators/device_code.h"
 #include "models/operator.h"
 
 namespace pipesim {

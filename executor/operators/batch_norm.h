@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "executor/device_code.h"
+#include "executor/operators/device_code.h"
 #include "models/box.h"
 #include "models/operator.h"
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "executor/device_code.h"
 #include "executor/operators/attributes.h"
+#include "executor/operators/device_code.h"
+#include "executor/operators/step_context.h"
 #include "executor/operators/strided.h"
-#include "executor/step_context.h"
 #include "models/operator.h"
 #include "sim/base/mixing.h"
 

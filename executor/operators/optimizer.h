@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "executor/device_code.h"
+#include "executor/operators/device_code.h"
 
 namespace pipesim {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "executor/device_code.h"
 #include "executor/operators/attributes.h"
+#include "executor/operators/device_code.h"
 
 namespace pipesim {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "executor/device_code.h"
+#include "executor/operators/device_code.h"
 
 namespace pipesim {
 

@@ -5,7 +5,7 @@
 #include "executor/program/device_kernels.h"
 #include "executor/program/program.h"
 #include "sim/timeline.h"
-#include "taskgraph/task_graph_builder.h"
+#include "taskgraph/expansion/task_graph_builder.h"
 
 namespace pipesim {
 

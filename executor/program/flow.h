@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "executor/program/buffer_list.h"
-#include "taskgraph/data_movement.h"
-#include "taskgraph/task_graph_builder.h"
+#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/moving/moved_data.h"
 
 namespace pipesim {
 

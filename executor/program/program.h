@@ -11,8 +11,8 @@
 #include "models/box.h"
 #include "sim/base/data_type.h"
 #include "sim/base/ids.h"
-#include "taskgraph/memory.h"
-#include "taskgraph/task_graph.h"
+#include "taskgraph/expansion/task_graph.h"
+#include "taskgraph/memory/peak_memory.h"
 
 namespace pipesim {
 

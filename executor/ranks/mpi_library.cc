@@ -1,6 +1,6 @@
 #include "executor/ranks/mpi_library.h"
 
-#include "executor/plugins.h"
+#include "executor/backend/plugins.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "executor/elements/small_floats.h"
 #include "executor/tensors/host_moves.h"
-#include "executor/tensors/small_floats.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

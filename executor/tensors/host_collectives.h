@@ -1,6 +1,6 @@
 #pragma once
 
-#include "executor/backend.h"
+#include "executor/backend/backend.h"
 
 namespace pipesim {
 

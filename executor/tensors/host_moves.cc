@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "executor/tensors/element_formats.h"
+#include "executor/elements/element_formats.h"
 #include "executor/tensors/region_rows.h"
 
 namespace pipesim {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "executor/backend.h"
+#include "executor/backend/backend.h"
 #include "models/box.h"
 #include "sim/base/data_type.h"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "executor/device_code.h"
+#include "executor/operators/device_code.h"
 #include "models/box.h"
 #include "sim/base/data_type.h"
 

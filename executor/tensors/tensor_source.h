@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "executor/operators/step_context.h"
 #include "executor/program/program.h"
-#include "executor/step_context.h"
 #include "executor/tensors/host_moves.h"
 #include "models/operator_graph.h"
 

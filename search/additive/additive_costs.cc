@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "sim/base/deadline.h"
-#include "taskgraph/alike_operators.h"
+#include "taskgraph/binding/alike_operators.h"
 
 namespace pipesim {
 namespace {

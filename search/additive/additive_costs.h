@@ -10,7 +10,7 @@
 #include "search/config_space.h"
 #include "search/evaluator.h"
 #include "search/move_units.h"
-#include "taskgraph/least_traffic.h"
+#include "taskgraph/moving/traffic_bound.h"
 
 namespace pipesim {
 
@@ -23,7 +23,7 @@ struct AdditiveWeights {
 
 /// What units of operators (move_units.h) cost under a few configs each, as a sum over units and pairs of
 /// units: seconds of compute, of transfers between them and of the synchronisation of their weights, each as
-/// if nothing else ran. What is moved is bounded (least_traffic.h) until it is planned, so planning what a
+/// if nothing else ran. What is moved is bounded (traffic_bound.h) until it is planned, so planning what a
 /// solution moves and solving again ends at the least planned sum.
 ///
 /// A unit's choices are the configs that compute, synchronise and hand on to itself fastest, on one list of

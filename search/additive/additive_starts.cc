@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "sim/base/deadline.h"
-#include "taskgraph/editable_task_graph.h"
+#include "taskgraph/expansion/editable_task_graph.h"
 
 namespace pipesim {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "costmodel/cost_model.h"
 #include "search/baselines/placement.h"
-#include "taskgraph/plan.h"
+#include "taskgraph/plan/plan.h"
 
 namespace pipesim {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/operator_graph.h"
-#include "taskgraph/plan.h"
+#include "taskgraph/plan/plan.h"
 
 namespace pipesim {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "search/mcmc.h"
+#include "search/mcmc/mcmc.h"
 
 namespace pipesim {
 

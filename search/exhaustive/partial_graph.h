@@ -6,7 +6,7 @@
 
 #include "search/exhaustive/lane_bound.h"
 #include "search/exhaustive/upstream_bounds.h"
-#include "taskgraph/task_graph_builder.h"
+#include "taskgraph/expansion/task_graph_builder.h"
 
 namespace pipesim {
 

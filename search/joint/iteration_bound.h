@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "sim/timeline.h"
-#include "taskgraph/task_graph_builder.h"
+#include "taskgraph/expansion/task_graph_builder.h"
 
 namespace pipesim {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "search/evaluator.h"
-#include "search/planners/pipelined_strategy.h"
+#include "search/pipelines/pipelined_strategy.h"
 
 namespace pipesim {
 

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <utility>
 
-#include "search/chain_threads.h"
+#include "search/mcmc/chain_threads.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 

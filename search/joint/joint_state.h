@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/chain.h"
 #include "search/joint/joint_moves.h"
 #include "search/joint/joint_plan.h"
+#include "search/mcmc/chain.h"
 #include "search/search.h"
 
 namespace pipesim {

@@ -4,7 +4,7 @@
 
 #include "models/backward_need.h"
 #include "search/lower_bound/passes.h"
-#include "taskgraph/bound_operator.h"
+#include "taskgraph/binding/bound_operator.h"
 
 namespace pipesim {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "costmodel/cost_model.h"
-#include "taskgraph/plan.h"
+#include "taskgraph/plan/plan.h"
 
 namespace pipesim {
 

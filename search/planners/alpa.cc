@@ -8,7 +8,7 @@
 #include "models/operator_kind.h"
 #include "search/baselines/placement.h"
 #include "search/evaluator.h"
-#include "search/planners/layer_clusters.h"
+#include "search/pipelines/layer_clusters.h"
 #include "sim/base/errors.h"
 #include "taskgraph/schedules/schedule.h"
 

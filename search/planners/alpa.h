@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "search/planners/pipelined_strategy.h"
+#include "search/pipelines/pipelined_strategy.h"
 #include "search/planners/stage_partition.h"
 
 namespace pipesim {

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "search/planners/cuts.h"
+#include "search/pipelines/cuts.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 

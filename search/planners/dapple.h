@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/planners/layer_graph.h"
-#include "search/planners/pipelined_strategy.h"
+#include "search/pipelines/layer_graph.h"
+#include "search/pipelines/pipelined_strategy.h"
 
 namespace pipesim {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "search/planners/pipelined_strategy.h"
+#include "search/pipelines/pipelined_strategy.h"
 
 namespace pipesim {
 

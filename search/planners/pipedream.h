@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "search/planners/cuts.h"
+#include "search/pipelines/cuts.h"
 
 namespace pipesim {
 

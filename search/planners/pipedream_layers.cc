@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "search/planners/grouped_layers.h"
+#include "search/pipelines/grouped_layers.h"
 #include "sim/base/deadline.h"
 
 namespace pipesim {

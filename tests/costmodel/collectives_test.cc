@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "costmodel/nccl.h"
+#include "costmodel/links/nccl.h"
 #include "sim/base/errors.h"
 #include "tests/costmodel/samples.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

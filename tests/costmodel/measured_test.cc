@@ -5,7 +5,7 @@
 #include "costmodel/cost_model.h"
 #include "models/graph_builder.h"
 #include "tests/costmodel/samples.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -7,7 +7,7 @@
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
 #include "tests/costmodel/samples.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

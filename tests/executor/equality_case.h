@@ -6,7 +6,7 @@
 
 #include "models/zoo/zoo.h"
 #include "tests/executor/unsplit_reference.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 

@@ -14,7 +14,7 @@
 #include "tests/models/samples.h"
 #include "tests/sim/random_graph.h"
 #include "tests/taskgraph/random_pipelines.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "executor/cpu/cpu_backend.h"
-#include "executor/emulation.h"
-#include "executor/training.h"
+#include "executor/run/emulation.h"
+#include "executor/run/training.h"
 #include "models/zoo/zoo.h"
 #include "tests/executor/unsplit_reference.h"
 #include "tests/taskgraph/random_strategies.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

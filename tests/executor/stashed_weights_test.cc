@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "executor/cpu/cpu_backend.h"
-#include "executor/equality.h"
+#include "executor/cpu/equality.h"
 #include "models/zoo/zoo.h"
 #include "tests/executor/equality_case.h"
 #include "tests/taskgraph/random_pipelines.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

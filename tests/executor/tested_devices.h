@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "executor/backend.h"
+#include "executor/backend/backend.h"
 #include "models/operator_graph.h"
 
 namespace pipesim {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "executor/cpu/cpu_backend.h"
-#include "executor/equality.h"
+#include "executor/cpu/equality.h"
 #include "tests/executor/communication/threads_of_one_process.h"
 #include "tests/executor/tested_devices.h"
 #include "tests/seeds.h"

@@ -19,13 +19,13 @@
 #include "models/import_profile.h"
 #include "models/model_json.h"
 #include "search/joint/joint_json.h"
-#include "search/search_state_json.h"
+#include "search/mcmc/search_state_json.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
-#include "taskgraph/plan_json.h"
+#include "taskgraph/plan/plan_json.h"
 #include "tests/search/search_case.h"
-#include "topologies/nccl_topology.h"
-#include "topologies/topology_json.h"
+#include "topologies/files/nccl_topology.h"
+#include "topologies/files/topology_json.h"
 
 namespace pipesim {
 namespace {

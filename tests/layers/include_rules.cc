@@ -21,16 +21,16 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"search", {"sim", "topologies", "models", "costmodel", "taskgraph"}},
     {"executor", {"sim", "topologies", "models", "costmodel", "taskgraph"}},
     {"tools", {"sim", "topologies", "models", "costmodel", "taskgraph", "search"}},
-    {"tools/execution",
+    {"tools/running",
      {"sim", "topologies", "models", "costmodel", "taskgraph", "search", "executor", "tools"}},
     {"tests",
      {"sim", "topologies", "models", "costmodel", "taskgraph", "search", "executor", "tools",
-      "tools/execution"}},
+      "tools/running"}},
 };
 
 // The top folder of a file, or the room in it that is a layer of its own.
 std::string layer_of(const std::string& path) {
-  const std::string running = "tools/execution";
+  const std::string running = "tools/running";
   return path.starts_with(running + "/") ? running : path.substr(0, path.find('/'));
 }
 
@@ -44,22 +44,22 @@ struct PackageRule {
 // The first rule whose headers match decides.
 const std::vector<PackageRule> kPackages = {
     {"Boost.Container", "boost/container/.*", R"(sim/base/small_vector\.h)", "sim/base/small_vector.h"},
-    {"Boost.DynamicBitset", "boost/dynamic_bitset\\.hpp", R"(search/planners/cuts\.cc)",
-     "search/planners/cuts.cc"},
+    {"Boost.DynamicBitset", "boost/dynamic_bitset\\.hpp", R"(search/pipelines/cuts\.cc)",
+     "search/pipelines/cuts.cc"},
     {"Boost.Graph", "boost/(graph|property_map|range)/.*",
      R"(topologies/routing\.cc|models/topological_order\.cc)",
      "topologies/routing.cc and models/topological_order.cc"},
     {"Boost.Interprocess", "boost/interprocess/.*", R"(executor/tensors/file_source\.cc)",
      "executor/tensors/file_source.cc"},
-    {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/arguments\.cc)",
-     "tools/arguments.cc"},
+    {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/cli/arguments\.cc)",
+     "tools/cli/arguments.cc"},
     {"nlohmann JSON", "nlohmann/.*", R"(.*\.cc)", ".cc files"},
     {"oneTBB", "tbb/.*|oneapi/tbb(/.*|\\.h)", "(taskgraph|search)/.*|tests/(bench/)?(taskgraph|search)/.*",
      "taskgraph and search"},
     {"oneDNN", "dnnl.*|oneapi/dnnl/.*", "executor/cpu/.*", "executor/cpu"},
     {"CUDA", "(cuda|cublas|cudnn|nccl|cupti|nvToolsExt).*", "executor/cuda/.*", "executor/cuda"},
     {"MPI", "mpi\\.h", "executor/mpi/.*", "executor/mpi"},
-    {"pugixml", R"(pugixml\.hpp)", R"(topologies/nccl_dump\.cc)", "topologies/nccl_dump.cc"},
+    {"pugixml", R"(pugixml\.hpp)", R"(topologies/files/nccl_dump\.cc)", "topologies/files/nccl_dump.cc"},
     {"SQLite", "sqlite3\\.h", R"(costmodel/.*\.cc)", ".cc files of costmodel"},
     {"valijson", "valijson/.*", R"(tests/tools/.*\.cc)", "tests of tools"},
     {"fmt", "fmt/.*", R"(.*\.cc|tests/.*)", ".cc files"},

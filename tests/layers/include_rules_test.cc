@@ -38,29 +38,30 @@ TEST(IncludeRules, NoHeadersIncludeOneAnotherInACircle) { EXPECT_EQ(include_cycl
 TEST(IncludeRules, CatchAPlantedStepUpTheLayers) {
   EXPECT_THAT(broken("sim/schedule.cc", "#include \"models/operator.h\"\n"),
               ElementsAre("sim/schedule.cc:1: sim may not include models/operator.h"));
-  EXPECT_THAT(broken("search/mcmc.cc",
+  EXPECT_THAT(broken("search/mcmc/mcmc.cc",
                      "\n"
                      "#include \"executor/executor.h\"\n"),
-              ElementsAre("search/mcmc.cc:2: search may not include executor/executor.h"));
+              ElementsAre("search/mcmc/mcmc.cc:2: search may not include executor/executor.h"));
   EXPECT_THAT(broken("executor/cpu/run.cc", "#include \"search/evaluator.h\"\n"),
               ElementsAre("executor/cpu/run.cc:1: executor may not include search/evaluator.h"));
-  EXPECT_THAT(broken("costmodel/a.h", "#include \"taskgraph/plan.h\"\n"),
-              ElementsAre("costmodel/a.h:1: costmodel may not include taskgraph/plan.h"));
+  EXPECT_THAT(broken("costmodel/a.h", "#include \"taskgraph/plan/plan.h\"\n"),
+              ElementsAre("costmodel/a.h:1: costmodel may not include taskgraph/plan/plan.h"));
   EXPECT_THAT(broken("taskgraph/a.h", "#include \"tests/layers/source_tree.h\"\n"),
               ElementsAre("taskgraph/a.h:1: taskgraph may not include tests/layers/source_tree.h"));
 }
 
 // The program that searches is built without it.
 TEST(IncludeRules, OnlyTheCommandsThatRunPlansSeeTheExecutor) {
-  EXPECT_THAT(broken("tools/plan_set.cc", "#include \"executor/training.h\"\n"),
-              ElementsAre("tools/plan_set.cc:1: tools may not include executor/training.h"));
-  EXPECT_THAT(broken("tools/command_execute.cc", "#include \"tools/execution/plan_run.h\"\n"),
-              ElementsAre("tools/command_execute.cc:1: tools may not include tools/execution/plan_run.h"));
-  EXPECT_THAT(broken("tools/execution/execute.cc",
-                     "#include \"executor/training.h\"\n#include \"tools/execution_commands.h\"\n"),
-              IsEmpty());
-  EXPECT_THAT(broken("search/a.cc", "#include \"tools/execution/plan_run.h\"\n"),
-              ElementsAre("search/a.cc:1: search may not include tools/execution/plan_run.h"));
+  EXPECT_THAT(broken("tools/inputs/plan_set.cc", "#include \"executor/run/training.h\"\n"),
+              ElementsAre("tools/inputs/plan_set.cc:1: tools may not include executor/run/training.h"));
+  EXPECT_THAT(broken("tools/commands/execute.cc", "#include \"tools/running/plan_run.h\"\n"),
+              ElementsAre("tools/commands/execute.cc:1: tools may not include tools/running/plan_run.h"));
+  EXPECT_THAT(
+      broken("tools/running/execute.cc",
+             "#include \"executor/run/training.h\"\n#include \"tools/commands/execution_commands.h\"\n"),
+      IsEmpty());
+  EXPECT_THAT(broken("search/a.cc", "#include \"tools/running/plan_run.h\"\n"),
+              ElementsAre("search/a.cc:1: search may not include tools/running/plan_run.h"));
 }
 
 TEST(IncludeRules, ModelsAndTopologiesDoNotKnowEachOther) {
@@ -89,9 +90,10 @@ TEST(IncludeRules, CatchPackagesBeyondTheirPlace) {
       ElementsAre("topologies/topology.cc:1: Boost.Graph (boost/graph/dijkstra_shortest_paths.hpp) may be "
                   "included only in topologies/routing.cc and models/topological_order.cc"));
   EXPECT_THAT(
-      broken("tools/cli.cc", "  #  include <boost/program_options.hpp> // why not\n"),
-      ElementsAre("tools/cli.cc:1: Boost.Program_options (boost/program_options.hpp) may be included only in "
-                  "tools/arguments.cc"));
+      broken("tools/run_pipesim.cc", "  #  include <boost/program_options.hpp> // why not\n"),
+      ElementsAre(
+          "tools/run_pipesim.cc:1: Boost.Program_options (boost/program_options.hpp) may be included only in "
+          "tools/cli/arguments.cc"));
   EXPECT_THAT(
       broken("sim/a.cc", "#include <tbb/parallel_for.h>\n"),
       ElementsAre("sim/a.cc:1: oneTBB (tbb/parallel_for.h) may be included only in taskgraph and search"));
@@ -105,7 +107,7 @@ TEST(IncludeRules, CatchPackagesBeyondTheirPlace) {
 }
 
 TEST(IncludeRules, AllowWhatTheLayersAllow) {
-  EXPECT_THAT(broken("tools/execution/a.cc",
+  EXPECT_THAT(broken("tools/running/a.cc",
                      "#include \"sim/base/units.h\"\n"
                      "#include \"executor/a.h\"\n"
                      "#include <vector>\n"),

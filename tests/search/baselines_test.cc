@@ -9,7 +9,7 @@
 #include "models/zoo/zoo.h"
 #include "search/baselines/placement.h"
 #include "sim/base/errors.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "models/zoo/zoo.h"
 #include "tests/sim/random_graph.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -8,7 +8,7 @@
 #include "sim/check_schedule.h"
 #include "tests/refusal.h"
 #include "tests/sim/random_graph.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

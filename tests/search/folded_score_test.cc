@@ -6,11 +6,11 @@
 
 #include "models/zoo/zoo.h"
 #include "search/evaluator.h"
+#include "taskgraph/proofs/find_folding.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "tests/taskgraph/replica_plans.h"
-#include "topologies/presets.h"
-#include "taskgraph/find_folding.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

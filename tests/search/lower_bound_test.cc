@@ -9,7 +9,7 @@
 #include "search/baselines/baselines.h"
 #include "search/lower_bound/passes.h"
 #include "tests/sim/random_graph.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

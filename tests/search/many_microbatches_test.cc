@@ -4,8 +4,8 @@
 #include "search/baselines/baselines.h"
 #include "search/evaluator.h"
 #include "search/planners/gpipe.h"
-#include "taskgraph/plan_json.h"
-#include "topologies/presets.h"
+#include "taskgraph/plan/plan_json.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "search/moves.h"
+#include "search/mcmc/moves.h"
 #include "tests/search/search_case.h"
 #include "tests/sim/random_graph.h"
 

@@ -6,8 +6,8 @@
 
 #include "models/zoo/zoo.h"
 #include "search/exhaustive/exhaustive.h"
-#include "search/mcmc.h"
-#include "topologies/presets.h"
+#include "search/mcmc/mcmc.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 

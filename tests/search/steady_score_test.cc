@@ -8,7 +8,7 @@
 #include "search/evaluator.h"
 #include "search/planners/gpipe.h"
 #include "tests/seeds.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -8,12 +8,12 @@
 #include "models/zoo/zoo.h"
 #include "sim/check_schedule.h"
 #include "sim/simulate.h"
-#include "taskgraph/memory.h"
-#include "taskgraph/steady_state.h"
+#include "taskgraph/memory/peak_memory.h"
+#include "taskgraph/proofs/steady_state.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "tests/taskgraph/simulated_plan.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "models/graph_builder.h"
-#include "taskgraph/task_graph_builder.h"
-#include "topologies/presets.h"
+#include "taskgraph/expansion/task_graph_builder.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 

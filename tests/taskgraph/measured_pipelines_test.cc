@@ -9,10 +9,10 @@
 
 #include "models/zoo/zoo.h"
 #include "sim/simulate.h"
-#include "taskgraph/memory.h"
-#include "taskgraph/task_graph_builder.h"
+#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/memory/peak_memory.h"
 #include "tests/seeds.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -5,10 +5,10 @@
 #include <new>
 
 #include "models/zoo/zoo.h"
-#include "taskgraph/editable_task_graph.h"
+#include "taskgraph/expansion/editable_task_graph.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_strategies.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace {
 thread_local std::size_t allocations = 0;

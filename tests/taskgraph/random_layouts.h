@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/base/rng.h"
-#include "taskgraph/layout.h"
+#include "taskgraph/moving/layout.h"
 
 namespace pipesim {
 

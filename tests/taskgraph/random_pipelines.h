@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "taskgraph/plan.h"
+#include "taskgraph/plan/plan.h"
 #include "tests/taskgraph/random_strategies.h"
 
 namespace pipesim {

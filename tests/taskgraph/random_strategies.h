@@ -6,7 +6,7 @@
 
 #include "models/operator_graph.h"
 #include "sim/base/rng.h"
-#include "taskgraph/plan.h"
+#include "taskgraph/plan/plan.h"
 #include "tests/taskgraph/random_layouts.h"
 
 namespace pipesim {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "models/operator_graph.h"
-#include "taskgraph/plan.h"
+#include "taskgraph/plan/plan.h"
 
 namespace pipesim {
 

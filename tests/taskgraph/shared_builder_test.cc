@@ -3,10 +3,10 @@
 #include <thread>
 
 #include "models/zoo/zoo.h"
-#include "taskgraph/task_graph_builder.h"
+#include "taskgraph/expansion/task_graph_builder.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_strategies.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

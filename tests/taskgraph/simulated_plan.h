@@ -1,7 +1,7 @@
 #pragma once
 
 #include "sim/simulate.h"
-#include "taskgraph/task_graph_builder.h"
+#include "taskgraph/expansion/task_graph_builder.h"
 
 namespace pipesim {
 

@@ -4,7 +4,7 @@
 
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
-#include "topologies/topology_json.h"
+#include "topologies/files/topology_json.h"
 
 namespace pipesim {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 #include "tests/tools/two_layers.h"
-#include "tools/figures.h"
+#include "tools/cli/figures.h"
 
 namespace pipesim {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
-#include "topologies/presets.h"
-#include "topologies/topology_json.h"
+#include "topologies/files/topology_json.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

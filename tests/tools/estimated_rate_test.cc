@@ -6,8 +6,8 @@
 #include "models/zoo/zoo.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
-#include "tools/plan_report.h"
-#include "topologies/presets.h"
+#include "tools/reports/plan_report.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -1,4 +1,4 @@
-"""Tests of tools/gpu_check.py with programs that only print what those of GPUs would."""
+"""Tests of tools/scripts/gpu_check.py with programs that only print what those of GPUs would."""
 
 import contextlib
 import functools
@@ -15,7 +15,8 @@ import unittest
 from unittest import mock
 
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools")
-sys.path.insert(0, TOOLS)
+SCRIPTS = TOOLS + "/scripts"
+sys.path.insert(0, SCRIPTS)
 
 import gpu_check  # pylint: disable=wrong-import-position
 import gpu_parts  # pylint: disable=wrong-import-position
@@ -64,7 +65,7 @@ class GpuCheck(unittest.TestCase):
         os.chmod(path, 0o755)
 
     def start(self, *words):
-        return subprocess.Popen([sys.executable, "-B", TOOLS + "/gpu_check.py", "-o", self.folder + "/report.txt", *words],
+        return subprocess.Popen([sys.executable, "-B", SCRIPTS + "/gpu_check.py", "-o", self.folder + "/report.txt", *words],
                                 env={**os.environ, "PIPESIM_BUILD": self.folder}, stderr=subprocess.PIPE, text=True)
 
     def check(self, *words):
@@ -217,8 +218,9 @@ class GpuCheck(unittest.TestCase):
 
     def test_builds_also_for_a_program_that_is_asked_for_help(self):
         shutil.copy(TOOLS + "/gpu-check", self.folder)
-        self.program("setup.sh", "root=/root\nbuild_preset() { echo \"builds $*\"; }\n")
-        self.program("gpu_check.py", "import os, sys\nprint([os.environ['PIPESIM_BUILD'], *sys.argv[1:]])\n")
+        os.mkdir(self.folder + "/scripts")
+        self.program("scripts/setup.sh", "root=/root\nbuild_preset() { echo \"builds $*\"; }\n")
+        self.program("scripts/gpu_check.py", "import os, sys\nprint([os.environ['PIPESIM_BUILD'], *sys.argv[1:]])\n")
         environment = {name: value for name, value in os.environ.items() if name != "PIPESIM_BUILD"}
         for words, builds in ((["--run", "pipesim", "--help"], True), (["--list"], False), (["-h"], False)):
             said = subprocess.run([self.folder + "/gpu-check", *words], env=environment, check=True, capture_output=True,

@@ -8,8 +8,8 @@
 #include "tests/refusal.h"
 #include "tests/tools/command_line.h"
 #include "tests/tools/two_layers.h"
-#include "tools/commands.h"
-#include "tools/inputs.h"
+#include "tools/cli/command.h"
+#include "tools/inputs/model_and_topology.h"
 
 namespace pipesim {
 namespace {

@@ -12,14 +12,14 @@
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
-#include "taskgraph/plan_json.h"
+#include "taskgraph/plan/plan_json.h"
 #include "tests/seeds.h"
 #include "tests/tools/command_line.h"
-#include "tools/model_schema.h"
+#include "tools/manual/model_schema.h"
 #include "topologies/device_kinds.h"
+#include "topologies/files/topology_json.h"
 #include "topologies/gpu_share.h"
-#include "topologies/presets.h"
-#include "topologies/topology_json.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# setup_test.sh: what tools/setup.sh decides and says, without building anything.
+# setup_test.sh: what tools/scripts/setup.sh decides and says, without building anything.
 set -euo pipefail
-# shellcheck source=tools/setup.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../../tools/setup.sh"
+# shellcheck source=tools/scripts/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../tools/scripts/setup.sh"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK
@@ -87,7 +87,7 @@ PATH=$old_path
 
 # Lists of packages name what there is.
 for list in program execution mpi tests figures package; do
-  [[ -s $root/tools/packages/$list.txt ]] || expect "list $list" 'a file' none
+  [[ -s $root/tools/scripts/packages/$list.txt ]] || expect "list $list" 'a file' none
 done
 echo 'bash # there' >"$scratch/list"
 expect 'nothing is missing' '' "$(missing_packages "$scratch/list")"

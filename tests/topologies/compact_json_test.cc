@@ -7,13 +7,13 @@
 #include "sim/base/rng.h"
 #include "tests/refusal.h"
 #include "tests/seeds.h"
-#include "topologies/cpu.h"
 #include "topologies/device_kinds.h"
+#include "topologies/files/nccl_topology.h"
+#include "topologies/files/topology_json.h"
 #include "topologies/gpu_share.h"
-#include "topologies/nccl_topology.h"
-#include "topologies/presets.h"
+#include "topologies/presets/cpu.h"
+#include "topologies/presets/presets.h"
 #include "topologies/topology_draft.h"
-#include "topologies/topology_json.h"
 
 namespace pipesim {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "tests/refusal.h"
 #include "topologies/device_kinds.h"
-#include "topologies/presets.h"
-#include "topologies/topology_json.h"
+#include "topologies/files/topology_json.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

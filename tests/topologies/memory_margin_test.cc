@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/refusal.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 #include "topologies/topology.h"
 
 namespace pipesim {

@@ -8,7 +8,7 @@
 
 #include "sim/base/rng.h"
 #include "topologies/device_kinds.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 #include "topologies/topology_draft.h"
 
 namespace pipesim {

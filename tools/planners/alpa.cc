@@ -7,14 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "search/planners/layer_clusters.h"
+#include "search/pipelines/layer_clusters.h"
 #include "search/planners/stage_costs_json.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
-#include "tools/inputs.h"
+#include "tools/cli/status_line.h"
+#include "tools/cli/table.h"
+#include "tools/inputs/model_and_topology.h"
 #include "tools/planners/planner.h"
-#include "tools/status_line.h"
-#include "tools/table.h"
 
 namespace pipesim {
 namespace {

@@ -9,19 +9,19 @@
 
 #include "search/baselines/baselines.h"
 #include "search/joint/joint_search.h"
-#include "search/mcmc.h"
+#include "search/mcmc/mcmc.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
-#include "tools/inputs.h"
+#include "tools/inputs/model_and_topology.h"
 #include "tools/planners/auto_checkpoint.h"
 #include "tools/planners/contributions.h"
 #include "tools/planners/planner.h"
 #include "tools/planners/shared_budget.h"
 #include "tools/planners/sized_model.h"
 #include "tools/planners/whole_progress.h"
-#include "tools/search_checkpoints.h"
-#include "tools/search_watch.h"
+#include "tools/searching/search_checkpoints.h"
+#include "tools/searching/search_watch.h"
 
 namespace pipesim {
 namespace {

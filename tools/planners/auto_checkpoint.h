@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "search/joint/joint_state.h"
-#include "search/mcmc.h"
-#include "search/search_state_json.h"
+#include "search/mcmc/mcmc.h"
+#include "search/mcmc/search_state_json.h"
 #include "tools/planners/planner.h"
 
 namespace pipesim {

@@ -11,17 +11,17 @@
 #include "search/baselines/baselines.h"
 #include "search/baselines/placement.h"
 #include "search/evaluator.h"
+#include "search/pipelines/layer_clusters.h"
+#include "search/pipelines/layer_graph.h"
+#include "search/pipelines/listed_stages.h"
 #include "search/planners/dapple.h"
-#include "search/planners/layer_clusters.h"
-#include "search/planners/layer_graph.h"
-#include "search/planners/listed_stages.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
-#include "tools/inputs.h"
+#include "tools/cli/status_line.h"
+#include "tools/cli/table.h"
+#include "tools/inputs/model_and_topology.h"
 #include "tools/planners/planner.h"
-#include "tools/status_line.h"
-#include "tools/table.h"
 
 namespace pipesim {
 namespace {

@@ -5,12 +5,12 @@
 #include <chrono>
 #include <string>
 
-#include "search/planners/all_pipelines.h"
-#include "search/planners/layer_clusters.h"
+#include "search/pipelines/all_pipelines.h"
+#include "search/pipelines/layer_clusters.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/planners/planner.h"
-#include "tools/search_watch.h"
+#include "tools/searching/search_watch.h"
 
 namespace pipesim {
 namespace {

@@ -6,9 +6,9 @@
 #include "search/planners/pipeline_trials.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "tools/cli/status_line.h"
+#include "tools/cli/table.h"
 #include "tools/planners/planner.h"
-#include "tools/status_line.h"
-#include "tools/table.h"
 
 namespace pipesim {
 namespace {

@@ -10,12 +10,12 @@
 
 #include "costmodel/cost_model.h"
 #include "search/evaluator.h"
-#include "search/planners/pipelined_strategy.h"
+#include "search/pipelines/pipelined_strategy.h"
 #include "sim/base/errors.h"
-#include "tools/arguments.h"
-#include "tools/commands.h"
-#include "tools/run_settings.h"
-#include "tools/table.h"
+#include "tools/cli/arguments.h"
+#include "tools/cli/command.h"
+#include "tools/cli/table.h"
+#include "tools/inputs/run_settings.h"
 
 namespace pipesim {
 

@@ -8,8 +8,8 @@
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "tools/cli/table.h"
 #include "tools/planners/planner.h"
-#include "tools/table.h"
 
 namespace pipesim {
 

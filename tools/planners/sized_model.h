@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/errors.h"
-#include "tools/inputs.h"
+#include "tools/inputs/model_and_topology.h"
 #include "tools/planners/planner.h"
 
 namespace pipesim {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "executor/cpu/gemm.h"
-#include "executor/cpu/kernel.h"
-#include "executor/cpu/operands.h"
+#include "executor/cpu/kernels/gemm.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/cpu/kernels/operands.h"
 #include "executor/operators/dropout_mask.h"
 
 namespace pipesim::cpu {

@@ -1,8 +1,8 @@
 #include "executor/operators/batch_norm.h"
 
-#include "executor/cpu/activation.h"
-#include "executor/cpu/kernel.h"
-#include "executor/cpu/operands.h"
+#include "executor/cpu/kernels/activation.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/cpu/kernels/operands.h"
 
 namespace pipesim::cpu {
 namespace {

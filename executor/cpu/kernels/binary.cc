@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "executor/cpu/kernel.h"
-#include "executor/cpu/operands.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/cpu/kernels/operands.h"
 #include "executor/operators/broadcast.h"
 
 namespace pipesim::cpu {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 
-#include "executor/cpu/activation.h"
-#include "executor/cpu/convolution.h"
-#include "executor/cpu/kernel.h"
-#include "executor/cpu/operands.h"
+#include "executor/cpu/kernels/activation.h"
+#include "executor/cpu/kernels/convolution.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/cpu/kernels/operands.h"
 
 namespace pipesim::cpu {
 namespace {

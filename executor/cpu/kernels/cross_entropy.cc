@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "executor/cpu/kernel.h"
-#include "executor/cpu/operands.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/cpu/kernels/operands.h"
 #include "executor/operators/cross_entropy.h"
 #include "executor/operators/rows.h"
 

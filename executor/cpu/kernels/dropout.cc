@@ -1,5 +1,5 @@
-#include "executor/cpu/kernel.h"
-#include "executor/cpu/operands.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/cpu/kernels/operands.h"
 #include "executor/operators/dropout_mask.h"
 
 namespace pipesim::cpu {

@@ -1,6 +1,6 @@
-#include "executor/cpu/activation.h"
-#include "executor/cpu/kernel.h"
-#include "executor/cpu/operands.h"
+#include "executor/cpu/kernels/activation.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/cpu/kernels/operands.h"
 
 namespace pipesim::cpu {
 namespace {

@@ -1,9 +1,9 @@
 #include "executor/operators/linear.h"
 
-#include "executor/cpu/activation.h"
-#include "executor/cpu/gemm.h"
-#include "executor/cpu/kernel.h"
-#include "executor/cpu/operands.h"
+#include "executor/cpu/kernels/activation.h"
+#include "executor/cpu/kernels/gemm.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/cpu/kernels/operands.h"
 
 namespace pipesim::cpu {
 namespace {

@@ -1,8 +1,8 @@
 #include "executor/operators/lstm_cell.h"
 
-#include "executor/cpu/gemm.h"
-#include "executor/cpu/kernel.h"
-#include "executor/cpu/operands.h"
+#include "executor/cpu/kernels/gemm.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/cpu/kernels/operands.h"
 
 namespace pipesim::cpu {
 namespace {

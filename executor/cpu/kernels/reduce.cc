@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "executor/cpu/kernel.h"
-#include "executor/cpu/operands.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/cpu/kernels/operands.h"
 #include "executor/operators/reduce.h"
 
 namespace pipesim::cpu {

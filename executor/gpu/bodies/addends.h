@@ -1,8 +1,8 @@
 #pragma once
 
 #include "executor/communication/combining.h"
-#include "executor/gpu/bodies/body.h"
-#include "executor/tensors/element_formats.h"
+#include "executor/elements/element_formats.h"
+#include "executor/gpu/bodies/parts/body.h"
 
 namespace pipesim::gpu {
 

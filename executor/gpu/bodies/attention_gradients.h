@@ -3,10 +3,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/float_group.h"
-#include "executor/gpu/bodies/floats.h"
-#include "executor/gpu/bodies/score_block.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/float_group.h"
+#include "executor/gpu/bodies/parts/floats.h"
+#include "executor/gpu/bodies/parts/score_block.h"
 
 namespace pipesim::gpu {
 

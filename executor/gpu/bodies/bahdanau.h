@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/floats.h"
 
 namespace pipesim::gpu {
 

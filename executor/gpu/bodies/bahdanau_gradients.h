@@ -3,9 +3,9 @@
 #include <cstdint>
 
 #include "executor/gpu/bodies/bahdanau.h"
-#include "executor/gpu/bodies/body.h"
 #include "executor/gpu/bodies/column_sums.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/floats.h"
 
 namespace pipesim::gpu {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "executor/gpu/bodies/channels.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/channels.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/operators/activation.h"
 #include "executor/operators/batch_norm.h"
 

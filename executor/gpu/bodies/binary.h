@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "executor/gpu/bodies/body.h"
 #include "executor/gpu/bodies/column_sums.h"
-#include "executor/gpu/bodies/float_group.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/float_group.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/operators/strided.h"
 
 namespace pipesim::gpu {

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/exponential_sum.h"
-#include "executor/gpu/bodies/float_group.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/exponential_sum.h"
+#include "executor/gpu/bodies/parts/float_group.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/gpu/bodies/reduce.h"
 
 namespace pipesim::gpu {
@@ -72,7 +72,7 @@ struct CrossEntropyLoss {
   template <class Team>
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t chunk) const {
     const std::int64_t begin = split.begin(chunk), end = split.begin(chunk + 1);
-    const double loss = sum_of(team, begin, end, [&](std::int64_t row) {
+    const double loss = sum_over(team, begin, end, [&](std::int64_t row) {
       const double log_sum = rows.most[row] + std::log(rows.sums[2 * row]);
       log_sums[row] = static_cast<float>(log_sum);
       return rows.labels[row] >= 0 ? log_sum - rows.sums[2 * row + 1] : 0.0;

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/float_group.h"
-#include "executor/gpu/bodies/floats.h"
-#include "executor/gpu/device_step.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/device_step.h"
+#include "executor/gpu/bodies/parts/float_group.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/operators/dropout_mask.h"
 
 namespace pipesim::gpu {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/float_group.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/float_group.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/operators/activation.h"
 
 namespace pipesim::gpu {

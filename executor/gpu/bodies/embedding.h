@@ -1,8 +1,8 @@
 #pragma once
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/floats.h"
-#include "executor/gpu/bodies/sorted_places.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/floats.h"
+#include "executor/gpu/bodies/parts/sorted_places.h"
 #include "executor/operators/embedding.h"
 
 namespace pipesim::gpu {

@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdint>
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/operators/activation.h"
 
 namespace pipesim::gpu {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/clock.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/clock.h"
 
 namespace pipesim::gpu {
 

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/operators/lstm_cell.h"
 
 namespace pipesim::gpu {

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/float_group.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/float_group.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/tensors/region_rows.h"
 
 namespace pipesim::gpu {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/divisor.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/divisor.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/operators/pooling.h"
 
 namespace pipesim::gpu {

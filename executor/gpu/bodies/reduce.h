@@ -2,9 +2,9 @@
 
 #include <limits>
 
-#include "executor/gpu/bodies/body.h"
 #include "executor/gpu/bodies/column_sums.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/operators/strided.h"
 
 namespace pipesim::gpu {
@@ -22,13 +22,13 @@ struct ReducedTo {
 
 /// Sums, or largest values, of some numbers by one thread and then by its team.
 template <class Team, class Value>
-PIPESIM_DEVICE double sum_of(Team& team, std::int64_t begin, std::int64_t end, Value value) {
+PIPESIM_DEVICE double sum_over(Team& team, std::int64_t begin, std::int64_t end, Value value) {
   double sum = 0;
   for (std::int64_t i = begin + team.rank(); i < end; i += team.size()) sum += static_cast<double>(value(i));
   return team.sum(sum);
 }
 template <class Team, class Value>
-PIPESIM_DEVICE double largest_of(Team& team, std::int64_t begin, std::int64_t end, Value value) {
+PIPESIM_DEVICE double largest_over(Team& team, std::int64_t begin, std::int64_t end, Value value) {
   float most = -std::numeric_limits<float>::infinity();
   for (std::int64_t i = begin + team.rank(); i < end; i += team.size()) {
     const auto next = static_cast<float>(value(i));
@@ -52,7 +52,7 @@ struct ReducePart {
     const std::int64_t chunk = i / split.columns, at = kept.at(i - chunk * split.columns);
     const std::int64_t begin = split.begin(chunk), end = split.begin(chunk + 1);
     const auto term = [&](std::int64_t t) { return x[at + reduced.at(t)]; };
-    const double value = largest ? largest_of(team, begin, end, term) : sum_of(team, begin, end, term);
+    const double value = largest ? largest_over(team, begin, end, term) : sum_over(team, begin, end, term);
     if (team.rank() == 0) to.put(i, value);
   }
 };
@@ -81,7 +81,7 @@ struct CombinedChunks {
   PIPESIM_DEVICE void combine(Team& team, std::int64_t i) const {
     const auto part = [&](std::int64_t p) { return parts[p * split.columns + i]; };
     const double value =
-        largest ? largest_of(team, 0, split.chunks, part) : sum_of(team, 0, split.chunks, part);
+        largest ? largest_over(team, 0, split.chunks, part) : sum_over(team, 0, split.chunks, part);
     if (team.rank() == 0) to.put(i, value);
   }
 };

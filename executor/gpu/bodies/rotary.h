@@ -1,7 +1,7 @@
 #pragma once
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/operators/rotary.h"
 
 namespace pipesim::gpu {

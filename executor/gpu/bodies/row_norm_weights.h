@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "executor/gpu/bodies/body.h"
 #include "executor/gpu/bodies/column_sums.h"
-#include "executor/gpu/bodies/float_group.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/float_group.h"
+#include "executor/gpu/bodies/parts/floats.h"
 #include "executor/gpu/bodies/row_norm.h"
 
 namespace pipesim::gpu {

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "executor/gpu/bodies/body.h"
-#include "executor/gpu/bodies/exponential_sum.h"
-#include "executor/gpu/bodies/float_group.h"
-#include "executor/gpu/bodies/floats.h"
+#include "executor/gpu/bodies/parts/body.h"
+#include "executor/gpu/bodies/parts/exponential_sum.h"
+#include "executor/gpu/bodies/parts/float_group.h"
+#include "executor/gpu/bodies/parts/floats.h"
 
 namespace pipesim::gpu {
 

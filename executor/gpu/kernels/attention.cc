@@ -5,7 +5,7 @@
 
 #include "executor/gpu/bodies/attention.h"
 #include "executor/gpu/bodies/attention_gradients.h"
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/kernel_call.h"
 
 namespace pipesim::gpu {
 namespace {

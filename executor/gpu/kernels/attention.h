@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "executor/gpu/attention_layout.h"
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/attention_layout.h"
+#include "executor/gpu/steps/kernel_call.h"
 
 namespace pipesim::gpu {
 

@@ -2,8 +2,8 @@
 
 #include "executor/gpu/bodies/bahdanau.h"
 #include "executor/gpu/bodies/bahdanau_gradients.h"
-#include "executor/gpu/column_sums.h"
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/column_sums.h"
+#include "executor/gpu/steps/kernel_call.h"
 #include "executor/operators/attributes.h"
 
 namespace pipesim::gpu {

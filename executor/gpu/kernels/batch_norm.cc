@@ -1,7 +1,7 @@
 #include "executor/gpu/bodies/batch_norm.h"
 
-#include "executor/gpu/activation.h"
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/activation.h"
+#include "executor/gpu/steps/kernel_call.h"
 
 namespace pipesim::gpu {
 namespace {

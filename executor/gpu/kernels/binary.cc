@@ -1,9 +1,9 @@
 #include "executor/gpu/bodies/binary.h"
-#include "executor/gpu/chunks.h"
+#include "executor/gpu/steps/chunks.h"
 
-#include "executor/gpu/column_sums.h"
-#include "executor/gpu/copies.h"
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/column_sums.h"
+#include "executor/gpu/steps/copies.h"
+#include "executor/gpu/steps/kernel_call.h"
 #include "executor/operators/broadcast.h"
 
 namespace pipesim::gpu {

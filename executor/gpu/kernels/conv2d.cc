@@ -1,9 +1,9 @@
 #include "executor/gpu/bodies/conv2d.h"
 
-#include "executor/gpu/activation.h"
-#include "executor/gpu/copies.h"
-#include "executor/gpu/kernel.h"
-#include "executor/gpu/moves.h"
+#include "executor/gpu/steps/activation.h"
+#include "executor/gpu/steps/copies.h"
+#include "executor/gpu/steps/kernel_call.h"
+#include "executor/gpu/steps/moves.h"
 #include "executor/operators/attributes.h"
 
 namespace pipesim::gpu {

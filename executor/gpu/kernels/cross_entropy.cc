@@ -1,7 +1,7 @@
 #include "executor/gpu/bodies/cross_entropy.h"
 
-#include "executor/gpu/chunks.h"
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/chunks.h"
+#include "executor/gpu/steps/kernel_call.h"
 #include "executor/operators/cross_entropy.h"
 #include "executor/operators/rows.h"
 

@@ -1,6 +1,6 @@
 #include "executor/gpu/bodies/dropout.h"
 
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/kernel_call.h"
 #include "executor/operators/attributes.h"
 
 namespace pipesim::gpu {

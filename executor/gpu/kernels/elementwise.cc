@@ -1,6 +1,6 @@
 #include "executor/gpu/bodies/elementwise.h"
 
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/kernel_call.h"
 
 namespace pipesim::gpu {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "executor/gpu/activation.h"
 #include "executor/gpu/bodies/experts.h"
-#include "executor/gpu/kernel.h"
-#include "executor/gpu/products.h"
+#include "executor/gpu/steps/activation.h"
+#include "executor/gpu/steps/kernel_call.h"
+#include "executor/gpu/steps/products.h"
 
 namespace pipesim::gpu {
 namespace {

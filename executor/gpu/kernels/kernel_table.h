@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/kernel_call.h"
 
 namespace pipesim::gpu {
 

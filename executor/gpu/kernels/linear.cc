@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "executor/gpu/activation.h"
 #include "executor/gpu/bodies/linear.h"
-#include "executor/gpu/column_sums.h"
-#include "executor/gpu/kernel.h"
-#include "executor/gpu/products.h"
+#include "executor/gpu/steps/activation.h"
+#include "executor/gpu/steps/column_sums.h"
+#include "executor/gpu/steps/kernel_call.h"
+#include "executor/gpu/steps/products.h"
 
 namespace pipesim::gpu {
 namespace {

@@ -1,9 +1,9 @@
 #include "executor/operators/lstm_cell.h"
 
 #include "executor/gpu/bodies/lstm_cell.h"
-#include "executor/gpu/column_sums.h"
-#include "executor/gpu/kernel.h"
-#include "executor/gpu/products.h"
+#include "executor/gpu/steps/column_sums.h"
+#include "executor/gpu/steps/kernel_call.h"
+#include "executor/gpu/steps/products.h"
 
 namespace pipesim::gpu {
 namespace {

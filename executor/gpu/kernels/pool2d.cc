@@ -1,6 +1,6 @@
 #include "executor/gpu/bodies/pool2d.h"
 
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/kernel_call.h"
 
 namespace pipesim::gpu {
 namespace {
@@ -18,7 +18,7 @@ class Pool2d : public Kernel {
     const std::int64_t n = shape.planes * shape.result();
     const Floats x = call.values[0].floats(), y = call.values[1].floats();
     if (takes_largest(call.op)) {
-      run(call.stream, n, PoolLargest{x, y, largest_of(call), shape, results});
+      run(call.stream, n, PoolLargest{x, y, largest_over(call), shape, results});
     } else {
       run(call.stream, n, PoolAverage{x, y, shape, results});
     }
@@ -35,14 +35,14 @@ class Pool2d : public Kernel {
     run(call.stream, shape.planes * shape.image(),
         PoolGradient{call.gradients[1].floats(),
                      dx.floats(),
-                     largest_of(call),
+                     largest_over(call),
                      shape,
                      PlaneDivisors(shape.planes, rows.image, columns.image),
                      {by_stride(rows), by_stride(columns)}});
   }
 
  private:
-  static LargestTaps largest_of(const ShardCall& call) {
+  static LargestTaps largest_over(const ShardCall& call) {
     if (!takes_largest(call.op)) return {};
     return {call.saved.data(), bytes_of_tap(call.op) == 1};
   }

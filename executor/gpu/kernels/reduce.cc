@@ -1,7 +1,7 @@
 #include "executor/gpu/bodies/reduce.h"
 
-#include "executor/gpu/chunks.h"
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/chunks.h"
+#include "executor/gpu/steps/kernel_call.h"
 #include "executor/operators/reduce.h"
 
 namespace pipesim::gpu {

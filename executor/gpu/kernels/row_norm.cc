@@ -1,7 +1,7 @@
 #include "executor/gpu/bodies/row_norm.h"
 
 #include "executor/gpu/bodies/row_norm_weights.h"
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/kernel_call.h"
 #include "executor/operators/rows.h"
 
 namespace pipesim::gpu {

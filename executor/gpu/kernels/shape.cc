@@ -1,8 +1,8 @@
 #include "executor/operators/shape.h"
 
 #include "executor/gpu/bodies/shape.h"
-#include "executor/gpu/copies.h"
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/copies.h"
+#include "executor/gpu/steps/kernel_call.h"
 
 namespace pipesim::gpu {
 namespace {

@@ -1,6 +1,6 @@
 #include "executor/gpu/bodies/softmax.h"
 
-#include "executor/gpu/kernel.h"
+#include "executor/gpu/steps/kernel_call.h"
 #include "executor/operators/rows.h"
 
 namespace pipesim::gpu {

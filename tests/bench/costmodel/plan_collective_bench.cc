@@ -1,7 +1,7 @@
 #include <benchmark/benchmark.h>
 
 #include "costmodel/cost_model.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

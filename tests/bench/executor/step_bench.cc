@@ -3,13 +3,13 @@
 #include <array>
 #include <thread>
 
-#include "executor/emulation.h"
 #include "executor/program/compile.h"
-#include "executor/training.h"
+#include "executor/run/emulation.h"
+#include "executor/run/training.h"
 #include "models/zoo/zoo.h"
 #include "tests/executor/communication/threads_of_one_process.h"
 #include "tests/taskgraph/random_strategies.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

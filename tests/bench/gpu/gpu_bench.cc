@@ -1,5 +1,5 @@
-// What a GPU does, by its own clock: products of a GPT's shapes in bfloat16, as tools/gpu_reference.py
-// measures PyTorch.
+// What a GPU does, by its own clock: products of a GPT's shapes in bfloat16, as
+// tools/scripts/gpu_reference.py measures PyTorch.
 
 #include <benchmark/benchmark.h>
 
@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "executor/gpu/cuda_library.h"
-#include "executor/gpu/machine.h"
-#include "executor/tensors/small_floats.h"
+#include "executor/elements/small_floats.h"
+#include "executor/gpu/machine/cuda_library.h"
+#include "executor/gpu/machine/machine.h"
 #include "sim/base/errors.h"
 #include "sim/base/rng.h"
 

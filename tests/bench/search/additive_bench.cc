@@ -8,7 +8,7 @@
 #include "search/additive/additive_starts.h"
 #include "search/baselines/layer_wise.h"
 #include "search/move_units.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -7,7 +7,7 @@
 #include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
 #include "search/evaluator.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

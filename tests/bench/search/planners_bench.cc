@@ -5,15 +5,15 @@
 
 #include "models/zoo/zoo.h"
 #include "search/joint/joint_search.h"
-#include "search/planners/all_pipelines.h"
+#include "search/pipelines/all_pipelines.h"
+#include "search/pipelines/layer_clusters.h"
 #include "search/planners/alpa.h"
 #include "search/planners/dapple.h"
 #include "search/planners/gpipe.h"
-#include "search/planners/layer_clusters.h"
 #include "search/planners/pipedream.h"
 #include "search/planners/stage_partition.h"
 #include "sim/base/rng.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
-#include "search/chain.h"
-#include "search/mcmc.h"
-#include "topologies/presets.h"
+#include "search/mcmc/chain.h"
+#include "search/mcmc/mcmc.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

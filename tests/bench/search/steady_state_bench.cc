@@ -3,7 +3,7 @@
 #include "models/zoo/zoo.h"
 #include "search/evaluator.h"
 #include "search/planners/gpipe.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

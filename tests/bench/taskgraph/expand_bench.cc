@@ -2,8 +2,8 @@
 
 #include "models/zoo/zoo.h"
 #include "sim/simulate.h"
-#include "taskgraph/task_graph_builder.h"
-#include "topologies/presets.h"
+#include "taskgraph/expansion/task_graph_builder.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -1,6 +1,6 @@
 #include <benchmark/benchmark.h>
 
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "executor/tensors/small_floats.h"
+#include "executor/elements/small_floats.h"
 #include "sim/base/rng.h"
 
 namespace pipesim {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "executor/tensors/small_floats.h"
+#include "executor/elements/small_floats.h"
 
 namespace pipesim {
 namespace {

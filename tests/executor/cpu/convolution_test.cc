@@ -1,4 +1,4 @@
-#include "executor/cpu/convolution.h"
+#include "executor/cpu/kernels/convolution.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "executor/cpu/gemm.h"
+#include "executor/cpu/kernels/gemm.h"
 
 #include <gmock/gmock.h>
 

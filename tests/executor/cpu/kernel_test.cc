@@ -1,4 +1,4 @@
-#include "executor/cpu/kernel.h"
+#include "executor/cpu/kernels/kernel.h"
 
 #include <gmock/gmock.h>
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "models/box.h"
-#include "taskgraph/bound_operator.h"
+#include "taskgraph/binding/bound_operator.h"
 #include "tests/executor/cpu/whole_tensor.h"
 
 namespace pipesim::cpu {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/cpu/kernel.h"
+#include "executor/cpu/kernels/kernel.h"
 #include "sim/base/data_type.h"
 
 namespace pipesim::cpu {

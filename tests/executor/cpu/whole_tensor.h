@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "executor/cpu/kernel.h"
-#include "executor/tensors/small_floats.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/elements/small_floats.h"
 #include "sim/base/data_type.h"
 #include "sim/base/rng.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "executor/gpu/cuda_library.h"
-#include "executor/gpu/machine.h"
+#include "executor/gpu/machine/cuda_library.h"
+#include "executor/gpu/machine/machine.h"
 #include "sim/base/errors.h"
 
 namespace pipesim::gpu {

@@ -1,4 +1,4 @@
-#include "executor/gpu/bodies/divisor.h"
+#include "executor/gpu/bodies/parts/divisor.h"
 
 #include <gtest/gtest.h>
 

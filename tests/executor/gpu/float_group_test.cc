@@ -1,4 +1,4 @@
-#include "executor/gpu/bodies/float_group.h"
+#include "executor/gpu/bodies/parts/float_group.h"
 
 #include <gtest/gtest.h>
 

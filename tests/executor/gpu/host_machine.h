@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/gpu/machine.h"
+#include "executor/gpu/machine/machine.h"
 #include "sim/base/rng.h"
 
 namespace pipesim::gpu {

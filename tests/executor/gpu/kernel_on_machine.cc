@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "executor/tensors/small_floats.h"
+#include "executor/elements/small_floats.h"
 
 namespace pipesim::gpu {
 namespace {

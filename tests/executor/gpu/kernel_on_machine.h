@@ -1,8 +1,8 @@
 #pragma once
 
-#include "executor/cpu/kernel.h"
-#include "executor/gpu/kernel.h"
-#include "executor/gpu/machine.h"
+#include "executor/cpu/kernels/kernel.h"
+#include "executor/gpu/machine/machine.h"
+#include "executor/gpu/steps/kernel_call.h"
 
 namespace pipesim::gpu {
 

@@ -1,7 +1,7 @@
 // Sums over channels so large that several teams add them up, and gradients of weights in a type of their
 // own, which the tests of the CPU's kernels do not have.
 
-#include "executor/gpu/bodies/channels.h"
+#include "executor/gpu/bodies/parts/channels.h"
 #include "executor/gpu/kernels/kernel_table.h"
 #include "tests/executor/cpu/kernel_checks.h"
 #include "tests/executor/gpu/host_machine.h"

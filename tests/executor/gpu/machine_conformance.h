@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "executor/gpu/machine.h"
+#include "executor/gpu/machine/machine.h"
 
 namespace pipesim::gpu {
 

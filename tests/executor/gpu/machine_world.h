@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "executor/communication/communicator.h"
-#include "executor/gpu/collectives.h"
-#include "executor/gpu/machine.h"
+#include "executor/gpu/machine/collectives.h"
+#include "executor/gpu/machine/machine.h"
 
 namespace pipesim::gpu {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <variant>
 
-#include "executor/gpu/machine_collectives.h"
-#include "executor/training.h"
+#include "executor/gpu/machine/machine_collectives.h"
+#include "executor/run/training.h"
 #include "sim/base/errors.h"
 #include "tests/executor/equality_case.h"
 #include "tests/executor/gpu/host_machine.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "executor/gpu/bodies/binary.h"
-#include "executor/gpu/chunks.h"
+#include "executor/gpu/steps/chunks.h"
 #include "sim/base/rng.h"
 #include "tests/executor/gpu/host_machine.h"
 

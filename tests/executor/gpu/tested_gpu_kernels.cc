@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "executor/gpu/cuda_library.h"
+#include "executor/gpu/machine/cuda_library.h"
 #include "tests/executor/gpu/cuda_for_tests.h"
 #include "tests/executor/gpu/host_machine.h"
 #include "tests/executor/gpu/kernel_on_machine.h"

@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "executor/gpu/cuda_library.h"
 #include "executor/gpu/gpu_backend.h"
-#include "executor/gpu/machine_collectives.h"
+#include "executor/gpu/machine/cuda_library.h"
+#include "executor/gpu/machine/machine_collectives.h"
 #include "tests/executor/gpu/cuda_for_tests.h"
 #include "tests/executor/gpu/host_machine.h"
 

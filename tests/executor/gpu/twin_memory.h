@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "executor/gpu/machine.h"
+#include "executor/gpu/machine/machine.h"
 #include "sim/base/rng.h"
 
 namespace pipesim::gpu {

@@ -2,14 +2,14 @@
 
 #include <gmock/gmock.h>
 
-#include "executor/emulation.h"
 #include "executor/measuring/sample_set.h"
+#include "executor/run/emulation.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
 #include "tests/executor/communication/threads_of_one_process.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_strategies.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -7,7 +7,7 @@
 #include "executor/program/compile.h"
 #include "models/graph_builder.h"
 #include "sim/simulate.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

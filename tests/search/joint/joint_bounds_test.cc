@@ -7,7 +7,7 @@
 #include "search/baselines/baselines.h"
 #include "tests/search/joint/joint_case.h"
 #include "tests/seeds.h"
-#include "topologies/topology_json.h"
+#include "topologies/files/topology_json.h"
 
 namespace pipesim {
 namespace {

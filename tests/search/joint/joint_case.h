@@ -8,7 +8,7 @@
 #include "models/zoo/zoo.h"
 #include "search/joint/joint_search.h"
 #include "search/planners/gpipe.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 

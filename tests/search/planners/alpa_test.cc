@@ -12,7 +12,7 @@
 #include "models/zoo/zoo.h"
 #include "search/evaluator.h"
 #include "tests/seeds.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -13,7 +13,7 @@
 #include "tests/refusal.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_strategies.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "models/zoo/zoo.h"
-#include "search/planners/pipelined_strategy.h"
+#include "search/pipelines/pipelined_strategy.h"
 #include "tests/refusal.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

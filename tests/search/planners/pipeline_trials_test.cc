@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "models/zoo/zoo.h"
-#include "topologies/presets.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "search/planners/layer_graph.h"
+#include "search/pipelines/layer_graph.h"
 #include "sim/base/rng.h"
 
 namespace pipesim {

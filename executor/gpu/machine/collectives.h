@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/gpu/machine/stream.h"
+#include "executor/program/program.h"
+
+namespace pipesim::gpu {
+
+/// A collective or message between devices. Sizes as Communicator takes them: `elements` of every block.
+struct CollectiveCall {
+  Collective kind = Collective::Send;
+  ReduceOperation reduce = ReduceOperation::Sum;
+  DataType type = DataType::Float32;
+  std::span<const DeviceId> group;  ///< by rank; a message goes from the first to the second
+  std::int64_t elements = 0;
+  int root = 0;  ///< of a broadcast or a reduction
+};
+
+/// A device of this process in it. `give` and `get` are addresses of its own memory, not present (null) where
+/// the kind has none; of an all-reduce, and of the root of a broadcast or a reduction, both are the same.
+struct CollectiveMember {
+  int rank = 0;
+  Stream* stream = nullptr;
+  std::byte *give = nullptr, *get = nullptr;
+};
+
+/// Collectives as work of streams: called once for all members of this process, returns when all is noted. A
+/// member's part begins after what its stream was given before. Results are those of Communicator; sums may
+/// be added up in another order, the same for all members.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  /// The groups in which members of this process take part, before run() of them. Called in all processes, as
+  /// often in each: once for every program that is run (a plan, and what it is checked against); groups may
+  /// come again. Returns when all have met.
+  virtual void prepare(std::span<const std::vector<DeviceId>> groups) = 0;
+  virtual void run(const CollectiveCall& call, std::span<const CollectiveMember> members) = 0;
+  /// Makes what is under way end with an error, here and in other processes.
+  virtual void abort(const std::string& reason) noexcept = 0;
+  /// DeviceError when a peer has failed or disappeared: what streams have computed since is void.
+  virtual void require_peers() const = 0;
+};
+
+/// The processes that take part, each with devices of its own.
+struct Processes {
+  int rank = 0, ranks = 1;
+  std::function<int(DeviceId)> rank_of = [](DeviceId) { return 0; };
+  /// A call of all: their texts, by rank.
+  std::function<std::vector<std::string>(const std::string&)> gather = [](const std::string& mine) {
+    return std::vector<std::string>{mine};
+  };
+};
+
+}  // namespace pipesim::gpu

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+
+#include "executor/gpu/activity/activity_collector.h"
+#include "executor/gpu/machine/collectives.h"
+#include "executor/gpu/machine/inventory.h"
+#include "executor/gpu/machine/machine_setting.h"
+
+namespace pipesim {
+
+namespace gpu {
+class Machine;
+}
+
+/// What libpipesim_cuda.so offers, so that pipesim itself needs no CUDA to start.
+class CudaLibrary {
+ public:
+  static constexpr int kVersion = 5;
+  virtual ~CudaLibrary() = default;
+  /// Asks the driver; without one, or without GPUs, says so.
+  [[nodiscard]] virtual GpuInventory inventory() const = 0;
+  /// One that says why it is not available where there is no driver.
+  [[nodiscard]] virtual std::unique_ptr<ActivityCollector> activity_collector() const = 0;
+  /// Devices to run on (executor/gpu/machine/machine.h). InputError when this machine has not so many;
+  /// DeviceError that says what is missing: GPUs, their driver, a newer one.
+  [[nodiscard]] virtual std::unique_ptr<gpu::Machine> machine(const gpu::MachineSetting& setting) const = 0;
+  /// By NCCL, between GPUs of a machine and of those of other processes (executor/gpu/machine/collectives.h).
+  [[nodiscard]] virtual std::unique_ptr<gpu::Collectives> collectives(
+      gpu::Machine& machine, const gpu::Processes& processes) const = 0;
+};
+
+/// Loads libpipesim_cuda.so, which stays loaded. DeviceError that says what is missing and how to get it.
+const CudaLibrary& load_cuda_library();
+
+}  // namespace pipesim
+
+/// The only symbol of the library: null when it was built for another version of CudaLibrary.
+extern "C" const pipesim::CudaLibrary* pipesim_cuda_library(int version);

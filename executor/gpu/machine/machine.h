@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "executor/backend/backend.h"
+#include "executor/gpu/machine/stream.h"
+#include "sim/base/data_type.h"
+#include "sim/base/ids.h"
+#include "sim/base/units.h"
+#include "topologies/gpu_share.h"
+
+namespace pipesim::gpu {
+
+/// Devices that run behind the host: their memory is not the host's, their work is noted in streams and done
+/// later, in order within a stream and beside the others. Used by one thread at a time. DeviceError when a
+/// device fails.
+class Machine : public Allocator {
+ public:
+  /// "NVIDIA H200", "NVIDIA H200 as 8 devices of 16 multiprocessors".
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Why its devices can't compute in elements of a type: "NVIDIA T4 has no bfloat16 (…)"; "" when they can.
+  [[nodiscard]] virtual std::string why_not(DataType /*type*/) const { return {}; }
+  // Memory is aligned to 256.
+  /// What can be allocated still.
+  [[nodiscard]] virtual Bytes free_memory(DeviceId device) const = 0;
+  /// What part of its GPU each device is; all are alike.
+  [[nodiscard]] virtual GpuShare share() const { return {}; }
+  /// All devices take from the same memory.
+  [[nodiscard]] virtual bool shares_memory() const = 0;
+
+  [[nodiscard]] virtual std::unique_ptr<Stream> make_stream(DeviceId device) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Event> make_event(DeviceId device) = 0;
+  /// From one event to another, recorded on any device of the machine; both are over.
+  [[nodiscard]] virtual Nanoseconds time_between(const Event& from, const Event& to) = 0;
+
+  /// Notes what is put into streams from now on, instead of doing it; `first` is one of them, and all others
+  /// wait for it, or for what waits for it, before they take part, and `first` for them at the end.
+  virtual void begin_recording(Stream& first) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Recording> end_recording(Stream& first) = 0;
+};
+
+}  // namespace pipesim::gpu

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "executor/gpu/bodies/all.h"
+#include "executor/gpu/machine/library_calls.h"
+
+namespace pipesim::gpu {
+
+/// A point in the work of a stream, reached when all before it is done. Recorded again it is another point.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+/// Work that was noted once, to be done as often as wanted, with the same addresses and numbers.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
+/// Work of one device in order. Calls return when the work is noted, before it is done, unless they say
+/// otherwise; what they are given is copied. Used by one thread at a time. DeviceError when the device fails.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  /// The body of that number (body_number()), `bytes` long, for every index below `count` > 0.
+  virtual void launch(std::size_t body_number, const void* body, std::size_t bytes, std::int64_t count) = 0;
+  virtual void multiply(const MatrixProduct& product) = 0;
+  virtual void convolve(const Convolution& convolution) = 0;
+
+  virtual void zero(void* memory, std::size_t bytes) = 0;
+  /// Between addresses of devices.
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  /// From the host. `from` may be used again when it returns.
+  virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+  /// To the host; done when it returns.
+  virtual void download(void* to, const void* from, std::size_t bytes) = 0;
+
+  virtual void record(Event& event) = 0;
+  /// What is noted from now on begins when the event, recorded before in any stream of any device, is over.
+  virtual void wait(const Event& event) = 0;
+  virtual void repeat(const Recording& recording) = 0;
+
+  /// Memory that is this caller's until the next free_scratch(), aligned to 256. DeviceError when there is no
+  /// more.
+  virtual std::byte* scratch(std::size_t bytes) = 0;
+  virtual void free_scratch() = 0;
+
+  /// Returns when all is done.
+  virtual void finish() = 0;
+};
+
+/// Runs a body for every index below `count`; nothing for 0.
+template <class Body>
+void run(Stream& stream, std::int64_t count, const Body& body) {
+  static_assert(body_number<Body>() < AllBodies::size, "list the body in executor/gpu/bodies/all.h");
+  if (count > 0) stream.launch(body_number<Body>(), &body, sizeof body, count);
+}
+
+/// Runs a body that takes a FloatGroup for each index and is told how many elements there are.
+template <class Body>
+void run_in_groups(Stream& stream, std::int64_t elements, Body body) {
+  body.elements = elements;
+  run(stream, groups_of(elements), body);
+}
+
+}  // namespace pipesim::gpu

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "executor/gpu/bodies/parts/score_block.h"
+#include "executor/gpu/steps/products.h"
+
+namespace pipesim::gpu {
+
+/// A tensor [b, n, g, width] of attention as a matrix for every sample and head: those of queries and results
+/// have the r query heads of a key-value head as rows beside one another.
+struct HeadMatrices {
+  Floats elements;
+  std::int64_t row = 0, head = 0, sample = 0;  ///< elements from one to the next
+  bool transposed = false;
+  std::int64_t start = 0;  ///< elements before the first matrix
+};
+
+/// Bytes of an element.
+std::size_t bytes_of(Stored stored);
+
+/// Where a tensor's matrices are: in the tensor itself, or packed in scratch memory as [b, g, n, width].
+class HeadTensor {
+ public:
+  /// `members`: rows in `width`.
+  HeadTensor(const AttentionSizes& a, const Floats& tensor, std::int64_t length, std::int64_t members,
+             std::int64_t depth);
+  [[nodiscard]] std::int64_t elements() const { return samples_ * length_ * heads_ * width_; }
+  /// Copies the tensor into scratch memory.
+  void pack(Stream& stream);
+  /// Lets results be written into scratch memory of a type, whence unpack() brings them into the tensor.
+  void stage(Stream& stream, Stored stored, bool packed);
+  void unpack(Stream& stream) const;
+  /// Of the matrices, wherever they are.
+  void zero(Stream& stream) const;
+  [[nodiscard]] Stored stored() const { return tensor_.stored; }
+  [[nodiscard]] HeadMatrices matrices(std::int64_t first_row = 0, bool transposed = false) const;
+
+ private:
+  void copy(Stream& stream, bool to_tensor) const;
+  Floats tensor_, staged_;
+  std::int64_t samples_, length_, heads_, members_, depth_, width_;
+  bool packed_ = false;
+};
+
+/// d = scale · a · b (+ d) for every head of the block: one batched product where the strides allow, else one
+/// for each sample.
+struct HeadProduct {
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  HeadMatrices a{}, b{}, d{};
+  float scale = 1;
+  bool accumulate = false;
+};
+void multiply(Stream& stream, const ScoreBlock& block, const HeadProduct& product);
+
+/// The block's scores, or what else lies as they do.
+HeadMatrices score_matrices(const ScoreBlock& block, const Floats& scores, bool transposed = false);
+
+/// What decides how the work is cut; tests choose other ones.
+struct AttentionLimits {
+  std::int64_t score_bytes = std::int64_t{512} << 20;  ///< held at a time, about
+  /// Under a causal mask sequences are cut, so that keys that no query of a block sees cost nothing: into so
+  /// many blocks of queries, none of fewer queries than that.
+  std::int64_t causal_blocks = 8, shortest_block = 512;
+  /// Multiply-adds of a sample's scores from which on a product for each sample is as fast as one for all.
+  std::int64_t large_sample = std::int64_t{1} << 29;
+};
+
+/// Queries to compute the scores of at once, and heads of all samples; `bytes` for each score.
+struct BlockLengths {
+  BlockLengths(const AttentionSizes& a, std::int64_t bytes, const AttentionLimits& limits);
+  std::int64_t queries = 1, heads = 1;
+};
+
+}  // namespace pipesim::gpu

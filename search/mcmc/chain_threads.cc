@@ -1,0 +1,36 @@
+#include "search/mcmc/chain_threads.h"
+
+#include <tbb/parallel_for.h>
+
+#include <atomic>
+
+#include "sim/base/deadline.h"
+
+namespace pipesim {
+
+ChainThreads::ChainThreads(std::size_t threads)
+    : count_(threads),
+      allowed_(tbb::global_control::max_allowed_parallelism, threads),
+      arena_(static_cast<int>(threads)) {}
+
+void ChainThreads::run(const std::vector<std::size_t>& chains, const Run& run) {
+  std::atomic<std::size_t> next = 0;
+  const Deadline* deadline = deadline_kept();
+  const auto run_next = [&](std::size_t worker) {
+    const KeepTo keep(deadline);
+    for (std::size_t k = next++; k < chains.size(); k = next++) run(chains[k], worker);
+    const std::scoped_lock lock(mutex_);  // ThreadSanitizer does not see oneTBB wait for its tasks
+  };
+  arena_.execute([&] { tbb::parallel_for(std::size_t{0}, count_, run_next, tbb::simple_partitioner()); });
+  const std::scoped_lock lock(mutex_);
+}
+
+void ChainThreads::execute(const std::function<void()>& work) {
+  const Deadline* deadline = deadline_kept();
+  arena_.execute([&] {
+    const KeepTo keep(deadline);
+    work();
+  });
+}
+
+}  // namespace pipesim

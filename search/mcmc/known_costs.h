@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "search/mcmc/moves.h"
+
+namespace pipesim {
+
+/// What a chain knows of the costs of states that it has been offered: a chain that is cold is offered the
+/// same few again and again. Direct-mapped, so a state may push out another one. What is known decides
+/// nothing but how long an answer takes.
+///
+/// States are told apart by 64 bits (Zobrist, "A new hashing method with application for game playing",
+/// 1970): two of a million have the same with a probability of 3 · 10^-8.
+class KnownCosts {
+ public:
+  using Digest = std::uint64_t;
+  static Digest digest_of(std::span<const std::size_t> configs);
+  /// Of the state that the changes lead to from `configs`.
+  static Digest after(Digest digest, std::span<const std::size_t> configs,
+                      std::span<const ConfigChange> changes);
+
+  /// The cost is known to be above this; nothing: the state has not been seen, or is forgotten.
+  [[nodiscard]] std::optional<double> above(Digest state) const;
+  void keep(Digest state, double above);
+  [[nodiscard]] std::size_t bytes() const { return entries_.size() * sizeof(Entry); }
+
+ private:
+  struct Entry {
+    Digest state = 0;
+    double above = -1;  // −1: no entry
+  };
+  static constexpr std::size_t kEntries = std::size_t{1} << 17;
+  std::vector<Entry> entries_ = std::vector<Entry>(kEntries);
+};
+
+}  // namespace pipesim

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "search/baselines/baselines.h"
+#include "search/config_space.h"
+#include "search/mcmc/search_state.h"
+#include "sim/base/json_reader.h"
+
+namespace pipesim {
+
+/// What a search is of. Two searches of the same go on from each other's states.
+struct SearchSubject {
+  const OperatorGraph& graph;
+  const Topology& topology;
+  const PlanOptions& options;
+  const std::vector<Baseline>& baselines;  ///< they show whether durations are the same
+  bool flexflow_moves = false;
+};
+
+/// What must be as it was for a search to go on, as a JSON object; InputError when it is not.
+std::string subject_json(const SearchSubject& subject);
+void require_subject(const JsonValue& found, const SearchSubject& subject);
+
+/// A checkpoint: everything, to the last bit, as one JSON object.
+std::string to_json(const SearchState& state, const SearchSubject& subject);
+
+/// InputError `FILE: /place: …` when the text is no checkpoint, is damaged, or is one of something else.
+SearchState parse_search_state(std::string_view text, const std::string& file, const SearchSubject& subject,
+                               const ConfigSpace& space);
+/// The same of a member of another file.
+SearchState parse_search_state(const JsonValue& root, const SearchSubject& subject, const ConfigSpace& space);
+
+}  // namespace pipesim

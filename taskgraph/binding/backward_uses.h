@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "models/backward_need.h"
+#include "models/operator_graph.h"
+#include "taskgraph/binding/bound_operator.h"
+
+namespace pipesim {
+
+/// What training computes of a graph beside forward: which operators have backward, which uses of tensors
+/// make gradients, and which weights are updated.
+class BackwardUses {
+ public:
+  /// Without `trained` there is none of it. The graph must outlive this.
+  BackwardUses(const OperatorGraph& graph, bool trained);
+
+  [[nodiscard]] const BackwardNeed& need(OperatorId op) const { return needs_[op.index()]; }
+  /// This use's gradient is computed.
+  [[nodiscard]] bool makes_gradient(UseRef use) const;
+  /// The consumers of a tensor that compute a gradient of it.
+  [[nodiscard]] std::span<const UseRef> gradient_makers(TensorId tensor) const {
+    return gradient_makers_[tensor.index()];
+  }
+  /// The use that makes an activation; without a valid operator for data and weights.
+  [[nodiscard]] UseRef producing_use(TensorId tensor) const { return producing_uses_[tensor.index()]; }
+  /// The gradient of an activation is brought to its producer.
+  [[nodiscard]] bool has_backward(TensorId tensor) const;
+  /// Weights that the operator's update tasks update: those whose first use it is.
+  [[nodiscard]] std::span<const TensorId> owned_weights(OperatorId op) const {
+    return owned_weights_[op.index()];
+  }
+  /// That no gradient reaches.
+  [[nodiscard]] std::span<const TensorId> frozen_weights() const { return frozen_weights_; }
+
+ private:
+  const OperatorGraph* graph_;
+  std::vector<BackwardNeed> needs_;                   // per operator
+  std::vector<std::vector<UseRef>> gradient_makers_;  // per tensor
+  std::vector<UseRef> producing_uses_;                // per tensor
+  std::vector<std::vector<TensorId>> owned_weights_;  // per operator
+  std::vector<TensorId> frozen_weights_;
+};
+
+}  // namespace pipesim

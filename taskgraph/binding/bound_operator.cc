@@ -1,0 +1,272 @@
+#include "taskgraph/binding/bound_operator.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "models/backward_need.h"
+#include "models/box.h"
+#include "sim/base/allocated_bytes.h"
+
+namespace pipesim {
+namespace {
+
+bool has_box(const Operator& op, const TensorUse& use, const ShardGrid& grid, std::int64_t shard) {
+  for (std::size_t f = 0; f < op.factors.size(); ++f) {
+    const auto factor = static_cast<FactorIndex>(f);
+    if (grid.split(factor) && !use.follows(factor) && use.lack(factor) == Lack::Once &&
+        grid.coordinate(shard, factor) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Shards that differ along these factors hold different addends.
+using AddendAxes = std::vector<FactorIndex>;
+
+// The split factors that the tensor lacks as Summed; for a gradient those whose windows overlap, too.
+AddendAxes addend_axes(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
+  const bool gradient = use.role != Role::Output;
+  AddendAxes axes;
+  for (std::size_t f = 0; f < op.factors.size(); ++f) {
+    const auto factor = static_cast<FactorIndex>(f);
+    const bool summed = !use.follows(factor) && use.lack(factor) == Lack::Summed;
+    const bool overlaps =
+        gradient && std::any_of(use.dims.begin(), use.dims.end(), [&](const IndexExpr& dim) {
+          return dim.overlaps() && dim.factors.front() == factor;
+        });
+    if (config.degrees[f] > 1 && (summed || overlaps)) axes.push_back(factor);
+  }
+  return axes;
+}
+
+Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig& config,
+                 const AddendAxes& axes) {
+  const ShardGrid grid(op, config);
+  std::vector<Layout::Piece> pieces;
+  std::vector<Range> ranges;
+  for (std::int64_t k = 0; k < grid.num_shards(); ++k) {
+    if (!has_box(op, use, grid, k)) continue;
+    grid.ranges(k, ranges);
+    const Box box = box_of(use, op, ranges);
+    if (box.empty()) continue;
+    std::int32_t addend = 0;
+    for (const FactorIndex f : axes) {
+      addend = addend * config.degrees[static_cast<std::size_t>(f)] +
+               static_cast<std::int32_t>(grid.coordinate(k, f));
+    }
+    pieces.push_back({config.devices[static_cast<std::size_t>(k)], box, addend});
+  }
+  return Layout(pieces);
+}
+
+// Shards that agree in every coordinate outside `over`.
+std::vector<std::vector<std::int32_t>> reduce_groups(const Operator& op, const ShardGrid& grid,
+                                                     const std::vector<FactorIndex>& over) {
+  std::map<std::vector<std::int64_t>, std::vector<std::int32_t>> groups;
+  for (std::int64_t k = 0; k < grid.num_shards(); ++k) {
+    std::vector<std::int64_t> rest{grid.coordinate(k, ShardGrid::replica_axis)};
+    for (std::size_t f = 0; f < op.factors.size(); ++f) {
+      const auto factor = static_cast<FactorIndex>(f);
+      if (std::find(over.begin(), over.end(), factor) == over.end())
+        rest.push_back(grid.coordinate(k, factor));
+    }
+    groups[rest].push_back(static_cast<std::int32_t>(k));
+  }
+  std::vector<std::vector<std::int32_t>> result;
+  for (auto& [key, members] : groups) result.push_back(std::move(members));
+  return result;
+}
+
+std::vector<InnerReduce> inner_reduce(const Operator& op, const InnerStep& step, const ParallelConfig& config,
+                                      CommunicationPrices& prices) {
+  const ShardGrid grid(op, config);
+  std::vector<InnerReduce> reduces;
+  std::vector<Range> ranges;
+  for (std::vector<std::int32_t>& shards : reduce_groups(op, grid, step.over)) {
+    grid.ranges(shards.front(), ranges);
+    const double elements = evaluate(std::span(&step.elements, 1), ranges);
+    std::vector<DeviceId> group;
+    for (const std::int32_t k : shards) group.push_back(config.devices[static_cast<std::size_t>(k)]);
+    std::sort(group.begin(), group.end());
+    const Bytes size(static_cast<std::int64_t>(elements) * step.element_bytes);
+    reduces.push_back(
+        {std::move(shards), priced_task(Collective::AllReduce, std::move(group), size, prices)});
+  }
+  return reduces;
+}
+
+// Inner steps whose factors this config splits; `shares` gets the part of the work before each, then 1.
+std::vector<std::vector<InnerReduce>> inner_reduces(const Operator& op, Pass pass,
+                                                    const ParallelConfig& config, CommunicationPrices& prices,
+                                                    std::vector<double>& shares) {
+  const ShardGrid grid(op, config);
+  std::vector<std::vector<InnerReduce>> reduces;
+  for (const InnerStep& step : op.inner_steps) {
+    const bool split =
+        std::any_of(step.over.begin(), step.over.end(), [&](FactorIndex f) { return grid.split(f); });
+    if (step.pass != pass || !split) continue;
+    reduces.push_back(inner_reduce(op, step, config, prices));
+    shares.push_back(step.share_before);
+  }
+  shares.push_back(1.0);
+  return reduces;
+}
+
+// Prices shards; equal ranges on equal devices are priced once.
+class ShardPrices {
+ public:
+  ShardPrices(const OperatorGraph& graph, const Operator& op, Pass pass, const CostModel& costs)
+      : graph_(graph), op_(op), pass_(pass), costs_(costs) {}
+  Seconds operator()(const std::vector<Range>& ranges, DeviceId device) {
+    key_.assign(1, costs_.topology().device(device).kind);
+    for (const Range& r : ranges) key_.push_back(op_.causal ? r.begin : 0), key_.push_back(r.length());
+    // Clipped windows make equal ranges at the border and inside differ in bytes; the border's shard is
+    // cheaper by a row at most, but uneven costs would break ties between shards, so the position counts as
+    // well.
+    for (const TensorUse& use : op_.uses) {
+      for (const IndexExpr& dim : use.dims) {
+        if (dim.kind != IndexExpr::Kind::Whole && dim.kind != IndexExpr::Kind::Merged) {
+          key_.push_back(index_range(dim, op_, ranges).length());
+        }
+      }
+    }
+    if (last_ != known_.end() && last_->first == key_) return last_->second;  // most shards are alike
+    bool fresh = false;
+    std::tie(last_, fresh) = known_.try_emplace(key_);
+    if (fresh) last_->second = costs_.operator_time(graph_, op_, pass_, ranges, device);
+    return last_->second;
+  }
+
+ private:
+  const OperatorGraph& graph_;
+  const Operator& op_;
+  Pass pass_;
+  const CostModel& costs_;
+  std::vector<std::int64_t> key_;
+  std::map<std::vector<std::int64_t>, Seconds> known_;
+  std::map<std::vector<std::int64_t>, Seconds>::iterator last_ = known_.end();
+};
+
+PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, const ParallelConfig& config,
+                   CommunicationPrices& prices) {
+  const ShardGrid grid(op, config);
+  PassWork work;
+  work.present = true;
+  std::vector<double> shares;
+  work.reduces = inner_reduces(op, pass, config, prices, shares);
+  const auto shards = static_cast<std::size_t>(grid.num_shards());
+  work.durations.resize(work.stages() * shards);
+  ShardPrices price(graph, op, pass, prices.costs());
+  std::vector<Range> ranges;
+  for (std::size_t k = 0; k < shards; ++k) {
+    grid.ranges(static_cast<std::int64_t>(k), ranges);
+    const Seconds whole = price(ranges, config.devices[k]);
+    Nanoseconds done = 0;
+    for (std::size_t stage = 0; stage < work.stages(); ++stage) {
+      const Nanoseconds until = to_nanoseconds(whole * shares[stage]);
+      work.durations[stage * shards + k] = until - done;
+      done = until;
+    }
+  }
+  return work;
+}
+
+std::vector<LaneUse> loads_of(const BoundOperator& bound, std::size_t num_lanes) {
+  const std::vector<DeviceId>& devices = bound.config.devices;
+  std::vector<LaneUse> uses;
+  for (const PassWork* work : {&bound.forward, &bound.backward_input, &bound.backward_weight}) {
+    for (std::size_t i = 0; i < work->durations.size(); ++i)
+      uses.push_back({LaneId(devices[i % devices.size()].value), work->durations[i]});
+    for (const std::vector<InnerReduce>& stage : work->reduces) {
+      for (const InnerReduce& r : stage) uses.insert(uses.end(), r.task.lanes.begin(), r.task.lanes.end());
+    }
+  }
+  return added_up(uses, num_lanes);
+}
+
+std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator& op,
+                                      const ParallelConfig& config, bool backward) {
+  const ShardGrid grid(op, config);
+  std::vector<ShardMemory> memory(static_cast<std::size_t>(grid.num_shards()));
+  std::vector<Range> ranges;
+  for (std::size_t k = 0; k < memory.size(); ++k) {
+    grid.ranges(static_cast<std::int64_t>(k), ranges);
+    for (const TensorUse& use : op.uses) {
+      const Bytes size(box_of(use, op, ranges).elements() * bytes_per_element(graph.tensor(use.tensor).type));
+      if (use.role == Role::Output) memory[k].outputs += size;
+      if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor))
+        memory[k].input_gradients += size;
+    }
+    if (backward) memory[k].saved = Bytes(static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges)));
+  }
+  return memory;
+}
+
+}  // namespace
+
+Bytes BoundOperator::bytes() const {
+  std::size_t sum = sizeof *this + allocated_bytes(config.degrees, config.devices, data_layout,
+                                                   gradient_layout, loads, memory, shard_of_device);
+  for (const PassWork* work : {&forward, &backward_input, &backward_weight}) {
+    sum += allocated_bytes(work->durations);
+    for (const std::vector<InnerReduce>& stage : work->reduces) {
+      for (const InnerReduce& r : stage)
+        sum += sizeof r + allocated_bytes(r.shards, r.task.lanes, r.task.group);
+    }
+  }
+  return Bytes(static_cast<std::int64_t>(sum));
+}
+
+Layout required_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
+  return layout_of(op, use, config, {});
+}
+
+Layout produced_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
+  return layout_of(op, use, config, addend_axes(op, use, config));
+}
+
+Layout required_gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
+  return layout_of(op, use, config, {});
+}
+
+Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config) {
+  return layout_of(op, use, config, addend_axes(op, use, config));
+}
+
+BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConfig& config,
+                   CommunicationPrices& prices, LayoutTable& layouts) {
+  const Operator& op = graph.op(id);
+  BoundOperator bound;
+  bound.op = &op;
+  bound.config = config;
+  for (const TensorUse& use : op.uses) {
+    if (use.role == Role::State) {
+      bound.data_layout.emplace_back();
+      bound.gradient_layout.emplace_back();
+      continue;
+    }
+    // An output's data is a sum where an input's gradient is, and the other way round; without addends they
+    // are equal.
+    const LayoutId complete = layouts.intern(layout_of(op, use, config, {}));
+    const AddendAxes axes = addend_axes(op, use, config);
+    const LayoutId sum = axes.empty() ? complete : layouts.intern(layout_of(op, use, config, axes));
+    const bool output = use.role == Role::Output;
+    bound.data_layout.push_back(output ? sum : complete);
+    bound.gradient_layout.push_back(output ? complete : sum);
+  }
+  const BackwardNeed need = backward_need(graph, id);
+  bound.forward = pass_work(graph, op, Pass::Forward, config, prices);
+  if (need.input_pass) bound.backward_input = pass_work(graph, op, Pass::BackwardInput, config, prices);
+  if (need.weight_pass) bound.backward_weight = pass_work(graph, op, Pass::BackwardWeight, config, prices);
+  bound.loads = loads_of(bound, prices.topology().num_lanes());
+  bound.memory = shard_memory(graph, op, config, need.input_pass || need.weight_pass);
+  bound.shard_of_device.assign(prices.topology().num_devices(), -1);
+  for (std::size_t k = 0; k < config.devices.size(); ++k) {
+    bound.shard_of_device[config.devices[k].index()] = static_cast<std::int32_t>(k);
+  }
+  return bound;
+}
+
+}  // namespace pipesim

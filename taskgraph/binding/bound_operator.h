@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "models/operator_graph.h"
+#include "taskgraph/moving/communication_plan.h"
+#include "taskgraph/moving/layout.h"
+#include "taskgraph/plan/parallel_config.h"
+
+namespace pipesim {
+
+/// Layout of a use under a config (operator algebra, section 3). Each has an entry for every shard that has a
+/// box.
+Layout required_layout(const Operator& op, const TensorUse& use,
+                       const ParallelConfig& config);  ///< input, weight
+Layout produced_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);  ///< output
+/// Gradient that an output's producer needs: complete, copied along whatever the output lacks.
+Layout required_gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);
+/// Gradient that a consumer computes for its input or weight: addends over split factors that the tensor
+/// lacks as Summed, and over those whose windows overlap.
+Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);
+
+/// One group of an all-reduce inside a pass.
+struct InnerReduce {
+  std::vector<std::int32_t> shards;  ///< at least two
+  PricedTask task;
+};
+
+/// Work of one pass on every shard.
+struct PassWork {
+  bool present = false;
+  std::vector<std::vector<InnerReduce>> reduces;  ///< [i]: between stage i and i + 1, one for each group
+  std::vector<Nanoseconds> durations;             ///< [stage · shards + shard]
+  [[nodiscard]] std::size_t stages() const { return reduces.size() + 1; }
+};
+
+/// Bytes that one shard allocates, by purpose.
+struct ShardMemory {
+  Bytes outputs;          ///< its boxes of the outputs
+  Bytes saved;            ///< kept from forward to backward beside tensors (row statistics, arg indices)
+  Bytes input_gradients;  ///< the gradients that it computes for its inputs, before they are moved or added
+};
+
+/// An operator under one config: everything about it that does not depend on its neighbours.
+struct BoundOperator {
+  const Operator* op = nullptr;
+  const BoundOperator* first_alike = nullptr;  ///< of another operator, equal but for `op`; null: none
+  ParallelConfig config;
+  std::vector<LayoutId>
+      data_layout;  ///< per use: required (inputs, weights) or produced (outputs); State: invalid
+  std::vector<LayoutId>
+      gradient_layout;  ///< per use: gradient (inputs, weights) or required gradient (outputs)
+  PassWork forward, backward_input, backward_weight;
+  std::vector<LaneUse> loads;                 ///< what its tasks hold each lane, added up
+  std::vector<ShardMemory> memory;            ///< per shard
+  std::vector<std::int32_t> shard_of_device;  ///< −1 where it has none
+
+  [[nodiscard]] Bytes bytes() const;  ///< of memory
+};
+
+/// A strategy whose configs are bound: one pointer per operator, into what bound them.
+using BoundStrategy = std::vector<const BoundOperator*>;
+
+/// Layout of a use: of its data, of its gradient.
+inline LayoutId data_layout(UseRef use, const BoundStrategy& strategy) {
+  return strategy[use.op.index()]->data_layout[static_cast<std::size_t>(use.use)];
+}
+inline LayoutId gradient_layout(UseRef use, const BoundStrategy& strategy) {
+  return strategy[use.op.index()]->gradient_layout[static_cast<std::size_t>(use.use)];
+}
+
+/// The config must be legal.
+BoundOperator bind(const OperatorGraph& graph, OperatorId op, const ParallelConfig& config,
+                   CommunicationPrices& prices, LayoutTable& layouts);
+
+}  // namespace pipesim

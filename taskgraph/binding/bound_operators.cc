@@ -1,0 +1,71 @@
+#include "taskgraph/binding/bound_operators.h"
+
+#include <utility>
+
+#include "taskgraph/binding/alike_operators.h"
+
+namespace pipesim {
+namespace {
+
+using Lock = tbb::spin_mutex::scoped_lock;
+
+std::size_t mixed(std::size_t h, std::int64_t value) {
+  h = (h ^ static_cast<std::size_t>(value)) * 0xFF51AFD7ED558CCDULL;
+  return h ^ (h >> 32);
+}
+
+}  // namespace
+
+std::size_t BoundOperators::ConfigHash::operator()(const ParallelConfig& config) const noexcept {
+  std::size_t h = static_cast<std::size_t>(config.replicas);
+  for (const std::int32_t d : config.degrees) h = mixed(h, d);
+  for (const DeviceId d : config.devices) h = mixed(h, d.value);
+  return h;
+}
+
+BoundOperators::BoundOperators(const OperatorGraph& graph, LayoutTable& layouts,
+                               CommunicationPricesByThread& prices)
+    : graph_(graph),
+      layouts_(layouts),
+      prices_(prices),
+      first_alike_(first_alike(graph)),
+      bound_(graph.operators().size()) {}
+
+// Another thread may have been faster: equal ones, of which one is enough.
+const BoundOperator* BoundOperators::bind(OperatorId op, const ParallelConfig& config) {
+  ByConfig& bound = bound_[op.index()];
+  {
+    const Lock lock(mutex_);
+    const auto found = bound.find(config);
+    if (found != bound.end()) return found->second.get();
+  }
+  std::unique_ptr<BoundOperator> made = make(op, config);
+  const Lock lock(mutex_);
+  const auto [at, is_new] = bound.try_emplace(config, std::move(made));
+  if (is_new) bytes_ += at->second->bytes();
+  return at->second.get();
+}
+
+std::unique_ptr<BoundOperator> BoundOperators::make(OperatorId op, const ParallelConfig& config) {
+  const OperatorId first = first_alike_[op.index()];
+  if (first == op)
+    return std::make_unique<BoundOperator>(pipesim::bind(graph_, op, config, prices_.local(), layouts_));
+  const BoundOperator* there = bind(first, config);
+  auto alike = std::make_unique<BoundOperator>(*there);
+  alike->op = &graph_.op(op);
+  alike->first_alike = there;
+  return alike;
+}
+
+Bytes BoundOperators::bytes() const {
+  const Lock lock(mutex_);
+  return bytes_;
+}
+
+void BoundOperators::clear() {
+  const Lock lock(mutex_);
+  for (ByConfig& configs : bound_) configs.clear();
+  bytes_ = Bytes(0);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <tbb/spin_mutex.h>
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "taskgraph/binding/bound_operator.h"
+
+namespace pipesim {
+
+/// Operators under their configs, each bound once; alike ones share what it takes. Any number of threads may
+/// use it, and waits for another only to look something up; clear() is for when none does.
+class BoundOperators {
+ public:
+  BoundOperators(const OperatorGraph& graph, LayoutTable& layouts, CommunicationPricesByThread& prices);
+
+  /// The config must be legal (see illegal()). Valid until clear().
+  const BoundOperator* bind(OperatorId op, const ParallelConfig& config);
+  [[nodiscard]] Bytes bytes() const;
+  void clear();
+
+ private:
+  struct ConfigHash {
+    std::size_t operator()(const ParallelConfig& config) const noexcept;
+  };
+  using ByConfig = std::unordered_map<ParallelConfig, std::unique_ptr<BoundOperator>, ConfigHash>;
+
+  std::unique_ptr<BoundOperator> make(OperatorId op, const ParallelConfig& config);
+
+  const OperatorGraph& graph_;
+  LayoutTable& layouts_;
+  CommunicationPricesByThread& prices_;
+  std::vector<OperatorId> first_alike_;  // per operator
+  mutable tbb::spin_mutex mutex_;        // for what follows
+  std::vector<ByConfig> bound_;          // per operator
+  Bytes bytes_;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <tbb/spin_mutex.h>
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "taskgraph/moving/id_table.h"
+#include "taskgraph/moving/layout.h"
+#include "taskgraph/plan/plan.h"
+
+namespace pipesim {
+
+/// The updates of the weights that an operator owns: one on each device that has a part of one.
+struct OwnedUpdates {
+  std::vector<DeviceId> devices;
+  std::vector<Nanoseconds> durations;
+  std::vector<WeightMemory> memory;
+  std::vector<std::int32_t> update_of_device;  ///< −1 where there is none
+};
+
+/// Updates by the homes of the weights, each kept once. Any number of threads may use it; clear() is for when
+/// none does.
+class WeightUpdates {
+ public:
+  WeightUpdates(const CostModel& costs, const PlanOptions& options, const LayoutTable& layouts)
+      : costs_(costs), options_(options), layouts_(layouts) {}
+
+  /// Valid until clear(). `type`: of the weights.
+  const OwnedUpdates& of(std::span<const LayoutId> homes, DataType type);
+  void clear();
+
+ private:
+  [[nodiscard]] OwnedUpdates plan(std::span<const LayoutId> homes, DataType type) const;
+
+  const CostModel& costs_;
+  const PlanOptions& options_;
+  const LayoutTable& layouts_;
+  tbb::spin_mutex mutex_;  // held to change what follows
+  IdTable<const OwnedUpdates*> by_homes_;
+  std::deque<OwnedUpdates> kept_;  // stable addresses
+};
+
+}  // namespace pipesim

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "taskgraph/binding/bound_operator.h"
+#include "taskgraph/expansion/made_tasks.h"
+#include "taskgraph/expansion/task_keys.h"
+
+namespace pipesim {
+
+// The tasks of an operator or of one way of a tensor, and their edges, in a TaskDag or an EditableDag.
+
+/// Tasks of a pass: stage by stage one a shard, then the statistics between the stages.
+inline std::size_t num_tasks(const BoundOperator& bound, const PassWork& work) {
+  if (!work.present) return 0;
+  std::size_t reduces = 0;
+  for (const std::vector<InnerReduce>& stage : work.reduces) reduces += stage.size();
+  return work.stages() * bound.config.devices.size() + reduces;
+}
+
+/// First task of a pass; invalid where the pass is absent.
+template <class Dag>
+TaskId add_pass(Dag& dag, OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work,
+                std::int32_t microbatch) {
+  if (!work.present) return {};
+  const std::vector<DeviceId>& devices = bound.config.devices;
+  TaskId first;
+  for (std::size_t stage = 0; stage < work.stages(); ++stage) {
+    for (std::size_t k = 0; k < devices.size(); ++k) {
+      const TaskId task = dag.add_task(compute_key(kind, microbatch, op, stage, devices[k]),
+                                       work.durations[stage * devices.size() + k], LaneId(devices[k].value));
+      if (!first.valid()) first = task;
+    }
+  }
+  for (std::size_t stage = 0; stage + 1 < work.stages(); ++stage) {
+    for (const InnerReduce& reduce : work.reduces[stage]) {
+      dag.add_task(inner_reduce_key(kind, microbatch, op, stage, reduce.task.group.front()),
+                   reduce.task.duration, std::span<const LaneUse>(reduce.task.lanes));
+    }
+  }
+  return first;
+}
+
+/// The task of a pass's shard in one stage.
+inline TaskId shard_task(TaskId first, const BoundOperator& bound, std::size_t stage, std::size_t shard) {
+  return TaskId(first.index() + stage * bound.config.devices.size() + shard);
+}
+
+/// The first of the tasks that finish a pass, one a shard.
+inline TaskId last_stage(TaskId first, const BoundOperator& bound, const PassWork& work) {
+  return shard_task(first, bound, work.stages() - 1, 0);
+}
+
+/// Through the statistics from each stage to the next.
+template <class Dag>
+void connect_stages(Dag& dag, const BoundOperator& bound, const PassWork& work, TaskId first) {
+  TaskId reduce = first.valid() ? shard_task(first, bound, work.stages(), 0) : first;
+  for (std::size_t stage = 0; first.valid() && stage + 1 < work.stages(); ++stage) {
+    for (const InnerReduce& r : work.reduces[stage]) {
+      for (const std::int32_t k : r.shards) {
+        dag.add_edge(shard_task(first, bound, stage, static_cast<std::size_t>(k)), reduce);
+        dag.add_edge(reduce, shard_task(first, bound, stage + 1, static_cast<std::size_t>(k)));
+      }
+      reduce = TaskId(reduce.index() + 1);
+    }
+  }
+}
+
+/// Inside the operator. A shard's backward needs what forward, or its second run, saved: gradients alone do
+/// not make it wait, since the loss and shards that nobody reads get none, and others may have read a copy.
+template <class Dag>
+void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks& tasks) {
+  connect_stages(dag, bound, bound.forward, tasks.forward);
+  connect_stages(dag, bound, bound.backward_input, tasks.backward_input);
+  connect_stages(dag, bound, bound.backward_weight, tasks.backward_weight);
+  connect_stages(dag, bound, bound.forward, tasks.recompute);
+  const TaskId saver = tasks.recompute.valid() ? tasks.recompute : tasks.forward;
+  const std::size_t last = last_stage(saver, bound, bound.forward).index();
+  for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+    for (std::size_t k = 0; first.valid() && k < bound.config.devices.size(); ++k) {
+      dag.add_edge(TaskId(last + k), TaskId(first.index() + k));
+    }
+  }
+}
+
+/// Tasks of a plan; the first of them, invalid if it has none. `key`: see transfer_key_high.
+template <class Dag>
+TaskId add_transfers(Dag& dag, const CommunicationPlan& plan, std::uint64_t key) {
+  TaskId first;
+  for (const PlanExpansion::Task& t : plan.expansion.tasks) {
+    const TaskId task = dag.add_task({key, t.key}, t.duration, std::span(t.lanes, t.num_lanes));
+    if (!first.valid()) first = task;
+  }
+  return first;
+}
+
+/// The task that is so many after another.
+inline TaskId task_at(TaskId first, std::int32_t number) { return TaskId(first.value + number); }
+
+/// Between the tasks of a plan.
+template <class Dag>
+void connect_transfers(Dag& dag, const CommunicationPlan& plan, TaskId first) {
+  for (const PlanExpansion::Wait w : plan.expansion.waits)
+    dag.add_edge(task_at(first, w.before), task_at(first, w.after));
+}
+
+/// From the tasks first_maker + shard of a source (the given term) to what hands out their data.
+template <class Dag>
+void connect_source(Dag& dag, const CommunicationPlan& plan, TaskId first, std::int32_t term,
+                    TaskId first_maker, std::span<const std::int32_t> maker_of_device) {
+  for (const PlanExpansion::Contribution& c : plan.expansion.contributions) {
+    if (c.term >= 0 && c.term != term) continue;
+    const std::int32_t maker = maker_of_device[c.device.index()];
+    if (maker >= 0) dag.add_edge(task_at(first_maker, maker), task_at(first, c.task));
+  }
+}
+
+/// From the transfers to the tasks first_reader + reader on the devices that receive.
+template <class Dag>
+void connect_readers(Dag& dag, const CommunicationPlan& plan, TaskId first, TaskId first_reader,
+                     std::span<const std::int32_t> reader_of_device) {
+  for (const PlanExpansion::Arrival a : plan.expansion.arrivals) {
+    const std::int32_t reader = reader_of_device[a.device.index()];
+    if (reader >= 0) dag.add_edge(task_at(first, a.task), task_at(first_reader, reader));
+  }
+}
+
+/// From a source whose data lies where it is read already.
+template <class Dag>
+void connect_local(Dag& dag, const CommunicationPlan& plan, TaskId first_maker,
+                   std::span<const std::int32_t> maker_of_device, TaskId first_reader,
+                   std::span<const std::int32_t> reader_of_device) {
+  for (const DeviceId d : plan.local) {
+    const std::int32_t maker = maker_of_device[d.index()], reader = reader_of_device[d.index()];
+    if (maker < 0 || reader < 0) continue;
+    dag.add_edge(task_at(first_maker, maker), task_at(first_reader, reader));
+  }
+}
+
+/// The first of the tasks, one a shard, that make what a wiring of this kind takes from an operator.
+inline TaskId making_tasks(TaskKind kind, const BoundOperator& bound, const OperatorTasks& tasks) {
+  if (kind == TaskKind::ForwardTransfer) return last_stage(tasks.forward, bound, bound.forward);
+  if (kind == TaskKind::RecomputeTransfer) return last_stage(tasks.recompute, bound, bound.forward);
+  if (kind == TaskKind::GradientSync && tasks.backward_weight.valid())
+    return last_stage(tasks.backward_weight, bound, bound.backward_weight);
+  return last_stage(tasks.backward_input, bound, bound.backward_input);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/incremental/editable_dag.h"
+#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/moving/traffic_bound.h"
+
+namespace pipesim {
+
+/// An operator's new config.
+struct BoundChange {
+  OperatorId op;
+  const BoundOperator* config = nullptr;
+  bool operator==(const BoundChange&) const = default;
+};
+
+/// The task graph of one microbatch of a strategy, edited in place when operators get other configs: an edit
+/// replaces their tasks, the transfers to and from them, and the synchronisation of their weights. The same
+/// tasks and edges, with the same keys, as TaskGraphBuilder makes for the edited strategy.
+///
+/// build() and change() begin an edit by planning it, from which loads() and allocated() follow; carry_out()
+/// edits the graph; keep() or undo() end it. undo() may follow change() at once.
+class EditableTaskGraph {
+ public:
+  /// Takes from the builder what depends on content alone; it must outlive the graph. One microbatch.
+  explicit EditableTaskGraph(TaskGraphBuilder& contents);
+
+  /// All tasks anew. After TaskGraphBuilder forgot something, this is the only way on.
+  void build(const BoundStrategy& strategy);
+  /// Distinct operators; a config may be the one that the operator has. False as soon as it is certain that
+  /// some lane is held for longer than `limit`: then only undo() may follow.
+  [[nodiscard]] bool change(std::span<const BoundChange> changes, Nanoseconds limit = kNoLimit);
+  void carry_out();
+  void keep();
+  void undo();
+
+  [[nodiscard]] const EditableDag& dag() const { return dag_; }
+  [[nodiscard]] const BoundStrategy& strategy() const { return strategy_; }
+  /// By lane: what its tasks hold it, added up.
+  [[nodiscard]] std::span<const Nanoseconds> loads() const { return loads_; }
+  /// By device: an upper bound of what it ever holds, see allocated_memory().
+  [[nodiscard]] std::span<const Bytes> allocated() const { return allocated_; }
+
+ private:
+  static constexpr Nanoseconds kNoLimit = INT64_MAX;
+
+  /// One way of a tensor: from its producer to consumers, of its gradient back, or of a weight's to its home.
+  struct Way {
+    const CommunicationPlan* plan = nullptr;  ///< there is none without a plan
+    TaskId first_task;                        ///< of the plan's tasks; invalid if it has none
+    std::int32_t ordinal = 0;                 ///< see Wiring
+    bool kept = false;                        ///< its tasks are in the graph before and after the edit
+  };
+  /// What the operator graph says of a tensor.
+  struct TensorEnds {
+    UseRef producer;
+    OperatorId owner;  ///< of a trained weight
+    bool backward = false;
+    std::size_t first_way = 0;    ///< in ways_: that of its gradient
+    std::size_t num_forward = 0;  ///< so many more after it
+  };
+  /// A tensor whose ways are planned anew.
+  struct Affected {
+    TensorId tensor;
+    std::size_t first_before = 0, num_forward_before = 0;  ///< in ways_before_
+    bool planned = false;
+  };
+  /// The update tasks of the weights that an operator owns.
+  struct Updates {
+    const OwnedUpdates* work = nullptr;
+    TaskId first;
+  };
+  /// The tasks that read what a way brings.
+  struct Reader {
+    TaskId first;
+    std::span<const std::int32_t> reader_of_device;
+    bool changed = false;
+  };
+
+  void begin();
+  void set_config(BoundChange change);
+  void affect(TensorId tensor);
+  void list_affected();
+  void take_away();
+  bool plan(Nanoseconds limit);
+  bool plan_known(Nanoseconds limit);
+  bool add_least(TensorId tensor);
+  bool add_least(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms, LayoutId target);
+  void plan_updates(OperatorId owner);
+  void plan_ways(const Affected& affected);
+  void plan_forward(const Affected& affected);
+  [[nodiscard]] const CommunicationPlan& forward_plan(const Affected& affected, LayoutId target);
+  void plan_backward(TensorId tensor);
+  void remove_tasks();
+  void remove_operator(std::size_t number);
+  void add_tasks();
+  void add_forward(OperatorId op);
+  void add_backward(OperatorId op);
+  void add_way(TensorId tensor, TaskKind kind, Way& way);
+
+  [[nodiscard]] bool is_changed(OperatorId op) const { return changed_in_[op.index()] == edit_; }
+  [[nodiscard]] Way& gradient_way(TensorId tensor) { return ways_[tensors_[tensor.index()].first_way]; }
+  [[nodiscard]] std::span<Way> forward_ways(TensorId tensor);
+  [[nodiscard]] std::span<Way> ways_before(const Affected& affected);
+  [[nodiscard]] TaskKind gradient_kind(TensorId tensor) const;
+  [[nodiscard]] std::int32_t term_of(TensorId tensor, const CommunicationPlan& plan, UseRef source);
+  void add_reader(TaskId first, OperatorId op);
+  void list_readers(TensorId tensor, TaskKind kind, const Way& way);
+  [[nodiscard]] std::span<const UseRef> sources(TensorId tensor, TaskKind kind) const;
+  void connect();
+  void connect_way(TensorId tensor, TaskKind kind, const Way& way);
+  void disconnect_way(TensorId tensor, TaskKind kind, const Way& way);
+  void count(TaskKind kind, const CommunicationPlan& plan, std::int64_t sign);
+  void count(const BoundOperator& bound, std::int64_t sign);
+  void count(const OwnedUpdates& work, std::int64_t sign);
+  void count(LaneId lane, Nanoseconds hold);
+
+  TaskGraphBuilder& contents_;
+  const OperatorGraph& graph_;
+  BoundStrategy strategy_;
+  EditableDag dag_;
+  std::vector<OperatorTasks> tasks_;  // per operator
+  std::vector<TensorEnds> tensors_;
+  std::vector<Way> ways_;
+  std::vector<Updates> updates_;    // per operator
+  std::vector<Nanoseconds> loads_;  // per lane
+  std::vector<Bytes> allocated_;    // per device
+
+  // The edit.
+  std::uint32_t edit_ = 0;
+  std::vector<std::uint32_t> changed_in_, updated_in_;  // per operator: the last edit of it, of its updates
+  std::vector<std::uint32_t> affected_in_;              // per tensor: the last edit that affected its ways
+  std::vector<OperatorId> changed_, owners_;            // ascending; of weights that the changed ones use
+  std::vector<Affected> affected_;
+  std::vector<const BoundOperator*> configs_before_;  // of changed_
+  std::vector<OperatorTasks> tasks_before_;           // of changed_
+  std::vector<Way> ways_before_;                      // of affected_
+  std::vector<Updates> updates_before_;               // of owners_
+  std::vector<Nanoseconds> loads_before_;
+  std::vector<Bytes> allocated_before_;
+  Nanoseconds most_ = 0;         // of the loads that were added to
+  LeastTraffic least_;           // what is not planned yet takes
+  std::vector<Reader> readers_;  // scratch
+  LayoutIds terms_;              // scratch
+};
+
+}  // namespace pipesim

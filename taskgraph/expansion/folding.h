@@ -1,0 +1,63 @@
+#pragma once
+
+#include <deque>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sim/lane_use.h"
+#include "taskgraph/binding/bound_operator.h"
+#include "taskgraph/binding/weight_updates.h"
+#include "taskgraph/moving/communication_plan.h"
+
+namespace pipesim {
+
+/// Devices of a plan that always do the same at the same time, one of which stands for all: data-parallel
+/// replicas, the devices of a tensor-parallel group. find_folding() finds them.
+class Folding {
+ public:
+  /// The strategy on the devices that stand for others. Layouts are still those of all devices. To be built
+  /// while TaskGraphBuilder::fold_by() names this.
+  [[nodiscard]] const BoundStrategy& strategy() const { return strategy_; }
+  /// The same of a plan or of updates of the whole strategy.
+  [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& whole) const {
+    return plans_.at(&whole).plan;
+  }
+  [[nodiscard]] const OwnedUpdates& folded(const OwnedUpdates& whole) const { return updates_.at(&whole); }
+  /// By task of the whole plan: which one of the folded plan runs when it does.
+  [[nodiscard]] std::span<const std::int32_t> tasks_of(const CommunicationPlan& whole) const {
+    return plans_.at(&whole).task_of;
+  }
+  /// By task of a plan that is folded so: which one of another folding runs when it does. For that, what is
+  /// alike here must be alike.
+  [[nodiscard]] std::vector<std::int32_t> same_tasks(const CommunicationPlan& folded,
+                                                     const Folding& other) const;
+  [[nodiscard]] DeviceId stands_for(DeviceId device) const { return first_of_[device.index()]; }
+  [[nodiscard]] LaneId stands_for(LaneId lane) const { return first_lane_[lane.index()]; }
+  [[nodiscard]] bool is_of_steps() const { return of_steps_; }
+  /// Of all devices, from a list of which only those that stand for others count.
+  template <class T>
+  [[nodiscard]] std::vector<T> unfolded(const std::vector<T>& of_device) const {
+    std::vector<T> all;
+    for (const DeviceId first : first_of_) all.push_back(of_device[first.index()]);
+    return all;
+  }
+
+ private:
+  struct Plan {
+    CommunicationPlan plan;
+    std::vector<std::int32_t> task_of;
+  };
+  std::vector<DeviceId> first_of_;  // by device: the one that stands for it
+  std::vector<LaneId> first_lane_;  // by lane
+  bool of_steps_ = false;
+  std::deque<BoundOperator> operators_;
+  BoundStrategy strategy_;
+  std::unordered_map<const CommunicationPlan*, Plan> plans_;
+  std::unordered_map<const CommunicationPlan*, const CommunicationPlan*> whole_;  // of folded plans
+  std::unordered_map<const OwnedUpdates*, OwnedUpdates> updates_;
+  friend class FoldingFinder;
+};
+
+}  // namespace pipesim

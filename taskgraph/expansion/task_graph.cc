@@ -1,0 +1,67 @@
+#include "taskgraph/expansion/task_graph.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sim/simulate.h"
+
+namespace pipesim {
+
+std::string_view name_of(TaskKind kind) {
+  constexpr std::array<std::string_view, 11> names{
+      "forward",          "backward-input",     "backward-weight",   "recompute",     "update",
+      "forward-transfer", "recompute-transfer", "backward-transfer", "gradient-sync", "inner-reduce",
+      "barrier"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+namespace {
+
+std::string part_of(const TaskLabel& label) {
+  return label.stage == 0 ? "" : fmt::format(" part {}", label.stage + 1);
+}
+
+std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
+  if (!is_communication(label.kind)) {
+    return fmt::format("{} {}{}", graph.op(label.op).name, name_of(label.kind), part_of(label));
+  }
+  if (label.kind == TaskKind::InnerReduce) {
+    return fmt::format("{} statistics, all-reduce over {} devices", graph.op(label.op).name,
+                       label.group_size);
+  }
+  const std::string& tensor = graph.tensor(label.tensor).name;
+  const std::string what = label.kind == TaskKind::ForwardTransfer     ? tensor
+                           : label.kind == TaskKind::RecomputeTransfer ? tensor + " again"
+                                                                       : "gradient of " + tensor;
+  if (label.collective == Collective::Send) {
+    return fmt::format("{} from {} to {}{}", what, topology.device(label.device).name,
+                       topology.device(label.peer).name, part_of(label));
+  }
+  return fmt::format("{} of {} over {} devices{}", name_of(label.collective), what, label.group_size,
+                     part_of(label));
+}
+
+}  // namespace
+
+std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
+  const bool barrier = label.kind == TaskKind::Barrier;
+  if (barrier && label.stage < 0)
+    return fmt::format("weights have changed as microbatch {} needs it", label.microbatch + 1);
+  if (barrier && !label.op.valid())
+    return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
+  const std::string work = barrier ? fmt::format("recompute from {} on may begin", graph.op(label.op).name)
+                                   : work_of(label, graph, topology);
+  return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);
+}
+
+std::string describe_deadlock(std::span<const TaskId> cycle, const TaskGraph& tasks,
+                              const OperatorGraph& graph, const Topology& topology) {
+  return "deadlock: " + why_never(cycle, [&](TaskId task) {
+           const TaskLabel& label = tasks.labels[task.index()];
+           const std::string what = describe(label, graph, topology);
+           return is_communication(label.kind) ? what : what + " on " + topology.device(label.device).name;
+         });
+}
+
+}  // namespace pipesim

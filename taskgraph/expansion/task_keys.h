@@ -1,0 +1,60 @@
+#pragma once
+
+#include "sim/task_dag.h"
+#include "taskgraph/expansion/task_graph.h"
+#include "taskgraph/plan/plan.h"
+
+namespace pipesim {
+
+/// Keys decide between tasks that become ready together: by kind, microbatch, operator or tensor, stage or
+/// round, then (destination − source) mod n, source. That order of sends needs n − 1 rounds for an all-to-all
+/// of n devices. Of the first word kinds have 4 bits, microbatches 21, operators and tensors 22, and stages
+/// or wirings of a tensor 17.
+inline constexpr int kKindShift = 60, kMicrobatchShift = 39, kOperatorShift = 17;
+static_assert(static_cast<int>(TaskKind::Barrier) < 1 << (64 - kKindShift));
+static_assert(std::int64_t{kMostMicrobatches} < std::int64_t{1} << (kKindShift - kMicrobatchShift));
+
+inline std::uint64_t key_of(TaskKind kind, std::int32_t microbatch) {
+  return static_cast<std::uint64_t>(kind) << kKindShift | static_cast<std::uint64_t>(microbatch)
+                                                              << kMicrobatchShift;
+}
+
+inline TaskKey compute_key(TaskKind kind, std::int32_t microbatch, OperatorId op, std::size_t stage,
+                           DeviceId device) {
+  return {key_of(kind, microbatch) | static_cast<std::uint64_t>(op.value) << kOperatorShift | stage,
+          static_cast<std::uint64_t>(device.value)};
+}
+
+/// `step`: number of the step that ends there among the device's.
+inline TaskKey barrier_key(std::size_t step, DeviceId device) {
+  return {key_of(TaskKind::Barrier, 0) | step, static_cast<std::uint64_t>(device.value)};
+}
+
+/// Steps of a device have fewer than 2³⁷ barriers.
+inline TaskKey recompute_gate_key(std::int32_t microbatch, std::size_t segment, DeviceId device) {
+  return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{1} << (kMicrobatchShift - 1) | segment,
+          static_cast<std::uint64_t>(device.value)};
+}
+
+/// `number`: of the gate among the microbatch's.
+inline TaskKey version_gate_key(std::int32_t microbatch, std::size_t number, DeviceId device) {
+  return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{3} << (kMicrobatchShift - 2) | number,
+          static_cast<std::uint64_t>(device.value)};
+}
+
+inline TaskKey inner_reduce_key(TaskKind pass, std::int32_t microbatch, OperatorId op, std::size_t stage,
+                                DeviceId first) {
+  return {key_of(TaskKind::InnerReduce, microbatch) | static_cast<std::uint64_t>(op.value) << kOperatorShift |
+              stage,
+          static_cast<std::uint64_t>(pass) << 32 | static_cast<std::uint64_t>(first.value)};
+}
+
+/// The high word of a transfer's key, which all transfers of a wiring share; PlanExpansion has the low one.
+/// `ordinal`: which of the tensor's wirings of this kind.
+inline std::uint64_t transfer_key_high(TaskKind kind, std::int32_t microbatch, TensorId tensor,
+                                       std::uint64_t ordinal) {
+  return key_of(kind, microbatch) | static_cast<std::uint64_t>(tensor.value) << kOperatorShift |
+         (ordinal & 0x1FFFF);
+}
+
+}  // namespace pipesim

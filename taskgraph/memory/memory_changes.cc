@@ -1,0 +1,315 @@
+#include "taskgraph/memory/memory_changes.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+namespace pipesim {
+namespace {
+
+struct Span {
+  Nanoseconds from = 0, until = 0;
+  void cover(Nanoseconds begin, Nanoseconds end) {
+    from = std::min(from, begin), until = std::max(until, end);
+  }
+};
+
+// Collects every buffer's life from the wirings and the timeline. What is run again has two lives: until
+// forward has read it, and from its second run until backward has.
+class BufferLives {
+ public:
+  BufferLives(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& times)
+      : builder_(builder),
+        strategy_(&strategy),
+        times_(times),
+        microbatch_(times.first),
+        changes_(builder.costs().topology().num_devices()),
+        output_until_(strategy.size()),
+        again_until_(strategy.size()) {
+    const std::span<const Wiring> wirings = builder.wirings();  // those of a microbatch stand together
+    for (; microbatch_ < times.microbatches; ++microbatch_) {
+      strategy_ = &builder.strategy_of(microbatch_, strategy);
+      for (std::vector<Nanoseconds>& until : output_until_) until.clear();
+      for (std::vector<Nanoseconds>& until : again_until_) until.clear();
+      for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
+      for (const Wiring& w : wirings) {
+        // Others are alike.
+        if (w.microbatch >= builder.ways()) break;
+        if (w.microbatch != way()) continue;
+        if (moves_activations(w.kind)) forward(w);
+        if (w.kind == TaskKind::BackwardTransfer) backward(w);
+      }
+      for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
+    }
+    strategy_ = &strategy;
+  }
+
+  [[nodiscard]] MemoryChanges& changes() { return changes_; }
+
+  // A version of weights is kept from the beginning of their next change until the last microbatch that meets
+  // it there is through.
+  void add_weight_versions(TaskGraphBuilder& builder) {
+    const WeightVersions& versions = builder.versions();
+    const BoundStrategy& all = *strategy_;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const OperatorId op(i);
+      const std::int32_t stage = builder.stage_of(op);
+      if (builder.backward().owned_weights(op).empty() || versions.copies(stage) == 1) continue;
+      const OwnedUpdates& work = builder.update_work(op, all);
+      for (const auto& [version, users] : last_users(stage)) {
+        const TaskId update = builder.tasks_of(op, version * versions.every(stage)).update;
+        for (std::size_t k = 0; k < work.devices.size(); ++k) {
+          const Nanoseconds from = times_.timeline.start[update.index() + k];
+          Nanoseconds until = from;
+          for (const std::int32_t user : users) {
+            strategy_ = &builder.strategy_of(user, all);
+            until = std::max(until, weights_until(op, work.devices[k], user));
+          }
+          alive(work.devices[k], work.memory[k].weights, MemoryCategory::StashedWeights, {from, until});
+        }
+      }
+    }
+    strategy_ = &all;
+  }
+
+ private:
+  // By version of the stage's weights, the last microbatch that meets it of each replica.
+  [[nodiscard]] std::map<std::int32_t, std::vector<std::int32_t>> last_users(std::int32_t stage) const {
+    const WeightVersions& versions = builder_.versions();
+    const std::int32_t replicas = builder_.options().pipeline->replicas_of(stage);
+    std::map<std::int32_t, std::vector<std::int32_t>> users;
+    for (std::int32_t m = 0; m < times_.microbatches; ++m) {
+      const std::int32_t version = versions.version(stage, m), next = m + replicas;
+      if (next >= times_.microbatches || versions.version(stage, next) != version)
+        users[version].push_back(m);
+    }
+    return users;
+  }
+
+  // When all on the device that use weights of the operator have done so, in this microbatch.
+  [[nodiscard]] Nanoseconds weights_until(OperatorId owner, DeviceId device, std::int32_t microbatch) {
+    microbatch_ = microbatch;
+    Nanoseconds until = 0;
+    for (const TensorId weight : builder_.backward().owned_weights(owner)) {
+      for (const UseRef use : builder_.graph().consumers(weight)) {
+        const std::int32_t k = (*strategy_)[use.op.index()]->shard_of_device[device.index()];
+        if (k >= 0) until = std::max(until, backward_end(use.op, k));
+      }
+    }
+    return until;
+  }
+
+  void alive(DeviceId device, Bytes bytes, MemoryCategory category, Span life) {
+    if (bytes.value == 0) return;
+    changes_[device.index()].emplace_back(life.from, bytes.value, category);
+    changes_[device.index()].emplace_back(life.until, -bytes.value, category);
+  }
+
+  // What the first microbatch that goes the same way has.
+  [[nodiscard]] std::int32_t way() const { return microbatch_ % builder_.ways(); }
+  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return builder_.tasks_of(op, way()); }
+
+  // In this microbatch, of a task of that.
+  [[nodiscard]] std::size_t place(TaskId t) const {
+    return static_cast<std::size_t>(microbatch_ / times_.block.microbatches) * times_.block.tasks +
+           (builder_.ways() > 1 ? 0 : static_cast<std::size_t>(microbatch_ % times_.block.microbatches)) *
+               times_.of_one +
+           t.index();
+  }
+  [[nodiscard]] Nanoseconds start(TaskId t) const { return times_.timeline.start[place(t)]; }
+  [[nodiscard]] Nanoseconds end(TaskId t) const { return times_.timeline.end[place(t)]; }
+
+  [[nodiscard]] TaskId task(TaskId first, const PassWork& work, std::size_t stage, std::size_t shards,
+                            std::int32_t shard) const {
+    return TaskId(first.index() + std::min(stage, work.stages() - 1) * shards +
+                  static_cast<std::size_t>(shard));
+  }
+
+  // End of the last backward task of a shard; 0 without backward.
+  [[nodiscard]] Nanoseconds backward_end(OperatorId op, std::int32_t shard) const {
+    const BoundOperator& b = *(*strategy_)[op.index()];
+    const OperatorTasks& t = tasks_of(op);
+    const std::size_t shards = b.config.devices.size();
+    Nanoseconds last = 0;
+    if (t.backward_input.valid())
+      last = end(task(t.backward_input, b.backward_input, SIZE_MAX, shards, shard));
+    if (t.backward_weight.valid()) {
+      last = std::max(last, end(task(t.backward_weight, b.backward_weight, SIZE_MAX, shards, shard)));
+    }
+    return last;
+  }
+
+  // Of the first run or the second.
+  [[nodiscard]] Nanoseconds forward_end(OperatorId op, std::int32_t shard, bool again = false) const {
+    const BoundOperator& b = *(*strategy_)[op.index()];
+    const OperatorTasks& tasks = tasks_of(op);
+    return end(
+        task(again ? tasks.recompute : tasks.forward, b.forward, SIZE_MAX, b.config.devices.size(), shard));
+  }
+
+  // A consumer reads its input in forward, when that is run again, and in backward if it saves it: all of
+  // this where `kind` brings it, except that what is made again is not read in the first run, nor what is
+  // made first later on.
+  [[nodiscard]] Nanoseconds read_until(UseRef use, std::int32_t shard, TaskKind kind) const {
+    const Recomputation& recomputation = builder_.recomputation();
+    const bool first = kind == TaskKind::ForwardTransfer;
+    const Nanoseconds forward = first ? forward_end(use.op, shard) : 0;
+    if (first && recomputation.reads_again(use)) return forward;
+    const bool saved = builder_.graph().op(use.op).uses[static_cast<std::size_t>(use.use)].saved;
+    return std::max({forward, recomputation.again(use.op) ? forward_end(use.op, shard, true) : 0,
+                     saved ? backward_end(use.op, shard) : 0});
+  }
+
+  void own_outputs(OperatorId op) {
+    const BoundOperator& b = *(*strategy_)[op.index()];
+    const std::vector<TensorUse>& uses = b.op->uses;
+    const bool saved = std::any_of(uses.begin(), uses.end(),
+                                   [](const TensorUse& u) { return u.role == Role::Output && u.saved; });
+    const bool again = builder_.recomputation().again(op);
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(b.memory.size()); ++k) {
+      const Nanoseconds back = saved ? backward_end(op, k) : 0;
+      output_until_[op.index()].push_back(std::max(forward_end(op, k), again ? 0 : back));
+      if (again) again_until_[op.index()].push_back(std::max(forward_end(op, k, true), back));
+    }
+  }
+
+  void record_outputs(OperatorId op) {
+    const BoundOperator& b = *(*strategy_)[op.index()];
+    const OperatorTasks& tasks = tasks_of(op);
+    const bool again = tasks.recompute.valid();
+    for (std::size_t k = 0; k < b.memory.size(); ++k) {
+      const auto shard = static_cast<std::int32_t>(k);
+      const DeviceId d = b.config.devices[k];
+      const Nanoseconds from = start(TaskId(tasks.forward.index() + k));
+      const Nanoseconds back = backward_end(op, shard);
+      const auto record = [&](Nanoseconds begin, Nanoseconds outputs_until, Nanoseconds saved_until) {
+        alive(d, b.memory[k].outputs, MemoryCategory::Activations, {begin, outputs_until});
+        alive(d, b.memory[k].saved, MemoryCategory::Activations, {begin, std::max(begin, saved_until)});
+      };
+      record(from, output_until_[op.index()][k], again ? forward_end(op, shard) : back);
+      if (again) record(start(TaskId(tasks.recompute.index() + k)), again_until_[op.index()][k], back);
+    }
+  }
+
+  void forward(const Wiring& w) {
+    const UseRef source = w.sources.front();
+    const BoundOperator& producer = *(*strategy_)[source.op.index()];
+    std::vector<Nanoseconds>& until =
+        (w.kind == TaskKind::ForwardTransfer ? output_until_ : again_until_)[source.op.index()];
+    const auto keep = [&](DeviceId d, Nanoseconds time) {
+      const std::int32_t k = producer.shard_of_device[d.index()];
+      if (k >= 0) until[static_cast<std::size_t>(k)] = std::max(until[static_cast<std::size_t>(k)], time);
+    };
+    for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
+      const CommunicationTask& t = w.plan->tasks[i];
+      for (const DeviceId d : contributors(t.kind, t.group)) keep(d, end(TaskId(w.first_task.index() + i)));
+    }
+    for (const DeviceId d : w.plan->local) keep(d, consumers_until(w, d));
+    for (const auto& [d, bytes] : w.plan->received) {
+      const Nanoseconds from = first_arrival(w, d);
+      alive(d, bytes, MemoryCategory::Transfers, {from, std::max(from, consumers_until(w, d))});
+    }
+  }
+
+  [[nodiscard]] Nanoseconds consumers_until(const Wiring& w, DeviceId d) const {
+    Nanoseconds until = 0;
+    for (const UseRef c : w.destinations) {
+      const std::int32_t k = (*strategy_)[c.op.index()]->shard_of_device[d.index()];
+      if (k >= 0) until = std::max(until, read_until(c, k, w.kind));
+    }
+    return until;
+  }
+
+  [[nodiscard]] Nanoseconds first_arrival(const Wiring& w, DeviceId device) const {
+    Nanoseconds first = INT64_MAX;
+    for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
+      const auto to = receivers(w.plan->tasks[i].kind, w.plan->tasks[i].group);
+      if (std::find(to.begin(), to.end(), device) == to.end()) continue;
+      first = std::min(first, start(TaskId(w.first_task.index() + i)));
+    }
+    return first;
+  }
+
+  void backward(const Wiring& w) {
+    const OperatorId producer = w.destinations.front().op;
+    const auto& shard_of = (*strategy_)[producer.index()]->shard_of_device;
+    for (const auto& [d, bytes] : w.plan->received) {
+      const Nanoseconds from = first_arrival(w, d);
+      alive(d, bytes, MemoryCategory::ActivationGradients,
+            {from, std::max(from, backward_end(producer, shard_of[d.index()]))});
+    }
+    for (std::size_t s = 0; s < w.sources.size(); ++s) {
+      const auto first = std::find(w.source_terms.begin(), w.source_terms.end(), w.source_terms[s]);
+      if (first == w.source_terms.begin() + static_cast<std::ptrdiff_t>(s))
+        gradient_buffers(w, w.source_terms[s], producer);
+    }
+  }
+
+  // Consumers of one term add into the same buffer: it lives from the first one's start until it was sent, or
+  // used there by the producer.
+  void gradient_buffers(const Wiring& w, std::int32_t term, OperatorId producer) {
+    std::vector<UseRef> consumers;
+    for (std::size_t s = 0; s < w.sources.size(); ++s) {
+      if (w.source_terms[s] == term) consumers.push_back(w.sources[s]);
+    }
+    const BoundOperator& one = *(*strategy_)[consumers.front().op.index()];
+    const Layout& made =
+        builder_.layouts()[one.gradient_layout[static_cast<std::size_t>(consumers.front().use)]];
+    const std::int64_t element = bytes_per_element(builder_.graph().tensor(w.tensor).type);
+    for (const DeviceId d : one.config.devices) {
+      for (const LayoutEntry& e : made.entries_on(d)) {
+        alive(d, Bytes(made.box(e).elements() * element), MemoryCategory::ActivationGradients,
+              gradient_life(w, consumers, d, producer));
+      }
+    }
+  }
+
+  [[nodiscard]] Span gradient_life(const Wiring& w, const std::vector<UseRef>& consumers, DeviceId device,
+                                   OperatorId producer) const {
+    Span life{INT64_MAX, 0};
+    for (const UseRef c : consumers) {
+      const BoundOperator& consumer = *(*strategy_)[c.op.index()];
+      const std::int32_t k = consumer.shard_of_device[device.index()];
+      const TaskId first = tasks_of(c.op).backward_input;
+      const std::size_t shards = consumer.config.devices.size();
+      life.cover(start(task(first, consumer.backward_input, 0, shards, k)),
+                 end(task(first, consumer.backward_input, SIZE_MAX, shards, k)));
+    }
+    for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
+      const auto from = contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group);
+      if (std::find(from.begin(), from.end(), device) != from.end()) {
+        life.cover(life.from, end(TaskId(w.first_task.index() + i)));
+      }
+    }
+    const std::int32_t p = (*strategy_)[producer.index()]->shard_of_device[device.index()];
+    const auto& local = w.plan->local;
+    if (p >= 0 && std::binary_search(local.begin(), local.end(), device))
+      life.cover(life.from, backward_end(producer, p));
+    return life;
+  }
+
+  TaskGraphBuilder& builder_;
+  const BoundStrategy* strategy_;  // of the microbatch
+  TaskTimes times_;
+  std::int32_t microbatch_;                             // whose buffers are looked at
+  MemoryChanges changes_;                               // per device
+  std::vector<std::vector<Nanoseconds>> output_until_;  // per operator and shard, of the microbatch
+  std::vector<std::vector<Nanoseconds>> again_until_;   // the same of the second run, where there is one
+};
+
+}  // namespace
+
+void add_memory_changes(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& times,
+                        MemoryChanges& changes) {
+  BufferLives lives(builder, strategy, times);
+  if (builder.versions().several()) lives.add_weight_versions(builder);
+  if (changes.empty()) {
+    changes = std::move(lives.changes());
+    return;
+  }
+  for (std::size_t d = 0; d < changes.size(); ++d)
+    changes[d].insert(changes[d].end(), lives.changes()[d].begin(), lives.changes()[d].end());
+}
+
+}  // namespace pipesim

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/timeline.h"
+#include "taskgraph/expansion/task_graph_builder.h"
+
+namespace pipesim {
+
+enum class MemoryCategory : std::uint8_t {
+  Weights,
+  Gradients,  ///< of weights, accumulated
+  OptimizerState,
+  Activations,  ///< outputs and what is saved for backward
+  Transfers,    ///< receive buffers
+  ActivationGradients,
+  StashedWeights  ///< older versions, which microbatches under way still need
+};
+constexpr std::size_t kMemoryCategories = 7;
+std::string_view name_of(MemoryCategory category);
+
+/// Where the tasks of microbatches are in a timeline: number i of the first one's is, in microbatch m, at
+/// m · of_one + i. Where changes of weights stand among microbatches, they come in blocks.
+struct TaskTimes {
+  const Timeline& timeline;
+  std::int32_t microbatches = 1;  ///< the first of them that are looked at, or:
+  std::size_t of_one = 0;
+  TaskBlock block = {1, of_one};
+  std::int32_t first = 0;  ///< those from here on, up to `microbatches`
+};
+/// A buffer's begin or end, in two words, since there are many to sort.
+class MemoryChange {
+ public:
+  MemoryChange(Nanoseconds at, std::int64_t more, MemoryCategory category)
+      : time(at), bytes_and_category_(more * kCategories + static_cast<std::int64_t>(category)) {}
+  // Freed before allocated at equal times: negative comes first.
+  auto operator<=>(const MemoryChange&) const = default;
+  [[nodiscard]] std::int64_t bytes() const { return bytes_and_category_ >> kCategoryBits; }
+  [[nodiscard]] std::size_t category() const {
+    return static_cast<std::size_t>(bytes_and_category_ & (kCategories - 1));
+  }
+  Nanoseconds time;
+
+ private:
+  static constexpr int kCategoryBits = 3;
+  static constexpr std::int64_t kCategories = 1 << kCategoryBits;
+  static_assert(kMemoryCategories <= kCategories);
+  std::int64_t bytes_and_category_;
+};
+using MemoryChanges = std::vector<std::vector<MemoryChange>>;  ///< by device
+
+/// Adds those of the buffers of these microbatches (engine rule 8, see peak_memory()), of the strategy that
+/// the builder built last.
+void add_memory_changes(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& times,
+                        MemoryChanges& changes);
+
+}  // namespace pipesim

@@ -1,0 +1,246 @@
+#include "taskgraph/memory/peak_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/out_of_memory.h"
+
+namespace pipesim {
+
+std::string_view name_of(MemoryCategory category) {
+  constexpr std::array<std::string_view, kMemoryCategories> names{"weights",          "gradients",
+                                                                  "optimizer state",  "activations",
+                                                                  "transfer buffers", "activation gradients",
+                                                                  "stashed weights"};
+  return names[static_cast<std::size_t>(category)];
+}
+
+namespace {
+
+DeviceMemory peak_of(std::vector<MemoryChange>& changes, const WeightMemory& permanent) {
+  std::sort(changes.begin(), changes.end());
+  std::array<Bytes, kMemoryCategories> now{permanent.weights, permanent.gradients, permanent.optimizer_state};
+  Bytes sum = permanent.weights + permanent.gradients + permanent.optimizer_state;
+  DeviceMemory memory{sum, 0, now};
+  for (const MemoryChange& c : changes) {
+    now[c.category()] += Bytes(c.bytes());
+    sum += Bytes(c.bytes());
+    if (sum > memory.peak) memory = {sum, c.time, now};
+  }
+  return memory;
+}
+
+}  // namespace
+
+namespace {
+
+void add_all_versions(TaskGraphBuilder& builder, const BoundStrategy& strategy, std::vector<Bytes>& bytes) {
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const OperatorId op(i);
+    if (builder.backward().owned_weights(op).empty()) continue;
+    const OwnedUpdates& work = builder.update_work(op, strategy);
+    const std::int64_t older = builder.versions().copies(builder.stage_of(op)) - 1;
+    for (std::size_t k = 0; k < work.devices.size(); ++k)
+      bytes[work.devices[k].index()] += older * work.memory[k].weights;
+  }
+}
+
+}  // namespace
+
+std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+  std::vector<Bytes> bytes(builder.costs().topology().num_devices());
+  const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+  for (std::size_t d = 0; d < bytes.size(); ++d) {
+    bytes[d] = permanent[d].weights + permanent[d].gradients + permanent[d].optimizer_state;
+  }
+  const std::int64_t microbatches = std::max(builder.options().microbatches, builder.built_microbatches());
+  const std::int32_t ways = builder.ways();
+  const auto of_way = [&](std::int32_t way) { return (microbatches - way + ways - 1) / ways; };
+  for (std::int32_t way = 0; way < ways; ++way) {
+    const BoundStrategy& used = builder.strategy_of(way, strategy);
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      const BoundOperator& b = *used[i];
+      const std::int64_t runs = builder.recomputation().again(OperatorId(i)) ? 2 : 1;
+      for (std::size_t k = 0; k < b.memory.size(); ++k) {
+        const ShardMemory& m = b.memory[k];
+        bytes[b.config.devices[k].index()] +=
+            of_way(way) * (runs * (m.outputs + m.saved) + m.input_gradients);
+      }
+    }
+  }
+  if (builder.versions().several()) add_all_versions(builder, strategy, bytes);
+  for (const Wiring& w : builder.wirings()) {
+    // Others are alike; gradients of weights are reduced in place.
+    if (w.microbatch < 0 || w.microbatch >= ways || w.kind == TaskKind::GradientSync) continue;
+    for (const auto& [device, received] : w.plan->received)
+      bytes[device.index()] += of_way(w.microbatch) * received;
+  }
+  return bytes;
+}
+
+std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                      const Timeline& timeline) {
+  const auto too_many = [&] {
+    return out_of_memory(fmt::format("following the memory of {} devices through {} tasks",
+                                     builder.costs().topology().num_devices(), timeline.start.size()),
+                         "Take fewer microbatches (--microbatches) or devices");
+  };
+  return with_memory(too_many, [&] {
+    const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+    MemoryChanges all;
+    add_memory_changes(
+        builder, strategy,
+        {timeline, builder.built_microbatches(), builder.tasks_of_one_microbatch(), builder.block()}, all);
+    std::vector<DeviceMemory> peaks;
+    for (std::size_t d = 0; d < permanent.size(); ++d) peaks.push_back(peak_of(all[d], permanent[d]));
+    return peaks;
+  });
+}
+
+namespace {
+
+// By device: what the microbatches that come in addition keep between their ways forward and back.
+MemoryChanges kept_in_addition(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& few,
+                               const SteadyState& steady) {
+  const SteadyWindow &up = steady.windows.front(), &down = steady.windows.back();
+  MemoryChanges of_window;
+  add_memory_changes(builder, strategy, {few.timeline, up.microbatches, few.of_one}, of_window);
+  MemoryChanges kept;
+  for (const std::vector<MemoryChange>& changes : of_window) {
+    std::array<std::int64_t, kMemoryCategories> bytes{};
+    for (const MemoryChange& c : changes) {
+      if (c.time <= up.end) bytes[c.category()] += steady.repeats * c.bytes();
+    }
+    std::vector<MemoryChange>& all = kept.emplace_back();
+    for (std::size_t c = 0; c < kMemoryCategories; ++c) {
+      if (bytes[c] == 0) continue;
+      all.push_back({up.begin, bytes[c], static_cast<MemoryCategory>(c)});
+      all.push_back({down.end, -bytes[c], static_cast<MemoryCategory>(c)});
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+// With one window, what a device holds at a moment of the few's timeline it holds whenever the window comes
+// again. With two, microbatches that come in addition keep their part all the while that the numbers of
+// others are larger by theirs, which is where a device holds most.
+std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                      const TaskTimes& few, const SteadyState& steady) {
+  const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+  MemoryChanges all;
+  add_memory_changes(builder, strategy, few, all);
+  MemoryChanges kept(permanent.size());
+  if (steady.windows.size() > 1) kept = kept_in_addition(builder, strategy, few, steady);
+  std::vector<DeviceMemory> peaks;
+  for (std::size_t d = 0; d < permanent.size(); ++d) {
+    std::vector<MemoryChange>& changes = all[d];
+    changes.insert(changes.end(), kept[d].begin(), kept[d].end());
+    DeviceMemory& peak = peaks.emplace_back(peak_of(changes, permanent[d]));
+    const SteadyWindow first = steady.windows.empty() ? SteadyWindow() : steady.windows.front();
+    const bool grows = !kept[d].empty() && peak.when >= first.begin && peak.when < first.end;
+    peak.when = grows ? peak.when + steady.repeats * first.length() : steady.time_of(peak.when);
+  }
+  return peaks;
+}
+
+namespace {
+
+/// What a device holds beside what it keeps for good, while changes come in their order.
+struct HeldMemory {
+  std::array<Bytes, kMemoryCategories> now{};
+  Bytes sum;
+  DeviceMemory most;
+  void add(const MemoryChange& c) {
+    now[c.category()] += Bytes(c.bytes());
+    sum += Bytes(c.bytes());
+    if (sum > most.peak) most = {sum, c.time, now};
+  }
+  [[nodiscard]] DeviceMemory with(const WeightMemory& permanent) const {
+    DeviceMemory memory = most;
+    const std::array all{permanent.weights, permanent.gradients, permanent.optimizer_state};
+    for (std::size_t c = 0; c < all.size(); ++c) {
+      memory.at_peak[c] += all[c];
+      memory.peak += all[c];
+    }
+    return memory;
+  }
+};
+
+}  // namespace
+
+std::vector<DeviceMemory> peak_memory(const std::vector<WeightMemory>& permanent, const Folding& of_steps,
+                                      MemoryChanges& in_steps, const Folding& of_all, MemoryChanges& own) {
+  for (MemoryChanges* changes : {&in_steps, &own}) {
+    for (std::vector<MemoryChange>& of_device : *changes) std::ranges::sort(of_device);
+  }
+  // What comes before the first change of a device's own is the same for all.
+  std::vector<Nanoseconds> apart(permanent.size(), INT64_MAX);
+  for (std::size_t d = 0; d < own.size(); ++d) {
+    Nanoseconds& first = apart[of_steps.stands_for(DeviceId(d)).index()];
+    if (!own[d].empty()) first = std::min(first, own[d].front().time);
+  }
+  std::vector<HeldMemory> before(permanent.size());
+  std::vector<std::size_t> next(permanent.size(), 0);
+  for (std::size_t d = 0; d < permanent.size(); ++d) {
+    while (next[d] < in_steps[d].size() && in_steps[d][next[d]].time < apart[d])
+      before[d].add(in_steps[d][next[d]++]);
+  }
+  std::vector<DeviceMemory> peaks(permanent.size());
+  for (std::size_t d = 0; d < permanent.size(); ++d) {
+    if (of_all.stands_for(DeviceId(d)) != DeviceId(d)) continue;
+    const std::size_t as = of_steps.stands_for(DeviceId(d)).index();
+    HeldMemory held = before[as];
+    auto shared = in_steps[as].begin() + static_cast<std::ptrdiff_t>(next[as]);
+    auto mine = own[d].begin();
+    while (shared != in_steps[as].end() || mine != own[d].end()) {
+      const bool take_mine = shared == in_steps[as].end() || (mine != own[d].end() && *mine < *shared);
+      held.add(take_mine ? *mine++ : *shared++);
+    }
+    peaks[d] = held.with(permanent[d]);
+  }
+  return peaks;
+}
+
+namespace {
+
+Bytes shortage_of(const std::vector<DeviceMemory>& peaks, const Topology& topology, std::size_t device) {
+  return std::max(Bytes(0), peaks[device].peak - topology.usable_memory(DeviceId(device)));
+}
+
+}  // namespace
+
+Bytes largest_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
+  Bytes most;
+  for (std::size_t d = 0; d < peaks.size(); ++d) most = std::max(most, shortage_of(peaks, topology, d));
+  return most;
+}
+
+std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
+  std::size_t worst = 0, lacking = 0;
+  for (std::size_t d = 0; d < peaks.size(); ++d) {
+    const Bytes lacks = shortage_of(peaks, topology, d);
+    if (lacks.value > 0) ++lacking;
+    if (lacks > shortage_of(peaks, topology, worst)) worst = d;
+  }
+  if (lacking == 0) return std::nullopt;
+  const Bytes memory = topology.kind(DeviceId(worst)).memory,
+              usable = topology.usable_memory(DeviceId(worst));
+  std::string text = fmt::format("{} needs {}, has {}", topology.device(DeviceId(worst)).name,
+                                 pretty(peaks[worst].peak), pretty(memory));
+  if (usable < memory) text += fmt::format(" less a margin of {}", pretty(memory - usable));
+  const std::size_t more = lacking - 1;
+  return more == 0 ? text : fmt::format("{} (and {} more device{})", text, more, more == 1 ? "" : "s");
+}
+
+Bytes memory_overflow(const std::vector<DeviceMemory>& peaks, const Topology& topology) {
+  Bytes sum;
+  for (std::size_t d = 0; d < peaks.size(); ++d) {
+    sum += shortage_of(peaks, topology, d);
+  }
+  return sum;
+}
+
+}  // namespace pipesim

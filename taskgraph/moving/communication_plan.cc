@@ -1,0 +1,273 @@
+#include "taskgraph/moving/communication_plan.h"
+
+#include <algorithm>
+
+#include "sim/base/allocated_bytes.h"
+
+namespace pipesim {
+
+namespace {
+
+// The low word of a transfer's key, which its plan alone decides. `index`: of the task within the plan.
+std::uint64_t transfer_key_low(const CommunicationTask& task, std::uint64_t index,
+                               std::uint64_t num_devices) {
+  const auto from = static_cast<std::uint64_t>(task.group.front().value);
+  const auto to = static_cast<std::uint64_t>(task.group.back().value);
+  const std::uint64_t shift = task.kind == Collective::Send ? (to + num_devices - from) % num_devices : 0;
+  return static_cast<std::uint64_t>(task.round) << 60 | (shift & 0xFFFFF) << 40 | (from & 0xFFFFF) << 20 |
+         (index & 0xFFFFF);
+}
+
+void append_rounded(const std::vector<LaneHold>& lanes, Nanoseconds duration, std::vector<LaneUse>& out) {
+  for (const LaneHold& l : lanes) out.push_back({l.lane, std::min(to_nanoseconds(l.hold), duration)});
+}
+
+// Appends the tasks of redistributions.
+class PlanWriter {
+ public:
+  PlanWriter(std::int64_t element_bytes, Bytes largest_piece, CommunicationPrices& prices,
+             CommunicationPlan& out)
+      : element_bytes_(element_bytes), largest_piece_(largest_piece), prices_(prices), out_(out) {}
+
+  void add(const Redistribution& redistribution, std::int32_t term) {
+    first_task_.clear();
+    out_.tasks.reserve(out_.tasks.size() + redistribution.steps.size());
+    for (std::size_t s = 0; s < redistribution.steps.size(); ++s) {
+      add_step(redistribution.steps[s], term, static_cast<std::int32_t>(s));
+    }
+    first_task_.push_back(out_.tasks.size());
+    for (std::size_t s = 0; s < redistribution.steps.size(); ++s) link(redistribution.steps[s], s);
+    out_.local.insert(out_.local.end(), redistribution.local.begin(), redistribution.local.end());
+  }
+
+  // Once all tasks are there and nothing moves any more.
+  void finish() {
+    out_.lane_uses.shrink_to_fit();
+    out_.groups.shrink_to_fit();
+    out_.earlier.shrink_to_fit();
+    Ends begin;
+    for (std::size_t t = 0; t < out_.tasks.size(); ++t) {
+      CommunicationTask& task = out_.tasks[t];
+      const Ends end = ends_[t];
+      task.lanes = std::span(out_.lane_uses).subspan(begin.lanes, end.lanes - begin.lanes);
+      task.group = std::span(out_.groups).subspan(begin.group, end.group - begin.group);
+      task.after = std::span(out_.earlier).subspan(begin.after, end.after - begin.after);
+      begin = end;
+    }
+  }
+
+ private:
+  // Where what belongs to a task ends in the plan's lists.
+  struct Ends {
+    std::size_t lanes = 0, group = 0, after = 0;
+  };
+
+  void add_step(const RedistributionStep& step, std::int32_t term, std::int32_t number) {
+    first_task_.push_back(out_.tasks.size());
+    const std::int64_t size = step.elements * element_bytes_;
+    const std::int64_t pieces =
+        std::max<std::int64_t>(1, (size + largest_piece_.value - 1) / largest_piece_.value);
+    for (std::int64_t p = 0; p < pieces; ++p) {
+      CommunicationTask& task = out_.tasks.emplace_back();
+      task.kind = step.kind;
+      task.round = step.round;
+      task.piece = static_cast<std::int32_t>(p);
+      task.pieces = static_cast<std::int32_t>(pieces);
+      task.step = number;
+      task.term = term;
+      task.size = Bytes(size * (p + 1) / pieces - size * p / pieces);
+      price(task, step.group);
+    }
+  }
+
+  void price(CommunicationTask& task, std::span<const DeviceId> group) {
+    const CollectiveTime& time = prices_.time(task.kind, group, task.size);
+    task.duration = to_nanoseconds(time.duration);
+    append_rounded(time.lanes, task.duration, out_.lane_uses);
+    out_.groups.insert(out_.groups.end(), group.begin(), group.end());
+    ends_.push_back({out_.lane_uses.size(), out_.groups.size(), 0});
+  }
+
+  void link(const RedistributionStep& step, std::size_t s) {
+    for (std::size_t t = first_task_[s]; t < first_task_[s + 1]; ++t) {
+      for (const std::int32_t before : step.after) {
+        const auto b = static_cast<std::size_t>(before);
+        for (std::size_t e = first_task_[b]; e < first_task_[b + 1]; ++e) {
+          out_.earlier.push_back(static_cast<std::int32_t>(e));
+        }
+      }
+      ends_[t].after = out_.earlier.size();
+    }
+  }
+
+  std::int64_t element_bytes_;
+  Bytes largest_piece_;
+  CommunicationPrices& prices_;
+  CommunicationPlan& out_;
+  std::vector<std::size_t> first_task_;
+  std::vector<Ends> ends_;
+};
+
+PlanExpansion expansion_of(const std::vector<CommunicationTask>& tasks, std::size_t num_devices) {
+  PlanExpansion out;
+  out.tasks.reserve(tasks.size());
+  out.contributions.reserve(tasks.size());
+  out.arrivals.reserve(tasks.size());
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const CommunicationTask& t = tasks[i];
+    const auto number = static_cast<std::int32_t>(i);
+    out.tasks.push_back({transfer_key_low(t, i, num_devices), t.duration, t.lanes.data(), t.lanes.size()});
+    for (const DeviceId d : contributors(t.kind, t.group)) out.contributions.push_back({number, d, t.term});
+    for (const DeviceId d : receivers(t.kind, t.group)) out.arrivals.push_back({number, d});
+    for (const std::int32_t before : t.after) out.waits.push_back({before, number});
+  }
+  return out;
+}
+
+Layout total(std::span<const LayoutId> terms, const LayoutTable& layouts) {
+  std::vector<const Layout*> parts;
+  for (const LayoutId id : terms) parts.push_back(&layouts[id]);
+  return sum_of(parts);
+}
+
+// After expansion_of().
+void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, const Layout& target,
+                         std::size_t num_devices) {
+  std::vector<bool> receives(num_devices, false);
+  for (const PlanExpansion::Arrival& a : plan.expansion.arrivals) receives[a.device.index()] = true;
+  for (std::size_t i = 0; i < num_devices; ++i) {
+    if (!receives[i]) continue;
+    const DeviceId d(i);
+    const Bytes size(target.elements_on(d) * element_bytes);  // 0 on a device that only helps to reduce
+    if (size.value > 0) plan.received.emplace_back(d, size);
+  }
+}
+
+}  // namespace
+
+std::vector<LaneUse> added_up(std::span<const LaneUse> uses, std::size_t num_lanes) {
+  std::vector<Nanoseconds> held(num_lanes, -1);
+  std::size_t different = 0;
+  for (const LaneUse& use : uses) {
+    Nanoseconds& sum = held[use.lane.index()];
+    if (sum < 0) sum = 0, ++different;
+    sum += use.hold;
+  }
+  std::vector<LaneUse> sums;
+  sums.reserve(different);
+  for (std::size_t l = 0; l < num_lanes; ++l) {
+    if (held[l] >= 0) sums.push_back({LaneId(l), held[l]});
+  }
+  return sums;
+}
+
+std::vector<Redistribution> redistributions_of(std::span<const LayoutId> terms, LayoutId target,
+                                               std::int64_t element_bytes, bool term_by_term,
+                                               const LayoutTable& layouts, CommunicationPrices& prices,
+                                               StepContents contents) {
+  std::vector<Redistribution> result;
+  const auto add = [&](std::span<const LayoutId> sum) {
+    if (sum.size() == 1 && layouts[sum.front()].num_addends() <= 1) {  // as it is
+      result.push_back(redistribute(layouts[sum.front()], layouts[target], element_bytes, prices, contents));
+    } else {
+      result.push_back(redistribute(total(sum, layouts), layouts[target], element_bytes, prices, contents));
+    }
+  };
+  if (!term_by_term) add(terms);
+  for (std::size_t i = 0; i < terms.size() && term_by_term; ++i) add(terms.subspan(i, 1));
+  return result;
+}
+
+PricedTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size,
+                       CommunicationPrices& prices) {
+  PricedTask task;
+  const CollectiveTime& time = prices.time(kind, group, size);
+  task.kind = kind;
+  task.size = size;
+  task.group = std::move(group);
+  task.duration = to_nanoseconds(time.duration);
+  append_rounded(time.lanes, task.duration, task.lanes);
+  return task;
+}
+
+Bytes CommunicationPlan::bytes() const {
+  return Bytes(static_cast<std::int64_t>(
+      sizeof *this + allocated_bytes(tasks, expansion.tasks, expansion.contributions, expansion.arrivals,
+                                     expansion.waits, loads, local, received, lane_uses, groups, earlier)));
+}
+
+bool CommunicationPlan::has_sends() const {
+  return std::ranges::any_of(tasks, [](const CommunicationTask& t) { return t.kind == Collective::Send; });
+}
+
+namespace {
+
+CommunicationPlan written(std::span<const Redistribution> redistributions, bool term_by_term, LayoutId target,
+                          std::int64_t element_bytes, Bytes largest_piece, const LayoutTable& layouts,
+                          CommunicationPrices& prices) {
+  CommunicationPlan plan;
+  plan.target = target;
+  plan.term_by_term = term_by_term;
+  PlanWriter writer(element_bytes, largest_piece, prices, plan);
+  for (std::size_t i = 0; i < redistributions.size(); ++i)
+    writer.add(redistributions[i], term_by_term ? static_cast<std::int32_t>(i) : -1);
+  writer.finish();
+  plan.expansion = expansion_of(plan.tasks, prices.topology().num_devices());
+  std::sort(plan.local.begin(), plan.local.end());
+  plan.local.erase(std::unique(plan.local.begin(), plan.local.end()), plan.local.end());
+  add_receive_buffers(plan, element_bytes, layouts[target], prices.topology().num_devices());
+  plan.loads = added_up(plan.lane_uses, prices.topology().num_lanes());
+  return plan;
+}
+
+}  // namespace
+
+CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
+                                     std::int64_t element_bytes, Bytes largest_piece,
+                                     const LayoutTable& layouts, CommunicationPrices& prices) {
+  const std::vector<Redistribution> together =
+      redistributions_of(terms, target, element_bytes, false, layouts, prices, StepContents::LeaveOut);
+  if (terms.size() > 1 && together.front().has_sends()) {
+    const std::vector<Redistribution> each =
+        redistributions_of(terms, target, element_bytes, true, layouts, prices, StepContents::LeaveOut);
+    Seconds apart;
+    for (const Redistribution& r : each) apart += estimated_time(r, element_bytes, prices);
+    if (apart < estimated_time(together.front(), element_bytes, prices))
+      return written(each, true, target, element_bytes, largest_piece, layouts, prices);
+  }
+  return written(together, false, target, element_bytes, largest_piece, layouts, prices);
+}
+
+CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,
+                          Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices) {
+  return written(std::span(&redistribution, 1), false, target, element_bytes, largest_piece, layouts, prices);
+}
+
+CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
+                             Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices) {
+  return written(
+      redistributions_of(terms, target, element_bytes, true, layouts, prices, StepContents::LeaveOut), true,
+      target, element_bytes, largest_piece, layouts, prices);
+}
+
+// The pieces of a step stand together.
+Seconds estimated_time(const CommunicationPlan& plan, CommunicationPrices& prices) {
+  ConcurrentTime& concurrent = prices.concurrent();
+  std::int32_t rounds = 0;
+  for (const CommunicationTask& t : plan.tasks) rounds = std::max(rounds, t.round + 1);
+  Seconds sum;
+  for (std::int32_t round = 0; round < rounds; ++round) {
+    Bytes size;
+    for (const CommunicationTask& t : plan.tasks) {
+      if (t.round != round) continue;
+      size += t.size;
+      if (t.piece + 1 < t.pieces) continue;
+      concurrent.add(prices.time(t.kind, t.group, size));
+      size = Bytes(0);
+    }
+    sum += concurrent.finish();
+  }
+  return sum;
+}
+
+}  // namespace pipesim

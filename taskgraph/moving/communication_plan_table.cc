@@ -1,0 +1,123 @@
+#include "taskgraph/moving/communication_plan_table.h"
+
+#include <tbb/parallel_for.h>
+
+#include <utility>
+
+namespace pipesim {
+
+using Lock = tbb::spin_mutex::scoped_lock;
+
+CommunicationPlans::Key CommunicationPlans::key_of(std::span<const LayoutId> terms, LayoutId target,
+                                                   const Setting& setting) {
+  const auto piece = static_cast<std::uint64_t>(setting.largest_piece.value);
+  Key key{target.value, static_cast<std::int32_t>(setting.element_bytes),
+          static_cast<std::int32_t>(piece >> 32), static_cast<std::int32_t>(piece)};
+  for (const LayoutId id : terms) key.push_back(id.value);
+  return key;
+}
+
+CommunicationPlans::Kept* CommunicationPlans::kept(const Key& key) const {
+  Kept* const* found = plans_.find(key);
+  return found ? *found : nullptr;
+}
+
+// Another thread may have been faster: equal plans, of which one is enough.
+CommunicationPlans::Kept& CommunicationPlans::keep(const Key& key, CommunicationPlan plan) {
+  const Lock lock(mutex_);
+  if (Kept* there = kept(key)) return *there;
+  bytes_ += plan.bytes().value;
+  plans_.insert(key, &kept_.emplace_back(std::move(plan)));
+  return kept_.back();
+}
+
+CommunicationPlans::Kept& CommunicationPlans::share(const Key& key, Kept& made) {
+  const Lock lock(mutex_);
+  if (Kept* there = kept(key)) return *there;
+  plans_.insert(key, &made);
+  return made;
+}
+
+const CommunicationPlan& CommunicationPlans::between(std::span<const LayoutId> terms, LayoutId target,
+                                                     const Setting& setting) {
+  if (terms.size() == 1) return plan_term(terms.front(), target, setting).plan;
+  const Key key = key_of(terms, target, setting);
+  if (const Kept* found = kept(key)) return found->plan;
+  if (Kept* sum = plan_sum(terms, target, setting)) return share(key, *sum).plan;
+  return keep(key, plan_terms(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
+                              prices_.local()))
+      .plan;
+}
+
+const CommunicationPlan* CommunicationPlans::find(std::span<const LayoutId> terms, LayoutId target,
+                                                  const Setting& setting) const {
+  const Kept* found = kept(key_of(terms, target, setting));
+  return found ? &found->plan : nullptr;
+}
+
+CommunicationPlans::Kept& CommunicationPlans::plan_term(LayoutId term, LayoutId target,
+                                                        const Setting& setting) {
+  const std::span<const LayoutId> terms(&term, 1);
+  const Key key = key_of(terms, target, setting);
+  if (Kept* found = kept(key)) return *found;
+  return keep(key, plan_communication(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
+                                      prices_.local()));
+}
+
+// As plan_communication() chooses, but from plans that others may have asked for already; nothing where each
+// term is to be taken on its own.
+CommunicationPlans::Kept* CommunicationPlans::plan_sum(std::span<const LayoutId> terms, LayoutId target,
+                                                       const Setting& setting) {
+  const LayoutId sum = layouts_.intern(sum_of(layouts_of(terms)));
+  Kept* together = kept(key_of(std::span(&sum, 1), target, setting));
+  if (together && !together->plan.has_sends()) return together;
+  Seconds apart;
+  for (const LayoutId id : terms) apart += time_of(plan_term(id, target, setting));
+  if (!together) together = plan_sum_within(apart, sum, target, setting);
+  if (together && !(together->plan.has_sends() && apart < time_of(*together))) return together;
+  return nullptr;
+}
+
+// Nothing where it is certain that it takes longer than `most` and contains sends.
+CommunicationPlans::Kept* CommunicationPlans::plan_sum_within(Seconds most, LayoutId sum, LayoutId target,
+                                                              const Setting& setting) {
+  CommunicationPrices& prices = prices_.local();
+  const std::optional<Redistribution> together =
+      redistribute_within(most, layouts_[sum], layouts_[target], setting.element_bytes, prices);
+  if (!together) return nullptr;
+  return &keep(key_of(std::span(&sum, 1), target, setting),
+               plan_of(*together, target, setting.element_bytes, setting.largest_piece, layouts_, prices));
+}
+
+Seconds CommunicationPlans::time_of(Kept& kept) {
+  if (kept.seconds < 0) kept.seconds = estimated_time(kept.plan, prices_.local()).value;
+  return Seconds(kept.seconds);
+}
+
+std::vector<const Layout*> CommunicationPlans::layouts_of(std::span<const LayoutId> ids) const {
+  std::vector<const Layout*> layouts;
+  for (const LayoutId id : ids) layouts.push_back(&layouts_[id]);
+  return layouts;
+}
+
+LayoutId CommunicationPlans::home(std::span<const LayoutId> needed) {
+  Key key;
+  for (const LayoutId id : needed) key.push_back(id.value);
+  if (const LayoutId* found = homes_.find(key)) return *found;
+  const LayoutId home = layouts_.intern(union_of(layouts_of(needed)));
+  const Lock lock(mutex_);
+  if (!homes_.find(key)) homes_.insert(key, home);
+  return home;
+}
+
+void CommunicationPlans::clear() {
+  plans_.clear();
+  homes_.clear();
+  // Millions of lists may have to be freed.
+  tbb::parallel_for(std::size_t{0}, kept_.size(),
+                    [&](std::size_t i) { kept_[i].plan = CommunicationPlan(); });
+  kept_.clear();
+  bytes_ = 0;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,67 @@
+#include "taskgraph/moving/communication_prices.h"
+
+#include <algorithm>
+
+namespace pipesim {
+
+CommunicationPrices::CommunicationPrices(const CostModel& costs)
+    : costs_(costs),
+      borders_(costs),
+      sends_(costs.topology().num_devices()),
+      concurrent_(costs.topology().num_lanes()) {}
+
+int CommunicationPrices::distance(DeviceId a, DeviceId b) const { return topology().distance(a, b); }
+
+std::size_t CommunicationPrices::KeyHash::operator()(const Key& key) const noexcept {
+  std::uint64_t h = static_cast<std::uint64_t>(key.kind) + key.group.size() * 0x9E3779B97F4A7C15ULL;
+  for (const DeviceId d : key.group)
+    h = (h ^ static_cast<std::uint64_t>(d.value)) * 0xFF51AFD7ED558CCDULL, h ^= h >> 29;
+  return h;
+}
+
+const CollectivePlan& CommunicationPrices::collective(Collective kind, std::span<const DeviceId> group) {
+  key_.kind = kind;
+  key_.group.assign(group.begin(), group.end());
+  const auto it = plans_.find(key_);
+  if (it != plans_.end()) return it->second;
+  return plans_.emplace(key_, costs_.plan_collective(kind, group)).first->second;
+}
+
+const CollectivePlan& CommunicationPrices::plan(Collective kind, std::span<const DeviceId> group) {
+  if (kind != Collective::Send) return collective(kind, group);
+  auto& row = sends_[group[0].index()];
+  if (row.empty()) row.resize(topology().num_devices());
+  auto& slot = row[group[1].index()];
+  if (!slot) slot = std::make_unique<const CollectivePlan>(costs_.plan_collective(kind, group));
+  return *slot;
+}
+
+const CollectiveTime& CommunicationPrices::time(Collective kind, std::span<const DeviceId> group,
+                                                Bytes size) {
+  plan(kind, group).at(size, time_);
+  return time_;
+}
+
+void ConcurrentTime::add(const CollectiveTime& step) {
+  for (const LaneHold& use : step.lanes) {
+    double& busy = busy_[use.lane.index()];
+    if (busy == 0) touched_.push_back(use.lane);
+    busy += use.hold.value;
+  }
+  slowest_ = std::max(slowest_, step.duration.value);
+  latency_ = std::max(latency_, step.latency.value);
+}
+
+Seconds ConcurrentTime::finish() {
+  double busiest = 0;
+  for (const LaneId lane : touched_) {
+    busiest = std::max(busiest, busy_[lane.index()]);
+    busy_[lane.index()] = 0;
+  }
+  const Seconds result(std::max(slowest_, busiest > 0 ? busiest + latency_ : 0.0));
+  touched_.clear();
+  slowest_ = latency_ = 0;
+  return result;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <tbb/enumerable_thread_specific.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "taskgraph/moving/network_cuts.h"
+
+namespace pipesim {
+
+/// Adds up steps that run at the same time: the busiest lane decides, or the slowest step.
+class ConcurrentTime {
+ public:
+  explicit ConcurrentTime(std::size_t num_lanes) : busy_(num_lanes, 0.0) {}
+  void add(const CollectiveTime& step);
+  /// Time of all that was added since the last call; starts anew.
+  Seconds finish();
+
+ private:
+  std::vector<double> busy_;
+  std::vector<LaneId> touched_;
+  double slowest_ = 0, latency_ = 0;
+};
+
+/// Prices collectives and sends on one topology and remembers what depends on the group alone. Not
+/// thread-safe: see CommunicationPricesByThread.
+class CommunicationPrices {
+ public:
+  explicit CommunicationPrices(const CostModel& costs);
+
+  [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
+  [[nodiscard]] const CostModel& costs() const { return costs_; }
+  [[nodiscard]] const Borders& borders() const { return borders_; }
+  [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
+  /// See CostModel::collective_time. Valid until the next call.
+  [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
+  /// For the time of many steps: empty, and to be left empty.
+  [[nodiscard]] ConcurrentTime& concurrent() { return concurrent_; }
+
+ private:
+  struct Key {
+    Collective kind;
+    std::vector<DeviceId> group;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const noexcept;
+  };
+  const CollectivePlan& plan(Collective kind, std::span<const DeviceId> group);
+  const CollectivePlan& collective(Collective kind, std::span<const DeviceId> group);
+
+  const CostModel& costs_;
+  Borders borders_;
+  std::unordered_map<Key, CollectivePlan, KeyHash> plans_;
+  std::vector<std::vector<std::unique_ptr<const CollectivePlan>>> sends_;  // [from][to]: the most common
+  Key key_;                                                                // scratch
+  CollectiveTime time_;
+  ConcurrentTime concurrent_;
+};
+
+using CommunicationPricesByThread = tbb::enumerable_thread_specific<CommunicationPrices>;
+
+}  // namespace pipesim

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "taskgraph/moving/redistribution.h"
+
+namespace pipesim {
+
+/// Something that a device holds while a redistribution runs: the sum of some addends over a box.
+struct Fragment {
+  Box box;
+  std::vector<std::int32_t> addends;  ///< ascending
+  std::int32_t step = -1;             ///< the step that brought it; −1: it lay there from the start
+  std::int32_t index = 0;  ///< from the start: entry of the source layout; else: position among what the
+                           ///< step gave this device
+};
+
+/// Copies (or adds, where another part has written already) `region` of a fragment.
+struct MovedPart {
+  std::int32_t fragment = 0;  ///< index into DataMovement::fragments(device)
+  Box region;
+  bool add = false;
+};
+
+/// A box put together from fragments of one device.
+struct Assembly {
+  Box box;
+  std::vector<MovedPart> parts;  ///< in this order
+  bool gaps = false;             ///< some elements have no part: they are 0
+  /// The box is a fragment as it is.
+  [[nodiscard]] bool is_fragment(std::span<const Fragment> fragments) const;
+};
+
+/// What every device hands out and puts together in a redistribution: the data behind RedistributionStep.
+/// Sums run in ascending order of addends, so they are reproducible.
+class DataMovement {
+ public:
+  /// `from` as redistribute() saw it; all must outlive this.
+  DataMovement(const Layout& from, const Layout& to, const Redistribution& redistribution);
+
+  /// All that the device holds at some time: entries of `from`, then what steps bring, in their order.
+  [[nodiscard]] std::span<const Fragment> fragments(DeviceId device) const;
+
+  /// What member `rank` of a step's group hands in: blocks of equal size, one for each member
+  /// (reduce-scatter, all-to-all), or one block, or the pieces of a message; none for those that only
+  /// receive.
+  [[nodiscard]] std::vector<Assembly> given(std::size_t step, std::size_t rank) const;
+  /// The boxes that member `rank` gets, as fragments: one for each member (all-gather, all-to-all), one, or
+  /// the pieces of a message.
+  [[nodiscard]] std::vector<Box> got(std::size_t step, std::size_t rank) const;
+
+  /// A box of `to` on its device, from all that lies there in the end. InternalError when something is
+  /// missing.
+  [[nodiscard]] Assembly result(DeviceId device, const Box& want) const;
+
+ private:
+  [[nodiscard]] std::vector<Box> given_boxes(std::size_t step, std::size_t rank) const;
+  [[nodiscard]] std::vector<std::int32_t> addends_given(std::size_t step, std::size_t rank) const;
+  [[nodiscard]] std::vector<std::int32_t> addends_got(std::size_t step) const;
+  [[nodiscard]] Assembly assemble(DeviceId device, const Box& box, std::vector<std::int32_t> addends,
+                                  std::int32_t before_round) const;
+  void add_parts(Assembly& out, DeviceId device, const Box& atom, std::vector<std::int32_t> addends,
+                 std::span<const std::int32_t> candidates) const;
+  [[nodiscard]] std::vector<std::int32_t> present(const Box& box,
+                                                  const std::vector<std::int32_t>& addends) const;
+
+  const Layout& from_;
+  const Redistribution& redistribution_;
+  std::vector<std::int32_t> all_, unpeeled_;
+  std::vector<std::vector<Fragment>> fragments_;  // by device id
+};
+
+}  // namespace pipesim

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "taskgraph/moving/communication_prices.h"
+#include "taskgraph/moving/layout.h"
+
+namespace pipesim {
+
+/// Devices of a group whose data a collective takes, and those that get data. Send: from, to; broadcast: root
+/// first; reduce: destination first; all others: everybody.
+std::span<const DeviceId> contributors(Collective kind, std::span<const DeviceId> group);
+std::span<const DeviceId> receivers(Collective kind, std::span<const DeviceId> group);
+
+/// One collective or message of a redistribution.
+struct RedistributionStep {
+  Collective kind = Collective::Send;
+  std::int32_t round = 0;           ///< steps of a round may run at the same time
+  std::int32_t component = 0;       ///< steps of different components have nothing to do with each other
+  std::vector<DeviceId> group;      ///< ascending where the order means nothing
+  std::int64_t elements = 0;        ///< the size as costmodel counts it (bytes_on_links)
+  std::int32_t addend = 0;          ///< of a send
+  std::vector<std::int32_t> after;  ///< earlier steps whose result this one passes on
+  /// What the members give and get, aligned with `group`. Of a send: `gives` are the pieces of the message,
+  /// `gets` is empty.
+  std::vector<std::optional<Box>> gives, gets;
+  /// Which addend each member gives; all_addends: the sum of what the earlier rounds brought together.
+  std::vector<std::int32_t> gives_addend;
+  static constexpr std::int32_t all_addends = -1;
+  bool operator==(const RedistributionStep&) const = default;
+};
+
+/// What members give and get takes longer to list than to plan, and only execution asks for it. Left out:
+/// RedistributionStep::gives, gets and gives_addend are empty.
+enum class StepContents : std::uint8_t { List, LeaveOut };
+
+/// How a tensor gets from one layout to another.
+struct Redistribution {
+  std::vector<RedistributionStep> steps;  ///< in an order in which every step comes after what it needs
+  std::vector<DeviceId> local;  ///< devices (ascending) whose wanted box has a part that they hold already
+  std::vector<bool> peeled;     ///< by addend: every destination holds it already, so the steps leave it out
+  [[nodiscard]] std::int64_t elements_on_links() const;
+  [[nodiscard]] bool has_sends() const;
+  bool operator==(const Redistribution&) const = default;
+};
+
+/// The cheapest way from `from` (any layout) to `to` (complete) on this topology (operator algebra, section
+/// 3): peel what every destination holds; connected components of overlapping boxes; then per component a
+/// recognised collective, broadcast, reduce, reduce-first, share-then-gather or direct sends: least (time,
+/// rounds, this order). Addends of `from` that lie in the same places must be merged already (sum_of). Pure
+/// and deterministic.
+Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
+                            CommunicationPrices& prices, StepContents contents = StepContents::List);
+
+/// The same without contents; nothing when it contains sends and is certain to take longer than `most`, which
+/// often shows before the sends are listed.
+std::optional<Redistribution> redistribute_within(Seconds most, const Layout& from, const Layout& to,
+                                                  std::int64_t element_bytes, CommunicationPrices& prices);
+
+/// Time of all steps with nothing else on the links, round after round.
+Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes,
+                       CommunicationPrices& prices);
+
+/// True when every piece of `box` lies in one of `held`.
+bool covered(const Box& box, std::span<const Box> held);
+
+}  // namespace pipesim

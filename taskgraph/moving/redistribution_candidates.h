@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "taskgraph/moving/redistribution.h"
+
+namespace pipesim {
+
+/// A piece of the source layout and the devices that hold a copy of it, ascending.
+struct RedistributionPart {
+  Box box;
+  std::int32_t addend = 0;
+  std::vector<DeviceId> devices;
+};
+
+/// A box of the target layout and the devices that want it, ascending.
+struct RedistributionWant {
+  Box box;
+  std::vector<DeviceId> devices;
+};
+
+/// Parts and wanted boxes that overlap, directly or through others.
+struct RedistributionComponent {
+  std::vector<RedistributionPart> parts;  ///< ascending by (box, addend)
+  std::vector<RedistributionWant> wants;  ///< ascending by box
+};
+
+struct RedistributionSetting {
+  std::int64_t element_bytes;
+  std::int32_t first_round;
+  bool nested;  ///< inside another candidate: two-step candidates are not tried again
+  CommunicationPrices& prices;
+  StepContents contents = StepContents::List;
+  /// Only steps that take no longer are wanted, where they contain sends; see redistribute_within().
+  Seconds most{std::numeric_limits<double>::infinity()};
+};
+
+/// The cheapest candidate of one component: least (time, rounds, order of the algebra's table). A recognised
+/// collective is taken at once: its implementation may itself send directly where that is faster. Nothing
+/// when all candidates contain sends and are certain to take longer than `setting.most`.
+std::optional<std::vector<RedistributionStep>> cheapest_steps(const RedistributionComponent& component,
+                                                              const RedistributionSetting& setting);
+
+/// By addend of `from`: every destination holds it already.
+std::vector<bool> peeled_addends(const Layout& from, const Layout& to);
+
+/// Steps for all components between two layouts; `after` is left empty. Nothing where there is none for a
+/// component.
+std::optional<std::vector<RedistributionStep>> plan_steps(const Layout& from, const Layout& to,
+                                                          const std::vector<bool>& peeled,
+                                                          const RedistributionSetting& setting);
+
+/// Direct sends: wanted boxes are cut at source boundaries; each piece of each addend comes from the device
+/// itself, else the nearest holder, else the one that has sent least, else the lowest id.
+std::vector<RedistributionStep> direct_steps(const RedistributionComponent& component,
+                                             const RedistributionSetting& setting);
+
+/// A lower bound of the time of direct sends.
+Seconds least_time_of_sends(const RedistributionComponent& component, const RedistributionSetting& setting);
+
+Seconds time_of_steps(std::span<const RedistributionStep> steps, std::int64_t element_bytes,
+                      CommunicationPrices& prices);
+
+}  // namespace pipesim

@@ -1,0 +1,135 @@
+#include "taskgraph/plan/parallel_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "models/box.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+
+std::int64_t ParallelConfig::num_shards() const {
+  std::int64_t n = replicas;
+  for (const std::int32_t d : degrees) {
+    if (__builtin_mul_overflow(n, d, &n)) return INT64_MAX;
+  }
+  return n;
+}
+
+std::string ParallelConfig::str(const Operator& op) const {
+  const std::string split = split_str(op);
+  if (devices.size() == 1) return fmt::format("{} on device {}", split, devices[0].value);
+  return fmt::format("{} on {} devices from {}", split, devices.size(),
+                     devices.empty() ? -1 : devices[0].value);
+}
+
+std::string ParallelConfig::split_str(const Operator& op) const {
+  std::string text;
+  for (std::size_t f = 0; f < degrees.size(); ++f) {
+    if (degrees[f] > 1) text += fmt::format("{}/{} ", op.factors[f].name, degrees[f]);
+  }
+  if (replicas > 1) text += fmt::format("x{} copies ", replicas);
+  if (text.empty()) return "whole";
+  text.pop_back();
+  return text;
+}
+
+ParallelConfig single_device(const Operator& op, DeviceId device) {
+  return {std::vector<std::int32_t>(op.factors.size(), 1), 1, {device}};
+}
+
+namespace {
+
+std::optional<std::string> illegal_degree(const Factor& f, std::int64_t degree) {
+  const std::int64_t units = f.size / f.granule;
+  if (degree < 1) return fmt::format("degree {} of factor {}; 1 or more is needed", degree, f.name);
+  if (degree == 1) return std::nullopt;
+  if (f.max_degree == 1) return fmt::format("factor {} can't be split", f.name);
+  const std::int64_t most = std::min(units, f.max_degree);
+  if (degree > most)
+    return fmt::format("degree {} of factor {}, which has at most {} parts", degree, f.name, most);
+  if (!f.uneven && units % degree != 0) {
+    return fmt::format(
+        "degree {} does not divide factor {} of size {}", degree, f.name,
+        f.granule == 1 ? fmt::format("{}", f.size) : fmt::format("{} in units of {}", f.size, f.granule));
+  }
+  return std::nullopt;
+}
+
+// A minor factor of a merged dimension may be cut only where everything more major has length 1 in each
+// shard.
+std::optional<std::string> illegal_merge(const IndexExpr& dim, const Operator& op,
+                                         std::span<const std::int32_t> degrees) {
+  const Factor* unfinished = nullptr;
+  for (const FactorIndex f : dim.factors) {
+    const Factor& factor = op.factors[static_cast<std::size_t>(f)];
+    const std::int64_t degree = degrees[static_cast<std::size_t>(f)];
+    if (unfinished && degree > 1) {
+      return fmt::format("factor {} is cut below factor {}, which is not split to single elements",
+                         factor.name, unfinished->name);
+    }
+    if (degree < factor.size && !unfinished) unfinished = &factor;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> illegal_degrees(const Operator& op, std::span<const std::int32_t> degrees) {
+  if (degrees.size() != op.factors.size()) {
+    return fmt::format("{} degrees for {} factors", degrees.size(), op.factors.size());
+  }
+  for (std::size_t f = 0; f < degrees.size(); ++f) {
+    if (auto reason = illegal_degree(op.factors[f], degrees[f])) return reason;
+  }
+  for (const TensorUse& use : op.uses) {
+    for (const IndexExpr& dim : use.dims) {
+      if (dim.kind != IndexExpr::Kind::Merged) continue;
+      if (auto reason = illegal_merge(dim, op, degrees)) return reason;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> illegal(const Operator& op, const ParallelConfig& config,
+                                   const Topology& topology) {
+  if (auto reason = illegal_degrees(op, config.degrees)) return reason;
+  if (config.replicas < 1) return fmt::format("{} replicas; 1 or more are needed", config.replicas);
+  const std::int64_t shards = config.num_shards();
+  const auto available = static_cast<std::int64_t>(topology.num_devices());
+  if (shards > available) return fmt::format("{} shards for {} devices", shards, available);
+  if (shards != static_cast<std::int64_t>(config.devices.size())) {
+    return fmt::format("{} devices listed for {} shards", config.devices.size(), shards);
+  }
+  std::vector<bool> used(topology.num_devices(), false);
+  for (const DeviceId d : config.devices) {
+    if (!d.valid() || d.index() >= topology.num_devices())
+      return fmt::format("device {} does not exist", d.value);
+    if (used[d.index()]) return fmt::format("device {} is listed twice", topology.device(d).name);
+    used[d.index()] = true;
+  }
+  return std::nullopt;
+}
+
+ShardGrid::ShardGrid(const Operator& op, const ParallelConfig& config) : cuts_(op.factors.size()) {
+  degree_.push_back(config.replicas);
+  degree_.insert(degree_.end(), config.degrees.begin(), config.degrees.end());
+  stride_.assign(degree_.size(), 1);
+  for (std::size_t i = degree_.size() - 1; i-- > 0;) stride_[i] = stride_[i + 1] * degree_[i + 1];
+  num_shards_ = stride_[0] * degree_[0];
+  for (std::size_t f = 0; f < cuts_.size(); ++f) {
+    for (std::int64_t k = 0; k < degree_[f + 1]; ++k)
+      cuts_[f].push_back(cut(op.factors[f], degree_[f + 1], k));
+  }
+}
+
+void ShardGrid::ranges(std::int64_t shard, std::vector<Range>& out) const {
+  out.resize(cuts_.size());
+  for (std::size_t f = 0; f < out.size(); ++f) {
+    out[f] = cuts_[f][static_cast<std::size_t>(coordinate(shard, static_cast<FactorIndex>(f)))];
+  }
+}
+
+}  // namespace pipesim

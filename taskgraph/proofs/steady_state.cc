@@ -1,0 +1,448 @@
+#include "taskgraph/proofs/steady_state.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "sim/base/deadline.h"
+
+namespace pipesim {
+namespace {
+
+constexpr Nanoseconds kEver = std::numeric_limits<Nanoseconds>::max();
+
+/// What microbatches of one kind of task do between two moments.
+enum class Progress : std::uint8_t { Rises, Falls, NotBegun, Done, Other };
+
+/// How much larger numbers are in the iteration of many microbatches: of microbatches, and of a device's
+/// steps, by those that it does in so many first and second windows.
+struct Shift {
+  std::int32_t microbatches = 0, windows = 0, second_windows = 0;
+};
+
+/// A part of the iteration of many: the few's timeline from begin to end, `times` times, the n-th time (from
+/// 0) shifted by first + n · next.
+struct Stretch {
+  Nanoseconds begin, end;
+  Shift first = {};
+  std::int32_t times = 1;
+  Shift next = {};
+};
+
+class SteadyStateFinder {
+ public:
+  explicit SteadyStateFinder(FewMicrobatches few)
+      : from_(std::move(few)),
+        dag_(from_.dag),
+        timeline_(from_.timeline),
+        few_(from_.few),
+        added_(from_.many - few_),
+        of_one_(from_.tasks_of_one) {
+    if (few_ < 2 || added_ < 1) return;
+    for (const std::vector<TaskId>& of_device : from_.barriers) {
+      std::vector<Nanoseconds>& times = barriers_.emplace_back();
+      for (const TaskId barrier : of_device) times.push_back(timeline_.end[barrier.index()]);
+    }
+    list_devices();
+    find_ready_times();
+    barriers_decide_ = all_have_as_many_barriers() || have_barriers_before_no_time();
+  }
+
+  std::optional<SteadyState> find() {
+    if (few_ < 2 || added_ < 1 || !waits_for_steps()) return std::nullopt;
+    constexpr std::int32_t kLongest = 4;  // periods, in units that the schedule repeats
+    const auto groups = static_cast<std::int32_t>(from_.few_order.steps.size());
+    std::vector<std::int32_t> periods;
+    for (std::int32_t n = 1; n <= kLongest; ++n) periods.insert(periods.end(), {n, n * groups});
+    std::ranges::sort(periods);
+    periods.erase(std::unique(periods.begin(), periods.end()), periods.end());
+    for (const std::int32_t period : periods) {
+      if (added_ % period != 0 || period >= few_) continue;
+      if (auto found = one_window(period)) return found;
+      if (auto found = two_windows(period)) return found;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] std::size_t id(std::int32_t microbatch, std::size_t task) const {
+    return static_cast<std::size_t>(microbatch) * of_one_ + task;
+  }
+
+  // A device of each group and course of barriers: others of the group that reach theirs at the same times
+  // are like it.
+  void list_devices() {
+    for (std::size_t d = 0; d < barriers_.size(); ++d) {
+      if (barriers_[d].empty()) continue;
+      const bool fresh = std::ranges::none_of(devices_, [&](std::size_t other) {
+        return from_.few_order.group_of[other] == from_.few_order.group_of[d] &&
+               barriers_[other] == barriers_[d];
+      });
+      if (fresh) devices_.push_back(d);
+    }
+  }
+
+  void find_ready_times() {
+    ready_.assign(dag_.num_tasks(), 0);
+    for (std::size_t t = 0; t < ready_.size(); ++t) {
+      for (const TaskId next : dag_.successors(TaskId(t)))
+        ready_[next.index()] = std::max(ready_[next.index()], timeline_.end[t]);
+    }
+  }
+
+  // No task of a later microbatch can begin before the steps that come before its own.
+  [[nodiscard]] bool waits_for_steps() const {
+    for (std::size_t x = 0; x < of_one_; ++x) {
+      if (dag_.num_predecessors(TaskId(id(few_ - 1, x))) == 0) return false;
+    }
+    return true;
+  }
+
+  // By device, in the order of devices_: barriers that it reaches in the window. Empty where one reaches
+  // none, or some more than others, so that their keys change places, and these might decide.
+  [[nodiscard]] std::vector<std::ptrdiff_t> steps_in(const SteadyWindow& w) const {
+    std::vector<std::ptrdiff_t> steps;
+    for (const std::size_t d : devices_) steps.push_back(reached(d, w.end) - reached(d, w.begin));
+    const auto [least, most] = std::ranges::minmax(steps);
+    if (least < 1 || (least < most && barriers_decide_)) steps.clear();
+    return steps;
+  }
+
+  // Then windows in which they differ would end soon.
+  [[nodiscard]] bool all_have_as_many_barriers() const {
+    return std::ranges::all_of(
+        devices_, [&](std::size_t d) { return barriers_[d].size() == barriers_[devices_.front()].size(); });
+  }
+
+  // Of barriers at one time, the first that is taken lets its device go on first. What then follows at the
+  // same time, beside other barriers, could meet what the others let go.
+  [[nodiscard]] bool have_barriers_before_no_time() const {
+    for (std::size_t t = from_.first_barrier; t < dag_.num_tasks(); ++t) {
+      for (const TaskId next : dag_.successors(TaskId(t))) {
+        if (dag_.duration(next) == 0 && !dag_.lanes(next).empty()) return true;
+      }
+    }
+    return false;
+  }
+
+  // By lane: how much longer it is busy.
+  [[nodiscard]] std::vector<Nanoseconds> busy_lanes(Nanoseconds at) const {
+    std::vector<Nanoseconds> busy(dag_.num_lanes(), 0);
+    for (std::size_t t = 0; t < id(few_, 0); ++t) {
+      if (!popped(t, at) || ended(t, at)) continue;
+      for (const LaneUse use : dag_.lanes(TaskId(t)))
+        busy[use.lane.index()] = std::max(busy[use.lane.index()], timeline_.start[t] + use.hold - at);
+    }
+    return busy;
+  }
+
+  // When a microbatch may begin its way, and its way back.
+  [[nodiscard]] Nanoseconds forward_ready(std::int32_t microbatch) const {
+    return ready_[id(microbatch, from_.forward.index())];
+  }
+  [[nodiscard]] Nanoseconds backward_ready(std::int32_t microbatch) const {
+    return from_.backward.valid() ? ready_[id(microbatch, from_.backward.index())] : 0;
+  }
+
+  /// By device, see steps_in().
+  struct WindowSteps {
+    std::span<const std::ptrdiff_t> first, second;
+    [[nodiscard]] std::ptrdiff_t in(std::size_t device, std::int32_t windows,
+                                    std::int32_t second_windows) const {
+      return windows * first[device] + (second_windows > 0 ? second_windows * second[device] : 0);
+    }
+  };
+
+  // The steps of every device in the stretch, and the one that is not yet over, are those of the iteration of
+  // many.
+  [[nodiscard]] bool has_steps(const Stretch& stretch, const WindowSteps& steps) const {
+    const auto together = static_cast<std::ptrdiff_t>(from_.few_order.together);
+    for (std::size_t device = 0; device < devices_.size(); ++device) {
+      const std::size_t d = devices_[device];
+      const std::span<const PipelineStep> few = steps_of(from_.few_order, d),
+                                          many = steps_of(from_.many_order, d);
+      const auto few_size = std::ssize(few), many_size = std::ssize(many);
+      const std::ptrdiff_t begin = reached(d, stretch.begin) * together,
+                           end = std::min(few_size, (reached(d, stretch.end) + 1) * together);
+      for (std::int32_t n = 0; n < stretch.times; ++n) {
+        const std::ptrdiff_t more =
+            together * steps.in(device, stretch.first.windows + n * stretch.next.windows,
+                                stretch.first.second_windows + n * stretch.next.second_windows);
+        if (end + more > many_size || (end == few_size) != (end + more == many_size)) return false;
+        const std::int32_t add =
+            (stretch.first.microbatches + n * stretch.next.microbatches) * from_.of_block;
+        for (std::ptrdiff_t i = begin; i < end; ++i) {
+          PipelineStep step = few[static_cast<std::size_t>(i)];
+          if (add != 0 && step.microbatch < from_.first_regular) return false;
+          step.microbatch += add;
+          if (many[static_cast<std::size_t>(i + more)] != step) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  [[nodiscard]] static std::span<const PipelineStep> steps_of(const PipelineOrder& order,
+                                                              std::size_t device) {
+    return order.steps[static_cast<std::size_t>(order.group_of[device])];
+  }
+  // Barriers that the device reaches before.
+  [[nodiscard]] std::ptrdiff_t reached(std::size_t device, Nanoseconds time) const {
+    return std::ranges::lower_bound(barriers_[device], time) - barriers_[device].begin();
+  }
+
+  [[nodiscard]] bool have_steps(const std::vector<Stretch>& stretches, const WindowSteps& steps) const {
+    return std::ranges::all_of(stretches, [&](const Stretch& s) { return has_steps(s, steps); });
+  }
+
+  [[nodiscard]] bool popped(std::size_t task, Nanoseconds by) const { return ready_[task] < by; }
+  [[nodiscard]] bool ended(std::size_t task, Nanoseconds by) const {
+    return popped(task, by) && timeline_.end[task] <= by;
+  }
+  // How much longer it runs.
+  [[nodiscard]] Nanoseconds left(std::size_t task, Nanoseconds at) const {
+    return std::max<Nanoseconds>(0, timeline_.end[task] - at);
+  }
+
+  // Task x of microbatch m at the begin is where that of m + u is at the end.
+  [[nodiscard]] bool moves(std::size_t x, const SteadyWindow& w, std::int32_t u) const {
+    const std::int32_t first = std::max(0, -u), last = few_ - std::max(0, u);
+    for (std::int32_t m = first; m < last; ++m) {
+      const std::size_t before = id(m, x), after = id(m + u, x);
+      if (popped(before, w.begin) != popped(after, w.end)) return false;
+      if (popped(before, w.begin) && left(before, w.begin) != left(after, w.end)) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool all_ended(std::size_t x, std::int32_t first, std::int32_t end, Nanoseconds by) const {
+    for (std::int32_t m = first; m < end; ++m) {
+      if (!ended(id(m, x), by)) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] bool none_popped(std::size_t x, std::int32_t first, std::int32_t end, Nanoseconds by) const {
+    for (std::int32_t m = first; m < end; ++m) {
+      if (popped(id(m, x), by)) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] Progress progress(std::size_t x, const SteadyWindow& w) const {
+    if (none_popped(x, 0, few_, w.end)) return Progress::NotBegun;
+    if (all_ended(x, 0, few_, w.begin)) return Progress::Done;
+    const std::int32_t u = w.microbatches;
+    if (all_ended(x, 0, u, w.end) && none_popped(x, few_ - u, few_, w.begin) && moves(x, w, u))
+      return Progress::Rises;
+    if (all_ended(x, few_ - u, few_, w.end) && none_popped(x, 0, u, w.begin) && moves(x, w, -u))
+      return Progress::Falls;
+    return Progress::Other;
+  }
+
+  // Lanes are as busy at both ends, and what belongs to no microbatch comes later.
+  [[nodiscard]] bool same_lanes(const SteadyWindow& w) const {
+    for (std::size_t t = id(few_, 0); t < from_.first_barrier; ++t) {
+      if (popped(t, w.end)) return false;
+    }
+    return busy_lanes(w.begin) == busy_lanes(w.end);
+  }
+
+  [[nodiscard]] bool all_rise(const SteadyWindow& w) const {
+    for (std::size_t x = 0; x < of_one_; ++x) {
+      if (progress(x, w) != Progress::Rises) return false;
+    }
+    return same_lanes(w);
+  }
+
+  // The latest that the steps allow: what is not steady by then has not been before.
+  [[nodiscard]] std::optional<SteadyState> one_window(std::int32_t period) const {
+    const std::int32_t repeats = added_ / period;
+    for (std::int32_t last = few_ - 1; last > period; --last) {
+      const SteadyWindow w{forward_ready(last - period), forward_ready(last), period};
+      if (w.begin >= w.end) continue;
+      const std::vector<std::ptrdiff_t> steps = steps_in(w);
+      stop_if_late();
+      if (steps.empty()) continue;
+      if (!have_steps({{0, w.end, {}},
+                       {w.begin, kEver, {added_, repeats}},
+                       {w.begin, w.end, {period, 1}, repeats - 1, {period, 1}}},
+                      {steps, {}})) {
+        continue;
+      }
+      return all_rise(w) ? std::optional(SteadyState{repeats, {w}}) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool rise_then_fall(const SteadyWindow& up, const SteadyWindow& down) const {
+    for (std::size_t x = 0; x < of_one_; ++x) {
+      const Progress on_the_way = progress(x, up), back = progress(x, down);
+      const bool forward = on_the_way == Progress::Rises && back == Progress::Done;
+      if (!forward && !(on_the_way == Progress::NotBegun && back == Progress::Falls)) return false;
+    }
+    return same_lanes(up) && same_lanes(down);
+  }
+
+  [[nodiscard]] std::optional<SteadyState> two_windows(std::int32_t period) const {
+    const std::int32_t repeats = added_ / period;
+    const SteadyWindow up{forward_ready(few_ - 1 - period), forward_ready(few_ - 1), period};
+    const SteadyWindow down{backward_ready(period), backward_ready(0), period};
+    if (up.begin >= up.end || up.end > down.begin || down.begin >= down.end) return std::nullopt;
+    const std::vector<std::ptrdiff_t> ups = steps_in(up), downs = steps_in(down);
+    if (ups.empty() || downs.empty()) return std::nullopt;
+    if (!have_steps({{0, up.end, {}},
+                     {up.begin, up.end, {period, 1}, repeats - 1, {period, 1}},
+                     {up.begin, down.end, {added_, repeats}},
+                     {down.begin, down.end, {added_ - period, repeats, 1}, repeats - 1, {-period, 0, 1}},
+                     {down.begin, kEver, {0, repeats, repeats}}},
+                    {ups, downs})) {
+      return std::nullopt;
+    }
+    return rise_then_fall(up, down) ? std::optional(SteadyState{repeats, {up, down}}) : std::nullopt;
+  }
+
+  FewMicrobatches from_;
+  const TaskDag& dag_;
+  const Timeline& timeline_;
+  std::int32_t few_, added_;
+  std::size_t of_one_;
+  std::vector<std::vector<Nanoseconds>> barriers_;  // by device: when it reaches them
+  std::vector<std::size_t> devices_;
+  std::vector<Nanoseconds> ready_;  // by task
+  bool barriers_decide_ = false;    // by their keys, what is taken first
+};
+
+}  // namespace
+
+Nanoseconds SteadyState::time_of(Nanoseconds of_few) const {
+  Nanoseconds time = of_few;
+  for (const SteadyWindow& w : windows) {
+    if (of_few >= w.end) time += repeats * w.length();
+  }
+  return time;
+}
+
+namespace {
+
+FewMicrobatches built_by(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                         const TaskGraph& tasks, const Timeline& timeline, std::int32_t many) {
+  const TaskBlock block = builder.block();
+  FewMicrobatches few{tasks.dag,
+                      timeline,
+                      builder.built_microbatches() / block.microbatches,
+                      many / block.microbatches,
+                      block.tasks,
+                      tasks.dag.num_tasks() - builder.barriers().size(),
+                      builder.tasks_of(OperatorId(0)).forward,
+                      first_backward_task(builder),
+                      {},
+                      builder.order_of(strategy, builder.built_microbatches()),
+                      builder.order_of(strategy, many),
+                      block.microbatches,
+                      builder.versions().first_regular()};
+  few.barriers.resize(few.few_order.group_of.size());
+  for (const StepBarrier& b : builder.barriers()) few.barriers[b.device.index()].push_back(b.task);
+  return few;
+}
+
+}  // namespace
+
+std::optional<SteadyState> find_steady_state(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                             const TaskGraph& tasks, const Timeline& timeline) {
+  return find_steady_state(built_by(builder, strategy, tasks, timeline, builder.options().microbatches));
+}
+
+std::optional<SteadyWindow> find_steady_stream(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
+                                               const TaskGraph& tasks, const Timeline& timeline) {
+  // So many more that every period that is looked for divides them.
+  const auto groups = static_cast<std::int32_t>(builder.order_of(strategy, 1).steps.size());
+  const std::int32_t more = 12 * groups * builder.block().microbatches;
+  const auto steady =
+      find_steady_state(built_by(builder, strategy, tasks, timeline, builder.built_microbatches() + more));
+  if (!steady || steady->windows.size() != 1) return std::nullopt;
+  return steady->windows.front();
+}
+
+std::optional<SteadyState> find_steady_state(FewMicrobatches few) {
+  return SteadyStateFinder(std::move(few)).find();
+}
+
+TaskId first_backward_task(const TaskGraphBuilder& builder) {
+  for (std::size_t op = builder.graph().operators().size(); op-- > 0;) {
+    const OperatorTasks& tasks = builder.tasks_of(OperatorId(op));
+    for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+      if (first.valid()) return first;
+    }
+  }
+  return {};
+}
+
+namespace {
+
+// Most microbatches that a group of devices has begun and not done with, in the order of its steps.
+std::int32_t most_at_hand(const PipelineOrder& order, std::int32_t microbatches) {
+  std::int32_t most = 0;
+  for (const std::vector<PipelineStep>& steps : order.steps) {
+    std::vector<std::size_t> left(static_cast<std::size_t>(microbatches), 0);
+    for (const PipelineStep& step : steps) ++left[static_cast<std::size_t>(step.microbatch)];
+    const std::vector<std::size_t> all = left;
+    std::int32_t now = 0;
+    for (const PipelineStep& step : steps) {
+      const auto m = static_cast<std::size_t>(step.microbatch);
+      if (left[m] == all[m]) most = std::max(most, ++now);
+      if (--left[m] == 0) --now;
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+  // Most plans are steady when their devices have filled up and worked off as many, those that do not put
+  // weights off already as soon as they have filled up. Where not, more may help, or a period of several: it
+  // must divide what is left out.
+  constexpr std::int32_t kMore = 4, kPeriods = 12;
+  const std::int32_t all = builder.options().microbatches;
+  if (all < 2 * kMore) return {};
+  const PipelineOrder order = builder.order_of(strategy, all);
+  const auto groups = static_cast<std::int32_t>(order.steps.size());
+  const auto& pipeline = builder.options().pipeline;
+  const std::int32_t unit =
+      pipeline && schedule_kind(pipeline->schedule).takes_chunks ? groups : builder.ways();
+  if (all % unit != 0) return {};
+  const std::int32_t at_hand = most_at_hand(order, all);
+  // Where all go forward first, they drift apart in stages that are not alike, however long one looks.
+  const bool may_drift = pipeline && at_hand == all;
+  const std::int32_t filled = may_drift ? groups : at_hand;
+  const auto at_least = [&](std::int32_t n, std::int32_t divisor) { return n + (all - n) % divisor; };
+  const std::int32_t early = at_least(filled + std::max(kMore, 2 * unit), unit);
+  const std::int32_t usual = at_least(2 * filled + kMore, unit);
+  const std::int32_t late = at_least(2 * (2 * filled + kMore), kPeriods * unit);
+  std::vector<std::int32_t> few;
+  const bool puts_off_weights = std::ranges::any_of(
+      order.steps.front(), [](const PipelineStep& step) { return step.kind == StepKind::BackwardWeight; });
+  const bool soon = !may_drift && !puts_off_weights && builder.ways() == 1;
+  if (soon && 2 * early <= all && (4 * early <= 3 * usual || 2 * usual > all)) few.push_back(early);
+  if (2 * usual <= all) few.push_back(usual);
+  if (2 * late <= all && !may_drift) few.push_back(late);
+  return few;
+}
+
+std::vector<std::int32_t> stream_lengths(const TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+  constexpr std::int32_t kMore = 4, kMost = 1024, kMostPeriods = 4;
+  const WeightVersions& versions = builder.versions();
+  const auto groups = static_cast<std::int32_t>(builder.order_of(strategy, 1).steps.size());
+  std::vector<std::int32_t> lengths;
+  // Replicas that take turns may be steady only over several turns of all.
+  const std::int32_t period = versions.period(), turns = builder.ways() > 1 ? 2 * period : 0;
+  std::int32_t microbatches = versions.first_regular() + 2 * groups + std::max(kMore, turns);
+  for (int tries = 0; tries < 3; ++tries, microbatches *= 2) {
+    const std::int32_t whole = (microbatches + period - 1) / period * period;
+    lengths.push_back(std::min(whole, std::max(kMost / period, kMostPeriods) * period));
+  }
+  return lengths;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/simulate.h"
+#include "taskgraph/expansion/folding.h"
+#include "taskgraph/expansion/task_graph_builder.h"
+
+namespace pipesim {
+
+/// The last steps of every group of a pipeline's devices.
+struct LastSteps {
+  LastSteps() = default;
+  LastSteps(PipelineOrder all, std::vector<std::size_t> from);
+  std::vector<std::size_t> first;  ///< by group: the number of its first one
+  PipelineOrder order;             ///< these steps alone, microbatches counted from first_microbatch
+  std::int32_t first_microbatch = 0, microbatches = 0;  ///< from the first to the last that any of them is of
+};
+
+/// Simulates an iteration of which all but the last steps are folded further than these (find_folding()).
+/// Last are those from the first on after which all gradients of a stage's weights are there, and may be on
+/// their way, and others whose data lanes move when they move such gradients already.
+///
+/// What is proven. Call tasks late that are those of last steps or wait for such. When
+///  1. no task of an earlier step is late, and
+///  2. on every lane all that are not late are popped (steady_state.h) before any that are,
+/// then those that are not late run as if there were no others, hence under the folding of steps; and the
+/// late ones, under that of all, from when the devices have done their earlier steps and lanes are free of
+/// the rest.
+class LastStepsSimulation {
+ public:
+  /// Of a graph that `builder` has just built under `of_steps`, and its timeline. What late tasks do there
+  /// does not count.
+  LastStepsSimulation(TaskGraphBuilder& builder, const Folding& of_steps, const Folding& of_all,
+                      const TaskGraph& steps, const Timeline& timeline);
+
+  /// Microbatches with last steps, and those between them.
+  [[nodiscard]] const LastSteps& last() const { return last_; }
+  /// Builds and simulates them under `of_all`, all tasks of their microbatches and what comes after. False
+  /// where the proof fails. Afterwards the builder folds by `of_all`.
+  bool run(TaskGraph& tasks, SimulationScratch& scratch, Timeline& timeline);
+  /// Of the iteration; and the earliest time at which a late task was popped.
+  [[nodiscard]] Nanoseconds makespan() const { return makespan_; }
+  [[nodiscard]] Nanoseconds begin() const { return begin_; }
+
+ private:
+  bool look_at_steps();
+  void begin_at(std::vector<std::size_t> first);
+  [[nodiscard]] std::vector<Nanoseconds> first_synchronisation() const;
+  void include_steps_from(Nanoseconds time, std::vector<std::size_t>& first) const;
+  void note_lanes(const std::vector<Nanoseconds>& ready);
+  [[nodiscard]] std::size_t step_number(std::int32_t microbatch, std::int32_t stage, std::size_t kind) const;
+  [[nodiscard]] bool take_times(const std::vector<bool>& late, Timeline& timeline) const;
+  [[nodiscard]] std::vector<std::int32_t> same_tasks() const;
+  [[nodiscard]] std::optional<std::vector<bool>> find_late(const TaskDag& dag, const BoundStrategy& strategy,
+                                                           bool last_alone) const;
+  template <class Visit>
+  void visit_passes(const BoundStrategy& strategy, std::int32_t microbatch, std::int32_t built_as,
+                    Visit visit) const;
+
+  TaskGraphBuilder& builder_;
+  const Folding &of_steps_, &of_all_;
+  const TaskDag& dag_;
+  const Timeline& timeline_;
+  PipelineOrder order_;
+  LastSteps last_;
+  std::vector<bool> is_last_;  // by microbatch, stage and kind of step: of inputs and weights apart
+  std::size_t of_one_;
+  std::vector<OperatorTasks> tasks_;  // of the first microbatch under of_steps
+  std::vector<Wiring> wirings_;
+  std::vector<Gate> gates_;
+  std::vector<std::vector<TaskId>> barriers_;  // by device
+  // By lane under of_steps: when the last task that is not late was popped, and the lane is free of them.
+  std::vector<Nanoseconds> last_pop_, lane_free_;
+  bool proven_ = false;
+  std::vector<bool> late_in_steps_;
+  Nanoseconds makespan_ = 0, begin_ = 0;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,134 @@
+#include "taskgraph/moving/communication_plan.h"
+
+#include <gmock/gmock.h>
+
+#include "sim/base/errors.h"
+#include "tests/sim/random_graph.h"
+#include "tests/taskgraph/random_layouts.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::IsEmpty;
+
+DeviceId dev(std::int32_t d) { return DeviceId(d); }
+
+class CommunicationPlanning : public testing::Test {
+ protected:
+  CommunicationPlan plan(const std::vector<LayoutId>& terms, LayoutId target, Bytes piece = Bytes(1 << 30)) {
+    return plan_communication(terms, target, 4, piece, layouts_, prices_);
+  }
+  LayoutId layout(std::vector<Layout::Piece> pieces) { return layouts_.intern(Layout(pieces)); }
+
+  const Box whole_ = Box::whole(std::vector<std::int64_t>{1000, 1000});
+  Topology topology_ = make_topology("levels:2@100GB/s,2@1GB/s");
+  CostModel costs_{topology_};
+  CommunicationPrices prices_{costs_};
+  LayoutTable layouts_;
+};
+
+TEST_F(CommunicationPlanning, CutsStepsIntoPiecesThatAddUp) {
+  const LayoutId from = layout({{dev(0), whole_, 0}, {dev(1), whole_, 1}});
+  const LayoutId to = layout({{dev(0), whole_, 0}, {dev(1), whole_, 0}});
+  const CommunicationPlan cut = plan({from}, to, Bytes(1'500'000));
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int32_t> pieces;
+  for (const CommunicationTask& t : cut.tasks) sizes.push_back(t.size.value), pieces.push_back(t.piece);
+  EXPECT_THAT(sizes, ElementsAre(1'333'333, 1'333'333, 1'333'334));
+  EXPECT_THAT(pieces, ElementsAre(0, 1, 2));
+  EXPECT_EQ(cut.local, (std::vector{dev(0), dev(1)}));
+  EXPECT_THAT(cut.received,
+              ElementsAre(std::pair(dev(0), Bytes(4'000'000)), std::pair(dev(1), Bytes(4'000'000))));
+}
+
+TEST_F(CommunicationPlanning, EveryPieceWaitsForAllPiecesOfEarlierRounds) {
+  // Across the slow link: halves, then an all-gather among the receivers.
+  const LayoutId from = layout({{dev(0), whole_, 0}});
+  const LayoutId to = layout({{dev(2), whole_, 0}, {dev(3), whole_, 0}});
+  const CommunicationPlan whole = plan({from}, to);
+  const CommunicationPlan cut = plan({from}, to, Bytes(1'000'000));
+  ASSERT_FALSE(whole.tasks.empty());
+  for (const CommunicationPlan* p : {&whole, &cut}) {
+    for (const CommunicationTask& t : p->tasks) {
+      std::vector<std::int32_t> earlier;
+      for (std::size_t i = 0; i < p->tasks.size(); ++i) {
+        if (p->tasks[i].round < t.round) earlier.push_back(static_cast<std::int32_t>(i));
+      }
+      EXPECT_THAT(t.after, ElementsAreArray(earlier));
+    }
+  }
+}
+
+TEST_F(CommunicationPlanning, ReceivesNothingWhereNothingIsWanted) {
+  const LayoutId from = layout({{dev(2), whole_, 0}, {dev(3), whole_, 1}});
+  const CommunicationPlan p = plan({from}, layout({{dev(0), whole_, 0}}));
+  EXPECT_THAT(p.received, ElementsAre(std::pair(dev(0), Bytes(4'000'000))));
+  EXPECT_THAT(p.local, IsEmpty());
+}
+
+TEST_F(CommunicationPlanning, SumsTermsUnlessApartIsCheaper) {
+  int together = 0, apart = 0;
+  for_each_seed(400, [&](Rng& rng) {
+    const std::vector<std::int64_t> shape{256, 512};
+    std::vector<LayoutId> terms;
+    for (std::uint64_t n = 2 + rng.below(2); terms.size() < n;) {
+      const LayoutId id = layout(random_grid(rng, shape, 4, true).pieces());
+      if (std::find(terms.begin(), terms.end(), id) == terms.end()) terms.push_back(id);
+    }
+    const LayoutId target = layout(random_grid(rng, shape, 4, false).pieces());
+    const CommunicationPlan chosen = plan(terms, target);
+
+    std::vector<const Layout*> parts;
+    for (const LayoutId id : terms) parts.push_back(&layouts_[id]);
+    const Redistribution summed = redistribute(sum_of(parts), layouts_[target], 4, prices_);
+    Seconds each;
+    std::size_t tasks = 0;
+    for (const LayoutId id : terms) {
+      const Layout* term = &layouts_[id];
+      const Redistribution r = redistribute(sum_of(std::span(&term, 1)), layouts_[target], 4, prices_);
+      each += estimated_time(r, 4, prices_);
+      tasks += r.steps.size();
+    }
+    const bool split = summed.has_sends() && each < estimated_time(summed, 4, prices_);
+    EXPECT_EQ(chosen.tasks.size(), split ? tasks : summed.steps.size());
+    for (const CommunicationTask& t : chosen.tasks) EXPECT_EQ(t.term >= 0, split);
+    ++(split ? apart : together);
+  });
+  if (std::getenv("PIPESIM_TEST_SEED") == nullptr) {
+    EXPECT_GT(together, sanitized ? 5 : 20);
+    EXPECT_GT(apart, sanitized ? 5 : 20);
+  }
+}
+
+TEST_F(CommunicationPlanning, TasksCarryThePricesOfTheCostModel) {
+  const std::vector<DeviceId> group{dev(1), dev(2)};
+  const PricedTask task = priced_task(Collective::Send, group, Bytes(1'000'000), prices_);
+  const CollectiveTime time = costs_.collective_time(Collective::Send, group, Bytes(1'000'000));
+  EXPECT_EQ(task.duration, to_nanoseconds(time.duration));
+  ASSERT_EQ(task.lanes.size(), time.lanes.size());
+  for (std::size_t i = 0; i < task.lanes.size(); ++i) {
+    EXPECT_EQ(task.lanes[i].lane, time.lanes[i].lane);
+    EXPECT_LE(task.lanes[i].hold, task.duration);
+  }
+}
+
+TEST_F(CommunicationPlanning, ConcurrentStepsTakeAsLongAsTheirBusiestLane) {
+  const auto send = [&](std::int32_t from, std::int32_t to) {
+    return prices_.time(Collective::Send, std::vector{dev(from), dev(to)}, Bytes(10'000'000));
+  };
+  ConcurrentTime time(topology_.num_lanes());
+  time.add(send(0, 1));
+  EXPECT_EQ(time.finish(), send(0, 1).duration);
+  EXPECT_EQ(time.finish(), Seconds(0));
+  time.add(send(0, 2));
+  time.add(send(1, 3));  // shares the slow link
+  const Seconds both = time.finish();
+  EXPECT_GT(both.value, 1.9 * send(0, 2).duration.value);
+  EXPECT_LE(both.value, 2 * send(0, 2).duration.value);
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,249 @@
+#include "taskgraph/plan/recompute.h"
+
+#include <gmock/gmock.h>
+
+#include "models/graph_builder.h"
+#include "models/zoo/zoo.h"
+#include "sim/base/errors.h"
+#include "sim/check_schedule.h"
+#include "sim/simulate.h"
+#include "taskgraph/memory/peak_memory.h"
+#include "tests/refusal.h"
+#include "tests/taskgraph/expansion.h"
+
+namespace pipesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Kind = Recompute::Kind;
+using Segments = std::vector<std::int32_t>;
+using Sizes = std::vector<std::int64_t>;
+
+// Linears that keep their input for backward, 1 kB each, under weights of 16 kB.
+constexpr std::int64_t kActivation = 4 * 64 * 4, kWeight = 64 * 64 * 4;
+
+OperatorGraph linear_chain(std::int32_t layers) {
+  GraphBuilder b("chain", 4);
+  TensorId x = b.data("x", {4, 64});
+  for (std::int32_t l = 0; l < layers; ++l)
+    x = b.add("linear", "fc" + std::to_string(l), {x}, {{"out", Sizes{64}}, {"bias", 0}});
+  return b.build();
+}
+
+PlanOptions recomputing(Recompute recompute) {
+  PlanOptions options;
+  options.recompute = std::move(recompute);
+  return options;
+}
+
+std::vector<std::string> names_again(const OperatorGraph& graph, const Recompute& recompute,
+                                     const std::optional<Pipeline>& pipeline = {}) {
+  const Recomputation recomputation(graph, recompute, pipeline);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+    if (recomputation.again(OperatorId(i))) names.push_back(graph.operators()[i].name);
+  }
+  return names;
+}
+
+Nanoseconds forward_time(const Expansion& e, const std::vector<std::string>& operators) {
+  Nanoseconds sum = 0;
+  for (const BoundOperator* bound : e.bound) {
+    if (std::ranges::find(operators, bound->op->name) == operators.end()) continue;
+    for (const Nanoseconds duration : bound->forward.durations) sum += duration;
+  }
+  return sum;
+}
+
+TEST(RecomputeSegments, RunNothingAgainThatNobodyReads) {
+  // What fc1 makes enters the other segment, what fc3 makes leaves the model: both are kept as they are.
+  EXPECT_THAT(names_again(linear_chain(4), {Kind::Listed, {0, 0, 1, 1}}), ElementsAre("fc0", "fc2"));
+  // Outside of a segment, backward of fc2 reads what fc1 makes again.
+  EXPECT_THAT(names_again(linear_chain(4), {Kind::Listed, {0, 0, -1, -1}}), ElementsAre("fc0", "fc1"));
+  EXPECT_THAT(names_again(linear_chain(4), {Kind::Listed, {-1, -1, -1, 0}}), IsEmpty());
+  EXPECT_THAT(names_again(linear_chain(4), {}), IsEmpty());
+}
+
+TEST(RecomputeSegments, OfAPipelineAreItsStages) {
+  const OperatorGraph graph = linear_chain(6);
+  const Pipeline pipeline{"gpipe", {0, 0, 0, 1, 1, 1}};
+  EXPECT_EQ(recompute_segments(graph, {Kind::Full, {}}, pipeline), pipeline.stage_of);
+  EXPECT_THAT(names_again(graph, {Kind::Full, {}}, pipeline), ElementsAre("fc0", "fc1", "fc3", "fc4"));
+}
+
+TEST(RecomputeSegments, AreBlocksThatTheModelRepeats) {
+  const OperatorGraph graph = make_zoo_model("gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8");
+  const Segments blocks = forward_blocks(graph), segments = recompute_segments(graph, {Kind::Full, {}}, {});
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::string& name = graph.operators()[i].name;
+    const std::int32_t block = i < 4                         ? 0
+                               : name.starts_with("layer1.") ? 1
+                               : name.starts_with("layer2.") ? 2
+                                                             : 3;
+    EXPECT_EQ(blocks[i], block) << name;
+    EXPECT_EQ(segments[i], block == 3 ? kKeptSegment : block) << name;
+  }
+}
+
+TEST(RecomputeSegments, AreRunsOfOperatorsWhereNothingIsRepeated) {
+  EXPECT_EQ(forward_blocks(linear_chain(9)), (Segments{0, 0, 0, 1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(forward_blocks(linear_chain(1)), (Segments{0}));
+  EXPECT_EQ(recompute_segments(linear_chain(5), {Kind::Full, {}}, {}), (Segments{0, 0, 1, 1, kKeptSegment}));
+}
+
+TEST(RecomputeSegments, OfSelectiveAreAttentionOperators) {
+  const OperatorGraph graph = make_zoo_model("gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8");
+  EXPECT_THAT(names_again(graph, {Kind::Selective, {}}), ElementsAre("layer1.attention", "layer2.attention"));
+}
+
+TEST(RecomputeNames, AreReadAndRefused) {
+  for (const std::string& name : recompute_names()) EXPECT_EQ(name_of(parse_recompute(name).kind), name);
+  EXPECT_EQ(refusal([] { (void)parse_recompute("ful"); }),
+            "recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, selective, full");
+}
+
+TEST(IllegalRecompute, SaysWhy) {
+  const OperatorGraph graph = linear_chain(4);
+  const auto reason = [&](const Recompute& recompute, const std::optional<Pipeline>& pipeline = {}) {
+    return illegal(graph, recompute, pipeline).value_or("legal");
+  };
+  const Pipeline pipeline{"1f1b", {0, 0, 1, 1}};
+  EXPECT_EQ(reason({}), "legal");
+  EXPECT_EQ(reason({Kind::Full, {}}, pipeline), "legal");
+  EXPECT_EQ(reason({Kind::Listed, {-1, 0, 1, -1}}, pipeline), "legal");
+  EXPECT_EQ(
+      reason({Kind::Listed, {-1, 0, 0, -1}}, pipeline),
+      "operators \"fc1\" of stage 0 and \"fc2\" of stage 1 are in one segment; a segment lies in one stage");
+  EXPECT_EQ(reason({Kind::Listed, {-1, 0}}), "2 operators have a segment or none, the model has 4");
+  EXPECT_EQ(reason({Kind::Listed, {-1, 0, 2, 2}}), "segment 1 has no operator");
+  EXPECT_EQ(reason({Kind::Selective, {}}), "selective runs attention again, and model \"chain\" has none");
+}
+
+TEST(RecomputeTime, IsThatOfForwardOnOneDevice) {
+  for (const char* model : {"gpt:batch=4,layers=3,hidden=16,heads=4,vocab=50,sequence=8", "lenet:batch=8"}) {
+    const OperatorGraph graph = make_zoo_model(model);
+    const Expansion plain(graph, "p100-4x4", {}), again(graph, "p100-4x4", {}, recomputing({Kind::Full, {}}));
+    const Timeline timeline = simulate(again.tasks.dag);
+    EXPECT_THAT(check_schedule(again.tasks.dag, timeline), IsEmpty());
+    const std::vector<std::string> names = names_again(graph, {Kind::Full, {}});
+    EXPECT_THAT(names, testing::Not(IsEmpty()));
+    EXPECT_EQ(timeline.makespan, simulate(plain.tasks.dag).makespan + forward_time(again, names)) << model;
+  }
+}
+
+TEST(RecomputeTime, OfEveryMicrobatch) {
+  PlanOptions options = recomputing({Kind::Listed, {0, 0, 0, -1}}), plain = options;
+  options.microbatches = plain.microbatches = 3;
+  plain.recompute = {};
+  const Expansion with(linear_chain(4), "p100-4x4", {}, options),
+      without(linear_chain(4), "p100-4x4", {}, plain);
+  EXPECT_EQ(simulate(with.tasks.dag).makespan,
+            simulate(without.tasks.dag).makespan + 3 * forward_time(with, {"fc0", "fc1", "fc2"}));
+}
+
+// A segment of fc1 to fc3 between fc0 and fc4.
+TEST(RecomputeMemory, IsFreedAfterForwardAndTakenAgain) {
+  Expansion e(linear_chain(5), "p100-4x4", {}, recomputing({Kind::Listed, {-1, 0, 0, 0, -1}}));
+  const Timeline timeline = simulate(e.tasks.dag);
+  const DeviceMemory peak = peak_memory(e.builder, e.bound, timeline)[0];
+  // The backward of fc4 reads what fc3 makes, so all three run again before it: with what fc0 made and the
+  // gradient that fc4 makes, that are four outputs and a gradient.
+  EXPECT_EQ(peak.peak, Bytes(3 * 5 * kWeight + 5 * kActivation));
+  EXPECT_EQ(peak.at_peak[3], Bytes(4 * kActivation));
+  const OperatorTasks& fc4 = e.builder.tasks_of(OperatorId(4));
+  EXPECT_EQ(peak.when, timeline.start[fc4.backward_input.index()]);
+  const TaskId again = e.builder.tasks_of(OperatorId(1)).recompute;
+  EXPECT_EQ(timeline.start[again.index()], timeline.end[fc4.forward.index()]);
+}
+
+// The activations of a microbatch are those of its segments' inputs, and of one segment's inside.
+TEST(RecomputeMemory, OfAChainGrowsWithItsSegments) {
+  constexpr std::int32_t kLayers = 16;
+  const auto peak = [&](const Recompute& recompute) {
+    Expansion e(linear_chain(kLayers), "p100-4x4", {}, recomputing(recompute));
+    return peak_memory(e.builder, e.bound, simulate(e.tasks.dag))[0].peak.value - 3 * kLayers * kWeight;
+  };
+  // In the backward of the last layer: 15 inputs of layers (the first reads data), and a gradient.
+  EXPECT_EQ(peak({}), 16 * kActivation);
+  // Four segments, the last of which is kept. At its backward's start: inputs of segments 1 to 3, three
+  // inside segment 3, a gradient. At the third's: inputs of segments 1 and 2, its three inside, two
+  // gradients.
+  EXPECT_EQ(peak({Kind::Full, {}}), 7 * kActivation);
+}
+
+// Bytes that a layer of a GPT in float16 keeps from forward to backward on one device.
+std::int64_t kept_by_a_layer(const std::string& attention, Kind recompute) {
+  std::int64_t bytes = 0;
+  for (const std::int32_t layers : {5, 3}) {
+    Expansion e(make_zoo_model("gpt:batch=2,sequence=64,hidden=128,heads=8,vocab=16,dtype=float16,layers=" +
+                               std::to_string(layers) + ",attention=" + attention),
+                "p100-4x4", {}, recomputing({recompute, {}}));
+    const DeviceMemory peak = peak_memory(e.builder, e.bound, simulate(e.tasks.dag))[0];
+    bytes +=
+        (layers == 5 ? 1 : -1) * peak.at_peak[static_cast<std::size_t>(MemoryCategory::Activations)].value;
+  }
+  return bytes / 2;
+}
+
+// Korthikanti et al., MLSys 2023, equations 1 and 6: a layer keeps sbh·(34 + 5as/h) bytes, with selective
+// recomputation sbh·34. Two of the 34 are masks of dropouts, which are drawn again here; row statistics come
+// in addition. What is run again includes attention's result, 2 more of the 34, which they keep.
+TEST(RecomputeMemory, OfSelectiveIsTheScores) {
+  constexpr std::int64_t kS = 64, kB = 2, kH = 128, kA = 8;
+  constexpr std::int64_t kScores = 5 * kA * kS * kS * kB, kSbh = kS * kB * kH;
+  constexpr std::int64_t kNorms = 2 * 8 * kS * kB, kSums = 4 * kA * kS * kB;
+  EXPECT_EQ(kept_by_a_layer("scores", Kind::None), 32 * kSbh + kScores + kNorms + kSums);
+  EXPECT_EQ(kept_by_a_layer("scores", Kind::Selective), 30 * kSbh + kNorms);
+  EXPECT_EQ(kept_by_a_layer("fused", Kind::None), 32 * kSbh + kNorms + kSums);
+  EXPECT_EQ(kept_by_a_layer("fused", Kind::Selective), 30 * kSbh + kNorms);
+  const double published = 34.0 * kSbh / (34.0 * kSbh + kScores);
+  const double ours = static_cast<double>(kept_by_a_layer("scores", Kind::Selective)) /
+                      static_cast<double>(kept_by_a_layer("scores", Kind::None));
+  EXPECT_NEAR(ours, published, 0.10 * published);
+}
+
+// Huang et al. 2019, section 2.3: a stage keeps what enters it of all microbatches, and all else of one.
+TEST(RecomputeMemory, OfAPipelineIsItsInputsAndOneMicrobatch) {
+  constexpr std::int32_t kStages = 4, kLayers = 6, kMicrobatches = 8, kAtHand = 3;
+  const OperatorGraph graph = linear_chain(kStages * kLayers);
+  const Topology topology = make_topology("p100-4x4:1");
+  const CostModel costs(topology);
+  for (const Kind kind : {Kind::None, Kind::Full}) {
+    PlanOptions options = recomputing({kind, {}});
+    options.microbatches = kMicrobatches;
+    options.pipeline = Pipeline{"gpipe", {}};
+    Strategy strategy;
+    for (std::int32_t i = 0; i < kStages * kLayers; ++i) {
+      options.pipeline->stage_of.push_back(i / kLayers);
+      strategy.push_back(single_device(graph.operators()[0], DeviceId(i / kLayers)));
+    }
+    TaskGraphBuilder builder(graph, costs, options);
+    const BoundStrategy bound = builder.bind(strategy);
+    TaskGraph tasks;
+    builder.build(bound, tasks, TaskGraphBuilder::Labels::Leave);
+    const Timeline timeline = simulate(tasks.dag);
+    EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
+    const std::vector<DeviceMemory> peaks = peak_memory(builder, bound, timeline);
+    for (std::size_t s = 1; s < kStages; ++s) {  // data that the first stage reads are not counted
+      const std::int64_t kept = peaks[s].peak.value - 3 * kLayers * kWeight;
+      const std::int64_t least = kind == Kind::None ? kMicrobatches * kLayers : kMicrobatches + kLayers - 1;
+      EXPECT_GE(kept, least * kActivation) << "stage " << s;
+      EXPECT_LE(kept, (least + kAtHand) * kActivation) << "stage " << s;
+    }
+  }
+}
+
+// Two devices share a layer's columns: its addends are summed once more for the second run.
+TEST(RecomputeTransfers, AreRunAgain) {
+  const Split columns{{{"o", 2}}, {0, 1}}, rows{{{"i", 2}}, {0, 1}}, copies{{}, {0, 1}, 2};
+  const std::map<std::string, Split> splits{{"fc0", columns}, {"fc1", rows}, {"fc2", columns}, {"fc3", rows}};
+  const Expansion plain(linear_chain(4), "p100-4x4", splits);
+  const Expansion again(linear_chain(4), "p100-4x4", splits, recomputing({Kind::Listed, {0, 0, 0, -1}}));
+  EXPECT_EQ(again.bytes_of(TaskKind::ForwardTransfer), plain.bytes_of(TaskKind::ForwardTransfer));
+  EXPECT_EQ(again.bytes_of(TaskKind::RecomputeTransfer), 2 * 4 * 64 * 4);  // an all-reduce of what fc1 makes
+  EXPECT_EQ(again.bytes_of(TaskKind::BackwardTransfer), plain.bytes_of(TaskKind::BackwardTransfer));
+}
+
+}  // namespace
+}  // namespace pipesim

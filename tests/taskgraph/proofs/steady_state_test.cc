@@ -1,0 +1,198 @@
+#include "taskgraph/proofs/steady_state.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "models/graph_builder.h"
+#include "models/zoo/zoo.h"
+#include "sim/simulate.h"
+#include "taskgraph/memory/peak_memory.h"
+#include "tests/seeds.h"
+#include "tests/taskgraph/random_pipelines.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::Ge;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// A plan of many microbatches, and what is found when few are simulated.
+struct FewAndMany {
+  FewAndMany(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+             const Strategy& strategy)
+      : builder(graph, costs, options), bound(builder.bind(strategy)) {}
+
+  std::optional<SteadyState> find(std::int32_t few) {
+    build(few);
+    return find_steady_state(builder, bound, tasks, timeline);
+  }
+  void build(std::int32_t microbatches) {
+    builder.build(bound, tasks, TaskGraphBuilder::Labels::Leave, microbatches);
+    timeline = simulate(tasks.dag);
+  }
+
+  TaskGraphBuilder builder;
+  BoundStrategy bound;
+  TaskGraph tasks;
+  Timeline timeline;
+};
+
+void expect_same(FewAndMany& few, const SteadyState& steady, FewAndMany& all) {
+  EXPECT_EQ(steady.time_of(few.timeline.makespan), all.timeline.makespan);
+  const TaskTimes times{few.timeline, few.builder.built_microbatches(),
+                        few.builder.tasks_of_one_microbatch()};
+  EXPECT_EQ(peak_memory(few.builder, few.bound, times, steady),
+            peak_memory(all.builder, all.bound, all.timeline));
+  EXPECT_EQ(allocated_memory(few.builder, few.bound), allocated_memory(all.builder, all.bound));
+}
+
+// Whatever number is simulated: what is claimed of all of them is so, to the nanosecond and the byte.
+TEST(SteadyState, IsWhatSimulatingAllGives) {
+  std::map<std::string, std::int64_t> proven;
+  for (const char* model : small_models) {
+    if (model == std::string_view("resnet50:batch=8,image=64")) continue;  // many tasks, nothing new
+    const OperatorGraph graph = make_zoo_model(model);
+    for (const char* name : {"p100-4x4:2", "levels:2@10GB/s,3@0.1GB/s", "levels:4@1GB/s,2@1GB/s"}) {
+      const Topology topology = make_topology(name);
+      const CostModel costs(topology);
+      for_each_seed(5, [&](Rng& rng) {
+        RandomPipeline p = random_pipeline(graph, rng, topology);
+        const bool piped = rng.below(6) > 0;
+        if (!piped) p.options.pipeline.reset();
+        if (rng.below(3) == 0) p.options.recompute = parse_recompute("full");
+        const std::int32_t unit = p.options.microbatches;  // allowed, so its multiples are
+        p.options.microbatches = unit * (20 / unit);
+        FewAndMany all(graph, costs, p.options, p.strategy), few(graph, costs, p.options, p.strategy);
+        all.build(p.options.microbatches);
+        for (std::int32_t n = unit; n < p.options.microbatches; n += unit) {
+          SCOPED_TRACE(n);
+          if (const auto steady = few.find(n)) {
+            ++proven[piped ? p.options.pipeline->schedule : "none"];
+            expect_same(few, *steady, all);
+          }
+        }
+      });
+    }
+  }
+  if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
+  for (const char* schedule : {"none", "1f1b", "interleaved", "zb-h1", "zb-h2"})
+    EXPECT_THAT(proven[schedule], Ge(5)) << schedule;
+}
+
+TEST(FewMicrobatches, AreBuiltAsIfThePlanHadNoMore) {
+  const OperatorGraph graph = make_zoo_model(small_models[0]);
+  const Topology topology = make_topology("p100-4x4:1");
+  const CostModel costs(topology);
+  for_each_seed(10, [&](Rng& rng) {
+    RandomPipeline p = random_pipeline(graph, rng, topology);
+    FewAndMany few(graph, costs, p.options, p.strategy);
+    few.build(p.options.microbatches);
+    p.options.microbatches *= 3;
+    FewAndMany many(graph, costs, p.options, p.strategy);
+    many.build(p.options.microbatches);
+    many.build(p.options.microbatches / 3);
+    ASSERT_EQ(many.tasks.dag.num_tasks(), few.tasks.dag.num_tasks());
+    EXPECT_TRUE(std::ranges::equal(many.tasks.dag.keys(), few.tasks.dag.keys()));
+    EXPECT_EQ(many.timeline, few.timeline);
+  });
+}
+
+constexpr std::int32_t kStages = 4;
+
+// Linear layers, the last one of so many outputs.
+OperatorGraph linear_chain(std::int64_t last_outputs) {
+  GraphBuilder b("chain", 64);
+  TensorId x = b.data("x", {64, 4096});
+  for (std::int32_t l = 0; l < kStages; ++l) {
+    const std::int64_t out = l + 1 < kStages ? 4096 : last_outputs;
+    x = b.add("linear", "fc" + std::to_string(l), {x}, {{"out", out}, {"bias", 0}});
+  }
+  return b.build();
+}
+
+// Each layer is a stage on a device of its own.
+class SteadyChain : public testing::Test {
+ protected:
+  explicit SteadyChain(std::int64_t last_outputs = 4096) : graph_(linear_chain(last_outputs)) {}
+
+  [[nodiscard]] FewAndMany plan(const std::optional<std::string>& schedule, std::int32_t microbatches) const {
+    Strategy strategy;
+    for (std::size_t i = 0; i < kStages; ++i)
+      strategy.push_back(single_device(graph_.operators()[i], DeviceId(schedule ? i : 0)));
+    PlanOptions options;
+    options.microbatches = microbatches;
+    if (schedule) options.pipeline = Pipeline{*schedule, {0, 1, 2, 3}};
+    return {graph_, costs_, options, strategy};
+  }
+
+  const OperatorGraph graph_;
+  const Topology topology_ = make_topology("p100-4x4:1");
+  const CostModel costs_{topology_};
+};
+
+TEST_F(SteadyChain, OnOneDevicePeriodIsTheTimeOfOneMicrobatch) {
+  FewAndMany p = plan(std::nullopt, 100);
+  const auto steady = p.find(6);
+  ASSERT_TRUE(steady);
+  Nanoseconds one = 0;
+  for (const BoundOperator* b : p.bound) {
+    for (const PassWork* pass : {&b->forward, &b->backward_input, &b->backward_weight}) {
+      for (const Nanoseconds duration : pass->durations) one += duration;
+    }
+  }
+  ASSERT_THAT(steady->windows, SizeIs(1));
+  EXPECT_EQ(steady->windows[0].length(), one);
+  EXPECT_EQ(steady->repeats, 94);
+  EXPECT_EQ(steady->time_of(0), 0);
+  EXPECT_EQ(steady->time_of(p.timeline.makespan), p.timeline.makespan + 94 * one);
+}
+
+TEST_F(SteadyChain, OfEqualStagesHasAWindowForEachWayOfGPipe) {
+  FewAndMany p = plan("gpipe", 64);
+  const auto steady = p.find(12);
+  ASSERT_TRUE(steady);
+  ASSERT_THAT(steady->windows, SizeIs(2));
+  EXPECT_LT(steady->windows[0].end, steady->windows[1].begin);
+  FewAndMany all = plan("gpipe", 64);
+  all.build(64);
+  expect_same(p, *steady, all);
+}
+
+class UnequalSteadyChain : public SteadyChain {
+ protected:
+  UnequalSteadyChain() : SteadyChain(16384) {}
+};
+
+// Before the slow last stage ever more microbatches wait: no two moments are alike.
+TEST_F(UnequalSteadyChain, IsNotSteadyUnderGPipe) {
+  EXPECT_FALSE(plan("gpipe", 64).find(12));
+  EXPECT_TRUE(plan("1f1b", 64).find(12));
+}
+
+TEST_F(SteadyChain, IsNotSteadyBeforeItsDevicesHaveFilledUp) {
+  EXPECT_FALSE(plan("1f1b", 64).find(kStages));
+  EXPECT_FALSE(plan("1f1b", 64).find(64));  // there are no more
+}
+
+TEST_F(SteadyChain, TriesFewMicrobatches) {
+  const auto tried = [&](const std::optional<std::string>& schedule, std::int32_t microbatches) {
+    const FewAndMany p = plan(schedule, microbatches);
+    return few_microbatches(p.builder, p.bound);
+  };
+  EXPECT_THAT(tried(std::nullopt, 7), IsEmpty());
+  EXPECT_THAT(tried(std::nullopt, 100), ElementsAre(6, 16));
+  EXPECT_THAT(tried("1f1b", 15), IsEmpty());
+  EXPECT_THAT(tried("1f1b", 16), ElementsAre(8));
+  EXPECT_THAT(tried("1f1b", 64), ElementsAre(8, 12, 28));  // 36 are left out: periods of 1, 2, 3 and 4
+  EXPECT_THAT(tried("gpipe", 64), ElementsAre(12));
+  EXPECT_THAT(tried("zb-h2", 64), ElementsAre(18));
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,46 @@
+#include "tools/cli/command.h"
+#include "tools/commands/execution_commands.h"
+#include "tools/commands/run_options.h"
+#include "tools/inputs/plan_set.h"
+#include "tools/inputs/run_settings.h"
+
+namespace pipesim {
+
+Command calibrate_command() {
+  Command c;
+  c.name = "calibrate";
+  c.summary = "measure what operators and transfers take on this machine";
+  c.description =
+      "Runs plans of a model, one after the other, and writes what their operators, transfers and weight "
+      "updates took into a file for --calibration: the baselines, strategies drawn at random, and plans that "
+      "are given.\n\n"
+      "Kernels are measured in the shapes and the order in which plans run them, with the caches, "
+      "the transfers and the busy neighbours that they have there, because alone they are faster.\n\n"
+      "A file that exists is added to. Samples during which the system took the processor away are dropped; "
+      "where nothing else is left for some duration, the file stays as it is and the duration is named.\n\n"
+      "With --fit, four more random strategies are run and predicted from the file; where their durations "
+      "had "
+      "to be estimated from other sizes, a factor and an overhead for each class of tasks (forward passes, "
+      "all-reduces, …) are fitted and kept in the file.";
+  c.options = model_and_topology_options();
+  for (Option& o :
+       in_group(OptionGroup::Output, {{"output", "FILE", "", "the calibration, an SQLite file", 'o'}}))
+    c.options.push_back(std::move(o));
+  for (Option& o : plan_set_options("run", "16")) c.options.push_back(std::move(o));
+  for (Option& o : in_group(OptionGroup::Execution,
+                            {{"no-baselines", "", "", "do not run the baselines"},
+                             {"fit", "", "", "correct durations that are estimated from other sizes"}}))
+    c.options.push_back(std::move(o));
+  for (Option& o : plan_options()) c.options.push_back(std::move(o));
+  for (Option& o : run_options("40")) c.options.push_back(std::move(o));
+  c.common = {"model", "topology", "output", "plan", "random", "fit", "backend"};
+  c.examples = {
+      {"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o lenet.db",
+       "measure on two cores of this machine"},
+      {"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o lenet.db --plan lenet.plan.json --fit",
+       "add the durations of a plan, and correct estimates"}};
+  c.run = run_calibrate;
+  return c;
+}
+
+}  // namespace pipesim

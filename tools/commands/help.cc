@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "tools/manual/completion.h"
+#include "tools/manual/help.h"
+#include "tools/manual/man_page.h"
+
+namespace pipesim {
+namespace {
+
+std::string all_help() {
+  std::string text = overview();
+  for (const Command& command : commands())
+    text += "\n" + std::string(80, '=') + "\n\n" + help_text(command, HelpLength::All);
+  return text;
+}
+
+std::string help_for(const Arguments& arguments) {
+  const std::vector<const char*> forms{"all", "markdown", "man", "completion"};
+  const auto given = [&](const char* form) { return arguments.given(form); };
+  if (std::ranges::count_if(forms, given) > 1)
+    arguments.refuse("--all, --markdown, --man and --completion exclude each other");
+  const bool of_one = !arguments.operands().empty();
+  if (of_one && (arguments.given("markdown") || arguments.given("completion")))
+    arguments.refuse("--markdown and --completion are of all commands: leave COMMAND out");
+  if (arguments.given("markdown")) return manual_markdown();
+  if (arguments.given("completion"))
+    return completion_script(arguments.choice("completion", completed_shells()));
+  if (!of_one) return arguments.given("man") ? man_page() : arguments.given("all") ? all_help() : overview();
+  const Command& command = command_named(arguments.operands().front());
+  if (arguments.given("man")) return man_page(command);
+  return help_text(command, arguments.given("all") ? HelpLength::All : HelpLength::Brief);
+}
+
+int run_help(const Arguments& arguments, Streams& streams) {
+  streams.out << help_for(arguments);
+  return 0;
+}
+
+}  // namespace
+
+Command help_command() {
+  std::vector<Choice> shells;
+  for (const std::string& shell : completed_shells()) shells.push_back({shell});
+  return {.name = "help",
+          .summary = "describe a command",
+          .description = "Lists all commands, or describes one of them.",
+          .operands = {{.name = "COMMAND",
+                        .help = "which command; without one all are listed",
+                        .required = false}},
+          .options = {{.name = "all",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "all options and details, not the common ones alone"},
+                      {.name = "markdown",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "the manual of all commands, as docs/commands.md holds it"},
+                      {.name = "man",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "a page for man, of all commands or of one"},
+                      {.name = "completion",
+                       .argument = "SHELL",
+                       .default_value = "",
+                       .help = "a script by which a shell completes command lines",
+                       .choices = shells}},
+          .examples = {{"pipesim help models", "what models takes"},
+                       {"pipesim help search --all", "every option of search"},
+                       {"source <(pipesim help --completion bash)", "completion in this shell"}},
+          .run = run_help};
+}
+
+}  // namespace pipesim

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "tools/cli/command.h"
+#include "topologies/files/nccl_topology.h"
+
+namespace pipesim {
+
+/// --device of import, if it was given. UsageError when there is no such kind.
+std::optional<DeviceKind> imported_kind_of(const Arguments& arguments);
+
+/// Writes what was imported where --output says, and on `streams.err` what was assumed of `source`.
+void write_imported(const ImportedTopology& imported, const std::string& source, const Arguments& arguments,
+                    Streams& streams);
+
+}  // namespace pipesim

@@ -1,0 +1,272 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string_view>
+
+#include "models/box.h"
+#include "models/model_json.h"
+#include "models/zoo/zoo.h"
+#include "sim/base/errors.h"
+#include "tools/cli/command.h"
+#include "tools/cli/figures.h"
+#include "tools/cli/table.h"
+#include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/run_settings.h"
+#include "tools/manual/model_reference.h"
+#include "tools/manual/model_schema.h"
+
+namespace pipesim {
+namespace {
+
+constexpr const char* kAllKinds = "all";
+
+std::string zoo_json() {
+  nlohmann::ordered_json models = nlohmann::ordered_json::array();
+  for (const ZooModel& model : zoo_models()) {
+    nlohmann::ordered_json options = nlohmann::ordered_json::object();
+    for (const ZooOption& option : model.options) {
+      options[option.key] = {
+          {"default", option.default_value}, {"allowed", option.allowed()}, {"help", option.help}};
+    }
+    models.push_back({{"name", model.name},
+                      {"description", model.description},
+                      {"source", model.source},
+                      {"options", options}});
+  }
+  return nlohmann::ordered_json{{"models", models}}.dump(2) + "\n";
+}
+
+// As OperatorGraph::forward_flops counts, so that the shares sum to 1.
+Flops flops_of(const Operator& op) { return Flops(evaluate(op.flops_forward, whole_ranges(op))); }
+
+// Weights of the operator; a shared one counts at its first use, so that the sum is the model's.
+std::vector<std::int64_t> parameters_by_operator(const OperatorGraph& graph) {
+  std::vector<std::int64_t> parameters;
+  std::vector<bool> counted(graph.tensors().size());
+  for (const Operator& op : graph.operators()) {
+    std::int64_t sum = 0;
+    for (const TensorUse& use : op.uses) {
+      if (use.role != Role::Weight || counted[use.tensor.index()]) continue;
+      counted[use.tensor.index()] = true;
+      sum += graph.tensor(use.tensor).elements();
+    }
+    parameters.push_back(sum);
+  }
+  return parameters;
+}
+
+std::string totals(const OperatorGraph& graph) {
+  Bytes weights, activations;
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.kind == TensorKind::Weight) weights += tensor.bytes();
+    if (tensor.kind == TensorKind::Activation) activations += tensor.bytes();
+  }
+  MeasuredTime measured;
+  for (const Operator& op : graph.operators()) {
+    if (!op.measured) continue;
+    measured.forward += op.measured->forward;
+    measured.backward += op.measured->backward;
+  }
+  Table table({{}, {}});
+  table.add({"batch", std::to_string(graph.batch())});
+  table.add({"operators", std::to_string(graph.operators().size())});
+  table.add({"parameters", fmt::format("{} ({})", pretty_count(graph.parameter_count()), pretty(weights))});
+  table.add({"activations", pretty(activations)});
+  table.add({"forward", pretty(graph.forward_flops())});
+  if (measured != MeasuredTime{}) {
+    table.add({"measured",
+               fmt::format("forward {}, backward {}", pretty(measured.forward), pretty(measured.backward))});
+  }
+  table.add({"fingerprint", graph.fingerprint()});
+  return table.str(2);
+}
+
+std::string work_by_kind(const OperatorGraph& graph) {
+  struct Sum {
+    std::int64_t operators = 0, parameters = 0;
+    Flops flops;
+  };
+  std::map<std::string, Sum> sums;
+  const std::vector<std::int64_t> parameters = parameters_by_operator(graph);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Operator& op = graph.operators()[i];
+    Sum& sum = sums[op.kind];
+    ++sum.operators;
+    sum.parameters += parameters[i];
+    sum.flops += flops_of(op);
+  }
+  std::vector<std::pair<std::string, Sum>> rows(sums.begin(), sums.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second.flops > b.second.flops; });
+  Table table({{"kind"},
+               {"operators", Align::Right},
+               {"parameters", Align::Right},
+               {"forward", Align::Right},
+               {"share", Align::Right}});
+  const double all = std::max(graph.forward_flops().value, 1.0);
+  for (const auto& [kind, sum] : rows) {
+    table.add({kind, std::to_string(sum.operators), pretty_count(sum.parameters), pretty(sum.flops),
+               percent(sum.flops.value / all)});
+  }
+  return table.str(2);
+}
+
+std::string factors_text(const Operator& op) {
+  std::string text;
+  for (const Factor& factor : op.factors)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", factor.name, factor.size);
+  return text;
+}
+
+std::string operators_table(const OperatorGraph& graph) {
+  Table table({{"operator"}, {"kind"}, {"parameters", Align::Right}, {"forward", Align::Right}, {"factors"}});
+  const std::vector<std::int64_t> parameters = parameters_by_operator(graph);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Operator& op = graph.operators()[i];
+    table.add({op.name, op.kind, pretty_count(parameters[i]), pretty(flops_of(op)), factors_text(op)});
+  }
+  return table.str(2);
+}
+
+std::string options_table(const ZooModel& model) {
+  Table table({{}, {}, {}});
+  for (const ZooOption& option : model.options)
+    table.add({option.key + "=" + option.default_value, option.allowed(), option.help});
+  return table.str(2);
+}
+
+// The sizes that a model file names.
+std::string sizes_text(const std::string& file) {
+  const ModelFileSizes own = load_model_sizes(file);
+  if (own.sizes.empty()) return "";
+  Table table({{}, {}});
+  for (const NamedSize& s : own.sizes)
+    table.add({fmt::format("{}={}", s.name, s.value), s.name == own.batch ? "the batch, see --batch" : ""});
+  return fmt::format("\nSizes in the file, for {}:size=N,… or --set size=N\n", file) + table.str(2);
+}
+
+const ZooModel* zoo_model(const std::string& text) {
+  const auto models = zoo_models();
+  const std::string name = text.substr(0, text.find(':'));
+  const auto found =
+      std::find_if(models.begin(), models.end(), [&](const ZooModel& m) { return m.name == name; });
+  return found == models.end() ? nullptr : &*found;
+}
+
+std::string description(const std::string& text, const OperatorGraph& graph, bool each_operator) {
+  const ZooModel* model = zoo_model(text);
+  std::string result = graph.name() + "\n";
+  if (model) result = fmt::format("{}: {}\nSource: {}\n", graph.name(), model->description, model->source);
+  result += "\n" + totals(graph) + "\n" + (each_operator ? operators_table(graph) : work_by_kind(graph));
+  if (model) result += fmt::format("\nOptions, as {}:key=value,…\n", model->name) + options_table(*model);
+  if (const auto file = model_file(text)) result += sizes_text(*file);
+  return result;
+}
+
+// With a batch that --batch can change, where the model's own is to be chosen.
+std::string file_of(const std::string& text, const OperatorGraph& graph) {
+  if (batch_key(text).empty() || graph.batch() > (1 << 19)) return to_json(graph);
+  return to_json_with_batch(graph, open_model(with_batch(text, 2 * graph.batch())));
+}
+
+int run_kinds(const Arguments& arguments, Streams& streams) {
+  std::string kind = arguments.text("kinds");
+  if (!arguments.operands().empty()) {
+    if (!kind.empty() && kind != kAllKinds)
+      throw UsageError(fmt::format("models: --kinds={} and \"{}\": one kind at a time", kind,
+                                   arguments.operands().front()));
+    kind = arguments.operands().front();
+  }
+  for (const char* option : {"operators", "set", "markdown", "schema"}) {
+    if (arguments.given(option))
+      throw UsageError(fmt::format("models: --kinds and --{} exclude each other", option));
+  }
+  const bool json = arguments.given("json");
+  if (kind == kAllKinds) {
+    streams.out << (json ? kinds_json() : kinds_table());
+  } else {
+    streams.out << (json ? kind_json(operator_kind(kind)) : kind_text(operator_kind(kind)));
+  }
+  return 0;
+}
+
+int run_models(const Arguments& arguments, Streams& streams) {
+  if (arguments.has("kinds")) return run_kinds(arguments, streams);
+  const bool json = arguments.given("json");
+  for (const char* option : {"markdown", "schema"}) {
+    if (!arguments.given(option)) continue;
+    if (!arguments.operands().empty()) throw UsageError(fmt::format("models: --{} takes no MODEL", option));
+    streams.out << (option == std::string_view("schema") ? model_schema() : models_markdown());
+    return 0;
+  }
+  if (arguments.operands().empty()) {
+    if (arguments.given("set")) throw UsageError("models: --set needs MODEL");
+    streams.out << (json ? zoo_json() : zoo_table());
+    return 0;
+  }
+  const std::string text = with_settings(arguments.operands().front(), arguments.texts("set"));
+  const OperatorGraph graph = open_model(text);
+  streams.out << (json ? file_of(text, graph) : description(text, graph, arguments.given("operators")));
+  return 0;
+}
+
+}  // namespace
+
+Command models_command() {
+  return {
+      .name = "models",
+      .summary = "list the models of the zoo, or show one model",
+      .description =
+          "Without MODEL: the zoo, with the sizes that each model has by default. With MODEL: its operators, "
+          "parameters and work by kind of operator, and for a zoo model the options that change its sizes. "
+          "\"forward\" is the floating-point operations of a forward pass of one whole batch; a multiply and "
+          "an add "
+          "are two.\n\n"
+          "With --kinds: the kinds of operators of which model files consist, or one kind with its "
+          "attributes, "
+          "what of it may be split, and lines for a model file. docs/models.md holds all of this, "
+          "docs/files.md the format of model files.",
+      .operands = {{.name = "MODEL", .help = kModelHelp, .required = false, .details = kModelDetails}},
+      .options = {{.name = "operators",
+                   .argument = "",
+                   .default_value = "",
+                   .help = "list each operator with its factors",
+                   .details = "Factors are the index ranges along which it can be split."},
+                  set_option(),
+                  {.name = "kinds",
+                   .argument = "KIND",
+                   .default_value = "",
+                   .help = "list the kinds of operators; --kinds KIND shows one of them",
+                   .implied = kAllKinds},
+                  {.name = "markdown",
+                   .argument = "",
+                   .default_value = "",
+                   .help = "print the zoo and all kinds in full",
+                   .details = "This is what docs/models.md holds.",
+                   .group = OptionGroup::Output},
+                  {.name = "schema",
+                   .argument = "",
+                   .default_value = "",
+                   .help = "print the JSON Schema of model files, for editors",
+                   .details = "This is what docs/schemas/model.schema.json holds.",
+                   .group = OptionGroup::Output},
+                  {.name = "json",
+                   .argument = "",
+                   .default_value = "",
+                   .help = "print a model file, to be edited and used as FILE.json",
+                   .details = "Without MODEL: the list as JSON; with --kinds: the kinds as JSON.",
+                   .group = OptionGroup::Output}},
+      .common = {"operators", "set", "kinds", "json"},
+      .examples = {{"pipesim models", "the zoo"},
+                   {"pipesim models bert-large:batch=32 --operators",
+                    "each operator of a model of another size"},
+                   {"pipesim models gpt --set layers=2 --set hidden=384", "options one by one"},
+                   {"pipesim models --kinds linear", "what a linear operator may say in a model file"},
+                   {"pipesim models resnet50 --json > my.model.json", "a model file to start from"}},
+      .run = run_models};
+}
+
+}  // namespace pipesim

@@ -1,0 +1,55 @@
+#include "tools/commands/run_options.h"
+
+namespace pipesim {
+
+std::vector<Option> run_options(const std::string& steps) {
+  return in_group(
+      OptionGroup::Execution,
+      {{.name = "backend",
+        .argument = "NAME",
+        .default_value = "cpu",
+        .help = "what runs it: cpu, cuda or emulated",
+        .choices = {{"cpu", "threads of this host's cores"},
+                    {"cuda", "GPUs of NVIDIA"},
+                    {"emulated", "devices that take as long as predicted and compute nothing"}}},
+       {"virtual-devices", "", "", "devices are equal parts of one GPU's multiprocessors"},
+       {.name = "emulate-links",
+        .argument = "",
+        .default_value = "",
+        .help = "transfers take at least the time of the topology's links",
+        .details = "Between virtual devices of one GPU."},
+       {"tf32", "", "", "let GPUs form products of float32 from factors of 10 bits"},
+       {.name = "recorded",
+        .argument = "",
+        .default_value = "",
+        .help = "GPUs repeat what the first step did",
+        .details = "As a CUDA graph: faster, and without times of single tasks."},
+       {.name = "rendezvous",
+        .argument = "PLACE",
+        .default_value = "",
+        .help = "where processes on GPUs meet",
+        .details =
+            "tcp://HOST:PORT, file:PATH, or mpi. Without it mpi under mpirun, else the address and port "
+            "that torchrun or Slurm names."},
+       {"slow", "LIST", "", "slower devices of the emulation, as gpu3=1.5,gpu4=2"},
+       {"steps", "N", steps, "iterations to measure"},
+       {"warmup", "N", "3", "iterations before them"},
+       {"seed", "N", "1", "of data and initial weights"},
+       {.name = "data",
+        .argument = "TENSOR=FILE[:TYPE][@OFFSET]",
+        .default_value = "",
+        .help = "samples of a data tensor from a file of numbers; may be repeated",
+        .repeated = true,
+        .details = "As labels=text.bin:uint8@1."},
+       {"learning-rate", "RATE", "0.01", "of the plan's optimizer"},
+       {"threads-per-device", "N", "1", "threads of a device's kernels"},
+       {.name = "arena",
+        .argument = "",
+        .default_value = "",
+        .help = "one block of memory for all buffers of a device",
+        .details = "Each has its place from the start, instead of being allocated when it is used."},
+       {"oversubscribe", "", "", "run more devices than there are cores"},
+       {"no-realtime", "", "", "do not ask for SCHED_FIFO, even where it is permitted"}});
+}
+
+}  // namespace pipesim

@@ -1,0 +1,484 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+
+#include "search/baselines/baselines.h"
+#include "search/exhaustive/exhaustive.h"
+#include "search/lower_bound/lower_bound.h"
+#include "search/mcmc/mcmc.h"
+#include "sim/base/deadline.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "sim/base/suggest.h"
+#include "tools/cli/command.h"
+#include "tools/cli/figures.h"
+#include "tools/inputs/calibration_use.h"
+#include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/run_settings.h"
+#include "tools/planners/planner.h"
+#include "tools/planners/planner_search.h"
+#include "tools/planners/search_options.h"
+#include "tools/reports/hints.h"
+#include "tools/reports/plan_report.h"
+#include "tools/reports/report_in_time.h"
+#include "tools/searching/search_chart.h"
+#include "tools/searching/search_checkpoints.h"
+#include "tools/searching/search_time.h"
+#include "tools/searching/search_watch.h"
+#include "tools/searching/why_plan.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kShortestSearch = 1e-6;  // of a budget in seconds, where 0 is none
+
+struct SearchRun {
+  OperatorGraph graph;
+  Topology topology;
+  PlanOptions options;
+  SearchBudget budget;
+  std::uint64_t seed;
+  int threads, chains;
+  bool seed_given, chains_given;
+  bool flexflow_moves;
+  std::string algorithm;
+  std::string profile_note;        // "": none
+  std::string checkpoint, resume;  // files; "": none
+  double checkpoint_every;         // seconds
+};
+
+std::string text_or_empty(const Arguments& a, const std::string& option) {
+  return a.has(option) ? a.text(option) : "";
+}
+
+int chains_of(const Arguments& a) {
+  const bool flexflow = a.text("moves") == "flexflow";
+  const auto chains = static_cast<int>(a.integer("chains", 1, 1024));
+  if (flexflow && a.given("chains") && chains != 1)
+    throw UsageError("search: --moves flexflow is one chain, --chains asks for more");
+  return flexflow ? 1 : chains;
+}
+
+SearchRun search_run_of(const Arguments& a) {
+  OperatorGraph graph = open_model(model_run_of(a).model);
+  PlanOptions options = plan_options_of(a);
+  require_recompute(graph, options.recompute);
+  return {std::move(graph),
+          topology_of(a),
+          std::move(options),
+          search_budget_of(a),
+          static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX)),
+          threads_of(a),
+          chains_of(a),
+          a.given("seed"),
+          a.given("chains"),
+          a.choice("moves", {"all", "flexflow"}) == "flexflow",
+          a.text("algorithm"),
+          profile_note_of(a),
+          text_or_empty(a, "checkpoint"),
+          text_or_empty(a, "resume"),
+          a.number("checkpoint-every", 0, 1e6)};
+}
+
+std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines, bool flexflow_moves) {
+  std::vector<SearchStart> starts;
+  for (const Baseline& b : baselines) {
+    if (b.scored) starts.push_back({b.name, b.scored->strategy, b.scored->evaluation});
+  }
+  const auto is_first = [](const SearchStart& s) { return s.name == "data-parallel"; };
+  if (flexflow_moves && std::ranges::any_of(starts, is_first)) std::erase_if(starts, std::not_fn(is_first));
+  return starts;
+}
+
+SearchOutcome outcome_of(const Baseline& baseline) {
+  SearchOutcome outcome;
+  if (!baseline.infeasible.empty())
+    throw InputError(fmt::format("{}: {}", baseline.name, baseline.infeasible));
+  outcome.best = baseline.scored;
+  outcome.found_by = baseline.name;
+  return outcome;
+}
+
+void take_over(const SearchState& state, SearchRun& run) {
+  if (run.seed_given) require_choice(run.resume, "seed", run.seed, state.seed);
+  if (run.chains_given)
+    require_choice(run.resume, "chains", static_cast<std::uint64_t>(run.chains), state.chains.size());
+  run.seed = state.seed;
+  run.chains = static_cast<int>(state.chains.size());
+}
+
+// Where it fits and nothing faster was found.
+void prefer_baseline(const std::vector<Baseline>& baselines, SearchOutcome& outcome) {
+  const Baseline* baseline = fastest_baseline(baselines);
+  if (baseline && (!outcome.best || baseline->scored->evaluation.time <= outcome.best->evaluation.time)) {
+    outcome.best = baseline->scored;
+    outcome.found_by = baseline->name;
+  }
+}
+
+// Checkpoints number configs of the starts, too.
+void require_all_scored(const std::vector<Baseline>& baselines, const std::string& file) {
+  for (const Baseline& b : baselines) {
+    if (!b.scored)
+      throw InputError(
+          fmt::format("{}: going on needs all baselines, and there was no time to score {}; allow "
+                      "more --seconds",
+                      file, b.name));
+  }
+}
+
+// The seed and chains of a run that goes on are those of its checkpoint.
+SearchOutcome search(SearchRun& run, const CostModel& costs, const CandidateSet& candidates,
+                     const std::vector<Baseline>& baselines, const SearchTime& time, SearchWatch& watch,
+                     const std::optional<Nanoseconds>& lower_bound) {
+  for (const Baseline& b : baselines) {
+    if (b.name == run.algorithm) return outcome_of(b);
+  }
+  const std::vector<SearchStart> starts = starts_of(baselines, run.flexflow_moves);
+  SearchOutcome outcome;
+  const Deadline until = time.search();
+  if (starts.empty() || until.passed()) {
+    prefer_baseline(baselines, outcome);
+    return outcome;
+  }
+  const KeepTo keep(until);
+  SearchBudget budget = run.budget;
+  if (time.limited()) budget.seconds = std::max(kShortestSearch, until.left());
+  watch.expect(budget, lower_bound);
+  const ProgressCallback progress = watch.callback();
+  if (run.algorithm == "exhaustive") {
+    outcome = exhaustive(run.graph, costs, run.options, candidates, starts, budget, progress);
+  } else {
+    McmcOptions options;
+    options.budget = budget;
+    options.seed = run.seed;
+    options.threads = run.threads;
+    options.chains = run.chains;
+    options.flexflow_moves = run.flexflow_moves;
+    SearchCheckpoints checkpoints(run.checkpoint, run.checkpoint_every,
+                                  {run.graph, run.topology, run.options, baselines, run.flexflow_moves});
+    if (!run.resume.empty()) {
+      require_all_scored(baselines, run.resume);
+      options.resume = checkpoints.load(run.resume, candidates, starts);
+      if (time.limited()) options.budget.seconds += options.resume->seconds;
+      take_over(*options.resume, run);
+    }
+    options.keep = checkpoints.keeper();
+    outcome = mcmc(run.graph, costs, run.options, candidates, starts, options, progress);
+  }
+  prefer_baseline(baselines, outcome);
+  return outcome;
+}
+
+[[noreturn]] void refuse_time(double seconds) {
+  throw InputError(fmt::format(
+      "no plan was scored in the {} s of --seconds; allow more, or ask for --proposals without --seconds",
+      seconds));
+}
+
+// Exit status when no plan was found; throws unless there was not enough time.
+int refuse(const SearchRun& run, const std::vector<Baseline>& baselines, bool interrupted,
+           const std::string& hints, std::ostream& err) {
+  const Baseline* b = nearest_baseline(baselines);
+  if (!interrupted && !b) refuse_time(run.budget.seconds);
+  const std::string nearest =
+      b ? fmt::format("; the nearest baseline is {} ({})", b->name, b->infeasible) : "";
+  const bool late = std::ranges::any_of(baselines, [](const Baseline& x) { return !x.scored; });
+  const std::string time = late && !interrupted ? fmt::format(
+                                                      "; not all baselines were scored in the {} s of "
+                                                      "--seconds, so more may help",
+                                                      run.budget.seconds)
+                                                : "";
+  const MemoryMargin& margin = run.topology.memory_margin();
+  const std::string text = fmt::format(
+      "no plan for model \"{}\" that fits the memory of topology \"{}\"{} was found{}{}", run.graph.name(),
+      run.topology.name(), margin.is_none() ? "" : fmt::format(" with a margin of {}", margin.str()), nearest,
+      time + hints);
+  if (!interrupted) throw InputError(text);
+  err << fmt::format("pipesim: {}\n", text);
+  return kInterruptedStatus;
+}
+
+double rate(const SearchOutcome& outcome) {
+  return outcome.seconds > 0 ? static_cast<double>(outcome.proposals) / outcome.seconds : 0;
+}
+
+// How good the figures of the best plan are.
+struct Certainty {
+  std::optional<Nanoseconds> bound;   // no plan is faster; holds for analytic durations only
+  bool bound_is_late = false;         // there was no time for it
+  std::optional<CalibrationUse> use;  // with a calibration
+};
+
+bool runs_chains(const SearchRun& run) { return run.algorithm == "mcmc"; }
+
+std::string on_threads(const SearchRun& run) {
+  return runs_chains(run) ? " on " + counted(run.threads, "thread") : "";
+}
+
+Json history_json(const SearchOutcome& outcome) {
+  Json list = Json::array();
+  for (const SearchImprovement& i : outcome.history) {
+    list.push_back({{"proposals", i.proposals},
+                    {"iteration_time_s", to_seconds(i.best).value},
+                    {"chain", i.chain},
+                    {"wall_time_s", i.seconds}});
+  }
+  return list;
+}
+
+std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
+                    const SearchOutcome& outcome, const Certainty& certainty, const WhyPlan& why) {
+  Json json = Json::parse(to_json(report, run.topology));
+  json["model"] = run.graph.name();
+  json["topology"] = run.topology.name();
+  json["seed"] = run.seed;
+  json["baselines"] = Json::parse(baselines_json(baselines));
+  json["best"] = outcome.found_by;
+  if (!run.profile_note.empty()) json["profile_note"] = run.profile_note;
+  json["proven_optimal"] = outcome.proven;
+  if (certainty.bound) json["lower_bound_s"] = to_seconds(*certainty.bound).value;
+  if (certainty.bound_is_late) json["lower_bound_s"] = nullptr;
+  if (certainty.use) json["calibration"] = Json::parse(to_json(*certainty.use));
+  json["search"] = {{"algorithm", run.algorithm},
+                    {"proposals", outcome.proposals},
+                    {"accepted", outcome.accepted},
+                    {"proposals_per_second", rate(outcome)},
+                    {"wall_time_s", outcome.seconds}};
+  if (runs_chains(run)) json["search"]["threads"] = run.threads;
+  json["history"] = history_json(outcome);
+  json.update(Json::parse(to_json(why)));
+  return json.dump(2) + "\n";
+}
+
+std::string comparison(const std::string& found_by, Nanoseconds time,
+                       const std::vector<Baseline>& baselines) {
+  const Baseline* fastest = fastest_baseline(baselines);
+  if (!fastest) return "";
+  if (fastest->name == found_by) return ", the fastest baseline";
+  const double times = static_cast<double>(fastest->scored->evaluation.time) / static_cast<double>(time);
+  return fmt::format(", {}, the fastest baseline", faster_than(fastest->name, times));
+}
+
+std::string chart_of(const SearchRun& run, const std::vector<Baseline>& baselines,
+                     const SearchOutcome& outcome, const Certainty& certainty) {
+  SearchChart chart{outcome.history, ChartAxis::Proposals, static_cast<double>(outcome.proposals), {}, {}};
+  if (run.budget.seconds > 0) {
+    chart.axis = ChartAxis::WallTime;
+    chart.end = outcome.seconds;
+  }
+  if (const Baseline* b = fastest_baseline(baselines)) chart.baseline = {b->name, b->scored->evaluation.time};
+  if (certainty.bound) chart.lower_bound = {"lower bound", *certainty.bound};
+  const std::string text = search_chart(chart);
+  return text.empty() ? "" : "\n" + text;
+}
+
+std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
+                    const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs,
+                    const WhyPlan& why) {
+  std::string text = fmt::format("{} on {} ({}), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
+                                 devices_text(run.topology), batch_text(run.graph, run.options), run.seed);
+  if (!run.profile_note.empty()) text += fmt::format("  {}\n\n", run.profile_note);
+  text += baselines_table(baselines, samples_per_iteration(run.graph, run.options));
+  text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by,
+                      comparison(outcome.found_by, report.iteration_time, baselines),
+                      outcome.proven ? ", proven best of the candidate set" : "");
+  if (const std::string far =
+          certainty.bound ? far_above(*certainty.bound, report.iteration_time, run.algorithm) : "";
+      !far.empty())
+    text += fmt::format("  {}\n", far);
+  if (why.reason && !why.reason->same) text += why_lines(*why.reason);
+  text += to_text(report, run.topology);
+  if (certainty.bound)
+    text += fmt::format("  {:13}  {}, {}\n", "lower bound", pretty(to_seconds(*certainty.bound)),
+                        room_above(*certainty.bound, report.iteration_time));
+  if (certainty.bound_is_late) text += fmt::format("  {:13}  {}\n", "lower bound", "not found: out of time");
+  if (certainty.use) text += durations_line(*certainty.use);
+  if (outcome.proposals > 0) {
+    text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s{}\n", "search",
+                        outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds, on_threads(run));
+  }
+  return text + chart_of(run, baselines, outcome, certainty) + "\n" + configs + "\n" + to_text(why);
+}
+
+// Nothing where there is no time for it.
+void add_lower_bound(const SearchRun& run, const CostModel& costs, const SearchTime& time,
+                     Certainty& certainty) {
+  const Deadline until = time.lower_bound();
+  const KeepTo keep(until);
+  try {
+    certainty.bound = lower_bound(run.graph, costs, run.options);
+  } catch (const OutOfTime&) {
+    certainty.bound_is_late = true;
+  }
+}
+
+// How long the slowest of them took tells how long a report may take.
+std::vector<Baseline> score_in_time(Evaluator& evaluator, SearchTime& time) {
+  constexpr double kReports = 2;
+  const Deadline until = time.baselines();
+  const KeepTo keep(until);
+  const double before = until.left();
+  std::vector<Baseline> baselines = score_baselines(evaluator);
+  if (time.limited()) time.keep_for_report(kReports * (before - until.left()));
+  return baselines;
+}
+
+// What may help where nothing fits; "" where there is no time to find out.
+std::string hints_in_time(const Arguments& arguments, const SearchRun& run, Evaluator& evaluator,
+                          const std::vector<Baseline>& baselines) {
+  const Baseline* nearest = nearest_baseline(baselines);
+  if (!nearest) return "";
+  try {
+    return hints_text(hints_to_fit(evaluator, *nearest, model_run_of(arguments), run.algorithm));
+  } catch (const OutOfTime&) {
+    return "";
+  }
+}
+
+int search_and_report(const Arguments& arguments, Streams& streams, SearchRun& run, SearchWatch& watch,
+                      SearchTime& time) {
+  const Deadline until = time.search();
+  std::optional<KeepTo> keep(std::in_place, until);
+  const CandidateSet candidates(run.graph, run.topology);
+  if (arguments.given("candidates")) {
+    streams.out << candidates.str();
+    return 0;
+  }
+  require_room(run.graph, run.topology, run.options);
+  const std::optional<Calibration> calibration = open_calibration(arguments, run.topology, streams.err);
+  const CostModel costs(run.topology, pointer_to(calibration));
+  Evaluator evaluator(run.graph, costs, run.options);
+  const std::vector<Baseline> baselines = score_in_time(evaluator, time);
+  Certainty certainty;
+  if (!calibration) add_lower_bound(run, costs, time, certainty);
+  if (arguments.has("search-log")) watch.log_to(arguments.text("search-log"));
+  const SearchOutcome outcome = search(run, costs, candidates, baselines, time, watch, certainty.bound);
+  static_cast<void>(watch.stop_requested());
+  watch.finish(outcome);
+  const Deadline reported = time.report();
+  keep.emplace(reported);
+  if (!outcome.best) {
+    const std::string hints = watch.interrupted() ? "" : hints_in_time(arguments, run, evaluator, baselines);
+    return refuse(run, baselines, watch.interrupted(), hints, streams.err);
+  }
+  const BoundStrategy strategy = evaluator.builder().bind(outcome.best->strategy);
+  const PlanReport report = report_in_time(evaluator, strategy, outcome.best->evaluation);
+  if (calibration && report.in_full) certainty.use = calibration_use(evaluator, strategy);
+  if (arguments.has("output")) {
+    const Plan plan{model_run_of(arguments).model,
+                    arguments.text("topology"),
+                    run.graph.fingerprint(),
+                    run.topology.fingerprint(),
+                    run.options,
+                    outcome.found_by,
+                    run.seed,
+                    outcome.best->strategy};
+    write_file(arguments.text("output"), to_json(plan, run.graph, run.topology));
+  }
+  const WhyPlan why =
+      why_plan(evaluator, candidates, baselines, outcome, time.shortened(try_budget(run.budget, outcome)));
+  keep.reset();
+  constexpr std::size_t kConfigs = 12;
+  streams.out << (arguments.given("json")
+                      ? json_of(run, report, baselines, outcome, certainty, why)
+                      : text_of(run, report, baselines, outcome, certainty,
+                                configs_text(run.graph, strategy, kConfigs, std::nullopt), why));
+  return 0;
+}
+
+int run_search(const Arguments& arguments, Streams& streams) {
+  check_search_options(arguments);
+  if (planner_of(arguments)) return run_planner(arguments, streams);
+  const SearchBudget budget = search_budget_of(arguments);
+  SearchWatch watch(streams.err, budget, std::nullopt, "");
+  SearchTime time(budget.seconds, watch.interruption());
+  SearchRun run = search_run_of(arguments);
+  for (const char* file : {"output", "search-log", "checkpoint"}) {
+    if (arguments.has(file)) require_writable(arguments.text(file));
+  }
+  try {
+    return search_and_report(arguments, streams, run, watch, time);
+  } catch (const OutOfTime&) {
+    if (!watch.stop_requested()) refuse_time(budget.seconds);
+    watch.finish({});
+    return kInterruptedStatus;
+  }
+}
+
+}  // namespace
+
+Command search_command() {
+  Command c;
+  c.name = "search";
+  c.summary = "find a fast parallelization of a model on a topology";
+  c.description =
+      "Scores the baselines, then searches for a faster plan and writes it to a file. Every plan is judged "
+      "by "
+      "the same simulator.\n\n"
+      "The baselines are single-device, data-parallel, model-parallel and expert. With a budget in proposals "
+      "the same seed gives the same bytes, whatever --threads says.\n\n"
+      "--seconds is the time of all that the command does. What is not done by then is stopped and says so: "
+      "baselines are not scored, planners give the best plan that they had, and the report is made from few "
+      "microbatches where simulating all would take too long.\n\n"
+      "Ctrl-C (SIGINT, or SIGTERM) ends a search, not the program: the best plan so far is reported and "
+      "written, and the exit status is 0, or 130 when no plan was found yet. A second one ends the program "
+      "at "
+      "once. A chart shows how the best time fell: over wall time, or over proposals when they alone are the "
+      "budget.\n\n"
+      "The report begins with why the plan is faster than the best baseline: what changed for the operators "
+      "that gain most by it, and where the time of an iteration goes. The figures stand in the tables at the "
+      "end: "
+      "those of both plans, and which "
+      "operators changed their split. An operator's time on links, summed over links, is that of its "
+      "outputs, "
+      "of their gradients and of its weights' gradients. Then come the operators that one other config would "
+      "help most, as far as a tenth of the search's effort can tell.\n\n"
+      "Planners of pipelines, but for auto, do not search: they minimise a model of their own, whose value "
+      "is printed, and "
+      "the "
+      "simulator judges the plan.\n\n"
+      "The lower bound holds for every plan: no plan can be faster. With --calibration there is none: what "
+      "was "
+      "measured may be faster than the analytic model thinks possible.";
+  c.options = model_and_topology_options();
+  for (Option& o : own_search_options()) c.options.push_back(std::move(o));
+  for (Option& o : plan_options()) c.options.push_back(std::move(o));
+  for (Option& o : planner_options()) c.options.push_back(std::move(o));
+  c.options.push_back(calibration_option());
+  for (Option& o : in_group(
+           OptionGroup::Output,
+           {{"output", "FILE", "", "write the plan to FILE", 'o'},
+            json_option(),
+            {.name = "search-log",
+            .argument = "FILE",
+            .default_value = "",
+            .help = "write to FILE how the best plan improved",
+            .details =
+                 "While searching, as CSV with wall time in seconds, proposals, the best iteration time in "
+                 "seconds and the chain that found it. FILE is replaced."},
+            {"candidates", "", "", "print which devices and configs are searched, and stop"}}))
+    c.options.push_back(std::move(o));
+  c.common = {"model",   "topology",  "batch",  "microbatches", "algorithm",
+              "seconds", "proposals", "output", "json"};
+  c.examples = {
+      {"pipesim search --model nmt --topology p100-4x4 --proposals 4000 -o nmt.plan.json",
+       "find a plan and keep it"},
+      {"pipesim search --model lenet --topology p100-4x4:1 --algorithm exhaustive", "prove the optimum"},
+      {"pipesim search --model gpt:layers=6 --topology p100-4x4:1 --algorithm exhaustive --microbatches 8",
+       "the best pipeline of few layers, by trying all"},
+      {"pipesim search --model docs/examples/profile.txt --topology levels:4@1GB/s --algorithm pipedream "
+       "--activation-transfers "
+       "--microbatches 8",
+       "stages of a measured profile, by PipeDream's optimizer"}};
+  c.run = run_search;
+  return c;
+}
+
+}  // namespace pipesim

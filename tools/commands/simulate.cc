@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+
+#include "sim/base/files.h"
+#include "taskgraph/expansion/task_graph_dot.h"
+#include "tools/cli/command.h"
+#include "tools/inputs/calibration_use.h"
+#include "tools/inputs/run_settings.h"
+#include "tools/inputs/subject.h"
+#include "tools/reports/hints.h"
+#include "tools/reports/pipeline_report.h"
+#include "tools/reports/plan_report.h"
+#include "tools/reports/plan_trace.h"
+#include "tools/reports/task_explanation.h"
+#include "tools/reports/task_names.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string hints_of(const Arguments& arguments, const Subject& s, Evaluator& evaluator) {
+  if (!arguments.has("baseline") || s.plan.options.pipeline)
+    return hints_text(hints_to_fit(evaluator, s.plan.strategy, ""));
+  const Baseline baseline{s.plan.found_by, ScoredStrategy{s.plan.strategy, {}}, ""};
+  return hints_text(hints_to_fit(evaluator, baseline, model_run_of(arguments), ""));
+}
+
+int run_simulate(const Arguments& arguments, Streams& streams) {
+  for (const char* file : {"trace", "dot"}) {
+    if (arguments.has(file)) require_writable(arguments.text(file));
+  }
+  const Subject s = subject_of("simulate", arguments, streams.err);
+  const CostModel costs(s.topology, pointer_to(s.calibration));
+  Evaluator evaluator(s.graph, costs, s.plan.options);
+  const BoundStrategy strategy = evaluator.builder().bind(s.plan.strategy);
+  const PlanReport report = report_plan(evaluator, strategy);
+  if (arguments.has("trace")) write_file(arguments.text("trace"), trace_of(evaluator));
+  if (arguments.has("dot")) {
+    std::ostringstream dot;
+    dot.exceptions(std::ios::badbit);  // where memory runs out, say so
+    write_dot(dot, evaluator.task_graph(), s.topology, TaskNames(evaluator, strategy));
+    write_file(arguments.text("dot"), dot.str());
+  }
+  constexpr std::size_t kSteps = 8, kExplained = 24, kConfigs = 12, kStrip = 96;
+  const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
+  if (arguments.has("explain")) {
+    const TaskExplanation why = explain_task(evaluator, strategy, arguments.text("explain"));
+    streams.out << (arguments.given("json") ? Json::parse(to_json(why, evaluator, strategy)).dump(2) + "\n"
+                                            : to_text(why, evaluator, strategy, kExplained));
+  } else if (arguments.given("json")) {
+    Json json = Json::parse(to_json(report, s.topology));
+    json["model"] = s.graph.name();
+    json["topology"] = s.topology.name();
+    json["seed"] = s.plan.seed;
+    json["found_by"] = s.plan.found_by;
+    if (!s.profile_note.empty()) json["profile_note"] = s.profile_note;
+    if (!s.others.empty()) json["made_for"] = Json::parse(to_json(s.others));
+    if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
+    if (s.calibration) json["calibration"] = Json::parse(to_json(calibration_use(evaluator, strategy)));
+    streams.out << json.dump(2) << "\n";
+  } else {
+    streams.out << fmt::format("{} on {} ({}), {}{}\n\n", s.graph.name(), s.topology.name(),
+                               devices_text(s.topology), batch_text(s.graph, s.plan.options),
+                               s.plan.found_by.empty() ? "" : ", plan by " + s.plan.found_by)
+                << (s.profile_note.empty() ? "" : fmt::format("  {}\n\n", s.profile_note))
+                << (s.others.empty() ? "" : to_text(s.others) + "\n") << to_text(report, s.topology)
+                << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
+                << (pipeline ? to_text(*pipeline) + "\n" : "")
+                << configs_text(s.graph, strategy, kConfigs, s.plan.options.pipeline) << "\n"
+                << critical_steps_text(evaluator, strategy, kSteps);
+  }
+  if (!report.infeasible) return 0;
+  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_of(arguments, s, evaluator)
+              << "\n";
+  return 1;
+}
+
+}  // namespace
+
+Command simulate_command() {
+  Command c;
+  c.name = "simulate";
+  c.summary = "simulate one iteration of a plan and show where the time goes";
+  c.description =
+      "Reads a plan file, builds its tasks and runs them in virtual time. The plan names its model and "
+      "topology; "
+      "--model and --topology take their place. The same operators and the devices of the plan, by name, "
+      "suffice: the report tells what else differs, such as slower links or another batch.\n\n"
+      "The critical path is the chain of tasks that made the iteration as long as it is. Its time is "
+      "compute, "
+      "communication, or waiting (a transfer was ready and stood in line for a busy link).\n\n"
+      "Of a pipeline the report tells how its stages fare and draws their time, a row for each group of "
+      "devices.\n\n"
+      "A plan that does not fit into memory is reported all the same, with exit status 1.";
+  c.options = subject_options("simulate");
+  for (Option& o :
+       in_group(OptionGroup::Output, {{"trace", "FILE", "", "write the timeline, for ui.perfetto.dev"},
+                                      {"dot", "FILE", "", "write the task graph for Graphviz"},
+                                      {.name = "explain",
+                                      .argument = "TASK",
+                                      .default_value = "",
+                                      .help = "why did a task start when it did?",
+                                      .details = "TASK is a number or part of a name; of several the one "
+                                                 "that ends last is explained, and the others are listed."},
+                                      json_option()}))
+    c.options.push_back(std::move(o));
+  c.common = {"plan", "baseline", "model", "topology", "trace", "explain", "json"};
+  c.examples = {
+      {"pipesim simulate --plan nmt.plan.json --trace nmt.trace.json", "look at the timeline"},
+      {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel --explain "
+       "\"linear1 update on node0.gpu0\"",
+       "what did it wait for?"},
+      {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel", "a baseline"},
+      {"pipesim simulate --model gpt:batch=4 --topology p100-4x4:1 --baseline data-parallel --stages 4 "
+       "--microbatches 8",
+       "a pipeline of four stages"}};
+  c.run = run_simulate;
+  return c;
+}
+
+}  // namespace pipesim

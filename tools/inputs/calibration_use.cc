@@ -1,0 +1,208 @@
+#include "tools/inputs/calibration_use.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "costmodel/calibration_store.h"
+#include "tools/cli/figures.h"
+
+namespace pipesim {
+
+namespace {
+
+constexpr DurationSource all_sources[] = {DurationSource::Measured, DurationSource::Interpolated,
+                                          DurationSource::Extrapolated, DurationSource::Analytic};
+
+std::size_t index_of(DurationSource source) { return static_cast<std::size_t>(source); }
+
+// Asks the cost model about every task again.
+class UseCounter {
+ public:
+  UseCounter(Evaluator& evaluator, const BoundStrategy& strategy)
+      : builder_(evaluator.builder()), costs_(builder_.costs()), strategy_(strategy) {}
+
+  CalibrationUse count() {
+    for (std::int32_t m = 0; m < builder_.options().microbatches; ++m) {
+      for (std::size_t i = 0; i < strategy_.size(); ++i) {
+        const BoundOperator* bound = strategy_[i];
+        const int runs = builder_.recomputation().again(OperatorId(i)) ? 2 : 1;
+        for (int run = 0; run < runs; ++run) add_pass(*bound, Pass::Forward, bound->forward);
+        add_pass(*bound, Pass::BackwardInput, bound->backward_input);
+        add_pass(*bound, Pass::BackwardWeight, bound->backward_weight);
+      }
+    }
+    for (const Wiring& wiring : builder_.wirings()) {
+      for (const CommunicationTask& task : wiring.plan->tasks) add_transfer(task);
+    }
+    add_updates();
+    return finish();
+  }
+
+ private:
+  void add(const std::string& key, DurationSource source, double seconds) {
+    if (seconds <= 0) return;
+    whole_ += seconds;
+    ++use_.tasks[index_of(source)];
+    use_.share[index_of(source)] += seconds;
+    if (source == DurationSource::Measured) return;
+    Guess& guess = guesses_[key];
+    guess.source = source;
+    ++guess.tasks;
+    guess.share += seconds;
+  }
+
+  void add_pass(const BoundOperator& bound, Pass pass, const PassWork& work) {
+    if (!work.present) return;
+    const ShardGrid grid(*bound.op, bound.config);
+    std::vector<Range> ranges;
+    for (std::size_t k = 0; k < bound.config.devices.size(); ++k) {
+      grid.ranges(static_cast<std::int64_t>(k), ranges);
+      const DeviceId device = bound.config.devices[k];
+      const Estimate e = costs_.operator_estimate(builder_.graph(), *bound.op, pass, ranges, device);
+      add(operator_key(builder_.graph(), *bound.op, pass, ranges, place(device),
+                       costs_.busy_neighbours(device))
+              .str(),
+          e.source, e.time.value);
+    }
+    for (const auto& step : work.reduces) {
+      for (const InnerReduce& reduce : step) add_transfer(reduce.task);
+    }
+  }
+
+  template <class Task>  // CommunicationTask or PricedTask
+  void add_transfer(const Task& task) {
+    auto [plan, fresh] = plans_.try_emplace({task.kind, {task.group.begin(), task.group.end()}});
+    if (fresh) plan->second.emplace(costs_.plan_collective(task.kind, task.group));
+    const std::string links = link_class(costs_.topology(), task.group);
+    const auto devices = static_cast<std::int64_t>(task.group.size());
+    add(transfer_key(task.kind, devices, task.size, DataType::Float32, links).str(),
+        plan->second->source_at(task.size), to_seconds(task.duration).value);
+  }
+
+  // One update for each device that has a part of a weight that an operator owns, as the builder makes them.
+  void add_updates() {
+    const OperatorGraph& graph = builder_.graph();
+    std::map<std::pair<OperatorId, DeviceId>, std::pair<std::int64_t, DataType>> elements;
+    for (const Wiring& wiring : builder_.wirings()) {
+      if (wiring.kind != TaskKind::GradientSync) continue;
+      const OperatorId owner = graph.consumers(wiring.tensor).front().op;
+      const Layout& home = builder_.layouts()[builder_.home_of(wiring.tensor, strategy_)];
+      for (const LayoutEntry& e : home.entries()) {
+        auto& [sum, type] =
+            elements.try_emplace({owner, e.device}, 0, graph.tensor(wiring.tensor).type).first->second;
+        sum += home.box(e).elements();
+      }
+    }
+    const Optimizer optimizer = builder_.options().optimizer;
+    for (const auto& [where, work] : elements) {
+      const Estimate e = costs_.update_estimate(work.first, work.second, optimizer, where.second);
+      add(update_key(optimizer, work.first, work.second, place(where.second),
+                     costs_.busy_neighbours(where.second))
+              .str(),
+          e.source, e.time.value);
+    }
+  }
+
+  [[nodiscard]] std::string place(DeviceId device) const {
+    const std::string_view measured = costs_.calibrated_place(device);
+    return measured.empty() ? costs_.topology().kind(device).name : std::string(measured);
+  }
+
+  CalibrationUse finish() {
+    if (whole_ <= 0) return use_;
+    for (double& share : use_.share) share /= whole_;
+    for (auto& [key, guess] : guesses_) {
+      guess.key = key;
+      guess.share /= whole_;
+      use_.guesses.push_back(guess);
+    }
+    std::stable_sort(use_.guesses.begin(), use_.guesses.end(),
+                     [](const Guess& a, const Guess& b) { return a.share > b.share; });
+    return use_;
+  }
+
+  TaskGraphBuilder& builder_;
+  const CostModel& costs_;
+  const BoundStrategy& strategy_;
+  CalibrationUse use_;
+  double whole_ = 0;
+  std::map<std::string, Guess> guesses_;
+  std::map<std::pair<Collective, std::vector<DeviceId>>, std::optional<CollectivePlan>> plans_;
+};
+
+}  // namespace
+
+Option calibration_option() {
+  return {.name = "calibration",
+          .argument = "FILE",
+          .default_value = "",
+          .help = "take durations that were measured before analytic ones",
+          .details = "As the command calibrate writes them; what had to be guessed is listed."};
+}
+
+std::optional<Calibration> open_calibration(const Arguments& arguments, const Topology& topology,
+                                            std::ostream& err) {
+  if (!arguments.has("calibration")) return std::nullopt;
+  const std::string& file = arguments.text("calibration");
+  Calibration calibration = load_calibration(file);
+  warn_of_differences(calibration, file, topology, err);
+  return calibration;
+}
+
+void warn_of_differences(const Calibration& calibration, const std::string& file, const Topology& topology,
+                         std::ostream& err) {
+  std::vector<std::string> warnings = CostModel(topology, &calibration).calibration_warnings();
+  const HostDescription here = this_host();
+  for (const CalibrationRun& run : calibration.runs) {
+    for (std::string& text : differences(run.host, here)) {
+      if (std::find(warnings.begin(), warnings.end(), text) == warnings.end())
+        warnings.push_back(std::move(text));
+    }
+  }
+  for (const std::string& text : warnings) err << fmt::format("pipesim: warning: {}: {}\n", file, text);
+}
+
+CalibrationUse calibration_use(Evaluator& evaluator, const BoundStrategy& strategy) {
+  return UseCounter(evaluator, strategy).count();
+}
+
+std::string to_text(const CalibrationUse& use) {
+  std::int64_t all = 0;
+  for (const std::int64_t tasks : use.tasks) all += tasks;
+  std::string text =
+      fmt::format("{} of {} tasks measured ({} of their time)", use.tasks[index_of(DurationSource::Measured)],
+                  all, percent(use.share[index_of(DurationSource::Measured)]));
+  for (const DurationSource source : all_sources) {
+    if (source != DurationSource::Measured && use.tasks[index_of(source)] > 0)
+      text += fmt::format(", {} {} ({})", use.tasks[index_of(source)], name_of(source),
+                          percent(use.share[index_of(source)]));
+  }
+  if (use.guesses.empty()) return text;
+  const Guess& largest = use.guesses.front();
+  return text + fmt::format("; largest guess: {} ({}, {})", largest.key, percent(largest.share),
+                            name_of(largest.source));
+}
+
+std::string durations_line(const CalibrationUse& use) {
+  return fmt::format("  {:13}  {}\n", "durations", to_text(use));
+}
+
+std::string to_json(const CalibrationUse& use, std::size_t most) {
+  nlohmann::ordered_json json;
+  for (const DurationSource source : all_sources) {
+    json[std::string(name_of(source))] = {{"tasks", use.tasks[index_of(source)]},
+                                          {"share", use.share[index_of(source)]}};
+  }
+  json["guesses"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < std::min(most, use.guesses.size()); ++i) {
+    const Guess& g = use.guesses[i];
+    json["guesses"].push_back(
+        {{"key", g.key}, {"source", name_of(g.source)}, {"tasks", g.tasks}, {"share", g.share}});
+  }
+  return json.dump();
+}
+
+}  // namespace pipesim

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "costmodel/calibration.h"
+#include "search/evaluator.h"
+#include "tools/cli/arguments.h"
+
+namespace pipesim {
+
+/// --calibration FILE, for search, simulate and compare.
+Option calibration_option();
+/// What --calibration names, or none. InputError as of load_calibration. Warns on `err` when the calibration
+/// comes from another host or other devices than this host and the topology: says what differs.
+std::optional<Calibration> open_calibration(const Arguments& arguments, const Topology& topology,
+                                            std::ostream& err);
+/// Those warnings, for a calibration that was read from `file`.
+void warn_of_differences(const Calibration& calibration, const std::string& file, const Topology& topology,
+                         std::ostream& err);
+/// Null for none, for CostModel.
+inline const Calibration* pointer_to(const std::optional<Calibration>& calibration) {
+  return calibration ? &*calibration : nullptr;
+}
+
+/// A duration that was not measured, and all tasks of a plan that take it.
+struct Guess {
+  std::string key;  ///< CalibrationKey::str(): what to measure
+  DurationSource source = DurationSource::Analytic;
+  std::int64_t tasks = 0;
+  double share = 0;  ///< of the time of all tasks of the plan
+};
+
+/// Where the durations of a plan's tasks come from.
+struct CalibrationUse {
+  std::array<std::int64_t, 4> tasks{};  ///< by DurationSource
+  std::array<double, 4> share{};        ///< of the time of all tasks, by DurationSource
+  std::vector<Guess> guesses;           ///< largest share first
+};
+
+/// Of the plan that the evaluator evaluated last; `strategy` is that plan.
+CalibrationUse calibration_use(Evaluator& evaluator, const BoundStrategy& strategy);
+
+/// One line: `412 of 530 tasks measured (92% of their time), 80 interpolated, …; largest guess: … (4%,
+/// analytic)`.
+std::string to_text(const CalibrationUse& use);
+/// The same as a row below a plan's report.
+std::string durations_line(const CalibrationUse& use);
+/// Text of a JSON object with measured, interpolated, extrapolated, analytic (tasks and share of the time of
+/// all) and the `most` largest guesses.
+std::string to_json(const CalibrationUse& use, std::size_t most = 20);
+
+}  // namespace pipesim

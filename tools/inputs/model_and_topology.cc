@@ -1,0 +1,318 @@
+#include "tools/inputs/model_and_topology.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/import_profile.h"
+#include "models/model_json.h"
+#include "models/zoo/zoo.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "sim/base/suggest.h"
+#include "topologies/files/topology_json.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+
+const char* const kModelHelp = "NAME, NAME:key=value,…, FILE.json, or a profile FILE.txt";
+const char* const kModelDetails =
+    "`pipesim models` lists the names, and with a NAME its keys. FILE.json is a model file, as `pipesim "
+    "models NAME --json` prints it; FILE.json:size=N,… gives sizes that it names other values "
+    "(docs/files.md). FILE.txt:batch=N,profile-batch=P is a measured profile: N samples of what was "
+    "measured with P; each is the other, or 64, when left out.";
+const char* const kTopologyHelp = "NAME, NAME:N (N nodes), cpu:N, levels:…, or FILE.json";
+const char* const kTopologyDetails =
+    "`pipesim topologies` lists the names. cpu:N stands for N threads of a host. levels:4@10GB/s,2@1.25GB/s "
+    "is "
+    "two groups of four devices: 10 GB/s within a group, 1.25 GB/s between groups. FILE.json is a topology "
+    "file, as `pipesim topologies NAME --json` prints it.";
+
+namespace {
+
+bool looks_like_a_path(std::string_view text) {
+  return text.ends_with(".json") || text.find('/') != std::string_view::npos;
+}
+
+// Where ".txt" ends the name of a profile's file, or npos.
+std::size_t end_of_profile(std::string_view text) {
+  const std::size_t dot = text.rfind(".txt");
+  if (dot == std::string_view::npos) return dot;
+  const std::size_t end = dot + 4;
+  return end == text.size() || text[end] == ':' ? end : std::string_view::npos;
+}
+
+struct OtherFormat {
+  std::string_view ending, name;
+};
+
+// Files that hold models for other programs.
+constexpr std::array kOtherFormats{OtherFormat{".onnx", "ONNX files"},
+                                   OtherFormat{".pt", "files of PyTorch"},
+                                   OtherFormat{".pth", "files of PyTorch"},
+                                   OtherFormat{".bin", "files of PyTorch"},
+                                   OtherFormat{".safetensors", "safetensors files"},
+                                   OtherFormat{".gguf", "GGUF files"},
+                                   OtherFormat{".h5", "files of Keras"},
+                                   OtherFormat{".keras", "files of Keras"},
+                                   OtherFormat{".pb", "files of TensorFlow"},
+                                   OtherFormat{".tflite", "files of TensorFlow"},
+                                   OtherFormat{".mlir", "MLIR files"},
+                                   OtherFormat{".py", "Python programs"},
+                                   OtherFormat{".yaml", "YAML files"},
+                                   OtherFormat{".yml", "YAML files"}};
+
+void refuse_other_formats(const std::string& text) {
+  const std::string file = text.substr(0, text.find(':'));
+  for (const OtherFormat& format : kOtherFormats) {
+    if (file.ends_with(format.ending))
+      throw InputError(fmt::format(
+          "{}: {} can't be read yet; a model is a NAME that \"pipesim models\" lists, a model file FILE.json "
+          "(\"pipesim models NAME --json\" prints one to start from), or a measured profile FILE.txt",
+          file, format.name));
+  }
+}
+
+// Where the name of a model file ends: at ".json", or where there is a file.
+std::size_t end_of_model_file(const std::string& text) {
+  refuse_other_formats(text);
+  constexpr std::string_view kEnding = ".json";
+  for (std::size_t at = text.rfind(kEnding); at != std::string::npos && at > 0;
+       at = text.rfind(kEnding, at - 1)) {
+    const std::size_t end = at + kEnding.size();
+    if (end == text.size() || text[end] == ':') return end;
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(text, ignored)) return text.size();
+  const std::size_t colon = text.rfind(':');
+  if (colon != std::string::npos && std::filesystem::is_regular_file(text.substr(0, colon), ignored))
+    return colon;
+  return looks_like_a_path(text) ? text.size() : std::string::npos;
+}
+
+// What stands behind a model's name: "key=value" in order.
+using Assignments = std::vector<std::pair<std::string, std::string>>;
+
+Assignments assignments_of(std::string_view text) {
+  Assignments list;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    const std::size_t equals = std::min(one.find('='), one.size());
+    list.emplace_back(one.substr(0, equals), one.substr(std::min(equals + 1, one.size())));
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+  }
+  return list;
+}
+
+// `model` with the value of one of its keys.
+std::string assigned(const std::string& model, std::size_t end_of_name, const std::string& key,
+                     std::int64_t value) {
+  Assignments list;
+  if (end_of_name < model.size()) list = assignments_of(std::string_view(model).substr(end_of_name + 1));
+  const auto known = std::ranges::find(list, key, &Assignments::value_type::first);
+  if (known == list.end()) {
+    list.emplace_back(key, std::to_string(value));
+  } else {
+    known->second = std::to_string(value);
+  }
+  std::string text = model.substr(0, end_of_name);
+  for (std::size_t i = 0; i < list.size(); ++i)
+    text += fmt::format("{}{}={}", i == 0 ? ':' : ',', list[i].first, list[i].second);
+  return text;
+}
+
+constexpr std::int64_t kMostSamples = 1 << 20;
+
+// Samples of a profile: to be run, and that were measured.
+struct ProfileBatches {
+  std::int64_t run = 0, measured = 0;
+};
+
+ProfileBatches batches_of_profile(const std::string& text, std::size_t end_of_name) {
+  constexpr std::int64_t kUsual = 64;
+  ProfileBatches batches;
+  if (end_of_name < text.size()) {
+    for (const auto& [key, value] : assignments_of(std::string_view(text).substr(end_of_name + 1))) {
+      std::int64_t number = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      const bool known = key == "batch" || key == "profile-batch";
+      if (!known || error != std::errc{} || end != value.data() + value.size() || number < 1 ||
+          number > kMostSamples) {
+        throw InputError(fmt::format(
+            "profile \"{}\": found \"{}\" after the file, allowed :batch=N,profile-batch=N, N from "
+            "1 to {}",
+            text, text.substr(end_of_name), kMostSamples));
+      }
+      (key == "batch" ? batches.run : batches.measured) = number;
+    }
+  }
+  if (batches.run == 0) batches.run = batches.measured == 0 ? kUsual : batches.measured;
+  if (batches.measured == 0) batches.measured = batches.run;
+  return batches;
+}
+
+// What `text` says of the sizes of the model file before it.
+std::vector<NamedSize> sizes_after(const std::string& text, std::size_t end_of_name) {
+  std::vector<NamedSize> sizes;
+  if (end_of_name == text.size()) return sizes;
+  const Assignments list = assignments_of(std::string_view(text).substr(end_of_name + 1));
+  if (list.empty()) throw InputError(fmt::format("model \"{}\": expected size=N after the colon", text));
+  for (const auto& [key, value] : list) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (key.empty() || error != std::errc() || end != value.data() + value.size() || number < 1 ||
+        number > kLargestSize)
+      throw InputError(
+          fmt::format("model \"{}\": found \"{}={}\" after the file, allowed: size=N, N from 1 to {}", text,
+                      key, value, kLargestSize));
+    if (std::ranges::find(sizes, key, &NamedSize::name) != sizes.end())
+      throw InputError(fmt::format("model \"{}\": {} is given twice", text, key));
+    sizes.push_back({key, number});
+  }
+  return sizes;
+}
+
+// Where the name of any model ends, and what is assigned behind it begins.
+std::size_t end_of_model_name(const std::string& text) {
+  if (!names_zoo_model(text)) {
+    if (const std::size_t end = end_of_profile(text); end != std::string::npos) return end;
+    if (const std::size_t end = end_of_model_file(text); end != std::string::npos) return end;
+  }
+  return std::min(text.find(':'), text.size());
+}
+
+// Its samples are a number in its file: says how to name them.
+[[noreturn]] void refuse_batch(const std::string& model, const ModelFileSizes& own, std::int64_t batch) {
+  const auto taken = [&](const char* name) {
+    return std::ranges::find(own.sizes, name, &NamedSize::name) != own.sizes.end();
+  };
+  const std::string name = !taken("b") ? "b" : !taken("batch") ? "batch" : "samples";
+  std::vector<std::string> inputs;
+  const OperatorGraph graph = open_model(model);
+  for (const Tensor& t : graph.tensors()) {
+    if (t.kind == TensorKind::Data && !t.shape.empty() && t.shape.front() == own.samples)
+      inputs.push_back(fmt::format("\"{}\"", t.name));
+  }
+  throw InputError(fmt::format(
+      "model \"{}\" has a batch of {} in its file, found {}; to choose it, name it there: \"sizes\": "
+      "{{{}\"{}\": "
+      "{}}}, \"batch\": \"{}\", and \"{}\" instead of {} in the shapes{} and wherever else it counts samples",
+      model, own.samples, batch, own.sizes.empty() ? "" : "…, ", name, own.samples, name, name, own.samples,
+      inputs.empty() ? "" : " of " + list_names(inputs, 4)));
+}
+
+[[noreturn]] void refuse_name(const std::string& text) {
+  const std::string name = text.substr(0, text.find(':'));
+  std::vector<std::string> names;
+  for (const ZooModel& model : zoo_models()) names.push_back(model.name);
+  const std::string nearest = did_you_mean(name, names);
+  // Of a name that resembles none, all that there are.
+  throw InputError(fmt::format(
+      "unknown model \"{}\"{}; allowed: {}, each also as NAME:key=value,…, or a .json or .txt file", name,
+      nearest,
+      nearest.empty() ? list_names(names, names.size()) : "the names that \"pipesim models\" lists"));
+}
+
+}  // namespace
+
+OperatorGraph open_model(const std::string& text) {
+  if (names_zoo_model(text)) return make_zoo_model(text);
+  if (const std::size_t end = end_of_profile(text); end != std::string::npos) {
+    const std::string file = text.substr(0, end);
+    const ProfileBatches batches = batches_of_profile(text, end);
+    return import_profile(read_file(file), file, batches.measured, batches.run);
+  }
+  if (const std::size_t end = end_of_model_file(text); end != std::string::npos)
+    return load_model(text.substr(0, end), sizes_after(text, end));
+  refuse_name(text);
+}
+
+std::optional<std::string> model_file(const std::string& model) {
+  if (names_zoo_model(model) || end_of_profile(model) != std::string::npos) return std::nullopt;
+  const std::size_t end = end_of_model_file(model);
+  return end == std::string::npos ? std::nullopt : std::optional(model.substr(0, end));
+}
+
+std::string batch_key(const std::string& model) {
+  const auto file = model_file(model);
+  return file ? load_model_sizes(*file).batch : "batch";
+}
+
+std::string with_settings(const std::string& model, const std::vector<std::string>& settings) {
+  const std::size_t end = end_of_model_name(model);
+  const Assignments own =
+      assignments_of(end < model.size() ? std::string_view(model).substr(end + 1) : std::string_view());
+  Assignments added;
+  for (const std::string& setting : settings) {
+    const Assignments list = assignments_of(setting);
+    if (list.empty()) throw UsageError("--set needs KEY=VALUE, not \"\"");
+    for (const auto& [key, value] : list) {
+      if (key.empty() || value.empty())
+        throw UsageError(fmt::format("--set needs KEY=VALUE, not \"{}\"", setting));
+      const auto told = std::ranges::find(own, key, &Assignments::value_type::first);
+      if (told != own.end() && told->second != value)
+        throw UsageError(fmt::format("--set {}={}: model \"{}\" says {}={}; leave one of them out", key,
+                                     value, model, key, told->second));
+      const auto before = std::ranges::find(added, key, &Assignments::value_type::first);
+      if (before != added.end() && before->second != value)
+        throw UsageError(fmt::format("--set says {}={} and {}={}; leave one of them out", key, before->second,
+                                     key, value));
+      if (told == own.end() && before == added.end()) added.emplace_back(key, value);
+    }
+  }
+  std::string text = model;
+  for (const auto& [key, value] : added)
+    text += fmt::format("{}{}={}", text.size() == end ? ':' : ',', key, value);
+  return text;
+}
+
+std::string with_batch(const std::string& model, std::int64_t batch) {
+  if (batch < 1 || batch > kMostSamples)
+    throw InputError(fmt::format("found a batch of {}, allowed: 1 to {}", batch, kMostSamples));
+  if (const std::size_t end = end_of_profile(model); end != std::string::npos) {
+    const std::string measured = with_profile_batch(model, batches_of_profile(model, end).measured);
+    return assigned(measured, end, "batch", batch);
+  }
+  if (names_zoo_model(model)) return assigned(model, std::min(model.find(':'), model.size()), "batch", batch);
+  const std::size_t end = end_of_model_file(model);
+  if (end == std::string::npos) refuse_name(model);
+  const ModelFileSizes own = load_model_sizes(model.substr(0, end));
+  if (!own.batch.empty()) return assigned(model, end, own.batch, batch);
+  if (own.samples != batch) refuse_batch(model, own, batch);
+  return model;
+}
+
+std::string with_profile_batch(const std::string& model, std::int64_t batch) {
+  const std::size_t end = end_of_profile(model);
+  if (end == std::string::npos)
+    throw InputError(
+        fmt::format("model \"{}\" is no profile (FILE.txt), so it has no batch that was profiled", model));
+  return assigned(model, end, "profile-batch", batch);
+}
+
+std::string profile_note(const std::string& model) {
+  const std::size_t end = end_of_profile(model);
+  if (names_zoo_model(model) || end == std::string::npos ||
+      model.find("profile-batch=", end) != std::string::npos)
+    return "";
+  return fmt::format(
+      "{} does not tell with how many samples it was measured: {} were taken (--profile-batch)",
+      model.substr(0, end), batches_of_profile(model, end).measured);
+}
+
+Topology open_topology(const std::string& text) {
+  std::error_code ignored;
+  // Bandwidths contain slashes, too.
+  const bool levels = text.starts_with("levels:");
+  if (!levels && (looks_like_a_path(text) || std::filesystem::exists(text, ignored)))
+    return load_topology(text);
+  return make_topology(text);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/operator_graph.h"
+#include "taskgraph/plan/plan_json.h"
+#include "topologies/topology.h"
+
+namespace pipesim {
+
+/// That a plan was made for another model or topology than it is used with.
+struct OtherOrigin {
+  std::string made_for;           ///< "topology p100-4x4:1"
+  std::string unknown;            ///< why it is not known what differs: "can't be opened"; else ""
+  std::vector<std::string> here;  ///< "6 of 6 links have 5 GB/s instead of 20 GB/s (such as gpu0 - gpu1)"
+  bool operator==(const OtherOrigin&) const = default;
+};
+
+struct PlanOrigin {
+  std::vector<OtherOrigin> others;   ///< at most one for the model and one for the topology
+  std::optional<Topology> topology;  ///< that the plan was made for, where it is another and can be opened
+};
+
+/// Compares by fingerprints what the plan was made for with what it is to be used with. Opens the former, by
+/// what the plan calls it, to tell what differs.
+PlanOrigin origin_of(const PlanFile& plan, const OperatorGraph& graph, const Topology& topology);
+
+/// The plan for this model and topology, see PlanFile::read(); `others` gets what it was made for.
+Plan read_plan(const PlanFile& file, const OperatorGraph& graph, const Topology& topology,
+               std::vector<OtherOrigin>& others);
+
+/// What differs, in a few words each: number and kinds of devices, links.
+std::vector<std::string> differences(const Topology& before, const Topology& now);
+/// The same of models with the same operators: batch, types and shapes of tensors, attributes.
+std::vector<std::string> differences(const OperatorGraph& before, const OperatorGraph& now);
+
+/// Some lines for people; "" where there are no others.
+std::string to_text(const std::vector<OtherOrigin>& others);
+/// Text of a JSON list of {made_for, here}, or {made_for, unknown}.
+std::string to_json(const std::vector<OtherOrigin>& others);
+
+}  // namespace pipesim

@@ -1,0 +1,375 @@
+#include "tools/inputs/run_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "search/baselines/baselines.h"
+#include "sim/base/cores.h"
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+#include "tools/cli/table.h"
+#include "tools/inputs/model_and_topology.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::int64_t kMostBatch = 1 << 20;
+
+// --batch through the value of another option.
+std::int32_t quotient_of(const Arguments& a, const char* option, std::int64_t value) {
+  const std::int64_t batch = a.integer("batch", 1, kMostBatch);
+  if (batch % value != 0 || batch / value > kMostBatch)
+    throw UsageError(fmt::format("--batch {} is no multiple of --{} {}", batch, option, value));
+  return static_cast<std::int32_t>(batch / value);
+}
+
+}  // namespace
+
+std::vector<Option> model_and_topology_options() {
+  return {{.name = "model",
+           .argument = "MODEL",
+           .default_value = "",
+           .help = kModelHelp,
+           .details = kModelDetails},
+          set_option(),
+          {.name = "topology",
+           .argument = "TOPOLOGY",
+           .default_value = "",
+           .help = kTopologyHelp,
+           .details = kTopologyDetails}};
+}
+
+Option set_option() {
+  return {.name = "set",
+          .argument = "KEY=VALUE",
+          .default_value = "",
+          .help = "a size of the model, as behind its name; may be given again",
+          .repeated = true,
+          .details = "--set layers=12 for NAME:layers=12, --set b=32 for a size that FILE.json names."};
+}
+
+std::string model_text_of(const Arguments& a) {
+  return with_settings(required_text(a, "model"), a.texts("set"));
+}
+
+Option memory_margin_option() {
+  return {.name = "memory-margin",
+          .argument = "MARGIN",
+          .default_value = "",
+          .help = "memory that a plan must leave free on every device",
+          .details =
+              "A share of it (10%) or a size (2GB), for what no plan knows of: the driver, communication "
+              "libraries, fragmentation."};
+}
+
+Option microbatches_option(const std::string& microbatches) {
+  return {.name = "microbatches",
+          .argument = "N",
+          .default_value = microbatches,
+          .help = "runs of the model's batch in an iteration",
+          .details = "The model's batch runs so often, one after the other, before the weights are updated."};
+}
+
+Option recompute_option() {
+  return {.name = "recompute",
+          .argument = "WHAT",
+          .default_value = "none",
+          .help = "what runs forward once more instead of being kept",
+          .choices = {{"none", "everything that backward needs is kept"},
+                      {"selective", "attention"},
+                      {"full",
+                       "all of a stage but what enters it, or of a layer or another block of the model where "
+                       "there are no stages"}}};
+}
+
+Option json_option() {
+  return {.name = "json",
+          .argument = "",
+          .default_value = "",
+          .help = "print one JSON object instead of text",
+          .group = OptionGroup::Output};
+}
+
+std::vector<Choice> choices_of(const std::vector<std::string>& names) {
+  std::vector<Choice> choices;
+  for (const std::string& name : names) choices.push_back({name});
+  return choices;
+}
+
+std::vector<std::string> names_of_baselines() {
+  std::vector<std::string> names;
+  for (const std::string_view name : baseline_names()) names.emplace_back(name);
+  return names;
+}
+
+int threads_of(const Arguments& arguments) {
+  constexpr std::int64_t kMost = 1024;
+  if (arguments.given("threads")) return static_cast<int>(arguments.integer("threads", 1, kMost));
+  // Further ones would have nothing to run, but memory of their own.
+  const std::int64_t chains =
+      arguments.text("moves") == "flexflow" ? 1 : arguments.integer("chains", 1, kMost);
+  return static_cast<int>(std::min<std::int64_t>(available_cores(), chains));
+}
+
+Topology topology_of(const Arguments& a, const std::string& text) {
+  if (!a.has("memory-margin")) return open_topology(text);
+  MemoryMargin margin;
+  try {
+    margin = MemoryMargin::parse(a.text("memory-margin"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--memory-margin: {}", error.what()));
+  }
+  const Topology topology = open_topology(text);
+  try {
+    return topology.with_memory_margin(margin);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--memory-margin: {}", error.what()));
+  }
+}
+
+Topology topology_of(const Arguments& a) { return topology_of(a, required_text(a, "topology")); }
+
+std::vector<Option> weight_options() {
+  return {{.name = "optimizer",
+           .argument = "NAME",
+           .default_value = "momentum",
+           .help = "decides the optimizer state and the update",
+           .choices = choices_of({"sgd", "momentum", "adam"})},
+          {.name = "gradient-type",
+           .argument = "TYPE",
+           .default_value = "float32",
+           .help = "in which weight gradients accumulate and travel",
+           .choices = choices_of({"float32", "float16", "bfloat16", "float64"})},
+          {"gradient-piece", "SIZE", "25 MB", "most bytes that gradient synchronisation moves at once"}};
+}
+
+std::vector<Option> plan_options() {
+  std::vector<Option> options = weight_options();
+  options.push_back(microbatches_option("1"));
+  options.push_back(recompute_option());
+  options.push_back(memory_margin_option());
+  for (Option& o : batch_options()) options.push_back(std::move(o));
+  return options;
+}
+
+const std::string& required_text(const Arguments& arguments, const std::string& option) {
+  if (arguments.has(option)) return arguments.text(option);
+  const bool both = option == "model" && !arguments.has("topology");
+  arguments.refuse(both ? "--model and --topology are missing" : fmt::format("--{} is missing", option));
+}
+
+Option schedule_option(const std::string& help) {
+  const std::vector<std::string> possible = plan_schedule_forms();
+  Option option{.name = "schedule",
+                .argument = "NAME",
+                .default_value = "1f1b",
+                .help = help,
+                .group = OptionGroup::Pipeline};
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (std::ranges::find(possible, kind.form()) != possible.end())
+      option.choices.push_back({kind.form(), std::string(kind.summary)});
+  }
+  return option;
+}
+
+const std::string& schedule_of(const Arguments& arguments) {
+  const std::string& written = arguments.text("schedule");
+  const std::string name = written.substr(0, written.find(':'));
+  const auto limited = [&](const ScheduleKind& kind) { return kind.name == name && kind.takes_limit; };
+  if (std::ranges::none_of(schedule_kinds(), limited))
+    return arguments.choice("schedule", plan_schedule_forms());
+  try {
+    (void)plan_schedule(written);
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--schedule: {}", error.what()));
+  }
+  return written;
+}
+
+bool lists_stages(const Arguments& a) {
+  return a.has("stages") && a.text("stages").find_first_of(",@x") != std::string::npos;
+}
+
+std::vector<ListedStage> stage_list_of(const Arguments& a) {
+  if (a.given("chunks")) throw UsageError("--chunks needs --stages N: listed stages share no devices");
+  try {
+    return parse_stage_list(a.text("stages"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--stages: {}", error.what()));
+  }
+}
+
+PipelineDemand pipeline_demand_of(const Arguments& arguments) {
+  constexpr std::int64_t kMost = 100'000;
+  return {static_cast<std::int32_t>(arguments.integer("stages", 1, kMost)),
+          static_cast<std::int32_t>(arguments.integer("chunks", 1, kMost)), schedule_of(arguments)};
+}
+
+std::vector<Option> batch_options() {
+  return {{"batch", "N", "", "samples of an iteration, all microbatches together"},
+          {.name = "microbatch",
+           .argument = "N",
+           .default_value = "",
+           .help = "samples of one microbatch, instead of --microbatches",
+           .details = "On all devices together; with --algorithm dapple on each copy of the pipeline."},
+          {"profile-batch", "N", "", "samples with which a profile (FILE.txt) was measured"}};
+}
+
+namespace {
+
+// --batch would be overruled, or overrule.
+void require_one_batch(const Arguments& a, const std::string& model) {
+  const char* other = a.has("batch") ? "batch" : a.has("microbatch") ? "microbatch" : nullptr;
+  if (!other || a.texts("set").empty()) return;
+  const std::string key = batch_key(model);
+  for (const std::string& setting : a.texts("set")) {
+    if (("," + setting).find("," + key + "=") != std::string::npos && !key.empty())
+      throw UsageError(fmt::format("--set {} and --{} both tell the model's samples; leave one of them out",
+                                   setting, other));
+  }
+}
+
+}  // namespace
+
+ModelRun model_run_of(const Arguments& a) {
+  ModelRun run{model_text_of(a), 1};
+  require_one_batch(a, run.model);
+  if (a.has("microbatches"))
+    run.microbatches = static_cast<std::int32_t>(a.integer("microbatches", 1, kMostMicrobatches));
+  if (a.has("profile-batch"))
+    run.model = with_profile_batch(run.model, a.integer("profile-batch", 1, kMostBatch));
+  if (a.has("microbatch")) {
+    const std::int64_t size = a.integer("microbatch", 1, kMostBatch);
+    if (a.has("batch")) {
+      if (a.given("microbatches"))
+        throw UsageError("--batch, --microbatch and --microbatches: two of them tell the third");
+      run.microbatches = quotient_of(a, "microbatch", size);
+    }
+    run.model = with_batch(run.model, size);
+  } else if (a.has("batch")) {
+    run.model = with_batch(run.model, quotient_of(a, "microbatches", run.microbatches));
+  }
+  return run;
+}
+
+SearchBudget search_budget_of(const Arguments& a) {
+  SearchBudget budget{0, 0};
+  if (a.has("proposals")) budget.proposals = a.integer("proposals", 1, INT64_MAX / 2);
+  if (a.given("seconds") || budget.proposals == 0) budget.seconds = a.number("seconds", 1e-3, 1e7);
+  return budget;
+}
+
+std::vector<std::string> schedules_to_try(const Arguments& arguments) {
+  return arguments.given("schedule") ? std::vector{schedule_of(arguments)} : plan_schedules();
+}
+
+Recompute recompute_of(const Arguments& arguments) {
+  return parse_recompute(arguments.choice("recompute", recompute_names()));
+}
+
+void require_recompute(const OperatorGraph& graph, const Recompute& recompute) {
+  if (const auto reason = illegal(graph, recompute, {}))
+    throw InputError(fmt::format("--recompute {}: {}", name_of(recompute.kind), *reason));
+}
+
+std::string profile_note_of(const Arguments& a) {
+  return a.has("profile-batch") || !a.has("model") ? "" : profile_note(model_text_of(a));
+}
+
+std::string devices_text(const Topology& topology) {
+  return counted(static_cast<std::int64_t>(topology.num_devices()), "device");
+}
+
+std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
+  std::string text = fmt::format("batch {}", samples_per_iteration(graph, options));
+  if (options.microbatches > 1)
+    text += fmt::format(" in {} microbatches of {}", options.microbatches, graph.batch());
+  const Recompute& recompute = options.recompute;
+  if (recompute.kind == Recompute::Kind::None) return text;
+  return text + (recompute.kind == Recompute::Kind::Listed
+                     ? ", recompute of a list"
+                     : fmt::format(", recompute {}", name_of(recompute.kind)));
+}
+
+std::int32_t microbatches_of(const ModelRun& run) {
+  if (run.microbatches > kMostMicrobatches)
+    throw UsageError(fmt::format("{} microbatches, allowed: up to {}", run.microbatches, kMostMicrobatches));
+  return run.microbatches;
+}
+
+PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
+  PlanOptions options;
+  options.optimizer = parse_optimizer(arguments.choice("optimizer", {"sgd", "momentum", "adam"}));
+  options.gradient_type =
+      parse_data_type(arguments.choice("gradient-type", {"float32", "float16", "bfloat16", "float64"}));
+  try {
+    options.gradient_piece = parse_bytes(arguments.text("gradient-piece"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--gradient-piece: {}", error.what()));
+  }
+  options.microbatches = microbatches_of(run);
+  options.recompute = recompute_of(arguments);
+  return options;
+}
+
+std::string baselines_json(const std::vector<Baseline>& baselines) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Baseline& b : baselines) {
+    nlohmann::ordered_json row{{"name", b.name}};
+    if (b.infeasible.empty()) {
+      row["iteration_time_s"] = to_seconds(b.scored->evaluation.time).value;
+    } else {
+      row[b.scored ? "infeasible" : "not_scored"] = b.infeasible;
+    }
+    if (!b.idle.empty()) row["idle_devices"] = b.idle;
+    list.push_back(std::move(row));
+  }
+  return list.dump();
+}
+
+std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch) {
+  Nanoseconds fastest = 0;
+  for (const Baseline& b : baselines) {
+    if (b.infeasible.empty() && (fastest == 0 || b.scored->evaluation.time < fastest))
+      fastest = b.scored->evaluation.time;
+  }
+  Table table({{"baseline"}, {"iteration", Align::Right}, {"samples/s", Align::Right}, {""}});
+  for (const Baseline& b : baselines) {
+    if (!b.infeasible.empty()) {
+      table.add({b.name, "-", "-", b.infeasible});
+      continue;
+    }
+    const Seconds time = to_seconds(b.scored->evaluation.time);
+    const bool is_fastest = b.scored->evaluation.time == fastest;
+    table.add({b.name, pretty(time), significant(static_cast<double>(batch) / time.value, 4),
+               fmt::format("{}{}{}", is_fastest ? "fastest baseline" : "",
+                           is_fastest && !b.idle.empty() ? "; " : "", b.idle)});
+  }
+  return table.str(2);
+}
+
+void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options) {
+  Bytes needed;
+  for (const Tensor& t : graph.tensors()) {
+    if (t.kind != TensorKind::Weight) continue;
+    const WeightMemory m =
+        CostModel::weight_memory(t.elements(), t.type, options.gradient_type, options.optimizer);
+    needed += m.weights + m.gradients + m.optimizer_state;
+  }
+  const Bytes available = topology.usable_memory();
+  if (needed <= available) return;
+  // As many of the same devices as hold it.
+  const double enough = std::ceil(needed / available * static_cast<double>(topology.num_devices()));
+  throw InputError(fmt::format(
+      "model \"{}\" is too large for topology \"{}\": weights, gradients and {} state need {}, "
+      "all {} devices together "
+      "have {}{}; {} are missing: it takes {:.0f} or more such devices",
+      graph.name(), topology.name(), name_of(options.optimizer), pretty(needed), topology.num_devices(),
+      pretty(available), topology.memory_margin().is_none() ? "" : " beside the margin",
+      pretty(needed - available), enough));
+}
+
+}  // namespace pipesim

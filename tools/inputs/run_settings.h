@@ -1,0 +1,90 @@
+#pragma once
+
+#include <string>
+
+#include "search/pipelines/listed_stages.h"
+#include "search/planners/gpipe.h"
+#include "search/search.h"
+#include "taskgraph/plan/plan_json.h"
+#include "tools/cli/arguments.h"
+
+namespace pipesim {
+
+/// Options that search, simulate and compare share, and what they say.
+std::vector<Option> model_and_topology_options();
+std::vector<Option> plan_options();
+/// --set, which goes with a model.
+Option set_option();
+/// --model with what --set says of it. UsageError when it was not given.
+std::string model_text_of(const Arguments& arguments);
+/// --optimizer, --gradient-type and --gradient-piece.
+std::vector<Option> weight_options();
+/// --memory-margin, which goes with --topology.
+Option memory_margin_option();
+/// A topology by its text, with --memory-margin. UsageError when that can't be read, InputError when it
+/// leaves nothing of a device.
+Topology topology_of(const Arguments& arguments, const std::string& text);
+/// The same of --topology, which must be given.
+Topology topology_of(const Arguments& arguments);
+/// UsageError when it was not given.
+const std::string& required_text(const Arguments& arguments, const std::string& option);
+/// --microbatches and --recompute, by default `microbatches` ("": none) and none.
+Option microbatches_option(const std::string& microbatches);
+Option recompute_option();
+/// --schedule, `help` says of what.
+Option schedule_option(const std::string& help);
+/// --json.
+Option json_option();
+/// Names as choices without meanings.
+std::vector<Choice> choices_of(const std::vector<std::string>& names);
+std::vector<std::string> names_of_baselines();
+/// --threads; when it is not given as many as the process has cores, but no more than chains.
+int threads_of(const Arguments& arguments);
+/// --recompute.
+Recompute recompute_of(const Arguments& arguments);
+/// InputError when the model has nothing of what is to be run again.
+void require_recompute(const OperatorGraph& graph, const Recompute& recompute);
+/// --seconds and --proposals; the default of the former counts only without the latter.
+SearchBudget search_budget_of(const Arguments& arguments);
+/// --schedule. UsageError when no plan can have it.
+const std::string& schedule_of(const Arguments& arguments);
+/// Of --stages, whether it lists stages, and the list. UsageError when it can't be read.
+bool lists_stages(const Arguments& arguments);
+std::vector<ListedStage> stage_list_of(const Arguments& arguments);
+/// --stages, --chunks and --schedule; --stages must be there, and a number.
+PipelineDemand pipeline_demand_of(const Arguments& arguments);
+/// --schedule if it was given, else all that plans can have and that take no limit.
+std::vector<std::string> schedules_to_try(const Arguments& arguments);
+/// --batch, --microbatch and --profile-batch, see ModelRun.
+std::vector<Option> batch_options();
+/// What --model, --microbatches and batch_options() say together: a model by its text, whose batch is one
+/// microbatch, and how many of them an iteration has.
+struct ModelRun {
+  std::string model;
+  std::int32_t microbatches = 1;
+};
+/// UsageError when they contradict each other, InputError when the model's batch is not to be chosen.
+ModelRun model_run_of(const Arguments& arguments);
+/// UsageError when a plan can't have so many.
+std::int32_t microbatches_of(const ModelRun& run);
+PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run);
+inline PlanOptions plan_options_of(const Arguments& arguments) {
+  return plan_options_of(arguments, model_run_of(arguments));
+}
+/// profile_note() of --model, unless --profile-batch tells.
+std::string profile_note_of(const Arguments& arguments);
+/// "16 devices".
+std::string devices_text(const Topology& topology);
+/// "batch 64", or "batch 256 in 4 microbatches of 64, recompute full".
+std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
+
+/// Text of a JSON list of baselines with name, and iteration_time_s, infeasible or not_scored.
+std::string baselines_json(const std::vector<Baseline>& baselines);
+/// Baselines side by side, the fastest feasible one marked; `batch` samples an iteration.
+std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch);
+
+/// InputError when weights, gradients and optimizer state alone exceed all devices together: tells how much
+/// is missing.
+void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options);
+
+}  // namespace pipesim

@@ -1,0 +1,113 @@
+#include "tools/inputs/subject.h"
+
+#include <fmt/format.h>
+
+#include "costmodel/cost_model.h"
+#include "search/baselines/baselines.h"
+#include "search/planners/gpipe.h"
+#include "sim/base/errors.h"
+#include "tools/inputs/calibration_use.h"
+#include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/run_settings.h"
+
+namespace pipesim {
+namespace {
+
+// Of a baseline: the plan's options and strategy.
+void make_pipeline(const std::string& command, const Arguments& a, Subject& s, const CostModel& costs) {
+  if (s.plan.found_by != "data-parallel")
+    throw UsageError(command + ": --stages makes a pipeline of --baseline data-parallel only");
+  const bool listed = lists_stages(a);
+  PipelinedStrategy made = listed ? listed_stages(s.graph, costs, stage_list_of(a), schedule_of(a))
+                                  : gpipe_strategy(s.graph, costs, pipeline_demand_of(a));
+  s.plan.found_by = listed ? "hand" : "gpipe";
+  s.plan.strategy = std::move(made.strategy);
+  s.plan.options.pipeline = std::move(made.pipeline);
+  if (const auto reason = illegal(s.graph, s.plan.strategy, s.plan.options, s.topology))
+    throw InputError(*reason);
+}
+
+}  // namespace
+
+std::vector<Option> subject_options(const std::string& verb) {
+  std::vector<Option> options{{"plan", "FILE", "", "the plan to " + verb + ", as search -o writes it"},
+                              {.name = "baseline",
+                               .argument = "NAME",
+                               .default_value = "",
+                               .help = verb + " a baseline of --model and --topology instead",
+                               .choices = choices_of(names_of_baselines())}};
+  for (Option& o : model_and_topology_options()) options.push_back(std::move(o));
+  for (Option& o : batch_options()) options.push_back(std::move(o));
+  options.push_back(microbatches_option(""));
+  options.push_back(recompute_option());
+  for (Option& o : weight_options()) {
+    o.details = "Of a baseline; a plan tells its own.";
+    options.push_back(std::move(o));
+  }
+  options.push_back(memory_margin_option());
+  options.push_back(calibration_option());
+  for (Option& o : in_group(
+           OptionGroup::Pipeline,
+           {{.name = "stages",
+           .argument = "N|LIST",
+           .default_value = "",
+           .help = "run the data-parallel baseline as a pipeline",
+           .details =
+                 "N stages of about equal compute time, each on its own equal share of the devices; or a "
+                 "list of DEVICES or DEVICES@LAST_OPERATOR of each stage, such as 8@layer12.ffn_add,8 "
+                 "(without operators cut where the longest stage takes the least time a device; commas in "
+                 "brackets or quotes belong to a name: '8@node7 LSTM(2048, 1024),8'). 4x2 instead of "
+                 "DEVICES: 4 replicas of 2 devices each, which take whole microbatches in turn (schedules "
+                 "pipedream, pipedream-vertical-sync, inference)."},
+            {"chunks", "N", "1", "stages that share their devices (schedule interleaved)"},
+            schedule_option("the order of a pipeline's steps")}))
+    options.push_back(std::move(o));
+  return options;
+}
+
+Subject subject_of(const std::string& command, const Arguments& a, std::ostream& err) {
+  if (a.has("plan")) {
+    if (a.has("baseline")) throw UsageError(command + ": --plan and --baseline exclude each other");
+    for (const char* option : {"optimizer", "gradient-type", "gradient-piece", "microbatches", "recompute",
+                               "batch", "microbatch", "profile-batch", "stages", "chunks", "schedule"}) {
+      if (a.given(option))
+        throw UsageError(
+            fmt::format("{}: --plan and --{} exclude each other: the plan tells them", command, option));
+    }
+    if (a.given("set") && !a.has("model"))
+      throw UsageError(command +
+                       ": --plan and --set exclude each other without --model: the plan tells sizes");
+    const PlanFile file = PlanFile::load(a.text("plan"));
+    const std::string model = a.has("model") ? model_text_of(a) : file.model();
+    OperatorGraph graph = open_model(model);
+    Topology topology = topology_of(a, a.has("topology") ? a.text("topology") : file.topology());
+    std::vector<OtherOrigin> others;
+    Plan plan = read_plan(file, graph, topology, others);
+    std::optional<Calibration> calibration = open_calibration(a, topology, err);
+    return {std::move(graph),       std::move(topology), std::move(plan),
+            std::move(calibration), profile_note(model), std::move(others)};
+  }
+  if (!a.has("baseline"))
+    a.refuse(a.has("model") && a.has("topology")
+                 ? "--baseline NAME is missing, or --plan FILE"
+                 : "--plan FILE is missing, or --model, --topology and --baseline");
+  const ModelRun run = model_run_of(a);
+  Subject s{open_model(run.model), topology_of(a), {}, {}};
+  s.calibration = open_calibration(a, s.topology, err);
+  s.profile_note = profile_note_of(a);
+  s.plan.options = plan_options_of(a, run);
+  require_recompute(s.graph, s.plan.options.recompute);
+  s.plan.found_by = a.choice("baseline", names_of_baselines());
+  const CostModel costs(s.topology, pointer_to(s.calibration));
+  if (a.has("stages")) {
+    make_pipeline(command, a, s, costs);
+    return s;
+  }
+  for (const char* option : {"chunks", "schedule"}) {
+    if (a.given(option)) throw UsageError(fmt::format("{}: --{} needs --stages", command, option));
+  }
+  s.plan.strategy = baseline_strategy(s.plan.found_by, s.graph, costs);
+  return s;
+}
+
+}  // namespace pipesim

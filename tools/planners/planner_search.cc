@@ -1,0 +1,364 @@
+#include "tools/planners/planner_search.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <set>
+
+#include "search/baselines/baselines.h"
+#include "search/lower_bound/lower_bound.h"
+#include "sim/base/deadline.h"
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "sim/base/suggest.h"
+#include "taskgraph/plan/plan_json.h"
+#include "tools/cli/table.h"
+#include "tools/inputs/calibration_use.h"
+#include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/run_settings.h"
+#include "tools/planners/contributions.h"
+#include "tools/planners/planner.h"
+#include "tools/reports/hints.h"
+#include "tools/reports/pipeline_report.h"
+#include "tools/reports/plan_costs.h"
+#include "tools/reports/plan_reason.h"
+#include "tools/reports/plan_report.h"
+#include "tools/reports/report_in_time.h"
+#include "tools/searching/search_time.h"
+#include "tools/searching/search_watch.h"
+
+namespace pipesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Stages that stand in a run, by their first and last operators.
+std::string stage_table(const PlannedPipeline& planned) {
+  if (!planned.options.pipeline) return "  no pipeline\n";
+  const OperatorGraph& graph = planned.graph;
+  const Pipeline& pipeline = *planned.options.pipeline;
+  Table table({{"stage", Align::Right}, {"devices"}, {"from"}, {"to"}});
+  for (std::int32_t s = 0; s < pipeline.num_stages(); ++s) {
+    const std::vector<std::int32_t>& stage_of = pipeline.stage_of;
+    const auto first = static_cast<std::size_t>(std::ranges::find(stage_of, s) - stage_of.begin());
+    std::size_t last = stage_of.size() - 1;
+    while (stage_of[last] != s) --last;
+    std::set<DeviceId> devices_in_use;
+    for (std::size_t i = 0; i < stage_of.size(); ++i) {
+      if (stage_of[i] == s)
+        devices_in_use.insert(planned.strategy[i].devices.begin(), planned.strategy[i].devices.end());
+    }
+    const auto used = static_cast<std::int64_t>(devices_in_use.size());
+    const std::int64_t meant = planned.devices[static_cast<std::size_t>(s)];
+    const std::int32_t replicas = pipeline.replicas_of(s);
+    const std::string devices =
+        used == meant ? devices_text(used, replicas)
+                      : fmt::format("{} of {}: a microbatch can't be split in more", used, meant);
+    table.add({fmt::format("{}", s), devices, graph.operators()[first].name, graph.operators()[last].name});
+  }
+  return table.str(2);
+}
+
+// With as many digits as tell apart plans that differ by a thousandth of a percent.
+std::string precise(Nanoseconds time) {
+  constexpr double kSecond = 1e9, kMillisecond = 1e6, kMicrosecond = 1e3;
+  const auto ns = static_cast<double>(time);
+  const auto [unit, name] = ns >= kSecond        ? std::pair(kSecond, "s")
+                            : ns >= kMillisecond ? std::pair(kMillisecond, "ms")
+                                                 : std::pair(kMicrosecond, "us");
+  constexpr double kThousand = 1e3, kHundred = 1e2, kTen = 10;
+  const double value = ns / unit;
+  const int decimals = value >= kThousand ? 2 : value >= kHundred ? 3 : value >= kTen ? 4 : 5;
+  return fmt::format("{:.{}f} {}", value, decimals, name);
+}
+
+std::string contributions_text(const PlannedPipeline& planned, const Topology& topology) {
+  if (planned.contributions.empty()) return "";
+  Table table({{"algorithm"}, {"iteration", Align::Right}, {"took", Align::Right}, {""}});
+  const auto all = static_cast<std::int64_t>(topology.num_devices());
+  for (const Contribution& c : without_late_repeats(planned.contributions)) {
+    std::vector<std::string> remarks;
+    if (c.evaluation && !c.evaluation->feasible()) remarks.emplace_back("does not fit");
+    if (c.evaluation && c.devices_used < all)
+      remarks.push_back(fmt::format("{} of {} devices used", c.devices_used, all));
+    if (!c.note.empty()) remarks.push_back(c.note);
+    table.add({c.name, c.evaluation ? precise(c.evaluation->time) : "-", pretty(Seconds(c.seconds)),
+               fmt::format("{}", fmt::join(remarks, "; "))});
+  }
+  return table.str(2) + "\n";
+}
+
+// All rows have the same keys; what a row has no plan for is null.
+Json contributions_json(const PlannedPipeline& planned) {
+  Json list = Json::array();
+  for (const Contribution& c : planned.contributions) {
+    Json row{{"algorithm", c.name},     {"iteration_time_s", nullptr}, {"fits", nullptr},
+             {"devices_used", nullptr}, {"wall_time_s", c.seconds},    {"note", c.note}};
+    if (c.evaluation) {
+      row["iteration_time_s"] = to_seconds(c.evaluation->time).value;
+      row["fits"] = c.evaluation->feasible();
+      row["devices_used"] = c.devices_used;
+    }
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+// The fastest baseline that fits, or else the nearest to it, of those that a planner has not scored already.
+std::optional<std::pair<std::string, ScoredStrategy>> best_baseline(Evaluator& evaluator,
+                                                                    const PlannedPipeline& planned) {
+  std::optional<std::pair<std::string, ScoredStrategy>> best;
+  for (const std::string_view name : baseline_names()) {
+    try {
+      ScoredStrategy scored{baseline_strategy(name, evaluator.graph(), evaluator.costs()), {}};
+      const auto known = std::ranges::find(planned.contributions, name, &Contribution::name);
+      if (known != planned.contributions.end() && !known->evaluation) continue;
+      scored.evaluation =
+          known != planned.contributions.end() ? *known->evaluation : evaluator.score(scored.strategy);
+      const auto rank = [](const Evaluation& e) { return std::pair(e.overflow, e.time); };
+      if (!best || rank(scored.evaluation) < rank(best->second.evaluation))
+        best.emplace(name, std::move(scored));
+    } catch (const InputError&) {  // it can't be formed
+    }
+  }
+  return best;
+}
+
+// Passes of a strategy, about: what looking into it takes.
+std::int64_t number_of_passes(const Strategy& strategy, const PlanOptions& options) {
+  std::int64_t shards = 0;
+  for (const ParallelConfig& config : strategy) shards += config.num_shards();
+  constexpr std::int64_t kPasses = 3;
+  return kPasses * shards * options.microbatches;
+}
+
+// Why the plan is faster than the best baseline of what was asked for; nothing where there is none of as many
+// samples.
+std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& planned,
+                                    const ReasonedPlan& plan) {
+  const PlanOptions& options = asked.builder().options();
+  if (samples_per_iteration(asked.graph(), options) != samples_per_iteration(planned.graph, planned.options))
+    return std::nullopt;
+  const auto best = best_baseline(asked, planned);
+  if (!best) return std::nullopt;
+  const auto& [name, scored] = *best;
+  if (scored.strategy == planned.strategy && !planned.options.pipeline &&
+      options.microbatches == planned.options.microbatches)
+    return same_plan({name, scored, ""});
+  const auto tasks = static_cast<std::int64_t>(plan.costs.report.num_tasks);
+  constexpr std::int64_t kMostPasses = 1'000'000;
+  if (number_of_passes(scored.strategy, options) > std::max(kMostPasses, tasks))
+    return times_alone(name, scored.evaluation, plan.costs.report.iteration_time);
+  const BoundStrategy strategy = asked.builder().bind(scored.strategy);
+  const PlanCosts costs = plan_costs(asked, strategy);
+  return plan_reason(planned.graph, {name, strategy, costs, options}, plan,
+                     costs.report.infeasible.value_or(""));
+}
+
+}  // namespace
+
+std::vector<Option> planner_options() {
+  return in_group(
+      OptionGroup::Pipeline,
+      {{.name = "stages",
+        .argument = "N|LIST",
+        .default_value = "",
+        .help = "stages of a pipeline: how many, or which",
+        .details =
+            "gpipe: so many stages of about equal compute time, on equal shares of the devices; without it, "
+            "all numbers that divide the devices are simulated, under --schedule or under all of them. "
+            "dapple: scores and simulates these stages instead of looking for better ones; N, or a list as "
+            "of simulate (8@layer12.ffn_add,8). exhaustive: only so many stages."},
+       {"chunks", "N", "1", "gpipe: stages that share their devices (interleaved)"},
+       schedule_option("of a planned pipeline"),
+       {.name = "cost-model",
+        .argument = "NAME",
+        .default_value = "",
+        .help = "by what pipedream and dapple judge plans",
+        .choices = {{"paper", "the published objective, with its faults"},
+                    {"repaired", "pipedream's objective without them; what it takes without the option"},
+                    {"simulated", "the simulator; what dapple takes without the option"}}},
+       {.name = "activation-transfers",
+        .argument = "COMPRESSION_RATIO",
+        .default_value = "",
+        .help = "pipedream: activations that cross a cut take time",
+        .implied = "1",
+        .details = "Divided by the ratio, which is 1 when it is left out."},
+       {.name = "layers",
+        .argument = "N",
+        .default_value = "16",
+        .help = "alpa, exhaustive: clusters of operators",
+        .details = "Of which stages are made; 8 of exhaustive when it is not given."},
+       {.name = "stage-costs",
+        .argument = "FILE",
+        .default_value = "",
+        .help = "alpa: costs of stages instead of simulated ones",
+        .details = "JSON; without --model their partition is told."},
+       {"straight", "", "", "pipedream: no stage on more than one device"},
+       {"use-fewer", "", "", "pipedream: devices may stay idle"},
+       {"memory-limit", "SIZE", "", "pipedream: for all batches in flight on a device"}});
+}
+
+void check_planner_options(const Arguments& a) {
+  const std::string& algorithm = a.text("algorithm");
+  const Planner* planner = planner_of(a);
+  const std::vector<std::string> mine = planner ? planner->options : std::vector<std::string>();
+  for (const Option& option : planner_options()) {
+    if (a.given(option.name) && std::ranges::find(mine, option.name) == mine.end())
+      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option.name, algorithm,
+                                   a.given("algorithm") ? "" : ", which is the default"));
+  }
+  if (!planner) return;
+  if (a.given("cost-model")) (void)a.choice("cost-model", planner->cost_models);
+  (void)schedule_of(a);
+  for (const char* option :
+       {"seconds", "proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"}) {
+    constexpr std::array<std::string_view, 5> kOfSearches{"seconds", "proposals", "seed", "threads",
+                                                          "chains"};
+    if (option == std::string_view("seconds")) continue;
+    if (planner->searches && std::ranges::find(kOfSearches, option) != kOfSearches.end()) continue;
+    if (a.given(option) && std::ranges::find(mine, option) == mine.end())
+      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option, algorithm,
+                                   planner->searches          ? ""
+                                   : planner_named(algorithm) ? ", which does not search"
+                                                              : " of pipelines"));
+  }
+}
+
+namespace {
+
+// Planners that do not search have no limit of time unless one is given.
+double seconds_of(const Arguments& a, const Planner& planner) {
+  return planner.searches || a.given("seconds") ? search_budget_of(a).seconds : 0;
+}
+
+PlannedPipeline propose_in_time(const PlannerCall& call, const Planner& planner, const SearchTime& time) {
+  const Deadline until = time.search();
+  const KeepTo keep(until);
+  try {
+    return planner.propose(call);
+  } catch (const OutOfTime&) {
+    throw InputError(fmt::format("{}: no plan was found in the {} s of --seconds; allow more", planner.name,
+                                 seconds_of(call.arguments, planner)));
+  }
+}
+
+// Measured durations may be shorter than the bound assumes; where iterations overlap its chain is none.
+std::string bound_text(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+                       Nanoseconds time, const std::string& algorithm) {
+  const bool one_by_one =
+      !options.pipeline || schedule_kind(options.pipeline->schedule).weights == WeightChange::AfterIteration;
+  if (costs.calibrated() || !one_by_one) return "";
+  const std::string far = far_above(lower_bound(graph, costs, options), time, algorithm);
+  return far.empty() ? "" : fmt::format("  {}\n", far);
+}
+
+int plan_and_report(const Arguments& a, Streams& streams) {
+  const std::string& algorithm = a.text("algorithm");
+  if (a.given("set") && !a.has("model")) throw UsageError("search: --set needs --model");
+  if (a.has("stage-costs") && !a.has("model")) return report_stage_costs(a, streams);
+  for (const char* file : {"output", "checkpoint", "search-log"}) {
+    if (a.has(file)) require_writable(a.text(file));
+  }
+  const Planner* planner = planner_of(a);
+  SearchTime time(seconds_of(a, *planner));
+  constexpr double kShareOfReport = 0.15;
+  time.keep_for_report(kShareOfReport * seconds_of(a, *planner));
+  const ModelRun run = model_run_of(a);
+  const OperatorGraph asked = open_model(run.model);
+  require_recompute(asked, recompute_of(a));
+  const Topology topology = topology_of(a);
+  const std::optional<Calibration> calibration = open_calibration(a, topology, streams.err);
+  const CostModel costs(topology, pointer_to(calibration));
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  const PlannedPipeline proposal = propose_in_time({a, run, asked, costs, streams.err}, *planner, time);
+  const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
+  const OperatorGraph& graph = proposal.graph;
+  const Plan plan{proposal.run.model, a.text("topology"), graph.fingerprint(), topology.fingerprint(),
+                  proposal.options,   algorithm,          proposal.seed,       proposal.strategy};
+  if (const auto reason = illegal(graph, plan.strategy, plan.options, topology)) throw InputError(*reason);
+
+  const Deadline reported = time.report();
+  std::optional<KeepTo> keep(std::in_place, reported);
+  Evaluator evaluator(graph, costs, plan.options);
+  const BoundStrategy strategy = evaluator.builder().bind(plan.strategy);
+  const PlanReport report = report_in_time(evaluator, strategy, proposal.scored);
+  constexpr std::size_t kStrip = 96, kConfigs = 12;
+  std::optional<PipelineReport> pipeline;
+  if (report.in_full) pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
+  std::optional<PlanReason> reason;
+  std::string far;
+  try {
+    far = bound_text(graph, costs, plan.options, report.iteration_time, algorithm);
+    if (report.in_full) {
+      Evaluator baselines(asked, costs, plan_options_of(a, run));
+      reason = reason_of(baselines, proposal,
+                         {algorithm, strategy, plan_costs(evaluator, strategy), plan.options});
+    }
+  } catch (const OutOfTime&) {  // the plan is told without them
+  }
+  keep.reset();
+  if (a.has("output") && !report.infeasible) write_file(a.text("output"), to_json(plan, graph, topology));
+  const std::string profile = profile_note_of(a);
+  if (a.given("json")) {
+    Json json = Json::parse(to_json(report, topology));
+    json["model"] = graph.name();
+    json["topology"] = topology.name();
+    json["best"] = algorithm;
+    json["reason"] = reason ? Json::parse(to_json(*reason)) : Json();
+    if (proposal.objective) json[proposal.objective->key] = proposal.objective->value;
+    if (proposal.objective && proposal.objective->activation_factor)
+      json["planner_activation_factor"] = *proposal.objective->activation_factor;
+    json["planner_wall_time_s"] = planned_s;
+    if (planner->searches) json["threads"] = threads_of(a);
+    json["planner_devices"] = proposal.devices;
+    if (!proposal.note.empty()) json["note"] = proposal.note;
+    if (proposal.proven) json["proven_optimal"] = *proposal.proven;
+    if (!profile.empty()) json["profile_note"] = profile;
+    if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
+    if (!proposal.contributions.empty()) json["contributions"] = contributions_json(proposal);
+    streams.out << json.dump(2) << "\n";
+  } else {
+    streams.out << fmt::format("{} on {} ({}), {}, planned by {} in {}{}\n\n", graph.name(), topology.name(),
+                               devices_text(topology), batch_text(graph, plan.options), algorithm,
+                               pretty(Seconds(planned_s)),
+                               planner->searches ? " on " + counted(threads_of(a), "thread") : "")
+                << stage_table(proposal) << "\n"
+                << contributions_text(proposal, topology);
+    if (!proposal.trials.empty()) streams.out << proposal.trials << "\n";
+    if (proposal.objective) streams.out << fmt::format("  {}, says the planner\n", proposal.objective->text);
+    if (!proposal.note.empty()) streams.out << fmt::format("  {}\n", proposal.note);
+    if (!profile.empty()) streams.out << fmt::format("  {}\n", profile);
+    streams.out << "\nsimulated\n"
+                << far << (reason ? why_lines(*reason) : "") << to_text(report, topology) << "\n"
+                << (pipeline ? to_text(*pipeline) + "\n" : "")
+                << configs_text(graph, strategy, kConfigs, plan.options.pipeline);
+  }
+  if (!report.infeasible) return 0;
+  streams.err << "pipesim: the plan does not fit: " << *report.infeasible
+              << hints_text(hints_to_fit(evaluator, plan.strategy, algorithm)) << "\n";
+  return 1;
+}
+
+}  // namespace
+
+int run_planner(const Arguments& a, Streams& streams) {
+  try {
+    return plan_and_report(a, streams);
+  } catch (const OutOfTime&) {
+    throw InputError(fmt::format("{}: the plan was not simulated in the {} s of --seconds; allow more",
+                                 a.text("algorithm"), search_budget_of(a).seconds));
+  } catch (const Interrupted& end) {
+    streams.err << fmt::format("pipesim: {}\n", end.what());
+    return kInterruptedStatus;
+  }
+}
+
+}  // namespace pipesim

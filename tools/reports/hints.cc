@@ -1,0 +1,140 @@
+#include "tools/reports/hints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "search/baselines/baselines.h"
+#include "sim/base/errors.h"
+#include "tools/cli/figures.h"
+#include "tools/inputs/model_and_topology.h"
+
+namespace pipesim {
+namespace {
+
+constexpr const char* kTryAuto =
+    "--algorithm auto: it tries pipelines too, whose devices hold some layers each";
+constexpr const char* kTryOtherPipelines =
+    "--algorithm auto: it tries other pipelines, in other numbers of microbatches";
+
+// Weights and what belongs to them stay, whatever runs again and however small microbatches are.
+bool weights_fit(Evaluator& evaluator, const Strategy& strategy) {
+  TaskGraphBuilder& builder = evaluator.builder();
+  const std::vector<WeightMemory> kept = builder.permanent_memory(builder.bind(strategy));
+  for (std::size_t d = 0; d < kept.size(); ++d) {
+    if (kept[d].weights + kept[d].gradients + kept[d].optimizer_state >
+        evaluator.topology().usable_memory(DeviceId(d)))
+      return false;
+  }
+  return true;
+}
+
+// All of it, if nothing is yet and the model has what can be.
+std::optional<PlanOptions> with_recompute(const OperatorGraph& graph, const PlanOptions& options) {
+  PlanOptions more = options;
+  more.recompute = parse_recompute("full");
+  if (options.recompute.kind != Recompute::Kind::None || illegal(graph, more.recompute, options.pipeline))
+    return std::nullopt;
+  return more;
+}
+
+bool fits(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
+          const Strategy& strategy) {
+  return Evaluator(graph, costs, options).score(strategy).feasible();
+}
+
+// In more microbatches, which are smaller: the first number with which the baseline fits.
+std::optional<std::string> with_microbatches(Evaluator& evaluator, const std::string& baseline,
+                                             const ModelRun& run, PlanOptions options, const char* beside) {
+  constexpr std::array<std::int32_t, 4> kTimes{2, 4, 16, 64};
+  const std::int64_t batch = evaluator.graph().batch();
+  for (const std::int32_t times : kTimes) {
+    const std::int64_t microbatches = std::int64_t{run.microbatches} * times;
+    if (batch % times != 0 || microbatches > kMostMicrobatches) continue;
+    try {
+      const OperatorGraph smaller = open_model(with_batch(run.model, batch / times));
+      options.microbatches = static_cast<std::int32_t>(microbatches);
+      const Strategy strategy = baseline_strategy(baseline, smaller, evaluator.costs());
+      if (fits(smaller, evaluator.costs(), options, strategy))
+        return fmt::format("--batch {} --microbatches {}{}: {} fits", batch * run.microbatches, microbatches,
+                           beside, baseline);
+    } catch (const InputError&) {  // the batch is not to be chosen, or this one can't be split
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& nearest, const ModelRun& run,
+                                      const std::string& algorithm) {
+  std::vector<std::string> hints;
+  const OperatorGraph& graph = evaluator.graph();
+  const PlanOptions& options = evaluator.builder().options();
+  if (weights_fit(evaluator, nearest.scored->strategy)) {
+    const std::optional<PlanOptions> again = with_recompute(graph, options);
+    if (again && fits(graph, evaluator.costs(), *again, nearest.scored->strategy))
+      hints.push_back(fmt::format("--recompute full: {} fits", nearest.name));
+    if (auto smaller = with_microbatches(evaluator, nearest.name, run, options, "")) {
+      hints.push_back(*std::move(smaller));
+    } else if (again && hints.empty()) {
+      smaller = with_microbatches(evaluator, nearest.name, run, *again, " --recompute full");
+      if (smaller) hints.push_back(*std::move(smaller));
+    }
+  }
+  if (algorithm.empty()) {
+    hints.push_back("search " + std::string(kTryAuto));
+  } else if (algorithm != "auto") {
+    hints.emplace_back(kTryAuto);
+  }
+  return hints;
+}
+
+std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan,
+                                      const std::string& algorithm) {
+  std::vector<std::string> hints;
+  const std::optional<Pipeline>& pipeline = evaluator.builder().options().pipeline;
+  if (weights_fit(evaluator, plan)) {
+    const auto again = with_recompute(evaluator.graph(), evaluator.builder().options());
+    if (again && fits(evaluator.graph(), evaluator.costs(), *again, plan))
+      hints.emplace_back("--recompute full: this plan fits");
+    // All that go forward before the first comes back are held at once, however small they are.
+    if (evaluator.graph().batch() > 1 && pipeline && pipeline->schedule != "gpipe")
+      hints.emplace_back("more --microbatches of fewer samples (with --batch): each holds less");
+  }
+  const bool has_stages = pipeline && pipeline->num_stages() > 1;
+  if (algorithm != "auto")
+    hints.push_back((algorithm.empty() ? "search " : "") +
+                    std::string(has_stages ? kTryOtherPipelines : kTryAuto));
+  return hints;
+}
+
+std::string hints_text(const std::vector<std::string>& hints) {
+  std::string text;
+  for (const std::string& hint : hints) text += "\n  try " + hint;
+  return text;
+}
+
+std::string room_above(Nanoseconds bound, Nanoseconds time) {
+  constexpr double kSame = 1.0005, kFewPercent = 1.1;
+  const double times = static_cast<double>(time) / static_cast<double>(std::max<Nanoseconds>(1, bound));
+  if (times < kSame) return "so no plan is faster";
+  if (times < kFewPercent) return fmt::format("so at most {:.1f} % faster is possible", 100 * (times - 1));
+  return fmt::format("so at most {} times as fast is possible", significant(times, 3));
+}
+
+std::string far_above(Nanoseconds bound, Nanoseconds time, const std::string& algorithm) {
+  constexpr double kFar = 3;
+  const double times = static_cast<double>(time) / static_cast<double>(std::max<Nanoseconds>(1, bound));
+  if (times < kFar) return "";
+  const std::string what =
+      algorithm == "auto" ? "a longer search (--seconds), other --microbatches or a larger --batch"
+      : algorithm.empty() ? "search, also with --algorithm auto, or a larger --batch"
+                          : "--algorithm auto, a longer search (--seconds), or a larger --batch";
+  return fmt::format("{} times above the lower bound: a much faster plan may exist; try {}",
+                     significant(times, 2), what);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/search.h"
+#include "tools/cli/arguments.h"
+#include "tools/inputs/run_settings.h"
+
+namespace pipesim {
+
+/// What may be tried where plans do not fit or are slow: options that the run does not have yet, each in a
+/// few words, "--recompute full: data-parallel fits". What can be calculated in a few scores has been.
+///
+/// `nearest`: of the baselines, which does not fit. `run`: what --model and its batch said. `options`: the
+/// run's. `algorithm`: that found nothing, "" where no search was asked for.
+std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& nearest, const ModelRun& run,
+                                      const std::string& algorithm);
+/// Of a plan that a planner made, which does not fit as it is.
+std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan,
+                                      const std::string& algorithm);
+/// "\n  try --recompute full: …" for each, or "".
+std::string hints_text(const std::vector<std::string>& hints);
+
+/// "so at most 11 % faster is possible", "no plan is faster".
+std::string room_above(Nanoseconds bound, Nanoseconds time);
+/// Of a plan that takes several times as long as the lower bound, what that is worth and what to try:
+/// "40 times above the lower bound: …"; else "". `algorithm` found it.
+std::string far_above(Nanoseconds bound, Nanoseconds time, const std::string& algorithm);
+
+}  // namespace pipesim

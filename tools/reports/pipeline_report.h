@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/evaluator.h"
+#include "tools/reports/pipeline_strip.h"
+
+namespace pipesim {
+
+/// How one stage of a simulated pipeline fares.
+struct StageReport {
+  std::int64_t operators = 0;
+  std::vector<DeviceId> devices;  ///< ascending
+  std::int32_t replicas = 1;      ///< that take microbatches in turn, on equal parts of the devices
+  Nanoseconds compute = 0;        ///< mean of its devices: time that they compute for this stage; where
+                                  ///< microbatches go both ways, with what others compute for it
+  std::int64_t in_flight = 0;     ///< most microbatches that have begun forward and not ended backward;
+                                  ///< where they go both ways, in one direction
+  Bytes peak_memory;              ///< of its fullest device, with all stages that it has
+};
+
+struct PipelineReport {
+  std::string schedule;
+  std::int32_t microbatches = 1;
+  bool weights_apart = false;    ///< the schedule has steps for the gradients of weights
+  bool updates_between = false;  ///< weights change while microbatches are under way
+  bool both_ways = false;        ///< odd microbatches go the opposite way through the devices
+  std::vector<StageReport> stages;
+  /// Share of the iteration during which the stages' devices compute nothing, mean of all of them: bubbles,
+  /// waiting for data, synchronising weights, and updating them after all.
+  double idle = 0;
+  PipelineStrip strip;  ///< a row for each group of devices; replicas are groups of their own
+  /// Stages of such a row: "0", "0,4" where they take turns, "0/3" of even and of odd microbatches,
+  /// "0.1" of a stage's second replica.
+  [[nodiscard]] std::string stages_of_row(std::size_t row) const;
+};
+
+/// Of the strategy that the evaluator scored last, with labels. `columns`: of the strip, 16 or more. Nothing
+/// where the plan is no pipeline.
+std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
+                                              const std::vector<DeviceMemory>& memory, std::size_t columns);
+std::string to_text(const PipelineReport& report);
+/// "6", or of replicas that take microbatches in turn "3x2".
+std::string devices_text(std::int64_t devices, std::int32_t replicas);
+/// A JSON object.
+std::string to_json(const PipelineReport& report);
+
+}  // namespace pipesim

@@ -1,0 +1,128 @@
+#include "tools/reports/plan_trace.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "sim/base/out_of_memory.h"
+#include "sim/explain.h"
+#include "sim/trace.h"
+#include "tools/cli/figures.h"
+#include "tools/cli/table.h"
+#include "tools/reports/task_names.h"
+
+namespace pipesim {
+namespace {
+
+// The device that a link's lane leaves; "network" for links between switches; a bus by its name.
+std::vector<std::string> processes_of_lanes(const Topology& topology) {
+  std::vector<std::string> names(topology.num_lanes(), "network");
+  const auto vertices = static_cast<std::int32_t>(topology.num_devices());
+  const auto is_bus = [&](std::int32_t v) {
+    return topology.parts().vertices[static_cast<std::size_t>(v)].kind == VertexKind::Bus;
+  };
+  for (const Link& link : topology.parts().links) {
+    if (is_bus(link.a) || is_bus(link.b)) {
+      names[link.forward.index()] = topology.lane_name(link.forward);
+      continue;
+    }
+    if (link.b < vertices) names[link.backward.index()] = topology.device(DeviceId(link.b)).name;
+    if (link.a < vertices) names[link.forward.index()] = topology.device(DeviceId(link.a)).name;
+  }
+  for (std::size_t d = 0; d < topology.num_devices(); ++d) names[d] = topology.device(DeviceId(d)).name;
+  return names;
+}
+
+// "gpu0 (stages 0, 4)": with the stages of the operators that it runs; "gpu3 (stages 3/0)": those of even and
+// of odd microbatches, which go both ways.
+void name_stages(Evaluator& e, std::vector<std::string>& processes) {
+  const std::optional<Pipeline>& pipeline = e.builder().options().pipeline;
+  if (!pipeline) return;
+  const bool both_ways = schedule_kind(pipeline->schedule).both_ways;
+  const std::int32_t last = pipeline->num_stages() - 1;
+  std::vector<std::set<std::int32_t>> stages(e.topology().num_devices());
+  for (const TaskLabel& label : e.task_graph().labels) {
+    if (!label.op.valid() || is_communication(label.kind)) continue;
+    const std::int32_t stage = e.builder().stage_of(label.op);
+    if (!both_ways) {
+      stages[label.device.index()].insert(stage);
+    } else if (is_pass(label.kind)) {
+      stages[label.device.index()] = {label.microbatch % 2 == 1 ? last - stage : stage};
+    }
+  }
+  std::map<std::string, std::string> names;
+  for (std::size_t d = 0; d < stages.size(); ++d) {
+    if (stages[d].empty()) continue;
+    const std::int32_t first = *stages[d].begin();
+    names[processes[d]] =
+        both_ways ? fmt::format("{} (stages {}/{})", processes[d], first, last - first)
+                  : fmt::format("{} ({} {})", processes[d], stages[d].size() > 1 ? "stages" : "stage",
+                                fmt::join(stages[d], ", "));
+  }
+  for (std::string& process : processes) {
+    const auto named = names.find(process);
+    if (named != names.end()) process = named->second;
+  }
+}
+
+}  // namespace
+
+std::string trace_of(Evaluator& evaluator) {
+  const TaskGraph& tasks = evaluator.task_graph();
+  const Topology& topology = evaluator.topology();
+  std::vector<std::string> processes = processes_of_lanes(topology);
+  name_stages(evaluator, processes);
+  const auto communicates = [&](TaskId t) { return is_communication(tasks.labels[t.index()].kind); };
+  TraceLabels labels;
+  labels.process = [&](LaneId lane) { return processes[lane.index()]; };
+  labels.thread = [&](LaneId lane) {
+    return lane.index() < topology.num_devices() ? "compute" : topology.lane_name(lane);
+  };
+  labels.task = [&](TaskId t) { return describe(tasks.labels[t.index()], evaluator.graph(), topology); };
+  labels.category = [&](TaskId t) { return std::string(name_of(tasks.labels[t.index()].kind)); };
+  labels.args = [&](TaskId t) {
+    std::vector<std::pair<std::string, std::string>> args{{"task", std::to_string(t.value)}};
+    const TaskLabel& label = tasks.labels[t.index()];
+    if (label.microbatch >= 0) args.emplace_back("microbatch", std::to_string(label.microbatch + 1));
+    if (label.op.valid() && evaluator.builder().options().pipeline)
+      args.emplace_back("stage", std::to_string(evaluator.builder().stage_of(label.op)));
+    if (communicates(t)) args.emplace_back("size", pretty(label.size));
+    return args;
+  };
+  labels.is_flow = [&](TaskId before, TaskId after) { return communicates(before) != communicates(after); };
+  const auto too_many = [&] {
+    return out_of_memory(fmt::format("writing the trace of {} tasks", tasks.dag.num_tasks()),
+                         "Take fewer microbatches (--microbatches) or devices");
+  };
+  return with_memory(too_many, [&] {
+    std::ostringstream out;
+    out.exceptions(std::ios::badbit);  // what can't be kept would be left out without a word
+    write_trace(out, tasks.dag, evaluator.timeline(), labels);
+    return std::move(out).str();
+  });
+}
+
+std::string critical_steps_text(Evaluator& evaluator, const BoundStrategy& strategy, std::size_t most) {
+  const TaskNames names(evaluator, strategy);
+  const TaskGraph& tasks = evaluator.task_graph();
+  CriticalPath path = critical_path(tasks.dag, evaluator.timeline(),
+                                    [&](TaskId t) { return is_communication(tasks.labels[t.index()].kind); });
+  std::stable_sort(path.steps.begin(), path.steps.end(), [](const CriticalStep& a, const CriticalStep& b) {
+    return a.until - a.from > b.until - b.from;
+  });
+  Table table({{"time", Align::Right}, {"share", Align::Right}, {"longest steps of the critical path"}});
+  for (std::size_t i = 0; i < std::min(most, path.steps.size()); ++i) {
+    const CriticalStep& s = path.steps[i];
+    table.add(
+        {pretty(to_seconds(s.until - s.from)),
+         percent(static_cast<double>(s.until - s.from) / static_cast<double>(evaluator.timeline().makespan)),
+         names(s.task)});
+  }
+  return table.str(2);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,65 @@
+#include "tools/reports/task_names.h"
+
+#include <algorithm>
+
+namespace pipesim {
+namespace {
+
+const PassWork& work_of(const BoundOperator& bound, TaskKind pass) {
+  if (pass == TaskKind::BackwardInput) return bound.backward_input;
+  return pass == TaskKind::BackwardWeight ? bound.backward_weight : bound.forward;
+}
+
+bool follow_each_other(std::span<const DeviceId> devices) {
+  return std::ranges::adjacent_find(devices, [](DeviceId a, DeviceId b) { return b.value != a.value + 1; }) ==
+         devices.end();
+}
+
+}  // namespace
+
+std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const BoundStrategy& strategy) {
+  const std::vector<TaskLabel>& labels = e.task_graph().labels;
+  std::vector<std::span<const DeviceId>> groups(labels.size());
+  for (const Wiring& wiring : e.builder().wirings()) {
+    for (std::size_t i = 0; i < wiring.plan->tasks.size(); ++i)
+      groups[wiring.task(i).index()] = wiring.plan->tasks[i].group;
+  }
+  TaskKind pass = TaskKind::Forward;  // whose statistics the next inner reduces add up
+  for (std::size_t t = 0; t < labels.size(); ++t) {
+    const TaskLabel& label = labels[t];
+    if (is_pass(label.kind)) pass = label.kind;
+    if (label.kind != TaskKind::InnerReduce) continue;
+    const BoundStrategy& used = e.builder().strategy_of(std::max(0, label.microbatch), strategy);
+    const PassWork& work = work_of(*used[label.op.index()], pass);
+    for (const InnerReduce& reduce : work.reduces[static_cast<std::size_t>(label.stage)]) {
+      if (reduce.task.group.front() == label.device) groups[t] = reduce.task.group;
+    }
+  }
+  return groups;
+}
+
+std::string devices_in_words(std::span<const DeviceId> devices, const Topology& topology) {
+  constexpr std::size_t kMostNamed = 4, kBeforeTheLast = 2;
+  const auto name = [&](std::size_t i) { return topology.device(devices[i]).name; };
+  if (devices.empty()) return "";
+  if (devices.size() > 1 && follow_each_other(devices)) return name(0) + " to " + name(devices.size() - 1);
+  const bool all = devices.size() <= kMostNamed;
+  std::string text = name(0);
+  for (std::size_t i = 1; i < (all ? devices.size() : kBeforeTheLast); ++i) text += ", " + name(i);
+  return all ? text : text + ", … " + name(devices.size() - 1);
+}
+
+TaskNames::TaskNames(Evaluator& evaluator, const BoundStrategy& strategy)
+    : evaluator_(evaluator), groups_(groups_of_tasks(evaluator, strategy)) {}
+
+std::string TaskNames::operator()(TaskId task) const {
+  const TaskLabel& label = evaluator_.task_graph().labels[task.index()];
+  const Topology& topology = evaluator_.topology();
+  const std::string text = describe(label, evaluator_.graph(), topology);
+  if (!is_communication(label.kind)) return text + " on " + topology.device(label.device).name;
+  const std::span<const DeviceId> group = groups_[task.index()];
+  if (label.collective == Collective::Send || group.empty()) return text;
+  return text + ", " + devices_in_words(group, topology);
+}
+
+}  // namespace pipesim

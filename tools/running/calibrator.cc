@@ -1,0 +1,76 @@
+#include "tools/running/calibrator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "costmodel/distribution.h"
+#include "costmodel/fit.h"
+#include "tools/running/side_by_side.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::int64_t most_rounds = 4, least_tasks = 3;
+
+std::string class_of(const CalibrationKey& key) {
+  return key.subject == CalibrationKey::Subject::Transfer ? key.name : correction_class(key.pass);
+}
+
+}  // namespace
+
+Calibrator::Calibrator(const RunSetting& setting, std::ostream& progress)
+    : setting_(setting), line_(progress) {}
+
+PlanSamples Calibrator::run(const NamedSubject& plan, std::int64_t steps) {
+  DeviceWorlds worlds(plan.subject.topology, false);
+  require_cores(plan.subject.plan.strategy, setting_, worlds);
+  SamplingLength length;
+  length.warmup = setting_.warmup;
+  length.steps = steps;
+  return PlanRun(plan.subject, setting_, worlds).sample(length);
+}
+
+// Parts of a GPU share its memory: what one does alone there is faster than beside others. Threads of CPUs
+// run as the plan says, and so do parts whose links are emulated: transfers of copies would wait for the
+// plan's on the links that they share.
+NamedSubject Calibrator::busy(NamedSubject plan) const {
+  if (setting_.gpus && setting_.gpus->virtual_devices && !setting_.gpus->emulate_links) {
+    Subject& s = plan.subject;
+    s.plan.strategy = side_by_side(s.graph, s.topology, s.plan);
+  }
+  return plan;
+}
+
+void Calibrator::sample(const std::vector<NamedSubject>& plans) {
+  const std::int64_t rounds = std::min(most_rounds, setting_.steps);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const std::int64_t steps = setting_.steps * (round + 1) / rounds - setting_.steps * round / rounds;
+    for (std::size_t p = 0; p < plans.size(); ++p) {
+      line_.show(fmt::format("round {} of {}, plan {} of {}: {}", round + 1, rounds, p + 1, plans.size(),
+                             plans[p].name));
+      samples_.add(run(busy(plans[p]), steps).measurements);
+    }
+  }
+  line_.clear();
+}
+
+std::map<std::string, Correction> Calibrator::fit(const std::vector<NamedSubject>& plans) {
+  std::vector<ExecutedTask> tasks;
+  for (const NamedSubject& plan : plans) {
+    line_.show(fmt::format("fitting to {}", plan.name));
+    const PlanSamples samples = run(busy(plan), setting_.steps);
+    for (std::size_t k = 0; k < samples.measurements.size(); ++k) {
+      const Measurement& m = samples.measurements[k];
+      const Estimate& estimate = samples.durations.keys[k].estimate;
+      if (estimate.source == DurationSource::Measured || m.seconds.empty()) continue;
+      tasks.push_back({class_of(m.key), estimate.time.value, Distribution(m.seconds).median().value});
+    }
+  }
+  line_.clear();
+  auto corrections = fit_corrections(tasks, static_cast<std::int64_t>(plans.size()));
+  std::erase_if(corrections, [](const auto& c) { return c.second.tasks < least_tasks; });
+  return corrections;
+}
+
+}  // namespace pipesim

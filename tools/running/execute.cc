@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+
+#include <ostream>
+
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "tools/commands/execution_commands.h"
+#include "tools/running/plan_run.h"
+
+namespace pipesim {
+namespace {
+
+RunSetting setting_of(const Arguments& a, const Topology& topology) {
+  RunSetting s = run_setting_of(a, topology);
+  if (a.given("check")) s.checked_steps = a.integer("check-steps", 1, 1000);
+  if (a.given("check-steps") && !a.given("check")) throw UsageError("execute: --check-steps needs --check");
+  if (s.emulated && a.given("check"))
+    throw UsageError("execute: --check needs --backend cpu: emulated devices compute nothing");
+  if (s.gpus && s.gpus->recorded && a.has("trace"))
+    throw UsageError("execute: --trace needs times of single tasks, which --recorded does not have");
+  return s;
+}
+
+}  // namespace
+
+int run_execute(const Arguments& arguments, Streams& streams) {
+  if (arguments.has("trace")) require_writable(arguments.text("trace"));
+  const Subject subject = subject_of("execute", arguments, streams.err);
+  const RunSetting setting = setting_of(arguments, subject.topology);
+  const std::unique_ptr<DeviceWorlds> open = open_worlds(setting, subject.topology);
+  DeviceWorlds& worlds = *open;
+  require_cores(subject.plan.strategy, setting, worlds);
+  PlanRun run(subject, setting, worlds);
+  run.warn_of_share(streams.err);
+  const ExecutionReport report = run.report(streams.err);
+  if (arguments.has("trace") && worlds.rank() == 0) run.write_trace(arguments.text("trace"));
+  if (worlds.rank() == 0)
+    streams.out << (arguments.given("json") ? to_json(report, subject) : to_text(report, subject));
+  for (const StepEquality& e : report.equalities) {
+    if (e.compared == 0)
+      throw DeviceError(
+          "nothing can be compared with the unsplit model: all tensors hold rounding errors only, or no "
+          "numbers; a larger batch or a smaller --learning-rate may help");
+    if (!UnsplitReference::equal(e))
+      throw DeviceError(
+          fmt::format("the plan does not compute what the unsplit model does: {} differs by {:.3g}, rounding "
+                      "alone makes {:.3g}",
+                      e.worst.name, e.worst.error, e.noise));
+  }
+  return 0;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tools/inputs/plan_set.h"
+#include "tools/running/execution_report.h"
+#include "tools/running/plan_run.h"
+#include "tools/running/rank_agreement.h"
+
+namespace pipesim {
+
+struct ComparedPlan {
+  std::string name;
+  ExecutionReport report;
+  std::string idle = {};  ///< see idle_devices(); of single-device "", which is no surprise
+};
+
+/// Several plans of a model, predicted and measured.
+struct PlanComparison {
+  std::vector<ComparedPlan> plans;
+  RankAgreement agreement;
+};
+
+/// Runs all plans in turns: a few iterations of each, then again, so that whatever else the host does meets
+/// all alike. At least one plan. Errors as PlanRun.
+PlanComparison run_comparison(const std::vector<NamedSubject>& plans, const RunSetting& setting,
+                              std::ostream& progress);
+
+std::string to_text(const PlanComparison& comparison);
+/// Text of a JSON object: plans, spearman (null where it is not defined), top1_regret, same_order,
+/// clear_pairs, wrong_clear_pairs.
+std::string to_json(const PlanComparison& comparison);
+
+}  // namespace pipesim

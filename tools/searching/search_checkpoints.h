@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "search/mcmc/mcmc.h"
+#include "search/mcmc/search_state_json.h"
+
+namespace pipesim {
+
+/// Writes checkpoints of one search to a file, and reads them. A file is replaced as a whole: whenever the
+/// program is killed, the last one loads.
+class SearchCheckpoints {
+ public:
+  /// Writes nothing when `file` is "".
+  SearchCheckpoints(std::string file, double seconds_between, SearchSubject subject);
+
+  /// For McmcOptions::keep; valid as long as this.
+  [[nodiscard]] std::function<void(const SearchState&, bool last)> keeper();
+  /// InputError when it is no checkpoint of this search.
+  [[nodiscard]] SearchState load(const std::string& file, const CandidateSet& candidates,
+                                 const std::vector<SearchStart>& starts) const;
+
+ private:
+  void keep(const SearchState& state, bool last);
+
+  std::string file_;
+  std::chrono::duration<double> between_;
+  SearchSubject subject_;
+  std::chrono::steady_clock::time_point next_;
+};
+
+/// Who asks for another seed or other chains than the checkpoint has would not get them; who does not ask
+/// gets the checkpoint's. InputError when they differ.
+void require_choice(const std::string& file, const std::string& option, std::uint64_t asked,
+                    std::uint64_t found);
+
+}  // namespace pipesim

@@ -1,0 +1,94 @@
+#include "topologies/files/topology_json.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "sim/base/errors.h"
+#include "sim/base/json_reader.h"
+#include "topologies/files/topology_reader.h"
+
+namespace pipesim {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Topology built(const JsonValue& root) {
+  TopologyParts parts = TopologyReader(root).read();
+  try {
+    return Topology(std::move(parts));
+  } catch (const InputError& error) {
+    root.find("links").value_or(root).fail(error.what());
+  }
+}
+
+Json kind_json(const DeviceKind& kind) {
+  Json peak = Json::object(), efficiency = Json::array();
+  for (const auto& [type, rate] : kind.peak) peak[std::string(name_of(type))] = to_text(rate);
+  for (const EfficiencyPoint& point : kind.efficiency)
+    efficiency.push_back(Json::array({point.flops.value, point.fraction}));
+  Json json{{"peak", peak},
+            {"efficiency", efficiency},
+            {"memory", to_text(kind.memory)},
+            {"memory_bandwidth", to_text(kind.memory_bandwidth)},
+            {"memory_efficiency", kind.memory_efficiency},
+            {"launch_overhead", to_text(kind.launch_overhead)},
+            {"overlap", kind.overlap},
+            {"source", kind.source}};
+  if (!kind.shape_losses) json["shape_losses"] = false;
+  return json;
+}
+
+Json vertex_json(const Vertex& vertex, const TopologyParts& parts) {
+  const char* kind = vertex.kind == VertexKind::Nic   ? "nic"
+                     : vertex.kind == VertexKind::Bus ? "bus"
+                                                      : "switch";
+  Json json{{"name", vertex.name}, {"kind", kind}};
+  if (vertex.node >= 0) json["node"] = parts.nodes[static_cast<std::size_t>(vertex.node)];
+  return json;
+}
+
+Json link_json(const Link& link, const TopologyParts& parts) {
+  const auto name = [&](std::int32_t v) { return parts.vertices[static_cast<std::size_t>(v)].name; };
+  Json json{{"between", Json::array({name(link.a), name(link.b)})},
+            {"bandwidth", to_text(link.bandwidth)},
+            {"latency", to_text(link.latency)}};
+  if (!link.duplex) json["duplex"] = false;
+  return json;
+}
+
+std::string line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string lines(const std::vector<std::string>& items) {
+  return items.empty() ? "" : fmt::format("\n    {}\n  ", fmt::join(items, ",\n    "));
+}
+
+}  // namespace
+
+Topology parse_topology(std::string_view text, const std::string& source) {
+  return built(JsonDocument::parse(text, source));
+}
+
+Topology load_topology(const std::string& path) { return built(JsonDocument::load(path)); }
+
+std::string to_json(const Topology& topology) {
+  const TopologyParts& parts = topology.parts();
+  std::vector<std::string> kinds, devices, vertices, links;
+  for (const DeviceKind& kind : parts.kinds) kinds.push_back(line(kind.name) + ": " + line(kind_json(kind)));
+  for (const Device& device : parts.devices)
+    devices.push_back(line({{"name", device.name},
+                            {"kind", parts.kinds[static_cast<std::size_t>(device.kind)].name},
+                            {"node", parts.nodes[static_cast<std::size_t>(device.node)]}}));
+  for (std::size_t v = parts.devices.size(); v < parts.vertices.size(); ++v)
+    vertices.push_back(line(vertex_json(parts.vertices[v], parts)));
+  for (const Link& link : parts.links) links.push_back(line(link_json(link, parts)));
+  return fmt::format(
+      "{{\n  \"pipesim_topology\": 1,\n  \"name\": {},\n  \"source\": {},\n  \"device_kinds\": {{{}}},\n"
+      "  \"nodes\": {},\n  \"devices\": [{}],\n  \"vertices\": [{}],\n  \"links\": [{}]\n}}\n",
+      line(parts.name), line(parts.source), lines(kinds), line(parts.nodes), lines(devices), lines(vertices),
+      lines(links));
+}
+
+}  // namespace pipesim

@@ -1,0 +1,124 @@
+#include "topologies/presets/presets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <vector>
+
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+#include "topologies/files/topology_json.h"
+#include "topologies/levels.h"
+#include "topologies/presets/cpu.h"
+#include "topologies/presets/flexflow_sim.h"
+
+namespace pipesim {
+
+namespace {
+
+std::vector<TopologyPreset> all_presets() {
+  const std::string flexflow =
+      "Jia et al., Beyond Data and Model Parallelism for Deep Neural Networks, MLSys 2019";
+  const std::string dapple = "Fan et al., DAPPLE, PPoPP 2021, hardware configurations A, B and C";
+  return {
+      {"p100-4x4", 4, 4, "4 P100 a node meshed by NVLink, a 100 Gb/s InfiniBand NIC a node", flexflow,
+       add_p100_box},
+      {"k80-16x4", 16, 4, "4 K80 GPUs a node over PCIe, a 56 Gb/s InfiniBand NIC a node", flexflow,
+       add_k80_box},
+      {"dapple-a", 2, 8, "8 V100 a server in a NVLink cube mesh, 25 Gb/s Ethernet between servers", dapple,
+       add_dapple_a_box},
+      {"dapple-b", 16, 1, "single-V100 servers over 25 Gb/s Ethernet", dapple, add_dapple_b_box},
+      {"dapple-c", 16, 1, "single-V100 servers over 10 Gb/s Ethernet", dapple, add_dapple_c_box},
+      {"dgx1-v100", 1, 8, "DGX-1: 8 V100 in the hybrid cube mesh, PCIe and QPI beside it, 4 x 100 Gb/s NICs",
+       "NVIDIA DGX-1 With Tesla V100 System Architecture, WP-08437; NVIDIA/nccl#671", add_dgx1_v100_box},
+      {"dgx2", 1, 16, "DGX-2: 16 V100 on NVSwitch, 8 x 100 Gb/s NICs, two GPUs a NIC",
+       "NVIDIA DGX-2 datasheet; NVIDIA/nccl-tests#78", add_dgx2_box},
+      {"dgx-a100", 1, 8, "DGX A100: 8 A100-80GB on NVSwitch, 8 x 200 Gb/s NICs",
+       "NVIDIA DGX A100 datasheet; NVIDIA/nccl#1505", add_dgx_a100_box},
+      {"dgx-h100", 1, 8, "DGX H100: 8 H100 on NVSwitch, 8 x 400 Gb/s NICs", "NVIDIA DGX H100 datasheet",
+       add_dgx_h100_box},
+      {"hgx-h200", 1, 8, "HGX H200: 8 H200 on NVSwitch, 8 x 400 Gb/s NICs", "NVIDIA HGX H200 datasheet",
+       add_hgx_h200_box},
+      {"pcie-v100-4", 1, 4, "4 V100-PCIe on one PCIe switch, a 10 Gb/s Ethernet NIC",
+       "the 4-GPU servers of Narayanan et al., PipeDream, SOSP 2019 (cluster A)", add_pcie_v100_box},
+      {"flexflow-sim", 2, 4, "4 ideal devices a node over the links of FlexFlow's stand-alone simulator",
+       "links and counts: the constants of FlexFlow's stand-alone simulator, scripts/simulator.cc of "
+       "flexflow/FlexFlow; devices: assumed, the simulator measures its kernels",
+       add_flexflow_sim_box},
+  };
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const TopologyPreset& preset : topology_presets()) names.push_back(preset.name);
+  names.emplace_back("cpu");
+  return names;
+}
+
+std::int64_t most_nodes(const TopologyPreset& preset) { return max_devices / preset.devices_per_node; }
+
+std::int64_t parse_node_count(std::string_view text, std::string_view whole, std::int64_t most) {
+  std::int64_t nodes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), nodes);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw InputError(fmt::format("topology \"{}\": found \"{}\" as the number of nodes, allowed 1 to {}",
+                                 whole, text, most));
+  return nodes;
+}
+
+Topology named_topology(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string name(text.substr(0, colon));
+  for (const TopologyPreset& preset : topology_presets()) {
+    if (preset.name != name) continue;
+    if (colon == std::string_view::npos) return preset_topology(preset, preset.default_nodes);
+    return preset_topology(preset, parse_node_count(text.substr(colon + 1), text, most_nodes(preset)));
+  }
+  if (name == "cpu")
+    return cpu_topology(
+        colon == std::string_view::npos ? 2 : parse_node_count(text.substr(colon + 1), text, max_devices));
+  const std::vector<std::string> names = preset_names();
+  throw InputError(
+      fmt::format("unknown topology \"{}\"{}; allowed: {}, each also as NAME:N for N nodes (cpu:N for N "
+                  "threads of a host), levels:4@10GB/s,2@1.25GB/s, "
+                  "or a .json file",
+                  text, did_you_mean(name, names), list_names(names)));
+}
+
+}  // namespace
+
+std::span<const TopologyPreset> topology_presets() {
+  static const std::vector<TopologyPreset> presets = all_presets();
+  return presets;
+}
+
+Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes) {
+  const std::string name =
+      nodes == preset.default_nodes ? preset.name : fmt::format("{}:{}", preset.name, nodes);
+  if (nodes < 1 || nodes > most_nodes(preset))
+    throw InputError(
+        fmt::format("topology \"{}\": found {} nodes, allowed 1 to {}", name, nodes, most_nodes(preset)));
+  TopologyDraft draft(name, preset.source);
+  BoxPlace place;
+  place.networked = nodes > 1;
+  if (place.networked) place.network = draft.add_switch("network");
+  for (std::int64_t n = 0; n < nodes; ++n) {
+    const std::string node = fmt::format("node{}", n);
+    place.node = draft.add_node(node);
+    place.prefix = nodes > 1 ? node + "." : "";
+    preset.add_box(draft, place);
+  }
+  return Topology(std::move(draft).finish());
+}
+
+Topology make_topology(std::string_view text) {
+  if (text.starts_with("levels:")) return levels_topology(text);
+  std::error_code ignored;
+  if (text.ends_with(".json") || std::filesystem::is_regular_file(text, ignored))
+    return load_topology(std::string(text));
+  return named_topology(text);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "topologies/presets/boxes.h"
+#include "topologies/topology.h"
+
+namespace pipesim {
+
+/// A system that pipesim knows by name.
+struct TopologyPreset {
+  std::string name;
+  std::int64_t default_nodes = 1;
+  std::int64_t devices_per_node = 1;
+  std::string description;  ///< one line
+  std::string source;       ///< where the system is described
+  void (*add_box)(TopologyDraft&, const BoxPlace&) = nullptr;
+};
+
+/// All presets, in the order to list them.
+std::span<const TopologyPreset> topology_presets();
+
+/// `nodes` boxes of the preset over its network (one ideal switch). Its name is the preset's, followed by
+/// ":N" when N is not the default. InputError unless 1 ≤ nodes and there are at most max_devices devices.
+Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes);
+
+/// A topology from what a person writes: a preset's name, "NAME:N" for N of its nodes, "cpu:N" (see cpu.h),
+/// "levels:4@10GB/s,2@1.25GB/s" (see levels.h), or a JSON file (a path that ends in .json or exists).
+/// InputError with "did you mean" otherwise.
+Topology make_topology(std::string_view text);
+
+}  // namespace pipesim
