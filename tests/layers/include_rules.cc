@@ -133,11 +133,16 @@ std::vector<std::string> broken_include_rules(const SourceFile& file) {
   return broken;
 }
 
-std::string include_cycle(std::span<const SourceFile> files) {
+namespace {
+
+// `name_of`: what stands for a path in the circle.
+std::string cycle_of(std::span<const SourceFile> files, std::string (*name_of)(const std::string& path)) {
   std::map<std::string, std::vector<std::string>> edges;
   for (const SourceFile& file : files) {
+    const std::string from = name_of(file.path);
     for (const Include& include : includes_of(file)) {
-      if (include.quoted) edges[file.path].push_back(include.target);
+      const std::string to = name_of(include.target);
+      if (include.quoted && (from != to || file.path == include.target)) edges[from].push_back(to);
     }
   }
   std::set<std::string> done;
@@ -146,6 +151,16 @@ std::string include_cycle(std::span<const SourceFile> files) {
     if (std::string found = cycle_from(path, edges, trail, done); !found.empty()) return found;
   }
   return "";
+}
+
+}  // namespace
+
+std::string include_cycle(std::span<const SourceFile> files) {
+  return cycle_of(files, [](const std::string& path) { return path; });
+}
+
+std::string room_cycle(std::span<const SourceFile> files) {
+  return cycle_of(files, [](const std::string& path) { return path.substr(0, path.rfind('/')); });
 }
 
 }  // namespace pipesim

@@ -35,6 +35,14 @@ TEST(IncludeRules, EveryProjectHeaderExists) {
 
 TEST(IncludeRules, NoHeadersIncludeOneAnotherInACircle) { EXPECT_EQ(include_cycle(sources()), ""); }
 
+std::vector<SourceFile> sources_but_tests() {
+  std::vector<SourceFile> files = sources();
+  std::erase_if(files, [](const SourceFile& file) { return file.path.starts_with("tests/"); });
+  return files;
+}
+
+TEST(IncludeRules, NoFoldersIncludeOneAnotherInACircle) { EXPECT_EQ(room_cycle(sources_but_tests()), ""); }
+
 TEST(IncludeRules, CatchAPlantedStepUpTheLayers) {
   EXPECT_THAT(broken("sim/schedule.cc", "#include \"models/operator.h\"\n"),
               ElementsAre("sim/schedule.cc:1: sim may not include models/operator.h"));
@@ -124,6 +132,16 @@ TEST(IncludeRules, CatchAPlantedCircle) {
                                          {"sim/b.h", "#include \"sim/c.h\"\n"},
                                          {"sim/c.h", "#include \"sim/b.h\"\n"}};
   EXPECT_EQ(include_cycle(files), "sim/b.h -> sim/c.h -> sim/b.h");
+}
+
+TEST(IncludeRules, CatchAPlantedCircleOfFolders) {
+  const std::vector<SourceFile> files = {
+      {"sim/a.h", "#include \"sim/base/b.h\"\n#include \"sim/c.h\"\n"},
+      {"sim/base/b.h", ""},
+      {"sim/base/d.cc", "#include \"sim/base/b.h\"\n#include \"sim/c.h\"\n"},
+      {"sim/c.h", ""}};
+  EXPECT_EQ(include_cycle(files), "");
+  EXPECT_EQ(room_cycle(files), "sim -> sim/base -> sim");
 }
 
 }  // namespace
