@@ -60,4 +60,11 @@ Evaluation parse_evaluation(const JsonValue& value) {
   return {search_count(value.at("time_ns")), Bytes(search_count(value.at("overflow_bytes")))};
 }
 
+void require_choice(const std::string& file, const std::string& option, std::uint64_t asked,
+                    std::uint64_t found) {
+  if (asked == found) return;
+  throw InputError(fmt::format("{}: found {} {}, --{} says {}; leave it out to go on with the checkpoint's",
+                               file, option, found, option, asked));
+}
+
 }  // namespace pipesim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,10 @@ std::vector<SearchImprovement> parse_history(const JsonValue& value);
 
 std::string to_json(const Evaluation& evaluation);
 Evaluation parse_evaluation(const JsonValue& value);  ///< of an object that may have other members, too
+
+/// Who asks for another seed or other chains than a checkpoint has would not get them; who does not ask gets
+/// the checkpoint's. InputError when they differ.
+void require_choice(const std::string& file, const std::string& option, std::uint64_t asked,
+                    std::uint64_t found);
 
 }  // namespace pipesim

@@ -42,7 +42,7 @@ double least_limit(const std::vector<double>& costs, std::int32_t parts) {
 }
 
 // Stages of whole layers; nothing when there are too few, or when data would go back.
-std::optional<std::vector<std::int32_t>> stages_of_layers(const OperatorGraph& graph,
+std::optional<std::vector<std::int32_t>> stages_by_layers(const OperatorGraph& graph,
                                                           const std::vector<double>& seconds,
                                                           const std::vector<std::size_t>& layer_of,
                                                           std::int32_t stages) {
@@ -61,7 +61,7 @@ std::vector<std::int32_t> stages_of(const OperatorGraph& graph, const CostModel&
   for (const Operator& op : graph.operators())
     seconds.push_back(compute_time(graph, op, costs, DeviceId(0)).value);
   for (const SharedWeights shared : {SharedWeights::Join, SharedWeights::Apart}) {
-    if (auto found = stages_of_layers(graph, seconds, layer_numbers(graph, shared), stages)) return *found;
+    if (auto found = stages_by_layers(graph, seconds, layer_numbers(graph, shared), stages)) return *found;
   }
   return balanced_parts(seconds, stages);  // operators are in a topological order: nothing goes back
 }

@@ -11,6 +11,7 @@
 #include <ostream>
 #include <set>
 
+#include "search/auto/contributions.h"
 #include "search/baselines/baselines.h"
 #include "search/lower_bound/lower_bound.h"
 #include "sim/base/deadline.h"
@@ -18,12 +19,13 @@
 #include "sim/base/files.h"
 #include "sim/base/suggest.h"
 #include "taskgraph/plan/plan_json.h"
+#include "tools/cli/status_line.h"
 #include "tools/cli/table.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/run_settings.h"
-#include "tools/planners/contributions.h"
-#include "tools/planners/planner.h"
+#include "tools/planners/planner_options.h"
+#include "tools/planners/stage_costs_report.h"
 #include "tools/reports/hints.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_costs.h"
@@ -110,6 +112,58 @@ Json contributions_json(const PlannedPipeline& planned) {
   return list;
 }
 
+// "does not fit; 9 of 16 devices used".
+std::string remarks_of(const PlannerTrial& trial, std::size_t devices) {
+  std::string text = trial.evaluation->feasible() ? "" : "does not fit";
+  if (trial.devices_used < devices)
+    text += fmt::format("{}{} of {} devices used", text.empty() ? "" : "; ", trial.devices_used, devices);
+  return text;
+}
+
+// A table of the best pipelines of all that were simulated.
+std::string pipelines_text(const PlannerTrials& trials, std::size_t devices) {
+  constexpr std::size_t kShown = 8;
+  const bool replicated = trials.of == PlannerTrials::Of::ReplicatedStages;
+  const std::size_t all = trials.tried.size();
+  Table table({replicated ? Table::Column{"replicas"} : Table::Column{"stages", Align::Right},
+               {replicated ? "copies" : "groups", Align::Right},
+               {"schedule"},
+               {"iteration", Align::Right},
+               {""}});
+  for (std::size_t i = 0; i < std::min(kShown, all); ++i) {
+    const PlannerTrial& t = trials.tried[i];
+    const std::string time = pretty(to_seconds(t.evaluation->time)), remarks = remarks_of(t, devices);
+    if (replicated) {
+      table.add({fmt::format("{}", fmt::join(t.replicas, ":")), fmt::format("{}", t.copies), t.schedule, time,
+                 remarks});
+    } else {
+      table.add({fmt::format("{}", t.stages), fmt::format("{}", t.stages / t.chunks),
+                 t.stages > 1 ? t.schedule : "data parallelism", time, remarks});
+    }
+  }
+  std::string text = fmt::format("{} {} simulated\n", counted(static_cast<std::int64_t>(all), "pipeline"),
+                                 all == 1 ? "was" : "were") +
+                     table.str(2) + (all > kShown ? fmt::format("  … and {} more\n", all - kShown) : "");
+  if (trials.not_simulated > 0)
+    text += fmt::format("  {} more were not simulated: out of time\n", trials.not_simulated);
+  if (trials.some_not_simulated) text += "  others were not simulated: out of time\n";
+  return text;
+}
+
+std::string trials_text(const PlannerTrials& trials, std::size_t devices) {
+  if (trials.of != PlannerTrials::Of::Schedules) return pipelines_text(trials, devices);
+  Table table({{"schedule"}, {"iteration", Align::Right}, {""}});
+  for (const PlannerTrial& t : trials.tried) {
+    if (t.evaluation) {
+      table.add({t.schedule, pretty(to_seconds(t.evaluation->time)),
+                 t.evaluation->feasible() ? "" : "does not fit"});
+    } else {
+      table.add({t.schedule, "-", "not simulated: out of time"});
+    }
+  }
+  return "schedules were simulated\n" + table.str(2);
+}
+
 // The fastest baseline that fits, or else the nearest to it, of those that a planner has not scored already.
 std::optional<std::pair<std::string, ScoredStrategy>> best_baseline(Evaluator& evaluator,
                                                                     const PlannedPipeline& planned) {
@@ -161,92 +215,44 @@ std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& pla
                      costs.report.infeasible.value_or(""));
 }
 
-}  // namespace
-
-std::vector<Option> planner_options() {
-  return in_group(
-      OptionGroup::Pipeline,
-      {{.name = "stages",
-        .argument = "N|LIST",
-        .default_value = "",
-        .help = "stages of a pipeline: how many, or which",
-        .details =
-            "gpipe: so many stages of about equal compute time, on equal shares of the devices; without it, "
-            "all numbers that divide the devices are simulated, under --schedule or under all of them. "
-            "dapple: scores and simulates these stages instead of looking for better ones; N, or a list as "
-            "of simulate (8@layer12.ffn_add,8). exhaustive: only so many stages."},
-       {"chunks", "N", "1", "gpipe: stages that share their devices (interleaved)"},
-       schedule_option("of a planned pipeline"),
-       {.name = "cost-model",
-        .argument = "NAME",
-        .default_value = "",
-        .help = "by what pipedream and dapple judge plans",
-        .choices = {{"paper", "the published objective, with its faults"},
-                    {"repaired", "pipedream's objective without them; what it takes without the option"},
-                    {"simulated", "the simulator; what dapple takes without the option"}}},
-       {.name = "activation-transfers",
-        .argument = "COMPRESSION_RATIO",
-        .default_value = "",
-        .help = "pipedream: activations that cross a cut take time",
-        .implied = "1",
-        .details = "Divided by the ratio, which is 1 when it is left out."},
-       {.name = "layers",
-        .argument = "N",
-        .default_value = "16",
-        .help = "alpa, exhaustive: clusters of operators",
-        .details = "Of which stages are made; 8 of exhaustive when it is not given."},
-       {.name = "stage-costs",
-        .argument = "FILE",
-        .default_value = "",
-        .help = "alpa: costs of stages instead of simulated ones",
-        .details = "JSON; without --model their partition is told."},
-       {"straight", "", "", "pipedream: no stage on more than one device"},
-       {"use-fewer", "", "", "pipedream: devices may stay idle"},
-       {"memory-limit", "SIZE", "", "pipedream: for all batches in flight on a device"}});
-}
-
-void check_planner_options(const Arguments& a) {
-  const std::string& algorithm = a.text("algorithm");
-  const Planner* planner = planner_of(a);
-  const std::vector<std::string> mine = planner ? planner->options : std::vector<std::string>();
-  for (const Option& option : planner_options()) {
-    if (a.given(option.name) && std::ranges::find(mine, option.name) == mine.end())
-      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option.name, algorithm,
-                                   a.given("algorithm") ? "" : ", which is the default"));
-  }
-  if (!planner) return;
-  if (a.given("cost-model")) (void)a.choice("cost-model", planner->cost_models);
-  (void)schedule_of(a);
-  for (const char* option :
-       {"seconds", "proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"}) {
-    constexpr std::array<std::string_view, 5> kOfSearches{"seconds", "proposals", "seed", "threads",
-                                                          "chains"};
-    if (option == std::string_view("seconds")) continue;
-    if (planner->searches && std::ranges::find(kOfSearches, option) != kOfSearches.end()) continue;
-    if (a.given(option) && std::ranges::find(mine, option) == mine.end())
-      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option, algorithm,
-                                   planner->searches          ? ""
-                                   : planner_named(algorithm) ? ", which does not search"
-                                                              : " of pipelines"));
-  }
-}
-
-namespace {
-
 // Planners that do not search have no limit of time unless one is given.
-double seconds_of(const Arguments& a, const Planner& planner) {
+double seconds_of(const Arguments& a, const PlannerChoice& planner) {
   return planner.searches || a.given("seconds") ? search_budget_of(a).seconds : 0;
 }
 
-PlannedPipeline propose_in_time(const PlannerCall& call, const Planner& planner, const SearchTime& time) {
+PlannedPipeline propose(const PlanRequest& request, const Arguments& a) {
+  const std::string& name = a.text("algorithm");
+  if (name == "auto") return search_auto(request, auto_options_of(a));
+  const auto planner = std::ranges::find(planners(), name, &Planner::name);
+  return planner != planners().end() ? planner->propose(request) : propose_exhaustively(request);
+}
+
+PlannedPipeline propose_in_time(const PlanRequest& request, const Arguments& a, const PlannerChoice& planner,
+                                const SearchTime& time) {
   const Deadline until = time.search();
   const KeepTo keep(until);
   try {
-    return planner.propose(call);
+    return propose(request, a);
   } catch (const OutOfTime&) {
     throw InputError(fmt::format("{}: no plan was found in the {} s of --seconds; allow more", planner.name,
-                                 seconds_of(call.arguments, planner)));
+                                 seconds_of(a, planner)));
   }
+}
+
+// Of a model by its text, with this batch.
+PlanRequest request_of(const std::string& model, const OperatorGraph& graph, const CostModel& costs,
+                       PlanOptions options, PlannerSettings settings) {
+  PlanRequest request{graph, costs, std::move(options), {}, {}, std::move(settings), {}};
+  request.with_batch = [model](std::int64_t batch) { return open_model(with_batch(model, batch)); };
+  request.takes_batch = [model](std::int64_t batch) {
+    try {
+      (void)with_batch(model, batch);
+    } catch (const InputError&) {
+      return false;
+    }
+    return true;
+  };
+  return request;
 }
 
 // Measured durations may be shorter than the bound assumes; where iterations overlap its chain is none.
@@ -266,7 +272,7 @@ int plan_and_report(const Arguments& a, Streams& streams) {
   for (const char* file : {"output", "checkpoint", "search-log"}) {
     if (a.has(file)) require_writable(a.text(file));
   }
-  const Planner* planner = planner_of(a);
+  const PlannerChoice* planner = planner_of(a);
   SearchTime time(seconds_of(a, *planner));
   constexpr double kShareOfReport = 0.15;
   time.keep_for_report(kShareOfReport * seconds_of(a, *planner));
@@ -278,18 +284,37 @@ int plan_and_report(const Arguments& a, Streams& streams) {
   const CostModel costs(topology, pointer_to(calibration));
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
-  const PlannedPipeline proposal = propose_in_time({a, run, asked, costs, streams.err}, *planner, time);
+  PlanRequest request = request_of(run.model, asked, costs, plan_options_of(a, run), planner_settings_of(a));
+  std::optional<StatusLine> line;
+  request.status = [&](std::string_view text) {
+    if (!line) line.emplace(streams.err);
+    if (!text.empty() && line->due()) line->show(std::string(text));
+    if (text.empty()) line.reset();
+  };
+  std::optional<SearchWatch> watch;
+  if (planner->searches || planner->name == "exhaustive") {
+    watch.emplace(streams.err, SearchBudget{}, std::nullopt, a.has("search-log") ? a.text("search-log") : "");
+    request.observer = &*watch;
+  }
+  const PlannedPipeline planned = propose_in_time(request, a, *planner, time);
+  line.reset();
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
-  const OperatorGraph& graph = proposal.graph;
-  const Plan plan{proposal.run.model, a.text("topology"), graph.fingerprint(), topology.fingerprint(),
-                  proposal.options,   algorithm,          proposal.seed,       proposal.strategy};
+  const OperatorGraph& graph = planned.graph;
+  const Plan plan{planned.batch ? with_batch(run.model, *planned.batch) : run.model,
+                  a.text("topology"),
+                  graph.fingerprint(),
+                  topology.fingerprint(),
+                  planned.options,
+                  algorithm,
+                  planned.seed,
+                  planned.strategy};
   if (const auto reason = illegal(graph, plan.strategy, plan.options, topology)) throw InputError(*reason);
 
   const Deadline reported = time.report();
   std::optional<KeepTo> keep(std::in_place, reported);
   Evaluator evaluator(graph, costs, plan.options);
   const BoundStrategy strategy = evaluator.builder().bind(plan.strategy);
-  const PlanReport report = report_in_time(evaluator, strategy, proposal.scored);
+  const PlanReport report = report_in_time(evaluator, strategy, planned.scored);
   constexpr std::size_t kStrip = 96, kConfigs = 12;
   std::optional<PipelineReport> pipeline;
   if (report.in_full) pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
@@ -299,8 +324,8 @@ int plan_and_report(const Arguments& a, Streams& streams) {
     far = bound_text(graph, costs, plan.options, report.iteration_time, algorithm);
     if (report.in_full) {
       Evaluator baselines(asked, costs, plan_options_of(a, run));
-      reason = reason_of(baselines, proposal,
-                         {algorithm, strategy, plan_costs(evaluator, strategy), plan.options});
+      reason =
+          reason_of(baselines, planned, {algorithm, strategy, plan_costs(evaluator, strategy), plan.options});
     }
   } catch (const OutOfTime&) {  // the plan is told without them
   }
@@ -313,28 +338,29 @@ int plan_and_report(const Arguments& a, Streams& streams) {
     json["topology"] = topology.name();
     json["best"] = algorithm;
     json["reason"] = reason ? Json::parse(to_json(*reason)) : Json();
-    if (proposal.objective) json[proposal.objective->key] = proposal.objective->value;
-    if (proposal.objective && proposal.objective->activation_factor)
-      json["planner_activation_factor"] = *proposal.objective->activation_factor;
+    if (planned.objective) json[planned.objective->key] = planned.objective->value;
+    if (planned.objective && planned.objective->activation_factor)
+      json["planner_activation_factor"] = *planned.objective->activation_factor;
     json["planner_wall_time_s"] = planned_s;
     if (planner->searches) json["threads"] = threads_of(a);
-    json["planner_devices"] = proposal.devices;
-    if (!proposal.note.empty()) json["note"] = proposal.note;
-    if (proposal.proven) json["proven_optimal"] = *proposal.proven;
+    json["planner_devices"] = planned.devices;
+    if (!planned.note.empty()) json["note"] = planned.note;
+    if (planned.proven) json["proven_optimal"] = *planned.proven;
     if (!profile.empty()) json["profile_note"] = profile;
     if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
-    if (!proposal.contributions.empty()) json["contributions"] = contributions_json(proposal);
+    if (!planned.contributions.empty()) json["contributions"] = contributions_json(planned);
     streams.out << json.dump(2) << "\n";
   } else {
     streams.out << fmt::format("{} on {} ({}), {}, planned by {} in {}{}\n\n", graph.name(), topology.name(),
                                devices_text(topology), batch_text(graph, plan.options), algorithm,
                                pretty(Seconds(planned_s)),
                                planner->searches ? " on " + counted(threads_of(a), "thread") : "")
-                << stage_table(proposal) << "\n"
-                << contributions_text(proposal, topology);
-    if (!proposal.trials.empty()) streams.out << proposal.trials << "\n";
-    if (proposal.objective) streams.out << fmt::format("  {}, says the planner\n", proposal.objective->text);
-    if (!proposal.note.empty()) streams.out << fmt::format("  {}\n", proposal.note);
+                << stage_table(planned) << "\n"
+                << contributions_text(planned, topology);
+    if (planned.trials.of != PlannerTrials::Of::Nothing)
+      streams.out << trials_text(planned.trials, topology.num_devices()) << "\n";
+    if (planned.objective) streams.out << fmt::format("  {}, says the planner\n", planned.objective->text);
+    if (!planned.note.empty()) streams.out << fmt::format("  {}\n", planned.note);
     if (!profile.empty()) streams.out << fmt::format("  {}\n", profile);
     streams.out << "\nsimulated\n"
                 << far << (reason ? why_lines(*reason) : "") << to_text(report, topology) << "\n"

@@ -5,8 +5,7 @@
 #include "sim/base/errors.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/run_settings.h"
-#include "tools/planners/planner.h"
-#include "tools/planners/planner_search.h"
+#include "tools/planners/planner_options.h"
 
 namespace pipesim {
 namespace {
@@ -28,7 +27,7 @@ std::vector<Choice> algorithm_choices() {
                                "small cases: proves the optimum; of pipelines where --stages, --schedule, "
                                "--layers or --microbatches is "
                                "given"}};
-  for (const Planner& planner : planners())
+  for (const PlannerChoice& planner : planner_choices())
     choices.push_back({std::string(planner.name), "pipelines: " + std::string(planner.summary)});
   for (const std::string& name : names_of_baselines()) choices.push_back({name, "that baseline"});
   return choices;

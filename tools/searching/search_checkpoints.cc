@@ -30,11 +30,4 @@ SearchState SearchCheckpoints::load(const std::string& file, const CandidateSet&
   return parse_search_state(read_file(file), file, subject_, ConfigSpace(candidates, strategies));
 }
 
-void require_choice(const std::string& file, const std::string& option, std::uint64_t asked,
-                    std::uint64_t found) {
-  if (asked == found) return;
-  throw InputError(fmt::format("{}: found {} {}, --{} says {}; leave it out to go on with the checkpoint's",
-                               file, option, found, option, asked));
-}
-
 }  // namespace pipesim

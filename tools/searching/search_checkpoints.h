@@ -32,9 +32,4 @@ class SearchCheckpoints {
   std::chrono::steady_clock::time_point next_;
 };
 
-/// Who asks for another seed or other chains than the checkpoint has would not get them; who does not ask
-/// gets the checkpoint's. InputError when they differ.
-void require_choice(const std::string& file, const std::string& option, std::uint64_t asked,
-                    std::uint64_t found);
-
 }  // namespace pipesim

@@ -1,4 +1,4 @@
-#include "tools/planners/whole_progress.h"
+#include "search/auto/whole_progress.h"
 
 #include <gmock/gmock.h>
 

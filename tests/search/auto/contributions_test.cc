@@ -1,4 +1,4 @@
-#include "tools/planners/contributions.h"
+#include "search/auto/contributions.h"
 
 #include <gmock/gmock.h>
 

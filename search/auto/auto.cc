@@ -1,3 +1,5 @@
+#include "search/auto/auto.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,21 +9,19 @@
 #include <map>
 #include <memory>
 
+#include "search/auto/auto_checkpoint.h"
+#include "search/auto/contributions.h"
+#include "search/auto/shared_budget.h"
+#include "search/auto/sized_model.h"
+#include "search/auto/whole_progress.h"
 #include "search/baselines/baselines.h"
 #include "search/joint/joint_search.h"
 #include "search/mcmc/mcmc.h"
+#include "search/planners/planner.h"
+#include "search/search_json.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
-#include "tools/inputs/model_and_topology.h"
-#include "tools/planners/auto_checkpoint.h"
-#include "tools/planners/contributions.h"
-#include "tools/planners/planner.h"
-#include "tools/planners/shared_budget.h"
-#include "tools/planners/sized_model.h"
-#include "tools/planners/whole_progress.h"
-#include "tools/searching/search_checkpoints.h"
-#include "tools/searching/search_watch.h"
 
 namespace pipesim {
 namespace {
@@ -39,7 +39,7 @@ constexpr double kAllSplits = 0.15, kHalfOfSplits = 0.1, kBestSplits = 0.3, kFir
 constexpr double kMostKept = 3;
 // What is left goes to the search over splits where its plan is the best and the joint search has hardly
 // improved it; to both, where it is nearly the best.
-constexpr double kToBestSplits = 0.8, kToNearSplits = 0.5, kHardly = 1e-3, kNear = 0.03;
+constexpr double kToBestSplits = 0.8, kToNearSplits = 0.5, kHardly = 1e-3, kNearly = 0.03;
 constexpr double kShortest = 1e-6;  // seconds; a budget of 0 is none
 
 using Clock = std::chrono::steady_clock;
@@ -50,20 +50,21 @@ double seconds_since(Clock::time_point began) {
 // All that was planned so far.
 class Contest {
  public:
-  Contest(const PlannerCall& call, const SearchBudget& budget)
-      : call_(call),
-        watch_(call.err, budget, std::nullopt, ""),
-        options_(plan_options_of(call.arguments, call.run)),
+  Contest(const PlanRequest& request, const AutoOptions& options)
+      : request_(request),
+        how_(options),
+        observer_(*request.observer),
         until_(deadline_kept()
-                   ? deadline_kept()->with_stop(watch_.interruption())
-                   : Deadline(std::numeric_limits<double>::infinity(), {}, watch_.interruption())),
+                   ? deadline_kept()->with_stop(observer_.interruption())
+                   : Deadline(std::numeric_limits<double>::infinity(), {}, observer_.interruption())),
         seconds_(until_.left()),
-        subject_{call.graph, call.topology(), options_, baselines_},
-        checkpoints_(file_of("checkpoint"), call.arguments.number("checkpoint-every", 0, 1e6), subject_),
-        candidates_(call.graph, call.topology()),
-        evaluator_(SizedModel(call), call.costs, options_) {
-    state_.seed = static_cast<std::uint64_t>(call.arguments.integer("seed", 0, INT64_MAX));
-    state_.chains = static_cast<std::size_t>(call.arguments.integer("chains", 1, 1024));
+        subject_{request.graph, request.topology(), request.options, baselines_},
+        checkpoints_(options.checkpoint, options.checkpoint_every, subject_),
+        candidates_(request.graph, request.topology()),
+        evaluator_(SizedModel(request), request.costs, request.options) {
+    observer_.expect(options.budget);
+    state_.seed = options.seed;
+    state_.chains = options.chains;
   }
 
   [[nodiscard]] const Deadline& until() const { return until_; }
@@ -85,7 +86,7 @@ class Contest {
     AutoEntry made = run(name, seconds, plan);
     const bool had_time = !made.stopped;
     made.part = part;
-    if (!watch_.stop_requested() && !made.stopped) {  // else it may have ended early
+    if (!observer_.stop_requested() && !made.stopped) {  // else it may have ended early
       state_.done.push_back(made);
       keep(false);
     }
@@ -99,8 +100,8 @@ class Contest {
     for (std::size_t i = 0; i < all; ++i) {
       const std::string name(baseline_names()[i]);
       AutoEntry made = run(name, left_until(kBaselinesEnd) / static_cast<double>(all - i), [&](std::string&) {
-        starts_.push_back({name, baseline_strategy(name, call_.graph, call_.costs)});
-        return Found{joint_plan(call_.graph, call_.topology(), call_.run.microbatches,
+        starts_.push_back({name, baseline_strategy(name, request_.graph, request_.costs)});
+        return Found{joint_plan(request_.graph, request_.topology(), request_.microbatches(),
                                 starts_.back().strategy, std::nullopt)};
       });
       if (made.contribution.evaluation) {
@@ -113,12 +114,10 @@ class Contest {
   }
 
   void resume() {
-    const std::string file = file_of("resume");
-    if (!file.empty()) {
+    if (const std::string& file = how_.resume; !file.empty()) {
       AutoState found = checkpoints_.load(file, split_searches());
-      const Arguments& a = call_.arguments;
-      if (a.given("seed")) require_choice(file, "seed", state_.seed, found.seed);
-      if (a.given("chains")) require_choice(file, "chains", state_.chains, found.chains);
+      if (how_.seed_is_asked) require_choice(file, "seed", state_.seed, found.seed);
+      if (how_.chains_are_asked) require_choice(file, "chains", state_.chains, found.chains);
       state_ = std::move(found);
       if (!state_.joint)  // then its first part must be done again
         std::erase_if(state_.done, [](const AutoEntry& e) { return e.contribution.name == "joint"; });
@@ -130,12 +129,12 @@ class Contest {
   // Of the same samples, more microbatches need less memory, and fewer are synchronised less often.
   void ask_data_parallel() {
     const std::string name = "data-parallel";
-    for (const std::int32_t microbatches : other_microbatches(call_.run.microbatches)) {
+    for (const std::int32_t microbatches : other_microbatches(request_.microbatches())) {
       const OperatorGraph* graph = evaluator_.graph(microbatches);
       if (graph == nullptr || until_.passed()) continue;
       ask(name_with(name, microbatches), left_until(kDataParallelEnd), [&](std::string&) {
-        return Found{joint_plan(*graph, call_.topology(), microbatches,
-                                baseline_strategy(name, *graph, call_.costs), std::nullopt)};
+        return Found{joint_plan(*graph, request_.topology(), microbatches,
+                                baseline_strategy(name, *graph, request_.costs), std::nullopt)};
       });
     }
   }
@@ -143,12 +142,9 @@ class Contest {
   // With the microbatches that were asked for, then with more and fewer of them.
   void ask_planners() {
     std::vector<Ask> asks;
+    for (const Planner& planner : planners()) asks.push_back({&planner, request_.microbatches()});
     for (const Planner& planner : planners()) {
-      if (!planner.searches) asks.push_back({&planner, call_.run.microbatches});
-    }
-    for (const Planner& planner : planners()) {
-      if (planner.searches) continue;
-      for (const std::int32_t microbatches : other_microbatches(call_.run.microbatches)) {
+      for (const std::int32_t microbatches : other_microbatches(request_.microbatches())) {
         if (evaluator_.graph(microbatches) != nullptr) asks.push_back({&planner, microbatches});
       }
     }
@@ -176,7 +172,7 @@ class Contest {
   void finish() {
     SearchOutcome told;
     told.seconds = seconds_since(began_);
-    watch_.finish(told);
+    observer_.finish(told);
   }
 
   // What fits first, then the fastest, then who came first.
@@ -184,9 +180,9 @@ class Contest {
     const ScoredJointPlan* found = found_.best();
     if (found == nullptr) throw InputError("auto: no algorithm found a plan");
     const JointPlan* best = &found->plan;
-    ModelRun run{SizedModel(call_).text(best->microbatches), best->microbatches};
-    PlannedPipeline planned(std::move(run), *evaluator_.graph(best->microbatches), evaluator_.options(*best),
+    PlannedPipeline planned(*evaluator_.graph(best->microbatches), evaluator_.options(*best),
                             evaluator_.strategy(*best));
+    if (best->microbatches != request_.microbatches()) planned.batch = planned.graph.batch();
     planned.meshes = best->meshes;
     for (std::int32_t s = 0; s < best->pipeline.num_stages(); ++s)
       planned.devices.push_back(static_cast<std::int64_t>(
@@ -198,11 +194,6 @@ class Contest {
   }
 
  private:
-  [[nodiscard]] std::string file_of(const std::string& option) const {
-    return call_.arguments.has(option) ? call_.arguments.text(option) : "";
-  }
-  [[nodiscard]] int threads() const { return threads_of(call_.arguments); }
-
   AutoEntry run(const std::string& name, double seconds, const Algorithm& plan) {
     const Clock::time_point began = Clock::now();
     AutoEntry made{{name, std::nullopt, 0, "", 0}, std::nullopt};
@@ -211,13 +202,13 @@ class Contest {
       const Deadline share = until_.within(seconds);
       std::optional<KeepTo> kept(std::in_place, share);
       auto [found, evaluation] = plan(told.note);
-      if (name != "joint") found.recompute = options_.recompute.kind;
+      if (name != "joint") found.recompute = request_.options.recompute.kind;
       const Deadline scored = until_.within(std::max(share.left(), seconds / 2));
       kept.emplace(scored);
       told.evaluation = evaluation ? evaluation : evaluator_.evaluate(found);
       if (told.evaluation) {
         told.devices_used =
-            static_cast<std::int64_t>(devices_used(evaluator_.strategy(found), call_.topology()));
+            static_cast<std::int64_t>(devices_used(evaluator_.strategy(found), request_.topology()));
         made.plan = std::move(found);
       } else {
         told.note = "its plan is not legal with these microbatches";
@@ -228,8 +219,9 @@ class Contest {
       told.note = error.what();
     } catch (const OutOfTime&) {
       made.stopped = true;
-      told.note = watch_.stop_requested() ? "interrupted" : kOutOfTime;
+      told.note = observer_.stop_requested() ? "interrupted" : kOutOfTime;
     }
+    request_.status("");
     told.seconds = seconds_since(began);
     return made;
   }
@@ -251,21 +243,21 @@ class Contest {
     const auto known = splits_.find(microbatches);
     if (known != splits_.end()) return known->second.get();
     const OperatorGraph* graph =
-        microbatches == call_.run.microbatches ? &call_.graph : evaluator_.graph(microbatches);
+        microbatches == request_.microbatches() ? &request_.graph : evaluator_.graph(microbatches);
     if (graph == nullptr) return nullptr;
-    PlanOptions options = options_;
+    PlanOptions options = request_.options;
     options.microbatches = microbatches;
-    auto made = std::make_unique<SplitSearch>(*graph, call_.topology(), options);
-    if (graph == &call_.graph) {
+    auto made = std::make_unique<SplitSearch>(*graph, request_.topology(), options);
+    if (graph == &request_.graph) {
       made->starts = starts_;
       made->baselines = baselines_;
       const auto is_late = [](const SearchStart& s) { return !s.evaluation; };
-      if (until_.limited() && !checkpoints_.wanted() && file_of("resume").empty() &&
+      if (until_.limited() && !checkpoints_.wanted() && how_.resume.empty() &&
           !std::ranges::all_of(starts_, is_late))
         std::erase_if(made->starts, is_late);
     } else {
       for (const std::string_view name : baseline_names())
-        made->starts.push_back({std::string(name), baseline_strategy(name, *graph, call_.costs)});
+        made->starts.push_back({std::string(name), baseline_strategy(name, *graph, request_.costs)});
     }
     return splits_.emplace(microbatches, std::move(made)).first->second.get();
   }
@@ -283,7 +275,7 @@ class Contest {
       const SplitSearch& search = *splits(microbatches);
       McmcOptions options;
       options.seed = state_.seed;
-      options.threads = threads();
+      options.threads = how_.threads;
       options.chains = static_cast<int>(state_.chains);
       if (const auto before = state_.mcmc.find(microbatches); before != state_.mcmc.end())
         options.resume = before->second;
@@ -296,13 +288,13 @@ class Contest {
         state_.mcmc.insert_or_assign(microbatches, now);
         if (checkpoints_.wanted()) keep(last);
       };
-      const SearchOutcome outcome = mcmc(search.graph, call_.costs, search.options, search.candidates,
+      const SearchOutcome outcome = mcmc(search.graph, request_.costs, search.options, search.candidates,
                                          search.starts, options, progress_.of(name));
       if (outcome.proposals > 0) splits_proposed_ = true;
       note = fmt::format("{} proposals, {} accepted", outcome.proposals, outcome.accepted);
       if (!outcome.best) throw InputError(note + "; found no plan that fits");
       return Found{
-          joint_plan(search.graph, call_.topology(), microbatches, outcome.best->strategy, std::nullopt),
+          joint_plan(search.graph, request_.topology(), microbatches, outcome.best->strategy, std::nullopt),
           outcome.best->evaluation};
     };
     if (part == kLastPart) {
@@ -320,8 +312,8 @@ class Contest {
   // Searches in all numbers of microbatches, then longer in the better ones (successive halving); returns the
   // best number.
   std::int32_t race_splits(SharedBudget& shared) {
-    std::vector<std::int32_t> numbers{call_.run.microbatches};
-    for (const std::int32_t other : other_microbatches(call_.run.microbatches)) {
+    std::vector<std::int32_t> numbers{request_.microbatches()};
+    for (const std::int32_t other : other_microbatches(request_.microbatches())) {
       if (evaluator_.graph(other) != nullptr) numbers.push_back(other);
     }
     const auto search_each = [&](double share, std::int32_t part) {
@@ -351,7 +343,7 @@ class Contest {
     const double behind =
         static_cast<double>(time) / static_cast<double>(std::max<Nanoseconds>(1, fastest->evaluation.time)) -
         1;
-    return behind < kHardly ? kToBestSplits : behind < kNear ? kToNearSplits : 0;
+    return behind < kHardly ? kToBestSplits : behind < kNearly ? kToNearSplits : 0;
   }
 
   void search_jointly(const SearchBudget& more, std::int32_t part) {
@@ -368,7 +360,7 @@ class Contest {
     JointOptions options;
     options.budget.proposals = given_jointly_;
     options.seed = state_.seed;
-    options.threads = threads();
+    options.threads = how_.threads;
     options.resume = state_.joint;
     if (until_.limited())
       options.budget.seconds =
@@ -395,7 +387,7 @@ class Contest {
   }
 
   [[nodiscard]] std::string name_with(std::string_view algorithm, std::int32_t microbatches) const {
-    return microbatches == call_.run.microbatches
+    return microbatches == request_.microbatches()
                ? std::string(algorithm)
                : fmt::format("{}, {}", algorithm, counted(microbatches, "microbatch"));
   }
@@ -408,7 +400,7 @@ class Contest {
   // Until so much of the time has passed. Returns those that had too little.
   std::vector<Ask> ask_each(const std::vector<Ask>& asks, double end) {
     const auto shares = [&](const Ask& ask) {
-      return ask.microbatches == call_.run.microbatches ? kSharesAsAsked : 1;
+      return ask.microbatches == request_.microbatches() ? kSharesAsAsked : 1;
     };
     double shares_left = 0;
     for (const Ask& ask : asks) shares_left += shares(ask);
@@ -426,16 +418,19 @@ class Contest {
   // False: it had too little time.
   bool ask_planner(const Planner& planner, std::int32_t microbatches, double seconds) {
     const OperatorGraph& graph =
-        microbatches == call_.run.microbatches ? call_.graph : *evaluator_.graph(microbatches);
-    const SizedModel model(call_);
-    const auto ask_one = [&](const std::string& name, bool as_alone) {
+        microbatches == request_.microbatches() ? request_.graph : *evaluator_.graph(microbatches);
+    const auto ask_one = [&](const std::string& name, std::optional<std::int64_t> copy_microbatch) {
       return ask(name, seconds, [&](std::string&) {
-        PlannedPipeline planned = planner.propose({call_.arguments,
-                                                   {model.text(microbatches), microbatches},
-                                                   graph,
-                                                   call_.costs,
-                                                   call_.err,
-                                                   as_alone});
+        PlanRequest sized{graph,
+                          request_.costs,
+                          request_.options,
+                          request_.with_batch,
+                          request_.takes_batch,
+                          request_.settings,
+                          request_.status};
+        sized.options.microbatches = microbatches;
+        sized.settings.copy_microbatch = copy_microbatch;
+        PlannedPipeline planned = planner.propose(sized);
         JointPlan plan{planned.options.microbatches,
                        Recompute::Kind::None,
                        *std::move(planned.options.pipeline),
@@ -445,20 +440,20 @@ class Contest {
         return Found{std::move(plan)};
       });
     };
-    const bool had_time = ask_one(name_with(planner.name, microbatches), false);
-    // There the samples of a microbatch on each copy of the pipeline.
-    const bool has_own = planner.name == "dapple" && call_.arguments.has("microbatch");
-    if (has_own && microbatches == call_.run.microbatches) ask_one("dapple, --microbatch a copy", true);
+    const bool had_time = ask_one(name_with(planner.name, microbatches), std::nullopt);
+    const bool has_own = planner.name == "dapple" && how_.copy_microbatch;
+    if (has_own && microbatches == request_.microbatches())
+      ask_one("dapple, --microbatch a copy", how_.copy_microbatch);
     return had_time;
   }
 
   // Not one change could be tried: time helps planners more.
   [[nodiscard]] bool splits_are_too_slow() const { return until_.limited() && !splits_proposed_; }
 
-  const PlannerCall& call_;
+  const PlanRequest& request_;
+  const AutoOptions& how_;
+  SearchObserver& observer_;  // from the first planner on: an interruption loses nothing
   Clock::time_point began_ = Clock::now();
-  SearchWatch watch_;  // from the first planner on: an interruption loses nothing
-  PlanOptions options_;
   Deadline until_;
   double seconds_;  // until then, at the beginning
   std::vector<Baseline> baselines_;
@@ -472,29 +467,23 @@ class Contest {
   std::map<std::int32_t, SearchBudget> given_;                   // to them, in all parts
   std::int64_t given_jointly_ = 0;                               // proposals
   Contributions found_;
-  WholeProgress progress_{watch_.callback(), found_};
+  WholeProgress progress_{observer_.callback(), found_};
   std::vector<Ask> late_;         // planners that had too little time
   bool splits_proposed_ = false;  // a search over splits tried a change
 };
 
-PlannedPipeline propose_auto(const PlannerCall& call) {
-  const SearchBudget budget = search_budget_of(call.arguments);
-  Contest contest(call, budget);
+}  // namespace
+
+PlannedPipeline search_auto(const PlanRequest& request, const AutoOptions& options) {
+  Contest contest(request, options);
   const KeepTo keep(contest.until());
   contest.ask_baselines();
   contest.resume();
   contest.ask_data_parallel();
   contest.ask_planners();
-  contest.search(budget);
+  contest.search(options.budget);
   contest.finish();
   return contest.best();
-}
-
-}  // namespace
-
-Planner auto_planner() {
-  return {"auto", "all of these, then a search that may change anything of their plans", {}, {}, propose_auto,
-          true};
 }
 
 }  // namespace pipesim

@@ -1,4 +1,4 @@
-#include "tools/planners/auto_checkpoint.h"
+#include "search/auto/auto_checkpoint.h"
 
 #include <fmt/format.h>
 

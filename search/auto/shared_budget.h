@@ -13,7 +13,7 @@ class SharedBudget {
   explicit SharedBudget(const SearchBudget& all) : all_(all), left_(all.proposals) {}
 
   [[nodiscard]] bool is_spent() const { return all_.proposals > 0 && left_ <= 0; }
-  /// A part of all; at least one proposal while there are any.
+  /// A part of all; at least one planned while there are any.
   SearchBudget take(double share) {
     SearchBudget part{share * all_.seconds, 0};
     if (all_.proposals == 0) return part;

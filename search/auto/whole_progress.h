@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
+#include "search/auto/contributions.h"
 #include "search/search.h"
-#include "tools/planners/contributions.h"
 
 namespace pipesim {
 

@@ -6,35 +6,30 @@
 #include <string>
 #include <vector>
 
+#include "search/planners/planner.h"
 #include "sim/base/errors.h"
-#include "tools/inputs/model_and_topology.h"
-#include "tools/planners/planner.h"
 
 namespace pipesim {
 
-/// The model of a call with the same samples an iteration, in other numbers of microbatches.
+/// The model of a request with the same samples an iteration, in other numbers of microbatches.
 class SizedModel {
  public:
-  explicit SizedModel(const PlannerCall& call)
-      : run_(call.run), batch_(call.graph.batch() * call.run.microbatches) {}
+  /// The request must outlive it.
+  explicit SizedModel(const PlanRequest& request) : request_(request) {}
 
   /// The model of one microbatch; nothing where the samples can't be divided so, or where its batch is fixed.
   [[nodiscard]] std::optional<OperatorGraph> operator()(std::int32_t microbatches) const {
-    if (batch_ % microbatches != 0) return std::nullopt;
+    if (microbatches == request_.microbatches()) return request_.graph;
+    if (request_.samples() % microbatches != 0) return std::nullopt;
     try {
-      return open_model(text(microbatches));
+      return request_.with_batch(request_.samples() / microbatches);
     } catch (const InputError&) {
       return std::nullopt;
     }
   }
-  /// As `--model` says it.
-  [[nodiscard]] std::string text(std::int32_t microbatches) const {
-    return microbatches == run_.microbatches ? run_.model : with_batch(run_.model, batch_ / microbatches);
-  }
 
  private:
-  ModelRun run_;
-  std::int64_t batch_;  // samples an iteration
+  const PlanRequest& request_;
 };
 
 /// Numbers of microbatches that may do better than those that were asked for: more, then fewer.

@@ -11,7 +11,7 @@
 #include "search/joint/joint_state.h"
 #include "search/mcmc/mcmc.h"
 #include "search/mcmc/search_state_json.h"
-#include "tools/planners/planner.h"
+#include "search/planners/planner.h"
 
 namespace pipesim {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "search/auto/auto_checkpoint.h"
 #include "search/joint/joint_plan.h"
-#include "tools/planners/auto_checkpoint.h"
 
 namespace pipesim {
 

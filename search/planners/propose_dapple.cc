@@ -15,20 +15,16 @@
 #include "search/pipelines/layer_graph.h"
 #include "search/pipelines/listed_stages.h"
 #include "search/planners/dapple.h"
+#include "search/planners/planner.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
-#include "tools/cli/status_line.h"
-#include "tools/cli/table.h"
-#include "tools/inputs/model_and_topology.h"
-#include "tools/planners/planner.h"
 
 namespace pipesim {
 namespace {
 
 // More units of devices than these, each of which a stage may have, take the planner minutes.
 constexpr std::int64_t kMostUnits = 64;
-constexpr std::int64_t kMostStages = 100'000;
 constexpr std::size_t kFewKept = 2;
 // Of one number of copies: seconds.
 constexpr std::int64_t kMostExactSteps = 3'000'000, kMostQuickSteps = 500'000;
@@ -38,42 +34,27 @@ constexpr std::int32_t kMostLayers = 100, kMostSimulatedLayers = 40;
 constexpr double kSlowest = 1.5;
 constexpr std::size_t kMostSimulated = 24, kMostTried = 12;  // plans; those that all schedules are tried for
 
-DappleProblem problem_of(const PlannerCall& call, const LayerGraph& layers) {
-  DappleProblem problem{&layers, call.graph.batch(), {}, 1, 1};
-  for (std::size_t d = 0; d < call.topology().num_devices(); ++d)
-    problem.server_of.push_back(call.topology().device(DeviceId(d)).node);
-  const Arguments& a = call.arguments;
-  constexpr std::int64_t kMost = 1 << 20;
-  // Whoever asks several planners means the same microbatches for all.
-  problem.batch = a.has("batch") ? a.integer("batch", 1, kMost) : call.graph.batch() * call.run.microbatches;
-  const auto devices = static_cast<std::int64_t>(call.topology().num_devices());
-  problem.microbatch =
-      a.has("microbatch") && (a.text("algorithm") == "dapple" || call.as_alone)
-          ? a.integer("microbatch", 1, kMost)
-          : largest_divisor(problem.batch, std::max<std::int64_t>(1, call.graph.batch() / devices));
+DappleProblem problem_of(const PlanRequest& request, const LayerGraph& layers) {
+  DappleProblem problem{&layers, request.graph.batch(), {}, 1, 1};
+  for (std::size_t d = 0; d < request.topology().num_devices(); ++d)
+    problem.server_of.push_back(request.topology().device(DeviceId(d)).node);
+  problem.batch = request.samples();
+  const auto devices = static_cast<std::int64_t>(request.topology().num_devices());
+  problem.microbatch = request.settings.copy_microbatch.value_or(
+      largest_divisor(problem.batch, std::max<std::int64_t>(1, request.graph.batch() / devices)));
   if (problem.batch % problem.microbatch != 0)
     throw UsageError(fmt::format("search: a batch of {} does not divide into microbatches of {}",
                                  problem.batch, problem.microbatch));
   return problem;
 }
 
-// A model from a file has its own batch only.
-bool can_have_batch(const std::string& model, std::int64_t batch) {
-  try {
-    (void)with_batch(model, batch);
-  } catch (const InputError&) {
-    return false;
-  }
-  return true;
-}
-
-std::vector<std::int64_t> possible_copies(const std::string& model, const DappleProblem& problem,
+std::vector<std::int64_t> possible_copies(const PlanRequest& request, const DappleProblem& problem,
                                           std::string& note) {
   const auto devices = static_cast<std::int64_t>(problem.server_of.size());
   std::vector<std::int64_t> copies;
   for (std::int64_t c = devices; c >= 1; --c) {
     if (devices % c != 0 || problem.batch % (c * problem.microbatch) != 0 ||
-        !can_have_batch(model, c * problem.microbatch))
+        !request.takes_batch(c * problem.microbatch))
       continue;
     if (devices / c <= kMostUnits) {
       copies.push_back(c);
@@ -112,8 +93,8 @@ struct Layers {
 
 // The model with the batch that runs through so many copies together.
 struct Copies {
-  ModelRun run;
   OperatorGraph graph;
+  PlanOptions options;
   const std::vector<std::int32_t>& layer_of;  // by operator
 };
 
@@ -122,17 +103,16 @@ struct Copies {
                                kMostMicrobatches));
 }
 
-Copies copies_of(const PlannerCall& call, const Layers& layers, std::int64_t copies) {
+Copies copies_of(const PlanRequest& request, const Layers& layers, std::int64_t copies) {
   const DappleProblem& problem = layers.problem;
   const std::int64_t microbatches = problem.microbatches(copies);
   if (microbatches > kMostMicrobatches) refuse_microbatches(microbatches);
-  ModelRun run{with_batch(call.run.model, problem.microbatch * copies),
-               static_cast<std::int32_t>(microbatches)};
-  OperatorGraph graph = open_model(run.model);
-  return {std::move(run), std::move(graph), layers.layer_of};
+  Copies made{request.with_batch(problem.microbatch * copies), request.options, layers.layer_of};
+  made.options.microbatches = static_cast<std::int32_t>(microbatches);
+  return made;
 }
 
-PlannedPipeline planned_of(const PlannerCall& call, const Copies& copies, const DapplePlan& plan,
+PlannedPipeline planned_of(const PlanRequest& request, const Copies& copies, const DapplePlan& plan,
                            const std::string& schedule) {
   std::vector<StageGroup> groups;
   std::vector<std::int32_t> last_layers;
@@ -140,10 +120,11 @@ PlannedPipeline planned_of(const PlannerCall& call, const Copies& copies, const 
     groups.push_back(stage.devices);
     last_layers.push_back(stage.last);
   }
-  const PlannerCall sized{call.arguments, copies.run, copies.graph, call.costs, call.err};
   PlannedPipeline planned(
-      sized, data_parallel_stages(copies.graph, call.topology(),
-                                  {schedule, stages_of_layers(copies.layer_of, last_layers)}, groups));
+      copies.graph, copies.options,
+      data_parallel_stages(copies.graph, request.topology(),
+                           {schedule, stages_of_layers(copies.layer_of, last_layers)}, groups));
+  planned.batch = copies.graph.batch();
   for (const DappleStage& stage : plan.stages)
     planned.devices.push_back(static_cast<std::int64_t>(stage.devices.size()));
   return planned;
@@ -161,27 +142,22 @@ PlannerObjective objective_of(const DappleProblem& problem, const DapplePlan& pl
   return objective;
 }
 
-PlannedPipeline propose_by_paper(const PlannerCall& call, const Layers& layers,
+PlannedPipeline propose_by_paper(const PlanRequest& request, const Layers& layers,
                                  const std::vector<std::int64_t>& copies) {
   const DappleProblem& problem = layers.problem;
   bool complete = true;
   const DapplePlan plan = best_by_paper(problem, copies, complete);
   PlannedPipeline planned =
-      planned_of(call, copies_of(call, layers, plan.copies), plan, call.arguments.text("schedule"));
+      planned_of(request, copies_of(request, layers, plan.copies), plan, request.settings.schedule);
   if (!complete) planned.note = "looking was cut short: the score may allow a better plan";
   planned.objective = objective_of(problem, plan);
   return planned;
 }
 
-std::vector<ListedStage> wanted_stages(const PlannerCall& call) {
-  if (lists_stages(call.arguments)) {
-    const std::vector<ListedStage> stages = stage_list_of(call.arguments);
-    if (std::ranges::any_of(stages, [](const ListedStage& stage) { return stage.replicas > 1; }))
-      throw UsageError("--stages: dapple's replicas split every microbatch; allowed: DEVICES, as in 8,8");
-    return stages;
-  }
-  const auto devices = static_cast<std::int64_t>(call.topology().num_devices());
-  const std::int64_t stages = call.arguments.integer("stages", 1, kMostStages);
+std::vector<ListedStage> wanted_stages(const PlanRequest& request) {
+  if (!request.settings.listed.empty()) return request.settings.listed;
+  const auto devices = static_cast<std::int64_t>(request.topology().num_devices());
+  const std::int64_t stages = request.settings.stages;
   if (devices % stages != 0)
     throw InputError(
         fmt::format("dapple: {} do not divide {}", counted(stages, "stage"), counted(devices, "device")));
@@ -189,16 +165,16 @@ std::vector<ListedStage> wanted_stages(const PlannerCall& call) {
 }
 
 // Stages as they were asked for, in as many copies as the published score likes best.
-PlannedPipeline propose_stages(const PlannerCall& call, const Layers& layers,
+PlannedPipeline propose_stages(const PlanRequest& request, const Layers& layers,
                                const std::vector<std::int64_t>& possible, bool by_paper) {
   const DappleProblem& problem = layers.problem;
-  const std::vector<ListedStage> stages = wanted_stages(call);
-  const std::vector<StageGroup> groups = stage_devices(call.topology(), stages);
+  const std::vector<ListedStage> stages = wanted_stages(request);
+  const std::vector<StageGroup> groups = stage_devices(request.topology(), stages);
   // Layers come in the order of operators, but for those that were left out, which take no time.
   std::vector<double> seconds;
   std::vector<std::int32_t> layers_until;  // by operator: up to and with it
   std::int32_t next = 0;
-  for (const Operator& op : call.graph.operators()) {
+  for (const Operator& op : request.graph.operators()) {
     const bool is_layer =
         next < static_cast<std::int32_t>(problem.layers->size()) && (*problem.layers)[next].name == op.name;
     seconds.push_back(is_layer ? ((*problem.layers)[next].forward + (*problem.layers)[next].backward).value
@@ -208,12 +184,12 @@ PlannedPipeline propose_stages(const PlannerCall& call, const Layers& layers,
   }
   DapplePlan plan;
   std::int32_t first = 0;
-  for (const std::int32_t last : last_operators(call.graph, seconds, stages)) {
+  for (const std::int32_t last : last_operators(request.graph, seconds, stages)) {
     const std::int32_t end = layers_until[static_cast<std::size_t>(last)];
     if (end == first)
       throw InputError(
           fmt::format("dapple: stage {} holds nothing but inputs, which get no stage; it ends with \"{}\"",
-                      plan.stages.size(), call.graph.operators()[static_cast<std::size_t>(last)].name));
+                      plan.stages.size(), request.graph.operators()[static_cast<std::size_t>(last)].name));
     plan.stages.push_back({first, end - 1, groups[plan.stages.size()]});
     first = end;
   }
@@ -227,9 +203,9 @@ PlannedPipeline propose_stages(const PlannerCall& call, const Layers& layers,
   if (plan.latency.value == 0)
     throw InputError("dapple: the stages' devices and the batch suit no number of copies");
   PlannedPipeline planned =
-      planned_of(call, copies_of(call, layers, plan.copies), plan, call.arguments.text("schedule"));
+      planned_of(request, copies_of(request, layers, plan.copies), plan, request.settings.schedule);
   planned.objective = objective_of(problem, plan);
-  if (!by_paper && plan.stages.size() > 1) choose_schedule(call, planned);
+  if (!by_paper && plan.stages.size() > 1) choose_schedule(request, planned);
   return planned;
 }
 
@@ -241,53 +217,55 @@ struct DappleTrial {
   std::size_t devices_used = 0;
 };
 
-std::string trials_text(const std::vector<DappleTrial>& trials, std::size_t devices) {
-  constexpr std::size_t kShown = 8;
-  Table table({{"replicas"}, {"copies", Align::Right}, {"schedule"}, {"iteration", Align::Right}, {""}});
-  for (std::size_t i = 0; i < std::min(kShown, trials.size()); ++i) {
-    const DappleTrial& t = trials[i];
-    std::vector<std::size_t> replicas;
-    for (const DappleStage& stage : t.plan.stages) replicas.push_back(stage.devices.size());
-    table.add({fmt::format("{}", fmt::join(replicas, ":")), fmt::format("{}", t.plan.copies), t.schedule,
-               pretty(to_seconds(t.evaluation.time)),
-               trial_remarks(t.evaluation.feasible(), t.devices_used, devices)});
+PlannerTrials told(const std::vector<DappleTrial>& trials, bool stopped) {
+  PlannerTrials all;
+  all.of = PlannerTrials::Of::ReplicatedStages;
+  all.some_not_simulated = stopped;
+  for (const DappleTrial& t : trials) {
+    PlannerTrial& trial = all.tried.emplace_back();
+    trial.schedule = t.schedule;
+    trial.evaluation = t.evaluation;
+    trial.devices_used = t.devices_used;
+    trial.copies = t.plan.copies;
+    for (const DappleStage& stage : t.plan.stages) trial.replicas.push_back(stage.devices.size());
   }
-  return simulated_text(table, std::min(kShown, trials.size()), trials.size());
+  return all;
 }
 
 // The models of all numbers of copies that were asked for; what is bound once serves all plans and schedules.
 class CopiedModels {
  public:
-  CopiedModels(const PlannerCall& call, const Layers& layers) : call_(call), layers_(layers) {}
+  CopiedModels(const PlanRequest& request, const Layers& layers) : request_(request), layers_(layers) {}
 
   const Copies& of(std::int64_t copies) {
     const auto known = models_.find(copies);
-    return known != models_.end() ? known->second
-                                  : models_.emplace(copies, copies_of(call_, layers_, copies)).first->second;
+    return known != models_.end()
+               ? known->second
+               : models_.emplace(copies, copies_of(request_, layers_, copies)).first->second;
   }
 
   void try_schedule(const DapplePlan& plan, const std::string& schedule, std::vector<DappleTrial>& trials) {
-    PlannedPipeline planned = planned_of(call_, of(plan.copies), plan, schedule);
-    if (auto reason = illegal(planned.graph, planned.strategy, planned.options, call_.topology())) {
+    PlannedPipeline planned = planned_of(request_, of(plan.copies), plan, schedule);
+    if (auto reason = illegal(planned.graph, planned.strategy, planned.options, request_.topology())) {
       if (refusal_.empty())
         refusal_ = fmt::format("of {}: {}", counted(static_cast<std::int64_t>(plan.stages.size()), "stage"),
                                *reason);
       return;
     }
     const auto [at, is_new] =
-        evaluators_.try_emplace(plan.copies, of(plan.copies).graph, call_.costs, planned.options);
-    constexpr Bytes kMostRemembered(500'000'000);
-    at->second.forget(kMostRemembered);
+        evaluators_.try_emplace(plan.copies, of(plan.copies).graph, request_.costs, planned.options);
+    constexpr Bytes kMostBound(500'000'000);
+    at->second.forget(kMostBound);
     at->second.builder().set_pipeline(std::move(planned.options.pipeline),
                                       std::move(planned.options.recompute));
     trials.push_back({plan, schedule, at->second.score(planned.strategy),
-                      devices_used(planned.strategy, call_.topology())});
+                      devices_used(planned.strategy, request_.topology())});
   }
   // Why the first that was is left out: the one that the score likes most.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
 
  private:
-  const PlannerCall& call_;
+  const PlanRequest& request_;
   const Layers& layers_;
   std::map<std::int64_t, Copies> models_;
   std::map<std::int64_t, Evaluator> evaluators_;
@@ -334,13 +312,12 @@ std::vector<DapplePlan> most_promising(const DappleProblem& problem,
 }
 
 // By one schedule, and the best of that by all.
-PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& layers,
+PlannedPipeline propose_by_simulation(const PlanRequest& request, const Layers& layers,
                                       const std::vector<std::int64_t>& possible) {
   const DappleProblem& problem = layers.problem;
-  StatusLine status(call.err);
   std::vector<DappleTrial> trials;
   std::int64_t too_many = 0;  // microbatches
-  CopiedModels models(call, layers);
+  CopiedModels models(request, layers);
   const auto rank = [&] {
     std::ranges::stable_sort(trials, {}, [](const DappleTrial& t) {
       return std::tuple(t.evaluation.overflow, t.evaluation.time);
@@ -361,8 +338,8 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
       too_many = problem.microbatches(plan.copies);
       continue;
     }
-    if (!in_time([&] { models.try_schedule(plan, call.arguments.text("schedule"), trials); })) break;
-    if (status.due()) status.show(fmt::format("{} pipelines were simulated", trials.size()));
+    if (!in_time([&] { models.try_schedule(plan, request.settings.schedule, trials); })) break;
+    request.status(fmt::format("{} pipelines were simulated", trials.size()));
   }
   if (trials.empty() && too_many > 0) refuse_microbatches(too_many);
   if (trials.empty())
@@ -371,17 +348,16 @@ PlannedPipeline propose_by_simulation(const PlannerCall& call, const Layers& lay
   const std::vector<DappleTrial> best(
       trials.begin(), trials.begin() + static_cast<std::ptrdiff_t>(std::min(trials.size(), kMostTried)));
   for (const DappleTrial& t : best) {
-    for (const std::string& schedule : schedules_to_try(call.arguments)) {
+    for (const std::string& schedule : request.settings.schedules) {
       if (schedule == t.schedule || schedule_kind(schedule).takes_chunks || t.plan.stages.size() == 1)
         continue;
       if (!in_time([&] { models.try_schedule(t.plan, schedule, trials); })) break;
     }
   }
   rank();
-  PlannedPipeline planned =
-      planned_of(call, models.of(trials.front().plan.copies), trials.front().plan, trials.front().schedule);
-  planned.trials = trials_text(trials, call.topology().num_devices());
-  if (stopped) planned.trials += "  others were not simulated: out of time\n";
+  PlannedPipeline planned = planned_of(request, models.of(trials.front().plan.copies), trials.front().plan,
+                                       trials.front().schedule);
+  planned.trials = told(trials, stopped);
   return planned;
 }
 
@@ -390,47 +366,39 @@ void add_sentence(std::string& note, const std::string& sentence) {
   note += sentence;
 }
 
-PlannedPipeline propose_dapple(const PlannerCall& call) {
-  LayerGraph graph = without_inputs(layers_of(call.graph, call.costs, DeviceId(0)));
+}  // namespace
+
+PlannedPipeline propose_dapple(const PlanRequest& request) {
+  LayerGraph graph = without_inputs(layers_of(request.graph, request.costs, DeviceId(0)));
   if (graph.size() == 0)
-    throw InputError(fmt::format("dapple: model \"{}\" has no layers but inputs", call.graph.name()));
+    throw InputError(fmt::format("dapple: model \"{}\" has no layers but inputs", request.graph.name()));
   std::vector<std::int32_t> cluster_of(graph.size());
   std::iota(cluster_of.begin(), cluster_of.end(), 0);
   std::string note;
-  const Arguments& a = call.arguments;
-  const bool by_paper = a.has("cost-model") && a.text("cost-model") == "paper";
-  const bool as_asked = a.text("algorithm") == "dapple" && a.has("stages");
+  const PlannerSettings& settings = request.settings;
+  const bool by_paper = settings.published_cost;
+  const bool as_asked = settings.stages > 0 || !settings.listed.empty();
   const std::int32_t most_layers = by_paper ? kMostLayers : kMostSimulatedLayers;
   if (!as_asked && graph.size() > static_cast<std::size_t>(most_layers)) {
     cluster_of = cluster_layers(graph, most_layers);
     note = fmt::format("{} operators in {} clusters were planned for", graph.size(), most_layers);
   }
-  Layers layers{{}, of_operators(call.graph, graph, cluster_of)};
+  Layers layers{{}, of_operators(request.graph, graph, cluster_of)};
   if (!note.empty()) graph = clustered(graph, cluster_of);
-  layers.problem = problem_of(call, graph);
-  const std::vector<std::int64_t> copies = possible_copies(call.run.model, layers.problem, note);
+  layers.problem = problem_of(request, graph);
+  const std::vector<std::int64_t> copies = possible_copies(request, layers.problem, note);
   if (copies.empty())
     throw InputError(
         "dapple: no number of copies divides devices and microbatches and gives the model a batch that it "
         "can have");
-  PlannedPipeline planned = as_asked   ? propose_stages(call, layers, copies, by_paper)
-                            : by_paper ? propose_by_paper(call, layers, copies)
-                                       : propose_by_simulation(call, layers, copies);
-  if (planned.run.microbatches != call.run.microbatches)
-    add_sentence(note, fmt::format("the planner chose {} microbatches", planned.run.microbatches));
+  PlannedPipeline planned = as_asked   ? propose_stages(request, layers, copies, by_paper)
+                            : by_paper ? propose_by_paper(request, layers, copies)
+                                       : propose_by_simulation(request, layers, copies);
+  if (planned.options.microbatches != request.microbatches())
+    add_sentence(note, fmt::format("the planner chose {} microbatches", planned.options.microbatches));
   add_sentence(note, planned.note);
   planned.note = std::move(note);
   return planned;
-}
-
-}  // namespace
-
-Planner dapple_planner() {
-  return {"dapple",
-          "replicated stages for the least latency of an iteration",
-          {"schedule", "cost-model", "stages"},
-          {"simulated", "paper"},
-          propose_dapple};
 }
 
 }  // namespace pipesim

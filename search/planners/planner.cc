@@ -1,0 +1,72 @@
+#include "search/planners/planner.h"
+
+#include <array>
+#include <tuple>
+
+#include "sim/base/deadline.h"
+
+namespace pipesim {
+
+PlannedPipeline::PlannedPipeline(OperatorGraph model, PlanOptions plan, PipelinedStrategy made)
+    : graph(std::move(model)),
+      options(std::move(plan)),
+      strategy(std::move(made.strategy)),
+      meshes(std::move(made.meshes)) {
+  options.pipeline = std::move(made.pipeline);
+}
+
+PlannedPipeline::PlannedPipeline(OperatorGraph model, PlanOptions plan, Strategy made)
+    : graph(std::move(model)), options(std::move(plan)), strategy(std::move(made)) {}
+
+void choose_schedule(const PlanRequest& request, PlannedPipeline& planned) {
+  const PlannerSettings& settings = request.settings;
+  std::optional<std::tuple<Bytes, Nanoseconds>> best;
+  std::string chosen;
+  std::optional<Evaluator> evaluator;  // of plans that are legal
+  BoundStrategy bound;
+  std::vector<PlannerTrial> tried;
+  for (const std::string& schedule : settings.schedules) {
+    if (!settings.schedule_is_asked && schedule_kind(schedule).takes_chunks) continue;  // there are none
+    planned.options.pipeline->schedule = schedule;
+    if (illegal(planned.graph, planned.strategy, planned.options, request.topology())) continue;
+    Evaluation evaluation;
+    try {
+      if (!evaluator) {
+        evaluator.emplace(planned.graph, request.costs, planned.options);
+        bound = evaluator->builder().bind(planned.strategy);
+      }
+      evaluator->builder().set_pipeline(planned.options.pipeline, planned.options.recompute);
+      evaluation = evaluator->score(bound);
+    } catch (const OutOfTime&) {
+      tried.emplace_back().schedule = schedule;
+      if (!best) chosen = schedule;
+      break;
+    }
+    tried.emplace_back().schedule = schedule;
+    tried.back().evaluation = evaluation;
+    const std::tuple score(evaluation.overflow, evaluation.time);
+    if (best && *best <= score) continue;
+    best = score;
+    chosen = schedule;
+  }
+  if (chosen.empty()) {
+    planned.options.pipeline->schedule = settings.schedules.front();
+    throw InputError(illegal(planned.graph, planned.strategy, planned.options, request.topology())
+                         .value_or("no schedule"));
+  }
+  planned.options.pipeline->schedule = chosen;
+  planned.trials.of = PlannerTrials::Of::Schedules;
+  planned.trials.tried = std::move(tried);
+}
+
+std::span<const Planner> planners() {
+  static constexpr std::array kAll{
+      Planner{"gpipe", "stages of about equal compute time", propose_gpipe},
+      Planner{"pipedream", "its dynamic program over cuts, replicas and levels of the topology",
+              propose_pipedream},
+      Planner{"dapple", "replicated stages for the least latency of an iteration", propose_dapple},
+      Planner{"alpa", "stages on submeshes by dynamic programming", propose_alpa}};
+  return kAll;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,164 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "search/evaluator.h"
+#include "search/pipelines/listed_stages.h"
+#include "search/pipelines/pipelined_strategy.h"
+#include "search/planners/pipedream.h"
+#include "search/planners/stage_costs_json.h"
+#include "search/search_observer.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+
+/// The user ended a search before it had a plan.
+class Interrupted : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// Costs of stages that were read from a file, for Alpa.
+struct StageCostsFile {
+  std::string name;
+  StageCosts costs;
+  bool sets_microbatches = true;  ///< nobody asked for another number
+  bool divides_batch = false;     ///< the model's batch is that of an iteration, to be divided by that number
+};
+
+/// What planners can be told. Each looks at what is its own.
+struct PlannerSettings {
+  std::string schedule = "1f1b";       ///< that stages are planned for
+  std::vector<std::string> schedules;  ///< to choose among
+  bool schedule_is_asked = false;      ///< by the user: they are that one
+  std::int32_t stages = 0;             ///< gpipe, dapple, exhaustive: so many; 0: the planner decides
+  std::int32_t chunks = 1;             ///< gpipe: stages that share their devices
+  std::vector<ListedStage> listed;     ///< dapple: these stages
+  bool published_cost = false;         ///< dapple: chooses by the published score, not by simulation
+  PipeDreamOptions pipedream;
+  bool replicas_take_turns = false;  ///< pipedream: where the schedule lets them
+  std::optional<std::int64_t>
+      copy_microbatch;       ///< dapple: samples of a microbatch on each copy of the pipeline
+  std::int32_t layers = 16;  ///< alpa, exhaustive: clusters of operators
+  std::optional<StageCostsFile> stage_costs;  ///< alpa
+  SearchBudget budget;                        ///< exhaustive
+};
+
+/// A model on a topology, for which plans are wanted.
+struct PlanRequest {
+  const OperatorGraph& graph;  ///< its batch is a microbatch
+  const CostModel& costs;
+  PlanOptions options;  ///< of the plan; without a pipeline
+  /// The model with another batch; InputError where that is not to be chosen. Whether it is, for less.
+  std::function<OperatorGraph(std::int64_t batch)> with_batch;
+  std::function<bool(std::int64_t batch)> takes_batch;
+  PlannerSettings settings;
+  /// Says what goes on, now and then; "" ends it.
+  std::function<void(std::string_view)> status;
+  SearchObserver* observer = nullptr;  ///< of planners that search
+
+  [[nodiscard]] const Topology& topology() const { return costs.topology(); }
+  [[nodiscard]] std::int32_t microbatches() const { return options.microbatches; }
+  /// Samples of an iteration.
+  [[nodiscard]] std::int64_t samples() const { return graph.batch() * options.microbatches; }
+};
+
+/// A number by which a planner chose, of its own cost model.
+struct PlannerObjective {
+  std::string key;                                      ///< "planner_objective_s"
+  double value = 0;                                     ///< as the key says
+  std::string text;                                     ///< "12.3 ms a batch"
+  std::optional<int> activation_factor = std::nullopt;  ///< see dapple_activation_factor()
+};
+
+/// The note of an algorithm that ran out of time before it had a plan.
+inline constexpr const char* kOutOfTime = "out of time";
+
+/// What one of several algorithms contributed.
+struct Contribution {
+  std::string name;
+  std::optional<Evaluation> evaluation;  ///< of its plan
+  double seconds = 0;                    ///< it took
+  std::string note;                      ///< "" or why it has no plan, or what it did
+  std::int64_t devices_used = 0;         ///< by its plan
+};
+
+/// A plan that a planner simulated before it chose.
+struct PlannerTrial {
+  std::string schedule;
+  std::optional<Evaluation> evaluation;  ///< nothing where there was no time for it
+  std::size_t devices_used = 0;
+  std::int32_t stages = 0, chunks = 1;  ///< of gpipe
+  std::vector<std::size_t> replicas;    ///< of dapple: devices of each stage
+  std::int64_t copies = 0;              ///< of dapple
+};
+struct PlannerTrials {
+  enum class Of : std::uint8_t { Nothing, Pipelines, ReplicatedStages, Schedules };
+  Of of = Of::Nothing;              ///< what was tried; without trials nothing is said
+  std::vector<PlannerTrial> tried;  ///< the best first; of schedules in their order
+  std::size_t not_simulated = 0;    ///< pipelines, for lack of time
+  bool some_not_simulated = false;  ///< replicated stages: there are others
+};
+
+/// What a planner says.
+struct PlannedPipeline {
+  OperatorGraph graph;  ///< the model with the batch of a microbatch
+  /// The batch that the planner chose for the model; nothing: that of the request.
+  std::optional<std::int64_t> batch;
+  PlanOptions options;  ///< of the plan, with its pipeline, if it has one
+  Strategy strategy;
+  std::vector<StageMesh> meshes;      ///< of the stages, see StageMesh
+  std::vector<std::int64_t> devices;  ///< of each stage, as planned; the plan may use fewer
+  std::optional<PlannerObjective> objective;
+  std::string note;                         ///< "" or a sentence
+  std::vector<Contribution> contributions;  ///< where several algorithms were asked, in that order
+  PlannerTrials trials;
+  std::uint64_t seed = 0;            ///< of planners that search
+  std::optional<bool> proven;        ///< of those that may prove it: no plan of theirs is better
+  std::optional<Evaluation> scored;  ///< of the plan, where it is known
+
+  /// For the model of the request.
+  PlannedPipeline(const PlanRequest& request, PipelinedStrategy made)
+      : PlannedPipeline(request.graph, request.options, std::move(made)) {}
+  /// For a model with another batch.
+  PlannedPipeline(OperatorGraph model, PlanOptions plan, PipelinedStrategy made);
+  /// Any plan.
+  PlannedPipeline(OperatorGraph model, PlanOptions plan, Strategy made);
+};
+
+/// One way to plan a pipeline without searching.
+struct Planner {
+  std::string_view name, summary;
+  /// InputError when there is no plan, Interrupted when there is none yet, OutOfTime when the thread's
+  /// deadline (sim/base/deadline.h) passed before there was one.
+  PlannedPipeline (*propose)(const PlanRequest& request);
+};
+
+/// gpipe, pipedream, dapple, alpa.
+std::span<const Planner> planners();
+
+// One for each of the files of this folder.
+PlannedPipeline propose_gpipe(const PlanRequest& request);
+PlannedPipeline propose_pipedream(const PlanRequest& request);
+PlannedPipeline propose_dapple(const PlanRequest& request);
+PlannedPipeline propose_alpa(const PlanRequest& request);
+/// Tries all pipelines of few layers on few devices. Needs an observer.
+PlannedPipeline propose_exhaustively(const PlanRequest& request);
+
+/// The stages of a file's costs that take least time under a schedule. InputError where there are none.
+StagePartition partition_of(const StageProblem& problem, const std::string& file,
+                            const std::string& schedule);
+PlannerObjective objective_of(const StagePartition& partition);
+
+/// Gives the pipeline the fastest of the request's schedules that suits it and fits, by simulation.
+/// InputError when none suits.
+void choose_schedule(const PlanRequest& request, PlannedPipeline& planned);
+
+}  // namespace pipesim

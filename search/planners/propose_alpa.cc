@@ -1,0 +1,153 @@
+#include "search/planners/alpa.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "search/pipelines/layer_clusters.h"
+#include "search/planners/planner.h"
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+
+namespace pipesim {
+namespace {
+
+PlannedPipeline planned_of(const PlanRequest& request, const AlpaPlan& plan, bool rows_are_known) {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int32_t> last_layers;
+  for (const std::size_t number : plan.partition.stages) {
+    sizes.push_back(plan.options[number].devices);
+    last_layers.push_back(plan.options[number].last);
+  }
+  std::vector<StageMesh> meshes;
+  const std::vector<StageGroup> groups = place_submeshes(request.topology(), sizes);
+  for (std::size_t s = 0; s < groups.size(); ++s)
+    meshes.push_back({groups[s], rows_are_known ? plan.options[plan.partition.stages[s]].config : 1});
+  const Pipeline pipeline{"1f1b", stages_of_layers(plan.cluster_of, last_layers)};
+  PlannedPipeline planned(request, staged_strategy(request.graph, request.topology(), pipeline, meshes));
+  planned.devices = sizes;
+  planned.objective = objective_of(plan.partition);
+  choose_schedule(request, planned);
+  return planned;
+}
+
+// What a schedule wants of stages beside.
+std::string wanted_of(const std::string& schedule) {
+  const ScheduleKind& kind = schedule_kind(schedule);
+  return kind.both_ways
+             ? fmt::format(", and, for schedule \"{}\", an even number of stages with as many devices each",
+                           schedule)
+         : kind.versions_behind != nullptr
+             ? fmt::format(", and, for schedule \"{}\", no weight that several of them use", schedule)
+             : "";
+}
+
+// Without stages that would end between two layers of a list.
+void keep_together(StageProblem& problem, const std::vector<std::int32_t>& cluster_of,
+                   const std::vector<std::vector<std::int32_t>>& together) {
+  const auto cluster = [&](std::int32_t layer) { return cluster_of[static_cast<std::size_t>(layer)]; };
+  for (const std::vector<std::int32_t>& list : together) {
+    std::erase_if(problem.options, [&](const StageOption& o) {
+      return cluster(list.front()) <= o.last && o.last < cluster(list.back());
+    });
+  }
+}
+
+// Parts of a node, and whole nodes, as place_submeshes() finds them.
+void require_submeshes(const StageCosts& costs, const Topology& topology, const std::string& file) {
+  std::vector<std::int64_t> sizes;  // of nodes
+  for (std::size_t n = 0; n < topology.num_nodes(); ++n) {
+    if (const auto devices = topology.devices_of_node(static_cast<std::int32_t>(n)); !devices.empty())
+      sizes.push_back(static_cast<std::int64_t>(devices.size()));
+  }
+  for (std::size_t m = 0; m < costs.submeshes.size(); ++m) {
+    const auto [nodes, each] = costs.submeshes[m];
+    const bool there =
+        nodes == 1 ? each <= *std::ranges::max_element(sizes) : nodes <= std::ranges::count(sizes, each);
+    if (there) continue;
+    const auto [least, most] = std::ranges::minmax(sizes);
+    throw InputError(
+        fmt::format("{}: /submesh/{}: found [{}, {}], topology \"{}\" has {} node{} of {} devices; allowed: "
+                    "devices of one "
+                    "node, or whole nodes",
+                    file, m, nodes, each, topology.name(), sizes.size(), sizes.size() == 1 ? "" : "s",
+                    least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most)));
+  }
+}
+
+PlannedPipeline propose_from_file(const PlanRequest& request, const StageCostsFile& file) {
+  StageProblem problem = file.costs.problem;
+  const auto devices = static_cast<std::int64_t>(request.topology().num_devices());
+  if (problem.devices != devices)
+    throw InputError(
+        fmt::format("{}: /D: found {} devices, the topology has {}", file.name, problem.devices, devices));
+  require_submeshes(file.costs, request.topology(), file.name);
+  const LayerGraph layers = layers_of(request.graph, request.costs, DeviceId(0));
+  if (static_cast<std::size_t>(problem.layers) > layers.size())
+    throw InputError(fmt::format("{}: /L: found {} layers, the model has {} operators", file.name,
+                                 problem.layers, layers.size()));
+  PlanOptions options = request.options;
+  std::optional<std::int64_t> batch;
+  if (file.sets_microbatches) {
+    const std::int64_t all = request.graph.batch();
+    if (file.divides_batch && all % problem.microbatches != 0)
+      throw UsageError(fmt::format("search: --batch {} is no multiple of the {} microbatches of {}", all,
+                                   problem.microbatches, file.name));
+    if (file.divides_batch) batch = all / problem.microbatches;
+    options.microbatches = static_cast<std::int32_t>(problem.microbatches);
+  }
+  if (options.microbatches > kMostMicrobatches)
+    throw UsageError(
+        fmt::format("{} microbatches, allowed: up to {}", options.microbatches, kMostMicrobatches));
+  const OperatorGraph graph = batch ? request.with_batch(*batch) : request.graph;
+  problem.microbatches = options.microbatches;
+  const std::string& schedule = request.settings.schedule;
+  std::vector<std::int32_t> cluster_of = cluster_layers(layers, problem.layers);
+  keep_together(problem, cluster_of, inseparable_layers(graph, layers, schedule));
+  StagePartition partition = partition_of(problem, file.name, schedule);
+  const PlanRequest sized{
+      graph,          request.costs,   options, request.with_batch, request.takes_batch, request.settings,
+      request.status, request.observer};
+  PlannedPipeline planned =
+      planned_of(sized, {std::move(partition), std::move(problem.options), std::move(cluster_of)}, false);
+  planned.batch = batch;
+  planned.note = "the file does not tell how stages are split: data parallelism was taken";
+  return planned;
+}
+
+}  // namespace
+
+StagePartition partition_of(const StageProblem& problem, const std::string& file,
+                            const std::string& schedule) {
+  auto partition = partition_for(schedule, problem);
+  if (partition) return *std::move(partition);
+  throw InputError(
+      fmt::format("{}: no stages of its entries have all {} layers, exactly {} devices and enough memory for "
+                  "what is in flight{}",
+                  file, problem.layers, problem.devices, wanted_of(schedule)));
+}
+
+PlannerObjective objective_of(const StagePartition& partition) {
+  return {"planner_objective_s", partition.total.value,
+          fmt::format("{} an iteration before weights are updated", pretty(partition.total))};
+}
+
+PlannedPipeline propose_alpa(const PlanRequest& request) {
+  const PlannerSettings& settings = request.settings;
+  if (settings.stage_costs) return propose_from_file(request, *settings.stage_costs);
+  const auto plan = alpa(
+      request.graph, request.costs, request.options, settings.layers,
+      [&](std::int64_t devices) { request.status(fmt::format("simulated on {} devices", devices)); },
+      settings.schedule);
+  if (!plan && schedule_kind(settings.schedule).both_ways)
+    throw InputError(fmt::format(
+        "alpa: schedule \"{}\" needs an even number of stages with as many devices each, and no "
+        "such pipeline of the model on {} fits into memory; try another number of devices, or more "
+        "--layers",
+        settings.schedule, counted(static_cast<std::int64_t>(request.topology().num_devices()), "device")));
+  if (!plan)
+    throw InputError("alpa: no pipeline of the model fits into memory; try more devices or --layers");
+  return planned_of(request, *plan, true);
+}
+
+}  // namespace pipesim

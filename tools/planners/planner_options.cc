@@ -1,0 +1,223 @@
+#include "tools/planners/planner_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/base/errors.h"
+#include "sim/base/files.h"
+#include "tools/inputs/run_settings.h"
+
+namespace pipesim {
+namespace {
+
+const PlannerChoice& exhaustive_pipelines() {
+  static const PlannerChoice choice{
+      "exhaustive", "", {"stages", "schedule", "layers", "seconds", "proposals", "search-log"}, {}};
+  return choice;
+}
+
+// What planners of search/planners take, in their order.
+struct Taken {
+  std::vector<std::string> options, cost_models;
+};
+std::vector<Taken> taken() {
+  return {{{"stages", "chunks", "schedule"}, {}},
+          {{"schedule", "cost-model", "activation-transfers", "straight", "use-fewer", "memory-limit"},
+           {"repaired", "paper"}},
+          {{"schedule", "cost-model", "stages"}, {"simulated", "paper"}},
+          {{"schedule", "layers", "stage-costs"}, {}}};
+}
+
+PipeDreamOptions pipedream_options(const Arguments& a) {
+  PipeDreamOptions options;
+  options.repaired = !a.given("cost-model") || a.text("cost-model") == "repaired";
+  if (options.repaired) options.activation_compression = 1;
+  if (a.has("activation-transfers"))
+    options.activation_compression = a.number("activation-transfers", 1e-3, 1e6);
+  options.straight = a.given("straight");
+  options.fewer_machines = a.given("use-fewer");
+  if (a.has("memory-limit")) {
+    try {
+      options.memory_limit = parse_bytes(a.text("memory-limit"));
+    } catch (const InputError& error) {
+      throw UsageError(fmt::format("--memory-limit: {}", error.what()));
+    }
+  }
+  return options;
+}
+
+void take_stages(const Arguments& a, PlannerSettings& settings) {
+  const std::string& algorithm = a.text("algorithm");
+  if (algorithm == "gpipe" && !a.has("stages") && a.given("chunks"))
+    throw UsageError("search: --chunks needs --stages");
+  if (!a.has("stages")) return;
+  constexpr std::int64_t kMostStages = 100'000, kMostTriedStages = 64;
+  if (algorithm == "gpipe") {
+    const PipelineDemand demand = pipeline_demand_of(a);
+    settings.stages = demand.stages;
+    settings.chunks = demand.chunks;
+  } else if (algorithm == "dapple" && lists_stages(a)) {
+    settings.listed = stage_list_of(a);
+    if (std::ranges::any_of(settings.listed, [](const ListedStage& stage) { return stage.replicas > 1; }))
+      throw UsageError("--stages: dapple's replicas split every microbatch; allowed: DEVICES, as in 8,8");
+  } else {
+    settings.stages = static_cast<std::int32_t>(
+        a.integer("stages", 1, algorithm == "dapple" ? kMostStages : kMostTriedStages));
+  }
+}
+
+std::int32_t layers_of(const Arguments& a) {
+  constexpr std::int64_t kMostClusters = 1'000, kMostTried = 64, kFew = 8;
+  if (a.text("algorithm") != "exhaustive")
+    return static_cast<std::int32_t>(a.integer("layers", 1, kMostClusters));
+  return static_cast<std::int32_t>(a.given("layers") ? a.integer("layers", 1, kMostTried) : kFew);
+}
+
+std::optional<StageCostsFile> stage_costs_of(const Arguments& a) {
+  if (!a.has("stage-costs")) return std::nullopt;
+  if (a.given("layers"))
+    throw UsageError("search: --layers and --stage-costs exclude each other: the file tells them");
+  const std::string& file = a.text("stage-costs");
+  const bool asked = a.has("microbatch") || a.given("microbatches");
+  return StageCostsFile{file, read_stage_costs(read_file(file), file), !asked, a.has("batch")};
+}
+
+constexpr std::int64_t kMostMicrobatch = 1 << 20;
+
+}  // namespace
+
+const std::vector<PlannerChoice>& planner_choices() {
+  static const std::vector<PlannerChoice> all = [] {
+    std::vector<PlannerChoice> choices;
+    std::vector<Taken> lists = taken();
+    for (std::size_t i = 0; i < planners().size(); ++i)
+      choices.push_back({planners()[i].name, planners()[i].summary, std::move(lists.at(i).options),
+                         std::move(lists[i].cost_models)});
+    choices.push_back(
+        {"auto", "all of these, then a search that may change anything of their plans", {}, {}, true});
+    return choices;
+  }();
+  return all;
+}
+
+const PlannerChoice* planner_of(const Arguments& arguments) {
+  const std::string& name = arguments.text("algorithm");
+  if (name == exhaustive_pipelines().name) {
+    constexpr std::array kOfPipelines{"stages", "schedule", "layers", "microbatches", "microbatch"};
+    const bool of_pipelines =
+        std::ranges::any_of(kOfPipelines, [&](const char* option) { return arguments.given(option); });
+    return of_pipelines ? &exhaustive_pipelines() : nullptr;
+  }
+  const auto found = std::ranges::find(planner_choices(), name, &PlannerChoice::name);
+  return found == planner_choices().end() ? nullptr : &*found;
+}
+
+std::vector<Option> planner_options() {
+  return in_group(
+      OptionGroup::Pipeline,
+      {{.name = "stages",
+        .argument = "N|LIST",
+        .default_value = "",
+        .help = "stages of a pipeline: how many, or which",
+        .details =
+            "gpipe: so many stages of about equal compute time, on equal shares of the devices; without it, "
+            "all numbers that divide the devices are simulated, under --schedule or under all of them. "
+            "dapple: scores and simulates these stages instead of looking for better ones; N, or a list as "
+            "of simulate (8@layer12.ffn_add,8). exhaustive: only so many stages."},
+       {"chunks", "N", "1", "gpipe: stages that share their devices (interleaved)"},
+       schedule_option("of a planned pipeline"),
+       {.name = "cost-model",
+        .argument = "NAME",
+        .default_value = "",
+        .help = "by what pipedream and dapple judge plans",
+        .choices = {{"paper", "the published objective, with its faults"},
+                    {"repaired", "pipedream's objective without them; what it takes without the option"},
+                    {"simulated", "the simulator; what dapple takes without the option"}}},
+       {.name = "activation-transfers",
+        .argument = "COMPRESSION_RATIO",
+        .default_value = "",
+        .help = "pipedream: activations that cross a cut take time",
+        .implied = "1",
+        .details = "Divided by the ratio, which is 1 when it is left out."},
+       {.name = "layers",
+        .argument = "N",
+        .default_value = "16",
+        .help = "alpa, exhaustive: clusters of operators",
+        .details = "Of which stages are made; 8 of exhaustive when it is not given."},
+       {.name = "stage-costs",
+        .argument = "FILE",
+        .default_value = "",
+        .help = "alpa: costs of stages instead of simulated ones",
+        .details = "JSON; without --model their partition is told."},
+       {"straight", "", "", "pipedream: no stage on more than one device"},
+       {"use-fewer", "", "", "pipedream: devices may stay idle"},
+       {"memory-limit", "SIZE", "", "pipedream: for all batches in flight on a device"}});
+}
+
+void check_planner_options(const Arguments& a) {
+  const std::string& algorithm = a.text("algorithm");
+  const PlannerChoice* planner = planner_of(a);
+  const std::vector<std::string> mine = planner ? planner->options : std::vector<std::string>();
+  for (const Option& option : planner_options()) {
+    if (a.given(option.name) && std::ranges::find(mine, option.name) == mine.end())
+      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option.name, algorithm,
+                                   a.given("algorithm") ? "" : ", which is the default"));
+  }
+  if (!planner) return;
+  if (a.given("cost-model")) (void)a.choice("cost-model", planner->cost_models);
+  (void)schedule_of(a);
+  for (const char* option :
+       {"seconds", "proposals", "seed", "threads", "chains", "moves", "search-log", "candidates"}) {
+    constexpr std::array<std::string_view, 5> kOfSearches{"seconds", "proposals", "seed", "threads",
+                                                          "chains"};
+    if (option == std::string_view("seconds")) continue;
+    if (planner->searches && std::ranges::find(kOfSearches, option) != kOfSearches.end()) continue;
+    if (a.given(option) && std::ranges::find(mine, option) == mine.end())
+      throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option, algorithm,
+                                   planner->searches               ? ""
+                                   : planner->name != "exhaustive" ? ", which does not search"
+                                                                   : " of pipelines"));
+  }
+}
+
+PlannerSettings planner_settings_of(const Arguments& a) {
+  const std::string& algorithm = a.text("algorithm");
+  PlannerSettings settings;
+  settings.schedule = a.text("schedule");
+  settings.schedules = schedules_to_try(a);
+  settings.schedule_is_asked = a.given("schedule");
+  take_stages(a, settings);
+  settings.published_cost = algorithm == "dapple" && a.has("cost-model") && a.text("cost-model") == "paper";
+  settings.pipedream = pipedream_options(a);
+  // As the planner's model has it, where weights change as PipeDream does it. `auto` moves replicas of plans
+  // that split every microbatch.
+  const ScheduleKind& kind = plan_schedule(settings.schedule);
+  settings.replicas_take_turns =
+      kind.takes_replicas && kind.versions_behind != nullptr && algorithm == "pipedream";
+  if (algorithm == "dapple" && a.has("microbatch"))
+    settings.copy_microbatch = a.integer("microbatch", 1, kMostMicrobatch);
+  settings.layers = layers_of(a);
+  settings.stage_costs = stage_costs_of(a);
+  // Without options there is no limit: whoever asks for a proof waits for it.
+  if (a.given("seconds") || a.has("proposals")) settings.budget = search_budget_of(a);
+  return settings;
+}
+
+AutoOptions auto_options_of(const Arguments& a) {
+  AutoOptions options;
+  options.budget = search_budget_of(a);
+  options.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
+  options.chains = static_cast<std::size_t>(a.integer("chains", 1, 1024));
+  options.threads = threads_of(a);
+  if (a.has("checkpoint")) options.checkpoint = a.text("checkpoint");
+  options.checkpoint_every = a.number("checkpoint-every", 0, 1e6);
+  if (a.has("resume")) options.resume = a.text("resume");
+  options.seed_is_asked = a.given("seed");
+  options.chains_are_asked = a.given("chains");
+  if (a.has("microbatch")) options.copy_microbatch = a.integer("microbatch", 1, kMostMicrobatch);
+  return options;
+}
+
+}  // namespace pipesim
