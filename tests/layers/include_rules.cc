@@ -53,6 +53,7 @@ const std::vector<PackageRule> kPackages = {
      "executor/tensors/file_source.cc"},
     {"Boost.Program_options", R"(boost/program_options(/.*|\.hpp))", R"(tools/cli/arguments\.cc)",
      "tools/cli/arguments.cc"},
+    {"declarations of nlohmann JSON", R"(nlohmann/json_fwd\.hpp)", ".*", "everywhere"},
     {"nlohmann JSON", "nlohmann/.*", R"(.*\.cc)", ".cc files"},
     {"oneTBB", "tbb/.*|oneapi/tbb(/.*|\\.h)", "(taskgraph|search)/.*|tests/(bench/)?(taskgraph|search)/.*",
      "taskgraph and search"},

@@ -32,7 +32,7 @@ TEST(EstimatedRate, IsTold) {
     EXPECT_EQ(report.iteration_time, score.time);
     EXPECT_EQ(memory_overflow(report.memory, topology), score.overflow);
     EXPECT_EQ(report.spread.has_value(), !score.proven);
-    const std::string text = to_text(report, topology), json = to_json(report, topology);
+    const std::string text = to_text(report, topology), json = json_of(report, topology).dump();
     ++(score.proven ? proven : estimated);
     if (score.proven) {
       EXPECT_EQ(score.spread, 0);

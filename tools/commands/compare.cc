@@ -49,8 +49,8 @@ Json json_of(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
   for (const Baseline& b : baselines) {
     Json row{{"name", b.name}};
     if (b.scored) {
-      row.update(Json::parse(to_json(report_plan(evaluator, evaluator.builder().bind(b.scored->strategy)),
-                                     evaluator.topology())));
+      row.update(json_of(report_plan(evaluator, evaluator.builder().bind(b.scored->strategy)),
+                         evaluator.topology()));
     }
     if (!b.infeasible.empty()) row["infeasible"] = b.infeasible;
     list.push_back(std::move(row));
@@ -157,10 +157,10 @@ int run_compare(const Arguments& arguments, Streams& streams) {
     json["baselines"] = json_of(evaluator, baselines);
     if (const auto why = why_fastest(evaluator, baselines)) {
       json["reason"] = {{"plan", why->name}};
-      json["reason"].update(Json::parse(to_json(why->reason)));
+      json["reason"].update(json_of(why->reason));
     }
     if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)
-      json["calibration"] = Json::parse(to_json(*use));
+      json["calibration"] = json_of(*use);
     streams.out << json.dump(2) << "\n";
     return 0;
   }

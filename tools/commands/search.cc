@@ -236,17 +236,17 @@ Json history_json(const SearchOutcome& outcome) {
 
 std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
                     const SearchOutcome& outcome, const Certainty& certainty, const WhyPlan& why) {
-  Json json = Json::parse(to_json(report, run.topology));
+  Json json = json_of(report, run.topology);
   json["model"] = run.graph.name();
   json["topology"] = run.topology.name();
   json["seed"] = run.seed;
-  json["baselines"] = Json::parse(baselines_json(baselines));
+  json["baselines"] = json_of(baselines);
   json["best"] = outcome.found_by;
   if (!run.profile_note.empty()) json["profile_note"] = run.profile_note;
   json["proven_optimal"] = outcome.proven;
   if (certainty.bound) json["lower_bound_s"] = to_seconds(*certainty.bound).value;
   if (certainty.bound_is_late) json["lower_bound_s"] = nullptr;
-  if (certainty.use) json["calibration"] = Json::parse(to_json(*certainty.use));
+  if (certainty.use) json["calibration"] = json_of(*certainty.use);
   json["search"] = {{"algorithm", run.algorithm},
                     {"proposals", outcome.proposals},
                     {"accepted", outcome.accepted},
@@ -254,7 +254,7 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
                     {"wall_time_s", outcome.seconds}};
   if (runs_chains(run)) json["search"]["threads"] = run.threads;
   json["history"] = history_json(outcome);
-  json.update(Json::parse(to_json(why)));
+  json.update(json_of(why));
   return json.dump(2) + "\n";
 }
 

@@ -49,18 +49,18 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
   const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
   if (arguments.has("explain")) {
     const TaskExplanation why = explain_task(evaluator, strategy, arguments.text("explain"));
-    streams.out << (arguments.given("json") ? Json::parse(to_json(why, evaluator, strategy)).dump(2) + "\n"
+    streams.out << (arguments.given("json") ? json_of(why, evaluator, strategy).dump(2) + "\n"
                                             : to_text(why, evaluator, strategy, kExplained));
   } else if (arguments.given("json")) {
-    Json json = Json::parse(to_json(report, s.topology));
+    Json json = json_of(report, s.topology);
     json["model"] = s.graph.name();
     json["topology"] = s.topology.name();
     json["seed"] = s.plan.seed;
     json["found_by"] = s.plan.found_by;
     if (!s.profile_note.empty()) json["profile_note"] = s.profile_note;
-    if (!s.others.empty()) json["made_for"] = Json::parse(to_json(s.others));
-    if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
-    if (s.calibration) json["calibration"] = Json::parse(to_json(calibration_use(evaluator, strategy)));
+    if (!s.others.empty()) json["made_for"] = json_of(s.others);
+    if (pipeline) json["pipeline"] = json_of(*pipeline);
+    if (s.calibration) json["calibration"] = json_of(calibration_use(evaluator, strategy));
     streams.out << json.dump(2) << "\n";
   } else {
     streams.out << fmt::format("{} on {} ({}), {}{}\n\n", s.graph.name(), s.topology.name(),

@@ -190,7 +190,7 @@ std::string durations_line(const CalibrationUse& use) {
   return fmt::format("  {:13}  {}\n", "durations", to_text(use));
 }
 
-std::string to_json(const CalibrationUse& use, std::size_t most) {
+nlohmann::ordered_json json_of(const CalibrationUse& use, std::size_t most) {
   nlohmann::ordered_json json;
   for (const DurationSource source : all_sources) {
     json[std::string(name_of(source))] = {{"tasks", use.tasks[index_of(source)]},
@@ -202,7 +202,7 @@ std::string to_json(const CalibrationUse& use, std::size_t most) {
     json["guesses"].push_back(
         {{"key", g.key}, {"source", name_of(g.source)}, {"tasks", g.tasks}, {"share", g.share}});
   }
-  return json.dump();
+  return json;
 }
 
 }  // namespace pipesim

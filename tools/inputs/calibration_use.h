@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -49,8 +50,8 @@ CalibrationUse calibration_use(Evaluator& evaluator, const BoundStrategy& strate
 std::string to_text(const CalibrationUse& use);
 /// The same as a row below a plan's report.
 std::string durations_line(const CalibrationUse& use);
-/// Text of a JSON object with measured, interpolated, extrapolated, analytic (tasks and share of the time of
+/// A JSON object with measured, interpolated, extrapolated, analytic (tasks and share of the time of
 /// all) and the `most` largest guesses.
-std::string to_json(const CalibrationUse& use, std::size_t most = 20);
+nlohmann::ordered_json json_of(const CalibrationUse& use, std::size_t most = 20);
 
 }  // namespace pipesim

@@ -272,7 +272,7 @@ std::string to_text(const std::vector<OtherOrigin>& others) {
   return text;
 }
 
-std::string to_json(const std::vector<OtherOrigin>& others) {
+nlohmann::ordered_json json_of(const std::vector<OtherOrigin>& others) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const OtherOrigin& other : others) {
     nlohmann::ordered_json row{{"made_for", other.made_for}};
@@ -280,7 +280,7 @@ std::string to_json(const std::vector<OtherOrigin>& others) {
     if (!other.unknown.empty()) row["unknown"] = other.unknown;
     list.push_back(std::move(row));
   }
-  return list.dump();
+  return list;
 }
 
 }  // namespace pipesim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ std::vector<std::string> differences(const OperatorGraph& before, const Operator
 
 /// Some lines for people; "" where there are no others.
 std::string to_text(const std::vector<OtherOrigin>& others);
-/// Text of a JSON list of {made_for, here}, or {made_for, unknown}.
-std::string to_json(const std::vector<OtherOrigin>& others);
+/// A JSON list of {made_for, here}, or {made_for, unknown}.
+nlohmann::ordered_json json_of(const std::vector<OtherOrigin>& others);
 
 }  // namespace pipesim

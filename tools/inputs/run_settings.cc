@@ -315,7 +315,7 @@ PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   return options;
 }
 
-std::string baselines_json(const std::vector<Baseline>& baselines) {
+nlohmann::ordered_json json_of(const std::vector<Baseline>& baselines) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Baseline& b : baselines) {
     nlohmann::ordered_json row{{"name", b.name}};
@@ -327,7 +327,7 @@ std::string baselines_json(const std::vector<Baseline>& baselines) {
     if (!b.idle.empty()) row["idle_devices"] = b.idle;
     list.push_back(std::move(row));
   }
-  return list.dump();
+  return list;
 }
 
 std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch) {

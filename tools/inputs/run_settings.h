@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "search/pipelines/listed_stages.h"
@@ -78,8 +79,8 @@ std::string devices_text(const Topology& topology);
 /// "batch 64", or "batch 256 in 4 microbatches of 64, recompute full".
 std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
 
-/// Text of a JSON list of baselines with name, and iteration_time_s, infeasible or not_scored.
-std::string baselines_json(const std::vector<Baseline>& baselines);
+/// A JSON list of baselines with name, and iteration_time_s, infeasible or not_scored.
+nlohmann::ordered_json json_of(const std::vector<Baseline>& baselines);
 /// Baselines side by side, the fastest feasible one marked; `batch` samples an iteration.
 std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch);
 

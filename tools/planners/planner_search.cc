@@ -333,11 +333,11 @@ int plan_and_report(const Arguments& a, Streams& streams) {
   if (a.has("output") && !report.infeasible) write_file(a.text("output"), to_json(plan, graph, topology));
   const std::string profile = profile_note_of(a);
   if (a.given("json")) {
-    Json json = Json::parse(to_json(report, topology));
+    Json json = json_of(report, topology);
     json["model"] = graph.name();
     json["topology"] = topology.name();
     json["best"] = algorithm;
-    json["reason"] = reason ? Json::parse(to_json(*reason)) : Json();
+    json["reason"] = reason ? json_of(*reason) : Json();
     if (planned.objective) json[planned.objective->key] = planned.objective->value;
     if (planned.objective && planned.objective->activation_factor)
       json["planner_activation_factor"] = *planned.objective->activation_factor;
@@ -347,7 +347,7 @@ int plan_and_report(const Arguments& a, Streams& streams) {
     if (!planned.note.empty()) json["note"] = planned.note;
     if (planned.proven) json["proven_optimal"] = *planned.proven;
     if (!profile.empty()) json["profile_note"] = profile;
-    if (pipeline) json["pipeline"] = Json::parse(to_json(*pipeline));
+    if (pipeline) json["pipeline"] = json_of(*pipeline);
     if (!planned.contributions.empty()) json["contributions"] = contributions_json(planned);
     streams.out << json.dump(2) << "\n";
   } else {

@@ -228,7 +228,7 @@ std::string to_text(const PipelineReport& report) {
   return text + legend(report);
 }
 
-std::string to_json(const PipelineReport& report) {
+nlohmann::ordered_json json_of(const PipelineReport& report) {
   using Json = nlohmann::ordered_json;
   Json stages = Json::array();
   for (const StageReport& stage : report.stages) {
@@ -242,8 +242,7 @@ std::string to_json(const PipelineReport& report) {
   return Json{{"schedule", report.schedule},
               {"microbatches", report.microbatches},
               {"idle", report.idle},
-              {"stages", std::move(stages)}}
-      .dump();
+              {"stages", std::move(stages)}};
 }
 
 }  // namespace pipesim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +47,6 @@ std::string to_text(const PipelineReport& report);
 /// "6", or of replicas that take microbatches in turn "3x2".
 std::string devices_text(std::int64_t devices, std::int32_t replicas);
 /// A JSON object.
-std::string to_json(const PipelineReport& report);
+nlohmann::ordered_json json_of(const PipelineReport& report);
 
 }  // namespace pipesim

@@ -224,7 +224,7 @@ std::string to_text(const PlanDifference& difference, const OperatorGraph& graph
   return figures_text(difference.figures, names) + "\n" + changes_text(difference, graph, most);
 }
 
-std::string to_json(const PlanDifference& difference, const OperatorGraph& graph) {
+nlohmann::ordered_json json_of(const PlanDifference& difference, const OperatorGraph& graph) {
   Json figures = Json::object(), changes = Json::array();
   for (const FigureChange& f : difference.figures) {
     figures[std::string(f.key)] =
@@ -233,7 +233,7 @@ std::string to_json(const PlanDifference& difference, const OperatorGraph& graph
   for (const ChangedOperators& c : difference.changes) changes.push_back(change_json(c, difference, graph));
   Json unchanged{{"operators", difference.unchanged.group.operators.size()}};
   unchanged.update(costs_json(difference.unchanged, difference));
-  return Json{{"figures", figures}, {"changes", changes}, {"unchanged", unchanged}}.dump();
+  return Json{{"figures", figures}, {"changes", changes}, {"unchanged", unchanged}};
 }
 
 }  // namespace pipesim

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +49,7 @@ std::string change_words(const Operator& op, const ParallelConfig& from, const P
 /// Tables of figures, with the plans' names on top, and of at most `most` changes.
 std::string to_text(const PlanDifference& difference, const OperatorGraph& graph,
                     const std::array<std::string, 2>& names, std::size_t most);
-/// Text of a JSON object: figures as {"baseline": …, "plan": …} by key, and "changes", all of them.
-std::string to_json(const PlanDifference& difference, const OperatorGraph& graph);
+/// A JSON object: figures as {"baseline": …, "plan": …} by key, and "changes", all of them.
+nlohmann::ordered_json json_of(const PlanDifference& difference, const OperatorGraph& graph);
 
 }  // namespace pipesim

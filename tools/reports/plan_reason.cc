@@ -416,7 +416,7 @@ std::string why_lines(const PlanReason& reason) {
   return text.replace(0, label.size(), label);
 }
 
-std::string to_json(const PlanReason& r) {
+nlohmann::ordered_json json_of(const PlanReason& r) {
   Json json{{"baseline", r.baseline}, {"same_plan", r.same}};
   if (!r.infeasible.empty()) json["infeasible"] = r.infeasible;
   if (!r.same) json["iteration_time_s"] = both_json(seconds(r.before), seconds(r.after));
@@ -442,7 +442,7 @@ std::string to_json(const PlanReason& r) {
     }
   }
   json["text"] = to_text(r);
-  return json.dump();
+  return json;
 }
 
 }  // namespace pipesim

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,7 @@ PlanReason times_alone(const std::string& baseline, const Evaluation& before, Na
 std::string to_text(const PlanReason& reason);
 /// The text in lines below each other, "  why  " before the first.
 std::string why_lines(const PlanReason& reason);
-/// Text of a JSON object; its "text" is to_text().
-std::string to_json(const PlanReason& reason);
+/// A JSON object; its "text" is to_text().
+nlohmann::ordered_json json_of(const PlanReason& reason);
 
 }  // namespace pipesim

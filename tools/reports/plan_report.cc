@@ -183,7 +183,7 @@ std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology)
   return text;
 }
 
-std::string to_json(const PlanReport& report, const Topology& topology) {
+nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology) {
   Json memory = Json::object(), compute = Json::object(), recompute = Json::object(),
        communication = Json::object(), margin = Json::object();
   for (std::size_t d = 0; d < topology.num_devices(); ++d) {
@@ -221,7 +221,7 @@ std::string to_json(const PlanReport& report, const Topology& topology) {
   if (report.infeasible) json["infeasible"] = *report.infeasible;
   if (!report.idle.empty()) json["idle_devices"] = report.idle;
   if (!report.borrowed_rates.empty()) json["borrowed_rates"] = report.borrowed_rates;
-  return json.dump();
+  return json;
 }
 
 std::string to_text(const PlanReport& report, const Topology& topology) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,7 +45,7 @@ PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
 /// anything is run again), communication_s, critical_path, memory_margin_bytes (where there is one),
 /// infeasible (why it does not fit), idle_devices and borrowed_rates (where there are any). Where not all
 /// tasks were simulated, simulated_in_full is false, and what is not known is null.
-std::string to_json(const PlanReport& report, const Topology& topology);
+nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.
 std::string to_text(const PlanReport& report, const Topology& topology);

@@ -324,7 +324,8 @@ std::string to_text(const TaskExplanation& explanation, Evaluator& evaluator, co
   return ChainText(explanation, evaluator, strategy).text(most);
 }
 
-std::string to_json(const TaskExplanation& explanation, Evaluator& evaluator, const BoundStrategy& strategy) {
+nlohmann::ordered_json json_of(const TaskExplanation& explanation, Evaluator& evaluator,
+                               const BoundStrategy& strategy) {
   const TaskNames names(evaluator, strategy);
   const Timeline& timeline = evaluator.timeline();
   Json chain = Json::array(), matches = Json::array();
@@ -343,7 +344,7 @@ std::string to_json(const TaskExplanation& explanation, Evaluator& evaluator, co
     }
     chain.push_back(std::move(row));
   }
-  return Json{{"task", explanation.matches.front().value}, {"matches", matches}, {"chain", chain}}.dump();
+  return Json{{"task", explanation.matches.front().value}, {"matches", matches}, {"chain", chain}};
 }
 
 }  // namespace pipesim

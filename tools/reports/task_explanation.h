@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,8 @@ TaskExplanation explain_task(Evaluator& evaluator, const BoundStrategy& strategy
 /// either.
 std::string to_text(const TaskExplanation& explanation, Evaluator& evaluator, const BoundStrategy& strategy,
                     std::size_t most);
-/// Text of a JSON object with "task", "matches" and "chain", all of it.
-std::string to_json(const TaskExplanation& explanation, Evaluator& evaluator, const BoundStrategy& strategy);
+/// A JSON object with "task", "matches" and "chain", all of it.
+nlohmann::ordered_json json_of(const TaskExplanation& explanation, Evaluator& evaluator,
+                               const BoundStrategy& strategy);
 
 }  // namespace pipesim

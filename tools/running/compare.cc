@@ -39,11 +39,10 @@ int run_compare_execution(const Arguments& arguments, Streams& streams) {
   if (arguments.given("json")) {
     nlohmann::ordered_json json{
         {"model", graph.name()}, {"topology", topology.name()}, {"num_devices", topology.num_devices()}};
-    json.update(nlohmann::ordered_json::parse(to_json(comparison)));
+    json.update(json_of(comparison));
     for (std::size_t i = 0; i < set.plans().size(); ++i) {
       const Subject& subject = set.plans()[i].subject;
-      if (!subject.others.empty())
-        json["plans"][i]["made_for"] = nlohmann::ordered_json::parse(to_json(subject.others));
+      if (!subject.others.empty()) json["plans"][i]["made_for"] = json_of(subject.others);
     }
     streams.out << json.dump(2) << "\n";
     return 0;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "sim/base/errors.h"
@@ -35,7 +36,8 @@ int run_execute(const Arguments& arguments, Streams& streams) {
   const ExecutionReport report = run.report(streams.err);
   if (arguments.has("trace") && worlds.rank() == 0) run.write_trace(arguments.text("trace"));
   if (worlds.rank() == 0)
-    streams.out << (arguments.given("json") ? to_json(report, subject) : to_text(report, subject));
+    streams.out << (arguments.given("json") ? json_of(report, subject).dump(2) + "\n"
+                                            : to_text(report, subject));
   for (const StepEquality& e : report.equalities) {
     if (e.compared == 0)
       throw DeviceError(

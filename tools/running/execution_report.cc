@@ -126,14 +126,14 @@ double ExecutionReport::error() const {
                               : (seconds(predicted) - seconds(measured.median)) / seconds(measured.median);
 }
 
-std::string to_json(const ExecutionReport& r, const Subject& subject) {
+nlohmann::ordered_json json_of(const ExecutionReport& r, const Subject& subject) {
   Json json{{"model", subject.graph.name()},
             {"topology", subject.topology.name()},
             {"backend", r.backend},
             {"devices", r.devices},
             {"ranks", r.ranks},
             {"predicted_s", seconds(r.predicted)}};
-  if (!subject.others.empty()) json["made_for"] = Json::parse(to_json(subject.others));
+  if (!subject.others.empty()) json["made_for"] = json_of(subject.others);
   if (!r.times_by.empty()) json["times_by"] = r.times_by;
   if (r.links_emulated) json["links_emulated"] = true;
   if (!r.collection_cost.empty()) json["collection_cost"] = r.collection_cost;
@@ -188,7 +188,7 @@ std::string to_json(const ExecutionReport& r, const Subject& subject) {
                              {"left_out", e.rounding_only},
                              {"equal", UnsplitReference::equal(e)}});
   }
-  return json.dump(2) + "\n";
+  return json;
 }
 
 std::string to_text(const ExecutionReport& r, const Subject& subject) {

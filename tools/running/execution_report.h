@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ struct ExecutionReport {
   [[nodiscard]] double error() const;
 };
 
-std::string to_json(const ExecutionReport& report, const Subject& subject);
+nlohmann::ordered_json json_of(const ExecutionReport& report, const Subject& subject);
 std::string to_text(const ExecutionReport& report, const Subject& subject);
 
 }  // namespace pipesim

@@ -107,7 +107,7 @@ std::string to_text(const PlanComparison& c) {
   return table.str(2) + notes + links + "\n" + agreement_text(c.agreement);
 }
 
-std::string to_json(const PlanComparison& c) {
+nlohmann::ordered_json json_of(const PlanComparison& c) {
   nlohmann::ordered_json json;
   json["plans"] = nlohmann::ordered_json::array();
   for (const ComparedPlan& plan : c.plans) json["plans"].push_back(row_of(plan));
@@ -117,7 +117,7 @@ std::string to_json(const PlanComparison& c) {
   json["same_order"] = c.agreement.same_order;
   json["clear_pairs"] = c.agreement.clear_pairs;
   json["wrong_clear_pairs"] = c.agreement.wrong_clear_pairs;
-  return json.dump();
+  return json;
 }
 
 }  // namespace pipesim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -29,8 +30,8 @@ PlanComparison run_comparison(const std::vector<NamedSubject>& plans, const RunS
                               std::ostream& progress);
 
 std::string to_text(const PlanComparison& comparison);
-/// Text of a JSON object: plans, spearman (null where it is not defined), top1_regret, same_order,
+/// A JSON object: plans, spearman (null where it is not defined), top1_regret, same_order,
 /// clear_pairs, wrong_clear_pairs.
-std::string to_json(const PlanComparison& comparison);
+nlohmann::ordered_json json_of(const PlanComparison& comparison);
 
 }  // namespace pipesim

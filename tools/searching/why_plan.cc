@@ -128,7 +128,7 @@ Json difference_json(const WhyPlan& why) {
   Json json{{"baseline", why.baseline->name}, {"same_plan", same}};
   if (!same && !why.difference) json["not_compared"] = why.left_out;
   if (!why.baseline->infeasible.empty()) json["infeasible"] = why.baseline->infeasible;
-  if (why.difference) json.update(Json::parse(to_json(*why.difference, why.candidates.graph())));
+  if (why.difference) json.update(json_of(*why.difference, why.candidates.graph()));
   return json;
 }
 
@@ -165,11 +165,10 @@ WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std
 
 std::string to_text(const WhyPlan& why) { return difference_text(why) + more_text(why); }
 
-std::string to_json(const WhyPlan& why) {
-  return Json{{"reason", why.reason ? Json::parse(to_json(*why.reason)) : Json()},
+nlohmann::ordered_json json_of(const WhyPlan& why) {
+  return Json{{"reason", why.reason ? json_of(*why.reason) : Json()},
               {"against_baseline", difference_json(why)},
-              {"one_more_change", more_json(why)}}
-      .dump();
+              {"one_more_change", more_json(why)}};
 }
 
 }  // namespace pipesim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std
                  const SearchOutcome& outcome, const TryBudget& budget);
 
 std::string to_text(const WhyPlan& why);
-/// Text of a JSON object with "reason" and "against_baseline" (null without one) and "one_more_change".
-std::string to_json(const WhyPlan& why);
+/// A JSON object with "reason" and "against_baseline" (null without one) and "one_more_change".
+nlohmann::ordered_json json_of(const WhyPlan& why);
 
 }  // namespace pipesim

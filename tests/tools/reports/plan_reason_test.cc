@@ -109,7 +109,7 @@ TEST(PlanReasonText, NamesTheOperatorsThatGainMost) {
       "synchronise, 10 ms less to compute on each device (mean), 7.5 ms of it to update weights. An "
       "iteration takes 30 ms less than with data-parallel: 20 ms less waiting for transfers, 10 ms less to "
       "compute on each device (mean). In return 4 GB more activations to move.");
-  const Json json = Json::parse(to_json(reason));
+  const Json json = json_of(reason);
   EXPECT_EQ(json["text"], to_text(reason));
   EXPECT_EQ(json["changes"][0]["operators"], "1 of 2 embeddings (word_embedding)");
   EXPECT_EQ(json["changes"][0]["from"], "split by samples");
@@ -185,7 +185,7 @@ TEST(PlanReasonText, OfPlansThatAreNotLookedInto) {
             "data-parallel does not fit (2 GB are missing). An iteration takes 20 ms more than with "
             "data-parallel (120 ms instead of 100 ms).");
   EXPECT_EQ(to_text(same_plan({"expert", std::nullopt, ""})), "the plan is expert, the fastest baseline");
-  EXPECT_EQ(to_json(same_plan({"expert", std::nullopt, ""})),
+  EXPECT_EQ(json_of(same_plan({"expert", std::nullopt, ""})).dump(),
             R"({"baseline":"expert","same_plan":true,"text":"the plan is expert, the fastest baseline"})");
 }
 

@@ -37,7 +37,7 @@ TEST(ReportInTime, TellsWhatThereWasTimeFor) {
       EXPECT_EQ(report.iteration_time, full.iteration_time);
       EXPECT_DOUBLE_EQ(report.samples_per_second, full.samples_per_second);
       const std::string text = to_text(report, c.topology);
-      const Json json = Json::parse(to_json(report, c.topology));
+      const Json json = json_of(report, c.topology);
       EXPECT_EQ(json["iteration_time_s"], to_seconds(full.iteration_time).value);
       if (report.in_full) {
         ++complete;

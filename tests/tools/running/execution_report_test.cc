@@ -23,14 +23,14 @@ TEST(ExecutionReport, SaysWhetherLinksWereEmulated) {
   report.measured.steps = 1;
   report.measured.median = 1000;
   EXPECT_THAT(to_text(report, subject), Not(HasSubstr("emulated")));
-  EXPECT_FALSE(nlohmann::json::parse(to_json(report, subject)).contains("links_emulated"));
+  EXPECT_FALSE(json_of(report, subject).contains("links_emulated"));
   EXPECT_THAT(to_text(comparison), Not(HasSubstr("emulated")));
   report.links_emulated = true;
   EXPECT_THAT(to_text(report, subject),
               HasSubstr("  links                emulated, as those of levels:2@10GB/s\n"));
-  EXPECT_TRUE(nlohmann::json::parse(to_json(report, subject)).at("links_emulated").get<bool>());
+  EXPECT_TRUE(json_of(report, subject).at("links_emulated").get<bool>());
   EXPECT_THAT(to_text(comparison), HasSubstr("links between the devices were emulated"));
-  EXPECT_TRUE(nlohmann::json::parse(to_json(comparison)).at("plans")[0].at("links_emulated").get<bool>());
+  EXPECT_TRUE(json_of(comparison).at("plans")[0].at("links_emulated").get<bool>());
 }
 
 TEST(ExecutionReport, OfSeveralPlansSaysWhichLeaveDevicesIdle) {

@@ -172,10 +172,10 @@ TEST(WhyPlan, ComparesWithTheNearestBaselineWhereNoneFits) {
   e.baselines.back().scored.reset();
   EXPECT_THAT(to_text(e.why(1)), HasSubstr("against model-parallel, the nearest baseline, which does not fit "
                                            "(gpu0 needs 17 GB, has 16 GB)\n"));
-  EXPECT_EQ(Json::parse(to_json(e.why(1)))["against_baseline"]["infeasible"], "gpu0 needs 17 GB, has 16 GB");
+  EXPECT_EQ(json_of(e.why(1))["against_baseline"]["infeasible"], "gpu0 needs 17 GB, has 16 GB");
   e.baselines.clear();
   EXPECT_THAT(to_text(e.why(1)), Not(HasSubstr("against")));
-  EXPECT_TRUE(Json::parse(to_json(e.why(1)))["against_baseline"].is_null());
+  EXPECT_TRUE(json_of(e.why(1))["against_baseline"].is_null());
 }
 
 TEST(TryBudget, IsATenthOfTheSearch) {
