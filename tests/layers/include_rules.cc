@@ -30,8 +30,10 @@ const std::map<std::string, std::set<std::string>> kBelow = {
 
 // The top folder of a file, or the room in it that is a layer of its own.
 std::string layer_of(const std::string& path) {
-  const std::string running = "tools/running";
-  return path.starts_with(running + "/") ? running : path.substr(0, path.find('/'));
+  for (const char* of_execution : {"tools/running/", "tools/commands/execution/"}) {
+    if (path.starts_with(of_execution)) return "tools/running";
+  }
+  return path.substr(0, path.find('/'));
 }
 
 struct PackageRule {

@@ -1,8 +1,8 @@
 #include "tools/cli/command.h"
 #include "tools/commands/execution_commands.h"
-#include "tools/commands/run_options.h"
+#include "tools/commands/options/run_options.h"
+#include "tools/commands/options/shared_options.h"
 #include "tools/inputs/plan_set.h"
-#include "tools/inputs/run_settings.h"
 
 namespace pipesim {
 

@@ -11,14 +11,15 @@
 #include "tools/cli/table.h"
 #include "tools/cli/text.h"
 #include "tools/commands/execution_commands.h"
-#include "tools/commands/run_options.h"
+#include "tools/commands/options/run_options.h"
+#include "tools/commands/options/shared_options.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/plan_set.h"
-#include "tools/inputs/run_settings.h"
-#include "tools/reports/hints.h"
+#include "tools/reports/baselines_report.h"
 #include "tools/reports/plan_reason.h"
 #include "tools/reports/plan_report.h"
+#include "tools/searching/hints.h"
 
 namespace pipesim {
 namespace {
@@ -144,7 +145,8 @@ int run_compare(const Arguments& arguments, Streams& streams) {
   const Topology topology = topology_of(arguments);
   const PlanOptions options = plan_options_of(arguments);
   require_recompute(graph, options.recompute);
-  const std::optional<Calibration> calibration = open_calibration(arguments, topology, streams.err);
+  const std::optional<Calibration> calibration =
+      open_calibration(text_or_none(arguments, "calibration"), topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));
   Evaluator evaluator(graph, costs, options);
   const std::vector<Baseline> baselines = score_baselines(evaluator);

@@ -6,7 +6,7 @@
 #include "sim/base/files.h"
 #include "tools/cli/command.h"
 #include "tools/commands/execution_commands.h"
-#include "tools/commands/imported_topology.h"
+#include "tools/commands/options/import_options.h"
 #include "topologies/files/nccl_topology.h"
 
 namespace pipesim {

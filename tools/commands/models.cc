@@ -13,8 +13,8 @@
 #include "tools/cli/command.h"
 #include "tools/cli/figures.h"
 #include "tools/cli/table.h"
+#include "tools/commands/options/shared_options.h"
 #include "tools/inputs/model_and_topology.h"
-#include "tools/inputs/run_settings.h"
 #include "tools/manual/model_reference.h"
 #include "tools/manual/model_schema.h"
 

@@ -17,15 +17,16 @@
 #include "sim/base/suggest.h"
 #include "tools/cli/command.h"
 #include "tools/cli/figures.h"
+#include "tools/commands/options/planner_options.h"
+#include "tools/commands/options/search_options.h"
+#include "tools/commands/options/shared_options.h"
+#include "tools/commands/planner_search.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
-#include "tools/inputs/run_settings.h"
-#include "tools/planners/planner_options.h"
-#include "tools/planners/planner_search.h"
-#include "tools/planners/search_options.h"
-#include "tools/reports/hints.h"
+#include "tools/reports/baselines_report.h"
 #include "tools/reports/plan_report.h"
 #include "tools/reports/report_in_time.h"
+#include "tools/searching/hints.h"
 #include "tools/searching/search_chart.h"
 #include "tools/searching/search_checkpoints.h"
 #include "tools/searching/search_time.h"
@@ -353,7 +354,8 @@ int search_and_report(const Arguments& arguments, Streams& streams, SearchRun& r
     return 0;
   }
   require_room(run.graph, run.topology, run.options);
-  const std::optional<Calibration> calibration = open_calibration(arguments, run.topology, streams.err);
+  const std::optional<Calibration> calibration =
+      open_calibration(text_or_none(arguments, "calibration"), run.topology, streams.err);
   const CostModel costs(run.topology, pointer_to(calibration));
   Evaluator evaluator(run.graph, costs, run.options);
   const std::vector<Baseline> baselines = score_in_time(evaluator, time);

@@ -7,15 +7,16 @@
 #include "sim/base/files.h"
 #include "taskgraph/expansion/task_graph_dot.h"
 #include "tools/cli/command.h"
+#include "tools/commands/options/shared_options.h"
+#include "tools/commands/options/subject_options.h"
 #include "tools/inputs/calibration_use.h"
-#include "tools/inputs/run_settings.h"
 #include "tools/inputs/subject.h"
-#include "tools/reports/hints.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_report.h"
 #include "tools/reports/plan_trace.h"
 #include "tools/reports/task_explanation.h"
 #include "tools/reports/task_names.h"
+#include "tools/searching/hints.h"
 
 namespace pipesim {
 namespace {

@@ -135,18 +135,9 @@ class UseCounter {
 
 }  // namespace
 
-Option calibration_option() {
-  return {.name = "calibration",
-          .argument = "FILE",
-          .default_value = "",
-          .help = "take durations that were measured before analytic ones",
-          .details = "As the command calibrate writes them; what had to be guessed is listed."};
-}
-
-std::optional<Calibration> open_calibration(const Arguments& arguments, const Topology& topology,
+std::optional<Calibration> open_calibration(const std::string& file, const Topology& topology,
                                             std::ostream& err) {
-  if (!arguments.has("calibration")) return std::nullopt;
-  const std::string& file = arguments.text("calibration");
+  if (file.empty()) return std::nullopt;
   Calibration calibration = load_calibration(file);
   warn_of_differences(calibration, file, topology, err);
   return calibration;

@@ -9,15 +9,12 @@
 
 #include "costmodel/calibration.h"
 #include "search/evaluator.h"
-#include "tools/cli/arguments.h"
 
 namespace pipesim {
 
-/// --calibration FILE, for search, simulate and compare.
-Option calibration_option();
-/// What --calibration names, or none. InputError as of load_calibration. Warns on `err` when the calibration
+/// A calibration file; none for "". InputError as of load_calibration. Warns on `err` when the calibration
 /// comes from another host or other devices than this host and the topology: says what differs.
-std::optional<Calibration> open_calibration(const Arguments& arguments, const Topology& topology,
+std::optional<Calibration> open_calibration(const std::string& file, const Topology& topology,
                                             std::ostream& err);
 /// Those warnings, for a calibration that was read from `file`.
 void warn_of_differences(const Calibration& calibration, const std::string& file, const Topology& topology,

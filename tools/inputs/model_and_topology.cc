@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/cost_model.h"
 #include "models/import_profile.h"
 #include "models/model_json.h"
 #include "models/zoo/zoo.h"
@@ -313,6 +316,32 @@ Topology open_topology(const std::string& text) {
   if (!levels && (looks_like_a_path(text) || std::filesystem::exists(text, ignored)))
     return load_topology(text);
   return make_topology(text);
+}
+
+void require_recompute(const OperatorGraph& graph, const Recompute& recompute) {
+  if (const auto reason = illegal(graph, recompute, {}))
+    throw InputError(fmt::format("--recompute {}: {}", name_of(recompute.kind), *reason));
+}
+
+void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options) {
+  Bytes needed;
+  for (const Tensor& t : graph.tensors()) {
+    if (t.kind != TensorKind::Weight) continue;
+    const WeightMemory m =
+        CostModel::weight_memory(t.elements(), t.type, options.gradient_type, options.optimizer);
+    needed += m.weights + m.gradients + m.optimizer_state;
+  }
+  const Bytes available = topology.usable_memory();
+  if (needed <= available) return;
+  // As many of the same devices as hold it.
+  const double enough = std::ceil(needed / available * static_cast<double>(topology.num_devices()));
+  throw InputError(fmt::format(
+      "model \"{}\" is too large for topology \"{}\": weights, gradients and {} state need {}, "
+      "all {} devices together "
+      "have {}{}; {} are missing: it takes {:.0f} or more such devices",
+      graph.name(), topology.name(), name_of(options.optimizer), pretty(needed), topology.num_devices(),
+      pretty(available), topology.memory_margin().is_none() ? "" : " beside the margin",
+      pretty(needed - available), enough));
 }
 
 }  // namespace pipesim

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/operator_graph.h"
+#include "taskgraph/plan/plan.h"
 #include "topologies/topology.h"
 
 namespace pipesim {
@@ -43,5 +44,11 @@ std::string profile_note(const std::string& model);
 
 /// A topology: see make_topology in topologies/presets/presets.h.
 Topology open_topology(const std::string& text);
+
+/// InputError when the model has nothing of what is to be run again.
+void require_recompute(const OperatorGraph& graph, const Recompute& recompute);
+/// InputError when weights, gradients and optimizer state alone exceed all devices together: tells how much
+/// is missing.
+void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options);
 
 }  // namespace pipesim

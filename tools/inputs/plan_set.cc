@@ -45,12 +45,6 @@ class SplitCycle {
 
 }  // namespace
 
-std::vector<Option> plan_set_options(const std::string& verb, const std::string& random) {
-  return in_group(OptionGroup::Execution,
-                  {{"plan", "FILE", "", verb + " this plan too; may be given again", 0, true},
-                   {"random", "N", random, verb + " so many strategies drawn at random too"}});
-}
-
 PlanSet::PlanSet(OperatorGraph graph, Topology topology, PlanOptions options,
                  std::optional<Calibration> calibration)
     : graph_(std::move(graph)),

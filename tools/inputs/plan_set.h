@@ -20,9 +20,6 @@ struct NamedSubject {
   Subject subject;
 };
 
-/// --plan (several times) and --random, which say what else than baselines is run.
-std::vector<Option> plan_set_options(const std::string& verb, const std::string& random);
-
 /// A model on a topology, and the plans that are run on it.
 class PlanSet {
  public:

@@ -12,6 +12,7 @@
 #include "sim/base/suggest.h"
 #include "tools/cli/figures.h"
 #include "tools/cli/table.h"
+#include "tools/reports/plan_report.h"
 
 namespace pipesim {
 namespace {

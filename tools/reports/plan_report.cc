@@ -11,9 +11,9 @@
 
 #include "search/baselines/baselines.h"
 #include "sim/base/deadline.h"
+#include "sim/base/suggest.h"
 #include "tools/cli/figures.h"
 #include "tools/cli/table.h"
-#include "tools/inputs/run_settings.h"
 #include "tools/reports/operator_groups.h"
 #include "tools/reports/task_names.h"
 
@@ -273,6 +273,21 @@ std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strate
   }
   const std::string rest = groups.size() > most ? fmt::format("  … and {} more\n", groups.size() - most) : "";
   return table.str(2) + rest;
+}
+
+std::string devices_text(const Topology& topology) {
+  return counted(static_cast<std::int64_t>(topology.num_devices()), "device");
+}
+
+std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
+  std::string text = fmt::format("batch {}", samples_per_iteration(graph, options));
+  if (options.microbatches > 1)
+    text += fmt::format(" in {} microbatches of {}", options.microbatches, graph.batch());
+  const Recompute& recompute = options.recompute;
+  if (recompute.kind == Recompute::Kind::None) return text;
+  return text + (recompute.kind == Recompute::Kind::Listed
+                     ? ", recompute of a list"
+                     : fmt::format(", recompute {}", name_of(recompute.kind)));
 }
 
 }  // namespace pipesim

@@ -55,4 +55,9 @@ std::string to_text(const PlanReport& report, const Topology& topology);
 std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most,
                          const std::optional<Pipeline>& pipeline);
 
+/// "16 devices".
+std::string devices_text(const Topology& topology);
+/// "batch 64", or "batch 256 in 4 microbatches of 64, recompute full".
+std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
+
 }  // namespace pipesim

@@ -10,7 +10,8 @@
 #include "search/baselines/baselines.h"
 #include "tools/cli/figures.h"
 #include "tools/cli/table.h"
-#include "tools/inputs/run_settings.h"
+#include "tools/commands/options/shared_options.h"
+#include "tools/reports/plan_report.h"
 
 namespace pipesim {
 namespace {

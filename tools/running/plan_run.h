@@ -13,7 +13,6 @@
 #include "executor/run/emulation.h"
 #include "executor/run/training.h"
 #include "executor/tensors/file_source.h"
-#include "tools/cli/arguments.h"
 #include "tools/inputs/subject.h"
 #include "tools/running/execution_report.h"
 #include "tools/running/gpu_devices.h"
@@ -34,9 +33,6 @@ struct RunSetting {
   std::vector<std::string> data;  ///< as parse_tensor_file() reads them
   std::vector<double> slow;       ///< of emulated devices, by device: see EmulatedPace; empty: none is
 };
-
-/// What run_options() say (tools/commands/run_options.h).
-RunSetting run_setting_of(const Arguments& arguments, const Topology& topology);
 
 /// The devices of this process, with those of others that mpirun, or for GPUs another launcher, has started.
 /// InputError as launched_rank; UsageError for --rendezvous without other processes or on CPUs.

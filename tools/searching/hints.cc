@@ -1,4 +1,4 @@
-#include "tools/reports/hints.h"
+#include "tools/searching/hints.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
-#include "tools/planners/search_options.h"
+#include "tools/commands/options/search_options.h"
 
 #include <fmt/format.h>
 
 #include "sim/base/errors.h"
+#include "tools/commands/options/planner_options.h"
+#include "tools/commands/options/shared_options.h"
 #include "tools/inputs/model_and_topology.h"
-#include "tools/inputs/run_settings.h"
-#include "tools/planners/planner_options.h"
 
 namespace pipesim {
 namespace {

@@ -1,6 +1,6 @@
 #include "sim/base/errors.h"
 #include "tools/commands/execution_commands.h"
-#include "tools/commands/imported_topology.h"
+#include "tools/commands/options/import_options.h"
 #include "tools/running/machine_topology.h"
 
 namespace pipesim {

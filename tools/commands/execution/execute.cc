@@ -5,7 +5,9 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "tools/commands/execution/run_setting_options.h"
 #include "tools/commands/execution_commands.h"
+#include "tools/commands/options/subject_options.h"
 #include "tools/running/plan_run.h"
 
 namespace pipesim {

@@ -3,11 +3,13 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "tools/commands/execution/run_setting_options.h"
 #include "tools/commands/execution_commands.h"
+#include "tools/commands/options/shared_options.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/plan_set.h"
-#include "tools/inputs/run_settings.h"
+#include "tools/reports/plan_report.h"
 #include "tools/running/plan_comparison.h"
 
 namespace pipesim {
@@ -31,7 +33,8 @@ int run_compare_execution(const Arguments& arguments, Streams& streams) {
   setting.sleep = EmulatedPace::Sleep::Never;
   const PlanOptions options = plan_options_of(arguments);
   require_recompute(graph, options.recompute);
-  PlanSet set(graph, topology, options, open_calibration(arguments, topology, streams.err));
+  PlanSet set(graph, topology, options,
+              open_calibration(text_or_none(arguments, "calibration"), topology, streams.err));
   set.add_baselines();
   set.add_random(arguments.integer("random", 0, kMostRandomPlans), setting.seed);
   for (const std::string& file : arguments.texts("plan")) set.add_file(file);

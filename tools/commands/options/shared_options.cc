@@ -1,10 +1,8 @@
-#include "tools/inputs/run_settings.h"
+#include "tools/commands/options/shared_options.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "search/baselines/baselines.h"
 #include "sim/base/cores.h"
@@ -83,6 +81,18 @@ Option recompute_option() {
                       {"full",
                        "all of a stage but what enters it, or of a layer or another block of the model where "
                        "there are no stages"}}};
+}
+
+std::string text_or_none(const Arguments& a, const std::string& option) {
+  return a.has(option) ? a.text(option) : "";
+}
+
+Option calibration_option() {
+  return {.name = "calibration",
+          .argument = "FILE",
+          .default_value = "",
+          .help = "take durations that were measured before analytic ones",
+          .details = "As the command calibrate writes them; what had to be guessed is listed."};
 }
 
 Option json_option() {
@@ -270,28 +280,8 @@ Recompute recompute_of(const Arguments& arguments) {
   return parse_recompute(arguments.choice("recompute", recompute_names()));
 }
 
-void require_recompute(const OperatorGraph& graph, const Recompute& recompute) {
-  if (const auto reason = illegal(graph, recompute, {}))
-    throw InputError(fmt::format("--recompute {}: {}", name_of(recompute.kind), *reason));
-}
-
 std::string profile_note_of(const Arguments& a) {
   return a.has("profile-batch") || !a.has("model") ? "" : profile_note(model_text_of(a));
-}
-
-std::string devices_text(const Topology& topology) {
-  return counted(static_cast<std::int64_t>(topology.num_devices()), "device");
-}
-
-std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
-  std::string text = fmt::format("batch {}", samples_per_iteration(graph, options));
-  if (options.microbatches > 1)
-    text += fmt::format(" in {} microbatches of {}", options.microbatches, graph.batch());
-  const Recompute& recompute = options.recompute;
-  if (recompute.kind == Recompute::Kind::None) return text;
-  return text + (recompute.kind == Recompute::Kind::Listed
-                     ? ", recompute of a list"
-                     : fmt::format(", recompute {}", name_of(recompute.kind)));
 }
 
 std::int32_t microbatches_of(const ModelRun& run) {
@@ -313,63 +303,6 @@ PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   options.microbatches = microbatches_of(run);
   options.recompute = recompute_of(arguments);
   return options;
-}
-
-nlohmann::ordered_json json_of(const std::vector<Baseline>& baselines) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Baseline& b : baselines) {
-    nlohmann::ordered_json row{{"name", b.name}};
-    if (b.infeasible.empty()) {
-      row["iteration_time_s"] = to_seconds(b.scored->evaluation.time).value;
-    } else {
-      row[b.scored ? "infeasible" : "not_scored"] = b.infeasible;
-    }
-    if (!b.idle.empty()) row["idle_devices"] = b.idle;
-    list.push_back(std::move(row));
-  }
-  return list;
-}
-
-std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch) {
-  Nanoseconds fastest = 0;
-  for (const Baseline& b : baselines) {
-    if (b.infeasible.empty() && (fastest == 0 || b.scored->evaluation.time < fastest))
-      fastest = b.scored->evaluation.time;
-  }
-  Table table({{"baseline"}, {"iteration", Align::Right}, {"samples/s", Align::Right}, {""}});
-  for (const Baseline& b : baselines) {
-    if (!b.infeasible.empty()) {
-      table.add({b.name, "-", "-", b.infeasible});
-      continue;
-    }
-    const Seconds time = to_seconds(b.scored->evaluation.time);
-    const bool is_fastest = b.scored->evaluation.time == fastest;
-    table.add({b.name, pretty(time), significant(static_cast<double>(batch) / time.value, 4),
-               fmt::format("{}{}{}", is_fastest ? "fastest baseline" : "",
-                           is_fastest && !b.idle.empty() ? "; " : "", b.idle)});
-  }
-  return table.str(2);
-}
-
-void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options) {
-  Bytes needed;
-  for (const Tensor& t : graph.tensors()) {
-    if (t.kind != TensorKind::Weight) continue;
-    const WeightMemory m =
-        CostModel::weight_memory(t.elements(), t.type, options.gradient_type, options.optimizer);
-    needed += m.weights + m.gradients + m.optimizer_state;
-  }
-  const Bytes available = topology.usable_memory();
-  if (needed <= available) return;
-  // As many of the same devices as hold it.
-  const double enough = std::ceil(needed / available * static_cast<double>(topology.num_devices()));
-  throw InputError(fmt::format(
-      "model \"{}\" is too large for topology \"{}\": weights, gradients and {} state need {}, "
-      "all {} devices together "
-      "have {}{}; {} are missing: it takes {:.0f} or more such devices",
-      graph.name(), topology.name(), name_of(options.optimizer), pretty(needed), topology.num_devices(),
-      pretty(available), topology.memory_margin().is_none() ? "" : " beside the margin",
-      pretty(needed - available), enough));
 }
 
 }  // namespace pipesim

@@ -10,10 +10,11 @@
 #include "executor/measuring/host_noise.h"
 #include "sim/base/errors.h"
 #include "tools/cli/figures.h"
+#include "tools/commands/execution/run_setting_options.h"
 #include "tools/commands/execution_commands.h"
+#include "tools/commands/options/shared_options.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
-#include "tools/inputs/run_settings.h"
 #include "tools/running/calibrator.h"
 
 namespace pipesim {

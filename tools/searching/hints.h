@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "search/search.h"
-#include "tools/cli/arguments.h"
-#include "tools/inputs/run_settings.h"
+#include "tools/inputs/model_run.h"
 
 namespace pipesim {
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "search/pipelines/listed_stages.h"
@@ -8,6 +7,7 @@
 #include "search/search.h"
 #include "taskgraph/plan/plan_json.h"
 #include "tools/cli/arguments.h"
+#include "tools/inputs/model_run.h"
 
 namespace pipesim {
 
@@ -34,6 +34,10 @@ Option microbatches_option(const std::string& microbatches);
 Option recompute_option();
 /// --schedule, `help` says of what.
 Option schedule_option(const std::string& help);
+/// What a text option says; "" where it was not given and has no default.
+std::string text_or_none(const Arguments& arguments, const std::string& option);
+/// --calibration FILE, for search, simulate and compare.
+Option calibration_option();
 /// --json.
 Option json_option();
 /// Names as choices without meanings.
@@ -43,8 +47,6 @@ std::vector<std::string> names_of_baselines();
 int threads_of(const Arguments& arguments);
 /// --recompute.
 Recompute recompute_of(const Arguments& arguments);
-/// InputError when the model has nothing of what is to be run again.
-void require_recompute(const OperatorGraph& graph, const Recompute& recompute);
 /// --seconds and --proposals; the default of the former counts only without the latter.
 SearchBudget search_budget_of(const Arguments& arguments);
 /// --schedule. UsageError when no plan can have it.
@@ -58,13 +60,8 @@ PipelineDemand pipeline_demand_of(const Arguments& arguments);
 std::vector<std::string> schedules_to_try(const Arguments& arguments);
 /// --batch, --microbatch and --profile-batch, see ModelRun.
 std::vector<Option> batch_options();
-/// What --model, --microbatches and batch_options() say together: a model by its text, whose batch is one
-/// microbatch, and how many of them an iteration has.
-struct ModelRun {
-  std::string model;
-  std::int32_t microbatches = 1;
-};
-/// UsageError when they contradict each other, InputError when the model's batch is not to be chosen.
+/// What --model, --microbatches and batch_options() say together. UsageError when they contradict each
+/// other, InputError when the model's batch is not to be chosen.
 ModelRun model_run_of(const Arguments& arguments);
 /// UsageError when a plan can't have so many.
 std::int32_t microbatches_of(const ModelRun& run);
@@ -74,18 +71,4 @@ inline PlanOptions plan_options_of(const Arguments& arguments) {
 }
 /// profile_note() of --model, unless --profile-batch tells.
 std::string profile_note_of(const Arguments& arguments);
-/// "16 devices".
-std::string devices_text(const Topology& topology);
-/// "batch 64", or "batch 256 in 4 microbatches of 64, recompute full".
-std::string batch_text(const OperatorGraph& graph, const PlanOptions& options);
-
-/// A JSON list of baselines with name, and iteration_time_s, infeasible or not_scored.
-nlohmann::ordered_json json_of(const std::vector<Baseline>& baselines);
-/// Baselines side by side, the fastest feasible one marked; `batch` samples an iteration.
-std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch);
-
-/// InputError when weights, gradients and optimizer state alone exceed all devices together: tells how much
-/// is missing.
-void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options);
-
 }  // namespace pipesim

@@ -1,4 +1,4 @@
-#include "tools/inputs/subject.h"
+#include "tools/commands/options/subject_options.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include "search/baselines/baselines.h"
 #include "search/planners/gpipe.h"
 #include "sim/base/errors.h"
+#include "tools/commands/options/shared_options.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
-#include "tools/inputs/run_settings.h"
 
 namespace pipesim {
 namespace {
@@ -83,7 +83,7 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
     Topology topology = topology_of(a, a.has("topology") ? a.text("topology") : file.topology());
     std::vector<OtherOrigin> others;
     Plan plan = read_plan(file, graph, topology, others);
-    std::optional<Calibration> calibration = open_calibration(a, topology, err);
+    std::optional<Calibration> calibration = open_calibration(text_or_none(a, "calibration"), topology, err);
     return {std::move(graph),       std::move(topology), std::move(plan),
             std::move(calibration), profile_note(model), std::move(others)};
   }
@@ -93,7 +93,7 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
                  : "--plan FILE is missing, or --model, --topology and --baseline");
   const ModelRun run = model_run_of(a);
   Subject s{open_model(run.model), topology_of(a), {}, {}};
-  s.calibration = open_calibration(a, s.topology, err);
+  s.calibration = open_calibration(text_or_none(a, "calibration"), s.topology, err);
   s.profile_note = profile_note_of(a);
   s.plan.options = plan_options_of(a, run);
   require_recompute(s.graph, s.plan.options.recompute);

@@ -1,4 +1,4 @@
-#include "tools/commands/run_options.h"
+#include "tools/commands/options/run_options.h"
 
 namespace pipesim {
 
@@ -50,6 +50,12 @@ std::vector<Option> run_options(const std::string& steps) {
         .details = "Each has its place from the start, instead of being allocated when it is used."},
        {"oversubscribe", "", "", "run more devices than there are cores"},
        {"no-realtime", "", "", "do not ask for SCHED_FIFO, even where it is permitted"}});
+}
+
+std::vector<Option> plan_set_options(const std::string& verb, const std::string& random) {
+  return in_group(OptionGroup::Execution,
+                  {{"plan", "FILE", "", verb + " this plan too; may be given again", 0, true},
+                   {"random", "N", random, verb + " so many strategies drawn at random too"}});
 }
 
 }  // namespace pipesim

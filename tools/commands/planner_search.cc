@@ -1,4 +1,4 @@
-#include "tools/planners/planner_search.h"
+#include "tools/commands/planner_search.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,17 +21,17 @@
 #include "taskgraph/plan/plan_json.h"
 #include "tools/cli/status_line.h"
 #include "tools/cli/table.h"
+#include "tools/commands/options/planner_options.h"
+#include "tools/commands/options/shared_options.h"
+#include "tools/commands/stage_costs_report.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
-#include "tools/inputs/run_settings.h"
-#include "tools/planners/planner_options.h"
-#include "tools/planners/stage_costs_report.h"
-#include "tools/reports/hints.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_costs.h"
 #include "tools/reports/plan_reason.h"
 #include "tools/reports/plan_report.h"
 #include "tools/reports/report_in_time.h"
+#include "tools/searching/hints.h"
 #include "tools/searching/search_time.h"
 #include "tools/searching/search_watch.h"
 
@@ -280,7 +280,8 @@ int plan_and_report(const Arguments& a, Streams& streams) {
   const OperatorGraph asked = open_model(run.model);
   require_recompute(asked, recompute_of(a));
   const Topology topology = topology_of(a);
-  const std::optional<Calibration> calibration = open_calibration(a, topology, streams.err);
+  const std::optional<Calibration> calibration =
+      open_calibration(text_or_none(a, "calibration"), topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();

@@ -1,4 +1,4 @@
-#include "tools/commands/imported_topology.h"
+#include "tools/commands/options/import_options.h"
 
 #include <fmt/format.h>
 

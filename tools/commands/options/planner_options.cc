@@ -1,4 +1,4 @@
-#include "tools/planners/planner_options.h"
+#include "tools/commands/options/planner_options.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
-#include "tools/inputs/run_settings.h"
+#include "tools/commands/options/shared_options.h"
 
 namespace pipesim {
 namespace {

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "tools/cli/arguments.h"
+#include "tools/running/plan_run.h"
+
+namespace pipesim {
+
+/// What run_options() say (tools/commands/options/run_options.h).
+RunSetting run_setting_of(const Arguments& arguments, const Topology& topology);
+
+}  // namespace pipesim

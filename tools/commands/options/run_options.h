@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/cli/arguments.h"
+
+namespace pipesim {
+
+/// Options of commands that run plans, see run_setting_of() (tools/commands/execution/run_setting_options.h).
+std::vector<Option> run_options(const std::string& steps = "20");
+
+/// --plan (several times) and --random, which say what else than baselines is run.
+std::vector<Option> plan_set_options(const std::string& verb, const std::string& random);
+
+}  // namespace pipesim
