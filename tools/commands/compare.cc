@@ -138,24 +138,44 @@ void require_execute(const Arguments& arguments) {
   }
 }
 
-int run_compare(const Arguments& arguments, Streams& streams) {
-  if (arguments.given("execute")) return run_compare_execution(arguments, streams);
-  require_execute(arguments);
-  const OperatorGraph graph = open_model(model_run_of(arguments).model);
-  const Topology topology = topology_of(arguments);
-  const PlanOptions options = plan_options_of(arguments);
+// What the command line asks for without --execute.
+struct CompareRun {
+  ModelRun model;
+  OperatorGraph graph;
+  Topology topology;
+  PlanOptions options;
+  std::string calibration, profile_note;  // "": none
+  bool json;
+};
+
+CompareRun compare_run_of(const Arguments& a) {
+  require_execute(a);
+  ModelRun model = model_run_of(a);
+  OperatorGraph graph = open_model(model.model);
+  Topology topology = topology_of(a);
+  PlanOptions options = plan_options_of(a, model);
   require_recompute(graph, options.recompute);
-  const std::optional<Calibration> calibration =
-      open_calibration(text_or_none(arguments, "calibration"), topology, streams.err);
+  return {std::move(model),
+          std::move(graph),
+          std::move(topology),
+          std::move(options),
+          text_or_none(a, "calibration"),
+          profile_note_of(a),
+          a.given("json")};
+}
+
+int compare(const CompareRun& run, Streams& streams) {
+  const auto& [model, graph, topology, options, file, profile, as_json] = run;
+  const std::optional<Calibration> calibration = open_calibration(file, topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));
   Evaluator evaluator(graph, costs, options);
   const std::vector<Baseline> baselines = score_baselines(evaluator);
   const std::optional<double> bound = bound_of(costs, graph, options);
-  if (arguments.given("json")) {
+  if (as_json) {
     Json json{
         {"model", graph.name()}, {"topology", topology.name()}, {"num_devices", topology.num_devices()}};
     if (bound) json["lower_bound_s"] = *bound;
-    if (const std::string note = profile_note_of(arguments); !note.empty()) json["profile_note"] = note;
+    if (!profile.empty()) json["profile_note"] = profile;
     json["baselines"] = json_of(evaluator, baselines);
     if (const auto why = why_fastest(evaluator, baselines)) {
       json["reason"] = {{"plan", why->name}};
@@ -166,17 +186,20 @@ int run_compare(const Arguments& arguments, Streams& streams) {
     streams.out << json.dump(2) << "\n";
     return 0;
   }
-  const std::string profile = profile_note_of(arguments);
   streams.out << fmt::format("{} on {} ({}), {}\n\n", graph.name(), topology.name(), devices_text(topology),
                              batch_text(graph, options))
               << (profile.empty() ? "" : fmt::format("  {}\n\n", profile))
               << baselines_table(baselines, samples_per_iteration(graph, options))
               << why_text(evaluator, baselines) << (bound ? bound_line(*bound, baselines) : "\n")
-              << fit_line(evaluator, baselines, model_run_of(arguments))
-              << details_table(evaluator, baselines);
+              << fit_line(evaluator, baselines, model) << details_table(evaluator, baselines);
   if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)
     streams.out << "\nof the fastest baseline:\n" << durations_line(*use);
   return 0;
+}
+
+int run_compare(const Arguments& arguments, Streams& streams) {
+  if (arguments.given("execute")) return run_compare_execution(arguments, streams);
+  return compare(compare_run_of(arguments), streams);
 }
 
 }  // namespace

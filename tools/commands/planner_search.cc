@@ -215,38 +215,72 @@ std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& pla
                      costs.report.infeasible.value_or(""));
 }
 
-// Planners that do not search have no limit of time unless one is given.
-double seconds_of(const Arguments& a, const PlannerChoice& planner) {
-  return planner.searches || a.given("seconds") ? search_budget_of(a).seconds : 0;
+// What the command line asks for.
+struct PlannerRun {
+  const PlannerChoice& planner;
+  ModelRun model;
+  OperatorGraph graph;
+  std::string topology_text, profile_note;
+  Topology topology;
+  PlanOptions options;
+  PlannerSettings settings;
+  AutoOptions of_auto;
+  double seconds;  // 0: no limit, as for planners that do not search unless one is given
+  std::string calibration, output, log;  // files; "": none
+  bool json;
+  [[nodiscard]] std::string algorithm() const { return std::string(planner.name); }
+};
+
+PlannerRun planner_run_of(const Arguments& a) {
+  if (a.given("set") && !a.has("model")) throw UsageError("search: --set needs --model");
+  for (const char* file : {"output", "checkpoint", "search-log"}) {
+    if (a.has(file)) require_writable(a.text(file));
+  }
+  const PlannerChoice& planner = *planner_of(a);
+  ModelRun model = model_run_of(a);
+  OperatorGraph graph = open_model(model.model);
+  require_recompute(graph, recompute_of(a));
+  Topology topology = topology_of(a);
+  PlanOptions options = plan_options_of(a, model);
+  return {planner,
+          std::move(model),
+          std::move(graph),
+          a.text("topology"),
+          profile_note_of(a),
+          std::move(topology),
+          std::move(options),
+          planner_settings_of(a),
+          planner.searches ? auto_options_of(a) : AutoOptions{},
+          planner.searches || a.given("seconds") ? search_budget_of(a).seconds : 0,
+          text_or_none(a, "calibration"),
+          text_or_none(a, "output"),
+          text_or_none(a, "search-log"),
+          a.given("json")};
 }
 
-PlannedPipeline propose(const PlanRequest& request, const Arguments& a) {
-  const std::string& name = a.text("algorithm");
-  if (name == "auto") return search_auto(request, auto_options_of(a));
-  const auto planner = std::ranges::find(planners(), name, &Planner::name);
+PlannedPipeline propose(const PlanRequest& request, const PlannerRun& run) {
+  if (run.planner.searches) return search_auto(request, run.of_auto);
+  const auto planner = std::ranges::find(planners(), run.planner.name, &Planner::name);
   return planner != planners().end() ? planner->propose(request) : propose_exhaustively(request);
 }
 
-PlannedPipeline propose_in_time(const PlanRequest& request, const Arguments& a, const PlannerChoice& planner,
-                                const SearchTime& time) {
+PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& run, const SearchTime& time) {
   const Deadline until = time.search();
   const KeepTo keep(until);
   try {
-    return propose(request, a);
+    return propose(request, run);
   } catch (const OutOfTime&) {
-    throw InputError(fmt::format("{}: no plan was found in the {} s of --seconds; allow more", planner.name,
-                                 seconds_of(a, planner)));
+    throw InputError(fmt::format("{}: no plan was found in the {} s of --seconds; allow more",
+                                 run.planner.name, run.seconds));
   }
 }
 
-// Of a model by its text, with this batch.
-PlanRequest request_of(const std::string& model, const OperatorGraph& graph, const CostModel& costs,
-                       PlanOptions options, PlannerSettings settings) {
-  PlanRequest request{graph, costs, std::move(options), {}, {}, std::move(settings), {}};
-  request.with_batch = [model](std::int64_t batch) { return open_model(with_batch(model, batch)); };
-  request.takes_batch = [model](std::int64_t batch) {
+PlanRequest request_of(const PlannerRun& run, const CostModel& costs) {
+  PlanRequest request{run.graph, costs, run.options, {}, {}, run.settings, {}};
+  request.with_batch = [&](std::int64_t batch) { return open_model(with_batch(run.model.model, batch)); };
+  request.takes_batch = [&](std::int64_t batch) {
     try {
-      (void)with_batch(model, batch);
+      (void)with_batch(run.model.model, batch);
     } catch (const InputError&) {
       return false;
     }
@@ -265,27 +299,17 @@ std::string bound_text(const OperatorGraph& graph, const CostModel& costs, const
   return far.empty() ? "" : fmt::format("  {}\n", far);
 }
 
-int plan_and_report(const Arguments& a, Streams& streams) {
-  const std::string& algorithm = a.text("algorithm");
-  if (a.given("set") && !a.has("model")) throw UsageError("search: --set needs --model");
-  if (a.has("stage-costs") && !a.has("model")) return report_stage_costs(a, streams);
-  for (const char* file : {"output", "checkpoint", "search-log"}) {
-    if (a.has(file)) require_writable(a.text(file));
-  }
-  const PlannerChoice* planner = planner_of(a);
-  SearchTime time(seconds_of(a, *planner));
+int plan_and_report(const PlannerRun& run, Streams& streams) {
+  SearchTime time(run.seconds);
   constexpr double kShareOfReport = 0.15;
-  time.keep_for_report(kShareOfReport * seconds_of(a, *planner));
-  const ModelRun run = model_run_of(a);
-  const OperatorGraph asked = open_model(run.model);
-  require_recompute(asked, recompute_of(a));
-  const Topology topology = topology_of(a);
-  const std::optional<Calibration> calibration =
-      open_calibration(text_or_none(a, "calibration"), topology, streams.err);
+  time.keep_for_report(kShareOfReport * run.seconds);
+  const Topology& topology = run.topology;
+  const std::string algorithm = run.algorithm();
+  const std::optional<Calibration> calibration = open_calibration(run.calibration, topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
-  PlanRequest request = request_of(run.model, asked, costs, plan_options_of(a, run), planner_settings_of(a));
+  PlanRequest request = request_of(run, costs);
   std::optional<StatusLine> line;
   request.status = [&](std::string_view text) {
     if (!line) line.emplace(streams.err);
@@ -293,16 +317,16 @@ int plan_and_report(const Arguments& a, Streams& streams) {
     if (text.empty()) line.reset();
   };
   std::optional<SearchWatch> watch;
-  if (planner->searches || planner->name == "exhaustive") {
-    watch.emplace(streams.err, SearchBudget{}, std::nullopt, a.has("search-log") ? a.text("search-log") : "");
+  if (run.planner.searches || run.planner.name == "exhaustive") {
+    watch.emplace(streams.err, SearchBudget{}, std::nullopt, run.log);
     request.observer = &*watch;
   }
-  const PlannedPipeline planned = propose_in_time(request, a, *planner, time);
+  const PlannedPipeline planned = propose_in_time(request, run, time);
   line.reset();
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
   const OperatorGraph& graph = planned.graph;
-  const Plan plan{planned.batch ? with_batch(run.model, *planned.batch) : run.model,
-                  a.text("topology"),
+  const Plan plan{planned.batch ? with_batch(run.model.model, *planned.batch) : run.model.model,
+                  run.topology_text,
                   graph.fingerprint(),
                   topology.fingerprint(),
                   planned.options,
@@ -324,16 +348,16 @@ int plan_and_report(const Arguments& a, Streams& streams) {
   try {
     far = bound_text(graph, costs, plan.options, report.iteration_time, algorithm);
     if (report.in_full) {
-      Evaluator baselines(asked, costs, plan_options_of(a, run));
+      Evaluator baselines(run.graph, costs, run.options);
       reason =
           reason_of(baselines, planned, {algorithm, strategy, plan_costs(evaluator, strategy), plan.options});
     }
   } catch (const OutOfTime&) {  // the plan is told without them
   }
   keep.reset();
-  if (a.has("output") && !report.infeasible) write_file(a.text("output"), to_json(plan, graph, topology));
-  const std::string profile = profile_note_of(a);
-  if (a.given("json")) {
+  if (!run.output.empty() && !report.infeasible) write_file(run.output, to_json(plan, graph, topology));
+  const std::string& profile = run.profile_note;
+  if (run.json) {
     Json json = json_of(report, topology);
     json["model"] = graph.name();
     json["topology"] = topology.name();
@@ -343,7 +367,7 @@ int plan_and_report(const Arguments& a, Streams& streams) {
     if (planned.objective && planned.objective->activation_factor)
       json["planner_activation_factor"] = *planned.objective->activation_factor;
     json["planner_wall_time_s"] = planned_s;
-    if (planner->searches) json["threads"] = threads_of(a);
+    if (run.planner.searches) json["threads"] = run.of_auto.threads;
     json["planner_devices"] = planned.devices;
     if (!planned.note.empty()) json["note"] = planned.note;
     if (planned.proven) json["proven_optimal"] = *planned.proven;
@@ -355,7 +379,7 @@ int plan_and_report(const Arguments& a, Streams& streams) {
     streams.out << fmt::format("{} on {} ({}), {}, planned by {} in {}{}\n\n", graph.name(), topology.name(),
                                devices_text(topology), batch_text(graph, plan.options), algorithm,
                                pretty(Seconds(planned_s)),
-                               planner->searches ? " on " + counted(threads_of(a), "thread") : "")
+                               run.planner.searches ? " on " + counted(run.of_auto.threads, "thread") : "")
                 << stage_table(planned) << "\n"
                 << contributions_text(planned, topology);
     if (planned.trials.of != PlannerTrials::Of::Nothing)
@@ -378,7 +402,8 @@ int plan_and_report(const Arguments& a, Streams& streams) {
 
 int run_planner(const Arguments& a, Streams& streams) {
   try {
-    return plan_and_report(a, streams);
+    if (a.has("stage-costs") && !a.has("model") && !a.given("set")) return report_stage_costs(a, streams);
+    return plan_and_report(planner_run_of(a), streams);
   } catch (const OutOfTime&) {
     throw InputError(fmt::format("{}: the plan was not simulated in the {} s of --seconds; allow more",
                                  a.text("algorithm"), search_budget_of(a).seconds));

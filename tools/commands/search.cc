@@ -40,7 +40,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kShortestSearch = 1e-6;  // of a budget in seconds, where 0 is none
 
+// What the command line asks for.
 struct SearchRun {
+  ModelRun model;
+  std::string topology_text;
   OperatorGraph graph;
   Topology topology;
   PlanOptions options;
@@ -50,14 +53,11 @@ struct SearchRun {
   bool seed_given, chains_given;
   bool flexflow_moves;
   std::string algorithm;
-  std::string profile_note;        // "": none
-  std::string checkpoint, resume;  // files; "": none
-  double checkpoint_every;         // seconds
+  std::string profile_note;                                  // "": none
+  std::string calibration, output, log, checkpoint, resume;  // files; "": none
+  double checkpoint_every;                                   // seconds
+  bool candidates, json;                                     // what to print
 };
-
-std::string text_or_empty(const Arguments& a, const std::string& option) {
-  return a.has(option) ? a.text(option) : "";
-}
 
 int chains_of(const Arguments& a) {
   const bool flexflow = a.text("moves") == "flexflow";
@@ -68,10 +68,13 @@ int chains_of(const Arguments& a) {
 }
 
 SearchRun search_run_of(const Arguments& a) {
-  OperatorGraph graph = open_model(model_run_of(a).model);
-  PlanOptions options = plan_options_of(a);
+  ModelRun model = model_run_of(a);
+  OperatorGraph graph = open_model(model.model);
+  PlanOptions options = plan_options_of(a, model);
   require_recompute(graph, options.recompute);
-  return {std::move(graph),
+  return {std::move(model),
+          required_text(a, "topology"),
+          std::move(graph),
           topology_of(a),
           std::move(options),
           search_budget_of(a),
@@ -83,9 +86,14 @@ SearchRun search_run_of(const Arguments& a) {
           a.choice("moves", {"all", "flexflow"}) == "flexflow",
           a.text("algorithm"),
           profile_note_of(a),
-          text_or_empty(a, "checkpoint"),
-          text_or_empty(a, "resume"),
-          a.number("checkpoint-every", 0, 1e6)};
+          text_or_none(a, "calibration"),
+          text_or_none(a, "output"),
+          text_or_none(a, "search-log"),
+          text_or_none(a, "checkpoint"),
+          text_or_none(a, "resume"),
+          a.number("checkpoint-every", 0, 1e6),
+          a.given("candidates"),
+          a.given("json")};
 }
 
 std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines, bool flexflow_moves) {
@@ -333,66 +341,58 @@ std::vector<Baseline> score_in_time(Evaluator& evaluator, SearchTime& time) {
 }
 
 // What may help where nothing fits; "" where there is no time to find out.
-std::string hints_in_time(const Arguments& arguments, const SearchRun& run, Evaluator& evaluator,
+std::string hints_in_time(const SearchRun& run, Evaluator& evaluator,
                           const std::vector<Baseline>& baselines) {
   const Baseline* nearest = nearest_baseline(baselines);
   if (!nearest) return "";
   try {
-    return hints_text(hints_to_fit(evaluator, *nearest, model_run_of(arguments), run.algorithm));
+    return hints_text(hints_to_fit(evaluator, *nearest, run.model, run.algorithm));
   } catch (const OutOfTime&) {
     return "";
   }
 }
 
-int search_and_report(const Arguments& arguments, Streams& streams, SearchRun& run, SearchWatch& watch,
-                      SearchTime& time) {
+int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, SearchTime& time) {
   const Deadline until = time.search();
   std::optional<KeepTo> keep(std::in_place, until);
   const CandidateSet candidates(run.graph, run.topology);
-  if (arguments.given("candidates")) {
+  if (run.candidates) {
     streams.out << candidates.str();
     return 0;
   }
   require_room(run.graph, run.topology, run.options);
-  const std::optional<Calibration> calibration =
-      open_calibration(text_or_none(arguments, "calibration"), run.topology, streams.err);
+  const std::optional<Calibration> calibration = open_calibration(run.calibration, run.topology, streams.err);
   const CostModel costs(run.topology, pointer_to(calibration));
   Evaluator evaluator(run.graph, costs, run.options);
   const std::vector<Baseline> baselines = score_in_time(evaluator, time);
   Certainty certainty;
   if (!calibration) add_lower_bound(run, costs, time, certainty);
-  if (arguments.has("search-log")) watch.log_to(arguments.text("search-log"));
+  if (!run.log.empty()) watch.log_to(run.log);
   const SearchOutcome outcome = search(run, costs, candidates, baselines, time, watch, certainty.bound);
   static_cast<void>(watch.stop_requested());
   watch.finish(outcome);
   const Deadline reported = time.report();
   keep.emplace(reported);
   if (!outcome.best) {
-    const std::string hints = watch.interrupted() ? "" : hints_in_time(arguments, run, evaluator, baselines);
+    const std::string hints = watch.interrupted() ? "" : hints_in_time(run, evaluator, baselines);
     return refuse(run, baselines, watch.interrupted(), hints, streams.err);
   }
   const BoundStrategy strategy = evaluator.builder().bind(outcome.best->strategy);
   const PlanReport report = report_in_time(evaluator, strategy, outcome.best->evaluation);
   if (calibration && report.in_full) certainty.use = calibration_use(evaluator, strategy);
-  if (arguments.has("output")) {
-    const Plan plan{model_run_of(arguments).model,
-                    arguments.text("topology"),
-                    run.graph.fingerprint(),
-                    run.topology.fingerprint(),
-                    run.options,
-                    outcome.found_by,
-                    run.seed,
-                    outcome.best->strategy};
-    write_file(arguments.text("output"), to_json(plan, run.graph, run.topology));
+  if (!run.output.empty()) {
+    const Plan plan{
+        run.model.model,  run.topology_text, run.graph.fingerprint(), run.topology.fingerprint(), run.options,
+        outcome.found_by, run.seed,          outcome.best->strategy};
+    write_file(run.output, to_json(plan, run.graph, run.topology));
   }
   const WhyPlan why =
       why_plan(evaluator, candidates, baselines, outcome, time.shortened(try_budget(run.budget, outcome)));
   keep.reset();
   constexpr std::size_t kConfigs = 12;
-  streams.out << (arguments.given("json")
-                      ? json_of(run, report, baselines, outcome, certainty, why)
-                      : text_of(run, report, baselines, outcome, certainty,
-                                configs_text(run.graph, strategy, kConfigs, std::nullopt), why));
+  streams.out << (run.json ? json_of(run, report, baselines, outcome, certainty, why)
+                           : text_of(run, report, baselines, outcome, certainty,
+                                     configs_text(run.graph, strategy, kConfigs, std::nullopt), why));
   return 0;
 }
 
@@ -403,11 +403,11 @@ int run_search(const Arguments& arguments, Streams& streams) {
   SearchWatch watch(streams.err, budget, std::nullopt, "");
   SearchTime time(budget.seconds, watch.interruption());
   SearchRun run = search_run_of(arguments);
-  for (const char* file : {"output", "search-log", "checkpoint"}) {
-    if (arguments.has(file)) require_writable(arguments.text(file));
+  for (const std::string& file : {run.output, run.log, run.checkpoint}) {
+    if (!file.empty()) require_writable(file);
   }
   try {
-    return search_and_report(arguments, streams, run, watch, time);
+    return search_and_report(streams, run, watch, time);
   } catch (const OutOfTime&) {
     if (!watch.stop_requested()) refuse_time(budget.seconds);
     watch.finish({});

@@ -23,36 +23,52 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string hints_of(const Arguments& arguments, const Subject& s, Evaluator& evaluator) {
-  if (!arguments.has("baseline") || s.plan.options.pipeline)
-    return hints_text(hints_to_fit(evaluator, s.plan.strategy, ""));
-  const Baseline baseline{s.plan.found_by, ScoredStrategy{s.plan.strategy, {}}, ""};
-  return hints_text(hints_to_fit(evaluator, baseline, model_run_of(arguments), ""));
+// What the command line asks for.
+struct SimulateRun {
+  Subject subject;
+  std::optional<ModelRun> of_baseline;  // nothing where a plan file is simulated
+  std::string trace, dot, explain;      // files, and a task; "": none
+  bool json;
+};
+
+SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
+  for (const char* file : {"trace", "dot"}) {
+    if (a.has(file)) require_writable(a.text(file));
+  }
+  return {subject_of("simulate", a, err), a.has("baseline") ? std::optional(model_run_of(a)) : std::nullopt,
+          text_or_none(a, "trace"),       text_or_none(a, "dot"),
+          text_or_none(a, "explain"),     a.given("json")};
+}
+
+std::string hints_of(const SimulateRun& run, Evaluator& evaluator) {
+  const Plan& plan = run.subject.plan;
+  if (!run.of_baseline || plan.options.pipeline)
+    return hints_text(hints_to_fit(evaluator, plan.strategy, ""));
+  const Baseline baseline{plan.found_by, ScoredStrategy{plan.strategy, {}}, ""};
+  return hints_text(hints_to_fit(evaluator, baseline, *run.of_baseline, ""));
 }
 
 int run_simulate(const Arguments& arguments, Streams& streams) {
-  for (const char* file : {"trace", "dot"}) {
-    if (arguments.has(file)) require_writable(arguments.text(file));
-  }
-  const Subject s = subject_of("simulate", arguments, streams.err);
+  const SimulateRun run = simulate_run_of(arguments, streams.err);
+  const Subject& s = run.subject;
   const CostModel costs(s.topology, pointer_to(s.calibration));
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.builder().bind(s.plan.strategy);
   const PlanReport report = report_plan(evaluator, strategy);
-  if (arguments.has("trace")) write_file(arguments.text("trace"), trace_of(evaluator));
-  if (arguments.has("dot")) {
+  if (!run.trace.empty()) write_file(run.trace, trace_of(evaluator));
+  if (!run.dot.empty()) {
     std::ostringstream dot;
     dot.exceptions(std::ios::badbit);  // where memory runs out, say so
     write_dot(dot, evaluator.task_graph(), s.topology, TaskNames(evaluator, strategy));
-    write_file(arguments.text("dot"), dot.str());
+    write_file(run.dot, dot.str());
   }
   constexpr std::size_t kSteps = 8, kExplained = 24, kConfigs = 12, kStrip = 96;
   const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
-  if (arguments.has("explain")) {
-    const TaskExplanation why = explain_task(evaluator, strategy, arguments.text("explain"));
-    streams.out << (arguments.given("json") ? json_of(why, evaluator, strategy).dump(2) + "\n"
-                                            : to_text(why, evaluator, strategy, kExplained));
-  } else if (arguments.given("json")) {
+  if (!run.explain.empty()) {
+    const TaskExplanation why = explain_task(evaluator, strategy, run.explain);
+    streams.out << (run.json ? json_of(why, evaluator, strategy).dump(2) + "\n"
+                             : to_text(why, evaluator, strategy, kExplained));
+  } else if (run.json) {
     Json json = json_of(report, s.topology);
     json["model"] = s.graph.name();
     json["topology"] = s.topology.name();
@@ -75,8 +91,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                 << critical_steps_text(evaluator, strategy, kSteps);
   }
   if (!report.infeasible) return 0;
-  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_of(arguments, s, evaluator)
-              << "\n";
+  streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_of(run, evaluator) << "\n";
   return 1;
 }
 
