@@ -29,7 +29,7 @@ enum class Optimizer : std::uint8_t { Sgd, Momentum, Adam };
 std::string_view name_of(Optimizer optimizer);     ///< "sgd", "momentum", "adam"
 Optimizer parse_optimizer(std::string_view name);  ///< InputError with the allowed names
 
-/// Of the analytic model: bound by memory. `elements` ≥ 0.
+/// Time of an update by the analytic model, in which memory bounds it. `elements` ≥ 0.
 Seconds analytic_update_time(std::int64_t elements, DataType type, Optimizer optimizer,
                              const DeviceKind& kind);
 

@@ -65,7 +65,8 @@ inline bool Box::operator==(const Box& o) const {
   return true;
 }
 
-/// Of ascending boxes none behind the first that begins behind another in the first dimension meets that one.
+/// The box begins behind the end of the other in the first dimension. In an ascending list of boxes, no box
+/// after such a one meets the other either.
 inline bool begins_behind(const Box& box, const Box& other) {
   return box.dims() > 0 && box[0].begin >= other[0].end;
 }

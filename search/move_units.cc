@@ -7,7 +7,7 @@
 namespace pipesim {
 namespace {
 
-// Of the first weight that an operator shares with another; nothing for those that share none.
+// The first weight that an operator shares with another; invalid where it shares none.
 TensorId shared_weight(const OperatorGraph& graph, OperatorId op) {
   for (const TensorUse& use : graph.op(op).uses) {
     if (graph.tensor(use.tensor).kind == TensorKind::Weight && graph.consumers(use.tensor).size() > 1)

@@ -25,8 +25,9 @@ struct Explanation {
   bool operator==(const Explanation&) const = default;
 };
 
-/// Of the predecessor that ended last (the smaller key at equal ends) and the last holds of its lanes before
-/// it (the first in its list of lanes at equal times), the later one; the predecessor at equal times. On a
+/// What a task waited for: its last predecessor to end (at equal ends the one with the smaller key), or the
+/// last task that held one of its lanes (at equal times the first lane in its list), whichever is later; at
+/// equal times the predecessor. On a
 /// simulated timeline that is exactly when the task started; on a measured one it may be a little before.
 /// Takes time in the size of the graph; for many tasks use an Explainer.
 Explanation explain(const TaskDag& dag, const Timeline& timeline, TaskId task);

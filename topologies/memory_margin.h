@@ -14,7 +14,7 @@ struct MemoryMargin {
 
   /// "10%", "2 GB". InputError with what was found and what is allowed.
   static MemoryMargin parse(std::string_view text);
-  /// Of a device with this memory; rounded up to whole bytes.
+  /// What a device with this memory leaves free, rounded up to whole bytes.
   [[nodiscard]] Bytes of(Bytes memory) const;
   [[nodiscard]] bool is_none() const { return share == 0 && bytes.value == 0; }
   /// "10 %", "2 GB": what parse() reads.

@@ -17,7 +17,8 @@
 #include "executor/tensors/host_moves.h"
 #include "sim/base/errors.h"
 
-// Of GNU's OpenMP runtime, which oneDNN uses; its header is the compiler's own and unknown to others.
+// Declared by GNU's OpenMP runtime, which oneDNN uses; its header is the compiler's own and unknown to
+// others.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace pipesim {

@@ -52,7 +52,7 @@ class UnsplitReference {
   /// One step.
   void step();
   [[nodiscard]] const StepValues& values() const;
-  /// Of the last step.
+  /// What rounding did to the last step.
   [[nodiscard]] const RoundingNoise& noise() const { return noise_; }
   [[nodiscard]] static bool equal(const StepEquality& e) {
     return e.compared > 0 && e.worst.error <= allowed_factor * e.noise;

@@ -19,7 +19,7 @@ double standard_normal(Rng& rng) {
 
 double normal_probability(double z) { return std::erfc(-z * std::numbers::sqrt2 / 2) / 2; }
 
-// Of a key's durations over their median.
+// A key's durations, divided by their median.
 class RelativeDurations {
  public:
   RelativeDurations(const TaskDurations& durations, const Calibration& calibration) {

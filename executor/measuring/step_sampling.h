@@ -18,7 +18,7 @@ namespace pipesim {
 /// tasks count as dropped.
 class StepSampling {
  public:
-  /// Of a run whose devices are all in this process.
+  /// For a run whose devices are all in this process.
   explicit StepSampling(const TaskDurations& durations);
   void add(const StepRecord& step);
   /// By key, in the order of TaskDurations::keys.

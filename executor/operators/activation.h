@@ -13,8 +13,7 @@ enum class Activation : std::uint8_t { None, Relu, Gelu, Silu, Tanh, Sigmoid };
 
 /// "none", "relu", "gelu" (the tanh form of Hendrycks and Gimpel, 2016), "silu", "tanh", "sigmoid".
 Activation activation_named(std::string_view name);
-/// Of the attribute "activation": what the operator's result, its last use, passes through in the same
-/// kernel.
+/// The activation that the kernel applies to the operator's result (its last use): attribute "activation".
 Activation fused_activation(const Operator& op);
 
 /// Its derivative is a function of the input; those of the others are functions of the output.

@@ -76,7 +76,7 @@ class ScoreNumbers {
     all_queries_ = q.dims[1].extent, all_heads_ = q.dims[2].extent, all_members_ = q.dims[3].extent;
     all_keys_ = k.dims[1].extent;
   }
-  /// Of the score with the shard's first key; those of its other keys follow.
+  /// The number of the score with the shard's first key; those with its other keys follow.
   [[nodiscard]] PIPESIM_DEVICE std::uint64_t first_of(std::int64_t sample, std::int64_t query,
                                                       std::int64_t head, std::int64_t member) const {
     std::int64_t row = samples_ + sample;

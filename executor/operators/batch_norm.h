@@ -13,7 +13,7 @@ namespace pipesim {
 /// Statistics are those of all shards; else each shard's own.
 bool synchronises_statistics(const Operator& op);
 
-/// Of a shard of batch_norm: x[samples, channels, plane].
+/// The sizes of a batch_norm shard: x[samples, channels, plane].
 struct BatchNormSizes {
   BatchNormSizes(const Operator& op, std::span<const Range> ranges);
   std::int64_t samples = 0, channels = 0, plane = 0;

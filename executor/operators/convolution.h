@@ -17,8 +17,8 @@ struct ConvolutionShape {
   std::array<std::int64_t, 2> pad_low{}, pad_high{};  ///< zeros around the image
 };
 
-/// Of an operator conv2d. Zeros stand only where windows hang over the border of the whole image: inside, a
-/// shard's x holds all that its windows touch.
+/// The shape of a conv2d shard. Zeros stand only where windows hang over the border of the whole image:
+/// inside, a shard's x holds all that its windows touch.
 ConvolutionShape convolution_shape(const Operator& op, std::span<const Range> ranges);
 
 }  // namespace pipesim

@@ -30,7 +30,7 @@ struct PoolingWindow {
   }
 };
 
-/// Of an operator pool2d: x[planes, image], y[planes, result], [rows, columns]. The image ends where the
+/// The sizes of a pool2d: x[planes, image], y[planes, result], [rows, columns]. The image ends where the
 /// tensor does: a shard's x holds all that its windows touch.
 struct PoolingShape {
   std::int64_t planes = 0;

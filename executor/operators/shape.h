@@ -16,7 +16,7 @@ struct AxisPart {
   std::int64_t outer = 1, inner = 1, whole = 0, length = 0, first = 0;
 };
 
-/// Of uses of an operator with the attribute "axis": concat and split.
+/// Which part of the axis a tensor of concat or split has; the operator has the attribute "axis".
 inline AxisPart axis_part(const Operator& op, std::span<const Range> ranges, std::size_t tensor,
                           std::size_t part) {
   const auto axis = static_cast<std::size_t>(integer_of(op, "axis"));

@@ -41,7 +41,7 @@ struct Strided {
     for (std::size_t d = 0; d < static_cast<std::size_t>(dims); ++d) n *= lengths[d];
     return n;
   }
-  /// Of the innermost dim; 0 where there is none.
+  /// The step of the innermost dimension; 0 where there is none.
   [[nodiscard]] constexpr std::int64_t last_step() const { return dims == 0 ? 0 : steps[last()]; }
 
  private:

@@ -184,7 +184,7 @@ class Compiler {
         continue;
       const Layout& layout = builder_.layouts()[bound.data_layout[u]];
       const auto entries = layout.entries_on(views_.device_of(op, at));
-      // Of copies the one on the first device counts.
+      // Among copies the one on the first device counts.
       const auto first =
           std::find_if(layout.entries().begin(), layout.entries().end(), [&](const LayoutEntry& e) {
             return !entries.empty() && e.box == entries[0].box && e.addend == entries[0].addend;

@@ -57,7 +57,7 @@ Flow::Flow(const Wiring& wiring, TaskGraphBuilder& builder, const BoundStrategy&
   }
   for (std::size_t s = 0; s < wiring.sources.size() && !is_forward(); ++s) {
     Part& part = *parts_[wiring.plan->term_by_term ? static_cast<std::size_t>(wiring.source_terms[s]) : 0];
-    // Of a change of weights each replica makes the gradients of one.
+    // Each replica makes the gradients of one microbatch of a change of weights.
     const std::int32_t microbatches = wiring.microbatch < 0 ? builder.options().microbatches : 1;
     for (const DeviceId d : makers_[s]->config.devices) {
       const std::int32_t entry = entry_of(part, s, d);

@@ -141,8 +141,8 @@ LaunchedRank by_slurm(const EnvironmentLookup& lookup) {
   return found;
 }
 
-// Of a step that srun was asked for; batch scripts and shells of allocations run once, in steps with the last
-// numbers (slurm.h, SLURM_BATCH_SCRIPT and those beside it).
+// Whether srun was asked for the step. Batch scripts and shells of allocations run once, in steps with the
+// last numbers (slurm.h, SLURM_BATCH_SCRIPT and those beside it).
 bool is_step_of_srun(const std::string& step) {
   constexpr std::uint32_t kFirstReserved = 0xfffffff0;
   std::uint32_t number = 0;

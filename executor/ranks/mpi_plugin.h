@@ -26,7 +26,8 @@ class World {
   /// The endpoints of this rank, ascending.
   [[nodiscard]] virtual std::vector<int> own_endpoints() const = 0;
 
-  /// Of an endpoint of this rank. Tags from the smallest 64-bit number up to 15 above it are the world's own.
+  /// The transport of an endpoint of this rank. Tags from the smallest 64-bit number up to 15 above it are
+  /// the world's own.
   [[nodiscard]] virtual std::shared_ptr<Transport> transport(int endpoint) = 0;
 
   /// Names of all endpoints for messages ("gpu0"); until then they are called "device 0".

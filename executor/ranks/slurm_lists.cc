@@ -28,7 +28,7 @@ bool all_digits(std::string_view text) {
                                variable, list));
 }
 
-// Of "03-05,9" the "03"; empty if that is no list of numbers.
+// The first number of a list: "03" of "03-05,9"; empty if that is no list of numbers.
 std::string_view first_number(std::string_view ranges) {
   std::string_view first;
   for (std::size_t begin = 0; begin <= ranges.size();) {

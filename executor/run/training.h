@@ -52,8 +52,8 @@ class Training {
   /// What values() has after a step.
   enum class Keep : std::uint8_t { Nothing, Outputs, Everything };
   void keep_values(Keep keep) { keep_ = keep; }
-  /// Of the last step, as far as this process has them: pieces of other processes are 0 in outputs, absent
-  /// from the others' comparison.
+  /// Values of the last step that this process has. In outputs, pieces of other processes are 0; elsewhere
+  /// they are left out of the comparison.
   [[nodiscard]] const StepValues& values() const { return values_; }
   /// Compares this process's pieces of gradients and weights after the last step with whole tensors; worst
   /// first.

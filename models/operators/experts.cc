@@ -26,7 +26,7 @@ void build_dispatch(OperatorDraft& draft) {
   TensorUse& z = draft.output(
       "", {draft.axis(g), draft.axis(e), IndexExpr::whole(draft.integer("capacity")), draft.axis(h)});
   z.forward_passes = z.backward_passes = 0;
-  // Of x and z only the chosen rows move, read and written once; a shard has the rows of its experts.
+  // Only the chosen rows of x and z move, read and written once; a shard has the rows of its experts.
   const double routed = static_cast<double>(draft.integer("top_k") * tokens);
   const double rows_per_expert = routed / static_cast<double>(experts);
   draft.op.bytes_forward_extra = {{2 * rows_per_expert * draft.element_bytes(), {g, e, h}}};

@@ -102,7 +102,7 @@ class Cell {
     return conv(name + ".out", x, filters_, Window::same(1));
   }
 
-  /// Of inputs with other channels than the cell's, pools make them the same.
+  /// Pools of inputs with other channels than the cell's make them the same.
   TensorId pool(const std::string& name, const std::string& mode, TensorId x, const Window& window) {
     const bool odd = window.kernel[0] % 2 == 0;  // such windows may reach over the end
     x = net_.builder().add("pool2d", prefix_ + name + ".pool", {x},

@@ -17,7 +17,7 @@ struct BlockWidth {
   std::int64_t first = 0, second = 0, outer = 0;
 };
 
-/// Of a stage with a plain width of `channels`.
+/// A stage with a plain width of `channels`.
 BlockWidth block_width(const ZooValues& values, std::int64_t channels) {
   if (!values.has("width")) return {channels, channels, 4 * channels};
   const std::int64_t wide = values.integer("width") * channels;

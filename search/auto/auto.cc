@@ -26,15 +26,15 @@
 namespace pipesim {
 namespace {
 
-// Of the time that --seconds leaves at the beginning, until when baselines, data parallelism in other numbers
-// of microbatches, and planners end. A planner may take two of the shares that are left; it has more of them
-// in the number of microbatches that was asked for.
+// Shares of the time that the deadline leaves at the beginning: until when baselines, data parallelism in
+// other numbers of microbatches, and planners end. A planner may take two of the shares that are left; it has
+// more of them in the number of microbatches that was asked for.
 constexpr double kBaselinesEnd = 0.15, kDataParallelEnd = 0.2, kPlannersEnd = 0.5;
 // Until when those go on that had too little time, where the model is too large for a search over splits.
 constexpr double kLatePlannersEnd = 0.85;
 constexpr double kSharesOfPlanner = 2, kSharesAsAsked = 4;
-// Of the budget of searches. Splits are searched in all numbers of microbatches, on in the best half of them,
-// and on in the best one until that has had as much as kBestSplits says.
+// Shares of the searches' budget. Splits are searched in all numbers of microbatches, on in the best half of
+// them, and on in the best one until that has had as much as kBestSplits says.
 constexpr double kAllSplits = 0.15, kHalfOfSplits = 0.1, kBestSplits = 0.3, kFirstJointly = 0.15;
 constexpr double kMostKept = 3;
 // What is left goes to the search over splits where its plan is the best and the joint search has hardly
@@ -126,7 +126,7 @@ class Contest {
     keep(false);
   }
 
-  // Of the same samples, more microbatches need less memory, and fewer are synchronised less often.
+  // With the same samples, more microbatches need less memory, and fewer are synchronised less often.
   void ask_data_parallel() {
     const std::string name = "data-parallel";
     for (const std::int32_t microbatches : other_microbatches(request_.microbatches())) {
@@ -335,7 +335,7 @@ class Contest {
     return numbers.front();
   }
 
-  // Of what is left of the budget after the first part of the joint search.
+  // The share of what is left of the budget after the first part of the joint search.
   [[nodiscard]] double share_of_splits(std::int32_t best) const {
     const auto [overflow, time] = best_of_splits(best);
     const ScoredJointPlan* fastest = found_.best();

@@ -22,7 +22,7 @@ class SharedBudget {
     left_ -= part.proposals;
     return part;
   }
-  /// Of the proposals; 1 where only time is limited.
+  /// The share of the proposals that is left; 1 where only time is limited.
   [[nodiscard]] double share_left() const {
     return all_.proposals > 0 ? static_cast<double>(left_) / static_cast<double>(all_.proposals) : 1;
   }

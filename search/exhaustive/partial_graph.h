@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// Of all stages of both backward passes of a shard.
+/// Time of all stages of both backward passes of a shard.
 Nanoseconds backward_time(const BoundOperator& bound, std::size_t shard);
 
 /// The part of a task graph that is settled when only some operators have configs: their passes; transfers of

@@ -222,8 +222,8 @@ Nanoseconds ChainBounds::gradient_of(UseRef use, double share) const {
          pass_time(use.op, separate ? Pass::BackwardWeight : Pass::BackwardInput, share);
 }
 
-// Of a device's part of the weight, which is at least the part of the shard with the smallest share of all
-// uses.
+// Time to update a device's part of the weight, which is at least the part of the shard with the smallest
+// share of all uses.
 Nanoseconds ChainBounds::update(TensorId weight) const {
   double share = 1;
   for (const UseRef use : graph_.consumers(weight)) share = std::min(share, share_[use.op.index()]);

@@ -15,7 +15,7 @@ struct TrainedWeights {
 };
 std::vector<TrainedWeights> trained_weights(const OperatorGraph& graph);
 
-/// Of the update of so many elements of the weight on a device.
+/// Seconds of an update of so many elements of the weight on a device.
 double update_seconds(const PassBounds& passes, const PlanOptions& options, TensorId weight,
                       std::int64_t elements, DeviceId device);
 

@@ -28,7 +28,7 @@ class PassBounds {
   [[nodiscard]] const std::vector<DeviceId>& kinds() const { return kinds_; }
   [[nodiscard]] const std::vector<std::int64_t>& devices_of_kind() const { return devices_of_kind_; }
 
-  /// Of all shards together on devices like `device`: overhead once.
+  /// The cost of all shards together on devices like `device`, with overhead once.
   [[nodiscard]] PassCost total(const Operator& op, Pass pass, DeviceId device) const;
   /// The least seconds of any shard that has at least `share` of every factor product, on the best kind of
   /// device.

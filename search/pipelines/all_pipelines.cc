@@ -185,7 +185,7 @@ class PipelineTrials {
     return std::move(outcome_);
   }
 
-  // Of those that were tried until it was stopped.
+  // The best of those that were tried until it was stopped.
   [[nodiscard]] PipelineOptimum so_far() { return std::move(outcome_); }
 
  private:

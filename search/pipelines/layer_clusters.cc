@@ -10,7 +10,7 @@
 namespace pipesim {
 namespace {
 
-// Of runs up to a layer: smaller is better.
+// The price of runs up to a layer: smaller is better.
 struct ClusterCost {
   double bytes = 0, squares = 0;
   auto operator<=>(const ClusterCost&) const = default;

@@ -99,7 +99,7 @@ std::vector<std::int32_t> ends_within(const std::vector<double>& until, std::spa
   return ends;
 }
 
-// Of a run of stages over all of these operators.
+// Ends of a run of stages over all of these operators, whose longest stage takes the least time.
 std::vector<std::int32_t> balanced_ends(std::span<const double> seconds,
                                         std::span<const ListedStage> stages) {
   std::vector<double> until{0};

@@ -23,7 +23,7 @@ StageGroup first_of(const StageGroup& group, std::size_t devices) {
   return {group.begin(), group.begin() + static_cast<std::ptrdiff_t>(devices)};
 }
 
-// Of the stages' first replicas.
+// The stages' first replicas alone.
 PipelinedStrategy without_turns(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
                                 const std::vector<StageMesh>& meshes) {
   std::vector<std::size_t> rows;

@@ -188,7 +188,7 @@ class AlpaPlanner {
     return {made - (mesh.again[last + 1] - mesh.again[first]), at_hand};
   }
 
-  // Of every microbatch, of what happens once an iteration.
+  // What happens once an iteration, divided among all microbatches.
   [[nodiscard]] Seconds synchronisation_share(const MeshCosts& mesh, std::size_t first,
                                               std::size_t last) const {
     Nanoseconds busiest = 0;

@@ -67,7 +67,7 @@ class LevelPlanner {
   [[nodiscard]] std::size_t machines() const { return machines_; }
 
  private:
-  // Of the layers between two cuts, on one machine of this level.
+  // Time of the layers between two cuts, on one machine of this level.
   [[nodiscard]] double time(std::size_t i, std::size_t j) const {
     if (below_) return (*below_)[i][j];
     return i == 0 ? cuts_[j].time.value : cuts_[j].time.value - cuts_[i - 1].time.value;
@@ -91,7 +91,7 @@ class LevelPlanner {
     return 4 * (m - 1) * bytes / (m * bandwidth_);
   }
 
-  // Of what crosses a cut, forward and backward, into or out of so many machines.
+  // Time of what crosses a cut, forward and backward, into or out of so many machines.
   [[nodiscard]] double transfer(std::size_t cut, std::size_t machines) const {
     const Bytes bytes = options_.repaired ? cuts_[cut].crossing : cuts_[cut].augmented;
     return 2 * static_cast<double>(bytes.value) /
@@ -112,7 +112,7 @@ class LevelPlanner {
     return std::max(computing, i > 0 ? transfers(i - 1, j, m) : output(j, m));
   }
 
-  // Of all ways to end with a stage behind an inner cut, the best for each number of machines.
+  // The best way to end with a stage behind an inner cut, for each number of machines.
   void split(std::size_t i, std::size_t j, const Row& row, std::vector<double>& last,
              std::vector<double>& best, std::vector<Choice>& choices) const {
     for (const std::int32_t inner : cuts_[j].inner) {

@@ -26,7 +26,7 @@ namespace {
 // More units of devices than these, each of which a stage may have, take the planner minutes.
 constexpr std::int64_t kMostUnits = 64;
 constexpr std::size_t kFewKept = 2;
-// Of one number of copies: seconds.
+// Steps for one number of copies, which take seconds.
 constexpr std::int64_t kMostExactSteps = 3'000'000, kMostQuickSteps = 500'000;
 // A model of more operators is planned in clusters of them: by the published score, or for the simulator.
 constexpr std::int32_t kMostLayers = 100, kMostSimulatedLayers = 40;

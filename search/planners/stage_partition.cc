@@ -41,7 +41,7 @@ class StagePartitioner {
   }
 
  private:
-  // Of two options on as many devices, that which takes no longer and suits as many successors serves as
+  // With two options on as many devices, the one that takes no longer and suits as many successors serves as
   // well.
   void keep_useful(std::vector<std::size_t>& options) const {
     const auto key = [&](std::size_t i) {

@@ -26,8 +26,8 @@ struct MemoryLimit {
   [[nodiscard]] std::string str() const;  ///< "3 GB are left of the 4 GB that ulimit -v allows"
 };
 
-/// Of the limits of the process (getrlimit), of its control groups (version 2), and of the host's memory,
-/// the one with the least left. `root` is where proc and sys are. Nothing where none is known.
+/// The memory limit with the least left: that of the process (getrlimit), of its control groups (version 2),
+/// or of the host. `root` is where proc and sys are. Nothing where none is known.
 std::optional<MemoryLimit> memory_limit(const std::filesystem::path& root = "/");
 
 /// `out of memory while MAKING; ulimit -v allows 4 GB. ADVICE`

@@ -5,7 +5,7 @@
 namespace pipesim {
 namespace {
 
-// Of the character that begins the text; 0: there is none.
+// Bytes of the character that begins the text; 0: there is none.
 std::size_t length_of_first(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return 1;

@@ -45,7 +45,7 @@ void Resimulation::mark_affected() {
   for (const TaskId t : dag_->touched()) visits_[t.index()] = {.epoch = first_epoch_, .state = kAffected};
 }
 
-/// Of an old task before base_, else kOpen.
+/// The end of an old task before base_, else kOpen.
 Nanoseconds Resimulation::end_if_known(TaskId task) const {
   if (is_new(task)) return kOpen;
   const std::uint32_t position = old_->position(task);
@@ -86,7 +86,7 @@ Nanoseconds Resimulation::list_candidates() {
   return earliest;
 }
 
-/// Of a task that waits for old ones only, as things were before the edit.
+/// When a task was ready that waits for old ones only, as things were before the edit.
 void Resimulation::look_at(TaskId task, Nanoseconds& earliest) {
   Candidate c{.task = task};
   for (const TaskId p : dag_->predecessors(task)) {

@@ -33,7 +33,7 @@ class Schedule {
     bool queued = false;
   };
 
-  /// Of a task in the order.
+  /// Where a task stands in the order.
   struct Place {
     std::uint32_t position = 0;
     std::uint32_t first_before = 0;  ///< of its predecessors; kNowhere without

@@ -140,7 +140,7 @@ class BufferLives {
     return last;
   }
 
-  // Of the first run or the second.
+  // When the first run, or the second, ends.
   [[nodiscard]] Nanoseconds forward_end(OperatorId op, std::int32_t shard, bool again = false) const {
     const BoundOperator& b = *(*strategy_)[op.index()];
     const OperatorTasks& tasks = tasks_of(op);

@@ -117,7 +117,7 @@ CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target,
 CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
                              Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices);
 
-/// Of a plan that is not term_by_term: the time of its redistribution's steps, see estimated_time().
+/// The time of the redistribution's steps, for a plan that is not term_by_term; see estimated_time().
 Seconds estimated_time(const CommunicationPlan& plan, CommunicationPrices& prices);
 
 }  // namespace pipesim

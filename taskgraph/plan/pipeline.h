@@ -51,7 +51,8 @@ UseRef use_before_its_data(const OperatorGraph& graph, std::span<const std::int3
 /// unasked.
 std::vector<std::string> plan_schedule_forms();
 std::vector<std::string> plan_schedules();
-/// Of a schedule as it is written. InputError with those that are allowed, or what is wrong with its limit.
+/// The kind of a schedule that a plan may have, by its name as written. InputError with the names that are
+/// allowed, or with what is wrong with its limit.
 const ScheduleKind& plan_schedule(const std::string& written);
 
 /// Why operators with these configs can't be run so, naming stages (from 0) and operators. Nothing when they
@@ -74,8 +75,8 @@ std::vector<ParallelConfig> configs_of_way(std::span<const ParallelConfig> confi
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
                              std::int32_t microbatches, std::size_t num_devices,
                              MadeSchedules* made = nullptr);
-/// Of plans without a pipeline: all devices are one group of one stage, and run one microbatch after the
-/// other, forward and backward.
+/// The order of a plan without a pipeline: all devices are one group of one stage, and run one microbatch
+/// after the other, forward and backward.
 PipelineOrder order_without_stages(std::int32_t microbatches, std::size_t num_devices);
 
 }  // namespace pipesim

@@ -35,7 +35,7 @@ struct PlanOptions {
   bool operator==(const PlanOptions&) const = default;
 };
 
-/// Of all microbatches.
+/// Samples of all microbatches together.
 std::int64_t samples_per_iteration(const OperatorGraph& graph, const PlanOptions& options);
 
 /// Why a strategy can't be used: the first illegal config, as `operator "fc1": …`. Nothing when it can.

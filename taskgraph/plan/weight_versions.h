@@ -27,7 +27,7 @@ class WeightVersions {
 
   [[nodiscard]] bool several() const { return !every_.empty(); }
   [[nodiscard]] bool trained() const { return trained_; }  ///< there is backward at all
-  // Of several:
+  // Where there are several:
   /// Microbatches that a change of the stage's weights takes in.
   [[nodiscard]] std::int32_t every(std::int32_t stage) const { return every_[index(stage)]; }
   /// Microbatches after which changes come again as before, in all stages.

@@ -135,7 +135,7 @@ std::int64_t makespan(const PipelineSchedule& schedule) {
   return std::ranges::max(free);
 }
 
-// Of as many microbatches as devices, one unit after the other: what is left free at the end of one is filled
+// As many microbatches as devices, one unit after the other: what is left free at the end of one is filled
 // by the next (section 3.2 of the paper).
 PipelineSchedule units_in_turn(const PipelineShape& shape) {
   PipelineSchedule all(static_cast<std::size_t>(shape.devices));

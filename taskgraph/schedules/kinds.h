@@ -26,10 +26,10 @@ ScheduleKind inference_schedule();
 /// the first stage is NOAM (Narayanan et al., SOSP 2019, section 3.2). `replicas`: by stage.
 std::int32_t warm_up(std::span<const std::int32_t> replicas, std::int32_t stage);
 
-/// Of 1f1b, and of those that differ from it in when weights change.
+/// 1f1b, and schedules that differ from it only in when weights change.
 PipelineSchedule one_forward_one_backward(const PipelineShape& shape);
 
-/// Of schedules whose devices can be written down one by one: steps_of(device) gives the steps of each.
+/// A schedule whose devices can be written down one by one: steps_of(device) gives the steps of each.
 template <class StepsOf>
 PipelineSchedule schedule_of(const PipelineShape& shape, StepsOf steps_of) {
   PipelineSchedule schedule;

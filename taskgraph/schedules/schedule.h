@@ -27,8 +27,8 @@ struct PipelineShape {
   /// those that do not train as the model does without stages: microbatches then go one after the other.
   std::int32_t chunks = 1;
   std::int32_t limit = 0;  ///< most microbatches that a device holds; for schedules that take a limit only
-  /// Of every device's stage, which take microbatches in turn: number m goes to replica m mod replicas.
-  /// Empty: one of each. For schedules that take replicas only, and a single chunk.
+  /// Replicas of every device's stage. They take microbatches in turn: number m goes to replica m mod
+  /// replicas. Empty: one of each. For schedules that take replicas only, and a single chunk.
   std::vector<std::int32_t> replicas = {};
   [[nodiscard]] std::int32_t replicas_of(std::int32_t device) const {
     return replicas.empty() ? 1 : replicas[static_cast<std::size_t>(device)];
@@ -57,8 +57,8 @@ struct ScheduleKind {
   PipelineSchedule (*build)(const PipelineShape& shape);
   bool takes_limit = false;  ///< PipelineShape::limit, which is a part of what is written: "zb-auto:8"
   WeightChange weights = WeightChange::AfterIteration;
-  /// Of schedules that change weights while microbatches are under way: how many changes behind the weights
-  /// are with which a stage takes a microbatch forward and back, see WeightVersions. `replicas`: by stage.
+  /// For schedules that change weights while microbatches are under way: by how many changes the weights lag
+  /// with which a stage takes a microbatch forward and back, see WeightVersions. `replicas`: by stage.
   std::int32_t (*versions_behind)(std::span<const std::int32_t> replicas, std::int32_t stage) = nullptr;
   /// Microbatches with odd numbers go through the devices in the opposite direction: those of the first stage
   /// run the last one for them, and so on, with weights of their own.
@@ -73,14 +73,14 @@ struct ScheduleKind {
 
 /// All, in the order of the help.
 std::span<const ScheduleKind> schedule_kinds();
-/// Of a schedule as it is written, NAME or NAME:LIMIT. InputError with the names that are allowed, or where a
-/// limit is missing, is too much, or is no whole number from 1.
+/// The kind of a schedule written as NAME or NAME:LIMIT. InputError with the names that are allowed, or where
+/// a limit is missing, is too much, or is no whole number from 1.
 const ScheduleKind& schedule_kind(std::string_view written);
 
 /// InputError `schedule "NAME": …` where the shape does not suit the schedule; require_shape() makes none.
 void require_shape(std::string_view written, PipelineShape shape);
 PipelineSchedule make_schedule(const ScheduleKind& kind, const PipelineShape& shape);
-/// Of a schedule as it is written; the limit is that of the name.
+/// Makes a schedule by its name as written, with the limit in it.
 PipelineSchedule make_schedule(std::string_view written, PipelineShape shape);
 
 /// Remembers what it made last: some schedules take long.

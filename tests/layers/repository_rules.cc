@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 
 namespace pipesim {
 namespace {
 
-std::size_t most_lines(const SourceFile& file) {
-  if (file.path.ends_with("README.md")) return 40;
-  return file.is_header() ? 150 : 500;
-}
+constexpr std::size_t kMostLinesOfReadme = 40, kMostFiles = 30;
 
 bool contains_any(const std::string& text, std::initializer_list<const char*> words) {
   return std::any_of(words.begin(), words.end(),
@@ -23,8 +21,8 @@ bool contains_any(const std::string& text, std::initializer_list<const char*> wo
 std::vector<std::string> broken_file_rules(const SourceFile& file) {
   std::vector<std::string> broken;
   const auto refuse = [&](const std::string& reason) { broken.push_back(file.path + ": " + reason); };
-  if (file.lines() > most_lines(file))
-    refuse(fmt::format("has {} lines, at most {} are allowed", file.lines(), most_lines(file)));
+  if (file.path.ends_with("README.md") && file.lines() > kMostLinesOfReadme)
+    refuse(fmt::format("has {} lines, at most {} are allowed", file.lines(), kMostLinesOfReadme));
   if (file.path.ends_with("_test.cc") && !contains_any(file.text, {"EXPECT_", "ASSERT_"}))
     refuse("tests nothing");
   if (file.is_header() && !file.text.starts_with("#pragma once\n"))
@@ -34,6 +32,17 @@ std::vector<std::string> broken_file_rules(const SourceFile& file) {
   if (contains_any(file.text, {" \n"})) refuse("has trailing spaces");
   if (contains_any(file.text, {"\r"})) refuse("has carriage returns");
   return broken;
+}
+
+std::vector<std::string> crowded_folders(std::span<const SourceFile> files) {
+  std::map<std::string, std::size_t> count;
+  for (const SourceFile& file : files) ++count[file.path.substr(0, file.path.rfind('/'))];
+  std::vector<std::string> crowded;
+  for (const auto& [folder, number] : count) {
+    if (number > kMostFiles)
+      crowded.push_back(fmt::format("{}: has {} files, at most {} are allowed", folder, number, kMostFiles));
+  }
+  return crowded;
 }
 
 }  // namespace pipesim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -7,9 +8,12 @@
 
 namespace pipesim {
 
-/// What a file breaks of the rules that keep files readable, as `PATH: REASON`: a source has at most 500
-/// lines, a header at most 150, a README at most 40; a test file checks something; text ends in a newline,
-/// without tabs, trailing spaces or carriage returns.
+/// What a file breaks of the rules that keep files readable, as `PATH: REASON`: a README has at most 40
+/// lines; a test file checks something; text ends in a newline, without tabs, trailing spaces or carriage
+/// returns.
 std::vector<std::string> broken_file_rules(const SourceFile& file);
+
+/// Folders with more than 30 files, as `FOLDER: REASON`.
+std::vector<std::string> crowded_folders(std::span<const SourceFile> files);
 
 }  // namespace pipesim

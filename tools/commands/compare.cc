@@ -59,7 +59,7 @@ Json json_of(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
   return list;
 }
 
-// Of the fastest baseline that fits, else of the first.
+// How the calibration covers the fastest baseline that fits, else the first.
 std::optional<CalibrationUse> use_of(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
   const Baseline* chosen = nullptr;
   for (const Baseline& b : baselines) {

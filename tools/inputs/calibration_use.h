@@ -39,7 +39,7 @@ struct CalibrationUse {
   std::vector<Guess> guesses;           ///< largest share first
 };
 
-/// Of the plan that the evaluator evaluated last; `strategy` is that plan.
+/// How much of a plan the calibration covers. The evaluator must have evaluated `strategy` last.
 CalibrationUse calibration_use(Evaluator& evaluator, const BoundStrategy& strategy);
 
 /// One line: `412 of 530 tasks measured (92% of their time), 80 interpolated, …; largest guess: … (4%,

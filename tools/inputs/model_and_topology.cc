@@ -215,7 +215,7 @@ std::size_t end_of_model_name(const std::string& text) {
   std::vector<std::string> names;
   for (const ZooModel& model : zoo_models()) names.push_back(model.name);
   const std::string nearest = did_you_mean(name, names);
-  // Of a name that resembles none, all that there are.
+  // A name that resembles none gets the list of all.
   throw InputError(fmt::format(
       "unknown model \"{}\"{}; allowed: {}, each also as NAME:key=value,…, or a .json or .txt file", name,
       nearest,

@@ -40,7 +40,7 @@ Json value_schema(const AttributeSchema& schema) {
   return {{"enum", schema.words}};
 }
 
-// Of operators of one kind, with what all kinds have.
+// The schema of operators of one kind, with what all kinds have.
 Json kind_schema(const OperatorKind& kind, const Json& common) {
   Json properties = common, required = Json::array();
   for (auto& [name, value] : properties.items()) value = true;

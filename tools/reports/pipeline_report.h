@@ -39,8 +39,8 @@ struct PipelineReport {
   [[nodiscard]] std::string stages_of_row(std::size_t row) const;
 };
 
-/// Of the strategy that the evaluator scored last, with labels. `columns`: of the strip, 16 or more. Nothing
-/// where the plan is no pipeline.
+/// Reports the pipeline of a strategy that the evaluator evaluated last, with labels. The strip has `columns`
+/// columns, at least 16. Nothing where the plan is no pipeline.
 std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
                                               const std::vector<DeviceMemory>& memory, std::size_t columns);
 std::string to_text(const PipelineReport& report);

@@ -279,7 +279,7 @@ class ReasonText {
     for (const SplitChange* c : most) {
       const Nanoseconds least = gained_ / (clauses.empty() ? 5 : 4);
       if (clauses.size() == kMost || sign_ * c->gain <= 0 || sign_ * c->gain < least) break;
-      // Of stages all operators are on fewer devices.
+      // In stages all operators are on fewer devices.
       if (!r_.whole.empty() && c->to.starts_with("split ") && !c->to.starts_with("split by ")) continue;
       if (std::string clause = change_clause(*c); !clause.empty()) clauses.push_back(std::move(clause));
     }

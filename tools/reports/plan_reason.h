@@ -67,10 +67,10 @@ struct PlanReason {
 PlanReason plan_reason(const OperatorGraph& graph, const ReasonedPlan& before, const ReasonedPlan& after,
                        const std::string& infeasible);
 
-/// Of a plan that is the best baseline itself.
+/// For a plan that is the best baseline itself.
 PlanReason same_plan(const Baseline& baseline);
 
-/// Of a baseline that is too large to look into.
+/// For a baseline that is too large to look into.
 PlanReason times_alone(const std::string& baseline, const Evaluation& before, Nanoseconds after);
 
 /// A few sentences; the first says why.

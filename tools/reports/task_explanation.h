@@ -27,9 +27,10 @@ struct TaskExplanation {
   Nanoseconds compute = 0, communication = 0;  ///< what the chain accounts for: together the task's start
 };
 
-/// Of the labelled task graph and timeline that the evaluator has of the strategy. `which` is a task id, or
-/// text that a name has ("fc1 forward on node0.gpu0"), see TaskNames; of several the one that ends last is
-/// explained. InputError when no task fits.
+/// Explains a task of the strategy, whose labelled task graph and timeline the evaluator must have. `which`
+/// is a task id, or part of a name ("fc1 forward on node0.gpu0", see TaskNames). Whole names go before whole
+/// words, and those before parts of words; where several tasks match, the last one to end is explained.
+/// InputError when none does.
 TaskExplanation explain_task(Evaluator& evaluator, const BoundStrategy& strategy, const std::string& which);
 
 /// The matches where there are several, then the chain, a line a task. Of repeats (the same work on the same

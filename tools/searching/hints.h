@@ -16,7 +16,7 @@ namespace pipesim {
 /// run's. `algorithm`: that found nothing, "" where no search was asked for.
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& nearest, const ModelRun& run,
                                       const std::string& algorithm);
-/// Of a plan that a planner made, which does not fit as it is.
+/// The same for a plan that a planner made and that does not fit.
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan,
                                       const std::string& algorithm);
 /// "\n  try --recompute full: …" for each, or "".
@@ -24,8 +24,8 @@ std::string hints_text(const std::vector<std::string>& hints);
 
 /// "so at most 11 % faster is possible", "no plan is faster".
 std::string room_above(Nanoseconds bound, Nanoseconds time);
-/// Of a plan that takes several times as long as the lower bound, what that is worth and what to try:
-/// "40 times above the lower bound: …"; else "". `algorithm` found it.
+/// What to try where a plan takes several times as long as the lower bound: "40 times above the lower bound:
+/// …"; else "". `algorithm` found it.
 std::string far_above(Nanoseconds bound, Nanoseconds time, const std::string& algorithm);
 
 }  // namespace pipesim

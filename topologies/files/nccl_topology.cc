@@ -198,7 +198,7 @@ class NcclBuilder {
     return kind;
   }
 
-  // Of GPUs of one kind, the one that has least decides.
+  // Among GPUs of one kind the one with the least memory decides.
   void find_memory(const std::vector<Seat>& seats) {
     for (const Seat& seat : seats) {
       const std::int64_t bytes = seat.pci->gpu->memory;
@@ -326,7 +326,7 @@ class NcclBuilder {
   bool networked_ = false;
   DraftVertex network_;
   std::size_t nics_ = 0;
-  // Of the host that is being added:
+  // The host that is being added:
   std::int32_t node_ = 0;
   std::string prefix_;
   std::vector<Seat> seats_;

@@ -68,7 +68,7 @@ struct QueryBlock {
   }
 };
 
-/// Of scored attention with dropout: which of the softmax's elements are kept.
+/// Which elements of the softmax are kept, for scored attention with dropout.
 class ScoreDropout {
  public:
   explicit ScoreDropout(const ShardCall& call) : numbers_(call.op, call.ranges, call.step.microbatch) {

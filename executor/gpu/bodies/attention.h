@@ -63,7 +63,7 @@ struct SoftmaxOfScores {
   }
 };
 
-/// Of each row: its own Σ exp, from the largest score of all shards.
+/// Each row's own Σ exp, from the largest score of all shards.
 struct SumsFromLargest {
   const double* largest = nullptr;
   const float* log_sums = nullptr;

@@ -44,7 +44,7 @@ struct SoftmaxSums {
   }
 };
 
-/// Of a row: Σ exp(x − most) from log Σ exp(x) and the largest value of all shards.
+/// A row's Σ exp(x − most), from log Σ exp(x) and the largest value of all shards.
 struct SoftmaxRescale {
   const double* most;
   double* sum;

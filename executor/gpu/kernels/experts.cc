@@ -94,13 +94,13 @@ struct PairBatches {
   bool by_group;
   std::int64_t count, length, experts;
 
-  /// Of matrices[g, e, rows, columns], those of batch i.
+  /// The matrices of batch i, of matrices[g, e, rows, columns].
   [[nodiscard]] MatrixProduct::Matrix pairs(const Floats& all, std::int64_t i, std::int64_t rows,
                                             std::int64_t columns) const {
     const std::int64_t size = rows * columns;
     return {all.from((by_group ? i * experts : i) * size), false, columns, (by_group ? 1 : experts) * size};
   }
-  /// Of weights[e, rows, columns].
+  /// The weights of an expert, of weights[e, rows, columns].
   [[nodiscard]] MatrixProduct::Matrix weights(const Floats& all, std::int64_t i, std::int64_t rows,
                                               std::int64_t columns) const {
     const std::int64_t size = rows * columns;

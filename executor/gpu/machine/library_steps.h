@@ -17,7 +17,7 @@ bool same_with_equal_padding(const Convolution& convolution);
 void convolve_without_padding(Stream& stream, const Convolution& convolution,
                               const std::function<void(const Convolution&)>& convolve);
 
-/// Of the pairs of matrices of a product, `count` from `first` on.
+/// The product of `count` of its pairs of matrices, from number `first` on.
 MatrixProduct some_of_batch(const MatrixProduct& product, std::int64_t first, std::int64_t count);
 /// The product alone, of float32 in scratch memory without gaps: neither added nor with an epilogue.
 MatrixProduct product_in_scratch(Stream& stream, const MatrixProduct& product);

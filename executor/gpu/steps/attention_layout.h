@@ -32,7 +32,7 @@ class HeadTensor {
   /// Lets results be written into scratch memory of a type, whence unpack() brings them into the tensor.
   void stage(Stream& stream, Stored stored, bool packed);
   void unpack(Stream& stream) const;
-  /// Of the matrices, wherever they are.
+  /// Sets the matrices to 0, wherever they are.
   void zero(Stream& stream) const;
   [[nodiscard]] Stored stored() const { return tensor_.stored; }
   [[nodiscard]] HeadMatrices matrices(std::int64_t first_row = 0, bool transposed = false) const;

@@ -20,7 +20,7 @@ void add_up_columns(Stream& stream, const Term& term, std::int64_t rows, std::in
   run(stream, columns, SumsOfChunks{partial, split, sums});
 }
 
-/// Of m[rows, columns] without gaps.
+/// Adds up the columns of m[rows, columns], which has no gaps.
 inline void add_up_columns(Stream& stream, const Floats& m, std::int64_t rows, std::int64_t columns,
                            const Floats& sums) {
   const RowChunks split = RowChunks::of_groups(rows, columns);

@@ -51,7 +51,7 @@ Recompute recompute_of(const Arguments& arguments);
 SearchBudget search_budget_of(const Arguments& arguments);
 /// --schedule. UsageError when no plan can have it.
 const std::string& schedule_of(const Arguments& arguments);
-/// Of --stages, whether it lists stages, and the list. UsageError when it can't be read.
+/// Whether --stages lists stages, and the list. UsageError when it can't be read.
 bool lists_stages(const Arguments& arguments);
 std::vector<ListedStage> stage_list_of(const Arguments& arguments);
 /// --stages, --chunks and --schedule; --stages must be there, and a number.

@@ -13,7 +13,7 @@
 namespace pipesim {
 namespace {
 
-// Of a baseline: the plan's options and strategy.
+// Gives a baseline's plan its pipeline and strategy.
 void make_pipeline(const std::string& command, const Arguments& a, Subject& s, const CostModel& costs) {
   if (s.plan.found_by != "data-parallel")
     throw UsageError(command + ": --stages makes a pipeline of --baseline data-parallel only");

@@ -28,7 +28,7 @@ struct ChannelPlanes {
 
   [[nodiscard]] PIPESIM_DEVICE std::int64_t of_channel() const { return samples * plane; }
   [[nodiscard]] PIPESIM_DEVICE std::int64_t elements() const { return samples * channels * plane; }
-  /// Of ChannelSums, one for every channel and chunk.
+  /// Teams of ChannelSums: one for every channel and chunk.
   [[nodiscard]] std::int64_t teams() const { return channels * chunks; }
   /// The channel of an element of the tensor.
   [[nodiscard]] PIPESIM_DEVICE std::int64_t channel_of(std::int64_t element) const {

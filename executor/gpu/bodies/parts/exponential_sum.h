@@ -24,7 +24,7 @@ struct ExponentialSum {
     for (int k = 0; k < FloatGroup::size; ++k) own += k < count ? std::exp(group.values[k] - most) : 0.0F;
     sum += static_cast<double>(own);
   }
-  /// Of what all threads of a team have seen.
+  /// The sum over what all threads of a team have seen.
   template <class Team>
   [[nodiscard]] PIPESIM_DEVICE ExponentialSum over(Team& team) const {
     const float all = team.max(most);

@@ -30,7 +30,7 @@ struct GroupPlace {
     return {begin + first, count};
   }
 };
-/// Of group i of so many elements.
+/// The place of group i among so many elements.
 PIPESIM_DEVICE constexpr GroupPlace group_at(std::int64_t i, std::int64_t elements) {
   const std::int64_t first = i * FloatGroup::size, left = elements - first;
   return {first, left < FloatGroup::size ? left : FloatGroup::size};
@@ -59,7 +59,7 @@ PIPESIM_DEVICE inline void put_packed_bits(std::byte* memory, const PackedBits& 
   std::memcpy(__builtin_assume_aligned(memory, sizeof bits), &bits, sizeof bits);
 }
 
-/// Of a group that is whole and lies at a multiple of 16 bytes; else null.
+/// Where a group lies that is whole and begins at a multiple of 16 bytes; else null.
 PIPESIM_DEVICE inline std::byte* packed_place(const Floats& tensor, const GroupPlace& at) {
   const std::int64_t width = tensor.stored == Stored::Float32 ? 4 : 2;
   auto* memory = static_cast<std::byte*>(tensor.memory) + at.first * width;

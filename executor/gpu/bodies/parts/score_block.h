@@ -90,13 +90,13 @@ struct ScoreRules {
   ScoreNumbers numbers;
   const DeviceStep* step = nullptr;
 
-  /// Of one row.
+  /// What one row needs.
   struct Row {
     const float* biases;
     bool drops;
     DropoutMask mask;
     std::uint64_t first;
-    /// Of a group of the row's keys.
+    /// The scores of a group of the row's keys, with their biases.
     [[nodiscard]] PIPESIM_DEVICE FloatGroup biased(const GroupPlace& keys, FloatGroup scores) const {
       if (biases == nullptr) return scores;
       for (std::int64_t k = 0; k < FloatGroup::size; ++k)
