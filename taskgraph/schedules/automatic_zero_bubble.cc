@@ -195,15 +195,14 @@ PipelineSchedule automatic_zero_bubble(const PipelineShape& shape, const ZeroBub
 }
 
 ScheduleKind automatic_zero_bubble_schedule() {
-  return {
-      "zb-auto",
-      "gradients of weights wherever a device would wait, no device holding more than LIMIT microbatches; "
-      "with as many as there are stages, or twice as many, these are ZB-1p and ZB-2p",
-      "Qi et al. (Zero Bubble Pipeline Parallelism), ICLR 2024",
-      false,
-      refuse_automatic,
-      build_automatic,
-      true};
+  return {"zb-auto",
+          "weight gradients fill any wait; a device keeps at most LIMIT microbatches (as many as stages: "
+          "ZB-1p; twice as many: ZB-2p)",
+          "Qi et al. (Zero Bubble Pipeline Parallelism), ICLR 2024",
+          false,
+          refuse_automatic,
+          build_automatic,
+          true};
 }
 
 }  // namespace pipesim

@@ -41,7 +41,7 @@ PipelineSchedule build_interleaved(const PipelineShape& shape) {
 
 ScheduleKind interleaved_schedule() {
   return {"interleaved",
-          "1f1b with several stages a device, for smaller bubbles and more transfers",
+          "1f1b with several stages a device: smaller bubbles, more transfers",
           "Narayanan et al., SC 2021",
           true,
           refuse_interleaved,

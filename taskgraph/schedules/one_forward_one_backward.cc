@@ -33,7 +33,7 @@ PipelineSchedule one_forward_one_backward(const PipelineShape& shape) {
 
 ScheduleKind one_forward_one_backward_schedule() {
   return {"1f1b",
-          "one forward, one backward: early backward",
+          "one forward, one backward in turn",
           "Fan et al. (DAPPLE), PPoPP 2021; Narayanan et al., SOSP 2019",
           false,
           suits_every_shape,

@@ -31,20 +31,20 @@ ScheduleKind asynchronous(std::string_view name, std::string_view summary, std::
 }  // namespace
 
 ScheduleKind pipedream_schedule() {
-  return asynchronous("pipedream", "1f1b without end; weights change after every microbatch, and are stashed",
+  return asynchronous("pipedream", "continuous 1f1b; weights change after every microbatch and are stashed",
                       "Narayanan et al., SOSP 2019, section 3.3", WeightChange::AfterMicrobatch, warm_up);
 }
 
 ScheduleKind pipedream_vertical_sync_schedule() {
   ScheduleKind kind = asynchronous(
-      "pipedream-vertical-sync", "the same; a microbatch meets the same version of weights in all stages",
+      "pipedream-vertical-sync", "the same, with one version of weights for a microbatch in all stages",
       "Narayanan et al., SOSP 2019, section 3.3", WeightChange::AfterMicrobatch, warm_up);
   kind.vertical_sync = true;
   return kind;
 }
 
 ScheduleKind double_buffered_schedule() {
-  return asynchronous("2bw", "1f1b without end; weights change once an iteration, and are kept twice",
+  return asynchronous("2bw", "continuous 1f1b; weights change once an iteration and are kept twice",
                       "Narayanan et al., ICML 2021, section 3.1", WeightChange::BetweenIterations,
                       one_behind);
 }

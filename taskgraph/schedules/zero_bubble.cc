@@ -35,7 +35,8 @@ constexpr const char* kSource = "Qi et al. (Zero Bubble Pipeline Parallelism), I
 
 ScheduleKind zero_bubble_h1_schedule() {
   return {"zb-h1",
-          "weight gradients fill bubbles of 1f1b; every stage holds as much as the first one there",
+          "1f1b whose bubbles are filled with weight gradients; every stage keeps as much as the first stage "
+          "of 1f1b",
           kSource,
           false,
           suits_every_shape,
@@ -44,8 +45,8 @@ ScheduleKind zero_bubble_h1_schedule() {
 
 ScheduleKind zero_bubble_h2_schedule() {
   return {"zb-h2",
-          "no bubbles but those of uneven passes, from twice as many microbatches as stages on and where "
-          "devices update without waiting; holds twice as much as zb-h1",
+          "no bubbles where passes are even, given twice as many microbatches as stages and updates without "
+          "waiting; keeps twice as much as zb-h1",
           kSource,
           false,
           suits_every_shape,

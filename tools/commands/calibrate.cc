@@ -11,17 +11,15 @@ Command calibrate_command() {
   c.name = "calibrate";
   c.summary = "measure what operators and transfers take on this machine";
   c.description =
-      "Runs plans of a model, one after the other, and writes what their operators, transfers and weight "
-      "updates took into a file for --calibration: the baselines, strategies drawn at random, and plans that "
-      "are given.\n\n"
-      "Kernels are measured in the shapes and the order in which plans run them, with the caches, "
-      "the transfers and the busy neighbours that they have there, because alone they are faster.\n\n"
-      "A file that exists is added to. Samples during which the system took the processor away are dropped; "
-      "where nothing else is left for some duration, the file stays as it is and the duration is named.\n\n"
-      "With --fit, four more random strategies are run and predicted from the file; where their durations "
-      "had "
-      "to be estimated from other sizes, a factor and an overhead for each class of tasks (forward passes, "
-      "all-reduces, …) are fitted and kept in the file.";
+      "Runs the baselines, random strategies, and the plans that --plan names, one after the other. It "
+      "measures their operators, transfers and weight updates, and writes the durations to a file for "
+      "--calibration.\n\nKernels are measured as plans run them: in the same shapes and order, with the same "
+      "caches, transfers and busy neighbours. Alone they would be faster.\n\nAn existing file is added to. "
+      "Samples in which the system took the processor away are dropped. Where that leaves no sample of a "
+      "duration, the file stays as it is and the duration is named.\n\nWith --fit, four more random "
+      "strategies are run and predicted from the file. Durations that had to be estimated from other sizes "
+      "are compared with what was measured; a factor and an overhead for each class of tasks (forward "
+      "passes, all-reduces, …) are fitted and kept in the file.";
   c.options = model_and_topology_options();
   for (Option& o :
        in_group(OptionGroup::Output, {{"output", "FILE", "", "the calibration, an SQLite file", 'o'}}))

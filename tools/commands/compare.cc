@@ -209,13 +209,12 @@ Command compare_command() {
   c.name = "compare";
   c.summary = "show all baselines of a model on a topology side by side";
   c.description =
-      "Simulates single-device, data-parallel, model-parallel and expert plans and shows their iteration "
-      "times, what "
-      "their critical paths consist of, and how much memory the fullest device needs. Plans that do not fit "
-      "say why.\n\n"
-      "With --execute the plans that fit are also run on the backend, in turns, and so are other plans on "
-      "demand: predicted beside measured times, whether the predicted order is the measured one (Spearman's "
-      "rank correlation), and by how much the predicted best plan is slower than the best.";
+      "Simulates the single-device, data-parallel, model-parallel and expert plans. For each it shows the "
+      "iteration time, what the critical path consists of, and the memory of the fullest device, or why the "
+      "plan does not fit.\n\nWith --execute it also runs the plans that fit, in turns, on the backend, and "
+      "other plans that --plan and --random name. It shows predicted and measured times side by side, how "
+      "well the predicted order agrees with the measured one (Spearman's rank correlation), and how much "
+      "slower the plan predicted best is than the one measured best.";
   c.options = model_and_topology_options();
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   c.options.push_back(calibration_option());
@@ -223,7 +222,7 @@ Command compare_command() {
                        .argument = "",
                        .default_value = "",
                        .help = "run the plans as well",
-                       .details = "--plan, --random and the other options of execution need it.",
+                       .details = "--plan, --random and the other options of execution need --execute.",
                        .group = OptionGroup::Execution});
   for (Option& o : plan_set_options("run", "0")) c.options.push_back(std::move(o));
   for (Option& o : run_options()) c.options.push_back(std::move(o));

@@ -7,9 +7,8 @@ Command devices_command() {
   return {.name = "devices",
           .summary = "list cores and GPUs of this machine, with links and versions",
           .description =
-              "GPUs are asked of CUDA, NVLinks and PCIe of NVML, both through libpipesim_cuda.so, which is "
-              "loaded "
-              "only then; NUMA nodes of Linux. Where there are no GPUs it says why.",
+              "GPUs are listed by CUDA, NVLinks and PCIe by NVML, both through libpipesim_cuda.so; NUMA "
+              "nodes by Linux. Where no GPU is found, it says why.",
           .operands = {},
           .options = {{.name = "json",
                        .argument = "",

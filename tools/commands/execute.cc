@@ -12,32 +12,24 @@ Command execute_command() {
   c.name = "execute";
   c.summary = "run training steps of a plan, measured beside predicted";
   c.description =
-      "Runs the tasks that simulate predicts, with real tensors: every device of the topology is a thread, "
-      "or "
-      "belongs to one of the processes that mpirun has started.\n\n"
-      "Each of these processes (mpirun -np 4 pipesim execute …) takes its share of the devices in order. "
-      "Data "
-      "and initial weights are made from the seed, unless --data names a file of numbers for a data tensor: "
-      "sample after sample, row-major, without a header, from the OFFSETth number on.\n\n"
-      "With --check the unsplit model runs beside the plan from the same seed; results, gradients and "
-      "updated weights must each agree within 4 times what rounding does to it in the unsplit model, which "
-      "is "
-      "measured by forming all sums in three other orders and, where 16 bits are kept, rounding "
-      "otherwise.\n\n"
-      "Iterations during which the system took a core away are counted and left out. On a host that is not "
-      "quiet no error "
-      "of the prediction is given.\n\n"
-      "With --backend cuda the devices are GPUs of NVIDIA, or with --virtual-devices equal parts of one; "
-      "processes are those of mpirun, torchrun or srun. Times are then the GPU's, and a missing driver ends "
-      "with exit status 3. Between virtual devices, --emulate-links lets transfers and collectives take at "
-      "least the time of the topology's links.\n\n"
-      "Emulated devices take as long as predicted and compute nothing: they test order and messages of plans "
-      "for any "
-      "number of devices, and show what a slow device does.";
+      "Runs the tasks that simulate predicts, with real tensors. Every device of the topology is a thread. "
+      "Under mpirun (mpirun -np 4 pipesim execute …) each process takes its share of the devices, in "
+      "order.\n\nData and initial weights are made from the seed. --data reads a data tensor from a file "
+      "instead: plain numbers without a header, sample after sample, row-major, beginning with number "
+      "OFFSET.\n\nWith --check the unsplit model runs too, from the same seed. Results, gradients and "
+      "updated weights of the plan must agree with it within 4 times the effect of rounding. That effect is "
+      "measured on the unsplit model by adding up all sums in three other orders, and, for 16-bit types, by "
+      "other rounding.\n\nIterations in which the system took a core away are counted and left out. Where "
+      "the host is not quiet, no prediction error is reported.\n\nWith --backend cuda the devices are NVIDIA "
+      "GPUs, or, with --virtual-devices, equal parts of one GPU. Processes may come from mpirun, torchrun or "
+      "srun. Times are measured on the GPU. Without a driver the exit status is 3. --emulate-links makes "
+      "transfers and collectives between virtual devices take at least as long as on the topology's "
+      "links.\n\nEmulated devices take as long as predicted and compute nothing. They test the order and the "
+      "messages of plans for any number of devices, and show the effect of a slow device.";
   c.options = subject_options("execute");
   for (Option& o :
        in_group(OptionGroup::Execution, {{"check", "", "", "compare with the unsplit model first"},
-                                         {"check-steps", "N", "3", "for so many steps"}}))
+                                         {"check-steps", "N", "3", "steps to compare"}}))
     c.options.push_back(std::move(o));
   for (Option& o :
        in_group(OptionGroup::Output,

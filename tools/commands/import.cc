@@ -52,25 +52,21 @@ Command import_command() {
       .name = "import",
       .summary = "make a topology of this machine's GPUs, or of a dump of NCCL",
       .description =
-          "Without FILE: asks CUDA, NVML and Linux for this machine's GPUs. With FILE: reads the XML that "
-          "NCCL "
-          "writes when any program that uses it runs with NCCL_TOPO_DUMP_FILE=FILE.xml.\n\n"
-          "This machine's GPUs come with their memory, NVLinks, PCIe and processors; that needs "
-          "libpipesim_cuda.so and a driver. NCCL's XML names the NICs, too, so that several hosts can be "
-          "joined. Nothing is measured: rates are those that NCCL counts with, and the rest of a GPU is its "
-          "kind's, by name or PCI device id.\n\nWith "
-          "--virtual-devices N it is the first GPU divided into N parts, by the multiprocessors that the "
-          "driver gives each; copies between them share one bus, its memory. The sources in the file say "
-          "which figures are a datasheet's and which are derived.\n\nWhat is "
-          "not told is assumed, and said on stderr.",
+          "Without FILE: describes this machine's GPUs, as CUDA, NVML and Linux report them. With FILE: "
+          "reads an XML file of NCCL. Any program that uses NCCL writes one when "
+          "NCCL_TOPO_DUMP_FILE=FILE.xml is set.\n\nThis machine's GPUs are described with memory, NVLinks, "
+          "PCIe and processors. That needs libpipesim_cuda.so and a driver. NCCL's XML also names the NICs, "
+          "so that several hosts can be joined. Nothing is measured: link rates are those that NCCL assumes, "
+          "and other figures come from the GPU's kind, by name or PCI device id.\n\n--virtual-devices N "
+          "divides the first GPU into N parts, with the multiprocessors that the driver gives to each. "
+          "Copies between parts share one bus, the GPU's memory. The file says which figures come from a "
+          "datasheet and which are derived.\n\nAssumptions are listed on stderr.",
       .operands = {{.name = "WHAT", .help = "topology", .choices = {{"topology"}}},
-                   {.name = "FILE",
-                    .help = "an XML file of NCCL; without it, this machine",
-                    .required = false}},
+                   {.name = "FILE", .help = "an XML file of NCCL; default: this machine", .required = false}},
       .options = {{.name = "output",
                    .argument = "FILE",
                    .default_value = "",
-                   .help = "write the topology there; without it, to stdout",
+                   .help = "write the topology to FILE instead of stdout",
                    .letter = 'o'},
                   {.name = "nodes",
                    .argument = "N",
@@ -79,17 +75,17 @@ Command import_command() {
                   {.name = "virtual-devices",
                    .argument = "N",
                    .default_value = "",
-                   .help = "so many equal parts of this machine's first GPU",
+                   .help = "N equal parts of this machine's first GPU",
                    .details = "For --backend cuda --virtual-devices."},
                   {.name = "device",
                    .argument = "KIND",
                    .default_value = "",
-                   .help = "what all GPUs are, such as H200",
-                   .details = "Instead of what their names or PCI device ids say."},
+                   .help = "the kind of all GPUs, such as H200",
+                   .details = "Overrides what their names or PCI device ids say."},
                   {.name = "name",
                    .argument = "NAME",
                    .default_value = "",
-                   .help = "the topology's name; without it, the file's or the host's"}},
+                   .help = "the topology's name; default: the file's or the host's"}},
       .examples = {{"pipesim import topology -o here.topology.json", "this machine"},
                    {"pipesim import topology --virtual-devices 8 -o eight.topology.json",
                     "eight parts of its first GPU"},

@@ -216,57 +216,53 @@ int run_models(const Arguments& arguments, Streams& streams) {
 }  // namespace
 
 Command models_command() {
-  return {
-      .name = "models",
-      .summary = "list the models of the zoo, or show one model",
-      .description =
-          "Without MODEL: the zoo, with the sizes that each model has by default. With MODEL: its operators, "
-          "parameters and work by kind of operator, and for a zoo model the options that change its sizes. "
-          "\"forward\" is the floating-point operations of a forward pass of one whole batch; a multiply and "
-          "an add "
-          "are two.\n\n"
-          "With --kinds: the kinds of operators of which model files consist, or one kind with its "
-          "attributes, "
-          "what of it may be split, and lines for a model file. docs/models.md holds all of this, "
-          "docs/files.md the format of model files.",
-      .operands = {{.name = "MODEL", .help = kModelHelp, .required = false, .details = kModelDetails}},
-      .options = {{.name = "operators",
-                   .argument = "",
-                   .default_value = "",
-                   .help = "list each operator with its factors",
-                   .details = "Factors are the index ranges along which it can be split."},
-                  set_option(),
-                  {.name = "kinds",
-                   .argument = "KIND",
-                   .default_value = "",
-                   .help = "list the kinds of operators; --kinds KIND shows one of them",
-                   .implied = kAllKinds},
-                  {.name = "markdown",
-                   .argument = "",
-                   .default_value = "",
-                   .help = "print the zoo and all kinds in full",
-                   .details = "This is what docs/models.md holds.",
-                   .group = OptionGroup::Output},
-                  {.name = "schema",
-                   .argument = "",
-                   .default_value = "",
-                   .help = "print the JSON Schema of model files, for editors",
-                   .details = "This is what docs/schemas/model.schema.json holds.",
-                   .group = OptionGroup::Output},
-                  {.name = "json",
-                   .argument = "",
-                   .default_value = "",
-                   .help = "print a model file, to be edited and used as FILE.json",
-                   .details = "Without MODEL: the list as JSON; with --kinds: the kinds as JSON.",
-                   .group = OptionGroup::Output}},
-      .common = {"operators", "set", "kinds", "json"},
-      .examples = {{"pipesim models", "the zoo"},
-                   {"pipesim models bert-large:batch=32 --operators",
-                    "each operator of a model of another size"},
-                   {"pipesim models gpt --set layers=2 --set hidden=384", "options one by one"},
-                   {"pipesim models --kinds linear", "what a linear operator may say in a model file"},
-                   {"pipesim models resnet50 --json > my.model.json", "a model file to start from"}},
-      .run = run_models};
+  return {.name = "models",
+          .summary = "list the models of the zoo, or show one model",
+          .description =
+              "Without MODEL: lists the zoo, with the default sizes of each model. With MODEL: shows its "
+              "operators, parameters and work by kind of operator, and for a zoo model the keys that change "
+              "its sizes. \"forward\" counts the floating-point operations in a forward pass of a whole "
+              "batch; a multiply and an add are two.\n\nWith --kinds: lists the kinds of operators for model "
+              "files, or shows one kind: its attributes, how it can be split, and lines for a model file. "
+              "All of this is in docs/models.md too; docs/files.md describes model files.",
+          .operands = {{.name = "MODEL", .help = kModelHelp, .required = false, .details = kModelDetails}},
+          .options = {{.name = "operators",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "list each operator with its factors",
+                       .details = "Factors are the index ranges along which an operator can be split."},
+                      set_option(),
+                      {.name = "kinds",
+                       .argument = "KIND",
+                       .default_value = "",
+                       .help = "list the kinds of operators; --kinds KIND shows one of them",
+                       .implied = kAllKinds},
+                      {.name = "markdown",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "print the zoo and all kinds in full",
+                       .details = "This is what docs/models.md holds.",
+                       .group = OptionGroup::Output},
+                      {.name = "schema",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "print the JSON Schema of model files, for editors",
+                       .details = "This is what docs/schemas/model.schema.json holds.",
+                       .group = OptionGroup::Output},
+                      {.name = "json",
+                       .argument = "",
+                       .default_value = "",
+                       .help = "print a model file, to be edited and used as FILE.json",
+                       .details = "Without MODEL: the list as JSON; with --kinds: the kinds as JSON.",
+                       .group = OptionGroup::Output}},
+          .common = {"operators", "set", "kinds", "json"},
+          .examples = {{"pipesim models", "the zoo"},
+                       {"pipesim models bert-large:batch=32 --operators",
+                        "each operator of a model of another size"},
+                       {"pipesim models gpt --set layers=2 --set hidden=384", "options one by one"},
+                       {"pipesim models --kinds linear", "what a linear operator may say in a model file"},
+                       {"pipesim models resnet50 --json > my.model.json", "a model file to start from"}},
+          .run = run_models};
 }
 
 }  // namespace pipesim

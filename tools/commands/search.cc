@@ -422,51 +422,39 @@ Command search_command() {
   c.name = "search";
   c.summary = "find a fast parallelization of a model on a topology";
   c.description =
-      "Scores the baselines, then searches for a faster plan and writes it to a file. Every plan is judged "
-      "by "
-      "the same simulator.\n\n"
-      "The baselines are single-device, data-parallel, model-parallel and expert. With a budget in proposals "
-      "the same seed gives the same bytes, whatever --threads says.\n\n"
-      "--seconds is the time of all that the command does. What is not done by then is stopped and says so: "
-      "baselines are not scored, planners give the best plan that they had, and the report is made from few "
-      "microbatches where simulating all would take too long.\n\n"
-      "Ctrl-C (SIGINT, or SIGTERM) ends a search, not the program: the best plan so far is reported and "
-      "written, and the exit status is 0, or 130 when no plan was found yet. A second one ends the program "
-      "at "
-      "once. A chart shows how the best time fell: over wall time, or over proposals when they alone are the "
-      "budget.\n\n"
-      "The report begins with why the plan is faster than the best baseline: what changed for the operators "
-      "that gain most by it, and where the time of an iteration goes. The figures stand in the tables at the "
-      "end: "
-      "those of both plans, and which "
-      "operators changed their split. An operator's time on links, summed over links, is that of its "
-      "outputs, "
-      "of their gradients and of its weights' gradients. Then come the operators that one other config would "
-      "help most, as far as a tenth of the search's effort can tell.\n\n"
-      "Planners of pipelines, but for auto, do not search: they minimise a model of their own, whose value "
-      "is printed, and "
-      "the "
-      "simulator judges the plan.\n\n"
-      "The lower bound holds for every plan: no plan can be faster. With --calibration there is none: what "
-      "was "
-      "measured may be faster than the analytic model thinks possible.";
+      "Scores the baselines, searches for a faster plan, and writes it to a file. One simulator judges every "
+      "plan.\n\nThe baselines are single-device, data-parallel, model-parallel and expert. With a budget in "
+      "proposals, the same seed gives the same bytes, whatever --threads says.\n\n--seconds limits "
+      "everything that the command does. When the time is over, unfinished work stops and the report says "
+      "so: baselines may have no score, planners give their best plan so far, and a plan with many tasks "
+      "gets a short report.\n\nCtrl-C (SIGINT or SIGTERM) ends the search, not the program. The best plan so "
+      "far is reported and written with exit status 0; without any plan the status is 130. A second Ctrl-C "
+      "ends the program at once. A chart shows how the best time fell, over wall time, or over proposals "
+      "where they alone are the budget.\n\nThe report first says why the plan is faster than the best "
+      "baseline: which operators gain most, what changed for them, and where the time of an iteration goes. "
+      "Tables at the end give the figures of both plans and the operators whose split changed. The time on "
+      "links of an operator is summed over links; it counts its outputs, their gradients, and the gradients "
+      "of its weights. Last come the operators for which one other config would help most. A tenth of the "
+      "search's effort goes into finding them.\n\nPlanners of pipelines do not search, except auto. Each "
+      "minimises a cost model of its own; the report prints that cost, and the simulator judges the "
+      "plan.\n\nNo plan can be faster than the lower bound. With --calibration there is no bound, since "
+      "measured durations may be shorter than the analytic model thinks possible.";
   c.options = model_and_topology_options();
   for (Option& o : own_search_options()) c.options.push_back(std::move(o));
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   for (Option& o : planner_options()) c.options.push_back(std::move(o));
   c.options.push_back(calibration_option());
-  for (Option& o : in_group(
-           OptionGroup::Output,
-           {{"output", "FILE", "", "write the plan to FILE", 'o'},
-            json_option(),
-            {.name = "search-log",
-            .argument = "FILE",
-            .default_value = "",
-            .help = "write to FILE how the best plan improved",
-            .details =
-                 "While searching, as CSV with wall time in seconds, proposals, the best iteration time in "
-                 "seconds and the chain that found it. FILE is replaced."},
-            {"candidates", "", "", "print which devices and configs are searched, and stop"}}))
+  for (Option& o :
+       in_group(OptionGroup::Output,
+                {{"output", "FILE", "", "write the plan to FILE", 'o'},
+                 json_option(),
+                 {.name = "search-log",
+                 .argument = "FILE",
+                 .default_value = "",
+                 .help = "log how the best plan improved",
+                 .details = "CSV, written during the search: wall time in seconds, proposals, best iteration "
+                            "time in seconds, and the chain that found it. FILE is replaced."},
+                 {"candidates", "", "", "print the devices and configs that are searched, and stop"}}))
     c.options.push_back(std::move(o));
   c.common = {"model",   "topology",  "batch",  "microbatches", "algorithm",
               "seconds", "proposals", "output", "json"};

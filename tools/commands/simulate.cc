@@ -103,26 +103,24 @@ Command simulate_command() {
   c.summary = "simulate one iteration of a plan and show where the time goes";
   c.description =
       "Reads a plan file, builds its tasks and runs them in virtual time. The plan names its model and "
-      "topology; "
-      "--model and --topology take their place. The same operators and the devices of the plan, by name, "
-      "suffice: the report tells what else differs, such as slower links or another batch.\n\n"
-      "The critical path is the chain of tasks that made the iteration as long as it is. Its time is "
-      "compute, "
-      "communication, or waiting (a transfer was ready and stood in line for a busy link).\n\n"
-      "Of a pipeline the report tells how its stages fare and draws their time, a row for each group of "
-      "devices.\n\n"
-      "A plan that does not fit into memory is reported all the same, with exit status 1.";
+      "topology. --model and --topology replace them, if they have the same operators and devices of the "
+      "same names. The report says what else differs, such as slower links or another batch.\n\nThe critical "
+      "path is the chain of tasks that makes the iteration as long as it is. Its time is compute, "
+      "communication, or waiting: a transfer was ready, and its link was busy.\n\nFor a pipeline the report "
+      "has a table of stages, and draws their time with a row for each group of devices.\n\nA plan that does "
+      "not fit into memory is reported too, with exit status 1.";
   c.options = subject_options("simulate");
   for (Option& o :
-       in_group(OptionGroup::Output, {{"trace", "FILE", "", "write the timeline, for ui.perfetto.dev"},
-                                      {"dot", "FILE", "", "write the task graph for Graphviz"},
-                                      {.name = "explain",
-                                      .argument = "TASK",
-                                      .default_value = "",
-                                      .help = "why did a task start when it did?",
-                                      .details = "TASK is a number or part of a name; of several the one "
-                                                 "that ends last is explained, and the others are listed."},
-                                      json_option()}))
+       in_group(OptionGroup::Output,
+                {{"trace", "FILE", "", "write the timeline, for ui.perfetto.dev"},
+                 {"dot", "FILE", "", "write the task graph for Graphviz"},
+                 {.name = "explain",
+                 .argument = "TASK",
+                 .default_value = "",
+                 .help = "explain why a task did not start earlier",
+                 .details = "TASK is a task's number, its name, or part of it. Where several match, the one "
+                            "that ends last is explained and the others are listed."},
+                 json_option()}))
     c.options.push_back(std::move(o));
   c.common = {"plan", "baseline", "model", "topology", "trace", "explain", "json"};
   c.examples = {

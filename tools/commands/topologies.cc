@@ -201,17 +201,15 @@ Command topologies_command() {
       .name = "topologies",
       .summary = "list the topologies that have names, or show one topology",
       .description =
-          "Without TOPOLOGY: the presets. With TOPOLOGY: its kinds of devices, with what their figures rest "
-          "on (datasheets, published measurements of others, estimates), its links, and how fast pairs of "
+          "Without TOPOLOGY: lists the presets. With TOPOLOGY: shows its kinds of devices and the source of "
+          "their figures (datasheet, published measurement, estimate), its links, and how fast pairs of "
           "devices reach each other. Links that differ only in the numbers of their ends share a line, and "
-          "so "
-          "do pairs of devices with equal ways: bandwidth is that of the narrowest link on the way, latency "
-          "the sum.\n\n"
-          "A topology file may say things once: a kind of node that stands for many nodes, a count of alike "
-          "devices, links between all names of a pattern (gpu* stands for gpu0, gpu1, …), a network that "
-          "joins all NICs, kinds of devices by their built-in names. --json writes files in this short form, "
-          "--expanded with a line for every device, vertex and link; both read back to the same topology. "
-          "docs/files.md describes both.",
+          "so do pairs of devices with equal routes. The bandwidth of a route is that of its narrowest link; "
+          "its latency is the sum.\n\nTopology files have a short form: one kind of node for many nodes, a "
+          "count of equal devices, links between all names of a pattern (gpu* means gpu0, gpu1, …), a "
+          "network that joins all NICs, and built-in kinds of devices by name. --json prints the short form, "
+          "--expanded a line for every device, vertex and link. Both mean the same topology; docs/files.md "
+          "describes both.",
       .operands =
           {{.name = "TOPOLOGY", .help = kTopologyHelp, .required = false, .details = kTopologyDetails}},
       .options = {{.name = "json",

@@ -26,16 +26,15 @@ namespace pipesim {
 
 const char* const kModelHelp = "NAME, NAME:key=value,…, FILE.json, or a profile FILE.txt";
 const char* const kModelDetails =
-    "`pipesim models` lists the names, and with a NAME its keys. FILE.json is a model file, as `pipesim "
-    "models NAME --json` prints it; FILE.json:size=N,… gives sizes that it names other values "
-    "(docs/files.md). FILE.txt:batch=N,profile-batch=P is a measured profile: N samples of what was "
-    "measured with P; each is the other, or 64, when left out.";
+    "`pipesim models` lists the names, and `pipesim models NAME` the keys of a model. FILE.json is a model "
+    "file; `pipesim models NAME --json` prints one. FILE.json:size=N,… sets sizes that the file names "
+    "(docs/files.md). FILE.txt:batch=N,profile-batch=P is a measured profile: a batch of N samples, measured "
+    "with P samples. Where one of the two is left out it equals the other; the default of both is 64.";
 const char* const kTopologyHelp = "NAME, NAME:N (N nodes), cpu:N, levels:…, or FILE.json";
 const char* const kTopologyDetails =
-    "`pipesim topologies` lists the names. cpu:N stands for N threads of a host. levels:4@10GB/s,2@1.25GB/s "
-    "is "
-    "two groups of four devices: 10 GB/s within a group, 1.25 GB/s between groups. FILE.json is a topology "
-    "file, as `pipesim topologies NAME --json` prints it.";
+    "`pipesim topologies` lists the names. cpu:N means N threads of a host. levels:4@10GB/s,2@1.25GB/s means "
+    "two groups of four devices, with 10 GB/s within a group and 1.25 GB/s between groups. FILE.json is a "
+    "topology file; `pipesim topologies NAME --json` prints one.";
 
 namespace {
 

@@ -120,40 +120,41 @@ std::vector<Option> planner_options() {
       {{.name = "stages",
         .argument = "N|LIST",
         .default_value = "",
-        .help = "stages of a pipeline: how many, or which",
-        .details =
-            "gpipe: so many stages of about equal compute time, on equal shares of the devices; without it, "
-            "all numbers that divide the devices are simulated, under --schedule or under all of them. "
-            "dapple: scores and simulates these stages instead of looking for better ones; N, or a list as "
-            "of simulate (8@layer12.ffn_add,8). exhaustive: only so many stages."},
-       {"chunks", "N", "1", "gpipe: stages that share their devices (interleaved)"},
-       schedule_option("of a planned pipeline"),
+        .help = "stages of the pipeline: their number, or a list",
+        .details = "gpipe: N stages of about equal compute time, on equal shares of the devices. Without "
+                   "--stages it simulates every number that divides the devices, with --schedule or with all "
+                   "schedules. dapple: scores and simulates these stages instead of looking for better ones; "
+                   "N, or a list as for simulate (8@layer12.ffn_add,8). exhaustive: N stages only."},
+       {"chunks", "N", "1", "gpipe: stages on each group of devices (interleaved)"},
+       schedule_option("the order of steps in a planned pipeline"),
        {.name = "cost-model",
         .argument = "NAME",
         .default_value = "",
-        .help = "by what pipedream and dapple judge plans",
+        .help = "what pipedream and dapple minimise",
         .choices = {{"paper", "the published objective, with its faults"},
-                    {"repaired", "pipedream's objective without them; what it takes without the option"},
-                    {"simulated", "the simulator; what dapple takes without the option"}}},
+                    {"repaired", "pipedream's objective without those faults; its default"},
+                    {"simulated", "the simulated time; dapple's default"}}},
        {.name = "activation-transfers",
         .argument = "COMPRESSION_RATIO",
         .default_value = "",
         .help = "pipedream: activations that cross a cut take time",
         .implied = "1",
-        .details = "Divided by the ratio, which is 1 when it is left out."},
+        .details = "Their size is divided by the ratio (default: 1)."},
        {.name = "layers",
         .argument = "N",
         .default_value = "16",
-        .help = "alpa, exhaustive: clusters of operators",
-        .details = "Of which stages are made; 8 of exhaustive when it is not given."},
+        .help = "alpa, exhaustive: number of layers to form",
+        .details = "Operators are grouped into this many layers, and stages consist of layers. The default "
+                   "of exhaustive is 8."},
        {.name = "stage-costs",
         .argument = "FILE",
         .default_value = "",
-        .help = "alpa: costs of stages instead of simulated ones",
-        .details = "JSON; without --model their partition is told."},
+        .help = "alpa: a file with the costs of stages",
+        .details =
+            "JSON. They take the place of simulated costs. Without --model the best partition is printed."},
        {"straight", "", "", "pipedream: no stage on more than one device"},
        {"use-fewer", "", "", "pipedream: devices may stay idle"},
-       {"memory-limit", "SIZE", "", "pipedream: for all batches in flight on a device"}});
+       {"memory-limit", "SIZE", "", "pipedream: memory for all batches in flight on a device"}});
 }
 
 void check_planner_options(const Arguments& a) {

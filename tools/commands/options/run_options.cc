@@ -18,12 +18,12 @@ std::vector<Option> run_options(const std::string& steps) {
         .default_value = "",
         .help = "transfers take at least the time of the topology's links",
         .details = "Between virtual devices of one GPU."},
-       {"tf32", "", "", "let GPUs form products of float32 from factors of 10 bits"},
+       {"tf32", "", "", "let GPUs multiply float32 as TF32, with 10-bit mantissas"},
        {.name = "recorded",
         .argument = "",
         .default_value = "",
-        .help = "GPUs repeat what the first step did",
-        .details = "As a CUDA graph: faster, and without times of single tasks."},
+        .help = "replay the first step on GPUs",
+        .details = "As a CUDA graph. It is faster, but has no times of single tasks."},
        {.name = "rendezvous",
         .argument = "PLACE",
         .default_value = "",
@@ -31,31 +31,31 @@ std::vector<Option> run_options(const std::string& steps) {
         .details =
             "tcp://HOST:PORT, file:PATH, or mpi. Without it mpi under mpirun, else the address and port "
             "that torchrun or Slurm names."},
-       {"slow", "LIST", "", "slower devices of the emulation, as gpu3=1.5,gpu4=2"},
+       {"slow", "LIST", "", "slow emulated devices down, as gpu3=1.5,gpu4=2"},
        {"steps", "N", steps, "iterations to measure"},
        {"warmup", "N", "3", "iterations before them"},
-       {"seed", "N", "1", "of data and initial weights"},
+       {"seed", "N", "1", "seed of data and initial weights"},
        {.name = "data",
         .argument = "TENSOR=FILE[:TYPE][@OFFSET]",
         .default_value = "",
-        .help = "samples of a data tensor from a file of numbers; may be repeated",
+        .help = "read a data tensor from a file of numbers; may be repeated",
         .repeated = true,
-        .details = "As labels=text.bin:uint8@1."},
-       {"learning-rate", "RATE", "0.01", "of the plan's optimizer"},
+        .details = "For example labels=text.bin:uint8@1."},
+       {"learning-rate", "RATE", "0.01", "learning rate of the plan's optimizer"},
        {"threads-per-device", "N", "1", "threads of a device's kernels"},
        {.name = "arena",
         .argument = "",
         .default_value = "",
-        .help = "one block of memory for all buffers of a device",
-        .details = "Each has its place from the start, instead of being allocated when it is used."},
-       {"oversubscribe", "", "", "run more devices than there are cores"},
-       {"no-realtime", "", "", "do not ask for SCHED_FIFO, even where it is permitted"}});
+        .help = "put all buffers of a device into one block of memory",
+        .details = "Each buffer has its place from the start. Otherwise it is allocated when it is used."},
+       {"oversubscribe", "", "", "allow more devices than cores"},
+       {"no-realtime", "", "", "do not use SCHED_FIFO, even where it is permitted"}});
 }
 
 std::vector<Option> plan_set_options(const std::string& verb, const std::string& random) {
   return in_group(OptionGroup::Execution,
-                  {{"plan", "FILE", "", verb + " this plan too; may be given again", 0, true},
-                   {"random", "N", random, verb + " so many strategies drawn at random too"}});
+                  {{"plan", "FILE", "", "also " + verb + " this plan; may be repeated", 0, true},
+                   {"random", "N", random, "also " + verb + " N random strategies"}});
 }
 
 }  // namespace pipesim

@@ -24,9 +24,8 @@ void check_checkpoints(const Arguments& a) {
 std::vector<Choice> algorithm_choices() {
   std::vector<Choice> choices{{"mcmc", "Markov chains over the splits of operators"},
                               {"exhaustive",
-                               "small cases: proves the optimum; of pipelines where --stages, --schedule, "
-                               "--layers or --microbatches is "
-                               "given"}};
+                               "small cases: proves the optimum; of pipelines, with --stages, --schedule, "
+                               "--layers or --microbatches"}};
   for (const PlannerChoice& planner : planner_choices())
     choices.push_back({std::string(planner.name), "pipelines: " + std::string(planner.summary)});
   for (const std::string& name : names_of_baselines()) choices.push_back({name, "that baseline"});
@@ -56,49 +55,46 @@ std::vector<Option> own_search_options() {
        {.name = "seconds",
         .argument = "N",
         .default_value = "30",
-        .help = "be done after this long",
-        .details =
-            "The time of baselines, lower bound, planners, search and report together. Not used when only "
-            "--proposals is given, nor by planners but auto, or exhaustive of pipelines, unless it is "
-            "given."},
+        .help = "finish within this time",
+        .details = "For baselines, lower bound, planners, search and report together. Without --seconds "
+                   "there is no limit where --proposals is given, for planners other than auto, and for "
+                   "exhaustive with pipelines."},
        {.name = "proposals",
         .argument = "N",
         .default_value = "",
         .help = "stop after this many proposals, instead of --seconds",
-        .details = "With exhaustive of pipelines: after so many that were simulated."},
-       {"seed", "N", "1", "of all random choices"},
+        .details = "With exhaustive and pipelines: pipelines that are simulated."},
+       {"seed", "N", "1", "seed of all random choices"},
        {.name = "threads",
         .argument = "N",
         .default_value = "all cores",
-        .help = "threads that chains run on",
-        .details =
-            "The plan does not depend on them where the budget is in proposals. There are never more than "
-            "chains."},
-       {"chains", "N", "8", "Markov chains, each at another temperature"},
+        .help = "threads to run chains on",
+        .details = "At most as many as chains. With a budget in proposals the plan does not depend on them."},
+       {"chains", "N", "8", "number of Markov chains, each at its own temperature"},
        {.name = "moves",
         .argument = "NAME",
         .default_value = "all",
         .help = "which changes are proposed",
-        .choices = {{"all", "all that are known"},
+        .choices = {{"all", "all kinds of changes"},
                     {"flexflow",
-                     "one chain from data parallelism that gives one operator any config, for comparison"}}},
+                     "FlexFlow's: one chain from data parallelism that gives one operator a random config; "
+                     "for comparison"}}},
        {.name = "checkpoint",
         .argument = "FILE",
         .default_value = "",
-        .help = "write to FILE what --resume goes on from",
-        .details =
-            "Now and then and at the end. FILE is replaced at once, so that there always is a whole one."},
-       {"checkpoint-every", "SECONDS", "3", "time between checkpoints; 0: as often as can be"},
+        .help = "write checkpoints to FILE, for --resume",
+        .details = "Written every --checkpoint-every seconds and at the end. FILE is replaced as a whole, so "
+                   "it is always complete."},
+       {"checkpoint-every", "SECONDS", "3", "seconds between checkpoints; 0: as often as possible"},
        {.name = "resume",
         .argument = "FILE",
         .default_value = "",
-        .help = "go on from a checkpoint of the same search",
-        .details =
-            "Budgets count from its beginning; seed and chains are the checkpoint's, and others are refused. "
-            "With a budget in proposals the result is the same bytes as without the interruption. What "
-            "algorithms of auto have found is not looked for again: with a larger budget auto's plan may be "
-            "another than that of one long run, since its search over splits, once done, keeps the share of "
-            "the smaller budget."}});
+        .help = "continue from a checkpoint of the same search",
+        .details = "Budgets count from the beginning of the first run. Seed and chains come from the "
+                   "checkpoint; others are refused. With a budget in proposals the result is the same, byte "
+                   "for byte, as without the interruption. auto does not repeat algorithms that are done. So "
+                   "with a larger budget its plan may differ from that of one long run: a search over splits "
+                   "that was done keeps its share of the smaller budget."}});
 }
 
 }  // namespace pipesim

@@ -41,12 +41,14 @@ std::vector<Option> model_and_topology_options() {
 }
 
 Option set_option() {
-  return {.name = "set",
-          .argument = "KEY=VALUE",
-          .default_value = "",
-          .help = "a size of the model, as behind its name; may be given again",
-          .repeated = true,
-          .details = "--set layers=12 for NAME:layers=12, --set b=32 for a size that FILE.json names."};
+  return {
+      .name = "set",
+      .argument = "KEY=VALUE",
+      .default_value = "",
+      .help = "sets a size of the model; may be repeated",
+      .repeated = true,
+      .details =
+          "--set layers=12 means the same as NAME:layers=12. --set b=32 sets a size that FILE.json names."};
 }
 
 std::string model_text_of(const Arguments& a) {
@@ -57,9 +59,9 @@ Option memory_margin_option() {
   return {.name = "memory-margin",
           .argument = "MARGIN",
           .default_value = "",
-          .help = "memory that a plan must leave free on every device",
+          .help = "memory to leave free on every device",
           .details =
-              "A share of it (10%) or a size (2GB), for what no plan knows of: the driver, communication "
+              "A share (10%) or a size (2GB). It is for memory that no plan counts: driver, communication "
               "libraries, fragmentation."};
 }
 
@@ -67,20 +69,20 @@ Option microbatches_option(const std::string& microbatches) {
   return {.name = "microbatches",
           .argument = "N",
           .default_value = microbatches,
-          .help = "runs of the model's batch in an iteration",
-          .details = "The model's batch runs so often, one after the other, before the weights are updated."};
+          .help = "microbatches in an iteration",
+          .details = "Each has the model's batch. They run one after the other; then the weights are updated."};
 }
 
 Option recompute_option() {
   return {.name = "recompute",
           .argument = "WHAT",
           .default_value = "none",
-          .help = "what runs forward once more instead of being kept",
+          .help = "what is computed again in backward instead of kept",
           .choices = {{"none", "everything that backward needs is kept"},
                       {"selective", "attention"},
                       {"full",
-                       "all of a stage but what enters it, or of a layer or another block of the model where "
-                       "there are no stages"}}};
+                       "everything but the inputs of each stage; without stages, but the inputs of each "
+                       "layer or block"}}};
 }
 
 std::string text_or_none(const Arguments& a, const std::string& option) {
@@ -91,8 +93,8 @@ Option calibration_option() {
   return {.name = "calibration",
           .argument = "FILE",
           .default_value = "",
-          .help = "take durations that were measured before analytic ones",
-          .details = "As the command calibrate writes them; what had to be guessed is listed."};
+          .help = "use measured durations where there are any",
+          .details = "A file from the command calibrate. The report lists durations that had to be guessed."};
 }
 
 Option json_option() {
@@ -146,14 +148,14 @@ std::vector<Option> weight_options() {
   return {{.name = "optimizer",
            .argument = "NAME",
            .default_value = "momentum",
-           .help = "decides the optimizer state and the update",
+           .help = "the optimizer: its state in memory and its update",
            .choices = choices_of({"sgd", "momentum", "adam"})},
           {.name = "gradient-type",
            .argument = "TYPE",
            .default_value = "float32",
-           .help = "in which weight gradients accumulate and travel",
+           .help = "type in which weight gradients are accumulated and sent",
            .choices = choices_of({"float32", "float16", "bfloat16", "float64"})},
-          {"gradient-piece", "SIZE", "25 MB", "most bytes that gradient synchronisation moves at once"}};
+          {"gradient-piece", "SIZE", "25 MB", "largest piece that gradient synchronisation sends at once"}};
 }
 
 std::vector<Option> plan_options() {
@@ -219,13 +221,13 @@ PipelineDemand pipeline_demand_of(const Arguments& arguments) {
 }
 
 std::vector<Option> batch_options() {
-  return {{"batch", "N", "", "samples of an iteration, all microbatches together"},
+  return {{"batch", "N", "", "samples in an iteration, in all microbatches together"},
           {.name = "microbatch",
            .argument = "N",
            .default_value = "",
-           .help = "samples of one microbatch, instead of --microbatches",
-           .details = "On all devices together; with --algorithm dapple on each copy of the pipeline."},
-          {"profile-batch", "N", "", "samples with which a profile (FILE.txt) was measured"}};
+           .help = "samples in a microbatch, instead of --microbatches",
+           .details = "Over all devices together; with --algorithm dapple, on each copy of the pipeline."},
+          {"profile-batch", "N", "", "samples per batch when a profile (FILE.txt) was measured"}};
 }
 
 namespace {

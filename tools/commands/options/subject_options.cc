@@ -41,7 +41,7 @@ std::vector<Option> subject_options(const std::string& verb) {
   options.push_back(microbatches_option(""));
   options.push_back(recompute_option());
   for (Option& o : weight_options()) {
-    o.details = "Of a baseline; a plan tells its own.";
+    o.details = "For a baseline; a plan file has its own.";
     options.push_back(std::move(o));
   }
   options.push_back(memory_margin_option());
@@ -52,14 +52,13 @@ std::vector<Option> subject_options(const std::string& verb) {
            .argument = "N|LIST",
            .default_value = "",
            .help = "run the data-parallel baseline as a pipeline",
-           .details =
-                 "N stages of about equal compute time, each on its own equal share of the devices; or a "
-                 "list of DEVICES or DEVICES@LAST_OPERATOR of each stage, such as 8@layer12.ffn_add,8 "
-                 "(without operators cut where the longest stage takes the least time a device; commas in "
-                 "brackets or quotes belong to a name: '8@node7 LSTM(2048, 1024),8'). 4x2 instead of "
-                 "DEVICES: 4 replicas of 2 devices each, which take whole microbatches in turn (schedules "
-                 "pipedream, pipedream-vertical-sync, inference)."},
-            {"chunks", "N", "1", "stages that share their devices (schedule interleaved)"},
+           .details = "N: stages of about equal compute time, each on an equal share of the devices. LIST: "
+                      "for each stage DEVICES@LAST_OPERATOR, or DEVICES alone, such as 8@layer12.ffn_add,8. "
+                      "Without operators, the cuts are chosen so that the longest stage is as short as "
+                      "possible. Commas in brackets or quotes belong to a name: '8@node7 LSTM(2048, "
+                      "1024),8'. 4x2 means 4 replicas of 2 devices each, which take microbatches in turn; "
+                      "the schedules pipedream, pipedream-vertical-sync and inference allow it."},
+            {"chunks", "N", "1", "stages on each group of devices (schedule interleaved)"},
             schedule_option("the order of a pipeline's steps")}))
     options.push_back(std::move(o));
   return options;
