@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "executor/ranks/file_rendezvous.h"
 #include "executor/ranks/frames.h"
 #include "executor/ranks/tcp_rendezvous.h"
 #include "sim/base/errors.h"
@@ -29,8 +28,7 @@ class MpiRendezvous : public Rendezvous {
 };
 
 [[noreturn]] void refuse_place(std::string_view text, std::string_view found) {
-  throw InputError(
-      fmt::format("rendezvous \"{}\": {}; allowed are tcp://HOST:PORT, file:PATH and mpi", text, found));
+  throw InputError(fmt::format("rendezvous \"{}\": {}; allowed are tcp://HOST:PORT and mpi", text, found));
 }
 
 int parsed_port(std::string_view digits, std::string_view text) {
@@ -43,7 +41,7 @@ int parsed_port(std::string_view digits, std::string_view text) {
 RendezvousPlace parsed_tcp(std::string_view address, std::string_view text) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string_view::npos || address.back() == ']') refuse_place(text, "found no port");
-  RendezvousPlace place{RendezvousPlace::Kind::Tcp, std::string(address.substr(0, colon)), 0, {}};
+  RendezvousPlace place{RendezvousPlace::Kind::Tcp, std::string(address.substr(0, colon)), 0};
   std::string& host = place.host;
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (!bracketed && host.find(':') != std::string::npos)
@@ -91,18 +89,16 @@ void Rendezvous::barrier(const std::string& name) { all_gather("", name); }
 
 std::string RendezvousPlace::str() const {
   if (kind == Kind::Mpi) return "mpi";
-  if (kind == Kind::File) return "file:" + path.string();
   const bool brackets = host.find(':') != std::string::npos;
   return brackets ? fmt::format("tcp://[{}]:{}", host, port) : fmt::format("tcp://{}:{}", host, port);
 }
 
 RendezvousPlace parse_rendezvous(std::string_view text) {
-  if (text == "mpi") return {RendezvousPlace::Kind::Mpi, "", 0, {}};
+  if (text == "mpi") return {RendezvousPlace::Kind::Mpi, "", 0};
   if (text.starts_with("tcp://")) return parsed_tcp(text.substr(6), text);
-  if (!text.starts_with("file:")) refuse_place(text, "found no known kind of place");
-  const std::filesystem::path path = text.substr(5);
-  if (!path.has_filename()) refuse_place(text, "found no name of a file");
-  return {RendezvousPlace::Kind::File, "", 0, path};
+  if (text.starts_with("file:"))
+    refuse_place(text, "processes no longer meet over files, but at a free port of rank 0's host");
+  refuse_place(text, "found no known kind of place");
 }
 
 std::unique_ptr<Rendezvous> open_rendezvous(const RendezvousPlace& place, const RendezvousOptions& options) {
@@ -112,7 +108,6 @@ std::unique_ptr<Rendezvous> open_rendezvous(const RendezvousPlace& place, const 
   }
   if (options.rank < 0 || options.rank >= options.size)
     throw InternalError(fmt::format("there is no rank {} of {}", options.rank, options.size));
-  if (place.kind == RendezvousPlace::Kind::File) return open_file_rendezvous(place, options);
   return open_tcp_rendezvous(place, options);
 }
 

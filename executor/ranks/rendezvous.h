@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,20 +37,18 @@ class Rendezvous {
   virtual std::vector<std::string> exchange(const std::string& mine, const std::string& name) = 0;
 };
 
-/// Where ranks meet: "tcp://HOST:PORT", at which rank 0 listens (an IPv6 address in brackets), "file:PATH" in
-/// a file system that all share, or "mpi".
+/// Where ranks meet: "tcp://HOST:PORT", at which rank 0 listens (an IPv6 address in brackets), or "mpi".
 struct RendezvousPlace {
-  enum class Kind { Tcp, File, Mpi };
+  enum class Kind { Tcp, Mpi };
   Kind kind = Kind::Tcp;
-  std::string host;            ///< of Tcp
-  int port = 0;                ///< of Tcp
-  std::filesystem::path path;  ///< of File
+  std::string host;  ///< of Tcp
+  int port = 0;      ///< of Tcp
 
   bool operator==(const RendezvousPlace&) const = default;
   [[nodiscard]] std::string str() const;
 };
 
-/// InputError: `rendezvous "tcp://a": allowed are tcp://HOST:PORT, file:PATH and mpi`.
+/// InputError: `rendezvous "tcp://a": found no port; allowed are tcp://HOST:PORT and mpi`.
 RendezvousPlace parse_rendezvous(std::string_view text);
 
 struct RendezvousOptions {
@@ -62,10 +59,9 @@ struct RendezvousOptions {
   /// For every call after that: ranks that are alive may have more to do than others; none: as `limit`.
   std::optional<std::chrono::milliseconds> call_limit = {};
   [[nodiscard]] std::chrono::milliseconds limit_of_calls() const { return call_limit.value_or(limit); }
-  /// Not over MPI: called once for each other rank that dies, within 2 s (20 s when its host vanishes; over
-  /// files 30 s on another host), even while this process makes no call; from a thread of the rendezvous,
-  /// which it must neither close nor call, and which serves nobody meanwhile. The first death is the cause of
-  /// what follows. Must not throw.
+  /// Not over MPI: called once for each other rank that dies, within 2 s (20 s when its host vanishes), even
+  /// while this process makes no call; from a thread of the rendezvous, which it must neither close nor call,
+  /// and which serves nobody meanwhile. The first death is the cause of what follows. Must not throw.
   std::function<void(int rank, const std::string& host)> on_death;
   World* world = nullptr;  ///< for "mpi", of which rank, size and time limits are then taken
 };

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "executor/ranks/rendezvous.h"
-#include "tests/executor/ranks/rendezvous/meeting_folder.h"
 #include "tests/executor/ranks/rendezvous/reserved_port.h"
 
 namespace pipesim {
@@ -30,14 +29,12 @@ constexpr int kPatience = 60'000;  // milliseconds, after which a test that hang
 // One rank, whose lines can be read; killed at the end at the latest.
 class RankProcess {
  public:
-  RankProcess(const std::string& place, int rank, int size, const std::string& task,
-              int limit_ms = kPatience) {
+  RankProcess(const std::string& place, int rank, int size, const std::string& task) {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
     output_ = Descriptor(ends[0]);
     const Descriptor written(ends[1]);
-    std::vector<std::string> words{
-        program(), place, std::to_string(rank), std::to_string(size), std::to_string(limit_ms), task};
+    std::vector<std::string> words{program(), place, std::to_string(rank), std::to_string(size), task};
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -98,16 +95,10 @@ void expect_rounds(const std::string& place, int size, const std::string& task) 
   EXPECT_THAT(lines_of(ranks), Each("done")) << place;
 }
 
-TEST(RendezvousProcesses, ExchangeTextsOverTcp) {
+TEST(RendezvousProcesses, ExchangeTexts) {
   for (const int size : {1, 2, 5}) expect_rounds(ReservedPort().place(), size, "rounds:50:100");
   const ReservedPort port;
   expect_rounds(port.place(), 5, "rounds:1:1000000");
-}
-
-TEST(RendezvousProcesses, ExchangeTextsOverFiles) {
-  const MeetingFolder folder("rendezvous_processes");
-  for (const int size : {1, 2, 5}) expect_rounds(folder.place(), size, "rounds:3:100");
-  expect_rounds(folder.place(), 5, "rounds:1:1000000");
 }
 
 void expect_death_noticed(const std::string& place, int victim) {
@@ -133,10 +124,6 @@ TEST(RendezvousProcesses, TheDeathOfRankZeroIsNoticedByAll) {
   expect_death_noticed(ReservedPort().place(), 0);
 }
 
-TEST(RendezvousProcesses, DeathsAreNoticedOverFiles) {
-  for (const int victim : {0, 2}) expect_death_noticed(MeetingFolder("rendezvous_killed").place(), victim);
-}
-
 TEST(RendezvousProcesses, ARankKilledBeforeAllHaveMetMayBeStartedAgain) {
   const ReservedPort port;
   RankProcess first(port.place(), 0, 3, "rounds:1:1");
@@ -149,17 +136,6 @@ TEST(RendezvousProcesses, ARankKilledBeforeAllHaveMetMayBeStartedAgain) {
   for (RankProcess* rank : {&first, &second, &third}) {
     EXPECT_EQ(rank->line(), "met");
     EXPECT_EQ(rank->line(), "done");
-  }
-}
-
-TEST(RendezvousProcesses, ARankThatHangsInARunOverFilesIsNamed) {
-  const MeetingFolder folder("rendezvous_hanging");
-  const std::string place = folder.place();
-  std::vector<RankProcess> ranks;
-  for (const int r : {0, 1, 2}) ranks.emplace_back(place, r, 3, r == 2 ? "hang" : "call", 1000);
-  ASSERT_THAT(lines_of(ranks), Each("met"));
-  for (const std::size_t r : {0U, 1U}) {
-    EXPECT_EQ(ranks[r].line(), did_not_come({2}, 3, "\"the call\" at " + place, std::chrono::seconds(1)));
   }
 }
 

@@ -5,13 +5,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <future>
-#include <latch>
 #include <thread>
 
-#include "tests/executor/ranks/rendezvous/meeting_folder.h"
 #include "tests/executor/ranks/rendezvous/reserved_port.h"
 #include "tests/executor/ranks/rendezvous/rounds.h"
 #include "tests/refusal.h"
@@ -56,20 +52,18 @@ std::vector<std::string> outcomes(const std::string& place, int size, std::chron
 }
 
 TEST(Rendezvous, ReadsPlaces) {
-  const RendezvousPlace name{Kind::Tcp, "node1.site", 29500, {}};
+  const RendezvousPlace name{Kind::Tcp, "node1.site", 29500};
   EXPECT_EQ(parse_rendezvous("tcp://node1.site:29500"), name);
-  const RendezvousPlace v6{Kind::Tcp, "fe80::1%eth0", 1, {}};
+  const RendezvousPlace v6{Kind::Tcp, "fe80::1%eth0", 1};
   EXPECT_EQ(parse_rendezvous("tcp://[fe80::1%eth0]:1"), v6);
-  const RendezvousPlace file{Kind::File, "", 0, "/shared/a:b"};
-  EXPECT_EQ(parse_rendezvous("file:/shared/a:b"), file);
   EXPECT_EQ(parse_rendezvous("mpi").kind, Kind::Mpi);
-  for (const char* text : {"tcp://node1.site:29500", "tcp://[::1]:65535", "file:run", "mpi"})
+  for (const char* text : {"tcp://node1.site:29500", "tcp://[::1]:65535", "mpi"})
     EXPECT_EQ(parse_rendezvous(text).str(), text);
 }
 
 TEST(Rendezvous, RefusesOtherPlaces) {
   const auto refused = [](const std::string& text) { return refusal([&] { (void)parse_rendezvous(text); }); };
-  const std::string allowed = "; allowed are tcp://HOST:PORT, file:PATH and mpi";
+  const std::string allowed = "; allowed are tcp://HOST:PORT and mpi";
   EXPECT_EQ(refused("udp://a:1"), "rendezvous \"udp://a:1\": found no known kind of place" + allowed);
   EXPECT_EQ(refused(""), "rendezvous \"\": found no known kind of place" + allowed);
   EXPECT_EQ(refused("MPI"), "rendezvous \"MPI\": found no known kind of place" + allowed);
@@ -85,8 +79,10 @@ TEST(Rendezvous, RefusesOtherPlaces) {
   EXPECT_EQ(
       refused("tcp://::1:29500"),
       "rendezvous \"tcp://::1:29500\": an IPv6 address needs brackets, as in tcp://[::1]:29500" + allowed);
-  for (const char* text : {"file:", "file:folder/"})
-    EXPECT_EQ(refused(text), "rendezvous \"" + std::string(text) + "\": found no name of a file" + allowed);
+  EXPECT_EQ(refused("file:/shared/ranks"),
+            "rendezvous \"file:/shared/ranks\": processes no longer meet over files, but at a free port of "
+            "rank 0's host" +
+                allowed);
 }
 
 TEST(Rendezvous, NamesThoseThatDidNotCome) {
@@ -98,20 +94,11 @@ TEST(Rendezvous, NamesThoseThatDidNotCome) {
   EXPECT_THAT(did_not_come(many, 1024, "x", 1s), HasSubstr("0, … (1023 in all) of 1024 did not"));
 }
 
-TEST(Rendezvous, ThreadsOfOneProcessExchangeTextsOverTcp) {
+TEST(Rendezvous, ThreadsOfOneProcessExchangeTexts) {
   for (const int size : {1, 2, 5}) {
     const ReservedPort port;
     EXPECT_THAT(outcomes(port.place(), size, 30s, [](Rendezvous& ranks) { make_rounds(ranks, 100, 20); }),
                 Each("done"));
-  }
-}
-
-TEST(Rendezvous, ThreadsOfOneProcessExchangeTextsOverFiles) {
-  for (const int size : {1, 2, 5}) {
-    const MeetingFolder folder("rendezvous_files");
-    EXPECT_THAT(outcomes(folder.place(), size, 30s, [](Rendezvous& ranks) { make_rounds(ranks, 10, 20); }),
-                Each("done"));
-    EXPECT_THAT(folder.files(), testing::IsEmpty()) << size;
   }
 }
 
@@ -127,74 +114,15 @@ TEST(Rendezvous, NamesOfHostsAndIpv6AreReached) {
 
 TEST(Rendezvous, CallsThatDifferAreABug) {
   const ReservedPort port;
-  const MeetingFolder folder("rendezvous_bug");
-  for (const std::string& place : {port.place(), folder.place()}) {
-    const auto said = outcomes(
-        place, 2, 30s, [](Rendezvous& ranks) { ranks.barrier(ranks.rank() == 0 ? "first" : "second"); });
-    EXPECT_THAT(said, Each(HasSubstr("rank 1 calls \"second\" while rank 0 calls \"first\"")));
-  }
-}
-
-TEST(Rendezvous, AnEarlierRunsFilesAreNotBelieved) {
-  const MeetingFolder folder("rendezvous_leftovers");
-  // A run of two whose rank 1 was lost: all files of a meeting are there.
-  const std::string id = "0123456789abcdef0123456789abcdef";
-  const std::string run = "ranks." + id + ".";
-  std::ofstream(folder.file("ranks")) << "pipesim rendezvous 1 " << id;
-  for (const char* name : {"hello.1", "welcome", "0.0", "0.1", "1.0", "bye.0"})
-    std::ofstream(folder.file(run + name)) << "old";
-  // Of a rank that was killed while it wrote.
-  std::ofstream(folder.file("." + run + "alive.1.4711")) << "o";
-  std::ofstream(folder.file("ranks.notes")) << "somebody else's";
-  const auto second =
-      std::async(std::launch::async, [&] { make_rounds(*open_at(folder.place(), options_of(1, 2)), 3, 10); });
-  // Rank 1 has believed the old run until now, as its files say.
-  while (std::filesystem::file_size(folder.file(run + "hello.1")) != 32) std::this_thread::yield();
-  make_rounds(*open_at(folder.place(), options_of(0, 2)), 3, 10);
-  second.wait();
-  EXPECT_THAT(folder.files(), testing::ElementsAre("ranks.notes"));
-}
-
-// What the next run leaves at the place, of which only rank 0 comes.
-void begin_another_run(const std::string& place) {
-  EXPECT_EQ(refusal<DeviceError>([&] { (void)open_at(place, options_of(0, 2, 1ms)); }),
-            did_not_come({1}, 2, place, 1ms));
-}
-
-TEST(Rendezvous, ACallSaysThatAnotherRunHasBegun) {
-  const MeetingFolder folder("rendezvous_taken");
-  std::latch both_met(2), begun(1);
-  const auto said = outcomes(folder.place(), 2, 30s, [&](Rendezvous& ranks) {
-    ranks.barrier("all");
-    both_met.arrive_and_wait();
-    if (ranks.rank() == 1) {
-      begin_another_run(folder.place());
-      begun.count_down();
-    } else {
-      begun.wait();
-      ranks.barrier("the call");
-    }
-  });
-  EXPECT_THAT(said, testing::ElementsAre("another run has begun at " + folder.place(), "done"));
-}
-
-TEST(Rendezvous, RankZeroThatWaitsSaysThatAnotherRunHasBegun) {
-  const MeetingFolder folder("rendezvous_taken_early");
-  auto first = std::async(std::launch::async, [&] {
-    return refusal<DeviceError>([&] { (void)open_at(folder.place(), options_of(0, 2)); });
-  });
-  while (!std::filesystem::exists(folder.file("ranks"))) std::this_thread::yield();
-  begin_another_run(folder.place());
-  EXPECT_EQ(first.get(), "another run has begun at " + folder.place());
-}
-
-TEST(Rendezvous, AFolderThatIsMissingIsRefused) {
-  EXPECT_EQ(refusal([] { (void)open_at("file:/nowhere/ranks", options_of(0, 2)); }),
-            "/nowhere/ranks: can't be written: there is no folder /nowhere");
+  const auto said = outcomes(
+      port.place(), 2, 30s, [](Rendezvous& ranks) { ranks.barrier(ranks.rank() == 0 ? "first" : "second"); });
+  EXPECT_THAT(said, Each(HasSubstr("rank 1 calls \"second\" while rank 0 calls \"first\"")));
 }
 
 // The limit grows until rank 1, which keeps trying, is met before rank 0 gives up.
-void expect_ranks_2_and_3_missing(const std::string& place) {
+TEST(Rendezvous, RanksThatNeverComeAreNamedToAll) {
+  const ReservedPort port;
+  const std::string place = port.place();
   auto second = std::async(std::launch::async, [&] {
     return refusal<DeviceError>([&] { (void)open_at(place, options_of(1, 4)); });
   });
@@ -209,30 +137,10 @@ void expect_ranks_2_and_3_missing(const std::string& place) {
   FAIL() << "rank 1 was never met";
 }
 
-TEST(Rendezvous, RanksThatNeverComeAreNamedToAll) {
-  const ReservedPort port;
-  expect_ranks_2_and_3_missing(port.place());
-}
-
-TEST(Rendezvous, RanksWhoseFilesNeverComeAreNamed) {
-  const MeetingFolder folder("rendezvous_missing");
-  const std::string place = folder.place();
-  const auto said = outcomes(place, 1, 1s, [&](Rendezvous&) {});  // rank 0 alone is enough of a run
-  EXPECT_THAT(said, Each("done"));
-  EXPECT_EQ(refusal<DeviceError>([&] { (void)open_at(place, options_of(0, 3, 20ms)); }),
-            did_not_come({1, 2}, 3, place, 20ms));
-  // Rank 1 finds what that has left, in which rank 2 is missing.
-  EXPECT_EQ(refusal<DeviceError>([&] { (void)open_at(place, options_of(1, 3, 20ms)); }),
-            did_not_come({2}, 3, place, 20ms));
-}
-
 TEST(Rendezvous, ARankThatFindsNoRankZeroSaysSo) {
   const ReservedPort port;
   EXPECT_EQ(refusal<DeviceError>([&] { (void)open_at(port.place(), options_of(1, 2, 30ms)); }),
             did_not_come({0}, 2, port.place(), 30ms) + ": Connection refused");
-  const MeetingFolder folder("rendezvous_alone");
-  EXPECT_EQ(refusal<DeviceError>([&] { (void)open_at(folder.place(), options_of(1, 2, 30ms)); }),
-            did_not_come({0}, 2, folder.place(), 30ms));
   // No name has such a part, so that nobody is asked about it.
   const std::string unknown = "tcp://" + std::string(70, 'x') + ".invalid:29500";
   EXPECT_THAT(refusal<DeviceError>([&] { (void)open_at(unknown, options_of(1, 2, 30ms)); }),
@@ -329,7 +237,9 @@ TEST(Rendezvous, ARankThatComesTwiceIsRefused) {
 // Whether all have met, so that the limit was over in the call only.
 bool is_about_the_call(const std::string& said) { return said.find("\"the call\"") != std::string::npos; }
 
-void expect_rank_1_missing_in_a_call(const std::string& place) {
+TEST(Rendezvous, ARankThatDoesNotMakeACallIsNamed) {
+  const ReservedPort port;
+  const std::string place = port.place();
   for (auto limit = 250ms; limit <= 16'000ms; limit *= 4) {
     std::promise<void> over;
     auto second = std::async(std::launch::async, [&] {
@@ -345,17 +255,10 @@ void expect_rank_1_missing_in_a_call(const std::string& place) {
     const std::string later = second.get();
     if (!is_about_the_call(said)) continue;
     EXPECT_EQ(said, did_not_come({1}, 2, "\"the call\" at " + place, limit));
-    EXPECT_EQ(later, place.starts_with("tcp") ? said : "accepted") << "files stay, and are read late";
+    EXPECT_EQ(later, said);
     return;
   }
   FAIL() << "the ranks never met";
-}
-
-TEST(Rendezvous, ARankThatDoesNotMakeACallIsNamed) {
-  const ReservedPort port;
-  expect_rank_1_missing_in_a_call(port.place());
-  const MeetingFolder folder("rendezvous_late");
-  expect_rank_1_missing_in_a_call(folder.place());
 }
 
 TEST(Rendezvous, ARankThatHasLeftIsNamed) {
@@ -370,7 +273,9 @@ TEST(Rendezvous, ARankThatHasLeftIsNamed) {
                 testing::MatchesRegex("rank 2 \\(on host .*\\) has left before \"the call\""));
 }
 
-void expect_an_error_to_count_as_death(const std::string& place) {
+TEST(Rendezvous, ARankThatIsClosedByAnErrorCountsAsDead) {
+  const ReservedPort port;
+  const std::string place = port.place();
   std::atomic<int> deaths{0};
   std::promise<void> noticed;
   auto second = std::async(std::launch::async, [&] {
@@ -395,37 +300,19 @@ void expect_an_error_to_count_as_death(const std::string& place) {
   EXPECT_THROW(second.get(), std::runtime_error);
 }
 
-TEST(Rendezvous, ARankThatIsClosedByAnErrorCountsAsDead) {
-  expect_an_error_to_count_as_death(ReservedPort().place());
-  expect_an_error_to_count_as_death(MeetingFolder("rendezvous_error").place());
-}
-
-TEST(Rendezvous, ARankThatHasLeftAMeetingOverFilesIsNamed) {
-  const MeetingFolder folder("rendezvous_left");
-  const auto said = outcomes(folder.place(), 2, 30s, [](Rendezvous& ranks) {
-    ranks.barrier("all");
-    if (ranks.rank() == 0) ranks.barrier("the call");
-  });
-  EXPECT_THAT(said, testing::ElementsAre("rank 1 has left " + folder.place(), "done"));
-  EXPECT_THAT(folder.files(), testing::IsEmpty());
-}
-
 TEST(Rendezvous, CallsHaveATimeLimitOfTheirOwn) {
   const ReservedPort port;
-  const MeetingFolder folder("rendezvous_slow_call");
-  for (const std::string& place : {port.place(), folder.place()}) {
-    RendezvousOptions options = options_of(0, 2);
-    options.call_limit = 1ms;  // nobody comes in that time
-    std::promise<void> over;
-    auto second = std::async(std::launch::async, [&] {
-      const auto ranks = open_at(place, options_of(1, 2));
-      over.get_future().wait();
-    });
-    EXPECT_EQ(refusal<DeviceError>([&] { open_at(place, options)->barrier("the call"); }),
-              did_not_come({1}, 2, "\"the call\" at " + place, 1ms));
-    over.set_value();
-    second.get();
-  }
+  RendezvousOptions options = options_of(0, 2);
+  options.call_limit = 1ms;  // nobody comes in that time
+  std::promise<void> over;
+  auto second = std::async(std::launch::async, [&] {
+    const auto ranks = open_at(port.place(), options_of(1, 2));
+    over.get_future().wait();
+  });
+  EXPECT_EQ(refusal<DeviceError>([&] { open_at(port.place(), options)->barrier("the call"); }),
+            did_not_come({1}, 2, "\"the call\" at " + port.place(), 1ms));
+  over.set_value();
+  second.get();
 }
 
 TEST(Rendezvous, AGoodbyeIsNoDeath) {

@@ -167,12 +167,22 @@ TEST(Execute, RefusesOptionsOfGpusElsewhere) {
     EXPECT_EQ(run.err.substr(0, run.err.find('\n')),
               "pipesim: --emulate-links needs --backend cuda --virtual-devices");
   }
-  EXPECT_THAT(execute({"--baseline", "data-parallel", "--rendezvous", "file:x"}).err,
+  EXPECT_THAT(execute({"--baseline", "data-parallel", "--rendezvous", "tcp://a:1"}).err,
               HasSubstr("--rendezvous needs --backend cuda"));
   const Outcome alone =
       execute({"--baseline", "data-parallel", "--backend", "cuda", "--rendezvous", "tcp://a:1"});
   EXPECT_EQ(alone.status, 2);
   EXPECT_THAT(alone.err, HasSubstr("--rendezvous: there is only one process"));
+}
+
+TEST(Execute, RefusesARendezvousOverFiles) {
+  const Outcome run =
+      execute({"--baseline", "data-parallel", "--backend", "cuda", "--rendezvous", "file:/shared/ranks"});
+  EXPECT_EQ(run.status, 1);
+  EXPECT_EQ(
+      run.err,
+      "pipesim: rendezvous \"file:/shared/ranks\": processes no longer meet over files, but at a free port "
+      "of rank 0's host; allowed are tcp://HOST:PORT and mpi\n");
 }
 
 TEST(Execute, RefusesWhatCannotRun) {

@@ -1,6 +1,5 @@
-// process PLACE RANK SIZE LIMIT_MS TASK: one rank of a rendezvous, which tells on stdout what happens, a line
-// each. TASK is "rounds:NUMBER:BYTES", "call" (one call, for which it waits), or "hang" (it never makes that
-// call).
+// process PLACE RANK SIZE TASK: one rank of a rendezvous, which tells on stdout what happens, a line each.
+// TASK is "rounds:NUMBER:BYTES", "call" (one call, for which it waits), or "hang" (it never makes that call).
 
 #include <unistd.h>
 
@@ -33,17 +32,16 @@ void act(Rendezvous& ranks, const std::string& task) {
 
 int main(int argc, char** argv) {
   using namespace pipesim;
-  if (argc != 6) return 2;
+  if (argc != 5) return 2;
   try {
     RendezvousOptions options;
     options.rank = std::atoi(argv[2]);
     options.size = std::atoi(argv[3]);
-    options.limit = std::chrono::milliseconds(std::atoi(argv[4]));
     options.on_death = [](int rank, const std::string& /*host*/) { tell("death " + std::to_string(rank)); };
     const auto ranks = open_rendezvous(parse_rendezvous(argv[1]), options);
     tell("met");
     try {
-      act(*ranks, argv[5]);
+      act(*ranks, argv[4]);
     } catch (const std::exception& error) {
       tell(error.what());
       while (true) pause();  // until the test has heard all
