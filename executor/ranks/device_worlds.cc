@@ -50,7 +50,7 @@ DeviceWorlds::DeviceWorlds(const Topology& topology, const RendezvousPlace& plac
     const std::lock_guard lock(mutex_);
     if (on_death_) on_death_(fmt::format("rank {} ({}) died", rank, host));
   };
-  meeting_ = open_rendezvous(place, options);
+  meeting_ = std::make_unique<Rendezvous>(place, options);
   for (std::size_t d = 0; d < topology.num_devices(); ++d) {
     if (rank_of(DeviceId(d)) == launched.rank) local_.emplace_back(d);
   }

@@ -22,7 +22,7 @@ class DeviceWorlds {
   /// `over_mpi`: rank r of R has the devices from r·n/R up to (r+1)·n/R. Errors as open_mpi_world.
   DeviceWorlds(const Topology& topology, bool over_mpi);
   /// The same share of devices for each of the processes that a launcher has started, which agree on texts
-  /// only: worlds() are null. Errors as open_rendezvous; InputError when there are fewer devices than ranks.
+  /// only: worlds() are null. Errors as Rendezvous; InputError when there are fewer devices than ranks.
   DeviceWorlds(const Topology& topology, const RendezvousPlace& place, const LaunchedRank& launched);
 
   /// By device id; null for devices of other processes.

@@ -2,30 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 
-#include "executor/ranks/frames.h"
-#include "executor/ranks/tcp_rendezvous.h"
 #include "sim/base/errors.h"
 #include "sim/base/units.h"
 
 namespace pipesim {
 namespace {
-
-class MpiRendezvous : public Rendezvous {
- public:
-  explicit MpiRendezvous(World& world) : world_(world) {}
-  [[nodiscard]] int rank() const override { return world_.rank(); }
-  [[nodiscard]] int size() const override { return world_.ranks(); }
-
- private:
-  std::vector<std::string> exchange(const std::string& mine, const std::string& /*name*/) override {
-    return world_.gather_text(mine);
-  }
-
-  World& world_;
-};
 
 [[noreturn]] void refuse_place(std::string_view text, std::string_view found) {
   throw InputError(fmt::format("rendezvous \"{}\": {}; allowed are tcp://HOST:PORT and mpi", text, found));
@@ -41,7 +24,7 @@ int parsed_port(std::string_view digits, std::string_view text) {
 RendezvousPlace parsed_tcp(std::string_view address, std::string_view text) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string_view::npos || address.back() == ']') refuse_place(text, "found no port");
-  RendezvousPlace place{RendezvousPlace::Kind::Tcp, std::string(address.substr(0, colon)), 0};
+  RendezvousPlace place{std::string(address.substr(0, colon)), 0};
   std::string& host = place.host;
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (!bracketed && host.find(':') != std::string::npos)
@@ -65,50 +48,16 @@ std::string list_of_ranks(const std::vector<int>& ranks) {
 
 }  // namespace
 
-std::vector<std::string> Rendezvous::all_gather(const std::string& mine, const std::string& name) {
-  std::vector<std::string> texts;
-  std::vector<std::string> names;
-  for (const std::string& joined : exchange(join_texts({name, mine}), name)) {
-    std::vector<std::string> both = split_texts(joined, 2);
-    names.push_back(std::move(both[0]));
-    texts.push_back(std::move(both[1]));
-  }
-  for (std::size_t r = 0; r < names.size(); ++r) {
-    if (names[r] == names[0]) continue;
-    throw InternalError(fmt::format("rank {} calls \"{}\" while rank 0 calls \"{}\"", r, names[r], names[0]));
-  }
-  return texts;
-}
-
-std::string Rendezvous::broadcast(const std::string& text, int root, const std::string& name) {
-  if (root < 0 || root >= size()) throw InternalError(fmt::format("rank {} of {} is no root", root, size()));
-  return all_gather(rank() == root ? text : "", name)[static_cast<std::size_t>(root)];
-}
-
-void Rendezvous::barrier(const std::string& name) { all_gather("", name); }
-
 std::string RendezvousPlace::str() const {
-  if (kind == Kind::Mpi) return "mpi";
   const bool brackets = host.find(':') != std::string::npos;
   return brackets ? fmt::format("tcp://[{}]:{}", host, port) : fmt::format("tcp://{}:{}", host, port);
 }
 
 RendezvousPlace parse_rendezvous(std::string_view text) {
-  if (text == "mpi") return {RendezvousPlace::Kind::Mpi, "", 0};
   if (text.starts_with("tcp://")) return parsed_tcp(text.substr(6), text);
   if (text.starts_with("file:"))
     refuse_place(text, "processes no longer meet over files, but at a free port of rank 0's host");
   refuse_place(text, "found no known kind of place");
-}
-
-std::unique_ptr<Rendezvous> open_rendezvous(const RendezvousPlace& place, const RendezvousOptions& options) {
-  if (place.kind == RendezvousPlace::Kind::Mpi) {
-    if (options.world == nullptr) throw InternalError("a rendezvous over MPI without its world");
-    return std::make_unique<MpiRendezvous>(*options.world);
-  }
-  if (options.rank < 0 || options.rank >= options.size)
-    throw InternalError(fmt::format("there is no rank {} of {}", options.rank, options.size));
-  return open_tcp_rendezvous(place, options);
 }
 
 std::string did_not_come(const std::vector<int>& missing, int size, const std::string& where,

@@ -15,7 +15,7 @@ struct MetRank {
 
 /// Called by rank 0: listens until all others have come, told each that it was accepted, and then that all
 /// have met. The result has one entry per rank, for rank 0 without a connection. Whoever connects and is no
-/// rank of this run is sent away and disturbs nobody. Errors as open_rendezvous.
+/// rank of this run is sent away and disturbs nobody. Errors as Rendezvous.
 std::vector<MetRank> await_ranks(const RendezvousPlace& place, const RendezvousOptions& options);
 
 /// Called by the others: rank 0, after all have met. Tries until the time limit, and then waits as long again

@@ -1,5 +1,3 @@
-#include "executor/ranks/tcp_rendezvous.h"
-
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -16,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "executor/ranks/rendezvous.h"
 #include "executor/ranks/tcp_meeting.h"
 #include "sim/base/errors.h"
 
@@ -29,18 +28,22 @@ constexpr std::size_t kLongestMessage = std::size_t{1} << 30;
 constexpr auto kExplained = 5s;  // after the limit, within which rank 0 says who is missing
 constexpr auto kFarewell = 5s;   // to send what others still wait for
 
-// Rank 0 gathers the texts of a call and sends them to all; the others are connected to it alone.
-class TcpRendezvous : public Rendezvous {
+}  // namespace
+
+// Rank 0 gathers the texts of a call and sends them to all; the others are connected to it alone. A thread of
+// each rank reads and writes.
+class Rendezvous::Connections {
  public:
-  TcpRendezvous(const RendezvousPlace& place, const RendezvousOptions& options);
-  ~TcpRendezvous() override;
-  [[nodiscard]] int rank() const override { return options_.rank; }
-  [[nodiscard]] int size() const override { return options_.size; }
+  Connections(const RendezvousPlace& place, const RendezvousOptions& options);
+  ~Connections();
+  Connections(const Connections&) = delete;
+  Connections& operator=(const Connections&) = delete;
+  // As all_gather, without looking whether the names in the texts agree.
+  std::vector<std::string> exchange(const std::string& mine, const std::string& name);
 
  private:
   enum class Leaving { No, WithGoodbye, Silently };
 
-  std::vector<std::string> exchange(const std::string& mine, const std::string& name) override;
   void wake() const;
 
   // All that follows belongs to the thread.
@@ -82,10 +85,10 @@ class TcpRendezvous : public Rendezvous {
   std::thread thread_;
 };
 
-TcpRendezvous::TcpRendezvous(const RendezvousPlace& place, const RendezvousOptions& options)
+Rendezvous::Connections::Connections(const RendezvousPlace& place, const RendezvousOptions& options)
     : place_(place), options_(options), woken_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (woken_.number() < 0) throw DeviceError(fmt::format("{}: {}", place.str(), std::strerror(errno)));
-  if (rank() == 0) {
+  if (options_.rank == 0) {
     peers_ = await_ranks(place, options);
   } else {
     peers_.push_back(reach_first_rank(place, options));
@@ -94,7 +97,7 @@ TcpRendezvous::TcpRendezvous(const RendezvousPlace& place, const RendezvousOptio
   thread_ = std::thread([this] { run(); });
 }
 
-TcpRendezvous::~TcpRendezvous() {
+Rendezvous::Connections::~Connections() {
   {
     const std::scoped_lock lock(mutex_);
     leaving_ = std::uncaught_exceptions() > exceptions_ ? Leaving::Silently : Leaving::WithGoodbye;
@@ -103,7 +106,7 @@ TcpRendezvous::~TcpRendezvous() {
   thread_.join();
 }
 
-std::vector<std::string> TcpRendezvous::exchange(const std::string& mine, const std::string& name) {
+std::vector<std::string> Rendezvous::Connections::exchange(const std::string& mine, const std::string& name) {
   std::unique_lock lock(mutex_);
   if (failure_.empty()) {
     posted_ = mine;
@@ -114,17 +117,17 @@ std::vector<std::string> TcpRendezvous::exchange(const std::string& mine, const 
   if (result_) return *std::exchange(result_, std::nullopt);
   // Rank 0 itself hangs.
   if (failure_.empty())
-    failure_ =
-        did_not_come({0}, size(), fmt::format("\"{}\" at {}", name, place_.str()), options_.limit_of_calls());
+    failure_ = did_not_come({0}, options_.size, fmt::format("\"{}\" at {}", name, place_.str()),
+                            options_.limit_of_calls());
   throw DeviceError(failure_);
 }
 
-void TcpRendezvous::wake() const {
+void Rendezvous::Connections::wake() const {
   const std::uint64_t one = 1;
   (void)!::write(woken_.number(), &one, sizeof(one));
 }
 
-void TcpRendezvous::run() {
+void Rendezvous::Connections::run() {
   Leaving leaving = Leaving::No;
   while (leaving == Leaving::No) {
     wait_for_news();
@@ -135,15 +138,15 @@ void TcpRendezvous::run() {
       text = std::exchange(posted_, std::nullopt);
       leaving = leaving_;
     }
-    if (text && rank() == 0) contribute(0, *text);
-    if (text && rank() != 0) peers_[0].connection.send({Frame::Kind::Text, *text});
+    if (text && options_.rank == 0) contribute(0, *text);
+    if (text && options_.rank != 0) peers_[0].connection.send({Frame::Kind::Text, *text});
   }
   if (leaving == Leaving::Silently) return;
   tell_all({Frame::Kind::Bye, ""});
   flush_all();
 }
 
-void TcpRendezvous::wait_for_news() {
+void Rendezvous::Connections::wait_for_news() {
   std::vector<pollfd> waiting;
   for (const MetRank& peer : peers_) {
     const short events = peer.connection.has_unsent() ? POLLIN | POLLOUT : POLLIN;
@@ -161,7 +164,7 @@ void TcpRendezvous::wait_for_news() {
   }
 }
 
-void TcpRendezvous::read_from(std::size_t rank) {
+void Rendezvous::Connections::read_from(std::size_t rank) {
   FramedConnection& connection = peers_[rank].connection;
   if (!connection.is_open()) return;  // lost since poll has looked
   const bool goes_on = connection.read();
@@ -176,7 +179,7 @@ void TcpRendezvous::read_from(std::size_t rank) {
   if (!goes_on) lose(rank);
 }
 
-void TcpRendezvous::understand(std::size_t rank, const Frame& frame) {
+void Rendezvous::Connections::understand(std::size_t rank, const Frame& frame) {
   if (frame.kind == Frame::Kind::Bye) return leave(rank);
   if (options_.rank == 0) {
     if (frame.kind == Frame::Kind::Text) contribute(rank, frame.body);
@@ -190,7 +193,7 @@ void TcpRendezvous::understand(std::size_t rank, const Frame& frame) {
   }
 }
 
-void TcpRendezvous::contribute(std::size_t rank, const std::string& text) {
+void Rendezvous::Connections::contribute(std::size_t rank, const std::string& text) {
   if (call_.empty()) {
     call_.resize(peers_.size());
     deadline_ = CallClock::now() + options_.limit_of_calls();
@@ -204,20 +207,20 @@ void TcpRendezvous::contribute(std::size_t rank, const std::string& text) {
   deliver(joined);
 }
 
-void TcpRendezvous::fail_if_one_has_left() {
+void Rendezvous::Connections::fail_if_one_has_left() {
   for (const int missing : missing_in_call()) {
     const auto r = static_cast<std::size_t>(missing);
     if (left_[r]) return fail_all(fmt::format("{} has left before \"{}\"", name_of(r), name_of_call()));
   }
 }
 
-void TcpRendezvous::fail_if_late() {
+void Rendezvous::Connections::fail_if_late() {
   if (call_.empty() || CallClock::now() < deadline_) return;
   const std::string where = fmt::format("\"{}\" at {}", name_of_call(), place_.str());
-  fail_all(did_not_come(missing_in_call(), size(), where, options_.limit_of_calls()));
+  fail_all(did_not_come(missing_in_call(), options_.size, where, options_.limit_of_calls()));
 }
 
-std::vector<int> TcpRendezvous::missing_in_call() const {
+std::vector<int> Rendezvous::Connections::missing_in_call() const {
   std::vector<int> missing;
   for (std::size_t r = 0; r < call_.size(); ++r) {
     if (!call_[r]) missing.push_back(static_cast<int>(r));
@@ -226,17 +229,17 @@ std::vector<int> TcpRendezvous::missing_in_call() const {
 }
 
 // As Rendezvous::all_gather has put it before the text.
-std::string TcpRendezvous::name_of_call() const {
+std::string Rendezvous::Connections::name_of_call() const {
   const auto some =
       std::find_if(call_.begin(), call_.end(), [](const auto& text) { return text.has_value(); });
   return split_texts(**some, 2)[0];
 }
 
-std::string TcpRendezvous::name_of(std::size_t rank) const {
+std::string Rendezvous::Connections::name_of(std::size_t rank) const {
   return fmt::format("rank {} (on host {})", rank, peers_[rank].host);
 }
 
-void TcpRendezvous::lose(std::size_t rank) {
+void Rendezvous::Connections::lose(std::size_t rank) {
   peers_[rank].connection.close();
   const std::string host = peers_[rank].host;
   // Others first, as the callback may take its time.
@@ -244,44 +247,44 @@ void TcpRendezvous::lose(std::size_t rank) {
   mourn(static_cast<int>(rank), host);
 }
 
-void TcpRendezvous::leave(std::size_t rank) {
+void Rendezvous::Connections::leave(std::size_t rank) {
   peers_[rank].connection.close();
   left_[rank] = true;
   if (options_.rank != 0) return fail(fmt::format("{} has left {}", name_of(0), place_.str()));
   if (!call_.empty()) fail_if_one_has_left();
 }
 
-void TcpRendezvous::mourn(int rank, const std::string& host) {
+void Rendezvous::Connections::mourn(int rank, const std::string& host) {
   call_.clear();
   fail(fmt::format("rank {} (on host {}) died", rank, host));
   if (options_.on_death) options_.on_death(rank, host);
 }
 
-void TcpRendezvous::deliver(const std::string& joined) {
-  std::vector<std::string> texts = split_texts(joined, static_cast<std::size_t>(size()));
+void Rendezvous::Connections::deliver(const std::string& joined) {
+  std::vector<std::string> texts = split_texts(joined, static_cast<std::size_t>(options_.size));
   const std::scoped_lock lock(mutex_);
   result_ = std::move(texts);
   changed_.notify_all();
 }
 
-void TcpRendezvous::fail(const std::string& reason) {
+void Rendezvous::Connections::fail(const std::string& reason) {
   const std::scoped_lock lock(mutex_);
   if (failure_.empty()) failure_ = reason;
   changed_.notify_all();
 }
 
-void TcpRendezvous::fail_all(const std::string& reason) {
+void Rendezvous::Connections::fail_all(const std::string& reason) {
   call_.clear();
   tell_all({Frame::Kind::Failure, reason});
   fail(reason);
 }
 
-void TcpRendezvous::tell_all(const Frame& frame) {
+void Rendezvous::Connections::tell_all(const Frame& frame) {
   const auto bytes = std::make_shared<const std::string>(encoded(frame));
   for (MetRank& peer : peers_) peer.connection.send(bytes);
 }
 
-void TcpRendezvous::flush_all() {
+void Rendezvous::Connections::flush_all() {
   const auto deadline = CallClock::now() + kFarewell;
   while (CallClock::now() < deadline) {
     std::vector<pollfd> waiting;
@@ -294,11 +297,35 @@ void TcpRendezvous::flush_all() {
   }
 }
 
-}  // namespace
-
-std::unique_ptr<Rendezvous> open_tcp_rendezvous(const RendezvousPlace& place,
-                                                const RendezvousOptions& options) {
-  return std::make_unique<TcpRendezvous>(place, options);
+Rendezvous::Rendezvous(const RendezvousPlace& place, const RendezvousOptions& options)
+    : rank_(options.rank), size_(options.size) {
+  if (rank_ < 0 || rank_ >= size_)
+    throw InternalError(fmt::format("there is no rank {} of {}", rank_, size_));
+  connections_ = std::make_unique<Connections>(place, options);
 }
+
+Rendezvous::~Rendezvous() = default;
+
+std::vector<std::string> Rendezvous::all_gather(const std::string& mine, const std::string& name) {
+  std::vector<std::string> texts;
+  std::vector<std::string> names;
+  for (const std::string& joined : connections_->exchange(join_texts({name, mine}), name)) {
+    std::vector<std::string> both = split_texts(joined, 2);
+    names.push_back(std::move(both[0]));
+    texts.push_back(std::move(both[1]));
+  }
+  for (std::size_t r = 0; r < names.size(); ++r) {
+    if (names[r] == names[0]) continue;
+    throw InternalError(fmt::format("rank {} calls \"{}\" while rank 0 calls \"{}\"", r, names[r], names[0]));
+  }
+  return texts;
+}
+
+std::string Rendezvous::broadcast(const std::string& text, int root, const std::string& name) {
+  if (root < 0 || root >= size()) throw InternalError(fmt::format("rank {} of {} is no root", root, size()));
+  return all_gather(rank() == root ? text : "", name)[static_cast<std::size_t>(root)];
+}
+
+void Rendezvous::barrier(const std::string& name) { all_gather("", name); }
 
 }  // namespace pipesim

@@ -18,7 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::Each;
 using testing::HasSubstr;
-using Kind = RendezvousPlace::Kind;
 
 RendezvousOptions options_of(int rank, int size, std::chrono::milliseconds limit = 30s) {
   RendezvousOptions options;
@@ -29,7 +28,7 @@ RendezvousOptions options_of(int rank, int size, std::chrono::milliseconds limit
 }
 
 std::unique_ptr<Rendezvous> open_at(const std::string& place, const RendezvousOptions& options) {
-  return open_rendezvous(parse_rendezvous(place), options);
+  return std::make_unique<Rendezvous>(parse_rendezvous(place), options);
 }
 
 // What each rank, a thread each, ends with: "done" or its error.
@@ -52,12 +51,11 @@ std::vector<std::string> outcomes(const std::string& place, int size, std::chron
 }
 
 TEST(Rendezvous, ReadsPlaces) {
-  const RendezvousPlace name{Kind::Tcp, "node1.site", 29500};
+  const RendezvousPlace name{"node1.site", 29500};
   EXPECT_EQ(parse_rendezvous("tcp://node1.site:29500"), name);
-  const RendezvousPlace v6{Kind::Tcp, "fe80::1%eth0", 1};
+  const RendezvousPlace v6{"fe80::1%eth0", 1};
   EXPECT_EQ(parse_rendezvous("tcp://[fe80::1%eth0]:1"), v6);
-  EXPECT_EQ(parse_rendezvous("mpi").kind, Kind::Mpi);
-  for (const char* text : {"tcp://node1.site:29500", "tcp://[::1]:65535", "mpi"})
+  for (const char* text : {"tcp://node1.site:29500", "tcp://[::1]:65535"})
     EXPECT_EQ(parse_rendezvous(text).str(), text);
 }
 

@@ -48,7 +48,7 @@ RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
     if (!s.gpus && (a.given(option) || (option == std::string("rendezvous") && a.has(option))))
       throw UsageError(fmt::format("--{} needs --backend cuda", option));
   }
-  if (!s.rendezvous.empty()) (void)parse_rendezvous(s.rendezvous);
+  if (!s.rendezvous.empty() && s.rendezvous != "mpi") (void)parse_rendezvous(s.rendezvous);
   if (a.given("emulate-links") && !(s.gpus && s.gpus->virtual_devices))
     throw UsageError("--emulate-links needs --backend cuda --virtual-devices");
   if (!s.emulated && a.has("slow")) throw UsageError("--slow needs --backend emulated");

@@ -38,10 +38,10 @@ int main(int argc, char** argv) {
     options.rank = std::atoi(argv[2]);
     options.size = std::atoi(argv[3]);
     options.on_death = [](int rank, const std::string& /*host*/) { tell("death " + std::to_string(rank)); };
-    const auto ranks = open_rendezvous(parse_rendezvous(argv[1]), options);
+    Rendezvous ranks(parse_rendezvous(argv[1]), options);
     tell("met");
     try {
-      act(*ranks, argv[4]);
+      act(ranks, argv[4]);
     } catch (const std::exception& error) {
       tell(error.what());
       while (true) pause();  // until the test has heard all
