@@ -31,43 +31,33 @@ int narrow(std::int64_t value) {
 
 }  // namespace
 
-// The library may refuse a stream whose context is another than its own, as that of a part of the GPU is
-// (CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH).
-Convolutions::Convolutions(const CudaGpu& gpu, cudaStream_t stream, bool tf32, const Partitions* parts,
-                           int part)
+// A handle belongs to the device (context) that is current when it is made, and cudnnSetStream() refuses a
+// stream that does not match it (cuDNN's API reference). Whether a green context's stream matches is not
+// documented, so cuDNN is asked.
+Convolutions::Convolutions(const CudaGpu& gpu, cudaStream_t stream, bool tf32, int part)
     : gpu_(gpu), tf32_(tf32) {
   gpu.use();
-  cudnnStatus_t error = open(stream);
-  if (error != CUDNN_STATUS_SUCCESS && parts != nullptr) {
-    context_ = parts->context(part);
-    const InContext in(context_, gpu);
-    error = open(stream);
+  cudnnHandle_t made = nullptr;
+  check(cudnnCreate(&made), "cudnnCreate", gpu);
+  library_.reset(made);
+  try {
+    check(cudnnSetStream(made, stream), "cudnnSetStream", gpu);
+  } catch (const DeviceError& error) {
+    if (part < 0) throw;
+    throw DeviceError(std::string(error.what()) + "; this cuDNN takes no stream of part " +
+                      std::to_string(part) +
+                      " of the GPU: convolutions need whole GPUs, without --virtual-devices");
   }
-  check(error, "cudnnSetStream", gpu);
 }
 
-cudnnStatus_t Convolutions::open(cudaStream_t stream) {
-  check(cudnnCreate(&library_), "cudnnCreate", gpu_);
-  const cudnnStatus_t error = cudnnSetStream(library_, stream);
-  if (error != CUDNN_STATUS_SUCCESS) cudnnDestroy(library_);
-  return error;
-}
-
-Convolutions::~Convolutions() {
-  cudaSetDevice(gpu_.number);
-  cudnnDestroy(library_);
-}
+Convolutions::~Convolutions() { cudaSetDevice(gpu_.number); }
 
 void Convolutions::convolve(const Convolution& c, const std::function<std::byte*(std::size_t)>& scratch) {
   const Problem problem = problem_of(c);
   auto at = ways_.find(problem);
-  if (at == ways_.end()) {
-    const InContext in(context_, gpu_);
-    at = ways_.emplace(problem, find_way(c)).first;
-  }
+  if (at == ways_.end()) at = ways_.emplace(problem, find_way(c)).first;
   const Way& way = at->second;
   std::byte* workspace = way.workspace > 0 ? scratch(way.workspace) : nullptr;
-  const InContext in(context_, gpu_);
   run(c, way, workspace);
 }
 
@@ -126,37 +116,38 @@ Convolutions::Way Convolutions::find_way(const Convolution& c) const {
   auto *x = way.x.get(), *y = way.y.get();
   auto* w = way.w.get();
   auto* windows = way.windows.get();
+  auto* library = library_.get();
   switch (c.wanted) {
     case Convolution::Wanted::Result:
       choose<cudnnConvolutionFwdAlgoPerf_t>(
           c, way, "cudnnGetConvolutionForwardAlgorithm_v7",
           [&](int wanted, int* count, auto* found) {
-            return cudnnGetConvolutionForwardAlgorithm_v7(library_, x, w, windows, y, wanted, count, found);
+            return cudnnGetConvolutionForwardAlgorithm_v7(library, x, w, windows, y, wanted, count, found);
           },
           [&](auto algorithm, std::size_t* bytes) {
-            return cudnnGetConvolutionForwardWorkspaceSize(library_, x, w, windows, y, algorithm, bytes);
+            return cudnnGetConvolutionForwardWorkspaceSize(library, x, w, windows, y, algorithm, bytes);
           });
       break;
     case Convolution::Wanted::InputGradient:
       choose<cudnnConvolutionBwdDataAlgoPerf_t>(
           c, way, "cudnnGetConvolutionBackwardDataAlgorithm_v7",
           [&](int wanted, int* count, auto* found) {
-            return cudnnGetConvolutionBackwardDataAlgorithm_v7(library_, w, y, windows, x, wanted, count,
+            return cudnnGetConvolutionBackwardDataAlgorithm_v7(library, w, y, windows, x, wanted, count,
                                                                found);
           },
           [&](auto algorithm, std::size_t* bytes) {
-            return cudnnGetConvolutionBackwardDataWorkspaceSize(library_, w, y, windows, x, algorithm, bytes);
+            return cudnnGetConvolutionBackwardDataWorkspaceSize(library, w, y, windows, x, algorithm, bytes);
           });
       break;
     case Convolution::Wanted::WeightGradient:
       choose<cudnnConvolutionBwdFilterAlgoPerf_t>(
           c, way, "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
           [&](int wanted, int* count, auto* found) {
-            return cudnnGetConvolutionBackwardFilterAlgorithm_v7(library_, x, y, windows, w, wanted, count,
+            return cudnnGetConvolutionBackwardFilterAlgorithm_v7(library, x, y, windows, w, wanted, count,
                                                                  found);
           },
           [&](auto algorithm, std::size_t* bytes) {
-            return cudnnGetConvolutionBackwardFilterWorkspaceSize(library_, x, y, windows, w, algorithm,
+            return cudnnGetConvolutionBackwardFilterWorkspaceSize(library, x, y, windows, w, algorithm,
                                                                   bytes);
           });
   }
@@ -196,22 +187,23 @@ void Convolutions::run(const Convolution& c, const Way& way, std::byte* workspac
   const bool double_sums = c.x.stored == Stored::Float64;
   const void* one = double_sums ? static_cast<const void*>(&wide[0]) : &slim[0];
   const void* zero = double_sums ? static_cast<const void*>(&wide[1]) : &slim[1];
+  auto* library = library_.get();
   switch (c.wanted) {
     case Convolution::Wanted::Result:
-      check(cudnnConvolutionForward(library_, one, way.x.get(), c.x.memory, way.w.get(), c.w.memory,
+      check(cudnnConvolutionForward(library, one, way.x.get(), c.x.memory, way.w.get(), c.w.memory,
                                     way.windows.get(), static_cast<cudnnConvolutionFwdAlgo_t>(way.algorithm),
                                     workspace, way.workspace, zero, way.y.get(), c.y.memory),
             "cudnnConvolutionForward", gpu_);
       return;
     case Convolution::Wanted::InputGradient:
-      check(cudnnConvolutionBackwardData(library_, one, way.w.get(), c.w.memory, way.y.get(), c.y.memory,
+      check(cudnnConvolutionBackwardData(library, one, way.w.get(), c.w.memory, way.y.get(), c.y.memory,
                                          way.windows.get(),
                                          static_cast<cudnnConvolutionBwdDataAlgo_t>(way.algorithm), workspace,
                                          way.workspace, zero, way.x.get(), c.x.memory),
             "cudnnConvolutionBackwardData", gpu_);
       return;
     case Convolution::Wanted::WeightGradient:
-      check(cudnnConvolutionBackwardFilter(library_, one, way.x.get(), c.x.memory, way.y.get(), c.y.memory,
+      check(cudnnConvolutionBackwardFilter(library, one, way.x.get(), c.x.memory, way.y.get(), c.y.memory,
                                            way.windows.get(),
                                            static_cast<cudnnConvolutionBwdFilterAlgo_t>(way.algorithm),
                                            workspace, way.workspace, zero, way.w.get(), c.w.memory),

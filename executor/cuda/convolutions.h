@@ -10,7 +10,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "executor/cuda/partitions.h"
+#include "executor/cuda/gpus.h"
 #include "executor/gpu/machine/library_calls.h"
 
 namespace pipesim::gpu {
@@ -19,8 +19,9 @@ namespace pipesim::gpu {
 /// heuristics once and kept; only algorithms that give the same bits each time are taken.
 class Convolutions {
  public:
-  /// `tf32`: as MachineSetting. `parts`: null, or those of which the stream's is `part`; they outlive this.
-  Convolutions(const CudaGpu& gpu, cudaStream_t stream, bool tf32, const Partitions* parts, int part);
+  /// `tf32`: as MachineSetting. `part`: that of the GPU whose stream it is, −1: the whole GPU. DeviceError
+  /// when cuDNN does not take the stream; whether it takes a part's is not documented.
+  Convolutions(const CudaGpu& gpu, cudaStream_t stream, bool tf32, int part);
   ~Convolutions();
   Convolutions(const Convolutions&) = delete;
   Convolutions& operator=(const Convolutions&) = delete;
@@ -29,7 +30,6 @@ class Convolutions {
   void convolve(const Convolution& convolution, const std::function<std::byte*(std::size_t)>& scratch);
 
  private:
-  [[nodiscard]] cudnnStatus_t open(cudaStream_t stream);
   using Problem = std::array<std::int64_t, 20>;
   template <auto destroy>
   struct Destroy {
@@ -56,8 +56,7 @@ class Convolutions {
 
   CudaGpu gpu_;
   bool tf32_;
-  CUcontext context_ = nullptr;  // that the library wants; null: the whole GPU's
-  cudnnHandle_t library_ = nullptr;
+  Owned<cudnnHandle_t, cudnnDestroy> library_;
   std::map<Problem, Way> ways_;
 };
 

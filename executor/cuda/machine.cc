@@ -81,7 +81,6 @@ void CudaMachine::add_device(const CudaGpu& gpu, int part, int multiprocessors, 
   auto device = std::make_unique<CudaDevice>();
   device->gpu = gpu;
   device->part = part;
-  device->parts = partitions_.get();
   device->multiprocessors = multiprocessors;
   device->tf32 = tf32 && gpu.capability >= first_with_tf32;
   device->products = std::make_unique<Products>(gpu, part < 0 ? 0 : multiprocessors, device->tf32);

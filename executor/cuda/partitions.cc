@@ -102,24 +102,4 @@ cudaStream_t Partitions::make_stream(int part) const {
   return stream;
 }
 
-CUcontext Partitions::context(int part) const {
-  const auto convert = driver_function<PFN_cuCtxFromGreenCtx_v12040>("cuCtxFromGreenCtx", kResources, gpu_);
-  CUcontext context = nullptr;
-  check(convert(&context, parts_.at(static_cast<std::size_t>(part)).context), "cuCtxFromGreenCtx", gpu_);
-  return context;
-}
-
-InContext::InContext(CUcontext context, const CudaGpu& gpu) {
-  if (context == nullptr) return;
-  const auto enter = driver_function<PFN_cuCtxPushCurrent_v4000>("cuCtxPushCurrent", 4000, gpu);
-  const auto leave = driver_function<PFN_cuCtxPopCurrent_v4000>("cuCtxPopCurrent", 4000, gpu);
-  check(enter(context), "cuCtxPushCurrent", gpu);
-  leave_ = leave;
-}
-
-InContext::~InContext() {
-  CUcontext left = nullptr;
-  if (leave_ != nullptr) leave_(&left);
-}
-
 }  // namespace pipesim::gpu

@@ -24,8 +24,6 @@ class Partitions {
   [[nodiscard]] int multiprocessors(int part) const;
   /// Waits for no other stream. cudaStreamDestroy() ends it, before these parts end.
   [[nodiscard]] cudaStream_t make_stream(int part) const;
-  /// The part as a context, which ends with it.
-  [[nodiscard]] CUcontext context(int part) const;
 
  private:
   struct Part {
@@ -34,19 +32,6 @@ class Partitions {
   };
   CudaGpu gpu_;
   std::vector<Part> parts_;
-};
-
-/// While it lives, what this thread asks of CUDA is meant for that context, until it uses another; null: no
-/// other than before.
-class InContext {
- public:
-  InContext(CUcontext context, const CudaGpu& gpu);
-  ~InContext();
-  InContext(const InContext&) = delete;
-  InContext& operator=(const InContext&) = delete;
-
- private:
-  CUresult (*leave_)(CUcontext*) = nullptr;
 };
 
 }  // namespace pipesim::gpu

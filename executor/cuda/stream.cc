@@ -69,7 +69,7 @@ void CudaStream::convolve(const Convolution& c) {
   gpu().use();
   const RelaxedRecording relaxed;
   if (convolutions_ == nullptr)
-    convolutions_ = std::make_unique<Convolutions>(gpu(), stream_, device_.tf32, device_.parts, device_.part);
+    convolutions_ = std::make_unique<Convolutions>(gpu(), stream_, device_.tf32, device_.part);
   if (same_with_equal_padding(c)) {
     convolve_aligned(c);
   } else {

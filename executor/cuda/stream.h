@@ -19,8 +19,7 @@ class CudaRecording;
 struct CudaDevice {
   CudaGpu gpu;
   int multiprocessors = 0;  ///< its own
-  int part = -1;            ///< of `parts`; −1: the whole GPU
-  const Partitions* parts = nullptr;
+  int part = -1;            ///< of the GPU; −1: the whole GPU
   bool tf32 = false;
   std::unique_ptr<Products> products;
 };

@@ -28,9 +28,8 @@ std::vector<Option> run_options(const std::string& steps) {
         .argument = "PLACE",
         .default_value = "",
         .help = "where processes on GPUs meet",
-        .details =
-            "tcp://HOST:PORT, or mpi. Without it mpi under mpirun, else the address and port that "
-            "torchrun or Slurm names."},
+        .details = "tcp://HOST:PORT, or mpi. Without it mpi under mpirun, else the address and port that "
+                   "torchrun or Slurm names."},
        {"slow", "LIST", "", "slow emulated devices down, as gpu3=1.5,gpu4=2"},
        {"steps", "N", steps, "iterations to measure"},
        {"warmup", "N", "3", "iterations before them"},
