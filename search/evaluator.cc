@@ -11,66 +11,66 @@
 #include "taskgraph/proofs/unfolded_end.h"
 
 namespace pipesim {
-namespace {
-
-// `tasks` are those of so many microbatches. Labels are made only when they are needed.
-void simulate_or_explain(TaskGraphBuilder& builder, const BoundStrategy& strategy, std::int32_t microbatches,
-                         TaskGraph& tasks, SimulationScratch& scratch, Timeline& timeline) {
-  try {
-    simulate(tasks.dag, scratch, timeline);
-  } catch (const DependencyCycle&) {
-    builder.build(strategy, tasks, TaskGraphBuilder::Labels::Make, microbatches);
-    throw InputError(
-        describe_deadlock(find_cycle(tasks.dag), tasks, builder.graph(), builder.costs().topology()));
-  }
-}
-
-}  // namespace
 
 Evaluator::Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
-    : builder_(graph, costs, options) {}
+    : contents_(graph, costs, options), expanded_(contents_), last_steps_(contents_) {}
+
+void Evaluator::set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute) {
+  contents_ = contents_.with(std::move(pipeline), std::move(recompute));
+}
+
+const ExpandedStrategy& Evaluator::expand_unordered(const BoundStrategy& strategy) {
+  expanded_.expand_unordered(strategy);
+  return expanded_;
+}
 
 bool Evaluator::limit_memory() {
   constexpr Bytes kMostBytes(500'000'000);
-  return builder_.forget_plans(kMostBytes);
+  return contents_.forget_plans(kMostBytes);
 }
 
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {
   limit_memory();
   folding_.reset();
-  return simulate_all(strategy, TaskGraphBuilder::Labels::Leave);
+  return simulate_all(strategy, {});
 }
 
 Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
   limit_memory();
   folding_.reset();
-  return simulate_all(strategy, TaskGraphBuilder::Labels::Make);
+  return simulate_all(strategy, {.labels = Labels::Make});
 }
 
-void Evaluator::simulate_tasks(const BoundStrategy& strategy, std::int32_t microbatches) {
-  simulate_or_explain(builder_, strategy, microbatches, graph_, scratch_, timeline_);
+// Labels are made only when they are needed.
+void Evaluator::simulate(const BoundStrategy& strategy, const ExpansionSetting& setting) {
+  expanded_.expand(strategy, setting);
+  try {
+    pipesim::simulate(expanded_.dag(), scratch_, timeline_);
+  } catch (const DependencyCycle&) {
+    ExpansionSetting labelled = setting;
+    labelled.labels = Labels::Make;
+    expanded_.expand(strategy, labelled);
+    throw InputError(describe_deadlock(find_cycle(expanded_.dag()), expanded_.graph(), graph(), topology()));
+  }
 }
 
-Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels) {
+Evaluation Evaluator::simulate_all(const BoundStrategy& strategy, const ExpansionSetting& setting) {
   std::optional<Evaluation> stream;
-  if (builder_.versions().several())
-    stream = score_stream(strategy, labels == TaskGraphBuilder::Labels::Make);
-  builder_.build(strategy, graph_, labels);
-  simulate_tasks(strategy, builder_.options().microbatches);
+  if (contents_.versions().several()) stream = score_stream(strategy, setting.labels == Labels::Make);
+  simulate(strategy, setting);
   if (stream) return *stream;
   Evaluation result{timeline_.makespan, Bytes(0)};
-  if (wanted_peaks_ || !surely_fits(strategy))
-    result.overflow = overflow(peak_memory(builder_, strategy, timeline_));
+  if (wanted_peaks_ || !surely_fits()) result.overflow = overflow(peak_memory(expanded_, timeline_));
   return result;
 }
 
 namespace {
 
 // From when the microbatches of the second half, or the last quarter, began their way.
-SteadyWindow last_part(const TaskGraphBuilder& builder, const Timeline& timeline, std::int32_t part) {
-  const std::int32_t every = builder.block().microbatches, blocks = builder.built_microbatches() / every;
+SteadyWindow last_part(const ExpandedStrategy& expanded, const Timeline& timeline, std::int32_t part) {
+  const std::int32_t every = expanded.block().microbatches, blocks = expanded.microbatches() / every;
   const auto begin = [&](std::int32_t block) {
-    const TaskId first = builder.tasks_of(OperatorId(0), block * every).forward;
+    const TaskId first = expanded.tasks_of(OperatorId(0), block * every).forward;
     return timeline.start[first.index()];
   };
   const std::int32_t first = blocks - 1 - (blocks - 1) / part;
@@ -82,24 +82,23 @@ SteadyWindow last_part(const TaskGraphBuilder& builder, const Timeline& timeline
 Evaluation Evaluator::score_stream(const BoundStrategy& strategy, bool tell_memory) {
   SteadyWindow window, quarter;
   bool proven = false;
-  for (const std::int32_t microbatches : stream_lengths(builder_, strategy)) {
-    builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, microbatches);
-    simulate_tasks(strategy, microbatches);
-    const auto steady = find_steady_stream(builder_, strategy, graph_, timeline_);
+  for (const std::int32_t microbatches : stream_lengths(contents_, strategy)) {
+    simulate(strategy, {.microbatches = microbatches});
+    const auto steady = find_steady_stream(expanded_, timeline_);
     proven = steady.has_value();
-    window = proven ? *steady : last_part(builder_, timeline_, 2);
-    quarter = proven ? *steady : last_part(builder_, timeline_, 4);
+    window = proven ? *steady : last_part(expanded_, timeline_, 2);
+    quarter = proven ? *steady : last_part(expanded_, timeline_, 4);
     if (proven) break;
   }
   const auto iteration = [&](const SteadyWindow& w) {
-    const std::int64_t all = builder_.options().microbatches,
-                       each = std::int64_t{w.microbatches} * builder_.block().microbatches;
+    const std::int64_t all = contents_.options().microbatches,
+                       each = std::int64_t{w.microbatches} * expanded_.block().microbatches;
     return (all * w.length() + each - 1) / each;
   };
   Evaluation result{iteration(window), Bytes(0), proven, std::abs(iteration(window) - iteration(quarter))};
-  const bool fits = surely_fits(strategy);
+  const bool fits = surely_fits();
   stream_memory_.clear();
-  if (tell_memory || wanted_peaks_ || !fits) stream_memory_ = peak_memory(builder_, strategy, timeline_);
+  if (tell_memory || wanted_peaks_ || !fits) stream_memory_ = peak_memory(expanded_, timeline_);
   if (wanted_peaks_ || !fits) result.overflow = overflow(stream_memory_);
   return result;
 }
@@ -115,19 +114,14 @@ Evaluation Evaluator::score(const BoundStrategy& strategy, std::vector<DeviceMem
 
 Evaluation Evaluator::score(const BoundStrategy& strategy) {
   folding_.reset();
-  if (builder_.versions().several()) return score_stream(strategy);
-  const std::vector<std::int32_t> tried = few_microbatches(builder_, strategy);
+  if (contents_.versions().several()) return score_stream(strategy);
+  const std::vector<std::int32_t> tried = few_microbatches(contents_, strategy);
   std::optional<Folding> of_steps;
-  folding_ = fold(strategy, tried.empty() ? builder_.options().microbatches : tried.front(), of_steps);
+  folding_ = fold(strategy, tried.empty() ? contents_.options().microbatches : tried.front(), of_steps);
   if (!folding_) return score_as_it_is(strategy, tried);
-  struct Folded {
-    TaskGraphBuilder& builder;
-    ~Folded() { builder.fold_by(nullptr); }
-  } const until_scored{builder_};
   if (of_steps) {
     if (const auto result = score_folded_further(*of_steps, tried)) return *result;
   }
-  builder_.fold_by(&*folding_);
   return score_as_it_is(folding_->strategy(), tried);
 }
 
@@ -135,43 +129,40 @@ Evaluation Evaluator::score_as_it_is(const BoundStrategy& strategy, std::span<co
   for (const std::int32_t few : tried) {
     if (const auto result = score_few(strategy, few)) return *result;
   }
-  return simulate_all(strategy, TaskGraphBuilder::Labels::Leave);
+  return simulate_all(strategy, {.folding = folding()});
 }
 
 // The devices' steps are simulated for fewer devices than the synchronisation of weights that follows them.
 std::optional<Evaluation> Evaluator::score_folded_further(const Folding& of_steps,
                                                           std::span<const std::int32_t> tried) {
-  const std::int32_t all = builder_.options().microbatches;
+  const std::int32_t all = contents_.options().microbatches;
   std::vector<std::int32_t> numbers(tried.begin(), tried.end());
   numbers.push_back(all);
   for (const std::int32_t few : numbers) {
-    builder_.fold_by(&of_steps);
-    builder_.build(of_steps.strategy(), graph_, TaskGraphBuilder::Labels::Leave, few);
-    simulate_or_explain(builder_, of_steps.strategy(), few, graph_, scratch_, timeline_);
+    simulate(of_steps.strategy(), {.microbatches = few, .folding = &of_steps});
     std::optional<SteadyState> steady;
     if (few < all) {
-      steady = find_steady_state(builder_, of_steps.strategy(), graph_, timeline_);
+      steady = find_steady_state(expanded_, timeline_);
       if (!steady) continue;
       if (steady->windows.size() > 1) return std::nullopt;
     }
-    LastStepsSimulation last(builder_, of_steps, *folding_, graph_, timeline_);
+    LastStepsSimulation last(expanded_, of_steps, *folding_, timeline_);
     MemoryChanges in_steps, of_last;
     const bool fits = !wanted_peaks_ && surely_fits(of_steps);
-    const std::size_t of_one = builder_.tasks_of_one_microbatch();
+    const std::size_t of_one = expanded_.tasks_of_one_microbatch();
     if (!fits) {
       const std::int32_t first = last.last().first_microbatch, end = first + last.last().microbatches;
       for (const auto& [from, to] : {std::pair(0, first), std::pair(end, few)})
-        add_memory_changes(builder_, of_steps.strategy(), {timeline_, to, of_one, {1, of_one}, from},
-                           in_steps);
+        add_memory_changes(expanded_, {timeline_, to, of_one, {1, of_one}, from}, in_steps);
     }
     if (!last.run(last_steps_, scratch_, of_last_steps_)) return std::nullopt;
     if (steady && last.begin() < steady->windows.front().end) continue;
     Evaluation result{steady ? steady->time_of(last.makespan()) : last.makespan(), Bytes(0)};
     if (fits) return result;
-    const TaskTimes times{of_last_steps_, builder_.built_microbatches(), builder_.tasks_of_one_microbatch()};
-    add_memory_changes(builder_, folding_->strategy(), times, of_last);
-    result.overflow = overflow(
-        peak_memory(builder_.permanent_memory(folding_->strategy()), of_steps, in_steps, *folding_, of_last));
+    const TaskTimes times{of_last_steps_, last_steps_.microbatches(), last_steps_.tasks_of_one_microbatch()};
+    add_memory_changes(last_steps_, times, of_last);
+    result.overflow = overflow(peak_memory(contents_.permanent_memory(folding_->strategy()), of_steps,
+                                           in_steps, *folding_, of_last));
     return result;
   }
   return std::nullopt;
@@ -187,7 +178,7 @@ std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32
   if (tasks * static_cast<std::size_t>(microbatches) < fold_from_) return std::nullopt;
   if (not_looked_for_ < found_none_) return ++not_looked_for_, std::nullopt;
   std::optional<Folding> found =
-      find_folding(builder_, strategy, builder_.options().pipeline ? &of_steps : nullptr);
+      find_folding(contents_, strategy, contents_.options().pipeline ? &of_steps : nullptr);
   constexpr std::int32_t kMost = 15;
   found_none_ = found ? 0 : std::min(kMost, 2 * found_none_ + 1);
   not_looked_for_ = 0;
@@ -195,14 +186,13 @@ std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32
 }
 
 std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, std::int32_t few) {
-  builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave, few);
-  simulate_tasks(strategy, few);
-  const auto steady = find_steady_state(builder_, strategy, graph_, timeline_);
+  simulate(strategy, {.microbatches = few, .folding = folding()});
+  const auto steady = find_steady_state(expanded_, timeline_);
   if (!steady) return std::nullopt;
   Evaluation result{steady->time_of(timeline_.makespan), Bytes(0)};
-  if (wanted_peaks_ || !surely_fits(strategy)) {
-    const TaskTimes times{timeline_, few, builder_.tasks_of_one_microbatch(), builder_.block()};
-    result.overflow = overflow(peak_memory(builder_, strategy, times, *steady));
+  if (wanted_peaks_ || !surely_fits()) {
+    const TaskTimes times{timeline_, few, expanded_.tasks_of_one_microbatch(), expanded_.block()};
+    result.overflow = overflow(peak_memory(expanded_, times, *steady));
   }
   return result;
 }
@@ -213,8 +203,8 @@ Bytes Evaluator::overflow(const std::vector<DeviceMemory>& peaks) {
   return memory_overflow(all, topology());
 }
 
-bool Evaluator::surely_fits(const BoundStrategy& strategy) {
-  std::vector<Bytes> allocated = allocated_memory(builder_, strategy);
+bool Evaluator::surely_fits() const {
+  std::vector<Bytes> allocated = allocated_memory(expanded_);
   if (folding_) allocated = folding_->unfolded(allocated);
   for (std::size_t d = 0; d < allocated.size(); ++d) {
     if (allocated[d] > topology().usable_memory(DeviceId(d))) return false;
@@ -223,9 +213,9 @@ bool Evaluator::surely_fits(const BoundStrategy& strategy) {
 }
 
 // Devices that are alike in all steps keep different weights.
-bool Evaluator::surely_fits(const Folding& of_steps) {
-  const std::vector<Bytes> allocated = allocated_memory(builder_, of_steps.strategy());
-  const std::vector<WeightMemory> permanent = builder_.permanent_memory(of_steps.strategy());
+bool Evaluator::surely_fits(const Folding& of_steps) const {
+  const std::vector<Bytes> allocated = allocated_memory(expanded_);
+  const std::vector<WeightMemory> permanent = contents_.permanent_memory(of_steps.strategy());
   const auto sum = [](const WeightMemory& m) { return m.weights + m.gradients + m.optimizer_state; };
   for (std::size_t d = 0; d < allocated.size(); ++d) {
     const std::size_t as = of_steps.stands_for(DeviceId(d)).index();

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "sim/simulate.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 #include "taskgraph/expansion/folding.h"
-#include "taskgraph/expansion/task_graph_builder.h"
 #include "taskgraph/memory/peak_memory.h"
 
 namespace pipesim {
@@ -30,7 +30,7 @@ struct Evaluation {
 /// of all that is ever allocated exceeds a device. The one judge of every algorithm and baseline. Not
 /// thread-safe; but chains on several threads may share what one remembers, see mutex(). Keeps to the
 /// thread's deadline (sim/base/deadline.h); what OutOfTime ends leaves it as usable as before, but for
-/// timeline() and task_graph().
+/// timeline(), expanded() and task_graph().
 ///
 /// Schedules that change weights while microbatches are under way never empty the pipeline. Time is then that
 /// of an iteration's microbatches at the rate of the steady state, and memory that of filling up and going
@@ -42,7 +42,7 @@ class Evaluator {
 
   /// InputError that names the tasks, see describe_deadlock(), where tasks wait for each other.
   Evaluation evaluate(const BoundStrategy& strategy);
-  Evaluation evaluate(const Strategy& strategy) { return evaluate(builder_.bind(strategy)); }
+  Evaluation evaluate(const Strategy& strategy) { return evaluate(contents_.bind(strategy)); }
   /// The same with labels in task_graph(), for reports.
   Evaluation evaluate_labelled(const BoundStrategy& strategy);
 
@@ -50,17 +50,23 @@ class Evaluator {
   /// found it.
   [[nodiscard]] const std::vector<DeviceMemory>& stream_memory() const { return stream_memory_; }
 
-  /// What evaluate() says, but no timeline() and task_graph(), which are of no use afterwards: no more
-  /// microbatches are simulated than it takes to prove how the others go (steady_state.h). What the builder
-  /// remembers stays where it is.
+  /// What evaluate() says, but no timeline(), expanded() and task_graph(), which are of no use afterwards: no
+  /// more microbatches are simulated than it takes to prove how the others go (steady_state.h). Nothing is
+  /// forgotten.
   Evaluation score(const BoundStrategy& strategy);
-  Evaluation score(const Strategy& strategy) { return score(builder_.bind(strategy)); }
+  Evaluation score(const Strategy& strategy) { return score(contents_.bind(strategy)); }
   /// The same, and what devices hold at most: what peak_memory() says of all tasks.
   Evaluation score(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
-  /// Lets the builder forget what fills the memory; true when it did. evaluate() begins with it.
+  /// Forgets communication plans when they fill the memory; true when it did. evaluate() begins with it.
   bool limit_memory();
-  /// The same with bound strategies: none of them is valid afterwards.
-  bool forget(Bytes most) { return builder_.forget(most); }
+  /// See PlanContents.
+  bool forget_plans(Bytes most) { return contents_.forget_plans(most); }
+  bool forget(Bytes most) { return contents_.forget(most); }
+  /// Plans that are scored from now on have this pipeline and recompute. What is kept stays.
+  void set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute);
+
+  /// See ExpandedStrategy; of no use after the next call of a method that scores.
+  const ExpandedStrategy& expand_unordered(const BoundStrategy& strategy);
 
   /// Held by IncrementalEvaluator while it evaluates in full, so that those of different threads may share an
   /// evaluator. Forgetting is for when none of them runs.
@@ -70,18 +76,19 @@ class Evaluator {
   /// would be simulated. At first 20,000: looking for such devices costs about as much as 10,000 tasks.
   void fold_from(std::size_t tasks) { fold_from_ = tasks; }
 
-  [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }
-  [[nodiscard]] const OperatorGraph& graph() const { return builder_.graph(); }
-  [[nodiscard]] const CostModel& costs() const { return builder_.costs(); }
-  [[nodiscard]] const Topology& topology() const { return builder_.costs().topology(); }
+  [[nodiscard]] const PlanContents& contents() const { return contents_; }
+  [[nodiscard]] const OperatorGraph& graph() const { return contents_.graph(); }
+  [[nodiscard]] const CostModel& costs() const { return contents_.costs(); }
+  [[nodiscard]] const Topology& topology() const { return contents_.costs().topology(); }
   /// Of the strategy evaluated last, with all its microbatches.
   [[nodiscard]] const Timeline& timeline() const { return timeline_; }
-  [[nodiscard]] const TaskGraph& task_graph() const { return graph_; }
+  [[nodiscard]] const ExpandedStrategy& expanded() const { return expanded_; }
+  [[nodiscard]] const TaskGraph& task_graph() const { return expanded_.graph(); }
 
  private:
   Evaluation score_stream(const BoundStrategy& strategy, bool tell_memory = false);
-  Evaluation simulate_all(const BoundStrategy& strategy, TaskGraphBuilder::Labels labels);
-  void simulate_tasks(const BoundStrategy& strategy, std::int32_t microbatches);
+  Evaluation simulate_all(const BoundStrategy& strategy, const ExpansionSetting& setting);
+  void simulate(const BoundStrategy& strategy, const ExpansionSetting& setting);
   std::optional<Folding> fold(const BoundStrategy& strategy, std::int32_t microbatches,
                               std::optional<Folding>& of_steps);
   std::optional<Evaluation> score_folded_further(const Folding& of_steps,
@@ -89,12 +96,13 @@ class Evaluator {
   Evaluation score_as_it_is(const BoundStrategy& strategy, std::span<const std::int32_t> tried);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few);
   Bytes overflow(const std::vector<DeviceMemory>& peaks);
-  [[nodiscard]] bool surely_fits(const BoundStrategy& strategy);
-  [[nodiscard]] bool surely_fits(const Folding& of_steps);
+  [[nodiscard]] bool surely_fits() const;
+  [[nodiscard]] bool surely_fits(const Folding& of_steps) const;
+  [[nodiscard]] const Folding* folding() const { return folding_ ? &*folding_ : nullptr; }
 
-  TaskGraphBuilder builder_;
-  TaskGraph graph_, last_steps_;
-  std::optional<Folding> folding_;  // of graph_
+  PlanContents contents_;
+  std::optional<Folding> folding_;  // of expanded_, or of last_steps_
+  ExpandedStrategy expanded_, last_steps_;
   SimulationScratch scratch_;
   std::size_t fold_from_ = 20'000;
   // A search whose plans have no devices that are alike does not look for them each time: after it has found

@@ -12,7 +12,7 @@ bool evaluates_in_full(const PlanOptions& options) {
 }
 
 IncrementalEvaluator::IncrementalEvaluator(Evaluator& full)
-    : full_(full), in_full_(evaluates_in_full(full.builder().options())), graph_(full.builder()) {}
+    : full_(full), in_full_(evaluates_in_full(full.contents().options())), graph_(full.contents()) {}
 
 const BoundStrategy& IncrementalEvaluator::strategy() const {
   return in_full_ ? strategy_ : graph_.strategy();
@@ -81,7 +81,7 @@ void IncrementalEvaluator::accept() {
 
 void IncrementalEvaluator::refresh(const BoundStrategy& strategy) {
   strategy_ = strategy;
-  generation_ = full_.builder().generation();
+  generation_ = full_.contents().generation();
   if (!in_full_) build(strategy);
 }
 

@@ -30,7 +30,7 @@ class IncrementalEvaluator {
   void reject();
 
   /// What was remembered has been forgotten since the current strategy's graph was built.
-  [[nodiscard]] bool is_outdated() const { return generation_ != full_.builder().generation(); }
+  [[nodiscard]] bool is_outdated() const { return generation_ != full_.contents().generation(); }
   /// Builds it again; the strategy is the current one, bound again.
   void refresh(const BoundStrategy& strategy);
 

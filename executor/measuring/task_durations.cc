@@ -8,13 +8,13 @@ namespace {
 
 class DurationTable {
  public:
-  DurationTable(const TaskGraphBuilder& builder, const TaskGraph& tasks, KeyPlace place)
-      : graph_(builder.graph()),
-        costs_(builder.costs()),
-        optimizer_(builder.options().optimizer),
-        tasks_(tasks),
+  DurationTable(const ExpandedStrategy& expanded, KeyPlace place)
+      : graph_(expanded.contents().graph()),
+        costs_(expanded.contents().costs()),
+        optimizer_(expanded.contents().options().optimizer),
+        tasks_(expanded.graph()),
         place_(place) {
-    table_.unit_of_task.assign(tasks.dag.num_tasks(), -1);
+    table_.unit_of_task.assign(tasks_.dag.num_tasks(), -1);
   }
 
   void add(DeviceId device, const Instruction& instruction) {
@@ -98,9 +98,8 @@ class DurationTable {
 
 }  // namespace
 
-TaskDurations task_durations(const TaskGraphBuilder& builder, const TaskGraph& tasks, const Program& program,
-                             KeyPlace place) {
-  DurationTable table(builder, tasks, place);
+TaskDurations task_durations(const ExpandedStrategy& expanded, const Program& program, KeyPlace place) {
+  DurationTable table(expanded, place);
   for (const DeviceProgram& device : program.devices) {
     for (const Instruction& i : device.compute) table.add(device.device, i);
     for (const auto& stream : device.streams) {

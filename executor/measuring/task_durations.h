@@ -5,7 +5,7 @@
 
 #include "costmodel/calibration.h"
 #include "executor/program/program.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 
 namespace pipesim {
 
@@ -31,8 +31,7 @@ struct TaskDurations {
 /// what it knows about them, to look it up.
 enum class KeyPlace : std::uint8_t { Topology, Calibration };
 
-/// `program` was compiled from `tasks`, which `builder` built last, with labels.
-TaskDurations task_durations(const TaskGraphBuilder& builder, const TaskGraph& tasks, const Program& program,
-                             KeyPlace place);
+/// `program` was compiled from `expanded`, which has labels.
+TaskDurations task_durations(const ExpandedStrategy& expanded, const Program& program, KeyPlace place);
 
 }  // namespace pipesim

@@ -29,16 +29,17 @@ struct TaskRole {
   std::size_t wiring = 0, index = 0;  // of transfers: task number of the wiring's plan
 };
 
-// Roles of all tasks, in the order in which TaskGraphBuilder gives them ids.
+// Roles of all tasks, in the order of their ids.
 class RoleTable {
  public:
-  RoleTable(TaskGraphBuilder& builder, const BoundStrategy& strategy, std::size_t num_tasks)
-      : roles_(num_tasks) {
+  explicit RoleTable(const ExpandedStrategy& expanded) : roles_(expanded.dag().num_tasks()) {
+    const PlanContents& contents = expanded.contents();
+    const BoundStrategy& strategy = expanded.strategy();
     for (std::size_t i = 0; i < strategy.size(); ++i) {
       const OperatorId op(i);
-      for (std::int32_t m = 0; m < builder.options().microbatches; ++m) {
-        const OperatorTasks& tasks = builder.tasks_of(op, m);
-        const BoundOperator& bound = *builder.strategy_of(m, strategy)[i];
+      for (std::int32_t m = 0; m < contents.options().microbatches; ++m) {
+        const OperatorTasks& tasks = expanded.tasks_of(op, m);
+        const BoundOperator& bound = *contents.strategy_of(m, strategy)[i];
         add_pass(op, m, bound, tasks.forward, TaskKind::Forward);
         add_pass(op, m, bound, tasks.recompute, TaskKind::Recompute);
         add_pass(op, m, bound, tasks.backward_input, TaskKind::BackwardInput);
@@ -49,10 +50,10 @@ class RoleTable {
         }
       }
     }
-    for (std::size_t w = 0; w < builder.wirings().size(); ++w) add_wiring(builder.wirings()[w], w);
-    for (const StepBarrier& b : builder.barriers())
+    for (std::size_t w = 0; w < expanded.wirings().size(); ++w) add_wiring(expanded.wirings()[w], w);
+    for (const StepBarrier& b : expanded.barriers())
       roles_[b.task.index()] = {TaskKind::Barrier, {}, {b.device}};
-    for (const Gate& g : builder.gates()) roles_[g.task.index()] = {TaskKind::Barrier, {}, {g.device}};
+    for (const Gate& g : expanded.gates()) roles_[g.task.index()] = {TaskKind::Barrier, {}, {g.device}};
   }
   [[nodiscard]] const TaskRole& operator[](TaskId task) const { return roles_[task.index()]; }
 
@@ -140,14 +141,15 @@ DataType type_of_width(std::int64_t bytes) {
 
 class Compiler {
  public:
-  Compiler(TaskGraphBuilder& builder, const BoundStrategy& strategy, const DeviceKernels& kernels,
-           const RoleTable& roles, Program& program)
-      : builder_(builder),
-        graph_(builder.graph()),
+  Compiler(const ExpandedStrategy& expanded, const DeviceKernels& kernels, const RoleTable& roles,
+           Program& program)
+      : expanded_(expanded),
+        contents_(expanded.contents()),
+        graph_(expanded.contents().graph()),
         roles_(roles),
         program_(program),
         kernels_(kernels),
-        views_(builder, strategy, kernels, program) {}
+        views_(expanded, kernels, program) {}
 
   Instruction instruction(TaskId task, DeviceId device) {
     const TaskRole& role = roles_[task];
@@ -182,7 +184,7 @@ class Compiler {
       if (use.role != Role::Output || !graph_.consumers(use.tensor).empty() ||
           !graph_.gets_gradient(use.tensor))
         continue;
-      const Layout& layout = builder_.layouts()[bound.data_layout[u]];
+      const Layout& layout = contents_.layouts()[bound.data_layout[u]];
       const auto entries = layout.entries_on(views_.device_of(op, at));
       // Among copies the one on the first device counts.
       const auto first =
@@ -328,14 +330,14 @@ class Compiler {
 
   void add_update(const TaskRole& role, DeviceId device, Instruction& out) {
     UpdateWork work;
-    const WeightVersions& versions = builder_.versions();
+    const WeightVersions& versions = contents_.versions();
     if (versions.several()) {
-      const std::int32_t stage = builder_.stage_of(role.op);
+      const std::int32_t stage = contents_.stage_of(role.op);
       work.change = versions.change(stage, role.microbatch);
-      work.changes = versions.change(stage, builder_.options().microbatches - 1) + 1;
+      work.changes = versions.change(stage, contents_.options().microbatches - 1) + 1;
       work.averaged = versions.every(stage);
     }
-    for (const TensorId weight : builder_.backward().owned_weights(role.op)) {
+    for (const TensorId weight : contents_.backward().owned_weights(role.op)) {
       for (ShardViews::HomePiece& piece : views_.home(weight, device, role.microbatch)) {
         put_together({piece.update.gradient, std::move(piece.moves)}, out);
         if (piece.before.present())
@@ -354,7 +356,7 @@ class Compiler {
   }
 
   void add_transfer(const TaskRole& role, TaskId task, DeviceId device, Instruction& out) {
-    const CommunicationTask& planned = builder_.wirings()[role.wiring].plan->tasks[role.index];
+    const CommunicationTask& planned = expanded_.wirings()[role.wiring].plan->tasks[role.index];
     const auto rank = std::find(planned.group.begin(), planned.group.end(), device) - planned.group.begin();
     Flow::Member member = views_.flow(role.wiring).member(role.index, static_cast<std::size_t>(rank));
     const auto [packer, first] =
@@ -403,7 +405,8 @@ class Compiler {
     throw InternalError("operator " + op.name + " has fewer inner steps than stages");
   }
 
-  TaskGraphBuilder& builder_;
+  const ExpandedStrategy& expanded_;
+  const PlanContents& contents_;
   const OperatorGraph& graph_;
   const RoleTable& roles_;
   Program& program_;
@@ -422,30 +425,32 @@ std::vector<std::vector<TaskId>> predecessors(const TaskDag& dag) {
   return before;
 }
 
-void require_order(const DeviceLists& lists, const TaskGraph& tasks, const TaskGraphBuilder& builder) {
-  ListOrder order(tasks.dag);
+void require_order(const DeviceLists& lists, const ExpandedStrategy& expanded) {
+  ListOrder order(expanded.dag());
   for (const auto& device : lists.all()) {
     for (const std::vector<TaskId>& list : device) order.add_list(list);
   }
   if (const auto stuck = order.why_stuck())
     throw InternalError("the devices' lists of tasks never end: " +
-                        describe_deadlock(*stuck, tasks, builder.graph(), builder.costs().topology()));
+                        describe_deadlock(*stuck, expanded.graph(), expanded.contents().graph(),
+                                          expanded.contents().costs().topology()));
 }
 
 }  // namespace
 
-Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskGraph& tasks,
-                const Timeline& simulated, const DeviceKernels& kernels, std::span<const DeviceId> local) {
+Program compile(const ExpandedStrategy& expanded, const Timeline& simulated, const DeviceKernels& kernels,
+                std::span<const DeviceId> local) {
+  const BoundStrategy& strategy = expanded.strategy();
   for (const BoundOperator* bound : strategy) kernels.require_kernel(*bound->op);
   Program program;
-  program.order = dispatch_order(tasks.dag, simulated);
-  const Topology& topology = builder.costs().topology();
+  program.order = dispatch_order(expanded.dag(), simulated);
+  const Topology& topology = expanded.contents().costs().topology();
   const std::size_t num_devices = topology.num_devices();
-  const RoleTable roles(builder, strategy, tasks.dag.num_tasks());
+  const RoleTable roles(expanded);
   const DeviceLists lists(roles, program.order, simulated, topology);
-  require_order(lists, tasks, builder);
-  const std::vector<std::vector<TaskId>> before = predecessors(tasks.dag);
-  Compiler compiler(builder, strategy, kernels, roles, program);
+  require_order(lists, expanded);
+  const std::vector<std::vector<TaskId>> before = predecessors(expanded.dag());
+  Compiler compiler(expanded, kernels, roles, program);
   std::vector<std::int32_t> position(num_devices, -1);  // among program.devices
   for (const DeviceId d : local) {
     if (lists.of(d).empty()) continue;
@@ -468,7 +473,7 @@ Program compile(TaskGraphBuilder& builder, const BoundStrategy& strategy, const 
     }
   }
   for (std::size_t i = 0; i < strategy.size(); ++i) {
-    for (std::int32_t m = 0; m < builder.options().microbatches; ++m)
+    for (std::int32_t m = 0; m < expanded.contents().options().microbatches; ++m)
       compiler.add_results(OperatorId(i), m, position);
   }
   for (const Program::Result& r : program.results) ++program.buffers[r.view.buffer.index()].num_uses;

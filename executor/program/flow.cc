@@ -20,29 +20,28 @@ std::optional<std::int64_t> stretch_in(const Box& box, const Box& region) {
 
 namespace {
 
-std::vector<const BoundOperator*> makers_of(const Wiring& wiring, TaskGraphBuilder& builder,
-                                            const BoundStrategy& strategy) {
+std::vector<const BoundOperator*> makers_of(const Wiring& wiring, const ExpandedStrategy& expanded) {
   std::vector<const BoundOperator*> makers;
   for (std::size_t s = 0; s < wiring.sources.size(); ++s)
-    makers.push_back(builder.strategy_of(wiring.microbatch_of(s), strategy)[wiring.sources[s].op.index()]);
+    makers.push_back(expanded.contents().strategy_of(wiring.microbatch_of(s),
+                                                     expanded.strategy())[wiring.sources[s].op.index()]);
   return makers;
 }
 
 }  // namespace
 
-Flow::Flow(const Wiring& wiring, TaskGraphBuilder& builder, const BoundStrategy& strategy,
-           BufferList& buffers, OutputView output)
+Flow::Flow(const Wiring& wiring, const ExpandedStrategy& expanded, BufferList& buffers, OutputView output)
     : wiring_(wiring),
-      makers_(makers_of(wiring, builder, strategy)),
-      layouts_(builder.layouts()),
+      makers_(makers_of(wiring, expanded)),
+      layouts_(expanded.contents().layouts()),
       buffers_(buffers),
       output_(std::move(output)),
-      type_(builder.type_of(wiring)),
+      type_(expanded.type_of(wiring)),
       source_category_(wiring.kind == TaskKind::GradientSync ? MemoryCategory::Gradients
                                                              : MemoryCategory::ActivationGradients),
       target_category_(is_forward() ? MemoryCategory::Transfers : source_category_),
-      terms_(builder.terms_of(wiring, strategy)) {
-  std::vector<Redistribution> each = builder.redistributions_of(wiring, strategy);
+      terms_(expanded.terms_of(wiring)) {
+  std::vector<Redistribution> each = expanded.redistributions_of(wiring);
   for (std::size_t i = 0; i < each.size(); ++i) {
     auto part = std::make_unique<Part>();
     std::vector<const Layout*> summed;
@@ -58,7 +57,7 @@ Flow::Flow(const Wiring& wiring, TaskGraphBuilder& builder, const BoundStrategy&
   for (std::size_t s = 0; s < wiring.sources.size() && !is_forward(); ++s) {
     Part& part = *parts_[wiring.plan->term_by_term ? static_cast<std::size_t>(wiring.source_terms[s]) : 0];
     // Each replica makes the gradients of one microbatch of a change of weights.
-    const std::int32_t microbatches = wiring.microbatch < 0 ? builder.options().microbatches : 1;
+    const std::int32_t microbatches = wiring.microbatch < 0 ? expanded.contents().options().microbatches : 1;
     for (const DeviceId d : makers_[s]->config.devices) {
       const std::int32_t entry = entry_of(part, s, d);
       if (entry >= 0) part.writers[entry] += microbatches;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "executor/program/buffer_list.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 #include "taskgraph/moving/moved_data.h"
 
 namespace pipesim {
@@ -19,8 +19,7 @@ class Flow {
  public:
   /// `output`: where a shard of the wiring's producer writes (of activations only).
   using OutputView = std::function<View(UseRef use, std::int32_t shard)>;
-  Flow(const Wiring& wiring, TaskGraphBuilder& builder, const BoundStrategy& strategy, BufferList& buffers,
-       OutputView output);
+  Flow(const Wiring& wiring, const ExpandedStrategy& expanded, BufferList& buffers, OutputView output);
 
   [[nodiscard]] const Wiring& wiring() const { return wiring_; }
 

@@ -18,22 +18,21 @@ bool is_wide(DataType type) { return bytes_per_element(type) >= 4; }
 
 }  // namespace
 
-ShardViews::ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy, const DeviceKernels& kernels,
-                       Program& program)
-    : builder_(builder),
-      graph_(builder.graph()),
-      strategy_(strategy),
+ShardViews::ShardViews(const ExpandedStrategy& expanded, const DeviceKernels& kernels, Program& program)
+    : contents_(expanded.contents()),
+      graph_(contents_.graph()),
+      strategy_(expanded.strategy()),
       kernels_(kernels),
       program_(program),
       buffers_(program.buffers) {
-  const auto wirings = builder.wirings();
+  const auto wirings = expanded.wirings();
   for (std::size_t w = 0; w < wirings.size(); ++w) {
     const Wiring& wiring = wirings[w];
-    flows_.push_back(std::make_unique<Flow>(wiring, builder, strategy, buffers_,
-                                            [this, &wiring](UseRef use, std::int32_t shard) {
-                                              const bool again = wiring.kind == TaskKind::RecomputeTransfer;
-                                              return output(use, {shard, wiring.microbatch, again});
-                                            }));
+    flows_.push_back(
+        std::make_unique<Flow>(wiring, expanded, buffers_, [this, &wiring](UseRef use, std::int32_t shard) {
+          const bool again = wiring.kind == TaskKind::RecomputeTransfer;
+          return output(use, {shard, wiring.microbatch, again});
+        }));
     if (wiring.kind == TaskKind::GradientSync) sync_flow_[{wiring.tensor, wiring.microbatch}] = w;
     auto& flow_of = wiring.kind == TaskKind::ForwardTransfer     ? forward_flow_
                     : wiring.kind == TaskKind::RecomputeTransfer ? again_flow_
@@ -52,10 +51,10 @@ const TensorUse& ShardViews::use_of(UseRef use) const {
 
 std::optional<Box> ShardViews::box_of_use(UseRef use, ShardRef at) const {
   const BoundOperator& bound = this->bound(use.op, at.microbatch);
-  const auto entries = builder_.layouts()[bound.data_layout[static_cast<std::size_t>(use.use)]].entries_on(
+  const auto entries = contents_.layouts()[bound.data_layout[static_cast<std::size_t>(use.use)]].entries_on(
       device_of(use.op, at));
   if (entries.empty()) return std::nullopt;
-  return builder_.layouts()[bound.data_layout[static_cast<std::size_t>(use.use)]].box(entries[0]);
+  return contents_.layouts()[bound.data_layout[static_cast<std::size_t>(use.use)]].box(entries[0]);
 }
 
 View ShardViews::loaded(Loaded::Content content, TensorId tensor, std::int32_t microbatch, DeviceId device,
@@ -96,7 +95,7 @@ Flow::Target ShardViews::value(UseRef use, ShardRef at) {
 
 // What is run once has one run to find.
 ShardRef ShardViews::run_of(OperatorId op, ShardRef at) const {
-  at.second_run = at.second_run && builder_.recomputation().again(op);
+  at.second_run = at.second_run && contents_.recomputation().again(op);
   return at;
 }
 
@@ -114,7 +113,7 @@ View ShardViews::output(UseRef use, ShardRef at) {
 
 Flow::Target ShardViews::output_gradient(UseRef use, ShardRef at) {
   const BoundOperator& bound = this->bound(use.op, at.microbatch);
-  const Layout& layout = builder_.layouts()[bound.gradient_layout[static_cast<std::size_t>(use.use)]];
+  const Layout& layout = contents_.layouts()[bound.gradient_layout[static_cast<std::size_t>(use.use)]];
   const DeviceId device = device_of(use.op, at);
   const auto entries = layout.entries_on(device);
   if (entries.empty()) return {};
@@ -130,9 +129,9 @@ Flow::Target ShardViews::output_gradient(UseRef use, ShardRef at) {
 }
 
 Flow::Sink ShardViews::gradient_sink(UseRef use, ShardRef at) {
-  if (!builder_.backward().makes_gradient(use)) return {};
+  if (!contents_.backward().makes_gradient(use)) return {};
   const bool weight = use_of(use).role == Role::Weight;
-  const std::int32_t microbatch = weight && !builder_.versions().several() ? -1 : at.microbatch;
+  const std::int32_t microbatch = weight && !contents_.versions().several() ? -1 : at.microbatch;
   const auto flow = gradient_flow_.find({use.op, use.use, microbatch});
   if (flow == gradient_flow_.end()) return {};
   return flows_[flow->second.first]->gradient(flow->second.second, at.shard);
@@ -166,12 +165,12 @@ View ShardViews::saved(OperatorId op, ShardRef at) {
 }
 
 std::int32_t ShardViews::stage_of(TensorId weight) const {
-  return builder_.stage_of(graph_.consumers(weight).front().op);
+  return contents_.stage_of(graph_.consumers(weight).front().op);
 }
 
 // As Wiring::microbatch says it of GradientSync.
 std::int32_t ShardViews::first_of_change(TensorId weight, std::int32_t microbatch) const {
-  const WeightVersions& versions = builder_.versions();
+  const WeightVersions& versions = contents_.versions();
   const std::int32_t stage = stage_of(weight);
   return versions.several() ? versions.change(stage, microbatch) * versions.every(stage) : -1;
 }
@@ -187,14 +186,14 @@ ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device
   };
   const bool trained = sync_flow_.contains({weight, first_of_change(weight, 0)});
   home.values.push_back(add(type, Weights));
-  const WeightVersions& versions = builder_.versions();
+  const WeightVersions& versions = contents_.versions();
   if (trained && versions.several()) {
     const std::int32_t stage = stage_of(weight);
-    const std::int32_t changes = versions.change(stage, builder_.options().microbatches - 1) + 1;
+    const std::int32_t changes = versions.change(stage, contents_.options().microbatches - 1) + 1;
     while (std::ssize(home.values) < std::min(versions.copies(stage), changes))
       home.values.push_back(add(type, StashedWeights));
   }
-  const Optimizer optimizer = builder_.options().optimizer;
+  const Optimizer optimizer = contents_.options().optimizer;
   if (trained && !is_wide(type)) home.master = add(DataType::Float32, OptimizerState);
   if (trained && optimizer != Optimizer::Sgd) home.first = add(DataType::Float32, OptimizerState);
   if (trained && optimizer == Optimizer::Adam) home.second = add(DataType::Float32, OptimizerState);
@@ -209,10 +208,10 @@ ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device
 // Every use's box lies in one piece of the home, by the home's construction.
 Flow::Target ShardViews::weight_value(UseRef use, ShardRef at, DeviceId device, const Box& box) {
   const TensorId weight = use_of(use).tensor;
-  const WeightVersions& versions = builder_.versions();
+  const WeightVersions& versions = contents_.versions();
   const std::int32_t version =
-      versions.several() ? versions.version(builder_.stage_of(use.op), at.microbatch) : 0;
-  const Layout& home = builder_.layouts()[builder_.home_of(weight, strategy_)];
+      versions.several() ? versions.version(contents_.stage_of(use.op), at.microbatch) : 0;
+  const Layout& home = contents_.layouts()[contents_.home_of(weight, strategy_)];
   for (const LayoutEntry& e : home.entries_on(device)) {
     if (!box.inside(home.box(e))) continue;
     const std::vector<View>& values = home_buffer(weight, device, home.box(e)).values;
@@ -232,12 +231,12 @@ Flow::Target ShardViews::weight_value(UseRef use, ShardRef at, DeviceId device, 
 
 std::vector<ShardViews::HomePiece> ShardViews::home(TensorId weight, DeviceId device,
                                                     std::int32_t microbatch) {
-  const Layout& layout = builder_.layouts()[builder_.home_of(weight, strategy_)];
-  const WeightVersions& versions = builder_.versions();
+  const Layout& layout = contents_.layouts()[contents_.home_of(weight, strategy_)];
+  const WeightVersions& versions = contents_.versions();
   const std::int32_t stage = stage_of(weight);
   const std::int32_t change = versions.several() ? versions.change(stage, microbatch) : 0;
   const bool last =
-      !versions.several() || microbatch + versions.every(stage) >= builder_.options().microbatches;
+      !versions.several() || microbatch + versions.every(stage) >= contents_.options().microbatches;
   const std::size_t flow = sync_flow_.at({weight, first_of_change(weight, microbatch)});
   std::vector<HomePiece> pieces;
   for (const LayoutEntry& e : layout.entries_on(device)) {

@@ -27,8 +27,7 @@ struct ShardRef {
 /// in the first one before a step and after it.
 class ShardViews {
  public:
-  ShardViews(TaskGraphBuilder& builder, const BoundStrategy& strategy, const DeviceKernels& kernels,
-             Program& program);
+  ShardViews(const ExpandedStrategy& expanded, const DeviceKernels& kernels, Program& program);
   ShardViews(const ShardViews&) = delete;
   ShardViews& operator=(const ShardViews&) = delete;
 
@@ -55,7 +54,7 @@ class ShardViews {
   [[nodiscard]] Flow& flow(std::size_t wiring) { return *flows_[wiring]; }
   /// As the microbatch runs it.
   [[nodiscard]] const BoundOperator& bound(OperatorId op, std::int32_t microbatch) const {
-    return *builder_.strategy_of(microbatch, strategy_)[op.index()];
+    return *contents_.strategy_of(microbatch, strategy_)[op.index()];
   }
   [[nodiscard]] DeviceId device_of(OperatorId op, ShardRef at) const {
     return bound(op, at.microbatch).config.devices[static_cast<std::size_t>(at.shard)];
@@ -77,7 +76,7 @@ class ShardViews {
   View loaded(Loaded::Content content, TensorId tensor, std::int32_t microbatch, DeviceId device,
               const Box& box, DataType type);
 
-  TaskGraphBuilder& builder_;
+  const PlanContents& contents_;
   const OperatorGraph& graph_;
   const BoundStrategy& strategy_;
   const DeviceKernels& kernels_;

@@ -57,21 +57,18 @@ void add_differences(const std::map<TensorId, std::vector<float>>& values,
 
 Training::Training(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                    const Strategy& strategy, Setting setting, const MakePace& make_pace)
-    : graph_(graph),
-      setting_(std::move(setting)),
-      builder_(graph, costs, options),
-      strategy_(builder_.bind(strategy)) {
-  if (builder_.ways() > 1 && schedule_kind(options.pipeline->schedule).both_ways)
+    : graph_(graph), setting_(std::move(setting)), contents_(graph, costs, options), expanded_(contents_) {
+  if (contents_.ways() > 1 && schedule_kind(options.pipeline->schedule).both_ways)
     throw InputError(
         fmt::format("schedule \"{}\" can be simulated, not executed: it needs two copies of the weights; "
                     "allowed: those with "
                     "one",
                     options.pipeline->schedule));
-  if (builder_.versions().several() && options.microbatches % builder_.versions().period() != 0)
+  if (contents_.versions().several() && options.microbatches % contents_.versions().period() != 0)
     throw InputError(fmt::format(
         "replicas that take microbatches in turn are executed in whole turns: found {} microbatches, "
         "allowed: a multiple of {}",
-        options.microbatches, builder_.versions().period()));
+        options.microbatches, contents_.versions().period()));
   if (options.pipeline &&
       schedule_kind(options.pipeline->schedule).weights == WeightChange::BetweenIterations)
     throw InputError(
@@ -79,32 +76,32 @@ Training::Training(const OperatorGraph& graph, const CostModel& costs, const Pla
                     "change between them; "
                     "allowed: those that empty the pipeline, and pipedream",
                     options.pipeline->schedule));
-  builder_.build(strategy_, tasks_, TaskGraphBuilder::Labels::Make);
+  expanded_.expand(contents_.bind(strategy), {.labels = Labels::Make});
   try {
-    simulated_ = simulate(tasks_.dag);
+    simulated_ = simulate(expanded_.dag());
   } catch (const DependencyCycle& cycle) {
-    throw InputError(describe_deadlock(cycle.tasks(), tasks_, graph_, costs.topology()));
+    throw InputError(describe_deadlock(cycle.tasks(), expanded_.graph(), graph_, costs.topology()));
   }
-  predicted_memory_ = peak_memory(builder_, strategy_, simulated_);
+  predicted_memory_ = peak_memory(expanded_, simulated_);
   if (setting_.before_allocation) setting_.before_allocation(predicted_memory_);
   const auto too_many = [&] {
-    return out_of_memory(fmt::format("making the program of {} tasks on {} devices", tasks_.dag.num_tasks(),
-                                     costs.topology().num_devices()),
+    return out_of_memory(fmt::format("making the program of {} tasks on {} devices",
+                                     expanded_.dag().num_tasks(), costs.topology().num_devices()),
                          "Take fewer microbatches (--microbatches) or devices");
   };
   with_memory(too_many, [&] {
-    program_ = compile(builder_, strategy_, tasks_, simulated_, setting_.backend, setting_.local);
+    program_ = compile(expanded_, simulated_, setting_.backend, setting_.local);
     if (setting_.arenas) program_.arenas = plan_arenas(program_, costs.topology().num_devices());
   });
-  pace_ = make_pace(tasks_.dag, program_.order);
+  pace_ = make_pace(expanded_.dag(), program_.order);
   const auto describe = [this](const Buffer& b) {
     const std::string what = b.tensor.valid() ? graph_.tensor(b.tensor).name : "what kernels keep";
     return fmt::format("{} on {}, whose predicted peak is {}", what,
-                       builder_.costs().topology().device(b.device).name,
+                       contents_.costs().topology().device(b.device).name,
                        pretty(predicted_memory_[b.device.index()].peak));
   };
   execution_ =
-      setting_.backend.make_execution({program_, tasks_.dag.num_tasks(), costs.topology().num_devices(),
+      setting_.backend.make_execution({program_, expanded_.dag().num_tasks(), costs.topology().num_devices(),
                                        *pace_, setting_.worlds, describe, predicted_memory_});
 }
 
@@ -114,8 +111,8 @@ StepContext Training::context() const {
   StepContext context;
   context.seed = setting_.seed;
   context.step = steps_;
-  context.microbatches = builder_.options().microbatches;
-  context.added_up = builder_.versions().several() ? 1 : context.microbatches;
+  context.microbatches = contents_.options().microbatches;
+  context.added_up = contents_.versions().several() ? 1 : context.microbatches;
   context.sums = setting_.sums;
   return context;
 }

@@ -9,7 +9,7 @@
 
 #include "executor/run/execution.h"
 #include "executor/tensors/tensor_source.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 
 namespace pipesim {
 
@@ -59,12 +59,12 @@ class Training {
   /// first.
   [[nodiscard]] std::vector<TensorError> errors_against(const StepValues& reference) const;
 
-  [[nodiscard]] const TaskGraph& tasks() const { return tasks_; }
+  [[nodiscard]] const ExpandedStrategy& expanded() const { return expanded_; }
+  [[nodiscard]] const TaskGraph& tasks() const { return expanded_.graph(); }
   [[nodiscard]] const Timeline& simulated() const { return simulated_; }
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const std::vector<DeviceMemory>& predicted_memory() const { return predicted_memory_; }
   [[nodiscard]] Execution& execution() { return *execution_; }
-  [[nodiscard]] TaskGraphBuilder& builder() { return builder_; }
 
  private:
   struct KeptPiece {
@@ -79,9 +79,8 @@ class Training {
 
   const OperatorGraph& graph_;
   Setting setting_;
-  TaskGraphBuilder builder_;
-  BoundStrategy strategy_;
-  TaskGraph tasks_;
+  PlanContents contents_;
+  ExpandedStrategy expanded_;
   Timeline simulated_;
   std::vector<DeviceMemory> predicted_memory_;
   Program program_;

@@ -79,7 +79,7 @@ void AdditiveCosts::list_units(const MoveUnits& units) {
       } else {
         it->second += 1;
       }
-      for (const TensorId w : evaluator_.builder().backward().owned_weights(op)) add_weight(unit, w);
+      for (const TensorId w : evaluator_.contents().backward().owned_weights(op)) add_weight(unit, w);
     }
     units_.push_back(std::move(unit));
   }
@@ -108,7 +108,7 @@ void AdditiveCosts::list_flows() {
   std::map<Key, std::size_t> known;
   for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
     const TensorId tensor(t);
-    const UseRef producer = evaluator_.builder().backward().producing_use(tensor);
+    const UseRef producer = evaluator_.contents().backward().producing_use(tensor);
     if (!producer.op.valid()) continue;
     std::set<std::pair<std::size_t, std::int32_t>> seen;
     for (const UseRef use : graph.consumers(tensor)) {
@@ -214,7 +214,7 @@ void AdditiveCosts::choose(std::size_t unit, std::size_t most,
 }
 
 const BoundOperator& AdditiveCosts::bind(OperatorId op, std::size_t config) const {
-  return *evaluator_.builder().bind(op, space_.config(op, config));
+  return *evaluator_.contents().bind(op, space_.config(op, config));
 }
 
 double AdditiveCosts::compute(const Unit& unit, std::size_t config) const {
@@ -239,21 +239,23 @@ std::vector<double> AdditiveCosts::load(const Unit& unit, std::size_t config) co
 
 double AdditiveCosts::least_time(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms,
                                  LayoutId target) {
-  TaskGraphBuilder& builder = evaluator_.builder();
-  const std::int64_t bytes = builder.setting(tensor, kind).element_bytes;
+  const PlanContents& contents = evaluator_.contents();
+  const std::int64_t bytes =
+      (kind == TaskKind::GradientSync ? contents.sync_setting() : contents.transfer_setting(tensor))
+          .element_bytes;
   std::vector<std::int64_t> key{bytes, static_cast<std::int64_t>(target.index())};
   for (const LayoutId t : terms) key.push_back(static_cast<std::int64_t>(t.index()));
   const auto [it, is_new] = bounds_.try_emplace(std::move(key), 0);
   if (is_new) {
     least_.clear();
-    least_.add(builder.layouts(), terms, target, bytes);
+    least_.add(contents.layouts(), terms, target, bytes);
     it->second = least_.longest().value;
   }
   return it->second;
 }
 
 double AdditiveCosts::sync_time(std::size_t unit, std::size_t config, bool planned) {
-  TaskGraphBuilder& builder = evaluator_.builder();
+  const PlanContents& contents = evaluator_.contents();
   double sum = 0;
   for (const Weight& w : units_[unit].weights) {
     std::vector<std::pair<OperatorId, const BoundOperator*>> before;
@@ -263,12 +265,12 @@ double AdditiveCosts::sync_time(std::size_t unit, std::size_t config, bool plann
     }
     if (planned) {
       ++planned_;
-      sum += w.alike * seconds_of_plan(builder.sync_plan(w.weight, others_));
+      sum += w.alike * seconds_of_plan(contents.sync_plan(w.weight, others_));
     } else {
       LayoutIds terms;
-      builder.list_gradient_terms(w.weight, others_, terms);
+      contents.list_gradient_terms(w.weight, others_, terms);
       sum +=
-          w.alike * least_time(w.weight, TaskKind::GradientSync, terms, builder.home_of(w.weight, others_));
+          w.alike * least_time(w.weight, TaskKind::GradientSync, terms, contents.home_of(w.weight, others_));
     }
     for (auto b = before.rbegin(); b != before.rend(); ++b) others_[b->first.index()] = b->second;
   }
@@ -279,7 +281,7 @@ double AdditiveCosts::transfer_time(TensorId tensor, std::span<const LayoutId> t
                                     bool planned) {
   if (!planned) return least_time(tensor, TaskKind::ForwardTransfer, terms, target);
   ++planned_;
-  return seconds_of_plan(evaluator_.builder().transfer_plan(tensor, terms, target));
+  return seconds_of_plan(evaluator_.contents().transfer_plan(tensor, terms, target));
 }
 
 double AdditiveCosts::flow_time(const Flow& flow, std::size_t from_config, std::size_t to_config,
@@ -290,7 +292,7 @@ double AdditiveCosts::flow_time(const Flow& flow, std::size_t from_config, std::
              used = static_cast<std::size_t>(flow.consumer.use);
   const LayoutId data = maker.data_layout[made];
   double sum = transfer_time(flow.tensor, std::span(&data, 1), user.data_layout[used], planned);
-  const BackwardUses& backward = evaluator_.builder().backward();
+  const BackwardUses& backward = evaluator_.contents().backward();
   if (backward.has_backward(flow.tensor) && backward.makes_gradient(flow.consumer)) {
     const LayoutId gradient = user.gradient_layout[used];
     sum += transfer_time(flow.tensor, std::span(&gradient, 1), maker.gradient_layout[made], planned);
@@ -300,7 +302,7 @@ double AdditiveCosts::flow_time(const Flow& flow, std::size_t from_config, std::
 
 MinSumProblem AdditiveCosts::problem(const AdditiveWeights& weights) const {
   constexpr double kTooLong = 1e6;  // seconds
-  const PlanOptions& options = evaluator_.builder().options();
+  const PlanOptions& options = evaluator_.contents().options();
   const double sync = weights.synchronisation / options.microbatches;  // once for all of them
   MinSumProblem problem;
   for (const Unit& u : units_) {

@@ -41,7 +41,7 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
                                            const std::vector<std::size_t>& first,
                                            const std::function<bool()>& go_on) {
   const auto bind = [&](const std::vector<std::size_t>& configs) {
-    return evaluator.builder().bind(space.strategy(configs));
+    return evaluator.contents().bind(space.strategy(configs));
   };
   const auto devices = static_cast<std::int64_t>(evaluator.topology().num_devices());
   const std::int64_t plans = kMostPlans * 64 / std::max<std::int64_t>(64, devices);
@@ -53,7 +53,7 @@ std::vector<AdditiveStart> additive_starts(const ConfigSpace& space, const MoveU
   std::vector<std::vector<std::size_t>> seen{first};
   const auto minimise_sums = [&] {
     AdditiveCosts costs(space, units, evaluator, starts);
-    EditableTaskGraph loads(evaluator.builder());
+    EditableTaskGraph loads(evaluator.contents());
     loads.build(from);
     loads.carry_out();
     loads.keep();

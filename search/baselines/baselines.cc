@@ -39,7 +39,7 @@ Baseline score(const NamedBaseline& baseline, Evaluator& evaluator) {
     Strategy strategy = baseline.strategy(evaluator.graph(), evaluator.costs());
     if (baseline.name != "single-device")
       result.idle = idle_devices(strategy, evaluator.graph(), evaluator.topology());
-    const BoundStrategy bound = evaluator.builder().bind(strategy);
+    const BoundStrategy bound = evaluator.contents().bind(strategy);
     std::vector<DeviceMemory> peaks;
     const Evaluation evaluation = evaluator.score(bound, peaks);
     result.scored = ScoredStrategy{std::move(strategy), evaluation};

@@ -75,14 +75,14 @@ class Tree {
        const CandidateSet& candidates, Meter& meter)
       : candidates_(candidates),
         evaluator_(graph, costs, options),
-        graph_(evaluator_.builder()),
+        graph_(evaluator_.contents()),
         meter_(meter),
         settled_(graph.operators().size(), false) {
     for (std::size_t i = 0; i < settled_.size(); ++i) {
       const OperatorId op(i);
       configs_.emplace_back();
       for (std::size_t c = 0; c < candidates.size(op); ++c) {
-        configs_[i].push_back(evaluator_.builder().bind(op, candidates.config(op, c)));
+        configs_[i].push_back(evaluator_.contents().bind(op, candidates.config(op, c)));
       }
       strategy_.push_back(configs_[i].front());
     }
@@ -121,7 +121,7 @@ class Tree {
     std::size_t most = 0;
     for (const BlockConfigs& b : blocks_) most = std::max(most, b.size());
     if (most <= kMostJointConfigs) {
-      table_ = std::make_unique<UpstreamTable>(candidates_, blocks, evaluator_.builder(),
+      table_ = std::make_unique<UpstreamTable>(candidates_, blocks, evaluator_.contents(),
                                                most > kManyJointConfigs ? kEffortForMany : kEffort,
                                                [this] { return meter_.go_on(limit_); });
       return;
@@ -150,7 +150,7 @@ class Tree {
     for (branch.joint = 0; branch.joint < blocks_[b].size() && meter_.go_on(limit_); ++branch.joint) {
       if (known[branch.joint] >= limit_) continue;
       choose(blocks_[b], branch.joint);
-      evaluator_.builder().forget_plans(kMostPlanBytes);
+      evaluator_.forget_plans(kMostPlanBytes);
       graph_.build(strategy_, settled_, blocks_[b].ops(), table_ ? &table_->at(b, branch.joint) : nullptr);
       meter_.count();
       branch.bound = graph_.bound(limit_, branch.by_origin);

@@ -26,8 +26,8 @@ Nanoseconds backward_time(const BoundOperator& bound, std::size_t shard) {
          time_on_lane(bound.backward_weight, shards, shard);
 }
 
-PartialGraph::PartialGraph(TaskGraphBuilder& builder)
-    : builder_(builder), model_(builder.graph()), update_needs_(model_.operators().size()) {
+PartialGraph::PartialGraph(const PlanContents& contents)
+    : expanded_(contents), model_(contents.graph()), update_needs_(model_.operators().size()) {
   for (std::size_t t = 0; t < model_.tensors().size(); ++t) {
     if (model_.tensors()[t].kind != TensorKind::Weight) continue;
     const auto users = model_.consumers(TensorId(t));
@@ -37,12 +37,12 @@ PartialGraph::PartialGraph(TaskGraphBuilder& builder)
 
 void PartialGraph::build(const BoundStrategy& strategy, const std::vector<bool>& settled,
                          const std::vector<OperatorId>& boundary, const UpstreamBound* upstream) {
-  builder_.build(strategy, graph_, TaskGraphBuilder::Labels::Leave);
+  expanded_.expand(strategy);
   strategy_ = &strategy;
   settled_ = settled;
   boundary_ = boundary;
   upstream_ = upstream;
-  const std::size_t n = graph_.dag.num_tasks();
+  const std::size_t n = expanded_.dag().num_tasks();
   kept_.assign(n, 0);
   open_.assign(n, 0);
   owner_.assign(n, -1);
@@ -54,7 +54,7 @@ void PartialGraph::build(const BoundStrategy& strategy, const std::vector<bool>&
     if (settled[i]) keep_passes(OperatorId(i), *strategy[i]);
   }
   if (upstream != nullptr) seed(upstream->least);
-  for (const Wiring& wiring : builder_.wirings()) keep_communication(wiring);
+  for (const Wiring& wiring : expanded_.wirings()) keep_communication(wiring);
   sort_tasks();
   find_heads();
   find_rests();
@@ -65,7 +65,7 @@ void PartialGraph::keep(TaskId first, std::size_t count) {
 }
 
 void PartialGraph::keep_passes(OperatorId op, const BoundOperator& bound) {
-  const OperatorTasks& tasks = builder_.tasks_of(op);
+  const OperatorTasks& tasks = expanded_.tasks_of(op);
   for (const auto& [first, work] :
        {std::pair(tasks.forward, &bound.forward), std::pair(tasks.backward_input, &bound.backward_input),
         std::pair(tasks.backward_weight, &bound.backward_weight)}) {
@@ -103,7 +103,7 @@ void PartialGraph::note_local(const Wiring& wiring, bool settled) {
   const OperatorId producer = wiring.destinations.front().op;
   if (!settled_[producer.index()]) return;
   const BoundOperator& bound = *(*strategy_)[producer.index()];
-  const OperatorTasks& tasks = builder_.tasks_of(producer);
+  const OperatorTasks& tasks = expanded_.tasks_of(producer);
   for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
     if (!first.valid()) continue;
     if (!settled) std::fill_n(open_.begin() + first.value, bound.config.devices.size(), std::uint8_t{1});
@@ -126,7 +126,7 @@ bool PartialGraph::settled_edge(TaskId before, TaskId after) const {
 void PartialGraph::seed(const UpstreamChoice& least) {
   std::size_t at = 0;
   for (const OperatorId op : boundary_) {
-    const OperatorTasks& tasks = builder_.tasks_of(op);
+    const OperatorTasks& tasks = expanded_.tasks_of(op);
     for (std::size_t k = 0; k < (*strategy_)[op.index()]->config.devices.size(); ++k, ++at) {
       if (tasks.forward.valid()) head_[tasks.forward.index() + k] = least.release()[at];
       for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
@@ -138,7 +138,7 @@ void PartialGraph::seed(const UpstreamChoice& least) {
 
 // All edges between kept tasks count for the order, settled or not.
 void PartialGraph::sort_tasks() {
-  const TaskDag& dag = graph_.dag;
+  const TaskDag& dag = expanded_.dag();
   missing_.assign(dag.num_tasks(), 0);
   for (std::size_t t = 0; t < dag.num_tasks(); ++t) {
     if (kept_[t] == 0) continue;
@@ -153,7 +153,7 @@ void PartialGraph::sort_tasks() {
     const bool boundary = std::find(boundary_.begin(), boundary_.end(), owner) != boundary_.end();
     rooted_ =
         rooted_ && boundary &&
-        t < builder_.tasks_of(owner).forward.index() + (*strategy_)[owner.index()]->config.devices.size();
+        t < expanded_.tasks_of(owner).forward.index() + (*strategy_)[owner.index()]->config.devices.size();
   }
   for (std::size_t i = 0; i < order_.size(); ++i) {
     for (const TaskId after : dag.successors(order_[i])) {
@@ -163,7 +163,7 @@ void PartialGraph::sort_tasks() {
 }
 
 void PartialGraph::find_heads() {
-  const TaskDag& dag = graph_.dag;
+  const TaskDag& dag = expanded_.dag();
   for (const TaskId task : order_) {
     const Nanoseconds end = head_[task.index()] + dag.duration(task);
     for (const TaskId after : dag.successors(task)) {
@@ -175,7 +175,7 @@ void PartialGraph::find_heads() {
 void PartialGraph::find_rests() {
   for (auto task = order_.rbegin(); task != order_.rend(); ++task) {
     Nanoseconds& rest = rest_[task->index()];
-    for (const TaskId after : graph_.dag.successors(*task)) {
+    for (const TaskId after : expanded_.dag().successors(*task)) {
       if (settled_edge(*task, after)) rest = std::max(rest, rest_from(after));
     }
   }
@@ -204,7 +204,7 @@ Nanoseconds PartialGraph::bound(Nanoseconds limit, std::vector<Nanoseconds>& by_
 }
 
 void PartialGraph::collect_jobs() {
-  const TaskDag& dag = graph_.dag;
+  const TaskDag& dag = expanded_.dag();
   jobs_.resize(std::max(jobs_.size(), dag.num_lanes()));
   for (std::vector<LaneJob>& lane : jobs_) lane.clear();
   for (const TaskId task : order_) {
@@ -229,7 +229,7 @@ void PartialGraph::find_gradients() {
   busy_.clear();
   for (const OperatorId op : boundary_) {
     const BoundOperator& bound = *(*strategy_)[op.index()];
-    const OperatorTasks& tasks = builder_.tasks_of(op);
+    const OperatorTasks& tasks = expanded_.tasks_of(op);
     for (std::size_t k = 0; k < bound.config.devices.size(); ++k) {
       Nanoseconds ready = INT64_MAX;
       for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
@@ -257,12 +257,12 @@ Nanoseconds PartialGraph::bound_with(const UpstreamChoice& choice, Nanoseconds l
 }
 
 void PartialGraph::distances_from(TaskId task, std::vector<Nanoseconds>& out) const {
-  out.assign(graph_.dag.num_tasks(), -1);
+  out.assign(expanded_.dag().num_tasks(), -1);
   out[task.index()] = 0;
   for (const TaskId t : order_) {
     if (out[t.index()] < 0) continue;
-    const Nanoseconds end = out[t.index()] + graph_.dag.duration(t);
-    for (const TaskId after : graph_.dag.successors(t)) {
+    const Nanoseconds end = out[t.index()] + expanded_.dag().duration(t);
+    for (const TaskId after : expanded_.dag().successors(t)) {
       if (settled_edge(t, after)) out[after.index()] = std::max(out[after.index()], end);
     }
   }

@@ -6,7 +6,7 @@
 
 #include "search/exhaustive/lane_bound.h"
 #include "search/exhaustive/upstream_bounds.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 
 namespace pipesim {
 
@@ -24,8 +24,8 @@ Nanoseconds backward_time(const BoundOperator& bound, std::size_t shard);
 /// and what operators upstream add before the first tasks, after the last, and on the compute lanes.
 class PartialGraph {
  public:
-  /// The builder must outlive it.
-  explicit PartialGraph(TaskGraphBuilder& builder);
+  /// `contents` must outlive it.
+  explicit PartialGraph(const PlanContents& contents);
 
   /// `strategy` is any completion; operators with `settled` keep their config, and with them all that read
   /// their outputs. `upstream`, if not null, is of the settled operators `boundary`; all producers of other
@@ -42,9 +42,9 @@ class PartialGraph {
   void distances_from(TaskId task, std::vector<Nanoseconds>& out) const;
   /// The iteration lasts at least so long from the start of the task.
   [[nodiscard]] Nanoseconds rest_from(TaskId task) const {
-    return std::max(graph_.dag.duration(task) + rest_[task.index()], least_from_[task.index()]);
+    return std::max(expanded_.dag().duration(task) + rest_[task.index()], least_from_[task.index()]);
   }
-  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return builder_.tasks_of(op); }
+  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return expanded_.tasks_of(op); }
 
  private:
   void keep(TaskId first, std::size_t count);
@@ -65,10 +65,9 @@ class PartialGraph {
   [[nodiscard]] Nanoseconds settled_bound();
   [[nodiscard]] Nanoseconds bound_with(const UpstreamChoice& choice, Nanoseconds limit) const;
 
-  TaskGraphBuilder& builder_;
+  ExpandedStrategy expanded_;
   const OperatorGraph& model_;
   std::vector<std::vector<OperatorId>> update_needs_;  // per operator: users of the weights that it updates
-  TaskGraph graph_;
   const BoundStrategy* strategy_ = nullptr;
   std::vector<bool> settled_;
   std::vector<OperatorId> boundary_;

@@ -54,10 +54,10 @@ struct UpstreamTable::Distances {
 };
 
 UpstreamTable::UpstreamTable(const CandidateSet& candidates, const OperatorBlocks& blocks,
-                             TaskGraphBuilder& builder, const UpstreamEffort& effort,
+                             const PlanContents& contents, const UpstreamEffort& effort,
                              const std::function<bool()>& go_on)
-    : builder_(builder),
-      graph_(builder),
+    : contents_(contents),
+      graph_(contents),
       effort_(effort),
       configs_(candidates.graph().operators().size()),
       settled_(configs_.size(), false),
@@ -66,7 +66,7 @@ UpstreamTable::UpstreamTable(const CandidateSet& candidates, const OperatorBlock
   for (std::size_t i = 0; i < configs_.size(); ++i) {
     const OperatorId op(i);
     for (std::size_t c = 0; c < candidates.size(op); ++c) {
-      configs_[i].push_back(builder.bind(op, candidates.config(op, c)));
+      configs_[i].push_back(contents.bind(op, candidates.config(op, c)));
     }
     strategy_.push_back(configs_[i].front());
   }

@@ -21,7 +21,7 @@ struct UpstreamEffort {
 class UpstreamTable {
  public:
   /// `go_on` is asked from time to time; false leaves the table incomplete and useless.
-  UpstreamTable(const CandidateSet& candidates, const OperatorBlocks& blocks, TaskGraphBuilder& builder,
+  UpstreamTable(const CandidateSet& candidates, const OperatorBlocks& blocks, const PlanContents& contents,
                 const UpstreamEffort& effort, const std::function<bool()>& go_on);
 
   [[nodiscard]] const UpstreamBound& at(std::size_t block, std::size_t joint) const {
@@ -42,7 +42,7 @@ class UpstreamTable {
   [[nodiscard]] std::size_t num_shards(const BlockConfigs& block) const;
   void settle(const std::vector<OperatorId>& ops);
 
-  TaskGraphBuilder& builder_;
+  const PlanContents& contents_;
   PartialGraph graph_;
   UpstreamEffort effort_;
   std::vector<BlockConfigs> blocks_;

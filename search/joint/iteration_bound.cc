@@ -5,7 +5,7 @@
 
 namespace pipesim {
 
-Nanoseconds IterationBound::of_loads(const TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+Nanoseconds IterationBound::of_loads(const PlanContents& contents, const BoundStrategy& strategy) {
   load_.clear();
   for (const BoundOperator* b : strategy) {
     for (const LaneUse use : b->loads) {
@@ -13,22 +13,21 @@ Nanoseconds IterationBound::of_loads(const TaskGraphBuilder& builder, const Boun
       load_[use.lane.index()] += use.hold;
     }
   }
-  return load_.empty() ? 0 : std::ranges::max(load_) * builder.options().microbatches;
+  return load_.empty() ? 0 : std::ranges::max(load_) * contents.options().microbatches;
 }
 
-Nanoseconds IterationBound::of_chains(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
-  builder.build_unordered(strategy, graph_);
-  find_heads_and_tails();
-  const TaskDag& dag = graph_.dag;
+Nanoseconds IterationBound::of_chains(const ExpandedStrategy& unordered) {
+  const TaskDag& dag = unordered.dag();
+  find_heads_and_tails(dag);
   uses_.clear();
   Nanoseconds bound = 0;
   for (std::size_t i = 0; i < dag.num_tasks(); ++i) {
     const TaskId task(i);
     const Nanoseconds duration = dag.duration(task);
-    const bool each = i < builder.tasks_of_one_microbatch();
+    const bool each = i < unordered.tasks_of_one_microbatch();
     bound = std::max(bound, head_[i] + duration + tail_[i]);
     for (const LaneUse use : dag.lanes(task)) {
-      const std::int64_t times = each ? builder.options().microbatches : 1;
+      const std::int64_t times = each ? unordered.contents().options().microbatches : 1;
       uses_.push_back({use.lane.value, use.hold * times, head_[i], duration - use.hold + tail_[i]});
     }
   }
@@ -50,8 +49,7 @@ Nanoseconds IterationBound::of_chains(TaskGraphBuilder& builder, const BoundStra
   return bound;
 }
 
-void IterationBound::find_heads_and_tails() {
-  const TaskDag& dag = graph_.dag;
+void IterationBound::find_heads_and_tails(const TaskDag& dag) {
   missing_.assign(dag.num_predecessors().begin(), dag.num_predecessors().end());
   head_.assign(dag.num_tasks(), 0);
   tail_.assign(dag.num_tasks(), 0);
@@ -74,9 +72,9 @@ void IterationBound::find_heads_and_tails() {
   }
 }
 
-Bytes permanent_overflow(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
-  const Topology& topology = builder.costs().topology();
-  const std::vector<WeightMemory> kept = builder.permanent_memory(strategy);
+Bytes permanent_overflow(const PlanContents& contents, const BoundStrategy& strategy) {
+  const Topology& topology = contents.costs().topology();
+  const std::vector<WeightMemory> kept = contents.permanent_memory(strategy);
   Bytes over;
   for (std::size_t d = 0; d < kept.size(); ++d) {
     const Bytes capacity = topology.usable_memory(DeviceId(d));

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "sim/timeline.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 
 namespace pipesim {
 
@@ -22,9 +22,9 @@ namespace pipesim {
 class IterationBound {
  public:
   /// Reads the operators alone: next to nothing beside a simulation.
-  Nanoseconds of_loads(const TaskGraphBuilder& builder, const BoundStrategy& strategy);
-  /// As if the builder built a graph of one microbatch.
-  Nanoseconds of_chains(TaskGraphBuilder& builder, const BoundStrategy& strategy);
+  Nanoseconds of_loads(const PlanContents& contents, const BoundStrategy& strategy);
+  /// `unordered`: by ExpandedStrategy::expand_unordered().
+  Nanoseconds of_chains(const ExpandedStrategy& unordered);
 
  private:
   struct Use {  // of a lane
@@ -32,9 +32,8 @@ class IterationBound {
     Nanoseconds hold;  // in all microbatches
     Nanoseconds head, after;
   };
-  void find_heads_and_tails();
+  void find_heads_and_tails(const TaskDag& dag);
 
-  TaskGraph graph_;
   std::vector<TaskId> order_;             // each after its predecessors
   std::vector<std::int32_t> missing_;     // by task: predecessors
   std::vector<Nanoseconds> head_, tail_;  // by task
@@ -43,6 +42,6 @@ class IterationBound {
 };
 
 /// Bytes over the devices' memory that the strategy keeps for good, summed: no iteration has less overflow.
-Bytes permanent_overflow(TaskGraphBuilder& builder, const BoundStrategy& strategy);
+Bytes permanent_overflow(const PlanContents& contents, const BoundStrategy& strategy);
 
 }  // namespace pipesim

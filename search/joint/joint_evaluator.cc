@@ -70,15 +70,16 @@ JointScore JointEvaluator::score(const JointPlan& plan, const Hopeless& hopeless
   PlanOptions now = options(plan);
   if (illegal(*found.graph, made, now, topology())) return {};
   Evaluator& evaluator = *found.evaluator;
-  TaskGraphBuilder& builder = evaluator.builder();
-  builder.set_pipeline(std::move(now.pipeline), std::move(now.recompute));
+  evaluator.set_pipeline(std::move(now.pipeline), std::move(now.recompute));
   constexpr std::int64_t kMostBytes = 500'000'000;
   evaluator.forget(Bytes(kMostBytes / sharing_));
-  const BoundStrategy bound = builder.bind(made);
+  const PlanContents& contents = evaluator.contents();
+  const BoundStrategy bound = contents.bind(made);
   if (hopeless) {
-    Evaluation least{bound_.of_loads(builder, bound), permanent_overflow(builder, bound)};
+    Evaluation least{bound_.of_loads(contents, bound), permanent_overflow(contents, bound)};
     if (hopeless(least)) return {JointScore::Known::AtLeast, least};
-    if (plan.microbatches > 1) least.time = std::max(least.time, bound_.of_chains(builder, bound));
+    if (plan.microbatches > 1)
+      least.time = std::max(least.time, bound_.of_chains(evaluator.expand_unordered(bound)));
     if (hopeless(least)) return {JointScore::Known::AtLeast, least};
   }
   return {JointScore::Known::Exactly, evaluator.score(bound)};

@@ -17,7 +17,7 @@ class BoundConfigs {
  public:
   BoundConfigs(const ConfigSpace& space, Evaluator& evaluator);
 
-  /// Valid until the evaluator forgets, see TaskGraphBuilder::forget().
+  /// Valid until the evaluator forgets, see PlanContents::forget().
   const BoundOperator* bind(OperatorId op, std::size_t i);
   BoundStrategy bind(const std::vector<std::size_t>& configs);
 

@@ -170,7 +170,7 @@ class Tempering {
   std::vector<std::vector<std::size_t>> first_configs(const std::vector<SearchStart>& starts) {
     const std::vector<std::size_t> best = best_start(starts);
     Evaluator& evaluator = memories_.front()->evaluator;
-    const bool staged = evaluator.builder().options().pipeline.has_value();
+    const bool staged = evaluator.contents().options().pipeline.has_value();
     if (!options_.additive_starts || options_.flexflow_moves || staged) return {best};
     std::vector<std::vector<std::size_t>> given;
     for (const SearchStart& start : starts) given.push_back(space_.indices(start.strategy));

@@ -243,7 +243,7 @@ class PipelineTrials {
         if (of_operators_.empty()) of_operators_ = *reason;
         return kIllegal;
       }
-      const BoundOperator& bound = *evaluator_.builder().bind(OperatorId(i), strategy[i]);
+      const BoundOperator& bound = *evaluator_.contents().bind(OperatorId(i), strategy[i]);
       if (trained_) {
         for (const LaneUse& use : bound.loads) loads[use.lane] += use.hold;
       } else {
@@ -275,7 +275,7 @@ class PipelineTrials {
         continue;
       }
       if (stopped_) return false;
-      evaluator_.builder().set_pipeline(std::move(now.pipeline), std::move(now.recompute));
+      evaluator_.set_pipeline(std::move(now.pipeline), std::move(now.recompute));
       constexpr Bytes kMostBytes(500'000'000);
       evaluator_.forget(kMostBytes);
       const Evaluation evaluation = evaluator_.score(made.strategy);

@@ -57,12 +57,12 @@ class AlpaPlanner {
         strategy == staged_strategy(graph_, topology(), one_stage, {{mesh.devices, 1}}).strategy)
       return std::nullopt;
     Evaluator evaluator(graph_, costs_, plan_);
-    const BoundStrategy bound = evaluator.builder().bind(strategy);
+    const BoundStrategy bound = evaluator.contents().bind(strategy);
     evaluator.evaluate_labelled(bound);
     MeshCosts found = times(evaluator);
     found.devices = devices;
     found.tensor = tensor;
-    add_memory(evaluator.builder(), bound, found);
+    add_memory(evaluator.contents(), bound, found);
     return found;
   }
 
@@ -121,7 +121,7 @@ class AlpaPlanner {
     return found;
   }
 
-  void add_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy, MeshCosts& found) const {
+  void add_memory(const PlanContents& contents, const BoundStrategy& strategy, MeshCosts& found) const {
     found.permanent.assign(clusters_ + 1, Bytes(0));
     found.made.assign(clusters_ + 1, Bytes(0));
     found.again.assign(clusters_ + 1, Bytes(0));
@@ -129,8 +129,8 @@ class AlpaPlanner {
     const DeviceId device(0);
     for (std::size_t i = 0; i < strategy.size(); ++i) {
       const auto until = static_cast<std::size_t>(cluster_of_[i]) + 1;
-      if (!builder.backward().owned_weights(OperatorId(i)).empty()) {
-        const OwnedUpdates& work = builder.update_work(OperatorId(i), strategy);
+      if (!contents.backward().owned_weights(OperatorId(i)).empty()) {
+        const OwnedUpdates& work = contents.update_work(OperatorId(i), strategy);
         for (std::size_t j = 0; j < work.devices.size(); ++j) {
           if (work.devices[j] == device)
             found.permanent[until] +=

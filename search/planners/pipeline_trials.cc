@@ -47,7 +47,7 @@ std::vector<PipelineTrial> try_pipelines(
     }
     constexpr Bytes kMostRemembered(500'000'000);
     evaluator.forget(kMostRemembered);
-    evaluator.builder().set_pipeline(std::move(piped.pipeline), std::move(piped.recompute));
+    evaluator.set_pipeline(std::move(piped.pipeline), std::move(piped.recompute));
     trials.push_back({demand, evaluator.score(made.strategy), devices_used(made.strategy, costs.topology())});
     if (tried) tried(trials.back());
   };

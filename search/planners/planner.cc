@@ -33,9 +33,9 @@ void choose_schedule(const PlanRequest& request, PlannedPipeline& planned) {
     try {
       if (!evaluator) {
         evaluator.emplace(planned.graph, request.costs, planned.options);
-        bound = evaluator->builder().bind(planned.strategy);
+        bound = evaluator->contents().bind(planned.strategy);
       }
-      evaluator->builder().set_pipeline(planned.options.pipeline, planned.options.recompute);
+      evaluator->set_pipeline(planned.options.pipeline, planned.options.recompute);
       evaluation = evaluator->score(bound);
     } catch (const OutOfTime&) {
       tried.emplace_back().schedule = schedule;

@@ -86,7 +86,7 @@ DapplePlan best_by_paper(const DappleProblem& problem, const std::vector<std::in
 }
 
 // What is planned for, and the layer of every operator.
-struct Layers {
+struct LayeredModel {
   DappleProblem problem;
   std::vector<std::int32_t> layer_of;
 };
@@ -103,7 +103,7 @@ struct Copies {
                                kMostMicrobatches));
 }
 
-Copies copies_of(const PlanRequest& request, const Layers& layers, std::int64_t copies) {
+Copies copies_of(const PlanRequest& request, const LayeredModel& layers, std::int64_t copies) {
   const DappleProblem& problem = layers.problem;
   const std::int64_t microbatches = problem.microbatches(copies);
   if (microbatches > kMostMicrobatches) refuse_microbatches(microbatches);
@@ -142,7 +142,7 @@ PlannerObjective objective_of(const DappleProblem& problem, const DapplePlan& pl
   return objective;
 }
 
-PlannedPipeline propose_by_paper(const PlanRequest& request, const Layers& layers,
+PlannedPipeline propose_by_paper(const PlanRequest& request, const LayeredModel& layers,
                                  const std::vector<std::int64_t>& copies) {
   const DappleProblem& problem = layers.problem;
   bool complete = true;
@@ -165,7 +165,7 @@ std::vector<ListedStage> wanted_stages(const PlanRequest& request) {
 }
 
 // Stages as they were asked for, in as many copies as the published score likes best.
-PlannedPipeline propose_stages(const PlanRequest& request, const Layers& layers,
+PlannedPipeline propose_stages(const PlanRequest& request, const LayeredModel& layers,
                                const std::vector<std::int64_t>& possible, bool by_paper) {
   const DappleProblem& problem = layers.problem;
   const std::vector<ListedStage> stages = wanted_stages(request);
@@ -235,7 +235,7 @@ PlannerTrials told(const std::vector<DappleTrial>& trials, bool stopped) {
 // The models of all numbers of copies that were asked for; what is bound once serves all plans and schedules.
 class CopiedModels {
  public:
-  CopiedModels(const PlanRequest& request, const Layers& layers) : request_(request), layers_(layers) {}
+  CopiedModels(const PlanRequest& request, const LayeredModel& layers) : request_(request), layers_(layers) {}
 
   const Copies& of(std::int64_t copies) {
     const auto known = models_.find(copies);
@@ -256,8 +256,7 @@ class CopiedModels {
         evaluators_.try_emplace(plan.copies, of(plan.copies).graph, request_.costs, planned.options);
     constexpr Bytes kMostBound(500'000'000);
     at->second.forget(kMostBound);
-    at->second.builder().set_pipeline(std::move(planned.options.pipeline),
-                                      std::move(planned.options.recompute));
+    at->second.set_pipeline(std::move(planned.options.pipeline), std::move(planned.options.recompute));
     trials.push_back({plan, schedule, at->second.score(planned.strategy),
                       devices_used(planned.strategy, request_.topology())});
   }
@@ -266,7 +265,7 @@ class CopiedModels {
 
  private:
   const PlanRequest& request_;
-  const Layers& layers_;
+  const LayeredModel& layers_;
   std::map<std::int64_t, Copies> models_;
   std::map<std::int64_t, Evaluator> evaluators_;
   std::string refusal_;
@@ -312,7 +311,7 @@ std::vector<DapplePlan> most_promising(const DappleProblem& problem,
 }
 
 // By one schedule, and the best of that by all.
-PlannedPipeline propose_by_simulation(const PlanRequest& request, const Layers& layers,
+PlannedPipeline propose_by_simulation(const PlanRequest& request, const LayeredModel& layers,
                                       const std::vector<std::int64_t>& possible) {
   const DappleProblem& problem = layers.problem;
   std::vector<DappleTrial> trials;
@@ -383,7 +382,7 @@ PlannedPipeline propose_dapple(const PlanRequest& request) {
     cluster_of = cluster_layers(graph, most_layers);
     note = fmt::format("{} operators in {} clusters were planned for", graph.size(), most_layers);
   }
-  Layers layers{{}, of_operators(request.graph, graph, cluster_of)};
+  LayeredModel layers{{}, of_operators(request.graph, graph, cluster_of)};
   if (!note.empty()) graph = clustered(graph, cluster_of);
   layers.problem = problem_of(request, graph);
   const std::vector<std::int64_t> copies = possible_copies(request, layers.problem, note);

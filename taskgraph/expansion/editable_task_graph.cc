@@ -17,7 +17,7 @@ struct EdgeRemover {
 
 }  // namespace
 
-EditableTaskGraph::EditableTaskGraph(TaskGraphBuilder& contents)
+EditableTaskGraph::EditableTaskGraph(const PlanContents& contents)
     : contents_(contents),
       graph_(contents.graph()),
       tasks_(graph_.operators().size()),
@@ -184,7 +184,8 @@ bool EditableTaskGraph::add_least(TensorId tensor) {
 
 bool EditableTaskGraph::add_least(TensorId tensor, TaskKind kind, std::span<const LayoutId> terms,
                                   LayoutId target) {
-  const CommunicationPlans::Setting setting = contents_.setting(tensor, kind);
+  const CommunicationPlans::Setting setting =
+      kind == TaskKind::GradientSync ? contents_.sync_setting() : contents_.transfer_setting(tensor);
   if (contents_.plans().find(terms, target, setting)) return false;
   least_.add(contents_.layouts(), terms, target, setting.element_bytes);
   return true;

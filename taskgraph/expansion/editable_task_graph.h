@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "sim/incremental/editable_dag.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/binding/plan_contents.h"
+#include "taskgraph/expansion/made_tasks.h"
 #include "taskgraph/moving/traffic_bound.h"
 
 namespace pipesim {
@@ -19,16 +20,16 @@ struct BoundChange {
 
 /// The task graph of one microbatch of a strategy, edited in place when operators get other configs: an edit
 /// replaces their tasks, the transfers to and from them, and the synchronisation of their weights. The same
-/// tasks and edges, with the same keys, as TaskGraphBuilder makes for the edited strategy.
+/// tasks and edges, with the same keys, as ExpandedStrategy has for the edited strategy.
 ///
 /// build() and change() begin an edit by planning it, from which loads() and allocated() follow; carry_out()
 /// edits the graph; keep() or undo() end it. undo() may follow change() at once.
 class EditableTaskGraph {
  public:
-  /// Takes from the builder what depends on content alone; it must outlive the graph. One microbatch.
-  explicit EditableTaskGraph(TaskGraphBuilder& contents);
+  /// `contents` must outlive it, and have one microbatch.
+  explicit EditableTaskGraph(const PlanContents& contents);
 
-  /// All tasks anew. After TaskGraphBuilder forgot something, this is the only way on.
+  /// All tasks anew. After the contents forgot something, this is the only way on.
   void build(const BoundStrategy& strategy);
   /// Distinct operators; a config may be the one that the operator has. False as soon as it is certain that
   /// some lane is held for longer than `limit`: then only undo() may follow.
@@ -118,7 +119,7 @@ class EditableTaskGraph {
   void count(const OwnedUpdates& work, std::int64_t sign);
   void count(LaneId lane, Nanoseconds hold);
 
-  TaskGraphBuilder& contents_;
+  const PlanContents& contents_;
   const OperatorGraph& graph_;
   BoundStrategy strategy_;
   EditableDag dag_;

@@ -17,8 +17,8 @@ namespace pipesim {
 /// replicas, the devices of a tensor-parallel group. find_folding() finds them.
 class Folding {
  public:
-  /// The strategy on the devices that stand for others. Layouts are still those of all devices. To be built
-  /// while TaskGraphBuilder::fold_by() names this.
+  /// The strategy on the devices that stand for others. Layouts are still those of all devices. It is
+  /// expanded with ExpansionSetting::folding.
   [[nodiscard]] const BoundStrategy& strategy() const { return strategy_; }
   /// The same of a plan or of updates of the whole strategy.
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& whole) const {

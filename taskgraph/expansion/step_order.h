@@ -15,7 +15,7 @@ namespace pipesim {
 struct OperatorShard {
   OperatorId op;
   std::size_t number = 0;
-  std::int32_t way = 0;  ///< of microbatches whose numbers leave this remainder, see TaskGraphBuilder::ways()
+  std::int32_t way = 0;  ///< of microbatches whose numbers leave this remainder, see PlanContents::ways()
 };
 
 /// By device, in the order of operators; the way, which comes behind all others, adds to them.
@@ -120,12 +120,12 @@ class StepOrder {
 
 /// Devices of a pipeline update weights after all of their steps: an update between the operators of the last
 /// backward would keep the stage before waiting. `done`: by device its last barrier; where there is none its
-/// updates are left out. `builder.tasks_of(OperatorId)` has the updates; calls connect(barrier, update).
-template <class Builder, class Connect>
-void update_after_steps(const Builder& builder, const BoundStrategy& strategy, std::span<const TaskId> done,
+/// updates are left out. `expanded.tasks_of(OperatorId)` has the updates; calls connect(barrier, update).
+template <class Expanded, class Connect>
+void update_after_steps(const Expanded& expanded, const BoundStrategy& strategy, std::span<const TaskId> done,
                         Connect connect) {
   for (std::size_t op = 0; op < strategy.size(); ++op) {
-    const OperatorTasks& tasks = builder.tasks_of(OperatorId(op));
+    const OperatorTasks& tasks = expanded.tasks_of(OperatorId(op));
     if (!tasks.update.valid()) continue;
     for (std::size_t k = 0; k < tasks.update_devices.size(); ++k) {
       const TaskId last = done[tasks.update_devices[k].index()];

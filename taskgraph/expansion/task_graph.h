@@ -56,7 +56,7 @@ struct TaskLabel {
 /// The tasks of one iteration under one plan: what is simulated, and what is executed.
 struct TaskGraph {
   TaskDag dag;
-  std::vector<TaskLabel> labels;  ///< by task id; empty when the builder was told to leave them out
+  std::vector<TaskLabel> labels;  ///< by task id; empty when they were left out
 
   void clear() {
     dag.clear();

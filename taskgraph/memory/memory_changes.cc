@@ -19,23 +19,25 @@ struct Span {
 // forward has read it, and from its second run until backward has.
 class BufferLives {
  public:
-  BufferLives(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& times)
-      : builder_(builder),
-        strategy_(&strategy),
+  BufferLives(const ExpandedStrategy& expanded, const TaskTimes& times)
+      : expanded_(expanded),
+        contents_(expanded.contents()),
+        strategy_(&expanded.strategy()),
         times_(times),
         microbatch_(times.first),
-        changes_(builder.costs().topology().num_devices()),
-        output_until_(strategy.size()),
-        again_until_(strategy.size()) {
-    const std::span<const Wiring> wirings = builder.wirings();  // those of a microbatch stand together
+        changes_(contents_.costs().topology().num_devices()),
+        output_until_(strategy_->size()),
+        again_until_(strategy_->size()) {
+    const BoundStrategy& strategy = expanded.strategy();
+    const std::span<const Wiring> wirings = expanded.wirings();  // those of a microbatch stand together
     for (; microbatch_ < times.microbatches; ++microbatch_) {
-      strategy_ = &builder.strategy_of(microbatch_, strategy);
+      strategy_ = &contents_.strategy_of(microbatch_, strategy);
       for (std::vector<Nanoseconds>& until : output_until_) until.clear();
       for (std::vector<Nanoseconds>& until : again_until_) until.clear();
       for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
       for (const Wiring& w : wirings) {
         // Others are alike.
-        if (w.microbatch >= builder.ways()) break;
+        if (w.microbatch >= contents_.ways()) break;
         if (w.microbatch != way()) continue;
         if (moves_activations(w.kind)) forward(w);
         if (w.kind == TaskKind::BackwardTransfer) backward(w);
@@ -49,21 +51,21 @@ class BufferLives {
 
   // A version of weights is kept from the beginning of their next change until the last microbatch that meets
   // it there is through.
-  void add_weight_versions(TaskGraphBuilder& builder) {
-    const WeightVersions& versions = builder.versions();
+  void add_weight_versions() {
+    const WeightVersions& versions = contents_.versions();
     const BoundStrategy& all = *strategy_;
     for (std::size_t i = 0; i < all.size(); ++i) {
       const OperatorId op(i);
-      const std::int32_t stage = builder.stage_of(op);
-      if (builder.backward().owned_weights(op).empty() || versions.copies(stage) == 1) continue;
-      const OwnedUpdates& work = builder.update_work(op, all);
+      const std::int32_t stage = contents_.stage_of(op);
+      if (contents_.backward().owned_weights(op).empty() || versions.copies(stage) == 1) continue;
+      const OwnedUpdates& work = contents_.update_work(op, all);
       for (const auto& [version, users] : last_users(stage)) {
-        const TaskId update = builder.tasks_of(op, version * versions.every(stage)).update;
+        const TaskId update = expanded_.tasks_of(op, version * versions.every(stage)).update;
         for (std::size_t k = 0; k < work.devices.size(); ++k) {
           const Nanoseconds from = times_.timeline.start[update.index() + k];
           Nanoseconds until = from;
           for (const std::int32_t user : users) {
-            strategy_ = &builder.strategy_of(user, all);
+            strategy_ = &contents_.strategy_of(user, all);
             until = std::max(until, weights_until(op, work.devices[k], user));
           }
           alive(work.devices[k], work.memory[k].weights, MemoryCategory::StashedWeights, {from, until});
@@ -76,8 +78,8 @@ class BufferLives {
  private:
   // By version of the stage's weights, the last microbatch that meets it of each replica.
   [[nodiscard]] std::map<std::int32_t, std::vector<std::int32_t>> last_users(std::int32_t stage) const {
-    const WeightVersions& versions = builder_.versions();
-    const std::int32_t replicas = builder_.options().pipeline->replicas_of(stage);
+    const WeightVersions& versions = contents_.versions();
+    const std::int32_t replicas = contents_.options().pipeline->replicas_of(stage);
     std::map<std::int32_t, std::vector<std::int32_t>> users;
     for (std::int32_t m = 0; m < times_.microbatches; ++m) {
       const std::int32_t version = versions.version(stage, m), next = m + replicas;
@@ -91,8 +93,8 @@ class BufferLives {
   [[nodiscard]] Nanoseconds weights_until(OperatorId owner, DeviceId device, std::int32_t microbatch) {
     microbatch_ = microbatch;
     Nanoseconds until = 0;
-    for (const TensorId weight : builder_.backward().owned_weights(owner)) {
-      for (const UseRef use : builder_.graph().consumers(weight)) {
+    for (const TensorId weight : contents_.backward().owned_weights(owner)) {
+      for (const UseRef use : contents_.graph().consumers(weight)) {
         const std::int32_t k = (*strategy_)[use.op.index()]->shard_of_device[device.index()];
         if (k >= 0) until = std::max(until, backward_end(use.op, k));
       }
@@ -107,13 +109,13 @@ class BufferLives {
   }
 
   // What the first microbatch that goes the same way has.
-  [[nodiscard]] std::int32_t way() const { return microbatch_ % builder_.ways(); }
-  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return builder_.tasks_of(op, way()); }
+  [[nodiscard]] std::int32_t way() const { return microbatch_ % contents_.ways(); }
+  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return expanded_.tasks_of(op, way()); }
 
   // In this microbatch, of a task of that.
   [[nodiscard]] std::size_t place(TaskId t) const {
     return static_cast<std::size_t>(microbatch_ / times_.block.microbatches) * times_.block.tasks +
-           (builder_.ways() > 1 ? 0 : static_cast<std::size_t>(microbatch_ % times_.block.microbatches)) *
+           (contents_.ways() > 1 ? 0 : static_cast<std::size_t>(microbatch_ % times_.block.microbatches)) *
                times_.of_one +
            t.index();
   }
@@ -152,11 +154,11 @@ class BufferLives {
   // this where `kind` brings it, except that what is made again is not read in the first run, nor what is
   // made first later on.
   [[nodiscard]] Nanoseconds read_until(UseRef use, std::int32_t shard, TaskKind kind) const {
-    const Recomputation& recomputation = builder_.recomputation();
+    const Recomputation& recomputation = contents_.recomputation();
     const bool first = kind == TaskKind::ForwardTransfer;
     const Nanoseconds forward = first ? forward_end(use.op, shard) : 0;
     if (first && recomputation.reads_again(use)) return forward;
-    const bool saved = builder_.graph().op(use.op).uses[static_cast<std::size_t>(use.use)].saved;
+    const bool saved = contents_.graph().op(use.op).uses[static_cast<std::size_t>(use.use)].saved;
     return std::max({forward, recomputation.again(use.op) ? forward_end(use.op, shard, true) : 0,
                      saved ? backward_end(use.op, shard) : 0});
   }
@@ -166,7 +168,7 @@ class BufferLives {
     const std::vector<TensorUse>& uses = b.op->uses;
     const bool saved = std::any_of(uses.begin(), uses.end(),
                                    [](const TensorUse& u) { return u.role == Role::Output && u.saved; });
-    const bool again = builder_.recomputation().again(op);
+    const bool again = contents_.recomputation().again(op);
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(b.memory.size()); ++k) {
       const Nanoseconds back = saved ? backward_end(op, k) : 0;
       output_until_[op.index()].push_back(std::max(forward_end(op, k), again ? 0 : back));
@@ -255,8 +257,8 @@ class BufferLives {
     }
     const BoundOperator& one = *(*strategy_)[consumers.front().op.index()];
     const Layout& made =
-        builder_.layouts()[one.gradient_layout[static_cast<std::size_t>(consumers.front().use)]];
-    const std::int64_t element = bytes_per_element(builder_.graph().tensor(w.tensor).type);
+        contents_.layouts()[one.gradient_layout[static_cast<std::size_t>(consumers.front().use)]];
+    const std::int64_t element = bytes_per_element(contents_.graph().tensor(w.tensor).type);
     for (const DeviceId d : one.config.devices) {
       for (const LayoutEntry& e : made.entries_on(d)) {
         alive(d, Bytes(made.box(e).elements() * element), MemoryCategory::ActivationGradients,
@@ -289,7 +291,8 @@ class BufferLives {
     return life;
   }
 
-  TaskGraphBuilder& builder_;
+  const ExpandedStrategy& expanded_;
+  const PlanContents& contents_;
   const BoundStrategy* strategy_;  // of the microbatch
   TaskTimes times_;
   std::int32_t microbatch_;                             // whose buffers are looked at
@@ -300,10 +303,9 @@ class BufferLives {
 
 }  // namespace
 
-void add_memory_changes(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& times,
-                        MemoryChanges& changes) {
-  BufferLives lives(builder, strategy, times);
-  if (builder.versions().several()) lives.add_weight_versions(builder);
+void add_memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times, MemoryChanges& changes) {
+  BufferLives lives(expanded, times);
+  if (expanded.contents().versions().several()) lives.add_weight_versions();
   if (changes.empty()) {
     changes = std::move(lives.changes());
     return;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/timeline.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 
 namespace pipesim {
 
@@ -52,9 +52,7 @@ class MemoryChange {
 };
 using MemoryChanges = std::vector<std::vector<MemoryChange>>;  ///< by device
 
-/// Adds those of the buffers of these microbatches (engine rule 8, see peak_memory()), of the strategy that
-/// the builder built last.
-void add_memory_changes(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& times,
-                        MemoryChanges& changes);
+/// Adds the changes by the buffers of these microbatches (engine rule 8, see peak_memory()).
+void add_memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times, MemoryChanges& changes);
 
 }  // namespace pipesim

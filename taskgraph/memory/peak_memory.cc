@@ -35,12 +35,14 @@ DeviceMemory peak_of(std::vector<MemoryChange>& changes, const WeightMemory& per
 
 namespace {
 
-void add_all_versions(TaskGraphBuilder& builder, const BoundStrategy& strategy, std::vector<Bytes>& bytes) {
+void add_all_versions(const ExpandedStrategy& expanded, std::vector<Bytes>& bytes) {
+  const PlanContents& contents = expanded.contents();
+  const BoundStrategy& strategy = expanded.strategy();
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     const OperatorId op(i);
-    if (builder.backward().owned_weights(op).empty()) continue;
-    const OwnedUpdates& work = builder.update_work(op, strategy);
-    const std::int64_t older = builder.versions().copies(builder.stage_of(op)) - 1;
+    if (contents.backward().owned_weights(op).empty()) continue;
+    const OwnedUpdates& work = contents.update_work(op, strategy);
+    const std::int64_t older = contents.versions().copies(contents.stage_of(op)) - 1;
     for (std::size_t k = 0; k < work.devices.size(); ++k)
       bytes[work.devices[k].index()] += older * work.memory[k].weights;
   }
@@ -48,20 +50,22 @@ void add_all_versions(TaskGraphBuilder& builder, const BoundStrategy& strategy, 
 
 }  // namespace
 
-std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy) {
-  std::vector<Bytes> bytes(builder.costs().topology().num_devices());
-  const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
+  const PlanContents& contents = expanded.contents();
+  const BoundStrategy& strategy = expanded.strategy();
+  std::vector<Bytes> bytes(contents.costs().topology().num_devices());
+  const std::vector<WeightMemory> permanent = contents.permanent_memory(strategy);
   for (std::size_t d = 0; d < bytes.size(); ++d) {
     bytes[d] = permanent[d].weights + permanent[d].gradients + permanent[d].optimizer_state;
   }
-  const std::int64_t microbatches = std::max(builder.options().microbatches, builder.built_microbatches());
-  const std::int32_t ways = builder.ways();
+  const std::int64_t microbatches = std::max(contents.options().microbatches, expanded.microbatches());
+  const std::int32_t ways = contents.ways();
   const auto of_way = [&](std::int32_t way) { return (microbatches - way + ways - 1) / ways; };
   for (std::int32_t way = 0; way < ways; ++way) {
-    const BoundStrategy& used = builder.strategy_of(way, strategy);
+    const BoundStrategy& used = contents.strategy_of(way, strategy);
     for (std::size_t i = 0; i < used.size(); ++i) {
       const BoundOperator& b = *used[i];
-      const std::int64_t runs = builder.recomputation().again(OperatorId(i)) ? 2 : 1;
+      const std::int64_t runs = contents.recomputation().again(OperatorId(i)) ? 2 : 1;
       for (std::size_t k = 0; k < b.memory.size(); ++k) {
         const ShardMemory& m = b.memory[k];
         bytes[b.config.devices[k].index()] +=
@@ -69,8 +73,8 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
       }
     }
   }
-  if (builder.versions().several()) add_all_versions(builder, strategy, bytes);
-  for (const Wiring& w : builder.wirings()) {
+  if (contents.versions().several()) add_all_versions(expanded, bytes);
+  for (const Wiring& w : expanded.wirings()) {
     // Others are alike; gradients of weights are reduced in place.
     if (w.microbatch < 0 || w.microbatch >= ways || w.kind == TaskKind::GradientSync) continue;
     for (const auto& [device, received] : w.plan->received)
@@ -79,19 +83,19 @@ std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrate
   return bytes;
 }
 
-std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                      const Timeline& timeline) {
+std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Timeline& timeline) {
+  const PlanContents& contents = expanded.contents();
   const auto too_many = [&] {
     return out_of_memory(fmt::format("following the memory of {} devices through {} tasks",
-                                     builder.costs().topology().num_devices(), timeline.start.size()),
+                                     contents.costs().topology().num_devices(), timeline.start.size()),
                          "Take fewer microbatches (--microbatches) or devices");
   };
   return with_memory(too_many, [&] {
-    const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+    const std::vector<WeightMemory> permanent = contents.permanent_memory(expanded.strategy());
     MemoryChanges all;
     add_memory_changes(
-        builder, strategy,
-        {timeline, builder.built_microbatches(), builder.tasks_of_one_microbatch(), builder.block()}, all);
+        expanded, {timeline, expanded.microbatches(), expanded.tasks_of_one_microbatch(), expanded.block()},
+        all);
     std::vector<DeviceMemory> peaks;
     for (std::size_t d = 0; d < permanent.size(); ++d) peaks.push_back(peak_of(all[d], permanent[d]));
     return peaks;
@@ -101,11 +105,11 @@ std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStra
 namespace {
 
 // By device: what the microbatches that come in addition keep between their ways forward and back.
-MemoryChanges kept_in_addition(TaskGraphBuilder& builder, const BoundStrategy& strategy, const TaskTimes& few,
+MemoryChanges kept_in_addition(const ExpandedStrategy& expanded, const TaskTimes& few,
                                const SteadyState& steady) {
   const SteadyWindow &up = steady.windows.front(), &down = steady.windows.back();
   MemoryChanges of_window;
-  add_memory_changes(builder, strategy, {few.timeline, up.microbatches, few.of_one}, of_window);
+  add_memory_changes(expanded, {few.timeline, up.microbatches, few.of_one}, of_window);
   MemoryChanges kept;
   for (const std::vector<MemoryChange>& changes : of_window) {
     std::array<std::int64_t, kMemoryCategories> bytes{};
@@ -127,13 +131,13 @@ MemoryChanges kept_in_addition(TaskGraphBuilder& builder, const BoundStrategy& s
 // With one window, what a device holds at a moment of the few's timeline it holds whenever the window comes
 // again. With two, microbatches that come in addition keep their part all the while that the numbers of
 // others are larger by theirs, which is where a device holds most.
-std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                      const TaskTimes& few, const SteadyState& steady) {
-  const std::vector<WeightMemory> permanent = builder.permanent_memory(strategy);
+std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const TaskTimes& few,
+                                      const SteadyState& steady) {
+  const std::vector<WeightMemory> permanent = expanded.contents().permanent_memory(expanded.strategy());
   MemoryChanges all;
-  add_memory_changes(builder, strategy, few, all);
+  add_memory_changes(expanded, few, all);
   MemoryChanges kept(permanent.size());
-  if (steady.windows.size() > 1) kept = kept_in_addition(builder, strategy, few, steady);
+  if (steady.windows.size() > 1) kept = kept_in_addition(expanded, few, steady);
   std::vector<DeviceMemory> peaks;
   for (std::size_t d = 0; d < permanent.size(); ++d) {
     std::vector<MemoryChange>& changes = all[d];

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "sim/timeline.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 #include "taskgraph/expansion/folding.h"
-#include "taskgraph/expansion/task_graph_builder.h"
 #include "taskgraph/memory/memory_changes.h"
 #include "taskgraph/proofs/steady_state.h"
 
@@ -23,18 +23,17 @@ struct DeviceMemory {
 };
 
 /// An upper bound of every device's peak that needs no timeline: all that the strategy ever allocates there,
-/// in all the plan's microbatches. Of the strategy that the builder built last.
-std::vector<Bytes> allocated_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy);
+/// in all the plan's microbatches.
+std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded);
 
 /// Memory over time (engine rule 8): a buffer counts from the start of the task that writes it to the end of
 /// its last reader; at equal times memory is freed before it is allocated; weights, their gradients and
 /// optimizer state are permanent. What is run again is freed when forward has read it, and counts once more
-/// from the start of the second run. Of the strategy that the builder built last, and its timeline.
-std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                      const Timeline& timeline);
+/// from the start of the second run.
+std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Timeline& timeline);
 /// The same of all the plan's microbatches, where the timeline is of few of them.
-std::vector<DeviceMemory> peak_memory(TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                      const TaskTimes& few, const SteadyState& steady);
+std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const TaskTimes& few,
+                                      const SteadyState& steady);
 
 /// Peaks of the devices that stand for others in `of_all`: with their own changes, and those of the devices
 /// that stand for them in `of_steps`, both of which get sorted.

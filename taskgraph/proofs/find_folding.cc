@@ -15,8 +15,8 @@ namespace pipesim {
 
 class FoldingFinder {
  public:
-  FoldingFinder(TaskGraphBuilder& builder, const BoundStrategy& strategy)
-      : builder_(builder), strategy_(strategy), facts_(builder.costs().topology().num_devices()) {}
+  FoldingFinder(const PlanContents& contents, const BoundStrategy& strategy)
+      : contents_(contents), strategy_(strategy), facts_(contents.costs().topology().num_devices()) {}
 
   std::optional<Folding> find(std::optional<Folding>* of_steps) {
     list_groups();
@@ -42,7 +42,7 @@ class FoldingFinder {
   void note(DeviceId device, Bytes bytes) { note(device, bytes.value); }
 
   void list_groups() {
-    const PipelineOrder order = builder_.order_of(strategy_, builder_.options().microbatches);
+    const PipelineOrder order = contents_.order_of(strategy_, contents_.options().microbatches);
     for (std::size_t i = 0; i < facts_.size(); ++i) note(DeviceId(i), order.group_of[i]);
     std::vector<bool> works(facts_.size(), false);
     for (const BoundOperator* b : strategy_) {
@@ -105,7 +105,7 @@ class FoldingFinder {
     if (id.index() >= met_layouts_.size()) met_layouts_.resize(id.index() + 1, false);
     if (met_layouts_[id.index()]) return;
     met_layouts_[id.index()] = true;
-    const Layout& layout = builder_.layouts()[id];
+    const Layout& layout = contents_.layouts()[id];
     for (const LayoutEntry& e : layout.entries()) {
       note(e.device, kLayoutFact - id.value);
       note(e.device, layout.box(e).elements());
@@ -113,11 +113,11 @@ class FoldingFinder {
   }
 
   void list_transfers() {
-    const OperatorGraph& graph = builder_.graph();
+    const OperatorGraph& graph = contents_.graph();
     LayoutIds terms, targets;
     for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
       const TensorId tensor(t);
-      const UseRef producer = builder_.backward().producing_use(tensor);
+      const UseRef producer = contents_.backward().producing_use(tensor);
       stop_if_late();
       if (!producer.op.valid()) continue;
       const LayoutId source = data_layout(producer, strategy_);
@@ -126,17 +126,17 @@ class FoldingFinder {
         const LayoutId target = data_layout(use, strategy_);
         if (std::find(targets.begin(), targets.end(), target) != targets.end()) continue;
         targets.push_back(target);
-        add_plan(builder_.transfer_plan(tensor, std::span(&source, 1), target));
+        add_plan(contents_.transfer_plan(tensor, std::span(&source, 1), target));
       }
-      if (!builder_.backward().has_backward(tensor)) continue;
-      builder_.list_gradient_terms(tensor, strategy_, terms);
-      add_plan(builder_.transfer_plan(tensor, terms, gradient_layout(producer, strategy_)));
+      if (!contents_.backward().has_backward(tensor)) continue;
+      contents_.list_gradient_terms(tensor, strategy_, terms);
+      add_plan(contents_.transfer_plan(tensor, terms, gradient_layout(producer, strategy_)));
     }
   }
 
   // What no step of a microbatch depends on.
   void list_weights() {
-    const std::vector<WeightMemory> permanent = builder_.permanent_memory(strategy_);
+    const std::vector<WeightMemory> permanent = contents_.permanent_memory(strategy_);
     for (std::size_t i = 0; i < facts_.size(); ++i) {
       const DeviceId d(i);
       note(d, permanent[i].weights);
@@ -145,11 +145,11 @@ class FoldingFinder {
     }
     for (const LayoutId layout : of_weights_) add_layout(layout);
     for (std::size_t op = 0; op < strategy_.size(); ++op) {
-      const std::span<const TensorId> weights = builder_.backward().owned_weights(OperatorId(op));
+      const std::span<const TensorId> weights = contents_.backward().owned_weights(OperatorId(op));
       stop_if_late();
       if (weights.empty()) continue;
-      for (const TensorId w : weights) add_plan(builder_.sync_plan(w, strategy_));
-      add_updates(builder_.update_work(OperatorId(op), strategy_));
+      for (const TensorId w : weights) add_plan(contents_.sync_plan(w, strategy_));
+      add_updates(contents_.update_work(OperatorId(op), strategy_));
     }
   }
 
@@ -231,7 +231,7 @@ class FoldingFinder {
       }
     };
     std::unordered_map<const std::vector<std::int64_t>*, std::int32_t, Hash, Equal> numbers;
-    std::vector<std::int32_t> lanes(builder_.costs().topology().num_lanes(), -1);
+    std::vector<std::int32_t> lanes(contents_.costs().topology().num_lanes(), -1);
     for (std::size_t d = 0; d < facts_.size(); ++d)
       lanes[d] = numbers.try_emplace(&facts_[d], static_cast<std::int32_t>(numbers.size())).first->second;
     return lanes;
@@ -407,7 +407,7 @@ class FoldingFinder {
                                 kUpdateFact = std::int64_t{-1} << 41;
   static constexpr std::array kPasses{TaskKind::Forward, TaskKind::BackwardInput, TaskKind::BackwardWeight};
 
-  TaskGraphBuilder& builder_;
+  const PlanContents& contents_;
   const BoundStrategy& strategy_;
   std::vector<std::vector<std::int64_t>> facts_;  // by device
   std::vector<DeviceId> working_;
@@ -421,10 +421,10 @@ class FoldingFinder {
   std::vector<LaneId> first_lane_;  // by lane: the one that stands for it
 };
 
-std::optional<Folding> find_folding(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+std::optional<Folding> find_folding(const PlanContents& contents, const BoundStrategy& strategy,
                                     std::optional<Folding>* of_steps) {
-  if (builder.ways() > 1 || builder.versions().several()) return std::nullopt;
-  return FoldingFinder(builder, strategy).find(of_steps);
+  if (contents.ways() > 1 || contents.versions().several()) return std::nullopt;
+  return FoldingFinder(contents, strategy).find(of_steps);
 }
 
 }  // namespace pipesim

@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "taskgraph/binding/plan_contents.h"
 #include "taskgraph/expansion/folding.h"
-#include "taskgraph/expansion/task_graph_builder.h"
 
 namespace pipesim {
 
@@ -28,7 +28,7 @@ namespace pipesim {
 /// `of_steps`: gets one of the steps of microbatches alone, without what synchronises weights and updates
 /// them, and whatever weights devices keep, where clearly fewer devices stand for others there. What is
 /// alike in the one that is returned is alike there.
-std::optional<Folding> find_folding(TaskGraphBuilder& builder, const BoundStrategy& strategy,
+std::optional<Folding> find_folding(const PlanContents& contents, const BoundStrategy& strategy,
                                     std::optional<Folding>* of_steps = nullptr);
 
 }  // namespace pipesim

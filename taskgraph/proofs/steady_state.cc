@@ -325,41 +325,39 @@ Nanoseconds SteadyState::time_of(Nanoseconds of_few) const {
 
 namespace {
 
-FewMicrobatches built_by(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                         const TaskGraph& tasks, const Timeline& timeline, std::int32_t many) {
-  const TaskBlock block = builder.block();
-  FewMicrobatches few{tasks.dag,
+FewMicrobatches few_of(const ExpandedStrategy& expanded, const Timeline& timeline, std::int32_t many) {
+  const PlanContents& contents = expanded.contents();
+  const TaskDag& dag = expanded.dag();
+  const TaskBlock block = expanded.block();
+  FewMicrobatches few{dag,
                       timeline,
-                      builder.built_microbatches() / block.microbatches,
+                      expanded.microbatches() / block.microbatches,
                       many / block.microbatches,
                       block.tasks,
-                      tasks.dag.num_tasks() - builder.barriers().size(),
-                      builder.tasks_of(OperatorId(0)).forward,
-                      first_backward_task(builder),
+                      dag.num_tasks() - expanded.barriers().size(),
+                      expanded.tasks_of(OperatorId(0)).forward,
+                      first_backward_task(expanded),
                       {},
-                      builder.order_of(strategy, builder.built_microbatches()),
-                      builder.order_of(strategy, many),
+                      contents.order_of(expanded.strategy(), expanded.microbatches()),
+                      contents.order_of(expanded.strategy(), many),
                       block.microbatches,
-                      builder.versions().first_regular()};
+                      contents.versions().first_regular()};
   few.barriers.resize(few.few_order.group_of.size());
-  for (const StepBarrier& b : builder.barriers()) few.barriers[b.device.index()].push_back(b.task);
+  for (const StepBarrier& b : expanded.barriers()) few.barriers[b.device.index()].push_back(b.task);
   return few;
 }
 
 }  // namespace
 
-std::optional<SteadyState> find_steady_state(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                             const TaskGraph& tasks, const Timeline& timeline) {
-  return find_steady_state(built_by(builder, strategy, tasks, timeline, builder.options().microbatches));
+std::optional<SteadyState> find_steady_state(const ExpandedStrategy& few, const Timeline& timeline) {
+  return find_steady_state(few_of(few, timeline, few.contents().options().microbatches));
 }
 
-std::optional<SteadyWindow> find_steady_stream(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                               const TaskGraph& tasks, const Timeline& timeline) {
+std::optional<SteadyWindow> find_steady_stream(const ExpandedStrategy& few, const Timeline& timeline) {
   // So many more that every period that is looked for divides them.
-  const auto groups = static_cast<std::int32_t>(builder.order_of(strategy, 1).steps.size());
-  const std::int32_t more = 12 * groups * builder.block().microbatches;
-  const auto steady =
-      find_steady_state(built_by(builder, strategy, tasks, timeline, builder.built_microbatches() + more));
+  const auto groups = static_cast<std::int32_t>(few.contents().order_of(few.strategy(), 1).steps.size());
+  const std::int32_t more = 12 * groups * few.block().microbatches;
+  const auto steady = find_steady_state(few_of(few, timeline, few.microbatches() + more));
   if (!steady || steady->windows.size() != 1) return std::nullopt;
   return steady->windows.front();
 }
@@ -368,9 +366,9 @@ std::optional<SteadyState> find_steady_state(FewMicrobatches few) {
   return SteadyStateFinder(std::move(few)).find();
 }
 
-TaskId first_backward_task(const TaskGraphBuilder& builder) {
-  for (std::size_t op = builder.graph().operators().size(); op-- > 0;) {
-    const OperatorTasks& tasks = builder.tasks_of(OperatorId(op));
+TaskId first_backward_task(const ExpandedStrategy& expanded) {
+  for (std::size_t op = expanded.contents().graph().operators().size(); op-- > 0;) {
+    const OperatorTasks& tasks = expanded.tasks_of(OperatorId(op));
     for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
       if (first.valid()) return first;
     }
@@ -399,18 +397,18 @@ std::int32_t most_at_hand(const PipelineOrder& order, std::int32_t microbatches)
 
 }  // namespace
 
-std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const BoundStrategy& strategy) {
   // Most plans are steady when their devices have filled up and worked off as many, those that do not put
   // weights off already as soon as they have filled up. Where not, more may help, or a period of several: it
   // must divide what is left out.
   constexpr std::int32_t kMore = 4, kPeriods = 12;
-  const std::int32_t all = builder.options().microbatches;
+  const std::int32_t all = contents.options().microbatches;
   if (all < 2 * kMore) return {};
-  const PipelineOrder order = builder.order_of(strategy, all);
+  const PipelineOrder order = contents.order_of(strategy, all);
   const auto groups = static_cast<std::int32_t>(order.steps.size());
-  const auto& pipeline = builder.options().pipeline;
+  const auto& pipeline = contents.options().pipeline;
   const std::int32_t unit =
-      pipeline && schedule_kind(pipeline->schedule).takes_chunks ? groups : builder.ways();
+      pipeline && schedule_kind(pipeline->schedule).takes_chunks ? groups : contents.ways();
   if (all % unit != 0) return {};
   const std::int32_t at_hand = most_at_hand(order, all);
   // Where all go forward first, they drift apart in stages that are not alike, however long one looks.
@@ -423,20 +421,20 @@ std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, cons
   std::vector<std::int32_t> few;
   const bool puts_off_weights = std::ranges::any_of(
       order.steps.front(), [](const PipelineStep& step) { return step.kind == StepKind::BackwardWeight; });
-  const bool soon = !may_drift && !puts_off_weights && builder.ways() == 1;
+  const bool soon = !may_drift && !puts_off_weights && contents.ways() == 1;
   if (soon && 2 * early <= all && (4 * early <= 3 * usual || 2 * usual > all)) few.push_back(early);
   if (2 * usual <= all) few.push_back(usual);
   if (2 * late <= all && !may_drift) few.push_back(late);
   return few;
 }
 
-std::vector<std::int32_t> stream_lengths(const TaskGraphBuilder& builder, const BoundStrategy& strategy) {
+std::vector<std::int32_t> stream_lengths(const PlanContents& contents, const BoundStrategy& strategy) {
   constexpr std::int32_t kMore = 4, kMost = 1024, kMostPeriods = 4;
-  const WeightVersions& versions = builder.versions();
-  const auto groups = static_cast<std::int32_t>(builder.order_of(strategy, 1).steps.size());
+  const WeightVersions& versions = contents.versions();
+  const auto groups = static_cast<std::int32_t>(contents.order_of(strategy, 1).steps.size());
   std::vector<std::int32_t> lengths;
   // Replicas that take turns may be steady only over several turns of all.
-  const std::int32_t period = versions.period(), turns = builder.ways() > 1 ? 2 * period : 0;
+  const std::int32_t period = versions.period(), turns = contents.ways() > 1 ? 2 * period : 0;
   std::int32_t microbatches = versions.first_regular() + 2 * groups + std::max(kMore, turns);
   for (int tries = 0; tries < 3; ++tries, microbatches *= 2) {
     const std::int32_t whole = (microbatches + period - 1) / period * period;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/timeline.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 
 namespace pipesim {
 
@@ -44,8 +44,8 @@ struct FewMicrobatches {
   std::int32_t of_block = 1, first_regular = 0;
 };
 
-/// Proves from the timeline of the graph that `builder` has built last, with few microbatches, how the one of
-/// all the plan's microbatches goes; nothing where that can't be proven, or there are no more.
+/// Proves from the timeline of a strategy that is expanded with few microbatches how the one of all the
+/// plan's microbatches goes; nothing where that can't be proven, or there are no more.
 ///
 /// What is proven. Let a task be popped by a moment when it became ready before it. From a moment on, all
 /// that the engine does depends on which tasks are popped, when those end that have not ended, when lanes
@@ -60,20 +60,18 @@ struct FewMicrobatches {
 /// then the simulation of many goes through the window again and again, and on from its end as from there.
 /// With two windows, 1 holds in the first for forward tasks while no others are popped, in the second, in
 /// falling order, for those others while all forward tasks have ended.
-std::optional<SteadyState> find_steady_state(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                             const TaskGraph& tasks, const Timeline& timeline);
+std::optional<SteadyState> find_steady_state(const ExpandedStrategy& few, const Timeline& timeline);
 /// Of a schedule that changes weights while microbatches are under way: what goes on without end, proven from
 /// the timeline of those that were built. Blocks of microbatches count.
-std::optional<SteadyWindow> find_steady_stream(const TaskGraphBuilder& builder, const BoundStrategy& strategy,
-                                               const TaskGraph& tasks, const Timeline& timeline);
+std::optional<SteadyWindow> find_steady_stream(const ExpandedStrategy& few, const Timeline& timeline);
 /// The same of any graph of this kind.
 std::optional<SteadyState> find_steady_state(FewMicrobatches few);
 /// A task of the first microbatch with which it begins its way back; invalid where it has none.
-TaskId first_backward_task(const TaskGraphBuilder& builder);
+TaskId first_backward_task(const ExpandedStrategy& expanded);
 
 /// Numbers of microbatches for find_steady_stream() to try, ascending.
-std::vector<std::int32_t> stream_lengths(const TaskGraphBuilder& builder, const BoundStrategy& strategy);
+std::vector<std::int32_t> stream_lengths(const PlanContents& contents, const BoundStrategy& strategy);
 /// Numbers of microbatches to try, ascending; none where simulating all of them costs about as much.
-std::vector<std::int32_t> few_microbatches(const TaskGraphBuilder& builder, const BoundStrategy& strategy);
+std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const BoundStrategy& strategy);
 
 }  // namespace pipesim

@@ -14,13 +14,14 @@ namespace {
 constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
 
 // Where gradients of weights are made by the pass that makes those of inputs, too.
-std::vector<bool> stages_without_weight_pass(const TaskGraphBuilder& builder, std::size_t stages) {
+std::vector<bool> stages_without_weight_pass(const ExpandedStrategy& expanded, std::size_t stages) {
+  const PlanContents& contents = expanded.contents();
   std::vector<bool> without(stages, false);
-  for (std::size_t t = 0; t < builder.graph().tensors().size(); ++t) {
-    if (builder.graph().tensors()[t].kind != TensorKind::Weight) continue;
-    for (const UseRef maker : builder.backward().gradient_makers(TensorId(t))) {
-      if (!builder.tasks_of(maker.op).backward_weight.valid())
-        without[static_cast<std::size_t>(builder.stage_of(maker.op))] = true;
+  for (std::size_t t = 0; t < contents.graph().tensors().size(); ++t) {
+    if (contents.graph().tensors()[t].kind != TensorKind::Weight) continue;
+    for (const UseRef maker : contents.backward().gradient_makers(TensorId(t))) {
+      if (!expanded.tasks_of(maker.op).backward_weight.valid())
+        without[static_cast<std::size_t>(contents.stage_of(maker.op))] = true;
     }
   }
   return without;
@@ -46,9 +47,9 @@ std::size_t number_of(StepKind kind) {
 }
 
 // By group: the number of the first step after which all gradients of one of its stages are there.
-std::vector<std::size_t> first_last_steps(const TaskGraphBuilder& builder, const PipelineOrder& order) {
-  const auto stages = static_cast<std::size_t>(builder.options().pipeline->num_stages());
-  const std::vector<bool> by_inputs = stages_without_weight_pass(builder, stages);
+std::vector<std::size_t> first_last_steps(const ExpandedStrategy& expanded, const PipelineOrder& order) {
+  const auto stages = static_cast<std::size_t>(expanded.contents().options().pipeline->num_stages());
+  const std::vector<bool> by_inputs = stages_without_weight_pass(expanded, stages);
   std::vector<std::size_t> first;
   for (const std::vector<PipelineStep>& steps : order.steps) {
     // A stage that has both kinds waits for either.
@@ -83,37 +84,28 @@ LastSteps::LastSteps(PipelineOrder all, std::vector<std::size_t> from)
   }
 }
 
-LastStepsSimulation::LastStepsSimulation(TaskGraphBuilder& builder, const Folding& of_steps,
-                                         const Folding& of_all, const TaskGraph& steps,
-                                         const Timeline& timeline)
-    : builder_(builder),
+LastStepsSimulation::LastStepsSimulation(const ExpandedStrategy& steps, const Folding& of_steps,
+                                         const Folding& of_all, const Timeline& timeline)
+    : contents_(steps.contents()),
+      steps_(steps),
       of_steps_(of_steps),
       of_all_(of_all),
-      dag_(steps.dag),
+      dag_(steps.dag()),
       timeline_(timeline),
-      order_(builder.order_of(of_steps.strategy(), builder.built_microbatches())),
-      of_one_(builder.tasks_of_one_microbatch()),
+      order_(contents_.order_of(of_steps.strategy(), steps.microbatches())),
+      of_one_(steps.tasks_of_one_microbatch()),
       barriers_(order_.group_of.size()) {
   // Those that stand for others in of_all, too.
   for (std::size_t d = 0; d < barriers_.size(); ++d)
     order_.group_of[d] = order_.group_of[of_steps.stands_for(DeviceId(d)).index()];
-  for (std::size_t op = 0; op < of_steps.strategy().size(); ++op)
-    tasks_.push_back(builder.tasks_of(OperatorId(op)));
-  for (const Wiring& w : builder.wirings()) {
-    if (w.microbatch != 0) break;
-    wirings_.push_back(w);
-  }
-  for (const Gate& gate : builder.gates()) {
-    if (gate.task.index() < of_one_) gates_.push_back(gate);
-  }
-  for (const StepBarrier& b : builder.barriers()) barriers_[b.device.index()].push_back(b.task);
+  for (const StepBarrier& b : steps.barriers()) barriers_[b.device.index()].push_back(b.task);
   proven_ = look_at_steps();
 }
 
 // Every pass of a microbatch: its first task and their number, and whether it is one of the last steps'.
 std::size_t LastStepsSimulation::step_number(std::int32_t microbatch, std::int32_t stage,
                                              std::size_t kind) const {
-  const auto stages = static_cast<std::size_t>(builder_.options().pipeline->num_stages());
+  const auto stages = static_cast<std::size_t>(contents_.options().pipeline->num_stages());
   return 3 * (static_cast<std::size_t>(microbatch) * stages + static_cast<std::size_t>(stage)) + kind;
 }
 
@@ -130,12 +122,13 @@ void LastStepsSimulation::begin_at(std::vector<std::size_t> first) {
 }
 
 template <class Visit>
-void LastStepsSimulation::visit_passes(const BoundStrategy& strategy, std::int32_t microbatch,
-                                       std::int32_t built_as, Visit visit) const {
+void LastStepsSimulation::visit_passes(const ExpandedStrategy& expanded, std::int32_t microbatch,
+                                       std::int32_t expanded_as, Visit visit) const {
+  const BoundStrategy& strategy = expanded.strategy();
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     const BoundOperator& b = *strategy[i];
-    const OperatorTasks& tasks = builder_.tasks_of(OperatorId(i), built_as);
-    const std::size_t at = step_number(microbatch, builder_.stage_of(OperatorId(i)), 0);
+    const OperatorTasks& tasks = expanded.tasks_of(OperatorId(i), expanded_as);
+    const std::size_t at = step_number(microbatch, contents_.stage_of(OperatorId(i)), 0);
     const auto pass = [&](TaskId first, const PassWork& work, std::size_t kind) {
       if (first.valid()) visit(first.index(), num_tasks(b, work), is_last_[at + kind]);
     };
@@ -146,12 +139,11 @@ void LastStepsSimulation::visit_passes(const BoundStrategy& strategy, std::int32
   }
 }
 
-// In the graph that was built last: of all steps, or of the last ones alone. Nothing where an earlier step is
-// late.
-std::optional<std::vector<bool>> LastStepsSimulation::find_late(const TaskDag& dag,
-                                                                const BoundStrategy& strategy,
+// By task of an expansion of all steps, or of the last ones alone. Nothing where an earlier step is late.
+std::optional<std::vector<bool>> LastStepsSimulation::find_late(const ExpandedStrategy& expanded,
                                                                 bool last_alone) const {
-  const std::size_t of_one = builder_.tasks_of_one_microbatch();
+  const TaskDag& dag = expanded.dag();
+  const std::size_t of_one = expanded.tasks_of_one_microbatch();
   const std::int32_t first = last_alone ? 0 : last_.first_microbatch;
   std::vector<bool> late(dag.num_tasks(), false), early(dag.num_tasks(), false);
   std::vector<TaskId> open;
@@ -164,17 +156,17 @@ std::optional<std::vector<bool>> LastStepsSimulation::find_late(const TaskDag& d
     }
   };
   for (std::int32_t m = 0; m < last_.microbatches; ++m) {
-    visit_passes(strategy, m, first + m, [&](std::size_t task, std::size_t tasks, bool is_last) {
+    visit_passes(expanded, m, first + m, [&](std::size_t task, std::size_t tasks, bool is_last) {
       for (std::size_t i = 0; i < tasks; ++i) begin_with(task + i, is_last);
     });
   }
   const std::size_t others = static_cast<std::size_t>(first) * of_one,
                     end = static_cast<std::size_t>(first + last_.microbatches) * of_one,
-                    all = static_cast<std::size_t>(builder_.built_microbatches()) * of_one;
-  const std::size_t first_barrier = dag.num_tasks() - builder_.barriers().size();
+                    all = static_cast<std::size_t>(expanded.microbatches()) * of_one;
+  const std::size_t first_barrier = dag.num_tasks() - expanded.barriers().size();
   for (std::size_t t = all; t < first_barrier; ++t) begin_with(t, true);
   std::vector<std::size_t> reached(last_.order.group_of.size(), 0);  // by device: barriers
-  for (const StepBarrier& b : builder_.barriers()) {
+  for (const StepBarrier& b : expanded.barriers()) {
     const auto group = static_cast<std::size_t>(last_.order.group_of[b.device.index()]);
     begin_with(b.task.index(), reached[b.device.index()]++ >= (last_alone ? 1 : last_.first[group]));
   }
@@ -194,11 +186,11 @@ std::optional<std::vector<bool>> LastStepsSimulation::find_late(const TaskDag& d
 bool LastStepsSimulation::look_at_steps() {
   if (order_.together != 1) return false;
   const std::vector<Nanoseconds> ready = ready_times(dag_, timeline_);
-  std::vector<std::size_t> first = first_last_steps(builder_, order_);
+  std::vector<std::size_t> first = first_last_steps(steps_, order_);
   constexpr int kMost = 8;
   for (int tries = 0; tries < kMost; ++tries) {
     begin_at(first);
-    auto late = last_.microbatches > 0 ? find_late(dag_, of_steps_.strategy(), false) : std::nullopt;
+    auto late = last_.microbatches > 0 ? find_late(steps_, false) : std::nullopt;
     if (!late) return false;
     late_in_steps_ = std::move(*late);
     std::vector<Nanoseconds> first_late = first_synchronisation();
@@ -233,9 +225,10 @@ void LastStepsSimulation::include_steps_from(Nanoseconds time, std::vector<std::
 
 // By lane: when a gradient may be synchronised over it at the earliest; run() checks that none was earlier.
 std::vector<Nanoseconds> LastStepsSimulation::first_synchronisation() const {
-  std::vector<Nanoseconds> first(std::max(dag_.num_lanes(), builder_.costs().topology().num_lanes()), kNever);
+  std::vector<Nanoseconds> first(std::max(dag_.num_lanes(), contents_.costs().topology().num_lanes()),
+                                 kNever);
   // By stage and kind of step: the microbatch that comes last.
-  std::vector<std::size_t> last(3 * static_cast<std::size_t>(builder_.options().pipeline->num_stages()), 0);
+  std::vector<std::size_t> last(3 * static_cast<std::size_t>(contents_.options().pipeline->num_stages()), 0);
   for (const std::vector<PipelineStep>& steps : order_.steps) {
     for (const PipelineStep& step : steps) {
       const std::size_t at = 3 * static_cast<std::size_t>(step.stage) + number_of(step.kind);
@@ -244,21 +237,21 @@ std::vector<Nanoseconds> LastStepsSimulation::first_synchronisation() const {
     }
   }
   const auto made = [&](OperatorId op) {
-    const OperatorTasks& tasks = tasks_[op.index()];
-    const std::size_t at = 3 * static_cast<std::size_t>(builder_.stage_of(op));
+    const OperatorTasks& tasks = steps_.tasks_of(op);
+    const std::size_t at = 3 * static_cast<std::size_t>(contents_.stage_of(op));
     const bool weights = tasks.backward_weight.valid();
     const TaskId task = weights ? tasks.backward_weight : tasks.backward_input;
     return timeline_.end[last[at + (weights ? 2 : 1)] * of_one_ + task.index()];
   };
   std::unordered_map<const CommunicationPlan*, Nanoseconds> met;
-  for (std::size_t t = 0; t < builder_.graph().tensors().size(); ++t) {
-    if (builder_.backward().gradient_makers(TensorId(t)).empty() ||
-        builder_.graph().tensors()[t].kind != TensorKind::Weight)
+  for (std::size_t t = 0; t < contents_.graph().tensors().size(); ++t) {
+    if (contents_.backward().gradient_makers(TensorId(t)).empty() ||
+        contents_.graph().tensors()[t].kind != TensorKind::Weight)
       continue;
     Nanoseconds at = 0;
-    for (const UseRef maker : builder_.backward().gradient_makers(TensorId(t)))
+    for (const UseRef maker : contents_.backward().gradient_makers(TensorId(t)))
       at = std::max(at, made(maker.op));
-    const CommunicationPlan& plan = builder_.sync_plan(TensorId(t), of_steps_.strategy());
+    const CommunicationPlan& plan = contents_.sync_plan(TensorId(t), of_steps_.strategy());
     const auto [known, fresh] = met.try_emplace(&plan, at);
     if (!fresh && known->second <= at) continue;
     known->second = at;
@@ -285,14 +278,14 @@ void LastStepsSimulation::note_lanes(const std::vector<Nanoseconds>& ready) {
   }
 }
 
-// By task of the first microbatch in the graph that was built last: which one runs when it does under
-// of_steps; −1 of statistics inside operators, for whose times nobody asks.
-std::vector<std::int32_t> LastStepsSimulation::same_tasks() const {
-  std::vector<std::int32_t> same(builder_.tasks_of_one_microbatch(), -1);
+// By task of the first microbatch in `last`: which one runs when it does under of_steps; −1 of statistics
+// inside operators, for whose times nobody asks.
+std::vector<std::int32_t> LastStepsSimulation::same_tasks(const ExpandedStrategy& last) const {
+  std::vector<std::int32_t> same(last.tasks_of_one_microbatch(), -1);
   const auto set = [&](std::size_t task, std::size_t as) { same[task] = static_cast<std::int32_t>(as); };
-  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+  for (std::size_t i = 0; i < of_all_.strategy().size(); ++i) {
     const BoundOperator &fine = *of_all_.strategy()[i], &coarse = *of_steps_.strategy()[i];
-    const OperatorTasks &now = builder_.tasks_of(OperatorId(i)), &then = tasks_[i];
+    const OperatorTasks &now = last.tasks_of(OperatorId(i)), &then = steps_.tasks_of(OperatorId(i));
     const std::size_t shards = fine.config.devices.size(), shards_then = coarse.config.devices.size();
     const auto pass = [&](TaskId first, TaskId first_then, const PassWork& work) {
       for (std::size_t k = 0; first.valid() && k < shards; ++k) {
@@ -308,17 +301,20 @@ std::vector<std::int32_t> LastStepsSimulation::same_tasks() const {
     pass(now.backward_weight, then.backward_weight, fine.backward_weight);
   }
   std::unordered_map<const CommunicationPlan*, std::vector<std::int32_t>> of_plan;
-  for (std::size_t w = 0; w < wirings_.size(); ++w) {
-    const Wiring &now = builder_.wirings()[w], &then = wirings_[w];
+  for (std::size_t w = 0; w < last.wirings().size(); ++w) {
+    const Wiring &now = last.wirings()[w], &then = steps_.wirings()[w];
+    if (then.microbatch != 0) break;
     const auto [at, fresh] = of_plan.try_emplace(now.plan);
     if (fresh) at->second = of_all_.same_tasks(*now.plan, of_steps_);
     for (std::size_t i = 0; i < at->second.size(); ++i)
       set(now.task(i).index(), then.task(static_cast<std::size_t>(at->second[i])).index());
   }
   std::vector<std::vector<TaskId>> gates(last_.order.group_of.size());  // by device, in their order
-  for (const Gate& gate : gates_) gates[gate.device.index()].push_back(gate.task);
+  for (const Gate& gate : steps_.gates()) {
+    if (gate.task.index() < of_one_) gates[gate.device.index()].push_back(gate.task);
+  }
   std::vector<std::size_t> met(gates.size(), 0);
-  for (const Gate& gate : builder_.gates()) {
+  for (const Gate& gate : last.gates()) {
     if (gate.task.index() >= same.size()) break;
     set(gate.task.index(),
         gates[of_steps_.stands_for(gate.device).index()][met[gate.device.index()]++].index());
@@ -327,8 +323,9 @@ std::vector<std::int32_t> LastStepsSimulation::same_tasks() const {
 }
 
 // Of all that are not late: from the timeline under of_steps. False where one is late there.
-bool LastStepsSimulation::take_times(const std::vector<bool>& late, Timeline& timeline) const {
-  const std::vector<std::int32_t> same = same_tasks();
+bool LastStepsSimulation::take_times(const ExpandedStrategy& last, const std::vector<bool>& late,
+                                     Timeline& timeline) const {
+  const std::vector<std::int32_t> same = same_tasks(last);
   timeline.start.assign(late.size(), 0);
   timeline.end.assign(late.size(), 0);
   for (std::int32_t m = 0; m < last_.microbatches; ++m) {
@@ -342,7 +339,7 @@ bool LastStepsSimulation::take_times(const std::vector<bool>& late, Timeline& ti
       timeline.end[now + x] = timeline_.end[as];
     }
   }
-  for (const StepBarrier& b : builder_.barriers()) {
+  for (const StepBarrier& b : last.barriers()) {
     if (late[b.task.index()]) continue;
     const std::size_t before = last_.first[static_cast<std::size_t>(last_.order.group_of[b.device.index()])];
     if (before == 0) continue;
@@ -352,13 +349,13 @@ bool LastStepsSimulation::take_times(const std::vector<bool>& late, Timeline& ti
   return true;
 }
 
-bool LastStepsSimulation::run(TaskGraph& tasks, SimulationScratch& scratch, Timeline& timeline) {
-  builder_.fold_by(&of_all_);
+bool LastStepsSimulation::run(ExpandedStrategy& last, SimulationScratch& scratch, Timeline& timeline) {
   if (!proven_) return false;
-  builder_.build_last(of_all_.strategy(), tasks, last_.order, last_.microbatches);
-  const auto late = find_late(tasks.dag, of_all_.strategy(), true);
-  if (!late || !take_times(*late, timeline)) return false;
-  std::vector<Nanoseconds> lane_free(tasks.dag.num_lanes(), 0), last_pop(tasks.dag.num_lanes(), -1);
+  last.expand_last(of_all_.strategy(), last_.order, last_.microbatches, of_all_);
+  const TaskDag& dag = last.dag();
+  const auto late = find_late(last, true);
+  if (!late || !take_times(last, *late, timeline)) return false;
+  std::vector<Nanoseconds> lane_free(dag.num_lanes(), 0), last_pop(dag.num_lanes(), -1);
   for (std::size_t l = 0; l < lane_free.size(); ++l) {
     const std::size_t as = of_steps_.stands_for(LaneId(l)).index();
     if (as >= lane_free_.size()) continue;
@@ -367,13 +364,13 @@ bool LastStepsSimulation::run(TaskGraph& tasks, SimulationScratch& scratch, Time
   }
   std::vector<bool> done = *late;
   done.flip();
-  simulate_rest(tasks.dag, done, lane_free, scratch, timeline);
-  const std::vector<Nanoseconds> ready = ready_times(tasks.dag, timeline);
+  simulate_rest(dag, done, lane_free, scratch, timeline);
+  const std::vector<Nanoseconds> ready = ready_times(dag, timeline);
   begin_ = kNever;
   for (std::size_t t = 0; t < ready.size(); ++t) {
     if (done[t]) continue;
     begin_ = std::min(begin_, ready[t]);
-    for (const LaneUse use : tasks.dag.lanes(TaskId(t))) {
+    for (const LaneUse use : dag.lanes(TaskId(t))) {
       if (ready[t] <= last_pop[use.lane.index()]) return false;
     }
   }

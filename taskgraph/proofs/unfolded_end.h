@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "sim/simulate.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 #include "taskgraph/expansion/folding.h"
-#include "taskgraph/expansion/task_graph_builder.h"
 
 namespace pipesim {
 
@@ -32,16 +32,16 @@ struct LastSteps {
 /// the rest.
 class LastStepsSimulation {
  public:
-  /// Of a graph that `builder` has just built under `of_steps`, and its timeline. What late tasks do there
-  /// does not count.
-  LastStepsSimulation(TaskGraphBuilder& builder, const Folding& of_steps, const Folding& of_all,
-                      const TaskGraph& steps, const Timeline& timeline);
+  /// `steps`: the strategy of `of_steps`, expanded with that folding, and its timeline. What late tasks do
+  /// there does not count. All must outlive this.
+  LastStepsSimulation(const ExpandedStrategy& steps, const Folding& of_steps, const Folding& of_all,
+                      const Timeline& timeline);
 
   /// Microbatches with last steps, and those between them.
   [[nodiscard]] const LastSteps& last() const { return last_; }
-  /// Builds and simulates them under `of_all`, all tasks of their microbatches and what comes after. False
-  /// where the proof fails. Afterwards the builder folds by `of_all`.
-  bool run(TaskGraph& tasks, SimulationScratch& scratch, Timeline& timeline);
+  /// Expands and simulates them under `of_all`, all tasks of their microbatches and what comes after. False
+  /// where the proof fails.
+  bool run(ExpandedStrategy& last, SimulationScratch& scratch, Timeline& timeline);
   /// Of the iteration; and the earliest time at which a late task was popped.
   [[nodiscard]] Nanoseconds makespan() const { return makespan_; }
   [[nodiscard]] Nanoseconds begin() const { return begin_; }
@@ -53,15 +53,17 @@ class LastStepsSimulation {
   void include_steps_from(Nanoseconds time, std::vector<std::size_t>& first) const;
   void note_lanes(const std::vector<Nanoseconds>& ready);
   [[nodiscard]] std::size_t step_number(std::int32_t microbatch, std::int32_t stage, std::size_t kind) const;
-  [[nodiscard]] bool take_times(const std::vector<bool>& late, Timeline& timeline) const;
-  [[nodiscard]] std::vector<std::int32_t> same_tasks() const;
-  [[nodiscard]] std::optional<std::vector<bool>> find_late(const TaskDag& dag, const BoundStrategy& strategy,
+  [[nodiscard]] bool take_times(const ExpandedStrategy& last, const std::vector<bool>& late,
+                                Timeline& timeline) const;
+  [[nodiscard]] std::vector<std::int32_t> same_tasks(const ExpandedStrategy& last) const;
+  [[nodiscard]] std::optional<std::vector<bool>> find_late(const ExpandedStrategy& expanded,
                                                            bool last_alone) const;
   template <class Visit>
-  void visit_passes(const BoundStrategy& strategy, std::int32_t microbatch, std::int32_t built_as,
+  void visit_passes(const ExpandedStrategy& expanded, std::int32_t microbatch, std::int32_t expanded_as,
                     Visit visit) const;
 
-  TaskGraphBuilder& builder_;
+  const PlanContents& contents_;
+  const ExpandedStrategy& steps_;
   const Folding &of_steps_, &of_all_;
   const TaskDag& dag_;
   const Timeline& timeline_;
@@ -69,9 +71,6 @@ class LastStepsSimulation {
   LastSteps last_;
   std::vector<bool> is_last_;  // by microbatch, stage and kind of step: of inputs and weights apart
   std::size_t of_one_;
-  std::vector<OperatorTasks> tasks_;  // of the first microbatch under of_steps
-  std::vector<Wiring> wirings_;
-  std::vector<Gate> gates_;
   std::vector<std::vector<TaskId>> barriers_;  // by device
   // By lane under of_steps: when the last task that is not late was popped, and the lane is free of them.
   std::vector<Nanoseconds> last_pop_, lane_free_;

@@ -53,8 +53,8 @@ struct Scored {
   Scored(std::string_view model, std::string_view topology_text, std::string_view baseline)
       : graph(make_zoo_model(model)), topology(make_topology(topology_text)) {
     strategy = baseline_strategy(baseline, graph, costs);
-    const BoundStrategy bound = builder.bind(strategy);
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Make);
+    const BoundStrategy bound = contents.bind(strategy);
+    expanded.expand(bound, {.labels = Labels::Make});
   }
 
   [[nodiscard]] const ParallelConfig& config(const std::string& name) const { return strategy[index(name)]; }
@@ -84,9 +84,10 @@ struct Scored {
   OperatorGraph graph;
   Topology topology;
   CostModel costs{topology};
-  TaskGraphBuilder builder{graph, costs, {}};
+  PlanContents contents{graph, costs, {}};
+  ExpandedStrategy expanded{contents};
   Strategy strategy;
-  TaskGraph tasks;
+  const TaskGraph& tasks = expanded.graph();
 };
 
 TEST(Baselines, Names) {

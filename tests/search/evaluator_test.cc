@@ -70,9 +70,9 @@ TEST(Evaluator, OverflowIsThatOfThePeaks) {
     const CostModel costs(topology);
     Evaluator evaluator(graph, costs, {});
     for (const std::string_view name : baseline_names()) {
-      const BoundStrategy bound = evaluator.builder().bind(baseline_strategy(name, graph, costs));
+      const BoundStrategy bound = evaluator.contents().bind(baseline_strategy(name, graph, costs));
       const Evaluation e = evaluator.evaluate(bound);
-      const auto peaks = peak_memory(evaluator.builder(), bound, evaluator.timeline());
+      const auto peaks = peak_memory(evaluator.expanded(), evaluator.timeline());
       EXPECT_EQ(e.overflow, memory_overflow(peaks, topology)) << model << ", " << name;
       EXPECT_EQ(e.feasible(), !memory_shortage(peaks, topology)) << model << ", " << name;
     }

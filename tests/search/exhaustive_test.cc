@@ -31,7 +31,7 @@ std::optional<Nanoseconds> brute_force(Evaluator& evaluator, const CandidateSet&
     BoundStrategy strategy;
     for (std::size_t op = 0; op < n; ++op) {
       strategy.push_back(
-          evaluator.builder().bind(OperatorId(op), candidates.config(OperatorId(op), state[op])));
+          evaluator.contents().bind(OperatorId(op), candidates.config(OperatorId(op), state[op])));
     }
     const Evaluation e = evaluator.evaluate(strategy);
     if (e.feasible() && (!best || e.time < *best)) best = e.time;
@@ -108,8 +108,8 @@ void expect_bounds_hold(const SearchCase& c, const UpstreamEffort& effort) {
   SCOPED_TRACE(c.graph.name() + " on " + c.topology.name());
   Evaluator evaluator(c.graph, c.costs, PlanOptions{});
   const OperatorBlocks blocks = chain_of_blocks(c.graph);
-  const UpstreamTable table(c.candidates, blocks, evaluator.builder(), effort, [] { return true; });
-  PartialGraph graph(evaluator.builder());
+  const UpstreamTable table(c.candidates, blocks, evaluator.contents(), effort, [] { return true; });
+  PartialGraph graph(evaluator.contents());
   for_each_seed(100, [&](Rng& rng) {
     std::vector<std::size_t> joint;
     BoundStrategy strategy(c.graph.operators().size());
@@ -118,7 +118,7 @@ void expect_bounds_hold(const SearchCase& c, const UpstreamEffort& effort) {
       joint.push_back(rng.below(configs.size()));
       for (std::size_t i = 0; i < ops.size(); ++i) {
         strategy[ops[i].index()] =
-            evaluator.builder().bind(ops[i], c.candidates.config(ops[i], configs.config(joint.back(), i)));
+            evaluator.contents().bind(ops[i], c.candidates.config(ops[i], configs.config(joint.back(), i)));
       }
     }
     const Nanoseconds time = evaluator.evaluate(strategy).time;
@@ -157,13 +157,13 @@ TEST(Exhaustive, BoundsHoldWithoutATable) {
     const SearchCase c(model, "levels:2@10GB/s,3@1GB/s@2us");
     SCOPED_TRACE(c.graph.name());
     Evaluator evaluator(c.graph, c.costs, PlanOptions{});
-    PartialGraph graph(evaluator.builder());
+    PartialGraph graph(evaluator.contents());
     for_each_seed(10, [&](Rng& rng) {
       Strategy strategy;
       for (std::size_t i = 0; i < c.graph.operators().size(); ++i) {
         strategy.push_back(c.candidates.random(OperatorId(i), rng));
       }
-      const BoundStrategy bound = evaluator.builder().bind(strategy);
+      const BoundStrategy bound = evaluator.contents().bind(strategy);
       const Nanoseconds time = evaluator.evaluate(bound).time;
       std::vector<bool> settled(strategy.size(), false);
       std::vector<Nanoseconds> by_origin(1);

@@ -30,7 +30,7 @@ Topology without_memory(const std::string& name) {
 // folded further.
 double folded_further(const OperatorGraph& graph, const CostModel& costs, const ReplicaPlan& plan) {
   Evaluator evaluator(graph, costs, plan.options);
-  const BoundStrategy bound = evaluator.builder().bind(plan.strategy);
+  const BoundStrategy bound = evaluator.contents().bind(plan.strategy);
   const Evaluation whole = evaluator.evaluate(bound);
   evaluator.fold_from(0);
   EXPECT_EQ(evaluator.score(bound), whole);
@@ -41,7 +41,7 @@ double folded_further(const OperatorGraph& graph, const CostModel& costs, const 
       if (use.lane.index() < costs.topology().num_devices()) in_steps.insert(use.lane.index());
     }
   }
-  const auto folding = find_folding(evaluator.builder(), bound);
+  const auto folding = find_folding(evaluator.contents(), bound);
   if (!folding) return 1;
   for (const BoundOperator* b : bound) {
     for (const DeviceId d : b->config.devices) in_all.insert(folding->stands_for(d).index());

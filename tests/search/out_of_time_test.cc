@@ -193,12 +193,12 @@ TEST(OutOfTime, ScoresTellPeaksAsAllTasksDo) {
       for (const std::string_view name : baseline_names()) {
         const Strategy strategy = baseline_strategy(name, c.graph, c.costs);
         Evaluator whole(c.graph, c.costs, options), few(c.graph, c.costs, options);
-        const BoundStrategy bound = whole.builder().bind(strategy);
+        const BoundStrategy bound = whole.contents().bind(strategy);
         const Evaluation evaluation = whole.evaluate(bound);
         few.fold_from(0);
         std::vector<DeviceMemory> peaks;
-        EXPECT_EQ(few.score(few.builder().bind(strategy), peaks), evaluation);
-        const auto all = peak_memory(whole.builder(), bound, whole.timeline());
+        EXPECT_EQ(few.score(few.contents().bind(strategy), peaks), evaluation);
+        const auto all = peak_memory(whole.expanded(), whole.timeline());
         ASSERT_EQ(peaks.size(), all.size());
         for (std::size_t d = 0; d < all.size(); ++d) {
           EXPECT_EQ(peaks[d].peak, all[d].peak) << model << " " << name << " device " << d;

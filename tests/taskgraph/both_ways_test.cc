@@ -62,7 +62,7 @@ TEST(BothWays, OddMicrobatchesGoTheOppositeWay) {
         const bool there = std::ranges::any_of(
             devices, [&](DeviceId d) { return (m % 2 == 0 ? d : opposite[d.index()]) == label.device; });
         EXPECT_TRUE(there) << label.op.value << " of microbatch " << m << " on " << label.device.value;
-        const Place place{s.builder.stage_of(label.op), m, label.kind == TaskKind::Forward, label.device};
+        const Place place{s.contents.stage_of(label.op), m, label.kind == TaskKind::Forward, label.device};
         const auto [it, fresh] = spans.try_emplace(place, s.timeline.start[t], s.timeline.end[t]);
         it->second.first = std::min(it->second.first, s.timeline.start[t]);
         it->second.second = std::max(it->second.second, s.timeline.end[t]);
@@ -102,7 +102,7 @@ TEST(BothWays, WeightsAreKeptTwiceAndSynchronised) {
   SimulatedPlan s(graph, costs, p.options, p.strategy);
   s.build(6);
   constexpr std::int64_t kWeights = 256 * 256 * 4;
-  for (const WeightMemory& m : s.builder.permanent_memory(s.bound)) {
+  for (const WeightMemory& m : s.contents.permanent_memory(s.bound)) {
     EXPECT_EQ(m.weights.value, 2 * kWeights);
     EXPECT_EQ(m.gradients.value, 2 * kWeights);
   }
@@ -116,8 +116,8 @@ TEST(BothWays, WeightsAreKeptTwiceAndSynchronised) {
   }
   ASSERT_EQ(members.size(), 4U);
   for (const auto& [weight, size] : members) EXPECT_EQ(size, 2) << graph.tensor(weight).name;
-  const std::vector<DeviceMemory> peaks = peak_memory(s.builder, s.bound, s.timeline);
-  const std::vector<Bytes> most = allocated_memory(s.builder, s.bound);
+  const std::vector<DeviceMemory> peaks = peak_memory(s.expanded, s.timeline);
+  const std::vector<Bytes> most = allocated_memory(s.expanded);
   for (std::size_t d = 0; d < 4; ++d) {
     EXPECT_GE(peaks[d].peak.value, 3 * 2 * kWeights);
     EXPECT_LE(peaks[d].peak, most[d]);
@@ -136,15 +136,14 @@ TEST(BothWays, SteadyStatesAreWhatSimulatingAllGives) {
       p->options.microbatches = 48;
       SimulatedPlan all(graph, costs, p->options, p->strategy), few(graph, costs, p->options, p->strategy);
       all.build(48);
-      for (const std::int32_t n : few_microbatches(few.builder, few.bound)) {
+      for (const std::int32_t n : few_microbatches(few.contents, few.bound)) {
         few.build(n);
-        const auto steady = find_steady_state(few.builder, few.bound, few.tasks, few.timeline);
+        const auto steady = find_steady_state(few.expanded, few.timeline);
         if (!steady) continue;
         ++proven;
         EXPECT_EQ(steady->time_of(few.timeline.makespan), all.timeline.makespan);
-        const TaskTimes times{few.timeline, n, few.builder.tasks_of_one_microbatch(), few.builder.block()};
-        EXPECT_EQ(peak_memory(few.builder, few.bound, times, *steady),
-                  peak_memory(all.builder, all.bound, all.timeline));
+        const TaskTimes times{few.timeline, n, few.expanded.tasks_of_one_microbatch(), few.expanded.block()};
+        EXPECT_EQ(peak_memory(few.expanded, times, *steady), peak_memory(all.expanded, all.timeline));
       }
     });
   }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "models/graph_builder.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -51,8 +51,8 @@ class Expansion {
     }
     if (used != splits.size()) throw std::invalid_argument("a split of no operator");
     if (const auto reason = illegal(graph, strategy, topology)) throw std::invalid_argument(*reason);
-    bound = builder.bind(strategy);
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Make);
+    bound = contents.bind(strategy);
+    expanded.expand(bound, {.labels = Labels::Make});
   }
   Expansion(const Expansion&) = delete;
   Expansion& operator=(const Expansion&) = delete;
@@ -87,9 +87,10 @@ class Expansion {
   CostModel costs{topology};
   PlanOptions options;
   Strategy strategy;
-  TaskGraphBuilder builder{graph, costs, options};
+  PlanContents contents{graph, costs, options};
+  ExpandedStrategy expanded{contents};
   BoundStrategy bound;
-  TaskGraph tasks;
+  const TaskGraph& tasks = expanded.graph();
 
  private:
   template <class Task>  // CommunicationTask or PricedTask
@@ -106,7 +107,7 @@ class Expansion {
     }
   }
   void add_wirings(TaskKind kind, std::string_view what, std::vector<std::string>& lines) const {
-    for (const Wiring& w : builder.wirings()) {
+    for (const Wiring& w : expanded.wirings()) {
       if (w.kind != kind) continue;
       for (const CommunicationTask& t : w.plan->tasks)
         lines.push_back(line(what, graph.tensor(w.tensor).name, t));

@@ -9,7 +9,7 @@
 
 #include "models/zoo/zoo.h"
 #include "sim/simulate.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 #include "taskgraph/memory/peak_memory.h"
 #include "tests/seeds.h"
 #include "topologies/presets/presets.h"
@@ -129,13 +129,14 @@ class MeasuredPrediction {
       strategy.push_back(single_device(graph_.operators()[op], device));
     }
     EXPECT_EQ(illegal(graph_, strategy, options, topology), std::nullopt);
-    TaskGraphBuilder builder(graph_, costs, options);
-    const BoundStrategy bound = builder.bind(strategy);
-    TaskGraph tasks;
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Make);
+    const PlanContents contents(graph_, costs, options);
+    const BoundStrategy bound = contents.bind(strategy);
+    ExpandedStrategy expanded(contents);
+    const TaskGraph& tasks = expanded.graph();
+    expanded.expand(bound, {.labels = Labels::Make});
     const Timeline timeline = simulate(tasks.dag);
     PredictedPipeline predicted{to_seconds(longest_span(tasks, timeline)).value, 0};
-    for (const DeviceMemory& device : peak_memory(builder, bound, timeline))
+    for (const DeviceMemory& device : peak_memory(expanded, timeline))
       predicted.memory = std::max(predicted.memory, static_cast<double>(device.peak.value) * 1e-9);
     return predicted;
   }

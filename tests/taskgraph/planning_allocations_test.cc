@@ -36,7 +36,7 @@ TEST(PlanningAllocations, NoneOnceEverythingWasMet) {
   const OperatorGraph graph = make_zoo_model("nmt:steps=2");
   const Topology topology = make_topology("p100-4x4:2");
   const CostModel costs(topology);
-  TaskGraphBuilder contents(graph, costs, {});
+  PlanContents contents(graph, costs, {});
   EditableTaskGraph edited(contents);
   edited.build(contents.bind(data_parallel(graph, static_cast<std::int32_t>(topology.num_devices()))));
   edited.carry_out();

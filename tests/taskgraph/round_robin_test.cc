@@ -120,14 +120,14 @@ TEST(RoundRobin, VersionsFollowTheWarmUpOfReplicas) {
       for (std::int32_t s = 0; s < stages; ++s) {
         const std::int32_t of_stage = replicas[static_cast<std::size_t>(s)];
         const std::int32_t warm_up = warm_up_of(replicas, static_cast<std::size_t>(s));
-        EXPECT_EQ(b.builder.versions().copies(s), warm_up + 1);
-        EXPECT_EQ(b.builder.versions().every(s), of_stage);
+        EXPECT_EQ(b.contents.versions().copies(s), warm_up + 1);
+        EXPECT_EQ(b.contents.versions().every(s), of_stage);
         for (std::int32_t m = 0; m < microbatches; ++m) {
           SCOPED_TRACE(testing::Message() << testing::PrintToString(replicas) << " stage " << s
                                           << ", microbatch " << m << " of " << microbatches);
           const std::int32_t turn = m / of_stage, version = std::max(0, turn - warm_up);
           const DeviceId device = p.device_of(s, m % of_stage);
-          EXPECT_EQ(b.builder.versions().version(s, m), version);
+          EXPECT_EQ(b.contents.versions().version(s, m), version);
           EXPECT_EQ(changes_on(b, OperatorId(static_cast<std::size_t>(s)), device, m, true), version);
           EXPECT_EQ(changes_on(b, OperatorId(static_cast<std::size_t>(s)), device, m, false), turn);
         }
@@ -144,7 +144,7 @@ TEST(RoundRobin, VerticalSyncHasTheGradientsOfTheFirstStageOnly) {
     BuiltReplicas b(p);
     b.build(24);
     EXPECT_THAT(check_schedule(b.tasks.dag, b.timeline), IsEmpty());
-    const WeightVersions& versions = b.builder.versions();
+    const WeightVersions& versions = b.contents.versions();
     for (std::int32_t m = 0; m < 24; ++m) {
       const std::int32_t taken_in = versions.version(0, m) * replicas.front();
       EXPECT_EQ(versions.version(0, m), std::max(0, m / replicas.front() - warm_up_of(replicas, 0)));
@@ -188,7 +188,7 @@ TEST(RoundRobin, MicrobatchesGoToReplicasInTurn) {
         const std::int32_t m = std::max(0, label.microbatch);
         ran[{label.op, m}].insert(label.device);
         const auto group = static_cast<std::size_t>(order.group_of[label.device.index()]);
-        const std::int32_t stage = s.builder.stage_of(label.op);
+        const std::int32_t stage = s.contents.stage_of(label.op);
         EXPECT_TRUE(std::ranges::any_of(order.steps[group], [&](const PipelineStep& step) {
           return step.microbatch == m && step.stage == stage &&
                  (step.kind == StepKind::Forward) == (label.kind == TaskKind::Forward);
@@ -196,7 +196,7 @@ TEST(RoundRobin, MicrobatchesGoToReplicasInTurn) {
       }
       for (const auto& [of, devices] : ran) {
         const std::vector<DeviceId>& all = p.strategy[of.first.index()].devices;
-        const auto replicas = static_cast<std::size_t>(pipeline.replicas_of(s.builder.stage_of(of.first)));
+        const auto replicas = static_cast<std::size_t>(pipeline.replicas_of(s.contents.stage_of(of.first)));
         const std::size_t each = all.size() / replicas,
                           first = static_cast<std::size_t>(of.second) % replicas * each;
         EXPECT_EQ(devices, std::set<DeviceId>(all.begin() + static_cast<std::ptrdiff_t>(first),
@@ -254,10 +254,10 @@ TEST(RoundRobin, ReplicasStashVersionsOfTheirOwnMicrobatches) {
   for (const Replicas& replicas : replica_shapes()) {
     const ReplicatedLayers p("pipedream", replicas, 4, Replicas(replicas.size(), 1));
     BuiltReplicas b(p);
-    b.build(stream_lengths(b.builder, b.bound).back());
+    b.build(stream_lengths(b.contents, b.bound).back());
     constexpr std::int64_t kWeights = 512 * 512 * 4;
-    const std::vector<DeviceMemory> peaks = peak_memory(b.builder, b.bound, b.timeline);
-    const std::vector<Bytes> most = allocated_memory(b.builder, b.bound);
+    const std::vector<DeviceMemory> peaks = peak_memory(b.expanded, b.timeline);
+    const std::vector<Bytes> most = allocated_memory(b.expanded);
     for (std::size_t s = 0; s < replicas.size(); ++s) {
       for (std::int32_t r = 0; r < replicas[s]; ++r) {
         SCOPED_TRACE(testing::Message()
@@ -287,17 +287,17 @@ TEST(RoundRobin, StreamsAreWhatMoreMicrobatchesAdd) {
         RandomPipeline p = random_replicas(graph, rng, topology);
         if (rng.below(3) == 0) p.options.recompute = parse_recompute("full");
         BuiltReplicas b(graph, costs, p.options, p.strategy);
-        if (!b.builder.versions().several()) return;
+        if (!b.contents.versions().several()) return;
         ++tried;
-        for (const std::int32_t few : stream_lengths(b.builder, b.bound)) {
+        for (const std::int32_t few : stream_lengths(b.contents, b.bound)) {
           b.build(few);
           EXPECT_THAT(check_schedule(b.tasks.dag, b.timeline), IsEmpty());
-          const auto window = find_steady_stream(b.builder, b.bound, b.tasks, b.timeline);
+          const auto window = find_steady_stream(b.expanded, b.timeline);
           if (!window) continue;
           ++proven;
           const Nanoseconds of_few = b.timeline.makespan;
           for (const std::int32_t periods : {1, 3}) {
-            b.build(few + periods * window->microbatches * b.builder.versions().period());
+            b.build(few + periods * window->microbatches * b.contents.versions().period());
             EXPECT_EQ(b.timeline.makespan - of_few, periods * window->length()) << periods;
           }
           break;
@@ -315,8 +315,8 @@ TEST(RoundRobin, StreamsAreWhatMoreMicrobatchesAdd) {
 TEST(RoundRobin, ReplicasKeepUpWithTheOtherStages) {
   const ReplicatedLayers p("pipedream", {2, 1}, 4, {16, 8}, 8192);
   BuiltReplicas b(p);
-  b.build(stream_lengths(b.builder, b.bound).back());
-  const auto window = find_steady_stream(b.builder, b.bound, b.tasks, b.timeline);
+  b.build(stream_lengths(b.contents, b.bound).back());
+  const auto window = find_steady_stream(b.expanded, b.timeline);
   ASSERT_TRUE(window.has_value());
   std::vector<Nanoseconds> work(p.topology.num_devices(), 0);  // of one microbatch and its updates
   for (std::size_t t = 0; t < b.tasks.labels.size(); ++t) {
@@ -324,7 +324,7 @@ TEST(RoundRobin, ReplicasKeepUpWithTheOtherStages) {
     if (is_pass(label.kind) || label.kind == TaskKind::Update)
       work[label.device.index()] += b.tasks.dag.duration(TaskId(t));
   }
-  const Nanoseconds busiest = std::ranges::max(work) / (b.builder.built_microbatches() / 2);
+  const Nanoseconds busiest = std::ranges::max(work) / (b.expanded.microbatches() / 2);
   const Nanoseconds turn = window->length() / window->microbatches;  // of two microbatches
   EXPECT_GE(turn, busiest);
   EXPECT_LE(static_cast<double>(turn), 1.1 * static_cast<double>(busiest));
@@ -341,9 +341,9 @@ TEST(RoundRobin, SteadyInferenceIsWhatSimulatingAllGives) {
     p.options.microbatches = 96;
     SimulatedPlan all(graph, costs, p.options, p.strategy), few(graph, costs, p.options, p.strategy);
     all.build(96);
-    for (const std::int32_t n : few_microbatches(few.builder, few.bound)) {
+    for (const std::int32_t n : few_microbatches(few.contents, few.bound)) {
       few.build(n);
-      const auto steady = find_steady_state(few.builder, few.bound, few.tasks, few.timeline);
+      const auto steady = find_steady_state(few.expanded, few.timeline);
       if (!steady) continue;
       ++proven;
       EXPECT_EQ(steady->time_of(few.timeline.makespan), all.timeline.makespan);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "sim/simulate.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 
 namespace pipesim {
 
@@ -9,15 +9,18 @@ namespace pipesim {
 struct SimulatedPlan {
   SimulatedPlan(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                 const Strategy& strategy)
-      : builder(graph, costs, options), bound(builder.bind(strategy)) {}
+      : contents(graph, costs, options), bound(contents.bind(strategy)) {}
+  SimulatedPlan(const SimulatedPlan&) = delete;
+  SimulatedPlan& operator=(const SimulatedPlan&) = delete;
   void build(std::int32_t microbatches) {
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Make, microbatches);
+    expanded.expand(bound, {.labels = Labels::Make, .microbatches = microbatches});
     timeline = simulate(tasks.dag);
   }
 
-  TaskGraphBuilder builder;
+  PlanContents contents;
+  ExpandedStrategy expanded{contents};
   BoundStrategy bound;
-  TaskGraph tasks;
+  const TaskGraph& tasks = expanded.graph();
   Timeline timeline;
 };
 

@@ -7,7 +7,7 @@
 #include "models/zoo/zoo.h"
 #include "sim/check_schedule.h"
 #include "sim/simulate.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 #include "taskgraph/memory/peak_memory.h"
 #include "taskgraph/moving/redistribution.h"
 #include "tests/sim/random_graph.h"
@@ -290,16 +290,17 @@ Recompute random_recompute(const OperatorGraph& graph, Rng& rng, const std::opti
 void expect_sound(const OperatorGraph& graph, const CostModel& costs, const Strategy& strategy,
                   const PlanOptions& options) {
   ASSERT_EQ(illegal(graph, strategy, options, costs.topology()), std::nullopt);
-  TaskGraphBuilder builder(graph, costs, options);
-  const BoundStrategy bound = builder.bind(strategy);
-  TaskGraph tasks;
-  builder.build(bound, tasks, TaskGraphBuilder::Labels::Make);
+  const PlanContents contents(graph, costs, options);
+  const BoundStrategy bound = contents.bind(strategy);
+  ExpandedStrategy expanded(contents);
+  const TaskGraph& tasks = expanded.graph();
+  expanded.expand(bound, {.labels = Labels::Make});
   EXPECT_EQ(repeated_keys(tasks.dag), 0U);
   EXPECT_THAT(Dataflow(graph, strategy, tasks, options).faults(), IsEmpty());
   const Timeline timeline = simulate(tasks.dag);
   EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
-  const std::vector<DeviceMemory> peaks = peak_memory(builder, bound, timeline);
-  const std::vector<Bytes> allocated = allocated_memory(builder, bound);
+  const std::vector<DeviceMemory> peaks = peak_memory(expanded, timeline);
+  const std::vector<Bytes> allocated = allocated_memory(expanded);
   for (std::size_t d = 0; d < peaks.size(); ++d) EXPECT_LE(peaks[d].peak, allocated[d]);
 }
 

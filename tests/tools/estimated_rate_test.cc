@@ -26,7 +26,7 @@ TEST(EstimatedRate, IsTold) {
     p.options.pipeline->schedule = rng.below(2) == 0 ? "pipedream" : "2bw";
     if (illegal(graph, p.strategy, p.options, topology)) return;
     Evaluator evaluator(graph, costs, p.options);
-    const BoundStrategy bound = evaluator.builder().bind(p.strategy);
+    const BoundStrategy bound = evaluator.contents().bind(p.strategy);
     const Evaluation score = evaluator.score(bound);
     const PlanReport report = report_plan(evaluator, bound);
     EXPECT_EQ(report.iteration_time, score.time);

@@ -36,7 +36,7 @@ std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& bas
                {"tasks", Align::Right}});
   for (const Baseline& b : baselines) {
     if (!b.scored) continue;
-    const PlanReport r = report_plan(evaluator, evaluator.builder().bind(b.scored->strategy));
+    const PlanReport r = report_plan(evaluator, evaluator.contents().bind(b.scored->strategy));
     Bytes peak;
     for (const DeviceMemory& m : r.memory) peak = std::max(peak, m.peak);
     table.add({b.name, pretty(to_seconds(r.critical.compute)), pretty(to_seconds(r.critical.communication)),
@@ -50,7 +50,7 @@ Json json_of(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
   for (const Baseline& b : baselines) {
     Json row{{"name", b.name}};
     if (b.scored) {
-      row.update(json_of(report_plan(evaluator, evaluator.builder().bind(b.scored->strategy)),
+      row.update(json_of(report_plan(evaluator, evaluator.contents().bind(b.scored->strategy)),
                          evaluator.topology()));
     }
     if (!b.infeasible.empty()) row["infeasible"] = b.infeasible;
@@ -69,7 +69,7 @@ std::optional<CalibrationUse> use_of(Evaluator& evaluator, const std::vector<Bas
     if (!chosen || better || faster) chosen = &b;
   }
   if (!chosen) return std::nullopt;
-  const BoundStrategy strategy = evaluator.builder().bind(chosen->scored->strategy);
+  const BoundStrategy strategy = evaluator.contents().bind(chosen->scored->strategy);
   report_plan(evaluator, strategy);
   return calibration_use(evaluator, strategy);
 }
@@ -105,10 +105,10 @@ std::optional<FastestReason> why_fastest(Evaluator& evaluator, const std::vector
     if (!next || b.scored->evaluation.time < next->scored->evaluation.time) next = &b;
   }
   if (!next) return std::nullopt;
-  const BoundStrategy before = evaluator.builder().bind(next->scored->strategy),
-                      after = evaluator.builder().bind(fastest->scored->strategy);
+  const BoundStrategy before = evaluator.contents().bind(next->scored->strategy),
+                      after = evaluator.contents().bind(fastest->scored->strategy);
   const PlanCosts costs_before = plan_costs(evaluator, before), costs_after = plan_costs(evaluator, after);
-  const PlanOptions& options = evaluator.builder().options();
+  const PlanOptions& options = evaluator.contents().options();
   return FastestReason{fastest->name,
                        plan_reason(evaluator.graph(), {next->name, before, costs_before, options},
                                    {fastest->name, after, costs_after, options}, "")};

@@ -196,7 +196,7 @@ std::int64_t number_of_passes(const Strategy& strategy, const PlanOptions& optio
 // samples.
 std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& planned,
                                     const ReasonedPlan& plan) {
-  const PlanOptions& options = asked.builder().options();
+  const PlanOptions& options = asked.contents().options();
   if (samples_per_iteration(asked.graph(), options) != samples_per_iteration(planned.graph, planned.options))
     return std::nullopt;
   const auto best = best_baseline(asked, planned);
@@ -209,7 +209,7 @@ std::optional<PlanReason> reason_of(Evaluator& asked, const PlannedPipeline& pla
   constexpr std::int64_t kMostPasses = 1'000'000;
   if (number_of_passes(scored.strategy, options) > std::max(kMostPasses, tasks))
     return times_alone(name, scored.evaluation, plan.costs.report.iteration_time);
-  const BoundStrategy strategy = asked.builder().bind(scored.strategy);
+  const BoundStrategy strategy = asked.contents().bind(scored.strategy);
   const PlanCosts costs = plan_costs(asked, strategy);
   return plan_reason(planned.graph, {name, strategy, costs, options}, plan,
                      costs.report.infeasible.value_or(""));
@@ -338,7 +338,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   const Deadline reported = time.report();
   std::optional<KeepTo> keep(std::in_place, reported);
   Evaluator evaluator(graph, costs, plan.options);
-  const BoundStrategy strategy = evaluator.builder().bind(plan.strategy);
+  const BoundStrategy strategy = evaluator.contents().bind(plan.strategy);
   const PlanReport report = report_in_time(evaluator, strategy, planned.scored);
   constexpr std::size_t kStrip = 96, kConfigs = 12;
   std::optional<PipelineReport> pipeline;

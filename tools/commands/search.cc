@@ -377,7 +377,7 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
     const std::string hints = watch.interrupted() ? "" : hints_in_time(run, evaluator, baselines);
     return refuse(run, baselines, watch.interrupted(), hints, streams.err);
   }
-  const BoundStrategy strategy = evaluator.builder().bind(outcome.best->strategy);
+  const BoundStrategy strategy = evaluator.contents().bind(outcome.best->strategy);
   const PlanReport report = report_in_time(evaluator, strategy, outcome.best->evaluation);
   if (calibration && report.in_full) certainty.use = calibration_use(evaluator, strategy);
   if (!run.output.empty()) {

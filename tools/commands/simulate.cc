@@ -53,7 +53,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
   const Subject& s = run.subject;
   const CostModel costs(s.topology, pointer_to(s.calibration));
   Evaluator evaluator(s.graph, costs, s.plan.options);
-  const BoundStrategy strategy = evaluator.builder().bind(s.plan.strategy);
+  const BoundStrategy strategy = evaluator.contents().bind(s.plan.strategy);
   const PlanReport report = report_plan(evaluator, strategy);
   if (!run.trace.empty()) write_file(run.trace, trace_of(evaluator));
   if (!run.dot.empty()) {

@@ -22,19 +22,22 @@ std::size_t index_of(DurationSource source) { return static_cast<std::size_t>(so
 class UseCounter {
  public:
   UseCounter(Evaluator& evaluator, const BoundStrategy& strategy)
-      : builder_(evaluator.builder()), costs_(builder_.costs()), strategy_(strategy) {}
+      : expanded_(evaluator.expanded()),
+        contents_(evaluator.contents()),
+        costs_(contents_.costs()),
+        strategy_(strategy) {}
 
   CalibrationUse count() {
-    for (std::int32_t m = 0; m < builder_.options().microbatches; ++m) {
+    for (std::int32_t m = 0; m < contents_.options().microbatches; ++m) {
       for (std::size_t i = 0; i < strategy_.size(); ++i) {
         const BoundOperator* bound = strategy_[i];
-        const int runs = builder_.recomputation().again(OperatorId(i)) ? 2 : 1;
+        const int runs = contents_.recomputation().again(OperatorId(i)) ? 2 : 1;
         for (int run = 0; run < runs; ++run) add_pass(*bound, Pass::Forward, bound->forward);
         add_pass(*bound, Pass::BackwardInput, bound->backward_input);
         add_pass(*bound, Pass::BackwardWeight, bound->backward_weight);
       }
     }
-    for (const Wiring& wiring : builder_.wirings()) {
+    for (const Wiring& wiring : expanded_.wirings()) {
       for (const CommunicationTask& task : wiring.plan->tasks) add_transfer(task);
     }
     add_updates();
@@ -61,8 +64,8 @@ class UseCounter {
     for (std::size_t k = 0; k < bound.config.devices.size(); ++k) {
       grid.ranges(static_cast<std::int64_t>(k), ranges);
       const DeviceId device = bound.config.devices[k];
-      const Estimate e = costs_.operator_estimate(builder_.graph(), *bound.op, pass, ranges, device);
-      add(operator_key(builder_.graph(), *bound.op, pass, ranges, place(device),
+      const Estimate e = costs_.operator_estimate(contents_.graph(), *bound.op, pass, ranges, device);
+      add(operator_key(contents_.graph(), *bound.op, pass, ranges, place(device),
                        costs_.busy_neighbours(device))
               .str(),
           e.source, e.time.value);
@@ -82,21 +85,21 @@ class UseCounter {
         plan->second->source_at(task.size), to_seconds(task.duration).value);
   }
 
-  // One update for each device that has a part of a weight that an operator owns, as the builder makes them.
+  // One update for each device that has a part of a weight that an operator owns, as expansion makes them.
   void add_updates() {
-    const OperatorGraph& graph = builder_.graph();
+    const OperatorGraph& graph = contents_.graph();
     std::map<std::pair<OperatorId, DeviceId>, std::pair<std::int64_t, DataType>> elements;
-    for (const Wiring& wiring : builder_.wirings()) {
+    for (const Wiring& wiring : expanded_.wirings()) {
       if (wiring.kind != TaskKind::GradientSync) continue;
       const OperatorId owner = graph.consumers(wiring.tensor).front().op;
-      const Layout& home = builder_.layouts()[builder_.home_of(wiring.tensor, strategy_)];
+      const Layout& home = contents_.layouts()[contents_.home_of(wiring.tensor, strategy_)];
       for (const LayoutEntry& e : home.entries()) {
         auto& [sum, type] =
             elements.try_emplace({owner, e.device}, 0, graph.tensor(wiring.tensor).type).first->second;
         sum += home.box(e).elements();
       }
     }
-    const Optimizer optimizer = builder_.options().optimizer;
+    const Optimizer optimizer = contents_.options().optimizer;
     for (const auto& [where, work] : elements) {
       const Estimate e = costs_.update_estimate(work.first, work.second, optimizer, where.second);
       add(update_key(optimizer, work.first, work.second, place(where.second),
@@ -124,7 +127,8 @@ class UseCounter {
     return use_;
   }
 
-  TaskGraphBuilder& builder_;
+  const ExpandedStrategy& expanded_;
+  const PlanContents& contents_;
   const CostModel& costs_;
   const BoundStrategy& strategy_;
   CalibrationUse use_;

@@ -31,10 +31,10 @@ class PipelineReporter {
       : graph_(evaluator.task_graph()), timeline_(evaluator.timeline()), pipeline_(pipeline) {
     std::vector<ParallelConfig> configs;
     for (const BoundOperator* b : strategy) configs.push_back(b->config);
-    const PlanOptions& options = evaluator.builder().options();
+    const PlanOptions& options = evaluator.contents().options();
     order_ = pipeline_order(configs, pipeline, options.microbatches, evaluator.topology().num_devices());
     report_.schedule = pipeline.schedule;
-    report_.updates_between = evaluator.builder().versions().several();
+    report_.updates_between = evaluator.contents().versions().several();
     report_.microbatches = options.microbatches;
     report_.both_ways = schedule_kind(pipeline.schedule).both_ways;
     report_.stages.resize(static_cast<std::size_t>(pipeline.num_stages()));
@@ -155,7 +155,7 @@ std::string devices_text(std::int64_t devices, std::int32_t replicas) {
 
 std::optional<PipelineReport> report_pipeline(Evaluator& evaluator, const BoundStrategy& strategy,
                                               const std::vector<DeviceMemory>& memory, std::size_t columns) {
-  const std::optional<Pipeline>& pipeline = evaluator.builder().options().pipeline;
+  const std::optional<Pipeline>& pipeline = evaluator.contents().options().pipeline;
   if (!pipeline) return std::nullopt;
   return PipelineReporter(evaluator, strategy, *pipeline).report(memory, columns);
 }

@@ -144,17 +144,17 @@ std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy,
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
   PlanReport report;
   const Evaluation evaluation = evaluator.evaluate_labelled(strategy);
-  if (evaluator.builder().versions().several()) report.memory = evaluator.stream_memory();
+  if (evaluator.contents().versions().several()) report.memory = evaluator.stream_memory();
   if (!evaluation.proven) report.spread = evaluation.spread;
   const TaskGraph& graph = evaluator.task_graph();
   const Timeline& timeline = evaluator.timeline();
   report.iteration_time = evaluation.time;
   report.makespan = timeline.makespan;
   report.samples_per_second =
-      static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.builder().options())) /
+      static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.contents().options())) /
       seconds(evaluation.time);
   report.num_tasks = graph.dag.num_tasks();
-  if (report.memory.empty()) report.memory = peak_memory(evaluator.builder(), strategy, timeline);
+  if (report.memory.empty()) report.memory = peak_memory(evaluator.expanded(), timeline);
   report.infeasible = memory_shortage(report.memory, evaluator.topology());
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);

@@ -40,14 +40,14 @@ std::vector<std::string> processes_of_lanes(const Topology& topology) {
 // "gpu0 (stages 0, 4)": with the stages of the operators that it runs; "gpu3 (stages 3/0)": those of even and
 // of odd microbatches, which go both ways.
 void name_stages(Evaluator& e, std::vector<std::string>& processes) {
-  const std::optional<Pipeline>& pipeline = e.builder().options().pipeline;
+  const std::optional<Pipeline>& pipeline = e.contents().options().pipeline;
   if (!pipeline) return;
   const bool both_ways = schedule_kind(pipeline->schedule).both_ways;
   const std::int32_t last = pipeline->num_stages() - 1;
   std::vector<std::set<std::int32_t>> stages(e.topology().num_devices());
   for (const TaskLabel& label : e.task_graph().labels) {
     if (!label.op.valid() || is_communication(label.kind)) continue;
-    const std::int32_t stage = e.builder().stage_of(label.op);
+    const std::int32_t stage = e.contents().stage_of(label.op);
     if (!both_ways) {
       stages[label.device.index()].insert(stage);
     } else if (is_pass(label.kind)) {
@@ -88,8 +88,8 @@ std::string trace_of(Evaluator& evaluator) {
     std::vector<std::pair<std::string, std::string>> args{{"task", std::to_string(t.value)}};
     const TaskLabel& label = tasks.labels[t.index()];
     if (label.microbatch >= 0) args.emplace_back("microbatch", std::to_string(label.microbatch + 1));
-    if (label.op.valid() && evaluator.builder().options().pipeline)
-      args.emplace_back("stage", std::to_string(evaluator.builder().stage_of(label.op)));
+    if (label.op.valid() && evaluator.contents().options().pipeline)
+      args.emplace_back("stage", std::to_string(evaluator.contents().stage_of(label.op)));
     if (communicates(t)) args.emplace_back("size", pretty(label.size));
     return args;
   };

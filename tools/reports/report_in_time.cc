@@ -9,13 +9,13 @@ namespace pipesim {
 namespace {
 
 // How long devices compute, by the passes of all microbatches and the updates after them.
-void add_compute(TaskGraphBuilder& builder, const BoundStrategy& strategy, PlanReport& report) {
-  const std::size_t devices = builder.costs().topology().num_devices();
+void add_compute(const PlanContents& contents, const BoundStrategy& strategy, PlanReport& report) {
+  const std::size_t devices = contents.costs().topology().num_devices();
   report.compute.assign(devices, 0);
   report.recompute.assign(devices, 0);
-  const std::int32_t ways = builder.ways(), all = builder.options().microbatches;
+  const std::int32_t ways = contents.ways(), all = contents.options().microbatches;
   for (std::int32_t way = 0; way < ways; ++way) {
-    const BoundStrategy& used = builder.strategy_of(way, strategy);
+    const BoundStrategy& used = contents.strategy_of(way, strategy);
     const std::int64_t times = (all - way + ways - 1) / ways;
     for (std::size_t i = 0; i < used.size(); ++i) {
       const BoundOperator& b = *used[i];
@@ -25,14 +25,14 @@ void add_compute(TaskGraphBuilder& builder, const BoundStrategy& strategy, PlanR
       };
       for (const PassWork* work : {&b.forward, &b.backward_input, &b.backward_weight})
         add(*work, report.compute);
-      if (!builder.recomputation().again(OperatorId(i))) continue;
+      if (!contents.recomputation().again(OperatorId(i))) continue;
       add(b.forward, report.compute);
       add(b.forward, report.recompute);
     }
   }
   for (std::size_t i = 0; i < strategy.size(); ++i) {
-    if (builder.backward().owned_weights(OperatorId(i)).empty()) continue;
-    const OwnedUpdates& updates = builder.update_work(OperatorId(i), strategy);
+    if (contents.backward().owned_weights(OperatorId(i)).empty()) continue;
+    const OwnedUpdates& updates = contents.update_work(OperatorId(i), strategy);
     for (std::size_t k = 0; k < updates.devices.size(); ++k)
       report.compute[updates.devices[k].index()] += updates.durations[k];
   }
@@ -43,7 +43,7 @@ Evaluation score_in_time(Evaluator& evaluator, const BoundStrategy& strategy,
   try {
     const Evaluation evaluation = evaluator.score(strategy, report.memory);
     // Weights that change while microbatches are under way are updated more than once.
-    if (!evaluator.builder().versions().several()) add_compute(evaluator.builder(), strategy, report);
+    if (!evaluator.contents().versions().several()) add_compute(evaluator.contents(), strategy, report);
     return evaluation;
   } catch (const OutOfTime&) {
     if (!scored) throw;
@@ -60,7 +60,7 @@ PlanReport short_report(Evaluator& evaluator, const BoundStrategy& strategy,
   report.iteration_time = report.makespan = evaluation.time;
   if (!evaluation.proven) report.spread = evaluation.spread;
   report.samples_per_second =
-      static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.builder().options())) /
+      static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.contents().options())) /
       to_seconds(evaluation.time).value;
   if (!report.memory.empty()) {
     report.infeasible = memory_shortage(report.memory, evaluator.topology());
@@ -79,7 +79,7 @@ bool may_report_in_full(Evaluator& evaluator, const BoundStrategy& strategy) {
     for (const PassWork* work : {&b->forward, &b->backward_input, &b->backward_weight})
       tasks += num_tasks(*b, *work);
   }
-  return static_cast<std::int64_t>(tasks) * evaluator.builder().options().microbatches <= kMostReported;
+  return static_cast<std::int64_t>(tasks) * evaluator.contents().options().microbatches <= kMostReported;
 }
 
 PlanReport report_in_time(Evaluator& evaluator, const BoundStrategy& strategy,

@@ -20,7 +20,7 @@ bool follow_each_other(std::span<const DeviceId> devices) {
 std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const BoundStrategy& strategy) {
   const std::vector<TaskLabel>& labels = e.task_graph().labels;
   std::vector<std::span<const DeviceId>> groups(labels.size());
-  for (const Wiring& wiring : e.builder().wirings()) {
+  for (const Wiring& wiring : e.expanded().wirings()) {
     for (std::size_t i = 0; i < wiring.plan->tasks.size(); ++i)
       groups[wiring.task(i).index()] = wiring.plan->tasks[i].group;
   }
@@ -29,7 +29,7 @@ std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const Bound
     const TaskLabel& label = labels[t];
     if (is_pass(label.kind)) pass = label.kind;
     if (label.kind != TaskKind::InnerReduce) continue;
-    const BoundStrategy& used = e.builder().strategy_of(std::max(0, label.microbatch), strategy);
+    const BoundStrategy& used = e.contents().strategy_of(std::max(0, label.microbatch), strategy);
     const PassWork& work = work_of(*used[label.op.index()], pass);
     for (const InnerReduce& reduce : work.reduces[static_cast<std::size_t>(label.stage)]) {
       if (reduce.task.group.front() == label.device) groups[t] = reduce.task.group;

@@ -129,8 +129,7 @@ void PlanRun::begin() {
 PlanSamples PlanRun::sample(const SamplingLength& length) {
   backend_ = make_backend(false);
   training_ = make_training(*backend_);
-  PlanSamples samples{
-      task_durations(training_->builder(), training_->tasks(), training_->program(), KeyPlace::Topology), {}};
+  PlanSamples samples{task_durations(training_->expanded(), training_->program(), KeyPlace::Topology), {}};
   samples.measurements = sample_steps(*training_, samples.durations, length);
   return samples;
 }
@@ -295,7 +294,7 @@ void PlanRun::predict(ExecutionReport& r) {
   if (!r.calibrated || worlds_.ranks() > 1) return;
   const TaskGraph& tasks = training_->tasks();
   const TaskDurations durations =
-      task_durations(training_->builder(), tasks, training_->program(), KeyPlace::Calibration);
+      task_durations(training_->expanded(), training_->program(), KeyPlace::Calibration);
   const std::size_t iterations = std::clamp<std::size_t>(
       most_tasks / std::max<std::size_t>(1, tasks.dag.num_tasks()), 20, most_iterations);
   r.interval = predict_interval(tasks.dag, durations, *subject_.calibration, static_cast<int>(iterations),

@@ -20,8 +20,8 @@ constexpr const char* kTryOtherPipelines =
 
 // Weights and what belongs to them stay, whatever runs again and however small microbatches are.
 bool weights_fit(Evaluator& evaluator, const Strategy& strategy) {
-  TaskGraphBuilder& builder = evaluator.builder();
-  const std::vector<WeightMemory> kept = builder.permanent_memory(builder.bind(strategy));
+  const PlanContents& contents = evaluator.contents();
+  const std::vector<WeightMemory> kept = contents.permanent_memory(contents.bind(strategy));
   for (std::size_t d = 0; d < kept.size(); ++d) {
     if (kept[d].weights + kept[d].gradients + kept[d].optimizer_state >
         evaluator.topology().usable_memory(DeviceId(d)))
@@ -72,7 +72,7 @@ std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& near
                                       const std::string& algorithm) {
   std::vector<std::string> hints;
   const OperatorGraph& graph = evaluator.graph();
-  const PlanOptions& options = evaluator.builder().options();
+  const PlanOptions& options = evaluator.contents().options();
   if (weights_fit(evaluator, nearest.scored->strategy)) {
     const std::optional<PlanOptions> again = with_recompute(graph, options);
     if (again && fits(graph, evaluator.costs(), *again, nearest.scored->strategy))
@@ -95,9 +95,9 @@ std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& near
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan,
                                       const std::string& algorithm) {
   std::vector<std::string> hints;
-  const std::optional<Pipeline>& pipeline = evaluator.builder().options().pipeline;
+  const std::optional<Pipeline>& pipeline = evaluator.contents().options().pipeline;
   if (weights_fit(evaluator, plan)) {
-    const auto again = with_recompute(evaluator.graph(), evaluator.builder().options());
+    const auto again = with_recompute(evaluator.graph(), evaluator.contents().options());
     if (again && fits(evaluator.graph(), evaluator.costs(), *again, plan))
       hints.emplace_back("--recompute full: this plan fits");
     // All that go forward before the first comes back are held at once, however small they are.

@@ -32,11 +32,11 @@ std::function<bool(std::int64_t)> stop_after(const TryBudget& budget) {
 SingleChanges one_more_change(Evaluator& evaluator, const CandidateSet& candidates,
                               const ScoredStrategy& plan, const PlanCosts& costs, const TryBudget& budget) {
   IncrementalEvaluator incremental(evaluator);
-  incremental.start(evaluator.builder().bind(plan.strategy));
+  incremental.start(evaluator.contents().bind(plan.strategy));
   const Evaluation no_help{std::numeric_limits<Nanoseconds>::max(), Bytes(0)};
   // What does not help need not be known to the end.
   const TryChange evaluate = [&](OperatorId op, std::size_t index) {
-    const BoundChange change{op, evaluator.builder().bind(op, candidates.config(op, index))};
+    const BoundChange change{op, evaluator.contents().bind(op, candidates.config(op, index))};
     try {
       const auto evaluation = incremental.propose({&change, 1}, plan.evaluation.time);
       if (!evaluation) return no_help;
@@ -53,10 +53,10 @@ SingleChanges one_more_change(Evaluator& evaluator, const CandidateSet& candidat
 
 void compare_with_baseline(WhyPlan& why, Evaluator& evaluator, const PlanCosts& costs) {
   const Baseline& baseline = *why.baseline;
-  const BoundStrategy before = evaluator.builder().bind(baseline.scored->strategy),
-                      after = evaluator.builder().bind(why.plan.strategy);
+  const BoundStrategy before = evaluator.contents().bind(baseline.scored->strategy),
+                      after = evaluator.contents().bind(why.plan.strategy);
   const PlanCosts costs_before = plan_costs(evaluator, before);
-  const PlanOptions& options = evaluator.builder().options();
+  const PlanOptions& options = evaluator.contents().options();
   why.difference = plan_difference({before, costs_before}, {after, costs});
   why.reason = plan_reason(evaluator.graph(), {baseline.name, before, costs_before, options},
                            {"plan", after, costs, options}, baseline.infeasible);
@@ -149,7 +149,7 @@ WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std
   const bool same = why.baseline && why.baseline->scored->strategy == why.plan.strategy;
   if (same) why.reason = same_plan(*why.baseline);
   try {
-    const BoundStrategy plan = evaluator.builder().bind(why.plan.strategy);
+    const BoundStrategy plan = evaluator.contents().bind(why.plan.strategy);
     if (!may_report_in_full(evaluator, plan)) {
       why.left_out = "too many tasks";
       return why;

@@ -13,7 +13,7 @@ struct EightStages {
   EightStages(const char* schedule, std::int32_t chunks, std::int64_t microbatches)
       : planned(gpipe_strategy(graph, costs, {8 * chunks, chunks, schedule})),
         evaluator(graph, costs, options_of(planned, microbatches)),
-        bound(evaluator.builder().bind(planned.strategy)) {}
+        bound(evaluator.contents().bind(planned.strategy)) {}
 
   static PlanOptions options_of(const PipelinedStrategy& planned, std::int64_t microbatches) {
     PlanOptions options;

@@ -28,8 +28,7 @@ class EmulatedPlan {
                                                           std::vector<double>(topology.num_devices(), 1.0),
                                                           EmulatedPace::Sleep::Never);
                   }),
-        durations_(task_durations(training_.builder(), training_.tasks(), training_.program(),
-                                  KeyPlace::Topology)) {}
+        durations_(task_durations(training_.expanded(), training_.program(), KeyPlace::Topology)) {}
 
   [[nodiscard]] const TaskDurations& durations() const { return durations_; }
   [[nodiscard]] Training& training() { return training_; }

@@ -148,13 +148,14 @@ TEST(Arena, KeepsBuffersOfOnePlaceApart) {
       p.options = {};
       p.strategy = random_strategy(c.graph, rng, most_devices, 8);
     }
-    TaskGraphBuilder builder(c.graph, c.costs, p.options);
-    if (builder.ways() > 1) return;
-    const BoundStrategy strategy = builder.bind(p.strategy);
-    TaskGraph tasks;
-    builder.build(strategy, tasks, TaskGraphBuilder::Labels::Make);
+    const PlanContents contents(c.graph, c.costs, p.options);
+    if (contents.ways() > 1) return;
+    const BoundStrategy strategy = contents.bind(p.strategy);
+    ExpandedStrategy expanded(contents);
+    const TaskGraph& tasks = expanded.graph();
+    expanded.expand(strategy, {.labels = Labels::Make});
     const CpuBackend backend(c.graph, most_devices, Optimizer::Momentum, unpinned());
-    Program program = compile(builder, strategy, tasks, simulate(tasks.dag), backend, c.world.devices());
+    Program program = compile(expanded, simulate(tasks.dag), backend, c.world.devices());
     const ArenaPlan plan = plan_arenas(program, c.topology.num_devices());
     expect_apart(program, plan);
     for (const DeviceProgram& device : program.devices) {

@@ -34,15 +34,16 @@ class RecomputeProgram : public testing::Test {
   RecomputeProgram() {
     PlanOptions options;
     options.recompute = {Recompute::Kind::Listed, {0, 0, -1, -1}};
-    TaskGraphBuilder builder(graph_, costs_, options);
+    const PlanContents contents(graph_, costs_, options);
     Strategy strategy;
     for (const Operator& op : graph_.operators()) strategy.push_back(single_device(op, DeviceId(0)));
-    const BoundStrategy bound = builder.bind(strategy);
-    TaskGraph tasks;
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Make);
+    const BoundStrategy bound = contents.bind(strategy);
+    ExpandedStrategy expanded(contents);
+    const TaskGraph& tasks = expanded.graph();
+    expanded.expand(bound, {.labels = Labels::Make});
     const CpuBackend backend(graph_, 1, Optimizer::Momentum, {});
     const DeviceId device(0);
-    program_ = compile(builder, bound, tasks, simulate(tasks.dag), backend, std::span(&device, 1));
+    program_ = compile(expanded, simulate(tasks.dag), backend, std::span(&device, 1));
     for (const Instruction& i : program_.devices.front().compute) {
       const auto* work = std::get_if<ComputeWork>(&i.work);
       if (!work) continue;

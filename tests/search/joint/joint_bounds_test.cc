@@ -35,14 +35,16 @@ TEST_F(JointBounds, NoIterationIsUnderThem) {
   int plans = 0;
   walk(4, 30, [&](const JointPlan& plan, const Evaluation& cost) {
     const OperatorGraph& graph = *evaluator.graph(plan.microbatches);
-    TaskGraphBuilder builder(graph, costs, evaluator.options(plan));
-    const BoundStrategy strategy = builder.bind(evaluator.strategy(plan));
+    PlanContents contents(graph, costs, evaluator.options(plan));
+    const BoundStrategy strategy = contents.bind(evaluator.strategy(plan));
     IterationBound bound;
-    const Nanoseconds loads = bound.of_loads(builder, strategy), chains = bound.of_chains(builder, strategy);
+    ExpandedStrategy unordered(contents);
+    unordered.expand_unordered(strategy);
+    const Nanoseconds loads = bound.of_loads(contents, strategy), chains = bound.of_chains(unordered);
     EXPECT_GT(loads, 0);
     EXPECT_LE(loads, chains);
     EXPECT_LE(chains, cost.time);
-    EXPECT_LE(permanent_overflow(builder, strategy), cost.overflow);
+    EXPECT_LE(permanent_overflow(contents, strategy), cost.overflow);
     tightest = std::max(tightest, static_cast<double>(chains) / static_cast<double>(cost.time));
     ++plans;
   });
@@ -54,9 +56,11 @@ TEST_F(JointBounds, NoIterationIsUnderThem) {
 TEST_F(JointBounds, AreExactOnOneDevice) {
   JointPlan plan = pipelined(1, 1);
   plan.meshes = {{{DeviceId(0)}, 1}};
-  TaskGraphBuilder builder(*evaluator.graph(1), costs, evaluator.options(plan));
-  const BoundStrategy strategy = builder.bind(evaluator.strategy(plan));
-  EXPECT_EQ(IterationBound().of_chains(builder, strategy), evaluator.evaluate(plan)->time);
+  PlanContents contents(*evaluator.graph(1), costs, evaluator.options(plan));
+  const BoundStrategy strategy = contents.bind(evaluator.strategy(plan));
+  ExpandedStrategy unordered(contents);
+  unordered.expand_unordered(strategy);
+  EXPECT_EQ(IterationBound().of_chains(unordered), evaluator.evaluate(plan)->time);
 }
 
 TEST_F(JointBounds, WhatIsKeptForGoodMayBeTooMuch) {
@@ -67,9 +71,9 @@ TEST_F(JointBounds, WhatIsKeptForGoodMayBeTooMuch) {
                                         "small.json");
   const CostModel on_small(small);
   const OperatorGraph& graph = *evaluator.graph(8);
-  TaskGraphBuilder builder(graph, on_small, PlanOptions());
+  PlanContents contents(graph, on_small, PlanOptions());
   const Strategy strategy = baseline_strategy("data-parallel", graph, on_small);
-  const Bytes over = permanent_overflow(builder, builder.bind(strategy));
+  const Bytes over = permanent_overflow(contents, contents.bind(strategy));
   EXPECT_GT(over, Bytes(0));
   EXPECT_LE(over, Evaluator(graph, on_small, PlanOptions()).evaluate(strategy).overflow);
 }

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "models/zoo/zoo.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_strategies.h"
 #include "topologies/presets/presets.h"
@@ -26,7 +26,7 @@ void expect_equal(const PassWork& a, const PassWork& b) {
   }
 }
 
-// What the builder binds is what bind() makes of this very operator.
+// What the contents bind is what bind() makes of this very operator.
 TEST(AlikeOperators, AreBoundAlike) {
   int shared = 0;
   for_each_seed(60, [&](Rng& rng) {
@@ -34,14 +34,14 @@ TEST(AlikeOperators, AreBoundAlike) {
     const std::vector<OperatorId> first = first_alike(graph);
     const Topology topology = make_topology("levels:2@10GB/s,2@1GB/s@5us");
     const CostModel costs(topology);
-    TaskGraphBuilder builder(graph, costs, {});
+    PlanContents contents(graph, costs, {});
     CommunicationPrices prices(costs);
     LayoutTable layouts;
     for (std::size_t i = 0; i < graph.operators().size(); ++i) {
       const OperatorId op(i);
       shared += first[i] == op ? 0 : 1;
       const ParallelConfig config = random_config(graph.op(op), rng, topology.num_devices(), 4);
-      const BoundOperator& bound = *builder.bind(op, config);
+      const BoundOperator& bound = *contents.bind(op, config);
       const BoundOperator expected = bind(graph, op, config, prices, layouts);
       EXPECT_EQ(bound.op, &graph.op(op));
       EXPECT_EQ(bound.config, config);
@@ -58,8 +58,8 @@ TEST(AlikeOperators, AreBoundAlike) {
       }
       for (std::size_t u = 0; u < bound.data_layout.size(); ++u) {
         if (!bound.data_layout[u].valid()) continue;
-        EXPECT_EQ(builder.layouts()[bound.data_layout[u]], layouts[expected.data_layout[u]]);
-        EXPECT_EQ(builder.layouts()[bound.gradient_layout[u]], layouts[expected.gradient_layout[u]]);
+        EXPECT_EQ(contents.layouts()[bound.data_layout[u]], layouts[expected.data_layout[u]]);
+        EXPECT_EQ(contents.layouts()[bound.gradient_layout[u]], layouts[expected.gradient_layout[u]]);
       }
     }
   });

@@ -75,7 +75,7 @@ class EditedStrategy {
 
   void simulate_full() {
     bound_ = full_.bind(strategy_);
-    full_.build(bound_, tasks_, TaskGraphBuilder::Labels::Leave);
+    expanded_.expand(bound_);
     timeline_ = simulate(tasks_.dag);
   }
 
@@ -106,7 +106,7 @@ class EditedStrategy {
     for (const TaskId t : schedule_.order())
       times[edited_.dag().key(t)] = {schedule_[t].start, schedule_[t].end};
     EXPECT_EQ(times, expected);
-    const std::vector<Bytes> allocated = allocated_memory(full_, bound_);
+    const std::vector<Bytes> allocated = allocated_memory(expanded_);
     for (std::size_t d = 0; d < allocated.size(); ++d) EXPECT_THAT(edited_.allocated()[d], Ge(allocated[d]));
     if (full_.backward().frozen_weights().empty()) {
       EXPECT_THAT(edited_.allocated(), testing::ElementsAreArray(allocated));
@@ -115,10 +115,11 @@ class EditedStrategy {
 
   const OperatorGraph& graph_;
   Rng& rng_;
-  TaskGraphBuilder contents_, full_;
+  PlanContents contents_, full_;
+  ExpandedStrategy expanded_{full_};
   Strategy strategy_;
   BoundStrategy bound_;
-  TaskGraph tasks_;
+  const TaskGraph& tasks_ = expanded_.graph();
   Timeline timeline_;
   EditableTaskGraph edited_;
   Schedule schedule_;

@@ -17,9 +17,7 @@ PerCategory categories(std::int64_t weights, std::int64_t gradients, std::int64_
           Bytes(activations), Bytes(transfers), Bytes(activation_gradients)};
 }
 
-std::vector<DeviceMemory> peaks_of(Expansion& e) {
-  return peak_memory(e.builder, e.bound, simulate(e.tasks.dag));
-}
+std::vector<DeviceMemory> peaks_of(Expansion& e) { return peak_memory(e.expanded, simulate(e.tasks.dag)); }
 
 // w1 has 48 elements, w2 16; y1 is 128 B, y2 32 B.
 OperatorGraph linears_without_bias() {
@@ -37,8 +35,8 @@ TEST(PeakMemory, OfTwoLinearsOnOneDevice) {
   EXPECT_EQ(peaks[0].at_peak, categories(256, 256, 256, 128, 0, 128));
   EXPECT_EQ(peaks[0].peak, Bytes(1024));
   EXPECT_EQ(peaks[0].when, e.tasks.dag.duration(TaskId(0)) +
-                               e.tasks.dag.duration(e.builder.tasks_of(OperatorId(1)).forward));
-  EXPECT_EQ(allocated_memory(e.builder, e.bound)[0], Bytes(768 + 128 + 32 + 128));
+                               e.tasks.dag.duration(e.expanded.tasks_of(OperatorId(1)).forward));
+  EXPECT_EQ(allocated_memory(e.expanded)[0], Bytes(768 + 128 + 32 + 128));
   EXPECT_EQ(peaks[1].peak, Bytes(0));
 }
 
@@ -49,8 +47,8 @@ TEST(PeakMemory, CountsReceiveBuffersWhereTheyLie) {
   // backward.
   EXPECT_EQ(peaks[0].at_peak, categories(192, 192, 192, 128, 0, 0));
   EXPECT_EQ(peaks[1].at_peak, categories(64, 64, 64, 0, 128, 128));
-  EXPECT_EQ(allocated_memory(e.builder, e.bound)[0], Bytes(576 + 128 + 128));
-  EXPECT_EQ(allocated_memory(e.builder, e.bound)[1], Bytes(192 + 128 + 32 + 128));
+  EXPECT_EQ(allocated_memory(e.expanded)[0], Bytes(576 + 128 + 128));
+  EXPECT_EQ(allocated_memory(e.expanded)[1], Bytes(192 + 128 + 32 + 128));
 }
 
 TEST(PeakMemory, DataParallelDevicesHoldAllWeights) {
@@ -64,7 +62,7 @@ TEST(PeakMemory, DataParallelDevicesHoldAllWeights) {
 TEST(PeakMemory, TensorParallelDevicesShareTheWeights) {
   Expansion e(linears_without_bias(), "p100-4x4",
               {{"fc1", {{{"o", 4}}, devices_from(0, 4)}}, {"fc2", {{{"i", 4}}, devices_from(0, 4)}}});
-  const std::vector<WeightMemory> held = e.builder.permanent_memory(e.bound);
+  const std::vector<WeightMemory> held = e.contents.permanent_memory(e.bound);
   for (std::size_t d = 0; d < 4; ++d) EXPECT_EQ(held[d].weights, Bytes(64));
 }
 
@@ -74,7 +72,7 @@ TEST(PeakMemory, OptimizersKeepTheirState) {
     PlanOptions options;
     options.optimizer = optimizer;
     Expansion e(linears_without_bias(), "p100-4x4", {}, options);
-    EXPECT_EQ(e.builder.permanent_memory(e.bound)[0].optimizer_state, Bytes(bytes)) << name_of(optimizer);
+    EXPECT_EQ(e.contents.permanent_memory(e.bound)[0].optimizer_state, Bytes(bytes)) << name_of(optimizer);
   }
 }
 
@@ -86,7 +84,7 @@ TEST(PeakMemory, OfSeveralMicrobatchesIsThatOfOneAfterTheOther) {
   const DeviceMemory one = peaks_of(once)[0], three = peaks_of(thrice)[0];
   EXPECT_EQ(three.at_peak, one.at_peak);
   EXPECT_EQ(three.when, one.when);
-  EXPECT_EQ(allocated_memory(thrice.builder, thrice.bound)[0], Bytes(768 + 3 * (128 + 32 + 128)));
+  EXPECT_EQ(allocated_memory(thrice.expanded)[0], Bytes(768 + 3 * (128 + 32 + 128)));
 }
 
 TEST(PeakMemory, WeightsThatNoLossTrainsAreHeldToo) {
@@ -96,7 +94,7 @@ TEST(PeakMemory, WeightsThatNoLossTrainsAreHeldToo) {
   const TensorId y = b.add("linear", "fc", {x}, {{"out", Sizes{2}}, {"bias", 0}});
   b.add("cross_entropy", "loss", {y, b.data("labels", {4}, DataType::Int64)});
   Expansion e(b.build(), "p100-4x4", {{"aside", {{{"o", 2}}, {2, 3}}}});
-  const std::vector<WeightMemory> held = e.builder.permanent_memory(e.bound);
+  const std::vector<WeightMemory> held = e.contents.permanent_memory(e.bound);
   EXPECT_EQ(held[0], (WeightMemory{Bytes(48), Bytes(48), Bytes(48)}));
   EXPECT_EQ(held[2], (WeightMemory{Bytes(96), Bytes(0), Bytes(0)}));
 }

@@ -99,14 +99,15 @@ TEST_P(PipelinesOf, FollowTheirSchedulesAndDoTheSameWork) {
     const RandomPipeline p = random_pipeline(graph, rng, topology);
     PlanOptions apart = p.options;
     apart.pipeline.reset();
-    TaskGraphBuilder builder(graph, costs, p.options), plain(graph, costs, apart);
-    TaskGraph tasks, plain_tasks;
-    builder.build(builder.bind(p.strategy), tasks, TaskGraphBuilder::Labels::Make);
-    plain.build(plain.bind(p.strategy), plain_tasks, TaskGraphBuilder::Labels::Make);
+    const PlanContents contents(graph, costs, p.options), plain(graph, costs, apart);
+    ExpandedStrategy expanded(contents), plainly(plain);
+    const TaskGraph& tasks = expanded.graph();
+    expanded.expand(contents.bind(p.strategy), {.labels = Labels::Make});
+    plainly.expand(plain.bind(p.strategy), {.labels = Labels::Make});
     const Timeline timeline = simulate(tasks.dag);
     EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
     expect_steps_in_order(p, tasks, timeline, topology.num_devices());
-    EXPECT_EQ(keys_of_work(tasks), keys_of_work(plain_tasks));
+    EXPECT_EQ(keys_of_work(tasks), keys_of_work(plainly.graph()));
   });
 }
 
@@ -127,11 +128,12 @@ TEST(PipelineMemory, HoldsTheMicrobatchesThatAreInFlight) {
     PlanOptions options;
     options.microbatches = kMicrobatches;
     options.pipeline = Pipeline{schedule, {0, 1, 2, 3}};
-    TaskGraphBuilder builder(graph, costs, options);
-    const BoundStrategy bound = builder.bind(one_device_each(graph));
-    TaskGraph tasks;
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Leave);
-    const std::vector<DeviceMemory> peaks = peak_memory(builder, bound, simulate(tasks.dag));
+    const PlanContents contents(graph, costs, options);
+    const BoundStrategy bound = contents.bind(one_device_each(graph));
+    ExpandedStrategy expanded(contents);
+    const TaskGraph& tasks = expanded.graph();
+    expanded.expand(bound);
+    const std::vector<DeviceMemory> peaks = peak_memory(expanded, simulate(tasks.dag));
     for (std::int32_t s = 1; s < kStages; ++s) {  // data that the first stage reads are not counted
       const std::int64_t permanent = 3 * 64 * 64 * 4;
       const std::int64_t kept = peaks[static_cast<std::size_t>(s)].peak.value - permanent;

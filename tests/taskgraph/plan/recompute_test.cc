@@ -146,14 +146,14 @@ TEST(RecomputeTime, OfEveryMicrobatch) {
 TEST(RecomputeMemory, IsFreedAfterForwardAndTakenAgain) {
   Expansion e(linear_chain(5), "p100-4x4", {}, recomputing({Kind::Listed, {-1, 0, 0, 0, -1}}));
   const Timeline timeline = simulate(e.tasks.dag);
-  const DeviceMemory peak = peak_memory(e.builder, e.bound, timeline)[0];
+  const DeviceMemory peak = peak_memory(e.expanded, timeline)[0];
   // The backward of fc4 reads what fc3 makes, so all three run again before it: with what fc0 made and the
   // gradient that fc4 makes, that are four outputs and a gradient.
   EXPECT_EQ(peak.peak, Bytes(3 * 5 * kWeight + 5 * kActivation));
   EXPECT_EQ(peak.at_peak[3], Bytes(4 * kActivation));
-  const OperatorTasks& fc4 = e.builder.tasks_of(OperatorId(4));
+  const OperatorTasks& fc4 = e.expanded.tasks_of(OperatorId(4));
   EXPECT_EQ(peak.when, timeline.start[fc4.backward_input.index()]);
-  const TaskId again = e.builder.tasks_of(OperatorId(1)).recompute;
+  const TaskId again = e.expanded.tasks_of(OperatorId(1)).recompute;
   EXPECT_EQ(timeline.start[again.index()], timeline.end[fc4.forward.index()]);
 }
 
@@ -162,7 +162,7 @@ TEST(RecomputeMemory, OfAChainGrowsWithItsSegments) {
   constexpr std::int32_t kLayers = 16;
   const auto peak = [&](const Recompute& recompute) {
     Expansion e(linear_chain(kLayers), "p100-4x4", {}, recomputing(recompute));
-    return peak_memory(e.builder, e.bound, simulate(e.tasks.dag))[0].peak.value - 3 * kLayers * kWeight;
+    return peak_memory(e.expanded, simulate(e.tasks.dag))[0].peak.value - 3 * kLayers * kWeight;
   };
   // In the backward of the last layer: 15 inputs of layers (the first reads data), and a gradient.
   EXPECT_EQ(peak({}), 16 * kActivation);
@@ -179,7 +179,7 @@ std::int64_t kept_by_a_layer(const std::string& attention, Kind recompute) {
     Expansion e(make_zoo_model("gpt:batch=2,sequence=64,hidden=128,heads=8,vocab=16,dtype=float16,layers=" +
                                std::to_string(layers) + ",attention=" + attention),
                 "p100-4x4", {}, recomputing({recompute, {}}));
-    const DeviceMemory peak = peak_memory(e.builder, e.bound, simulate(e.tasks.dag))[0];
+    const DeviceMemory peak = peak_memory(e.expanded, simulate(e.tasks.dag))[0];
     bytes +=
         (layers == 5 ? 1 : -1) * peak.at_peak[static_cast<std::size_t>(MemoryCategory::Activations)].value;
   }
@@ -218,13 +218,14 @@ TEST(RecomputeMemory, OfAPipelineIsItsInputsAndOneMicrobatch) {
       options.pipeline->stage_of.push_back(i / kLayers);
       strategy.push_back(single_device(graph.operators()[0], DeviceId(i / kLayers)));
     }
-    TaskGraphBuilder builder(graph, costs, options);
-    const BoundStrategy bound = builder.bind(strategy);
-    TaskGraph tasks;
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Leave);
+    const PlanContents contents(graph, costs, options);
+    const BoundStrategy bound = contents.bind(strategy);
+    ExpandedStrategy expanded(contents);
+    const TaskGraph& tasks = expanded.graph();
+    expanded.expand(bound);
     const Timeline timeline = simulate(tasks.dag);
     EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
-    const std::vector<DeviceMemory> peaks = peak_memory(builder, bound, timeline);
+    const std::vector<DeviceMemory> peaks = peak_memory(expanded, timeline);
     for (std::size_t s = 1; s < kStages; ++s) {  // data that the first stage reads are not counted
       const std::int64_t kept = peaks[s].peak.value - 3 * kLayers * kWeight;
       const std::int64_t least = kind == Kind::None ? kMicrobatches * kLayers : kMicrobatches + kLayers - 1;

@@ -64,7 +64,7 @@ std::int32_t changes_before(const Built& b, std::int32_t stage, DeviceId device,
   std::map<std::int32_t, Nanoseconds> changed;  // by the first microbatch of each: when
   for (std::size_t t = 0; t < b.tasks.labels.size(); ++t) {
     const TaskLabel& label = b.tasks.labels[t];
-    if (label.device != device || !label.op.valid() || b.builder.stage_of(label.op) != stage) continue;
+    if (label.device != device || !label.op.valid() || b.contents.stage_of(label.op) != stage) continue;
     const std::int32_t of = std::max(0, label.microbatch);
     if (label.kind == TaskKind::Update) changed[of] = std::max(changed[of], b.timeline.end[t]);
     const bool goes = forward
@@ -87,10 +87,10 @@ TEST(WeightVersions, OfPipeDreamFollowItsWarmUp) {
       b.build(microbatches);
       for (std::int32_t s = 0; s < stages; ++s) {
         const std::int32_t warm_up = stages - 1 - s;
-        EXPECT_EQ(b.builder.versions().copies(s), warm_up + 1);
+        EXPECT_EQ(b.contents.versions().copies(s), warm_up + 1);
         for (std::int32_t m = 0; m < microbatches; ++m) {
           SCOPED_TRACE(testing::Message() << stages << " stages: " << s << ", microbatch " << m);
-          EXPECT_EQ(b.builder.versions().version(s, m), std::max(0, m - warm_up));
+          EXPECT_EQ(b.contents.versions().version(s, m), std::max(0, m - warm_up));
           const DeviceId device(static_cast<std::size_t>(s));
           EXPECT_EQ(changes_before(b, s, device, m, true), std::max(0, m - warm_up));
           EXPECT_EQ(changes_before(b, s, device, m, false), m);
@@ -107,9 +107,9 @@ TEST(WeightVersions, OfVerticalSyncAreThoseOfTheFirstStage) {
     b.build(9);
     for (std::int32_t s = 0; s < stages; ++s) {
       for (std::int32_t m = 0; m < 9; ++m) {
-        EXPECT_EQ(b.builder.versions().version(s, m), std::max(0, m - (stages - 1)));
+        EXPECT_EQ(b.contents.versions().version(s, m), std::max(0, m - (stages - 1)));
         EXPECT_GE(changes_before(b, s, DeviceId(static_cast<std::size_t>(s)), m, true),
-                  b.builder.versions().version(s, m));
+                  b.contents.versions().version(s, m));
       }
     }
   }
@@ -123,12 +123,12 @@ TEST(WeightVersions, AreTwoWithDoubleBuffering) {
   Built b(p);
   b.build(5 * kEvery);
   for (std::int32_t s = 0; s < 3; ++s) {
-    EXPECT_EQ(b.builder.versions().copies(s), 2);
+    EXPECT_EQ(b.contents.versions().copies(s), 2);
     for (std::int32_t m = 0; m < 5 * kEvery; ++m) {
       SCOPED_TRACE(testing::Message() << s << ", microbatch " << m);
-      EXPECT_EQ(b.builder.versions().version(s, m), std::max(0, m / kEvery - 1));
+      EXPECT_EQ(b.contents.versions().version(s, m), std::max(0, m / kEvery - 1));
       EXPECT_GE(changes_before(b, s, DeviceId(static_cast<std::size_t>(s)), m, true),
-                b.builder.versions().version(s, m));
+                b.contents.versions().version(s, m));
       EXPECT_EQ(changes_before(b, s, DeviceId(static_cast<std::size_t>(s)), m, false), m / kEvery);
     }
   }
@@ -159,8 +159,8 @@ TEST(WeightVersions, TakeTheMemoryOfThoseThatAreNeeded) {
     Built b(p);
     b.build(schedule == "1f1b" ? 4 : 20);
     constexpr std::int64_t kWeights = 512 * 512 * 4;
-    const std::vector<DeviceMemory> peaks = peak_memory(b.builder, b.bound, b.timeline);
-    const std::vector<Bytes> most = allocated_memory(b.builder, b.bound);
+    const std::vector<DeviceMemory> peaks = peak_memory(b.expanded, b.timeline);
+    const std::vector<Bytes> most = allocated_memory(b.expanded);
     for (std::size_t s = 0; s < kLayers; ++s) {
       const auto of = [&](MemoryCategory category) {
         return peaks[s].at_peak[static_cast<std::size_t>(category)].value;
@@ -191,15 +191,15 @@ TEST(WeightVersions, StreamsAreWhatMoreMicrobatchesAdd) {
         if (!make_asynchronous(p, graph, rng, topology)) return;
         if (rng.below(3) == 0) p.options.recompute = parse_recompute("full");
         Built b(graph, costs, p.options, p.strategy);
-        for (const std::int32_t few : stream_lengths(b.builder, b.bound)) {
+        for (const std::int32_t few : stream_lengths(b.contents, b.bound)) {
           b.build(few);
           EXPECT_THAT(check_schedule(b.tasks.dag, b.timeline), IsEmpty());
-          const auto window = find_steady_stream(b.builder, b.bound, b.tasks, b.timeline);
+          const auto window = find_steady_stream(b.expanded, b.timeline);
           if (!window) continue;
           ++proven[p.options.pipeline->schedule];
           const Nanoseconds of_few = b.timeline.makespan;
           for (const std::int32_t periods : {1, 3}) {
-            b.build(few + periods * window->microbatches * b.builder.versions().period());
+            b.build(few + periods * window->microbatches * b.contents.versions().period());
             EXPECT_EQ(b.timeline.makespan - of_few, periods * window->length()) << periods;
           }
           break;
@@ -246,16 +246,16 @@ TEST(Inference, GoesForwardOnly) {
         EXPECT_TRUE(kind == TaskKind::Forward || kind == TaskKind::ForwardTransfer ||
                     kind == TaskKind::InnerReduce || kind == TaskKind::Barrier);
       }
-      for (const WeightMemory& m : b.builder.permanent_memory(b.bound))
+      for (const WeightMemory& m : b.contents.permanent_memory(b.bound))
         EXPECT_EQ((m.gradients + m.optimizer_state).value, 0);
-      // The same builder trains and infers by turns.
+      // The same contents serve training and inference by turns.
       Pipeline training = *p.options.pipeline;
       training.schedule = "gpipe";
       if (illegal(graph, p.strategy, training, p.options.microbatches, topology)) return;
       p.options.pipeline = training;
       Built trained(graph, costs, p.options, p.strategy);
       trained.build(p.options.microbatches);
-      b.builder.set_pipeline(training, p.options.recompute);
+      b.contents = b.contents.with(training, p.options.recompute);
       b.build(p.options.microbatches);
       EXPECT_TRUE(std::ranges::equal(b.tasks.dag.keys(), trained.tasks.dag.keys()));
       EXPECT_EQ(b.timeline, trained.timeline);

@@ -30,17 +30,18 @@ namespace {
 using testing::Ge;
 using testing::Le;
 
-/// All that the builder knows of the graph that it has built last, and its times.
+/// An expanded strategy, and its times.
 struct BuiltGraph {
-  BuiltGraph(TaskGraphBuilder& builder, const BoundStrategy& strategy) : bound(strategy) {
-    builder.build(strategy, tasks, TaskGraphBuilder::Labels::Leave);
+  BuiltGraph(const PlanContents& contents, const BoundStrategy& strategy, const Folding* folding = nullptr)
+      : bound(strategy), expanded(contents) {
+    expanded.expand(strategy, {.folding = folding});
     timeline = simulate(tasks.dag);
-    peaks = peak_memory(builder, strategy, timeline);
-    allocated = allocated_memory(builder, strategy);
-    wirings.assign(builder.wirings().begin(), builder.wirings().end());
-    for (std::int32_t m = 0; m < builder.built_microbatches(); ++m) {
+    peaks = peak_memory(expanded, timeline);
+    allocated = allocated_memory(expanded);
+    wirings.assign(expanded.wirings().begin(), expanded.wirings().end());
+    for (std::int32_t m = 0; m < expanded.microbatches(); ++m) {
       for (std::size_t op = 0; op < strategy.size(); ++op)
-        of_operators.push_back(builder.tasks_of(OperatorId(op), m));
+        of_operators.push_back(expanded.tasks_of(OperatorId(op), m));
     }
   }
   [[nodiscard]] std::pair<Nanoseconds, Nanoseconds> times(TaskId first, std::size_t more) const {
@@ -48,7 +49,8 @@ struct BuiltGraph {
     return {timeline.start[i], timeline.end[i]};
   }
   BoundStrategy bound;
-  TaskGraph tasks;
+  ExpandedStrategy expanded;
+  const TaskGraph& tasks = expanded.graph();
   Timeline timeline;
   std::vector<DeviceMemory> peaks;
   std::vector<Bytes> allocated;
@@ -121,13 +123,12 @@ void expect_same_transfers(const Folding& folding, const BuiltGraph& all, const 
 /// must run when the one does that stands for it, and every device hold as much.
 double expect_folded_as_whole(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                               const Strategy& strategy) {
-  TaskGraphBuilder builder(graph, costs, options);
-  const BoundStrategy bound = builder.bind(strategy);
-  const auto folding = find_folding(builder, bound);
+  PlanContents contents(graph, costs, options);
+  const BoundStrategy bound = contents.bind(strategy);
+  const auto folding = find_folding(contents, bound);
   if (!folding) return 1;
-  const BuiltGraph all(builder, bound);
-  builder.fold_by(&*folding);
-  const BuiltGraph folded(builder, folding->strategy());
+  const BuiltGraph all(contents, bound);
+  const BuiltGraph folded(contents, folding->strategy(), &*folding);
   EXPECT_EQ(folded.timeline.makespan, all.timeline.makespan);
   expect_same_operators(*folding, all, folded);
   expect_same_transfers(*folding, all, folded);
@@ -267,8 +268,8 @@ TEST(Folding, OfOtherModelsAndMachinesRunsAsTheWholePlan) {
 bool are_folded(const OperatorGraph& graph, const Topology& topology, const ReplicaPlan& plan, std::int32_t a,
                 std::int32_t b) {
   const CostModel costs(topology);
-  TaskGraphBuilder builder(graph, costs, plan.options);
-  const auto folding = find_folding(builder, builder.bind(plan.strategy));
+  PlanContents contents(graph, costs, plan.options);
+  const auto folding = find_folding(contents, contents.bind(plan.strategy));
   return folding && folding->stands_for(DeviceId(a)) == folding->stands_for(DeviceId(b));
 }
 

@@ -26,30 +26,29 @@ using testing::SizeIs;
 struct FewAndMany {
   FewAndMany(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
              const Strategy& strategy)
-      : builder(graph, costs, options), bound(builder.bind(strategy)) {}
+      : contents(graph, costs, options), bound(contents.bind(strategy)) {}
 
   std::optional<SteadyState> find(std::int32_t few) {
     build(few);
-    return find_steady_state(builder, bound, tasks, timeline);
+    return find_steady_state(expanded, timeline);
   }
   void build(std::int32_t microbatches) {
-    builder.build(bound, tasks, TaskGraphBuilder::Labels::Leave, microbatches);
+    expanded.expand(bound, {.microbatches = microbatches});
     timeline = simulate(tasks.dag);
   }
 
-  TaskGraphBuilder builder;
+  PlanContents contents;
+  ExpandedStrategy expanded{contents};
   BoundStrategy bound;
-  TaskGraph tasks;
+  const TaskGraph& tasks = expanded.graph();
   Timeline timeline;
 };
 
 void expect_same(FewAndMany& few, const SteadyState& steady, FewAndMany& all) {
   EXPECT_EQ(steady.time_of(few.timeline.makespan), all.timeline.makespan);
-  const TaskTimes times{few.timeline, few.builder.built_microbatches(),
-                        few.builder.tasks_of_one_microbatch()};
-  EXPECT_EQ(peak_memory(few.builder, few.bound, times, steady),
-            peak_memory(all.builder, all.bound, all.timeline));
-  EXPECT_EQ(allocated_memory(few.builder, few.bound), allocated_memory(all.builder, all.bound));
+  const TaskTimes times{few.timeline, few.expanded.microbatches(), few.expanded.tasks_of_one_microbatch()};
+  EXPECT_EQ(peak_memory(few.expanded, times, steady), peak_memory(all.expanded, all.timeline));
+  EXPECT_EQ(allocated_memory(few.expanded), allocated_memory(all.expanded));
 }
 
 // Whatever number is simulated: what is claimed of all of them is so, to the nanosecond and the byte.
@@ -183,7 +182,7 @@ TEST_F(SteadyChain, IsNotSteadyBeforeItsDevicesHaveFilledUp) {
 TEST_F(SteadyChain, TriesFewMicrobatches) {
   const auto tried = [&](const std::optional<std::string>& schedule, std::int32_t microbatches) {
     const FewAndMany p = plan(schedule, microbatches);
-    return few_microbatches(p.builder, p.bound);
+    return few_microbatches(p.contents, p.bound);
   };
   EXPECT_THAT(tried(std::nullopt, 7), IsEmpty());
   EXPECT_THAT(tried(std::nullopt, 100), ElementsAre(6, 16));

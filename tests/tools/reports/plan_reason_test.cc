@@ -68,7 +68,7 @@ struct HandMade {
     costs.moved[kind] += bytes;
   }
   PlanReason reason(const std::string& infeasible = "") {
-    const BoundStrategy a = evaluator.builder().bind(from), b = evaluator.builder().bind(to);
+    const BoundStrategy a = evaluator.contents().bind(from), b = evaluator.contents().bind(to);
     return plan_reason(c.graph, {"data-parallel", a, before, options}, {"plan", b, after, options},
                        infeasible);
   }
@@ -291,8 +291,8 @@ TEST(PlanReasonFigures, AreDifferencesOfTheTotals) {
     for (const std::string_view from : baseline_names()) {
       for (const std::string_view to : baseline_names()) {
         SCOPED_TRACE(fmt::format("{}: {} to {}", model, from, to));
-        const BoundStrategy a = evaluator.builder().bind(baseline_strategy(from, c.graph, c.costs)),
-                            b = evaluator.builder().bind(baseline_strategy(to, c.graph, c.costs));
+        const BoundStrategy a = evaluator.contents().bind(baseline_strategy(from, c.graph, c.costs)),
+                            b = evaluator.contents().bind(baseline_strategy(to, c.graph, c.costs));
         const PlanCosts before = plan_costs(evaluator, a), after = plan_costs(evaluator, b);
         const PlanReason r =
             plan_reason(c.graph, {std::string(from), a, before, {}}, {"plan", b, after, {}}, "");

@@ -28,7 +28,7 @@ TEST(PlanReport, OfDevicesOnABusCountsOnlyTheirOwnCommunication) {
   const Strategy strategy = baseline_strategy("data-parallel", graph, CostModel(two));
   const CostModel costs(parts);
   Evaluator evaluator(graph, costs, {});
-  const PlanReport report = report_plan(evaluator, evaluator.builder().bind(strategy));
+  const PlanReport report = report_plan(evaluator, evaluator.contents().bind(strategy));
   EXPECT_GT(report.communication[0], 0);
   EXPECT_EQ(report.communication[1], report.communication[0]);
   EXPECT_EQ(report.communication[2], 0);
@@ -44,7 +44,7 @@ TEST(PlanReport, OfPipelinesOnABusCountsOnlyTheirOwnCommunication) {
   for_each_seed(20, [&](Rng& rng) {
     const RandomPipeline p = random_pipeline(graph, rng, few);
     Evaluator evaluator(graph, costs, p.options);
-    const PlanReport report = report_plan(evaluator, evaluator.builder().bind(p.strategy));
+    const PlanReport report = report_plan(evaluator, evaluator.contents().bind(p.strategy));
     const std::vector<DeviceId> used = devices_of(p.strategy);
     std::vector<bool> meets(more.num_devices());
     const TaskGraph& tasks = evaluator.task_graph();

@@ -25,7 +25,7 @@ TEST(ReportInTime, TellsWhatThereWasTimeFor) {
     options.microbatches = 12;
     options.recompute.kind = again;
     Evaluator evaluator(c.graph, c.costs, options);
-    const BoundStrategy strategy = evaluator.builder().bind(baseline_strategy("expert", c.graph, c.costs));
+    const BoundStrategy strategy = evaluator.contents().bind(baseline_strategy("expert", c.graph, c.costs));
     const Evaluation scored = evaluator.score(strategy);
     const PlanReport full = report_plan(evaluator, strategy);
     int times = 0, shorter = 0, complete = 0;
@@ -68,7 +68,7 @@ TEST(ReportInTime, TellsWhatThereWasTimeFor) {
 TEST(ReportInTime, WithoutAScoreThereIsNothingToTell) {
   const SearchCase c(kReported, "p100-4x4:1");
   Evaluator evaluator(c.graph, c.costs, {});
-  const BoundStrategy strategy = evaluator.builder().bind(c.single().strategy);
+  const BoundStrategy strategy = evaluator.contents().bind(c.single().strategy);
   const FakeClock clock;
   const Deadline deadline = clock.after(0);
   const KeepTo keep(deadline);

@@ -37,7 +37,7 @@ struct Simulated {
   Simulated(const std::string& model, const std::string& topology, std::string_view baseline,
             std::int32_t microbatches = 1)
       : c(model, topology), evaluator(c.graph, c.costs, options(microbatches)) {
-    strategy = evaluator.builder().bind(baseline_strategy(baseline, c.graph, c.costs));
+    strategy = evaluator.contents().bind(baseline_strategy(baseline, c.graph, c.costs));
     evaluator.evaluate_labelled(strategy);
   }
   static PlanOptions options(std::int32_t microbatches) {

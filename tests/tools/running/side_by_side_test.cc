@@ -11,7 +11,7 @@
 #include "costmodel/calibration.h"
 #include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_strategies.h"
 #include "tools/running/plan_run.h"
@@ -60,10 +60,11 @@ TEST(SideBySide, LetsAllPartsDoWhatASingleDeviceDoes) {
   const auto alone = keys_of(graph, single.strategy).begin()->second;
   for (const auto& [device, keys] : keys_of(graph, wide)) EXPECT_EQ(keys, alone) << device.value;
 
-  TaskGraphBuilder builder(graph, costs, single.options);
-  TaskGraph tasks;
-  const BoundStrategy bound = builder.bind(wide);
-  builder.build(bound, tasks, TaskGraphBuilder::Labels::Make);
+  const PlanContents contents(graph, costs, single.options);
+  ExpandedStrategy expanded(contents);
+  const TaskGraph& tasks = expanded.graph();
+  const BoundStrategy bound = contents.bind(wide);
+  expanded.expand(bound, {.labels = Labels::Make});
   EXPECT_TRUE(std::ranges::none_of(tasks.labels, [](const TaskLabel& label) {
     return is_communication(label.kind);
   })) << "nobody needs what another computes";

@@ -205,7 +205,7 @@ TEST(PlanCosts, AddUp) {
     Evaluator evaluator(c.graph, c.costs, options);
     for (const std::string_view name : baseline_names()) {
       const PlanCosts costs =
-          plan_costs(evaluator, evaluator.builder().bind(baseline_strategy(name, c.graph, c.costs)));
+          plan_costs(evaluator, evaluator.contents().bind(baseline_strategy(name, c.graph, c.costs)));
       OperatorCosts sum;
       for (const OperatorCosts& op : costs.operators) sum += op;
       const PlanReport& report = costs.report;

@@ -66,11 +66,12 @@ Option memory_margin_option() {
 }
 
 Option microbatches_option(const std::string& microbatches) {
-  return {.name = "microbatches",
-          .argument = "N",
-          .default_value = microbatches,
-          .help = "microbatches in an iteration",
-          .details = "Each has the model's batch. They run one after the other; then the weights are updated."};
+  return {
+      .name = "microbatches",
+      .argument = "N",
+      .default_value = microbatches,
+      .help = "microbatches in an iteration",
+      .details = "Each has the model's batch. They run one after the other; then the weights are updated."};
 }
 
 Option recompute_option() {

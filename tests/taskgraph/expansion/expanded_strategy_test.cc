@@ -1,4 +1,4 @@
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/expanded_strategy.h"
 
 #include <gmock/gmock.h>
 
@@ -39,7 +39,9 @@ class OnSmallModels : public testing::TestWithParam<const char*> {
   const OperatorGraph graph_ = make_zoo_model(GetParam());
   const Topology topology_ = make_topology("p100-4x4:2");
   const CostModel costs_{topology_};
-  TaskGraphBuilder builder_{graph_, costs_, {}};
+  PlanContents contents_{graph_, costs_, {}};
+  ExpandedStrategy expanded_{contents_};
+  const TaskGraph& tasks_ = expanded_.graph();
 };
 
 INSTANTIATE_TEST_SUITE_P(Zoo, OnSmallModels, testing::ValuesIn(small_models), ModelWord());
@@ -47,29 +49,29 @@ INSTANTIATE_TEST_SUITE_P(Zoo, OnSmallModels, testing::ValuesIn(small_models), Mo
 TEST_P(OnSmallModels, OneDeviceCommunicatesNothing) {
   Strategy strategy;
   for (const Operator& op : graph_.operators()) strategy.push_back(single_device(op, DeviceId(3)));
-  TaskGraph tasks;
-  builder_.build(builder_.bind(strategy), tasks, TaskGraphBuilder::Labels::Make);
+  expanded_.expand(contents_.bind(strategy), {.labels = Labels::Make});
   Nanoseconds sum = 0;
-  for (std::size_t t = 0; t < tasks.dag.num_tasks(); ++t) {
-    EXPECT_FALSE(is_communication(tasks.labels[t].kind)) << describe(tasks.labels[t], graph_, topology_);
-    sum += tasks.dag.duration(TaskId(t));
+  for (std::size_t t = 0; t < tasks_.dag.num_tasks(); ++t) {
+    EXPECT_FALSE(is_communication(tasks_.labels[t].kind)) << describe(tasks_.labels[t], graph_, topology_);
+    sum += tasks_.dag.duration(TaskId(t));
   }
-  EXPECT_EQ(simulate(tasks.dag).makespan, sum);
+  EXPECT_EQ(simulate(tasks_.dag).makespan, sum);
 }
 
 TEST_P(OnSmallModels, GraphsDependOnTheStrategyAlone) {
-  TaskGraph first, again, fresh;
   for_each_seed(3, [&](Rng& rng) {
     const Strategy strategy = random_strategy(graph_, rng, topology_.num_devices(), 8);
     const Strategy other = random_strategy(graph_, rng, topology_.num_devices(), 8);
-    builder_.build(builder_.bind(strategy), first, TaskGraphBuilder::Labels::Make);
-    builder_.build(builder_.bind(other), again, TaskGraphBuilder::Labels::Make);
-    builder_.build(builder_.bind(strategy), again, TaskGraphBuilder::Labels::Leave);
-    EXPECT_TRUE(same(first.dag, again.dag));
-    EXPECT_THAT(again.labels, IsEmpty());
-    TaskGraphBuilder another(graph_, costs_, {});
-    another.build(another.bind(strategy), fresh, TaskGraphBuilder::Labels::Make);
-    EXPECT_TRUE(same(first.dag, fresh.dag));
+    expanded_.expand(contents_.bind(strategy), {.labels = Labels::Make});
+    const TaskGraph first = tasks_;
+    expanded_.expand(contents_.bind(other), {.labels = Labels::Make});
+    expanded_.expand(contents_.bind(strategy));
+    EXPECT_TRUE(same(first.dag, tasks_.dag));
+    EXPECT_THAT(tasks_.labels, IsEmpty());
+    const PlanContents another(graph_, costs_, {});
+    ExpandedStrategy fresh(another);
+    fresh.expand(another.bind(strategy), {.labels = Labels::Make});
+    EXPECT_TRUE(same(first.dag, fresh.dag()));
   });
 }
 
@@ -79,10 +81,9 @@ TEST_P(OnSmallModels, DataParallelismSynchronisesAllParametersOnce) {
     return op.factors.empty() || c.devices.size() == 4;
   };
   for (std::size_t i = 0; i < strategy.size(); ++i) ASSERT_TRUE(whole(graph_.operators()[i], strategy[i]));
-  TaskGraph tasks;
-  builder_.build(builder_.bind(strategy), tasks, TaskGraphBuilder::Labels::Make);
+  expanded_.expand(contents_.bind(strategy), {.labels = Labels::Make});
   std::int64_t bytes = 0, moved = 0;
-  for (const TaskLabel& l : tasks.labels) {
+  for (const TaskLabel& l : tasks_.labels) {
     if (l.kind == TaskKind::GradientSync) bytes += bytes_on_links(l.collective, l.group_size, l.size);
     if (l.kind == TaskKind::ForwardTransfer) moved += bytes_on_links(l.collective, l.group_size, l.size);
   }
@@ -102,12 +103,13 @@ TEST_P(OnSmallModels, MicrobatchesRepeatThePassesAndShareSynchronisationAndUpdat
   constexpr std::int32_t microbatches = 3;
   PlanOptions options;
   options.microbatches = microbatches;
-  TaskGraphBuilder several(graph_, costs_, options);
-  TaskGraph once, thrice;
+  const PlanContents several(graph_, costs_, options);
+  ExpandedStrategy expanded(several);
+  const TaskGraph &once = tasks_, &thrice = expanded.graph();
   for_each_seed(3, [&](Rng& rng) {
     const Strategy strategy = random_strategy(graph_, rng, topology_.num_devices(), 8);
-    builder_.build(builder_.bind(strategy), once, TaskGraphBuilder::Labels::Make);
-    several.build(several.bind(strategy), thrice, TaskGraphBuilder::Labels::Make);
+    expanded_.expand(contents_.bind(strategy), {.labels = Labels::Make});
+    expanded.expand(several.bind(strategy), {.labels = Labels::Make});
     const TasksByKind one = count_by_kind(once);
     for (const auto& [kind, count] : count_by_kind(thrice)) {
       if (kind == TaskKind::Barrier) continue;
@@ -123,11 +125,12 @@ TEST_P(OnSmallModels, MicrobatchesRepeatThePassesAndShareSynchronisationAndUpdat
 TEST_P(OnSmallModels, MicrobatchesFollowEachOtherOnEveryDevice) {
   PlanOptions options;
   options.microbatches = 3;
-  TaskGraphBuilder builder(graph_, costs_, options);
-  TaskGraph tasks;
+  const PlanContents contents(graph_, costs_, options);
+  ExpandedStrategy expanded(contents);
+  const TaskGraph& tasks = expanded.graph();
   for_each_seed(4, [&](Rng& rng) {
-    builder.build(builder.bind(random_strategy(graph_, rng, topology_.num_devices(), 8)), tasks,
-                  TaskGraphBuilder::Labels::Make);
+    expanded.expand(contents.bind(random_strategy(graph_, rng, topology_.num_devices(), 8)),
+                    {.labels = Labels::Make});
     tasks.dag.check_unique();
     const Timeline timeline = simulate(tasks.dag);
     EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
@@ -154,16 +157,16 @@ TEST_P(OnSmallModels, OneDeviceTakesEachMicrobatchAsLongAsTheFirst) {
   const auto makespan = [&](std::int32_t microbatches) {
     PlanOptions options;
     options.microbatches = microbatches;
-    TaskGraphBuilder builder(graph_, costs_, options);
-    TaskGraph tasks;
-    builder.build(builder.bind(strategy), tasks, TaskGraphBuilder::Labels::Leave);
-    return simulate(tasks.dag).makespan;
+    const PlanContents contents(graph_, costs_, options);
+    ExpandedStrategy expanded(contents);
+    expanded.expand(contents.bind(strategy));
+    return simulate(expanded.dag()).makespan;
   };
   EXPECT_EQ(makespan(5) - makespan(4), makespan(2) - makespan(1));
   EXPECT_LE(makespan(2), 2 * makespan(1));  // one update
 }
 
-TEST(TaskGraphBuilder, RefusesAnUnknownNumberOfConfigs) {
+TEST(Plan, RefusesAnUnknownNumberOfConfigs) {
   const OperatorGraph graph = make_zoo_model(small_models[0]);
   EXPECT_EQ(illegal(graph, {}, make_topology("p100-4x4")),
             fmt::format("0 configs for {} operators", graph.operators().size()));

@@ -1,9 +1,9 @@
-// When TaskGraphBuilder lets operators run again: not before backward comes to them, or memory would not
-// fall.
+#include "taskgraph/expansion/recompute_gates.h"
+
 #include <algorithm>
 
 #include "taskgraph/expansion/add_tasks.h"
-#include "taskgraph/expansion/task_graph_builder.h"
+#include "taskgraph/expansion/strategy_expander.h"
 
 namespace pipesim {
 namespace {
@@ -16,22 +16,22 @@ using Segment = Recomputation::Segment;
 // segments come in the order of their last readers. Stages do not wait for each other.
 class AwaitedTasks {
  public:
-  AwaitedTasks(const TaskGraphBuilder& builder, const BoundStrategy& strategy, std::int32_t microbatch)
-      : builder_(builder),
+  AwaitedTasks(const ExpandedStrategy& made, const BoundStrategy& strategy, std::int32_t microbatch)
+      : made_(made),
         strategy_(strategy),
         microbatch_(microbatch),
-        pipeline_(builder.options().pipeline),
-        devices_(builder.costs().topology().num_devices()),
+        pipeline_(made.contents().options().pipeline),
+        devices_(made.contents().costs().topology().num_devices()),
         stages_(static_cast<std::size_t>(pipeline_ ? pipeline_->num_stages() : 1)),
         awaited_(stages_ * devices_),
         behind_(stages_, strategy.size()),
         gradients_(strategy.size()) {
     for (std::size_t i = 0; i < strategy.size(); ++i) {
       const OperatorId op(i);
-      await(op, builder.tasks_of(op, microbatch).forward, strategy[i]->forward);
+      await(op, made.tasks_of(op, microbatch).forward, strategy[i]->forward);
     }
     if (pipeline_) return;
-    const std::span<const Wiring> all = builder.wirings();  // those of the microbatch are the last ones
+    const std::span<const Wiring> all = made.wirings();  // those of the microbatch are the last ones
     for (auto w = all.rbegin(); w != all.rend() && w->microbatch == microbatch; ++w) {
       if (w->kind == TaskKind::BackwardTransfer)
         gradients_[w->destinations.front().op.index()].push_back(&*w);
@@ -43,7 +43,7 @@ class AwaitedTasks {
     for (std::size_t& i = behind_[stage_of(segment.last)]; i > last + 1;) {
       const OperatorId op(--i);
       if (stage_of(op) == stage_of(segment.last))
-        await(op, builder_.tasks_of(op, microbatch_).backward_input, strategy_[i]->backward_input);
+        await(op, made_.tasks_of(op, microbatch_).backward_input, strategy_[i]->backward_input);
     }
     for (std::size_t i = segment.operators.front().index(); i <= last; ++i) {
       for (const Wiring* w : gradients_[i]) {
@@ -75,7 +75,7 @@ class AwaitedTasks {
     }
   }
 
-  const TaskGraphBuilder& builder_;
+  const ExpandedStrategy& made_;
   const BoundStrategy& strategy_;
   std::int32_t microbatch_;
   const std::optional<Pipeline>& pipeline_;
@@ -85,49 +85,45 @@ class AwaitedTasks {
   std::vector<std::vector<const Wiring*>> gradients_;  // by operator: those of its outputs
 };
 
+// One task instead of an edge from each that is awaited to each that may begin then.
+TaskId add_gate(StrategyExpander& expander, std::int32_t microbatch, std::size_t segment, DeviceId device,
+                TaskId previous, std::span<const TaskId> awaited) {
+  TaskLabel label;
+  label.kind = TaskKind::Barrier;
+  label.op = expander.made().contents().recomputation().segments()[segment].operators.front();
+  label.device = label.peer = device;
+  label.microbatch = expander.labelled(microbatch);
+  const TaskId gate = expander.add_gate(recompute_gate_key(microbatch, segment, device), device, label);
+  for (const TaskId task : awaited) expander.dag().add_edge(task, gate);
+  if (previous.valid()) expander.dag().add_edge(previous, gate);
+  return gate;
+}
+
 }  // namespace
 
-void TaskGraphBuilder::order_recompute(const BoundStrategy& strategy) {
-  const std::span<const Segment> segments = recomputation_.segments();
-  const std::size_t devices = costs_.topology().num_devices();
-  AwaitedTasks awaited(*this, strategy, microbatch_);
-  std::vector<TaskId> gates(
-      devices * static_cast<std::size_t>(options_.pipeline ? options_.pipeline->num_stages() : 1));
+void add_recompute_gates(StrategyExpander& expander, const BoundStrategy& strategy, std::int32_t microbatch) {
+  const PlanContents& contents = expander.made().contents();
+  const std::span<const Segment> segments = contents.recomputation().segments();
+  const std::size_t devices = contents.costs().topology().num_devices();
+  const auto& pipeline = contents.options().pipeline;
+  AwaitedTasks awaited(expander.made(), strategy, microbatch);
+  std::vector<TaskId> gates(devices * static_cast<std::size_t>(pipeline ? pipeline->num_stages() : 1));
   for (std::size_t s = 0; s < segments.size(); ++s) {
     awaited.add_backward_behind(segments[s]);
-    const OperatorId last = segments[s].last;
-    const auto stage =
-        static_cast<std::size_t>(options_.pipeline ? options_.pipeline->stage_of[last.index()] : 0);
+    const auto stage = static_cast<std::size_t>(contents.stage_of(segments[s].last));
     for (const OperatorId op : segments[s].operators) {
-      const std::vector<DeviceId>& of_shards = strategy[op.index()]->config.devices;
-      for (std::size_t k = 0; k < of_shards.size(); ++k) {
-        TaskId& gate = gates[stage * devices + of_shards[k].index()];
-        std::vector<TaskId>& before = awaited.of(segments[s], of_shards[k]);
-        if (!before.empty()) gate = add_gate(s, of_shards[k], gate, before);
+      const BoundOperator& bound = *strategy[op.index()];
+      for (std::size_t k = 0; k < bound.config.devices.size(); ++k) {
+        const DeviceId device = bound.config.devices[k];
+        TaskId& gate = gates[stage * devices + device.index()];
+        std::vector<TaskId>& before = awaited.of(segments[s], device);
+        if (!before.empty()) gate = add_gate(expander, microbatch, s, device, gate, before);
         before.clear();
-        out_->dag.add_edge(gate,
-                           shard_task(tasks_of(op, microbatch_).recompute, *strategy[op.index()], 0, k));
+        const TaskId again = expander.made().tasks_of(op, microbatch).recompute;
+        expander.dag().add_edge(gate, shard_task(again, bound, 0, k));
       }
     }
   }
-}
-
-// One task instead of an edge from each that is awaited to each that may begin then.
-TaskId TaskGraphBuilder::add_gate(std::size_t segment, DeviceId device, TaskId previous,
-                                  std::span<const TaskId> awaited) {
-  const TaskId gate = out_->dag.add_task(recompute_gate_key(microbatch_, segment, device), 0, LaneId());
-  for (const TaskId task : awaited) out_->dag.add_edge(task, gate);
-  if (previous.valid()) out_->dag.add_edge(previous, gate);
-  gates_.push_back({device, gate});
-  if (labels_) {
-    TaskLabel label;
-    label.kind = TaskKind::Barrier;
-    label.op = recomputation_.segments()[segment].operators.front();
-    label.device = label.peer = device;
-    label.microbatch = labelled(microbatch_);
-    out_->labels.push_back(label);
-  }
-  return gate;
 }
 
 }  // namespace pipesim

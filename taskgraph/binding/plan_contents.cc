@@ -1,0 +1,195 @@
+#include "taskgraph/binding/plan_contents.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/deadline.h"
+
+namespace pipesim {
+namespace {
+
+constexpr Bytes kUncut{INT64_MAX / 2};
+
+void add_distinct(LayoutId layout, LayoutIds& layouts) {
+  if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) layouts.push_back(layout);
+}
+
+PlanOptions without_pipeline(PlanOptions options) {
+  options.pipeline.reset();
+  options.recompute = {};
+  return options;
+}
+
+bool is_trained(const PlanOptions& options) {
+  return WeightVersions(options.pipeline, options.microbatches).trained();
+}
+
+}  // namespace
+
+PlanContents::Tables::Tables(const OperatorGraph& g, const CostModel& c, const PlanOptions& o)
+    : graph(g),
+      costs(c),
+      options(without_pipeline(o)),
+      prices([&c] { return CommunicationPrices(c); }),
+      bound(graph, layouts, prices),
+      plans(layouts, prices),
+      updates(costs, options, layouts) {}
+
+PlanContents::PlanContents(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
+    : PlanContents(std::make_shared<Tables>(graph, costs, options), options,
+                   std::make_shared<BackwardUses>(graph, is_trained(options))) {}
+
+PlanContents::PlanContents(std::shared_ptr<Tables> tables, PlanOptions options,
+                           std::shared_ptr<const BackwardUses> backward)
+    : tables_(std::move(tables)),
+      options_(std::move(options)),
+      versions_(options_.pipeline, options_.microbatches),
+      recomputation_(tables_->graph, versions_.trained() ? options_.recompute : Recompute(),
+                     options_.pipeline),
+      backward_(std::move(backward)),
+      ways_(options_.pipeline ? pipesim::ways_of(*options_.pipeline) : 1) {}
+
+PlanContents PlanContents::with(std::optional<Pipeline> pipeline, Recompute recompute) const {
+  PlanOptions options = options_;
+  options.pipeline = std::move(pipeline);
+  options.recompute = std::move(recompute);
+  const bool trained = is_trained(options);
+  std::shared_ptr<const BackwardUses> backward =
+      trained == versions_.trained() ? backward_ : std::make_shared<BackwardUses>(graph(), trained);
+  return {tables_, std::move(options), std::move(backward)};
+}
+
+std::int32_t PlanContents::stage_of(OperatorId op) const {
+  return options_.pipeline ? options_.pipeline->stage_of[op.index()] : 0;
+}
+
+std::int32_t PlanContents::ways_through(OperatorId op) const {
+  return ways_ == 1 ? 1 : ways_of(*options_.pipeline, stage_of(op));
+}
+
+BoundStrategy PlanContents::bind(const Strategy& strategy) const {
+  BoundStrategy bound;
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    stop_if_late();
+    bound.push_back(bind(OperatorId(i), strategy[i]));
+  }
+  return bound;
+}
+
+const BoundStrategy& PlanContents::strategy_of(std::int32_t microbatch, const BoundStrategy& strategy) const {
+  if (ways_ == 1) return strategy;
+  const auto way = static_cast<std::size_t>(microbatch % ways_);
+  const bool known = !last_.of_way.empty() && last_.generation == generation() && last_.strategy == strategy;
+  if (known) return last_.of_way[way];
+  std::vector<ParallelConfig> configs;
+  for (const BoundOperator* b : strategy) configs.push_back(b->config);
+  Ways now{generation(), BoundStrategy(strategy), {}};
+  for (std::int32_t w = 0; w < ways_; ++w) {
+    now.of_way.push_back(
+        bind(configs_of_way(configs, *options_.pipeline, w, costs().topology().num_devices())));
+  }
+  last_ = std::move(now);
+  return last_.of_way[way];
+}
+
+PipelineOrder PlanContents::order_of(const BoundStrategy& strategy, std::int32_t microbatches) const {
+  const std::size_t devices = costs().topology().num_devices();
+  if (!options_.pipeline) return order_without_stages(microbatches, devices);
+  std::vector<ParallelConfig> configs;
+  for (const BoundOperator* b : strategy) configs.push_back(b->config);
+  return pipeline_order(configs, *options_.pipeline, microbatches, devices, &tables_->schedules);
+}
+
+void PlanContents::list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, LayoutIds& out) const {
+  out.clear();
+  // Every microbatch uses the weights, whichever way it goes.
+  const std::int32_t all = graph().tensor(tensor).kind == TensorKind::Weight ? ways_ : 1;
+  for (std::int32_t way = 0; way < all; ++way) {
+    const BoundStrategy& used = all == 1 ? strategy : strategy_of(way, strategy);
+    for (const UseRef maker : backward_->gradient_makers(tensor)) {
+      if (way < ways_through(maker.op)) add_distinct(gradient_layout(maker, used), out);
+    }
+  }
+}
+
+CommunicationPlans::Setting PlanContents::transfer_setting(TensorId tensor) const {
+  return {bytes_per_element(graph().tensor(tensor).type), kUncut};
+}
+
+CommunicationPlans::Setting PlanContents::sync_setting() const {
+  return {bytes_per_element(options_.gradient_type), options_.gradient_piece};
+}
+
+const CommunicationPlan& PlanContents::transfer_plan(TensorId tensor, std::span<const LayoutId> terms,
+                                                     LayoutId target) const {
+  return tables_->plans.between(terms, target, transfer_setting(tensor));
+}
+
+const CommunicationPlan& PlanContents::sync_plan(TensorId weight, const BoundStrategy& strategy) const {
+  LayoutIds terms;
+  list_gradient_terms(weight, strategy, terms);
+  return tables_->plans.between(terms, home_of(weight, strategy), sync_setting());
+}
+
+LayoutId PlanContents::home_of(TensorId weight, const BoundStrategy& strategy) const {
+  LayoutIds needed;
+  for (std::int32_t way = 0; way < ways_; ++way) {
+    const BoundStrategy& used = strategy_of(way, strategy);
+    for (const UseRef use : graph().consumers(weight)) {
+      if (way < ways_through(use.op)) add_distinct(data_layout(use, used), needed);
+    }
+  }
+  return tables_->plans.home(needed);
+}
+
+const OwnedUpdates& PlanContents::update_work(OperatorId owner, const BoundStrategy& strategy) const {
+  const std::span<const TensorId> weights = backward_->owned_weights(owner);
+  const DataType type = graph().tensor(weights.front()).type;
+  LayoutIds homes;
+  for (const TensorId w : weights) homes.push_back(home_of(w, strategy));
+  return tables_->updates.of(homes, type);
+}
+
+std::vector<WeightMemory> PlanContents::permanent_memory(const BoundStrategy& strategy) const {
+  std::vector<WeightMemory> memory(costs().topology().num_devices());
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    if (backward_->owned_weights(OperatorId(i)).empty()) continue;
+    const OwnedUpdates& work = update_work(OperatorId(i), strategy);
+    for (std::size_t j = 0; j < work.devices.size(); ++j) {
+      WeightMemory& sum = memory[work.devices[j].index()];
+      sum.weights += work.memory[j].weights;
+      sum.gradients += work.memory[j].gradients;
+      sum.optimizer_state += work.memory[j].optimizer_state;
+    }
+  }
+  for (const TensorId w : backward_->frozen_weights()) {
+    const Layout& home = layouts()[home_of(w, strategy)];
+    const Bytes element(bytes_per_element(graph().tensor(w).type));
+    for (const LayoutEntry& e : home.entries())
+      memory[e.device.index()].weights += home.box(e).elements() * element;
+  }
+  return memory;
+}
+
+bool PlanContents::forget(Bytes most) {
+  if (tables_->plans.bytes() + tables_->layouts.bytes() + tables_->bound.bytes() <= most) return false;
+  tables_->bound.clear();
+  tables_->plans.clear();
+  tables_->layouts.clear();
+  forget_derived();
+  return true;
+}
+
+bool PlanContents::forget_plans(Bytes most) {
+  if (tables_->plans.bytes() <= most) return false;
+  tables_->plans.clear();
+  forget_derived();
+  return true;
+}
+
+void PlanContents::forget_derived() {
+  tables_->updates.clear();
+  ++tables_->generation;
+}
+
+}  // namespace pipesim

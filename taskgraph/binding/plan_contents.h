@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "taskgraph/binding/backward_uses.h"
+#include "taskgraph/binding/bound_operators.h"
+#include "taskgraph/binding/weight_updates.h"
+#include "taskgraph/moving/communication_plan_table.h"
+#include "taskgraph/plan/plan.h"
+#include "taskgraph/plan/weight_versions.h"
+
+namespace pipesim {
+
+/// Everything about plans of one model, topology and options that does not need tasks: operators under their
+/// configs, layouts, communication plans, weight updates. What depends on content alone (operator and config,
+/// pair of layouts) is computed once and kept, so the next strategy costs only what its tasks cost.
+///
+/// Nothing changes but what is kept. Any number of threads may ask at the same time; none computes under a
+/// lock. The exceptions are order_of(), and, where ways() > 1, all that takes a strategy: one thread at a
+/// time may use those. The graph and the cost model must outlive this.
+class PlanContents {
+ public:
+  PlanContents(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
+  /// The same with another pipeline and recompute. Both share what is kept.
+  [[nodiscard]] PlanContents with(std::optional<Pipeline> pipeline, Recompute recompute) const;
+
+  [[nodiscard]] const OperatorGraph& graph() const { return tables_->graph; }
+  [[nodiscard]] const CostModel& costs() const { return tables_->costs; }
+  [[nodiscard]] const PlanOptions& options() const { return options_; }
+  [[nodiscard]] const WeightVersions& versions() const { return versions_; }
+  [[nodiscard]] const Recomputation& recomputation() const { return recomputation_; }
+  [[nodiscard]] const BackwardUses& backward() const { return *backward_; }
+  [[nodiscard]] const LayoutTable& layouts() const { return tables_->layouts; }
+  [[nodiscard]] const CommunicationPlans& plans() const { return tables_->plans; }
+  /// Prices of communication, for this thread.
+  [[nodiscard]] CommunicationPrices& prices() const { return tables_->prices.local(); }
+  /// The operator's pipeline stage; 0 without a pipeline.
+  [[nodiscard]] std::int32_t stage_of(OperatorId op) const;
+  /// Number of ways through the devices that microbatches take in turn: 2 where pipelines run in both
+  /// directions, several where replicas of a stage take turns, else 1.
+  [[nodiscard]] std::int32_t ways() const { return ways_; }
+  /// Number of ways through the operator's stage.
+  [[nodiscard]] std::int32_t ways_through(OperatorId op) const;
+
+  /// The config must be legal (see illegal()). The address stays valid until forget().
+  const BoundOperator* bind(OperatorId op, const ParallelConfig& config) const {
+    return tables_->bound.bind(op, config);
+  }
+  [[nodiscard]] BoundStrategy bind(const Strategy& strategy) const;
+  /// The strategy on the devices that this microbatch goes through. Valid until another strategy is asked
+  /// for.
+  [[nodiscard]] const BoundStrategy& strategy_of(std::int32_t microbatch,
+                                                 const BoundStrategy& strategy) const;
+  /// The steps of the strategy's devices with this number of microbatches.
+  [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
+
+  // What follows is kept by content, and valid until forget_plans().
+
+  /// The distinct layouts in which a tensor's gradient is made, in the order of
+  /// BackwardUses::gradient_makers().
+  void list_gradient_terms(TensorId tensor, const BoundStrategy& strategy, LayoutIds& out) const;
+  /// Moves an activation, or its gradient, from the sum of `terms` to `target`.
+  [[nodiscard]] const CommunicationPlan& transfer_plan(TensorId tensor, std::span<const LayoutId> terms,
+                                                       LayoutId target) const;
+  /// Moves the gradient of a trained weight to the weight's home.
+  [[nodiscard]] const CommunicationPlan& sync_plan(TensorId weight, const BoundStrategy& strategy) const;
+  /// Element size and largest piece, of transfer_plan() and of sync_plan().
+  [[nodiscard]] CommunicationPlans::Setting transfer_setting(TensorId tensor) const;
+  [[nodiscard]] CommunicationPlans::Setting sync_setting() const;
+  /// Where a weight is stored: on every device where a use needs a part of it.
+  [[nodiscard]] LayoutId home_of(TensorId weight, const BoundStrategy& strategy) const;
+  /// Updates of the weights that the operator owns; it must own one.
+  [[nodiscard]] const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy) const;
+  /// By device, what it keeps for good: weights, accumulated gradients, optimizer state.
+  [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy) const;
+
+  /// Forgets communication plans when they take more than `most` bytes; true when it did.
+  /// Results do not change. No other thread may use this meanwhile.
+  bool forget_plans(Bytes most);
+  /// Forgets bound operators and layouts, too, when all of them take more: whatever bind() and layouts() ever
+  /// returned becomes invalid.
+  bool forget(Bytes most);
+  [[nodiscard]] std::uint64_t generation() const { return tables_->generation; }  ///< how often it forgot
+
+ private:
+  struct Tables {
+    Tables(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
+    const OperatorGraph& graph;
+    const CostModel& costs;
+    PlanOptions options;  // but for pipeline and recompute
+    LayoutTable layouts;
+    CommunicationPricesByThread prices;
+    BoundOperators bound;
+    CommunicationPlans plans;
+    WeightUpdates updates;
+    MadeSchedules schedules;
+    std::uint64_t generation = 0;
+  };
+  /// The strategy that strategy_of() was asked for last, and what it is for each way.
+  struct Ways {
+    std::uint64_t generation = 0;
+    BoundStrategy strategy;
+    std::vector<BoundStrategy> of_way;
+  };
+  PlanContents(std::shared_ptr<Tables> tables, PlanOptions options,
+               std::shared_ptr<const BackwardUses> backward);
+  void forget_derived();
+
+  std::shared_ptr<Tables> tables_;
+  PlanOptions options_;
+  WeightVersions versions_;
+  Recomputation recomputation_;
+  std::shared_ptr<const BackwardUses> backward_;
+  std::int32_t ways_ = 1;
+  mutable Ways last_;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "taskgraph/expansion/expanded_strategy.h"
+#include "taskgraph/expansion/version_gates.h"
+
+namespace pipesim {
+
+/// Expands one strategy: adds all tasks and edges to an ExpandedStrategy that has begun.
+class StrategyExpander {
+ public:
+  /// `folding`: see ExpansionSetting. `out` must outlive it.
+  StrategyExpander(ExpandedStrategy& out, Labels labels, const Folding* folding);
+
+  /// Operators, transfers and updates of all microbatches. `order`: the steps that the devices take.
+  void add_microbatches(const PipelineOrder& order);
+  /// Barriers between the steps of each device. `begun`: and one before the first.
+  void order_steps(const PipelineOrder& order, bool begun);
+
+  /// A task that takes no time and holds no lane; `label` says what it stands for.
+  TaskId add_gate(TaskKey key, DeviceId device, const TaskLabel& label);
+  [[nodiscard]] const ExpandedStrategy& made() const { return out_; }
+  [[nodiscard]] TaskDag& dag() { return out_.graph_.dag; }
+  /// The microbatch as labels name it: those of a single microbatch have no number.
+  [[nodiscard]] std::int32_t labelled(std::int32_t microbatch) const;
+
+ private:
+  void add_operator(OperatorId op, const BoundOperator& bound);
+  TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
+  void add_updates(OperatorId owner);
+  TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
+
+  void wire_forward(TensorId tensor);
+  void plan_forward(TensorId tensor);
+  void wire_again(std::size_t forward_wiring);
+  void wire_backward(TensorId tensor);
+  Wiring& begin_wiring(TaskKind kind, TensorId tensor);
+  void list_sources(Wiring& wiring);
+  void add_transfers(Wiring& wiring);
+  void connect_sources(const Wiring& wiring);
+  void connect_readers(const Wiring& wiring, TaskId first_reader,
+                       std::span<const std::int32_t> reader_of_device);
+  template <class Visit>
+  void visit_sources(const Wiring& wiring, Visit visit);
+  [[nodiscard]] std::pair<std::int32_t, std::int32_t> microbatches_of(const Wiring& wiring,
+                                                                      OperatorId source) const;
+  [[nodiscard]] OperatorTasks& tasks_of(OperatorId op, std::int32_t microbatch);
+  [[nodiscard]] const BoundStrategy& strategy_of(TaskKind kind) const;
+
+  ExpandedStrategy& out_;
+  const PlanContents& contents_;
+  const OperatorGraph& graph_;
+  const bool labels_;
+  const Folding* folding_;
+  VersionGates version_gates_;
+  const BoundStrategy* now_;     // on the devices of microbatch_
+  std::int32_t microbatch_ = 0;  // being added
+  // Folded: by stage, the microbatches of its last backward steps, see last_backward().
+  std::vector<std::pair<std::int32_t, std::int32_t>> last_backward_;
+  LayoutIds terms_;  // scratch: distinct layouts
+};
+
+}  // namespace pipesim
