@@ -28,11 +28,23 @@ struct Baseline {
   std::string idle = {};                 ///< see idle_devices(); of single-device "", which is no surprise
 };
 
+/// A strategy to start from, and who made it.
+struct SearchStart {
+  std::string name;
+  Strategy strategy;
+  std::optional<Evaluation> evaluation = std::nullopt;  ///< if it is known: it is not scored again
+};
+
 /// When a search stops. Whatever comes first.
 struct SearchBudget {
   double seconds = 0;  ///< 0: no limit
   std::int64_t proposals =
       0;  ///< 0: no limit; with this one alone, results are the same bytes for the same seed
+
+  [[nodiscard]] bool out_of_seconds(double passed) const { return seconds > 0 && passed >= seconds; }
+  [[nodiscard]] bool spent(std::int64_t made, double passed) const {
+    return (proposals > 0 && made >= proposals) || out_of_seconds(passed);
+  }
 };
 
 /// How a search is getting on, for a progress line.

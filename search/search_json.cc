@@ -6,16 +6,20 @@
 #include <nlohmann/json.hpp>
 
 namespace pipesim {
-namespace {
 
-std::int64_t search_count(const JsonValue& value) { return value.integer(0, kMostInSearches); }
+std::int64_t parse_count(const JsonValue& value) { return value.integer(0, kMostInSearches); }
 
-}  // namespace
+std::vector<std::int64_t> parse_counts(const JsonValue& value, std::size_t size, std::int64_t most) {
+  std::vector<std::int64_t> numbers = value.integers(0, most);
+  if (numbers.size() != size)
+    value.fail(fmt::format("found {} numbers, {} are needed", numbers.size(), size));
+  return numbers;
+}
 
-std::string to_json(const Rng& rng) {
+nlohmann::ordered_json json_of(const Rng& rng) {
   nlohmann::ordered_json words = nlohmann::ordered_json::array();
   for (const std::uint64_t word : rng.state()) words.push_back(fmt::format("{:016x}", word));
-  return words.dump();
+  return words;
 }
 
 Rng parse_rng(const JsonValue& value) {
@@ -33,31 +37,30 @@ Rng parse_rng(const JsonValue& value) {
   return Rng(state);
 }
 
-std::string to_json(const std::vector<SearchImprovement>& history) {
+nlohmann::ordered_json json_of(const std::vector<SearchImprovement>& history) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const SearchImprovement& i : history) {
     list.push_back(
         {{"seconds", i.seconds}, {"proposals", i.proposals}, {"time_ns", i.best}, {"chain", i.chain}});
   }
-  return list.dump();
+  return list;
 }
 
 std::vector<SearchImprovement> parse_history(const JsonValue& value) {
   std::vector<SearchImprovement> history;
   for (const JsonValue& i : value.items()) {
-    history.push_back({i.at("seconds").number(0), search_count(i.at("proposals")),
-                       search_count(i.at("time_ns")), static_cast<int>(i.at("chain").integer(0, INT32_MAX))});
+    history.push_back({i.at("seconds").number(0), parse_count(i.at("proposals")),
+                       parse_count(i.at("time_ns")), static_cast<int>(i.at("chain").integer(0, INT32_MAX))});
   }
   return history;
 }
 
-std::string to_json(const Evaluation& evaluation) {
-  return nlohmann::ordered_json{{"time_ns", evaluation.time}, {"overflow_bytes", evaluation.overflow.value}}
-      .dump();
+nlohmann::ordered_json json_of(const Evaluation& evaluation) {
+  return {{"time_ns", evaluation.time}, {"overflow_bytes", evaluation.overflow.value}};
 }
 
 Evaluation parse_evaluation(const JsonValue& value) {
-  return {search_count(value.at("time_ns")), Bytes(search_count(value.at("overflow_bytes")))};
+  return {parse_count(value.at("time_ns")), Bytes(parse_count(value.at("overflow_bytes")))};
 }
 
 void require_choice(const std::string& file, const std::string& option, std::uint64_t asked,

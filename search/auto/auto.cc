@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <limits>
 #include <map>
@@ -19,6 +18,7 @@
 #include "search/mcmc/mcmc.h"
 #include "search/planners/planner.h"
 #include "search/search_json.h"
+#include "search/stopwatch.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
@@ -41,11 +41,6 @@ constexpr double kMostKept = 3;
 // improved it; to both, where it is nearly the best.
 constexpr double kToBestSplits = 0.8, kToNearSplits = 0.5, kHardly = 1e-3, kNearly = 0.03;
 constexpr double kShortest = 1e-6;  // seconds; a budget of 0 is none
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point began) {
-  return std::chrono::duration<double>(Clock::now() - began).count();
-}
 
 // All that was planned so far.
 class Contest {
@@ -171,7 +166,7 @@ class Contest {
 
   void finish() {
     SearchOutcome told;
-    told.seconds = seconds_since(began_);
+    told.seconds = time_.seconds();
     observer_.finish(told);
   }
 
@@ -195,7 +190,7 @@ class Contest {
 
  private:
   AutoEntry run(const std::string& name, double seconds, const Algorithm& plan) {
-    const Clock::time_point began = Clock::now();
+    const Stopwatch time;
     AutoEntry made{{name, std::nullopt, 0, "", 0}, std::nullopt};
     Contribution& told = made.contribution;
     try {
@@ -222,7 +217,7 @@ class Contest {
       told.note = observer_.stop_requested() ? "interrupted" : kOutOfTime;
     }
     request_.status("");
-    told.seconds = seconds_since(began);
+    told.seconds = time.seconds();
     return made;
   }
 
@@ -453,7 +448,7 @@ class Contest {
   const PlanRequest& request_;
   const AutoOptions& how_;
   SearchObserver& observer_;  // from the first planner on: an interruption loses nothing
-  Clock::time_point began_ = Clock::now();
+  Stopwatch time_;
   Deadline until_;
   double seconds_;  // until then, at the beginning
   std::vector<Baseline> baselines_;

@@ -21,33 +21,30 @@ CheckpointJson json_of(const AutoEntry& entry) {
   const Contribution& c = entry.contribution;
   CheckpointJson json{{"algorithm", c.name}, {"part", entry.part}, {"seconds", c.seconds}, {"note", c.note}};
   if (c.devices_used > 0) json["devices_used"] = c.devices_used;
-  if (c.evaluation) json["cost"] = CheckpointJson::parse(to_json(*c.evaluation));
-  if (entry.plan) json["plan"] = CheckpointJson::parse(to_json(*entry.plan));
+  if (c.evaluation) json["cost"] = json_of(*c.evaluation);
+  if (entry.plan) json["plan"] = json_of(*entry.plan);
   return json;
 }
 
 }  // namespace
 
 AutoCheckpoints::AutoCheckpoints(std::string file, double seconds_between, const SearchSubject& subject)
-    : file_(std::move(file)), between_(seconds_between), subject_(subject) {}
+    : file_(std::move(file), seconds_between), subject_(subject) {}
 
 void AutoCheckpoints::keep(const AutoState& state, bool last, const SplitSearchOf& splits) {
-  const auto now = std::chrono::steady_clock::now();
-  if (!wanted() || (!last && now < next_)) return;
+  if (!file_.due(last)) return;
   CheckpointJson json{{"pipesim_auto_search", kAutoVersion},
-                      {"subject", CheckpointJson::parse(subject_json(subject_))},
+                      {"subject", json_of(subject_)},
                       {"seed", state.seed},
                       {"chains", state.chains},
                       {"done", CheckpointJson::array()}};
   for (const AutoEntry& entry : state.done) json["done"].push_back(json_of(entry));
   for (const auto& [microbatches, search] : state.mcmc) {
     json["mcmc"].push_back(
-        {{"microbatches", microbatches},
-         {"state", CheckpointJson::parse(to_json(search, splits(microbatches)->subject()))}});
+        {{"microbatches", microbatches}, {"state", json_of(search, splits(microbatches)->subject())}});
   }
-  if (state.joint) json["joint"] = CheckpointJson::parse(to_json(*state.joint));
-  write_file(file_, json.dump() + "\n");
-  next_ = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(between_);
+  if (state.joint) json["joint"] = json_of(*state.joint);
+  file_.write(json.dump() + "\n");
 }
 
 AutoState AutoCheckpoints::load(const std::string& file, const SplitSearchOf& splits) const {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "search/annealing/checkpoint_file.h"
 #include "search/joint/joint_state.h"
 #include "search/mcmc/mcmc.h"
 #include "search/mcmc/search_state_json.h"
@@ -46,14 +46,13 @@ struct AutoState {
   std::optional<JointState> joint;           ///< while it runs
 };
 
-/// The checkpoints of one run of auto. A file is replaced as a whole: whenever the program is killed, the
-/// last one loads.
+/// The checkpoints of one run of auto.
 class AutoCheckpoints {
  public:
   /// Writes nothing when `file` is "". `subject` must outlive it.
   AutoCheckpoints(std::string file, double seconds_between, const SearchSubject& subject);
 
-  [[nodiscard]] bool wanted() const { return !file_.empty(); }
+  [[nodiscard]] bool wanted() const { return file_.wanted(); }
   /// The search over splits in a number of microbatches; nullptr: there is none in so many.
   using SplitSearchOf = std::function<const SplitSearch*(std::int32_t microbatches)>;
   /// Writes where it is time to, at once the first time, and always when `last`.
@@ -62,10 +61,8 @@ class AutoCheckpoints {
   [[nodiscard]] AutoState load(const std::string& file, const SplitSearchOf& splits) const;
 
  private:
-  std::string file_;
-  std::chrono::duration<double> between_;
+  CheckpointFile file_;
   const SearchSubject& subject_;
-  std::chrono::steady_clock::time_point next_;
 };
 
 }  // namespace pipesim

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
 
 #include "search/auto/contributions.h"
 #include "search/search.h"
+#include "search/stopwatch.h"
 
 namespace pipesim {
 
@@ -23,7 +23,7 @@ class WholeProgress {
       proposals_[search] = progress.proposals;
       progress.proposals = 0;
       for (const auto& [name, proposals] : proposals_) progress.proposals += proposals;
-      progress.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+      progress.seconds = time_.seconds();
       const ScoredJointPlan* best = found_.best();
       if (best != nullptr && best->evaluation.feasible()) {
         const Nanoseconds time = best->evaluation.time;
@@ -36,7 +36,7 @@ class WholeProgress {
  private:
   ProgressCallback tell_;
   const Contributions& found_;
-  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  Stopwatch time_;
   std::map<std::string, std::int64_t> proposals_;  // so far, by search
 };
 

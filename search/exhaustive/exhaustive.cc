@@ -1,19 +1,17 @@
 #include "search/exhaustive/exhaustive.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <tuple>
 
 #include "search/exhaustive/upstream_table.h"
 #include "search/incremental_evaluator.h"
+#include "search/stopwatch.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kMostPlanBytes(500'000'000);
 constexpr std::size_t kMostJointConfigs = 2'000;  // of a block; the table grows with the square
@@ -29,16 +27,13 @@ class Meter {
 
   void count() { ++proposals_; }
   [[nodiscard]] std::int64_t proposals() const { return proposals_; }
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(Clock::now() - began_).count();
-  }
+  [[nodiscard]] double seconds() const { return time_.seconds(); }
   [[nodiscard]] bool stopped() const { return stopped_; }
   void stop() { stopped_ = true; }
 
   bool go_on(Nanoseconds best) {
     const double now = seconds();
-    stopped_ = stopped_ || (budget_.proposals > 0 && proposals_ >= budget_.proposals);
-    stopped_ = stopped_ || (budget_.seconds > 0 && now >= budget_.seconds);
+    stopped_ = stopped_ || budget_.spent(proposals_, now);
     if (!stopped_ && progress_ && report_due(now)) {
       reported_ = proposals_;
       reported_at_ = now;
@@ -57,7 +52,7 @@ class Meter {
 
   SearchBudget budget_;
   const ProgressCallback& progress_;
-  Clock::time_point began_ = Clock::now();
+  Stopwatch time_;
   std::int64_t proposals_ = 0, reported_ = 0;
   double reported_at_ = 0;
   bool stopped_ = false;

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "search/mcmc/mcmc.h"
+#include "search/search.h"
 
 namespace pipesim {
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "search/annealing/annealing_json.h"
 #include "search/search_json.h"
 #include "sim/base/errors.h"
 
@@ -21,8 +22,7 @@ JointJson numbers_of(const std::vector<DeviceId>& devices) {
 }
 
 JointJson json_of(const ScoredJointPlan& scored) {
-  return {{"plan", JointJson::parse(to_json(scored.plan))},
-          {"cost", JointJson::parse(to_json(scored.evaluation))}};
+  return {{"plan", json_of(scored.plan)}, {"cost", json_of(scored.evaluation)}};
 }
 
 class JointReader {
@@ -53,34 +53,22 @@ class JointReader {
 
   [[nodiscard]] JointState state(const JsonValue& value, std::size_t starts) const {
     JointState state;
-    state.seed = static_cast<std::uint64_t>(value.at("seed").integer(0, INT64_MAX));
+    read(value, state);
     constexpr std::int64_t kMostRounds = 50;
     state.round = value.at("round").integer(0, kMostRounds);
     state.length = value.at("length").integer(1, kMostInSearches);
     state.done = value.at("done").integer(0, state.length);
     state.least = value.at("least").number(0);
-    state.proposals = count(value.at("proposals"));
-    state.accepted = count(value.at("accepted"));
-    state.seconds = value.at("seconds").number(0);
-    state.cost.overflow_price = value.at("overflow_price_ns").number(0);
-    for (const JsonValue& chain : value.at("chains").items())
+    for (const JsonValue& chain : chains_of(value))
       state.chains.push_back({start(chain, starts), scored(chain.at("now")), scored(chain.at("best")),
                               parse_rng(chain.at("random"))});
-    if (state.chains.empty()) value.at("chains").fail("found no chain, at least one is needed");
     state.best = scored(value.at("best"));
     state.start = start(value, starts);
-    const std::vector<std::int64_t> improved = value.at("improved_by_kind").integers(0, kMostInSearches);
-    if (improved.size() != kJointMoveKinds)
-      value.at("improved_by_kind")
-          .fail(fmt::format("found {} numbers, {} are needed", improved.size(), kJointMoveKinds));
-    std::ranges::copy(improved, state.improved.begin());
-    state.history = parse_history(value.at("history"));
+    std::ranges::copy(parse_counts(value.at("improved_by_kind"), kJointMoveKinds), state.improved.begin());
     return state;
   }
 
  private:
-  static std::int64_t count(const JsonValue& value) { return value.integer(0, kMostInSearches); }
-
   static std::size_t start(const JsonValue& value, std::size_t starts) {
     return static_cast<std::size_t>(value.at("start").integer(0, static_cast<std::int64_t>(starts) - 1));
   }
@@ -140,7 +128,7 @@ class JointReader {
 
 }  // namespace
 
-std::string to_json(const JointPlan& plan) {
+JointJson json_of(const JointPlan& plan) {
   JointJson json{{"microbatches", plan.microbatches},  {"recompute", name_of(plan.recompute)},
                  {"schedule", plan.pipeline.schedule}, {"stage_of", plan.pipeline.stage_of},
                  {"meshes", JointJson::array()},       {"own", JointJson::array()}};
@@ -154,35 +142,31 @@ std::string to_json(const JointPlan& plan) {
          {"replicas", config.replicas},
          {"devices", numbers_of(config.devices)}});
   }
-  return json.dump();
+  return json;
 }
 
 JointPlan parse_joint_plan(const JsonValue& value, const OperatorGraph& graph, const Topology& topology) {
   return JointReader(graph, topology).plan(value);
 }
 
-std::string to_json(const JointState& state) {
-  JointJson json{{"seed", state.seed},
-                 {"round", state.round},
-                 {"length", state.length},
-                 {"done", state.done},
-                 {"least", state.least},
-                 {"proposals", state.proposals},
-                 {"accepted", state.accepted},
-                 {"seconds", state.seconds},
-                 {"overflow_price_ns", state.cost.overflow_price},
-                 {"start", state.start},
-                 {"best", json_of(state.best)},
-                 {"improved_by_kind", state.improved},
-                 {"history", JointJson::parse(to_json(state.history))},
-                 {"chains", JointJson::array()}};
+JointJson json_of(const JointState& state) {
+  const AnnealingState& common = state;
+  JointJson json = json_of(common);
+  json.update({{"round", state.round},
+               {"length", state.length},
+               {"done", state.done},
+               {"least", state.least},
+               {"start", state.start},
+               {"best", json_of(state.best)},
+               {"improved_by_kind", state.improved},
+               {"chains", JointJson::array()}});
   for (const JointChain& chain : state.chains) {
     json["chains"].push_back({{"start", chain.start},
                               {"now", json_of(chain.now)},
                               {"best", json_of(chain.best)},
-                              {"random", JointJson::parse(to_json(chain.rng))}});
+                              {"random", json_of(chain.rng)}});
   }
-  return json.dump();
+  return json;
 }
 
 JointState parse_joint_state(const JsonValue& value, const OperatorGraph& graph, const Topology& topology,

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string>
+#include <nlohmann/json_fwd.hpp>
 
 #include "search/joint/joint_state.h"
 #include "sim/base/json_reader.h"
@@ -9,10 +9,10 @@ namespace pipesim {
 
 /// JSON objects for checkpoints, everything to the last bit. Readers throw InputError `FILE: /place: …` where
 /// a plan is none of this many operators on these devices; whether it is legal only an evaluator says.
-std::string to_json(const JointPlan& plan);
+nlohmann::ordered_json json_of(const JointPlan& plan);
 JointPlan parse_joint_plan(const JsonValue& value, const OperatorGraph& graph, const Topology& topology);
 
-std::string to_json(const JointState& state);
+nlohmann::ordered_json json_of(const JointState& state);
 /// Of a search from so many starts.
 JointState parse_joint_state(const JsonValue& value, const OperatorGraph& graph, const Topology& topology,
                              std::size_t starts);

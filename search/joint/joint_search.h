@@ -6,19 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "search/annealing/annealer.h"
 #include "search/joint/joint_evaluator.h"
 #include "search/joint/joint_state.h"
 
 namespace pipesim {
 
-struct JointOptions {
-  SearchBudget budget;
-  std::uint64_t seed = 1;
-  int threads = 1;
+struct JointOptions : AnnealingOptions {
   /// Goes on from here; the seed is the state's. It must come from the same evaluator, moves and starts.
   std::optional<JointState> resume;
-  /// Called between parts of rounds, and at the end with the state after the last whole part, from which a
-  /// larger budget goes on as if there had been no smaller one.
+  /// Called between parts of rounds, see Annealer::keep_state().
   std::function<void(const JointState&, bool last)> keep;
 };
 

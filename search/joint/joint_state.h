@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/annealing/annealing_state.h"
 #include "search/joint/joint_moves.h"
 #include "search/joint/joint_plan.h"
-#include "search/mcmc/chain.h"
-#include "search/search.h"
+#include "sim/base/rng.h"
 
 namespace pipesim {
 
@@ -22,20 +22,15 @@ struct JointChain {
   bool operator==(const JointChain&) const = default;
 };
 
-/// All that search_jointly() goes on from. Equal states go on equally on any number of threads.
-struct JointState {
-  std::uint64_t seed = 1;
+/// All that search_jointly() goes on from.
+struct JointState : AnnealingState {
   std::int64_t round = 0;
   std::int64_t length = 0, done = 0;  ///< proposals of every chain in the round: all, and so far
   double least = 0;                   ///< cost of the best when the round began, nanoseconds
-  std::int64_t proposals = 0, accepted = 0;
-  double seconds = 0;  ///< wall time spent so far
-  Cost cost;
   std::vector<JointChain> chains;
   ScoredJointPlan best;        ///< no worse than the best start
   std::size_t start = 0;       ///< number of the start that it came from
   JointMoveCounts improved{};  ///< how often the best of a chain became better than all best before its part
-  std::vector<SearchImprovement> history;
   bool operator==(const JointState&) const = default;
 };
 

@@ -61,7 +61,7 @@ bool Chain::step(const MoveRates& rates, double temperature) {
   ++state_.proposals;
   ++state_.counts.proposed[static_cast<std::size_t>(proposal_.kind)];
   const double u = 1 - state_.rng.uniform();  // in (0, 1]
-  const double most = current_ + temperature * (proposal_.log_ratio - std::log(u));
+  const double most = highest_accepted(current_, temperature, u, proposal_.log_ratio);
   const KnownCosts::Digest digest = KnownCosts::after(digest_, state_.current.configs, proposal_.changes);
   const std::optional<double> above = known_.above(digest);
   if (above && *above >= most) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "search/annealing/cost.h"
 #include "search/incremental_evaluator.h"
 #include "search/mcmc/bound_configs.h"
 #include "search/mcmc/known_costs.h"
@@ -30,16 +31,6 @@ struct ChainState {
   bool operator==(const ChainState&) const = default;
 };
 
-/// What a chain minimises: time + price · bytes over the devices' memory, so that it may cross plans that do
-/// not fit.
-struct Cost {
-  double overflow_price = 0;  ///< nanoseconds a byte
-  bool operator==(const Cost&) const = default;
-  [[nodiscard]] double operator()(const Evaluation& e) const {
-    return static_cast<double>(e.time) + overflow_price * static_cast<double>(e.overflow.value);
-  }
-};
-
 /// How a slice of a chain is run.
 struct ChainSlice {
   std::int64_t draws = 0;      ///< a draw that changes nothing is one, too: the state stays
@@ -51,11 +42,9 @@ struct ChainSlice {
 };
 
 /// One Markov chain, Metropolis–Hastings against its current state (FlexFlow, MLSys 2019, section 6.2, which
-/// has no Hastings correction since its proposals are symmetric): a proposal of cost c' replaces the current
-/// cost c with probability min(1, q · exp(−(c' − c)/T)), q being how much likelier the way back is proposed.
-/// The random number is drawn first, so that a proposal is given up as soon as its time is certain to exceed
-/// what would be accepted: c − T·ln(u/q). A state that is known to cost more than that (KnownCosts) is not
-/// evaluated again.
+/// has no Hastings correction since its proposals are symmetric). A proposal is given up as soon as its time
+/// is certain to exceed what would be accepted (highest_accepted()). A state that is known to cost more than
+/// that (KnownCosts) is not evaluated again.
 class Chain {
  public:
   /// `configs` may be shared with other chains, of any thread.

@@ -10,17 +10,6 @@ namespace pipesim {
 enum class Grain : std::uint8_t { Repeats, Operators };
 constexpr std::size_t kGrains = 2;
 
-/// How chains cool down in a cycle (simulated annealing: Kirkpatrick, Gelatt, Vecchi 1983): the chain on rung
-/// r begins at the r-th of temperatures in equal ratios from `coldest` to `hottest`, and ends at `end`; so
-/// the distance between rungs shrinks as they cool. Relative to the least cost: at temperature t, a proposal
-/// that is worse by t of the cost is accepted with probability 1/e.
-struct Cooling {
-  double coldest = 0, hottest = 0, end = 0;
-  /// heat: factor of what chains begin at, but not below `end`, nor above a tenth of the cost. done: share of
-  /// the cycle, 0 to 1.
-  [[nodiscard]] double temperature(double heat, std::size_t rung, std::size_t rungs, double done) const;
-};
-
 /// A cycle of rounds in which chains cool down.
 struct Cycle {
   Grain grain = Grain::Operators;

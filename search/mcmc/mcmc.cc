@@ -1,22 +1,17 @@
 #include "search/mcmc/mcmc.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
-#include <mutex>
 #include <numeric>
 
 #include "search/additive/additive_starts.h"
-#include "search/mcmc/chain_threads.h"
 #include "search/search_json.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kDraws = 256;           // of a chain in a round
 constexpr std::int64_t kBurnInCycles = 4;      // of a grain, while its rates adapt
@@ -26,7 +21,6 @@ constexpr double kFruitless = 10;              // heat after a cycle that gained
 constexpr double kFarBehind = 2;               // of the least cost: nothing to begin a cycle at
 constexpr double kFarAtFirst = 1.2;            // the same of a chain's own start
 constexpr Bytes kMostRemembered(250'000'000);  // of configs, layouts and transfers, by all chains
-constexpr std::int64_t kMostIdleRounds = 50;   // a space of one strategy has nothing to propose
 
 // All operators split and placed like one of them, drawn at random, where they can be; the others anyhow.
 std::vector<std::size_t> random_configs(const ConfigSpace& space, const SplitStyles& styles, Rng& rng) {
@@ -50,70 +44,44 @@ struct Memory {
   BoundConfigs configs;
 };
 
-class Tempering {
+class Tempering : Annealer {
  public:
-  Tempering(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan_options,
-            const ConfigSpace& space, const McmcOptions& options, const ProgressCallback& progress)
-      : space_(space),
+  Tempering(SearchState& state, const OperatorGraph& graph, const CostModel& costs,
+            const PlanOptions& plan_options, const ConfigSpace& space, const McmcOptions& options,
+            const ProgressCallback& progress)
+      : Annealer(state, options, progress),
+        state_(state),
+        space_(space),
         units_(repeated_operators(space.candidates())),
         single_moves_(space),
         repeat_moves_(space, units_),
-        options_(checked(options)),
-        progress_(progress),
-        threads_(threads()) {
+        options_(options) {
     // While one evaluates in full, nothing else can be done beside.
-    const std::size_t memories = evaluates_in_full(plan_options) ? threads() : 1;
+    const std::size_t memories = evaluates_in_full(plan_options) ? threads().count() : 1;
     for (std::size_t i = 0; i < memories; ++i)
       memories_.push_back(std::make_unique<Memory>(graph, costs, plan_options, space));
   }
 
-  // False where there was no time for it.
-  bool begin(const std::vector<SearchStart>& starts) {
+  // Where there was no time to begin, nothing was found.
+  SearchOutcome run(const std::vector<SearchStart>& starts) {
     try {
-      begin_in_time(starts);
+      begin(starts);
     } catch (const OutOfTime&) {
-      return false;
+      return outcome();
     }
-    return true;
+    run_slices();
+    return outcome();
   }
 
-  void begin_in_time(const std::vector<SearchStart>& starts) {
-    if (options_.resume) {
-      state_ = *options_.resume;
-    } else {
-      begin_anew(starts);
-    }
+ private:
+  void begin(const std::vector<SearchStart>& starts) {
+    if (!options_.resume) begin_anew(starts);
     chains_.resize(state_.chains.size());
     const std::size_t running = std::max<std::size_t>(1, state_.cycle.chains);
-    on_all_threads([&](std::size_t i) {
+    threads().run(hottest_first(), [&](std::size_t i, std::size_t) {
       if (state_.rung[i] < running) chains_[i] = chain_of(i, moves_of(state_.cycle.grain));
     });
-    seconds_before_ = state_.seconds;
-    shown_.proposals = state_.proposals;
-    shown_.accepted = state_.accepted;
     if (!options_.resume) collect();
-  }
-
-  void run() {
-    std::int64_t idle = 0;
-    while (!stopped_ && !spent() && idle < kMostIdleRounds) {
-      if (state_.cycle.over() && !begin_cycle()) return keep(true);
-      keep(!has_whole_round());
-      const std::int64_t before = state_.proposals;
-      run_chains();
-      if (stopped_) break;
-      collect();
-      ++state_.rounds;
-      ++state_.cycle.round;
-      if (state_.cycle.over()) {
-        end_cycle();
-      } else {
-        exchange();
-      }
-      idle = state_.proposals == before ? idle + 1 : 0;
-    }
-    if (stopped_) return finish_early();
-    keep(true);
   }
 
   SearchOutcome outcome() {
@@ -131,25 +99,11 @@ class Tempering {
     return result;
   }
 
- private:
-  static McmcOptions checked(McmcOptions options) {
-    options.threads = std::max(1, options.threads);
-    options.chains = std::max(1, options.chains);
-    return options;
-  }
-  [[nodiscard]] std::size_t threads() const { return static_cast<std::size_t>(options_.threads); }
   // A chain takes time and memory from when it first runs.
   [[nodiscard]] std::unique_ptr<Chain> chain_of(std::size_t i, const Moves& moves) {
     return std::make_unique<Chain>(moves, memory_of(i).configs, state_.cost, state_.chains[i]);
   }
   [[nodiscard]] Memory& memory_of(std::size_t chain) { return *memories_[chain % memories_.size()]; }
-  [[nodiscard]] double seconds() const {
-    return seconds_before_ + std::chrono::duration<double>(Clock::now() - began_).count();
-  }
-  [[nodiscard]] bool spent() const {
-    const SearchBudget& b = options_.budget;
-    return (b.proposals > 0 && state_.proposals >= b.proposals) || (b.seconds > 0 && seconds() >= b.seconds);
-  }
 
   void begin_anew(const std::vector<SearchStart>& starts) {
     state_.seed = options_.seed;
@@ -157,7 +111,7 @@ class Tempering {
     grain(Grain::Repeats).rates = repeat_rates();
     grain(Grain::Operators).rates = options_.flexflow_moves ? flexflow_rates() : first_rates();
     const std::vector<std::vector<std::size_t>> firsts = first_configs(starts);
-    const std::size_t chains = static_cast<std::size_t>(options_.chains);
+    const auto chains = static_cast<std::size_t>(std::max(1, options_.chains));
     for (std::size_t i = 0; i < chains; ++i) {
       state_.chains.emplace_back();
       state_.chains.back().rng = Rng(options_.seed).split(i + 1);
@@ -179,7 +133,6 @@ class Tempering {
     if (starting.front().evaluation.feasible()) begun_at_ = starting.front();
     std::vector<std::vector<std::size_t>> first;
     for (AdditiveStart& start : starting) first.push_back(std::move(start.configs));
-    kept_last_ |= stopped_;  // what began with fewer starts is no search to go on with
     return first;
   }
 
@@ -191,9 +144,7 @@ class Tempering {
                                         : memories_.front()->evaluator.score(start.strategy));
     const auto best = std::ranges::min_element(
         scored, {}, [](const Evaluation& e) { return std::tuple(e.overflow, e.time); });
-    constexpr double kTolerableShare = 0.01;
-    const auto memory = static_cast<double>(memories_.front()->evaluator.topology().usable_memory().value);
-    state_.cost.overflow_price = static_cast<double>(best->time) / (kTolerableShare * memory);
+    state_.cost = Cost::with_price_of(best->time, memories_.front()->evaluator.topology().usable_memory());
     return space_.indices(starts[static_cast<std::size_t>(best - scored.begin())].strategy);
   }
 
@@ -218,77 +169,41 @@ class Tempering {
            cooling.temperature(grain(state_.cycle.grain).heat, rung, state_.chains.size(), done);
   }
 
+  // A round of a cycle.
+  [[nodiscard]] Slice next_slice() const override {
+    return {static_cast<std::int64_t>(state_.cycle.chains), kDraws};
+  }
+
   [[nodiscard]] ChainSlice slice_of(std::size_t chain) const {
-    const std::int64_t mine = draws(chain), left = options_.budget.proposals - state_.proposals;
     const double done = state_.cycle.done(), step = 1 / static_cast<double>(state_.cycle.rounds);
     const std::size_t rung = state_.rung[chain];
-    ChainSlice slice{mine, mine, temperature(rung, done), grain(state_.cycle.grain).rates,
-                     temperature(rung, done + step)};
-    const auto all = static_cast<std::int64_t>(state_.cycle.chains) * kDraws;
-    const auto before = static_cast<std::int64_t>(rung) * kDraws;
-    if (!has_whole_round()) slice.proposals = left * (before + mine) / all - left * before / all;
-    return slice;
+    return {kDraws, proposals_of(static_cast<std::int64_t>(rung)), temperature(rung, done),
+            grain(state_.cycle.grain).rates, temperature(rung, done + step)};
   }
 
-  // The budget in proposals allows the next round as it is.
-  [[nodiscard]] bool has_whole_round() const {
-    const auto all = static_cast<std::int64_t>(state_.cycle.chains) * kDraws;
-    return options_.budget.proposals == 0 || options_.budget.proposals - state_.proposals >= all;
-  }
-
-  [[nodiscard]] std::int64_t draws(std::size_t chain) const {
-    return state_.rung[chain] < state_.cycle.chains ? kDraws : 0;
-  }
-
-  void run_chains() {
-    std::vector<ChainSlice> slices;
-    for (std::size_t i = 0; i < chains_.size(); ++i) slices.push_back(slice_of(i));
+  void run_slice() override {
     const Bytes most(kMostRemembered.value / static_cast<std::int64_t>(memories_.size()));
     for (const std::unique_ptr<Memory>& memory : memories_)
-      threads_.execute([&] { memory->evaluator.forget(most); });
-    on_all_threads([&](std::size_t i) {
-      if (slices[i].draws == 0) return;
-      try {
-        chains_[i]->run(slices[i],
-                        [&](auto proposals, auto accepted) { return note(i, proposals, accepted); });
-      } catch (const OutOfTime&) {
-        const std::scoped_lock lock(mutex_);
-        stopped_ = true;
-      }
+      threads().execute([&] { memory->evaluator.forget(most); });
+    run_chains(hottest_first(), [&](std::size_t i, std::size_t) {
+      if (state_.rung[i] >= state_.cycle.chains) return;
+      const ScoredState& best = chains_[i]->state().best;
+      chains_[i]->run(slice_of(i), [&](std::int64_t proposals, std::int64_t accepted) {
+        return count(proposals, accepted, best.configs.empty() ? 0 : best.evaluation.time,
+                     static_cast<int>(i));
+      });
     });
   }
 
-  // For each chain, the hottest first: they take longest, and no thread should wait long for the last one.
-  template <class Do>
-  void on_all_threads(const Do& run) {
+  // All chains, in the order to begin them in: hot ones take longest, and no thread should wait long for the
+  // last one.
+  [[nodiscard]] std::vector<std::size_t> hottest_first() const {
     std::vector<std::size_t> chain(state_.rung.size());
     for (std::size_t i = 0; i < chain.size(); ++i) chain[chain.size() - 1 - state_.rung[i]] = i;
-    threads_.run(chain, [&](std::size_t i, std::size_t) { run(i); });
+    return chain;
   }
 
-  // Called by all threads.
-  bool note(std::size_t chain, std::int64_t proposals, std::int64_t accepted) {
-    const std::scoped_lock lock(mutex_);
-    shown_.proposals += proposals;
-    shown_.accepted += accepted;
-    const ScoredState& best = chains_[chain]->state().best;
-    if (!best.configs.empty() && (shown_.best == 0 || best.evaluation.time < shown_.best)) {
-      shown_.best = best.evaluation.time;
-      shown_.chain = static_cast<int>(chain);
-    }
-    return wanted_still();
-  }
-
-  // Whoever runs the search and its budget want more of it.
-  bool wanted_still() {
-    shown_.seconds = seconds();
-    if (progress_ && !progress_(shown_)) stopped_ = true;
-    if (options_.budget.seconds > 0 && shown_.seconds >= options_.budget.seconds) stopped_ = true;
-    return !stopped_;
-  }
-
-  // What the chains found, in their order.
-  void collect() {
+  void collect() override {
     state_.proposals = state_.accepted = 0;
     for (std::size_t i = 0; i < chains_.size(); ++i) {
       if (chains_[i]) state_.chains[i] = chains_[i]->state();
@@ -304,11 +219,7 @@ class Tempering {
       if (!state_.best.configs.empty() && found.evaluation.time >= state_.best.evaluation.time) continue;
       state_.best = found;
       state_.found_by = "mcmc";
-      const SearchImprovement now{state_.seconds, state_.proposals, found.evaluation.time,
-                                  static_cast<int>(i)};
-      if (!state_.history.empty() && state_.history.back().proposals == now.proposals)
-        state_.history.pop_back();
-      state_.history.push_back(now);
+      note_best(found.evaluation.time, static_cast<int>(i));
     }
   }
 
@@ -322,11 +233,11 @@ class Tempering {
     return grain(Grain::Operators).effort < grain(Grain::Repeats).effort ? Grain::Operators : Grain::Repeats;
   }
 
-  // False where there was no time for it; nothing has changed then.
-  bool begin_cycle() {
+  bool begin_slice() override {
+    if (!state_.cycle.over()) return true;
     const SearchState before = state_;
     try {
-      begin_cycle_in_time();
+      begin_cycle();
     } catch (const OutOfTime&) {
       state_ = before;
       return false;
@@ -334,7 +245,7 @@ class Tempering {
     return true;
   }
 
-  void begin_cycle_in_time() {
+  void begin_cycle() {
     const double before = least_cost();
     const Grain now = next_grain();
     state_.cycle = nth_cycle(now, grain(now).cycles, chains_.size());
@@ -343,7 +254,7 @@ class Tempering {
     std::vector<std::vector<std::size_t>> first(state_.cycle.chains);
     for (std::size_t i = 0; i < first.size(); ++i) first[i] = first_of_cycle(i);
     std::iota(state_.rung.begin(), state_.rung.end(), std::size_t{0});
-    on_all_threads([&](std::size_t i) {
+    threads().run(hottest_first(), [&](std::size_t i, std::size_t) {
       if (i >= first.size()) return;
       restart(i, std::move(first[i]));
       const double far = state_.chains[i].proposals == 0 ? kFarAtFirst : kFarBehind;
@@ -391,6 +302,16 @@ class Tempering {
       chains_[i] = chain_of(i, moves_of(now));
     }
     chains_[i]->restart(moves_of(now), std::move(configs));
+  }
+
+  void end_slice() override {
+    ++state_.rounds;
+    ++state_.cycle.round;
+    if (state_.cycle.over()) {
+      end_cycle();
+    } else {
+      exchange();
+    }
   }
 
   [[nodiscard]] std::vector<double> ended_by_rung() const {
@@ -449,35 +370,18 @@ class Tempering {
     }
   }
 
-  // A larger budget must go on from before the first round that this one cuts short: that is the last to
-  // keep.
-  void keep(bool last) {
-    if (options_.keep && !kept_last_) options_.keep(state_, last);
-    kept_last_ |= last;
+  void keep_state(bool last) override {
+    if (options_.keep) options_.keep(state_, last);
   }
 
-  // In the middle of a round: what it found counts, but nothing can go on from there.
-  void finish_early() {
-    keep(true);
-    collect();
-  }
-
+  SearchState& state_;
   const ConfigSpace& space_;
   MoveUnits units_;  // of repeats
   Moves single_moves_, repeat_moves_;
-  McmcOptions options_;
-  const ProgressCallback& progress_;
+  const McmcOptions& options_;
   std::vector<std::unique_ptr<Memory>> memories_;
-  ChainThreads threads_;
   std::vector<std::unique_ptr<Chain>> chains_;
   std::optional<AdditiveStart> begun_at_;  // the best start, if it fits: all there is before chains begin
-  SearchState state_;
-  Clock::time_point began_ = Clock::now();
-  double seconds_before_ = 0;
-  std::mutex mutex_;
-  SearchProgress shown_;
-  bool stopped_ = false;
-  bool kept_last_ = false;
 };
 
 }  // namespace
@@ -489,9 +393,8 @@ SearchOutcome mcmc(const OperatorGraph& graph, const CostModel& costs, const Pla
   for (const SearchStart& s : starts) strategies.push_back(s.strategy);
   const ConfigSpace space(candidates, strategies);
   try {
-    Tempering tempering(graph, costs, plan_options, space, options, progress);
-    if (tempering.begin(starts)) tempering.run();
-    return tempering.outcome();
+    SearchState state = options.resume.value_or(SearchState());
+    return Tempering(state, graph, costs, plan_options, space, options, progress).run(starts);
   } catch (const OutOfTime&) {  // before anything was begun
     return {};
   }

@@ -7,24 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "search/mcmc/cycle.h"
+#include "search/annealing/annealer.h"
+#include "search/annealing/cooling.h"
 #include "search/mcmc/moves.h"
 #include "search/mcmc/search_state.h"
 #include "search/search.h"
 
 namespace pipesim {
 
-/// A strategy to start from, and who made it.
-struct SearchStart {
-  std::string name;
-  Strategy strategy;
-  std::optional<Evaluation> evaluation = std::nullopt;  ///< if it is known: it is not scored again
-};
-
-struct McmcOptions {
-  SearchBudget budget;
-  std::uint64_t seed = 1;
-  int threads = 1;
+struct McmcOptions : AnnealingOptions {
   int chains = 8;
   std::array<Cooling, kGrains> cooling{{{1e-3, 3e-2, 1e-4}, {3e-5, 3e-4, 5e-6}}};  ///< by Grain
   bool additive_starts = true;  ///< see additive/additive_starts.h; never of plans in stages
@@ -34,8 +25,7 @@ struct McmcOptions {
   /// Goes on from here; seed and chains are the state's. It must come from the same graph, costs, candidates
   /// and starts.
   std::optional<SearchState> resume;
-  /// Called between rounds, and at the end with the state after the last whole round, from which a
-  /// larger budget goes on as if there had been no smaller one.
+  /// Called between rounds, see Annealer::keep_state().
   std::function<void(const SearchState&, bool last)> keep;
 };
 

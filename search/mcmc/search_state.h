@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "search/annealing/annealing_state.h"
 #include "search/mcmc/chain.h"
 #include "search/mcmc/cycle.h"
-#include "search/search.h"
 
 namespace pipesim {
 
@@ -23,20 +23,16 @@ struct GrainState {
   bool operator==(const GrainState&) const = default;
 };
 
-/// All that mcmc() goes on from between two rounds. Equal states go on equally on any number of threads.
-struct SearchState {
-  std::uint64_t seed = 1;
-  std::int64_t rounds = 0, proposals = 0, accepted = 0;
-  double seconds = 0;  ///< wall time spent so far
-  Rng rng{0};          ///< of exchanges and restarts
-  Cost cost;
+/// All that mcmc() goes on from between two rounds.
+struct SearchState : AnnealingState {
+  std::int64_t rounds = 0;
+  Rng rng{0};  ///< of exchanges and restarts
   Cycle cycle;
   std::array<GrainState, kGrains> grains;  ///< by Grain
   std::vector<ChainState> chains;
   std::vector<std::size_t> rung;  ///< by chain: which temperature it has, 0 is the coldest
   ScoredState best;               ///< of all that fit; without configs while there was none
   std::string found_by;
-  std::vector<SearchImprovement> history;
   bool operator==(const SearchState&) const = default;
 };
 

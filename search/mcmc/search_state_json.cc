@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "search/annealing/annealing_json.h"
 #include "search/search_json.h"
 #include "sim/base/file_kind.h"
 
@@ -15,15 +16,15 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 3;
 
 Json json_of(const ScoredState& scored) {
-  return {{"configs", scored.configs},
-          {"time_ns", scored.evaluation.time},
-          {"overflow_bytes", scored.evaluation.overflow.value}};
+  Json json{{"configs", scored.configs}};
+  json.update(json_of(scored.evaluation));
+  return json;
 }
 
 Json json_of(const ChainState& chain) {
   return {{"current", json_of(chain.current)},
           {"best", json_of(chain.best)},
-          {"random", Json::parse(to_json(chain.rng))},
+          {"random", json_of(chain.rng)},
           {"proposals", chain.proposals},
           {"accepted", chain.accepted},
           {"lowest", chain.lowest},
@@ -58,41 +59,16 @@ Json baselines_of(const SearchSubject& subject) {
   return times;
 }
 
-// The members that must be as they were.
-Json subject_of(const SearchSubject& subject) {
-  Json json{{"model", subject.graph.fingerprint()},
-            {"topology", subject.topology.fingerprint()},
-            {"optimizer", name_of(subject.options.optimizer)},
-            {"gradient_type", name_of(subject.options.gradient_type)},
-            {"gradient_piece_bytes", subject.options.gradient_piece.value},
-            {"microbatches", subject.options.microbatches},
-            {"moves", subject.flexflow_moves ? "flexflow" : "all"},
-            {"baselines_ns", baselines_of(subject)}};
-  if (const std::optional<Pipeline>& pipeline = subject.options.pipeline)
-    json["pipeline"] = {{"schedule", pipeline->schedule}, {"stage_of", pipeline->stage_of}};
-  if (subject.options.recompute.kind != Recompute::Kind::None)
-    json["recompute"] =
-        recompute_segments(subject.graph, subject.options.recompute, subject.options.pipeline);
-  if (const MemoryMargin& margin = subject.topology.memory_margin(); !margin.is_none())
-    json["memory_margin"] = margin.str();
-  return json;
-}
-
 class Reader {
  public:
   explicit Reader(const ConfigSpace& space) : space_(space) {}
 
   [[nodiscard]] SearchState state(const JsonValue& root) const {
     SearchState state;
-    state.seed = static_cast<std::uint64_t>(root.at("seed").integer(0, INT64_MAX));
-    state.rounds = count(root.at("rounds"));
-    state.proposals = count(root.at("proposals"));
-    state.accepted = count(root.at("accepted"));
-    state.seconds = root.at("seconds").number(0);
+    read(root, state);
+    state.rounds = parse_count(root.at("rounds"));
     state.rng = parse_rng(root.at("random"));
-    state.cost.overflow_price = root.at("overflow_price_ns").number(0);
-    for (const JsonValue& chain : root.at("chains").items()) state.chains.push_back(this->chain(chain));
-    if (state.chains.empty()) root.at("chains").fail("found no chain, at least one is needed");
+    for (const JsonValue& chain : chains_of(root)) state.chains.push_back(this->chain(chain));
     state.cycle = cycle(root.at("cycle"), state.chains.size());
     const std::vector<JsonValue> grains = root.at("grains").items();
     if (grains.size() != kGrains)
@@ -101,19 +77,15 @@ class Reader {
     state.rung = rungs(root.at("rung"), state.chains.size());
     state.best = scored(root.at("best"), true);
     state.found_by = root.at("found_by").string();
-    state.history = parse_history(root.at("history"));
     return state;
   }
 
  private:
-  static std::int64_t count(const JsonValue& value) { return value.integer(0, kMostInSearches); }
-
-  template <class Array>
-  static void read(const JsonValue& value, Array& out, std::int64_t most) {
-    const std::vector<std::int64_t> numbers = value.integers(0, most);
-    if (numbers.size() != out.size())
-      value.fail(fmt::format("found {} numbers, {} are needed", numbers.size(), out.size()));
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<typename Array::value_type>(numbers[i]);
+  static MoveCounts counts(const JsonValue& value) {
+    MoveCounts counts;
+    std::ranges::copy(parse_counts(value.at("proposed_by_kind"), kMoveKinds), counts.proposed.begin());
+    std::ranges::copy(parse_counts(value.at("accepted_by_kind"), kMoveKinds), counts.accepted.begin());
+    return counts;
   }
 
   static std::vector<std::size_t> rungs(const JsonValue& value, std::size_t chains) {
@@ -131,7 +103,7 @@ class Reader {
     Cycle cycle;
     cycle.grain = static_cast<Grain>(value.at("grain").integer(0, kGrains - 1));
     cycle.chains = static_cast<std::size_t>(value.at("chains").integer(0, static_cast<std::int64_t>(chains)));
-    cycle.rounds = count(value.at("rounds"));
+    cycle.rounds = parse_count(value.at("rounds"));
     cycle.round = value.at("round").integer(0, cycle.rounds);
     cycle.cost_before = value.at("cost_before").number(0);
     for (const JsonValue& cost : value.at("begun").items()) cycle.begun.push_back(cost.number(0));
@@ -142,12 +114,13 @@ class Reader {
 
   [[nodiscard]] GrainState grain(const JsonValue& value) const {
     GrainState grain;
-    grain.cycles = count(value.at("cycles"));
+    grain.cycles = parse_count(value.at("cycles"));
     grain.effort = value.at("effort").number(0);
     grain.heat = value.at("heat").number(0);
-    read(value.at("rates"), grain.rates.weight, std::int64_t{UINT32_MAX});
-    read(value.at("proposed_by_kind"), grain.counts.proposed, kMostInSearches);
-    read(value.at("accepted_by_kind"), grain.counts.accepted, kMostInSearches);
+    const std::vector<std::int64_t> rates = parse_counts(value.at("rates"), kMoveKinds, UINT32_MAX);
+    std::ranges::transform(rates, grain.rates.weight.begin(),
+                           [](std::int64_t rate) { return static_cast<std::uint32_t>(rate); });
+    grain.counts = counts(value);
     grain.best = scored(value.at("best"), true);
     for (const JsonValue& list : value.at("last").items()) grain.last.push_back(configs(list, false));
     return grain;
@@ -176,11 +149,10 @@ class Reader {
     chain.current = scored(value.at("current"), false);
     chain.best = scored(value.at("best"), true);
     chain.rng = parse_rng(value.at("random"));
-    chain.proposals = count(value.at("proposals"));
-    chain.accepted = count(value.at("accepted"));
+    chain.proposals = parse_count(value.at("proposals"));
+    chain.accepted = parse_count(value.at("accepted"));
     chain.lowest = value.at("lowest").number(0);
-    read(value.at("proposed_by_kind"), chain.counts.proposed, kMostInSearches);
-    read(value.at("accepted_by_kind"), chain.counts.accepted, kMostInSearches);
+    chain.counts = counts(value);
     return chain;
   }
 
@@ -203,32 +175,43 @@ void require_same(const JsonValue& found, const Json& wanted) {
 
 }  // namespace
 
-std::string to_json(const SearchState& state, const SearchSubject& subject) {
-  Json json = {{"pipesim_search", kVersion},
-               {"subject", subject_of(subject)},
-               {"seed", state.seed},
-               {"rounds", state.rounds},
-               {"proposals", state.proposals},
-               {"accepted", state.accepted},
-               {"seconds", state.seconds},
-               {"random", Json::parse(to_json(state.rng))},
-               {"overflow_price_ns", state.cost.overflow_price},
+Json json_of(const SearchSubject& subject) {
+  Json json{{"model", subject.graph.fingerprint()},
+            {"topology", subject.topology.fingerprint()},
+            {"optimizer", name_of(subject.options.optimizer)},
+            {"gradient_type", name_of(subject.options.gradient_type)},
+            {"gradient_piece_bytes", subject.options.gradient_piece.value},
+            {"microbatches", subject.options.microbatches},
+            {"moves", subject.flexflow_moves ? "flexflow" : "all"},
+            {"baselines_ns", baselines_of(subject)}};
+  if (const std::optional<Pipeline>& pipeline = subject.options.pipeline)
+    json["pipeline"] = {{"schedule", pipeline->schedule}, {"stage_of", pipeline->stage_of}};
+  if (subject.options.recompute.kind != Recompute::Kind::None)
+    json["recompute"] =
+        recompute_segments(subject.graph, subject.options.recompute, subject.options.pipeline);
+  if (const MemoryMargin& margin = subject.topology.memory_margin(); !margin.is_none())
+    json["memory_margin"] = margin.str();
+  return json;
+}
+
+Json json_of(const SearchState& state, const SearchSubject& subject) {
+  Json json{{"pipesim_search", kVersion}, {"subject", json_of(subject)}};
+  json.update(json_of(state));
+  json.update({{"rounds", state.rounds},
+               {"random", json_of(state.rng)},
                {"cycle", json_of(state.cycle)},
                {"grains", Json::array()},
                {"rung", state.rung},
                {"best", json_of(state.best)},
                {"found_by", state.found_by},
-               {"history", Json::parse(to_json(state.history))},
-               {"chains", Json::array()}};
+               {"chains", Json::array()}});
   for (const GrainState& grain : state.grains) json["grains"].push_back(json_of(grain));
   for (const ChainState& chain : state.chains) json["chains"].push_back(json_of(chain));
-  return json.dump() + "\n";
+  return json;
 }
 
-std::string subject_json(const SearchSubject& subject) { return subject_of(subject).dump(); }
-
 void require_subject(const JsonValue& found, const SearchSubject& subject) {
-  const Json wanted = subject_of(subject);
+  const Json wanted = json_of(subject);
   require_same(found, wanted);
   for (const char* key : {"pipeline", "recompute", "memory_margin"}) {
     const auto member = found.find(key);

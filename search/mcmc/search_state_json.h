@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "search/baselines/baselines.h"
@@ -19,11 +20,11 @@ struct SearchSubject {
 };
 
 /// What must be as it was for a search to go on, as a JSON object; InputError when it is not.
-std::string subject_json(const SearchSubject& subject);
+nlohmann::ordered_json json_of(const SearchSubject& subject);
 void require_subject(const JsonValue& found, const SearchSubject& subject);
 
 /// A checkpoint: everything, to the last bit, as one JSON object.
-std::string to_json(const SearchState& state, const SearchSubject& subject);
+nlohmann::ordered_json json_of(const SearchState& state, const SearchSubject& subject);
 
 /// InputError `FILE: /place: …` when the text is no checkpoint, is damaged, or is one of something else.
 SearchState parse_search_state(std::string_view text, const std::string& file, const SearchSubject& subject,

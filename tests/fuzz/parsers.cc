@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -89,7 +90,7 @@ void read_plan(std::string_view bytes) {
 // A checkpoint says of which search it is, which changes with every cost model. "SUBJECT" stands for that.
 std::string with_subject(std::string_view bytes) {
   constexpr std::string_view mark = "\"SUBJECT\"";
-  static const std::string subject = subject_json(searched().subject());
+  static const std::string subject = json_of(searched().subject()).dump();
   std::string text(bytes);
   for (std::size_t at = text.find(mark); at != std::string::npos && text.size() < (1 << 20);
        at = text.find(mark, at + subject.size()))
@@ -103,13 +104,13 @@ void read_checkpoint(std::string_view bytes) {
   if (root.is_object() && root.find("joint")) {
     constexpr std::size_t starts = 64;
     const JointState state = parse_joint_state(root.at("joint"), s.graph, s.topology, starts);
-    const JsonValue again = JsonDocument::parse(to_json(state), "again");
-    require(to_json(parse_joint_state(again, s.graph, s.topology, starts)) == to_json(state),
+    const JsonValue again = JsonDocument::parse(json_of(state).dump(), "again");
+    require(json_of(parse_joint_state(again, s.graph, s.topology, starts)) == json_of(state),
             "the state of a joint search is written and read again");
     return;
   }
   const SearchState state = parse_search_state(root, s.subject(), *s.space);
-  require(parse_search_state(to_json(state, s.subject()), "again", s.subject(), *s.space) == state,
+  require(parse_search_state(json_of(state, s.subject()).dump(), "again", s.subject(), *s.space) == state,
           "the state of a search is written and read again");
 }
 

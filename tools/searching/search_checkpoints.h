@@ -1,17 +1,15 @@
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <functional>
 #include <string>
 
+#include "search/annealing/checkpoint_file.h"
 #include "search/mcmc/mcmc.h"
 #include "search/mcmc/search_state_json.h"
 
 namespace pipesim {
 
-/// Writes checkpoints of one search to a file, and reads them. A file is replaced as a whole: whenever the
-/// program is killed, the last one loads.
+/// Writes checkpoints of one search to a file, and reads them.
 class SearchCheckpoints {
  public:
   /// Writes nothing when `file` is "".
@@ -24,12 +22,8 @@ class SearchCheckpoints {
                                  const std::vector<SearchStart>& starts) const;
 
  private:
-  void keep(const SearchState& state, bool last);
-
-  std::string file_;
-  std::chrono::duration<double> between_;
+  CheckpointFile file_;
   SearchSubject subject_;
-  std::chrono::steady_clock::time_point next_;
 };
 
 }  // namespace pipesim

@@ -151,7 +151,7 @@ TEST_F(Joint, StatesComeBackFromTheirFiles) {
   const auto parsed = [&](const nlohmann::json& json) {
     return parse_joint_state(JsonDocument::parse(json.dump(), "ck"), graph, topology, 2);
   };
-  const nlohmann::json whole = nlohmann::json::parse(to_json(state));
+  const nlohmann::json whole = json_of(state);
   EXPECT_EQ(parsed(whole), state);
   const auto refusal = [&](const auto& change) {
     nlohmann::json json = whole;

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "search/annealing/cooling.h"
+
 namespace pipesim {
 namespace {
 

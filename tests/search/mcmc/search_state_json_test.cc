@@ -55,7 +55,7 @@ struct Checkpointed : SearchCase {
   [[nodiscard]] std::string stopped_after(int reports, McmcOptions o) const {
     std::string text;
     o.keep = [&](const SearchState& state, bool last) {
-      if (last) text = to_json(state, subject());
+      if (last) text = json_of(state, subject()).dump();
     };
     static_cast<void>(run(o, [&](const SearchProgress& p) { return p.proposals == 0 || --reports > 0; }));
     return text;
@@ -116,7 +116,7 @@ TEST(SearchState, RoundTrips) {
   const SearchState state = parse_search_state(text, "checkpoint", c.subject(), c.space);
   EXPECT_THAT(state.chains, testing::SizeIs(4));
   EXPECT_THAT(state.rounds, testing::Gt(0));
-  EXPECT_EQ(to_json(state, c.subject()), text);
+  EXPECT_EQ(json_of(state, c.subject()).dump(), text);
 }
 
 TEST(SearchState, RefusesWhatIsNoCheckpointOfThisSearch) {

@@ -1,4 +1,4 @@
-#include "search/mcmc/chain_threads.h"
+#include "search/annealing/chain_threads.h"
 
 #include <tbb/parallel_for.h>
 
