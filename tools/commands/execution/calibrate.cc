@@ -72,12 +72,40 @@ CalibrationStore open_store(const std::string& file, const Topology& topology, C
   return store;
 }
 
-PlanSet plans_to_sample(const Arguments& a, const OperatorGraph& graph, const Topology& topology,
-                        std::uint64_t seed) {
-  PlanSet set(graph, topology, plan_options_of(a), std::nullopt);
-  if (!a.given("no-baselines")) set.add_baselines();
-  set.add_random(a.integer("random", 0, kMostRandomPlans), seed);
-  for (const std::string& file : a.texts("plan")) set.add_file(file);
+// What the command line asks for.
+struct CalibrateRun {
+  std::string output;
+  OperatorGraph graph;
+  Topology topology;
+  RunSetting setting;
+  PlanOptions options;
+  bool baselines, fit;
+  std::int64_t random;
+  std::vector<std::string> plans;  // files
+};
+
+CalibrateRun calibrate_run_of(const Arguments& a) {
+  if (!a.has("output")) a.refuse("--output FILE is missing");
+  OperatorGraph graph = open_model(model_run_of(a).model);
+  require_recompute(graph, recompute_of(a));
+  Topology topology = open_topology(required_text(a, "topology"));
+  RunSetting setting = run_setting_of(a, topology);
+  require_one_process(setting, "calibrate");
+  setting.sleep = EmulatedPace::Sleep::Never;
+  if (setting.gpus && setting.gpus->recorded)
+    throw UsageError("calibrate: --recorded has no times of single tasks, which are what is measured");
+  return {a.text("output"),    std::move(graph),
+          std::move(topology), std::move(setting),
+          plan_options_of(a),  !a.given("no-baselines"),
+          a.given("fit"),      a.integer("random", 0, kMostRandomPlans),
+          a.texts("plan")};
+}
+
+PlanSet plans_to_sample(const CalibrateRun& run) {
+  PlanSet set(run.graph, run.topology, run.options, std::nullopt);
+  if (run.baselines) set.add_baselines();
+  set.add_random(run.random, run.setting.seed);
+  for (const std::string& file : run.plans) set.add_file(file);
   if (set.plans().empty())
     throw InputError(
         "there is no plan to run: baselines are left out or do not fit into memory, and neither --plan nor "
@@ -86,12 +114,11 @@ PlanSet plans_to_sample(const Arguments& a, const OperatorGraph& graph, const To
 }
 
 // Random strategies that were not sampled; predicted by what was.
-std::string fit(CalibrationStore& store, Calibrator& calibrator, const Arguments& a,
-                const OperatorGraph& graph, const Topology& topology, std::uint64_t seed) {
+std::string fit(CalibrationStore& store, Calibrator& calibrator, const CalibrateRun& run) {
   Calibration measured = store.calibration();
   measured.corrections.clear();
-  PlanSet set(graph, topology, plan_options_of(a), std::move(measured));
-  set.add_random(plans_to_fit, seed + 1);
+  PlanSet set(run.graph, run.topology, run.options, std::move(measured));
+  set.add_random(plans_to_fit, run.setting.seed + 1);
   const std::map<std::string, Correction> corrections = calibrator.fit(set.plans());
   store.correct(corrections);
   std::string text;
@@ -122,26 +149,18 @@ std::string summary(const std::string& file, const CalibrationStore& store,
 }  // namespace
 
 int run_calibrate(const Arguments& arguments, Streams& streams) {
-  if (!arguments.has("output")) arguments.refuse("--output FILE is missing");
-  const std::string& file = arguments.text("output");
-  const OperatorGraph graph = open_model(model_run_of(arguments).model);
-  require_recompute(graph, recompute_of(arguments));
-  const Topology topology = open_topology(required_text(arguments, "topology"));
-  RunSetting setting = run_setting_of(arguments, topology);
-  require_one_process(setting, "calibrate");
-  setting.sleep = EmulatedPace::Sleep::Never;
-  if (setting.gpus && setting.gpus->recorded)
-    throw UsageError("calibrate: --recorded has no times of single tasks, which are what is measured");
-  if (setting.gpus && std::filesystem::exists(file))
-    require_same_links(load_calibration(file), file, links_of(setting, topology));
-  const PlanSet set = plans_to_sample(arguments, graph, topology, setting.seed);
-  CalibrationStore store = open_store(file, topology, run_here(setting, topology), streams.err);
-  Calibrator calibrator(setting, streams.err);
+  const CalibrateRun run = calibrate_run_of(arguments);
+  if (run.setting.gpus && std::filesystem::exists(run.output))
+    require_same_links(load_calibration(run.output), run.output, links_of(run.setting, run.topology));
+  const PlanSet set = plans_to_sample(run);
+  CalibrationStore store =
+      open_store(run.output, run.topology, run_here(run.setting, run.topology), streams.err);
+  Calibrator calibrator(run.setting, streams.err);
   calibrator.sample(set.plans());
   const std::vector<Measurement> measurements = calibrator.measurements();
   store.add(measurements);
-  streams.out << summary(file, store, measurements, set.plans().size());
-  if (arguments.given("fit")) streams.out << fit(store, calibrator, arguments, graph, topology, setting.seed);
+  streams.out << summary(run.output, store, measurements, set.plans().size());
+  if (run.fit) streams.out << fit(store, calibrator, run);
   return 0;
 }
 

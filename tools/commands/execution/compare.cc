@@ -23,25 +23,54 @@ std::string origins_text(const std::vector<NamedSubject>& plans) {
   return text;
 }
 
+// What the command line asks for.
+struct ComparedRun {
+  OperatorGraph graph;
+  Topology topology;
+  RunSetting setting;
+  PlanOptions options;
+  std::string calibration;  // a file; "": none
+  std::int64_t random;
+  std::vector<std::string> plans;  // files
+  bool json;
+};
+
+ComparedRun compared_run_of(const Arguments& a) {
+  OperatorGraph graph = open_model(model_run_of(a).model);
+  Topology topology = topology_of(a);
+  RunSetting setting = run_setting_of(a, topology);
+  require_one_process(setting, "compare");
+  setting.sleep = EmulatedPace::Sleep::Never;
+  PlanOptions options = plan_options_of(a);
+  require_recompute(graph, options.recompute);
+  return {std::move(graph),
+          std::move(topology),
+          std::move(setting),
+          std::move(options),
+          text_or_none(a, "calibration"),
+          a.integer("random", 0, kMostRandomPlans),
+          a.texts("plan"),
+          a.given("json")};
+}
+
+PlanSet plans_of(const ComparedRun& run, std::ostream& err) {
+  PlanSet set(run.graph, run.topology, run.options, open_calibration(run.calibration, run.topology, err));
+  set.add_baselines();
+  set.add_random(run.random, run.setting.seed);
+  for (const std::string& file : run.plans) set.add_file(file);
+  return set;
+}
+
 }  // namespace
 
 int run_compare_execution(const Arguments& arguments, Streams& streams) {
-  const OperatorGraph graph = open_model(model_run_of(arguments).model);
-  const Topology topology = topology_of(arguments);
-  RunSetting setting = run_setting_of(arguments, topology);
-  require_one_process(setting, "compare");
-  setting.sleep = EmulatedPace::Sleep::Never;
-  const PlanOptions options = plan_options_of(arguments);
-  require_recompute(graph, options.recompute);
-  PlanSet set(graph, topology, options,
-              open_calibration(text_or_none(arguments, "calibration"), topology, streams.err));
-  set.add_baselines();
-  set.add_random(arguments.integer("random", 0, kMostRandomPlans), setting.seed);
-  for (const std::string& file : arguments.texts("plan")) set.add_file(file);
-  const PlanComparison comparison = run_comparison(set.plans(), setting, streams.err);
-  if (arguments.given("json")) {
-    nlohmann::ordered_json json{
-        {"model", graph.name()}, {"topology", topology.name()}, {"num_devices", topology.num_devices()}};
+  const ComparedRun run = compared_run_of(arguments);
+  const PlanSet set = plans_of(run, streams.err);
+  const PlanComparison comparison = run_comparison(set.plans(), run.setting, streams.err);
+  if (run.json) {
+    nlohmann::ordered_json json{{"model", run.graph.name()},
+                                {"topology", run.topology.name()},
+                                {"num_devices", run.topology.num_devices()}};
     json.update(json_of(comparison));
     for (std::size_t i = 0; i < set.plans().size(); ++i) {
       const Subject& subject = set.plans()[i].subject;
@@ -50,8 +79,8 @@ int run_compare_execution(const Arguments& arguments, Streams& streams) {
     streams.out << json.dump(2) << "\n";
     return 0;
   }
-  streams.out << fmt::format("{} on {} ({}), {}\n\n", graph.name(), topology.name(), devices_text(topology),
-                             batch_text(graph, options))
+  streams.out << fmt::format("{} on {} ({}), {}\n\n", run.graph.name(), run.topology.name(),
+                             devices_text(run.topology), batch_text(run.graph, run.options))
               << origins_text(set.plans()) << to_text(comparison);
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "sim/base/files.h"
 #include "tools/commands/execution/run_setting_options.h"
 #include "tools/commands/execution_commands.h"
+#include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
 #include "tools/running/plan_run.h"
 
@@ -24,22 +25,35 @@ RunSetting setting_of(const Arguments& a, const Topology& topology) {
   return s;
 }
 
+// What the command line asks for.
+struct ExecuteRun {
+  Subject subject;
+  RunSetting setting;
+  std::string trace;  // a file; "": none
+  bool json;
+};
+
+ExecuteRun execute_run_of(const Arguments& a, std::ostream& err) {
+  if (a.has("trace")) require_writable(a.text("trace"));
+  Subject subject = subject_of("execute", a, err);
+  RunSetting setting = setting_of(a, subject.topology);
+  return {std::move(subject), std::move(setting), text_or_none(a, "trace"), a.given("json")};
+}
+
 }  // namespace
 
 int run_execute(const Arguments& arguments, Streams& streams) {
-  if (arguments.has("trace")) require_writable(arguments.text("trace"));
-  const Subject subject = subject_of("execute", arguments, streams.err);
-  const RunSetting setting = setting_of(arguments, subject.topology);
-  const std::unique_ptr<DeviceWorlds> open = open_worlds(setting, subject.topology);
+  const ExecuteRun asked = execute_run_of(arguments, streams.err);
+  const Subject& subject = asked.subject;
+  const std::unique_ptr<DeviceWorlds> open = open_worlds(asked.setting, subject.topology);
   DeviceWorlds& worlds = *open;
-  require_cores(subject.plan.strategy, setting, worlds);
-  PlanRun run(subject, setting, worlds);
+  require_cores(subject.plan.strategy, asked.setting, worlds);
+  PlanRun run(subject, asked.setting, worlds);
   run.warn_of_share(streams.err);
   const ExecutionReport report = run.report(streams.err);
-  if (arguments.has("trace") && worlds.rank() == 0) run.write_trace(arguments.text("trace"));
+  if (!asked.trace.empty() && worlds.rank() == 0) run.write_trace(asked.trace);
   if (worlds.rank() == 0)
-    streams.out << (arguments.given("json") ? json_of(report, subject).dump(2) + "\n"
-                                            : to_text(report, subject));
+    streams.out << (asked.json ? json_of(report, subject).dump(2) + "\n" : to_text(report, subject));
   for (const StepEquality& e : report.equalities) {
     if (e.compared == 0)
       throw DeviceError(
