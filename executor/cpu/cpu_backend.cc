@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "executor/backend/cores.h"
+#include "executor/backend/nan_search.h"
 #include "executor/cpu/kernels/kernel.h"
 #include "executor/cpu/other_rounding.h"
 #include "executor/program/segments.h"
@@ -67,25 +68,12 @@ std::vector<cpu::Piece> kernel_pieces(const std::vector<View>& views, const Memo
   return pieces;
 }
 
-}  // namespace
-
-void CpuBackend::require_numbers(const Operator& op, const ComputeWork& work,
-                                 std::span<const cpu::Piece> values,
-                                 std::span<const cpu::Piece> gradients) const {
-  for (std::size_t u = 0; u < op.uses.size(); ++u) {
-    const bool output = op.uses[u].role == Role::Output, forward = work.pass == Pass::Forward;
-    if (forward != output) continue;
-    const cpu::Piece& piece = forward ? values[u] : gradients[u];
-    if (!piece.floats) continue;
-    const bool nan =
-        std::any_of(piece.floats, piece.floats + piece.elements(), [](float x) { return std::isnan(x); });
-    if (nan)
-      throw DeviceError(
-          fmt::format("the first tensor that became NaN is {}\"{}\", in the {} pass of operator \"{}\"",
-                      forward ? "" : "the gradient of ", graph_.tensor(op.uses[u].tensor).name,
-                      forward ? "forward" : "backward", op.name));
-  }
+bool has_nan(const cpu::Piece& piece) {
+  return piece.floats &&
+         std::any_of(piece.floats, piece.floats + piece.elements(), [](float x) { return std::isnan(x); });
 }
+
+}  // namespace
 
 CpuBackend::CpuBackend(const OperatorGraph& graph, std::size_t num_devices, Optimizer optimizer,
                        const Settings& settings)
@@ -157,7 +145,11 @@ void CpuBackend::compute(DeviceId /*device*/, const ComputeWork& work, const Mem
   const cpu::ShardCall call{op, work.ranges, values, gradients, statistics, saved, step};
   run_segments(*cpu::find_kernel(op.kind), call, work);
   if (step.sums != SumOrder::Ascending) cpu::round_otherwise(call, work.pass, graph_);
-  if (settings_.watch_for_nan) require_numbers(op, work, values, gradients);
+  if (settings_.watch_for_nan) {
+    require_numbers(graph_, op, work.pass, [&](std::size_t use) {
+      return has_nan(work.pass == Pass::Forward ? values[use] : gradients[use]);
+    });
+  }
 }
 
 void CpuBackend::update(DeviceId /*device*/, const UpdateWork& work, const Memory& memory,

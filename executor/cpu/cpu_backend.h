@@ -47,9 +47,6 @@ class CpuBackend : public ThreadBackend {
   [[nodiscard]] bool in_real_time() const { return real_time_; }
 
  private:
-  void require_numbers(const Operator& op, const ComputeWork& work, std::span<const cpu::Piece> values,
-                       std::span<const cpu::Piece> gradients) const;
-
   const OperatorGraph& graph_;
   Optimizer optimizer_;
   Settings settings_;

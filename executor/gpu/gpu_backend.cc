@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "executor/backend/nan_search.h"
 #include "executor/gpu/kernels/kernel_table.h"
 #include "executor/gpu/machine/requirements.h"
 #include "executor/gpu/steps/moves.h"
@@ -28,6 +29,18 @@ std::vector<Piece> pieces_of(const std::vector<View>& views, const Memory& memor
   pieces.reserve(views.size());
   for (const View& v : views) pieces.push_back(piece_of(v, memory));
   return pieces;
+}
+
+// On the host, once the stream has made it.
+bool has_nan(Stream& stream, const Piece& piece) {
+  if (!piece.present() || piece.type == DataType::Int64) return false;
+  std::vector<std::byte> content(static_cast<std::size_t>(piece.elements() * bytes_per_element(piece.type)));
+  std::vector<float> numbers(static_cast<std::size_t>(piece.elements()));
+  stream.download(content.data(), piece.memory, content.size());
+  pipesim::move_region({content.data(), piece.type, piece.box},
+                       {reinterpret_cast<std::byte*>(numbers.data()), DataType::Float32, piece.box},
+                       piece.box, false);
+  return std::ranges::any_of(numbers, [](float x) { return std::isnan(x); });
 }
 
 }  // namespace
@@ -77,7 +90,11 @@ void GpuBackend::compute(Stream& stream, const ComputeWork& work, const Memory& 
     saved = {memory.address(work.saved.buffer), static_cast<std::size_t>(work.saved.box.elements())};
   const ShardCall call{op, work.ranges, values, gradients, statistics, saved, context, device_step, stream};
   run_segments(*find_kernel(op.kind), call, work);
-  if (settings_.watch_for_nan) require_numbers(stream, call, work.pass);
+  if (settings_.watch_for_nan) {
+    require_numbers(graph_, op, work.pass, [&](std::size_t use) {
+      return has_nan(stream, work.pass == Pass::Forward ? values[use] : gradients[use]);
+    });
+  }
 }
 
 void GpuBackend::update(Stream& stream, const UpdateWork& work, const Memory& memory,
@@ -88,27 +105,6 @@ void GpuBackend::update(Stream& stream, const UpdateWork& work, const Memory& me
                                  piece_of(w.second, memory).floats(),   w.value.box.elements()};
     gpu::update(stream, optimizer_, settings_.optimizer, trained, work.averaged,
                 {&device_step->step, work.changes, work.change});
-  }
-}
-
-void GpuBackend::require_numbers(Stream& stream, const ShardCall& call, Pass pass) const {
-  const bool forward = pass == Pass::Forward;
-  for (std::size_t u = 0; u < call.op.uses.size(); ++u) {
-    const Piece& piece = forward ? call.values[u] : call.gradients[u];
-    const bool output = call.op.uses[u].role == Role::Output;
-    if (forward != output || !piece.present() || piece.type == DataType::Int64) continue;
-    std::vector<std::byte> content(
-        static_cast<std::size_t>(piece.elements() * bytes_per_element(piece.type)));
-    std::vector<float> numbers(static_cast<std::size_t>(piece.elements()));
-    stream.download(content.data(), piece.memory, content.size());
-    pipesim::move_region({content.data(), piece.type, piece.box},
-                         {reinterpret_cast<std::byte*>(numbers.data()), DataType::Float32, piece.box},
-                         piece.box, false);
-    if (std::ranges::none_of(numbers, [](float x) { return std::isnan(x); })) continue;
-    throw DeviceError(
-        fmt::format("the first tensor that became NaN is {}\"{}\", in the {} pass of operator \"{}\"",
-                    forward ? "" : "the gradient of ", graph_.tensor(call.op.uses[u].tensor).name,
-                    forward ? "forward" : "backward", call.op.name));
   }
 }
 

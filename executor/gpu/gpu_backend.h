@@ -56,8 +56,6 @@ class GpuBackend : public Backend {
   void take_times_by(ActivityCollector* activity) { settings_.activity = activity; }
 
  private:
-  void require_numbers(Stream& stream, const ShardCall& call, Pass pass) const;
-
   const OperatorGraph& graph_;
   Machine& machine_;
   Collectives& collectives_;

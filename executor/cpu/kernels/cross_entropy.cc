@@ -5,6 +5,7 @@
 #include "executor/cpu/kernels/kernel.h"
 #include "executor/cpu/kernels/operands.h"
 #include "executor/operators/cross_entropy.h"
+#include "executor/operators/loss_rows.h"
 #include "executor/operators/rows.h"
 
 namespace pipesim::cpu {
@@ -25,9 +26,9 @@ class CrossEntropy : public Kernel {
     double loss = 0;
     for_each_term(std::ssize(most), call.step.sums, [&](std::int64_t i) {
       const auto row = static_cast<std::size_t>(i);
-      const double log_sum = most[row] + std::log(sums[2 * row]);
+      const double log_sum = log_sum_of(most[row], sums[2 * row]);
       saved_floats(call)[i] = static_cast<float>(log_sum);
-      if (call.values[1].integers[i] >= 0) loss += log_sum - sums[2 * row + 1];
+      loss += row_loss(call.values[1].integers[i], log_sum, sums[2 * row + 1]);
     });
     call.values[2].floats[0] = static_cast<float>(loss / counted_rows(call.op, call.step.microbatches));
   }
@@ -44,9 +45,9 @@ class CrossEntropy : public Kernel {
       const float* from = x.floats + i * columns;
       float* to = dx.floats + i * columns;
       const std::int64_t label = labels.integers[i];
-      const float row_scale = label >= 0 ? scale : 0.0F;
-      for (std::int64_t j = 0; j < columns; ++j) to[j] = std::exp(from[j] - log_sums[i]) * row_scale;
-      if (label >= owned.begin && label < owned.end) to[label - owned.begin] -= row_scale;
+      const float scaled = row_scale(label, scale);
+      for (std::int64_t j = 0; j < columns; ++j) to[j] = logit_gradient(from[j], log_sums[i], scaled);
+      if (owns_label(label, owned.begin, columns)) to[label - owned.begin] -= scaled;
     }
   }
 
@@ -72,7 +73,7 @@ class CrossEntropy : public Kernel {
       for_each_term(columns, call.step.sums,
                     [&](std::int64_t j) { sum += static_cast<double>(std::exp(row[j] - most)); });
       const std::int64_t label = call.values[1].integers[i];
-      const bool own = label >= owned.begin && label < owned.end;
+      const bool own = owns_label(label, owned.begin, columns);
       call.statistics[1][2 * i] = sum;
       call.statistics[1][2 * i + 1] = own ? static_cast<double>(row[label - owned.begin]) : 0.0;
     }

@@ -7,6 +7,7 @@
 #include "executor/gpu/bodies/parts/float_group.h"
 #include "executor/gpu/bodies/parts/floats.h"
 #include "executor/gpu/bodies/reduce.h"
+#include "executor/operators/loss_rows.h"
 
 namespace pipesim::gpu {
 
@@ -19,7 +20,7 @@ struct LabelledRows {
   double *most = nullptr, *sums = nullptr;
 
   [[nodiscard]] PIPESIM_DEVICE bool owns(std::int64_t label) const {
-    return label >= first_column && label < first_column + columns;
+    return owns_label(label, first_column, columns);
   }
   [[nodiscard]] PIPESIM_DEVICE RowGroups groups(std::int64_t row) const {
     return {row * columns, (row + 1) * columns};
@@ -73,9 +74,9 @@ struct CrossEntropyLoss {
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t chunk) const {
     const std::int64_t begin = split.begin(chunk), end = split.begin(chunk + 1);
     const double loss = sum_over(team, begin, end, [&](std::int64_t row) {
-      const double log_sum = rows.most[row] + std::log(rows.sums[2 * row]);
+      const double log_sum = log_sum_of(rows.most[row], rows.sums[2 * row]);
       log_sums[row] = static_cast<float>(log_sum);
-      return rows.labels[row] >= 0 ? log_sum - rows.sums[2 * row + 1] : 0.0;
+      return row_loss(rows.labels[row], log_sum, rows.sums[2 * row + 1]);
     });
     if (team.rank() == 0) to.put(chunk, loss);
   }
@@ -92,14 +93,14 @@ struct CrossEntropyGradient {
   PIPESIM_DEVICE void operator()(Team& team, std::int64_t row) const {
     const std::int64_t label = rows.labels[row], hit = row * rows.columns + label - rows.first_column;
     const RowGroups groups = rows.groups(row);
-    const float scale = label >= 0 ? static_cast<float>(static_cast<double>(dloss[0]) / count) : 0.0F;
+    const float scale = row_scale(label, static_cast<float>(static_cast<double>(dloss[0]) / count));
     const float log_sum = log_sums[row];
     for (std::int64_t g = team.rank(); g < groups.count(); g += team.size()) {
       const GroupPlace at = groups.at(g);
       FloatGroup group = read_group(rows.logits, at);
       for (int k = 0; k < FloatGroup::size; ++k) {
-        const float share = std::exp(group.values[k] - log_sum);
-        group.values[k] = share * scale - (at.first + k == hit ? scale : 0.0F);
+        group.values[k] =
+            logit_gradient(group.values[k], log_sum, scale) - (at.first + k == hit ? scale : 0.0F);
       }
       write_group(dx, at, group);
     }
