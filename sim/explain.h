@@ -19,21 +19,21 @@ enum class Cause : std::uint8_t {
 /// Why a task started when it did.
 struct Explanation {
   Cause cause = Cause::Nothing;
-  TaskId task;            ///< whom it waited for; invalid for Nothing
+  TaskId task;            ///< the task that it waited for; invalid for Nothing
   LaneId lane;            ///< only for Lane
   Nanoseconds ready = 0;  ///< when its last predecessor ended
   bool operator==(const Explanation&) const = default;
 };
 
-/// What a task waited for: its last predecessor to end (at equal ends the one with the smaller key), or the
-/// last task that held one of its lanes (at equal times the first lane in its list), whichever is later; at
-/// equal times the predecessor. On a
-/// simulated timeline that is exactly when the task started; on a measured one it may be a little before.
-/// Takes time in the size of the graph; for many tasks use an Explainer.
+/// What a task waited for, which is the later of two: its last predecessor to end (at equal ends the one with
+/// the smaller key), and the last task that held one of its lanes (at equal times the first lane in its
+/// list). At equal times it is the predecessor. On a simulated timeline the task started exactly then; on a
+/// measured one it may have started a little later. Takes time linear in the size of the graph; for many
+/// tasks use an Explainer.
 Explanation explain(const TaskDag& dag, const Timeline& timeline, TaskId task);
 
-/// Answers explain() for many tasks of one timeline: prepared in time in the size of the graph, then fast per
-/// task. Refers to the graph and the timeline.
+/// Answers explain() for many tasks of one timeline. Construction takes time linear in the size of the graph;
+/// each answer is fast. Keeps references to the graph and the timeline.
 class Explainer {
  public:
   Explainer(const TaskDag& dag, const Timeline& timeline);
@@ -58,26 +58,26 @@ class Explainer {
 };
 
 /// A task of the critical path and the part [from, until) of the makespan that it accounts for: from its
-/// start until the next step's start.
+/// start to the start of the next step.
 struct CriticalStep {
   TaskId task;
   Nanoseconds from = 0;
   Nanoseconds until = 0;
-  Nanoseconds waiting = 0;  ///< of it, how long the next step stood in line, see CriticalPath
-  Explanation why;          ///< why the task started then: names the step before
+  Nanoseconds waiting = 0;  ///< the part of it in which the next step waited for a lane, see CriticalPath
+  Explanation why;          ///< why the task started then; names the step before
   bool operator==(const CriticalStep&) const = default;
 };
 
-/// The chain of tasks that made the makespan as long as it is: from the task that ended last (the smaller key
-/// at equal ends) back, each step to what explain() names. The steps tile [0, makespan] without gaps.
+/// The chain of tasks that determines the makespan. It starts at the task that ended last (at equal ends the
+/// one with the smaller key) and goes back, each time to the task that explain() names. The steps cover [0,
+/// makespan] without gaps.
 ///
 /// compute + communication + waiting = makespan:
-/// - waiting: when the next step is a communication task that waited for a lane, the part of this step in
-/// which it was
-///   ready already. Time on a congested link thus counts once as communication, for the last in line;
-/// - the rest of each step is its task's, communication or compute. A communication task's latency (after its
-/// largest
-///   hold) counts as communication.
+/// - waiting: the next step is a communication task that waited for a lane; the part of this step in which
+/// that task was ready already. Time on a congested link thus counts once as communication, for the last in
+/// line.
+/// - communication or compute: the rest of each step, by the kind of its task. The latency of a communication
+/// task, after its largest hold, counts as communication.
 struct CriticalPath {
   std::vector<CriticalStep> steps;
   Nanoseconds compute = 0;

@@ -8,16 +8,16 @@
 
 namespace pipesim {
 
-/// A lane that a task needs, and for how long it keeps it from its start.
+/// A lane that a task needs, and for how long it holds the lane from its start.
 struct LaneUse {
   LaneId lane;
   Nanoseconds hold = 0;
   bool operator==(const LaneUse&) const = default;
 };
 
-/// The lane uses of one task, by value: most tasks hold one lane for their whole duration, which TaskDag
-/// keeps in four bytes, so there need not be a LaneUse in memory to point at. Valid as long as the graph is
-/// unchanged.
+/// The lane uses of one task, by value. Most tasks hold one lane for their whole duration. TaskDag stores
+/// that in four bytes, so no LaneUse exists in memory that a span could point at. Valid until the graph
+/// changes.
 class LaneUses {
  public:
   class Iterator {
@@ -32,7 +32,7 @@ class LaneUses {
     std::size_t i_;
   };
 
-  /// `only` counts when size is 1; size is 0 or 1.
+  /// `size` is 0 or 1; `only` is read when it is 1.
   LaneUses(std::size_t size, LaneUse only) : only_(only), size_(size) {}
   explicit LaneUses(std::span<const LaneUse> rows) : rows_(rows.data()), size_(rows.size()) {}
 

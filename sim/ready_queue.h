@@ -18,19 +18,18 @@ struct ReadyTask {
   bool operator==(const ReadyTask&) const = default;
 };
 
-/// The ready tasks, taken out in the order of (ready time, key). Time only moves forward: a task can be
-/// pushed no earlier than the ready time of the last one popped, which is what a heap can't use and this
-/// queue does.
+/// The ready tasks, popped in the order of (ready time, key). Time only moves forward: no task is pushed with
+/// a ready time before that of the last one popped. This queue makes use of that; a plain heap cannot.
 ///
-/// A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, "Faster algorithms for the shortest path problem", 1990)
-/// of base
-/// 64. A ready time that differs from `now` (the last one popped) first in digit k, where it has the digit d,
-/// is in slot d of level k. So the earliest are in the lowest slot of the lowest level in use, found by two
-/// bit scans. A slot with one task is popped at once; else `now` moves to its earliest, and its tasks move to
-/// lower levels. Example with now = 0: 5 is in slot 5 of level 0; 64 to 127 share slot 1 of level 1 until one
-/// of them is popped.
+/// A radix heap of base 64 (Ahuja, Mehlhorn, Orlin and Tarjan, "Faster algorithms for the shortest path
+/// problem", 1990). `now` is the last ready time popped. Take the highest digit k in which a ready time
+/// differs from `now`, and its value d there: the task is in slot d of level k. So the earliest tasks are in
+/// the lowest slot of the lowest level in use, found by two bit scans. A slot with one task is popped at
+/// once; else `now` moves to the earliest ready time in the slot, and the slot's tasks move to lower levels.
+/// Example with now = 0: 5 is in slot 5 of level 0; 64 to 127 share slot 1 of level 1 until one of them is
+/// popped.
 ///
-/// Tasks that are ready exactly at `now` are `due`, and only they are compared by key.
+/// Tasks that are ready exactly at `now` are in `due_`, and only they are compared by key.
 class ReadyQueue {
  public:
   /// Empties the queue and sets `now`. `keys` is by task id and must outlive its use.

@@ -13,8 +13,8 @@
 
 namespace pipesim {
 
-/// What simulate() needs while it runs, kept by the caller so that the next run allocates nothing. One per
-/// thread. 4 bytes a task, 8 a lane, and 16 for each task that is ready at the same time.
+/// Scratch memory of simulate(), kept by the caller so that the next run allocates nothing. One per thread.
+/// Takes 4 bytes per task, 8 per lane, and 16 for each task that is ready at the same time.
 class SimulationScratch {
  public:
   [[nodiscard]] std::size_t bytes() const;
@@ -31,23 +31,24 @@ class SimulationScratch {
   ReadyQueue queue_;
 };
 
-/// Runs the graph in virtual time. Again and again takes the ready task with the smallest (ready time, key),
-/// starts it at max(ready time, when each of its lanes is free), holds its lanes from there and makes
-/// successors ready as it ends. A task's place in a lane is taken in that order and never changed: a later
-/// task does not overtake on a lane that is idle while an earlier one waits for its other lanes.
+/// Runs the graph in virtual time. Repeats: take the ready task with the smallest (ready time, key), start it
+/// at the latest of its ready time and the times at which its lanes are free, hold its lanes from there, and
+/// make its successors ready when it ends. A task's place in a lane is fixed when the task is taken: a later
+/// task does not overtake on an idle lane while an earlier one waits for its other lanes.
 ///
 /// Pure: equal graphs give equal timelines, in whatever order their tasks were added. `out` keeps its memory.
-/// DependencyCycle when tasks wait for each other.
+/// Throws DependencyCycle when tasks wait for each other.
 void simulate(const TaskDag& dag, SimulationScratch& scratch, Timeline& out);
 Timeline simulate(const TaskDag& dag);
-/// Goes on where other tasks were simulated elsewhere: `done` (by task) have their times in `out` already,
-/// and have left each lane at `lane_free` (by lane; 0 where there is none). None of them waits for one that
-/// is not, InternalError. The makespan is that of the others.
+/// Simulates the rest of a graph of which some tasks are done already. `done` marks those by task; their
+/// times are in `out`. `lane_free`: by lane, when they leave it; 0 for a lane that they do not use. A done
+/// task must not wait for one that is not done: InternalError. The makespan is that of the tasks simulated
+/// here.
 void simulate_rest(const TaskDag& dag, const std::vector<bool>& done, std::span<const Nanoseconds> lane_free,
                    SimulationScratch& scratch, Timeline& out);
 
-/// Tasks that wait for each other in a circle, in order, from its smallest id; empty when there are none. No
-/// shorter circle goes through the one that was met first.
+/// Tasks that wait for each other in a circle, in order, beginning with the smallest id; empty when there are
+/// none. It is a shortest circle through the first task that was met on one.
 std::vector<TaskId> find_cycle(const TaskDag& dag);
 
 /// Some tasks can't start: `dependency cycle: 3 -> 5 -> 3` (task ids).
@@ -60,8 +61,8 @@ class DependencyCycle : public InputError {
   std::vector<TaskId> tasks_;
 };
 
-/// What find_cycle() found in words, for who knows what the tasks are: "A waits for B, which waits for C,
-/// which waits for A". Of long ones the first twenty. Not empty.
+/// The result of find_cycle() in words, with task names from `name`: "A waits for B, which waits for C, which
+/// waits for A". Lists the first twenty tasks of a long cycle. The cycle must not be empty.
 std::string why_never(std::span<const TaskId> cycle, const std::function<std::string(TaskId)>& name);
 
 }  // namespace pipesim

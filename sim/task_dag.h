@@ -11,31 +11,32 @@
 
 namespace pipesim {
 
-/// Decides between tasks that become ready at the same time: smaller goes first. Keys of one TaskDag are
-/// unique and come from content (operator, pass, microbatch, …), never from creation order, so equal plans
-/// give equal schedules.
+/// The order among tasks that become ready at the same time: the smaller key goes first. Keys of one TaskDag
+/// are unique and come from content (operator, pass, microbatch, …), never from creation order, so equal
+/// plans give equal schedules.
 struct TaskKey {
   std::uint64_t high = 0;  ///< priority in the top bits
   std::uint64_t low = 0;
   auto operator<=>(const TaskKey&) const = default;
 };
 
-/// Tasks, the lanes that they occupy, and the order between them: all the engine knows. It has no idea what a
-/// device or an operator is.
+/// Tasks, the lanes that they hold, and the order between them. The engine knows nothing else: no devices and
+/// no operators.
 ///
-/// A task is ready when its last predecessor has ended; it starts when all its lanes are free, holds lane l
+/// A task is ready when its last predecessor has ended. It starts when all its lanes are free, holds lane l
 /// for hold_l, and ends `duration` after its start. duration ≥ every hold; the difference is latency, which
-/// delays the task's successors and occupies nothing. A task without lanes starts when it is ready.
+/// delays the task's successors and occupies no lane. A task without lanes starts when it is ready.
 ///
-/// Memory of a task that holds at most one lane for its whole duration: 36 bytes, and 4 an edge (8 more an
-/// edge while building, kept for the next graph). Any other lane use costs 16 bytes, and 8 a task.
+/// Memory of a task that holds at most one lane for its whole duration: 36 bytes, and 4 per edge. While
+/// building, each edge takes 8 more, kept for the next graph. Any other lane use takes 16 bytes, plus 8 per
+/// task.
 class TaskDag {
  public:
   /// Empties the graph and keeps its memory, for building the next one without allocation.
   void clear();
   void reserve(std::size_t tasks, std::size_t edges);
 
-  /// A task of at most one lane (an invalid lane: none). Ids are given in order from 0.
+  /// A task of at most one lane; an invalid lane means none. Ids ascend from 0 in the order of the calls.
   TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane, Nanoseconds hold) {
     if (hold == duration || !lane.valid()) return append(key, duration, lane.valid() ? lane.value : kNoLane);
     const LaneUse use{lane, hold};
@@ -44,13 +45,13 @@ class TaskDag {
   TaskId add_task(TaskKey key, Nanoseconds duration, LaneId lane) {
     return add_task(key, duration, lane, duration);
   }
-  /// A task of any number of distinct lanes.
+  /// A task that holds any number of distinct lanes.
   TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes);
   void add_edge(TaskId before, TaskId after) { edges_.push_back({before, after}); }
-  /// Sorts the edges into rows; call once after the last add_*, before anything below.
-  /// Throws InternalError on negative times, hold > duration and unknown ids, in debug builds also what
-  /// check_unique() does; InputError when the durations add up to more than int64 holds (292 years), so that
-  /// no simulated time can overflow.
+  /// Sorts the edges into rows. Call it once after the last add_*, before anything below. Throws
+  /// InternalError on negative times, hold > duration and unknown ids; debug builds also call check_unique().
+  /// Throws InputError when the durations add up to more than int64 holds (292 years), so that no simulated
+  /// time can overflow.
   void finish();
   /// Throws InternalError when two tasks have the same key or a task names a lane twice.
   void check_unique() const;
@@ -78,15 +79,15 @@ class TaskDag {
     return num_predecessors_;
   }  ///< by task id
 
-  /// For the engine's loop: have the processor fetch what it will read of a task.
+  /// For the engine's loop: prefetches the memory that it will read of a task.
   void prefetch(TaskId task) const { __builtin_prefetch(&tasks_[task.index()]); }
   void prefetch_successors(TaskId task) const {
     __builtin_prefetch(successors_.data() + tasks_[task.index()].first_successor);
   }
 
-  /// Memory in use after finish(), without what only building needs.
+  /// Bytes in use after finish(), without the memory that only building needs.
   [[nodiscard]] std::size_t bytes() const;
-  /// Memory of the edges as they were added, kept for the next graph.
+  /// Bytes of the edges as they were added, kept for the next graph.
   [[nodiscard]] std::size_t building_bytes() const;
 
  private:

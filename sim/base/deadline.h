@@ -6,28 +6,30 @@
 
 namespace pipesim {
 
-/// Work was stopped before its end: see Deadline. What throws it stays usable, and what it had begun counts
-/// as never done. No InputError: nothing is wrong.
+/// Thrown when work is stopped before its end, see Deadline. The object that throws it stays usable, as if
+/// the unfinished work had never begun. It is not an InputError, because the input is not at fault.
 class OutOfTime : public std::exception {
  public:
   [[nodiscard]] const char* what() const noexcept override { return "out of time"; }
 };
 
-/// When work has to end: at a time, or as soon as somebody asks for it. One without both never passes. Many
-/// threads may look at one.
+/// The moment at which work has to stop: a time, a request by somebody else, or whichever comes first. A
+/// Deadline with neither never passes. Several threads may read one Deadline.
 class Deadline {
  public:
-  /// Seconds since any moment, never fewer than before. Called by many threads.
+  /// Seconds since some fixed moment. Never decreases. Called by several threads.
   using WallClock = std::function<double()>;
   using StopRequested = std::function<bool()>;
 
   Deadline() = default;
-  /// `seconds` from now on; infinity: no limit of time. The default clock is the machine's steady one.
+  /// Passes `seconds` from now; infinity means no time limit. The default clock is the machine's steady
+  /// clock.
   explicit Deadline(double seconds, WallClock clock = {}, StopRequested stop_requested = {});
 
-  /// One that passes so many seconds from now, or when this one does.
+  /// A deadline that passes `seconds` from now or when this one passes, whichever comes first.
   [[nodiscard]] Deadline within(double seconds) const;
-  /// The same time, but others may ask for an end; nobody, when there is no function.
+  /// The same time limit, with this function as the request to stop. An empty function means that nobody can
+  /// request it.
   [[nodiscard]] Deadline with_stop(StopRequested stop_requested) const;
 
   [[nodiscard]] bool limited() const { return end_ < std::numeric_limits<double>::infinity(); }
@@ -42,9 +44,10 @@ class Deadline {
   double end_ = std::numeric_limits<double>::infinity();
 };
 
-/// While one exists, all that this thread does keeps to the deadline, which must outlive it, and to no other;
-/// nullptr: to none. It stands for an argument of every function that can take long, as the cancel scopes of
-/// structured concurrency do. Threads that work for this one are told by KeepTo(deadline_kept()).
+/// While a KeepTo exists, this thread's work obeys its deadline and no other; nullptr means no deadline. The
+/// deadline must outlive the KeepTo. It replaces a deadline argument of every function that can take long,
+/// like the cancel scopes of structured concurrency. A thread that works on behalf of this one needs its own
+/// KeepTo(deadline_kept()).
 class KeepTo {
  public:
   explicit KeepTo(const Deadline* deadline);
@@ -57,11 +60,11 @@ class KeepTo {
   const Deadline* before_;
 };
 
-/// That of this thread; nullptr: none.
+/// The deadline that this thread obeys; nullptr when there is none.
 [[nodiscard]] const Deadline* deadline_kept();
-/// It has passed. Costs a look at the clock: some ten nanoseconds.
+/// Whether this thread's deadline has passed. Reads the clock, which takes some ten nanoseconds.
 [[nodiscard]] bool is_late();
-/// Asked now and then by what can take long. OutOfTime when it has.
+/// Throws OutOfTime if this thread's deadline has passed. Long computations call it now and then.
 void stop_if_late();
 
 }  // namespace pipesim

@@ -7,21 +7,22 @@
 
 namespace pipesim {
 
-/// Keys that hold the version of a file of pipesim, and so say what it is.
+/// The JSON keys that hold the version of each kind of pipesim file. The key that is present tells the kind.
 inline constexpr std::string_view kModelKey = "pipesim_model", kTopologyKey = "pipesim_topology",
                                   kPlanKey = "pipesim_plan", kSearchKey = "pipesim_search",
                                   kAutoSearchKey = "pipesim_auto_search";
 
-/// InputError when a file that should have `key` is another one that pipesim writes: says what it is, where
-/// it goes, and what writes the file that is needed. Any other file passes.
+/// InputError when the file should have `key` but is another kind of pipesim file. The message says which
+/// kind it is, which option takes it, and which command writes the kind that is needed. Any other file
+/// passes.
 void require_file_kind(const JsonValue& root, std::string_view key);
 
-/// InputError when the text of a file that should be JSON is known to be something else: SQLite (a
-/// calibration), XML, an archive.
+/// InputError when the text should be JSON but is recognised as something else: SQLite (a calibration), XML,
+/// or an archive.
 void require_json_text(std::string_view text, std::string_view file);
 
-/// InputError when the file is JSON that pipesim writes: says that it is no `needed` ("a calibration"), and
-/// what writes one. Any other file passes.
+/// InputError when the file is JSON that pipesim writes. The message says that the file is not `needed` ("a
+/// calibration") and that `writer` writes one. Any other file passes.
 void refuse_json_as(std::string_view needed, std::string_view writer, const std::filesystem::path& file);
 
 }  // namespace pipesim

@@ -5,8 +5,8 @@
 
 namespace pipesim {
 
-/// The next number of splitmix64 at state x (Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", 2014): every bit of it depends on every bit of x.
+/// The number that splitmix64 returns at state x (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014). Every bit of the result depends on every bit of x.
 constexpr std::uint64_t mixed_bits(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15U;
   x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;

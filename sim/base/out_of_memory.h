@@ -10,14 +10,14 @@
 
 namespace pipesim {
 
-/// Memory ran out: what was being made, how large it was, and what would take less. The program prints it and
-/// exits with 1.
+/// Memory ran out. The message says what was being made, how large it was, and how to need less. The program
+/// prints it and exits with 1.
 class OutOfMemory : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What keeps this process from having more memory.
+/// The limit on this process's memory.
 struct MemoryLimit {
   std::string set_by;  ///< "ulimit -v allows", "the control group allows" or "this host has"
   Bytes limit, left;
@@ -26,15 +26,15 @@ struct MemoryLimit {
   [[nodiscard]] std::string str() const;  ///< "3 GB are left of the 4 GB that ulimit -v allows"
 };
 
-/// The memory limit with the least left: that of the process (getrlimit), of its control groups (version 2),
-/// or of the host. `root` is where proc and sys are. Nothing where none is known.
+/// The memory limit with the least memory left: that of the process (getrlimit), of its control groups
+/// (version 2), or of the host. `root` is the folder that holds proc and sys. Nothing when no limit is known.
 std::optional<MemoryLimit> memory_limit(const std::filesystem::path& root = "/");
 
 /// `out of memory while MAKING; ulimit -v allows 4 GB. ADVICE`
 OutOfMemory out_of_memory(const std::string& making, const std::string& advice);
 
-/// make(). Where that throws std::bad_alloc, what `error()` returns is thrown, once make() has given back
-/// what it had. The innermost of nested calls speaks; in any thread.
+/// Returns make(). When make() throws std::bad_alloc, throws error() instead, after make() has freed its
+/// memory. When calls nest, the innermost one reports. Usable in any thread.
 template <class Error, class Make>
 decltype(auto) with_memory(Error error, Make make) {
   try {

@@ -19,12 +19,13 @@ class Rng {
   std::int64_t between(std::int64_t lo, std::int64_t hi);
   /// Uniform in [0, 1) with 53 bits.
   double uniform();
-  /// An independent stream: split(k) of equal generators are equal, of different k unrelated.
+  /// An independent stream. Equal generators give equal split(k); streams of different k are unrelated.
   [[nodiscard]] Rng split(std::uint64_t stream) const;
 
   bool operator==(const Rng&) const = default;
 
-  /// For files: where the stream is. The words must come from state().
+  /// The state of the stream, to be stored in files. The constructor accepts only words that state()
+  /// returned.
   using State = std::array<std::uint64_t, 4>;
   [[nodiscard]] const State& state() const { return state_; }
   explicit Rng(const State& state) : state_(state) {}

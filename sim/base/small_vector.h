@@ -6,8 +6,8 @@
 
 namespace pipesim {
 
-/// A vector that allocates nothing for up to N elements, and converts to a span, which the one of
-/// Boost 1.74 does not.
+/// A vector that allocates nothing for up to N elements. It also converts to a span, which Boost 1.74's
+/// small_vector does not.
 template <class T, std::size_t N>
 class SmallVector : public boost::container::small_vector<T, N> {
  public:

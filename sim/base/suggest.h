@@ -7,8 +7,8 @@
 
 namespace pipesim {
 
-/// The candidate that `name` was probably meant for: a typing mistake, a part, or another word for it; else
-/// "".
+/// The candidate that `name` was probably meant for: `name` may be misspelt, a part of it, or a synonym. ""
+/// when no candidate is close.
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 /// " (did you mean \"resnet50\"?)" or "".

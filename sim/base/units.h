@@ -55,7 +55,7 @@ BytesPerSecond parse_bandwidth(std::string_view text);
 Seconds parse_duration(std::string_view text);
 FlopsPerSecond parse_compute_rate(std::string_view text);
 
-/// Short text that the parser above reads back to the same value ("300 GB/s"), exact.
+/// Short text ("300 GB/s") that the parsers above read back to exactly the same value.
 std::string to_text(Bytes b);
 std::string to_text(BytesPerSecond r);
 std::string to_text(Seconds s);
@@ -67,8 +67,8 @@ std::string pretty(BytesPerSecond r);
 std::string pretty(Seconds s);
 std::string pretty(FlopsPerSecond r);
 
-/// `digits` significant digits, or all before the point where there are more ("12346", "1.5", "0.00213"):
-/// only below 1e-6 and from 1e15 on with an exponent.
+/// The value with `digits` significant digits, but with all digits before the decimal point ("12346", "1.5",
+/// "0.00213"). An exponent is used only below 1e-6 and from 1e15 on.
 std::string significant(double value, int digits);
 
 }  // namespace pipesim

@@ -5,8 +5,8 @@
 
 namespace pipesim {
 
-/// Where the first byte stands that is not UTF-8 (RFC 3629: shortest forms only, no surrogates);
-/// std::string_view::npos when all are.
+/// Position of the first byte that is not valid UTF-8 (RFC 3629: shortest forms only, no surrogates);
+/// std::string_view::npos when the whole text is valid.
 std::size_t first_not_utf8(std::string_view text);
 
 }  // namespace pipesim

@@ -11,18 +11,18 @@
 
 namespace pipesim {
 
-/// A task graph that is edited in place. An edit removes and adds tasks and edges, is closed by finish(), and
-/// is then kept or undone; both cost what the edit touches, and nothing is allocated once the memory of a
-/// few edits is there. Between finish() and keep() or undo() the graph is the edited one, and the edit can
-/// still be looked at: that is when resimulate() runs.
+/// A task graph that is edited in place. An edit removes and adds tasks and edges. finish() closes it; then
+/// it is kept with keep() or undone with undo(). Both take time in proportion to the edit and allocate
+/// nothing once a few edits have grown the memory. Between finish() and keep() or undo() the graph is the
+/// edited one, and the edit can be inspected: that is when resimulate() runs.
 ///
-/// Ids of removed tasks are not used again, so memory grows with every edit that is kept: a graph with many
-/// more ids than tasks should be built anew. Tasks mean what they mean in TaskDag.
+/// Ids of removed tasks are not used again, so memory grows with every edit that is kept. A graph with many
+/// more ids than tasks should be built anew. Tasks have the same meaning as in TaskDag.
 class EditableDag {
  public:
   void clear();
 
-  /// Lane uses are not copied: they must outlive the task. Ids are given in order.
+  /// Lane uses are not copied: they must outlive the task. Ids ascend in the order of the calls.
   TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes) {
     const LaneUse* uses = lanes.empty() ? &kNone : lanes.data();
     return append(key, {duration, uses, static_cast<std::int32_t>(lanes.size()), true, false, {}, {}});
@@ -32,9 +32,9 @@ class EditableDag {
     return append(key, {duration, nullptr, lane.value, true, false, {}, {}});
   }
   void add_edge(TaskId before, TaskId after) { new_edges_.push_back({before, after}); }
-  /// Tasks first, first + 1, …, which were there before the edit; their edges go with them.
+  /// Removes the `count` tasks first, first + 1, …, and their edges. They must exist before the edit.
   void remove_tasks(TaskId first, std::size_t count);
-  /// One of the edges from `before` to `after`, which was there before the edit.
+  /// Removes one of the edges from `before` to `after`. It must exist before the edit.
   void remove_edge(TaskId before, TaskId after) { removed_edges_.push_back({before, after}); }
   void finish();
   void keep();
@@ -59,7 +59,7 @@ class EditableDag {
     return row(tasks_[task.index()].predecessors);
   }
 
-  /// Has the processor fetch what is read of a task when it is ordered and taken.
+  /// Prefetches the memory that is read when a task is ordered and taken.
   void prefetch(TaskId task) const {
     const Task& t = tasks_[task.index()];
     __builtin_prefetch(&keys_[task.index()]);
@@ -67,12 +67,13 @@ class EditableDag {
     __builtin_prefetch(rows_.data() + t.successors.first);
   }
 
-  /// The edit.
+  /// The tasks that the edit removes.
   [[nodiscard]] std::span<const TaskId> removed() const { return removed_; }
-  [[nodiscard]] TaskId first_added() const { return TaskId(first_added_); }  ///< to the last id
-  /// Those that wait for no other added one.
+  /// the added tasks have the ids from this one to the last
+  [[nodiscard]] TaskId first_added() const { return TaskId(first_added_); }
+  /// Added tasks that wait for no other added task.
   [[nodiscard]] std::span<const TaskId> added_first() const { return added_first_; }
-  /// Tasks that stay, but have other predecessors than before.
+  /// Tasks that stay, but have other predecessors than before the edit.
   [[nodiscard]] std::span<const TaskId> touched() const { return changed_predecessors_; }
 
   [[nodiscard]] std::size_t bytes() const;

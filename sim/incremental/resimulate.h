@@ -11,11 +11,11 @@
 
 namespace pipesim {
 
-/// What resimulate() needs while it runs, kept by the caller so that the next run allocates nothing, and what
-/// it found out, until apply(). One per thread.
+/// Scratch memory of resimulate(), kept by the caller so that the next run allocates nothing. Holds the
+/// result until apply(). One per thread.
 class Resimulation {
  public:
-  /// Tasks taken by the last run one by one; the others were known.
+  /// The number of tasks that the last run simulated one by one; the times of the others were known.
   [[nodiscard]] std::size_t tasks_taken() const { return trace_.size(); }
   [[nodiscard]] std::size_t bytes() const;
 
@@ -126,24 +126,24 @@ class Resimulation {
   std::vector<TaskId> order_;       ///< scratch of apply()
 };
 
-/// The makespan of the edited graph (between EditableDag::finish() and keep() or undo()), given the schedule
-/// of the graph before the edit: exactly what simulate() finds for the same tasks. Nothing as soon as it is
-/// certain that it exceeds `limit`.
+/// The makespan of the edited graph, given the schedule of the graph before the edit. Called between
+/// EditableDag::finish() and keep() or undo(). The result is exactly that of simulate() on the same tasks.
+/// Returns nothing as soon as the makespan is certain to exceed `limit`.
 ///
-/// Goes back to the last moment before the edit can have an effect and takes tasks one by one from there.
-/// At every checkpoint where the same tasks have been taken as before the edit, the state is compared with
-/// the old one. If all times are the same, or all are later by the same shift, then so is everything up to
-/// the next task that the edit concerns, and that part is skipped.
+/// The run starts at the last moment before the edit can have an effect and takes tasks one by one from
+/// there. At every checkpoint where the same tasks have been taken as before the edit, it compares its state
+/// with the old one. If all times are the same, or all are later by the same shift, then everything up to the
+/// next task that the edit touches has the same shift too. The run skips that part.
 ///
 /// A lane that has work left must begin it by `limit` − that work, or the makespan exceeds the limit. Nothing
-/// starts before the ready time of the task that is taken, so no lane's deadline may lie before it.
-/// `loads`: by lane, what the tasks of the edited graph hold it, added up.
+/// starts before the ready time of the task that is taken next, so the run stops when a lane's deadline lies
+/// before that time. `loads`: by lane, the sum of the holds of the edited graph's tasks.
 std::optional<Nanoseconds> resimulate(const EditableDag& dag, const Schedule& previous,
                                       std::span<const Nanoseconds> loads, Nanoseconds limit,
                                       Resimulation& scratch);
 
-/// Makes `schedule`, which the last resimulate() was given, that of the edited graph. Only after it returned
-/// a makespan.
+/// Turns `schedule`, the one that the last resimulate() was given, into the schedule of the edited graph.
+/// Allowed only after resimulate() returned a makespan.
 void apply(Resimulation& result, const EditableDag& dag, Schedule& schedule);
 
 }  // namespace pipesim
