@@ -9,29 +9,29 @@
 
 namespace pipesim {
 
-/// What training computes of a graph beside forward: which operators have backward, which uses of tensors
+/// The part of training that comes after forward: which operators have a backward pass, which uses of tensors
 /// make gradients, and which weights are updated.
 class BackwardUses {
  public:
-  /// Without `trained` there is none of it. The graph must outlive this.
+  /// `trained` false: there is no backward and no update at all. The graph must outlive this.
   BackwardUses(const OperatorGraph& graph, bool trained);
 
   [[nodiscard]] const BackwardNeed& need(OperatorId op) const { return needs_[op.index()]; }
-  /// This use's gradient is computed.
+  /// Whether this use's gradient is computed.
   [[nodiscard]] bool makes_gradient(UseRef use) const;
   /// The consumers of a tensor that compute a gradient of it.
   [[nodiscard]] std::span<const UseRef> gradient_makers(TensorId tensor) const {
     return gradient_makers_[tensor.index()];
   }
-  /// The use that makes an activation; without a valid operator for data and weights.
+  /// The use that makes an activation. Its operator is invalid for data and weights.
   [[nodiscard]] UseRef producing_use(TensorId tensor) const { return producing_uses_[tensor.index()]; }
-  /// The gradient of an activation is brought to its producer.
+  /// Whether the gradient of an activation is sent to its producer.
   [[nodiscard]] bool has_backward(TensorId tensor) const;
-  /// Weights that the operator's update tasks update: those whose first use it is.
+  /// Weights that the operator's update tasks update: the operator is the first to use them.
   [[nodiscard]] std::span<const TensorId> owned_weights(OperatorId op) const {
     return owned_weights_[op.index()];
   }
-  /// That no gradient reaches.
+  /// Weights that no gradient reaches.
   [[nodiscard]] std::span<const TensorId> frozen_weights() const { return frozen_weights_; }
 
  private:

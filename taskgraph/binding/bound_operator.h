@@ -11,15 +11,16 @@
 
 namespace pipesim {
 
-/// Layout of a use under a config (operator algebra, section 3). Each has an entry for every shard that has a
-/// box.
+/// Layout of a use under a config (operator algebra, section 3). It has an entry for every shard whose box is
+/// not empty.
 Layout required_layout(const Operator& op, const TensorUse& use,
                        const ParallelConfig& config);  ///< input, weight
 Layout produced_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);  ///< output
-/// Gradient that an output's producer needs: complete, copied along whatever the output lacks.
+/// Gradient that an output's producer needs. It is complete, and copied along every factor that the output
+/// lacks.
 Layout required_gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);
-/// Gradient that a consumer computes for its input or weight: addends over split factors that the tensor
-/// lacks as Summed, and over those whose windows overlap.
+/// Gradient that a consumer computes for its input or weight. Its addends come from split factors that the
+/// tensor lacks as Summed, and from split factors whose windows overlap.
 Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);
 
 /// One group of an all-reduce inside a pass.
@@ -46,24 +47,24 @@ struct ShardMemory {
 /// An operator under one config: everything about it that does not depend on its neighbours.
 struct BoundOperator {
   const Operator* op = nullptr;
-  const BoundOperator* first_alike = nullptr;  ///< of another operator, equal but for `op`; null: none
+  const BoundOperator* first_alike = nullptr;  ///< another operator's, equal but for `op`; null: none
   ParallelConfig config;
   std::vector<LayoutId>
       data_layout;  ///< per use: required (inputs, weights) or produced (outputs); State: invalid
   std::vector<LayoutId>
       gradient_layout;  ///< per use: gradient (inputs, weights) or required gradient (outputs)
   PassWork forward, backward_input, backward_weight;
-  std::vector<LaneUse> loads;                 ///< what its tasks hold each lane, added up
+  std::vector<LaneUse> loads;                 ///< how long its tasks hold each lane, summed
   std::vector<ShardMemory> memory;            ///< per shard
-  std::vector<std::int32_t> shard_of_device;  ///< −1 where it has none
+  std::vector<std::int32_t> shard_of_device;  ///< −1 where the device has no shard
 
   [[nodiscard]] Bytes bytes() const;  ///< of memory
 };
 
-/// A strategy whose configs are bound: one pointer per operator, into what bound them.
+/// A strategy whose configs are bound: one pointer per operator, into BoundOperators.
 using BoundStrategy = std::vector<const BoundOperator*>;
 
-/// Layout of a use: of its data, of its gradient.
+/// Layout of a use: of its data, and of its gradient.
 inline LayoutId data_layout(UseRef use, const BoundStrategy& strategy) {
   return strategy[use.op.index()]->data_layout[static_cast<std::size_t>(use.use)];
 }

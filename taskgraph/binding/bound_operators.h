@@ -10,8 +10,9 @@
 
 namespace pipesim {
 
-/// Operators under their configs, each bound once; alike ones share what it takes. Any number of threads may
-/// use it, and waits for another only to look something up; clear() is for when none does.
+/// Operators under their configs, each bound once. Alike operators share the result. Any number of threads
+/// may use it; a thread waits for another only while it looks something up. Call clear() only while no thread
+/// uses it.
 class BoundOperators {
  public:
   BoundOperators(const OperatorGraph& graph, LayoutTable& layouts, CommunicationPricesByThread& prices);

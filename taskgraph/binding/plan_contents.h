@@ -15,17 +15,18 @@
 
 namespace pipesim {
 
-/// Everything about plans of one model, topology and options that does not need tasks: operators under their
-/// configs, layouts, communication plans, weight updates. What depends on content alone (operator and config,
-/// pair of layouts) is computed once and kept, so the next strategy costs only what its tasks cost.
+/// Everything about plans of one model, topology and options that needs no tasks: operators under their
+/// configs, layouts, communication plans, weight updates. A result that depends on content alone (an operator
+/// and its config, or a pair of layouts) is computed once and kept, so the next strategy costs little more
+/// than its tasks.
 ///
-/// Nothing changes but what is kept. Any number of threads may ask at the same time; none computes under a
-/// lock. The exceptions are order_of(), and, where ways() > 1, all that takes a strategy: one thread at a
-/// time may use those. The graph and the cost model must outlive this.
+/// Only the kept results change. Any number of threads may ask at the same time, and none computes under a
+/// lock. The exceptions are order_of() and, where ways() > 1, every function that takes a strategy: one
+/// thread at a time may call those. The graph and the cost model must outlive this.
 class PlanContents {
  public:
   PlanContents(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
-  /// The same with another pipeline and recompute. Both share what is kept.
+  /// The same model and topology with another pipeline and recompute. Both objects share the kept results.
   [[nodiscard]] PlanContents with(std::optional<Pipeline> pipeline, Recompute recompute) const;
 
   [[nodiscard]] const OperatorGraph& graph() const { return tables_->graph; }
@@ -40,10 +41,10 @@ class PlanContents {
   [[nodiscard]] CommunicationPrices& prices() const { return tables_->prices.local(); }
   /// The operator's pipeline stage; 0 without a pipeline.
   [[nodiscard]] std::int32_t stage_of(OperatorId op) const;
-  /// Number of ways through the devices that microbatches take in turn: 2 where pipelines run in both
-  /// directions, several where replicas of a stage take turns, else 1.
+  /// The number of different sets of devices that microbatches use in turn (a "way"): 2 where pipelines run
+  /// in both directions, several where replicas of a stage take turns, else 1.
   [[nodiscard]] std::int32_t ways() const { return ways_; }
-  /// Number of ways through the operator's stage.
+  /// The number of ways through the operator's stage alone.
   [[nodiscard]] std::int32_t ways_through(OperatorId op) const;
 
   /// The config must be legal (see illegal()). The address stays valid until forget().
@@ -51,14 +52,13 @@ class PlanContents {
     return tables_->bound.bind(op, config);
   }
   [[nodiscard]] BoundStrategy bind(const Strategy& strategy) const;
-  /// The strategy on the devices that this microbatch goes through. Valid until another strategy is asked
-  /// for.
+  /// The strategy on the devices that run this microbatch. Valid until the next call with another strategy.
   [[nodiscard]] const BoundStrategy& strategy_of(std::int32_t microbatch,
                                                  const BoundStrategy& strategy) const;
   /// The steps of the strategy's devices with this number of microbatches.
   [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
 
-  // What follows is kept by content, and valid until forget_plans().
+  // The results of the following functions are kept by content and valid until forget_plans().
 
   /// The distinct layouts in which a tensor's gradient is made, in the order of
   /// BackwardUses::gradient_makers().
@@ -68,21 +68,21 @@ class PlanContents {
                                                        LayoutId target) const;
   /// Moves the gradient of a trained weight to the weight's home.
   [[nodiscard]] const CommunicationPlan& sync_plan(TensorId weight, const BoundStrategy& strategy) const;
-  /// Element size and largest piece, of transfer_plan() and of sync_plan().
+  /// Element size and largest piece, for transfer_plan() and for sync_plan().
   [[nodiscard]] CommunicationPlans::Setting transfer_setting(TensorId tensor) const;
   [[nodiscard]] CommunicationPlans::Setting sync_setting() const;
   /// Where a weight is stored: on every device where a use needs a part of it.
   [[nodiscard]] LayoutId home_of(TensorId weight, const BoundStrategy& strategy) const;
   /// Updates of the weights that the operator owns; it must own one.
   [[nodiscard]] const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy) const;
-  /// By device, what it keeps for good: weights, accumulated gradients, optimizer state.
+  /// By device, the bytes that it holds all the time: weights, accumulated gradients, optimizer state.
   [[nodiscard]] std::vector<WeightMemory> permanent_memory(const BoundStrategy& strategy) const;
 
-  /// Forgets communication plans when they take more than `most` bytes; true when it did.
-  /// Results do not change. No other thread may use this meanwhile.
+  /// Forgets communication plans when they take more than `most` bytes, and then returns true. Results do not
+  /// change. No other thread may use this meanwhile.
   bool forget_plans(Bytes most);
-  /// Forgets bound operators and layouts, too, when all of them take more: whatever bind() and layouts() ever
-  /// returned becomes invalid.
+  /// Also forgets bound operators and layouts when all together take more than `most` bytes. Everything that
+  /// bind() and layouts() ever returned becomes invalid then.
   bool forget(Bytes most);
   [[nodiscard]] std::uint64_t generation() const { return tables_->generation; }  ///< how often it forgot
 

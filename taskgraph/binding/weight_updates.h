@@ -14,7 +14,7 @@
 
 namespace pipesim {
 
-/// The updates of the weights that an operator owns: one on each device that has a part of one.
+/// The updates of the weights that an operator owns: one on each device that holds a part of such a weight.
 struct OwnedUpdates {
   std::vector<DeviceId> devices;
   std::vector<Nanoseconds> durations;
@@ -22,8 +22,8 @@ struct OwnedUpdates {
   std::vector<std::int32_t> update_of_device;  ///< −1 where there is none
 };
 
-/// Updates by the homes of the weights, each kept once. Any number of threads may use it; clear() is for when
-/// none does.
+/// Updates by the homes of the weights, each kept once. Any number of threads may use it. Call clear() only
+/// while no thread uses it.
 class WeightUpdates {
  public:
   WeightUpdates(const CostModel& costs, const PlanOptions& options, const LayoutTable& layouts)

@@ -9,9 +9,11 @@
 
 namespace pipesim {
 
-// The tasks of an operator or of one way of a tensor, and their edges, in a TaskDag or an EditableDag.
+// Adds the tasks of an operator, or of one transfer of a tensor, and their edges, to a TaskDag or an
+// EditableDag.
 
-/// Tasks of a pass: stage by stage one a shard, then the statistics between the stages.
+/// The number of tasks of a pass. Stage by stage there is a task per shard; then come the statistics between
+/// stages.
 inline std::size_t num_tasks(const BoundOperator& bound, const PassWork& work) {
   if (!work.present) return 0;
   std::size_t reduces = 0;
@@ -19,7 +21,7 @@ inline std::size_t num_tasks(const BoundOperator& bound, const PassWork& work) {
   return work.stages() * bound.config.devices.size() + reduces;
 }
 
-/// First task of a pass; invalid where the pass is absent.
+/// Adds the tasks of a pass. Returns the first one; invalid where the pass is absent.
 template <class Dag>
 TaskId add_pass(Dag& dag, OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work,
                 std::int32_t microbatch) {
@@ -47,12 +49,12 @@ inline TaskId shard_task(TaskId first, const BoundOperator& bound, std::size_t s
   return TaskId(first.index() + stage * bound.config.devices.size() + shard);
 }
 
-/// The first of the tasks that finish a pass, one a shard.
+/// The first task of a pass's last stage, which has a task per shard.
 inline TaskId last_stage(TaskId first, const BoundOperator& bound, const PassWork& work) {
   return shard_task(first, bound, work.stages() - 1, 0);
 }
 
-/// Through the statistics from each stage to the next.
+/// Adds edges from each stage to the statistics behind it, and from those to the next stage.
 template <class Dag>
 void connect_stages(Dag& dag, const BoundOperator& bound, const PassWork& work, TaskId first) {
   TaskId reduce = first.valid() ? shard_task(first, bound, work.stages(), 0) : first;
@@ -67,8 +69,9 @@ void connect_stages(Dag& dag, const BoundOperator& bound, const PassWork& work, 
   }
 }
 
-/// Inside the operator. A shard's backward needs what forward, or its second run, saved: gradients alone do
-/// not make it wait, since the loss and shards that nobody reads get none, and others may have read a copy.
+/// Adds the edges inside an operator. A shard's backward needs what forward, or its second run, saved. The
+/// arrival of gradients alone is not enough: the loss gets none, nor do shards that nobody reads, and other
+/// shards may have read a copy.
 template <class Dag>
 void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks& tasks) {
   connect_stages(dag, bound, bound.forward, tasks.forward);
@@ -84,7 +87,7 @@ void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks&
   }
 }
 
-/// Tasks of a plan; the first of them, invalid if it has none. `key`: see transfer_key_high.
+/// Adds the tasks of a plan. Returns the first one; invalid if there is none. `key`: see transfer_key_high.
 template <class Dag>
 TaskId add_transfers(Dag& dag, const CommunicationPlan& plan, std::uint64_t key) {
   TaskId first;
@@ -95,17 +98,17 @@ TaskId add_transfers(Dag& dag, const CommunicationPlan& plan, std::uint64_t key)
   return first;
 }
 
-/// The task that is so many after another.
+/// The task `number` ids behind another.
 inline TaskId task_at(TaskId first, std::int32_t number) { return TaskId(first.value + number); }
 
-/// Between the tasks of a plan.
+/// Adds the edges between the tasks of a plan.
 template <class Dag>
 void connect_transfers(Dag& dag, const CommunicationPlan& plan, TaskId first) {
   for (const PlanExpansion::Wait w : plan.expansion.waits)
     dag.add_edge(task_at(first, w.before), task_at(first, w.after));
 }
 
-/// From the tasks first_maker + shard of a source (the given term) to what hands out their data.
+/// Adds edges from the tasks first_maker + shard of a source (the given term) to the transfers of its data.
 template <class Dag>
 void connect_source(Dag& dag, const CommunicationPlan& plan, TaskId first, std::int32_t term,
                     TaskId first_maker, std::span<const std::int32_t> maker_of_device) {
@@ -116,7 +119,7 @@ void connect_source(Dag& dag, const CommunicationPlan& plan, TaskId first, std::
   }
 }
 
-/// From the transfers to the tasks first_reader + reader on the devices that receive.
+/// Adds edges from the transfers to the tasks first_reader + reader on the devices that receive.
 template <class Dag>
 void connect_readers(Dag& dag, const CommunicationPlan& plan, TaskId first, TaskId first_reader,
                      std::span<const std::int32_t> reader_of_device) {
@@ -126,7 +129,7 @@ void connect_readers(Dag& dag, const CommunicationPlan& plan, TaskId first, Task
   }
 }
 
-/// From a source whose data lies where it is read already.
+/// Adds edges from makers to readers on devices that already hold the data, where nothing is transferred.
 template <class Dag>
 void connect_local(Dag& dag, const CommunicationPlan& plan, TaskId first_maker,
                    std::span<const std::int32_t> maker_of_device, TaskId first_reader,
@@ -138,7 +141,7 @@ void connect_local(Dag& dag, const CommunicationPlan& plan, TaskId first_maker,
   }
 }
 
-/// The first of the tasks, one a shard, that make what a wiring of this kind takes from an operator.
+/// The first of an operator's tasks, one per shard, that make the data of a wiring of this kind.
 inline TaskId making_tasks(TaskKind kind, const BoundOperator& bound, const OperatorTasks& tasks) {
   if (kind == TaskKind::ForwardTransfer) return last_stage(tasks.forward, bound, bound.forward);
   if (kind == TaskKind::RecomputeTransfer) return last_stage(tasks.recompute, bound, bound.forward);

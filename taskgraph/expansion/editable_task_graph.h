@@ -18,21 +18,21 @@ struct BoundChange {
   bool operator==(const BoundChange&) const = default;
 };
 
-/// The task graph of one microbatch of a strategy, edited in place when operators get other configs: an edit
-/// replaces their tasks, the transfers to and from them, and the synchronisation of their weights. The same
-/// tasks and edges, with the same keys, as ExpandedStrategy has for the edited strategy.
+/// The task graph of one microbatch of a strategy, edited in place when operators get other configs. An edit
+/// replaces the tasks of these operators, the transfers to and from them, and the synchronisation of their
+/// weights. The result has the same tasks, edges and keys as ExpandedStrategy gives the edited strategy.
 ///
-/// build() and change() begin an edit by planning it, from which loads() and allocated() follow; carry_out()
-/// edits the graph; keep() or undo() end it. undo() may follow change() at once.
+/// build() and change() begin an edit by planning it; loads() and allocated() then belong to the new
+/// strategy. carry_out() edits the graph; keep() or undo() ends the edit. undo() may follow change() at once.
 class EditableTaskGraph {
  public:
   /// `contents` must outlive it, and have one microbatch.
   explicit EditableTaskGraph(const PlanContents& contents);
 
-  /// All tasks anew. After the contents forgot something, this is the only way on.
+  /// Builds all tasks anew. Required after the contents forgot something.
   void build(const BoundStrategy& strategy);
-  /// Distinct operators; a config may be the one that the operator has. False as soon as it is certain that
-  /// some lane is held for longer than `limit`: then only undo() may follow.
+  /// Gives distinct operators new configs; a config may equal the old one. Returns false as soon as some lane
+  /// is certain to be held for longer than `limit`. Then only undo() may follow.
   [[nodiscard]] bool change(std::span<const BoundChange> changes, Nanoseconds limit = kNoLimit);
   void carry_out();
   void keep();
@@ -40,30 +40,31 @@ class EditableTaskGraph {
 
   [[nodiscard]] const EditableDag& dag() const { return dag_; }
   [[nodiscard]] const BoundStrategy& strategy() const { return strategy_; }
-  /// By lane: what its tasks hold it, added up.
+  /// By lane: how long the tasks hold it, summed.
   [[nodiscard]] std::span<const Nanoseconds> loads() const { return loads_; }
-  /// By device: an upper bound of what it ever holds, see allocated_memory().
+  /// By device: an upper bound of the bytes that it ever holds, see allocated_memory().
   [[nodiscard]] std::span<const Bytes> allocated() const { return allocated_; }
 
  private:
   static constexpr Nanoseconds kNoLimit = INT64_MAX;
 
-  /// One way of a tensor: from its producer to consumers, of its gradient back, or of a weight's to its home.
+  /// One transfer of a tensor: from its producer to consumers, of its gradient back, or of a weight's
+  /// gradient to its home.
   struct Way {
     const CommunicationPlan* plan = nullptr;  ///< there is none without a plan
     TaskId first_task;                        ///< of the plan's tasks; invalid if it has none
     std::int32_t ordinal = 0;                 ///< see Wiring
     bool kept = false;                        ///< its tasks are in the graph before and after the edit
   };
-  /// What the operator graph says of a tensor.
+  /// The operators that make and own a tensor, and its transfers.
   struct TensorEnds {
     UseRef producer;
     OperatorId owner;  ///< of a trained weight
     bool backward = false;
-    std::size_t first_way = 0;    ///< in ways_: that of its gradient
-    std::size_t num_forward = 0;  ///< so many more after it
+    std::size_t first_way = 0;    ///< in ways_: the transfer of its gradient
+    std::size_t num_forward = 0;  ///< the number of forward transfers, which follow it
   };
-  /// A tensor whose ways are planned anew.
+  /// A tensor whose transfers are planned anew.
   struct Affected {
     TensorId tensor;
     std::size_t first_before = 0, num_forward_before = 0;  ///< in ways_before_
@@ -74,7 +75,7 @@ class EditableTaskGraph {
     const OwnedUpdates* work = nullptr;
     TaskId first;
   };
-  /// The tasks that read what a way brings.
+  /// The tasks that read the data of a transfer.
   struct Reader {
     TaskId first;
     std::span<const std::int32_t> reader_of_device;

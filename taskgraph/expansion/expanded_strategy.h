@@ -14,11 +14,12 @@ namespace pipesim {
 
 enum class Labels : std::uint8_t { Leave, Make };
 
-/// What of a strategy is expanded, and how.
+/// Which part of a strategy is expanded, and how.
 struct ExpansionSetting {
   Labels labels = Labels::Leave;
-  /// As if the plan had this number of microbatches; 0: the plan's own. Up to the plan's own number; where
-  /// there are several versions of weights up to kMostMicrobatches, a multiple of WeightVersions::period().
+  /// The number of microbatches to expand instead of the plan's own; 0: the plan's own. At most the plan's
+  /// own. Where there are several versions of weights, it may go up to kMostMicrobatches and must be a
+  /// multiple of WeightVersions::period().
   std::int32_t microbatches = 0;
   /// Expands Folding::strategy(), which must be the strategy given; nullptr: all devices. Must outlive the
   /// expansion.
@@ -27,20 +28,20 @@ struct ExpansionSetting {
 
 /// A strategy expanded into tasks and edges, and which task does what.
 ///
-/// Tasks of microbatches come first, one microbatch after the other, in the same order in each (see block());
-/// then tasks of no microbatch, then barriers.
+/// Tasks of microbatches come first: one microbatch after the other, each in the same order (see block()).
+/// Then come tasks that belong to no microbatch, then barriers.
 ///
-/// One object may expand one strategy after another: it uses its memory again. Each begins anew.
+/// One object may expand one strategy after another; each expansion starts afresh and reuses the memory.
 /// PlanContents::forget_plans() and forget() make wirings() invalid.
 class ExpandedStrategy {
  public:
   /// `contents` must outlive it. Nothing is expanded yet.
   explicit ExpandedStrategy(const PlanContents& contents);
 
-  /// InputError when the graph would have more tasks than a TaskId can number, OutOfMemory when it would not
+  /// InputError when the graph would have more tasks than a TaskId can number; OutOfMemory when it would not
   /// fit into memory.
   void expand(const BoundStrategy& strategy, const ExpansionSetting& setting = {});
-  /// The last steps of a pipeline, without labels. `left`: the steps that are left, with microbatches counted
+  /// Expands the last steps of a pipeline, without labels. `left`: these steps, with microbatches counted
   /// from 0. Every device gets a barrier before its first step.
   void expand_last(const BoundStrategy& strategy, const PipelineOrder& left, std::int32_t microbatches,
                    const Folding& folding);
@@ -62,7 +63,8 @@ class ExpandedStrategy {
   [[nodiscard]] std::int32_t microbatches() const { return microbatches_; }
   [[nodiscard]] std::size_t tasks_of_one_microbatch() const { return tasks_of_one_microbatch_; }
   [[nodiscard]] TaskBlock block() const { return block_; }
-  /// The task of a microbatch that does what `of_first` does in the first microbatch that goes the same way.
+  /// The task of `microbatch` that corresponds to `of_first`, a task of the first microbatch on the same
+  /// devices.
   [[nodiscard]] TaskId in_microbatch(TaskId of_first, std::int32_t microbatch) const;
   /// The layouts whose sum a wiring moves, in the order of Wiring::source_terms.
   [[nodiscard]] std::vector<LayoutId> terms_of(const Wiring& wiring) const;

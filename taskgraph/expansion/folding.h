@@ -13,30 +13,32 @@
 
 namespace pipesim {
 
-/// Devices of a plan that always do the same at the same time, one of which stands for all: data-parallel
-/// replicas, the devices of a tensor-parallel group. find_folding() finds them.
+/// Groups of devices that always do the same at the same time, such as data-parallel replicas or the devices
+/// of a tensor-parallel group. One device of each group is expanded and stands for all. find_folding() finds
+/// the groups.
 class Folding {
  public:
-  /// The strategy on the devices that stand for others. Layouts are still those of all devices. It is
-  /// expanded with ExpansionSetting::folding.
+  /// The strategy on the devices that stand for others. Layouts are still those of all devices. Expand it
+  /// with ExpansionSetting::folding.
   [[nodiscard]] const BoundStrategy& strategy() const { return strategy_; }
-  /// The same of a plan or of updates of the whole strategy.
+  /// The folded version of a communication plan, or of updates, of the whole strategy.
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& whole) const {
     return plans_.at(&whole).plan;
   }
   [[nodiscard]] const OwnedUpdates& folded(const OwnedUpdates& whole) const { return updates_.at(&whole); }
-  /// By task of the whole plan: which one of the folded plan runs when it does.
+  /// By task of the whole plan: the task of the folded plan that runs at the same time.
   [[nodiscard]] std::span<const std::int32_t> tasks_of(const CommunicationPlan& whole) const {
     return plans_.at(&whole).task_of;
   }
-  /// By task of a plan that is folded so: which one of another folding runs when it does. For that, what is
-  /// alike here must be alike.
+  /// By task of a plan of this folding: the task of the other folding's plan that runs at the same time.
+  /// Devices and lanes that are alike in this folding must be alike in the other.
   [[nodiscard]] std::vector<std::int32_t> same_tasks(const CommunicationPlan& folded,
                                                      const Folding& other) const;
   [[nodiscard]] DeviceId stands_for(DeviceId device) const { return first_of_[device.index()]; }
   [[nodiscard]] LaneId stands_for(LaneId lane) const { return first_lane_[lane.index()]; }
   [[nodiscard]] bool is_of_steps() const { return of_steps_; }
-  /// Of all devices, from a list of which only those that stand for others count.
+  /// A value for every device, copied from the device that stands for it. Other entries of `of_device` are
+  /// not read.
   template <class T>
   [[nodiscard]] std::vector<T> unfolded(const std::vector<T>& of_device) const {
     std::vector<T> all;

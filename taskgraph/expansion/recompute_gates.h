@@ -8,8 +8,9 @@ namespace pipesim {
 
 class StrategyExpander;
 
-/// Makes operators of the microbatch that are run again (Recomputation) wait until backward comes to them;
-/// else memory would not fall. The microbatch's operators and transfers must be there, as the last ones.
+/// Makes the operators of a microbatch that run again (Recomputation) wait until backward reaches them; an
+/// earlier second run would save no memory. The microbatch's operators and transfers must be the last tasks
+/// added.
 void add_recompute_gates(StrategyExpander& expander, const BoundStrategy& strategy, std::int32_t microbatch);
 
 }  // namespace pipesim

@@ -15,10 +15,10 @@ namespace pipesim {
 struct OperatorShard {
   OperatorId op;
   std::size_t number = 0;
-  std::int32_t way = 0;  ///< of microbatches whose numbers leave this remainder, see PlanContents::ways()
+  std::int32_t way = 0;  ///< the microbatches whose numbers leave this remainder, see PlanContents::ways()
 };
 
-/// By device, in the order of operators; the way, which comes behind all others, adds to them.
+/// Adds the shards of one way to `shards`, by device, in the order of operators. Add ways in ascending order.
 inline void add_shards(const BoundStrategy& strategy, std::int32_t way,
                        std::vector<std::vector<OperatorShard>>& shards) {
   for (std::size_t i = 0; i < strategy.size(); ++i) {
@@ -28,21 +28,21 @@ inline void add_shards(const BoundStrategy& strategy, std::int32_t way,
   }
 }
 
-/// Keeps a device's steps in order by barriers: edges from each task of one step to each of the next would be
-/// too many. `steps`: all of the device, of which `together` come between barriers. With `to_update` there is
-/// one after the last step, too, which is returned (see update_after_steps()). `Tasks` has
+/// Keeps the steps of a device in order with barriers. Edges from each task of one step to each of the next
+/// would be too many. `steps`: all steps of the device; a barrier comes after every `together` of them. With
+/// `to_update` a barrier follows the last step, too, and is returned (see update_after_steps()). `Tasks` has
 ///   Dag& dag                                          to which edges are added
-///   const OperatorTasks& of(OperatorId)               of the first microbatch, or
-///   const OperatorTasks& of(OperatorId, way)          of the first that goes the way, if there are several
-///   TaskId at(TaskId, std::int32_t microbatch)        a task of that, in another microbatch
+///   const OperatorTasks& of(OperatorId)               the tasks of the first microbatch, or
+///   const OperatorTasks& of(OperatorId, way)          of the first microbatch of the way, if there are
+///   several ways TaskId at(TaskId, std::int32_t microbatch)        the same task of another microbatch
 ///   std::int32_t stage_of(OperatorId)
 ///   TaskId add_barrier(std::size_t step, std::int32_t microbatch)
-///   TaskId enter(const PipelineStep&, TaskId before)  if there is more to wait for before a step
+///   TaskId enter(const PipelineStep&, TaskId before)  optional: what else a step waits for
 template <class Tasks>
 class StepOrder {
  public:
   StepOrder(Tasks tasks, const BoundStrategy& strategy) : StepOrder(tasks, {&strategy}) {}
-  /// `ways`: the strategies of microbatches in turn.
+  /// `ways`: one strategy per way; microbatches take them in turn.
   StepOrder(Tasks tasks, std::vector<const BoundStrategy*> ways) : tasks_(tasks), ways_(std::move(ways)) {}
 
   /// `before`: a task that ends before the first step, if there is one.
@@ -65,7 +65,7 @@ class StepOrder {
   }
 
  private:
-  // Those that run the microbatch. Where there are several ways, barriers follow every step.
+  // The shards that run the microbatch. Where there are several ways, a barrier follows every step.
   [[nodiscard]] std::span<const OperatorShard> of_way(std::span<const OperatorShard> shards,
                                                       std::int32_t microbatch) const {
     const auto ways = static_cast<std::int32_t>(ways_.size());
@@ -75,8 +75,8 @@ class StepOrder {
             std::ranges::upper_bound(shards, way, {}, &OperatorShard::way)};
   }
 
-  // From the barrier before to the first tasks of the first step, and from the last tasks of the last step
-  // that the shard has to the barrier after. False when it has none.
+  // Adds edges from the barrier before to the first tasks of the first step, and from the last tasks of the
+  // shard's last step to the barrier after. False when the shard has no task in these steps.
   bool connect_shard(const OperatorShard& shard, std::span<const PipelineStep> steps, TaskId before,
                      TaskId after) {
     const BoundOperator& bound = *(*ways_[static_cast<std::size_t>(shard.way)])[shard.op.index()];
@@ -118,9 +118,9 @@ class StepOrder {
   std::vector<const BoundStrategy*> ways_;
 };
 
-/// Devices of a pipeline update weights after all of their steps: an update between the operators of the last
-/// backward would keep the stage before waiting. `done`: by device its last barrier; where there is none its
-/// updates are left out. `expanded.tasks_of(OperatorId)` has the updates; calls connect(barrier, update).
+/// Makes weight updates wait for all of a device's steps. An update between the operators of the last
+/// backward would keep the stage before waiting. `done`: by device its last barrier; a device without one is
+/// skipped. `expanded.tasks_of(OperatorId)` has the updates; calls connect(barrier, update).
 template <class Expanded, class Connect>
 void update_after_steps(const Expanded& expanded, const BoundStrategy& strategy, std::span<const TaskId> done,
                         Connect connect) {

@@ -16,16 +16,16 @@ class StrategyExpander {
   /// `folding`: see ExpansionSetting. `out` must outlive it.
   StrategyExpander(ExpandedStrategy& out, Labels labels, const Folding* folding);
 
-  /// Operators, transfers and updates of all microbatches. `order`: the steps that the devices take.
+  /// Adds operators, transfers and updates of all microbatches. `order`: the steps of the devices.
   void add_microbatches(const PipelineOrder& order);
-  /// Barriers between the steps of each device. `begun`: and one before the first.
+  /// Adds barriers between the steps of each device. With `begun` there is one before its first step, too.
   void order_steps(const PipelineOrder& order, bool begun);
 
-  /// A task that takes no time and holds no lane; `label` says what it stands for.
+  /// A task that takes no time and holds no lane. `label` says what it waits for.
   TaskId add_gate(TaskKey key, DeviceId device, const TaskLabel& label);
   [[nodiscard]] const ExpandedStrategy& made() const { return out_; }
   [[nodiscard]] TaskDag& dag() { return out_.graph_.dag; }
-  /// The microbatch as labels name it: those of a single microbatch have no number.
+  /// The microbatch's number for labels: none where there is only one microbatch.
   [[nodiscard]] std::int32_t labelled(std::int32_t microbatch) const;
 
  private:

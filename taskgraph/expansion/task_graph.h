@@ -64,12 +64,12 @@ struct TaskGraph {
   }
 };
 
-/// "conv1 forward", "all-reduce of conv1.weight", "conv1.out from gpu0 to gpu1", for traces and reports;
-/// where there are several microbatches "conv1 forward of microbatch 2", counted from 1.
+/// A name for traces and reports: "conv1 forward", "all-reduce of conv1.weight", "conv1.out from gpu0 to
+/// gpu1". Where there are several microbatches: "conv1 forward of microbatch 2", counted from 1.
 std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology);
 
-/// Why tasks of a plan can never run, from what find_cycle() found: "deadlock: fc1 forward on gpu0 waits for
-/// fc1.in from gpu1 to gpu0, which waits for fc1 forward on gpu0". The tasks must have labels.
+/// Why tasks of a plan can never run, from the result of find_cycle(): "deadlock: fc1 forward on gpu0 waits
+/// for fc1.in from gpu1 to gpu0, which waits for fc1 forward on gpu0". The tasks must have labels.
 std::string describe_deadlock(std::span<const TaskId> cycle, const TaskGraph& tasks,
                               const OperatorGraph& graph, const Topology& topology);
 

@@ -6,10 +6,10 @@
 
 namespace pipesim {
 
-/// Keys decide between tasks that become ready together: by kind, microbatch, operator or tensor, stage or
-/// round, then (destination − source) mod n, source. That order of sends needs n − 1 rounds for an all-to-all
-/// of n devices. Of the first word kinds have 4 bits, microbatches 21, operators and tensors 22, and stages
-/// or wirings of a tensor 17.
+/// Keys order tasks that become ready together: by kind, microbatch, operator or tensor, stage or round, then
+/// (destination − source) mod n, source. With this order of sends an all-to-all of n devices takes n − 1
+/// rounds. Bits of the first word: 4 for the kind, 21 for the microbatch, 22 for the operator or tensor, and
+/// 17 for the stage or the wiring of a tensor.
 inline constexpr int kKindShift = 60, kMicrobatchShift = 39, kOperatorShift = 17;
 static_assert(static_cast<int>(TaskKind::Barrier) < 1 << (64 - kKindShift));
 static_assert(std::int64_t{kMostMicrobatches} < std::int64_t{1} << (kKindShift - kMicrobatchShift));
@@ -25,7 +25,7 @@ inline TaskKey compute_key(TaskKind kind, std::int32_t microbatch, OperatorId op
           static_cast<std::uint64_t>(device.value)};
 }
 
-/// `step`: number of the step that ends there among the device's.
+/// `step`: the number, among the device's steps, of the step that the barrier ends.
 inline TaskKey barrier_key(std::size_t step, DeviceId device) {
   return {key_of(TaskKind::Barrier, 0) | step, static_cast<std::uint64_t>(device.value)};
 }
@@ -36,7 +36,7 @@ inline TaskKey recompute_gate_key(std::int32_t microbatch, std::size_t segment, 
           static_cast<std::uint64_t>(device.value)};
 }
 
-/// `number`: of the gate among the microbatch's.
+/// `number`: the gate's number within its microbatch.
 inline TaskKey version_gate_key(std::int32_t microbatch, std::size_t number, DeviceId device) {
   return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{3} << (kMicrobatchShift - 2) | number,
           static_cast<std::uint64_t>(device.value)};

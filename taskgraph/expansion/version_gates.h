@@ -13,20 +13,20 @@ class StrategyExpander;
 class PlanContents;
 class ExpandedStrategy;
 
-/// Where weights change while microbatches are under way (WeightVersions): makes steps wait for the version
-/// that they need, and updates for the gradients that they take in.
+/// For plans whose weights change while microbatches are under way (WeightVersions). Makes each step wait for
+/// the version that it needs, and each update for the gradients that it uses.
 class VersionGates {
  public:
   explicit VersionGates(StrategyExpander& expander);
 
-  /// Two gates on each device of each stage: before it takes the microbatch forward, and before it takes it
-  /// back.
+  /// Adds two gates on each device of each stage: one before the microbatch's forward, one before its
+  /// backward.
   void add(const BoundStrategy& strategy, std::int32_t microbatch);
-  /// The task after which the step may begin: its gate, which waits for `before` and for the updates that the
-  /// step needs.
+  /// The task after which the step may begin. It is the step's gate, which waits for `before` and for the
+  /// updates that the step needs.
   TaskId enter(const PipelineStep& step, DeviceId device, TaskId before);
-  /// Updates wait for the end of the step that made the device's last gradients of their change.
-  /// `first_barrier`: the one after the device's first step.
+  /// Makes each update wait for the step in which the device made the last gradients that the update uses.
+  /// `first_barrier`: the barrier after the device's first step.
   void update_between_steps(DeviceId device, std::span<const PipelineStep> steps, TaskId first_barrier);
 
  private:

@@ -22,8 +22,9 @@ enum class MemoryCategory : std::uint8_t {
 constexpr std::size_t kMemoryCategories = 7;
 std::string_view name_of(MemoryCategory category);
 
-/// Where the tasks of microbatches are in a timeline: number i of the first one's is, in microbatch m, at
-/// m · of_one + i. Where changes of weights stand among microbatches, they come in blocks.
+/// Which tasks of a timeline belong to which microbatch: task number i of the first microbatch is task m ·
+/// of_one + i in microbatch m. Where weights change between microbatches, the same holds for blocks of
+/// microbatches.
 struct TaskTimes {
   const Timeline& timeline;
   std::int32_t microbatches = 1;  ///< the first of them that are looked at, or:
@@ -31,12 +32,12 @@ struct TaskTimes {
   TaskBlock block = {1, of_one};
   std::int32_t first = 0;  ///< those from here on, up to `microbatches`
 };
-/// A buffer's begin or end, in two words, since there are many to sort.
+/// The begin or end of a buffer, in two words, since there are many to sort.
 class MemoryChange {
  public:
   MemoryChange(Nanoseconds at, std::int64_t more, MemoryCategory category)
       : time(at), bytes_and_category_(more * kCategories + static_cast<std::int64_t>(category)) {}
-  // Freed before allocated at equal times: negative comes first.
+  // Ascending at equal times: buffers are freed (negative bytes) before others are allocated.
   auto operator<=>(const MemoryChange&) const = default;
   [[nodiscard]] std::int64_t bytes() const { return bytes_and_category_ >> kCategoryBits; }
   [[nodiscard]] std::size_t category() const {
@@ -52,7 +53,7 @@ class MemoryChange {
 };
 using MemoryChanges = std::vector<std::vector<MemoryChange>>;  ///< by device
 
-/// Adds the changes by the buffers of these microbatches (engine rule 8, see peak_memory()).
+/// Adds the begins and ends of these microbatches' buffers (engine rule 8, see peak_memory()).
 void add_memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times, MemoryChanges& changes);
 
 }  // namespace pipesim

@@ -14,7 +14,7 @@
 
 namespace pipesim {
 
-/// What one device holds when it holds most.
+/// The most bytes that one device holds at once.
 struct DeviceMemory {
   Bytes peak;
   Nanoseconds when = 0;                            ///< the first moment of the peak
@@ -22,32 +22,32 @@ struct DeviceMemory {
   bool operator==(const DeviceMemory&) const = default;
 };
 
-/// An upper bound of every device's peak that needs no timeline: all that the strategy ever allocates there,
-/// in all the plan's microbatches.
+/// An upper bound of every device's peak that needs no timeline: the sum of all that the strategy ever
+/// allocates there, in all microbatches of the plan.
 std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded);
 
-/// Memory over time (engine rule 8): a buffer counts from the start of the task that writes it to the end of
-/// its last reader; at equal times memory is freed before it is allocated; weights, their gradients and
-/// optimizer state are permanent. What is run again is freed when forward has read it, and counts once more
-/// from the start of the second run.
+/// Memory over time (engine rule 8). A buffer counts from the start of the task that writes it to the end of
+/// its last reader. At equal times memory is freed before it is allocated. Weights, their gradients and
+/// optimizer state are permanent. An activation that is recomputed is freed when forward has read it, and
+/// counts again from the start of the second run.
 std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Timeline& timeline);
-/// The same of all the plan's microbatches, where the timeline is of few of them.
+/// The peaks with all the plan's microbatches, from a timeline with few of them.
 std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const TaskTimes& few,
                                       const SteadyState& steady);
 
-/// Peaks of the devices that stand for others in `of_all`: with their own changes, and those of the devices
-/// that stand for them in `of_steps`, both of which get sorted.
+/// Peaks of the devices that stand for others in `of_all`. Each counts its `own` changes, and those in
+/// `in_steps` of the device that stands for it in `of_steps`. Sorts both lists of changes.
 std::vector<DeviceMemory> peak_memory(const std::vector<WeightMemory>& permanent, const Folding& of_steps,
                                       MemoryChanges& in_steps, const Folding& of_all, MemoryChanges& own);
 
-/// Why the peaks do not fit, of the device that lacks most: "gpu3 needs 91.2 GB, has 80 GB (and 2 more
-/// devices)", or "gpu3 needs 75.1 GB, has 80 GB less a margin of 8 GB" where the topology has one. Nothing
-/// when they do.
+/// Why the peaks do not fit, for the device with the largest shortage: "gpu3 needs 91.2 GB, has 80 GB (and 2
+/// more devices)". Where the topology has a margin: "gpu3 needs 75.1 GB, has 80 GB less a margin of 8 GB".
+/// Nothing when all peaks fit.
 std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology);
 
-/// What the device that lacks most lacks; 0 where they fit.
+/// The largest shortage of any device; 0 when all peaks fit.
 Bytes largest_shortage(const std::vector<DeviceMemory>& peaks, const Topology& topology);
-/// Bytes over what may be used of the devices' memories, summed over devices.
+/// Bytes of the peaks beyond the usable memory of the devices, summed over devices.
 Bytes memory_overflow(const std::vector<DeviceMemory>& peaks, const Topology& topology);
 
 }  // namespace pipesim

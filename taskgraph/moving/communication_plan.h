@@ -20,16 +20,16 @@ struct PricedTask {
 };
 PricedTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size, CommunicationPrices& prices);
 
-/// Adds up what is held of each lane; ascending.
+/// Sums the holds of each lane; ascending by lane.
 std::vector<LaneUse> added_up(std::span<const LaneUse> uses, std::size_t num_lanes);
 
-/// One communication task of a plan, priced and rounded. The spans lie in the plan.
+/// One communication task of a plan, with its price rounded to nanoseconds. Its spans point into the plan.
 struct CommunicationTask {
   Collective kind = Collective::Send;
   std::int32_t round = 0;
-  std::int32_t piece = 0, pieces = 1;  ///< part number `piece` of what its step moves
-  std::int32_t step = 0;               ///< of its redistribution
-  std::int32_t term = -1;              ///< takes data of this term only; −1: of all
+  std::int32_t piece = 0, pieces = 1;  ///< this task moves part number `piece` of its step's data
+  std::int32_t step = 0;               ///< index of its step in the redistribution
+  std::int32_t term = -1;              ///< the term whose data it takes; −1: all terms
   Nanoseconds duration = 0;
   Bytes size;  ///< of this piece
   std::span<const LaneUse> lanes;
@@ -37,8 +37,8 @@ struct CommunicationTask {
   std::span<const std::int32_t> after;  ///< earlier tasks of the same plan
 };
 
-/// What expansion makes of a plan's tasks, in flat lists in the order of the tasks: a graph is edited often,
-/// and the tasks themselves are wide.
+/// The fields of a plan's tasks that expansion needs, as flat lists in the order of the tasks. A graph is
+/// edited often, and CommunicationTask is wide.
 struct PlanExpansion {
   struct Task {
     std::uint64_t key = 0;  ///< low word of its TaskKey, see task_keys.h
@@ -46,7 +46,7 @@ struct PlanExpansion {
     const LaneUse* lanes = nullptr;
     std::size_t num_lanes = 0;
   };
-  /// A device hands data to a task, of one term or (−1) of all.
+  /// A device provides data for a task: of one term, or (−1) of all terms.
   struct Contribution {
     std::int32_t task = 0;
     DeviceId device;
@@ -67,8 +67,8 @@ struct PlanExpansion {
   std::vector<Wait> waits;
 };
 
-/// All communication that brings a tensor (or a sum of terms) into one layout. Its tasks are moved with it,
-/// never copied.
+/// All communication that brings a tensor, or a sum of terms, into one layout. It can be moved but not
+/// copied, since the spans of its tasks point into it.
 struct CommunicationPlan {
   CommunicationPlan() = default;
   CommunicationPlan(CommunicationPlan&&) = default;
@@ -82,38 +82,39 @@ struct CommunicationPlan {
 
   std::vector<CommunicationTask> tasks;
   PlanExpansion expansion;
-  bool term_by_term = false;    ///< every term has a redistribution of its own; else one of their sum
-  std::vector<LaneUse> loads;   ///< what the tasks hold each lane, added up
-  std::vector<DeviceId> local;  ///< devices that use what they hold
+  /// true: each term has its own redistribution; false: one redistribution of their sum
+  bool term_by_term = false;
+  std::vector<LaneUse> loads;   ///< how long the tasks hold each lane, summed
+  std::vector<DeviceId> local;  ///< devices that use data which they already hold
   std::vector<std::pair<DeviceId, Bytes>>
       received;  ///< receive buffers: the target's pieces on devices that get data
   LayoutId target;
 
-  // What the tasks' spans show.
+  // Storage of the tasks' spans.
   std::vector<LaneUse> lane_uses;
   std::vector<DeviceId> groups;
   std::vector<std::int32_t> earlier;
 };
 
-/// The redistributions that the plan's tasks belong to, one for each term if `term_by_term`. Their steps say
-/// what moves.
+/// The redistributions that the plan's tasks carry out, one for each term if `term_by_term`. Their steps say
+/// which data move.
 std::vector<Redistribution> redistributions_of(std::span<const LayoutId> terms, LayoutId target,
                                                std::int64_t element_bytes, bool term_by_term,
                                                const LayoutTable& layouts, CommunicationPrices& prices,
                                                StepContents contents = StepContents::List);
 
-/// `terms`: layouts whose sum is wanted, distinct (a single one for activations). If the sum still needs
-/// plain sends, it is compared with each term on its own and the cheaper is taken. Steps larger than
-/// `largest_piece` are cut.
+/// `terms`: the distinct layouts whose sum is wanted; a single one for activations. If the redistribution of
+/// the sum still needs plain sends, it is compared with moving each term on its own, and the cheaper is used.
+/// Steps larger than `largest_piece` are cut into pieces.
 CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
                                      std::int64_t element_bytes, Bytes largest_piece,
                                      const LayoutTable& layouts, CommunicationPrices& prices);
 
-/// The plan of a sum's redistribution.
+/// The plan that carries out the redistribution of a sum.
 CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,
                           Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices);
 
-/// What plan_communication() takes when it takes each term on its own.
+/// The plan that plan_communication() uses when it moves each term on its own.
 CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
                              Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices);
 

@@ -13,12 +13,12 @@
 
 namespace pipesim {
 
-/// Plans by what they are made of, each kept once. Sums of terms share the plan of their sum, and so do other
-/// terms with the same sum. Any number of threads may use it, and waits for another only to keep what it has
-/// planned; clear() is for when none does.
+/// Communication plans, looked up by layouts and setting; each is kept once. A list of terms shares the plan
+/// of its sum with every other list that has the same sum. Any number of threads may use it; a thread waits
+/// for another only to store a new plan. Call clear() only while no thread uses it.
 class CommunicationPlans {
  public:
-  /// What a plan depends on beside layouts.
+  /// The inputs of a plan besides its layouts.
   struct Setting {
     std::int64_t element_bytes = 0;
     Bytes largest_piece;
@@ -27,12 +27,12 @@ class CommunicationPlans {
   CommunicationPlans(LayoutTable& layouts, CommunicationPricesByThread& prices)
       : layouts_(layouts), prices_(prices) {}
 
-  /// See plan_communication(), whose results these are. Valid until clear().
+  /// The result of plan_communication(). Valid until clear().
   const CommunicationPlan& between(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
-  /// The same if it is there already, else nullptr.
+  /// The plan if it is kept already, else nullptr.
   [[nodiscard]] const CommunicationPlan* find(std::span<const LayoutId> terms, LayoutId target,
                                               const Setting& setting) const;
-  /// union_of() the layouts, which are distinct.
+  /// union_of() these layouts, which must be distinct.
   LayoutId home(std::span<const LayoutId> needed);
 
   [[nodiscard]] Bytes bytes() const { return Bytes(bytes_); }
@@ -42,7 +42,8 @@ class CommunicationPlans {
   struct Kept {
     explicit Kept(CommunicationPlan p) : plan(std::move(p)) {}
     CommunicationPlan plan;
-    std::atomic<double> seconds = -1;  ///< of the steps with nothing else on the links, once it was asked for
+    /// time of the steps with nothing else on the links; −1 until it is asked for
+    std::atomic<double> seconds = -1;
   };
   using Key = SmallVector<std::int32_t, 16>;
 

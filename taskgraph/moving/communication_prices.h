@@ -12,12 +12,13 @@
 
 namespace pipesim {
 
-/// Adds up steps that run at the same time: the busiest lane decides, or the slowest step.
+/// The time of steps that run at the same time: that of the busiest lane or of the slowest step, whichever is
+/// longer.
 class ConcurrentTime {
  public:
   explicit ConcurrentTime(std::size_t num_lanes) : busy_(num_lanes, 0.0) {}
   void add(const CollectiveTime& step);
-  /// Time of all that was added since the last call; starts anew.
+  /// Time of all steps added since the last call. Starts afresh.
   Seconds finish();
 
  private:
@@ -26,7 +27,7 @@ class ConcurrentTime {
   double slowest_ = 0, latency_ = 0;
 };
 
-/// Prices collectives and sends on one topology and remembers what depends on the group alone. Not
+/// Prices collectives and sends on one topology. Remembers the results that depend on the group alone. Not
 /// thread-safe: see CommunicationPricesByThread.
 class CommunicationPrices {
  public:
@@ -38,7 +39,7 @@ class CommunicationPrices {
   [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
   /// See CostModel::collective_time. Valid until the next call.
   [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
-  /// For the time of many steps: empty, and to be left empty.
+  /// Scratch for the time of many steps. It is empty when handed out, and the caller must leave it empty.
   [[nodiscard]] ConcurrentTime& concurrent() { return concurrent_; }
 
  private:

@@ -10,8 +10,8 @@
 
 namespace pipesim {
 
-/// Small values by lists of ids: a flat hash table, because it is asked several times a proposal. A lookup
-/// allocates nothing and waits for nobody: any number of threads may look up while one inserts.
+/// A flat hash table from lists of ids to small values; a search looks into it several times per proposal. A
+/// lookup allocates nothing and never waits: any number of threads may look up while one inserts.
 template <class Value>
 class IdTable {
  public:
@@ -40,7 +40,7 @@ class IdTable {
     ++size_;
   }
 
-  /// While nobody else uses the table.
+  /// Allowed only while nobody else uses the table.
   void clear() {
     slots_ = nullptr;
     tables_.clear();

@@ -25,10 +25,9 @@ struct LayoutEntry {
   auto operator<=>(const LayoutEntry&) const = default;
 };
 
-/// Where a tensor is. value(e) = Σ over the distinct addends whose boxes cover e of that addend's value
-/// there; an element that no addend covers is 0 (gradients only). Complete: every element is covered by
-/// exactly one addend. Entries are sorted by (device, box, addend), boxes ascending, so equal layouts have
-/// equal content.
+/// Where a tensor is. value(e) = Σ of the values at e of the distinct addends whose boxes cover e; an element
+/// that no addend covers is 0 (gradients only). Complete: every element is covered by exactly one addend.
+/// Entries are sorted by (device, box, addend) and boxes ascend, so equal layouts have equal content.
 class Layout {
  public:
   Layout() = default;
@@ -49,7 +48,7 @@ class Layout {
   }
   /// Elements stored on the device, copies and addends each counted.
   [[nodiscard]] std::int64_t elements_on(DeviceId device) const;
-  /// The first entry of a device; entries().end() when it has none.
+  /// The device's entries; empty when it has none.
   [[nodiscard]] std::span<const LayoutEntry> entries_on(DeviceId device) const;
   bool operator==(const Layout&) const = default;
 
@@ -64,8 +63,8 @@ std::uint64_t hash_of(const Layout& layout);
 using LayoutId = Id<struct LayoutTag>;
 using LayoutIds = SmallVector<LayoutId, 8>;
 
-/// Gives equal layouts equal ids, so that comparing layouts and caching by them costs O(1). Any number of
-/// threads may use it; clear() is for when none does.
+/// Gives equal layouts equal ids, so that comparing layouts, and caching by them, costs O(1). Any number of
+/// threads may use it. Call clear() only while no thread uses it.
 class LayoutTable {
  public:
   LayoutId intern(Layout layout);
@@ -81,14 +80,15 @@ class LayoutTable {
   Bytes bytes_;
 };
 
-/// Several contributions to one sum (the gradients that the consumers of a tensor compute): addends are kept
-/// apart, then addends with the same set of (device, box) are added where they lie, for nothing (rule M).
-/// `merged_into`, if given: [term][addend] → the addend of the sum that it became part of.
+/// The sum of several terms, such as the gradients that the consumers of a tensor compute. Addends of
+/// different terms are kept apart. Then addends with the same set of (device, box) are added where they lie,
+/// which costs nothing (rule M). `merged_into`, if given: [term][addend] → the addend of the sum that
+/// contains it.
 Layout sum_of(std::span<const Layout* const> terms,
               std::vector<std::vector<std::int32_t>>* merged_into = nullptr);
 
-/// Every piece on every device that `layouts` hold, without pieces that lie inside another of the same
-/// device: the home of a weight from the layouts that its uses need.
+/// Every piece on every device that `layouts` hold, without pieces inside another piece of the same device.
+/// From the layouts that the uses of a weight need, this gives the weight's home.
 Layout union_of(std::span<const Layout* const> layouts);
 
 }  // namespace pipesim

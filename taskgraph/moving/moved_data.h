@@ -8,7 +8,7 @@
 
 namespace pipesim {
 
-/// Something that a device holds while a redistribution runs: the sum of some addends over a box.
+/// A block of data that a device holds while a redistribution runs: the sum of some addends over a box.
 struct Fragment {
   Box box;
   std::vector<std::int32_t> addends;  ///< ascending
@@ -17,7 +17,7 @@ struct Fragment {
                            ///< step gave this device
 };
 
-/// Copies (or adds, where another part has written already) `region` of a fragment.
+/// Copies `region` of a fragment, or adds it where an earlier part has written already.
 struct MovedPart {
   std::int32_t fragment = 0;  ///< index into DataMovement::fragments(device)
   Box region;
@@ -29,30 +29,30 @@ struct Assembly {
   Box box;
   std::vector<MovedPart> parts;  ///< in this order
   bool gaps = false;             ///< some elements have no part: they are 0
-  /// The box is a fragment as it is.
+  /// Whether the box is exactly one of the fragments, so that nothing has to be copied.
   [[nodiscard]] bool is_fragment(std::span<const Fragment> fragments) const;
 };
 
-/// What every device hands out and puts together in a redistribution: the data behind RedistributionStep.
-/// Sums run in ascending order of addends, so they are reproducible.
+/// The data that every device sends and assembles in a redistribution, as needed to carry out each
+/// RedistributionStep. Sums run in ascending order of addends, so they are reproducible.
 class DataMovement {
  public:
-  /// `from` as redistribute() saw it; all must outlive this.
+  /// `from` is the layout that redistribute() was given. All arguments must outlive this.
   DataMovement(const Layout& from, const Layout& to, const Redistribution& redistribution);
 
-  /// All that the device holds at some time: entries of `from`, then what steps bring, in their order.
+  /// All data that the device holds at some time: entries of `from`, then the results of the steps in their
+  /// order.
   [[nodiscard]] std::span<const Fragment> fragments(DeviceId device) const;
 
-  /// What member `rank` of a step's group hands in: blocks of equal size, one for each member
-  /// (reduce-scatter, all-to-all), or one block, or the pieces of a message; none for those that only
-  /// receive.
+  /// The input of member `rank` to a step: a block for each member, all of one size (reduce-scatter,
+  /// all-to-all); one block; or the pieces of a message. Empty for members that only receive.
   [[nodiscard]] std::vector<Assembly> given(std::size_t step, std::size_t rank) const;
-  /// The boxes that member `rank` gets, as fragments: one for each member (all-gather, all-to-all), one, or
-  /// the pieces of a message.
+  /// The boxes that member `rank` receives, as fragments: one for each member (all-gather, all-to-all), one,
+  /// or the pieces of a message.
   [[nodiscard]] std::vector<Box> got(std::size_t step, std::size_t rank) const;
 
-  /// A box of `to` on its device, from all that lies there in the end. InternalError when something is
-  /// missing.
+  /// A box of `to` on its device, assembled from the device's fragments at the end. InternalError when a part
+  /// is missing.
   [[nodiscard]] Assembly result(DeviceId device, const Box& want) const;
 
  private:

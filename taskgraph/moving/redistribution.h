@@ -10,8 +10,9 @@
 
 namespace pipesim {
 
-/// Devices of a group whose data a collective takes, and those that get data. Send: from, to; broadcast: root
-/// first; reduce: destination first; all others: everybody.
+/// The devices of a group that provide data for a collective, and the devices that receive. Order of the
+/// group: send: source, destination; broadcast: root first; reduce: destination first. In all other
+/// collectives every device does both.
 std::span<const DeviceId> contributors(Collective kind, std::span<const DeviceId> group);
 std::span<const DeviceId> receivers(Collective kind, std::span<const DeviceId> group);
 
@@ -23,18 +24,19 @@ struct RedistributionStep {
   std::vector<DeviceId> group;      ///< ascending where the order means nothing
   std::int64_t elements = 0;        ///< the size as costmodel counts it (bytes_on_links)
   std::int32_t addend = 0;          ///< of a send
-  std::vector<std::int32_t> after;  ///< earlier steps whose result this one passes on
-  /// What the members give and get, aligned with `group`. Of a send: `gives` are the pieces of the message,
-  /// `gets` is empty.
+  std::vector<std::int32_t> after;  ///< earlier steps whose results this one sends on
+  /// The boxes that each member gives and gets, in the order of `group`. For a send, `gives` holds the pieces
+  /// of the message and `gets` is empty.
   std::vector<std::optional<Box>> gives, gets;
-  /// Which addend each member gives; all_addends: the sum of what the earlier rounds brought together.
+  /// The addend that each member gives. all_addends: the sum of all addends that earlier rounds brought
+  /// together.
   std::vector<std::int32_t> gives_addend;
   static constexpr std::int32_t all_addends = -1;
   bool operator==(const RedistributionStep&) const = default;
 };
 
-/// What members give and get takes longer to list than to plan, and only execution asks for it. Left out:
-/// RedistributionStep::gives, gets and gives_addend are empty.
+/// Whether steps list the boxes that members give and get. Listing takes longer than planning, and only
+/// execution needs it. LeaveOut: RedistributionStep::gives, gets and gives_addend stay empty.
 enum class StepContents : std::uint8_t { List, LeaveOut };
 
 /// How a tensor gets from one layout to another.
@@ -48,19 +50,20 @@ struct Redistribution {
 };
 
 /// The cheapest way from `from` (any layout) to `to` (complete) on this topology (operator algebra, section
-/// 3): peel what every destination holds; connected components of overlapping boxes; then per component a
-/// recognised collective, broadcast, reduce, reduce-first, share-then-gather or direct sends: least (time,
-/// rounds, this order). Addends of `from` that lie in the same places must be merged already (sum_of). Pure
-/// and deterministic.
+/// 3). First the addends that every destination already holds are peeled off. The rest is divided into
+/// connected components of overlapping boxes. Each component is moved by a recognised collective, broadcast,
+/// reduce, reduce-first, share-then-gather or direct sends: the candidate with the least (time, rounds, place
+/// in this list). Addends of `from` that lie in the same places must be merged already (sum_of). Pure and
+/// deterministic.
 Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
                             CommunicationPrices& prices, StepContents contents = StepContents::List);
 
-/// The same without contents; nothing when it contains sends and is certain to take longer than `most`, which
-/// often shows before the sends are listed.
+/// Like redistribute(), without contents. Returns nothing when the result has sends and is certain to take
+/// longer than `most`; this often shows before the sends are listed.
 std::optional<Redistribution> redistribute_within(Seconds most, const Layout& from, const Layout& to,
                                                   std::int64_t element_bytes, CommunicationPrices& prices);
 
-/// Time of all steps with nothing else on the links, round after round.
+/// Time of all steps, round after round, with nothing else on the links.
 Seconds estimated_time(const Redistribution& redistribution, std::int64_t element_bytes,
                        CommunicationPrices& prices);
 

@@ -34,27 +34,29 @@ struct RedistributionSetting {
   bool nested;  ///< inside another candidate: two-step candidates are not tried again
   CommunicationPrices& prices;
   StepContents contents = StepContents::List;
-  /// Only steps that take no longer are wanted, where they contain sends; see redistribute_within().
+  /// The time limit for candidates that contain sends; slower ones are not wanted. See redistribute_within().
   Seconds most{std::numeric_limits<double>::infinity()};
 };
 
-/// The cheapest candidate of one component: least (time, rounds, order of the algebra's table). A recognised
-/// collective is taken at once: its implementation may itself send directly where that is faster. Nothing
-/// when all candidates contain sends and are certain to take longer than `setting.most`.
+/// The cheapest candidate of one component: the least (time, rounds, order of the algebra's table). A
+/// recognised collective is used without comparison, since its implementation may itself send directly where
+/// that is faster. Nothing when all candidates contain sends and are certain to take longer than
+/// `setting.most`.
 std::optional<std::vector<RedistributionStep>> cheapest_steps(const RedistributionComponent& component,
                                                               const RedistributionSetting& setting);
 
-/// By addend of `from`: every destination holds it already.
+/// By addend of `from`: whether every destination holds it already.
 std::vector<bool> peeled_addends(const Layout& from, const Layout& to);
 
-/// Steps for all components between two layouts; `after` is left empty. Nothing where there is none for a
-/// component.
+/// Steps for all components between two layouts; `after` is left empty. Nothing when a component has no steps
+/// within the limit.
 std::optional<std::vector<RedistributionStep>> plan_steps(const Layout& from, const Layout& to,
                                                           const std::vector<bool>& peeled,
                                                           const RedistributionSetting& setting);
 
-/// Direct sends: wanted boxes are cut at source boundaries; each piece of each addend comes from the device
-/// itself, else the nearest holder, else the one that has sent least, else the lowest id.
+/// Direct sends. Wanted boxes are cut at the boundaries of source boxes. Each piece of each addend comes from
+/// the device itself if it holds the piece, else from the nearest holder, else from the one that has sent
+/// least, else from the lowest id.
 std::vector<RedistributionStep> direct_steps(const RedistributionComponent& component,
                                              const RedistributionSetting& setting);
 

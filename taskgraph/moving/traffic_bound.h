@@ -9,28 +9,29 @@
 
 namespace pipesim {
 
-/// Lower bounds of what moving tensors holds links for, whatever steps move them: far cheaper than planning
-/// the steps, and most changes that a search rejects can be told by them.
+/// Lower bounds of how long moving tensors holds the links, whatever steps move them. They are far cheaper
+/// than planning the steps, and they suffice to reject most of the changes that a search rejects.
 ///
-/// What a device or node lacks of a box that it wants must get in; what nobody else holds must get out where
-/// others want it. Of several addends only the one that asks for most counts, since sums may be formed on the
-/// way. Counts nothing where there are no Borders.
+/// The part of a wanted box that a device or node lacks must get in. The part that nobody else holds must get
+/// out to those that want it. Where there are several addends, only the one that needs most traffic counts,
+/// since sums may be formed on the way. Counts nothing where there are no Borders.
 class LeastTraffic {
  public:
   explicit LeastTraffic(const CostModel& costs) : borders_(costs), bytes_(borders_.size(), 0) {}
 
-  /// From the sum of `terms` to `target`.
+  /// Adds the move from the sum of `terms` to `target`.
   void add(const LayoutTable& layouts, std::span<const LayoutId> terms, LayoutId target,
            std::int64_t element_bytes);
   void clear();
-  /// What was added holds some border for at least so long.
+  /// The longest time for which the added moves are certain to hold a border.
   [[nodiscard]] Seconds longest() const;
-  /// Some border is certain to be held for longer than `limit`, by what was added and by what its lanes are
-  /// held for already (`loads`, by lane).
+  /// Whether some border is certain to be held for longer than `limit`, by the added moves and the present
+  /// holds of its lanes (`loads`, by lane).
   [[nodiscard]] bool exceeds(std::span<const Nanoseconds> loads, Nanoseconds limit) const;
 
  private:
-  /// A box of one addend, and who has or wants it: ranges of Places::devices and nodes.
+  /// A box of one addend, and the devices and nodes that have or want it, as ranges of Places::devices and
+  /// nodes.
   struct Place {
     const Box* box = nullptr;
     std::int32_t addend = 0;

@@ -11,8 +11,8 @@
 
 namespace pipesim {
 
-/// How one operator is split: a degree per factor, copies, and the device of every shard.
-/// Shards are numbered row-major over (replica, factor 0, factor 1, …), the last factor fastest.
+/// How one operator is split: a degree per factor, replicas, and the device of every shard. Shards are
+/// numbered row-major over (replica, factor 0, factor 1, …), the last factor fastest.
 struct ParallelConfig {
   std::vector<std::int32_t> degrees;  ///< one per factor of the operator, ≥ 1
   std::int32_t replicas = 1;          ///< shards that compute the same thing
@@ -25,7 +25,7 @@ struct ParallelConfig {
       const Operator& op) const;  ///< the part before " on"; "whole" if unsplit
 };
 
-/// Everything on one device.
+/// The unsplit operator on one device.
 ParallelConfig single_device(const Operator& op, DeviceId device);
 
 /// Why the config can't be used with this operator on this topology; nothing when it can. Checks the degrees

@@ -19,15 +19,16 @@ using Strategy = std::vector<ParallelConfig>;
 /// Most microbatches of an iteration.
 inline constexpr std::int32_t kMostMicrobatches = 1 << 20;
 
-/// What a plan says beside its configs.
+/// The part of a plan besides its configs.
 struct PlanOptions {
   Optimizer optimizer = Optimizer::Momentum;
   DataType gradient_type = DataType::Float32;  ///< weight gradients accumulate and travel in it
   Bytes gradient_piece{25'000'000};  ///< gradient synchronisation is cut into pieces of at most this, so that
                                      ///< one weight's transfer never blocks the links for long (the bucket
                                      ///< size of PyTorch's distributed data parallel)
-  /// An iteration runs the model's batch so many times, forward and backward, with other samples each; weight
-  /// gradients accumulate, are synchronised once, and update the weights once. From 1 to kMostMicrobatches.
+  /// The number of times that an iteration runs the model's batch, forward and backward, each time with other
+  /// samples. Weight gradients accumulate, are synchronised once, and update the weights once. From 1 to
+  /// kMostMicrobatches.
   std::int32_t microbatches = 1;
   /// Without one, every device runs one microbatch after the other, each forward and backward.
   std::optional<Pipeline> pipeline;
@@ -41,7 +42,7 @@ std::int64_t samples_per_iteration(const OperatorGraph& graph, const PlanOptions
 /// Why a strategy can't be used: the first illegal config, as `operator "fc1": …`. Nothing when it can.
 std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
                                    const Topology& topology);
-/// The same, or why its pipeline or its recomputation can't be run, as `pipeline: …`, `recompute: …`.
+/// The same, or why the plan's pipeline or recomputation can't run, as `pipeline: …`, `recompute: …`.
 std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
                                    const PlanOptions& options, const Topology& topology);
 

@@ -24,8 +24,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// A plan file that was read but whose configs were not looked at yet: they need the model and the topology,
-/// whose names it tells.
+/// A plan file that was read, but whose configs were not parsed yet. They need the model and the topology,
+/// whose names are in the file.
 class PlanFile {
  public:
   static PlanFile parse(std::string_view text, const std::string& source);
@@ -35,14 +35,15 @@ class PlanFile {
   [[nodiscard]] const std::string& model_fingerprint() const { return plan_.model_fingerprint; }
   [[nodiscard]] const std::string& topology_fingerprint() const { return plan_.topology_fingerprint; }
 
-  /// The whole plan, checked against the graph and topology, which need not be those that it was made for: it
-  /// must have a config for each operator, and its devices are looked up by their names. InputError with file
-  /// and JSON pointer: unknown operators, factors or devices, operators without a config, illegal configs.
+  /// The whole plan, checked against the graph and the topology. These may differ from the ones that the plan
+  /// was made for: the plan must have a config for each operator, and devices are looked up by name.
+  /// InputError with file and JSON pointer: unknown operators, factors or devices, operators without a
+  /// config, illegal configs.
   [[nodiscard]] Plan read(const OperatorGraph& graph, const Topology& topology) const {
     return read(graph, topology, topology);
   }
-  /// The same, where ranges of devices and "all" mean those of `own`, which the plan was made for. InputError
-  /// that names the devices of the plan which are missing in `topology`.
+  /// The same, but ranges of devices and "all" refer to `own`, the topology that the plan was made for.
+  /// InputError that names the plan's devices that `topology` lacks.
   [[nodiscard]] Plan read(const OperatorGraph& graph, const Topology& topology, const Topology& own) const;
 
  private:
@@ -51,14 +52,14 @@ class PlanFile {
   JsonValue root_;
 };
 
-/// Versioned JSON, one config a line: {"operator": "fc1", "split": [["b", 4], ["o", 2]], "devices":
-/// ["gpu0..gpu7"]}. Splits are listed slowest first, replicas are slowest of all; "gpu0..gpu7" is a range in
-/// the topology's order and "all" stands for every device in order. Above them stand the options of
-/// PlanOptions by their names: "optimizer", "gradient_type", "gradient_piece", and "microbatches" where there
-/// are several; of a pipeline "schedule" and "stages", a list of operators for each, where "conv1..fc6" is a
-/// range in the model's order, and "replicas", a number for each, where they take turns; "recompute" is
-/// "selective", "full", or a list of segments, each of them such a list or one entry of it. Reads back to an
-/// equal plan.
+/// Writes versioned JSON, one config a line: {"operator": "fc1", "split": [["b", 4], ["o", 2]], "devices":
+/// ["gpu0..gpu7"]}. Splits are listed slowest first; replicas are slowest of all. "gpu0..gpu7" is a range in
+/// the topology's order, and "all" means every device in order. The members above the configs are the
+/// PlanOptions by name: "optimizer", "gradient_type", "gradient_piece", and "microbatches" where there are
+/// several. A pipeline has "schedule", "stages" and, where replicas take turns, "replicas", a number per
+/// stage. "stages" is a list of operators per stage, in which "conv1..fc6" is a range in the model's order.
+/// "recompute" is "selective", "full", or a list of segments; a segment is such a list of operators, or a
+/// single entry. Reads back to an equal plan.
 std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology& topology);
 
 }  // namespace pipesim

@@ -15,11 +15,11 @@ namespace pipesim {
 inline constexpr std::int32_t kNoSegment = -1;    ///< not run again
 inline constexpr std::int32_t kKeptSegment = -2;  ///< nor run again, and all that enters is kept too
 
-/// Which operators run forward once more before backward, so that what they make need not be kept meanwhile
-/// (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
+/// Which operators run forward a second time before backward, so that their results need not be kept in
+/// between (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
 ///
-/// They are run again in segments. What enters a segment or a stage of a pipeline is kept; what operators of
-/// a segment make is freed after forward, and made again before backward reads it.
+/// Operators are recomputed in segments. Tensors that enter a segment or a pipeline stage are kept. Tensors
+/// made inside a segment are freed after forward, and made again before backward reads them.
 struct Recompute {
   enum class Kind : std::uint8_t {
     None,
@@ -40,29 +40,31 @@ std::vector<std::string> recompute_names();
 /// InputError with those that are allowed.
 Recompute parse_recompute(std::string_view name);
 
-/// Runs of operators, by operator from 0: what a model repeats (layers, steps), where that makes blocks of
-/// four operators or more that hold most of the model; else ⌈√n⌉ runs of about equally many.
+/// Divides the operators into consecutive blocks; by operator, the number of its block from 0. The blocks are
+/// the model's repeats (layers, steps), if these have four operators or more and hold most of the model.
+/// Otherwise they are ⌈√n⌉ runs of about equal length.
 std::vector<std::int32_t> forward_blocks(const OperatorGraph& graph);
 
 /// The segment of every operator, from 0, or kNoSegment, or kKeptSegment.
 std::vector<std::int32_t> recompute_segments(const OperatorGraph& graph, const Recompute& recompute,
                                              const std::optional<Pipeline>& pipeline);
 
-/// Why it can't be: nothing to recompute, or segments over several stages. The pipeline must be legal.
+/// Why this recomputation is impossible: nothing to recompute, or a segment over several stages. The pipeline
+/// must be legal.
 std::optional<std::string> illegal(const OperatorGraph& graph, const Recompute& recompute,
                                    const std::optional<Pipeline>& pipeline);
 
-/// What is run again and who reads it, whatever the strategy.
+/// Which operators are recomputed and who reads their results. Does not depend on the strategy.
 class Recomputation {
  public:
   Recomputation(const OperatorGraph& graph, const Recompute& recompute,
                 const std::optional<Pipeline>& pipeline);
 
   [[nodiscard]] bool any() const { return !segments_.empty(); }
-  /// The operator runs again: it is in a segment, and backward or another second run reads what it makes or
-  /// saves.
+  /// Whether the operator runs again: it is in a segment, and backward, or another operator that runs again,
+  /// reads what it makes or saves.
   [[nodiscard]] bool again(OperatorId op) const { return again_[op.index()]; }
-  /// After forward, this use reads what its producer made again, not what was kept.
+  /// Whether this use, after forward, reads a recomputed tensor and not a kept one.
   [[nodiscard]] bool reads_again(UseRef use) const;
 
   struct Segment {
@@ -70,7 +72,8 @@ class Recomputation {
     OperatorId last;  ///< the last one whose backward reads what they made; none of those behind it does, nor
                       ///< does their backward wait for these
   };
-  /// Those that run anything again, in the order in which backward comes to them: by `last`, descending.
+  /// The segments in which some operator runs again, in the order in which backward reaches them: by `last`,
+  /// descending.
   [[nodiscard]] std::span<const Segment> segments() const { return segments_; }
 
  private:

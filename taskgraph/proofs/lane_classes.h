@@ -11,7 +11,7 @@
 
 namespace pipesim {
 
-/// Tasks between devices that a task graph has once or many times: those of a communication plan, or the
+/// A group of tasks that a task graph contains once or many times: the tasks of a communication plan, or the
 /// statistics inside an operator.
 struct TaskPattern {
   struct Task {
@@ -26,23 +26,24 @@ struct TaskPattern {
   std::vector<Task> tasks;
 };
 
-/// Lanes that always have the same work at the same time; lane d is the compute lane of device d. Numbers of
-/// classes ascend with their first lanes, and, in a pattern, with their first tasks.
+/// Classes of lanes that always have the same work at the same time; lane d is the compute lane of device d.
+/// Classes are numbered in the order of their first lanes; within a pattern, classes of tasks in the order of
+/// their first tasks.
 struct LaneClasses {
   std::vector<std::int32_t> of_lane;
   std::vector<LaneId> first;                       ///< by class
   std::vector<std::vector<std::int32_t>> of_task;  ///< by pattern and task, from 0 in each pattern
 };
 
-/// The coarsest classes that colours lead to, refined until nothing changes (as in Cardon and Crochemore,
-/// "Partitioning a graph in O(|A| log₂ |V|)", 1982). Lanes of different numbers in `at_first` are not alike.
-/// Nothing where the devices `working` fall into more than `most` classes.
+/// Finds classes by colour refinement: it splits classes until nothing changes (as in Cardon and Crochemore,
+/// "Partitioning a graph in O(|A| log₂ |V|)", 1982). Lanes with different numbers in `at_first` are never
+/// alike. Nothing when the devices `working` fall into more than `most` classes.
 ///
-/// What is proven, by a look at each of the conditions once the colours stand. Tasks of a class, all in one
-/// pattern, take as long, hold lanes of the same classes for as long (no two of one class for different
-/// times), and wait for devices and tasks of the same classes. On lanes of a class the pattern has the same
-/// classes of tasks for as long, one of each, in the same order, which is also that of the classes' first
-/// tasks. Devices of a class are awaited by, and wait for, tasks of the same classes.
+/// Each condition is then checked on the final classes. Tasks of a class are all in one pattern, take as
+/// long, hold lanes of the same classes for as long (no two lanes of one class for different times), and wait
+/// for devices and tasks of the same classes. Lanes of a class have, in each pattern, tasks of the same
+/// classes for as long, one of each, in the same order, which is also the order of the classes' first tasks.
+/// Devices of a class are awaited by, and wait for, tasks of the same classes.
 std::optional<LaneClasses> find_lane_classes(std::span<const std::int32_t> at_first,
                                              std::span<const TaskPattern> patterns,
                                              std::span<const DeviceId> working, std::size_t most);

@@ -20,29 +20,30 @@ struct LastSteps {
   std::int32_t first_microbatch = 0, microbatches = 0;  ///< from the first to the last that any of them is of
 };
 
-/// Simulates an iteration of which all but the last steps are folded further than these (find_folding()).
-/// Last are those from the first on after which all gradients of a stage's weights are there, and may be on
-/// their way, and others whose data lanes move when they move such gradients already.
+/// Simulates an iteration in two parts: the last steps under one folding, all earlier steps under a folding
+/// with fewer devices (find_folding()). The last steps of a stage begin with the first step after which all
+/// gradients of its weights exist and may be on their way. They also include other steps whose data use lanes
+/// when such gradients are moved already.
 ///
-/// What is proven. Call tasks late that are those of last steps or wait for such. When
+/// The proof. A task is late when it belongs to a last step or waits for a task that does. Assume:
 ///  1. no task of an earlier step is late, and
-///  2. on every lane all that are not late are popped (steady_state.h) before any that are,
-/// then those that are not late run as if there were no others, hence under the folding of steps; and the
-/// late ones, under that of all, from when the devices have done their earlier steps and lanes are free of
-/// the rest.
+///  2. on every lane, all tasks that are not late are popped (steady_state.h) before any late task.
+/// Then the tasks that are not late run as if there were no others, so the folding of steps is right for
+/// them. The late tasks run under the folding of all, from the times at which the devices have done their
+/// earlier steps and the lanes are free.
 class LastStepsSimulation {
  public:
-  /// `steps`: the strategy of `of_steps`, expanded with that folding, and its timeline. What late tasks do
-  /// there does not count. All must outlive this.
+  /// `steps`: the strategy of `of_steps`, expanded with that folding, and its timeline, in which the times of
+  /// late tasks are ignored. All arguments must outlive this.
   LastStepsSimulation(const ExpandedStrategy& steps, const Folding& of_steps, const Folding& of_all,
                       const Timeline& timeline);
 
-  /// Microbatches with last steps, and those between them.
+  /// The last steps and the range of their microbatches.
   [[nodiscard]] const LastSteps& last() const { return last_; }
-  /// Expands and simulates them under `of_all`, all tasks of their microbatches and what comes after. False
-  /// where the proof fails.
+  /// Expands and simulates the last steps under `of_all`: all tasks of their microbatches, and all tasks
+  /// after them. False when the proof fails.
   bool run(ExpandedStrategy& last, SimulationScratch& scratch, Timeline& timeline);
-  /// Of the iteration; and the earliest time at which a late task was popped.
+  /// The makespan of the iteration, and the earliest time at which a late task was popped.
   [[nodiscard]] Nanoseconds makespan() const { return makespan_; }
   [[nodiscard]] Nanoseconds begin() const { return begin_; }
 
@@ -72,7 +73,8 @@ class LastStepsSimulation {
   std::vector<bool> is_last_;  // by microbatch, stage and kind of step: of inputs and weights apart
   std::size_t of_one_;
   std::vector<std::vector<TaskId>> barriers_;  // by device
-  // By lane under of_steps: when the last task that is not late was popped, and the lane is free of them.
+  // By lane under of_steps: when its last task that is not late was popped, and when such tasks leave the
+  // lane free.
   std::vector<Nanoseconds> last_pop_, lane_free_;
   bool proven_ = false;
   std::vector<bool> late_in_steps_;

@@ -8,7 +8,7 @@
 
 namespace pipesim {
 
-// One for each file of this folder; schedule.cc lists them.
+// One function for each file of this folder; schedule.cc lists them.
 ScheduleKind gpipe_schedule();
 ScheduleKind one_forward_one_backward_schedule();
 ScheduleKind interleaved_schedule();
@@ -21,12 +21,13 @@ ScheduleKind pipedream_vertical_sync_schedule();
 ScheduleKind double_buffered_schedule();
 ScheduleKind inference_schedule();
 
-/// Microbatches that a replica of a stage takes forward before the first comes back, if there are so many:
-/// with it, as many as all replicas from the stage on keep going, ⌈Σ replicas from it on / its own⌉, which at
-/// the first stage is NOAM (Narayanan et al., SOSP 2019, section 3.2). `replicas`: by stage.
+/// The number of microbatches that a replica of a stage takes forward before the first comes back, including
+/// that one, if there are that many. All replicas of this and the later stages are then busy: ⌈Σ replicas of
+/// these stages / replicas of this stage⌉. At the first stage this is NOAM (Narayanan et al., SOSP 2019,
+/// section 3.2). `replicas`: by stage.
 std::int32_t warm_up(std::span<const std::int32_t> replicas, std::int32_t stage);
 
-/// 1f1b, and schedules that differ from it only in when weights change.
+/// 1f1b, also for schedules that differ from it only in when weights change.
 PipelineSchedule one_forward_one_backward(const PipelineShape& shape);
 
 /// A schedule whose devices can be written down one by one: steps_of(device) gives the steps of each.
@@ -37,7 +38,8 @@ PipelineSchedule schedule_of(const PipelineShape& shape, StepsOf steps_of) {
   return schedule;
 }
 
-/// The same of every replica: steps_of(device, replica, replicas of the device).
+/// The same for schedules with replicas: steps_of(device, replica, replicas of the device) gives the steps of
+/// each.
 template <class StepsOf>
 PipelineSchedule schedule_of_replicas(const PipelineShape& shape, StepsOf steps_of) {
   PipelineSchedule schedule;
