@@ -4,7 +4,7 @@
 
 namespace pipesim {
 
-/// The backward passes that an operator has: none where no gradient reaches it from the loss.
+/// The backward passes that an operator has. It has none when no gradient reaches it from the loss.
 struct BackwardNeed {
   bool input_pass =
       false;  ///< computes the gradient of some input, or weight gradients with no pass of their own

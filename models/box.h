@@ -65,13 +65,13 @@ inline bool Box::operator==(const Box& o) const {
   return true;
 }
 
-/// The box begins behind the end of the other in the first dimension. In an ascending list of boxes, no box
-/// after such a one meets the other either.
+/// Whether the box begins behind the end of the other in the first dimension. In an ascending list of boxes,
+/// no later box meets the other then.
 inline bool begins_behind(const Box& box, const Box& other) {
   return box.dims() > 0 && box[0].begin >= other[0].end;
 }
 
-/// Elements that both have.
+/// The number of elements that both boxes have.
 inline std::int64_t shared_elements(const Box& a, const Box& b) {
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < a.dims(); ++i) {
@@ -89,15 +89,15 @@ struct Overhang {
   bool operator==(const Overhang&) const = default;
 };
 
-/// Two factors of a Merged dimension that together do not give a range: `cut` is split below `unfinished`, a
-/// more major factor of more than one element.
+/// Two factors of a Merged dimension whose ranges together do not give one range: factor `cut` is split
+/// although `unfinished`, a more major factor, still has more than one element.
 struct MergedConflict {
   FactorIndex cut = -1, unfinished = -1;
   bool operator==(const MergedConflict&) const = default;
 };
 
-/// The Merged rule as a value: the first conflict among all uses, or none. Ask it before box_of where a
-/// config may be illegal; it does not allocate.
+/// Checks the Merged rule without throwing: the first conflict among all uses, or none. Call it before
+/// box_of() where a config may be illegal. It does not allocate.
 std::optional<MergedConflict> merged_conflict(const Operator& op, std::span<const Range> factor_ranges);
 
 /// The range of one tensor dimension that a shard with these factor ranges touches; may be empty.
@@ -115,7 +115,8 @@ double evaluate(std::span<const ProductTerm> terms, std::span<const Range> facto
 /// Share of a causal mask's (query, key) pairs that are visible inside the ranges; 1 without a mask.
 double visible_share(const Operator& op, std::span<const Range> factor_ranges);
 
-/// `box` in pieces, each inside or outside every box that for_each_box(visit) gives to visit(edges).
+/// Cuts `box` into pieces, so that each piece is inside or outside every box that for_each_box(visit) passes
+/// to visit().
 template <class ForEachBox>
 std::vector<Box> cut_at_edges(const Box& box, ForEachBox for_each_box) {
   std::vector<Box> pieces{box};

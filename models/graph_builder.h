@@ -11,7 +11,7 @@
 
 namespace pipesim {
 
-/// An operator as a model file states it: names are final, nothing is prefixed.
+/// An operator as a model file describes it: names are final and get no prefix.
 struct OperatorRequest {
   std::string kind, name;
   std::vector<TensorId> inputs;

@@ -49,7 +49,7 @@ struct IndexExpr {
   static IndexExpr window(FactorIndex factor, std::int64_t extent, std::int64_t stride, std::int64_t kernel,
                           std::int64_t dilation, std::int64_t pad);
   static IndexExpr merged(std::vector<FactorIndex> factors, std::int64_t extent);
-  /// Windows of neighbouring outputs overlap, so gradients of a split are addends.
+  /// Windows of neighbouring outputs overlap, so the gradients of different shards are addends.
   [[nodiscard]] bool overlaps() const { return kind == Kind::Window && dilation * (kernel - 1) + 1 > stride; }
   bool operator==(const IndexExpr&) const = default;
 };

@@ -28,26 +28,26 @@ namespace pipesim {
 // nothing else. "sizes" names sizes, with the values that they have unless others are bound; wherever an
 // integer stands (in "batch" a name only), a name or a product such as "4*h" may stand, see NamedSizes.
 
-/// InputError `FILE: /json/pointer: …` when the text is not a model, or names no size that is bound. Sizes
-/// that are bound to other values than the file's stand in the graph's name: "two-layers:b=32".
+/// InputError `FILE: /json/pointer: …` when the text is not a model, or when it has no size that `bound`
+/// names. Sizes bound to other values than the file's are part of the graph's name: "two-layers:b=32".
 OperatorGraph parse_model(std::string_view text, const std::string& source,
                           const std::vector<NamedSize>& bound = {});
 OperatorGraph load_model(const std::string& path, const std::vector<NamedSize>& bound = {});
 
-/// What a model file says of its sizes.
+/// The sizes that a model file names.
 struct ModelFileSizes {
   std::vector<NamedSize> sizes;  ///< in the file's order, with its values
   std::string batch;             ///< the one that counts samples; "": none, the batch is a number
   std::int64_t samples = 1;      ///< the batch
 };
-/// InputError as parse_model, as far as it is read.
+/// Reads this part of the file only. InputError as parse_model.
 ModelFileSizes load_model_sizes(const std::string& path);
 
 /// Text that parse_model reads back to an equal graph. All sizes are numbers.
 std::string to_json(const OperatorGraph& graph);
 
-/// The same with the batch as a named size "b": `doubled` is the model with twice the samples, and what is
-/// twice as large there is said with "b". All numbers, if something grows in another way.
+/// The same with the batch as a named size "b". `doubled` is the model with twice the samples; every number
+/// that is twice as large there is written with "b". All sizes are numbers if some size grows in another way.
 std::string to_json_with_batch(const OperatorGraph& graph, const OperatorGraph& doubled);
 
 }  // namespace pipesim

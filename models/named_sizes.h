@@ -21,19 +21,20 @@ inline constexpr std::int64_t kLargestSize = 2147483647;
 /// "b=64, h=512".
 std::string to_text(const std::vector<NamedSize>& sizes);
 
-/// The sizes of one model file, and what stands for numbers in it: a name, or a product and quotient of names
-/// and numbers from the left to the right, "4*h" or "h/heads". Quotients must come out even.
+/// The sizes of one model file, and the reader of expressions that stand for numbers in it: a name, or a
+/// product and quotient of names and numbers from left to right, such as "4*h" or "h/heads". Quotients must
+/// be whole numbers.
 class NamedSizes {
  public:
   NamedSizes() = default;
-  /// Member "sizes" of the file: values are numbers, or use names of numbers and of what stands above them.
-  /// `bound` takes the place of the file's values; InputError when the file names no such size.
+  /// Reads the file's member "sizes": each value is a number, or an expression of numbers and of sizes above
+  /// it. `bound` replaces values of the file; InputError when the file names no such size.
   NamedSizes(const JsonValue& root, const std::vector<NamedSize>& bound);
 
   [[nodiscard]] const std::vector<NamedSize>& list() const { return sizes_; }
   [[nodiscard]] bool has(std::string_view name) const;
 
-  /// The integer at a place of the file, written as such or with names.
+  /// The integer at a place of the file, written as a number or as an expression.
   [[nodiscard]] std::int64_t integer(const JsonValue& value, std::int64_t lowest, std::int64_t highest) const;
   [[nodiscard]] std::vector<std::int64_t> integers(const JsonValue& value, std::int64_t lowest,
                                                    std::int64_t highest) const;

@@ -15,7 +15,7 @@
 
 namespace pipesim {
 
-/// What a use means to the operator.
+/// The role of a tensor in an operator.
 enum class Role : std::uint8_t {
   Input,   ///< gradient wanted if anything below has weights
   Weight,  ///< has a home layout, is synchronised and updated
@@ -24,7 +24,7 @@ enum class Role : std::uint8_t {
   State  ///< running statistics: a copy on every shard, no gradient, no traffic
 };
 
-/// What a tensor that does not follow a split factor means along it (OPERATORS: "lacks").
+/// The meaning of a tensor along a split factor that none of its dimensions follows (OPERATORS: "lacks").
 enum class Lack : std::uint8_t {
   Summed,  ///< an input: every shard needs it whole, gradients are addends; an output: every shard holds one
            ///< addend

@@ -95,8 +95,9 @@ std::string numbered(const std::string& letter, std::size_t i);
 
 bool is_floating(DataType type);
 
-/// Adds what a fused activation costs beside the operator it follows, and makes the `partial` factors, over
-/// which the value before the activation would be a partial sum, unsplittable. Acts on the use added last.
+/// Adds the cost of an activation that is fused behind the operator. Makes the `partial` factors
+/// unsplittable: split along them, the value before the activation would be a partial sum. Acts on the use
+/// added last.
 void fuse_activation(OperatorDraft& draft, const std::string& activation,
                      const std::vector<FactorIndex>& elements, const std::vector<FactorIndex>& partial);
 

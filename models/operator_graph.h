@@ -45,10 +45,11 @@ class OperatorGraph {
   [[nodiscard]] const Operator& op(OperatorId id) const { return operators_[id.index()]; }
   [[nodiscard]] std::span<const UseRef> consumers(
       TensorId id) const;  ///< uses that are not outputs, in order
-  /// Something upstream of the tensor, or the tensor itself, has weights: its gradient must be computed.
+  /// Whether the gradient of the tensor must be computed: something upstream, or the tensor itself, has
+  /// weights.
   [[nodiscard]] bool wants_gradient(TensorId id) const { return wants_gradient_[id.index()]; }
-  /// Some output of the graph that is a loss (or, without a loss, any output) depends on it: a gradient will
-  /// come.
+  /// Whether a gradient reaches the tensor: a loss of the graph depends on it, or any output where there is
+  /// no loss.
   [[nodiscard]] bool gets_gradient(TensorId id) const { return gets_gradient_[id.index()]; }
 
   [[nodiscard]] std::int64_t parameter_count() const;  ///< elements of all weights, shared ones once

@@ -43,7 +43,7 @@ struct AttributeSchema {
                               std::string fallback);
 };
 
-/// Inputs and attributes with which a kind is shown to people; 64 samples, float32.
+/// Inputs and attributes of an example that is shown to people: 64 samples, float32.
 struct OperatorExample {
   struct Input {
     std::string name;
@@ -71,7 +71,7 @@ struct OperatorKind {
 std::span<const OperatorKind> operator_kinds();
 /// InputError `unknown operator kind "linaer" (did you mean "linear"?)`.
 const OperatorKind& operator_kind(std::string_view name);
-/// False of names that no kind has.
+/// False for names that no kind has.
 bool is_attention(std::string_view kind);
 
 /// The attributes with every default filled in and single integers turned into lists where the schema wants a

@@ -6,7 +6,7 @@
 
 namespace pipesim {
 
-/// Either an order in which every node comes after its predecessors, or a cycle that forbids it.
+/// Either an order in which every node comes after its predecessors, or a cycle that makes it impossible.
 struct TopologicalOrder {
   std::vector<std::size_t>
       order;  ///< among the nodes that are ready, the lowest first: a sorted list stays as it is

@@ -9,12 +9,12 @@
 
 namespace pipesim {
 
-/// Between two steps of one LSTM layer.
+/// The state of one LSTM layer between two steps.
 struct LstmState {
   TensorId h, c;
 };
 
-/// What the attention of every decoder step reads.
+/// The tensors that the attention of every decoder step reads.
 struct EncodedSentence {
   TensorId values;  ///< [n, s, hidden], the last encoder layer's outputs
   TensorId keys;    ///< [n, s, hidden], projected once per sentence

@@ -35,7 +35,7 @@ class TransformerNetwork {
   TensorId add(const std::string& name, TensorId x, TensorId y) { return builder_.add("add", name, {x, y}); }
   TensorId dropout(const std::string& name, TensorId x);
 
-  /// What distinguishes the attention of one network from another's.
+  /// The options in which the attention of networks differs.
   struct AttentionStyle {
     bool causal = false, bias = true, rotary = false;
     std::string relative = {};  ///< the weight that holds biases of scores by distance; "": none
