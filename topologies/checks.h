@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// What is wrong with a figure of a topology, as "found …, allowed …"; "" when nothing is. The bounds are far
-/// outside anything built, so what they refuse is a slip of the unit or of the zeros.
+/// The fault of a figure of a topology, as "found …, allowed …"; "" when it has none. The bounds are far
+/// outside any real system, so a figure beyond them has a wrong unit or wrong zeros.
 std::string fault_of_link_bandwidth(BytesPerSecond bandwidth);  ///< 1 MB/s … 900 TB/s
 std::string fault_of_latency(Seconds latency);                  ///< 0 … 10 s; also launch overheads
 std::string fault_of_memory(Bytes memory);                      ///< 1 MB … 900 TB

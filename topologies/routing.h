@@ -16,7 +16,7 @@ struct Arc {
   [[nodiscard]] bool forward() const { return value % 2 == 0; }
 };
 
-/// What a way through the network costs; compared member by member.
+/// The cost of a route; compared member by member.
 struct RouteCost {
   std::int32_t forwarding_devices = 0;  ///< devices in the middle of the way
   std::int64_t picoseconds = 0;         ///< Σ latency + 1 MB / bandwidth; integers, so both directions agree
@@ -27,11 +27,10 @@ RouteCost operator+(RouteCost a, RouteCost b);
 /// Cost of crossing `link` alone.
 std::int64_t crossing_picoseconds(const Link& link);
 
-/// Shortest ways between devices by Dijkstra's algorithm, one tree per source, found when first asked for.
-/// A device on a single link needs no tree: it uses the tree of the switch that it hangs on, and trees leave
-/// such devices out. A tree is 4 bytes a remaining vertex; trees are kept up to 256 MiB in all, then the
-/// oldest of the same shard goes. Safe to call from several threads; equal answers whatever the order of
-/// calls.
+/// Shortest routes between devices by Dijkstra's algorithm. There is one tree per source, computed on first
+/// use. A device with a single link uses the tree of the switch at its end, and trees leave such devices out.
+/// A tree takes 4 bytes per remaining vertex. Trees are kept up to 256 MiB in all; then the oldest of the
+/// same shard is dropped. Safe to call from several threads. The order of calls does not change the answers.
 class Router {
  public:
   /// `parts` must outlive the router and have passed check_parts.

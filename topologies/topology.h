@@ -16,7 +16,7 @@
 
 namespace pipesim {
 
-/// The largest topology that is accepted; anything above is taken for a typing mistake.
+/// The largest topology that is accepted. A larger one is assumed to be a typing mistake.
 inline constexpr std::int64_t max_devices = 100'000;
 inline constexpr std::int64_t max_junctions = 400'000;  ///< switches and NICs together
 inline constexpr std::int64_t max_links = 1'000'000;
@@ -28,7 +28,7 @@ struct EfficiencyPoint {
   bool operator==(const EfficiencyPoint&) const = default;
 };
 
-/// What all devices of one model have in common.
+/// The properties of one model of device.
 struct DeviceKind {
   std::string name;                         ///< "V100-SXM2-16GB"
   std::map<DataType, FlopsPerSecond> peak;  ///< dense matrix rate per element type
@@ -110,12 +110,12 @@ class Topology {
   [[nodiscard]] std::size_t num_lanes() const;
   [[nodiscard]] const Device& device(DeviceId id) const;
   [[nodiscard]] const DeviceKind& kind(DeviceId id) const;
-  /// What plans may use of a device's memory: all but the margin.
+  /// The part of a device's memory that plans may use: all but the margin.
   [[nodiscard]] Bytes usable_memory(DeviceId id) const;
   [[nodiscard]] Bytes usable_memory() const;  ///< of all devices together
   [[nodiscard]] const MemoryMargin& memory_margin() const { return margin_; }
-  /// The same, where plans leave so much of every device's memory free. InputError when nothing would be left
-  /// of a device's.
+  /// The same topology with another memory margin. InputError when the margin leaves nothing of a device's
+  /// memory.
   [[nodiscard]] Topology with_memory_margin(const MemoryMargin& margin) const;
   /// Where there is a single node, "node0.gpu3" and "gpu3" are the same device. InputError: `unknown device
   /// "gpu9" (topology "dgx-8" has gpu0..gpu7)`, with a suggestion.
@@ -127,9 +127,9 @@ class Topology {
   [[nodiscard]] std::string lane_name(LaneId lane) const;  ///< "node0.gpu3" or "node0.gpu3 -> node0.nvswitch"
   [[nodiscard]] BytesPerSecond lane_bandwidth(LaneId lane) const;  ///< of a link's lane
 
-  /// The way of least Σ (latency + 1 MB / bandwidth), in picoseconds; ties go to the lowest last lane, then
-  /// the lowest lane before it, and so on. Devices forward nothing unless there is no other way. `from` ≠
-  /// `to`: InternalError.
+  /// The route with the least Σ (latency + 1 MB / bandwidth), in picoseconds. Ties go to the route with the
+  /// lowest last lane, then the lowest lane before it, and so on. Devices forward data only where there is no
+  /// other route. `from` ≠ `to`, else InternalError.
   [[nodiscard]] Route route(DeviceId from, DeviceId to) const;
   /// 0: same device, 1: same node, 2: other node. What redistribution calls the route class.
   [[nodiscard]] int distance(DeviceId from, DeviceId to) const;

@@ -10,14 +10,15 @@
 
 namespace pipesim {
 
-/// A vertex of a draft: devices and junctions (switches, NICs) are counted apart until the draft is finished.
+/// A vertex of a draft. Devices and junctions (switches, NICs) are numbered separately until the draft is
+/// finished.
 struct DraftVertex {
   bool device = false;
   std::int32_t index = -1;
   bool operator==(const DraftVertex&) const = default;
 };
 
-/// What a cable can do. Bandwidth: payload per direction that software reaches.
+/// The properties of a cable. Bandwidth is the payload rate per direction that software reaches.
 struct Cable {
   BytesPerSecond bandwidth;
   Seconds latency;

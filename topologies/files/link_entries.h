@@ -10,7 +10,8 @@
 
 namespace pipesim {
 
-/// An entry of a file's "links": links between all that `a` and `b` stand for, or `count` times `links`.
+/// An entry of a file's "links": links between all vertices that `a` and `b` match, or `count` repetitions of
+/// `links`.
 struct LinkEntry {
   std::string a, b;  ///< names, or patterns with one '*' for a number; in repeated ones '#' is the repetition
   Link cable;        ///< its figures
@@ -18,11 +19,11 @@ struct LinkEntry {
   std::vector<LinkEntry> links;
 };
 
-/// Can do the same.
+/// Whether both links have the same bandwidth, latency and duplex.
 bool same_cable(const Link& a, const Link& b);
 
-/// Links in few entries, in their order. `order`: the vertices that patterns see, as a reader adds them;
-/// `name`: what links call any vertex.
+/// Writes links in few entries, in their order. `order`: the vertices in the order in which a reader adds
+/// them and matches patterns. `name`: the name of each vertex that links use.
 std::vector<LinkEntry> folded_links(std::span<const Link> links, std::vector<std::int32_t> order,
                                     std::map<std::int32_t, std::string> name);
 

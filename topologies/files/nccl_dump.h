@@ -8,8 +8,9 @@
 
 namespace pipesim {
 
-/// What NCCL has found on the hosts of a communicator, as it writes it down where NCCL_TOPO_DUMP_FILE names a
-/// file (NCCL src/graph/xml.cc). Figures are the file's; `line` is where an element begins, for messages.
+/// The hardware that NCCL found on the hosts of a communicator, as it writes it to the file that
+/// NCCL_TOPO_DUMP_FILE names (NCCL src/graph/xml.cc). Figures are the file's. `line` is where an element
+/// begins, for messages.
 
 /// NVLinks of a GPU to one neighbour.
 struct NcclNvlink {

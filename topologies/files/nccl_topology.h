@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// What a dump does not tell.
+/// Settings of an import that a dump does not contain.
 struct NcclImport {
   std::string name;                ///< of the topology
   std::string source;              ///< the file, for messages
