@@ -12,13 +12,13 @@
 
 namespace pipesim {
 
-/// A calibration made ready for one topology: medians and ratios to the analytic model, found by key. Const
-/// members are pure.
+/// A calibration prepared for one topology: medians, and ratios to the analytic model, looked up by key.
+/// Const members are pure.
 class CalibratedTimes {
  public:
   CalibratedTimes(const Calibration& calibration, const Topology& topology);
 
-  /// Without corrections. `analytic`: what the model says.
+  /// Times without corrections. `analytic`: the analytic model's time.
   [[nodiscard]] Estimate operator_time(const CalibrationKey& key, DeviceId device, Seconds analytic) const;
   [[nodiscard]] Estimate update_time(const CalibrationKey& key, DeviceId device, Seconds analytic) const;
   /// Ratios by bytes, for a plan of this kind and group. Element types are not told apart.
@@ -27,7 +27,8 @@ class CalibratedTimes {
   /// The identity where nothing was fitted.
   [[nodiscard]] Correction correction(const std::string& correction_class) const;
 
-  /// What device names the measurements stand under that are used for this device; empty when there are none.
+  /// The device name in the calibration whose measurements are used for this device; empty when there are
+  /// none.
   [[nodiscard]] const std::string& place(DeviceId device) const;
   /// Kinds of devices that the calibration lacks, one line each.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }

@@ -12,7 +12,8 @@
 
 namespace pipesim {
 
-/// What a measured duration belongs to. Made by the functions below, by who measures and by who asks.
+/// Identifies a measured duration. Both the measuring and the predicting code make keys with the functions
+/// below.
 struct CalibrationKey {
   enum class Subject : std::uint8_t { Operator, Update, Transfer };
   Subject subject = Subject::Operator;
@@ -45,8 +46,8 @@ CalibrationKey transfer_key(Collective kind, std::int64_t devices, Bytes size, D
 /// H200/8 (16 of 132 SMs)"; their nodes are the topology's, whose links may be emulated.
 std::string link_class(const Topology& topology, std::span<const DeviceId> group);
 
-/// What was measured for one key: clean samples, and how many were thrown away. `work` of operators, from
-/// shard_kernel(); it lets other sizes be estimated.
+/// The measurements of one key: clean samples, and the number that was dropped. `work`: for operators, from
+/// shard_kernel(); it makes it possible to estimate other sizes.
 struct Measurement {
   CalibrationKey key;
   KernelWork work;

@@ -28,10 +28,10 @@ class CalibrationStore {
 
   [[nodiscard]] const Calibration& calibration() const { return calibration_; }
 
-  /// All of the batch, then save(), in one transaction. InputError with the file's name when a key has no
-  /// clean sample; nothing of the batch is kept then.
+  /// Adds the whole batch in one transaction, then calls save(). InputError with the file's name when a key
+  /// has no clean sample; then nothing of the batch is kept.
   void add(std::span<const Measurement> batch);
-  /// Takes the place of earlier corrections of the same classes; then save().
+  /// Replaces earlier corrections of the same classes; then calls save().
   void correct(const std::map<std::string, Correction>& corrections);
   /// InputError when writing fails; the file is as before then.
   void save() const;
@@ -46,7 +46,7 @@ class CalibrationStore {
 /// another schema version, is damaged, or holds a key without clean samples.
 Calibration load_calibration(const std::filesystem::path& path);
 
-/// Now, as CalibrationRun::date wants it.
+/// The present time in the format of CalibrationRun::date.
 std::string date_now();
 
 }  // namespace pipesim

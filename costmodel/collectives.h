@@ -11,7 +11,7 @@
 
 namespace pipesim {
 
-/// A lane that a transfer or collective keeps busy, and for how long.
+/// A lane that a transfer or collective holds, and for how long.
 struct LaneHold {
   LaneId lane;
   Seconds hold;
@@ -29,16 +29,16 @@ enum class Collective : std::uint8_t {
 };
 std::string_view name_of(Collective kind);  ///< "all-reduce", …, "send"
 
-/// Bytes that all links together must carry, as the operator algebra counts them. `size` is the whole buffer:
-/// what every device holds (all-reduce, broadcast, reduce, input of reduce-scatter, output of all-gather),
-/// the sum over all devices (all-to-all), or the message (send). n = group size.
+/// Bytes that all links together must carry, as the operator algebra counts them. `size` is the size of the
+/// whole buffer. That is what every device holds (all-reduce, broadcast, reduce, input of reduce-scatter,
+/// output of all-gather), the sum over all devices (all-to-all), or the message (send). n = group size.
 ///   all-reduce 2(n−1)·size, reduce-scatter, all-gather, broadcast, reduce (n−1)·size, all-to-all
 ///   (n−1)/n·size, send size
 std::int64_t bytes_on_links(Collective kind, std::int64_t n, Bytes size);
 
-/// Time of one collective, and what it occupies meanwhile. duration ≥ latency + the longest hold of a link;
-/// equal where the algorithm has a single phase. Compute lanes of devices that can't overlap are held all the
-/// time.
+/// Time of one collective, and the lanes that it holds. duration ≥ latency + the longest hold of a link; both
+/// are equal where the algorithm has a single phase. The compute lane of a device that can't overlap
+/// communication with compute is held for the whole duration.
 struct CollectiveTime {
   Seconds duration;
   Seconds latency;              ///< the part that does not grow with size
@@ -79,17 +79,18 @@ class CollectivePlan {
   /// `compute_lanes`: of the members that can't compute and communicate at once.
   CollectivePlan(std::vector<CollectiveAlgorithm> algorithms, std::vector<LaneId> compute_lanes);
 
-  /// Times and holds as measured: every analytic figure × the ratio at the size, then corrected unless this
-  /// very size was measured; the overhead holds no link. `ratios`: by bytes.
+  /// Switches to measured times: every analytic duration and hold is multiplied by the ratio at its size, and
+  /// then corrected unless this very size was measured. The correction's overhead holds no link. `ratios`: by
+  /// bytes.
   void calibrate(RatioCurve ratios, const Correction& correction);
 
   /// The best algorithm at this size. InternalError when the size is negative.
   [[nodiscard]] CollectiveTime at(Bytes size) const;
-  /// The same into `out`, whose memory is used again.
+  /// The same, written to `out`, whose memory is reused.
   void at(Bytes size, CollectiveTime& out) const;
   /// at(size).duration without building the list of lanes.
   [[nodiscard]] Seconds duration_at(Bytes size) const;
-  /// Where at(size).duration comes from.
+  /// The source of at(size).duration.
   [[nodiscard]] DurationSource source_at(Bytes size) const { return ratio_at(size).source; }
   [[nodiscard]] const std::vector<CollectiveAlgorithm>& algorithms() const { return algorithms_; }
 

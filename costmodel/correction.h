@@ -6,9 +6,9 @@
 
 namespace pipesim {
 
-/// What estimates from other sizes do not show: a task of a run takes factor · predicted + overhead. Caches
-/// are cold, inputs are put together, memory is shared with neighbours. What was measured in a run has all
-/// that in it and is not corrected.
+/// Corrects an estimate for the effects of a real run: a task takes factor · predicted + overhead. In a run
+/// caches are cold, inputs are assembled, and memory is shared with neighbours. Durations measured in a run
+/// contain all that already and are not corrected.
 struct Correction {
   double factor = 1;
   double overhead = 0;     ///< seconds, at least 0

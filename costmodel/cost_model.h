@@ -33,51 +33,51 @@ Optimizer parse_optimizer(std::string_view name);  ///< InputError with the allo
 Seconds analytic_update_time(std::int64_t elements, DataType type, Optimizer optimizer,
                              const DeviceKind& kind);
 
-/// Matrix rate of a kind for an element type. A type without a figure of its own takes the next that computes
-/// it: bfloat16 → float16 → float32, float16 → bfloat16 → float32, anything else → float32; then the kind's
-/// slowest.
+/// Matrix rate of a kind for an element type. A type without a rate of its own uses that of the next type
+/// that can compute it: bfloat16 → float16 → float32, float16 → bfloat16 → float32, any other → float32; then
+/// the kind's slowest rate.
 FlopsPerSecond peak_rate(const DeviceKind& kind, DataType type);
-/// The type whose figure that is.
+/// The type whose rate peak_rate() returns.
 DataType rate_type(const DeviceKind& kind, DataType type);
 
 /// Predicts times on one topology. Const members are pure and safe to call from several threads; nothing is
 /// cached here that a caller could observe.
 ///
-/// With a calibration: a key that was measured takes its median, another size of the same kind the analytic
-/// time × the ratio of measured to analytic between the measured sizes (RatioCurve), everything else the
-/// analytic time; all but the first then get the correction of their class. Profiles that operators bring
-/// along stay as they are.
+/// With a calibration there are three cases. A key that was measured takes its median. Another size of the
+/// same kind takes the analytic time × the ratio of measured to analytic time, interpolated between the
+/// measured sizes (RatioCurve). All other keys take the analytic time. All but the first case then get the
+/// correction of their class. Profiles that operators bring along are not changed.
 class CostModel {
  public:
-  /// `calibration` is only read here; null: everything is analytic.
+  /// `calibration` is read only in the constructor; null: everything is analytic.
   explicit CostModel(const Topology& topology, const Calibration* calibration = nullptr);
   [[nodiscard]] const Topology& topology() const { return topology_; }
 
   /// Time of one pass of one shard on a device: launch overhead + max(FLOPs at the achievable rate, bytes at
-  /// the achievable memory bandwidth); measured times, where the operator has them, scaled by the shard's
-  /// share instead. `ranges`: one per factor. BackwardInput includes the weight gradients of operators
-  /// without a weight pass. 0 for a pass that runs no kernel: gradients that nothing wants, a reshape, an
-  /// empty shard; but what a backend was measured to spend on it. InternalError for Pass::Update (see
-  /// update_time) and for a wrong number of ranges.
+  /// the achievable memory bandwidth). An operator with measured times takes these instead, scaled by the
+  /// shard's share of the work. `ranges`: one per factor. BackwardInput includes the weight gradients of
+  /// operators without a weight pass. A pass that runs no kernel (gradients that nothing needs, a reshape, an
+  /// empty shard) takes 0, or the time that a backend was measured to spend on it. InternalError for
+  /// Pass::Update (see update_time) and for a wrong number of ranges.
   [[nodiscard]] Seconds operator_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                                       std::span<const Range> ranges, DeviceId device) const;
   /// Optimizer step over `elements` weights of this shard.
   [[nodiscard]] Seconds update_time(std::int64_t elements, DataType type, Optimizer optimizer,
                                     DeviceId device) const;
 
-  /// operator_time and update_time, and where they come from. Not asked in a search: a report wants to know.
+  /// operator_time and update_time, with the source of each. For reports; a search does not call them.
   [[nodiscard]] Estimate operator_estimate(const OperatorGraph& graph, const Operator& op, Pass pass,
                                            std::span<const Range> ranges, DeviceId device) const;
   [[nodiscard]] Estimate update_estimate(std::int64_t elements, DataType type, Optimizer optimizer,
                                          DeviceId device) const;
-  /// Measurements are used, or corrections.
+  /// Whether measurements or corrections are used.
   [[nodiscard]] bool calibrated() const { return times_ != nullptr; }
-  /// Whose measurements are used for this device: a kind of device or a backend. Empty: nobody's.
+  /// The kind of device, or backend, whose measurements are used for this device. Empty: there are none.
   [[nodiscard]] std::string_view calibrated_place(DeviceId device) const;
-  /// Devices of its node beside this one: what durations of this topology are asked for,
+  /// The number of other devices in its node. Durations are looked up with this
   /// CalibrationKey::busy_neighbours.
   [[nodiscard]] std::int32_t busy_neighbours(DeviceId device) const;
-  /// Devices that the calibration does not fit, one line each.
+  /// A line for each kind of device that the calibration lacks.
   [[nodiscard]] std::vector<std::string> calibration_warnings() const;
 
   /// The best algorithm for the group (≥ 2 distinct devices; Broadcast: the root first, Reduce: the
@@ -89,8 +89,8 @@ class CostModel {
   /// that ask about one group often.
   [[nodiscard]] CollectivePlan plan_collective(Collective kind, std::span<const DeviceId> group) const;
 
-  /// Least possible seconds of the pass on this kind of device at full efficiency, no launch overhead: for
-  /// bounds, which hold without a calibration only.
+  /// The least possible time of the pass on this kind of device: full efficiency, no launch overhead. For
+  /// lower bounds, which hold only without a calibration.
   [[nodiscard]] Seconds ideal_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                                    std::span<const Range> ranges, const DeviceKind& kind) const;
 

@@ -8,7 +8,7 @@
 
 namespace pipesim {
 
-/// How long something took, again and again: the samples themselves, nothing is assumed about their shape.
+/// Measured durations of one thing: the samples themselves, with no assumption about their distribution.
 class Distribution {
  public:
   /// At least one sample, each finite and above zero: InternalError otherwise. `dropped`: samples that were
@@ -24,7 +24,7 @@ class Distribution {
   [[nodiscard]] double noise() const;
   [[nodiscard]] const std::vector<double>& sorted_seconds() const { return seconds_; }
   [[nodiscard]] std::int64_t dropped() const { return dropped_; }
-  /// Both together.
+  /// Adds the samples of the other.
   void merge(const Distribution& other);
   bool operator==(const Distribution&) const = default;
 

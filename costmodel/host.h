@@ -16,11 +16,11 @@ struct HostDescription {
   bool operator==(const HostDescription&) const = default;
 };
 
-/// This machine, without versions of libraries: who uses them knows them. What can't be found out is empty.
+/// This machine, without versions of libraries, which the code that uses them adds. Unknown fields are empty.
 HostDescription this_host();
 
-/// What a reader should know before durations from `measured` are used on `here`, one line each:
-/// `processor: measured on "EPYC 9654", here "Xeon 8480"`. Versions count where both name them.
+/// The differences that matter when durations from `measured` are used on `here`, one line each: `processor:
+/// measured on "EPYC 9654", here "Xeon 8480"`. Versions are compared where both have them.
 std::vector<std::string> differences(const HostDescription& measured, const HostDescription& here);
 
 }  // namespace pipesim

@@ -19,7 +19,7 @@ struct MatrixSize {
 /// rows.
 MatrixSize matrix_size(const MatrixShape& shape, Pass pass, std::span<const Range> ranges);
 
-/// What multiplies matrices on a device for one element type.
+/// The units of a device that multiply matrices of one element type.
 enum class MatrixUnits : std::uint8_t {
   Plain,  ///< the same units that add vectors: needs little reuse of operands
   Matrix  ///< tensor cores: many times faster, so operands must be reused many times as often
@@ -31,10 +31,10 @@ MatrixUnits matrix_units(const DeviceKind& kind, DataType type);
 
 /// Share of the rate of a large, aligned product that this shape reaches, in (0, 1].
 ///
-/// A kernel computes the result in tiles; what a tile overhangs the matrix is wasted, a smaller tile wastes
-/// less but reads each operand more often, and the first and last steps along the inner dimension don't
-/// overlap. The best tile is taken, as a library's heuristic would. How many tiles keep all of a device busy
-/// is not asked here: the kind's efficiency by kernel size says that.
+/// A kernel computes the result in tiles. The part of a tile outside the matrix is wasted. A smaller tile
+/// wastes less but reads each operand more often, and the first and last steps along the inner dimension
+/// don't overlap. The best tile is used, as a library's heuristic would choose it. The number of tiles that
+/// keeps a whole device busy is not modelled here; the kind's efficiency by kernel size covers it.
 double matrix_efficiency(const MatrixSize& size, MatrixUnits units);
 
 }  // namespace pipesim

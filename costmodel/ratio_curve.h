@@ -22,12 +22,12 @@ struct Estimate {
   DurationSource source = DurationSource::Analytic;
 };
 
-/// Measured over analytic time of one kind of task, by size.
+/// Ratio of measured to analytic time of one kind of task, by size.
 ///
-/// Between two sizes the logarithm of the ratio is linear in the logarithm of the size; so a measured time
-/// that is a power of the size times the analytic one comes out exactly. Beyond the measured sizes the
-/// nearest ratio holds: there the analytic model says how time grows, and no estimate is further from it than
-/// some measurement was. Without points the ratio is 1.
+/// Between two sizes the logarithm of the ratio is linear in the logarithm of the size. So a measured time
+/// that equals a power of the size times the analytic time is reproduced exactly. Beyond the measured sizes
+/// the nearest ratio holds: there the analytic model says how time grows, and no estimate deviates from it
+/// more than some measurement did. Without points the ratio is 1.
 class RatioCurve {
  public:
   struct Point {

@@ -9,7 +9,7 @@
 
 namespace pipesim {
 
-/// Work of a kernel: all that its analytic time depends on beside the device.
+/// Work of a kernel: everything that its analytic time depends on besides the device.
 struct KernelWork {
   double flops = 0, bytes = 0;
   std::optional<MatrixSize> matrix;

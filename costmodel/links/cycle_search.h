@@ -11,14 +11,14 @@ namespace pipesim {
 /// Bandwidth per lane that is not yet given away, bytes per second.
 using FreeBandwidth = std::vector<double>;
 
-/// A directed cycle through all members, as positions, and the rate that every one of its hops can have at
-/// once.
+/// A directed cycle through all members, as positions, and the rate that all of its hops can have at the same
+/// time.
 struct Cycle {
   std::vector<std::size_t> order;
   double rate = 0;
 };
 
-/// Which of the equally wide cycles to take.
+/// Which of several equally wide cycles to choose.
 enum class Taste : bool {
   FatHops,  ///< through the hops with most left, so that the thin ones stay for others
   ThinHops
@@ -33,8 +33,8 @@ Cycle widest_cycle(Hops& hops, std::span<const DeviceId> members, const FreeBand
 /// dropped.
 std::vector<Cycle> disjoint_cycles(Hops& hops, std::span<const DeviceId> members);
 
-/// min over the lanes of free bandwidth / times used: the rate that all hops in `load` (amount 1 each) can
-/// have.
+/// The rate that all hops in `load` (amount 1 each) can have: min over the lanes of free bandwidth / times
+/// used.
 double common_rate(const LoadTable& load, const FreeBandwidth& free);
 void take(const LoadTable& load, double rate, FreeBandwidth& free);
 /// Everything that the lanes of the topology's links can carry.

@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// Which lanes run side by side between the same two vertices: cables that software uses as one.
+/// The lanes that run in parallel between the same two vertices: cables that software uses as one.
 class LinkBundles {
  public:
   explicit LinkBundles(const Topology& topology);

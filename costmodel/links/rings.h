@@ -48,10 +48,10 @@ class NodeRings {
 
 /// Rings over the links that the members really have, shares adding up to 1.
 ///
-/// Small groups inside a node: the widest Hamiltonian cycle over what the cycles before it left of the links,
-/// again and again (exhaustive up to a fixed effort). On eight V100 in a cube mesh that finds the six rings
-/// that NCCL uses. Others: node after node in the order of their numbers, each node along one of its own
-/// cycles; ring k enters every node at its k-th member, so that each network card carries its part.
+/// In small groups inside a node: the widest Hamiltonian cycle over the bandwidth that earlier cycles left,
+/// again and again (exhaustive up to a fixed effort). On eight V100 in a cube mesh this finds the six rings
+/// that NCCL uses. In other groups: node after node in the order of their numbers, each node along one of its
+/// own cycles. Ring k enters every node at its k-th member, so that each network card carries its part.
 std::vector<Ring> find_rings(NodeRings& node_rings, Hops& hops, std::span<const DeviceId> group);
 
 }  // namespace pipesim
