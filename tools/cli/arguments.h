@@ -12,7 +12,7 @@
 
 namespace pipesim {
 
-/// What an option is about; help lists options by it.
+/// The subject of an option; help groups options by it.
 enum class OptionGroup : std::uint8_t { Model, Pipeline, Search, Execution, Output };
 
 /// A value that an option or an operand may have.
@@ -49,7 +49,8 @@ struct Operand {
   std::vector<Choice> choices = {};
 };
 
-/// What a command was called with, checked against what it takes. Everything here throws UsageError.
+/// The words that a command was called with, checked against its options and operands. Everything here throws
+/// UsageError.
 class Arguments {
  public:
   /// Options may stand anywhere, as `--name value` or `--name=value`, each once unless it is repeated; after
@@ -57,9 +58,9 @@ class Arguments {
   Arguments(const std::string& command, const std::vector<Option>& options,
             const std::vector<Operand>& operands, const std::vector<std::string>& words);
 
-  /// On the command line itself; for flags this is their value.
+  /// Whether the option is on the command line itself; for flags this is their value.
   [[nodiscard]] bool given(const std::string& option) const;
-  /// Given, or having a default value.
+  /// Whether the option is given or has a default value.
   [[nodiscard]] bool has(const std::string& option) const { return values_.contains(option); }
 
   /// The values of options that take one; InternalError when has() is false.
@@ -80,7 +81,7 @@ class Arguments {
   /// Throws a UsageError `COMMAND: MESSAGE; see "pipesim help COMMAND"`.
   [[noreturn]] void refuse(const std::string& message) const;
 
-  /// The command and what was behind it, as given.
+  /// The command, and the words behind it as given.
   [[nodiscard]] const std::string& command() const { return command_; }
   [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
 

@@ -17,12 +17,12 @@ std::string pretty_rate(double samples_per_second);  ///< "7097 samples/s"
 /// "as fast as data-parallel", "0.3 % slower than …" (it takes 1.003 times as long), "2 times as long as …".
 std::string faster_than(std::string_view other, double times);
 
-/// 0 of nothing.
+/// The part's share of the whole; 0 when the whole is 0.
 inline double share(Nanoseconds part, Nanoseconds whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// For files, which hold seconds.
+/// Seconds, the unit of time in files.
 inline double seconds(Nanoseconds ns) { return to_seconds(ns).value; }
 
 }  // namespace pipesim

@@ -7,7 +7,7 @@
 
 namespace pipesim {
 
-/// What help in every form (text, docs/commands.md, manual pages, completion) says of commands.
+/// The texts about commands that help in every form uses: text, docs/commands.md, manual pages, completion.
 
 extern const char* const kAbout;       ///< what pipesim is
 extern const char* const kAfterwards;  ///< where results go, what exit statuses mean
@@ -17,7 +17,8 @@ struct OptionSection {
   std::vector<Option> options;
 };
 
-/// All options, those of every command included: the common ones, then the others by group.
+/// All options of a command, including those that every command has: the common ones first, then the others
+/// by group.
 std::vector<OptionSection> option_sections(const Command& command);
 /// All of them as one list.
 std::vector<Option> all_options(const Command& command);
@@ -27,16 +28,16 @@ bool has_more(const Command& command);
 std::string usage_line(const Command& command);  ///< "pipesim models [MODEL] [options]"
 std::string spelled(const Option& option);       ///< "-o, --output FILE"
 std::string meaning(const Option& option);       ///< its help with its default
-/// What it may be and its details, as lines; "" when there is nothing.
+/// The option's choices and details, as lines; "" when it has none.
 std::string further(const Option& option);
 
-/// Words that may stand somewhere, for completion.
+/// Words that completion offers at one place.
 struct Words {
   std::vector<std::string> names;
   bool files = false;  ///< and names of files
   bool operator==(const Words&) const = default;
 };
-/// What an option takes after it.
+/// The words that may follow an option.
 Words words_of(const Option& option);
 Words words_of(const Operand& operand);
 

@@ -6,8 +6,8 @@
 
 namespace pipesim {
 
-/// Says how far long work has come, if `err` is standard error: on a terminal as one line that is gone with
-/// the object, in a log as a line every few seconds.
+/// Shows the progress of long work if `err` is standard error. On a terminal it is one line, which disappears
+/// with the object; in a log it is a line every few seconds.
 class StatusLine {
  public:
   explicit StatusLine(std::ostream& err);
@@ -15,7 +15,8 @@ class StatusLine {
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
-  /// Is it time for another text? True a few times a second on a terminal; never where none is written.
+  /// Whether it is time for another text. True a few times a second on a terminal; never where nothing is
+  /// written.
   [[nodiscard]] bool due() const;
   void show(const std::string& text);
   void clear();

@@ -4,9 +4,9 @@
 
 namespace pipesim {
 
-/// What commands do that need `executor`, which takes as long to build as all the rest. In the program
-/// pipesim-execution and in tests these are the functions of tools/execution. In the program pipesim, which
-/// is built without `executor`, they start pipesim-execution with the same command line (hand_over.cc).
+/// The parts of commands that need `executor`, which takes as long to build as everything else. In the
+/// program pipesim-execution and in tests these are the functions of commands/execution. The program pipesim
+/// is built without `executor`; there they start pipesim-execution with the same command line (hand_over.cc).
 int run_execute(const Arguments& arguments, Streams& streams);
 int run_calibrate(const Arguments& arguments, Streams& streams);
 int run_devices(const Arguments& arguments, Streams& streams);

@@ -5,7 +5,7 @@
 
 namespace pipesim {
 
-/// Stages by the costs of --stage-costs alone, for which no model is needed.
+/// Plans stages from the file of --stage-costs alone; no model is needed.
 int report_stage_costs(const Arguments& arguments, Streams& streams);
 
 }  // namespace pipesim

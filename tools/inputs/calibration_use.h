@@ -12,19 +12,20 @@
 
 namespace pipesim {
 
-/// A calibration file; none for "". InputError as of load_calibration. Warns on `err` when the calibration
-/// comes from another host or other devices than this host and the topology: says what differs.
+/// Opens a calibration file; none for "". InputError as in load_calibration. Warns on `err` when the
+/// calibration comes from another host than this one, or from other devices than the topology's, and says
+/// what differs.
 std::optional<Calibration> open_calibration(const std::string& file, const Topology& topology,
                                             std::ostream& err);
-/// Those warnings, for a calibration that was read from `file`.
+/// Writes those warnings, for a calibration that was read from `file`.
 void warn_of_differences(const Calibration& calibration, const std::string& file, const Topology& topology,
                          std::ostream& err);
-/// Null for none, for CostModel.
+/// A pointer for CostModel; null when there is no calibration.
 inline const Calibration* pointer_to(const std::optional<Calibration>& calibration) {
   return calibration ? &*calibration : nullptr;
 }
 
-/// A duration that was not measured, and all tasks of a plan that take it.
+/// A duration that was not measured, and the tasks of a plan that use it.
 struct Guess {
   std::string key;  ///< CalibrationKey::str(): what to measure
   DurationSource source = DurationSource::Analytic;

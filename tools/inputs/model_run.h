@@ -5,7 +5,7 @@
 
 namespace pipesim {
 
-/// A model by its text, whose batch is one microbatch, and how many of them an iteration has.
+/// A model by its text, with the batch of one microbatch, and the number of microbatches in an iteration.
 struct ModelRun {
   std::string model;
   std::int32_t microbatches = 1;

@@ -11,7 +11,7 @@
 
 namespace pipesim {
 
-/// That a plan was made for another model or topology than it is used with.
+/// Says that a plan is used with another model or topology than it was made for.
 struct OtherOrigin {
   std::string made_for;           ///< "topology p100-4x4:1"
   std::string unknown;            ///< why it is not known what differs: "can't be opened"; else ""
@@ -24,11 +24,12 @@ struct PlanOrigin {
   std::optional<Topology> topology;  ///< that the plan was made for, where it is another and can be opened
 };
 
-/// Compares by fingerprints what the plan was made for with what it is to be used with. Opens the former, by
-/// what the plan calls it, to tell what differs.
+/// Compares, by fingerprints, the model and topology that the plan was made for with the given ones. When
+/// they differ, opens the former by the names in the plan, to tell what differs.
 PlanOrigin origin_of(const PlanFile& plan, const OperatorGraph& graph, const Topology& topology);
 
-/// The plan for this model and topology, see PlanFile::read(); `others` gets what it was made for.
+/// The plan for this model and topology, see PlanFile::read(). `others` receives the ones that it was made
+/// for, if different.
 Plan read_plan(const PlanFile& file, const OperatorGraph& graph, const Topology& topology,
                std::vector<OtherOrigin>& others);
 

@@ -10,11 +10,11 @@
 
 namespace pipesim {
 
-/// Most strategies that --random draws.
+/// The largest number of strategies that --random draws.
 inline constexpr std::int64_t kMostRandomPlans = 1000;
 
-/// A plan to run, and what to call it: "data-parallel", "random 3", the name of a file. Baselines that are
-/// the same plan stand once, with both names.
+/// A plan to run, and its name: "data-parallel", "random 3", the name of a file. Baselines that are the same
+/// plan appear once, with both names.
 struct NamedSubject {
   std::string name;
   Subject subject;
@@ -23,15 +23,15 @@ struct NamedSubject {
 /// A model on a topology, and the plans that are run on it.
 class PlanSet {
  public:
-  /// UsageError, InputError as subject_of. `calibration` predicts, where there is one.
+  /// UsageError and InputError as in subject_of. Predictions use `calibration`, if there is one.
   PlanSet(OperatorGraph graph, Topology topology, PlanOptions options,
           std::optional<Calibration> calibration);
 
   /// Baselines that fit into memory.
   void add_baselines();
-  /// Strategies in each of which every operator is split at random, but in no way a second time before it
-  /// was split in all ways; as far as so many that fit into memory are found: "random 1" and so on. The same
-  /// seed gives the same strategies.
+  /// Adds `count` random strategies "random 1", "random 2", …, or fewer if fewer that fit into memory are
+  /// found. In each, every operator is split at random; no split of an operator comes a second time before
+  /// all its splits came once. The same seed gives the same strategies.
   void add_random(std::int64_t count, std::uint64_t seed);
   /// A plan file, made for the same operators and devices.
   void add_file(const std::string& path);

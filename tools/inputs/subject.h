@@ -13,8 +13,8 @@
 
 namespace pipesim {
 
-/// What a command works on: a plan file with its own model and topology (or others that are told), or a
-/// baseline.
+/// The plan that a command works on: a baseline, or a plan file with its own model and topology, unless
+/// others are given.
 struct Subject {
   OperatorGraph graph;
   Topology topology;

@@ -6,7 +6,7 @@
 
 namespace pipesim {
 
-/// A part of a list: `period` elements, and the same once more for as long as it lasts.
+/// A part of a list: `period` elements, and repetitions of them.
 struct RepeatedPart {
   std::size_t begin = 0, end = 0;  ///< [begin, end)
   std::size_t period = 1;          ///< divides end - begin
@@ -14,10 +14,10 @@ struct RepeatedPart {
   bool operator==(const RepeatedPart&) const = default;
 };
 
-/// Cuts a list into parts, in order and without gaps, so that showing every part once shortens it: from the
-/// left, at each place the period of at most `most_period` by which most is left out, the shortest of equal
-/// ones. At least `least` elements are left out of a part that repeats. Equal numbers: elements that are
-/// alike.
+/// Cuts a list into parts, in order and without gaps, so that showing one period of each part shortens it.
+/// From left to right, each part gets the period of at most `most_period` that leaves out most elements;
+/// among equals, the shortest. A part repeats only if at least `least` elements are left out. Equal numbers
+/// mean elements that are alike.
 std::vector<RepeatedPart> fold_repeats(std::span<const int> alike, std::size_t most_period,
                                        std::size_t least);
 

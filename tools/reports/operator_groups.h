@@ -8,7 +8,7 @@
 
 namespace pipesim {
 
-/// Operators of which a report says the same words in one line.
+/// Operators that a report describes with the same words, in one line.
 struct OperatorGroup {
   std::string words;
   std::vector<OperatorId> operators;

@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// Operators of one kind: "embeddings" where these are all of the model, "2 of 3 linear layers"; behind it
-/// what their names have in common where they have no more than three: "40 of 41 linear layers (projection)".
+/// Names operators of one kind in words: "embeddings" when these are all of the model's, else "2 of 3 linear
+/// layers". Up to three words that all their names share follow: "40 of 41 linear layers (projection)".
 std::string operators_in_words(const OperatorGraph& graph, std::span<const OperatorId> operators);
 
 /// "split by samples and outputs", "copied on 4 devices" where every device computes all of it, "on one

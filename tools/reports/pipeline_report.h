@@ -11,7 +11,7 @@
 
 namespace pipesim {
 
-/// How one stage of a simulated pipeline fares.
+/// Figures of one stage of a simulated pipeline.
 struct StageReport {
   std::int64_t operators = 0;
   std::vector<DeviceId> devices;  ///< ascending
@@ -30,12 +30,12 @@ struct PipelineReport {
   bool updates_between = false;  ///< weights change while microbatches are under way
   bool both_ways = false;        ///< odd microbatches go the opposite way through the devices
   std::vector<StageReport> stages;
-  /// Share of the iteration during which the stages' devices compute nothing, mean of all of them: bubbles,
-  /// waiting for data, synchronising weights, and updating them after all.
+  /// Share of the iteration in which the stages' devices compute nothing, mean over the devices: bubbles,
+  /// waiting for data, synchronising weights, and updating them at the end.
   double idle = 0;
   PipelineStrip strip;  ///< a row for each group of devices; replicas are groups of their own
-  /// Stages of such a row: "0", "0,4" where they take turns, "0/3" of even and of odd microbatches,
-  /// "0.1" of a stage's second replica.
+  /// The stages of a row: "0"; "0,4" when they share devices; "0/3" for even and for odd microbatches; "0.1"
+  /// for a stage's second replica.
   [[nodiscard]] std::string stages_of_row(std::size_t row) const;
 };
 

@@ -11,7 +11,7 @@
 
 namespace pipesim {
 
-/// What devices do, one letter each; '-' is idle while data travel and '.' idle.
+/// The activities of devices, one letter each; '-' is idle while data travel and '.' idle.
 inline constexpr std::string_view kActivities = "FBWRU-";
 
 /// One device of a row is busy with something in [begin, end).
@@ -21,19 +21,21 @@ struct Activity {
   Nanoseconds begin = 0, end = 0;
 };
 
-/// Part of the time that is not drawn.
+/// A part of the time that is not drawn.
 struct LeftOut {
   Nanoseconds begin = 0, end = 0;
   double idle = 0;  ///< share of it in which devices compute nothing, mean of all of them
   bool operator==(const LeftOut&) const = default;
 };
 
-/// Time from left to right, a row for each group of devices: the letter of what most of a column's time is
-/// spent on, or '.', or '-'. Of what is too short for a column of its own every letter gets the columns that
+/// Time from left to right, a row for each group of devices. A column shows the letter of the activity that
+/// takes most of its time, or '.', or '-'. Activities too short for a column of their own share columns:
+/// every letter gets as many as its share of the time.
 /// its share of the time is worth.
 ///
-/// Where microbatches would get fewer than three columns each, long stretches in which no row begins or ends
-/// any kind of work are left out, but for the time of three microbatches at both ends: a '~' in every row.
+/// Where microbatches would get fewer than three columns each, long stretches without a begin or end of any
+/// kind of work are left out, except the time of three microbatches at both ends. Each becomes a '~' in every
+/// row.
 struct PipelineStrip {
   std::vector<std::string> rows;
   std::vector<LeftOut> left_out;  ///< by '~'

@@ -13,10 +13,10 @@ inline constexpr std::array kCommunicationKinds{TaskKind::ForwardTransfer, TaskK
 using CommunicationTimes = std::array<Nanoseconds, kCommunicationKinds.size()>;  ///< by kind of it
 using MovedBytes = std::array<Bytes, kCommunicationKinds.size()>;                ///< by kind of communication
 
-/// What one operator costs in one iteration: its passes and updates on all devices, and its communication,
-/// which is transfers of its outputs and of their gradients, gradient synchronisation of its weights, and
-/// statistics inside it. What is read by several operators and made by none (data, shared weights) counts for
-/// the first that reads it.
+/// The cost of one operator in one iteration: its passes and updates on all devices, and its communication.
+/// Communication is the transfers of its outputs and of their gradients, the gradient synchronisation of its
+/// weights, and the statistics inside it. Tensors that several operators read and none makes (data, shared
+/// weights) count for their first reader.
 struct OperatorCosts {
   Nanoseconds compute = 0;           ///< summed over devices
   Nanoseconds on_links = 0;          ///< how long its communication holds links, summed over them
@@ -31,13 +31,13 @@ struct OperatorCosts {
   bool operator==(const OperatorCosts&) const = default;
 };
 
-/// What transfers of a tensor and of its gradient cost, and the operator that they count for.
+/// The cost of a tensor's transfers and of its gradient's, and the operator that they count for.
 struct TensorCosts {
   OperatorId counts_for;
   OperatorCosts costs;
 };
 
-/// A plan's report, and where its figures come from.
+/// A plan's report, and the costs by operator and tensor behind it.
 struct PlanCosts {
   PlanReport report;
   std::vector<OperatorCosts> operators;  ///< by operator

@@ -12,7 +12,7 @@
 
 namespace pipesim {
 
-/// A figure of two plans, by its names in texts and in JSON.
+/// A figure of two plans, with its name in texts and its key in JSON.
 struct FigureChange {
   enum class Unit : std::uint8_t { Time, Size };
   std::string_view name, key;
@@ -20,14 +20,14 @@ struct FigureChange {
   std::int64_t before = 0, after = 0;
 };
 
-/// Operators that changed from one config to another alike, and what they cost in both plans.
+/// Operators that changed from the same config to the same other config, and their costs in both plans.
 struct ChangedOperators {
   OperatorGroup group;   ///< words: "b/16 -> n/16 on 16 devices from 0"; compute: the larger of both
   std::string from, to;  ///< configs in words
   OperatorCosts before, after;
 };
 
-/// What tells one plan of a model from another on the same devices.
+/// The difference between two plans of a model on the same devices.
 struct PlanDifference {
   std::vector<FigureChange> figures;      ///< of the whole plans
   std::vector<ChangedOperators> changes;  ///< the most compute first, by the larger of both plans

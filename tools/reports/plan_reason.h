@@ -24,7 +24,7 @@ inline constexpr std::size_t kTimeParts = 4;
 using TimeParts = std::array<Nanoseconds, kTimeParts>;  ///< by TimePart
 TimeParts time_parts(const PlanReport& report);
 
-/// A plan, by what a reason says of it.
+/// A plan, and the parts of it that a reason mentions.
 struct ReasonedPlan {
   std::string name;  ///< "data-parallel"
   const BoundStrategy& strategy;
@@ -37,17 +37,18 @@ struct SplitChange {
   std::string operators;  ///< "embeddings"; "" of all that have not changed
   std::string from, to;   ///< "split by samples", "split by width"
   std::vector<OperatorId> members;
-  /// Transfers count for the first reader whose split changed, otherwise as in PlanCosts.
+  /// A transfer counts for its first reader whose split changed; otherwise as in PlanCosts.
   OperatorCosts before, after;
-  /// Parts of the iterations' transfers, as far as these operators' communication is the critical path's.
+  /// The parts of TimePart::Transfers, in both plans, in which these operators' communication is on the
+  /// critical path.
   std::array<CommunicationTimes, 2> waiting{};
-  /// Its part of the time that the plan gains (less than 0: loses): what it computes less, a device, and the
-  /// difference of `waiting`. All of them are the gain of the parts Compute and Transfers.
+  /// Its share of the time that the plan gains (negative: loses): the compute that it saves per device, plus
+  /// the difference of `waiting`. All shares together are the gain of the parts Compute and Transfers.
   Nanoseconds gain = 0;
 };
 
-/// Why one plan is faster, or slower, than another of the same samples: the figures, and what they say in
-/// words. The words are made from these figures alone.
+/// Why one plan is faster, or slower, than another with the same samples: figures, and words. The words are
+/// made from these figures alone.
 struct PlanReason {
   std::string baseline;    ///< name of the plan before
   std::string infeasible;  ///< "", or why it does not fit
@@ -62,15 +63,15 @@ struct PlanReason {
   std::vector<SplitChange> changes;  ///< the most gain first, then what has not changed, where that is some
 };
 
-/// `infeasible`: why the first plan does not fit, or "". The plans' graphs may differ in their batch, where
-/// the numbers of microbatches make up for it.
+/// `infeasible`: why the first plan does not fit, or "". The batches of the plans' graphs may differ if the
+/// numbers of microbatches compensate for it.
 PlanReason plan_reason(const OperatorGraph& graph, const ReasonedPlan& before, const ReasonedPlan& after,
                        const std::string& infeasible);
 
-/// For a plan that is the best baseline itself.
+/// For a plan that is itself the best baseline.
 PlanReason same_plan(const Baseline& baseline);
 
-/// For a baseline that is too large to look into.
+/// For a baseline that is too large for details.
 PlanReason times_alone(const std::string& baseline, const Evaluation& before, Nanoseconds after);
 
 /// A few sentences; the first says why.

@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// What people and scripts want to know about one simulated plan.
+/// The figures of one simulated plan, for people and scripts.
 struct PlanReport {
   Nanoseconds iteration_time = 0;  ///< as Evaluation::time
   /// Where the iteration time is an estimate: how far the estimates from two parts of the stream are apart.
@@ -27,8 +27,8 @@ struct PlanReport {
   std::optional<std::string> infeasible;  ///< why the plan does not fit
   std::string idle;                       ///< see idle_devices(); "" when all devices are used
   std::string borrowed_rates;             ///< see borrowed_rates()
-  /// Not all tasks were simulated, see report_in_time(): how many they are, communication and the critical
-  /// path are not known; compute and memory are empty where they are not, either.
+  /// False when not all tasks were simulated, see report_in_time(). Then the number of tasks, communication
+  /// and the critical path are not known; compute and memory are empty if they are not known either.
   bool in_full = true;
 };
 
@@ -36,7 +36,7 @@ struct PlanReport {
 /// a 16-bit type of the model; else "".
 std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology);
 
-/// Builds with labels and simulates; the evaluator's task graph and timeline are this plan's afterwards.
+/// Simulates with labels. Afterwards the evaluator's task graph and timeline are those of this plan.
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
 
 /// The report as members of a JSON object (without the braces' owner): text of a JSON object with the keys

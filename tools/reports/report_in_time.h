@@ -6,13 +6,14 @@
 
 namespace pipesim {
 
-/// report_plan() where the thread's deadline (sim/base/deadline.h) leaves time for it and the tasks are not
-/// too many to be held, some ten millions. Else what simulating few microbatches, and one of the devices that
-/// are alike, tells: the time of an iteration, memory, and what devices compute, all exact. Where there is no
-/// time for that either, the time of an iteration alone. `scored`: of the strategy; without it OutOfTime.
+/// Like report_plan() if the thread's deadline (sim/base/deadline.h) leaves time for it and the tasks fit
+/// into memory (up to some ten millions). Otherwise it simulates few microbatches and one of each group of
+/// alike devices, and reports the time of an iteration, memory, and what devices compute, all exact. Without
+/// time for that it reports the time of an iteration alone, from `scored`. `scored`: the strategy's
+/// evaluation; when it is needed and missing, OutOfTime.
 PlanReport report_in_time(Evaluator& evaluator, const BoundStrategy& strategy,
                           const std::optional<Evaluation>& scored);
-/// Its tasks are not too many.
+/// Whether the strategy has few enough tasks for a full report.
 bool may_report_in_full(Evaluator& evaluator, const BoundStrategy& strategy);
 
 }  // namespace pipesim

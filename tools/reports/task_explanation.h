@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// A task of a chain, each of which held the one before it.
+/// A task of a chain in which each task delayed the one before it.
 struct HeldTask {
   TaskId task;
   Explanation why;          ///< why it started when it did; names the next of the chain

@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// By task the devices that communicate in it, in the order in which the builder made them; empty for all
-/// else. Of the labelled task graph that the evaluator has of the strategy; refers to both.
+/// By task, the devices that communicate in it, in the builder's order; empty for other tasks. The evaluator
+/// must have the strategy's labelled task graph. The result refers to both.
 std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& evaluator, const BoundStrategy& strategy);
 
 /// "gpu0", "gpu0 to gpu3" of devices that follow each other, "gpu0, gpu4, gpu8", and of more than four others

@@ -14,22 +14,23 @@
 
 namespace pipesim {
 
-/// Measures what tasks of plans take by running the plans: kernels in their order, with their caches and
-/// neighbours.
+/// Measures the durations of tasks by running whole plans, so that kernels run in their order, with their
+/// caches and neighbours.
 class Calibrator {
  public:
   /// `progress` gets one line that changes, if it is standard error and that is a terminal.
   Calibrator(const RunSetting& setting, std::ostream& progress);
 
-  /// Runs all plans in turns, so that what else the host does meets all alike. At least one. On parts of one
-  /// GPU, those that a plan leaves idle run copies of it (side_by_side), unless links are emulated.
+  /// Runs all plans, at least one, in turns, so that other load on the host affects all of them alike. On
+  /// parts of one GPU, copies of a plan run on the parts that it leaves idle (side_by_side), unless links are
+  /// emulated.
   void sample(const std::vector<NamedSubject>& plans);
   /// By key, of all plans that were run.
   [[nodiscard]] std::vector<Measurement> measurements() const { return samples_.all(); }
 
-  /// What tasks take whose durations `plans` had to be told from other sizes: corrections by class, for their
-  /// calibrations, which must have none. Classes of which hardly anything had to be estimated are left
-  /// out.
+  /// Fits corrections by class, from tasks whose durations the calibrations of `plans` had to estimate from
+  /// other sizes. These calibrations must have no corrections yet. Classes with hardly any estimated task are
+  /// left out.
   std::map<std::string, Correction> fit(const std::vector<NamedSubject>& plans);
 
  private:

@@ -14,7 +14,7 @@
 
 namespace pipesim {
 
-/// All that a run of a plan told.
+/// All results of running a plan.
 struct ExecutionReport {
   std::string backend;
   std::size_t devices = 0;  ///< that do anything

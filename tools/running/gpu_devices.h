@@ -42,11 +42,11 @@ class GpuDevices {
   [[nodiscard]] std::unique_ptr<Backend> make_backend(const Subject& subject,
                                                       gpu::GpuBackend::Settings settings);
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// What part of its GPU each device is.
+  /// The part of its GPU that each device is.
   [[nodiscard]] GpuShare share() const { return machine_->share(); }
-  /// By what the times of tasks are taken: "CUPTI (130001)", "events, because …".
+  /// How the times of tasks are measured: "CUPTI (130001)", "events, because …".
   [[nodiscard]] const std::string& times_by() const { return times_by_; }
-  /// Runs ten pairs of steps, with and without the profiler: what it costs; "" where it is not used.
+  /// Measures the cost of the profiler by ten pairs of steps, with and without it; "" when it is not used.
   [[nodiscard]] std::string collection_cost(Backend& backend, Training& training) const;
 
  private:

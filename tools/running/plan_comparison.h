@@ -24,8 +24,8 @@ struct PlanComparison {
   RankAgreement agreement;
 };
 
-/// Runs all plans in turns: a few iterations of each, then again, so that whatever else the host does meets
-/// all alike. At least one plan. Errors as PlanRun.
+/// Runs all plans, at least one, in turns: a few iterations of each, then again, so that other load on the
+/// host affects all alike. Errors as PlanRun.
 PlanComparison run_comparison(const std::vector<NamedSubject>& plans, const RunSetting& setting,
                               std::ostream& progress);
 

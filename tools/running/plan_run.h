@@ -34,10 +34,11 @@ struct RunSetting {
   std::vector<double> slow;       ///< of emulated devices, by device: see EmulatedPace; empty: none is
 };
 
-/// The devices of this process, with those of others that mpirun, or for GPUs another launcher, has started.
-/// InputError as launched_rank; UsageError for --rendezvous without other processes or on CPUs.
+/// The devices of this process, together with those of other processes that mpirun, or for GPUs another
+/// launcher, has started. InputError as launched_rank; UsageError for --rendezvous without other processes or
+/// on CPUs.
 std::unique_ptr<DeviceWorlds> open_worlds(const RunSetting& setting, const Topology& topology);
-/// Refuses other processes, which a command that runs everything here would not notice. InputError,
+/// Refuses to run beside other processes, for commands that run everything in this one. InputError,
 /// UsageError.
 void require_one_process(const RunSetting& setting, const std::string& command);
 
@@ -46,7 +47,7 @@ std::vector<DeviceId> devices_of(const Strategy& strategy);
 /// InputError when there are fewer cores than devices that this process runs.
 void require_cores(const Strategy& strategy, const RunSetting& setting, const DeviceWorlds& worlds);
 
-/// What a run of a plan tells about the durations of its tasks.
+/// The durations of tasks that a run of a plan measured.
 struct PlanSamples {
   TaskDurations durations;
   std::vector<Measurement> measurements;  ///< by key, as durations.keys
@@ -58,21 +59,22 @@ class PlanRun {
   PlanRun(const Subject& subject, const RunSetting& setting, DeviceWorlds& worlds);
   ~PlanRun();
 
-  /// Runs it; complete on rank 0 only. DeviceError when the loss becomes NaN, names the first tensor.
+  /// Runs the plan. The report is complete on rank 0 only. DeviceError, which names the first tensor, when
+  /// the loss becomes NaN.
   ExecutionReport report(std::ostream& progress);
 
-  /// The same in turns with other plans, so that what the host does meanwhile meets all of them: begin(),
-  /// take_turn() as often as wanted, finish(). `warmup` iterations of a turn are not counted.
+  /// Runs the plan in turns with other plans, so that other load on the host affects all of them: begin(),
+  /// take_turn() as often as wanted, finish(). The first `warmup` iterations of a turn are not counted.
   void begin();
   void take_turn(std::int64_t warmup, std::int64_t steps, std::ostream& progress);
   ExecutionReport finish();
 
-  /// Runs the plan to take samples instead, under the topology's names of devices, with what part of a GPU
+  /// Runs the plan to take samples. Their keys name devices as the topology does, with the part of a GPU that
   /// they are. All devices must be in this process.
   PlanSamples sample(const SamplingLength& length);
 
-  /// Says on `err` where the calibration is not of such parts of a GPU as run, though the topology may say
-  /// so.
+  /// Warns on `err` when the calibration was measured on other parts of a GPU than run now, even if the
+  /// topology names the measured ones.
   void warn_of_share(std::ostream& err) const;
 
   /// Predicted and measured timeline of the median iteration; after report().

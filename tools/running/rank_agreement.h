@@ -11,7 +11,7 @@ namespace pipesim {
 /// values of one side are equal. InternalError when the numbers of values differ.
 std::optional<double> spearman(std::span<const double> a, std::span<const double> b);
 
-/// Whether predictions put plans in the order in which they turned out.
+/// How well predictions order plans, compared with their measured times.
 struct RankAgreement {
   std::optional<double> spearman;
   /// Measured time of the plan that was predicted to be the fastest (the first of equal ones) over that of

@@ -6,10 +6,10 @@
 
 namespace pipesim {
 
-/// The strategy of a plan, and copies of it on devices that it leaves idle, as many as there is room for:
-/// each computes the same shards at the same time (ParallelConfig::replicas), so that they are measured
-/// beside neighbours that do what they do. The strategy itself where less than half of the devices is idle,
-/// and of pipelines, whose stages say what runs at the same time.
+/// The plan's strategy with as many copies of it on idle devices as there is room for. Each copy computes the
+/// same shards at the same time (ParallelConfig::replicas), so that tasks are measured beside neighbours that
+/// do the same. Returns the strategy unchanged when less than half of the devices is idle, and for pipelines,
+/// whose stages determine what runs at the same time.
 Strategy side_by_side(const OperatorGraph& graph, const Topology& topology, const Plan& plan);
 
 }  // namespace pipesim

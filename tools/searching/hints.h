@@ -9,11 +9,13 @@
 
 namespace pipesim {
 
-/// What may be tried where plans do not fit or are slow: options that the run does not have yet, each in a
-/// few words, "--recompute full: data-parallel fits". What can be calculated in a few scores has been.
+/// Suggestions for plans that do not fit or are slow: options that the run does not use yet, each in a few
+/// words, such as "--recompute full: data-parallel fits". Their effect was calculated where a few scores
+/// suffice.
 ///
-/// `nearest`: of the baselines, which does not fit. `run`: what --model and its batch said. `options`: the
-/// run's. `algorithm`: that found nothing, "" where no search was asked for.
+/// `nearest`: the baseline that is nearest to fitting; it does not fit. `run`: the model and its batch as the
+/// command line gave them. `options`: the run's. `algorithm`: the one that found nothing, "" without a
+/// search.
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& nearest, const ModelRun& run,
                                       const std::string& algorithm);
 /// The same for a plan that a planner made and that does not fit.

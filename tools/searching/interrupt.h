@@ -6,9 +6,10 @@
 
 namespace pipesim {
 
-/// While one exists, the first SIGINT (Ctrl-C) and the first SIGTERM are only noted, so that long work can
-/// end with what it has; a second one of a kind ends the program at once. A signal that the process was
-/// started to ignore, as a shell's background jobs are, stays ignored. One exists at a time.
+/// While an Interrupt exists, the first SIGINT (Ctrl-C) and the first SIGTERM are only noted, so that long
+/// work can end with its results so far. A second signal of the same kind ends the program at once. A signal
+/// that the process was started to ignore, as in a shell's background jobs, stays ignored. Only one Interrupt
+/// may exist at a time.
 class Interrupt {
  public:
   Interrupt();

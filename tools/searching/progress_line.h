@@ -9,12 +9,12 @@
 
 namespace pipesim {
 
-/// What a progress line says of a search, such as
+/// The text of a search's progress line, such as
 ///
 ///     3688 proposals, 123/s, best 153 ms (1.18 x the lower bound), at most 2 min 5 s left
 ///
-/// What is left follows from the part of the budget that runs out first; a search may end sooner. Nothing is
-/// said of a lower bound when there is none.
+/// The time left follows from the part of the budget that runs out first; a search may end sooner. The lower
+/// bound is left out when there is none.
 std::string progress_text(const SearchProgress& progress, const SearchBudget& budget,
                           std::optional<Nanoseconds> lower_bound);
 

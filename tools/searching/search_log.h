@@ -9,7 +9,7 @@
 
 namespace pipesim {
 
-/// How a search went, as a CSV file for plots:
+/// The course of a search, as a CSV file for plots:
 ///
 ///     seconds,proposals,best,chain
 ///     0.016,16,0.187634120,0

@@ -5,10 +5,10 @@
 
 namespace pipesim {
 
-/// How a command divides the time of --seconds, so that it is done when that is over, and at the latest a
-/// tenth of it and half a second later: scoring baselines, a lower bound, searching, and a report of what was
-/// found. Without a limit of time no part has one; then only whoever asks for an end stops them. Parts are
-/// deadlines from when they are asked for.
+/// Divides the time of --seconds among the parts of a command: scoring baselines, a lower bound, searching,
+/// and a report. The command is done at the end of the time, at the latest a tenth of it and half a second
+/// later. Without --seconds no part has a time limit; only a request to stop ends them. Each part is a
+/// deadline that counts from the call that returns it.
 class SearchTime {
  public:
   /// `seconds`: from now, 0: no limit.
@@ -16,15 +16,15 @@ class SearchTime {
                       Deadline::WallClock clock = {});
 
   [[nodiscard]] bool limited() const { return all_.limited(); }
-  /// Until the report: what baselines and the lower bound leave goes to the search.
+  /// The parts before the report. The search gets the time that baselines and the lower bound leave.
   [[nodiscard]] Deadline baselines() const;    ///< half of all
   [[nodiscard]] Deadline lower_bound() const;  ///< at most a tenth
   [[nodiscard]] Deadline search() const;
-  /// A report of plans takes about so long: that much is kept for it, from a tenth to three tenths of all.
+  /// Reserves time for the report, which takes about this long: from a tenth to three tenths of the whole.
   void keep_for_report(double seconds);
-  /// No request ends it, and it may take a twentieth of the time and 0.3 s more than there is.
+  /// No request ends the report. It may exceed the whole time by a twentieth of it and 0.3 s.
   [[nodiscard]] Deadline report() const;
-  /// What is left for trying changes after the report, at least a fifth of a second.
+  /// The budget, cut to the time left for trying changes after the report; at least a fifth of a second.
   [[nodiscard]] TryBudget shortened(TryBudget budget) const;
 
  private:

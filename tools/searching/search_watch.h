@@ -12,13 +12,13 @@
 
 namespace pipesim {
 
-/// Exit status of a search that was interrupted before it had a plan: what a shell says of a program that
-/// SIGINT ended.
+/// Exit status of a search that was interrupted before it had a plan. A shell reports the same for a program
+/// that SIGINT ended.
 inline constexpr int kInterruptedStatus = 130;
 
-/// All that goes on beside a search that may take hours: shows how it gets on, writes its log, and stops it
-/// on Ctrl-C. Signals are noted until the end of the watch, not only of the search: the plan is still
-/// written.
+/// Everything that accompanies a search that may take hours: it shows the progress, writes the log, and stops
+/// the search on Ctrl-C. Signals are noted until the watch is destroyed, not only during the search, because
+/// the plan must still be written.
 class SearchWatch : public SearchObserver {
  public:
   /// Without a log when `log_file` is "". InputError when it can't be written.
@@ -30,13 +30,13 @@ class SearchWatch : public SearchObserver {
   /// Clears the line, ends the log, and says on `err` if the search was interrupted or the log is incomplete.
   void finish(const SearchOutcome& outcome) override;
   [[nodiscard]] bool interrupted() const override { return interrupted_; }
-  /// Between searches: whoever asked is answered as if one had run.
+  /// Asked between searches; the answer then counts as that of a search.
   bool stop_requested() override { return interrupted_ = interrupt_.requested(); }
   /// For deadlines, which threads look at.
   [[nodiscard]] std::function<bool()> interruption() const override {
     return [this] { return interrupt_.requested(); };
   }
-  /// From now on. InputError when it can't be written.
+  /// Logs from now on. InputError when the file can't be written.
   void log_to(const std::string& file) { log_.emplace(file); }
   void expect(const SearchBudget& budget) override { line_.expect(budget, std::nullopt); }
   /// What the line shows from now on.

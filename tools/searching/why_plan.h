@@ -12,8 +12,8 @@
 
 namespace pipesim {
 
-/// Why a search ended with its plan: what tells it from the best baseline, and what one more change would
-/// bring. Refers to the candidates, the baselines and the outcome.
+/// Why a search ended with its plan: its difference from the best baseline, and the effect of one more
+/// change. Refers to the candidates, the baselines and the outcome.
 struct WhyPlan {
   const CandidateSet& candidates;
   const ScoredStrategy& plan;
@@ -24,18 +24,18 @@ struct WhyPlan {
   std::string left_out;  ///< "", or why the tasks of both plans, or changes, were not looked at
 };
 
-/// How long changes are tried: until either is used up, 0 being no limit.
+/// Limits on trying changes: time and number, whichever is reached first; 0 means no limit.
 struct TryBudget {
   double seconds = 0;
   std::int64_t tries = 0;
 };
 
-/// A tenth of what the search took, at least 0.2 s; of a search with a budget in proposals alone a tenth of
+/// A tenth of the search's time, at least 0.2 s. For a search with a budget in proposals alone: a tenth of
 /// its proposals, at least 200 but no more than its budget, so that the same seed gives the same tries.
 TryBudget try_budget(const SearchBudget& budget, const SearchOutcome& outcome);
 
-/// The outcome must have a best plan. The evaluator's task graph is another one's afterwards. Where the
-/// thread's deadline (sim/base/deadline.h) passes, what was found until then is told.
+/// The outcome must have a best plan. Afterwards the evaluator's task graph is another plan's. When the
+/// thread's deadline (sim/base/deadline.h) passes, the result contains what was found until then.
 WhyPlan why_plan(Evaluator& evaluator, const CandidateSet& candidates, const std::vector<Baseline>& baselines,
                  const SearchOutcome& outcome, const TryBudget& budget);
 

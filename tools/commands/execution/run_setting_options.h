@@ -5,7 +5,7 @@
 
 namespace pipesim {
 
-/// What run_options() say (tools/commands/options/run_options.h).
+/// The setting that run_options() give (tools/commands/options/run_options.h).
 RunSetting run_setting_of(const Arguments& arguments, const Topology& topology);
 
 }  // namespace pipesim

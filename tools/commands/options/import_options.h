@@ -12,7 +12,8 @@ namespace pipesim {
 /// --device of import, if it was given. UsageError when there is no such kind.
 std::optional<DeviceKind> imported_kind_of(const Arguments& arguments);
 
-/// Writes what was imported where --output says, and on `streams.err` what was assumed of `source`.
+/// Writes the import to the file that --output names. Writes to `streams.err` what had to be assumed about
+/// `source`.
 void write_imported(const ImportedTopology& imported, const std::string& source, const Arguments& arguments,
                     Streams& streams);
 

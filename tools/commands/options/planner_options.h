@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// A planner that `--algorithm` can name, and what it takes.
+/// A planner that `--algorithm` can name, and its options.
 struct PlannerChoice {
   std::string_view name, summary;
   std::vector<std::string> options;      ///< of planner_options() and of searches
@@ -20,17 +20,17 @@ struct PlannerChoice {
 
 /// gpipe, pipedream, dapple, alpa, auto.
 const std::vector<PlannerChoice>& planner_choices();
-/// Who plans for a search: the planner that --algorithm names, or for "exhaustive", where options ask for
-/// stages or microbatches, one that tries all pipelines and is not among planner_choices(). nullptr: none.
+/// The planner of a search: the one that --algorithm names. For "exhaustive" with options that ask for stages
+/// or microbatches, it is a planner that tries all pipelines and is not in planner_choices(). nullptr: none.
 const PlannerChoice* planner_of(const Arguments& arguments);
 
-/// What planners of pipelines take beside the model, the topology and the plan's options.
+/// Options of pipeline planners, besides the model, the topology and the plan's options.
 std::vector<Option> planner_options();
 /// UsageError where an option does not go with the algorithm, planner or not.
 void check_planner_options(const Arguments& arguments);
 
-/// What planner_options() say to the planner that --algorithm names. UsageError where they are wrong,
-/// InputError where the file of --stage-costs is.
+/// The settings that planner_options() give to the planner that --algorithm names. UsageError when they are
+/// wrong; InputError when the file of --stage-costs is.
 PlannerSettings planner_settings_of(const Arguments& arguments);
 AutoOptions auto_options_of(const Arguments& arguments);
 

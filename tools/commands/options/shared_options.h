@@ -11,21 +11,21 @@
 
 namespace pipesim {
 
-/// Options that search, simulate and compare share, and what they say.
+/// Options that search, simulate and compare share, and functions that read them.
 std::vector<Option> model_and_topology_options();
 std::vector<Option> plan_options();
 /// --set, which goes with a model.
 Option set_option();
-/// --model with what --set says of it. UsageError when it was not given.
+/// The model of --model, with the sizes of --set. UsageError when --model was not given.
 std::string model_text_of(const Arguments& arguments);
 /// --optimizer, --gradient-type and --gradient-piece.
 std::vector<Option> weight_options();
 /// --memory-margin, which goes with --topology.
 Option memory_margin_option();
-/// A topology by its text, with --memory-margin. UsageError when that can't be read, InputError when it
-/// leaves nothing of a device.
+/// Opens a topology by its text, with --memory-margin. UsageError when the margin can't be read; InputError
+/// when it leaves nothing of a device's memory.
 Topology topology_of(const Arguments& arguments, const std::string& text);
-/// The same of --topology, which must be given.
+/// The topology of --topology, which must be given.
 Topology topology_of(const Arguments& arguments);
 /// UsageError when it was not given.
 const std::string& required_text(const Arguments& arguments, const std::string& option);
@@ -34,7 +34,7 @@ Option microbatches_option(const std::string& microbatches);
 Option recompute_option();
 /// --schedule, `help` says of what.
 Option schedule_option(const std::string& help);
-/// What a text option says; "" where it was not given and has no default.
+/// The value of a text option; "" when it was not given and has no default.
 std::string text_or_none(const Arguments& arguments, const std::string& option);
 /// --calibration FILE, for search, simulate and compare.
 Option calibration_option();
@@ -43,7 +43,7 @@ Option json_option();
 /// Names as choices without meanings.
 std::vector<Choice> choices_of(const std::vector<std::string>& names);
 std::vector<std::string> names_of_baselines();
-/// --threads; when it is not given as many as the process has cores, but no more than chains.
+/// --threads; by default the number of the process's cores, but no more than chains.
 int threads_of(const Arguments& arguments);
 /// --recompute.
 Recompute recompute_of(const Arguments& arguments);
@@ -56,19 +56,19 @@ bool lists_stages(const Arguments& arguments);
 std::vector<ListedStage> stage_list_of(const Arguments& arguments);
 /// --stages, --chunks and --schedule; --stages must be there, and a number.
 PipelineDemand pipeline_demand_of(const Arguments& arguments);
-/// --schedule if it was given, else all that plans can have and that take no limit.
+/// --schedule if it was given, else all schedules that plans can have and that take no limit.
 std::vector<std::string> schedules_to_try(const Arguments& arguments);
 /// --batch, --microbatch and --profile-batch, see ModelRun.
 std::vector<Option> batch_options();
-/// What --model, --microbatches and batch_options() say together. UsageError when they contradict each
-/// other, InputError when the model's batch is not to be chosen.
+/// The model and microbatches that --model, --microbatches and batch_options() give together. UsageError when
+/// they contradict each other; InputError when the model's batch can't be chosen.
 ModelRun model_run_of(const Arguments& arguments);
-/// UsageError when a plan can't have so many.
+/// UsageError when a plan can't have this many.
 std::int32_t microbatches_of(const ModelRun& run);
 PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run);
 inline PlanOptions plan_options_of(const Arguments& arguments) {
   return plan_options_of(arguments, model_run_of(arguments));
 }
-/// profile_note() of --model, unless --profile-batch tells.
+/// profile_note() of --model; "" when --profile-batch is given.
 std::string profile_note_of(const Arguments& arguments);
 }  // namespace pipesim
