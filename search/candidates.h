@@ -13,7 +13,7 @@
 
 namespace pipesim {
 
-/// A list of devices that configs are drawn on.
+/// A list of devices on which configs are placed.
 struct DeviceList {
   std::string what;  ///< "single", "aligned block of 4", "one device per node, 2nd of each"
   std::vector<DeviceId> devices;
@@ -41,7 +41,8 @@ class CandidateSet {
   [[nodiscard]] ParallelConfig config(OperatorId op, std::size_t i) const;
   /// Uniform over all configs of the operator.
   [[nodiscard]] ParallelConfig random(OperatorId op, Rng& rng) const;
-  /// The i-th config taken apart: lists of one size are numbered from 0, and so are the splits for that size.
+  /// The i-th config as a size of lists, a list and a split. Lists of one size are numbered from 0, and so
+  /// are the splits for that size.
   struct Position {
     std::size_t size = 0, list = 0, split = 0;
     bool operator==(const Position&) const = default;
@@ -54,7 +55,7 @@ class CandidateSet {
   [[nodiscard]] const DeviceList& list(std::size_t size, std::size_t i) const {
     return lists_[sizes_[size].lists[i]];
   }
-  /// Where a config stands, or nothing when it is not in the set.
+  /// The number of a config, or nothing when it is not in the set.
   [[nodiscard]] std::optional<std::size_t> find(OperatorId op, const ParallelConfig& config) const;
   /// Degree vectors (with copies) that give a shard to each device of a list of this size.
   struct Split {

@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// The configs that a search can give each operator, by number: the candidate set's, then those that the
-/// starting strategies brought along.
+/// The configs that a search can give each operator, by number: first those of the candidate set, then those
+/// that only the starting strategies have.
 class ConfigSpace {
  public:
   ConfigSpace(const CandidateSet& candidates, const std::vector<Strategy>& starts);

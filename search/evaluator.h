@@ -14,73 +14,76 @@
 
 namespace pipesim {
 
-/// What one strategy costs.
+/// The cost of one strategy.
 struct Evaluation {
   Nanoseconds time = 0;  ///< of one iteration; see Evaluator of schedules that have no end
   Bytes overflow;        ///< bytes over Topology::usable_memory() at the peaks, summed; 0: it fits
-  /// Of a schedule that has no end: false where no period shows, so that the time is an estimate; `spread` is
-  /// then by how much an iteration at the rate of the stream's last quarter differs. No bound of the error.
+  /// Only for a schedule that has no end: false when no period shows, so that the time is an estimate.
+  /// `spread` is then how much the time would differ at the rate of the stream's last quarter. It does not
+  /// bound the error.
   bool proven = true;
   Nanoseconds spread = 0;
   [[nodiscard]] bool feasible() const { return overflow.value == 0; }
   bool operator==(const Evaluation&) const = default;
 };
 
-/// Scores strategies: builds the task graph, simulates it, and looks at memory over time only where the sum
-/// of all that is ever allocated exceeds a device. The one judge of every algorithm and baseline. Not
-/// thread-safe; but chains on several threads may share what one remembers, see mutex(). Keeps to the
-/// thread's deadline (sim/base/deadline.h); what OutOfTime ends leaves it as usable as before, but for
-/// timeline(), expanded() and task_graph().
+/// Scores strategies: builds the task graph, simulates it, and computes memory over time only where the sum
+/// of all that is ever allocated exceeds a device. Every algorithm and baseline is judged by it. Not
+/// thread-safe, but chains on several threads may share its kept results, see mutex(). Obeys the thread's
+/// deadline (sim/base/deadline.h). After OutOfTime it is as usable as before, except timeline(), expanded()
+/// and task_graph().
 ///
-/// Schedules that change weights while microbatches are under way never empty the pipeline. Time is then that
-/// of an iteration's microbatches at the rate of the steady state, and memory that of filling up and going
-/// on. Where no period shows among a few times as many microbatches as are under way, the rate is that of the
-/// second half of them.
+/// Schedules that change weights while microbatches are under way never empty the pipeline. Their time is
+/// that of an iteration's microbatches at the rate of the steady state; their memory is the peak while the
+/// pipeline fills up and runs on. Where no period shows among a few times as many microbatches as are under
+/// way, the rate is that of the second half of them.
 class Evaluator {
  public:
   Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options);
 
-  /// InputError that names the tasks, see describe_deadlock(), where tasks wait for each other.
+  /// InputError that names the tasks, see describe_deadlock(), when tasks wait for each other.
   Evaluation evaluate(const BoundStrategy& strategy);
   Evaluation evaluate(const Strategy& strategy) { return evaluate(contents_.bind(strategy)); }
   /// The same with labels in task_graph(), for reports.
   Evaluation evaluate_labelled(const BoundStrategy& strategy);
 
-  /// Of a schedule that has no end: what devices hold at most while it goes on, as evaluate_labelled() has
-  /// found it.
+  /// For a schedule that has no end: the peak memory of each device while the schedule goes on, as
+  /// evaluate_labelled() found it.
   [[nodiscard]] const std::vector<DeviceMemory>& stream_memory() const { return stream_memory_; }
 
-  /// What evaluate() says, but no timeline(), expanded() and task_graph(), which are of no use afterwards: no
-  /// more microbatches are simulated than it takes to prove how the others go (steady_state.h). Nothing is
-  /// forgotten.
+  /// Returns the same as evaluate(), but leaves timeline(), expanded() and task_graph() unusable. It
+  /// simulates only as many microbatches as it needs to prove the times of the others (steady_state.h).
+  /// Forgets nothing.
   Evaluation score(const BoundStrategy& strategy);
   Evaluation score(const Strategy& strategy) { return score(contents_.bind(strategy)); }
-  /// The same, and what devices hold at most: what peak_memory() says of all tasks.
+  /// The same, and the peak memory of each device: what peak_memory() gives for all tasks.
   Evaluation score(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
-  /// Forgets communication plans when they fill the memory; true when it did. evaluate() begins with it.
+  /// Forgets communication plans when they take too much memory, and then returns true. evaluate() begins
+  /// with it.
   bool limit_memory();
   /// See PlanContents.
   bool forget_plans(Bytes most) { return contents_.forget_plans(most); }
   bool forget(Bytes most) { return contents_.forget(most); }
-  /// Plans that are scored from now on have this pipeline and recompute. What is kept stays.
+  /// Sets the pipeline and recompute of the plans that are scored from now on. Kept results stay.
   void set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute);
 
-  /// See ExpandedStrategy; of no use after the next call of a method that scores.
+  /// See ExpandedStrategy. Not valid after the next call of a method that scores.
   const ExpandedStrategy& expand_unordered(const BoundStrategy& strategy);
 
-  /// Held by IncrementalEvaluator while it evaluates in full, so that those of different threads may share an
-  /// evaluator. Forgetting is for when none of them runs.
+  /// IncrementalEvaluator holds it while it evaluates in full, so that those of different threads may share
+  /// an evaluator. Forgetting is allowed only while none of them runs.
   [[nodiscard]] tbb::spin_mutex& mutex() { return mutex_; }
 
-  /// score() lets one device stand for all that are alike (folding.h) where so many tasks of passes or more
-  /// would be simulated. At first 20,000: looking for such devices costs about as much as 10,000 tasks.
+  /// score() lets one device stand for all devices like it (folding.h) when at least this many tasks of
+  /// passes would be simulated. Initially 20,000: the search for such devices costs about as much as 10,000
+  /// tasks.
   void fold_from(std::size_t tasks) { fold_from_ = tasks; }
 
   [[nodiscard]] const PlanContents& contents() const { return contents_; }
   [[nodiscard]] const OperatorGraph& graph() const { return contents_.graph(); }
   [[nodiscard]] const CostModel& costs() const { return contents_.costs(); }
   [[nodiscard]] const Topology& topology() const { return contents_.costs().topology(); }
-  /// Of the strategy evaluated last, with all its microbatches.
+  /// The timeline of the strategy that was evaluated last, with all its microbatches.
   [[nodiscard]] const Timeline& timeline() const { return timeline_; }
   [[nodiscard]] const ExpandedStrategy& expanded() const { return expanded_; }
   [[nodiscard]] const TaskGraph& task_graph() const { return expanded_.graph(); }
@@ -105,8 +108,8 @@ class Evaluator {
   ExpandedStrategy expanded_, last_steps_;
   SimulationScratch scratch_;
   std::size_t fold_from_ = 20'000;
-  // A search whose plans have no devices that are alike does not look for them each time: after it has found
-  // none, so many scores go without.
+  // A search whose plans have no alike devices does not look for them each time: after finding none, it skips
+  // this number of scores.
   std::int32_t found_none_ = 0, not_looked_for_ = 0;
   Timeline timeline_, of_last_steps_;
   std::vector<DeviceMemory> stream_memory_;

@@ -10,35 +10,35 @@
 
 namespace pipesim {
 
-/// Plans of several microbatches, of stages, and those that run operators again.
+/// Whether plans with these options are always evaluated in full: several microbatches, stages, or recompute.
 bool evaluates_in_full(const PlanOptions& options);
 
-/// Scores one change of a strategy after another: what Evaluator says of the changed strategy, for the price
-/// of what the change changes, where evaluates_in_full() does not say otherwise. Not thread-safe.
+/// Scores one change of a strategy after another. The result is the Evaluator's for the changed strategy, but
+/// the effort grows only with the change, except where evaluates_in_full(). Not thread-safe.
 class IncrementalEvaluator {
  public:
-  /// What `full` remembers may be shared by many, on several threads; its mutex is held for a full evaluation
-  /// only. When it forgets, each must refresh() before it goes on.
+  /// Several of these, on several threads, may share `full`; its mutex is held for full evaluations only.
+  /// When `full` forgets its results, each must refresh() before it goes on.
   explicit IncrementalEvaluator(Evaluator& full);
 
   /// Makes a strategy the current one.
   Evaluation start(const BoundStrategy& strategy);
-  /// The current strategy with some operators changed; nothing when its time is certain to exceed `limit`.
-  /// accept() or reject() must follow where there is an evaluation.
+  /// Evaluates the current strategy with some operators changed; nothing when its time is certain to exceed
+  /// `limit`. After an evaluation accept() or reject() must follow.
   std::optional<Evaluation> propose(std::span<const BoundChange> changes, Nanoseconds limit);
   void accept();
   void reject();
 
-  /// What was remembered has been forgotten since the current strategy's graph was built.
+  /// Whether `full` has forgotten results since the current strategy's graph was built.
   [[nodiscard]] bool is_outdated() const { return generation_ != full_.contents().generation(); }
-  /// Builds it again; the strategy is the current one, bound again.
+  /// Builds the graph again. The strategy is the current one, bound again.
   void refresh(const BoundStrategy& strategy);
 
   [[nodiscard]] const BoundStrategy& strategy() const;
   /// Binds configs, and scores strategies in full.
   [[nodiscard]] Evaluator& full() { return full_; }
 
-  /// What became of the proposals so far.
+  /// Numbers of proposals by outcome.
   struct Counts {
     std::int64_t by_load = 0;        ///< rejected because a lane's load alone exceeds the limit
     std::int64_t by_bound = 0;       ///< rejected while they were simulated

@@ -14,37 +14,38 @@
 
 namespace pipesim {
 
-/// What counts how much in a sum.
+/// The weight of each kind of cost in a sum.
 struct AdditiveWeights {
   double transfers = 1, synchronisation = 1;  ///< 0: hidden behind compute, 1: nothing overlaps with it
   double sequential = 1;  ///< 1: units compute one after the other; 0: side by side on equally busy devices
   Seconds longest{1e9};   ///< a unit may compute, where some choice takes no longer
 };
 
-/// What units of operators (move_units.h) cost under a few configs each, as a sum over units and pairs of
+/// The costs of units of operators (move_units.h) under a few configs each, as a sum over units and pairs of
 /// units: seconds of compute, of transfers between them and of the synchronisation of their weights, each as
-/// if nothing else ran. What is moved is bounded (traffic_bound.h) until it is planned, so planning what a
-/// solution moves and solving again ends at the least planned sum.
+/// if nothing else ran. Moving a tensor counts with its lower bound (traffic_bound.h) until it is planned. So
+/// planning a solution's transfers and solving again ends at the least planned sum.
 ///
-/// A unit's choices are the configs that compute, synchronise and hand on to itself fastest, on one list of
-/// devices of each size and number of nodes, and those of the given strategies. Gradients of several
-/// consumers count as if each were moved by itself; of a weight that several units use, each counts its own.
+/// The choices of a unit are the configs that compute, synchronise and transfer to the unit itself fastest,
+/// on one list of devices for each size and number of nodes, and the configs of the given strategies.
+/// Gradients of several consumers count as if each were moved by itself. Where several units use a weight,
+/// each counts its own gradient.
 class AdditiveCosts {
  public:
-  /// `starts`: numbers of configs by operator, of at least one strategy. All must outlive it.
+  /// `starts`: numbers of configs by operator, of at least one strategy. All arguments must outlive it.
   AdditiveCosts(const ConfigSpace& space, const MoveUnits& units, Evaluator& evaluator,
                 const std::vector<std::vector<std::size_t>>& starts);
 
   /// A variable for each unit, a value for each of its choices.
   [[nodiscard]] MinSumProblem problem(const AdditiveWeights& weights) const;
-  /// Plans what these choices, by unit, move; false when all of it was planned before.
+  /// Plans the transfers under these choices (by unit); false when all of them were planned before.
   bool plan(const std::vector<std::size_t>& choice);
   [[nodiscard]] std::int64_t planned() const { return planned_; }  ///< plans so far
 
   /// The numbers of the operators' configs, by operator.
   [[nodiscard]] std::vector<std::size_t> configs(const std::vector<std::size_t>& choice) const;
-  /// The same with every unit on that list of devices of its size and number of nodes which leaves the
-  /// busiest device least to compute, those with the most work first.
+  /// The same, but with every unit on the device list, of its size and number of nodes, that leaves the
+  /// busiest device least to compute. Units with the most work come first.
   [[nodiscard]] std::vector<std::size_t> spread(const std::vector<std::size_t>& choice);
 
  private:

@@ -15,7 +15,7 @@
 
 namespace pipesim {
 
-/// What an algorithm that auto has asked found.
+/// The result of an algorithm that auto has run.
 struct AutoEntry {
   Contribution contribution;
   std::optional<JointPlan> plan;  ///< where it has one
@@ -37,7 +37,7 @@ struct SplitSearch {
   [[nodiscard]] SearchSubject subject() const { return {graph, candidates.topology(), options, baselines}; }
 };
 
-/// All that auto goes on from.
+/// The state from which auto continues.
 struct AutoState {
   std::uint64_t seed = 1;
   std::size_t chains = 8;
@@ -53,9 +53,9 @@ class AutoCheckpoints {
   AutoCheckpoints(std::string file, double seconds_between, const SearchSubject& subject);
 
   [[nodiscard]] bool wanted() const { return file_.wanted(); }
-  /// The search over splits in a number of microbatches; nullptr: there is none in so many.
+  /// The search over splits in a number of microbatches; nullptr when there is none.
   using SplitSearchOf = std::function<const SplitSearch*(std::int32_t microbatches)>;
-  /// Writes where it is time to, at once the first time, and always when `last`.
+  /// Writes the file when it is time to, at the first call, and whenever `last` is true.
   void keep(const AutoState& state, bool last, const SplitSearchOf& splits);
   /// InputError when it is no checkpoint of this search.
   [[nodiscard]] AutoState load(const std::string& file, const SplitSearchOf& splits) const;

@@ -12,7 +12,7 @@
 
 namespace pipesim {
 
-/// What each of several algorithms did, and the best plan of each.
+/// The results of several algorithms, and the best plan of each.
 class Contributions {
  public:
   struct Plan {
@@ -20,17 +20,18 @@ class Contributions {
     ScoredJointPlan plan;
   };
 
-  /// Parts of one search have the same name and are told as one: its best plan, the note of the last part,
-  /// the time of all.
+  /// Parts of one search have the same name and become one entry: its best plan, the note of the last part,
+  /// and the time of all parts.
   void add(AutoEntry made);
 
   [[nodiscard]] const std::vector<Contribution>& all() const { return all_; }
   /// In the order in which the algorithms were added first.
   [[nodiscard]] std::span<const Plan> plans() const { return plans_; }
-  /// What fits first, then the fastest, then who came first; nullptr without any.
+  /// The best plan; nullptr when there is none. A plan that fits is better than one that does not; then the
+  /// faster one; then the one that was added first.
   [[nodiscard]] const ScoredJointPlan* best() const;
-  /// How much the best plan of an algorithm lacks of memory, in bytes, and its time in nanoseconds; the most
-  /// bytes there are where it has none.
+  /// For the best plan of an algorithm: the bytes of memory that it lacks, and its time in nanoseconds.
+  /// Without a plan the bytes are the largest possible number.
   [[nodiscard]] std::pair<Bytes, Nanoseconds> best_of(std::string_view name) const;
 
  private:
@@ -40,8 +41,8 @@ class Contributions {
   std::vector<Plan> plans_;
 };
 
-/// As a table shows them: an algorithm that had no time in several numbers of microbatches, beside the number
-/// that was asked for, is one row.
+/// The rows of a table. An algorithm that ran out of time in several other numbers of microbatches than the
+/// requested one gets one row for all of them.
 std::vector<Contribution> without_late_repeats(std::span<const Contribution> all);
 
 }  // namespace pipesim

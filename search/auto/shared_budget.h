@@ -7,13 +7,14 @@
 
 namespace pipesim {
 
-/// A budget for several searches together, given out in parts; the last one gets the proposals that are left.
+/// A budget that several searches share. It is given out in parts; the last part gets the remaining
+/// proposals.
 class SharedBudget {
  public:
   explicit SharedBudget(const SearchBudget& all) : all_(all), left_(all.proposals) {}
 
   [[nodiscard]] bool is_spent() const { return all_.proposals > 0 && left_ <= 0; }
-  /// A part of all; at least one planned while there are any.
+  /// A share of the whole budget; at least one planned proposal while any remain.
   SearchBudget take(double share) {
     SearchBudget part{share * all_.seconds, 0};
     if (all_.proposals == 0) return part;

@@ -11,13 +11,14 @@
 
 namespace pipesim {
 
-/// The model of a request with the same samples an iteration, in other numbers of microbatches.
+/// The model of a request in other numbers of microbatches, with the same samples per iteration.
 class SizedModel {
  public:
   /// The request must outlive it.
   explicit SizedModel(const PlanRequest& request) : request_(request) {}
 
-  /// The model of one microbatch; nothing where the samples can't be divided so, or where its batch is fixed.
+  /// The model of one microbatch; nothing when the samples can't be divided like this, or when the model's
+  /// batch is fixed.
   [[nodiscard]] std::optional<OperatorGraph> operator()(std::int32_t microbatches) const {
     if (microbatches == request_.microbatches()) return request_.graph;
     if (request_.samples() % microbatches != 0) return std::nullopt;
@@ -32,7 +33,7 @@ class SizedModel {
   const PlanRequest& request_;
 };
 
-/// Numbers of microbatches that may do better than those that were asked for: more, then fewer.
+/// Numbers of microbatches that may do better than the requested one: larger ones, then smaller ones.
 inline std::vector<std::int32_t> other_microbatches(std::int32_t asked) {
   constexpr std::int32_t kMostTimes = 16;
   std::vector<std::int32_t> others;

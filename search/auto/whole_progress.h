@@ -11,13 +11,14 @@
 
 namespace pipesim {
 
-/// Tells the progress of several searches, one after the other, as that of one: seconds since this was made,
-/// proposals of all, the best plan that fits of all and of `found`, which must outlive it.
+/// Reports the progress of several searches, one after the other, as that of a single one: seconds since
+/// construction, proposals of all searches, and the best plan that fits of all searches and of `found`, which
+/// must outlive it.
 class WholeProgress {
  public:
   WholeProgress(ProgressCallback tell, const Contributions& found) : tell_(std::move(tell)), found_(found) {}
 
-  /// For a search, whose progress counts from its own beginning. This must outlive it.
+  /// The callback for one search, whose progress counts from its own beginning. This must outlive it.
   ProgressCallback of(const std::string& search) {
     return [this, search](SearchProgress progress) {
       proposals_[search] = progress.proposals;

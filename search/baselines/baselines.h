@@ -26,8 +26,8 @@ namespace pipesim {
 ///     batch over the nodes (Wu et al., arXiv:1609.08144; the expert of Jia et al., arXiv:1807.05358);
 ///     anything else: data-parallel.
 ///
-/// Where a number of devices does not divide what it must split, the largest that does is used and the rest
-/// stay idle.
+/// Where the number of devices does not divide the size that must be split, the largest number that does is
+/// used and the other devices stay idle.
 std::span<const std::string_view> baseline_names();
 
 /// InputError on an unknown name. The strategy is legal; whether it fits into memory is not looked at.
@@ -39,16 +39,16 @@ std::size_t devices_used(const Strategy& strategy, const Topology& topology);
 /// be split in 4" when they are as many as samples can be split over.
 std::string idle_devices(const Strategy& strategy, const OperatorGraph& graph, const Topology& topology);
 
-/// All baselines in the order of their names; those that do not fit say why. Each of them may take an equal
-/// share of what the thread's deadline (sim/base/deadline.h) leaves; one that takes longer is not scored, and
-/// says kNotScored.
+/// Scores all baselines in the order of their names; those that do not fit say why. Each may take an equal
+/// share of the time that the thread's deadline (sim/base/deadline.h) leaves. One that takes longer is not
+/// scored and says kNotScored.
 std::vector<Baseline> score_baselines(Evaluator& evaluator);
 inline constexpr std::string_view kNotScored = "not scored: out of time";
 
 /// The fastest that fits; null when none does.
 const Baseline* fastest_baseline(const std::vector<Baseline>& baselines);
-/// The one that is the nearest to fitting: whose fullest device lacks least; of equal ones the one that lacks
-/// least on all devices together. Null when none could be formed.
+/// The baseline that is nearest to fitting: its fullest device lacks least memory; among equals, the one that
+/// lacks least on all devices together. Null when there is no baseline.
 const Baseline* nearest_baseline(const std::vector<Baseline>& baselines);
 
 }  // namespace pipesim

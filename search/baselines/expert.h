@@ -9,8 +9,8 @@ namespace pipesim {
 /// See baseline_names().
 Strategy expert_strategy(const OperatorGraph& graph, const CostModel& costs);
 
-/// Data-parallel, but where linear layers hold most of the weights, they and what follows are split by
-/// output: their activations travel instead of their gradients ("one weird trick").
+/// Data-parallel; but where linear layers hold most of the weights, they and the operators behind them are
+/// split by output, so that their activations travel instead of their gradients ("one weird trick").
 Strategy convolution_expert(const OperatorGraph& graph, const CostModel& costs);
 
 /// Layers on the devices of a node, the batch over the nodes.

@@ -6,21 +6,21 @@
 
 namespace pipesim {
 
-/// Work that one lane must do: not before `release`, and the iteration goes on for `rest` after it.
+/// Work of one lane. It can't start before `release`, and the iteration goes on for `rest` after it.
 struct LaneJob {
   Nanoseconds release = 0, work = 0, rest = 0;
   bool operator==(const LaneJob&) const = default;
 };
 
-/// No schedule ends earlier: the makespan of Jackson's preemptive schedule (Carlier, "The one-machine
-/// sequencing problem", European Journal of Operational Research 11, 1982), which always works on the
-/// released job with the longest rest. Equals the maximum over all sets of jobs of least release + Σ work +
-/// least rest. Sorts the jobs; `scratch` is memory to work in.
+/// A lower bound of the end of any schedule: the makespan of Jackson's preemptive schedule (Carlier, "The
+/// one-machine sequencing problem", European Journal of Operational Research 11, 1982), which always works on
+/// the released job with the longest rest. Equals the maximum over all sets of jobs of least release + Σ work
+/// + least rest. Sorts the jobs; `scratch` is memory to work in.
 Nanoseconds one_lane_bound(std::vector<LaneJob>& jobs, std::vector<LaneJob>& scratch);
 
-/// No schedule has the lane done with all jobs, and with whatever it finds to do from `until` on, before this
-/// plus that work: max over r ≤ until of r + Σ work of jobs released at r or later. At least `until`. Sorts
-/// the jobs.
+/// A lower bound of when the lane is done with all jobs, if it has further work from `until` on; the further
+/// work comes on top of the result: max over r ≤ until of r + Σ work of jobs released at r or later. At least
+/// `until`. Sorts the jobs.
 Nanoseconds busy_until(std::vector<LaneJob>& jobs, Nanoseconds until);
 
 }  // namespace pipesim

@@ -12,8 +12,8 @@ namespace pipesim {
 /// chain has a block per operator; an unrolled network of steps and layers a block per layer.
 using OperatorBlocks = std::vector<std::vector<OperatorId>>;
 
-/// By distance from the operators that read nothing from others, with blocks joined where an edge would lead
-/// back.
+/// Blocks by distance from the operators that read nothing from others. Blocks are joined where an edge would
+/// lead back.
 OperatorBlocks chain_of_blocks(const OperatorGraph& graph);
 
 /// The joint configs of one block's operators, numbered like digits, the last operator's config fastest.

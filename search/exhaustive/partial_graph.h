@@ -13,34 +13,35 @@ namespace pipesim {
 /// Time of all stages of both backward passes of a shard.
 Nanoseconds backward_time(const BoundOperator& bound, std::size_t shard);
 
-/// The part of a task graph that is settled when only some operators have configs: their passes; transfers of
-/// activations between them; gradient transfers and weight updates whose every source is among them. It is
-/// read off the task graph of any completion, since none of these tasks and edges depends on the other
-/// operators.
+/// The part of a task graph that is settled when only some operators have configs: their passes, the
+/// transfers of activations between them, and the gradient transfers and weight updates all of whose sources
+/// are among them. It is taken from the task graph of any completion, because none of these tasks and edges
+/// depends on the other operators.
 ///
-/// Its bound holds for the simulated time of every completion and does not depend on the schedule: removing
-/// work from a list schedule may lengthen it (Graham, "Bounds on multiprocessing timing anomalies", 1969), so
-/// simulating a part proves nothing. Longest paths through tasks; on every lane Jackson's preemptive bound;
-/// and what operators upstream add before the first tasks, after the last, and on the compute lanes.
+/// Its bound holds for the simulated time of every completion and does not depend on the schedule. Simulating
+/// the part would prove nothing, since removing work from a list schedule may lengthen it (Graham, "Bounds on
+/// multiprocessing timing anomalies", 1969). The bound consists of the longest paths through tasks, Jackson's
+/// preemptive bound on every lane, and the time that operators upstream add before the first tasks, after the
+/// last, and on the compute lanes.
 class PartialGraph {
  public:
   /// `contents` must outlive it.
   explicit PartialGraph(const PlanContents& contents);
 
-  /// `strategy` is any completion; operators with `settled` keep their config, and with them all that read
-  /// their outputs. `upstream`, if not null, is of the settled operators `boundary`; all producers of other
+  /// `strategy` is any completion. Operators with `settled` keep their config, and so do all that read their
+  /// outputs. `upstream`, if not null, belongs to the settled operators `boundary`; all producers of other
   /// settled operators must be settled.
   void build(const BoundStrategy& strategy, const std::vector<bool>& settled,
              const std::vector<OperatorId>& boundary, const UpstreamBound* upstream);
 
-  /// No completion of the graph built last takes less; `limit` when that is `limit` or more. If less,
-  /// `by_origin` (in: as many as the block before the boundary has joint configs, 1 without one) gets the
-  /// same for completions with each of them.
+  /// A lower bound of every completion of the graph built last; `limit` when the bound is `limit` or more. If
+  /// it is less, `by_origin` receives the same bound for the completions with each joint config of the block
+  /// before the boundary. On entry its size is the number of these joint configs, 1 without such a block.
   Nanoseconds bound(Nanoseconds limit, std::vector<Nanoseconds>& by_origin);
 
   /// Longest way from the start of a task to the start of others; negative where none leads.
   void distances_from(TaskId task, std::vector<Nanoseconds>& out) const;
-  /// The iteration lasts at least so long from the start of the task.
+  /// A lower bound of the time from the start of the task to the end of the iteration.
   [[nodiscard]] Nanoseconds rest_from(TaskId task) const {
     return std::max(expanded_.dag().duration(task) + rest_[task.index()], least_from_[task.index()]);
   }

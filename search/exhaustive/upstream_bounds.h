@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// One way all that lies upstream of a block of operators may go on, or no worse than several ways. Figures
-/// by shard, operator after operator. Times that nothing constrains are 0.
+/// One way in which the operators upstream of a block may be configured, or a bound that is no worse than
+/// several ways. Figures are by shard, operator after operator. Times that nothing constrains are 0.
 ///   release: its forward pass can't start before
 ///   path: the iteration lasts at least so long from the moment that the shard's gradient is there
 ///   lane: the shard's device computes at least so long from then on
@@ -26,7 +26,7 @@ class UpstreamChoice {
   [[nodiscard]] std::span<const Nanoseconds> lane() const { return part(2); }
   [[nodiscard]] std::size_t shards() const { return times_.size() / 3; }
 
-  /// At least as good everywhere.
+  /// Whether this choice is at least as good in every figure.
   [[nodiscard]] bool covers(const UpstreamChoice& other) const;
   /// The least, or the largest, of both in every figure.
   void take_least(const UpstreamChoice& other);
@@ -46,12 +46,12 @@ class UpstreamChoice {
   std::vector<Nanoseconds> times_;
 };
 
-/// Drops choices that others cover; if more than `most` are left, lets one stand for several of the worse
+/// Drops choices that others cover. If more than `most` remain, one choice replaces several of the worse
 /// ones. Ascending in rank.
 void thin_out(std::vector<UpstreamChoice>& choices, std::size_t most);
 
-/// What all that lies upstream of one block under one joint config adds to an iteration, whatever configs the
-/// operators there get: one of the choices holds.
+/// What the operators upstream of one block, under one joint config of it, add to an iteration. Whatever
+/// configs they get, at least one of the choices holds.
 struct UpstreamBound {
   std::vector<UpstreamChoice> choices;  ///< some for every origin; a single one for the first block
   std::vector<UpstreamChoice> summary;  ///< the same, fewer, without regard to origins

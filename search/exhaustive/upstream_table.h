@@ -15,9 +15,9 @@ struct UpstreamEffort {
 };
 
 /// Upstream bounds of every block of a chain under every joint config, by dynamic programming from the first
-/// block on: what lies upstream of a block starts with a joint config of the block before and goes on like
-/// one of that config's summarised choices. Between the two, exact distances in the task graph that the block
-/// before and one operator of this block settle.
+/// block on. The part upstream of a block begins with a joint config of the block before and continues like
+/// one of that config's summarised choices. Between the two come exact distances in the task graph that the
+/// block before and one operator of this block settle.
 class UpstreamTable {
  public:
   /// `go_on` is asked from time to time; false leaves the table incomplete and useless.
