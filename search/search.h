@@ -12,14 +12,14 @@
 
 namespace pipesim {
 
-/// A strategy and what it costs.
+/// A strategy and its cost.
 struct ScoredStrategy {
   Strategy strategy;
   Evaluation evaluation;
 };
 
-/// A baseline's name, its strategy, and why it can't be used as it is. Searches may start from one that does
-/// not fit.
+/// A baseline's name, its strategy, and why it can't be used, if it can't. Searches may start from one that
+/// does not fit.
 struct Baseline {
   std::string name;
   std::optional<ScoredStrategy> scored;  ///< nothing when there was no time to score it
@@ -35,7 +35,7 @@ struct SearchStart {
   std::optional<Evaluation> evaluation = std::nullopt;  ///< if it is known: it is not scored again
 };
 
-/// When a search stops. Whatever comes first.
+/// The limits of a search. It stops at the first that is reached.
 struct SearchBudget {
   double seconds = 0;  ///< 0: no limit
   std::int64_t proposals =
@@ -47,7 +47,7 @@ struct SearchBudget {
   }
 };
 
-/// How a search is getting on, for a progress line.
+/// The progress of a search, for a progress line.
 struct SearchProgress {
   std::int64_t proposals = 0, accepted = 0;
   double seconds = 0;

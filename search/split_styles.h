@@ -8,10 +8,10 @@
 
 namespace pipesim {
 
-/// Numbers the ways to split so that different operators' splits can be compared: two splits are of one style
-/// when they have as many copies in the same place and split the i-th factor of every kind (sample,
-/// attribute, parameter, reduction) alike. "The samples in 4" is one style for a convolution and for a linear
-/// layer.
+/// Numbers the ways to split, so that splits of different operators can be compared. Two splits have the same
+/// style when they have equally many replicas in the same place and split the i-th factor of every kind
+/// (sample, attribute, parameter, reduction) alike. "The samples in 4" is one style for a convolution and for
+/// a linear layer.
 class SplitStyles {
  public:
   explicit SplitStyles(const CandidateSet& candidates);

@@ -4,7 +4,7 @@
 
 namespace pipesim {
 
-/// Wall time since it was made, and before.
+/// Wall time since construction, plus an earlier time.
 class Stopwatch {
  public:
   explicit Stopwatch(double seconds_before = 0) : before_(seconds_before) {}

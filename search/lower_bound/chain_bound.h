@@ -8,14 +8,14 @@
 
 namespace pipesim {
 
-/// The weights that one update task of an operator covers: those whose first use it is and that get a
-/// gradient.
+/// The weights that one update task of an operator covers: the operator is the first to use them, and a
+/// gradient reaches them.
 struct TrainedWeights {
   std::vector<TensorId> owned;
 };
 std::vector<TrainedWeights> trained_weights(const OperatorGraph& graph);
 
-/// Seconds of an update of so many elements of the weight on a device.
+/// Seconds to update this number of the weight's elements on a device.
 double update_seconds(const PassBounds& passes, const PlanOptions& options, TensorId weight,
                       std::int64_t elements, DeviceId device);
 

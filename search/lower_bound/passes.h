@@ -14,7 +14,7 @@ struct PassCost {
   double overhead = 0, work = 0;
 };
 
-/// What every pass costs at least, see LowerBound.
+/// The least cost of every pass, see LowerBound.
 class PassBounds {
  public:
   PassBounds(const OperatorGraph& graph, const CostModel& costs);
@@ -24,14 +24,14 @@ class PassBounds {
   [[nodiscard]] std::int64_t num_devices() const {
     return static_cast<std::int64_t>(costs_.topology().num_devices());
   }
-  /// One device of every kind in use; how many there are.
+  /// One device of every kind in use; the other function returns the number of devices.
   [[nodiscard]] const std::vector<DeviceId>& kinds() const { return kinds_; }
   [[nodiscard]] const std::vector<std::int64_t>& devices_of_kind() const { return devices_of_kind_; }
 
   /// The cost of all shards together on devices like `device`, with overhead once.
   [[nodiscard]] PassCost total(const Operator& op, Pass pass, DeviceId device) const;
-  /// The least seconds of any shard that has at least `share` of every factor product, on the best kind of
-  /// device.
+  /// The least seconds, on the best kind of device, of any shard that has at least `share` of every factor
+  /// product.
   [[nodiscard]] double shard(const Operator& op, Pass pass, double share) const;
 
  private:
@@ -43,8 +43,8 @@ class PassBounds {
   std::vector<std::int64_t> devices_of_kind_;
 };
 
-/// No shard of a split over at most `devices` devices along the factors that `may_split` admits has a smaller
-/// part of the product of those factors.
+/// A lower bound of the smallest part, in any split over at most `devices` devices, of the product of the
+/// factors that `may_split` admits. Splits are along these factors.
 double smallest_share(const Operator& op, std::int64_t devices,
                       const std::function<bool(FactorIndex)>& may_split);
 double smallest_share(const Operator& op, std::int64_t devices);

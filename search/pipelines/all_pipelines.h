@@ -12,17 +12,18 @@
 
 namespace pipesim {
 
-/// Pipelines of layers in order: cut anywhere, on groups of any devices (see Placements), which may stay
-/// idle, in rows of any number of tensor-parallel devices that divides a group's (see staged_strategy());
-/// under each of the schedules that suits, those that take chunks with every number of stages a group.
+/// All pipelines of layers in order. They may be cut anywhere and run on groups of any devices (see
+/// Placements), some of which may stay idle. In a group, rows have any number of tensor-parallel devices that
+/// divides the group's (see staged_strategy()). Every schedule that suits is tried; those that take chunks,
+/// with every number of stages per group.
 struct PipelineSpace {
   std::vector<std::int32_t> layer_of;  ///< by operator, from 0; no layer reads from a later one
   std::vector<std::string> schedules;  ///< as they are written, at least one
   std::int32_t stages = 0;             ///< only pipelines of so many; 0: of any number
 };
 
-/// How many there are, legal or not. Where they are more than `most`, it may be that only some of them are
-/// counted, but more than `most`: those without tensor parallelism, for which no placement is listed.
+/// The number of pipelines, legal or not. If it exceeds `most`, the result may count only those without
+/// tensor parallelism, for which no placement has to be listed; it still exceeds `most`.
 double number_of_pipelines(const PipelineSpace& space, const Placements& placements,
                            std::int32_t microbatches, double most);
 
@@ -36,17 +37,17 @@ struct PipelineOptimum {
   Bytes least_overflow;        ///< of those that were simulated, where none fits
   std::string refusal;         ///< where none was simulated: why one is illegal
   bool ended = false;          ///< every pipeline was simulated or left out
-  /// None is better.
+  /// Whether no pipeline of the space is better.
   [[nodiscard]] bool proven() const { return ended && estimated == 0; }
 };
 
-/// What best_pipeline() leaves out. Bounds: pipelines whose busiest device alone computes for as long as the
-/// best one found so far takes. They change nothing but how many are simulated.
+/// Which pipelines best_pipeline() skips. ByBounds: those whose busiest device alone computes for as long as
+/// the best one so far takes. This changes only the number of simulations.
 enum class LeaveOut : std::uint8_t { Nothing, ByBounds };
 
-/// The fastest pipeline of the space that fits into memory, as the simulator says, by trying all: those with
-/// the least compute time of the busiest device first. `options`: their pipeline is not looked at. `go_on` is
-/// called after each simulation, and now and then before the first; the search ends when it returns false.
+/// The fastest pipeline of the space that fits into memory, judged by simulation. Tries all, beginning with
+/// the least compute time of the busiest device. The pipeline in `options` is ignored. `go_on` is called
+/// after each simulation, and now and then before the first; the search ends when it returns false.
 PipelineOptimum best_pipeline(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                               const PipelineSpace& space, const Placements& placements, LeaveOut leave_out,
                               const std::function<bool(const PipelineOptimum&)>& go_on);

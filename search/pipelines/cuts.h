@@ -9,7 +9,7 @@
 
 namespace pipesim {
 
-/// A place where a pipeline may be cut: some layers lie before it, with all that feed them.
+/// A place where a pipeline may be cut. A set of layers, together with all that feed them, lies before it.
 struct Cut {
   std::vector<bool> before;   ///< per layer
   Seconds time;               ///< forward and backward of the layers before it
@@ -22,21 +22,21 @@ struct Cut {
 
 /// All cuts, in an order in which inner ones come first; the last has every layer before it. Nothing when
 /// there are more than `most`.
-///
-/// They are the states of PipeDream's optimizer (Narayanan et al., SOSP 2019, section 3.1, as its published
-/// code builds them): antichains, beginning with the first layer that nobody feeds. With one such layer these
-/// are all sets of layers that contain it and are closed under who feeds whom; with several, some of them.
-/// InputError when not all layers are connected with the first.
+/// These are the states of PipeDream's optimizer (Narayanan et al., SOSP 2019, section 3.1, as its published
+/// code builds them): antichains, beginning with the first layer without inputs. With a single such layer
+/// they are all sets of layers that contain it and, with each layer, every layer that feeds it; with several,
+/// only some of these sets. InputError when some layer is not connected with the first.
 std::optional<std::vector<Cut>> cuts_of(const LayerGraph& graph, std::size_t most);
 
-/// Only the cuts of one order of the layers, that of the graph: as many as layers.
+/// Only the cuts along the graph's order of layers: as many as layers.
 std::vector<Cut> cuts_of_order(const LayerGraph& graph);
 
-/// The cuts behind these sets of layers, each closed under who feeds whom and given by layer, in an order in
-/// which inner ones come first; each once.
+/// The cuts behind these sets of layers, in an order in which inner ones come first, each once. A set is
+/// given by layer and contains, with each layer, every layer that feeds it.
 std::vector<Cut> cuts_behind(const LayerGraph& graph, std::vector<std::vector<bool>> sets);
 
-/// Those that part no layers of one of the lists: each lies before a cut, or behind it, as a whole.
+/// The cuts that separate no layers of any list: each list lies completely before the cut, or completely
+/// behind it.
 std::vector<Cut> cuts_around(const std::vector<Cut>& cuts,
                              const std::vector<std::vector<std::int32_t>>& together);
 

@@ -13,14 +13,14 @@ struct GroupedLayers {
   std::vector<std::int32_t> group_of;  ///< by layer
 };
 
-/// Smallest groups that hold each of the lists as a whole: whatever lies on a way from one member to another
-/// belongs to it, too. Any cut of the groups is one of the layers that parts no list, and the other way
-/// round.
+/// The smallest groups that contain each list completely. A layer on a path from one member to another
+/// belongs to the group, too. The cuts of the groups are exactly the cuts of the layers that separate no
+/// list.
 GroupedLayers kept_together(const LayerGraph& graph, const std::vector<std::vector<std::int32_t>>& together);
 
-/// Branches as PipeDream's optimizer compresses them (compress_branches of its published code): from every
-/// layer that feeds several, each straight line of layers that one other feeds becomes one, up to where lines
-/// meet or part again.
+/// Merges branches as PipeDream's optimizer does (compress_branches of its published code). Behind every
+/// layer that feeds several others, each straight line of layers becomes one layer, up to where lines meet or
+/// divide again.
 GroupedLayers compressed_branches(const LayerGraph& graph);
 
 /// The groups of groups.

@@ -11,7 +11,7 @@
 
 namespace pipesim {
 
-/// What a planner that cuts a model into stages knows of one layer: of one batch, unsplit, on one device.
+/// The facts about a layer that a pipeline planner uses: for one batch, unsplit, on one device.
 struct Layer {
   std::string name;
   Seconds forward, backward;
@@ -43,27 +43,28 @@ class LayerGraph {
   std::vector<std::vector<std::int32_t>> consumers_, inputs_;
 };
 
-/// One layer for each operator, as long as a device of the topology takes. A weight counts where it is used
-/// first. Profiled operators have the bytes that were measured, to the nearest one.
+/// One layer for each operator, with the times of a device of the topology. A weight counts for the layer
+/// that uses it first. Profiled operators have the bytes that were measured, to the nearest one.
 LayerGraph layers_of(const OperatorGraph& graph, const CostModel& costs, DeviceId device);
 
-/// Layers that must not be parted by stages under the schedule: those that use the same weight, where each
-/// stage has versions of its own. By weight, ascending; nothing under other schedules. Layers have operators'
-/// names.
+/// Lists of layers that stages must not separate under the schedule: those that use the same weight, if each
+/// stage has its own versions of it. By weight, ascending; empty under other schedules. Layers have
+/// operators' names.
 std::vector<std::vector<std::int32_t>> inseparable_layers(const OperatorGraph& graph,
                                                           const LayerGraph& layers,
                                                           const std::string& schedule);
 
-/// Without layers that PipeDream's optimizer leaves out of a profile: those that nobody feeds and whose
-/// description begins with "Input", and those that feed nobody and whose description begins with
-/// "__getitem__" (Narayanan et al., SOSP 2019; its published code). A layer's description is its name behind
-/// the first blank.
+/// Removes the layers that PipeDream's optimizer leaves out of a profile (Narayanan et al., SOSP 2019; its
+/// published code): layers without inputs whose description begins with "Input", and layers without consumers
+/// whose description begins with "__getitem__". A layer's description is the part of its name after the first
+/// blank.
 LayerGraph without_inputs(const LayerGraph& graph);
-/// How many of a model's first operators are inputs that this leaves out.
+/// The number of a model's first operators that are inputs and are removed by it.
 std::int32_t leading_inputs(const OperatorGraph& graph);
 
-/// By operator, from what is known of each layer (its number, or its stage). Layers have operators' names.
-/// What the planner left out joins the first that it feeds, or what feeds it where it feeds nobody.
+/// Converts a value per layer (its number, or its stage) to a value per operator. Layers have operators'
+/// names. An operator that the planner left out gets the value of the first operator that it feeds or, if it
+/// feeds none, of the one that feeds it.
 std::vector<std::int32_t> of_operators(const OperatorGraph& graph, const LayerGraph& layers,
                                        const std::vector<std::int32_t>& of_layer);
 

@@ -23,9 +23,9 @@ struct ListedStage {
 /// "8@node7 LSTM(2048, 1024),8". InputError with what was found and what is allowed.
 std::vector<ListedStage> parse_stage_list(std::string_view text);
 
-/// By stage the number of its last operator. Ends that are not told are chosen so that the longest stage
-/// takes as little time a device as can be; `seconds` by operator. InputError for operators that the model
-/// does not have or that come in another order, and for more stages than operators.
+/// By stage, the number of its last operator. Ends that are not given are chosen so that the longest stage
+/// takes as little time per device as possible; `seconds` is by operator. InputError for operators that the
+/// model does not have or that come in another order, and for more stages than operators.
 std::vector<std::int32_t> last_operators(const OperatorGraph& graph, const std::vector<double>& seconds,
                                          const std::vector<ListedStage>& stages);
 

@@ -11,27 +11,27 @@ namespace pipesim {
 /// Devices that run a stage or, with chunks, several; distinct, at least one.
 using StageGroup = std::vector<DeviceId>;
 
-/// A stage's devices and how it is split over them: rows of `tensor` devices, each of which has an equal
-/// share of the samples. Inside a row operators are split as tensor_parallel_strategy() does.
+/// A stage's devices and how it is split over them. The devices form rows of `tensor` devices, and each row
+/// takes an equal share of the samples. Inside a row operators are split as tensor_parallel_strategy() does.
 struct StageMesh {
   StageGroup devices;
   std::int64_t tensor = 1;  ///< divides the number of devices of a replica
-  /// That take microbatches in turn (Pipeline::replicas), on equal parts of the devices in this order, each
-  /// split as said above. Divides the number of devices.
+  /// Number of replicas that take microbatches in turn (Pipeline::replicas). Each gets an equal part of the
+  /// devices, in this order, split as above. Divides the number of devices.
   std::int64_t replicas = 1;
   bool operator==(const StageMesh&) const = default;
 };
 
-/// What a planner of pipelines proposes.
+/// The proposal of a pipeline planner.
 struct PipelinedStrategy {
   Strategy strategy;
   Pipeline pipeline;
   std::vector<StageMesh> meshes;  ///< as they were asked for
 };
 
-/// Stages on meshes. Of a mesh as many rows are used, from the first on, as every operator's samples can be
-/// split in. `meshes`: stage s runs on meshes[s % meshes.size()]. Configs of more than one device a row may
-/// be illegal, see illegal(). With replicas that take turns the pipeline gets their numbers.
+/// Places stages on meshes. Of a mesh, the first rows are used: as many as every operator's samples can be
+/// divided among. Stage s runs on meshes[s % meshes.size()]. Configs with more than one device per row may be
+/// illegal, see illegal(). Replicas that take turns are entered in the pipeline.
 PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
                                   const std::vector<StageMesh>& meshes);
 

@@ -10,21 +10,22 @@
 
 namespace pipesim {
 
-/// Does nothing change when every device is replaced by devices[its id]? The same kinds, the same nodes
-/// together, routes as fast, and lanes shared by the same routes.
+/// Whether nothing changes when every device is replaced by devices[its id]: the same kinds, the same devices
+/// together in nodes, routes as fast, and lanes shared by the same routes.
 bool is_symmetry(const Topology& topology, std::span<const DeviceId> devices);
 
-/// The ways to give devices to groups, no two of which a symmetry of the topology makes the same: neither an
-/// exchange of two devices of a node, nor of two nodes with as many devices, each in its order. Devices may
-/// stay idle.
+/// All essentially different ways to assign devices to groups. Two ways count as the same when a symmetry of
+/// the topology turns one into the other. The symmetries are exchanges of two devices of a node, and
+/// exchanges of two nodes with equally many devices, each in its order. Devices may stay idle.
 class Placements {
  public:
   /// Looks at all routes once for every node and for every device with one before it.
   explicit Placements(const Topology& topology);
 
-  /// How many there are for so many groups, at least 1, of at least one device each; exact below 2^53.
+  /// The number of placements for this number of groups, at least 1, with at least one device each; exact
+  /// below 2^53.
   [[nodiscard]] double count(std::int32_t groups) const;
-  /// All of them; by placement the groups, each with its devices ascending.
+  /// All placements; for each, the groups with their devices ascending.
   [[nodiscard]] std::vector<std::vector<StageGroup>> list(std::int32_t groups) const;
 
  private:
@@ -34,7 +35,7 @@ class Placements {
     std::vector<Cell> cells;
     std::size_t like = 0;  ///< number of the first node that is interchangeable with it, perhaps itself
   };
-  /// How many devices each group has of each cell of a node: cells · groups counts.
+  /// The number of devices that each group has from each cell of a node: cells · groups counts.
   using Counts = std::vector<std::int32_t>;
 
   [[nodiscard]] static std::vector<Counts> ways(const Node& node, std::int32_t groups);

@@ -12,40 +12,41 @@
 
 namespace pipesim {
 
-/// Stages on meshes that are not placed on devices yet, as Alpa's dynamic program chose them.
+/// Stages on meshes, as Alpa's dynamic program chose them. They are not placed on devices yet.
 struct AlpaPlan {
   StagePartition partition;              ///< of `options`
   std::vector<StageOption> options;      ///< a config is the number of devices in a row
   std::vector<std::int32_t> cluster_of;  ///< by operator
 };
 
-/// Numbers of devices that a stage may have: powers of two within a node, a whole node, and several whole
+/// The numbers of devices that a stage may have: powers of two within a node, a whole node, and several whole
 /// nodes.
 std::vector<std::int64_t> submesh_sizes(const Topology& topology);
 
-/// Plans a pipeline as Alpa does (Zheng et al., OSDI 2022, sections 5 and 6): operators in clusters, and a
-/// dynamic program over runs of them on submeshes. Costs of stages come from the simulator: the whole model
-/// runs on each submesh, data-parallel or in rows of tensor-parallel devices, and a stage takes what its
-/// clusters add to the time of one microbatch there, and its share of the synchronisation of gradients;
-/// sending what leaves it to the next submesh counts with it, which Alpa leaves out. Memory: weights,
-/// gradients and optimizer state of its first device, and what it keeps of every microbatch in flight. Where
-/// all is run again, this is what enters the stage, and all that it makes of one microbatch; where attention
-/// is, all but attention's, and the largest of it once.
+/// Plans a pipeline as Alpa does (Zheng et al., OSDI 2022, sections 5 and 6): clusters of operators, and a
+/// dynamic program over runs of clusters on submeshes. Costs of stages come from the simulator. The whole
+/// model runs on each submesh, data-parallel or in rows of tensor-parallel devices. A stage takes the time
+/// that its clusters add to one microbatch there, plus its share of the synchronisation of gradients. The
+/// transfer of its outputs to the next submesh counts too, which Alpa leaves out. Memory of a stage: weights,
+/// gradients and optimizer state of its first device, and the activations that it keeps for every microbatch
+/// in flight. With full recompute these are the inputs of the stage, plus everything that it makes of one
+/// microbatch. With selective recompute they are all but those of attention, plus the largest attention's
+/// once.
 ///
-/// `looked_at` is called after every submesh with the number of devices. Nothing when no pipeline fits.
-/// `plan`: optimizer, types and microbatches. `schedule`: that stages are for. It changes what they may be
-/// (no two use a weight of which each has versions, see inseparable_layers(); see partition_for()), not what
-/// they cost.
+/// `looked_at` is called with the number of devices after every submesh. Nothing when no pipeline fits.
+/// `plan`: optimizer, types and microbatches. `schedule`: the schedule that the stages are for. It limits the
+/// stages (no two may use a weight of which each has versions, see inseparable_layers(); see
+/// partition_for()), but does not change their costs.
 std::optional<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& plan,
                              std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at,
                              const std::string& schedule = "1f1b");
 
-/// partition_stages(). Under a schedule that goes both ways an even number of stages with as many devices
-/// each: then opposite ones can take each other's microbatches.
+/// Calls partition_stages(). For a schedule that goes both ways it requires an even number of stages with
+/// equally many devices: opposite stages can then take each other's microbatches.
 std::optional<StagePartition> partition_for(const std::string& schedule, const StageProblem& problem);
 
-/// Devices for stages of these sizes: large ones first, each inside a node where one has room, else on whole
-/// nodes. As many devices as the topology has or fewer.
+/// Devices for stages of these sizes. Large stages come first, each inside a node with enough free devices,
+/// else on whole nodes. The sizes may add up to at most the topology's devices.
 std::vector<StageGroup> place_submeshes(const Topology& topology, const std::vector<std::int64_t>& sizes);
 
 }  // namespace pipesim

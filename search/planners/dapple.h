@@ -8,7 +8,8 @@
 
 namespace pipesim {
 
-/// What DAPPLE's planner plans for: layers on servers of devices, which need not have as many each.
+/// The input of DAPPLE's planner: layers, and servers of devices, which may have different numbers of
+/// devices.
 struct DappleProblem {
   const LayerGraph* layers = nullptr;   ///< measured with `layers_batch` samples; in a topological order
   std::int64_t layers_batch = 1;        ///< samples
@@ -30,29 +31,29 @@ struct DapplePlan {
   std::vector<DappleStage> stages;
 };
 
-/// What the published planner takes for the time of an iteration (Fan et al., DAPPLE, PPoPP 2021, as its
-/// published code computes it; section 4.1 of the paper has another formula):
+/// The iteration time in the published planner's model (Fan et al., DAPPLE, PPoPP 2021, as its published code
+/// computes it; section 4.1 of the paper has another formula):
 ///
 ///   block·(M − 1)/M + T/(copies·M) + Σ transfers + max(0, max over stages s of AR_s − s·block/M)
 ///
-/// with M microbatches of a copy and T the time of the whole batch on one device. block is the longest of all
-/// stages' times divided by their replicas, and of all transfers between stages of what the whole batch hands
-/// on, times dapple_activation_factor(). Σ transfers is of one microbatch, each once. Bytes take 1/3 ns
-/// across servers, 1 ns into one server for the share that comes from outside, 1/25 ns inside; AR, the
-/// reduction of a stage's gradients, is divided by half of its replicas inside a server. What crosses a cut
-/// is Cut::augmented. With its faults: a stage that is not the last counts the parameters of the layer behind
-/// it, too, and copies share no transfer of a block.
+/// with M microbatches of a copy and T the time of the whole batch on one device. block is the largest of all
+/// stages' times divided by their replicas, and of all transfers between stages. A transfer moves the
+/// activations of the whole batch, times dapple_activation_factor(). Σ transfers is of one microbatch, each
+/// once. A byte takes 1/3 ns across servers, 1 ns into one server for the share that comes from outside, 1/25
+/// ns inside. AR, the reduction of a stage's gradients, is divided by half of its replicas inside a server.
+/// The activations that cross a cut are Cut::augmented. The formula keeps the published faults: a stage other
+/// than the last also counts the parameters of the layer behind it, and copies share no transfer of a block.
 Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
                        const std::vector<DappleStage>& stages);
 
-/// How often activations that cross a cut count in the block of the published score: twice, but once for two
-/// stages, which the published search scores by themselves.
+/// How many times the block of the published score counts activations that cross a cut: once for two stages,
+/// which the published search scores separately, else twice.
 int dapple_activation_factor(std::size_t stages);
 
-/// The time of the whole batch on one device: divided by the latency it is the speedup that DAPPLE reports.
+/// The time of the whole batch on one device. Divided by the latency, it is the speedup that DAPPLE reports.
 Seconds time_on_one_device(const DappleProblem& problem);
 
-/// Among which pipelines dapple() looks for those of least latency.
+/// The space of pipelines in which dapple() looks for those of least latency.
 struct DappleSearch {
   std::int64_t copies = 1;  ///< must divide the batch by the microbatch
   std::int32_t most_stages = 1;
@@ -66,11 +67,11 @@ struct DappleSearch {
       false;  ///< transfers do not lengthen the block; nor is `latency` dapple_latency() then
 };
 
-/// Pipelines that use all devices, among all cuts of the layers' order, numbers of replicas, and ways to
-/// spread a stage's replicas over servers; where there are more than 64 of those, the published three: on
-/// untouched servers first, on those partly in use first, or one device on each in turn. The last one is the
-/// best, or has most stages. `complete`, if given, tells whether the
-/// steps sufficed. InternalError without layers or devices, or for copies that can't be.
+/// The best pipelines that use all devices, among all cuts of the layers' order, numbers of replicas, and
+/// ways to spread a stage's replicas over servers. Where there are more than 64 such ways, only the published
+/// three are tried: untouched servers first, partly used servers first, or one device on each in turn. The
+/// last pipeline is the best, or has most stages. `complete`, if given, tells whether the steps sufficed.
+/// InternalError without layers or devices, or for an impossible number of copies.
 std::vector<DapplePlan> dapple(const DappleProblem& problem, const DappleSearch& search,
                                bool* complete = nullptr);
 

@@ -14,7 +14,7 @@ namespace pipesim {
 /// InputError when there are fewer costs than parts.
 std::vector<std::int32_t> balanced_parts(const std::vector<double>& costs, std::int32_t parts);
 
-/// What a pipeline of equal groups of devices is made for.
+/// The request for a pipeline of equal groups of devices.
 struct PipelineDemand {
   std::int32_t stages = 1;
   std::int32_t chunks = 1;  ///< stages of each group of devices
@@ -22,11 +22,11 @@ struct PipelineDemand {
 };
 
 /// GPipe's partition (Huang et al., NeurIPS 2019, section 2.2): layers in order, cut into stages so that the
-/// largest stage has as little to compute as possible, on equal runs of the topology's devices; inside a
-/// stage data parallelism (data_parallel_stages()). What shares a weight is one layer
-/// where no data would have to go back to an earlier stage.
+/// largest stage has as little to compute as possible, on equal runs of the topology's devices. Inside a
+/// stage there is data parallelism (data_parallel_stages()). Layers that share a weight count as one, unless
+/// data would then have to go back to an earlier stage.
 ///
-/// InputError where the model or the topology can't be cut so, or the schedule does not suit.
+/// InputError when the model or the topology can't be cut like this, or when the schedule does not suit.
 PipelinedStrategy gpipe_strategy(const OperatorGraph& graph, const CostModel& costs,
                                  const PipelineDemand& demand);
 

@@ -7,10 +7,10 @@
 
 namespace pipesim {
 
-/// A topology as PipeDream sees it: runs of its devices in order, equal groups inside equal groups, and the
-/// bandwidth of the way between two members of a group. InputError with two devices that are connected
-/// otherwise; of each group the first device is looked at. One device: a level of one machine, whose
-/// bandwidth nobody uses.
+/// A topology as PipeDream sees it: its devices in order, in equal groups inside equal groups, with the
+/// bandwidth of the route between two members of a group. The first device of each group is measured.
+/// InputError that names two devices whose connection does not fit such a hierarchy. A single device becomes
+/// a level of one machine, whose bandwidth nobody uses.
 std::vector<MachineLevel> machine_levels(const Topology& topology);
 
 }  // namespace pipesim

@@ -9,8 +9,8 @@
 
 namespace pipesim {
 
-/// One level of a hierarchy of machines, innermost first: so many devices, or groups of the level below, and
-/// the bandwidth between two of them.
+/// One level of a hierarchy of machines, innermost first: a number of devices, or of groups of the level
+/// below, and the bandwidth between two of them.
 struct MachineLevel {
   std::int64_t machines = 1;
   BytesPerSecond bandwidth;
@@ -26,7 +26,7 @@ struct PipeDreamOptions {
   std::optional<Bytes> memory_limit;  ///< of what a machine keeps for all batches in flight
 };
 
-/// Layers that run on the same devices, each of which takes every so-many-th batch.
+/// Layers that run on the same devices, which take batches in turn.
 struct PipelineStage {
   std::vector<std::int32_t> layers;   ///< ascending
   std::vector<std::int64_t> devices;  ///< counted through the hierarchy, from 0, ascending: where a group of
@@ -40,24 +40,24 @@ struct PipeDreamPlan {
   std::vector<PipelineStage> stages;
 };
 
-/// PipeDream's partitioner (Narayanan et al., SOSP 2019, section 3.1): level by level from the inside a
-/// dynamic program over cuts, in which a stage of compute time T and parameters P on m machines takes
-/// (T + 4(m − 1)P / (m·bandwidth)) / m, and the slowest stage decides. What it minimises is what the
-/// published optimizer does, with its faults: the gradients of a level that is not cut count once per machine
-/// of the level below; a last stage keeps no batch in flight, so the memory limit never binds it; the output
-/// of the first stage never counts as a transfer by itself; Cut::augmented is more than crosses. Repaired,
-/// gradients count in full, a stage keeps one batch more (⌈machines from it on / its machines⌉), and both
-/// ends of every stage transfer Cut::crossing.
+/// PipeDream's partitioner (Narayanan et al., SOSP 2019, section 3.1): level by level from the inside, a
+/// dynamic program over cuts. A stage of compute time T and parameters P on m machines takes (T + 4(m − 1)P /
+/// (m·bandwidth)) / m, and the slowest stage decides. The objective is that of the published optimizer, with
+/// its faults: the gradients of a level that is not cut count once per machine of the level below; a last
+/// stage keeps no batch in flight, so the memory limit never binds it; the output of the first stage never
+/// counts as a transfer by itself; Cut::augmented is more than crosses. The repaired objective counts
+/// gradients in full, a stage keeps one batch more (⌈machines from it on / its machines⌉), and both ends of
+/// every stage transfer Cut::crossing.
 ///
-/// Nothing when no pipeline keeps to the memory limit, or a straight one would need more cuts to use all
-/// machines. Cuts as cuts_of() gives them, at least one; at least one level; machines, bandwidths and the
-/// compression above 0, else InternalError. Takes pipedream_steps() steps, about a nanosecond each, and looks
-/// at the deadline (sim/base/deadline.h) every few thousand to a million steps.
+/// Nothing when no pipeline keeps to the memory limit, or when a straight one would need more cuts to use all
+/// machines. `cuts` are those of cuts_of(), at least one; there is at least one level; machines, bandwidths
+/// and the compression are above 0, else InternalError. Takes pipedream_steps() steps, about a nanosecond
+/// each, and checks the deadline (sim/base/deadline.h) every few thousand to a million steps.
 std::optional<PipeDreamPlan> pipedream(std::span<const Cut> cuts, std::span<const MachineLevel> levels,
                                        const PipeDreamOptions& options);
 
-/// Steps of pipedream(): ways to end a pipeline with a stage, by cuts and machines; of levels but the
-/// outermost for every cut that it may begin behind.
+/// The number of steps of pipedream(): ways to end a pipeline with a stage, by cuts and machines. For levels
+/// other than the outermost, they count for every cut behind which the pipeline may begin.
 double pipedream_steps(std::span<const Cut> cuts, std::span<const MachineLevel> levels);
 
 }  // namespace pipesim

@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// What pipedream() made of a model, and of how many of its cuts.
+/// The result of pipedream() for a model, and the cuts that it used.
 struct PipeDreamOfLayers {
   std::optional<PipeDreamPlan> plan;  ///< nothing as of pipedream()
   std::size_t cuts = 0;               ///< that it chose among, in all rounds together
@@ -27,15 +27,16 @@ struct PipeDreamEffort {
   std::int32_t most_rounds = 12;
 };
 
-/// The partition of layers by pipedream(). `together`: lists of layers that no cut parts
+/// Partitions layers by pipedream(). `together`: lists of layers that no cut may separate
 /// (inseparable_layers()).
 ///
-/// All cuts where that takes few enough steps. Else a selection of them: of all cuts, or of those that part
-/// no compressed branch (compressed_branches()), or, where these are too many as well, of three orders of the
-/// layers (as they come, each branch to its end, all branches in step), those that little crosses, evenly
-/// over the model; blocks that repeat are cut at equal places, since as much crosses there. Then, until
-/// nothing gets better, the cuts of the plan with those around them, one layer more or less at a time.
-/// OutOfTime when the deadline passes before there is a plan; with one, that is the answer.
+/// Uses all cuts if that takes few enough steps. Otherwise it uses a selection, taken from all cuts; or from
+/// those that separate no compressed branch (compressed_branches()); or, where these are too many as well,
+/// from three orders of the layers (as they come, each branch to its end, all branches in step). The
+/// selection prefers cuts that little data crosses, evenly over the model. Repeated blocks are cut at equal
+/// places, since the same data crosses there. Then it repeats with the cuts of the plan and those around
+/// them, one layer more or less at a time, until nothing improves. OutOfTime when the deadline passes before
+/// there is a plan; later, the plan so far is the result.
 PipeDreamOfLayers pipedream_of_layers(const LayerGraph& layers,
                                       const std::vector<std::vector<std::int32_t>>& together,
                                       std::span<const MachineLevel> levels, const PipeDreamOptions& options,

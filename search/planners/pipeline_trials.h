@@ -16,13 +16,14 @@ struct PipelineTrial {
   std::size_t devices_used = 0;
 };
 
-/// GPipe's pipelines of a model, judged by the simulator: every number of groups that divides the devices,
-/// one group being data parallelism, under each of the schedules; those that take chunks with 2 and 4 stages
-/// a group, too. Pipelines that a schedule or the model does not allow are left out. What fits into memory
-/// comes first, the fastest first; of equal ones the one with fewer stages, then in the order of `schedules`.
-/// `options`: of all of them; their pipeline is not looked at. `tried` is called after each, `refused` with
-/// why one is left out. Where the thread's deadline (sim/base/deadline.h) passes, those that were simulated
-/// are returned, and the number of others is in `not_simulated`; OutOfTime where none was.
+/// GPipe's pipelines of a model, judged by the simulator. Tries every number of groups that divides the
+/// devices (one group is data parallelism) under each of the schedules; schedules that take chunks also with
+/// 2 and 4 stages per group. Pipelines that a schedule or the model does not allow are left out. Those that
+/// fit into memory come first, then the fastest; among equals the one with fewer stages, then in the order of
+/// `schedules`. `options`: of all of them; their pipeline is ignored. `tried` is called after each, `refused`
+/// with the reason for each that is left out. When the thread's deadline (sim/base/deadline.h) passes, the
+/// simulated ones are returned, and `not_simulated` receives the number of others; OutOfTime when there are
+/// none.
 std::vector<PipelineTrial> try_pipelines(
     const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
     const std::vector<std::string>& schedules, const std::function<void(const PipelineTrial&)>& tried,

@@ -33,7 +33,7 @@ struct StageCostsFile {
   bool divides_batch = false;     ///< the model's batch is that of an iteration, to be divided by that number
 };
 
-/// What planners can be told. Each looks at what is its own.
+/// Settings of planners. Each planner reads its own.
 struct PlannerSettings {
   std::string schedule = "1f1b";       ///< that stages are planned for
   std::vector<std::string> schedules;  ///< to choose among
@@ -51,16 +51,17 @@ struct PlannerSettings {
   SearchBudget budget;                        ///< exhaustive
 };
 
-/// A model on a topology, for which plans are wanted.
+/// A request for plans of a model on a topology.
 struct PlanRequest {
   const OperatorGraph& graph;  ///< its batch is a microbatch
   const CostModel& costs;
   PlanOptions options;  ///< of the plan; without a pipeline
-  /// The model with another batch; InputError where that is not to be chosen. Whether it is, for less.
+  /// with_batch: the model with another batch; InputError if it can't be chosen. The other function tells, at
+  /// less cost, whether it can.
   std::function<OperatorGraph(std::int64_t batch)> with_batch;
   std::function<bool(std::int64_t batch)> takes_batch;
   PlannerSettings settings;
-  /// Says what goes on, now and then; "" ends it.
+  /// Shows what the planner is doing, now and then; "" ends it.
   std::function<void(std::string_view)> status;
   SearchObserver* observer = nullptr;  ///< of planners that search
 
@@ -70,7 +71,7 @@ struct PlanRequest {
   [[nodiscard]] std::int64_t samples() const { return graph.batch() * options.microbatches; }
 };
 
-/// A number by which a planner chose, of its own cost model.
+/// The value of the planner's own cost model by which it chose.
 struct PlannerObjective {
   std::string key;                                      ///< "planner_objective_s"
   double value = 0;                                     ///< as the key says
@@ -81,7 +82,7 @@ struct PlannerObjective {
 /// The note of an algorithm that ran out of time before it had a plan.
 inline constexpr const char* kOutOfTime = "out of time";
 
-/// What one of several algorithms contributed.
+/// The contribution of one of several algorithms.
 struct Contribution {
   std::string name;
   std::optional<Evaluation> evaluation;  ///< of its plan
@@ -107,10 +108,10 @@ struct PlannerTrials {
   bool some_not_simulated = false;  ///< replicated stages: there are others
 };
 
-/// What a planner says.
+/// The answer of a planner.
 struct PlannedPipeline {
   OperatorGraph graph;  ///< the model with the batch of a microbatch
-  /// The batch that the planner chose for the model; nothing: that of the request.
+  /// The batch that the planner chose for the model; nothing: the request's.
   std::optional<std::int64_t> batch;
   PlanOptions options;  ///< of the plan, with its pipeline, if it has one
   Strategy strategy;
@@ -136,8 +137,8 @@ struct PlannedPipeline {
 /// One way to plan a pipeline without searching.
 struct Planner {
   std::string_view name, summary;
-  /// InputError when there is no plan, Interrupted when there is none yet, OutOfTime when the thread's
-  /// deadline (sim/base/deadline.h) passed before there was one.
+  /// Throws InputError when there is no plan, Interrupted when the user ended it before there was one, and
+  /// OutOfTime when the thread's deadline (sim/base/deadline.h) passed before.
   PlannedPipeline (*propose)(const PlanRequest& request);
 };
 
@@ -152,13 +153,13 @@ PlannedPipeline propose_alpa(const PlanRequest& request);
 /// Tries all pipelines of few layers on few devices. Needs an observer.
 PlannedPipeline propose_exhaustively(const PlanRequest& request);
 
-/// The stages of a file's costs that take least time under a schedule. InputError where there are none.
+/// The fastest stages under a schedule from a file of costs. InputError when there are none.
 StagePartition partition_of(const StageProblem& problem, const std::string& file,
                             const std::string& schedule);
 PlannerObjective objective_of(const StagePartition& partition);
 
-/// Gives the pipeline the fastest of the request's schedules that suits it and fits, by simulation.
-/// InputError when none suits.
+/// Gives the pipeline the fastest, by simulation, of the request's schedules that suit it and fit into
+/// memory. InputError when no schedule suits.
 void choose_schedule(const PlanRequest& request, PlannedPipeline& planned);
 
 }  // namespace pipesim

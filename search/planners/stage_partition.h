@@ -31,11 +31,11 @@ struct StagePartition {
   std::vector<std::size_t> stages;  ///< numbers of options, in the order of the pipeline
 };
 
-/// The best of all partitions: Alpa's outer dynamic program (Zheng et al., OSDI 2022, section 5.2, equations
-/// 2 to 4). For a longest stage of at most t the sum of the stages' times falls as t grows, so most values of
-/// t can be told to be no better without solving for them; the first that can be solved at all is found by
-/// bisection. Nothing when no partition uses exactly the devices and keeps to memory. InternalError for
-/// options outside the layers, times below 0 and counts below 1.
+/// The best of all partitions, by Alpa's outer dynamic program (Zheng et al., OSDI 2022, section 5.2,
+/// equations 2 to 4). The smallest sum of the stages' times, given a longest stage of at most t, falls as t
+/// grows. So most values of t can be excluded without solving for them; the first value with a solution is
+/// found by bisection. Nothing when no partition uses exactly the devices and keeps to memory. InternalError
+/// for options outside the layers, times below 0 and counts below 1.
 std::optional<StagePartition> partition_stages(const StageProblem& problem);
 
 }  // namespace pipesim
