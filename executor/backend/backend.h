@@ -14,7 +14,7 @@
 
 namespace pipesim {
 
-/// Where the buffers of a running program lie.
+/// Addresses of the buffers of a running program.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -22,7 +22,7 @@ class Memory {
   [[nodiscard]] virtual const Buffer& buffer(BufferId buffer) const = 0;
 };
 
-/// Where devices' memory comes from.
+/// The source of devices' memory.
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -38,9 +38,9 @@ struct ExecutionParts;
 class Backend : public DeviceKernels {
  public:
   [[nodiscard]] virtual std::string name() const = 0;
-  /// False: buffers have no content, there is nothing to load or to look at.
+  /// False: buffers have no content, so there is nothing to load or to inspect.
   [[nodiscard]] virtual bool computes() const { return true; }
-  /// DeviceError when there is no memory for what stays.
+  /// DeviceError when there is not enough memory for the buffers that stay.
   [[nodiscard]] virtual std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) = 0;
 };
 

@@ -12,7 +12,7 @@
 
 namespace pipesim {
 
-/// What a device really allocated.
+/// Memory that a device really allocated.
 struct MeasuredMemory {
   Bytes peak;  ///< as the simulator counts: without data inputs and workspace
   std::array<Bytes, kMemoryCategories> at_peak{};  ///< by category; they add up to `peak`
@@ -20,13 +20,14 @@ struct MeasuredMemory {
   Bytes arena;  ///< the block that holds all of them; 0: they have memory of their own
 };
 
-/// The buffers of a running program: allocated at first use, freed after the last use of a step; or at their
-/// places in their device's arena (Program::arenas). Measured is the same.
+/// The buffers of a running program. They are allocated at first use and freed after the last use of a step;
+/// or they lie at their places in their device's arena (Program::arenas). The measured memory is the same
+/// either way.
 class BufferTable : public Memory {
  public:
-  /// What a buffer is for, in messages: "fc6.w on cpu0, whose predicted peak is 1.2 GB".
+  /// The purpose of a buffer, for messages: "fc6.w on cpu0, whose predicted peak is 1.2 GB".
   using Describe = std::function<std::string(const Buffer&)>;
-  /// What messages add about a device that is refused its arena: "; 3 GB are reported free".
+  /// Text that messages add when a device does not get its arena: "; 3 GB are reported free".
   using Refused = std::function<std::string(DeviceId)>;
   BufferTable(const Program& program, Allocator& allocator, std::size_t num_devices, Describe describe,
               const Refused& refused = {});
@@ -40,9 +41,10 @@ class BufferTable : public Memory {
   [[nodiscard]] const Buffer& buffer(BufferId buffer) const override {
     return program_.buffers[buffer.index()];
   }
-  /// Makes sure that all have memory. DeviceError when there is none: what was asked for, for which tensor.
+  /// Makes sure that all these buffers have memory. DeviceError, with the size and the tensor, when there is
+  /// none.
   void acquire(DeviceId device, std::span<const BufferId> buffers);
-  /// One use of each is over.
+  /// One use of each of these buffers is over.
   void release(DeviceId device, std::span<const BufferId> buffers);
   /// Lets each buffer be used once more in the next step.
   void begin_step();

@@ -12,18 +12,18 @@
 
 namespace pipesim {
 
-/// The computation of one kind of operator on a shard's own boxes, the same for every backend but for the
-/// Call, which says where the operands lie. Kernels have no state and know nothing of devices or layouts:
-/// what a shard must hold follows from the operator's index maps. A pass with n inner steps (InnerStep of
-/// that pass, in order) is cut into n + 1 segments, called one after the other; the statistics of step i are
-/// complete from segment i + 1 on; they, the outputs and the gradients keep what earlier segments of the pass
-/// wrote. Gradients are those of the addend that this shard contributes (operator algebra, section 1). Safe
-/// to call from several threads.
+/// The computation of one kind of operator on a shard's own boxes. It is the same for every backend except
+/// for the Call, which says where the operands are. Kernels have no state and know nothing of devices or
+/// layouts; the operator's index maps determine what a shard must hold. A pass with n inner steps (InnerStep
+/// of that pass, in order) is cut into n + 1 segments, called one after the other. The statistics of step i
+/// are complete from segment i + 1 on. Statistics, outputs and gradients keep the values that earlier
+/// segments of the pass wrote. Gradients are those of the addend that this shard contributes (operator
+/// algebra, section 1). Safe to call from several threads.
 template <class Call>
 class OperatorKernel {
  public:
   virtual ~OperatorKernel() = default;
-  /// What the shard keeps from forward to backward beside uses with `saved`.
+  /// Bytes that the shard keeps from forward to backward besides uses with `saved`.
   [[nodiscard]] virtual std::size_t saved_bytes(const Operator& /*op*/,
                                                 std::span<const Range> /*ranges*/) const {
     return 0;

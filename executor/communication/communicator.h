@@ -12,15 +12,15 @@ namespace pipesim {
 enum class ReduceOperation : std::uint8_t { Sum, Max };
 
 /// Moves data between the members of a group. Every member has its own Communicator of the group and makes
-/// the same calls; calls are matched by group and `tag`, so that calls with different tags may be under way
-/// at the same time, made from different threads in any order. A tag is free again when its call has
-/// returned. Groups have tags of their own, even where they overlap, except that groups of the same members
-/// in the same order count as one. A call returns when its result is complete and its inputs may be
-/// overwritten. Ranks are positions in the group. Memory is aligned as the type is.
+/// the same calls. Calls are matched by group and `tag`; so calls with different tags may run at the same
+/// time, made from different threads in any order. A tag is free again when its call has returned. Tags of
+/// different groups never clash, even if the groups overlap; but groups of the same members in the same order
+/// count as one. A call returns when its result is complete and its inputs may be overwritten. Ranks are
+/// positions in the group. Memory has the alignment of the type.
 ///
-/// Sums are formed in rank order, in float32 for 16-bit types, and each element by one member only or by all
-/// in the same way: all members get the same bits, whatever the implementation. Integers wrap around; the
-/// maximum with a NaN is NaN. Zero elements are allowed everywhere, and then nobody waits for anybody.
+/// Sums are formed in rank order, in float32 for 16-bit types. Each element is summed by one member only, or
+/// by all in the same way, so all members get the same bits in every implementation. Integers wrap around;
+/// the maximum with a NaN is NaN. Zero elements are allowed everywhere; then no member waits for another.
 ///
 /// DeviceError when a peer fails or disappears: every other member's pending and later calls throw within
 /// seconds and name it. InternalError when members do not make the same call.
@@ -30,7 +30,7 @@ class Communicator {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  /// `data`: `elements` of this member's addend, replaced by the result of all.
+  /// `data`: `elements` elements of this member's addend, replaced by the sum or maximum over all members.
   virtual void all_reduce(void* data, std::int64_t elements, DataType type, ReduceOperation operation,
                           std::int64_t tag) = 0;
   /// Only the root's `result` is written; it may be the root's own `data`.
@@ -52,8 +52,8 @@ class Communicator {
   /// The group of `members` (ranks of this group, in the new order), called by those members only, without
   /// any exchange between them.
   [[nodiscard]] virtual std::unique_ptr<Communicator> group(std::span<const int> members) = 0;
-  /// Called by all: members with equal `color` form a group, ordered by (key, rank). No group for a negative
-  /// color.
+  /// Called by all members. Those with equal `color` form a group, ordered by (key, rank). No group for a
+  /// negative color.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key, std::int64_t tag) = 0;
   /// Makes pending and later calls of all members throw a DeviceError with this reason.
   virtual void abort(const std::string& reason) = 0;

@@ -13,9 +13,9 @@
 
 namespace pipesim {
 
-/// Where endpoints of one process leave their messages: one mailbox per endpoint, in which a message meets
-/// the memory that waits for it. Each message is copied once, from the sender's memory into the receiver's: a
-/// short one by whoever comes second, so that only the other must be woken; a long one by its receiver, so
+/// Mailboxes of the endpoints of one process. In an endpoint's mailbox a message meets the memory that waits
+/// for it. Each message is copied once, from the sender's memory into the receiver's. A short message is
+/// copied by the side that comes second, so that only the other must be woken; a long one by its receiver, so
 /// that receivers copy in parallel.
 class Mailboxes {
  public:
@@ -64,8 +64,8 @@ class Mailboxes {
   std::map<std::vector<int>, int> channels_;
 };
 
-/// Messages under way: posted by the constructor, withdrawn by the destructor if not complete. The lists and
-/// the memory that they name must stay as long.
+/// A set of messages under way. The constructor posts them; the destructor withdraws them if they are not
+/// complete. The lists, and the memory that they name, must live as long.
 class Mailboxes::Exchange {
  public:
   Exchange(Mailboxes& world, int endpoint, std::span<const Outgoing> out, std::span<const Incoming> in,
@@ -74,9 +74,9 @@ class Mailboxes::Exchange {
   Exchange& operator=(const Exchange&) = delete;
   ~Exchange();
 
-  /// Until all is complete. DeviceError after abort().
+  /// Returns when all messages are complete. DeviceError after abort().
   void wait();
-  /// Whether all is complete, after at most this time. DeviceError after abort().
+  /// Returns whether all messages are complete, after at most this time. DeviceError after abort().
   bool wait_for(std::chrono::microseconds duration);
 
  private:

@@ -17,8 +17,8 @@ struct Incoming {
   std::span<std::byte> bytes;
 };
 
-/// What messages between two endpoints are matched by. Messages of equal labels arrive in the order in which
-/// they were sent.
+/// Identifies messages between two endpoints. Messages with equal labels arrive in the order in which they
+/// were sent.
 struct MessageLabel {
   int channel = 0;  ///< of Transport::channel
   std::int64_t tag = 0;
@@ -27,8 +27,8 @@ struct MessageLabel {
   bool operator==(const MessageLabel&) const = default;
 };
 
-/// One endpoint (a device) of a world of `endpoints()`: moves bytes between it and the others. All members
-/// may be called from several threads at the same time.
+/// One endpoint (a device) of a world of `endpoints()`. It moves bytes between itself and the others. All
+/// member functions may be called from several threads at the same time.
 ///
 /// DeviceError when a peer fails or disappears, and after abort(). InternalError when the two sides of a
 /// message differ in its size.
@@ -42,13 +42,13 @@ class Transport {
   /// The number is meaningful at this endpoint only; transports match channels by their lists.
   [[nodiscard]] virtual int channel(std::span<const int> members) = 0;
 
-  /// Posts everything at once and returns when all is complete: what went out may be overwritten, what came
-  /// in is there. Messages may have zero bytes. Without messages it only looks for failures.
+  /// Posts all messages at once and returns when they are complete: outgoing memory may be overwritten,
+  /// incoming data has arrived. Messages may have zero bytes. Without messages it only checks for failures.
   virtual void exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
                         const MessageLabel& label) = 0;
 
-  /// Makes pending and later exchanges of the whole world throw a DeviceError with this reason; the first
-  /// reason stays.
+  /// Makes pending and later exchanges of the whole world throw a DeviceError with this reason. The first
+  /// reason is kept.
   virtual void abort(const std::string& reason) = 0;
 };
 

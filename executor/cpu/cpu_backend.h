@@ -43,7 +43,7 @@ class CpuBackend : public ThreadBackend {
   void communicate(DeviceId device, const CommunicationWork& work, const Memory& memory, Communicator& world,
                    std::int64_t tag) override;
 
-  /// Some thread runs under SCHED_FIFO.
+  /// Whether some thread runs under SCHED_FIFO.
   [[nodiscard]] bool in_real_time() const { return real_time_; }
 
  private:

@@ -11,7 +11,7 @@
 
 namespace pipesim {
 
-/// How far a split run is from the unsplit one in a step, beside what rounding alone does.
+/// The difference between a split run and the unsplit one in a step, compared with that of rounding alone.
 struct StepEquality {
   TensorError worst;              ///< the output, gradient or weight that is furthest from its noise
   double noise = 0;               ///< of that tensor
@@ -19,28 +19,28 @@ struct StepEquality {
   std::size_t rounding_only = 0;  ///< tensors that hold nothing but rounding errors, and were left out
 };
 
-/// What rounding does to the unsplit model: by tensor, how far it is from itself where sums are formed in
-/// other orders and 16-bit results are rounded otherwise (cpu/other_rounding.h).
+/// The effect of rounding on the unsplit model: by tensor, how much it changes when sums are formed in other
+/// orders and 16-bit results are rounded differently (cpu/other_rounding.h).
 struct RoundingNoise {
-  /// By TensorError::name, at least eight unit roundoffs of the model's narrowest type: a few orders show too
-  /// little of what a single number can do, and a split run rounds in places where the unsplit one does not:
-  /// addends that travel, gradients added one after the other.
+  /// By TensorError::name, at least eight unit roundoffs of the model's narrowest type. A few orders of sums
+  /// don't show everything that can happen to a single number, and a split run rounds in places where the
+  /// unsplit one does not: addends that are sent, and gradients added one after the other.
   std::map<std::string, double> of;
-  /// Tensors that differ so much that they can't be compared to within 1% (float32; bfloat16: three eighths):
-  /// the gradient of a key's bias in attention is 0, and deep networks with batch norm over few samples
-  /// amplify every rounding error.
+  /// Tensors that can't be compared to within 1% (float32; bfloat16: three eighths), because rounding changes
+  /// them too much. The gradient of a key's bias in attention is 0, and deep networks with batch norm over
+  /// few samples amplify every rounding error.
   std::set<std::string> rounding_only;
 };
 
-/// `split` after a step against the unsplit model's values. `outputs`: whole results of the split run, all
-/// processes together.
+/// Compares `split` after a step with the unsplit model's values. `outputs`: complete results of the split
+/// run, from all processes together.
 StepEquality compare(const Training& split, const std::map<TensorId, std::vector<float>>& outputs,
                      const StepValues& reference, const RoundingNoise& noise, const OperatorGraph& graph);
 
 /// Runs a model unsplit on one device, step by step, as the reference of a plan.
 class UnsplitReference {
  public:
-  /// An error of up to so many times the tensor's noise is rounding.
+  /// An error of up to this many times the tensor's noise counts as rounding.
   static constexpr double allowed_factor = 4;
   /// Runs on device 0 of the topology. All must outlive this; `worlds` as in Training::Setting, and
   /// before_allocation, which is called for each of its runs, one for each order of sums.
@@ -52,7 +52,7 @@ class UnsplitReference {
   /// One step.
   void step();
   [[nodiscard]] const StepValues& values() const;
-  /// What rounding did to the last step.
+  /// The effect of rounding on the last step.
   [[nodiscard]] const RoundingNoise& noise() const { return noise_; }
   [[nodiscard]] static bool equal(const StepEquality& e) {
     return e.compared > 0 && e.worst.error <= allowed_factor * e.noise;

@@ -13,10 +13,11 @@ namespace pipesim {
 /// Turns CUPTI's buffers into records.
 class ActivityReader {
  public:
-  /// Reads a completed buffer of `bytes` valid bytes. What can't be read counts as dropped, once a buffer.
+  /// Reads a completed buffer of `bytes` valid bytes. A buffer with an unreadable record counts one dropped
+  /// record.
   void read(const std::uint8_t* buffer, std::size_t bytes);
   void count_dropped(std::uint64_t records) { activity_.dropped += records; }
-  /// What was read since the last call.
+  /// The records read since the last call.
   [[nodiscard]] CollectedActivity take();
 
  private:

@@ -15,18 +15,19 @@
 
 namespace pipesim::gpu {
 
-/// Convolutions of a stream by cuDNN. Which of its algorithms computes a problem is asked of the library's
-/// heuristics once and kept; only algorithms that give the same bits each time are taken.
+/// Convolutions of a stream by cuDNN. For each problem the library's heuristics are asked once for an
+/// algorithm, and the answer is kept. Only algorithms that give the same bits each time are used.
 class Convolutions {
  public:
-  /// `tf32`: as MachineSetting. `part`: that of the GPU whose stream it is, −1: the whole GPU. DeviceError
-  /// when cuDNN does not take the stream; whether it takes a part's is not documented.
+  /// `tf32`: as in MachineSetting. `part`: the part of the GPU that the stream belongs to; −1: the whole GPU.
+  /// DeviceError when cuDNN does not accept the stream; its documentation does not say whether it accepts a
+  /// part's.
   Convolutions(const CudaGpu& gpu, cudaStream_t stream, bool tf32, int part);
   ~Convolutions();
   Convolutions(const Convolutions&) = delete;
   Convolutions& operator=(const Convolutions&) = delete;
-  /// Of those with same_with_equal_padding(); operands aligned to 16. `scratch` gives memory of so many
-  /// bytes.
+  /// Computes a convolution with same_with_equal_padding(); operands are aligned to 16. `scratch` returns
+  /// memory of the given number of bytes.
   void convolve(const Convolution& convolution, const std::function<std::byte*(std::size_t)>& scratch);
 
  private:

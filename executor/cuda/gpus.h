@@ -12,15 +12,15 @@ struct CudaGpu {
   int multiprocessors = 0;
   /// "gpu0 (NVIDIA H200)"
   [[nodiscard]] std::string str() const { return "gpu" + std::to_string(number) + " (" + name + ")"; }
-  /// What this thread asks of CUDA next is meant for this GPU.
+  /// Makes this the GPU of this thread's next CUDA calls.
   void use() const;
 };
 
-/// "13.0" of 13000.
+/// CUDA's version number as text: "13.0" for 13000.
 std::string cuda_version_text(int version);
 /// The newest CUDA that the driver serves, as 13000; 0 without a driver.
 int driver_version();
-/// How many GPUs there are; when none, `why` says why.
+/// The number of GPUs. When there are none, `why` gets the reason.
 int count_gpus(std::string& why);
 /// DeviceError when the library has no code for it.
 CudaGpu gpu_to_use(int number);

@@ -12,8 +12,8 @@ namespace pipesim::gpu {
 
 inline constexpr std::size_t kDeviceAlignment = 256;  ///< bytes; what cudaMalloc() promises
 
-/// While it lives, calls that a thread must not make while it records (cudaMalloc for instance) are allowed:
-/// they do not touch what is recorded.
+/// While it exists, a recording thread may make calls that are otherwise forbidden (cudaMalloc for instance).
+/// They do not affect the recording.
 class RelaxedRecording {
  public:
   RelaxedRecording() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -25,12 +25,12 @@ class RelaxedRecording {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// Null when there is no more memory; at least one byte, so that it never is otherwise.
+/// Allocates at least one byte, so a null pointer always means that there is no more memory.
 std::byte* allocate_on(const CudaGpu& gpu, std::size_t bytes);
 void release_on(const CudaGpu& gpu, std::byte* memory);
 
-/// Memory given out in stack order, in blocks that are kept until its end. Who uses it last must have done so
-/// before.
+/// Memory handed out in stack order, in blocks that are kept until it is destroyed. All uses of the memory
+/// must be over by then.
 class MemoryStack {
  public:
   enum class Place : unsigned char { Device, Host };  ///< Host: pinned, for copies in stream order
@@ -41,7 +41,7 @@ class MemoryStack {
 
   /// Aligned to 256. DeviceError when there is no more.
   std::byte* take(std::size_t bytes);
-  /// Work that is noted later may use the same memory again.
+  /// Allows work that is noted later to use the same memory again.
   void free_all();
 
  private:
@@ -57,7 +57,7 @@ class MemoryStack {
   std::size_t block_ = 0, used_ = 0;  // of the block that is given out now
 };
 
-/// What the work of a stream uses for itself, in that stream's order.
+/// Memory that the work of a stream uses internally, in that stream's order.
 class WorkMemory {
  public:
   explicit WorkMemory(const CudaGpu& gpu)

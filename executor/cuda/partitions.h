@@ -9,8 +9,8 @@
 
 namespace pipesim::gpu {
 
-/// Equal parts of a GPU's multiprocessors, by green contexts of its primary context: memory, events and
-/// kernels are those of the whole GPU; what is put into a part's streams runs on that part's multiprocessors.
+/// Equal parts of a GPU's multiprocessors, as green contexts of its primary context. Memory, events and
+/// kernels belong to the whole GPU; work in a part's streams runs on that part's multiprocessors.
 class Partitions {
  public:
   /// The largest parts that the GPU can be divided into. InputError when it can't be divided into so many;
@@ -20,7 +20,7 @@ class Partitions {
   Partitions(const Partitions&) = delete;
   Partitions& operator=(const Partitions&) = delete;
 
-  /// What the driver gave the part.
+  /// The number of multiprocessors that the driver gave the part.
   [[nodiscard]] int multiprocessors(int part) const;
   /// Waits for no other stream. cudaStreamDestroy() ends it, before these parts end.
   [[nodiscard]] cudaStream_t make_stream(int part) const;

@@ -14,8 +14,9 @@ namespace pipesim::gpu {
 
 inline constexpr std::size_t kProductWorkspace = std::size_t{32} << 20;  ///< bytes, aligned to 256
 
-/// Matrix products of a device by cuBLASLt. How a problem is computed is asked of the library's heuristics
-/// once and kept: by shape, types, strides and alignment, so that the same call takes the same way.
+/// Matrix products of a device by cuBLASLt. For each problem (shape, types, strides and alignment) the
+/// library's heuristics are asked once for an algorithm, and the answer is kept. So equal calls are computed
+/// in the same way.
 class Products {
  public:
   /// `multiprocessors`: of a part of a GPU; 0: all. `tf32`: as MachineSetting.

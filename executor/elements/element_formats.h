@@ -6,7 +6,7 @@
 
 namespace pipesim {
 
-/// How elements of a type are kept in memory (Stored), and the type in which they are computed with.
+/// How elements of a type are stored in memory (Stored), and the type in which they are computed.
 template <class Number>
 struct PlainElement {
   using Stored = Number;

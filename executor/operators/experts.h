@@ -16,17 +16,17 @@ struct TokenRoute {
   std::int32_t expert = -1, slot = -1;  ///< slot −1: the expert was full, the token is dropped there
 };
 
-/// Whether a token chooses expert i, of probability a, before j, of b: the lower of equals first, what is no
-/// number last.
+/// Whether a token chooses expert i, of probability a, before expert j, of probability b. Among equals the
+/// lower expert goes first; NaN goes last.
 PIPESIM_DEVICE constexpr bool chosen_before(float a, std::int64_t i, float b, std::int64_t j) {
   constexpr float last = -std::numeric_limits<float>::infinity();
   const float x = a == a ? a : last, y = b == b ? b : last;
   return x > y || (x == y && i < j);
 }
 
-/// A shard of what sends tokens to experts or brings them back: p[groups, tokens, experts], use 1, and
-/// z[groups, own experts from `first` on, capacity, width]. Every token goes to its top_k experts, whose
-/// slots are filled in token order, per group. Every shard finds the same.
+/// A shard of the operators that send tokens to experts and bring them back: p[groups, tokens, experts], use
+/// 1, and z[groups, own experts from `first` on, capacity, width]. Every token goes to its top_k experts,
+/// whose slots are filled in token order, per group. Every shard computes the same assignment.
 struct RoutingSizes {
   RoutingSizes(const Operator& op, std::span<const Range> ranges, std::size_t use_of_z) {
     const Box p = box_of(op.uses[1], op, ranges), z = box_of(op.uses[use_of_z], op, ranges);

@@ -27,7 +27,7 @@ PIPESIM_DEVICE inline void step_momentum(const OptimizerSettings& s, float gradi
   weight -= s.learning_rate * velocity;
 }
 
-/// What makes up for moments that began with 0: 1 / (1 − βᵗ).
+/// The correction for moments that began with 0: 1 / (1 − βᵗ).
 struct AdamCorrections {
   float first = 1, second = 1;
 };

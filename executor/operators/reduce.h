@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-/// Which elements of a shard's x[…] come together in which of its result.
+/// Which elements of a shard's x[…] are reduced to which element of its result.
 struct ReduceShape {
   ReduceShape(const Operator& op, std::span<const Range> ranges) : largest(word_of(op, "mode") == "max") {
     const Box box = box_of(op.uses[0], op, ranges);

@@ -5,8 +5,9 @@
 
 namespace pipesim {
 
-/// The order in which kernels add up the terms of a sum. The others show what rounding does: a plan that
-/// splits a sum adds it up in yet another order. Under them results of 16 bits are rounded otherwise, too.
+/// The order in which kernels add up the terms of a sum. Orders other than the first show the effect of
+/// rounding, because a plan that splits a sum adds it up in yet another order. With them, 16-bit results are
+/// also rounded differently.
 enum class SumOrder : std::uint8_t { Ascending, Descending, SecondHalfFirst, OddFirst };
 inline constexpr std::array other_sum_orders{SumOrder::Descending, SumOrder::SecondHalfFirst,
                                              SumOrder::OddFirst};

@@ -6,12 +6,12 @@
 
 namespace pipesim {
 
-/// Gives every buffer a place for the whole run. Buffers whose instructions follow each other in
-/// Program::order may share it: the largest are placed first, each as low as those allow that are in use at
-/// the same time (greedy by size: Pisarchyk and Lee, "Efficient memory management for deep neural net
-/// inference", 2020, section 5.2). Where nothing else makes the next user of a place wait for the one before,
-/// its instruction waits from now on, on its own device, for one that comes earlier in that order; so lists
-/// that could not wait in a circle still can't.
+/// Assigns every buffer a place for the whole run. Buffers whose instructions follow each other in
+/// Program::order may share a place. The largest buffers are placed first, each as low as the buffers in use
+/// at the same time allow (greedy by size: Pisarchyk and Lee, "Efficient memory management for deep neural
+/// net inference", 2020, section 5.2). If nothing else makes the next user of a place wait for the previous
+/// one, its instruction gets a new wait for one on its own device that is earlier in that order. Such waits
+/// follow the order, so they add no deadlock.
 ArenaPlan plan_arenas(Program& program, std::size_t num_devices);
 
 }  // namespace pipesim

@@ -7,7 +7,7 @@
 
 namespace pipesim {
 
-/// Where the buffers of each device lie in one block of memory.
+/// The places of each device's buffers in one block of memory.
 struct ArenaPlan {
   static constexpr std::int64_t kAlignment = 256;  ///< bytes; what GPUs' copies and vector loads like
 

@@ -7,15 +7,16 @@
 
 namespace pipesim {
 
-/// What a program must be fitted to: the kernels of a kind of devices.
+/// The kernels of a kind of devices, as far as compiling a program depends on them.
 class DeviceKernels {
  public:
   virtual ~DeviceKernels() = default;
   /// InputError `operator "x" (profiled) has no cpu kernel; kinds that have one: …`.
   virtual void require_kernel(const Operator& op) const = 0;
-  /// In what type kernels take operands of a stored type; others are converted before and after.
+  /// The type in which kernels take operands of a stored type. Operands of other types are converted before
+  /// and after.
   [[nodiscard]] virtual DataType kernel_type(DataType stored) const;
-  /// Bytes that a shard's kernel keeps from forward to backward, beside saved tensors.
+  /// Bytes that a shard's kernel keeps from forward to backward, besides saved tensors.
   [[nodiscard]] virtual std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const = 0;
 };
 

@@ -12,9 +12,9 @@
 
 namespace pipesim {
 
-/// A wiring with its buffers: where sources write, what members of its collectives give and get, and where
-/// the wanted boxes are put together. Buffers are made when they are first asked for, so only those of the
-/// devices that are asked about exist.
+/// A wiring with its buffers: where sources write, which data members of its collectives give and get, and
+/// where the wanted boxes are assembled. Buffers are made on first request, so only those of the requested
+/// devices exist.
 class Flow {
  public:
   /// `output`: where a shard of the wiring's producer writes (of activations only).

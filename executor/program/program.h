@@ -101,7 +101,7 @@ struct CommunicationWork {
 struct BarrierWork {};  ///< nothing to do: the device is done with a microbatch
 using Work = std::variant<ComputeWork, UpdateWork, CommunicationWork, BarrierWork>;
 
-/// What a device does for a task of the graph.
+/// The work of a device for a task of the graph.
 struct Instruction {
   TaskId task;
   std::vector<TaskId> waits;  ///< instructions of this device that must be done
@@ -111,8 +111,8 @@ struct Instruction {
   std::vector<BufferId> buffers;  ///< all that it uses
 };
 
-/// Everything that one device does in a step: lists that run side by side, each in order. A device that does
-/// not overlap (DeviceKind::overlap) does its communication in `compute` too.
+/// The work of one device in a step: lists that run in parallel, each in order. A device that does not
+/// overlap (DeviceKind::overlap) does its communication in `compute` too.
 struct DeviceProgram {
   DeviceId device;
   std::vector<Instruction> compute;
@@ -136,7 +136,8 @@ struct Program {
   std::vector<Loaded> loaded;
   std::vector<TaskId> order;        ///< of all tasks, as dispatched
   std::optional<ArenaPlan> arenas;  ///< none: buffers get memory of their own when they are used
-  /// Where gradients, weights and results lie after a step: for comparison with another program of the model.
+  /// Where gradients, weights and results are after a step, to compare them with another program of the
+  /// model.
   struct Result {
     enum class Content : std::uint8_t { Gradient, Weight, Output };
     Content content = Content::Output;

@@ -12,8 +12,8 @@
 
 namespace pipesim {
 
-/// A shard of an operator in a microbatch, and whether it comes after forward: then it finds what was made
-/// again, where anything was.
+/// A shard of an operator in a microbatch, and whether it runs after forward. If so, it reads recomputed
+/// tensors where there are any.
 struct ShardRef {
   std::int32_t shard = 0;
   std::int32_t microbatch = 0;
@@ -22,20 +22,20 @@ struct ShardRef {
 };
 
 /// Finds the buffers that a shard's kernels read and write. Weights, their gradients and states are the same
-/// for all microbatches; where weights change while microbatches are under way, a stage's weight has a buffer
-/// for each version that it keeps, which versions use in turn, and a gradient for each change. The newest is
-/// in the first one before a step and after it.
+/// for all microbatches. But where weights change while microbatches are under way, a stage's weight has one
+/// buffer per kept version, used in turn, and one gradient per change. The newest version is in the first
+/// buffer before and after a step.
 class ShardViews {
  public:
   ShardViews(const ExpandedStrategy& expanded, const DeviceKernels& kernels, Program& program);
   ShardViews(const ShardViews&) = delete;
   ShardViews& operator=(const ShardViews&) = delete;
 
-  /// A value that a kernel reads, and the moves that put it together. Not present where the shard has no box
-  /// of it.
+  /// A value that a kernel reads, and the moves that assemble it. Not present when the shard has no box of
+  /// it.
   Flow::Target value(UseRef use, ShardRef at);
   View output(UseRef use, ShardRef at);
-  /// The gradient of an output: complete, or zeros where nobody computes it.
+  /// The gradient of an output: complete, or zeros when no consumer computes it.
   Flow::Target output_gradient(UseRef use, ShardRef at);
   /// Where the gradient of an input or weight goes; not present where it is not wanted.
   Flow::Sink gradient_sink(UseRef use, ShardRef at);

@@ -21,8 +21,8 @@ class DeviceWorlds {
  public:
   /// `over_mpi`: rank r of R has the devices from r·n/R up to (r+1)·n/R. Errors as open_mpi_world.
   DeviceWorlds(const Topology& topology, bool over_mpi);
-  /// The same share of devices for each of the processes that a launcher has started, which agree on texts
-  /// only: worlds() are null. Errors as Rendezvous; InputError when there are fewer devices than ranks.
+  /// Divides the devices in the same way among the processes that a launcher has started. These exchange
+  /// texts only: worlds() are null. Errors as Rendezvous; InputError when there are fewer devices than ranks.
   DeviceWorlds(const Topology& topology, const RendezvousPlace& place, const LaunchedRank& launched);
 
   /// By device id; null for devices of other processes.
@@ -43,7 +43,7 @@ class DeviceWorlds {
 
   /// Called from a thread of its own when another process is known to have died: "rank 2 (node7) died".
   void on_death(std::function<void(const std::string&)> callback);
-  /// For the others' message should this rank die.
+  /// This rank's activity, for the others' message if this rank dies.
   void set_last_task(const std::string& text);
 
  private:

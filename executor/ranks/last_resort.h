@@ -12,14 +12,14 @@ namespace pipesim {
 class LastResort {
  public:
   explicit LastResort(std::chrono::milliseconds limit) : limit_(limit) {}
-  /// All has ended in time.
+  /// Call it when everything has ended in time.
   ~LastResort();
   LastResort(const LastResort&) = delete;
   LastResort& operator=(const LastResort&) = delete;
 
-  /// From now on there is as much time as the limit says until this is destroyed; then the process prints the
-  /// first reason, where stderr takes it, and ends with exit status 3: even one that does not hang, and whose
-  /// own results are complete but take longer to write. May be called from any thread.
+  /// Starts the time limit, which ends when this is destroyed. When it passes, the process prints the first
+  /// reason, if stderr accepts it, and ends with exit status 3. That happens even to a process that does not
+  /// hang, and whose own results are complete but take longer to write. May be called from any thread.
   void expect_end(const std::string& reason);
 
  private:

@@ -6,7 +6,7 @@
 
 namespace pipesim {
 
-/// What a launcher has told this process about itself and its peers.
+/// Values that a launcher has given this process about itself and its peers.
 struct LaunchedRank {
   std::string launcher;  ///< "torchrun", "Open MPI" or "Slurm"
   int rank = 0;          ///< from 0 to ranks - 1

@@ -2,8 +2,8 @@
 
 namespace pipesim {
 
-/// What libpipesim_mpi.so offers, so that pipesim itself needs no MPI to start. Functions return null, or
-/// what went wrong as a text that stays until the next call. They must not be called at the same time.
+/// The functions of libpipesim_mpi.so. Through them pipesim itself starts without MPI. They return null, or
+/// an error text that stays valid until the next call. They must not be called at the same time.
 struct MpiFunctions {
   static constexpr int kVersion = 1;
 

@@ -15,13 +15,13 @@
 
 namespace pipesim {
 
-/// Messages between endpoints of different ranks. Their labels are far longer than MPI's tags, so that MPI
-/// does not match them: short messages travel together with their whole label (the list of the channel's
-/// members included), and of a long one the receiver first sends label and a number of its own, which is the
-/// MPI tag under which the sender then sends. The number is in use for one receive at a time, so nothing can
-/// collide, and long messages go straight into their place.
+/// Messages between endpoints of different ranks. Their labels are far longer than MPI's tags, so MPI does
+/// not match them. A short message travels together with its whole label, which includes the list of the
+/// channel's members. For a long message the receiver first sends the label and a number, and the sender then
+/// uses this number as the MPI tag. A number is in use for one receive at a time, so nothing can collide, and
+/// long messages go straight into their place.
 ///
-/// There is no thread for this: whoever waits moves everybody's messages along.
+/// No thread serves this: every thread that waits moves the messages of all endpoints along.
 class MpiMessages {
  public:
   /// `rank_of`: of every endpoint. Once `local` is aborted, MPI is not called any more.

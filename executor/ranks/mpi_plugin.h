@@ -32,7 +32,7 @@ class World {
 
   /// Names of all endpoints for messages ("gpu0"); until then they are called "device 0".
   virtual void name_endpoints(const std::vector<std::string>& names) = 0;
-  /// What this rank is doing, for the others' message when it dies. Cheap; others see it within 50 ms.
+  /// This rank's activity, for the others' message when it dies. Cheap; others see it within 50 ms.
   virtual void set_last_task(const std::string& text) = 0;
 
   /// Calls of all ranks, of one at a time.
@@ -45,8 +45,8 @@ class World {
 
 /// Whether this process was started by mpirun (or another launcher of MPI programs).
 bool started_by_mpi();
-/// Why an MPI that knows of `ranks` is not the one whose launcher has started this process, as the launcher's
-/// variables say; "" where it may be.
+/// Why the loaded MPI, which knows of `ranks`, is not the MPI whose launcher started this process, judged by
+/// the launcher's variables; "" when it may be.
 std::string started_by_another_mpi(int ranks);
 
 /// Starts MPI, once in the life of a process. A call of all ranks, with the same number of endpoints; 0 means

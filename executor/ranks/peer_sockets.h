@@ -25,8 +25,8 @@ using GatherText = std::function<std::vector<std::string>(const std::string&)>;
 /// The name of this machine, as far as it knows.
 std::string host_name();
 
-/// The same for all that run on one machine until it starts again, in containers too, which have names of
-/// their own; "?" where that is not told.
+/// An id that is the same for all processes on one machine until it starts again. It is the same in
+/// containers too, which have host names of their own. "?" when it is not known.
 std::string boot_id();
 
 /// Connects every two ranks by a TCP connection over IPv4, through the loopback address if all are on one

@@ -13,9 +13,9 @@ struct MetRank {
   std::string host;
 };
 
-/// Called by rank 0: listens until all others have come, told each that it was accepted, and then that all
-/// have met. The result has one entry per rank, for rank 0 without a connection. Whoever connects and is no
-/// rank of this run is sent away and disturbs nobody. Errors as Rendezvous.
+/// Called by rank 0: listens until all other ranks have come, tells each that it was accepted, and then that
+/// all have met. The result has one entry per rank; that of rank 0 has no connection. A process that connects
+/// but is no rank of this run is sent away without disturbing the others. Errors as Rendezvous.
 std::vector<MetRank> await_ranks(const RendezvousPlace& place, const RendezvousOptions& options);
 
 /// Called by the others: rank 0, after all have met. Tries until the time limit, and then waits as long again

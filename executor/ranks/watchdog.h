@@ -14,14 +14,14 @@
 
 namespace pipesim {
 
-/// Notices the death of other ranks by itself, whatever the library that moves the data does: every two ranks
-/// hold a connection over which they say that they are alive, what they are doing, and goodbye. One that
-/// closes without a goodbye, or is silent for 10 s, has failed. So has this rank when it is told to stop
-/// (SIGTERM, which mpirun sends to all when one dies).
+/// Notices the death of other ranks by itself, whichever library moves the data. Every two ranks hold a
+/// connection over which they send signs of life, their activity, and a goodbye. A rank that closes without a
+/// goodbye, or is silent for 10 s, has failed. This rank has failed when it is told to stop (SIGTERM, which
+/// mpirun sends to all when one dies).
 ///
-/// Then `on_failure` is called, once, from the watchdog's thread, after which the others are told that this
-/// rank has stopped. A process that still exists 5 s later (1/2 s after SIGTERM) hangs somewhere; the
-/// watchdog prints the reason and ends it with exit status 3.
+/// Then `on_failure` is called, once, from the watchdog's thread. After that the others are told that this
+/// rank has stopped. A process that still exists 5 s later (1/2 s after SIGTERM) hangs; the watchdog prints
+/// the reason and ends it with exit status 3.
 class Watchdog {
  public:
   struct Duties {

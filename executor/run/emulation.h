@@ -40,10 +40,10 @@ class EmulatedBackend : public ThreadBackend {
   std::byte nothing_{};
 };
 
-/// Instructions take as long as their tasks were predicted to take. Ends are chained: each is the latest of
-/// what the task waited for plus its duration, so that late wake-ups of threads do not add up. Lanes are
-/// given to tasks in dispatch order, as in the simulator; a communication task learns from its members, by a
-/// message, when all are ready.
+/// Makes instructions take as long as their tasks were predicted to take. Ends are chained: the end of a task
+/// is the latest end of the tasks that it waited for plus its duration, so late wake-ups of threads do not
+/// add up. Lanes are given to tasks in dispatch order, as in the simulator. The members of a communication
+/// task tell each other by a message when all are ready.
 class EmulatedPace : public Pace {
  public:
   enum class Sleep : std::uint8_t {

@@ -23,13 +23,13 @@ struct InstructionTime {
   bool interrupted = false;  ///< the system took the processor away meanwhile, from this member
 };
 
-/// What one step was like.
+/// The times and memory of one step.
 struct StepRecord {
   std::vector<InstructionTime> times;
   Nanoseconds makespan = 0;  ///< until the last instruction ended
   std::int64_t involuntary_switches =
       0;  ///< times that the system took the processor from one of our threads
-  /// By task id: when the last member came to it, and when it was over. Tasks of other processes: 0.
+  /// By task id: when the last member arrived, and when the task ended. Tasks of other processes: 0.
   [[nodiscard]] Timeline timeline(std::size_t num_tasks) const;
 };
 
@@ -37,13 +37,13 @@ struct StepRecord {
 class Execution {
  public:
   virtual ~Execution() = default;
-  /// Runs one step. Throws what failed first, after everything has stopped; no step is possible then.
-  /// `inspect`, if given, may read() results before their buffers are freed.
+  /// Runs one step. After a failure everything stops, then the first error is thrown; no further step is
+  /// possible. `inspect`, if given, may read() results before their buffers are freed.
   virtual StepRecord run(const StepContext& context, const std::function<void()>& inspect) = 0;
 
   /// Between steps: lets `fill` write a buffer that stays, in the host's memory or a copy in it.
   virtual void fill(const View& view, const std::function<void(const HostPiece&)>& fill) = 0;
-  /// Lets `look` see what a view holds.
+  /// Lets `look` read the data of a view.
   virtual void read(const View& view, const std::function<void(const HostPiece&)>& look) const = 0;
 
   [[nodiscard]] virtual MeasuredMemory measured_memory(DeviceId device) const = 0;
@@ -51,7 +51,7 @@ class Execution {
   virtual void on_task(std::function<void(DeviceId, TaskId)> callback) = 0;
 };
 
-/// What an execution is made of. All must outlive it.
+/// The parts of an execution. All must outlive it.
 struct ExecutionParts {
   const Program& program;
   std::size_t num_tasks = 0;

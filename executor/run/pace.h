@@ -6,20 +6,21 @@
 
 namespace pipesim {
 
-/// Says when instructions begin and end: by the clock of the machine, or by another one.
+/// Determines when instructions begin and end: by the machine's clock, or by another one.
 class Pace {
  public:
   virtual ~Pace() = default;
   /// Before all lists of a step begin.
   virtual void begin_step() = 0;
-  /// Called when everything that the instruction waits for is done, at `ready`; returns when it begins.
+  /// Called when everything that the instruction waits for is done, at `ready`. Returns when the instruction
+  /// begins.
   virtual Nanoseconds begin(DeviceId device, const Instruction& instruction, Nanoseconds ready,
                             Communicator& world, std::int64_t tag) = 0;
-  /// Called when its work is done; returns when it ends.
+  /// Called when the instruction's work is done. Returns when the instruction ends.
   virtual Nanoseconds end(DeviceId device, const Instruction& instruction, Nanoseconds begun) = 0;
-  /// What to record of an instruction that has just begun or ended at `time`.
+  /// The time to record for an instruction that has just begun or ended at `time`.
   [[nodiscard]] virtual Nanoseconds observed(Nanoseconds time) const { return time; }
-  /// Times are longer when the system takes the processor away.
+  /// Whether times are longer when the system takes the processor away.
   [[nodiscard]] virtual bool interruptible() const { return true; }
 };
 

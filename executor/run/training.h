@@ -49,7 +49,7 @@ class Training {
   ~Training();
 
   StepRecord step();
-  /// What values() has after a step.
+  /// The tensors that values() returns after a step.
   enum class Keep : std::uint8_t { Nothing, Outputs, Everything };
   void keep_values(Keep keep) { keep_ = keep; }
   /// Values of the last step that this process has. In outputs, pieces of other processes are 0; elsewhere

@@ -16,13 +16,14 @@ void activate(Activation activation, std::span<const float> x, std::span<float> 
 void activation_gradient(Activation activation, std::span<const float> kept, std::span<const float> dy,
                          std::span<float> dx);
 
-// Of fused_activation():
+// Helpers of fused_activation().
 
-/// Bytes of the values before the function, where backward needs them.
+/// Bytes of the values before the function, if backward needs them; else 0.
 std::size_t fused_saved_bytes(const Operator& op, std::int64_t elements);
-/// Applies the function to the result in place, after keeping in `before` what backward needs.
+/// Applies the function to the result in place. First stores in `before` the values that backward needs.
 void apply_fused(const ShardCall& call, float* before);
-/// Gradient of the value before the function: the result's own gradient, or `scratch` filled with it.
+/// Gradient of the value before the function: the result's own gradient, or `scratch` filled with the
+/// gradient.
 const float* gradient_before_fused(const ShardCall& call, const float* before, std::vector<float>& scratch);
 
 }  // namespace pipesim::cpu

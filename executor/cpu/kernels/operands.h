@@ -9,9 +9,9 @@
 
 namespace pipesim::cpu {
 
-// What kernels of CPUs read from a call; of operators: executor/operators/attributes.h.
+// Parts of a call that CPU kernels read; for those of operators see executor/operators/attributes.h.
 
-/// The box of a use, also of one whose piece is not present in this pass.
+/// The box of a use, even if its piece is not present in this pass.
 inline Box box_of(const ShardCall& call, std::size_t use) {
   return pipesim::box_of(call.op.uses[use], call.op, call.ranges);
 }

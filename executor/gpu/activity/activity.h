@@ -11,7 +11,7 @@
 
 namespace pipesim {
 
-/// What a GPU does beside waiting. Set: filling memory with a value.
+/// The activities of a GPU. Set: filling memory with a value.
 enum class ActivityKind : std::uint8_t { Kernel, Copy, Set };
 
 /// One kernel, copy or set that ran, as CUPTI's Activity API reports it.
@@ -31,7 +31,7 @@ struct ExternalCorrelation {
   auto operator<=>(const ExternalCorrelation&) const = default;
 };
 
-/// All that was collected between a start and a stop, in no order.
+/// The records between a start and a stop, in no order.
 struct CollectedActivity {
   std::vector<ActivityRecord> records;
   std::vector<ExternalCorrelation> correlations;
@@ -40,7 +40,7 @@ struct CollectedActivity {
   std::vector<ClockPair> clocks_at_start, clocks_at_stop;
 };
 
-/// What ran of one task. Times by CUPTI's clock.
+/// The records of one task, summarised. Times are of CUPTI's clock.
 struct TaskActivity {
   std::uint64_t external = 0;      ///< the id that begin_task() was given
   std::size_t records = 0;         ///< with times
@@ -50,7 +50,7 @@ struct TaskActivity {
   bool operator==(const TaskActivity&) const = default;
 };
 
-/// Which task ran when, and what is not known about it.
+/// When each task ran, and which records are missing or have no task.
 struct Attribution {
   std::vector<TaskActivity> tasks;    ///< those with a record, by ascending id
   std::size_t records = 0;            ///< different ones
@@ -66,8 +66,8 @@ struct Attribution {
   bool operator==(const Attribution&) const = default;
 };
 
-/// Gives records to tasks by the calls that enqueued them; the order of neither matters.
-/// O(n log n) for n records and correlations.
+/// Assigns records to tasks by the calls that enqueued them. Neither list needs an order. O(n log n) for n
+/// records and correlations.
 Attribution attribute(std::span<const ActivityRecord> records,
                       std::span<const ExternalCorrelation> correlations, std::uint64_t dropped);
 

@@ -7,7 +7,7 @@
 
 namespace pipesim {
 
-/// What collecting activity costs, from steps that were run in pairs: one without, one with collection.
+/// The cost of collecting activity, from steps that were run in pairs: one without, one with collection.
 struct CollectionOverhead {
   std::size_t pairs = 0;
   Nanoseconds without = 0, with = 0;  ///< medians of a step

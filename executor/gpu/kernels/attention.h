@@ -7,7 +7,7 @@
 
 namespace pipesim::gpu {
 
-/// The kernel of attention in all its kinds, with limits of one's own.
+/// The kernel of attention in all its kinds, with the given limits.
 std::unique_ptr<const Kernel> attention_kernel(const AttentionLimits& limits);
 
 }  // namespace pipesim::gpu

@@ -28,20 +28,20 @@ struct CollectiveMember {
   std::byte *give = nullptr, *get = nullptr;
 };
 
-/// Collectives as work of streams: called once for all members of this process, returns when all is noted. A
-/// member's part begins after what its stream was given before. Results are those of Communicator; sums may
-/// be added up in another order, the same for all members.
+/// Collectives as work of streams. A call is made once for all members of this process and returns when all
+/// work is noted. A member's part begins after the work that its stream was given before. Results are those
+/// of Communicator, except that sums may be added in another order, the same for all members.
 class Collectives {
  public:
   virtual ~Collectives() = default;
-  /// The groups in which members of this process take part, before run() of them. Called in all processes, as
-  /// often in each: once for every program that is run (a plan, and what it is checked against); groups may
-  /// come again. Returns when all have met.
+  /// Announces the groups in which members of this process take part, before run() uses them. All processes
+  /// call it equally often: once for every program that is run (a plan, and the reference that it is checked
+  /// against). Groups may be repeated. Returns when all processes have called it.
   virtual void prepare(std::span<const std::vector<DeviceId>> groups) = 0;
   virtual void run(const CollectiveCall& call, std::span<const CollectiveMember> members) = 0;
-  /// Makes what is under way end with an error, here and in other processes.
+  /// Makes pending collectives end with an error, here and in other processes.
   virtual void abort(const std::string& reason) noexcept = 0;
-  /// DeviceError when a peer has failed or disappeared: what streams have computed since is void.
+  /// DeviceError when a peer has failed or disappeared. Results that streams computed since then are invalid.
   virtual void require_peers() const = 0;
 };
 
@@ -49,7 +49,7 @@ class Collectives {
 struct Processes {
   int rank = 0, ranks = 1;
   std::function<int(DeviceId)> rank_of = [](DeviceId) { return 0; };
-  /// A call of all: their texts, by rank.
+  /// Called by all processes. Returns the texts of all, by rank.
   std::function<std::vector<std::string>(const std::string&)> gather = [](const std::string& mine) {
     return std::vector<std::string>{mine};
   };

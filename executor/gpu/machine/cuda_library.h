@@ -13,14 +13,14 @@ namespace gpu {
 class Machine;
 }
 
-/// What libpipesim_cuda.so offers, so that pipesim itself needs no CUDA to start.
+/// The functions of libpipesim_cuda.so. Through them pipesim itself starts without CUDA.
 class CudaLibrary {
  public:
   static constexpr int kVersion = 5;
   virtual ~CudaLibrary() = default;
   /// Asks the driver; without one, or without GPUs, says so.
   [[nodiscard]] virtual GpuInventory inventory() const = 0;
-  /// One that says why it is not available where there is no driver.
+  /// A collector; without a driver it says why it is not available.
   [[nodiscard]] virtual std::unique_ptr<ActivityCollector> activity_collector() const = 0;
   /// Devices to run on (executor/gpu/machine/machine.h). InputError when this machine has not so many;
   /// DeviceError that says what is missing: GPUs, their driver, a newer one.

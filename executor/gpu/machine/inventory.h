@@ -6,7 +6,7 @@
 
 namespace pipesim {
 
-/// What a PCIe link can do between its two ends.
+/// The properties of a PCIe link between its two ends.
 struct PcieLink {
   int generation = 0;  ///< 5 for 32 GT/s a lane, 0: not told
   int lanes = 0;       ///< 0: not told
@@ -32,14 +32,14 @@ struct Gpu {
   std::vector<PcieSwitch> switches;  ///< on the way from that processor
 };
 
-/// How two GPUs reach each other.
+/// The connection between two GPUs.
 struct GpuPair {
   int first = 0, second = 0;  ///< of GpuInventory::gpus, first < second
   bool peer_access = false;   ///< over PCIe or NVLink, without the host's memory
   int nvlinks = 0;            ///< direct ones
 };
 
-/// What runs here. Versions are as people write them ("13.0"); "" where the library is not loaded.
+/// The GPUs and libraries of this machine. Versions are written as "13.0"; "" when the library is not loaded.
 struct GpuInventory {
   std::string driver;  ///< the newest CUDA that it serves
   std::string runtime, cublas, cudnn, nccl, cupti;

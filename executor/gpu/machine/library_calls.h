@@ -8,7 +8,7 @@
 
 namespace pipesim::gpu {
 
-// What a device's own libraries do: cuBLASLt and cuDNN on GPUs of NVIDIA. Addresses are of device memory.
+// Work for a device's own libraries: cuBLASLt and cuDNN on NVIDIA GPUs. Addresses are in device memory.
 
 /// d = scale · a · b (+ d), of `batch` pairs of matrices. a is [rows, inner], b [inner, columns], d [rows,
 /// columns], row-major; a transposed one is kept as [inner, rows] or [columns, inner]. a and b are stored

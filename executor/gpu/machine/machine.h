@@ -12,9 +12,9 @@
 
 namespace pipesim::gpu {
 
-/// Devices that run behind the host: their memory is not the host's, their work is noted in streams and done
-/// later, in order within a stream and beside the others. Used by one thread at a time. DeviceError when a
-/// device fails.
+/// Devices that run behind the host. Their memory is not the host's. Their work is noted in streams and done
+/// later: in order within a stream, in parallel across streams. Used by one thread at a time. DeviceError
+/// when a device fails.
 class Machine : public Allocator {
  public:
   /// "NVIDIA H200", "NVIDIA H200 as 8 devices of 16 multiprocessors".
@@ -22,20 +22,21 @@ class Machine : public Allocator {
   /// Why its devices can't compute in elements of a type: "NVIDIA T4 has no bfloat16 (…)"; "" when they can.
   [[nodiscard]] virtual std::string why_not(DataType /*type*/) const { return {}; }
   // Memory is aligned to 256.
-  /// What can be allocated still.
+  /// Bytes that can still be allocated.
   [[nodiscard]] virtual Bytes free_memory(DeviceId device) const = 0;
-  /// What part of its GPU each device is; all are alike.
+  /// The part of its GPU that each device is; the same for all.
   [[nodiscard]] virtual GpuShare share() const { return {}; }
-  /// All devices take from the same memory.
+  /// Whether all devices allocate from the same memory.
   [[nodiscard]] virtual bool shares_memory() const = 0;
 
   [[nodiscard]] virtual std::unique_ptr<Stream> make_stream(DeviceId device) = 0;
   [[nodiscard]] virtual std::unique_ptr<Event> make_event(DeviceId device) = 0;
-  /// From one event to another, recorded on any device of the machine; both are over.
+  /// Time from one event to another. Both were recorded on any device of the machine and are over.
   [[nodiscard]] virtual Nanoseconds time_between(const Event& from, const Event& to) = 0;
 
-  /// Notes what is put into streams from now on, instead of doing it; `first` is one of them, and all others
-  /// wait for it, or for what waits for it, before they take part, and `first` for them at the end.
+  /// Records the work put into streams from now on instead of doing it. `first` is one of the streams. Every
+  /// other stream must wait for it, directly or through others, before it takes part, and `first` must wait
+  /// for all of them at the end.
   virtual void begin_recording(Stream& first) = 0;
   [[nodiscard]] virtual std::unique_ptr<Recording> end_recording(Stream& first) = 0;
 };

@@ -7,9 +7,9 @@
 
 namespace pipesim::gpu {
 
-/// Between the devices of one machine that can all read each other's memory, as the virtual devices of one
-/// GPU: each member copies and adds up what it gets. Sums are formed in rank order. `machine` must outlive
-/// it. DeviceError for more than 64 members.
+/// Collectives between the devices of one machine that can all read each other's memory, such as the virtual
+/// devices of one GPU. Each member copies and adds the data that it receives. Sums are formed in rank order.
+/// `machine` must outlive it. DeviceError for more than 64 members.
 std::unique_ptr<Collectives> make_machine_collectives(Machine& machine);
 
 }  // namespace pipesim::gpu

@@ -11,15 +11,15 @@ namespace pipesim::gpu {
 /// and what the machine says (`operator "fc1" makes "fc1.out" in bfloat16: gpu0 (Tesla T4) has no …`).
 void require_types(const OperatorGraph& graph, const Machine& machine);
 
-/// What a plan takes of a device's memory.
+/// The memory that a plan needs on a device.
 struct MemoryDemand {
   DeviceId device;
   Bytes predicted;  ///< the simulator's peak, without data inputs and what kernels use meanwhile
   Bytes asked;      ///< for all buffers
 };
 
-/// InputError when less is free than is asked for: by each device, or by all together where they share their
-/// memory. Says of each device what was predicted, what is asked for, and what is free.
+/// InputError when less memory is free than is needed: on each device, or on all together if they share their
+/// memory. The message lists for each device the predicted peak, the requested memory, and the free memory.
 void require_memory(std::span<const MemoryDemand> demands, const Machine& machine);
 
 }  // namespace pipesim::gpu

@@ -8,25 +8,25 @@
 
 namespace pipesim::gpu {
 
-/// A point in the work of a stream, reached when all before it is done. Recorded again it is another point.
+/// A point in the work of a stream, reached when all work before it is done. Recording it again moves it.
 class Event {
  public:
   virtual ~Event() = default;
 };
 
-/// Work that was noted once, to be done as often as wanted, with the same addresses and numbers.
+/// Work that was noted once and can be repeated any number of times, with the same addresses and numbers.
 class Recording {
  public:
   virtual ~Recording() = default;
 };
 
-/// Work of one device in order. Calls return when the work is noted, before it is done, unless they say
-/// otherwise; what they are given is copied. Used by one thread at a time. DeviceError when the device fails.
+/// Work of one device, in order. Calls return when the work is noted, before it is done, unless they say
+/// otherwise. Arguments are copied. Used by one thread at a time. DeviceError when the device fails.
 class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// The body of that number (body_number()), `bytes` long, for every index below `count` > 0.
+  /// Runs the body of that number (body_number()), `bytes` long, for every index below `count` > 0.
   virtual void launch(std::size_t body_number, const void* body, std::size_t bytes, std::int64_t count) = 0;
   virtual void multiply(const MatrixProduct& product) = 0;
   virtual void convolve(const Convolution& convolution) = 0;
@@ -40,7 +40,8 @@ class Stream {
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual void record(Event& event) = 0;
-  /// What is noted from now on begins when the event, recorded before in any stream of any device, is over.
+  /// Makes later work of this stream wait until the event is over. It may have been recorded in any stream of
+  /// any device.
   virtual void wait(const Event& event) = 0;
   virtual void repeat(const Recording& recording) = 0;
 

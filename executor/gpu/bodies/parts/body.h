@@ -8,8 +8,8 @@
 
 namespace pipesim::gpu {
 
-// A body is what a device runs many times side by side: a plain struct of numbers and device addresses.
-// Either
+// A body is code that a device runs many times in parallel: a plain struct of numbers and device addresses.
+// It has either
 //
 //   void operator()(std::int64_t i) const                             for every i below a count, or
 //   template <class Team> void operator()(Team& team, std::int64_t i) const
@@ -27,7 +27,7 @@ namespace pipesim::gpu {
 //
 // and gets teams of fewer threads (a warp), which meet faster.
 
-/// A team of one thread, which says what bodies may ask of a team.
+/// A team of one thread. Shows the functions that bodies may call.
 struct OneThread {
   [[nodiscard]] PIPESIM_DEVICE int rank() const { return 0; }
   [[nodiscard]] PIPESIM_DEVICE int size() const { return 1; }
