@@ -7,7 +7,7 @@
 
 namespace pipesim {
 
-/// Times that no iteration of one strategy is under, in whatever order its devices take their steps.
+/// Lower bounds of the iteration time of one strategy, in whatever order its devices take their steps.
 ///
 /// Load. A lane is busy for all that tasks of its operators hold it, once for each microbatch.
 ///
@@ -18,7 +18,7 @@ namespace pipesim {
 /// least tail:
 ///   makespan ≥ least head + Σ holds · microbatches + least (latency + tail)
 /// (the bound of one machine with heads and tails of Carlier, "The one-machine sequencing problem", 1982).
-/// For each lane the sets of tasks whose tails are at least so long are looked at.
+/// This is evaluated for each lane and each set of its tasks whose tails are at least a given length.
 class IterationBound {
  public:
   /// Reads the operators alone: next to nothing beside a simulation.

@@ -13,26 +13,26 @@
 
 namespace pipesim {
 
-/// Scores joint plans of one number of samples an iteration, whatever their microbatches. Not thread-safe;
-/// what it says does not depend on what it has seen.
+/// Scores joint plans with a fixed number of samples per iteration and any number of microbatches. Not
+/// thread-safe. Results do not depend on earlier calls.
 class JointEvaluator {
  public:
-  /// The model with the samples of one of so many microbatches; nothing when it can't have them. Called from
-  /// any thread.
+  /// The model with the samples of one microbatch, when there are this many; nothing when that is impossible.
+  /// Called from any thread.
   using ModelOf = std::function<std::optional<OperatorGraph>(std::int32_t microbatches)>;
   /// `options`: but for microbatches and pipeline. The cost model must outlive it.
   JointEvaluator(ModelOf model_of, const CostModel& costs, PlanOptions options);
   /// For another thread.
   [[nodiscard]] std::unique_ptr<JointEvaluator> another() const;
-  /// So many of them share the memory.
+  /// The memory is shared by this many evaluators.
   void share_memory(std::size_t evaluators) { sharing_ = static_cast<std::int64_t>(evaluators); }
 
-  /// Says that nobody needs to know what a plan costs that is at least so slow, and so much over memory. What
-  /// is not better in both is as hopeless.
+  /// Whether a plan that is at least this slow, and at least this much over memory, is of no interest. A plan
+  /// that is better in neither must be of no interest then, too.
   using Hopeless = std::function<bool(const Evaluation& at_least)>;
-  /// Nothing when the plan is illegal, or what bounds its cost from below (iteration_bound.h) hopeless.
+  /// Nothing when the plan is illegal, or when the lower bound of its cost (iteration_bound.h) is hopeless.
   std::optional<Evaluation> evaluate(const JointPlan& plan, const Hopeless& hopeless = {});
-  /// nullptr: no model can have so many.
+  /// nullptr: the model can't have this number of microbatches.
   const OperatorGraph* graph(std::int32_t microbatches);
   Strategy strategy(const JointPlan& plan);
   [[nodiscard]] PlanOptions options(const JointPlan& plan) const;

@@ -13,7 +13,7 @@ nlohmann::ordered_json json_of(const JointPlan& plan);
 JointPlan parse_joint_plan(const JsonValue& value, const OperatorGraph& graph, const Topology& topology);
 
 nlohmann::ordered_json json_of(const JointState& state);
-/// Of a search from so many starts.
+/// Reads the state of a search with this number of starts.
 JointState parse_joint_state(const JsonValue& value, const OperatorGraph& graph, const Topology& topology,
                              std::size_t starts);
 

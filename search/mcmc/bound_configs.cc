@@ -15,7 +15,7 @@ const BoundOperator* BoundConfigs::bind(OperatorId op, std::size_t i) {
   return bound;
 }
 
-// Of all threads that get here, which wait for each other, one finds something to do.
+// Threads that get here wait for each other; the first one clears, and the others find nothing left to do.
 void BoundConfigs::clear() {
   const tbb::spin_mutex::scoped_lock lock(mutex_);
   const std::uint64_t now = evaluator_.contents().generation();

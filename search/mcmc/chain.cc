@@ -88,7 +88,7 @@ bool Chain::step(const MoveRates& rates, double temperature) {
   return true;
 }
 
-// Of the proposal; nothing when it costs more than the limit.
+// Evaluates the proposal; nothing when it costs more than the limit.
 std::optional<Evaluation> Chain::evaluate(double limit) {
   changes_.clear();
   for (const ConfigChange& c : proposal_.changes) changes_.push_back({c.op, configs_.bind(c.op, c.index)});

@@ -10,9 +10,9 @@
 
 namespace pipesim {
 
-/// What a chain knows of the costs of states that it has been offered: a chain that is cold is offered the
-/// same few again and again. Direct-mapped, so a state may push out another one. What is known decides
-/// nothing but how long an answer takes.
+/// What a chain remembers of the costs of states that were proposed to it: a cold chain gets the same few
+/// proposals again and again. Direct-mapped, so a state may replace another one. The memory only saves time
+/// and never changes a result.
 ///
 /// States are told apart by 64 bits (Zobrist, "A new hashing method with application for game playing",
 /// 1970): two of a million have the same with a probability of 3 · 10^-8.
@@ -20,7 +20,7 @@ class KnownCosts {
  public:
   using Digest = std::uint64_t;
   static Digest digest_of(std::span<const std::size_t> configs);
-  /// Of the state that the changes lead to from `configs`.
+  /// The digest of the state that the changes make of `configs`.
   static Digest after(Digest digest, std::span<const std::size_t> configs,
                       std::span<const ConfigChange> changes);
 

@@ -155,7 +155,7 @@ class Tempering : Annealer {
   [[nodiscard]] GrainState& grain(Grain g) { return state_.grains[static_cast<std::size_t>(g)]; }
   [[nodiscard]] const GrainState& grain(Grain g) const { return state_.grains[static_cast<std::size_t>(g)]; }
 
-  // Of all that were met since the chains started.
+  // The least cost of all states since the chains started.
   [[nodiscard]] double least_cost() const {
     double least = state_.chains.front().lowest;
     for (const ChainState& c : state_.chains) least = c.lowest > 0 ? std::min(least, c.lowest) : least;

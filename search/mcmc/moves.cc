@@ -120,7 +120,7 @@ std::optional<std::size_t> Moves::like_neighbour(const State& state, OperatorId 
   return styles_.config(op, p.size, p.list, styles_.style(neighbour, p));
 }
 
-// Of change_operator() to give the operator this config.
+// The chance that change_operator() gives the operator this config.
 double Moves::chance(const State& state, OperatorId op, std::size_t config) const {
   const std::vector<OperatorId>& neighbours = neighbours_[op.index()];
   double like = 0;

@@ -162,7 +162,7 @@ bool EditableTaskGraph::plan_known(Nanoseconds limit) {
   return !least_.exceeds(loads_, limit);
 }
 
-// Of the tensor's ways that nobody has planned yet; false where there is none.
+// Adds the least traffic of those ways of the tensor that nobody has planned yet; false when there is none.
 bool EditableTaskGraph::add_least(TensorId tensor) {
   const TensorEnds& t = tensors_[tensor.index()];
   if (t.owner.valid() || t.backward) contents_.list_gradient_terms(tensor, strategy_, terms_);
@@ -409,7 +409,8 @@ void EditableTaskGraph::connect_way(TensorId tensor, TaskKind kind, const Way& w
   }
 }
 
-// Of a way that is no more, the edges between operators that did not change: all others go with tasks.
+// Removes the edges of a removed way between operators that did not change. All its other edges go with
+// tasks.
 void EditableTaskGraph::disconnect_way(TensorId tensor, TaskKind kind, const Way& way) {
   if (!way.plan || way.kept) return;
   list_readers(tensor, kind, way);

@@ -265,7 +265,7 @@ class FoldingFinder {
     return DeviceId(first_lane_[device.index()].index());
   }
 
-  // Of lanes that stand for others.
+  // Appends the uses of lanes that stand for others.
   void append_folded(std::span<const LaneUse> lanes, std::vector<LaneUse>& out) const {
     const auto begin = static_cast<std::ptrdiff_t>(out.size());
     for (const LaneUse use : lanes) {

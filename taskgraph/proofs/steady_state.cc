@@ -115,8 +115,8 @@ class SteadyStateFinder {
         devices_, [&](std::size_t d) { return barriers_[d].size() == barriers_[devices_.front()].size(); });
   }
 
-  // Of barriers at one time, the first that is taken lets its device go on first. What then follows at the
-  // same time, beside other barriers, could meet what the others let go.
+  // Among barriers at one time, the first one taken releases its device first. Work that follows it at the
+  // same time could then meet work that the other barriers release.
   [[nodiscard]] bool have_barriers_before_no_time() const {
     for (std::size_t t = from_.first_barrier; t < dag_.num_tasks(); ++t) {
       for (const TaskId next : dag_.successors(TaskId(t))) {

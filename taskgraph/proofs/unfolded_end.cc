@@ -322,7 +322,8 @@ std::vector<std::int32_t> LastStepsSimulation::same_tasks(const ExpandedStrategy
   return same;
 }
 
-// Of all that are not late: from the timeline under of_steps. False where one is late there.
+// Takes the times of all tasks that are not late from the timeline under of_steps. False if one is late
+// there.
 bool LastStepsSimulation::take_times(const ExpandedStrategy& last, const std::vector<bool>& late,
                                      Timeline& timeline) const {
   const std::vector<std::int32_t> same = same_tasks(last);

@@ -54,7 +54,7 @@ class OneAfterTheOther : public TensorSource {
   const TensorSource& source_;
 };
 
-// Of a plan that takes its microbatches one after the other.
+// The weights after training under a plan that takes its microbatches one after the other.
 std::map<TensorId, std::vector<float>> weights_after(const EqualityCase& c, PlanOptions options,
                                                      Optimizer optimizer, const Strategy& strategy,
                                                      int steps) {

@@ -81,7 +81,7 @@ class Reference {
     return found;
   }
 
-  // Of the first step under a plan.
+  // Values after the first step under a plan.
   StepValues values_of(const Strategy& strategy, const PlanOptions& options) {
     const PlanOptions own = std::exchange(options_, options);
     Split split(*this, strategy);
@@ -90,7 +90,7 @@ class Reference {
     return split.training.values();
   }
 
-  // Of results and gradients.
+  // Errors of results and gradients.
   std::vector<TensorError> errors_of_first_step(const Strategy& strategy) {
     Split split(*this, strategy);
     split.training.step();

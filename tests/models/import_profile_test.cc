@@ -63,7 +63,7 @@ TEST(ImportProfile, RoundsBytesUpToSamplesAndFloats) {
   EXPECT_EQ(summed.shape, (std::vector<std::int64_t>{4, 10}));
 }
 
-// Of 10 bytes measured with 4 samples, three samples have 7.5.
+// A tensor of 10 bytes measured with 4 samples has 7.5 bytes with three samples.
 TEST(ImportProfile, KeepsFractionsOfBytes) {
   const OperatorGraph graph = import_profile(
       "a -- b -- forward_compute_time=1, backward_compute_time=2, activation_size=10, "

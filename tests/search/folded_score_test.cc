@@ -90,7 +90,7 @@ TEST(FoldedScore, OfManyShapesIsTheSame) {
   EXPECT_GT(further, 10);
 }
 
-// Of random pipelines, whatever of them is folded.
+// Random pipelines; whether any of their devices are folded does not matter.
 TEST(FoldedScore, OfRandomPlansIsTheSame) {
   for (const char* model : {small_models[0], kGpt}) {
     const OperatorGraph graph = make_zoo_model(model);

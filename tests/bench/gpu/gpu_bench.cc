@@ -29,7 +29,7 @@ constexpr std::array kProducts{
     GptProduct{"qkv", kHidden, 3 * kHidden}, GptProduct{"projection", kHidden, kHidden},
     GptProduct{"up", kHidden, 4 * kHidden}, GptProduct{"down", 4 * kHidden, kHidden}};
 
-// Of random bfloat16 numbers: zeros draw less power and are faster.
+// A matrix of random bfloat16 numbers: zeros draw less power and are faster.
 struct DeviceMatrix {
   DeviceMatrix(Machine& machine, Stream& stream, std::int64_t elements)
       : owner(machine), size(2 * elements), memory(machine.allocate(DeviceId(0), size)) {

@@ -30,7 +30,7 @@ SerialTasks serial_tasks(std::size_t tasks) {
   return c;
 }
 
-// Of the first `keys` tasks: from 0.8 to 1.2 times the median, evenly.
+// Durations of the first `keys` tasks: from 0.8 to 1.2 times the median, evenly.
 Calibration uneven_durations(std::size_t keys) {
   Calibration calibration;
   calibration.runs.emplace_back();

@@ -51,8 +51,8 @@ Calibration with_a_run() {
   return calibration;
 }
 
-// Of all that the plan asks for. What it communicates may depend on what transfers take, so that new keys
-// come up. Whole microseconds, so that little is rounded.
+// Random durations for everything that the plan asks for. The plan's communication may depend on the
+// durations of transfers, so that new keys come up. Whole microseconds, so that little is rounded.
 Calibration random_durations(const OperatorGraph& graph, const Topology& topology, const Strategy& strategy,
                              Rng& rng) {
   Calibration calibration = with_a_run();

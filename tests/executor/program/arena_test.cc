@@ -84,7 +84,8 @@ bool stays(const Program& program, BufferId buffer) {
                              [&](const Program::Result& r) { return r.view.buffer == buffer; });
 }
 
-// Of every two buffers that share bytes, all users of one come before all of the other, on any machine.
+// Expects, for every two buffers that share bytes, that all users of one come before all users of the other,
+// on any machine.
 void expect_apart(const Program& program, const ArenaPlan& plan) {
   std::size_t shared = 0;
   for (const DeviceProgram& device : program.devices) {

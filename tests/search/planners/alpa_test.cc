@@ -164,7 +164,7 @@ TEST(Alpa, PlansWhatItsScheduleAllows) {
   EXPECT_GT(*stages.rbegin(), 2);
 }
 
-// Of random costs, the best of equal stages is that of trying all ways to cut.
+// With random costs, the best pipeline of equal stages is the one found by trying all ways to cut.
 TEST(Alpa, StagesThatGoBothWaysAreAlikeAndTheBestOfThose) {
   for_each_seed(40, [](Rng& rng) {
     const auto layers = static_cast<std::int32_t>(rng.between(2, 5));

@@ -63,7 +63,8 @@ TEST(PipeDreamOfLayers, IsTheBestOfAllCutsWhereTheyAreFew) {
   });
 }
 
-// Of 6,563 cuts, of which none are listed beyond 3,000, against all of them.
+// These graphs have 6,563 cuts. The search does not list more than 3,000, so it uses a selection. Its result
+// is compared with that of all cuts.
 TEST(PipeDreamOfLayers, LosesLittleOnWideGraphs) {
   int same = 0, better_than_one_order = 0;
   const int seeds = 6;
@@ -91,7 +92,7 @@ TEST(PipeDreamOfLayers, LosesLittleOnWideGraphs) {
   }
 }
 
-// Of up to 600 cuts about 60 a round.
+// Each round looks at about 60 of up to 600 cuts.
 TEST(PipeDreamOfLayers, LosesLittleByLookingAtSomeCuts) {
   int same = 0;
   for_each_seed(40, [&](Rng& rng) {

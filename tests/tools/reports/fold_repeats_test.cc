@@ -36,7 +36,7 @@ TEST(FoldRepeats, LeavesWhatIsShort) {
 TEST(FoldRepeats, TakesThePeriodThatLeavesOutMost) {
   // "aab" three times leaves out six, "a" twice one.
   EXPECT_THAT(folded("aabaabaab", 4, 1), ElementsAre(RepeatedPart{0, 9, 3}));
-  // Of equal ones the shortest.
+  // The shortest of equal periods.
   EXPECT_THAT(folded("aaaa", 3, 1), ElementsAre(RepeatedPart{0, 4, 1}));
 }
 

@@ -183,7 +183,7 @@ TEST(MachineTopology, AsksForTheKindOfUnknownGpus) {
   EXPECT_EQ(memory_of(t, 0), 25e9);
 }
 
-// Of two GPUs the first is divided, as the driver did it.
+// The first of two GPUs is divided, as the driver did it.
 TEST(MachineTopology, OfVirtualDevicesHasPartsOfTheFirstGpu) {
   GpuInventory found = inventory_of({gpu_of("NVIDIA H200", "0000:18:00.0", 90, kH200Memory),
                                      gpu_of("NVIDIA A100-PCIE-40GB", "0000:03:00.0", 80, 42e9)});

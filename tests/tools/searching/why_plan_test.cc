@@ -134,7 +134,7 @@ TEST(WhyPlan, JsonHasTheSameFacts) {
               json["iteration_time_s"].get<double>(), 1e-12);
 }
 
-// Of the budget in proposals, nothing depends on the clock.
+// With a budget in proposals, nothing depends on the clock.
 TEST(WhyPlan, SameSeedSameReport) {
   const auto report = [](const char* threads) {
     Json json = search_json({"--proposals", "300", "--seed", "4", "--threads", threads});

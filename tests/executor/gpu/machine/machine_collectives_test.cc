@@ -12,7 +12,7 @@
 namespace pipesim::gpu {
 namespace {
 
-// Of parts of a GPU, or of the host's own.
+// A machine whose devices are parts of a GPU, or the host's own machine.
 std::unique_ptr<Machine> tested_machine(int devices, std::uint64_t seed) {
   if (gpu_is_tested()) return load_cuda_library().machine({.devices = devices, .virtual_devices = true});
   return std::make_unique<HostMachine>(HostMachine::Settings{.seed = seed});
