@@ -6,8 +6,8 @@
 
 namespace pipesim {
 
-/// The divisor of the sum over rows: the number of rows, with and without a label, in that many unsplit
-/// microbatches.
+/// The divisor of the sum over rows: the rows of that many unsplit microbatches, counted with and without a
+/// label.
 inline double counted_rows(const Operator& op, std::int64_t microbatches) {
   const TensorUse& labels = op.uses[1];
   return static_cast<double>(whole_volume(labels, 0, labels.dims.size()) * microbatches);

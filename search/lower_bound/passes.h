@@ -24,7 +24,7 @@ class PassBounds {
   [[nodiscard]] std::int64_t num_devices() const {
     return static_cast<std::int64_t>(costs_.topology().num_devices());
   }
-  /// One device of every kind in use; the other function returns the number of devices.
+  /// One device of every kind in use; devices_of_kind() has the number of devices of each kind.
   [[nodiscard]] const std::vector<DeviceId>& kinds() const { return kinds_; }
   [[nodiscard]] const std::vector<std::int64_t>& devices_of_kind() const { return devices_of_kind_; }
 
