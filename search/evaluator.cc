@@ -8,7 +8,7 @@
 #include "sim/base/errors.h"
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/proofs/find_folding.h"
-#include "taskgraph/proofs/unfolded_end.h"
+#include "taskgraph/proofs/pipeline_drain.h"
 
 namespace pipesim {
 
@@ -146,7 +146,7 @@ std::optional<Evaluation> Evaluator::score_folded_further(const Folding& of_step
       if (!steady) continue;
       if (steady->windows.size() > 1) return std::nullopt;
     }
-    LastStepsSimulation last(expanded_, of_steps, *folding_, timeline_);
+    DrainSimulation last(expanded_, of_steps, *folding_, timeline_);
     MemoryChanges in_steps, of_last;
     const bool fits = !wanted_peaks_ && surely_fits(of_steps);
     const std::size_t of_one = expanded_.tasks_of_one_microbatch();

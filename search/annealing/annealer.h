@@ -11,60 +11,61 @@
 
 namespace pipesim {
 
-/// What every annealer is told.
+/// Options of every annealer.
 struct AnnealingOptions {
   SearchBudget budget;
   std::uint64_t seed = 1;
   int threads = 1;
 };
 
-/// Drives chains of simulated annealing that run side by side, a slice of each after the other: it keeps the
-/// budget, the time, progress and history, and stops where it is told to or the thread's deadline passes.
-/// What chains are, how hot, and where they begin is left to who derives from it.
+/// The driver of simulated annealing. It runs slices of several chains side by side until the budget is
+/// spent, and keeps time, progress and history. It stops when the progress callback says so or the thread's
+/// deadline passes. A derived class says what chains are, how hot they are, and where they begin.
 class Annealer {
  public:
   Annealer(const Annealer&) = delete;
   Annealer& operator=(const Annealer&) = delete;
 
  protected:
-  /// Goes on from `state`, which outlives it, as `progress` does; that of a new search is the default one.
+  /// Continues from `state`; a new search begins with the default state. `state` and `progress` must outlive
+  /// this.
   Annealer(AnnealingState& state, const AnnealingOptions& options, const ProgressCallback& progress);
   virtual ~Annealer() = default;
 
-  /// Runs slices until the budget is spent, it is stopped, or many slices have proposed nothing. A search
-  /// that was stopped before, while it was begun, keeps no state.
+  /// Runs slices until the budget is spent, the search is stopped, or many slices in a row propose nothing.
+  /// If the search was stopped before its first slice, no state is kept.
   void run_slices();
 
-  /// The next slice as it is where the budget allows it: so many chains, and so many proposals of each.
+  /// The size of the next slice, if the budget allows all of it: chains, and proposals per chain.
   struct Slice {
     std::int64_t chains = 0, proposals = 0;
   };
   [[nodiscard]] virtual Slice next_slice() const = 0;
-  /// False: there was no time for it, and nothing has changed.
+  /// Prepares the next slice. False: there was no time left for that, and nothing has changed.
   virtual bool begin_slice() = 0;
   virtual void run_slice() = 0;
-  /// Takes what the chains found into the state, in their order.
+  /// Adds the results of the chains to the state, in the order of the chains.
   virtual void collect() = 0;
-  /// After a whole slice.
+  /// Called after each complete slice.
   virtual void end_slice() = 0;
-  /// Called between slices, and once with `last`: with the state after the last whole slice, from which a
-  /// larger budget goes on as if there had been no smaller one.
+  /// Called between slices, and once with `last` set: then with the state after the last complete slice. A
+  /// search with a larger budget continues from that state as if there had been no smaller budget.
   virtual void keep_state(bool last) = 0;
 
-  /// Proposals of the n-th chain in the next slice: together no more than the budget has left.
+  /// The number of proposals of the n-th chain in the next slice. Their sum does not exceed the budget.
   [[nodiscard]] std::int64_t proposals_of(std::int64_t n) const;
-  /// As ChainThreads::run; where a chain has no time left, the search is stopped.
+  /// Like ChainThreads::run, but stops the search when a chain has no time left.
   void run_chains(const std::vector<std::size_t>& chains, const ChainThreads::Run& run);
   [[nodiscard]] ChainThreads& threads() { return threads_; }
 
-  /// Called by all threads, with what a chain did since it last called, and the time of its best that fits
-  /// (0: none). False: stop.
+  /// Reports what a chain did since its last report, and the iteration time of its best plan that fits (0:
+  /// none). False: stop. Any thread may call it.
   bool count(std::int64_t proposals, std::int64_t accepted, Nanoseconds best, int chain);
-  /// Who runs the search and its budget want more of it. Not called while chains run.
+  /// Whether neither the progress callback nor the budget ends the search. Not called while chains run.
   bool wanted_still();
-  [[nodiscard]] bool stopped();  ///< for all threads
+  [[nodiscard]] bool stopped();  ///< any thread may ask
   [[nodiscard]] double seconds() const { return time_.seconds(); }
-  /// A new best that fits.
+  /// Adds a new best plan that fits to the history.
   void note_best(Nanoseconds best, int chain);
 
  private:

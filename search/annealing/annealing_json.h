@@ -8,7 +8,7 @@
 
 namespace pipesim {
 
-/// What every annealer's checkpoint has, as its first members and read from them.
+/// The first members of every annealer's checkpoint, and their reader.
 nlohmann::ordered_json json_of(const AnnealingState& state);
 /// InputError `FILE: /place: …`.
 void read(const JsonValue& value, AnnealingState& state);

@@ -8,8 +8,8 @@
 
 namespace pipesim {
 
-/// What the state of every annealer has. An annealer goes on from its state: equal ones go on equally on any
-/// number of threads.
+/// The part of the state that all annealers have. A search continues from its state: equal states continue
+/// equally, on any number of threads.
 struct AnnealingState {
   std::uint64_t seed = 1;
   std::int64_t proposals = 0, accepted = 0;

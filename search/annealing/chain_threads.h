@@ -10,14 +10,14 @@
 
 namespace pipesim {
 
-/// The threads that the chains of a search run on. They keep to the deadline of who calls.
+/// The threads that the chains of a search run on. They keep to the deadline of the calling thread.
 class ChainThreads {
  public:
   explicit ChainThreads(std::size_t threads);  ///< 1 or more
 
   [[nodiscard]] std::size_t count() const { return count_; }
-  /// Calls run(chain, worker) once for each chain of the list, begun in its order; workers are numbered from
-  /// 0 to count() − 1 and run one chain at a time. Returns when all are done.
+  /// Calls run(chain, worker) once for each chain of the list, beginning them in that order. Workers have the
+  /// numbers 0 to count() − 1, and each runs one chain at a time. Returns when all are done.
   using Run = std::function<void(std::size_t chain, std::size_t worker)>;
   void run(const std::vector<std::size_t>& chains, const Run& run);
   /// On one of the threads.

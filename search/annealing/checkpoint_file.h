@@ -9,11 +9,11 @@ namespace pipesim {
 /// one loads.
 class CheckpointFile {
  public:
-  /// Without a name there are none.
+  /// No checkpoints are written when `file` is "".
   CheckpointFile(std::string file, double seconds_between);
 
   [[nodiscard]] bool wanted() const { return !file_.empty(); }
-  /// It is time for one: at once the first time, and always for the last one.
+  /// Whether it is time for a checkpoint: at once for the first, and always for the last.
   [[nodiscard]] bool due(bool last) const;
   void write(const std::string& text);
 

@@ -21,9 +21,9 @@ namespace pipesim {
 /// This is evaluated for each lane and each set of its tasks whose tails are at least a given length.
 class IterationBound {
  public:
-  /// Reads the operators alone: next to nothing beside a simulation.
+  /// The bound by load. Reads operators only; far cheaper than a simulation.
   Nanoseconds of_loads(const PlanContents& contents, const BoundStrategy& strategy);
-  /// `unordered`: by ExpandedStrategy::expand_unordered().
+  /// The bound by heads and tails. `unordered`: by ExpandedStrategy::expand_unordered().
   Nanoseconds of_chains(const ExpandedStrategy& unordered);
 
  private:
@@ -41,7 +41,8 @@ class IterationBound {
   std::vector<Nanoseconds> load_;  // by lane
 };
 
-/// Bytes over the devices' memory that the strategy keeps for good, summed: no iteration has less overflow.
+/// A lower bound of the overflow of every iteration: by how much weights, gradients and optimizer state
+/// exceed the devices' memory, summed.
 Bytes permanent_overflow(const PlanContents& contents, const BoundStrategy& strategy);
 
 }  // namespace pipesim

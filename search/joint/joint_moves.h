@@ -14,17 +14,17 @@ namespace pipesim {
 
 /// What a proposal of the joint search changes.
 enum class JointMoveKind : std::uint8_t {
-  Boundary,      ///< operators at the end of a stage go to the next, or back
+  Boundary,      ///< operators move between the end of a stage and the next stage
   Merge,         ///< two stages become one, on the devices of both
   Split,         ///< a stage becomes two, each on a part of its devices
   Replicas,      ///< devices go from a stage to its neighbour
-  Tensor,        ///< twice or half as many devices in a stage's rows
+  Tensor,        ///< doubles or halves the tensor-parallel degree of a stage
   Schedule,      ///< another schedule
   Recompute,     ///< other operators run again before backward, or none
-  Microbatches,  ///< twice or half as many, of half or twice as many samples
-  Config,  ///< an operator, alone or with its repeats in the stage, is split otherwise on its stage's devices
-  Plain,   ///< an operator, alone or with its repeats, is split as its stage again
-  Exchange  ///< two stages with as many devices exchange them
+  Microbatches,  ///< doubles or halves their number; the samples stay the same
+  Config,        ///< another split of an operator, alone or with its repeats, on its stage's devices
+  Plain,         ///< an operator, alone or with its repeats, gets the split of its stage again
+  Exchange       ///< two stages with as many devices exchange them
 };
 constexpr std::size_t kJointMoveKinds = 11;
 std::string_view name_of(JointMoveKind kind);  ///< "boundary", "merge", …

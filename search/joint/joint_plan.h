@@ -10,8 +10,8 @@
 
 namespace pipesim {
 
-/// A plan of the joint space of pipelines and splits: stages on meshes, and operators that are split
-/// otherwise than their stage.
+/// A plan of the joint space of pipelines and splits: stages on meshes, and operators that differ from the
+/// split of their stage.
 struct JointPlan {
   std::int32_t microbatches = 1;
   Recompute::Kind recompute = Recompute::Kind::None;
@@ -34,8 +34,8 @@ struct ScoredJointPlan {
   bool operator==(const ScoredJointPlan&) const = default;
 };
 
-/// From a plan as it is executed. Operators that are not split as their stage's devices in order would be
-/// keep their configs; devices are taken in the order of each stage's widest operator.
+/// Converts a plan as it is executed. The devices of a stage are taken in the order of its widest operator.
+/// Operators whose config is not the one that the stage gives them on these devices keep their configs.
 JointPlan joint_plan(const OperatorGraph& graph, const Topology& topology, std::int32_t microbatches,
                      const Strategy& strategy, const std::optional<Pipeline>& pipeline);
 

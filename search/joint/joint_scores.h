@@ -10,15 +10,14 @@
 
 namespace pipesim {
 
-/// 128 bits of all that a plan says: of different plans they are different, but for one in 10^26 among a
-/// million.
+/// 128 bits that identify a plan. The probability that two of a million plans have the same is about 10^-26.
 using PlanDigest = std::array<std::uint64_t, 2>;
 PlanDigest digest_of(const JointPlan& plan);
 
-/// What is known of a plan's cost.
+/// What is known about a plan's cost.
 struct JointScore {
   enum class Known : std::uint8_t { Illegal, AtLeast, Exactly } known = Known::Illegal;
-  Evaluation evaluation;  ///< of AtLeast: what no part of the cost is under
+  Evaluation evaluation;  ///< for AtLeast: lower bounds of its parts
   bool operator==(const JointScore&) const = default;
 };
 
@@ -26,7 +25,7 @@ struct JointScore {
 class JointScores {
  public:
   [[nodiscard]] std::optional<JointScore> find(const PlanDigest& plan) const;
-  /// What is known exactly stays.
+  /// Exact scores are never replaced by bounds.
   void keep(const PlanDigest& plan, const JointScore& score);
 
  private:

@@ -13,7 +13,7 @@
 namespace pipesim {
 
 struct JointOptions : AnnealingOptions {
-  /// Goes on from here; the seed is the state's. It must come from the same evaluator, moves and starts.
+  /// The state to continue from, with its own seed. It must come from the same evaluator, moves and starts.
   std::optional<JointState> resume;
   /// Called between parts of rounds, see Annealer::keep_state().
   std::function<void(const JointState&, bool last)> keep;
@@ -31,15 +31,16 @@ struct JointOutcome {
 /// "boundary 2, replicas 1": kinds of moves that found a better plan, and how often; "" where none did.
 std::string improving_moves(const JointOutcome& outcome);
 
-/// Markov chain Monte Carlo over joint plans: what planners found is changed in every way that joint_moves.h
-/// knows, and plans are judged by the simulator. In a round chains of simulated annealing go on from the
-/// best starts side by side; then those that found least are dropped and chains get twice as long (successive
-/// halving). When few are left, several go on from each of them (after Aldous and Vazirani, "Go with the
-/// winners", 1994). A plan that does not fit counts as in mcmc.h, and is the best only while none fits.
+/// Markov chain Monte Carlo over joint plans, scored by simulation. It begins with plans of planners and
+/// changes them by all kinds of joint_moves.h. In a round, chains of simulated annealing continue side by
+/// side from the best starts. Then the worse half of the chains is dropped, and the others get twice as long
+/// (successive halving). When few are left, several continue from each of them (after Aldous and Vazirani,
+/// "Go with the winners", 1994). The cost of a plan that does not fit is that of mcmc.h; such a plan is the
+/// best only while none fits.
 ///
-/// With a budget in proposals alone the outcome depends on the seed, never on the threads, nor on whether it
-/// was resumed. Where the thread's deadline (sim/base/deadline.h) passes, what was found until then is the
-/// outcome; OutOfTime where no start could be scored. InternalError without a start that is legal.
+/// With a budget in proposals alone the outcome depends on the seed, never on the threads, nor on whether the
+/// search was resumed. If the thread's deadline (sim/base/deadline.h) passes, the outcome is what was found
+/// until then; OutOfTime when no start could be scored. InternalError when no start is legal.
 JointOutcome search_jointly(JointEvaluator& evaluator, const JointMoves& moves,
                             const std::vector<JointPlan>& starts, const JointOptions& options,
                             const ProgressCallback& progress);

@@ -22,10 +22,10 @@ struct JointChain {
   bool operator==(const JointChain&) const = default;
 };
 
-/// All that search_jointly() goes on from.
+/// The state from which search_jointly() continues.
 struct JointState : AnnealingState {
   std::int64_t round = 0;
-  std::int64_t length = 0, done = 0;  ///< proposals of every chain in the round: all, and so far
+  std::int64_t length = 0, done = 0;  ///< proposals of each chain in the round: all, and done
   double least = 0;                   ///< cost of the best when the round began, nanoseconds
   std::vector<JointChain> chains;
   ScoredJointPlan best;        ///< no worse than the best start

@@ -20,10 +20,10 @@ struct ScoredState {
   bool operator==(const ScoredState&) const = default;
 };
 
-/// All that a chain goes on from: equal states go on equally, whatever evaluator runs them.
+/// The state from which a chain continues. Equal states continue equally, with any evaluator.
 struct ChainState {
   ScoredState current;
-  ScoredState best;  ///< of all feasible since it started; without configs while there was none
+  ScoredState best;  ///< best feasible state since the start; without configs while there was none
   Rng rng{0};
   std::int64_t proposals = 0, accepted = 0;
   double lowest = 0;  ///< least cost since it started
@@ -33,27 +33,28 @@ struct ChainState {
 
 /// How a slice of a chain is run.
 struct ChainSlice {
-  std::int64_t draws = 0;      ///< a draw that changes nothing is one, too: the state stays
-  std::int64_t proposals = 0;  ///< at most; draws that change nothing are none
+  std::int64_t draws = 0;      ///< including draws that change nothing
+  std::int64_t proposals = 0;  ///< at most; not counting draws that change nothing
   double temperature = 0;      ///< nanoseconds
   MoveRates rates{};
   double cooled = 0;  ///< nanoseconds: the temperature after the last draw, falling evenly in its logarithm;
                       ///< 0: it stays
 };
 
-/// One Markov chain, Metropolis–Hastings against its current state (FlexFlow, MLSys 2019, section 6.2, which
-/// has no Hastings correction since its proposals are symmetric). A proposal is given up as soon as its time
-/// is certain to exceed what would be accepted (highest_accepted()). A state that is known to cost more than
-/// that (KnownCosts) is not evaluated again.
+/// One Markov chain by the rule of Metropolis and Hastings (FlexFlow, MLSys 2019, section 6.2, which needs no
+/// Hastings correction since its proposals are symmetric). The evaluation of a proposal ends as soon as its
+/// time is certain to exceed highest_accepted(). A state that is known to cost more (KnownCosts) is not
+/// evaluated again.
 class Chain {
  public:
   /// `configs` may be shared with other chains, of any thread.
   Chain(const Moves& moves, BoundConfigs& configs, Cost cost, ChainState state);
 
-  /// False stops it before its slice is over. Called every few proposals with those made since the last call.
+  /// Called every few proposals, with the number made since the last call. False stops the chain before its
+  /// slice is over.
   using Report = std::function<bool(std::int64_t proposals, std::int64_t accepted)>;
   bool run(const ChainSlice& slice, const Report& report);
-  /// Starts from other configs with other moves; its random numbers go on.
+  /// Restarts the chain from other configs with other moves. Its random numbers continue.
   void restart(const Moves& moves, std::vector<std::size_t> configs);
 
   [[nodiscard]] const ChainState& state() const { return state_; }

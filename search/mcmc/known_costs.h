@@ -10,12 +10,11 @@
 
 namespace pipesim {
 
-/// What a chain remembers of the costs of states that were proposed to it: a cold chain gets the same few
-/// proposals again and again. Direct-mapped, so a state may replace another one. The memory only saves time
-/// and never changes a result.
+/// A memory of the costs of proposed states: a cold chain gets the same few proposals again and again. It is
+/// direct-mapped, so a state may replace another one. It only saves time and never changes a result.
 ///
-/// States are told apart by 64 bits (Zobrist, "A new hashing method with application for game playing",
-/// 1970): two of a million have the same with a probability of 3 · 10^-8.
+/// States are identified by 64 bits (Zobrist, "A new hashing method with application for game playing",
+/// 1970). Among a million states, two have the same bits with a probability of 3 · 10^-8.
 class KnownCosts {
  public:
   using Digest = std::uint64_t;
@@ -24,7 +23,7 @@ class KnownCosts {
   static Digest after(Digest digest, std::span<const std::size_t> configs,
                       std::span<const ConfigChange> changes);
 
-  /// The cost is known to be above this; nothing: the state has not been seen, or is forgotten.
+  /// A bound that the state's cost is known to exceed. Nothing when the state was not seen, or is forgotten.
   [[nodiscard]] std::optional<double> above(Digest state) const;
   void keep(Digest state, double above);
   [[nodiscard]] std::size_t bytes() const { return entries_.size() * sizeof(Entry); }

@@ -19,11 +19,11 @@ struct McmcOptions : AnnealingOptions {
   int chains = 8;
   std::array<Cooling, kGrains> cooling{{{1e-3, 3e-2, 1e-4}, {3e-5, 3e-4, 5e-6}}};  ///< by Grain
   bool additive_starts = true;  ///< see additive/additive_starts.h; never of plans in stages
-  /// FlexFlow's proposals alone, one chain, always at the hottest temperature of single operators: what the
-  /// search is compared with.
+  /// FlexFlow's search, for comparison: its proposals alone, one chain, always at the hottest temperature of
+  /// single operators.
   bool flexflow_moves = false;
-  /// Goes on from here; seed and chains are the state's. It must come from the same graph, costs, candidates
-  /// and starts.
+  /// The state to continue from, with its own seed and chains. It must come from the same graph, costs,
+  /// candidates and starts.
   std::optional<SearchState> resume;
   /// Called between rounds, see Annealer::keep_state().
   std::function<void(const SearchState&, bool last)> keep;

@@ -21,8 +21,8 @@ struct ConfigChange {
 };
 
 /// The kinds of proposals. All but the first are symmetric: they add a uniformly drawn offset to numbers
-/// modulo their ranges, or draw one thing that leads back by drawing the one before. Where moves change units
-/// of several operators, read unit for operator.
+/// modulo their ranges, or draw one of several states that all lead back with the same chance. Where a unit
+/// of several operators changes together, "operator" means the unit.
 enum class MoveKind : std::uint8_t {
   Operator,        ///< any config, or split and placed like a neighbour in the graph: half of the time each
   OperatorSplit,   ///< another split on its devices
@@ -46,7 +46,7 @@ struct MoveRates {
   std::array<std::uint32_t, kMoveKinds> weight;
   bool operator==(const MoveRates&) const = default;
 };
-/// What became of each kind's proposals.
+/// How many proposals of each kind were made and accepted.
 struct MoveCounts {
   std::array<std::int64_t, kMoveKinds> proposed{}, accepted{};
   bool operator==(const MoveCounts&) const = default;
@@ -54,11 +54,11 @@ struct MoveCounts {
 MoveRates first_rates();
 MoveRates repeat_rates();    ///< first_rates() without groups, for units that are groups themselves
 MoveRates flexflow_rates();  ///< Uniform alone (Jia, Zaharia, Aiken, MLSys 2019, section 6.2)
-/// Kinds that were accepted more often are drawn more often, up to 4 times as often as at first and not less
-/// than a quarter.
+/// Draws kinds more often that were accepted more often: at most 4 times, and at least a quarter, as often as
+/// at first.
 MoveRates adapted(const MoveRates& first, const MoveCounts& counts);
 
-/// What is proposed.
+/// A proposal: configs to change.
 struct Proposal {
   MoveKind kind = MoveKind::Operator;
   std::vector<ConfigChange> changes;  ///< empty when the draw changes nothing
@@ -68,7 +68,7 @@ struct Proposal {
 class Moves {
  public:
   explicit Moves(const ConfigSpace& space);
-  /// Operators of one unit always change together: their configs must be equal by number, and common.
+  /// Operators of one unit always change together: their configs must have equal numbers, and be common.
   Moves(const ConfigSpace& space, MoveUnits units);
   void propose(const std::vector<std::size_t>& state, const MoveRates& rates, Rng& rng, Proposal& out) const;
   [[nodiscard]] const SplitStyles& styles() const { return styles_; }

@@ -19,11 +19,11 @@ struct OperatorTasks {
   std::span<const DeviceId> update_devices;
 };
 
-/// One tensor's way from the uses that have it to the uses that want it.
+/// The transfer of one tensor from the uses that have it to the uses that need it.
 struct Wiring {
   TaskKind kind = TaskKind::ForwardTransfer;  ///< or RecomputeTransfer, BackwardTransfer, GradientSync
   TensorId tensor;
-  std::int32_t microbatch = 0;  ///< GradientSync: the first of those whose gradients it takes in, −1: of all
+  std::int32_t microbatch = 0;  ///< GradientSync: the first whose gradients it adds up, −1: all of them
   std::int32_t ordinal = 0;     ///< part of keys: position of its first reader among the tensor's consumers
   const CommunicationPlan* plan = nullptr;
   TaskId first_task;  ///< of the plan's tasks; invalid if it has none
@@ -35,16 +35,16 @@ struct Wiring {
   [[nodiscard]] std::int32_t way_of(std::size_t source) const {
     return static_cast<std::int32_t>(source * static_cast<std::size_t>(ways) / sources.size());
   }
-  /// One in which the source makes what is moved.
+  /// A microbatch in which the source makes what is moved.
   [[nodiscard]] std::int32_t microbatch_of(std::size_t source) const {
     return kind == TaskKind::GradientSync ? std::max(0, microbatch) + way_of(source) : microbatch;
   }
-  /// Task number i of the plan.
+  /// The task that carries out task number i of the plan.
   [[nodiscard]] TaskId task(std::size_t i) const { return TaskId(first_task.index() + i); }
 };
 
-/// The task that a device reaches when it has computed a step of its schedule, and before anything of the
-/// next: a whole microbatch, or in a pipeline one way of a microbatch through a stage.
+/// A task between two steps of a device: all of one step ends before it, and all of the next begins after it.
+/// A step is a whole microbatch, or in a pipeline one pass of a microbatch through a stage.
 struct StepBarrier {
   DeviceId device;
   std::int32_t microbatch = 0;
@@ -58,7 +58,7 @@ struct Gate {
   TaskId task;
 };
 
-/// Tasks of so many microbatches that stand together, and come again in the same order for the next ones.
+/// The smallest number of microbatches whose tasks stand together and repeat in the same order.
 struct TaskBlock {
   std::int32_t microbatches = 1;
   std::size_t tasks = 0;

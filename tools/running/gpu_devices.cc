@@ -122,7 +122,7 @@ GpuDevices::GpuDevices(const Subject& subject, const GpuSetting& setting, Device
   if (recorded_ || !why.empty()) activity_.reset();
   name_ = fmt::format("{}, driver for CUDA {}", machine_->name(), found.driver);
   worlds.on_death([this](const std::string& reason) {
-    last_resort_.expect_end(reason);
+    shutdown_limit_.expect_end(reason);
     collectives_->abort(reason);
   });
 }

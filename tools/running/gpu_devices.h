@@ -9,7 +9,7 @@
 #include "executor/gpu/machine/collectives.h"
 #include "executor/gpu/machine/machine.h"
 #include "executor/ranks/device_worlds.h"
-#include "executor/ranks/last_resort.h"
+#include "executor/ranks/shutdown_limit.h"
 #include "executor/run/training.h"
 #include "tools/inputs/subject.h"
 #include "topologies/gpu_share.h"
@@ -50,7 +50,8 @@ class GpuDevices {
   [[nodiscard]] std::string collection_cost(Backend& backend, Training& training) const;
 
  private:
-  LastResort last_resort_{std::chrono::seconds(10)};  // ends last: what follows may hang when a peer dies
+  // Ends last: what follows may hang when a peer dies.
+  ShutdownLimit shutdown_limit_{std::chrono::seconds(10)};
   DeviceWorlds& worlds_;
   bool recorded_;
   std::string name_;  // with the driver

@@ -9,13 +9,13 @@
 namespace pipesim {
 
 /// Ends the process when it hangs after a failure, as in a library that waits for a peer that has died.
-class LastResort {
+class ShutdownLimit {
  public:
-  explicit LastResort(std::chrono::milliseconds limit) : limit_(limit) {}
+  explicit ShutdownLimit(std::chrono::milliseconds limit) : limit_(limit) {}
   /// Call it when everything has ended in time.
-  ~LastResort();
-  LastResort(const LastResort&) = delete;
-  LastResort& operator=(const LastResort&) = delete;
+  ~ShutdownLimit();
+  ShutdownLimit(const ShutdownLimit&) = delete;
+  ShutdownLimit& operator=(const ShutdownLimit&) = delete;
 
   /// Starts the time limit, which ends when this is destroyed. When it passes, the process prints the first
   /// reason, if stderr accepts it, and ends with exit status 3. That happens even to a process that does not

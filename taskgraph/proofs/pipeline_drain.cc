@@ -1,4 +1,4 @@
-#include "taskgraph/proofs/unfolded_end.h"
+#include "taskgraph/proofs/pipeline_drain.h"
 
 #include <algorithm>
 #include <limits>
@@ -84,8 +84,8 @@ LastSteps::LastSteps(PipelineOrder all, std::vector<std::size_t> from)
   }
 }
 
-LastStepsSimulation::LastStepsSimulation(const ExpandedStrategy& steps, const Folding& of_steps,
-                                         const Folding& of_all, const Timeline& timeline)
+DrainSimulation::DrainSimulation(const ExpandedStrategy& steps, const Folding& of_steps,
+                                 const Folding& of_all, const Timeline& timeline)
     : contents_(steps.contents()),
       steps_(steps),
       of_steps_(of_steps),
@@ -103,13 +103,13 @@ LastStepsSimulation::LastStepsSimulation(const ExpandedStrategy& steps, const Fo
 }
 
 // Every pass of a microbatch: its first task and their number, and whether it is one of the last steps'.
-std::size_t LastStepsSimulation::step_number(std::int32_t microbatch, std::int32_t stage,
-                                             std::size_t kind) const {
+std::size_t DrainSimulation::step_number(std::int32_t microbatch, std::int32_t stage,
+                                         std::size_t kind) const {
   const auto stages = static_cast<std::size_t>(contents_.options().pipeline->num_stages());
   return 3 * (static_cast<std::size_t>(microbatch) * stages + static_cast<std::size_t>(stage)) + kind;
 }
 
-void LastStepsSimulation::begin_at(std::vector<std::size_t> first) {
+void DrainSimulation::begin_at(std::vector<std::size_t> first) {
   last_ = LastSteps(order_, std::move(first));
   is_last_.assign(step_number(last_.microbatches, 0, 0), false);
   for (const std::vector<PipelineStep>& steps : last_.order.steps) {
@@ -122,8 +122,8 @@ void LastStepsSimulation::begin_at(std::vector<std::size_t> first) {
 }
 
 template <class Visit>
-void LastStepsSimulation::visit_passes(const ExpandedStrategy& expanded, std::int32_t microbatch,
-                                       std::int32_t expanded_as, Visit visit) const {
+void DrainSimulation::visit_passes(const ExpandedStrategy& expanded, std::int32_t microbatch,
+                                   std::int32_t expanded_as, Visit visit) const {
   const BoundStrategy& strategy = expanded.strategy();
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     const BoundOperator& b = *strategy[i];
@@ -140,8 +140,8 @@ void LastStepsSimulation::visit_passes(const ExpandedStrategy& expanded, std::in
 }
 
 // By task of an expansion of all steps, or of the last ones alone. Nothing where an earlier step is late.
-std::optional<std::vector<bool>> LastStepsSimulation::find_late(const ExpandedStrategy& expanded,
-                                                                bool last_alone) const {
+std::optional<std::vector<bool>> DrainSimulation::find_late(const ExpandedStrategy& expanded,
+                                                            bool last_alone) const {
   const TaskDag& dag = expanded.dag();
   const std::size_t of_one = expanded.tasks_of_one_microbatch();
   const std::int32_t first = last_alone ? 0 : last_.first_microbatch;
@@ -183,7 +183,7 @@ std::optional<std::vector<bool>> LastStepsSimulation::find_late(const ExpandedSt
   return late;
 }
 
-bool LastStepsSimulation::look_at_steps() {
+bool DrainSimulation::look_at_steps() {
   if (order_.together != 1) return false;
   const std::vector<Nanoseconds> ready = ready_times(dag_, timeline_);
   std::vector<std::size_t> first = first_last_steps(steps_, order_);
@@ -215,7 +215,7 @@ bool LastStepsSimulation::look_at_steps() {
 }
 
 // All that end then or later.
-void LastStepsSimulation::include_steps_from(Nanoseconds time, std::vector<std::size_t>& first) const {
+void DrainSimulation::include_steps_from(Nanoseconds time, std::vector<std::size_t>& first) const {
   for (std::size_t d = 0; d < barriers_.size(); ++d) {
     if (barriers_[d].empty()) continue;
     std::size_t& begin = first[static_cast<std::size_t>(order_.group_of[d])];
@@ -224,7 +224,7 @@ void LastStepsSimulation::include_steps_from(Nanoseconds time, std::vector<std::
 }
 
 // By lane: when a gradient may be synchronised over it at the earliest; run() checks that none was earlier.
-std::vector<Nanoseconds> LastStepsSimulation::first_synchronisation() const {
+std::vector<Nanoseconds> DrainSimulation::first_synchronisation() const {
   std::vector<Nanoseconds> first(std::max(dag_.num_lanes(), contents_.costs().topology().num_lanes()),
                                  kNever);
   // By stage and kind of step: the microbatch that comes last.
@@ -264,7 +264,7 @@ std::vector<Nanoseconds> LastStepsSimulation::first_synchronisation() const {
 }
 
 // What tasks that are not late leave on the lanes.
-void LastStepsSimulation::note_lanes(const std::vector<Nanoseconds>& ready) {
+void DrainSimulation::note_lanes(const std::vector<Nanoseconds>& ready) {
   last_pop_.assign(dag_.num_lanes(), -1);
   lane_free_.assign(dag_.num_lanes(), 0);
   for (std::size_t t = 0; t < ready.size(); ++t) {
@@ -280,7 +280,7 @@ void LastStepsSimulation::note_lanes(const std::vector<Nanoseconds>& ready) {
 
 // By task of the first microbatch in `last`: which one runs when it does under of_steps; −1 of statistics
 // inside operators, for whose times nobody asks.
-std::vector<std::int32_t> LastStepsSimulation::same_tasks(const ExpandedStrategy& last) const {
+std::vector<std::int32_t> DrainSimulation::same_tasks(const ExpandedStrategy& last) const {
   std::vector<std::int32_t> same(last.tasks_of_one_microbatch(), -1);
   const auto set = [&](std::size_t task, std::size_t as) { same[task] = static_cast<std::int32_t>(as); };
   for (std::size_t i = 0; i < of_all_.strategy().size(); ++i) {
@@ -324,8 +324,8 @@ std::vector<std::int32_t> LastStepsSimulation::same_tasks(const ExpandedStrategy
 
 // Takes the times of all tasks that are not late from the timeline under of_steps. False if one is late
 // there.
-bool LastStepsSimulation::take_times(const ExpandedStrategy& last, const std::vector<bool>& late,
-                                     Timeline& timeline) const {
+bool DrainSimulation::take_times(const ExpandedStrategy& last, const std::vector<bool>& late,
+                                 Timeline& timeline) const {
   const std::vector<std::int32_t> same = same_tasks(last);
   timeline.start.assign(late.size(), 0);
   timeline.end.assign(late.size(), 0);
@@ -350,7 +350,7 @@ bool LastStepsSimulation::take_times(const ExpandedStrategy& last, const std::ve
   return true;
 }
 
-bool LastStepsSimulation::run(ExpandedStrategy& last, SimulationScratch& scratch, Timeline& timeline) {
+bool DrainSimulation::run(ExpandedStrategy& last, SimulationScratch& scratch, Timeline& timeline) {
   if (!proven_) return false;
   last.expand_last(of_all_.strategy(), last_.order, last_.microbatches, of_all_);
   const TaskDag& dag = last.dag();

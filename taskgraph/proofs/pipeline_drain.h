@@ -31,12 +31,12 @@ struct LastSteps {
 /// Then the tasks that are not late run as if there were no others, so the folding of steps is right for
 /// them. The late tasks run under the folding of all, from the times at which the devices have done their
 /// earlier steps and the lanes are free.
-class LastStepsSimulation {
+class DrainSimulation {
  public:
   /// `steps`: the strategy of `of_steps`, expanded with that folding, and its timeline, in which the times of
   /// late tasks are ignored. All arguments must outlive this.
-  LastStepsSimulation(const ExpandedStrategy& steps, const Folding& of_steps, const Folding& of_all,
-                      const Timeline& timeline);
+  DrainSimulation(const ExpandedStrategy& steps, const Folding& of_steps, const Folding& of_all,
+                  const Timeline& timeline);
 
   /// The last steps and the range of their microbatches.
   [[nodiscard]] const LastSteps& last() const { return last_; }

@@ -1,4 +1,4 @@
-#include "executor/ranks/last_resort.h"
+#include "executor/ranks/shutdown_limit.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,18 +11,18 @@ namespace {
 using namespace std::chrono_literals;
 
 void hang_after_failures() {
-  LastResort last(1ms);
+  ShutdownLimit last(1ms);
   last.expect_end("rank 2 (on host a) died");
   last.expect_end("a later failure");
   std::this_thread::sleep_for(60s);
 }
 
-TEST(LastResortDeathTest, AProcessThatHangsIsEndedWithTheFirstReason) {
+TEST(ShutdownLimitDeathTest, AProcessThatHangsIsEndedWithTheFirstReason) {
   EXPECT_EXIT(hang_after_failures(), testing::ExitedWithCode(3),
               "pipesim: rank 2 \\(on host a\\) died; this process hangs since, and is ended after 1 ms");
 }
 
-TEST(LastResortDeathTest, TheStatusIsTheSameWhereNobodyCanBeTold) {
+TEST(ShutdownLimitDeathTest, TheStatusIsTheSameWhereNobodyCanBeTold) {
   const auto hang_unheard = [] {
     close(STDERR_FILENO);
     hang_after_failures();
@@ -30,9 +30,9 @@ TEST(LastResortDeathTest, TheStatusIsTheSameWhereNobodyCanBeTold) {
   EXPECT_EXIT(hang_unheard(), testing::ExitedWithCode(3), "");
 }
 
-TEST(LastResortDeathTest, OneThatEndsInTimeIsLeftAlone) {
+TEST(ShutdownLimitDeathTest, OneThatEndsInTimeIsLeftAlone) {
   const auto end_in_time = [] {
-    { LastResort(60s).expect_end("rank 2 (on host a) died"); }
+    { ShutdownLimit(60s).expect_end("rank 2 (on host a) died"); }
     _exit(5);
   };
   EXPECT_EXIT(end_in_time(), testing::ExitedWithCode(5), "");

@@ -1,4 +1,4 @@
-#include "executor/ranks/last_resort.h"
+#include "executor/ranks/shutdown_limit.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 
 namespace pipesim {
 
-LastResort::~LastResort() {
+ShutdownLimit::~ShutdownLimit() {
   {
     const std::lock_guard lock(mutex_);
     over_ = true;
@@ -19,7 +19,7 @@ LastResort::~LastResort() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LastResort::expect_end(const std::string& reason) {
+void ShutdownLimit::expect_end(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (over_ || thread_.joinable()) return;
   const Seconds seconds(static_cast<double>(limit_.count()) * 1e-3);
