@@ -6,7 +6,7 @@
 
 namespace pipesim {
 
-/// A file descriptor of one's own.
+/// Owns a file descriptor, and closes it.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}

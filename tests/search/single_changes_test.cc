@@ -137,7 +137,7 @@ TEST(SingleChanges, StopAfterSoManyTries) {
   EXPECT_EQ(trial.changes(5, [](std::int64_t) { return true; }).tried, 0);
 }
 
-// An operator that is split otherwise than its kind is first tried as the others are.
+// An operator whose split differs from that of its kind is first tried with the split of the others.
 TEST(SingleChanges, BeginWithWhatOthersOfTheKindHave) {
   const SearchCase c("lenet", "p100-4x4:1");
   Strategy start = baseline_strategy("data-parallel", c.graph, c.costs);

@@ -81,7 +81,7 @@ TEST(Score, OfBaselinesThatAccumulateGradients) {
   }
 }
 
-// With what is alike in replicas taken for one, whether few microbatches are enough or, under gpipe, not.
+// One replica stands for all replicas that are alike. Few microbatches are enough, except under gpipe.
 TEST(Score, OfFoldedPipelinesIsTheSame) {
   const OperatorGraph graph = make_zoo_model("gpt:batch=8,layers=3,hidden=64,heads=4,sequence=16,vocab=100");
   const Topology topology = make_topology("dgx-a100");

@@ -11,7 +11,7 @@
 
 namespace pipesim::gpu {
 
-/// PIPESIM_TEST_MACHINE=cuda: tests that can run on a GPU or on a machine of the host's own take the GPU.
+/// PIPESIM_TEST_MACHINE=cuda: tests that can run on a GPU or on the simulated machine use the GPU.
 inline bool gpu_is_tested() {
   const char* wanted = std::getenv("PIPESIM_TEST_MACHINE");
   return wanted != nullptr && std::string_view(wanted) == "cuda";

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kModel = "gpt:batch=4,layers=1,hidden=16,heads=4,vocab=48,sequence=8,positions=8";
 
-// A plan on a machine of the host's own.
+// A plan on the simulated machine in host memory.
 class StreamedPlan {
  public:
   StreamedPlan(const EqualityCase& c, const Strategy& strategy, const HostMachine::Settings& machine,

@@ -11,7 +11,7 @@
 namespace pipesim {
 namespace {
 
-// Parts of a GPU with PIPESIM_TEST_MACHINE=cuda, else a machine of the host's own.
+// Parts of a GPU with PIPESIM_TEST_MACHINE=cuda, else a simulated machine in host memory.
 class TestedStreams : public TestedDevices {
  public:
   TestedStreams(const OperatorGraph& graph, gpu::Machine& machine)

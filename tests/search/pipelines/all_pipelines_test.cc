@@ -165,7 +165,7 @@ TEST(BestPipeline, NoPlannerFindsABetterOne) {
 }
 
 // Whatever the moves of the joint search make of it, as far as it is in the space: devices of a group in
-// order, no operator split otherwise than its stage.
+// order, every operator split as its stage.
 TEST(BestPipeline, NoMoveOfTheJointSearchFindsABetterOne) {
   constexpr std::array kMoves{JointMoveKind::Boundary, JointMoveKind::Merge,  JointMoveKind::Split,
                               JointMoveKind::Replicas, JointMoveKind::Tensor, JointMoveKind::Schedule,

@@ -242,7 +242,7 @@ struct SlowlyLinked {
   SyntheticSource source{graph};
 };
 
-// Its plan on a machine of the host's own, with links emulated.
+// Its plan on the simulated machine, with links emulated.
 class LinkedPlan {
  public:
   static constexpr std::uint64_t kSeed = 7;
