@@ -197,7 +197,7 @@ bool JointMoves::change_schedule(JointPlan& plan, Rng& rng) {
 
 bool JointMoves::change_recompute(JointPlan& plan, Rng& rng) {
   using enum Recompute::Kind;
-  constexpr std::array kinds{None, Selective, Full};
+  constexpr std::array kinds{None, Selective, Full, Stage};
   plan.recompute = kinds[pick(kinds.size(), rng)];
   return true;
 }

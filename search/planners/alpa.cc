@@ -177,9 +177,17 @@ class AlpaPlanner {
   [[nodiscard]] std::pair<Bytes, Bytes> activations(const MeshCosts& mesh, std::size_t first,
                                                     std::size_t last) const {
     const Bytes made = mesh.made[last + 1] - mesh.made[first];
-    if (plan_.recompute.kind == Recompute::Kind::Full) {
-      const Bytes enters = first == 0 ? Bytes(0) : leaves_[first - 1];
-      return {Bytes(enters.value * mesh.tensor / mesh.devices), made};
+    const auto enters = [&](std::size_t cluster) {
+      return cluster == 0 ? Bytes(0) : Bytes(leaves_[cluster - 1].value * mesh.tensor / mesh.devices);
+    };
+    if (plan_.recompute.kind == Recompute::Kind::Stage) return {enters(first), made};
+    if (plan_.recompute.kind == Recompute::Kind::Full) {  // as if every cluster were a layer
+      Bytes kept, largest;
+      for (std::size_t c = first; c <= last; ++c) {
+        kept += enters(c);
+        largest = std::max(largest, mesh.made[c + 1] - mesh.made[c]);
+      }
+      return {kept, largest};
     }
     if (plan_.recompute.kind != Recompute::Kind::Selective) return {made, Bytes(0)};
     const auto begin = mesh.largest_again.begin();

@@ -15,7 +15,8 @@ namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr int kFirstVersion = 1;  // in which "full" recompute of a pipeline was what "stage" is now
 
 Optimizer optimizer_of(const JsonValue& value) {
   try {
@@ -379,8 +380,10 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
                    "optimizer", "gradient_type", "gradient_piece", "microbatches", "found_by", "seed",
                    "schedule", "stages", "replicas", "recompute", "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
-  if (version != kVersion)
-    root.at("pipesim_plan").fail(fmt::format("version {}; this pipesim reads version {}", version, kVersion));
+  if (version < kFirstVersion || version > kVersion)
+    root.at("pipesim_plan")
+        .fail(fmt::format("version {}; this pipesim reads versions {} and {}", version, kFirstVersion,
+                          kVersion));
   Plan plan;
   plan.model = root.at("model").string();
   plan.topology = root.at("topology").string();
@@ -400,6 +403,10 @@ Plan PlanFile::read(const OperatorGraph& graph, const Topology& topology, const 
   if (&own != &topology) move_to(topology, own, root_.at("configs"), plan.strategy);
   plan.options.pipeline = read_pipeline(root_, graph);
   plan.options.recompute = read_recompute(root_, graph);
+  Recompute::Kind& again = plan.options.recompute.kind;
+  if (plan.options.pipeline && again == Recompute::Kind::Full &&
+      root_.at("pipesim_plan").integer(kFirstVersion, kVersion) == kFirstVersion)
+    again = Recompute::Kind::Stage;
   if (const auto reason = illegal(graph, plan.options.recompute, plan.options.pipeline))
     root_.at("recompute").fail(*reason);
   if (const auto reason = illegal(graph, plan.strategy, plan.options, topology))
@@ -421,7 +428,7 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   const std::optional<Pipeline>& pipeline = plan.options.pipeline;
   if (pipeline) head["schedule"] = pipeline->schedule;
   const Recompute& recompute = plan.options.recompute;
-  if (recompute.kind == Recompute::Kind::Selective || recompute.kind == Recompute::Kind::Full)
+  if (recompute.kind != Recompute::Kind::None && recompute.kind != Recompute::Kind::Listed)
     head["recompute"] = name_of(recompute.kind);
   std::string text = head.dump(2);
   text.resize(text.size() - 2);  // before the closing "\n}"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -16,29 +17,44 @@
 namespace pipesim {
 namespace {
 
-constexpr std::array<std::pair<Recompute::Kind, std::string_view>, 3> kRecomputeNames{
+constexpr std::array<std::pair<Recompute::Kind, std::string_view>, 4> kRecomputeNames{
     {{Recompute::Kind::None, "none"},
      {Recompute::Kind::Selective, "selective"},
-     {Recompute::Kind::Full, "full"}}};
+     {Recompute::Kind::Full, "full"},
+     {Recompute::Kind::Stage, "stage"}}};
 
-// Runs of operators of one repeat ("layer#" once more), and what stands between them.
-std::vector<std::int32_t> repeated_blocks(const OperatorGraph& graph) {
-  std::vector<std::int32_t> block_of;
-  std::set<std::string_view> seen;  // labels of the block
-  std::string_view block;           // what is repeated in it
-  for (const Operator& op : graph.operators()) {
-    const std::string_view repeated = std::string_view(op.repeat).substr(0, op.repeat.find('#'));
-    const bool again = !op.repeat.empty() && seen.contains(op.repeat);
-    if (block_of.empty() || repeated != block || again) {
-      block_of.push_back(block_of.empty() ? 0 : block_of.back() + 1);
-      seen.clear();
-      block = repeated;
-    } else {
-      block_of.push_back(block_of.back());
-    }
-    seen.insert(op.repeat);
+// ⌈√n⌉ runs of about equal length.
+std::vector<std::int32_t> equal_runs(std::size_t operators) {
+  const auto runs = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(operators))));
+  std::vector<std::int32_t> run_of;
+  for (std::size_t i = 0; i < operators; ++i)
+    run_of.push_back(static_cast<std::int32_t>(i * runs / operators));
+  return run_of;
+}
+
+// Segments numbered afresh, so that no two stages have the same.
+std::vector<std::int32_t> cut_by_stages(std::vector<std::int32_t> segments,
+                                        const std::vector<std::int32_t>& stage_of) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> numbers;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (segments[i] < 0) continue;
+    const auto next = static_cast<std::int32_t>(numbers.size());
+    segments[i] = numbers.try_emplace({segments[i], stage_of[i]}, next).first->second;
   }
-  return block_of;
+  return segments;
+}
+
+std::vector<std::int32_t> full_segments(const OperatorGraph& graph, const std::optional<Pipeline>& pipeline) {
+  std::vector<std::int32_t> segments = layers_of(graph);
+  const bool layers = std::ranges::any_of(segments, [](std::int32_t s) { return s >= 0; });
+  static_assert(kNoLayer == kNoSegment);
+  if (!layers) segments = equal_runs(segments.size());
+  if (pipeline) return cut_by_stages(std::move(segments), pipeline->stage_of);
+  if (layers) return segments;
+  for (const std::int32_t last = segments.back(); std::int32_t & segment : segments) {
+    if (segment == last) segment = kKeptSegment;
+  }
+  return segments;
 }
 
 // Input, index and output: what backward reads of tensors between operators.
@@ -74,17 +90,30 @@ Recompute parse_recompute(std::string_view name) {
                                did_you_mean(std::string(name), names), list_names(names)));
 }
 
-std::vector<std::int32_t> forward_blocks(const OperatorGraph& graph) {
-  constexpr std::size_t kLeastOperators = 4;  // of a block, on average
-  std::vector<std::int32_t> blocks = repeated_blocks(graph);
-  const std::size_t operators = blocks.size();
-  const auto labelled = static_cast<std::size_t>(
-      std::ranges::count_if(graph.operators(), [](const Operator& op) { return !op.repeat.empty(); }));
-  if (2 * labelled > operators && kLeastOperators * static_cast<std::size_t>(blocks.back() + 1) <= operators)
-    return blocks;
-  const auto runs = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(operators))));
-  for (std::size_t i = 0; i < operators; ++i) blocks[i] = static_cast<std::int32_t>(i * runs / operators);
-  return blocks;
+// Runs of operators of one repeat ("layer#" once more).
+std::vector<std::int32_t> layers_of(const OperatorGraph& graph) {
+  constexpr std::size_t kLeastOperators = 4;  // of a layer, on average
+  std::vector<std::int32_t> layer_of;
+  std::set<std::string_view> seen;  // labels of the layer
+  std::string_view now;             // what is repeated in it
+  std::int32_t layers = 0;
+  std::size_t in_layers = 0;
+  for (const Operator& op : graph.operators()) {
+    const std::string_view repeated = std::string_view(op.repeat).substr(0, op.repeat.find('#'));
+    if (repeated != now || seen.contains(op.repeat)) {
+      seen.clear();
+      now = repeated;
+      if (!now.empty()) ++layers;
+    }
+    layer_of.push_back(now.empty() ? kNoLayer : layers - 1);
+    if (now.empty()) continue;
+    seen.insert(op.repeat);
+    ++in_layers;
+  }
+  const bool most = 2 * in_layers > layer_of.size() &&
+                    kLeastOperators * static_cast<std::size_t>(layers) <= in_layers;
+  if (!most) std::ranges::fill(layer_of, kNoLayer);
+  return layer_of;
 }
 
 std::vector<std::int32_t> recompute_segments(const OperatorGraph& graph, const Recompute& recompute,
@@ -99,11 +128,9 @@ std::vector<std::int32_t> recompute_segments(const OperatorGraph& graph, const R
       }
       break;
     case Recompute::Kind::Full:
+      return full_segments(graph, pipeline);
+    case Recompute::Kind::Stage:
       if (pipeline) return pipeline->stage_of;
-      segments = forward_blocks(graph);
-      for (const std::int32_t last = segments.back(); std::int32_t & segment : segments) {
-        if (segment == last) segment = kKeptSegment;
-      }
       break;
     case Recompute::Kind::Listed:
       return recompute.segment_of;
@@ -126,6 +153,8 @@ std::optional<std::string> illegal(const OperatorGraph& graph, const Recompute& 
       std::ranges::all_of(segments, [](std::int32_t s) { return s < 0; })) {
     return fmt::format("selective runs attention again, and model \"{}\" has none", graph.name());
   }
+  if (!pipeline && recompute.kind == Recompute::Kind::Stage)
+    return "stage keeps the inputs of a pipeline's stages, and there is no pipeline";
   if (!pipeline) return std::nullopt;
   std::vector<std::size_t> first(operators, operators);  // operator of a segment
   for (std::size_t i = 0; i < operators; ++i) {

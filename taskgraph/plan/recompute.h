@@ -24,8 +24,10 @@ struct Recompute {
   enum class Kind : std::uint8_t {
     None,
     Selective,  ///< every attention operator, each a segment of its own (Korthikanti et al. 2023, section 5)
-    Full,   ///< every stage of a pipeline is a segment (Huang et al. 2019, section 2.3); without one every
-            ///< one of forward_blocks() but the last, which is kept: its backward comes at once
+    Full,   ///< every layer is a segment, see layers_of(); where the model has no layers, every one of ⌈√n⌉
+            ///< runs of operators. A pipeline's stages cut segments. Without a pipeline the last run is kept,
+            ///< because its backward comes at once.
+    Stage,  ///< every stage of a pipeline is a segment (Huang et al. 2019, section 2.3)
     Listed  ///< as `segment_of` says
   };
   Kind kind = Kind::None;
@@ -33,17 +35,18 @@ struct Recompute {
   bool operator==(const Recompute&) const = default;
 };
 
-/// "none", "selective", "full"; Listed has no name.
+/// "none", "selective", "full", "stage"; Listed has no name.
 std::string_view name_of(Recompute::Kind kind);
 /// Names of kinds that need no list.
 std::vector<std::string> recompute_names();
 /// InputError with those that are allowed.
 Recompute parse_recompute(std::string_view name);
 
-/// Divides the operators into consecutive blocks; by operator, the number of its block from 0. The blocks are
-/// the model's repeats (layers, steps), if these have four operators or more and hold most of the model.
-/// Otherwise they are ⌈√n⌉ runs of about equal length.
-std::vector<std::int32_t> forward_blocks(const OperatorGraph& graph);
+/// The layers of the model: its repeats (layers of a transformer, steps of a recurrent network), if they have
+/// four operators or more and hold most of the model. By operator, the number of its layer from 0, or kNoLayer
+/// for what stands between layers; all are kNoLayer where the model has no such repeats.
+std::vector<std::int32_t> layers_of(const OperatorGraph& graph);
+inline constexpr std::int32_t kNoLayer = -1;
 
 /// The segment of every operator, from 0, or kNoSegment, or kKeptSegment.
 std::vector<std::int32_t> recompute_segments(const OperatorGraph& graph, const Recompute& recompute,

@@ -205,7 +205,7 @@ TEST(Schemas, RefuseWrongFiles) {
   refused("topology", topology, "/device", "H200");
   refused("topology", topology, "/device_kinds", Json::parse(R"({"k": {"memory": "4 GB"}})"));
   const std::string plan = some_plans().back();
-  refused("plan", plan, "/pipesim_plan", 2);
+  refused("plan", plan, "/pipesim_plan", 3);
   refused("plan", plan, "/optimizer", "adan");
   refused("plan", plan, "/microbatches", 0);
   refused("plan", plan, "/configs/0/devices", 4);

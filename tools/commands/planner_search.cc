@@ -239,7 +239,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   const PlannerChoice& planner = *planner_of(a);
   ModelRun model = model_run_of(a);
   OperatorGraph graph = open_model(model.model);
-  require_recompute(graph, recompute_of(a));
+  require_recompute(graph, recompute_of(a), true);
   Topology topology = topology_of(a);
   PlanOptions options = plan_options_of(a, model);
   return {planner,

@@ -317,7 +317,8 @@ Topology open_topology(const std::string& text) {
   return make_topology(text);
 }
 
-void require_recompute(const OperatorGraph& graph, const Recompute& recompute) {
+void require_recompute(const OperatorGraph& graph, const Recompute& recompute, bool with_stages) {
+  if (with_stages && recompute.kind == Recompute::Kind::Stage) return;
   if (const auto reason = illegal(graph, recompute, {}))
     throw InputError(fmt::format("--recompute {}: {}", name_of(recompute.kind), *reason));
 }

@@ -48,8 +48,8 @@ std::string profile_note(const std::string& model);
 /// A topology: see make_topology in topologies/presets/presets.h.
 Topology open_topology(const std::string& text);
 
-/// InputError when the model has no operators of the kind that is to be recomputed.
-void require_recompute(const OperatorGraph& graph, const Recompute& recompute);
+/// InputError when the model has no operators of the kind that is to be recomputed, or has to have stages.
+void require_recompute(const OperatorGraph& graph, const Recompute& recompute, bool with_stages = false);
 /// InputError when weights, gradients and optimizer state alone need more memory than all devices together
 /// have. The message says how much is missing.
 void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options);

@@ -55,7 +55,8 @@ TEST(Alpa, CountsWhatIsKeptAndWhatRunsAgain) {
   for (DeviceKind& kind : parts.kinds) kind.memory = Bytes(kMemory);
   const Topology topology(parts);
   const CostModel costs(topology);
-  for (const Recompute::Kind kind : {Recompute::Kind::None, Recompute::Kind::Full}) {
+  using enum Recompute::Kind;
+  for (const Recompute::Kind kind : {None, Full, Stage}) {
     PlanOptions options;
     options.microbatches = 8;
     options.recompute.kind = kind;
@@ -66,8 +67,12 @@ TEST(Alpa, CountsWhatIsKeptAndWhatRunsAgain) {
       if (o.devices != 1) continue;
       ++looked_at;
       const std::int64_t n = o.last - o.first + 1, left = kMemory - n * kWeights;
-      const std::int64_t full = o.first == 0 ? kAny : (left - n * kOutput) / kOutput - 1;
-      EXPECT_EQ(o.most_successors, kind == Recompute::Kind::Full ? full : left / (n * kOutput) - 1)
+      const std::int64_t entering = n - (o.first == 0 ? 1 : 0);  // of linears, but of the first one
+      const std::int64_t stage = o.first == 0 ? kAny : (left - n * kOutput) / kOutput - 1;
+      const std::int64_t full = entering == 0 ? kAny : (left - kOutput) / (entering * kOutput) - 1;
+      EXPECT_EQ(o.most_successors, kind == Stage  ? stage
+                                   : kind == Full ? full
+                                                  : left / (n * kOutput) - 1)
           << o.first << " to " << o.last;
     }
     EXPECT_EQ(looked_at, kLinears * (kLinears + 1) / 2);

@@ -99,7 +99,7 @@ TEST_F(PlanJson, RefusesWithPlaceAndReason) {
             "operator, split, "
             "replicas, devices");
   EXPECT_EQ(message(R"({"pipesim_plan": 7})"),
-            "p.json: /pipesim_plan: version 7; this pipesim reads version 1");
+            "p.json: /pipesim_plan: version 7; this pipesim reads versions 1 and 2");
 }
 
 TEST_F(PlanJson, ServesOtherTopologiesWithTheSameDevices) {
@@ -246,9 +246,11 @@ TEST_F(PlanJson, RecomputeIsAWordOrAListOfSegments) {
   EXPECT_EQ(
       message(with(R"("ful")")),
       "p.json: /recompute: recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, selective, "
-      "full");
+      "full, stage");
   EXPECT_EQ(message(with(R"("selective")")),
             "p.json: /recompute: selective runs attention again, and model \"two\" has none");
+  EXPECT_EQ(message(with(R"("stage")")),
+            "p.json: /recompute: stage keeps the inputs of a pipeline's stages, and there is no pipeline");
   EXPECT_EQ(message(with("[]")), "p.json: /recompute: found no segment; leave it out to run nothing again");
   EXPECT_EQ(message(with(R"(["fc1", []])")), "p.json: /recompute/1: a segment without operators");
   EXPECT_EQ(message(with(R"(["fc1..fc2", ["loss", "fc2"]])")),

@@ -65,31 +65,43 @@ TEST(RecomputeSegments, RunNothingAgainThatNobodyReads) {
   EXPECT_THAT(names_again(linear_chain(4), {}), IsEmpty());
 }
 
-TEST(RecomputeSegments, OfAPipelineAreItsStages) {
+TEST(RecomputeSegments, OfStagesAreAPipelinesStages) {
   const OperatorGraph graph = linear_chain(6);
   const Pipeline pipeline{"gpipe", {0, 0, 0, 1, 1, 1}};
-  EXPECT_EQ(recompute_segments(graph, {Kind::Full, {}}, pipeline), pipeline.stage_of);
-  EXPECT_THAT(names_again(graph, {Kind::Full, {}}, pipeline), ElementsAre("fc0", "fc1", "fc3", "fc4"));
+  EXPECT_EQ(recompute_segments(graph, {Kind::Stage, {}}, pipeline), pipeline.stage_of);
+  EXPECT_THAT(names_again(graph, {Kind::Stage, {}}, pipeline), ElementsAre("fc0", "fc1", "fc3", "fc4"));
 }
 
-TEST(RecomputeSegments, AreBlocksThatTheModelRepeats) {
+TEST(RecomputeSegments, OfFullAreLayers) {
   const OperatorGraph graph = make_zoo_model("gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8");
-  const Segments blocks = forward_blocks(graph), segments = recompute_segments(graph, {Kind::Full, {}}, {});
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
+  const Segments layers = layers_of(graph);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string& name = graph.operators()[i].name;
-    const std::int32_t block = i < 4                         ? 0
-                               : name.starts_with("layer1.") ? 1
-                               : name.starts_with("layer2.") ? 2
-                                                             : 3;
-    EXPECT_EQ(blocks[i], block) << name;
-    EXPECT_EQ(segments[i], block == 3 ? kKeptSegment : block) << name;
+    EXPECT_EQ(layers[i], name.starts_with("layer1.") ? 0 : name.starts_with("layer2.") ? 1 : kNoLayer) << name;
   }
+  EXPECT_EQ(recompute_segments(graph, {Kind::Full, {}}, {}), layers);
+}
+
+TEST(RecomputeSegments, OfFullAreCutByStages) {
+  const OperatorGraph graph = make_zoo_model("gpt:batch=4,layers=2,hidden=16,heads=4,vocab=50,sequence=8");
+  Pipeline pipeline{"gpipe", {}};
+  bool behind = false;  // the second layer's attention, which begins the second stage
+  for (const Operator& op : graph.operators()) {
+    behind |= op.name == "layer2.attention";
+    pipeline.stage_of.push_back(behind ? 1 : 0);
+  }
+  const Segments layers = layers_of(graph), segments = recompute_segments(graph, {Kind::Full, {}}, pipeline);
+  EXPECT_EQ(illegal(graph, {Kind::Full, {}}, pipeline), std::nullopt);
+  for (std::size_t i = 0; i < segments.size(); ++i)
+    EXPECT_EQ(segments[i], layers[i] < 1 ? layers[i] : 1 + pipeline.stage_of[i]) << graph.operators()[i].name;
 }
 
 TEST(RecomputeSegments, AreRunsOfOperatorsWhereNothingIsRepeated) {
-  EXPECT_EQ(forward_blocks(linear_chain(9)), (Segments{0, 0, 0, 1, 1, 1, 2, 2, 2}));
-  EXPECT_EQ(forward_blocks(linear_chain(1)), (Segments{0}));
+  EXPECT_EQ(layers_of(linear_chain(3)), (Segments{kNoLayer, kNoLayer, kNoLayer}));
+  EXPECT_EQ(recompute_segments(linear_chain(9), {Kind::Full, {}}, Pipeline{"gpipe", Segments(9, 0)}),
+            (Segments{0, 0, 0, 1, 1, 1, 2, 2, 2}));
   EXPECT_EQ(recompute_segments(linear_chain(5), {Kind::Full, {}}, {}), (Segments{0, 0, 1, 1, kKeptSegment}));
+  EXPECT_EQ(recompute_segments(linear_chain(1), {Kind::Full, {}}, {}), (Segments{kKeptSegment}));
 }
 
 TEST(RecomputeSegments, OfSelectiveAreAttentionOperators) {
@@ -100,7 +112,7 @@ TEST(RecomputeSegments, OfSelectiveAreAttentionOperators) {
 TEST(RecomputeNames, AreReadAndRefused) {
   for (const std::string& name : recompute_names()) EXPECT_EQ(name_of(parse_recompute(name).kind), name);
   EXPECT_EQ(refusal([] { (void)parse_recompute("ful"); }),
-            "recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, selective, full");
+            "recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, selective, full, stage");
 }
 
 TEST(IllegalRecompute, SaysWhy) {
@@ -111,6 +123,9 @@ TEST(IllegalRecompute, SaysWhy) {
   const Pipeline pipeline{"1f1b", {0, 0, 1, 1}};
   EXPECT_EQ(reason({}), "legal");
   EXPECT_EQ(reason({Kind::Full, {}}, pipeline), "legal");
+  EXPECT_EQ(reason({Kind::Stage, {}}, pipeline), "legal");
+  EXPECT_EQ(reason({Kind::Stage, {}}),
+            "stage keeps the inputs of a pipeline's stages, and there is no pipeline");
   EXPECT_EQ(reason({Kind::Listed, {-1, 0, 1, -1}}, pipeline), "legal");
   EXPECT_EQ(
       reason({Kind::Listed, {-1, 0, 0, -1}}, pipeline),
@@ -209,7 +224,7 @@ TEST(RecomputeMemory, OfAPipelineIsItsInputsAndOneMicrobatch) {
   const OperatorGraph graph = linear_chain(kStages * kLayers);
   const Topology topology = make_topology("p100-4x4:1");
   const CostModel costs(topology);
-  for (const Kind kind : {Kind::None, Kind::Full}) {
+  for (const Kind kind : {Kind::None, Kind::Stage}) {
     PlanOptions options = recomputing({kind, {}});
     options.microbatches = kMicrobatches;
     options.pipeline = Pipeline{"gpipe", {}};

@@ -81,9 +81,8 @@ Option recompute_option() {
           .help = "what is computed again in backward instead of kept",
           .choices = {{"none", "everything that backward needs is kept"},
                       {"selective", "attention"},
-                      {"full",
-                       "everything but the inputs of each stage; without stages, but the inputs of each "
-                       "layer or block"}}};
+                      {"full", "everything but the inputs of each layer"},
+                      {"stage", "everything but the inputs of each stage of the pipeline"}}};
 }
 
 std::string text_or_none(const Arguments& a, const std::string& option) {

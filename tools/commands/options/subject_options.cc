@@ -95,7 +95,7 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
   s.calibration = open_calibration(text_or_none(a, "calibration"), s.topology, err);
   s.profile_note = profile_note_of(a);
   s.plan.options = plan_options_of(a, run);
-  require_recompute(s.graph, s.plan.options.recompute);
+  require_recompute(s.graph, s.plan.options.recompute, a.has("stages"));
   s.plan.found_by = a.choice("baseline", names_of_baselines());
   const CostModel costs(s.topology, pointer_to(s.calibration));
   if (a.has("stages")) {
