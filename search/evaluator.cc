@@ -8,12 +8,11 @@
 #include "sim/base/errors.h"
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/proofs/find_folding.h"
-#include "taskgraph/proofs/pipeline_drain.h"
 
 namespace pipesim {
 
 Evaluator::Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
-    : contents_(graph, costs, options), expanded_(contents_), last_steps_(contents_) {}
+    : contents_(graph, costs, options), expanded_(contents_) {}
 
 void Evaluator::set_pipeline(std::optional<Pipeline> pipeline, Recompute recompute) {
   contents_ = contents_.with(std::move(pipeline), std::move(recompute));
@@ -32,12 +31,14 @@ bool Evaluator::limit_memory() {
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {
   limit_memory();
   folding_.reset();
+  steady_.reset();
   return simulate_all(strategy, {});
 }
 
 Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
   limit_memory();
   folding_.reset();
+  steady_.reset();
   return simulate_all(strategy, {.labels = Labels::Make});
 }
 
@@ -112,16 +113,27 @@ Evaluation Evaluator::score(const BoundStrategy& strategy, std::vector<DeviceMem
   return score(strategy);
 }
 
+Evaluation Evaluator::score_labelled(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks) {
+  if (contents_.versions().several()) {
+    const Evaluation evaluation = evaluate_labelled(strategy);
+    peaks = stream_memory_;
+    return evaluation;
+  }
+  struct Labelled {
+    Labels& labels;
+    ~Labelled() { labels = Labels::Leave; }
+  } const until_scored{labels_};
+  labels_ = Labels::Make;
+  return score(strategy, peaks);
+}
+
 Evaluation Evaluator::score(const BoundStrategy& strategy) {
   folding_.reset();
+  steady_.reset();
   if (contents_.versions().several()) return score_stream(strategy);
   const std::vector<std::int32_t> tried = few_microbatches(contents_, strategy);
-  std::optional<Folding> of_steps;
-  folding_ = fold(strategy, tried.empty() ? contents_.options().microbatches : tried.front(), of_steps);
+  folding_ = fold(strategy, tried.empty() ? contents_.options().microbatches : tried.front());
   if (!folding_) return score_as_it_is(strategy, tried);
-  if (of_steps) {
-    if (const auto result = score_folded_further(*of_steps, tried)) return *result;
-  }
   return score_as_it_is(folding_->strategy(), tried);
 }
 
@@ -129,47 +141,10 @@ Evaluation Evaluator::score_as_it_is(const BoundStrategy& strategy, std::span<co
   for (const std::int32_t few : tried) {
     if (const auto result = score_few(strategy, few)) return *result;
   }
-  return simulate_all(strategy, {.folding = folding()});
+  return simulate_all(strategy, {.labels = labels_, .folding = folding()});
 }
 
-// The devices' steps are simulated for fewer devices than the synchronisation of weights that follows them.
-std::optional<Evaluation> Evaluator::score_folded_further(const Folding& of_steps,
-                                                          std::span<const std::int32_t> tried) {
-  const std::int32_t all = contents_.options().microbatches;
-  std::vector<std::int32_t> numbers(tried.begin(), tried.end());
-  numbers.push_back(all);
-  for (const std::int32_t few : numbers) {
-    simulate(of_steps.strategy(), {.microbatches = few, .folding = &of_steps});
-    std::optional<SteadyState> steady;
-    if (few < all) {
-      steady = find_steady_state(expanded_, timeline_);
-      if (!steady) continue;
-      if (steady->windows.size() > 1) return std::nullopt;
-    }
-    DrainSimulation last(expanded_, of_steps, *folding_, timeline_);
-    MemoryChanges in_steps, of_last;
-    const bool fits = !wanted_peaks_ && surely_fits(of_steps);
-    const std::size_t of_one = expanded_.tasks_of_one_microbatch();
-    if (!fits) {
-      const std::int32_t first = last.last().first_microbatch, end = first + last.last().microbatches;
-      for (const auto& [from, to] : {std::pair(0, first), std::pair(end, few)})
-        add_memory_changes(expanded_, {timeline_, to, of_one, {1, of_one}, from}, in_steps);
-    }
-    if (!last.run(last_steps_, scratch_, of_last_steps_)) return std::nullopt;
-    if (steady && last.begin() < steady->windows.front().end) continue;
-    Evaluation result{steady ? steady->time_of(last.makespan()) : last.makespan(), Bytes(0)};
-    if (fits) return result;
-    const TaskTimes times{of_last_steps_, last_steps_.microbatches(), last_steps_.tasks_of_one_microbatch()};
-    add_memory_changes(last_steps_, times, of_last);
-    result.overflow = overflow(peak_memory(contents_.permanent_memory(folding_->strategy()), of_steps,
-                                           in_steps, *folding_, of_last));
-    return result;
-  }
-  return std::nullopt;
-}
-
-std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches,
-                                       std::optional<Folding>& of_steps) {
+std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches) {
   std::size_t tasks = 0;
   for (const BoundOperator* b : strategy) {
     for (const PassWork* work : {&b->forward, &b->backward_input, &b->backward_weight})
@@ -177,8 +152,7 @@ std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32
   }
   if (tasks * static_cast<std::size_t>(microbatches) < fold_from_) return std::nullopt;
   if (not_looked_for_ < found_none_) return ++not_looked_for_, std::nullopt;
-  std::optional<Folding> found =
-      find_folding(contents_, strategy, contents_.options().pipeline ? &of_steps : nullptr);
+  std::optional<Folding> found = find_folding(contents_, strategy);
   constexpr std::int32_t kMost = 15;
   found_none_ = found ? 0 : std::min(kMost, 2 * found_none_ + 1);
   not_looked_for_ = 0;
@@ -186,9 +160,10 @@ std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32
 }
 
 std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, std::int32_t few) {
-  simulate(strategy, {.microbatches = few, .folding = folding()});
+  simulate(strategy, {.labels = labels_, .microbatches = few, .folding = folding()});
   const auto steady = find_steady_state(expanded_, timeline_);
   if (!steady) return std::nullopt;
+  steady_ = steady;
   Evaluation result{steady->time_of(timeline_.makespan), Bytes(0)};
   if (wanted_peaks_ || !surely_fits()) {
     const TaskTimes times{timeline_, few, expanded_.tasks_of_one_microbatch(), expanded_.block()};
@@ -208,19 +183,6 @@ bool Evaluator::surely_fits() const {
   if (folding_) allocated = folding_->unfolded(allocated);
   for (std::size_t d = 0; d < allocated.size(); ++d) {
     if (allocated[d] > topology().usable_memory(DeviceId(d))) return false;
-  }
-  return true;
-}
-
-// Devices that are alike in all steps keep different weights.
-bool Evaluator::surely_fits(const Folding& of_steps) const {
-  const std::vector<Bytes> allocated = allocated_memory(expanded_);
-  const std::vector<WeightMemory> permanent = contents_.permanent_memory(of_steps.strategy());
-  const auto sum = [](const WeightMemory& m) { return m.weights + m.gradients + m.optimizer_state; };
-  for (std::size_t d = 0; d < allocated.size(); ++d) {
-    const std::size_t as = of_steps.stands_for(DeviceId(d)).index();
-    if (allocated[as] - sum(permanent[as]) + sum(permanent[d]) > topology().usable_memory(DeviceId(d)))
-      return false;
   }
   return true;
 }

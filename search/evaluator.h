@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "search/simulated_part.h"
 #include "sim/simulate.h"
 #include "taskgraph/expansion/expanded_strategy.h"
 #include "taskgraph/expansion/folding.h"
@@ -58,6 +59,13 @@ class Evaluator {
   Evaluation score(const Strategy& strategy) { return score(contents_.bind(strategy)); }
   /// The same, and the peak memory of each device: what peak_memory() gives for all tasks.
   Evaluation score(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
+  /// The same with labels in task_graph(), for reports; part() is then what was simulated. For a schedule
+  /// that has no end it evaluates all.
+  Evaluation score_labelled(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
+  /// What was simulated last, by evaluate_labelled() or score_labelled().
+  [[nodiscard]] SimulatedPart part() const {
+    return {expanded_, timeline_, folding(), steady_.value_or(SteadyState())};
+  }
   /// Forgets communication plans when they take too much memory, and then returns true. evaluate() begins
   /// with it.
   bool limit_memory();
@@ -92,26 +100,24 @@ class Evaluator {
   Evaluation score_stream(const BoundStrategy& strategy, bool tell_memory = false);
   Evaluation simulate_all(const BoundStrategy& strategy, const ExpansionSetting& setting);
   void simulate(const BoundStrategy& strategy, const ExpansionSetting& setting);
-  std::optional<Folding> fold(const BoundStrategy& strategy, std::int32_t microbatches,
-                              std::optional<Folding>& of_steps);
-  std::optional<Evaluation> score_folded_further(const Folding& of_steps,
-                                                 std::span<const std::int32_t> tried);
+  std::optional<Folding> fold(const BoundStrategy& strategy, std::int32_t microbatches);
   Evaluation score_as_it_is(const BoundStrategy& strategy, std::span<const std::int32_t> tried);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few);
   Bytes overflow(const std::vector<DeviceMemory>& peaks);
   [[nodiscard]] bool surely_fits() const;
-  [[nodiscard]] bool surely_fits(const Folding& of_steps) const;
   [[nodiscard]] const Folding* folding() const { return folding_ ? &*folding_ : nullptr; }
 
   PlanContents contents_;
-  std::optional<Folding> folding_;  // of expanded_, or of last_steps_
-  ExpandedStrategy expanded_, last_steps_;
+  std::optional<Folding> folding_;     // of expanded_
+  std::optional<SteadyState> steady_;  // of timeline_, where not all microbatches were simulated
+  Labels labels_ = Labels::Leave;      // of what score() simulates
+  ExpandedStrategy expanded_;
   SimulationScratch scratch_;
   std::size_t fold_from_ = 20'000;
   // A search whose plans have no alike devices does not look for them each time: after finding none, it skips
   // this number of scores.
   std::int32_t found_none_ = 0, not_looked_for_ = 0;
-  Timeline timeline_, of_last_steps_;
+  Timeline timeline_;
   std::vector<DeviceMemory> stream_memory_;
   std::vector<DeviceMemory>* wanted_peaks_ = nullptr;  // where score() writes them
   tbb::spin_mutex mutex_;

@@ -17,6 +17,7 @@
 #include "search/joint/joint_search.h"
 #include "search/mcmc/mcmc.h"
 #include "search/planners/planner.h"
+#include "search/recipes/expand_recipe.h"
 #include "search/search_json.h"
 #include "search/stopwatch.h"
 #include "sim/base/deadline.h"
@@ -132,6 +133,16 @@ class Contest {
                                 baseline_strategy(name, *graph, request_.costs), std::nullopt)};
       });
     }
+  }
+
+  void ask_recipe() {
+    if (!how_.recipe) return;
+    ask("recipe " + how_.recipe->str(), left_until(kDataParallelEnd), [&](std::string&) {
+      RecipeStrategy made = expand_recipe(*how_.recipe, RecipeModel(request_.graph), request_.topology());
+      JointPlan plan = joint_plan(request_.graph, request_.topology(), request_.microbatches(), made.strategy,
+                                  made.pipeline);
+      return Found{std::move(plan)};
+    });
   }
 
   // With the microbatches that were asked for, then with more and fewer of them.
@@ -475,6 +486,7 @@ PlannedPipeline search_auto(const PlanRequest& request, const AutoOptions& optio
   contest.ask_baselines();
   contest.resume();
   contest.ask_data_parallel();
+  contest.ask_recipe();
   contest.ask_planners();
   contest.search(options.budget);
   contest.finish();

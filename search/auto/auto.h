@@ -6,6 +6,7 @@
 #include <string>
 
 #include "search/planners/planner.h"
+#include "search/recipes/recipe.h"
 
 namespace pipesim {
 
@@ -20,6 +21,7 @@ struct AutoOptions {
   bool seed_is_asked = false, chains_are_asked = false;  ///< then the file must have the same
   /// Samples of a microbatch on each copy of a pipeline. If set, DAPPLE is tried with it as well.
   std::optional<std::int64_t> copy_microbatch;
+  std::optional<Recipe> recipe;  ///< a complete one to begin with, of the request's model and microbatches
 };
 
 /// Runs baselines and all planners for the model with the request's number of microbatches, and with more and

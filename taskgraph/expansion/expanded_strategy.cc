@@ -38,18 +38,7 @@ void ExpandedStrategy::expand(const BoundStrategy& strategy, const ExpansionSett
     const PipelineOrder order = contents_->order_of(strategy, microbatches);
     StrategyExpander expander(*this, setting.labels, setting.folding);
     expander.add_microbatches(order);
-    if (options.microbatches > 1 || options.pipeline) expander.order_steps(order, false);
-    graph_.dag.finish();
-  });
-}
-
-void ExpandedStrategy::expand_last(const BoundStrategy& strategy, const PipelineOrder& left,
-                                   std::int32_t microbatches, const Folding& folding) {
-  build_with_memory(*this, microbatches, [&] {
-    begin(strategy, microbatches);
-    StrategyExpander expander(*this, Labels::Leave, &folding);
-    expander.add_microbatches(left);
-    expander.order_steps(left, true);
+    if (options.microbatches > 1 || options.pipeline) expander.order_steps(order);
     graph_.dag.finish();
   });
 }

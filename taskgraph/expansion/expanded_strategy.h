@@ -41,10 +41,6 @@ class ExpandedStrategy {
   /// InputError when the graph would have more tasks than a TaskId can number; OutOfMemory when it would not
   /// fit into memory.
   void expand(const BoundStrategy& strategy, const ExpansionSetting& setting = {});
-  /// Expands the last steps of a pipeline, without labels. `left`: these steps, with microbatches counted
-  /// from 0. Every device gets a barrier before its first step.
-  void expand_last(const BoundStrategy& strategy, const PipelineOrder& left, std::int32_t microbatches,
-                   const Folding& folding);
   /// One microbatch without barriers or labels.
   void expand_unordered(const BoundStrategy& strategy);
 

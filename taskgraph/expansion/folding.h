@@ -30,13 +30,8 @@ class Folding {
   [[nodiscard]] std::span<const std::int32_t> tasks_of(const CommunicationPlan& whole) const {
     return plans_.at(&whole).task_of;
   }
-  /// By task of a plan of this folding: the task of the other folding's plan that runs at the same time.
-  /// Devices and lanes that are alike in this folding must be alike in the other.
-  [[nodiscard]] std::vector<std::int32_t> same_tasks(const CommunicationPlan& folded,
-                                                     const Folding& other) const;
   [[nodiscard]] DeviceId stands_for(DeviceId device) const { return first_of_[device.index()]; }
   [[nodiscard]] LaneId stands_for(LaneId lane) const { return first_lane_[lane.index()]; }
-  [[nodiscard]] bool is_of_steps() const { return of_steps_; }
   /// A value for every device, copied from the device that stands for it. Other entries of `of_device` are
   /// not read.
   template <class T>
@@ -47,17 +42,15 @@ class Folding {
   }
 
  private:
+  std::vector<DeviceId> first_of_;  // by device: the one that stands for it
+  std::vector<LaneId> first_lane_;  // by lane
+  std::deque<BoundOperator> operators_;
+  BoundStrategy strategy_;
   struct Plan {
     CommunicationPlan plan;
     std::vector<std::int32_t> task_of;
   };
-  std::vector<DeviceId> first_of_;  // by device: the one that stands for it
-  std::vector<LaneId> first_lane_;  // by lane
-  bool of_steps_ = false;
-  std::deque<BoundOperator> operators_;
-  BoundStrategy strategy_;
   std::unordered_map<const CommunicationPlan*, Plan> plans_;
-  std::unordered_map<const CommunicationPlan*, const CommunicationPlan*> whole_;  // of folded plans
   std::unordered_map<const OwnedUpdates*, OwnedUpdates> updates_;
   friend class FoldingFinder;
 };

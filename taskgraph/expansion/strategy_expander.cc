@@ -137,7 +137,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     if (microbatch_ < std::max(contents_.ways(), versions.period()))
       out_.block_ = {microbatch_ + 1, dag().num_tasks()};
   }
-  if (versions.several() || (folding_ && folding_->is_of_steps())) return;
+  if (versions.several()) return;
   for (std::size_t i = 0; i < ops; ++i) {
     stop_if_late();
     add_updates(OperatorId(i));
@@ -169,7 +169,7 @@ TaskId StrategyExpander::add_pass(OperatorId op, const BoundOperator& bound, Tas
   return first;
 }
 
-void StrategyExpander::order_steps(const PipelineOrder& order, bool begun) {
+void StrategyExpander::order_steps(const PipelineOrder& order) {
   std::vector<std::vector<OperatorShard>> shards(order.group_of.size());
   std::vector<const BoundStrategy*> strategies;
   for (std::int32_t way = 0; way < std::min(contents_.ways(), out_.microbatches_); ++way) {
@@ -199,10 +199,9 @@ void StrategyExpander::order_steps(const PipelineOrder& order, bool begun) {
     };
     const TaskId first_barrier(dag().num_tasks());
     const std::vector<PipelineStep>& steps = order.steps[static_cast<std::size_t>(order.group_of[d])];
-    const TaskId before = begun ? add_barrier(DeviceId(d), steps.size(), 0) : TaskId();
     done[d] =
         StepOrder(Tasks{*this, DeviceId(d), dag()}, strategies)
-            .connect(shards[d], steps, order.together, contents_.options().pipeline.has_value(), before);
+            .connect(shards[d], steps, order.together, contents_.options().pipeline.has_value());
     if (contents_.versions().several())
       version_gates_.update_between_steps(DeviceId(d), steps, first_barrier);
   }

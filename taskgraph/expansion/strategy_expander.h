@@ -18,8 +18,8 @@ class StrategyExpander {
 
   /// Adds operators, transfers and updates of all microbatches. `order`: the steps of the devices.
   void add_microbatches(const PipelineOrder& order);
-  /// Adds barriers between the steps of each device. With `begun` there is one before its first step, too.
-  void order_steps(const PipelineOrder& order, bool begun);
+  /// Adds barriers between the steps of each device.
+  void order_steps(const PipelineOrder& order);
 
   /// A task that takes no time and holds no lane. `label` says what it waits for.
   TaskId add_gate(TaskKey key, DeviceId device, const TaskLabel& label);

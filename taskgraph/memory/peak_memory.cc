@@ -152,64 +152,6 @@ std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Ta
 
 namespace {
 
-/// What a device holds beside what it keeps for good, while changes come in their order.
-struct HeldMemory {
-  std::array<Bytes, kMemoryCategories> now{};
-  Bytes sum;
-  DeviceMemory most;
-  void add(const MemoryChange& c) {
-    now[c.category()] += Bytes(c.bytes());
-    sum += Bytes(c.bytes());
-    if (sum > most.peak) most = {sum, c.time, now};
-  }
-  [[nodiscard]] DeviceMemory with(const WeightMemory& permanent) const {
-    DeviceMemory memory = most;
-    const std::array all{permanent.weights, permanent.gradients, permanent.optimizer_state};
-    for (std::size_t c = 0; c < all.size(); ++c) {
-      memory.at_peak[c] += all[c];
-      memory.peak += all[c];
-    }
-    return memory;
-  }
-};
-
-}  // namespace
-
-std::vector<DeviceMemory> peak_memory(const std::vector<WeightMemory>& permanent, const Folding& of_steps,
-                                      MemoryChanges& in_steps, const Folding& of_all, MemoryChanges& own) {
-  for (MemoryChanges* changes : {&in_steps, &own}) {
-    for (std::vector<MemoryChange>& of_device : *changes) std::ranges::sort(of_device);
-  }
-  // What comes before the first change of a device's own is the same for all.
-  std::vector<Nanoseconds> apart(permanent.size(), INT64_MAX);
-  for (std::size_t d = 0; d < own.size(); ++d) {
-    Nanoseconds& first = apart[of_steps.stands_for(DeviceId(d)).index()];
-    if (!own[d].empty()) first = std::min(first, own[d].front().time);
-  }
-  std::vector<HeldMemory> before(permanent.size());
-  std::vector<std::size_t> next(permanent.size(), 0);
-  for (std::size_t d = 0; d < permanent.size(); ++d) {
-    while (next[d] < in_steps[d].size() && in_steps[d][next[d]].time < apart[d])
-      before[d].add(in_steps[d][next[d]++]);
-  }
-  std::vector<DeviceMemory> peaks(permanent.size());
-  for (std::size_t d = 0; d < permanent.size(); ++d) {
-    if (of_all.stands_for(DeviceId(d)) != DeviceId(d)) continue;
-    const std::size_t as = of_steps.stands_for(DeviceId(d)).index();
-    HeldMemory held = before[as];
-    auto shared = in_steps[as].begin() + static_cast<std::ptrdiff_t>(next[as]);
-    auto mine = own[d].begin();
-    while (shared != in_steps[as].end() || mine != own[d].end()) {
-      const bool take_mine = shared == in_steps[as].end() || (mine != own[d].end() && *mine < *shared);
-      held.add(take_mine ? *mine++ : *shared++);
-    }
-    peaks[d] = held.with(permanent[d]);
-  }
-  return peaks;
-}
-
-namespace {
-
 Bytes shortage_of(const std::vector<DeviceMemory>& peaks, const Topology& topology, std::size_t device) {
   return std::max(Bytes(0), peaks[device].peak - topology.usable_memory(DeviceId(device)));
 }

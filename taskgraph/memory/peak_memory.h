@@ -35,11 +35,6 @@ std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Ti
 std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const TaskTimes& few,
                                       const SteadyState& steady);
 
-/// Peaks of the devices that stand for others in `of_all`. Each counts its `own` changes, and those in
-/// `in_steps` of the device that stands for it in `of_steps`. Sorts both lists of changes.
-std::vector<DeviceMemory> peak_memory(const std::vector<WeightMemory>& permanent, const Folding& of_steps,
-                                      MemoryChanges& in_steps, const Folding& of_all, MemoryChanges& own);
-
 /// Why the peaks do not fit, for the device with the largest shortage: "gpu3 needs 91.2 GB, has 80 GB (and 2
 /// more devices)". Where the topology has a margin: "gpu3 needs 75.1 GB, has 80 GB less a margin of 8 GB".
 /// Nothing when all peaks fit.

@@ -377,7 +377,7 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
   require_file_kind(root, kPlanKey);
   root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
-                   "optimizer", "gradient_type", "gradient_piece", "microbatches", "found_by", "seed",
+                   "optimizer", "gradient_type", "gradient_piece", "microbatches", "recipe", "found_by", "seed",
                    "schedule", "stages", "replicas", "recompute", "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
   if (version < kFirstVersion || version > kVersion)
@@ -390,6 +390,7 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   plan.model_fingerprint = optional_string(root, "model_fingerprint");
   plan.topology_fingerprint = optional_string(root, "topology_fingerprint");
   plan.options = read_options(root);
+  plan.recipe = optional_string(root, "recipe");
   plan.found_by = optional_string(root, "found_by");
   if (const auto v = root.find("seed")) plan.seed = static_cast<std::uint64_t>(v->integer(0, INT64_MAX));
   return {std::move(plan), root};
@@ -423,6 +424,7 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   head["gradient_type"] = name_of(plan.options.gradient_type);
   head["gradient_piece"] = to_text(plan.options.gradient_piece);
   if (plan.options.microbatches > 1) head["microbatches"] = plan.options.microbatches;
+  if (!plan.recipe.empty()) head["recipe"] = plan.recipe;
   if (!plan.found_by.empty()) head["found_by"] = plan.found_by;
   head["seed"] = plan.seed;
   const std::optional<Pipeline>& pipeline = plan.options.pipeline;

@@ -18,22 +18,15 @@ class FoldingFinder {
   FoldingFinder(const PlanContents& contents, const BoundStrategy& strategy)
       : contents_(contents), strategy_(strategy), facts_(contents.costs().topology().num_devices()) {}
 
-  std::optional<Folding> find(std::optional<Folding>* of_steps) {
+  std::optional<Folding> find() {
     list_groups();
     for (const BoundOperator* b : strategy_) add_operator(*b);
     list_transfers();
-    if (!takes_time_) return std::nullopt;
-    // What is not alike in the steps is not alike in all.
-    const auto in_steps = classes(nullptr);
-    if (!in_steps) return std::nullopt;
     list_weights();
     if (!takes_time_) return std::nullopt;
-    const auto in_all = classes(&*in_steps);
-    if (!in_all) return std::nullopt;
-    const bool fewer = 3 * num_standing(*in_steps) <= 2 * num_standing(*in_all);
-    if (of_steps != nullptr && fewer && is_finer(*in_all, *in_steps))
-      of_steps->emplace(folded(*in_steps)).of_steps_ = true;
-    return folded(*in_all);
+    const auto found = classes();
+    if (!found) return std::nullopt;
+    return folded(*found);
   }
 
  private:
@@ -153,36 +146,8 @@ class FoldingFinder {
     }
   }
 
-  [[nodiscard]] std::optional<LaneClasses> classes(const LaneClasses* finer_than) const {
-    std::vector<std::int32_t> lanes = lanes_at_first();
-    if (finer_than != nullptr) {
-      std::unordered_map<std::int64_t, std::int32_t> numbers;
-      for (std::size_t l = 0; l < lanes.size(); ++l) {
-        const std::int64_t both = (std::int64_t{finer_than->of_lane[l]} << 32) + lanes[l];
-        lanes[l] = numbers.try_emplace(both, static_cast<std::int32_t>(numbers.size())).first->second;
-      }
-    }
-    return find_lane_classes(lanes, patterns_, working_, working_.size() * 2 / 3);
-  }
-
-  // Whether tasks that are alike are alike in the other; lanes were from the beginning.
-  static bool is_finer(const LaneClasses& classes, const LaneClasses& than) {
-    for (std::size_t p = 0; p < than.of_task.size(); ++p) {
-      std::vector<std::int32_t> there;
-      for (std::size_t t = 0; t < than.of_task[p].size(); ++t) {
-        const auto c = static_cast<std::size_t>(classes.of_task[p][t]);
-        if (c == there.size()) there.push_back(than.of_task[p][t]);
-        if (there[c] != than.of_task[p][t]) return false;
-      }
-    }
-    return true;
-  }
-
-  // Working devices that stand for others or themselves.
-  [[nodiscard]] std::size_t num_standing(const LaneClasses& classes) const {
-    return static_cast<std::size_t>(std::ranges::count_if(working_, [&](DeviceId d) {
-      return classes.first[static_cast<std::size_t>(classes.of_lane[d.index()])].index() == d.index();
-    }));
+  [[nodiscard]] std::optional<LaneClasses> classes() const {
+    return find_lane_classes(lanes_at_first(), patterns_, working_, working_.size() * 2 / 3);
   }
 
   void add_plan(const CommunicationPlan& plan) {
@@ -248,12 +213,9 @@ class FoldingFinder {
       f.operators_.push_back(fold(*b, classes.of_task[pattern_of_operator_.at(&first_alike(*b))]));
       f.strategy_.push_back(&f.operators_.back());
     }
-    for (const auto& [plan, pattern] : pattern_of_plan_) {
-      if (pattern >= classes.of_task.size()) continue;  // was not looked at
-      const auto [at, fresh] = f.plans_.try_emplace(
-          plan, Folding::Plan{fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]});
-      f.whole_.emplace(&at->second.plan, plan);
-    }
+    for (const auto& [plan, pattern] : pattern_of_plan_)
+      f.plans_.try_emplace(plan,
+                           Folding::Plan{fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]});
     for (const auto& [updates, number] : met_updates_) f.updates_.emplace(updates, fold(*updates));
     return f;
   }
@@ -421,10 +383,9 @@ class FoldingFinder {
   std::vector<LaneId> first_lane_;  // by lane: the one that stands for it
 };
 
-std::optional<Folding> find_folding(const PlanContents& contents, const BoundStrategy& strategy,
-                                    std::optional<Folding>* of_steps) {
+std::optional<Folding> find_folding(const PlanContents& contents, const BoundStrategy& strategy) {
   if (contents.ways() > 1 || contents.versions().several()) return std::nullopt;
-  return FoldingFinder(contents, strategy).find(of_steps);
+  return FoldingFinder(contents, strategy).find();
 }
 
 }  // namespace pipesim

@@ -26,11 +26,6 @@ namespace pipesim {
 ///
 /// Nothing when a condition fails, or when too few devices are alike for folding to pay. Nothing either when
 /// microbatches go several ways or weights change between microbatches.
-///
-/// `of_steps`: receives a second folding, of the steps of microbatches alone, if clearly fewer devices are
-/// needed there. It ignores the synchronisation and update of weights and the memory of weights. Devices that
-/// are alike in the returned folding are alike in it.
-std::optional<Folding> find_folding(const PlanContents& contents, const BoundStrategy& strategy,
-                                    std::optional<Folding>* of_steps = nullptr);
+std::optional<Folding> find_folding(const PlanContents& contents, const BoundStrategy& strategy);
 
 }  // namespace pipesim

@@ -21,7 +21,8 @@ take='Take fewer microbatches \(--microbatches\), fewer devices, or a model of f
 graph='the task graph of 1024 microbatches on 128 devices has about [0-9]+ tasks, which need [0-9.]+ GB'
 check "a graph that can't fit" \
   "pipesim: out of memory: $graph; [0-9.]+ MB are left of the 1\.02 GB that ulimit -v allows\. $take" 1000000 \
-  simulate --model gpt3-175b --topology dgx-a100:16 --baseline data-parallel --batch 131072 --microbatches 1024
+  simulate --model gpt3-175b --topology dgx-a100:16 --baseline data-parallel --batch 131072 --microbatches 1024 \
+  --trace "$folder/trace.json"
 
 graph='building the task graph of 1 microbatch on 512 devices \([0-9]+ tasks so far, [0-9.]+ MB\)'
 check "a graph that grows too large" \

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -16,6 +17,7 @@
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/plan_set.h"
+#include "tools/inputs/recipe_run.h"
 #include "tools/reports/baselines_report.h"
 #include "tools/reports/plan_reason.h"
 #include "tools/reports/plan_report.h"
@@ -26,36 +28,48 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Shares of the critical path and the fullest device of each baseline, side by side.
-std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
-  Table table({{"baseline"},
+// A recipe with the model that it needs: one with its own microbatch.
+struct ComparedRecipe {
+  std::unique_ptr<const OperatorGraph> graph;
+  std::unique_ptr<Evaluator> evaluator;
+  Baseline row;
+};
+
+void add_details(Evaluator& evaluator, const Baseline& b, Table& table) {
+  if (!b.scored) return;
+  const PlanReport r = report_plan(evaluator, evaluator.contents().bind(b.scored->strategy));
+  Bytes peak;
+  for (const DeviceMemory& m : r.memory) peak = std::max(peak, m.peak);
+  table.add({b.name, pretty(to_seconds(r.critical.compute)), pretty(to_seconds(r.critical.communication)),
+             pretty(to_seconds(r.critical.waiting)), pretty(peak), std::to_string(r.num_tasks)});
+}
+
+// Shares of the critical path and the fullest device of each plan, side by side.
+std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& baselines,
+                          const std::vector<ComparedRecipe>& recipes) {
+  Table table({{recipes.empty() ? "baseline" : "plan"},
                {"compute", Align::Right},
                {"communication", Align::Right},
                {"waiting", Align::Right},
                {"peak memory", Align::Right},
                {"tasks", Align::Right}});
-  for (const Baseline& b : baselines) {
-    if (!b.scored) continue;
-    const PlanReport r = report_plan(evaluator, evaluator.contents().bind(b.scored->strategy));
-    Bytes peak;
-    for (const DeviceMemory& m : r.memory) peak = std::max(peak, m.peak);
-    table.add({b.name, pretty(to_seconds(r.critical.compute)), pretty(to_seconds(r.critical.communication)),
-               pretty(to_seconds(r.critical.waiting)), pretty(peak), std::to_string(r.num_tasks)});
-  }
+  for (const Baseline& b : baselines) add_details(evaluator, b, table);
+  for (const ComparedRecipe& recipe : recipes) add_details(*recipe.evaluator, recipe.row, table);
   return "on the critical path, and in memory:\n" + table.str(2);
+}
+
+Json row_of(Evaluator& evaluator, const Baseline& b) {
+  Json row{{"name", b.name}};
+  if (b.scored)
+    row.update(
+        json_of(report_plan(evaluator, evaluator.contents().bind(b.scored->strategy)), evaluator.topology()));
+  if (!b.infeasible.empty()) row["infeasible"] = b.infeasible;
+  return row;
 }
 
 Json json_of(Evaluator& evaluator, const std::vector<Baseline>& baselines) {
   Json list = Json::array();
-  for (const Baseline& b : baselines) {
-    Json row{{"name", b.name}};
-    if (b.scored) {
-      row.update(json_of(report_plan(evaluator, evaluator.contents().bind(b.scored->strategy)),
-                         evaluator.topology()));
-    }
-    if (!b.infeasible.empty()) row["infeasible"] = b.infeasible;
-    list.push_back(std::move(row));
-  }
+  for (const Baseline& b : baselines) list.push_back(row_of(evaluator, b));
   return list;
 }
 
@@ -138,6 +152,23 @@ void require_execute(const Arguments& arguments) {
   }
 }
 
+// A recipe as it was written, complete, and the model that it needs.
+struct RecipeRun {
+  std::string text;
+  Recipe recipe;
+  ModelRun model;
+};
+
+std::vector<RecipeRun> recipe_runs_of(const Arguments& a, const Topology& topology) {
+  std::vector<RecipeRun> runs;
+  for (const std::string& text : a.texts("recipe")) {
+    RecipeRun run{text, recipe_of(a, text), {}};
+    run.model = recipe_run_of(a, topology, run.recipe);
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
 // What the command line asks for without --execute.
 struct CompareRun {
   ModelRun model;
@@ -145,6 +176,7 @@ struct CompareRun {
   Topology topology;
   PlanOptions options;
   std::string calibration, profile_note;  // "": none
+  std::vector<RecipeRun> recipes;
   bool json;
 };
 
@@ -155,28 +187,53 @@ CompareRun compare_run_of(const Arguments& a) {
   Topology topology = topology_of(a);
   PlanOptions options = plan_options_of(a, model);
   require_recompute(graph, options.recompute);
+  std::vector<RecipeRun> recipes = recipe_runs_of(a, topology);
   return {std::move(model),
           std::move(graph),
           std::move(topology),
           std::move(options),
           text_or_none(a, "calibration"),
           profile_note_of(a),
+          std::move(recipes),
           a.given("json")};
 }
 
+ComparedRecipe scored(const RecipeRun& run, PlanOptions options, const CostModel& costs) {
+  ComparedRecipe compared{std::make_unique<OperatorGraph>(open_model(run.model.model)), nullptr, {}};
+  Plan plan;
+  plan.options = std::move(options);
+  plan.options.microbatches = run.model.microbatches;
+  apply_recipe(run.recipe, RecipeModel(*compared.graph), costs.topology(), plan);
+  compared.evaluator = std::make_unique<Evaluator>(*compared.graph, costs, plan.options);
+  const PlanContents& contents = compared.evaluator->contents();
+  std::vector<DeviceMemory> peaks;
+  const Evaluation evaluation = compared.evaluator->score(contents.bind(plan.strategy), peaks);
+  compared.row = {run.text, ScoredStrategy{plan.strategy, evaluation},
+                  memory_shortage(peaks, costs.topology()).value_or("")};
+  return compared;
+}
+
+std::vector<Baseline> with_recipes(std::vector<Baseline> rows, const std::vector<ComparedRecipe>& recipes) {
+  for (const ComparedRecipe& r : recipes) rows.push_back(r.row);
+  return rows;
+}
+
 int compare(const CompareRun& run, Streams& streams) {
-  const auto& [model, graph, topology, options, file, profile, as_json] = run;
+  const auto& [model, graph, topology, options, file, profile, recipe_runs, as_json] = run;
   const std::optional<Calibration> calibration = open_calibration(file, topology, streams.err);
   const CostModel costs(topology, pointer_to(calibration));
   Evaluator evaluator(graph, costs, options);
   const std::vector<Baseline> baselines = score_baselines(evaluator);
   const std::optional<double> bound = bound_of(costs, graph, options);
+  std::vector<ComparedRecipe> recipes;
+  for (const RecipeRun& r : recipe_runs) recipes.push_back(scored(r, options, costs));
   if (as_json) {
     Json json{
         {"model", graph.name()}, {"topology", topology.name()}, {"num_devices", topology.num_devices()}};
     if (bound) json["lower_bound_s"] = *bound;
     if (!profile.empty()) json["profile_note"] = profile;
     json["baselines"] = json_of(evaluator, baselines);
+    for (const ComparedRecipe& r : recipes) json["recipes"].push_back(row_of(*r.evaluator, r.row));
     if (const auto why = why_fastest(evaluator, baselines)) {
       json["reason"] = {{"plan", why->name}};
       json["reason"].update(json_of(why->reason));
@@ -189,9 +246,10 @@ int compare(const CompareRun& run, Streams& streams) {
   streams.out << fmt::format("{} on {} ({}), {}\n\n", graph.name(), topology.name(), devices_text(topology),
                              batch_text(graph, options))
               << (profile.empty() ? "" : fmt::format("  {}\n\n", profile))
-              << baselines_table(baselines, samples_per_iteration(graph, options))
+              << baselines_table(with_recipes(baselines, recipes), samples_per_iteration(graph, options),
+                                 recipes.empty() ? "baseline" : "plan")
               << why_text(evaluator, baselines) << (bound ? bound_line(*bound, baselines) : "\n")
-              << fit_line(evaluator, baselines, model) << details_table(evaluator, baselines);
+              << fit_line(evaluator, baselines, model) << details_table(evaluator, baselines, recipes);
   if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)
     streams.out << "\nof the fastest baseline:\n" << durations_line(*use);
   return 0;
@@ -217,6 +275,8 @@ Command compare_command() {
       "slower the plan predicted best is than the one measured best.";
   c.options = model_and_topology_options();
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
+  c.options.push_back(recipe_option("compares a recipe with them; may be repeated"));
+  c.options.back().repeated = true;
   c.options.push_back(calibration_option());
   c.options.push_back({.name = "execute",
                        .argument = "",
@@ -227,10 +287,13 @@ Command compare_command() {
   for (Option& o : plan_set_options("run", "0")) c.options.push_back(std::move(o));
   for (Option& o : run_options()) c.options.push_back(std::move(o));
   c.options.push_back(json_option());
-  c.common = {"model", "topology", "batch", "microbatches", "execute", "backend", "json"};
-  c.examples = {{"pipesim compare --model resnet101 --topology p100-4x4", "how good are the usual plans?"},
-                {"pipesim compare --execute --model lenet:batch=32 --topology cpu:2 --calibration lenet.db",
-                 "and were they predicted well?"}};
+  c.common = {"model", "topology", "recipe", "batch", "microbatches", "execute", "backend", "json"};
+  c.examples = {
+      {"pipesim compare --model llama3-8b --topology dgx-h100:2 --recipe tp8,sp --recipe tp2,pp4,sp",
+       "which recipe is faster?"},
+      {"pipesim compare --model resnet101 --topology p100-4x4", "how good are the usual plans?"},
+      {"pipesim compare --execute --model lenet:batch=32 --topology cpu:2 --calibration lenet.db",
+       "and were they predicted well?"}};
   c.run = run_compare;
   return c;
 }

@@ -36,7 +36,7 @@ Command execute_command() {
                 {{"trace", "FILE", "", "write both timelines, for ui.perfetto.dev"}, json_option()}))
     c.options.push_back(std::move(o));
   for (Option& o : run_options()) c.options.push_back(std::move(o));
-  c.common = {"plan", "baseline", "model", "topology", "backend", "check", "trace", "json"};
+  c.common = {"plan", "recipe", "baseline", "model", "topology", "backend", "check", "json"};
   c.examples = {{"pipesim execute --model lenet:batch=32 --topology cpu:2 --baseline data-parallel --check",
                  "does it compute the same?"},
                 {"pipesim execute --plan nmt.plan.json --backend emulated --slow node0.gpu3=1.5",

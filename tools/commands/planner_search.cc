@@ -26,6 +26,7 @@
 #include "tools/commands/stage_costs_report.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/recipe_run.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_costs.h"
 #include "tools/reports/plan_reason.h"
@@ -237,11 +238,18 @@ PlannerRun planner_run_of(const Arguments& a) {
     if (a.has(file)) require_writable(a.text(file));
   }
   const PlannerChoice& planner = *planner_of(a);
-  ModelRun model = model_run_of(a);
+  if (a.has("recipe") && !planner.searches)
+    throw UsageError(fmt::format("search: --recipe is a start of mcmc and auto, not of {}", planner.name));
+  Topology topology = topology_of(a);
+  std::optional<Recipe> recipe;
+  if (a.has("recipe")) recipe = recipe_of(a);
+  ModelRun model = recipe ? recipe_run_of(a, topology, *recipe) : model_run_of(a);
   OperatorGraph graph = open_model(model.model);
   require_recompute(graph, recompute_of(a), true);
-  Topology topology = topology_of(a);
   PlanOptions options = plan_options_of(a, model);
+  AutoOptions of_auto = planner.searches ? auto_options_of(a) : AutoOptions{};
+  if (recipe) options.recompute.kind = recipe->recompute;
+  of_auto.recipe = std::move(recipe);
   return {planner,
           std::move(model),
           std::move(graph),
@@ -250,7 +258,7 @@ PlannerRun planner_run_of(const Arguments& a) {
           std::move(topology),
           std::move(options),
           planner_settings_of(a),
-          planner.searches ? auto_options_of(a) : AutoOptions{},
+          std::move(of_auto),
           planner.searches || a.given("seconds") ? search_budget_of(a).seconds : 0,
           text_or_none(a, "calibration"),
           text_or_none(a, "output"),
@@ -325,14 +333,15 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   line.reset();
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
   const OperatorGraph& graph = planned.graph;
-  const Plan plan{planned.batch ? with_batch(run.model.model, *planned.batch) : run.model.model,
-                  run.topology_text,
-                  graph.fingerprint(),
-                  topology.fingerprint(),
-                  planned.options,
-                  algorithm,
-                  planned.seed,
-                  planned.strategy};
+  Plan plan{planned.batch ? with_batch(run.model.model, *planned.batch) : run.model.model,
+            run.topology_text,
+            graph.fingerprint(),
+            topology.fingerprint(),
+            planned.options,
+            algorithm,
+            planned.seed,
+            planned.strategy};
+  note_recipe(graph, topology, plan);
   if (const auto reason = illegal(graph, plan.strategy, plan.options, topology)) throw InputError(*reason);
 
   const Deadline reported = time.report();

@@ -23,6 +23,7 @@
 #include "tools/commands/planner_search.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/recipe_run.h"
 #include "tools/reports/baselines_report.h"
 #include "tools/reports/plan_report.h"
 #include "tools/reports/report_in_time.h"
@@ -57,6 +58,7 @@ struct SearchRun {
   std::string calibration, output, log, checkpoint, resume;  // files; "": none
   double checkpoint_every;                                   // seconds
   bool candidates, json;                                     // what to print
+  std::optional<Recipe> recipe;                              // to begin with; complete
 };
 
 int chains_of(const Arguments& a) {
@@ -67,10 +69,23 @@ int chains_of(const Arguments& a) {
   return flexflow ? 1 : chains;
 }
 
+// A search over splits has no stages.
+std::optional<Recipe> start_of(const Arguments& a) {
+  if (!a.has("recipe")) return std::nullopt;
+  Recipe recipe = recipe_of(a);
+  if (a.text("algorithm") != "mcmc" || recipe.pipeline > 1)
+    throw UsageError(fmt::format(
+        "search: --recipe with {} needs --algorithm auto",
+        recipe.pipeline > 1 ? fmt::format("pp{}", recipe.pipeline) : "--algorithm " + a.text("algorithm")));
+  return recipe;
+}
+
 SearchRun search_run_of(const Arguments& a) {
-  ModelRun model = model_run_of(a);
+  std::optional<Recipe> recipe = start_of(a);
+  ModelRun model = recipe ? recipe_run_of(a, topology_of(a), *recipe) : model_run_of(a);
   OperatorGraph graph = open_model(model.model);
   PlanOptions options = plan_options_of(a, model);
+  if (recipe) options.recompute.kind = recipe->recompute;
   require_recompute(graph, options.recompute);
   return {std::move(model),
           required_text(a, "topology"),
@@ -93,7 +108,8 @@ SearchRun search_run_of(const Arguments& a) {
           text_or_none(a, "resume"),
           a.number("checkpoint-every", 0, 1e6),
           a.given("candidates"),
-          a.given("json")};
+          a.given("json"),
+          std::move(recipe)};
 }
 
 std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines, bool flexflow_moves) {
@@ -352,6 +368,14 @@ std::string hints_in_time(const SearchRun& run, Evaluator& evaluator,
   }
 }
 
+Baseline scored_recipe(const Recipe& recipe, const SearchRun& run, Evaluator& evaluator) {
+  Strategy strategy = expand_recipe(recipe, RecipeModel(run.graph), run.topology).strategy;
+  std::vector<DeviceMemory> peaks;
+  const Evaluation evaluation = evaluator.score(evaluator.contents().bind(strategy), peaks);
+  return {recipe.str(), ScoredStrategy{std::move(strategy), evaluation},
+          memory_shortage(peaks, run.topology).value_or("")};
+}
+
 int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, SearchTime& time) {
   const Deadline until = time.search();
   std::optional<KeepTo> keep(std::in_place, until);
@@ -364,7 +388,8 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
   const std::optional<Calibration> calibration = open_calibration(run.calibration, run.topology, streams.err);
   const CostModel costs(run.topology, pointer_to(calibration));
   Evaluator evaluator(run.graph, costs, run.options);
-  const std::vector<Baseline> baselines = score_in_time(evaluator, time);
+  std::vector<Baseline> baselines = score_in_time(evaluator, time);
+  if (run.recipe) baselines.push_back(scored_recipe(*run.recipe, run, evaluator));
   Certainty certainty;
   if (!calibration) add_lower_bound(run, costs, time, certainty);
   if (!run.log.empty()) watch.log_to(run.log);
@@ -381,9 +406,10 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
   const PlanReport report = report_in_time(evaluator, strategy, outcome.best->evaluation);
   if (calibration && report.in_full) certainty.use = calibration_use(evaluator, strategy);
   if (!run.output.empty()) {
-    const Plan plan{
+    Plan plan{
         run.model.model,  run.topology_text, run.graph.fingerprint(), run.topology.fingerprint(), run.options,
         outcome.found_by, run.seed,          outcome.best->strategy};
+    note_recipe(run.graph, run.topology, plan);
     write_file(run.output, to_json(plan, run.graph, run.topology));
   }
   const WhyPlan why =
@@ -440,6 +466,7 @@ Command search_command() {
       "plan.\n\nNo plan can be faster than the lower bound. With --calibration there is no bound, since "
       "measured durations may be shorter than the analytic model thinks possible.";
   c.options = model_and_topology_options();
+  c.options.push_back(recipe_option("a recipe to begin with, for mcmc and auto"));
   for (Option& o : own_search_options()) c.options.push_back(std::move(o));
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   for (Option& o : planner_options()) c.options.push_back(std::move(o));

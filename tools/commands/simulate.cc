@@ -10,6 +10,7 @@
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
 #include "tools/inputs/calibration_use.h"
+#include "tools/inputs/recipe_run.h"
 #include "tools/inputs/subject.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_report.h"
@@ -26,18 +27,22 @@ using Json = nlohmann::ordered_json;
 // What the command line asks for.
 struct SimulateRun {
   Subject subject;
-  std::optional<ModelRun> of_baseline;  // nothing where a plan file is simulated
-  std::string trace, dot, explain;      // files, and a task; "": none
+  std::optional<ModelRun> of_baseline;      // nothing where a plan file is simulated
+  std::string output, trace, dot, explain;  // files, and a task; "": none
   bool json;
 };
 
 SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
-  for (const char* file : {"trace", "dot"}) {
+  for (const char* file : {"output", "trace", "dot"}) {
     if (a.has(file)) require_writable(a.text(file));
   }
-  return {subject_of("simulate", a, err), a.has("baseline") ? std::optional(model_run_of(a)) : std::nullopt,
-          text_or_none(a, "trace"),       text_or_none(a, "dot"),
-          text_or_none(a, "explain"),     a.given("json")};
+  return {subject_of("simulate", a, err),
+          a.has("baseline") ? std::optional(model_run_of(a)) : std::nullopt,
+          text_or_none(a, "output"),
+          text_or_none(a, "trace"),
+          text_or_none(a, "dot"),
+          text_or_none(a, "explain"),
+          a.given("json")};
 }
 
 std::string hints_of(const SimulateRun& run, Evaluator& evaluator) {
@@ -48,13 +53,22 @@ std::string hints_of(const SimulateRun& run, Evaluator& evaluator) {
   return hints_text(hints_to_fit(evaluator, baseline, *run.of_baseline, ""));
 }
 
+void write_plan(const SimulateRun& run) {
+  Plan plan = run.subject.plan;
+  note_recipe(run.subject.graph, run.subject.topology, plan);
+  write_file(run.output, to_json(plan, run.subject.graph, run.subject.topology));
+}
+
 int run_simulate(const Arguments& arguments, Streams& streams) {
   const SimulateRun run = simulate_run_of(arguments, streams.err);
   const Subject& s = run.subject;
   const CostModel costs(s.topology, pointer_to(s.calibration));
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(s.plan.strategy);
-  const PlanReport report = report_plan(evaluator, strategy);
+  const bool every_task = !run.trace.empty() || !run.dot.empty() || !run.explain.empty();
+  const PlanReport report =
+      every_task ? report_plan_in_full(evaluator, strategy) : report_plan(evaluator, strategy);
+  if (!run.output.empty()) write_plan(run);
   if (!run.trace.empty()) write_file(run.trace, trace_of(evaluator));
   if (!run.dot.empty()) {
     std::ostringstream dot;
@@ -112,7 +126,12 @@ Command simulate_command() {
   c.options = subject_options("simulate");
   for (Option& o :
        in_group(OptionGroup::Output,
-                {{"trace", "FILE", "", "write the timeline, for ui.perfetto.dev"},
+                {{.name = "output",
+                .argument = "FILE",
+                .default_value = "",
+                .help = "write the plan to FILE",
+                .letter = 'o'},
+                 {"trace", "FILE", "", "write the timeline, for ui.perfetto.dev"},
                  {"dot", "FILE", "", "write the task graph for Graphviz"},
                  {.name = "explain",
                  .argument = "TASK",
@@ -122,7 +141,7 @@ Command simulate_command() {
                             "that ends last is explained and the others are listed."},
                  json_option()}))
     c.options.push_back(std::move(o));
-  c.common = {"plan", "baseline", "model", "topology", "trace", "explain", "json"};
+  c.common = {"plan", "recipe", "baseline", "model", "topology", "trace", "json"};
   c.examples = {
       {"pipesim simulate --plan nmt.plan.json --trace nmt.trace.json", "look at the timeline"},
       {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel --explain "

@@ -23,13 +23,14 @@ nlohmann::ordered_json json_of(const std::vector<Baseline>& baselines) {
   return list;
 }
 
-std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch) {
+std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t batch,
+                            const std::string& what) {
   Nanoseconds fastest = 0;
   for (const Baseline& b : baselines) {
     if (b.infeasible.empty() && (fastest == 0 || b.scored->evaluation.time < fastest))
       fastest = b.scored->evaluation.time;
   }
-  Table table({{"baseline"}, {"iteration", Align::Right}, {"samples/s", Align::Right}, {""}});
+  Table table({{what}, {"iteration", Align::Right}, {"samples/s", Align::Right}, {""}});
   for (const Baseline& b : baselines) {
     if (!b.infeasible.empty()) {
       table.add({b.name, "-", "-", b.infeasible});
@@ -38,7 +39,7 @@ std::string baselines_table(const std::vector<Baseline>& baselines, std::int64_t
     const Seconds time = to_seconds(b.scored->evaluation.time);
     const bool is_fastest = b.scored->evaluation.time == fastest;
     table.add({b.name, pretty(time), significant(static_cast<double>(batch) / time.value, 4),
-               fmt::format("{}{}{}", is_fastest ? "fastest baseline" : "",
+               fmt::format("{}{}{}", is_fastest ? "fastest " + what : "",
                            is_fastest && !b.idle.empty() ? "; " : "", b.idle)});
   }
   return table.str(2);

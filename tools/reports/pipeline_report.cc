@@ -28,7 +28,7 @@ char mark_of(TaskKind kind, bool weights_apart) {
 class PipelineReporter {
  public:
   PipelineReporter(Evaluator& evaluator, const BoundStrategy& strategy, const Pipeline& pipeline)
-      : graph_(evaluator.task_graph()), timeline_(evaluator.timeline()), pipeline_(pipeline) {
+      : part_(evaluator.part()), pipeline_(pipeline) {
     std::vector<ParallelConfig> configs;
     for (const BoundOperator* b : strategy) configs.push_back(b->config);
     const PlanOptions& options = evaluator.contents().options();
@@ -72,15 +72,19 @@ class PipelineReporter {
   }
 
   void look_at_tasks(std::size_t columns) {
-    std::vector<std::size_t> devices_of_row(order_.steps.size(), 0);
-    for (const std::int32_t group : order_.group_of) {
-      if (group >= 0) ++devices_of_row[static_cast<std::size_t>(group)];
+    const std::vector<std::int64_t> alike = part_.devices_alike();
+    std::vector<std::size_t> simulated_of_row(order_.steps.size(), 0);  // devices
+    std::int64_t devices = 0;
+    for (std::size_t d = 0; d < alike.size(); ++d) {
+      if (order_.group_of[d] < 0) continue;
+      ++devices;
+      if (alike[d] > 0) ++simulated_of_row[row_of(DeviceId(d))];
     }
     std::vector<Activity> activities;
     Nanoseconds busy = 0;
-    for (std::size_t t = 0; t < graph_.labels.size(); ++t) {
-      const TaskLabel& label = graph_.labels[t];
-      const Nanoseconds start = timeline_.start[t], end = timeline_.end[t];
+    for (std::size_t t = 0; t < part_.labels().size(); ++t) {
+      const TaskLabel& label = part_.labels()[t];
+      const Nanoseconds start = part_.timeline.start[t], end = part_.timeline.end[t];
       const char mark = mark_of(label.kind, report_.weights_apart);
       if (is_communication(label.kind)) {
         std::set<std::int32_t> groups{order_.group_of[label.device.index()]};
@@ -93,17 +97,17 @@ class PipelineReporter {
       if (label.kind == TaskKind::Barrier) continue;
       activities.push_back({row_of(label.device), mark, start, end});
       if (label.kind == TaskKind::Update && !report_.updates_between) continue;
-      const Nanoseconds held = graph_.dag.duration(TaskId(t));
+      const Nanoseconds held =
+          alike[label.device.index()] * part_.time_spent(start, start + part_.dag().duration(TaskId(t)));
       report_.stages[stage_of(label.op)].compute += held;
       busy += held;
       if (is_pass(label.kind)) note_in_flight(label, start, end);
     }
-    report_.strip =
-        draw_pipeline(activities, devices_of_row, timeline_.makespan, report_.microbatches, columns);
+    report_.strip = draw_pipeline(activities, simulated_of_row, part_.timeline.makespan, report_.microbatches,
+                                  columns, part_.steady);
     for (StageReport& stage : report_.stages)
       stage.compute /= std::max<Nanoseconds>(1, static_cast<Nanoseconds>(stage.devices.size()));
-    const std::size_t devices = std::accumulate(devices_of_row.begin(), devices_of_row.end(), std::size_t{0});
-    report_.idle = 1 - share(busy, timeline_.makespan) / static_cast<double>(devices);
+    report_.idle = 1 - share(busy, part_.makespan()) / static_cast<double>(devices);
     count_in_flight();
   }
 
@@ -135,11 +139,13 @@ class PipelineReporter {
         now += change;
         most = std::max(most, now);
       }
+      // All go forward before the first comes back.
+      if (part_.steady.windows.size() > 1 && most > 0 && way % 2 == 0)
+        most += std::int64_t{part_.steady.repeats} * part_.steady.windows.front().microbatches;
     }
   }
 
-  const TaskGraph& graph_;
-  const Timeline& timeline_;
+  SimulatedPart part_;
   const Pipeline& pipeline_;
   PipelineOrder order_;
   PipelineReport report_;
@@ -195,6 +201,11 @@ std::string legend(const PipelineReport& report) {
     text += fmt::format("        ~ {} left out, from {} to {}: devices are idle {} of it\n",
                         pretty(to_seconds(out.end - out.begin)), pretty(to_seconds(out.begin)),
                         pretty(to_seconds(out.end)), percent(out.idle));
+  }
+  for (const SteadyWindow& w : report.strip.steady.windows) {
+    text += fmt::format("        |…| {} of {}, which come {} times, from {} on\n",
+                        pretty(to_seconds(w.length())), counted(w.microbatches, "microbatch"),
+                        report.strip.steady.repeats + 1, pretty(to_seconds(w.begin)));
   }
   if (report.both_ways)
     text +=

@@ -21,6 +21,7 @@ struct StageReport {
   std::int64_t in_flight = 0;     ///< most microbatches that have begun forward and not ended backward;
                                   ///< where they go both ways, in one direction
   Bytes peak_memory;              ///< of its fullest device, with all stages that it has
+  bool operator==(const StageReport&) const = default;
 };
 
 struct PipelineReport {

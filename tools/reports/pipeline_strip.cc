@@ -146,32 +146,57 @@ double idle_share(std::span<const Activity> activities, std::span<const std::siz
 
 }  // namespace
 
-PipelineStrip draw_pipeline(std::span<const Activity> activities, std::span<const std::size_t> devices_of_row,
-                            Nanoseconds makespan, std::int64_t microbatches, std::size_t columns) {
-  const Nanoseconds whole = std::max<Nanoseconds>(1, makespan);
-  const std::vector<Stretch> out =
-      stretches_to_leave_out(activities, devices_of_row, whole, microbatches, columns);
-  PipelineStrip strip;
+namespace {
+
+// What is drawn one behind the other, and what stands between.
+struct DrawnStretch {
+  Stretch time;
+  const char* then = "";
+};
+
+// From begin to end in parts that are as long as they are wide.
+void draw_stretches(std::span<const Activity> activities, std::span<const std::size_t> devices_of_row,
+                    std::span<const DrawnStretch> stretches, std::size_t columns, PipelineStrip& strip) {
+  Nanoseconds whole = 0;
+  for (const DrawnStretch& s : stretches) whole += s.time.end - s.time.begin;
+  const auto drawn = static_cast<Nanoseconds>(columns + 1 - stretches.size());
+  strip.column = std::max<Nanoseconds>(1, whole / drawn);
   strip.rows.resize(devices_of_row.size());
-  Nanoseconds kept = whole;
-  for (const Stretch& s : out) {
-    kept -= s.end - s.begin;
-    strip.left_out.push_back({s.begin, s.end, idle_share(activities, devices_of_row, s)});
-  }
-  const auto drawn = static_cast<Nanoseconds>(columns - out.size());
-  strip.column = std::max<Nanoseconds>(1, kept / drawn);
-  Nanoseconds begin = 0;
-  for (std::size_t i = 0; i <= out.size(); ++i) {
-    const Stretch stretch{begin, i < out.size() ? out[i].begin : whole};
-    const Nanoseconds width = (stretch.end - stretch.begin) * drawn / kept;
+  for (const auto& [time, then] : stretches) {
+    const Nanoseconds width = (time.end - time.begin) * drawn / std::max<Nanoseconds>(1, whole);
     std::vector<StripRow> rows;
     for (const std::size_t devices : devices_of_row)
-      rows.emplace_back(stretch, static_cast<std::size_t>(std::max<Nanoseconds>(1, width)), devices);
+      rows.emplace_back(time, static_cast<std::size_t>(std::max<Nanoseconds>(1, width)), devices);
     for (const Activity& a : activities) rows[a.row].add(mark_index(a.mark), a.begin, a.end);
-    for (std::size_t r = 0; r < rows.size(); ++r)
-      strip.rows[r] += rows[r].text() + (i < out.size() ? "~" : "");
-    if (i < out.size()) begin = out[i].end;
+    for (std::size_t r = 0; r < rows.size(); ++r) strip.rows[r] += rows[r].text() + then;
   }
+}
+
+}  // namespace
+
+PipelineStrip draw_pipeline(std::span<const Activity> activities, std::span<const std::size_t> devices_of_row,
+                            Nanoseconds makespan, std::int64_t microbatches, std::size_t columns,
+                            const SteadyState& steady) {
+  const Nanoseconds whole = std::max<Nanoseconds>(1, makespan);
+  PipelineStrip strip;
+  strip.steady = steady;
+  std::vector<DrawnStretch> stretches;
+  Nanoseconds begin = 0;
+  for (const SteadyWindow& w : steady.windows) {
+    stretches.push_back({{begin, w.begin}, "|"});
+    stretches.push_back({{w.begin, w.end}, "|"});
+    begin = w.end;
+  }
+  if (steady.windows.empty()) {
+    for (const Stretch& s :
+         stretches_to_leave_out(activities, devices_of_row, whole, microbatches, columns)) {
+      strip.left_out.push_back({s.begin, s.end, idle_share(activities, devices_of_row, s)});
+      stretches.push_back({{begin, s.begin}, "~"});
+      begin = s.end;
+    }
+  }
+  stretches.push_back({{begin, whole}});
+  draw_stretches(activities, devices_of_row, stretches, columns, strip);
   return strip;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/units.h"
+#include "taskgraph/proofs/steady_state.h"
 
 namespace pipesim {
 
@@ -36,14 +37,19 @@ struct LeftOut {
 /// Where microbatches would get fewer than three columns each, long stretches without a begin or end of any
 /// kind of work are left out, except the time of three microbatches at both ends. Each becomes a '~' in every
 /// row.
+///
+/// Where the timeline is one of few microbatches, each window that comes again is drawn once, between two
+/// '|'.
 struct PipelineStrip {
   std::vector<std::string> rows;
   std::vector<LeftOut> left_out;  ///< by '~'
   Nanoseconds column = 0;         ///< how long a column is, on average
+  SteadyState steady;             ///< of the windows between '|'
 };
 
 /// `devices_of_row`: each of which could be busy all the time. `columns`: at least 16.
 PipelineStrip draw_pipeline(std::span<const Activity> activities, std::span<const std::size_t> devices_of_row,
-                            Nanoseconds makespan, std::int64_t microbatches, std::size_t columns);
+                            Nanoseconds makespan, std::int64_t microbatches, std::size_t columns,
+                            const SteadyState& steady = {});
 
 }  // namespace pipesim

@@ -64,7 +64,7 @@ OperatorCosts& OperatorCosts::operator-=(const OperatorCosts& o) {
 
 PlanCosts plan_costs(Evaluator& evaluator, const BoundStrategy& strategy) {
   PlanCosts costs;
-  costs.report = report_plan(evaluator, strategy);
+  costs.report = report_plan_in_full(evaluator, strategy);
   costs.operators.resize(strategy.size());
   costs.tensors.resize(evaluator.graph().tensors().size());
   const TaskGraph& tasks = evaluator.task_graph();

@@ -9,7 +9,9 @@
 #include <span>
 #include <string>
 
+#include "costmodel/training_work.h"
 #include "search/baselines/baselines.h"
+#include "search/recipes/recipe_of_plan.h"
 #include "sim/base/deadline.h"
 #include "sim/base/suggest.h"
 #include "tools/cli/figures.h"
@@ -46,45 +48,77 @@ struct Interval {
   Nanoseconds begin, end;
 };
 
-Nanoseconds covered_time(std::vector<Interval>& intervals) {
+Nanoseconds covered_time(const SimulatedPart& part, std::vector<Interval>& intervals) {
   std::sort(intervals.begin(), intervals.end(),
             [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   Nanoseconds sum = 0, reached = 0;
   for (const Interval& i : intervals) {
-    sum += std::max<Nanoseconds>(0, i.end - std::max(i.begin, reached));
+    if (i.end > reached) sum += part.time_spent(std::max(i.begin, reached), i.end);
     reached = std::max(reached, i.end);
   }
   return sum;
 }
 
+// By lane of the simulated part, the devices at its ends that were simulated.
+std::vector<std::vector<std::size_t>> simulated_ends(const SimulatedPart& part,
+                                                     const std::vector<LaneEnds>& ends) {
+  std::vector<std::vector<std::size_t>> simulated(ends.size());
+  for (std::size_t lane = 0; lane < ends.size(); ++lane) {
+    std::vector<std::size_t>& of_lane = simulated[part.stands_for(LaneId(lane)).index()];
+    for (const std::size_t d : ends[lane].devices) {
+      const bool stands = part.stands_for(DeviceId(d)).index() == d;
+      if (stands && std::ranges::find(of_lane, d) == of_lane.end()) of_lane.push_back(d);
+    }
+  }
+  return simulated;
+}
+
+// Of the devices that were simulated, then of all.
 void busy_times(Evaluator& evaluator, const BoundStrategy& strategy, PlanReport& report) {
-  const TaskGraph& graph = evaluator.task_graph();
-  const Timeline& timeline = evaluator.timeline();
+  const SimulatedPart part = evaluator.part();
   const std::size_t devices = evaluator.topology().num_devices();
   const std::vector<LaneEnds> ends = ends_of_lanes(evaluator.topology());
+  const std::vector<std::vector<std::size_t>> simulated = simulated_ends(part, ends);
   std::vector<std::span<const DeviceId>> groups;
   if (std::ranges::any_of(ends, &LaneEnds::bus)) groups = groups_of_tasks(evaluator, strategy);
   std::vector<std::vector<Interval>> links(devices);
   report.compute.assign(devices, 0);
   report.recompute.assign(devices, 0);
   constexpr std::size_t kBetweenLooks = 4096;
-  for (std::size_t t = 0; t < graph.dag.num_tasks(); ++t) {
+  for (std::size_t t = 0; t < part.dag().num_tasks(); ++t) {
     if (t % kBetweenLooks == 0) stop_if_late();
-    for (const LaneUse use : graph.dag.lanes(TaskId(t))) {
+    const Nanoseconds start = part.timeline.start[t];
+    for (const LaneUse use : part.dag().lanes(TaskId(t))) {
       if (use.lane.index() < devices) {
-        const TaskKind kind = graph.labels[t].kind;
-        if (!is_communication(kind)) report.compute[use.lane.index()] += use.hold;
-        if (kind == TaskKind::Recompute) report.recompute[use.lane.index()] += use.hold;
+        const TaskKind kind = part.labels()[t].kind;
+        const Nanoseconds spent = part.time_spent(start, start + use.hold);
+        if (!is_communication(kind)) report.compute[use.lane.index()] += spent;
+        if (kind == TaskKind::Recompute) report.recompute[use.lane.index()] += spent;
         continue;
       }
-      const LaneEnds& lane = ends[use.lane.index()];
-      for (const std::size_t d : lane.devices) {
-        if (!lane.bus || std::ranges::find(groups[t], DeviceId(d)) != groups[t].end())
-          links[d].push_back({timeline.start[t], timeline.start[t] + use.hold});
+      const bool bus = ends[use.lane.index()].bus;
+      for (const std::size_t d : simulated[use.lane.index()]) {
+        if (!bus || std::ranges::find(groups[t], DeviceId(d)) != groups[t].end())
+          links[d].push_back({start, start + use.hold});
       }
     }
   }
-  for (std::vector<Interval>& intervals : links) report.communication.push_back(covered_time(intervals));
+  for (std::vector<Interval>& intervals : links)
+    report.communication.push_back(covered_time(part, intervals));
+  if (!part.folding) return;
+  for (std::vector<Nanoseconds>* times : {&report.compute, &report.recompute, &report.communication})
+    *times = part.folding->unfolded(*times);
+}
+
+// The times of a path through the simulated part, as often as its windows come.
+void repeat(const SimulatedPart& part, CriticalPath& path) {
+  path.compute = path.communication = path.waiting = 0;
+  for (const CriticalStep& step : path.steps) {
+    const Nanoseconds ready = step.until - step.waiting;
+    path.waiting += part.time_spent(ready, step.until);
+    const bool communicates = is_communication(part.labels()[step.task.index()].kind);
+    (communicates ? path.communication : path.compute) += part.time_spent(step.from, ready);
+  }
 }
 
 constexpr const char* kNotInFull =
@@ -139,32 +173,75 @@ std::vector<Nanoseconds> compute_times(const BoundStrategy& strategy,
   return times;
 }
 
-}  // namespace
+// What was simulated, where it stands for more.
+std::vector<std::string> tasks_row(const PlanReport& report, const Topology& topology) {
+  const bool all_devices = report.simulated_devices == static_cast<std::int64_t>(topology.num_devices());
+  if (all_devices && report.simulated_microbatches == 0)
+    return {"tasks", fmt::format("{} on {}", report.num_tasks, devices_text(topology))};
+  std::string part;
+  if (report.simulated_microbatches > 0) part = counted(report.simulated_microbatches, "microbatch");
+  if (!all_devices)
+    part += fmt::format("{}{}", part.empty() ? "" : " on ", counted(report.simulated_devices, "device"));
+  return {"simulated", fmt::format("{} tasks: {}, from which all others follow", report.num_tasks, part)};
+}
 
-PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
+TrainingRates rates_of(const PlanContents& contents, Nanoseconds iteration) {
+  const Recomputation& recomputation = contents.recomputation();
+  const TrainingWork work =
+      training_work(contents.graph(), [&](OperatorId op) { return recomputation.again(op); });
+  if (work.tokens == 0 || !contents.versions().trained()) return {};
+  const double rate = contents.options().microbatches / seconds(iteration);
+  return {rate * static_cast<double>(work.tokens), rate * work.model_flops, rate * work.hardware_flops,
+          peak_rate(contents.graph(), contents.costs().topology()).value};
+}
+
+PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, const Evaluation& evaluation,
+                       std::vector<DeviceMemory> memory) {
   PlanReport report;
-  const Evaluation evaluation = evaluator.evaluate_labelled(strategy);
-  if (evaluator.contents().versions().several()) report.memory = evaluator.stream_memory();
+  const SimulatedPart part = evaluator.part();
+  const Topology& topology = evaluator.topology();
+  report.memory = std::move(memory);
   if (!evaluation.proven) report.spread = evaluation.spread;
-  const TaskGraph& graph = evaluator.task_graph();
-  const Timeline& timeline = evaluator.timeline();
   report.iteration_time = evaluation.time;
-  report.makespan = timeline.makespan;
+  report.makespan = part.makespan();
   report.samples_per_second =
       static_cast<double>(samples_per_iteration(evaluator.graph(), evaluator.contents().options())) /
       seconds(evaluation.time);
-  report.num_tasks = graph.dag.num_tasks();
-  if (report.memory.empty()) report.memory = peak_memory(evaluator.expanded(), timeline);
-  report.infeasible = memory_shortage(report.memory, evaluator.topology());
+  report.rates = rates_of(evaluator.contents(), evaluation.time);
+  report.num_tasks = part.dag().num_tasks();
+  const std::vector<std::int64_t> alike = part.devices_alike();
+  report.simulated_devices = std::ranges::count_if(alike, [](std::int64_t n) { return n > 0; });
+  if (!part.steady.windows.empty()) report.simulated_microbatches = part.expanded.microbatches();
+  report.infeasible = memory_shortage(report.memory, topology);
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
-  report.idle = idle_devices(configs, evaluator.graph(), evaluator.topology());
-  report.borrowed_rates = borrowed_rates(evaluator.graph(), evaluator.topology());
+  report.recipe = recipe_of(configs, evaluator.contents().options(), RecipeModel(evaluator.graph()), topology)
+                      .str(evaluator.graph());
+  report.idle = idle_devices(configs, evaluator.graph(), topology);
+  report.borrowed_rates = borrowed_rates(evaluator.graph(), topology);
   stop_if_late();
-  report.critical = critical_path(graph.dag, timeline,
-                                  [&](TaskId t) { return is_communication(graph.labels[t.index()].kind); });
+  report.critical = critical_path(part.dag(), part.timeline,
+                                  [&](TaskId t) { return is_communication(part.labels()[t.index()].kind); });
+  if (!part.steady.windows.empty()) repeat(part, report.critical);
+  for (const CriticalStep& step : report.critical.steps) report.critical_tasks += part.times(step.from);
   busy_times(evaluator, strategy, report);
   return report;
+}
+
+}  // namespace
+
+PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy) {
+  std::vector<DeviceMemory> memory;
+  const Evaluation evaluation = evaluator.score_labelled(strategy, memory);
+  return report_part(evaluator, strategy, evaluation, std::move(memory));
+}
+
+PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strategy) {
+  const Evaluation evaluation = evaluator.evaluate_labelled(strategy);
+  return report_part(evaluator, strategy, evaluation,
+                     evaluator.contents().versions().several()
+                         ? evaluator.stream_memory()
+                         : peak_memory(evaluator.expanded(), evaluator.timeline()));
 }
 
 std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology) {
@@ -199,15 +276,23 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
             {"throughput_samples_per_s", report.samples_per_second},
             {"num_devices", topology.num_devices()},
             {"num_tasks", report.num_tasks},
+            {"recipe", report.recipe},
             {"peak_memory_bytes", memory},
             {"fits", !report.infeasible},
             {"compute_s", compute},
             {"communication_s", communication},
             {"critical_path",
-             {{"tasks", report.critical.steps.size()},
+             {{"tasks", report.critical_tasks},
               {"compute", share(report.critical.compute, whole)},
               {"communication", share(report.critical.communication, whole)},
               {"waiting", share(report.critical.waiting, whole)}}}};
+  if (const TrainingRates& rates = report.rates; rates.tokens_per_second > 0) {
+    json["tokens_per_s"] = rates.tokens_per_second;
+    json["model_flops_per_s"] = rates.model_flops_per_second;
+    json["hardware_flops_per_s"] = rates.hardware_flops_per_second;
+    json["mfu"] = rates.model_flops_per_second / rates.peak_flops_per_second;
+    json["hfu"] = rates.hardware_flops_per_second / rates.peak_flops_per_second;
+  }
   if (!report.in_full) {
     json["simulated_in_full"] = false;
     for (const char* unknown : {"num_tasks", "communication_s", "critical_path"}) json[unknown] = nullptr;
@@ -224,6 +309,25 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
   return json;
 }
 
+namespace {
+
+void add_rates(const TrainingRates& rates, const Topology& topology, Table& table) {
+  constexpr double kTera = 1e12;
+  const auto devices = static_cast<double>(topology.num_devices());
+  const bool again = rates.hardware_flops_per_second > rates.model_flops_per_second;
+  table.add({"tokens", fmt::format("{} tokens/s, {} a device", significant(rates.tokens_per_second, 4),
+                                   significant(rates.tokens_per_second / devices, 4))});
+  table.add(
+      {"model FLOPs", fmt::format("{} TFLOP/s a device, MFU {}{}",
+                                  significant(rates.model_flops_per_second / devices / kTera, 3),
+                                  percent(rates.model_flops_per_second / rates.peak_flops_per_second),
+                                  again ? fmt::format(", HFU {}", percent(rates.hardware_flops_per_second /
+                                                                          rates.peak_flops_per_second))
+                                        : "")});
+}
+
+}  // namespace
+
 std::string to_text(const PlanReport& report, const Topology& topology) {
   const Nanoseconds whole = report.makespan;
   Table table({{}, {}});
@@ -233,9 +337,9 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
                                         pretty(to_seconds(*report.spread)))});
   if (whole != report.iteration_time) table.add({"from empty to empty", pretty(to_seconds(whole))});
   table.add({"throughput", pretty_rate(report.samples_per_second)});
-  table.add(report.in_full ? std::vector<std::string>{"tasks", fmt::format("{} on {}", report.num_tasks,
-                                                                           devices_text(topology))}
-                           : std::vector<std::string>{"simulated", kNotInFull});
+  if (report.rates.tokens_per_second > 0) add_rates(report.rates, topology, table);
+  table.add(report.in_full ? tasks_row(report, topology) : std::vector<std::string>{"simulated", kNotInFull});
+  if (!report.recipe.empty()) table.add({"recipe", report.recipe});
   if (!report.idle.empty()) table.add({"idle devices", report.idle});
   if (!report.borrowed_rates.empty()) table.add({"data types", report.borrowed_rates});
   if (!report.compute.empty()) table.add({"compute", range_text(report.compute) + " a device"});
@@ -246,7 +350,7 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
                fmt::format("{} compute, {} communication, {} waiting, {} tasks",
                            percent(share(report.critical.compute, whole)),
                            percent(share(report.critical.communication, whole)),
-                           percent(share(report.critical.waiting, whole)), report.critical.steps.size())});
+                           percent(share(report.critical.waiting, whole)), report.critical_tasks)});
   }
   if (!report.memory.empty()) table.add({"memory", memory_text(report, topology)});
   if (const MemoryMargin& margin = topology.memory_margin(); !margin.is_none())

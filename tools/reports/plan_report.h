@@ -10,6 +10,13 @@
 
 namespace pipesim {
 
+/// How fast a plan trains, in the terms of language models.
+struct TrainingRates {
+  double tokens_per_second = 0;  ///< 0: the model has no tokens; then there is nothing to tell
+  double model_flops_per_second = 0, hardware_flops_per_second = 0;  ///< see TrainingWork
+  double peak_flops_per_second = 0;                                  ///< of all devices
+};
+
 /// The figures of one simulated plan, for people and scripts.
 struct PlanReport {
   Nanoseconds iteration_time = 0;  ///< as Evaluation::time
@@ -17,14 +24,19 @@ struct PlanReport {
   std::optional<Nanoseconds> spread;
   Nanoseconds makespan = 0;  ///< of the timeline; longer where that has no end, see Evaluator
   double samples_per_second = 0;
-  std::size_t num_tasks = 0;
-  std::vector<DeviceMemory> memory;        ///< per device
-  std::vector<Nanoseconds> compute;        ///< per device: its compute lane is busy
-  std::vector<Nanoseconds> recompute;      ///< per device: part of this in which it runs forward once more
-  std::vector<Nanoseconds> communication;  ///< per device: at least one of its own links is busy;
-                                           ///< of a bus only by what the device takes part in
-  CriticalPath critical;
+  TrainingRates rates;
+  std::size_t num_tasks = 0;                ///< that were simulated
+  std::int64_t simulated_devices = 0;       ///< which stand for all others
+  std::int32_t simulated_microbatches = 0;  ///< which prove the others; 0: all were simulated
+  std::vector<DeviceMemory> memory;         ///< per device
+  std::vector<Nanoseconds> compute;         ///< per device: its compute lane is busy
+  std::vector<Nanoseconds> recompute;       ///< per device: part of this in which it runs forward once more
+  std::vector<Nanoseconds> communication;   ///< per device: at least one of its own links is busy;
+                                            ///< of a bus only by what the device takes part in
+  std::int64_t critical_tasks = 0;          ///< on the critical path
+  CriticalPath critical;  ///< its steps are those of the simulated part; its times of the iteration
   std::optional<std::string> infeasible;  ///< why the plan does not fit
+  std::string recipe;                     ///< see RecognisedRecipe::str()
   std::string idle;                       ///< see idle_devices(); "" when all devices are used
   std::string borrowed_rates;             ///< see borrowed_rates()
   /// False when not all tasks were simulated, see report_in_time(). Then the number of tasks, communication
@@ -36,8 +48,10 @@ struct PlanReport {
 /// a 16-bit type of the model; else "".
 std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology);
 
-/// Simulates with labels. Afterwards the evaluator's task graph and timeline are those of this plan.
+/// Simulates with labels, as much as proves the rest (Evaluator::score_labelled), or all. Afterwards the
+/// evaluator's part() is of this plan.
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
+PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strategy);
 
 /// The report as members of a JSON object (without the braces' owner): text of a JSON object with the keys
 /// iteration_time_s, iteration_time_spread_s (where it is an estimate), makespan_s (where it is another),

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "sim/base/out_of_memory.h"
 #include "sim/explain.h"
@@ -106,21 +108,48 @@ std::string trace_of(Evaluator& evaluator) {
   });
 }
 
+namespace {
+
+// The critical path's time with tasks that differ in their microbatch only.
+struct CriticalPart {
+  TaskId first;
+  Nanoseconds time = 0;
+  std::int64_t steps = 0;
+};
+
+}  // namespace
+
 std::string critical_steps_text(Evaluator& evaluator, const BoundStrategy& strategy, std::size_t most) {
   const TaskNames names(evaluator, strategy);
-  const TaskGraph& tasks = evaluator.task_graph();
-  CriticalPath path = critical_path(tasks.dag, evaluator.timeline(),
-                                    [&](TaskId t) { return is_communication(tasks.labels[t.index()].kind); });
-  std::stable_sort(path.steps.begin(), path.steps.end(), [](const CriticalStep& a, const CriticalStep& b) {
-    return a.until - a.from > b.until - b.from;
-  });
-  Table table({{"time", Align::Right}, {"share", Align::Right}, {"longest steps of the critical path"}});
-  for (std::size_t i = 0; i < std::min(most, path.steps.size()); ++i) {
-    const CriticalStep& s = path.steps[i];
-    table.add(
-        {pretty(to_seconds(s.until - s.from)),
-         percent(static_cast<double>(s.until - s.from) / static_cast<double>(evaluator.timeline().makespan)),
-         names(s.task)});
+  const SimulatedPart part = evaluator.part();
+  const auto& labels = part.labels();
+  const CriticalPath path = critical_path(part.dag(), part.timeline,
+                                          [&](TaskId t) { return is_communication(labels[t.index()].kind); });
+  using Key = std::tuple<TaskKind, OperatorId, TensorId, DeviceId, DeviceId, Collective>;
+  std::map<Key, CriticalPart> parts;
+  for (const CriticalStep& s : path.steps) {
+    const TaskLabel& l = labels[s.task.index()];
+    CriticalPart& of =
+        parts.try_emplace({l.kind, l.op, l.tensor, l.device, l.peer, l.collective}, CriticalPart{s.task})
+            .first->second;
+    of.time += part.time_spent(s.from, s.until);
+    of.steps += part.times(s.from);
+  }
+  std::vector<CriticalPart> longest;
+  for (const auto& [key, of] : parts) longest.push_back(of);
+  std::ranges::stable_sort(longest, std::greater<>(), &CriticalPart::time);
+  const bool often = std::ranges::any_of(longest, [](const CriticalPart& p) { return p.steps > 1; });
+  std::vector<Table::Column> columns{{"time", Align::Right}, {"share", Align::Right}};
+  if (often) columns.push_back({"steps", Align::Right});
+  columns.push_back({"longest parts of the critical path"});
+  Table table(columns);
+  for (std::size_t i = 0; i < std::min(most, longest.size()); ++i) {
+    const CriticalPart& of = longest[i];
+    std::vector<std::string> row{pretty(to_seconds(of.time)), percent(static_cast<double>(of.time) /
+                                                                      static_cast<double>(part.makespan()))};
+    if (often) row.push_back(std::to_string(of.steps));
+    row.push_back(names.without_microbatch(of.first));
+    table.add(row);
   }
   return table.str(2);
 }

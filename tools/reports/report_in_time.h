@@ -6,14 +6,12 @@
 
 namespace pipesim {
 
-/// Like report_plan() if the thread's deadline (sim/base/deadline.h) leaves time for it and the tasks fit
-/// into memory (up to some ten millions). Otherwise it simulates few microbatches and one of each group of
-/// alike devices, and reports the time of an iteration, memory, and what devices compute, all exact. Without
-/// time for that it reports the time of an iteration alone, from `scored`. `scored`: the strategy's
-/// evaluation; when it is needed and missing, OutOfTime.
+/// Like report_plan(), if the thread's deadline (sim/base/deadline.h) leaves time for it. Otherwise it
+/// reports the time of an iteration alone, from `scored`, the strategy's evaluation; when that is missing,
+/// OutOfTime.
 PlanReport report_in_time(Evaluator& evaluator, const BoundStrategy& strategy,
                           const std::optional<Evaluation>& scored);
-/// Whether the strategy has few enough tasks for a full report.
+/// Whether the strategy has few enough tasks for report_plan_in_full().
 bool may_report_in_full(Evaluator& evaluator, const BoundStrategy& strategy);
 
 }  // namespace pipesim

@@ -53,7 +53,16 @@ TaskNames::TaskNames(Evaluator& evaluator, const BoundStrategy& strategy)
     : evaluator_(evaluator), groups_(groups_of_tasks(evaluator, strategy)) {}
 
 std::string TaskNames::operator()(TaskId task) const {
-  const TaskLabel& label = evaluator_.task_graph().labels[task.index()];
+  return name(task, evaluator_.task_graph().labels[task.index()]);
+}
+
+std::string TaskNames::without_microbatch(TaskId task) const {
+  TaskLabel label = evaluator_.task_graph().labels[task.index()];
+  label.microbatch = -1;
+  return name(task, label);
+}
+
+std::string TaskNames::name(TaskId task, const TaskLabel& label) const {
   const Topology& topology = evaluator_.topology();
   const std::string text = describe(label, evaluator_.graph(), topology);
   if (!is_communication(label.kind)) return text + " on " + topology.device(label.device).name;

@@ -24,8 +24,12 @@ class TaskNames {
   /// "conv1 forward of microbatch 2 on gpu0", "conv1.out from gpu0 to gpu1", "all-reduce of gradient of
   /// conv1.weight over 4 devices, gpu0 to gpu3".
   [[nodiscard]] std::string operator()(TaskId task) const;
+  /// "conv1 forward on gpu0".
+  [[nodiscard]] std::string without_microbatch(TaskId task) const;
 
  private:
+  [[nodiscard]] std::string name(TaskId task, const TaskLabel& label) const;
+
   Evaluator& evaluator_;
   std::vector<std::span<const DeviceId>> groups_;
 };

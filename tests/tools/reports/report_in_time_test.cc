@@ -28,7 +28,7 @@ TEST(ReportInTime, TellsWhatThereWasTimeFor) {
     const BoundStrategy strategy = evaluator.contents().bind(baseline_strategy("expert", c.graph, c.costs));
     const Evaluation scored = evaluator.score(strategy);
     const PlanReport full = report_plan(evaluator, strategy);
-    int times = 0, shorter = 0, complete = 0;
+    int times = 0, complete = 0;
     for (std::int64_t looks = 1; complete == 0; looks += 1 + looks / 4) {
       const FakeClock clock;
       const Deadline deadline = clock.after(looks);
@@ -49,19 +49,10 @@ TEST(ReportInTime, TellsWhatThereWasTimeFor) {
       EXPECT_TRUE(json["critical_path"].is_null() && json["num_tasks"].is_null());
       EXPECT_THAT(text, HasSubstr("not in full"));
       EXPECT_THAT(text, Not(HasSubstr("critical path  ")));
-      if (report.memory.empty()) {
-        ++times;
-        EXPECT_TRUE(json["peak_memory_bytes"].is_null());
-        continue;
-      }
-      ++shorter;
-      for (std::size_t d = 0; d < full.memory.size(); ++d)
-        EXPECT_EQ(report.memory[d].peak, full.memory[d].peak);
-      EXPECT_EQ(report.compute, full.compute);
-      EXPECT_EQ(report.recompute, full.recompute);
+      EXPECT_TRUE(json["peak_memory_bytes"].is_null() && json["compute_s"].is_null());
+      ++times;
     }
     EXPECT_GT(times, 0);
-    EXPECT_GT(shorter, 0);
   }
 }
 

@@ -24,6 +24,18 @@ std::int32_t quotient_of(const Arguments& a, const char* option, std::int64_t va
   return static_cast<std::int32_t>(batch / value);
 }
 
+// --batch would be overruled, or overrule.
+void require_one_batch(const Arguments& a, const std::string& model) {
+  const char* other = a.has("batch") ? "batch" : a.has("microbatch") ? "microbatch" : nullptr;
+  if (!other || a.texts("set").empty()) return;
+  const std::string key = batch_key(model);
+  for (const std::string& setting : a.texts("set")) {
+    if (("," + setting).find("," + key + "=") != std::string::npos && !key.empty())
+      throw UsageError(fmt::format("--set {} and --{} both tell the model's samples; leave one of them out",
+                                   setting, other));
+  }
+}
+
 }  // namespace
 
 std::vector<Option> model_and_topology_options() {
@@ -83,6 +95,50 @@ Option recompute_option() {
                       {"selective", "attention"},
                       {"full", "everything but the inputs of each layer"},
                       {"stage", "everything but the inputs of each stage of the pipeline"}}};
+}
+
+Option recipe_option(const std::string& help) {
+  std::string parts;
+  for (const RecipePart& part : recipe_parts())
+    parts += fmt::format("{}{}: {}", parts.empty() ? "" : ". ", part.form, part.meaning);
+  return {.name = "recipe",
+          .argument = "RECIPE",
+          .default_value = "",
+          .help = help,
+          .details =
+              "Parts separated by commas, such as tp8,pp4,sp,mbs1. The optimizer is adam, unless "
+              "--optimizer says otherwise. " +
+              parts + "."};
+}
+
+Recipe recipe_of(const Arguments& a) { return recipe_of(a, a.text("recipe")); }
+
+Recipe recipe_of(const Arguments& a, const std::string& text) {
+  for (const char* option : {"stages", "chunks", "schedule", "recompute"}) {
+    if (a.given(option))
+      throw UsageError(fmt::format("--recipe and --{} exclude each other: the recipe says it ({})", option,
+                                   option == std::string_view("stages") ? "pp4"
+                                   : option == std::string_view("chunks")
+                                       ? "vpp2"
+                                       : fmt::format("{}={}", option, a.text(option))));
+  }
+  try {
+    return parse_recipe(text);
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--{}", error.what()));
+  }
+}
+
+ModelRun recipe_run_of(const Arguments& a, const Topology& topology, Recipe& recipe) {
+  BatchRequest asked;
+  const std::string model = model_text_of(a);
+  require_one_batch(a, model);
+  if (a.has("batch")) asked.batch = a.integer("batch", 1, kMostBatch);
+  if (a.has("microbatch")) asked.microbatch = a.integer("microbatch", 1, kMostBatch);
+  if (a.given("microbatches")) asked.microbatches = a.integer("microbatches", 1, kMostMicrobatches);
+  const std::string profiled =
+      a.has("profile-batch") ? with_profile_batch(model, a.integer("profile-batch", 1, kMostBatch)) : model;
+  return run_of_recipe(profiled, static_cast<std::int64_t>(topology.num_devices()), asked, recipe);
 }
 
 std::string text_or_none(const Arguments& a, const std::string& option) {
@@ -230,22 +286,6 @@ std::vector<Option> batch_options() {
           {"profile-batch", "N", "", "samples per batch when a profile (FILE.txt) was measured"}};
 }
 
-namespace {
-
-// --batch would be overruled, or overrule.
-void require_one_batch(const Arguments& a, const std::string& model) {
-  const char* other = a.has("batch") ? "batch" : a.has("microbatch") ? "microbatch" : nullptr;
-  if (!other || a.texts("set").empty()) return;
-  const std::string key = batch_key(model);
-  for (const std::string& setting : a.texts("set")) {
-    if (("," + setting).find("," + key + "=") != std::string::npos && !key.empty())
-      throw UsageError(fmt::format("--set {} and --{} both tell the model's samples; leave one of them out",
-                                   setting, other));
-  }
-}
-
-}  // namespace
-
 ModelRun model_run_of(const Arguments& a) {
   ModelRun run{model_text_of(a), 1};
   require_one_batch(a, run.model);
@@ -295,6 +335,7 @@ std::int32_t microbatches_of(const ModelRun& run) {
 PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   PlanOptions options;
   options.optimizer = parse_optimizer(arguments.choice("optimizer", {"sgd", "momentum", "adam"}));
+  if (arguments.has("recipe") && !arguments.given("optimizer")) options.optimizer = Optimizer::Adam;
   options.gradient_type =
       parse_data_type(arguments.choice("gradient-type", {"float32", "float16", "bfloat16", "float64"}));
   try {

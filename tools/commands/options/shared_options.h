@@ -8,6 +8,7 @@
 #include "taskgraph/plan/plan_json.h"
 #include "tools/cli/arguments.h"
 #include "tools/inputs/model_run.h"
+#include "tools/inputs/recipe_run.h"
 
 namespace pipesim {
 
@@ -34,6 +35,16 @@ Option microbatches_option(const std::string& microbatches);
 Option recompute_option();
 /// --schedule, `help` says of what.
 Option schedule_option(const std::string& help);
+/// --recipe, `help` says for what.
+Option recipe_option(const std::string& help);
+/// --recipe, which must be given. UsageError when it can't be read, or when an option is given that a recipe
+/// sets.
+Recipe recipe_of(const Arguments& arguments);
+/// The same of one of several.
+Recipe recipe_of(const Arguments& arguments, const std::string& text);
+/// The model and microbatches that a recipe gives together with --model, --batch, --microbatch and
+/// --microbatches; completes the recipe.
+ModelRun recipe_run_of(const Arguments& arguments, const Topology& topology, Recipe& recipe);
 /// The value of a text option; "" when it was not given and has no default.
 std::string text_or_none(const Arguments& arguments, const std::string& option);
 /// --calibration FILE, for search, simulate and compare.

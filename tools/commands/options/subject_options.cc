@@ -9,6 +9,7 @@
 #include "tools/commands/options/shared_options.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/recipe_run.h"
 
 namespace pipesim {
 namespace {
@@ -27,6 +28,28 @@ void make_pipeline(const std::string& command, const Arguments& a, Subject& s, c
     throw InputError(*reason);
 }
 
+// What the plan is made for.
+void name_origin(const ModelRun& run, const Arguments& a, Subject& s) {
+  s.plan.model = run.model;
+  s.plan.topology = a.text("topology");
+  s.plan.model_fingerprint = s.graph.fingerprint();
+  s.plan.topology_fingerprint = s.topology.fingerprint();
+}
+
+Subject subject_of_recipe(const std::string& command, const Arguments& a, std::ostream& err) {
+  if (a.has("baseline")) throw UsageError(command + ": --recipe and --baseline exclude each other");
+  Recipe recipe = recipe_of(a);
+  Topology topology = topology_of(a);
+  const ModelRun run = recipe_run_of(a, topology, recipe);
+  Subject s{open_model(run.model), std::move(topology), {}, {}};
+  s.calibration = open_calibration(text_or_none(a, "calibration"), s.topology, err);
+  s.profile_note = profile_note_of(a);
+  s.plan.options = plan_options_of(a, run);
+  name_origin(run, a, s);
+  apply_recipe(recipe, RecipeModel(s.graph), s.topology, s.plan);
+  return s;
+}
+
 }  // namespace
 
 std::vector<Option> subject_options(const std::string& verb) {
@@ -35,7 +58,8 @@ std::vector<Option> subject_options(const std::string& verb) {
                                .argument = "NAME",
                                .default_value = "",
                                .help = verb + " a baseline of --model and --topology instead",
-                               .choices = choices_of(names_of_baselines())}};
+                               .choices = choices_of(names_of_baselines())},
+                              recipe_option(verb + " --model and --topology split as a recipe says")};
   for (Option& o : model_and_topology_options()) options.push_back(std::move(o));
   for (Option& o : batch_options()) options.push_back(std::move(o));
   options.push_back(microbatches_option(""));
@@ -67,8 +91,9 @@ std::vector<Option> subject_options(const std::string& verb) {
 Subject subject_of(const std::string& command, const Arguments& a, std::ostream& err) {
   if (a.has("plan")) {
     if (a.has("baseline")) throw UsageError(command + ": --plan and --baseline exclude each other");
-    for (const char* option : {"optimizer", "gradient-type", "gradient-piece", "microbatches", "recompute",
-                               "batch", "microbatch", "profile-batch", "stages", "chunks", "schedule"}) {
+    for (const char* option :
+         {"recipe", "optimizer", "gradient-type", "gradient-piece", "microbatches", "recompute", "batch",
+          "microbatch", "profile-batch", "stages", "chunks", "schedule"}) {
       if (a.given(option))
         throw UsageError(
             fmt::format("{}: --plan and --{} exclude each other: the plan tells them", command, option));
@@ -86,14 +111,16 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
     return {std::move(graph),       std::move(topology), std::move(plan),
             std::move(calibration), profile_note(model), std::move(others)};
   }
+  if (a.has("recipe")) return subject_of_recipe(command, a, err);
   if (!a.has("baseline"))
     a.refuse(a.has("model") && a.has("topology")
-                 ? "--baseline NAME is missing, or --plan FILE"
-                 : "--plan FILE is missing, or --model, --topology and --baseline");
+                 ? "--recipe or --baseline is missing, or --plan FILE"
+                 : "--plan FILE is missing, or --model, --topology and --recipe or --baseline");
   const ModelRun run = model_run_of(a);
   Subject s{open_model(run.model), topology_of(a), {}, {}};
   s.calibration = open_calibration(text_or_none(a, "calibration"), s.topology, err);
   s.profile_note = profile_note_of(a);
+  name_origin(run, a, s);
   s.plan.options = plan_options_of(a, run);
   require_recompute(s.graph, s.plan.options.recompute, a.has("stages"));
   s.plan.found_by = a.choice("baseline", names_of_baselines());

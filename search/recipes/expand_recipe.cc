@@ -1,0 +1,341 @@
+#include "search/recipes/expand_recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "models/operator_kind.h"
+#include "search/baselines/placement.h"
+#include "search/recipes/recipe_mesh.h"
+#include "sim/base/deadline.h"
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+
+namespace pipesim {
+namespace {
+
+std::int64_t num_heads(const Operator& attention) {
+  std::int64_t heads = 1;
+  for (const char* factor : {"g", "r"})
+    heads *= attention.factors[static_cast<std::size_t>(attention.factor(factor))].size;
+  return heads;
+}
+
+// Stages on one group of devices share its layers; a remainder is missing in the group's first stages, or in
+// its last ones.
+void divide_group(std::int64_t layers, std::int64_t group, const Recipe& recipe, bool missing_first,
+                  std::vector<std::int64_t>& of_stage) {
+  const std::int64_t each = (layers + recipe.chunks - 1) / recipe.chunks;
+  const std::int64_t missing = each * recipe.chunks - layers;
+  for (std::int64_t chunk = 0; chunk < recipe.chunks; ++chunk) {
+    const bool short_of_one = missing_first ? chunk < missing : chunk >= recipe.chunks - missing;
+    of_stage[static_cast<std::size_t>(chunk * recipe.pipeline + group)] = each - (short_of_one ? 1 : 0);
+  }
+}
+
+}  // namespace
+
+LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers) {
+  const std::int64_t groups = recipe.pipeline, stages = groups * recipe.chunks;
+  const auto fail = [&](const std::string& why) { return LayerDivision{{}, why}; };
+  LayerDivision division{std::vector<std::int64_t>(static_cast<std::size_t>(stages), 0), ""};
+  if (groups == 1) {
+    if (recipe.chunks > 1) return fail(fmt::format("vpp{} needs pp2 or more", recipe.chunks));
+    if (recipe.first || recipe.last) return fail("first and last need pp2 or more");
+    division.layers = {layers};
+    return division;
+  }
+  if (layers == 0)
+    return fail(fmt::format("pp{} divides layers, and the model has none that it repeats", groups));
+  std::int64_t first = 0, last = 0, inner = 0;  // layers of the groups
+  if (recipe.first || recipe.last) {
+    const std::int64_t open = groups - (recipe.first ? 1 : 0) - (recipe.last ? 1 : 0);
+    const std::int64_t left = layers - recipe.first.value_or(0) - recipe.last.value_or(0);
+    if (left < 0 || (open == 0 ? left > 0 : left % open != 0))
+      return fail(
+          fmt::format("{} of {} layers are left for {} of the pp{} groups, which does not come out even",
+                      left, layers, open, groups));
+    inner = open == 0 ? 0 : left / open;
+    first = recipe.first.value_or(inner);
+    last = recipe.last.value_or(inner);
+  } else {
+    // Llama 3 405B: 126 layers in 128 stages, embedding and head take the places of two (arXiv:2407.21783,
+    // section 3.3.2).
+    const std::int64_t more = (stages - layers % stages) % stages;
+    if (more > 2)
+      return fail(fmt::format("pp{}{} makes {} stages, which {} layers do not fill evenly", groups,
+                              recipe.chunks > 1 ? fmt::format(",vpp{}", recipe.chunks) : "", stages, layers));
+    inner = (layers + more) / groups;
+    first = inner - (more == 2 ? 1 : 0);
+    last = inner - (more > 0 ? 1 : 0);
+  }
+  if (inner % recipe.chunks != 0)
+    return fail(fmt::format("vpp{} does not divide the {} layers of a group", recipe.chunks, inner));
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const std::int64_t here = group == 0 ? first : group == groups - 1 ? last : inner;
+    divide_group(here, group, recipe, group == 0, division.layers);
+  }
+  // Embedding and head are always there.
+  for (std::size_t s = 1; s + 1 < division.layers.size(); ++s) {
+    if (division.layers[s] == 0) return fail(fmt::format("stage {} gets no layer", s));
+  }
+  return division;
+}
+
+RecipeModel::RecipeModel(const OperatorGraph& graph)
+    : graph_(graph), axes_(graph), layer_of_(layers_of(graph)) {
+  num_layers_ = layer_of_.empty() ? 0 : *std::ranges::max_element(layer_of_) + 1;
+  const auto behind = std::ranges::find_if(layer_of_.rbegin(), layer_of_.rend(),
+                                           [](std::int32_t layer) { return layer != kNoLayer; });
+  std::int32_t now = kNoLayer;
+  for (auto layer = layer_of_.begin(); layer != layer_of_.end(); ++layer) {
+    now = layer >= behind.base() ? static_cast<std::int32_t>(num_layers_) : std::max(now, *layer);
+    *layer = now;
+  }
+}
+
+std::optional<std::string> RecipeModel::illegal_tensor(const Recipe& recipe) const {
+  for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
+    const Operator& op = graph_.operators()[i];
+    if (is_multi_head(op)) {
+      const std::int64_t heads = num_heads(op);
+      if (heads % recipe.tensor != 0)
+        return fmt::format("tp{} does not divide the {} heads of \"{}\"", recipe.tensor, heads, op.name);
+    }
+    for (const FactorIndex f : axes_.factors(OperatorId(i), AxisRole::Features)) {
+      const Factor& factor = op.factors[static_cast<std::size_t>(f)];
+      if (parts_of(factor, recipe.tensor) != recipe.tensor)
+        return fmt::format("tp{} does not divide the {} features of \"{}\"", recipe.tensor, factor.size,
+                           op.name);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
+  if (recipe.tensor > 1) {
+    if (!axes_.has(AxisRole::Heads) && !axes_.has(AxisRole::Features))
+      return fmt::format("tp{} divides heads and features, and the model has neither", recipe.tensor);
+    if (auto reason = illegal_tensor(recipe)) return reason;
+  }
+  const std::int64_t parts = recipe.context * (recipe.sequence_parallel ? recipe.tensor : 1);
+  if (recipe.sequence_parallel && recipe.tensor == 1)
+    return "sp divides the sequence over tp, and there is no tp";
+  if (parts > 1 && !axes_.has(AxisRole::Sequence))
+    return fmt::format("{} divides a sequence, and the model has no attention",
+                       recipe.context > 1 ? fmt::format("cp{}", recipe.context) : "sp");
+  for (std::size_t i = 0; parts > 1 && i < graph_.operators().size(); ++i) {
+    for (const FactorIndex f : axes_.factors(OperatorId(i), AxisRole::Sequence)) {
+      const std::int64_t length = graph_.operators()[i].factors[static_cast<std::size_t>(f)].size;
+      if (length % parts != 0)
+        return fmt::format("{} parts of the sequence do not divide the {} positions of \"{}\"", parts, length,
+                           graph_.operators()[i].name);
+    }
+  }
+  if (const LayerDivision division = divide_layers(recipe, num_layers_); !division.error.empty())
+    return division.error;
+  if (recipe.recompute == Recompute::Kind::Stage && recipe.pipeline == 1)
+    return "recompute=stage needs pp2 or more";
+  if (!recipe.schedule.empty() && recipe.pipeline == 1) return "schedule needs pp2 or more";
+  if (recipe.chunks > 1 && recipe.schedule_name() != "interleaved")
+    return fmt::format("vpp{} needs schedule=interleaved", recipe.chunks);
+  if (recipe.recompute == Recompute::Kind::Selective &&
+      std::ranges::none_of(graph_.operators(), [](const Operator& op) { return is_attention(op.kind); }))
+    return "recompute=selective runs attention again, and the model has none";
+  return std::nullopt;
+}
+
+namespace {
+
+// Legal as far as the number of devices goes.
+std::int64_t devices_of(const Recipe& recipe) { return recipe.tensor * recipe.context * recipe.pipeline; }
+
+std::string product_text(const Recipe& recipe) {
+  std::string text = fmt::format("tp{}", recipe.tensor);
+  if (recipe.pipeline > 1) text += fmt::format(" x pp{}", recipe.pipeline);
+  if (recipe.context > 1) text += fmt::format(" x cp{}", recipe.context);
+  if (recipe.data > 0) text += fmt::format(" x dp{}", recipe.data);
+  return text;
+}
+
+}  // namespace
+
+Recipe completed(Recipe recipe, std::int64_t devices) {
+  const std::int64_t needed = devices_of(recipe) * std::max<std::int64_t>(1, recipe.data);
+  if (recipe.data > 0 ? needed != devices : devices % needed != 0) {
+    std::string hint;
+    if (devices % devices_of(recipe) == 0) hint = fmt::format("; dp{} would", devices / devices_of(recipe));
+    throw InputError(fmt::format(
+        "recipe \"{}\": {} is {} devices, which {} {}{}", recipe.str(), product_text(recipe), needed,
+        recipe.data > 0 ? "are not the" : "do not divide", counted(devices, "device"), hint));
+  }
+  recipe.data = devices / devices_of(recipe);
+  if (recipe.microbatch == 0) recipe.microbatch = 1;
+  return recipe;
+}
+
+std::optional<Recipe> nearest_legal(const Recipe& recipe, const RecipeModel& model, std::int64_t devices) {
+  std::optional<Recipe> best;
+  double nearest = 0;
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t d = 1; d <= devices; ++d) {
+    if (devices % d == 0) divisors.push_back(d);
+  }
+  const auto apart = [](std::int64_t a, std::int64_t b) {
+    return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
+  };
+  constexpr double kLostPart = 0.5;  // sp, first, last, schedule
+  for (const std::int64_t tensor : divisors) {
+    for (const std::int64_t context : divisors) {
+      for (const std::int64_t pipeline : divisors) {
+        if (devices % (tensor * context * pipeline) != 0) continue;
+        for (std::int64_t chunks = 1; chunks <= recipe.chunks; ++chunks) {
+          for (const bool plain : {false, true}) {
+            Recipe r = recipe;
+            r.tensor = tensor, r.context = context, r.pipeline = pipeline, r.chunks = chunks;
+            r.data = devices / (tensor * context * pipeline);
+            if (plain) {
+              r.first.reset(), r.last.reset();
+              r.schedule.clear();
+              r.sequence_parallel = r.sequence_parallel && tensor > 1;
+              if (pipeline == 1 && r.recompute == Recompute::Kind::Stage) r.recompute = Recompute::Kind::Full;
+            }
+            const double distance = apart(tensor, recipe.tensor) + apart(context, recipe.context) +
+                                    apart(pipeline, recipe.pipeline) + apart(chunks, recipe.chunks) +
+                                    (r == recipe ? 0 : 1e-3) + (plain ? kLostPart : 0);
+            if ((best && distance >= nearest) || model.illegal(r)) continue;
+            best = r;
+            nearest = distance;
+          }
+        }
+      }
+    }
+  }
+  return best;
+}
+
+namespace {
+
+// Gives every operator its config.
+class RecipeExpander {
+ public:
+  RecipeExpander(const Recipe& recipe, const RecipeModel& model, const Topology& topology)
+      : recipe_(recipe), model_(model), mesh_(recipe, topology) {}
+
+  RecipeStrategy expand() {
+    RecipeStrategy made;
+    made.recompute.kind = recipe_.recompute;
+    const std::vector<std::int32_t> stage_of = stages();
+    if (recipe_.pipeline > 1) made.pipeline = Pipeline{recipe_.schedule_name(), stage_of};
+    for (std::size_t i = 0; i < model_.graph().operators().size(); ++i) {
+      stop_if_late();
+      made.strategy.push_back(config_of(OperatorId(i), mesh_.group(stage_of[i] % recipe_.pipeline)));
+    }
+    return made;
+  }
+
+  [[nodiscard]] ParallelConfig config_of(OperatorId id) const {
+    return config_of(id, mesh_.group(stages()[id.index()] % recipe_.pipeline));
+  }
+
+ private:
+  // The layers of each stage follow one another.
+  [[nodiscard]] std::vector<std::int32_t> stages() const {
+    const std::vector<std::int64_t> layers = divide_layers(recipe_, model_.num_layers()).layers;
+    std::vector<std::int32_t> stage_of_layer;
+    for (std::size_t s = 0; s < layers.size(); ++s)
+      stage_of_layer.insert(stage_of_layer.end(), static_cast<std::size_t>(layers[s]),
+                            static_cast<std::int32_t>(s));
+    std::vector<std::int32_t> stage_of;
+    for (const std::int32_t layer : model_.layer_of()) {
+      const bool behind = layer == static_cast<std::int32_t>(model_.num_layers());
+      stage_of.push_back(layer == kNoLayer ? 0
+                         : behind          ? static_cast<std::int32_t>(layers.size()) - 1
+                                           : stage_of_layer[static_cast<std::size_t>(layer)]);
+    }
+    return stage_of;
+  }
+
+  [[nodiscard]] ParallelConfig config_of(OperatorId id, std::span<const DeviceId> devices) const {
+    const Operator& op = model_.graph().op(id);
+    std::vector<FactorSplit> splits;
+    for (const MeshAxis axis : mesh_.slowest_first()) {
+      if (axis == MeshAxis::Data) splits.push_back(sample_split(op, recipe_.data));
+      if (axis == MeshAxis::Context) add_sequence(id, recipe_.context, splits);
+      if (axis == MeshAxis::Tensor) add_tensor(id, splits);
+    }
+    if (!can_split(op, splits))
+      throw InputError(
+          fmt::format("recipe \"{}\": operator \"{}\" can't be split so", recipe_.str(), op.name));
+    return arranged(op, splits, devices);
+  }
+
+  void add_sequence(OperatorId id, std::int64_t parts, std::vector<FactorSplit>& splits) const {
+    const std::vector<FactorIndex> sequence = model_.axes().factors(id, AxisRole::Sequence);
+    splits.push_back({sequence.empty() ? ShardGrid::replica_axis : sequence.front(), parts});
+  }
+
+  // Groups of heads are divided first, then the heads of a group; what has no heads within a group is copied.
+  void add_tensor(OperatorId id, std::vector<FactorSplit>& splits) const {
+    const Operator& op = model_.graph().op(id);
+    const ModelAxes& axes = model_.axes();
+    std::int64_t rest = recipe_.tensor;
+    const std::vector<FactorIndex> heads = axes.factors(id, AxisRole::Heads);
+    for (const FactorIndex f : heads) {
+      const std::int64_t parts = parts_of(op.factors[static_cast<std::size_t>(f)], rest);
+      splits.push_back({f, parts});
+      rest /= parts;
+    }
+    if (heads.empty()) {
+      const std::vector<FactorIndex> features = features_of(id);
+      if (!features.empty()) {
+        splits.push_back({features.front(), rest});
+        rest = 1;
+      } else if (recipe_.sequence_parallel) {
+        return add_sequence(id, rest, splits);
+      }
+    }
+    splits.push_back({ShardGrid::replica_axis, rest});
+  }
+
+  // What a product contracts is divided already; what it makes is not divided as well.
+  [[nodiscard]] std::vector<FactorIndex> features_of(OperatorId id) const {
+    const Operator& op = model_.graph().op(id);
+    std::vector<FactorIndex> features = model_.axes().factors(id, AxisRole::Features);
+    std::ranges::stable_partition(features, [&](FactorIndex f) {
+      return op.factors[static_cast<std::size_t>(f)].kind == FactorKind::Reduction;
+    });
+    if (!features.empty()) return features;
+    return model_.axes().factors(id, AxisRole::Vocabulary);
+  }
+
+  const Recipe& recipe_;
+  const RecipeModel& model_;
+  RecipeMesh mesh_;
+};
+
+}  // namespace
+
+RecipeStrategy expand_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology) {
+  const auto devices = static_cast<std::int64_t>(topology.num_devices());
+  if (recipe.devices() != devices || recipe.microbatch < 1)
+    throw InternalError("a recipe is expanded that is not complete");
+  if (recipe.data * recipe.microbatch != model.graph().batch())
+    throw InternalError("the samples of a microbatch are not those of the recipe");
+  if (const auto reason = model.illegal(recipe)) {
+    const std::optional<Recipe> nearest = nearest_legal(recipe, model, devices);
+    throw InputError(fmt::format("recipe \"{}\": {}{}", recipe.str(), *reason,
+                                 nearest ? "; the nearest that is possible: " + nearest->str() : ""));
+  }
+  return RecipeExpander(recipe, model, topology).expand();
+}
+
+std::optional<ParallelConfig> config_of_recipe(const Recipe& recipe, const RecipeModel& model,
+                                               const Topology& topology, OperatorId op) {
+  if (recipe.data * recipe.microbatch != model.graph().batch() || model.illegal(recipe)) return std::nullopt;
+  return RecipeExpander(recipe, model, topology).config_of(op);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,200 @@
+#include "search/recipes/recipe.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <set>
+
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+#include "taskgraph/plan/pipeline.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::int64_t kMostOfAPart = 1 << 20;
+constexpr std::array<std::string_view, kMeshAxes> kAxisNames{"tp", "cp", "ep", "dp", "pp"};
+
+[[noreturn]] void fail(std::string_view part, const std::string& why) {
+  throw InputError(fmt::format("recipe: \"{}\": {}", part, why));
+}
+
+// A part of a recipe: its name, and what stands behind it.
+struct WrittenPart {
+  std::string_view all, name, value;
+};
+
+std::int64_t number_of(const WrittenPart& part, std::int64_t least = 1) {
+  std::int64_t number = 0;
+  const char* const end = part.value.data() + part.value.size();
+  const auto [stopped, error] = std::from_chars(part.value.data(), end, number);
+  if (error != std::errc() || stopped != end || number < least || number > kMostOfAPart)
+    fail(part.all, fmt::format("allowed: {} with a number from {} to {}", part.name, least, kMostOfAPart));
+  return number;
+}
+
+std::array<MeshAxis, kMeshAxes> order_of(const WrittenPart& part) {
+  std::array<MeshAxis, kMeshAxes> order{};
+  std::set<std::string_view> seen;
+  std::string_view left = part.value;
+  for (std::size_t i = 0; i < kMeshAxes; ++i) {
+    const std::string_view name = left.substr(0, left.find('-'));
+    const auto known = std::ranges::find(kAxisNames, name);
+    const bool is_last = name.size() == left.size();
+    if (known == kAxisNames.end() || !seen.insert(name).second || is_last != (i + 1 == kMeshAxes))
+      fail(part.all,
+           "allowed: tp, cp, ep, dp and pp once each, the closest first, such as order=tp-cp-ep-dp-pp");
+    order[i] = static_cast<MeshAxis>(known - kAxisNames.begin());
+    left.remove_prefix(std::min(left.size(), name.size() + 1));
+  }
+  return order;
+}
+
+Recompute::Kind recompute_of(const WrittenPart& part) {
+  try {
+    return parse_recompute(part.value).kind;
+  } catch (const InputError& error) {
+    fail(part.all, error.what());
+  }
+}
+
+std::string schedule_of(const WrittenPart& part) {
+  try {
+    (void)plan_schedule(std::string(part.value));
+  } catch (const InputError& error) {
+    fail(part.all, error.what());
+  }
+  return std::string(part.value);
+}
+
+struct PartKind {
+  std::string_view name;
+  RecipePart described;
+  std::function<void(const WrittenPart&, Recipe&)> read;
+};
+
+PartKind degree(std::string_view name, std::string_view form, std::string_view meaning,
+                std::int64_t Recipe::*degree) {
+  return {name, {form, meaning}, [degree](const WrittenPart& p, Recipe& r) { r.*degree = number_of(p); }};
+}
+
+const std::vector<PartKind>& part_kinds() {
+  static const std::vector<PartKind> kinds{
+      degree("tp", "tp8", "tensor parallel: parts of heads, feed-forward features and vocabulary",
+             &Recipe::tensor),
+      degree("cp", "cp2", "context parallel: parts of the sequence", &Recipe::context),
+      degree("dp", "dp16", "data parallel: copies of the model; left out, as many as there are devices for",
+             &Recipe::data),
+      degree("pp", "pp4", "pipeline parallel: groups of devices, one behind the other", &Recipe::pipeline),
+      degree("vpp", "vpp2", "stages on each of these groups (schedule interleaved)", &Recipe::chunks),
+      degree("mbs", "mbs1", "samples of a microbatch on each copy of the model; left out, 1",
+             &Recipe::microbatch),
+      {"sp",
+       {"sp", "sequence parallel: norms, dropout and residuals divide the sequence over tp"},
+       [](const WrittenPart& p, Recipe& r) {
+         if (p.value != "") fail(p.all, "allowed: sp, without a value");
+         r.sequence_parallel = true;
+       }},
+      {"recompute",
+       {"recompute=selective", "what is computed again in backward: none, selective, full or stage"},
+       [](const WrittenPart& p, Recipe& r) { r.recompute = recompute_of(p); }},
+      {"schedule",
+       {"schedule=1f1b", "the order of the pipeline's steps; left out, 1f1b, or interleaved with vpp"},
+       [](const WrittenPart& p, Recipe& r) { r.schedule = schedule_of(p); }},
+      {"order",
+       {"order=tp-cp-ep-dp-pp", "which devices are neighbours, the closest first; this is the default"},
+       [](const WrittenPart& p, Recipe& r) { r.order = order_of(p); }},
+      {"first",
+       {"first=7", "layers on the first of the pp groups; left out, as many as on the others"},
+       [](const WrittenPart& p, Recipe& r) { r.first = number_of(p, 0); }},
+      {"last", {"last=7", "the same of the last group"}, [](const WrittenPart& p, Recipe& r) {
+         r.last = number_of(p, 0);
+       }}};
+  return kinds;
+}
+
+// "tp8" and "tp=8" are tp and 8.
+WrittenPart divide(std::string_view all) {
+  const std::size_t equals = all.find('=');
+  if (equals != std::string_view::npos) return {all, all.substr(0, equals), all.substr(equals + 1)};
+  const std::size_t digit = all.find_first_of("0123456789");
+  if (digit == std::string_view::npos) return {all, all, ""};
+  return {all, all.substr(0, digit), all.substr(digit)};
+}
+
+const PartKind& kind_of(const WrittenPart& part) {
+  std::vector<std::string> names;
+  for (const PartKind& kind : part_kinds()) {
+    if (kind.name == part.name) return kind;
+    names.emplace_back(kind.name);
+  }
+  fail(part.all, fmt::format("unknown part{}, allowed: {}", did_you_mean(std::string(part.name), names),
+                             list_names(names)));
+}
+
+}  // namespace
+
+std::string_view name_of(MeshAxis axis) { return kAxisNames[static_cast<std::size_t>(axis)]; }
+
+const std::vector<RecipePart>& recipe_parts() {
+  static const std::vector<RecipePart> parts = [] {
+    std::vector<RecipePart> list;
+    for (const PartKind& kind : part_kinds()) list.push_back(kind.described);
+    return list;
+  }();
+  return parts;
+}
+
+Recipe parse_recipe(std::string_view text) {
+  Recipe recipe;
+  std::set<std::string_view> seen;
+  std::string_view left = text;
+  while (true) {
+    const std::string_view all = left.substr(0, left.find(','));
+    const WrittenPart part = divide(all);
+    if (all.empty())
+      throw InputError(
+          fmt::format("recipe \"{}\": a part is empty, allowed: parts such as tp8,pp4,dp16", text));
+    const PartKind& kind = kind_of(part);
+    if (!seen.insert(kind.name).second) fail(all, fmt::format("{} stands there twice", kind.name));
+    kind.read(part, recipe);
+    if (all.size() == left.size()) return recipe;
+    left.remove_prefix(all.size() + 1);
+  }
+}
+
+std::string Recipe::schedule_name() const {
+  if (!schedule.empty()) return schedule;
+  return chunks > 1 ? "interleaved" : "1f1b";
+}
+
+std::string Recipe::str() const {
+  std::vector<std::string> parts;
+  const auto degree = [&](const char* name, std::int64_t value, std::int64_t left_out) {
+    if (value != left_out) parts.push_back(fmt::format("{}{}", name, value));
+  };
+  degree("tp", tensor, 1);
+  degree("pp", pipeline, 1);
+  degree("vpp", chunks, 1);
+  degree("cp", context, 1);
+  degree("dp", data, 0);
+  if (sequence_parallel) parts.emplace_back("sp");
+  degree("mbs", microbatch, 0);
+  if (first) parts.push_back(fmt::format("first={}", *first));
+  if (last) parts.push_back(fmt::format("last={}", *last));
+  if (recompute != Recompute::Kind::None)
+    parts.push_back(fmt::format("recompute={}", pipesim::name_of(recompute)));
+  if (!schedule.empty()) parts.push_back("schedule=" + schedule);
+  if (order != Recipe().order) {
+    std::vector<std::string_view> names;
+    for (const MeshAxis axis : order) names.push_back(name_of(axis));
+    parts.push_back(fmt::format("order={}", fmt::join(names, "-")));
+  }
+  if (parts.empty()) return "dp1";
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+}  // namespace pipesim

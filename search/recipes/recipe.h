@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "taskgraph/plan/recompute.h"
+
+namespace pipesim {
+
+/// The dimensions of a parallel training run, as practitioners count them.
+enum class MeshAxis : std::uint8_t { Tensor, Context, Expert, Data, Pipeline };
+constexpr std::size_t kMeshAxes = 5;
+/// "tp", "cp", "ep", "dp", "pp".
+std::string_view name_of(MeshAxis axis);
+
+/// A plan for a transformer in the words of Megatron-LM and torchtitan: "tp8,pp4,vpp2,dp16,sp,mbs1". It is
+/// short for a strategy, see expand_recipe().
+///
+/// World size = tp · cp · dp · pp (Shoeybi et al., arXiv:1909.08053; Narayanan et al., arXiv:2104.04473).
+struct Recipe {
+  std::int64_t tensor = 1;         ///< tp: parts of heads, feed-forward features and vocabulary
+  std::int64_t context = 1;        ///< cp: parts of the sequence
+  std::int64_t data = 0;           ///< dp: copies of the model, each with its own samples; 0: as many as fit
+  std::int64_t pipeline = 1;       ///< pp: groups of devices, one behind the other
+  std::int64_t chunks = 1;         ///< vpp: stages on each of these groups
+  std::int64_t microbatch = 0;     ///< mbs: samples of a microbatch on each copy; 0: not said
+  bool sequence_parallel = false;  ///< sp: norms, dropout and residuals divide the sequence over tp
+  Recompute::Kind recompute = Recompute::Kind::None;
+  std::string schedule;  ///< "": 1f1b, or interleaved where there are chunks
+  /// Which devices are neighbours: the first axis has the closest. A permutation of all five.
+  std::array<MeshAxis, kMeshAxes> order{MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Data,
+                                        MeshAxis::Pipeline};
+  /// Layers on the first and on the last group of devices; nothing: as many as on the others.
+  std::optional<std::int64_t> first, last;
+
+  bool operator==(const Recipe&) const = default;
+  /// Reads back to an equal recipe: "tp8,pp4,dp16,sp,mbs1,recompute=selective". Parts with their default are
+  /// left out.
+  [[nodiscard]] std::string str() const;
+  [[nodiscard]] std::int64_t devices() const { return tensor * context * data * pipeline; }
+  /// The schedule, or the one that the number of chunks implies.
+  [[nodiscard]] std::string schedule_name() const;
+};
+
+/// Parts in any order, separated by commas: a name with a number ("tp8" or "tp=8"), a word ("sp"), or
+/// "name=value". InputError that names the part and what is allowed.
+Recipe parse_recipe(std::string_view text);
+
+/// One part of the language, for help and docs.
+struct RecipePart {
+  std::string_view form;     ///< "tp8"
+  std::string_view meaning;  ///< "parts of heads, feed-forward features and vocabulary"
+};
+const std::vector<RecipePart>& recipe_parts();
+
+}  // namespace pipesim

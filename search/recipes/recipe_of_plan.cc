@@ -1,0 +1,206 @@
+#include "search/recipes/recipe_of_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "search/baselines/placement.h"
+#include "sim/base/errors.h"
+
+namespace pipesim {
+namespace {
+
+// How an operator divides the axes of a recipe.
+struct Degrees {
+  std::int64_t data = 1, context = 1, tensor = 1;
+  auto operator<=>(const Degrees&) const = default;
+};
+
+std::int64_t degree_of(const ParallelConfig& config, FactorIndex factor) {
+  return config.degrees[static_cast<std::size_t>(factor)];
+}
+
+class RecipeReader {
+ public:
+  RecipeReader(const Strategy& strategy, const PlanOptions& options, const RecipeModel& model,
+               const Topology& topology)
+      : strategy_(strategy), options_(options), model_(model), topology_(topology) {}
+
+  RecognisedRecipe read() {
+    RecognisedRecipe found;
+    Recipe& recipe = found.recipe;
+    read_pipeline(found);
+    const Degrees degrees = usual_degrees();
+    const auto devices = static_cast<std::int64_t>(topology_.num_devices());
+    recipe.tensor = degrees.tensor;
+    recipe.context = degrees.context;
+    if (devices % (recipe.tensor * recipe.context * recipe.pipeline) != 0) recipe.context = recipe.tensor = 1;
+    if (devices % recipe.pipeline != 0) recipe.pipeline = recipe.chunks = 1;
+    recipe.data = devices / (recipe.tensor * recipe.context * recipe.pipeline);
+    recipe.microbatch = std::max<std::int64_t>(1, model_.graph().batch() / recipe.data);
+    recipe.sequence_parallel = recipe.tensor > 1 && divides_sequence(recipe);
+    read_recompute(found);
+    if (recipe.data * recipe.microbatch != model_.graph().batch())
+      found.differences.push_back(
+          fmt::format("batch {} is not dp{}·mbs{}", model_.graph().batch(), recipe.data, recipe.microbatch));
+    if (model_.illegal(recipe)) {  // then the one of the whole devices
+      if (recipe.pipeline > 1) found.differences.emplace_back("stages that no recipe has");
+      recipe = Recipe();
+      recipe.data = devices;
+      recipe.microbatch = std::max<std::int64_t>(1, model_.graph().batch() / devices);
+    }
+    choose_order(recipe);
+    compare(found);
+    return found;
+  }
+
+ private:
+  void read_pipeline(RecognisedRecipe& found) const {
+    const std::optional<Pipeline>& pipeline = options_.pipeline;
+    if (!pipeline) return;
+    Recipe& recipe = found.recipe;
+    std::set<DeviceId> first_devices;  // of each group of devices
+    std::vector<std::int64_t> layers(static_cast<std::size_t>(pipeline->num_stages()), 0);
+    std::int32_t last_layer = kNoLayer;
+    for (std::size_t i = 0; i < strategy_.size(); ++i) {
+      first_devices.insert(*std::ranges::min_element(strategy_[i].devices));
+      const std::int32_t layer = model_.layer_of()[i];
+      const bool fresh = layer != last_layer && layer >= 0 && layer < model_.num_layers();
+      if (fresh) ++layers[static_cast<std::size_t>(pipeline->stage_of[i])];
+      last_layer = layer;
+    }
+    const auto stages = static_cast<std::int64_t>(layers.size());
+    std::int64_t groups =
+        static_cast<std::int64_t>(std::min<std::size_t>(first_devices.size(), layers.size()));
+    while (stages % groups != 0) --groups;
+    recipe.pipeline = groups;
+    recipe.chunks = stages / groups;
+    if (pipeline->schedule != recipe.schedule_name()) recipe.schedule = pipeline->schedule;
+    if (!pipeline->replicas.empty()) found.differences.emplace_back("replicas take turns");
+    if (divide_layers(recipe, model_.num_layers()).layers == layers) return;
+    std::int64_t first = 0, last = 0;
+    for (std::int64_t chunk = 0; chunk < recipe.chunks; ++chunk) {
+      first += layers[static_cast<std::size_t>(chunk * groups)];
+      last += layers[static_cast<std::size_t>(chunk * groups + groups - 1)];
+    }
+    recipe.first = first;
+    recipe.last = last;
+    const LayerDivision uneven = divide_layers(recipe, model_.num_layers());
+    if (uneven.layers == layers) return;
+    recipe.first.reset();
+    recipe.last.reset();
+    found.differences.emplace_back("stages of other layers");
+  }
+
+  void read_recompute(RecognisedRecipe& found) const {
+    if (options_.recompute.kind == Recompute::Kind::Listed) {
+      found.differences.emplace_back("recompute of a list");
+    } else {
+      found.recipe.recompute = options_.recompute.kind;
+    }
+  }
+
+  // Of the operators that matter most: attention, or else products with weights.
+  [[nodiscard]] Degrees usual_degrees() const {
+    std::map<Degrees, std::size_t> counts;
+    const bool attention = model_.axes().has(AxisRole::Heads);
+    for (std::size_t i = 0; i < strategy_.size(); ++i) {
+      const Operator& op = model_.graph().operators()[i];
+      if (attention ? is_multi_head(op) : op.matrix.has_value()) ++counts[degrees_of(OperatorId(i))];
+    }
+    if (counts.empty()) return {};
+    return std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->first;
+  }
+
+  [[nodiscard]] Degrees degrees_of(OperatorId id) const {
+    const Operator& op = model_.graph().op(id);
+    const ParallelConfig& config = strategy_[id.index()];
+    Degrees degrees;
+    if (const auto samples = sample_factor(op)) degrees.data = degree_of(config, *samples);
+    for (const FactorIndex f : model_.axes().factors(id, AxisRole::Sequence))
+      degrees.context *= degree_of(config, f);
+    for (const AxisRole role : {AxisRole::Heads, AxisRole::Features}) {
+      for (const FactorIndex f : model_.axes().factors(id, role)) degrees.tensor *= degree_of(config, f);
+    }
+    return degrees;
+  }
+
+  // Whether most operators that no head and no feature divides divide the sequence.
+  [[nodiscard]] bool divides_sequence(const Recipe& recipe) const {
+    std::int64_t votes = 0;
+    for (std::size_t i = 0; i < strategy_.size(); ++i) {
+      const OperatorId id(i);
+      const ModelAxes& axes = model_.axes();
+      const std::vector<FactorIndex> sequence = axes.factors(id, AxisRole::Sequence);
+      if (sequence.empty() || !axes.factors(id, AxisRole::Heads).empty() ||
+          !axes.factors(id, AxisRole::Features).empty() || !axes.factors(id, AxisRole::Vocabulary).empty())
+        continue;
+      votes += degree_of(strategy_[i], sequence.front()) == recipe.context * recipe.tensor ? 1 : -1;
+    }
+    return votes > 0;
+  }
+
+  // The order in which the first operator with most shards lies on its devices.
+  void choose_order(Recipe& recipe) const {
+    std::array<MeshAxis, kMeshAxes> order = Recipe().order;
+    const Recipe usual = recipe;
+    if (matches(recipe)) return;
+    std::ranges::sort(order);
+    do {
+      recipe.order = order;
+      if (matches(recipe)) return;
+    } while (std::ranges::next_permutation(order).found);
+    recipe = usual;
+  }
+
+  [[nodiscard]] bool matches(const Recipe& recipe) const {
+    const auto look_at =
+        std::ranges::max_element(strategy_, {}, [](const ParallelConfig& c) { return c.num_shards(); });
+    const auto number = static_cast<std::size_t>(look_at - strategy_.begin());
+    const auto config = config_of_recipe(recipe, model_, topology_, OperatorId(number));
+    return config && *config == *look_at;
+  }
+
+  void compare(RecognisedRecipe& found) const {
+    const auto samples = model_.graph().batch();
+    const Recipe& recipe = found.recipe;
+    if (recipe.data * recipe.microbatch != samples || model_.illegal(recipe)) {
+      for (std::size_t i = 0; i < strategy_.size(); ++i) found.differing.emplace_back(i);
+      return;
+    }
+    const RecipeStrategy made = expand_recipe(recipe, model_, topology_);
+    for (std::size_t i = 0; i < strategy_.size(); ++i) {
+      if (strategy_[i] != made.strategy[i]) found.differing.emplace_back(i);
+    }
+  }
+
+  const Strategy& strategy_;
+  const PlanOptions& options_;
+  const RecipeModel& model_;
+  const Topology& topology_;
+};
+
+}  // namespace
+
+std::string RecognisedRecipe::str(const OperatorGraph& graph) const {
+  if (exact()) return recipe.str();
+  std::vector<std::string> parts = differences;
+  if (!differing.empty())
+    parts.push_back(fmt::format("{} of {} operators are split or placed otherwise, such as {}",
+                                differing.size(), graph.operators().size(),
+                                graph.op(differing.front()).name));
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return fmt::format("near {}: {}", recipe.str(), text);
+}
+
+RecognisedRecipe recipe_of(const Strategy& strategy, const PlanOptions& options, const RecipeModel& model,
+                           const Topology& topology) {
+  return RecipeReader(strategy, options, model, topology).read();
+}
+
+}  // namespace pipesim

@@ -1,0 +1,49 @@
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "search/recipes/expand_recipe.h"
+#include "tests/executor/equality_case.h"
+#include "tests/search/recipes/random_recipe.h"
+
+namespace pipesim {
+namespace {
+
+class EqualRecipes : public testing::TestWithParam<EqualModel> {};
+
+TEST_P(EqualRecipes, ComputeWhatTheUnsplitModelDoes) {
+  const EqualityCase c(GetParam().model);
+  const RecipeModel model(c.graph);
+  PlanOptions unsplit;
+  unsplit.microbatches = 4;
+  Reference reference = c.reference(unsplit);
+  for_each_seed(GetParam().plans, [&](Rng& rng) {
+    const Recipe recipe = random_recipe(model, most_devices, rng);
+    SCOPED_TRACE(recipe.str());
+    EXPECT_EQ(recipe.devices(), most_devices);
+    RecipeStrategy made = expand_recipe(recipe, model, c.topology);
+    PlanOptions options = unsplit;
+    options.pipeline = std::move(made.pipeline);
+    options.recompute = std::move(made.recompute);
+    reference.check(made.strategy, options);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, EqualRecipes,
+    testing::Values(
+        EqualModel{"gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8", 10},
+        EqualModel{"llama:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32", 10},
+        EqualModel{"mixtral-8x7b:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
+                   "dtype=float32",
+                   8},
+        EqualModel{
+            "t5-base:batch=4,layers=2,hidden=16,heads=4,head_width=8,ffn=24,vocab=48,sequence=8,target=8",
+            5}),
+    [](const auto& instance) {
+      const std::string text = instance.param.model;
+      return text.substr(0, std::min(text.find(':'), text.find('-')));
+    });
+
+}  // namespace
+}  // namespace pipesim

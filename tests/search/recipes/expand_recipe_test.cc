@@ -1,0 +1,250 @@
+#include "search/recipes/expand_recipe.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "models/zoo/zoo.h"
+#include "search/recipes/recipe_of_plan.h"
+#include "taskgraph/plan/plan.h"
+#include "tests/refusal.h"
+#include "tests/search/recipes/random_recipe.h"
+#include "tests/seeds.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const char* const kGpt = "gpt:layers=4,hidden=32,heads=8,vocab=50,sequence=16,positions=16,batch=";
+const char* const kLlama = "llama:layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=16,ffn=64,batch=";
+
+struct Expanded {
+  OperatorGraph graph;
+  RecipeModel model{graph};
+  Topology topology;
+  Recipe recipe;
+  RecipeStrategy made;
+
+  Expanded(const std::string& model_text, const std::string& topology_text, const std::string& text)
+      : Expanded(model_text, make_topology(topology_text), parse_recipe(text)) {}
+  Expanded(const std::string& model_text, Topology t, const Recipe& r)
+      : graph(make_zoo_model(model_text +
+                             std::to_string(completed_on(r, t).data * completed_on(r, t).microbatch))),
+        topology(std::move(t)),
+        recipe(completed_on(r, topology)),
+        made(expand_recipe(recipe, model, topology)) {}
+  static Recipe completed_on(const Recipe& r, const Topology& t) {
+    return completed(r, static_cast<std::int64_t>(t.num_devices()));
+  }
+  [[nodiscard]] const ParallelConfig& config(const std::string& name) const {
+    return made.strategy[find(name)];
+  }
+  [[nodiscard]] std::string text(const std::string& name) const {
+    return config(name).str(graph.operators()[find(name)]);
+  }
+  [[nodiscard]] std::int32_t stage(const std::string& name) const {
+    return made.pipeline->stage_of[find(name)];
+  }
+  [[nodiscard]] std::size_t find(const std::string& name) const {
+    for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+      if (graph.operators()[i].name == name) return i;
+    }
+    throw InternalError("no operator " + name);
+  }
+};
+
+TEST(ExpandRecipe, TensorParallelIsMegatrons) {
+  const Expanded e(kGpt, "p100-4x4:1", "tp4");
+  EXPECT_EQ(e.text("layer1.query"), "o/4 on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.attention"), "g/4 on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.output"), "i/4 on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.ffn1"), "o/4 on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.ffn2"), "i/4 on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.ffn_norm"), "x4 copies on 4 devices from 0");
+  EXPECT_EQ(e.text("word_embedding"), "v/4 on 4 devices from 0");
+  EXPECT_EQ(e.text("projection"), "o/4 on 4 devices from 0");
+  EXPECT_EQ(e.text("loss"), "v/4 on 4 devices from 0");
+  EXPECT_FALSE(e.made.pipeline);
+}
+
+TEST(ExpandRecipe, SequenceParallelDividesWhatTensorParallelCopies) {
+  const Expanded e(kGpt, "p100-4x4:1", "tp2,sp,mbs3");
+  EXPECT_EQ(e.recipe.data, 2);
+  EXPECT_EQ(e.config("layer1.ffn_norm").degrees, (std::vector<std::int32_t>{2, 2, 1}));
+  EXPECT_EQ(e.text("layer1.ffn1"), "b/2 o/2 on 4 devices from 0");
+  EXPECT_EQ(e.graph.batch(), 6);
+}
+
+TEST(ExpandRecipe, ContextParallelDividesTheSequenceOfAll) {
+  const Expanded e(kGpt, "p100-4x4:1", "tp2,cp2,sp");
+  EXPECT_EQ(e.text("layer1.query"), "s/2 o/2 on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.attention"), "s/2 g/2 on 4 devices from 0");
+  EXPECT_EQ(e.text("layer1.ffn_norm"), "s/4 on 4 devices from 0");
+  EXPECT_EQ(e.text("loss"), "s/2 v/2 on 4 devices from 0");
+}
+
+TEST(ExpandRecipe, HeadsOfKeysAreCopiedWhereTheyAreFew) {
+  const Expanded e(kLlama, "p100-4x4:2", "tp8");
+  EXPECT_EQ(e.text("layer1.query"), "o/2 o2/4 on 8 devices from 0");
+  EXPECT_EQ(e.text("layer1.attention"), "g/2 r/4 on 8 devices from 0");
+  // The copies of a head are beside each other: those of query heads that attend to it.
+  const ParallelConfig& key = e.config("layer1.key");
+  EXPECT_EQ(key.replicas, 4);
+  for (std::int32_t copy = 0; copy < 4; ++copy) {
+    for (std::int32_t head = 0; head < 2; ++head)
+      EXPECT_EQ(key.devices[static_cast<std::size_t>(copy * 2 + head)], DeviceId(head * 4 + copy));
+  }
+}
+
+TEST(ExpandRecipe, PipelinesDivideLayers) {
+  const Expanded e(kGpt, "p100-4x4:1", "pp4");
+  EXPECT_EQ(e.made.pipeline->schedule, "1f1b");
+  EXPECT_EQ(e.stage("word_embedding"), 0);
+  EXPECT_EQ(e.stage("embedding_dropout"), 0);
+  for (std::int32_t layer = 1; layer <= 4; ++layer) {
+    EXPECT_EQ(e.stage("layer" + std::to_string(layer) + ".query"), layer - 1);
+    EXPECT_EQ(e.config("layer" + std::to_string(layer) + ".query").devices, std::vector{DeviceId(layer - 1)});
+  }
+  EXPECT_EQ(e.stage("norm"), 3);
+  EXPECT_EQ(e.stage("loss"), 3);
+}
+
+TEST(ExpandRecipe, TheOrderSaysWhoIsNear) {
+  const auto devices = [](const char* text, const char* op) {
+    return Expanded(kGpt, "p100-4x4:2", text).config(op).devices;
+  };
+  using D = std::vector<DeviceId>;
+  EXPECT_EQ(devices("tp2,pp2", "layer4.ffn1"), (D{DeviceId(4), DeviceId(5), DeviceId(6), DeviceId(7)}));
+  // Shards are numbered by samples first.
+  EXPECT_EQ(devices("tp2,pp2,order=dp-tp-cp-ep-pp", "layer4.ffn1"),
+            (D{DeviceId(4), DeviceId(6), DeviceId(5), DeviceId(7)}));
+  EXPECT_EQ(devices("tp2,pp2,order=pp-tp-dp-cp-ep", "layer4.ffn1"),
+            (D{DeviceId(1), DeviceId(3), DeviceId(5), DeviceId(7)}));
+}
+
+std::vector<std::int64_t> layers(const char* text, std::int64_t count) {
+  return divide_layers(parse_recipe(text), count).layers;
+}
+std::string refused(const char* text, std::int64_t count) {
+  return divide_layers(parse_recipe(text), count).error;
+}
+
+TEST(DivideLayers, EvenlyOrWithShortEnds) {
+  EXPECT_THAT(layers("pp1", 5), ElementsAre(5));
+  EXPECT_THAT(layers("pp2,vpp2", 8), ElementsAre(2, 2, 2, 2));
+  EXPECT_THAT(layers("pp4", 15), ElementsAre(4, 4, 4, 3));
+  EXPECT_THAT(layers("pp4", 14), ElementsAre(3, 4, 4, 3));
+  EXPECT_THAT(layers("pp2,vpp4", 6), ElementsAre(0, 1, 1, 1, 1, 1, 1, 0));
+  EXPECT_THAT(layers("pp4,first=1", 10), ElementsAre(1, 3, 3, 3));
+  EXPECT_THAT(layers("pp4,first=1,last=3", 14), ElementsAre(1, 5, 5, 3));
+  EXPECT_THAT(layers("pp2,first=1,last=3", 4), ElementsAre(1, 3));
+  EXPECT_THAT(layers("pp2,vpp2,first=3,last=5", 8), ElementsAre(1, 3, 2, 2));
+  // Llama 3 405B.
+  const std::vector<std::int64_t> llama = layers("pp16,vpp8", 126);
+  EXPECT_EQ(llama.size(), 128);
+  EXPECT_EQ(llama.front() + llama.back(), 0);
+  EXPECT_EQ(std::ranges::count(llama, 1), 126);
+}
+
+TEST(DivideLayers, SaysWhyNot) {
+  EXPECT_EQ(refused("vpp2", 8), "vpp2 needs pp2 or more");
+  EXPECT_EQ(refused("first=2", 8), "first and last need pp2 or more");
+  EXPECT_EQ(refused("pp2", 0), "pp2 divides layers, and the model has none that it repeats");
+  EXPECT_EQ(refused("pp4", 13), "pp4 makes 4 stages, which 13 layers do not fill evenly");
+  EXPECT_EQ(refused("pp4,vpp2", 12), "pp4,vpp2 makes 8 stages, which 12 layers do not fill evenly");
+  EXPECT_EQ(refused("pp4,first=1", 9),
+            "8 of 9 layers are left for 3 of the pp4 groups, which does not come out even");
+  EXPECT_EQ(refused("pp2,first=1,last=1", 3),
+            "1 of 3 layers are left for 0 of the pp2 groups, which does not come out even");
+  EXPECT_EQ(refused("pp4,vpp2,first=1", 10), "vpp2 does not divide the 3 layers of a group");
+  EXPECT_EQ(refused("pp4,first=4", 4), "stage 1 gets no layer");
+}
+
+TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
+  const auto message = [](const char* model, const char* text) {
+    return refusal([&] { Expanded(model, "p100-4x4:2", text); });
+  };
+  EXPECT_EQ(
+      message(kGpt, "pp8"),
+      "recipe \"pp8,dp1,mbs1\": pp8 makes 8 stages, which 4 layers do not fill evenly; the nearest that is "
+      "possible: pp4,dp2,mbs1");
+  EXPECT_EQ(
+      message("gpt:layers=4,hidden=48,heads=6,vocab=50,sequence=16,positions=16,batch=", "tp4"),
+      "recipe \"tp4,dp2,mbs1\": tp4 does not divide the 6 heads of \"layer1.attention\"; the nearest that is "
+      "possible: tp2,dp4,mbs1");
+  EXPECT_EQ(
+      message("gpt:layers=4,hidden=32,heads=8,ffn=36,vocab=50,sequence=16,positions=16,batch=", "tp8"),
+      "recipe \"tp8,dp1,mbs1\": tp8 does not divide the 36 features of \"layer1.ffn1\"; the nearest that is "
+      "possible: tp4,dp2,mbs1");
+  EXPECT_EQ(message("gpt:layers=4,hidden=32,heads=8,vocab=50,sequence=12,positions=16,batch=", "tp8,sp"),
+            "recipe \"tp8,dp1,sp,mbs1\": 8 parts of the sequence do not divide the 12 positions of "
+            "\"word_embedding\"; the nearest that is possible: tp4,dp2,sp,mbs1");
+  EXPECT_THAT(message(kGpt, "sp"),
+              HasSubstr("sp divides the sequence over tp, and there is no tp; the nearest that "
+                        "is possible: dp8,mbs1"));
+  EXPECT_THAT(message(kGpt, "recompute=stage"), HasSubstr("recompute=stage needs pp2 or more"));
+  EXPECT_THAT(message(kGpt, "schedule=gpipe"), HasSubstr("schedule needs pp2 or more"));
+  EXPECT_THAT(message(kGpt, "pp2,vpp2,schedule=1f1b"), HasSubstr("vpp2 needs schedule=interleaved"));
+  EXPECT_THAT(message("resnet50:batch=", "cp2"),
+              HasSubstr("cp2 divides a sequence, and the model has no attention"));
+  EXPECT_THAT(message("lenet:batch=", "pp2"),
+              HasSubstr("pp2 divides layers, and the model has none that it repeats"));
+}
+
+TEST(CompletedRecipe, MultipliesUpToTheDevices) {
+  EXPECT_EQ(completed(parse_recipe("tp4,pp2"), 64).str(), "tp4,pp2,dp8,mbs1");
+  EXPECT_EQ(completed(parse_recipe("dp8,mbs3"), 8).str(), "dp8,mbs3");
+  const auto message = [](const char* text, std::int64_t devices) {
+    return refusal([&] { (void)completed(parse_recipe(text), devices); });
+  };
+  EXPECT_EQ(message("tp3", 64), "recipe \"tp3\": tp3 is 3 devices, which do not divide 64 devices");
+  EXPECT_EQ(message("tp4,pp2,cp2,dp2", 64),
+            "recipe \"tp4,pp2,cp2,dp2\": tp4 x pp2 x cp2 x dp2 is 32 devices, which are not the 64 devices; "
+            "dp4 would");
+}
+
+// Every transformer of the zoo at its default depth.
+TEST(RecipeOfPlan, IsTheOneThatItWasMadeFrom) {
+  const Topology topology = make_topology("dgx-h100:4");
+  for (const char* name : {"gpt", "bert-large", "t5-base", "xlnet36", "llama", "llama3-8b", "mixtral-8x7b"}) {
+    const OperatorGraph graph = make_zoo_model(std::string(name) + ":batch=16");
+    const RecipeModel model(graph);
+    for_each_seed(4, [&](Rng& rng) {
+      const Recipe recipe = random_recipe(model, 32, rng);
+      const RecipeStrategy made = expand_recipe(recipe, model, topology);
+      PlanOptions options;
+      options.microbatches = 8;
+      options.pipeline = made.pipeline;
+      options.recompute = made.recompute;
+      EXPECT_EQ(illegal(graph, made.strategy, options, topology), std::nullopt)
+          << name << " " << recipe.str();
+      const RecognisedRecipe found = recipe_of(made.strategy, options, model, topology);
+      EXPECT_TRUE(found.exact()) << name << " " << recipe.str() << " is taken for " << found.str(graph);
+      const RecipeStrategy again = expand_recipe(found.recipe, model, topology);
+      EXPECT_EQ(again.strategy, made.strategy) << name << " " << recipe.str() << " " << found.recipe.str();
+      EXPECT_EQ(again.pipeline, made.pipeline) << name << " " << recipe.str() << " " << found.recipe.str();
+    });
+  }
+}
+
+TEST(RecipeOfPlan, TellsWhatDiffers) {
+  Expanded e(kGpt, "p100-4x4:1", "tp4");
+  PlanOptions options;
+  const auto text = [&] { return recipe_of(e.made.strategy, options, e.model, e.topology).str(e.graph); };
+  EXPECT_EQ(text(), "tp4,dp1,mbs1");
+  e.made.strategy[e.find("layer2.ffn1")] =
+      single_device(e.graph.operators()[e.find("layer2.ffn1")], DeviceId(2));
+  EXPECT_EQ(text(),
+            "near tp4,dp1,mbs1: 1 of 59 operators are split or placed otherwise, such as layer2.ffn1");
+  options.recompute = {Recompute::Kind::Listed, std::vector<std::int32_t>(e.graph.operators().size(), 0)};
+  EXPECT_EQ(text(),
+            "near tp4,dp1,mbs1: recompute of a list; 1 of 59 operators are split or placed otherwise, such "
+            "as layer2.ffn1");
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "search/recipes/expand_recipe.h"
+#include "sim/base/rng.h"
+
+namespace pipesim {
+
+inline std::int64_t any_divisor(std::int64_t n, Rng& rng) {
+  std::int64_t d = static_cast<std::int64_t>(1 + rng.below(static_cast<std::uint64_t>(n)));
+  while (n % d != 0) --d;
+  return d;
+}
+
+/// A legal, complete recipe for so many devices, with the samples of the model's microbatch.
+inline Recipe random_recipe(const RecipeModel& model, std::int64_t devices, Rng& rng) {
+  for (;;) {
+    Recipe r;
+    r.tensor = any_divisor(devices, rng);
+    r.context = any_divisor(devices / r.tensor, rng);
+    r.pipeline = any_divisor(devices / r.tensor / r.context, rng);
+    r.data = devices / r.tensor / r.context / r.pipeline;
+    if (model.graph().batch() % r.data != 0) continue;
+    r.microbatch = model.graph().batch() / r.data;
+    r.sequence_parallel = rng.below(2) == 0;
+    if (rng.below(3) == 0) r.chunks = 2;
+    if (rng.below(4) == 0) r.first = static_cast<std::int64_t>(rng.below(3));
+    if (rng.below(4) == 0) r.last = static_cast<std::int64_t>(rng.below(3));
+    if (rng.below(3) == 0 && r.chunks == 1) r.schedule = rng.below(2) == 0 ? "gpipe" : "zb-h1";
+    constexpr std::array kinds{Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full,
+                               Recompute::Kind::Stage};
+    r.recompute = kinds[rng.below(kinds.size())];
+    for (std::size_t i = kMeshAxes; rng.below(2) == 0 && i-- > 1;)
+      std::swap(r.order[i], r.order[rng.below(i + 1)]);
+    if (!model.illegal(r)) return r;
+  }
+}
+
+}  // namespace pipesim

@@ -1,0 +1,70 @@
+#include "search/recipes/recipe.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/refusal.h"
+
+namespace pipesim {
+namespace {
+
+TEST(Recipe, ReadsWhatPeopleWrite) {
+  const Recipe r =
+      parse_recipe("tp8,pp=4,vpp2,dp16,cp2,sp,mbs1,recompute=selective,schedule=interleaved,first=3,last=0");
+  EXPECT_EQ(r.tensor, 8);
+  EXPECT_EQ(r.pipeline, 4);
+  EXPECT_EQ(r.chunks, 2);
+  EXPECT_EQ(r.data, 16);
+  EXPECT_EQ(r.context, 2);
+  EXPECT_EQ(r.microbatch, 1);
+  EXPECT_TRUE(r.sequence_parallel);
+  EXPECT_EQ(r.recompute, Recompute::Kind::Selective);
+  EXPECT_EQ(r.schedule, "interleaved");
+  EXPECT_EQ(r.first, 3);
+  EXPECT_EQ(r.last, 0);
+  EXPECT_EQ(r.devices(), 8 * 4 * 16 * 2);
+  EXPECT_EQ(parse_recipe("order=ep-dp-pp-cp-tp").order,
+            (std::array{MeshAxis::Expert, MeshAxis::Data, MeshAxis::Pipeline, MeshAxis::Context,
+                        MeshAxis::Tensor}));
+}
+
+TEST(Recipe, IsWrittenAsItIsRead) {
+  for (const char* text : {"tp8,pp4,vpp2,cp2,dp16,sp,mbs1,first=3,last=0,recompute=full,schedule=gpipe",
+                           "dp1", "tp2", "pp2,order=pp-tp-cp-ep-dp"}) {
+    const Recipe r = parse_recipe(text);
+    EXPECT_EQ(r.str(), text);
+    EXPECT_EQ(parse_recipe(r.str()), r);
+  }
+}
+
+TEST(Recipe, ImpliesItsSchedule) {
+  EXPECT_EQ(parse_recipe("pp4").schedule_name(), "1f1b");
+  EXPECT_EQ(parse_recipe("pp4,vpp2").schedule_name(), "interleaved");
+  EXPECT_EQ(parse_recipe("pp4,schedule=zb-h1").schedule_name(), "zb-h1");
+}
+
+TEST(Recipe, RefusesWhatItDoesNotKnow) {
+  const auto message = [](const char* text) { return refusal([&] { (void)parse_recipe(text); }); };
+  EXPECT_EQ(message(""), "recipe \"\": a part is empty, allowed: parts such as tp8,pp4,dp16");
+  EXPECT_EQ(message("tp8,,pp2"), "recipe \"tp8,,pp2\": a part is empty, allowed: parts such as tp8,pp4,dp16");
+  EXPECT_EQ(message("tq8"),
+            "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, dp, pp, vpp, mbs, sp, "
+            "recompute, "
+            "schedule, order, first, last");
+  EXPECT_EQ(message("tp0"), "recipe: \"tp0\": allowed: tp with a number from 1 to 1048576");
+  EXPECT_EQ(message("tp"), "recipe: \"tp\": allowed: tp with a number from 1 to 1048576");
+  EXPECT_EQ(message("tp8x"), "recipe: \"tp8x\": allowed: tp with a number from 1 to 1048576");
+  EXPECT_EQ(message("first=-1"), "recipe: \"first=-1\": allowed: first with a number from 0 to 1048576");
+  EXPECT_EQ(message("tp8,tp=4"), "recipe: \"tp=4\": tp stands there twice");
+  EXPECT_EQ(message("sp2"), "recipe: \"sp2\": allowed: sp, without a value");
+  EXPECT_EQ(message("recompute=ful"),
+            "recipe: \"recompute=ful\": recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, "
+            "selective, "
+            "full, stage");
+  for (const char* order : {"order=tp-pp", "order=tp-cp-ep-dp-tp", "order=tp-cp-ep-dp-pp-pp", "order="})
+    EXPECT_THAT(message(order),
+                testing::EndsWith("allowed: tp, cp, ep, dp and pp once each, the closest first, such "
+                                  "as order=tp-cp-ep-dp-pp"));
+}
+
+}  // namespace
+}  // namespace pipesim

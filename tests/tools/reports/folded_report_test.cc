@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "models/zoo/zoo.h"
+#include "tests/search/recipes/random_recipe.h"
+#include "tests/seeds.h"
+#include "tools/reports/pipeline_report.h"
+#include "tools/reports/plan_report.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+// What few microbatches on few devices tell is what all of them do.
+TEST(FoldedReport, IsThatOfAllTasks) {
+  const OperatorGraph graph =
+      make_zoo_model("llama:layers=4,hidden=128,heads=8,kv_heads=4,vocab=96,sequence=32,ffn=128,batch=8");
+  const Topology topology = make_topology("dgx-h100:2");
+  const CostModel costs(topology);
+  const RecipeModel model(graph);
+  int folded = 0, steady = 0;
+  for_each_seed(40, [&](Rng& rng) {
+    const Recipe recipe = random_recipe(model, 16, rng);
+    SCOPED_TRACE(recipe.str());
+    RecipeStrategy made = expand_recipe(recipe, model, topology);
+    PlanOptions options;
+    options.microbatches = 16;
+    options.pipeline = std::move(made.pipeline);
+    options.recompute = std::move(made.recompute);
+    Evaluator evaluator(graph, costs, options);
+    evaluator.fold_from(0);
+    const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
+    constexpr std::size_t kColumns = 60;
+    const PlanReport whole = report_plan_in_full(evaluator, strategy);
+    const auto whole_pipeline = report_pipeline(evaluator, strategy, whole.memory, kColumns);
+    const PlanReport part = report_plan(evaluator, strategy);
+    folded += part.simulated_devices < 16 ? 1 : 0;
+    steady += part.simulated_microbatches > 0 ? 1 : 0;
+    EXPECT_EQ(part.iteration_time, whole.iteration_time);
+    EXPECT_EQ(part.makespan, whole.makespan);
+    EXPECT_EQ(part.compute, whole.compute);
+    EXPECT_EQ(part.recompute, whole.recompute);
+    EXPECT_EQ(part.communication, whole.communication);
+    EXPECT_EQ(part.memory, whole.memory);
+    EXPECT_EQ(part.critical.compute + part.critical.communication + part.critical.waiting, part.makespan);
+    EXPECT_EQ(part.recipe, whole.recipe);
+    const auto pipeline = report_pipeline(evaluator, strategy, part.memory, kColumns);
+    ASSERT_EQ(pipeline.has_value(), whole_pipeline.has_value());
+    if (!pipeline) return;
+    EXPECT_EQ(pipeline->stages, whole_pipeline->stages);
+    EXPECT_DOUBLE_EQ(pipeline->idle, whole_pipeline->idle);
+  });
+  EXPECT_GT(folded, 3);
+  EXPECT_GT(steady, 3);
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,74 @@
+#include "tools/inputs/recipe_run.h"
+
+#include <fmt/format.h>
+
+#include "search/recipes/recipe_of_plan.h"
+#include "sim/base/errors.h"
+#include "tools/inputs/model_and_topology.h"
+
+namespace pipesim {
+namespace {
+
+// Samples of an iteration on each copy of the model.
+std::int64_t divided(std::int64_t samples, const char* what, const Recipe& recipe) {
+  if (samples % recipe.data == 0 && samples > 0) return samples / recipe.data;
+  throw InputError(
+      fmt::format("recipe \"{}\": dp{} does not divide {} {}", recipe.str(), recipe.data, what, samples));
+}
+
+}  // namespace
+
+ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const BatchRequest& asked,
+                       Recipe& recipe) {
+  const bool open = recipe.microbatch == 0;
+  recipe = completed(recipe, devices);
+  const std::int64_t own = open_model(model).batch();
+  if (asked.batch && asked.microbatch && asked.microbatches)
+    throw UsageError("--batch, --microbatch and --microbatches: two of them tell the third");
+  if (asked.microbatch && !open)
+    throw UsageError(fmt::format("--microbatch {} and mbs{} of the recipe exclude each other",
+                                 *asked.microbatch, recipe.microbatch));
+  if (open && asked.microbatch) {
+    recipe.microbatch = divided(*asked.microbatch, "--microbatch", recipe);
+  } else if (open && asked.microbatches) {
+    const std::int64_t samples = asked.batch ? *asked.batch / *asked.microbatches : own;
+    if (asked.batch && *asked.batch % *asked.microbatches != 0)
+      throw UsageError(
+          fmt::format("--batch {} is no multiple of --microbatches {}", *asked.batch, *asked.microbatches));
+    recipe.microbatch = divided(samples, "the samples of a microbatch,", recipe);
+  }
+  const std::int64_t samples = recipe.data * recipe.microbatch;
+  std::int64_t microbatches = asked.microbatches.value_or(0);
+  if (microbatches == 0) {
+    const std::int64_t batch = asked.batch.value_or(own);
+    if (batch % samples != 0)
+      throw InputError(fmt::format(
+          "recipe \"{}\": a microbatch has dp{} x mbs{} = {} samples, of which {} {} is no multiple{}",
+          recipe.str(), recipe.data, recipe.microbatch, samples,
+          asked.batch ? "--batch" : "the model's batch", batch, asked.batch ? "" : "; --batch sets it"));
+    microbatches = batch / samples;
+  } else if (asked.batch && *asked.batch != microbatches * samples) {
+    throw InputError(fmt::format(
+        "recipe \"{}\": {} microbatches of dp{} x mbs{} samples are {}, not --batch {}", recipe.str(),
+        microbatches, recipe.data, recipe.microbatch, microbatches * samples, *asked.batch));
+  }
+  if (microbatches > kMostMicrobatches)
+    throw UsageError(fmt::format("{} microbatches, allowed: up to {}", microbatches, kMostMicrobatches));
+  return {samples == own ? model : with_batch(model, samples), static_cast<std::int32_t>(microbatches)};
+}
+
+void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan) {
+  RecipeStrategy made = expand_recipe(recipe, model, topology);
+  plan.strategy = std::move(made.strategy);
+  plan.options.pipeline = std::move(made.pipeline);
+  plan.options.recompute = std::move(made.recompute);
+  plan.found_by = "recipe";
+  if (const auto reason = illegal(model.graph(), plan.strategy, plan.options, topology))
+    throw InputError(fmt::format("recipe \"{}\": {}", recipe.str(), *reason));
+}
+
+void note_recipe(const OperatorGraph& graph, const Topology& topology, Plan& plan) {
+  plan.recipe = recipe_of(plan.strategy, plan.options, RecipeModel(graph), topology).str(graph);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "search/recipes/expand_recipe.h"
+#include "taskgraph/plan/plan_json.h"
+#include "tools/inputs/model_run.h"
+
+namespace pipesim {
+
+/// The samples and microbatches that a command line asks for; nothing where it leaves one open.
+struct BatchRequest {
+  std::optional<std::int64_t> batch;         ///< samples in an iteration
+  std::optional<std::int64_t> microbatch;    ///< samples in a microbatch, over all devices
+  std::optional<std::int64_t> microbatches;  ///< in an iteration
+};
+
+/// Fills in dp and mbs of a recipe for so many devices, and gives the model the recipe's microbatch: dp · mbs
+/// samples. Without mbs it follows from the request, or is 1. Without a batch, an iteration has the samples
+/// of the model's text. InputError when they do not come out even, or the recipe does not fit the devices.
+ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const BatchRequest& asked,
+                       Recipe& recipe);
+
+/// Gives the plan the strategy, pipeline and recompute of a complete recipe, found by "recipe".
+void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan);
+
+/// Notes the plan's recipe, or the nearest one and what differs.
+void note_recipe(const OperatorGraph& graph, const Topology& topology, Plan& plan);
+
+}  // namespace pipesim
