@@ -160,10 +160,11 @@ TEST(Llama, HasThePublishedTrainingFlops) {
   EXPECT_NEAR(3 * linears / 8192 * 15.6e12, 3.8e25, 0.01 * 3.8e25);
 }
 
-// Hugging Face's count of Qwen3-8B; the report says 8.2 B.
+// Model cards: 8.2 B, and 235 B, of which 234 B are no embeddings. The digits follow from their config.json.
 TEST(Qwen3, HasItsPublishedParameters) {
   EXPECT_EQ(parameters("qwen3-8b"), 8'190'735'360);
   EXPECT_EQ(parameters("qwen3-235b"), 235'093'634'560);
+  EXPECT_NEAR(static_cast<double>(parameters("qwen3-235b")) - 2 * 151'936.0 * 4096, 234e9, 0.5e9);
 }
 
 // The report's table 2: 22 B used by a token, its word embedding included.
@@ -195,8 +196,8 @@ TEST(Bloom, KnowsPositionsByDistanceAlone) {
   EXPECT_EQ(std::get<std::int64_t>(operator_named(scores, "layer1.attention").attributes.at("alibi")), 1);
 }
 
-// README_WEIGHTS.md of deepseek-ai/DeepSeek-V3: 671 B; with the 256 biases of each router, which no gradient
-// trains, it is 671,026,419,200.
+// README_WEIGHTS.md of deepseek-ai/DeepSeek-V3: 671 B. The digits follow from config.json; the 256 biases of
+// each router, which no gradient trains, are left out.
 TEST(DeepSeek, HasItsPublishedParameters) {
   EXPECT_EQ(parameters("deepseek-v3"), 671'026'419'200 - 58 * 256);
 }
@@ -239,7 +240,7 @@ TEST(Llama, QueriesAreGroupedByKeyValueHeads) {
             "model \"llama3-8b:kv_heads=5\": kv_heads=5 does not divide heads=32");
 }
 
-// Model cards: 46.7 B in all, 12.9 B used by a token; 141 B and 39 B (Hugging Face counts 140,620,634,112).
+// Model cards: 46.7 B in all, 12.9 B used by a token; 141 B and 39 B, of which config.json gives the digits.
 TEST(Mixtral, HasItsPublishedParameters) {
   EXPECT_EQ(parameters("mixtral-8x7b"), 46'702'792'704);
   EXPECT_EQ(parameters("mixtral-8x22b"), 140'620'634'112);
