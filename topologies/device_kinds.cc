@@ -99,6 +99,16 @@ std::vector<DeviceKind> ampere() {
                {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"})};
 }
 
+// An H100 with fewer NVLinks and hardly any float64.
+DeviceKind h800(Peaks peak) {
+  peak[Float64] = tera(1);
+  return kind("H800", std::move(peak), 0.767, {80, 3350, 0.8},
+              {"NVIDIA H800 SXM (dense)",
+               "0.767 of peak and launch overhead as of the H100, the same chip, fitted to GEMMs of "
+               "ai-dynamo/aiconfigurator",
+               "0.8 of memory bandwidth, as on H100"});
+}
+
 std::vector<DeviceKind> hopper() {
   const Peaks peak{{Float32, tera(67)},
                    {TensorFloat32, tera(494.5)},
@@ -110,28 +120,39 @@ std::vector<DeviceKind> hopper() {
                       limit + " of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator",
                       "0.8 of memory bandwidth, as aiconfigurator's h100_sxm.yaml counts"};
   };
-  return {kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")),
+  return {kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")), h800(peak),
           kind("H200", peak, 0.776, {141, 4800, 0.8}, from("NVIDIA H200", "0.776"))};
 }
 
-DeviceKind blackwell() {
-  return kind("B200",
-              {{Float32, tera(80)},
-               {TensorFloat32, tera(1125)},
-               {Float16, tera(2250)},
-               {BFloat16, tera(2250)},
-               {Float64, tera(37)}},
-              0.653, {180, 8000, 0.8},
-              {"NVIDIA HGX B200 (dense)",
-               "0.653 of peak, the median of bfloat16 GEMMs (1470 TFLOP/s) of ai-dynamo/aiconfigurator",
-               std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured});
+std::vector<DeviceKind> blackwell() {
+  const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
+  return {kind("B200",
+               {{Float32, tera(80)},
+                {TensorFloat32, tera(1125)},
+                {Float16, tera(2250)},
+                {BFloat16, tera(2250)},
+                {Float64, tera(37)}},
+               0.653, {180, 8000, 0.8},
+               {"NVIDIA HGX B200 (dense)",
+                "0.653 of peak, the median of bfloat16 GEMMs (1470 TFLOP/s) of ai-dynamo/aiconfigurator",
+                estimated}),
+          kind("GB200",
+               {{Float32, tera(80)},
+                {TensorFloat32, tera(1250)},
+                {Float16, tera(2500)},
+                {BFloat16, tera(2500)},
+                {Float64, tera(40)}},
+               0.614, {186, 8000, 0.8},
+               {"NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",
+                "a bfloat16 GEMM of 1822 TFLOP/s, the best, stas00/ml-engineering; of B200 the best of 1745 "
+                "there, the median of 1470 in ai-dynamo/aiconfigurator",
+                "0.614 of peak, as far below the best GEMM as B200's median is; " + estimated})};
 }
 
 std::vector<DeviceKind> all_kinds() {
   std::vector<DeviceKind> kinds{k80()};
-  for (const auto& generation : {pascal(), volta(), ampere(), hopper()})
+  for (const auto& generation : {pascal(), volta(), ampere(), hopper(), blackwell()})
     kinds.insert(kinds.end(), generation.begin(), generation.end());
-  kinds.push_back(blackwell());
   return kinds;
 }
 

@@ -1,26 +1,23 @@
 #include "topologies/routing.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/graph/dijkstra_shortest_paths_no_color_map.hpp>
 #include <boost/property_map/property_map.hpp>
 #include <boost/range/iterator_range.hpp>
 #include <cmath>
-#include <deque>
-#include <limits>
-#include <mutex>
-#include <unordered_map>
+#include <optional>
 #include <utility>
+#include <vector>
+
+#include "topologies/node_routes.h"
+#include "topologies/tree_cache.h"
 
 namespace pipesim {
 
 namespace {
 
 constexpr double kMessageBytes = 1e6;
-constexpr std::size_t kShards = 64;
-constexpr RouteCost kUnreached{std::numeric_limits<std::int32_t>::max(),
-                               std::numeric_limits<std::int64_t>::max()};
 
 struct Edge {
   Arc arc;
@@ -32,18 +29,10 @@ using Tree = std::vector<Arc>;  // per graph vertex, the arc into it on the way 
 
 std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-// Trees of the sources whose number is the same modulo kShards. A lock per shard keeps threads out of each
-// other's way.
-struct Shard {
-  std::mutex mutex;
-  std::unordered_map<std::int32_t, std::shared_ptr<const Tree>> trees;
-  std::deque<std::int32_t> oldest_first;
-};
-
 }  // namespace
 
 RouteCost operator+(RouteCost a, RouteCost b) {
-  if (a == kUnreached || b == kUnreached) return kUnreached;
+  if (a == unreached || b == unreached) return unreached;
   return {a.forwarding_devices + b.forwarding_devices, a.picoseconds + b.picoseconds};
 }
 
@@ -56,14 +45,17 @@ struct Router::State {
   std::vector<Arc> hanging_arc;  // per vertex: the arc out of a device that has only this link, or none
   std::vector<std::int32_t> graph_vertex;  // per vertex, −1 for those that hang
   Graph graph;
-  std::size_t trees_per_shard = 1;
-  mutable std::array<Shard, kShards> shards;
+  std::unique_ptr<NodeRoutes> node_routes;  // or null: then trees are over the graph
+  mutable std::optional<TreeCache<Tree>> trees;
 
   State(const TopologyParts& p, std::size_t tree_bytes) : parts(p) {
     find_hanging_devices();
+    std::vector<bool> hanging(parts.vertices.size());
+    for (std::size_t v = 0; v < hanging.size(); ++v) hanging[v] = hangs(static_cast<std::int32_t>(v));
+    node_routes = NodeRoutes::find(parts, hanging, tree_bytes);
+    if (node_routes) return;
     build_graph();
-    const std::size_t bytes = sizeof(Arc) * std::max<std::size_t>(1, boost::num_vertices(graph));
-    trees_per_shard = std::max<std::size_t>(1, tree_bytes / kShards / bytes);
+    trees.emplace(tree_bytes, sizeof(Arc) * boost::num_vertices(graph));
   }
 
   [[nodiscard]] std::int32_t tail(Arc arc) const {
@@ -117,7 +109,7 @@ struct Router::State {
         graph, index(source),
         boost::weight_map(boost::get(&Edge::cost, graph))
             .distance_map(boost::make_iterator_property_map(cost.begin(), vertex_index))
-            .distance_inf(kUnreached)
+            .distance_inf(unreached)
             .distance_zero(RouteCost{})
             .distance_compare(std::less<>())
             .distance_combine(std::plus<>()));
@@ -133,19 +125,15 @@ struct Router::State {
     return tree;
   }
 
-  [[nodiscard]] std::shared_ptr<const Tree> tree_of(std::int32_t source) const {
-    Shard& shard = shards[index(source) % kShards];
-    const std::scoped_lock lock(shard.mutex);
-    std::shared_ptr<const Tree>& tree = shard.trees[source];
-    if (tree) return tree;
-    tree = std::make_shared<const Tree>(tree_from(source));
-    const std::shared_ptr<const Tree> found = tree;
-    shard.oldest_first.push_back(source);
-    if (shard.oldest_first.size() > trees_per_shard) {
-      shard.trees.erase(shard.oldest_first.front());
-      shard.oldest_first.pop_front();
-    }
-    return found;
+  // From the last arc to the first.
+  [[nodiscard]] std::vector<Arc> way_backwards(std::int32_t from, std::int32_t to) const {
+    if (node_routes) return node_routes->way_backwards(from, to);
+    std::vector<Arc> backwards;
+    const auto tree =
+        trees->of(graph_vertex[index(from)], [&](std::int32_t source) { return tree_from(source); });
+    for (; to != from; to = tail(backwards.back()))
+      backwards.push_back((*tree)[index(graph_vertex[index(to)])]);
+    return backwards;
   }
 };
 
@@ -165,9 +153,7 @@ std::vector<Arc> Router::way(std::int32_t from, std::int32_t to) const {
   const Arc first = s.hanging_arc[index(from)];
   const std::int32_t source = first.value >= 0 ? s.head(first) : from;
   if (source != to) {
-    const std::shared_ptr<const Tree> tree = s.tree_of(s.graph_vertex[index(source)]);
-    for (; to != source; to = s.tail(backwards.back()))
-      backwards.push_back((*tree)[index(s.graph_vertex[index(to)])]);
+    for (const Arc arc : s.way_backwards(source, to)) backwards.push_back(arc);
   }
   if (first.value >= 0) backwards.push_back(first);
   std::reverse(backwards.begin(), backwards.end());

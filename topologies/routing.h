@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct RouteCost {
   std::int64_t picoseconds = 0;         ///< Σ latency + 1 MB / bandwidth; integers, so both directions agree
   auto operator<=>(const RouteCost&) const = default;
 };
+inline constexpr RouteCost unreached{std::numeric_limits<std::int32_t>::max(),
+                                     std::numeric_limits<std::int64_t>::max()};
 RouteCost operator+(RouteCost a, RouteCost b);
 
 /// Cost of crossing `link` alone.
@@ -29,8 +32,9 @@ std::int64_t crossing_picoseconds(const Link& link);
 
 /// Shortest routes between devices by Dijkstra's algorithm. There is one tree per source, computed on first
 /// use. A device with a single link uses the tree of the switch at its end, and trees leave such devices out.
-/// A tree takes 4 bytes per remaining vertex. Trees are kept up to 256 MiB in all; then the oldest of the
-/// same shard is dropped. Safe to call from several threads. The order of calls does not change the answers.
+/// A tree takes 4 bytes per remaining vertex. Where nodes hang on a network, trees are over that and one node
+/// (node_routes.h). Trees are kept up to 256 MiB in all; then the oldest of the same shard is dropped. Safe
+/// to call from several threads. The order of calls does not change the answers.
 class Router {
  public:
   /// `parts` must outlive the router and have passed check_parts.

@@ -53,6 +53,16 @@ void TopologyDraft::connect(DraftVertex a, DraftVertex b, Cable cable) {
   ends_.push_back({a, b});
 }
 
+std::vector<double> TopologyDraft::junction_bandwidths() const {
+  std::vector<double> sums(junctions_.size(), 0);
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    for (const DraftVertex end : {ends_[i].a, ends_[i].b}) {
+      if (!end.device) sums[static_cast<std::size_t>(end.index)] += parts_.links[i].bandwidth.value;
+    }
+  }
+  return sums;
+}
+
 TopologyParts TopologyDraft::finish() && {
   const auto junctions_at = static_cast<std::int32_t>(parts_.devices.size());
   const auto number = [&](DraftVertex v) { return v.device ? v.index : junctions_at + v.index; };

@@ -44,6 +44,9 @@ class TopologyDraft {
   [[nodiscard]] std::int64_t num_junctions() const { return static_cast<std::int64_t>(junctions_.size()); }
   [[nodiscard]] std::int64_t num_links() const { return static_cast<std::int64_t>(ends_.size()); }
 
+  /// By a junction's index: the bandwidths of its links so far, added up, in bytes a second.
+  [[nodiscard]] std::vector<double> junction_bandwidths() const;
+
   [[nodiscard]] TopologyParts finish() &&;
 
  private:

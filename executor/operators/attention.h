@@ -64,6 +64,35 @@ class RelativeBuckets {
   std::int64_t count_, farthest_, side_;
 };
 
+/// Whether scores fall with the distance of key and query, each head's at its own slope.
+inline bool is_alibi(const Operator& op) {
+  return op.kind == "alibi_attention" || (op.kind == "scored_attention" && integer_of(op, "alibi") != 0);
+}
+
+/// The slopes of a shard's query heads (Press et al., ICLR 2022, section 3, and their code): of n heads, a
+/// power of two, 2^(−8/n), 2^(−16/n), …, 2^−8. Of other numbers, those of the next lower power of two, then
+/// every second one of twice that power.
+class AlibiSlopes {
+ public:
+  AlibiSlopes(const Operator& op, std::span<const Range> ranges) : members_(op.uses[0].dims[3].extent) {
+    const Box q = box_of(op.uses[0], op, ranges);
+    first_head_ = q[2].begin, first_member_ = q[3].begin;
+    while (2 * power_ <= op.uses[0].dims[2].extent * members_) power_ *= 2;
+  }
+  /// Of a member of a key-value head, both counted in the shard.
+  [[nodiscard]] PIPESIM_DEVICE float of(std::int64_t head, std::int64_t member) const {
+    const std::int64_t i = (first_head_ + head) * members_ + first_member_ + member;
+    const double step = 8 / static_cast<double>(power_);
+    const double exponent =
+        i < power_ ? static_cast<double>(i + 1) * step : (static_cast<double>(i - power_) + 0.5) * step;
+    return static_cast<float>(std::exp2(-exponent));
+  }
+
+ private:
+  std::int64_t members_, first_head_ = 0, first_member_ = 0;
+  std::int64_t power_ = 1;  ///< the largest power of two that is not more than the heads
+};
+
 /// The numbers of a shard's scores in [b, s, g, r, t] of all microbatches, by which dropout knows them.
 class ScoreNumbers {
  public:

@@ -8,8 +8,8 @@
 namespace pipesim {
 namespace {
 
-/// `buckets`: learned biases that scores choose from by distance, or 0.
-void build_scores(OperatorDraft& draft, std::int64_t buckets) {
+/// `buckets`: learned biases that scores choose from by distance, or 0. `alibi`: slopes that are not learned.
+void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
   draft.require_rank(0, 5, 5, "q[b, s, g, r, d]");
   draft.require_rank(2, 4, 4, "v[b, t, g, e]");
   const auto& q = draft.shape(0);
@@ -27,14 +27,16 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets) {
   if (buckets > 0) draft.weight("bias", {IndexExpr::whole(buckets), draft.axis(g), draft.axis(r)});
   draft.output("", draft.axes({b, s, g, r, e})).saved = true;
 
-  const double d = static_cast<double>(q[4]), added = buckets > 0 ? 1 : 0;
+  const double d = static_cast<double>(q[4]), learned = buckets > 0 ? 1 : 0,
+               added = learned + (alibi ? 1 : 0);
   const std::vector<FactorIndex> rows{b, s, g, r}, scores{b, s, g, r, t}, products{b, s, g, r, t, e};
   draft.op.flops_forward = {{2, products}, {2 * d + 5 + added, scores}};
-  draft.op.flops_backward_input = {{4, products}, {6 * d + 2 * added, scores}};  // computes the scores again
-  draft.op.saved_extra_bytes = {{4, rows}};                                      // log of the row's sum
+  draft.op.flops_backward_input = {{4, products},
+                                   {6 * d + added + learned, scores}};  // computes the scores again
+  draft.op.saved_extra_bytes = {{4, rows}};                             // log of the row's sum
   using enum InnerStep::Reduce;
   const double forward = 2 * (d + static_cast<double>(v[3])) + 5 + added;
-  const double backward = 6 * d + 4 * static_cast<double>(v[3]) + 2 * added;
+  const double backward = 6 * d + 4 * static_cast<double>(v[3]) + added + learned;
   draft.op.inner_steps = {{Pass::Forward, Max, {t}, {1, rows}, 4, (2 * d + 1 + added) / forward},
                           {Pass::Forward, Sum, {t}, {1, rows}, 4, (2 * d + 4 + added) / forward},
                           {Pass::BackwardInput, Sum, {t}, {1, rows}, 4, 2 * d / backward}};
@@ -48,7 +50,8 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets) {
   draft.op.causal = {s, t};
 }
 
-void build_attention(OperatorDraft& draft) { build_scores(draft, 0); }
+void build_attention(OperatorDraft& draft) { build_scores(draft, 0, false); }
+void build_alibi_attention(OperatorDraft& draft) { build_scores(draft, 0, true); }
 
 /// Half of the buckets are for keys behind a query unless these are masked, half of a side's for single
 /// distances.
@@ -60,7 +63,7 @@ void build_relative_attention(OperatorDraft& draft) {
         "\"buckets\" is {} and \"farthest\" {}, allowed: buckets that {} divides, and more than buckets / {}",
         buckets, farthest, parts, parts));
   }
-  build_scores(draft, buckets);
+  build_scores(draft, buckets, false);
 }
 
 /// Its kernels (product, softmax, dropout, product) write the scores and read them again, one after the
@@ -68,10 +71,12 @@ void build_relative_attention(OperatorDraft& draft) {
 /// MLSys 2023, section 4.1).
 void build_scored_attention(OperatorDraft& draft) {
   const std::int64_t buckets = draft.integer("buckets");
+  if (buckets > 0 && draft.flag("alibi"))
+    draft.fail("attributes \"buckets\" and \"alibi\" are given, allowed: one of them");
   if (buckets > 0) {
     build_relative_attention(draft);
   } else {
-    build_scores(draft, 0);
+    build_scores(draft, 0, draft.flag("alibi"));
   }
   Operator& op = draft.op;
   std::vector<FactorIndex> scores;
@@ -122,6 +127,16 @@ std::vector<OperatorKind> attention_kinds() {
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_attention,
        true},
+      {"alibi_attention",
+       "attention whose scores fall with the distance of key and query, by a fixed slope of each head, as in "
+       "BLOOM",
+       inputs,
+       3,
+       3,
+       {causal},
+       {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
+       build_alibi_attention,
+       true},
       {"relative_attention",
        "attention whose scores get a learned bias of their head by the distance of key and query, as in T5",
        inputs,
@@ -140,7 +155,8 @@ std::vector<OperatorKind> attention_kinds() {
        3,
        {causal, AttributeSchema::real("dropout", "share of the softmax's elements dropped", 0, 1, 0.0),
         AttributeSchema::integer("buckets", "as of relative_attention; 0: no biases", 0, 0),
-        AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
+        AttributeSchema::integer("farthest", "from this distance on all share one", 128),
+        AttributeSchema::flag("alibi", false, "as of alibi_attention: scores fall with the distance")},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}},
         {{"causal", 1}, {"dropout", 0.1}}},
        build_scored_attention,

@@ -87,6 +87,24 @@ void build_transpose(OperatorDraft& draft) {
   draft.output("", draft.axes(permuted), draft.type(0));
 }
 
+/// Shards along the new dimension read the same x, and each holds an addend of its gradient.
+void build_broadcast(OperatorDraft& draft) {
+  draft.require_rank(0, 1, 7, "one dimension or more");
+  const std::int64_t axis = draft.integer("axis"), rank = static_cast<std::int64_t>(draft.rank(0));
+  if (axis > rank) {
+    draft.fail(fmt::format("attribute \"axis\" is {} and input 0 has shape {}, allowed: 1 to {}", axis,
+                           to_text(draft.shape(0)), rank));
+  }
+  Shape wide = draft.shape(0);
+  wide.insert(wide.begin() + axis, draft.integer("size"));
+  const auto dims = plain_factors(draft, wide);
+  auto narrow = dims;
+  narrow.erase(narrow.begin() + axis);
+  draft.input(0, draft.axes(narrow));
+  draft.output("", draft.axes(dims));
+  draft.op.flops_backward_input = {{1, dims}};
+}
+
 /// Products of the dims from the left: where the shape's dims end in row-major order.
 Shape boundaries(const Shape& shape) {
   Shape ends;
@@ -218,6 +236,15 @@ std::vector<OperatorKind> shape_kinds() {
            {axis, Schema::integers("sizes", "lengths of the pieces")},
            {{{"x", {64, 32, 28, 28}}}, {{"axis", 1}, {"sizes", std::vector<std::int64_t>{8, 24}}}},
            build_split},
+          {"broadcast",
+           "x once for every index of a new dimension, such as one key for all heads",
+           "x[any dims]",
+           1,
+           1,
+           {Schema::integer("axis", "which dimension of the result is new", {}, 1),
+            Schema::integer("size", "its length")},
+           {{{"x", {64, 128, 64}}}, {{"axis", 2}, {"size", 16}}},
+           build_broadcast},
           {"reshape",
            "the same elements in row-major order under another shape",
            "x[any dims]",

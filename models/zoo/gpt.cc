@@ -9,28 +9,41 @@ namespace pipesim {
 namespace {
 
 /// Norms come before attention and the feed-forward part.
-TensorId gpt_layer(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn) {
-  TensorId y = net.self_attention(net.norm("layer_norm", "attention_norm", x), {.causal = true});
+TensorId gpt_layer(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn, bool alibi) {
+  TensorId y =
+      net.self_attention(net.norm("layer_norm", "attention_norm", x), {.causal = true, .alibi = alibi});
   x = net.add("attention_add", x, net.dropout("attention_dropout", y));
   y = net.linear("ffn1", net.norm("layer_norm", "ffn_norm", x), ffn, "gelu");
   return net.add("ffn_add", x, net.dropout("ffn_dropout", net.linear("ffn2", y, hidden)));
 }
 
-OperatorGraph gpt(const ZooValues& values) {
-  TransformerNetwork net(values);
+/// The layers, and what comes after them.
+OperatorGraph finished(TransformerNetwork& net, TensorId x, const ZooValues& values, bool alibi) {
   const std::int64_t ffn = ffn_width(values);
-  const TensorId words = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
-  const TensorId positions =
-      net.embedding("position_embedding", net.indices("positions"), position_rows(values));
-  TensorId x = net.dropout("embedding_dropout", net.add("position_add", words, positions));
   for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
     net.builder().begin_repeat("layer", i);
-    x = gpt_layer(net, x, values.integer("hidden"), ffn);
+    x = gpt_layer(net, x, values.integer("hidden"), ffn, alibi);
     net.builder().end_repeat();
   }
   x = net.norm("layer_norm", "norm", x);
   net.predict_words(x, values.integer("vocab"), values.word("projection") == "tied", false);
   return net.builder().build();
+}
+
+OperatorGraph gpt(const ZooValues& values) {
+  TransformerNetwork net(values);
+  const TensorId words = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
+  const TensorId positions =
+      net.embedding("position_embedding", net.indices("positions"), position_rows(values));
+  const TensorId x = net.dropout("embedding_dropout", net.add("position_add", words, positions));
+  return finished(net, x, values, false);
+}
+
+/// Knows positions by the distances in attention alone; the embedding has a norm of its own.
+OperatorGraph bloom(const ZooValues& values) {
+  TransformerNetwork net(values);
+  const TensorId words = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
+  return finished(net, net.norm("layer_norm", "embedding_norm", words), values, true);
 }
 
 ZooModel gpt_model(std::string name, std::string description, std::string source, const std::string& dtype,
@@ -52,6 +65,18 @@ ZooModel gpt3_model(const std::string& size, std::int64_t layers, std::int64_t h
                    {.layers = layers, .hidden = hidden, .heads = heads});
 }
 
+ZooModel bloom_model() {
+  ZooOptions options = transformer_options(batch_option(64, "4 for each of 16 devices"), "bfloat16", 2048,
+                                           {.layers = 70, .hidden = 14336, .heads = 112});
+  options.push_back(ffn_option(0));
+  options.push_back(vocabulary_option(250880));
+  options.push_back(dropout_option(0));
+  options.push_back(attention_option());
+  options.push_back(projection_option("tied"));
+  return {"bloom-176b", "BLOOM: as GPT-3, with slopes by distance (ALiBi) in place of positions",
+          "BigScience, 2022, table 3; arXiv:2211.05100", std::move(options), bloom};
+}
+
 }  // namespace
 
 std::vector<ZooModel> gpt_models() {
@@ -66,7 +91,8 @@ std::vector<ZooModel> gpt_models() {
           gpt3_model("2.7b", 32, 2560, 32),
           gpt3_model("6.7b", 32, 4096, 32),
           gpt3_model("13b", 40, 5120, 40),  // the table's 5140 is not 40 heads of 128
-          gpt3_model("175b", 96, 12288, 96)};
+          gpt3_model("175b", 96, 12288, 96),
+          bloom_model()};
 }
 
 }  // namespace pipesim

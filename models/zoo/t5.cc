@@ -67,10 +67,9 @@ OperatorGraph t5(const ZooValues& values) {
   return net.builder().build();
 }
 
-ZooModel t5_model(const std::string& size, const TransformerSizes& sizes, std::int64_t head_width) {
+ZooModel t5_model(const std::string& size, const TransformerSizes& sizes) {
   ZooOptions options =
       transformer_options(batch_option(64, "4 for each of 16 devices"), "float32", 512, sizes);
-  options.push_back(ZooOption::integer("head_width", head_width, 1, 1 << 12, "width of an attention head"));
   options.push_back(ZooOption::integer("target", 512, 1, 1 << 17, "tokens of a target"));
   options.push_back(ffn_option(sizes.ffn));
   options.push_back(vocabulary_option(32128));
@@ -83,10 +82,10 @@ ZooModel t5_model(const std::string& size, const TransformerSizes& sizes, std::i
 }  // namespace
 
 std::vector<ZooModel> t5_models() {
-  return {t5_model("base", {.layers = 12, .hidden = 768, .heads = 12, .ffn = 3072}, 64),
-          t5_model("large", {.layers = 24, .hidden = 1024, .heads = 16, .ffn = 4096}, 64),
-          t5_model("3b", {.layers = 24, .hidden = 1024, .heads = 32, .ffn = 16384}, 128),
-          t5_model("11b", {.layers = 24, .hidden = 1024, .heads = 128, .ffn = 65536}, 128)};
+  return {t5_model("base", {.layers = 12, .hidden = 768, .heads = 12, .ffn = 3072, .head_width = 64}),
+          t5_model("large", {.layers = 24, .hidden = 1024, .heads = 16, .ffn = 4096, .head_width = 64}),
+          t5_model("3b", {.layers = 24, .hidden = 1024, .heads = 32, .ffn = 16384, .head_width = 128}),
+          t5_model("11b", {.layers = 24, .hidden = 1024, .heads = 128, .ffn = 65536, .head_width = 128})};
 }
 
 }  // namespace pipesim

@@ -49,20 +49,35 @@ TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, Te
   TensorId query = project("query", x, {kv_heads_, group_, head_width_});
   TensorId key = project("key", read, {kv_heads_, head_width_});
   const TensorId value = project("value", read, {kv_heads_, head_width_});
+  if (style.head_norm) {
+    query = norm("rms_norm", prefix + "query_norm", query);
+    key = norm("rms_norm", prefix + "key_norm", key);
+  }
   if (style.rotary) {
     query = builder_.add("rotary", prefix + "query_rotary", {query});
     key = builder_.add("rotary", prefix + "key_rotary", {key});
   }
+  return mix_values(prefix, query, key, value, style);
+}
+
+TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId query, TensorId key,
+                                        TensorId value, const AttentionStyle& style) {
   const bool relative = !style.relative.empty();
   Attributes attributes = {{"causal", style.causal ? 1 : 0}};
   if (relative) attributes["buckets"] = 32;
-  if (writes_scores_) attributes["dropout"] = dropout_rate_;
-  const char* kind = writes_scores_ ? "scored_attention" : relative ? "relative_attention" : "attention";
+  if (writes_scores_) {
+    attributes["dropout"] = dropout_rate_;
+    attributes["alibi"] = style.alibi ? 1 : 0;
+  }
+  const char* kind = writes_scores_ ? "scored_attention"
+                     : relative     ? "relative_attention"
+                     : style.alibi  ? "alibi_attention"
+                                    : "attention";
   const TensorId mixed =
       builder_.add(kind, prefix + "attention", {query, key, value}, attributes,
                    relative ? std::vector<std::string>{style.relative} : std::vector<std::string>{});
   return builder_.add("linear", prefix + "output", {mixed},
-                      {{"out", Sizes{hidden_}}, {"contract", 3}, {"bias", bias}});
+                      {{"out", Sizes{hidden_}}, {"contract", 3}, {"bias", style.bias ? 1 : 0}});
 }
 
 void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias) {
@@ -75,12 +90,20 @@ void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool
 
 ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype, std::int64_t sequence,
                                const TransformerSizes& sizes) {
-  return {batch,
-          dtype_option(dtype),
-          ZooOption::integer("sequence", sequence, 1, 1 << 17, "tokens of a sample"),
-          ZooOption::integer("layers", sizes.layers, 1, 1000, "transformer layers"),
-          ZooOption::integer("hidden", sizes.hidden, 1, 1 << 17, "width of the residual stream"),
-          ZooOption::integer("heads", sizes.heads, 1, 1 << 12, "attention heads; divides hidden")};
+  const bool own_width = sizes.head_width > 0;
+  ZooOptions options = {
+      batch,
+      dtype_option(dtype),
+      ZooOption::integer("sequence", sequence, 1, 1 << 17, "tokens of a sample"),
+      ZooOption::integer("layers", sizes.layers, 1, 1000, "transformer layers"),
+      ZooOption::integer("hidden", sizes.hidden, 1, 1 << 17, "width of the residual stream"),
+      ZooOption::integer("heads", sizes.heads, 1, 1 << 12,
+                         own_width ? "attention heads" : "attention heads; divides hidden")};
+  if (own_width) {
+    options.push_back(
+        ZooOption::integer("head_width", sizes.head_width, 1, 1 << 12, "width of an attention head"));
+  }
+  return options;
 }
 
 ZooOption kv_heads_option(std::int64_t value) {
@@ -121,10 +144,11 @@ ZooOption positions_option(std::int64_t value) {
                             "rows of the position table, at least the sequence");
 }
 
-TensorId llama_attention(TransformerNetwork& net, TensorId x) {
+TensorId llama_attention(TransformerNetwork& net, TensorId x, bool head_norm) {
   const TensorId normed = net.norm("rms_norm", "attention_norm", x);
-  return net.add("attention_add", x,
-                 net.self_attention(normed, {.causal = true, .bias = false, .rotary = true}));
+  return net.add(
+      "attention_add", x,
+      net.self_attention(normed, {.causal = true, .bias = false, .rotary = true, .head_norm = head_norm}));
 }
 
 ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary) {

@@ -12,6 +12,7 @@ namespace pipesim {
 /// Sizes of a transformer, as the tables of the papers list them.
 struct TransformerSizes {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0;
+  std::int64_t head_width = 0;  ///< 0: hidden by heads, and no option
 };
 
 /// A transformer under construction: options batch, sequence, hidden, heads and, where it has them, kv_heads,
@@ -38,6 +39,8 @@ class TransformerNetwork {
   /// The options in which the attention of networks differs.
   struct AttentionStyle {
     bool causal = false, bias = true, rotary = false;
+    bool head_norm = false;     ///< RMS norms of each head's queries and keys, before they are rotated
+    bool alibi = false;         ///< scores fall with the distance
     std::string relative = {};  ///< the weight that holds biases of scores by distance; "": none
   };
   /// Projections, attention and output projection: "query", "key", "value", "attention", "output". Queries
@@ -45,6 +48,10 @@ class TransformerNetwork {
   TensorId self_attention(TensorId x, const AttentionStyle& style) { return attention("", x, x, style); }
   /// The same with keys and values from another sequence, `read`, and names that begin with `prefix`.
   TensorId attention(const std::string& prefix, TensorId x, TensorId read, const AttentionStyle& style);
+  /// "attention" and "output" alone, of finished queries [b, s, kv heads, heads per kv head, width], keys and
+  /// values.
+  TensorId mix_values(const std::string& prefix, TensorId query, TensorId key, TensorId value,
+                      const AttentionStyle& style);
 
   /// Scores of all words and the loss, "projection" and "loss". `tied`: the projection is the transpose of
   /// the embedding "word_embedding".
@@ -57,7 +64,8 @@ class TransformerNetwork {
   bool writes_scores_;
 };
 
-/// The options batch, dtype, sequence, layers, hidden and heads that all transformers start with.
+/// The options batch, dtype, sequence, layers, hidden and heads that all transformers start with, then
+/// head_width where the sizes say one.
 ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype, std::int64_t sequence,
                                const TransformerSizes& sizes);
 ZooOption kv_heads_option(std::int64_t value);
@@ -74,10 +82,10 @@ ZooOption attention_option();
 std::int64_t position_rows(const ZooValues& values);
 ZooOption positions_option(std::int64_t value);
 
-/// The layer that Llama and Mixtral share up to its feed-forward part: x + attention(norm(x)), rotary, no
-/// biases.
-TensorId llama_attention(TransformerNetwork& net, TensorId x);
-/// Options of both.
+/// The layer that Llama, Mixtral and Qwen3 share up to its feed-forward part: x + attention(norm(x)), rotary,
+/// no biases.
+TensorId llama_attention(TransformerNetwork& net, TensorId x, bool head_norm);
+/// Options of all three.
 ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary);
 
 }  // namespace pipesim

@@ -15,9 +15,24 @@ struct DimSplit {
   std::int64_t degree = 1;
 };
 
+const TensorUse& output_of(const Operator& op) {
+  return *std::find_if(op.uses.begin(), op.uses.end(),
+                       [](const TensorUse& use) { return use.role == Role::Output; });
+}
+
+// Normalises or joins along the width of a head, [b, s, heads…, width]; heads may be apart.
+bool works_within_heads(const Operator& op) {
+  const std::size_t rank = output_of(op).dims.size();
+  if (rank < 4) return false;
+  if (op.kind == "concat")
+    return std::get<std::int64_t>(op.attributes.at("axis")) + 1 == std::ssize(output_of(op).dims);
+  return op.kind == "rms_norm" || op.kind == "layer_norm";
+}
+
 // Operators that work on each part of a split input by itself and leave their output split alike.
 bool passes_on(const Operator& op) {
-  constexpr std::array<std::string_view, 12> kinds{"attention",
+  constexpr std::array<std::string_view, 13> kinds{"attention",
+                                                   "alibi_attention",
                                                    "relative_attention",
                                                    "scored_attention",
                                                    "rotary",
@@ -29,12 +44,7 @@ bool passes_on(const Operator& op) {
                                                    "sigmoid",
                                                    "tanh",
                                                    "expert_linear"};
-  return std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end();
-}
-
-const TensorUse& output_of(const Operator& op) {
-  return *std::find_if(op.uses.begin(), op.uses.end(),
-                       [](const TensorUse& use) { return use.role == Role::Output; });
+  return std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end() || works_within_heads(op);
 }
 
 std::int64_t size_of(const Operator& op, std::string_view factor) {
@@ -42,7 +52,9 @@ std::int64_t size_of(const Operator& op, std::string_view factor) {
 }
 
 bool has_heads(const Operator& op) {
-  return op.kind == "attention" || op.kind == "relative_attention" || op.kind == "scored_attention";
+  constexpr std::array<std::string_view, 4> kinds{"attention", "alibi_attention", "relative_attention",
+                                                  "scored_attention"};
+  return std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end();
 }
 
 // As many devices of a node as divide the node and all attention's heads.
@@ -111,8 +123,9 @@ class TensorParallel {
       return rows_of(op) == vocabulary_ ? parts_along(op, {op.factor("v")}) : none();
     if (op.kind == "moe_dispatch") return parts_along(op, {op.factor("e")});
     if (!split_[input.tensor.index()].empty()) return like_input(input);
-    const bool columns = op.kind == "linear" && absorbed_[output_of(op).tensor.index()];
-    return columns ? parts_along(op, heads(op)) : none();
+    if (!absorbed_[output_of(op).tensor.index()]) return none();
+    if (op.kind == "broadcast") return parts_along(op, {added_factor(op)});
+    return op.kind == "linear" ? parts_along(op, heads(op)) : none();
   }
 
   static std::vector<FactorSplit> none() { return {}; }
@@ -125,6 +138,12 @@ class TensorParallel {
     }
     if (list.size() > 1) list.pop_back();
     return list;
+  }
+
+  // The dimension that a broadcast adds: heads that share what it reads.
+  static FactorIndex added_factor(const Operator& op) {
+    return major_factor(
+        output_of(op).dims[static_cast<std::size_t>(std::get<std::int64_t>(op.attributes.at("axis")))]);
   }
 
   [[nodiscard]] std::vector<FactorSplit> parts_along(const Operator& op,

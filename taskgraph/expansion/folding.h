@@ -30,6 +30,10 @@ class Folding {
   [[nodiscard]] std::span<const std::int32_t> tasks_of(const CommunicationPlan& whole) const {
     return plans_.at(&whole).task_of;
   }
+  /// The plan that this one of the folding stands for.
+  [[nodiscard]] const CommunicationPlan& whole(const CommunicationPlan& folded) const {
+    return *whole_.at(&folded);
+  }
   [[nodiscard]] DeviceId stands_for(DeviceId device) const { return first_of_[device.index()]; }
   [[nodiscard]] LaneId stands_for(LaneId lane) const { return first_lane_[lane.index()]; }
   /// A value for every device, copied from the device that stands for it. Other entries of `of_device` are
@@ -51,6 +55,7 @@ class Folding {
     std::vector<std::int32_t> task_of;
   };
   std::unordered_map<const CommunicationPlan*, Plan> plans_;
+  std::unordered_map<const CommunicationPlan*, const CommunicationPlan*> whole_;  // of folded plans
   std::unordered_map<const OwnedUpdates*, OwnedUpdates> updates_;
   friend class FoldingFinder;
 };

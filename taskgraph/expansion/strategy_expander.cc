@@ -199,9 +199,8 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
     };
     const TaskId first_barrier(dag().num_tasks());
     const std::vector<PipelineStep>& steps = order.steps[static_cast<std::size_t>(order.group_of[d])];
-    done[d] =
-        StepOrder(Tasks{*this, DeviceId(d), dag()}, strategies)
-            .connect(shards[d], steps, order.together, contents_.options().pipeline.has_value());
+    done[d] = StepOrder(Tasks{*this, DeviceId(d), dag()}, strategies)
+                  .connect(shards[d], steps, order.together, contents_.options().pipeline.has_value());
     if (contents_.versions().several())
       version_gates_.update_between_steps(DeviceId(d), steps, first_barrier);
   }

@@ -377,8 +377,8 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
   require_file_kind(root, kPlanKey);
   root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
-                   "optimizer", "gradient_type", "gradient_piece", "microbatches", "recipe", "found_by", "seed",
-                   "schedule", "stages", "replicas", "recompute", "configs"});
+                   "optimizer", "gradient_type", "gradient_piece", "microbatches", "recipe", "found_by",
+                   "seed", "schedule", "stages", "replicas", "recompute", "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
   if (version < kFirstVersion || version > kVersion)
     root.at("pipesim_plan")

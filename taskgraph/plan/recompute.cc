@@ -110,8 +110,8 @@ std::vector<std::int32_t> layers_of(const OperatorGraph& graph) {
     seen.insert(op.repeat);
     ++in_layers;
   }
-  const bool most = 2 * in_layers > layer_of.size() &&
-                    kLeastOperators * static_cast<std::size_t>(layers) <= in_layers;
+  const bool most =
+      2 * in_layers > layer_of.size() && kLeastOperators * static_cast<std::size_t>(layers) <= in_layers;
   if (!most) std::ranges::fill(layer_of, kNoLayer);
   return layer_of;
 }

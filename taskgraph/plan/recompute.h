@@ -24,9 +24,9 @@ struct Recompute {
   enum class Kind : std::uint8_t {
     None,
     Selective,  ///< every attention operator, each a segment of its own (Korthikanti et al. 2023, section 5)
-    Full,   ///< every layer is a segment, see layers_of(); where the model has no layers, every one of ⌈√n⌉
-            ///< runs of operators. A pipeline's stages cut segments. Without a pipeline the last run is kept,
-            ///< because its backward comes at once.
+    Full,  ///< every layer is a segment, see layers_of(); where the model has no layers, every one of ⌈√n⌉
+           ///< runs of operators. A pipeline's stages cut segments. Without a pipeline the last run is kept,
+           ///< because its backward comes at once.
     Stage,  ///< every stage of a pipeline is a segment (Huang et al. 2019, section 2.3)
     Listed  ///< as `segment_of` says
   };
@@ -43,8 +43,8 @@ std::vector<std::string> recompute_names();
 Recompute parse_recompute(std::string_view name);
 
 /// The layers of the model: its repeats (layers of a transformer, steps of a recurrent network), if they have
-/// four operators or more and hold most of the model. By operator, the number of its layer from 0, or kNoLayer
-/// for what stands between layers; all are kNoLayer where the model has no such repeats.
+/// four operators or more and hold most of the model. By operator, the number of its layer from 0, or
+/// kNoLayer for what stands between layers; all are kNoLayer where the model has no such repeats.
 std::vector<std::int32_t> layers_of(const OperatorGraph& graph);
 inline constexpr std::int32_t kNoLayer = -1;
 

@@ -213,9 +213,11 @@ class FoldingFinder {
       f.operators_.push_back(fold(*b, classes.of_task[pattern_of_operator_.at(&first_alike(*b))]));
       f.strategy_.push_back(&f.operators_.back());
     }
-    for (const auto& [plan, pattern] : pattern_of_plan_)
-      f.plans_.try_emplace(plan,
-                           Folding::Plan{fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]});
+    for (const auto& [plan, pattern] : pattern_of_plan_) {
+      const auto [at, fresh] = f.plans_.try_emplace(
+          plan, Folding::Plan{fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]});
+      f.whole_.emplace(&at->second.plan, plan);
+    }
     for (const auto& [updates, number] : met_updates_) f.updates_.emplace(updates, fold(*updates));
     return f;
   }

@@ -12,9 +12,8 @@ namespace {
 TEST(TrainingWork, IsMegatronsFormula) {
   constexpr double kBatch = 2, kSequence = 2048, kLayers = 96, kHidden = 12288, kVocabulary = 50257;
   const OperatorGraph graph = make_zoo_model("gpt3-175b:batch=2");
-  const double published =
-      72 * kBatch * kSequence * kLayers * kHidden * kHidden *
-      (1 + kSequence / (6 * kHidden) + kVocabulary / (12 * kLayers * kHidden));
+  const double published = 72 * kBatch * kSequence * kLayers * kHidden * kHidden *
+                           (1 + kSequence / (6 * kHidden) + kVocabulary / (12 * kLayers * kHidden));
   const TrainingWork work = training_work(graph);
   EXPECT_NEAR(work.model_flops, published, 0.002 * published);
   EXPECT_EQ(work.hardware_flops, work.model_flops);

@@ -50,7 +50,16 @@ INSTANTIATE_TEST_SUITE_P(
         EqualModel{"llama:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24", 15},
         EqualModel{"mixtral-8x7b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
                    "dtype=float32",
-                   15}),
+                   15},
+        EqualModel{"bloom-176b:batch=4,layers=1,hidden=16,heads=4,vocab=48,sequence=8,dtype=float32", 10},
+        EqualModel{"qwen3-8b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,head_width=8,vocab=48,sequence=8,"
+                   "ffn=24,dtype=float32",
+                   10},
+        EqualModel{
+            "deepseek-v3:batch=4,layers=2,dense_layers=1,hidden=16,heads=4,head_width=4,rotary_width=4,"
+            "value_width=8,query_latent=8,key_latent=8,experts=4,top_k=2,ffn=24,expert_ffn=8,vocab=48,"
+            "sequence=8,dtype=float32",
+            10}),
     [](const auto& instance) {
       const std::string text = instance.param.model;
       std::string word = text.substr(0, text.find(':'));

@@ -23,15 +23,17 @@ namespace {
 // Options of zoo models that say how wide a model is, and a small value of each. An image is as small as its
 // model allows.
 const std::map<std::string, std::string> narrow{
-    {"batch", "2"},      {"dtype", "float32"}, {"image", ""},     {"classes", "10"}, {"features", "12"},
-    {"hidden", "16"},    {"embedded", "8"},    {"vocab", "24"},   {"heads", "4"},    {"kv_heads", "2"},
-    {"head_width", "4"}, {"ffn", "24"},        {"sequence", "4"}, {"target", "4"},   {"positions", "4"},
-    {"channels", "4"},   {"width", "1"},       {"filters", "16"}};
+    {"batch", "2"},        {"dtype", "float32"}, {"image", ""},         {"classes", "10"},
+    {"features", "12"},    {"hidden", "16"},     {"embedded", "8"},     {"vocab", "24"},
+    {"heads", "4"},        {"kv_heads", "2"},    {"head_width", "4"},   {"ffn", "24"},
+    {"sequence", "4"},     {"target", "4"},      {"positions", "4"},    {"channels", "4"},
+    {"width", "1"},        {"filters", "16"},    {"rotary_width", "4"}, {"value_width", "6"},
+    {"query_latent", "8"}, {"key_latent", "8"},  {"expert_ffn", "8"}};
 
 // Those that say how many operators it has, or what they compute, keep their default.
-const std::set<std::string> deep{"layers",    "steps",     "experts",    "top_k",
-                                 "auxiliary", "objective", "dropout",    "capacity_factor",
-                                 "widened",   "attention", "batch_norm", "projection"};
+const std::set<std::string> deep{"layers",     "steps",      "experts",         "top_k",         "auxiliary",
+                                 "objective",  "dropout",    "capacity_factor", "widened",       "attention",
+                                 "batch_norm", "projection", "dense_layers",    "shared_experts"};
 
 std::string narrowed(const ZooModel& model) {
   std::string text = model.name;

@@ -133,6 +133,14 @@ TEST(GraphBuilder, RefusesShapesThatDoNotFit) {
   EXPECT_EQ(
       refused_operator("flatten", {{64, 8}}, {{"from", 2}}),
       "operator \"op\" (flatten): attribute \"from\" is 2 and input 0 has shape [64, 8], allowed: 0 to 1");
+  EXPECT_EQ(
+      refused_operator("scored_attention", {{4, 6, 2, 1, 4}, {4, 6, 2, 4}, {4, 6, 2, 4}},
+                       {{"buckets", 8}, {"alibi", 1}}),
+      "operator \"op\" (scored_attention): attributes \"buckets\" and \"alibi\" are given, allowed: one of "
+      "them");
+  EXPECT_EQ(
+      refused_operator("broadcast", {{64, 8}}, {{"axis", 3}, {"size", 4}}),
+      "operator \"op\" (broadcast): attribute \"axis\" is 3 and input 0 has shape [64, 8], allowed: 1 to 2");
   EXPECT_EQ(refused_operator("transpose", {{64, 8}}, {{"order", Sizes{0, 0}}}),
             "operator \"op\" (transpose): attribute \"order\" is [0, 0] and input 0 has shape [64, 8], "
             "allowed: each "

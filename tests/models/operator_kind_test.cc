@@ -51,9 +51,11 @@ TEST(OperatorKinds, RefuseUnknownNames) {
   } catch (const InputError& error) {
     EXPECT_STREQ(
         error.what(),
-        "unknown operator kind \"conv\" (did you mean \"conv2d\"?), allowed: add, attention, "
-        "bahdanau_attention, batch_norm, concat, conv2d, cross_entropy, dropout, embedding, expert_linear, "
-        "flatten, gelu, layer_norm, linear, lstm_cell, matmul, moe_combine, moe_dispatch, mul, pool2d, "
+        "unknown operator kind \"conv\" (did you mean \"conv2d\"?), allowed: add, alibi_attention, "
+        "attention, "
+        "bahdanau_attention, batch_norm, broadcast, concat, conv2d, cross_entropy, dropout, embedding, "
+        "expert_linear, flatten, gelu, layer_norm, linear, lstm_cell, matmul, moe_combine, moe_dispatch, "
+        "mul, pool2d, "
         "profiled, reduce, relative_attention, relu, reshape, rms_norm, rotary, scored_attention, sigmoid, "
         "silu, softmax, "
         "split, tanh, transpose");

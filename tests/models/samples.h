@@ -112,6 +112,8 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("flatten", {image});
   add("transpose", {tokens}, {{"order", Sizes{1, 0, 2}}});
   add("profiled", {rows, rows}, {{"forward_ms", 1.5}, {"backward_ms", 3}, {"parameter_bytes", 10}});
+  add("broadcast", {tokens}, {{"axis", 2}, {"size", 6}});
+  add("alibi_attention", {q, self, self}, {{"causal", 1}});
   return ops;
 }
 

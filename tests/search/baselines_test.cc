@@ -327,6 +327,37 @@ TEST(Baselines, ExpertSplitsHeadsWithTheirBiases) {
   }
 }
 
+TEST(Baselines, ExpertSplitsHeadsWithTheirNorms) {
+  const Scored s("qwen3-8b:batch=16,layers=1,sequence=32,hidden=256,heads=8,kv_heads=4,head_width=64,ffn=512",
+                 "p100-4x4", "expert");
+  EXPECT_EQ(s.text("layer1.query"), "b/4 o/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer1.query_norm"), "b/4 g/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer1.key_norm"), "n/4 h/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer1.attention"), "b/4 g/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer1.attention_norm"), "b/4 x4 copies on 16 devices from 0");
+}
+
+// What all heads share is copied; each device makes the keys of its own heads of it.
+TEST(Baselines, ExpertSplitsHeadsThatShareAKey) {
+  const Scored s(
+      "deepseek-v3:batch=16,layers=2,dense_layers=1,sequence=32,hidden=256,heads=8,head_width=32,"
+      "rotary_width=16,value_width=32,query_latent=64,key_latent=32,ffn=512,expert_ffn=64,experts=8,"
+      "top_k=2,vocab=512",
+      "p100-4x4", "expert");
+  for (const char* op : {"query_latent", "key_latent", "key_rotary"})
+    EXPECT_THAT(s.text(fmt::format("layer1.{}", op)), HasSubstr("x4 copies")) << op;
+  EXPECT_EQ(s.text("layer1.query"), "b/4 o/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer1.query_joined"), "b/4 g/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer1.key_of_heads"), "n/4 h/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer1.key_joined"), "n/4 h/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer1.attention"), "b/4 g/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer1.output"), "b/4 i/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer2.gate"), "g/4 e/4 on 16 devices from 0");
+  EXPECT_EQ(s.text("layer2.shared_gate"), "b/4 o/4 on 16 devices from 0");
+  EXPECT_EQ(s.traffic(TaskKind::ForwardTransfer, "layer1."),
+            (std::map<std::string, int>{{"all-reduce 4", 2 * 4}}));
+}
+
 TEST(Baselines, ExpertSpreadsExpertsOverANode) {
   const Scored s("mixtral-8x7b:batch=16,layers=1,sequence=32,hidden=192,heads=12,kv_heads=4,ffn=384",
                  "p100-4x4", "expert");

@@ -27,7 +27,7 @@ check "a graph that can't fit" \
 graph='building the task graph of 1 microbatch on 512 devices \([0-9]+ tasks so far, [0-9.]+ MB\)'
 check "a graph that grows too large" \
   "pipesim: out of memory while $graph; ulimit -v allows 410 MB\. Take fewer devices, or a model of fewer operators" \
-  400000 simulate --model llama3-405b --topology dgx-a100:64 --baseline data-parallel
+  400000 simulate --model llama3-405b --topology dgx-a100:64 --baseline data-parallel --trace "$folder/trace.json"
 
 truncate -s 1G "$folder/large.json"
 check "a file that can't fit" \

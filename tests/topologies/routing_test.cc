@@ -8,6 +8,7 @@
 
 #include "sim/base/rng.h"
 #include "topologies/device_kinds.h"
+#include "topologies/node_routes.h"
 #include "topologies/presets/presets.h"
 #include "topologies/topology_draft.h"
 
@@ -104,6 +105,102 @@ TEST(Routing, AgreesWithFloydWarshallOnRandomTopologies) {
     SCOPED_TRACE(fmt::format("seed {}, split {}", kSeed, i));
     expect_shortest(random_topology(Rng(kSeed).split(i)));
     if (HasFailure()) return;
+  }
+}
+
+/// The same as one node: then routes are looked for among all vertices.
+TopologyParts joined(TopologyParts parts) {
+  parts.nodes = {"all"};
+  for (Device& device : parts.devices) device.node = 0;
+  for (Vertex& vertex : parts.vertices) vertex.node = 0;
+  return parts;
+}
+
+void expect_routes_of_joined(const Topology& t) {
+  const Topology whole(joined(t.parts()));
+  for (std::size_t a = 0; a < t.num_devices(); ++a) {
+    for (std::size_t b = 0; b < t.num_devices(); ++b) {
+      if (a == b) continue;
+      ASSERT_EQ(t.route(DeviceId(a), DeviceId(b)), whole.route(DeviceId(a), DeviceId(b)))
+          << t.name() << " " << t.device(DeviceId(a)).name << " to " << t.device(DeviceId(b)).name;
+    }
+  }
+}
+
+TEST(Routing, OfNodesOnANetworkIsThatOfAllVertices) {
+  for (const TopologyPreset& preset : topology_presets())
+    expect_routes_of_joined(preset_topology(preset, preset.devices_per_node > 16 ? 2 : 3));
+  for (const char* name :
+       {"dgx-h100:4,network=rail", "dgx-h100:6,network=rail,leaf=2,pod=4,oversubscription=8",
+        "dgx1-v100:6,network=fat-tree,leaf=2,pod=4", "dgx1-v100:3,network=rail",
+        "levels:3@10GB/s,2@5GB/s,3@1GB/s"})
+    expect_routes_of_joined(make_topology(name));
+}
+
+// A few nodes of a few vertices, each on one or several switches of a network that may be in pieces: then the
+// way between these leads through a node.
+Topology random_nodes(Rng rng) {
+  TopologyDraft draft("random nodes", "");
+  const std::int32_t kind = draft.kind(*find_built_in_device_kind("K80"));
+  const auto cable = [&] {
+    return Cable{BytesPerSecond(1e9 * static_cast<double>(rng.between(1, 3))), Seconds(1e-6),
+                 rng.below(4) != 0};
+  };
+  std::vector<DraftVertex> network;
+  const std::int64_t switches = rng.between(1, 4), nodes = rng.between(2, 4);
+  for (std::int64_t i = 0; i < switches; ++i) {
+    network.push_back(draft.add_switch(fmt::format("switch{}", i)));
+    if (i > 0 && rng.below(3) != 0)
+      draft.connect(network[rng.below(index(static_cast<std::int32_t>(i)))], network.back(), cable());
+  }
+  for (std::int64_t n = 0; n < nodes; ++n) {
+    const std::int32_t node = draft.add_node(fmt::format("node{}", n));
+    std::vector<DraftVertex> own;
+    for (std::int64_t i = rng.between(1, 4); i > 0; --i) {
+      own.push_back(rng.below(2) || own.empty()
+                        ? draft.add_device(fmt::format("node{}.gpu{}", n, i), kind, node)
+                        : draft.add_switch(fmt::format("node{}.bus{}", n, i), node));
+      if (own.size() > 1) draft.connect(own[rng.below(own.size() - 1)], own.back(), cable());
+    }
+    if (own.size() > 2 && rng.below(2)) draft.connect(own.front(), own.back(), cable());
+    // The first node reaches all switches, so that everything is joined.
+    for (std::size_t s = 0; s < network.size(); ++s) {
+      if (n == 0 || s == 0 || rng.below(3) == 0)
+        draft.connect(own[rng.below(own.size())], network[s], cable());
+    }
+  }
+  return Topology(std::move(draft).finish());
+}
+
+TEST(Routing, OfRandomNodesIsThatOfAllVertices) {
+  constexpr std::uint64_t kSeed = 20241123;
+  int by_nodes = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    SCOPED_TRACE(fmt::format("seed {}, split {}", kSeed, i));
+    const Topology t = random_nodes(Rng(kSeed).split(i));
+    const std::vector<bool> none(t.parts().vertices.size());
+    by_nodes += NodeRoutes::find(t.parts(), none, 1 << 20) != nullptr ? 1 : 0;
+    expect_routes_of_joined(t);
+    expect_shortest(t);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(by_nodes, 100);
+  EXPECT_LT(by_nodes, 900);
+  RecordProperty("by nodes", by_nodes);
+}
+
+// The bound is far above the 30 ms or so that it takes, for sanitizers and busy machines.
+TEST(Routing, OfTenThousandDevicesOnANetworkAreQuick) {
+  for (const char* name : {"dgx-h100:1250", "dgx-h100:1250,network=fat-tree"}) {
+    const Topology t = make_topology(name);
+    const auto start = std::chrono::steady_clock::now();
+    std::size_t lanes = 0;
+    for (std::int32_t i = 0; i < 1000; ++i)
+      lanes += t.route(DeviceId(10 * i), DeviceId((10 * i + 5000) % 10'000)).lanes.size();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    EXPECT_GE(lanes, 4000U);
+    EXPECT_LT(elapsed.count(), 5);
+    RecordProperty(name, fmt::format("{:.0f} us", elapsed.count() * 1e6));
   }
 }
 

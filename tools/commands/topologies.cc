@@ -24,7 +24,9 @@ std::string presets_table() {
   }
   return table.str() +
          "\nNAME:N is the same with N nodes; cpu:N stands for N threads of a host. \"pipesim topologies "
-         "NAME\" shows one.\n";
+         "NAME\" shows one.\nNAME:N,network=rail and NAME:N,network=fat-tree join the nodes by leaf and "
+         "spine "
+         "switches, see docs/files.md.\n";
 }
 
 std::string presets_json() {

@@ -32,7 +32,9 @@ const char* const kModelDetails =
     "with P samples. Where one of the two is left out it equals the other; the default of both is 64.";
 const char* const kTopologyHelp = "NAME, NAME:N (N nodes), cpu:N, levels:…, or FILE.json";
 const char* const kTopologyDetails =
-    "`pipesim topologies` lists the names. cpu:N means N threads of a host. levels:4@10GB/s,2@1.25GB/s means "
+    "`pipesim topologies` lists the names. cpu:N means N threads of a host. NAME:N,network=rail,… joins the "
+    "nodes by another network than one ideal switch: rail or fat-tree, docs/files.md says more. "
+    "levels:4@10GB/s,2@1.25GB/s means "
     "two groups of four devices, with 10 GB/s within a group and 1.25 GB/s between groups. FILE.json is a "
     "topology file; `pipesim topologies NAME --json` prints one.";
 

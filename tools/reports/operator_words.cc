@@ -16,9 +16,11 @@ struct KindWords {
 };
 constexpr std::array kKindWords{
     KindWords{"add", "addition", "additions"},
+    KindWords{"alibi_attention", "attention", "attentions"},
     KindWords{"attention", "attention", "attentions"},
     KindWords{"bahdanau_attention", "attention", "attentions"},
     KindWords{"batch_norm", "batch norm", "batch norms"},
+    KindWords{"broadcast", "broadcast", "broadcasts"},
     KindWords{"concat", "concatenation", "concatenations"},
     KindWords{"conv2d", "convolution", "convolutions"},
     KindWords{"cross_entropy", "loss", "losses"},
@@ -49,6 +51,8 @@ struct FactorWords {
   std::string_view kind, letter, words;
 };
 constexpr std::array kFactorWords{
+    FactorWords{"alibi_attention", "t", "keys"},
+    FactorWords{"alibi_attention", "s", "queries"},
     FactorWords{"attention", "t", "keys"},
     FactorWords{"attention", "s", "queries"},
     FactorWords{"attention", "r", "queries of a head"},

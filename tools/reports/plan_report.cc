@@ -80,7 +80,8 @@ void busy_times(Evaluator& evaluator, const BoundStrategy& strategy, PlanReport&
   const std::vector<LaneEnds> ends = ends_of_lanes(evaluator.topology());
   const std::vector<std::vector<std::size_t>> simulated = simulated_ends(part, ends);
   std::vector<std::span<const DeviceId>> groups;
-  if (std::ranges::any_of(ends, &LaneEnds::bus)) groups = groups_of_tasks(evaluator, strategy);
+  if (std::ranges::any_of(ends, &LaneEnds::bus))
+    groups = groups_of_tasks(evaluator, strategy, GroupMembers::Simulated);
   std::vector<std::vector<Interval>> links(devices);
   report.compute.assign(devices, 0);
   report.recompute.assign(devices, 0);

@@ -17,12 +17,18 @@ bool follow_each_other(std::span<const DeviceId> devices) {
 
 }  // namespace
 
-std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const BoundStrategy& strategy) {
+std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const BoundStrategy& strategy,
+                                                       GroupMembers members) {
+  const Folding* const folding = members == GroupMembers::Real ? e.part().folding : nullptr;
   const std::vector<TaskLabel>& labels = e.task_graph().labels;
   std::vector<std::span<const DeviceId>> groups(labels.size());
   for (const Wiring& wiring : e.expanded().wirings()) {
-    for (std::size_t i = 0; i < wiring.plan->tasks.size(); ++i)
-      groups[wiring.task(i).index()] = wiring.plan->tasks[i].group;
+    const CommunicationPlan& plan = folding ? folding->whole(*wiring.plan) : *wiring.plan;
+    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+      const std::size_t task = folding ? static_cast<std::size_t>(folding->tasks_of(plan)[i]) : i;
+      std::span<const DeviceId>& group = groups[wiring.task(task).index()];
+      if (group.empty()) group = plan.tasks[i].group;
+    }
   }
   TaskKind pass = TaskKind::Forward;  // whose statistics the next inner reduces add up
   for (std::size_t t = 0; t < labels.size(); ++t) {
@@ -50,7 +56,7 @@ std::string devices_in_words(std::span<const DeviceId> devices, const Topology& 
 }
 
 TaskNames::TaskNames(Evaluator& evaluator, const BoundStrategy& strategy)
-    : evaluator_(evaluator), groups_(groups_of_tasks(evaluator, strategy)) {}
+    : evaluator_(evaluator), groups_(groups_of_tasks(evaluator, strategy, GroupMembers::Real)) {}
 
 std::string TaskNames::operator()(TaskId task) const {
   return name(task, evaluator_.task_graph().labels[task.index()]);
@@ -62,11 +68,16 @@ std::string TaskNames::without_microbatch(TaskId task) const {
   return name(task, label);
 }
 
-std::string TaskNames::name(TaskId task, const TaskLabel& label) const {
+std::string TaskNames::name(TaskId task, TaskLabel label) const {
   const Topology& topology = evaluator_.topology();
+  const std::span<const DeviceId> group = groups_[task.index()];
+  if (!group.empty()) {
+    label.group_size = static_cast<std::int32_t>(group.size());
+    label.device = group.front();
+    if (label.collective == Collective::Send) label.peer = group.back();
+  }
   const std::string text = describe(label, evaluator_.graph(), topology);
   if (!is_communication(label.kind)) return text + " on " + topology.device(label.device).name;
-  const std::span<const DeviceId> group = groups_[task.index()];
   if (label.collective == Collective::Send || group.empty()) return text;
   return text + ", " + devices_in_words(group, topology);
 }

@@ -8,9 +8,12 @@
 
 namespace pipesim {
 
-/// By task, the devices that communicate in it, in the builder's order; empty for other tasks. The evaluator
-/// must have the strategy's labelled task graph. The result refers to both.
-std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& evaluator, const BoundStrategy& strategy);
+/// By task, the devices that communicate in it, in the builder's order; empty for other tasks. Where devices
+/// stand for others, `Real` ones are those of one of the tasks that the task stands for. The evaluator must
+/// have the strategy's labelled task graph. The result refers to both.
+enum class GroupMembers : std::uint8_t { Simulated, Real };
+std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& evaluator, const BoundStrategy& strategy,
+                                                       GroupMembers members);
 
 /// "gpu0", "gpu0 to gpu3" of devices that follow each other, "gpu0, gpu4, gpu8", and of more than four others
 /// "gpu0, gpu4, … gpu28".
@@ -28,7 +31,7 @@ class TaskNames {
   [[nodiscard]] std::string without_microbatch(TaskId task) const;
 
  private:
-  [[nodiscard]] std::string name(TaskId task, const TaskLabel& label) const;
+  [[nodiscard]] std::string name(TaskId task, TaskLabel label) const;
 
   Evaluator& evaluator_;
   std::vector<std::span<const DeviceId>> groups_;

@@ -60,7 +60,7 @@ struct KnownGpu {
 };
 
 // Supported products, in the appendix of the driver's README; pci-ids.ucw.cz.
-constexpr std::array<KnownGpu, 13> kKnownGpus{{{0x102d, "Tesla K80", "K80"},
+constexpr std::array<KnownGpu, 15> kKnownGpus{{{0x102d, "Tesla K80", "K80"},
                                                {0x15f8, "Tesla P100-PCIE-16GB", "P100-PCIe"},
                                                {0x15f9, "Tesla P100-SXM2-16GB", "P100-SXM2"},
                                                {0x1db1, "Tesla V100-SXM2-16GB", "V100-SXM2-16GB"},
@@ -70,9 +70,11 @@ constexpr std::array<KnownGpu, 13> kKnownGpus{{{0x102d, "Tesla K80", "K80"},
                                                {0x20b2, "NVIDIA A100-SXM4-80GB", "A100-80GB"},
                                                {0x20b5, "NVIDIA A100 80GB PCIe", "A100-80GB"},
                                                {0x20f1, "NVIDIA A100-PCIE-40GB", "A100-40GB"},
+                                               {0x2324, "NVIDIA H800", "H800"},
                                                {0x2330, "NVIDIA H100 80GB HBM3", "H100-SXM5"},
                                                {0x2335, "NVIDIA H200", "H200"},
-                                               {0x2901, "NVIDIA B200", "B200"}}};
+                                               {0x2901, "NVIDIA B200", "B200"},
+                                               {0x2941, "NVIDIA GB200", "GB200"}}};
 
 // A GPU and where it sits.
 struct Seat {

@@ -37,6 +37,12 @@ constexpr Cable kNvswitchA100 = cable(230, 0.5);
 // network).
 constexpr Cable kNvswitchH100 = cable(370.8, 0.5);
 
+// 8 × 25 GB/s, 8 of H100's 18 links; NCCL counts them as on H100. DeepSeek-AI say 160 GB/s reached
+// (Insights into DeepSeek-V3, ISCA 2025).
+constexpr Cable kNvswitchH800 = cable(164.8, 0.5);
+// 18 × 50 GB/s; 18 × 40.1 (NCCL SM100_NVLINK_BW).
+constexpr Cable kNvswitchB200 = cable(721.8, 0.5);
+
 // PCIe x16: 15.75 GB/s (3.0), 31.5 (4.0), 63 (5.0); NCCL PCI_BW and its multiples.
 constexpr Cable kPcie3 = cable(12, 0.5), kPcie4 = cable(24, 0.5), kPcie5 = cable(48, 0.5);
 // Between the sockets of Broadwell Xeons; NCCL BDW_QPI_BW.
@@ -78,10 +84,10 @@ class Box {
 
   // A NIC that sits at `at` and leads to the network; nothing when there is no network.
   void add_nic(std::size_t number, DraftVertex at, Cable bus, Cable network) {
-    if (!place_.networked) return;
+    if (place_.network.empty()) return;
     const DraftVertex nic = draft_.add_nic(fmt::format("{}nic{}", place_.prefix, number), place_.node);
     connect(at, nic, bus);
-    connect(nic, place_.network, network);
+    connect(nic, place_.network[number % place_.network.size()], network);
   }
 
  private:
@@ -145,9 +151,9 @@ void add_single_v100_box(TopologyDraft& draft, const BoxPlace& place, Cable netw
 
 // NVSwitch boxes since A100: as many NICs as GPUs, and NIC i serves GPU i, whose PCIe switch it shares.
 void add_railed_box(TopologyDraft& draft, const BoxPlace& place, std::string_view kind, Cable nvswitch,
-                    Cable bus, Cable network) {
+                    Cable bus, Cable network, std::int32_t gpus = 8) {
   Box box(draft, place);
-  box.add_gpus(8, kind);
+  box.add_gpus(gpus, kind);
   box.connect_all_gpus(box.add_switch("nvswitch"), nvswitch);
   for (std::size_t i = 0; i < box.num_gpus(); ++i) box.add_nic(i, box.gpu(i), bus, network);
 }
@@ -223,6 +229,19 @@ void add_dgx_a100_box(TopologyDraft& draft, const BoxPlace& place) {
 
 void add_dgx_h100_box(TopologyDraft& draft, const BoxPlace& place) {
   add_railed_box(draft, place, "H100-SXM5", kNvswitchH100, kPcie5, kInfiniband400);
+}
+
+void add_hgx_h800_box(TopologyDraft& draft, const BoxPlace& place) {
+  add_railed_box(draft, place, "H800", kNvswitchH800, kPcie5, kInfiniband400);
+}
+
+void add_dgx_b200_box(TopologyDraft& draft, const BoxPlace& place) {
+  add_railed_box(draft, place, "B200", kNvswitchB200, kPcie5, kInfiniband400);
+}
+
+// NICs are on the CPUs' PCIe; the way from a GPU to its CPU, 450 GB/s, is left out.
+void add_nvl72_box(TopologyDraft& draft, const BoxPlace& place) {
+  add_railed_box(draft, place, "GB200", kNvswitchB200, kPcie5, kInfiniband400, 72);
 }
 
 void add_hgx_h200_box(TopologyDraft& draft, const BoxPlace& place) {

@@ -2,18 +2,19 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "topologies/topology_draft.h"
 
 namespace pipesim {
 
-/// Where a box (one server) is built: its node, the prefix of its names ("node3." or ""), and the switch of
-/// the network between the boxes when there is one; without one, a box is built without NICs.
+/// Where a box (one server, or one rack that NVLink joins) is built: its node, the prefix of its names
+/// ("node3." or ""), and the switches of the network between the boxes. NIC i is on switch i modulo their
+/// number; without any, a box is built without NICs.
 struct BoxPlace {
   std::int32_t node = 0;
   std::string prefix;
-  bool networked = false;
-  DraftVertex network;
+  std::vector<DraftVertex> network;
 };
 
 /// A box's own wiring, link by link. The figures and their sources are in boxes.cc.
@@ -26,7 +27,10 @@ void add_dgx1_v100_box(TopologyDraft& draft, const BoxPlace& place);  ///< 8 V10
 void add_dgx2_box(TopologyDraft& draft, const BoxPlace& place);       ///< 16 V100, NVSwitch, 8 × 100 Gb/s
 void add_dgx_a100_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 A100, NVSwitch, 8 × 200 Gb/s
 void add_dgx_h100_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 H100, NVSwitch, 8 × 400 Gb/s
+void add_hgx_h800_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 H800, NVSwitch, 8 × 400 Gb/s
 void add_hgx_h200_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 H200, NVSwitch, 8 × 400 Gb/s
+void add_dgx_b200_box(TopologyDraft& draft, const BoxPlace& place);   ///< 8 B200, NVSwitch, 8 × 400 Gb/s
+void add_nvl72_box(TopologyDraft& draft, const BoxPlace& place);      ///< 72 GB200, NVSwitch, 72 × 400 Gb/s
 void add_pcie_v100_box(TopologyDraft& draft, const BoxPlace& place);  ///< 4 V100-PCIe, 1 × 10 GbE
 
 }  // namespace pipesim

@@ -34,10 +34,10 @@ void add_flexflow_sim_box(TopologyDraft& draft, const BoxPlace& place) {
   for (int i = 0; i < kDevices; ++i)
     draft.connect(draft.add_device(fmt::format("{}gpu{}", place.prefix, i), kind, place.node), hub,
                   lossless_cable(kInsideNode));
-  if (!place.networked) return;
+  if (place.network.empty()) return;
   const DraftVertex nic = draft.add_nic(place.prefix + "nic0", place.node);
   draft.connect(hub, nic, lossless_cable(kInsideNode));
-  draft.connect(nic, place.network, lossless_cable(kBetweenNodes));
+  draft.connect(nic, place.network.front(), lossless_cable(kBetweenNodes));
 }
 
 }  // namespace pipesim

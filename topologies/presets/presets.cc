@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "sim/base/errors.h"
@@ -32,15 +34,23 @@ std::vector<TopologyPreset> all_presets() {
       {"dapple-b", 16, 1, "single-V100 servers over 25 Gb/s Ethernet", dapple, add_dapple_b_box},
       {"dapple-c", 16, 1, "single-V100 servers over 10 Gb/s Ethernet", dapple, add_dapple_c_box},
       {"dgx1-v100", 1, 8, "DGX-1: 8 V100 in the hybrid cube mesh, PCIe and QPI beside it, 4 x 100 Gb/s NICs",
-       "NVIDIA DGX-1 With Tesla V100 System Architecture, WP-08437; NVIDIA/nccl#671", add_dgx1_v100_box},
+       "NVIDIA DGX-1 With Tesla V100 System Architecture, WP-08437; NVIDIA/nccl#671", add_dgx1_v100_box, 4,
+       4},
       {"dgx2", 1, 16, "DGX-2: 16 V100 on NVSwitch, 8 x 100 Gb/s NICs, two GPUs a NIC",
-       "NVIDIA DGX-2 datasheet; NVIDIA/nccl-tests#78", add_dgx2_box},
+       "NVIDIA DGX-2 datasheet; NVIDIA/nccl-tests#78", add_dgx2_box, 8, 8},
       {"dgx-a100", 1, 8, "DGX A100: 8 A100-80GB on NVSwitch, 8 x 200 Gb/s NICs",
-       "NVIDIA DGX A100 datasheet; NVIDIA/nccl#1505", add_dgx_a100_box},
+       "NVIDIA DGX A100 datasheet; NVIDIA/nccl#1505", add_dgx_a100_box, 8, 8},
       {"dgx-h100", 1, 8, "DGX H100: 8 H100 on NVSwitch, 8 x 400 Gb/s NICs", "NVIDIA DGX H100 datasheet",
-       add_dgx_h100_box},
+       add_dgx_h100_box, 8, 8},
+      {"hgx-h800", 1, 8, "HGX H800: 8 H800 on NVSwitch, 8 x 400 Gb/s NICs",
+       "DeepSeek-AI, Insights into DeepSeek-V3, ISCA 2025; arXiv:2505.09343", add_hgx_h800_box, 8, 8},
       {"hgx-h200", 1, 8, "HGX H200: 8 H200 on NVSwitch, 8 x 400 Gb/s NICs", "NVIDIA HGX H200 datasheet",
-       add_hgx_h200_box},
+       add_hgx_h200_box, 8, 8},
+      {"dgx-b200", 1, 8, "DGX B200: 8 B200 on NVSwitch, 8 x 400 Gb/s NICs", "NVIDIA DGX B200 datasheet",
+       add_dgx_b200_box, 8, 8},
+      {"gb200-nvl72", 1, 72, "GB200 NVL72: a rack of 72 GB200 on NVSwitch, 72 x 400 Gb/s NICs",
+       "NVIDIA GB200 NVL72 datasheet; DGX SuperPOD GB200 reference architecture: 4 NICs a tray",
+       add_nvl72_box, 72, 4},
       {"pcie-v100-4", 1, 4, "4 V100-PCIe on one PCIe switch, a 10 Gb/s Ethernet NIC",
        "the 4-GPU servers of Narayanan et al., PipeDream, SOSP 2019 (cluster A)", add_pcie_v100_box},
       {"flexflow-sim", 2, 4, "4 ideal devices a node over the links of FlexFlow's stand-alone simulator",
@@ -68,13 +78,24 @@ std::int64_t parse_node_count(std::string_view text, std::string_view whole, std
   return nodes;
 }
 
+// `size`: "N", "key=value,…", or both with a comma.
+Topology sized_topology(const TopologyPreset& preset, std::string_view size, std::string_view whole) {
+  const std::size_t comma = size.find(',');
+  const std::string_view first = size.substr(0, comma);
+  if (first.find('=') != std::string_view::npos)
+    return preset_topology(preset, preset.default_nodes, parse_network_options(size, whole));
+  const std::int64_t nodes = parse_node_count(first, whole, most_nodes(preset));
+  if (comma == std::string_view::npos) return preset_topology(preset, nodes);
+  return preset_topology(preset, nodes, parse_network_options(size.substr(comma + 1), whole));
+}
+
 Topology named_topology(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string name(text.substr(0, colon));
   for (const TopologyPreset& preset : topology_presets()) {
     if (preset.name != name) continue;
     if (colon == std::string_view::npos) return preset_topology(preset, preset.default_nodes);
-    return preset_topology(preset, parse_node_count(text.substr(colon + 1), text, most_nodes(preset)));
+    return sized_topology(preset, text.substr(colon + 1), text);
   }
   if (name == "cpu")
     return cpu_topology(
@@ -82,7 +103,7 @@ Topology named_topology(std::string_view text) {
   const std::vector<std::string> names = preset_names();
   throw InputError(
       fmt::format("unknown topology \"{}\"{}; allowed: {}, each also as NAME:N for N nodes (cpu:N for N "
-                  "threads of a host), levels:4@10GB/s,2@1.25GB/s, "
+                  "threads of a host), presets also as NAME:N,network=rail, levels:4@10GB/s,2@1.25GB/s, "
                   "or a .json file",
                   text, did_you_mean(name, names), list_names(names)));
 }
@@ -94,22 +115,27 @@ std::span<const TopologyPreset> topology_presets() {
   return presets;
 }
 
-Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes) {
-  const std::string name =
-      nodes == preset.default_nodes ? preset.name : fmt::format("{}:{}", preset.name, nodes);
+Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes, const NetworkOptions& network) {
+  std::string name = preset.name;
+  if (nodes != preset.default_nodes) name += fmt::format(":{}", nodes);
+  if (const std::string options = network.str(); !options.empty())
+    name += (nodes != preset.default_nodes ? "," : ":") + options;
   if (nodes < 1 || nodes > most_nodes(preset))
     throw InputError(
         fmt::format("topology \"{}\": found {} nodes, allowed 1 to {}", name, nodes, most_nodes(preset)));
   TopologyDraft draft(name, preset.source);
-  BoxPlace place;
-  place.networked = nodes > 1;
-  if (place.networked) place.network = draft.add_switch("network");
+  std::optional<Network> built;
+  if (nodes > 1 || network != NetworkOptions{})
+    built.emplace(draft, network, NetworkNodes{nodes, preset.nics, preset.rails}, name);
   for (std::int64_t n = 0; n < nodes; ++n) {
     const std::string node = fmt::format("node{}", n);
+    BoxPlace place;
     place.node = draft.add_node(node);
     place.prefix = nodes > 1 ? node + "." : "";
+    if (built) place.network = built->switches_of(n);
     preset.add_box(draft, place);
   }
+  if (built) built->link_switches();
   return Topology(std::move(draft).finish());
 }
 

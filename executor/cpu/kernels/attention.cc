@@ -160,6 +160,19 @@ class Attention : public Kernel {
     }
   }
 
+  static void add_slopes(const ShardCall& call, const QueryBlock& block, std::vector<float>& scores) {
+    if (!is_alibi(call.op)) return;
+    const AlibiSlopes slopes(call.op, call.ranges);
+    const AttentionSizes& a = block.a;
+    for (std::int64_t i = 0; i < block.rows(); ++i) {
+      const float slope = slopes.of(block.head, i % a.r);
+      const std::int64_t query = a.first_query + block.begin + i / a.r;
+      for (std::int64_t j = 0; j < a.t; ++j)
+        scores[static_cast<std::size_t>(i * a.t + j)] -=
+            slope * static_cast<float>(std::abs(a.first_key + j - query));
+    }
+  }
+
   /// [rows, t], without the mask.
   static std::vector<float> scores(const ShardCall& call, const QueryBlock& block,
                                    const std::vector<float>& q, const std::vector<float>& k) {
@@ -171,6 +184,7 @@ class Attention : public Kernel {
     for_each_bias(call, block, [&](std::size_t score, std::size_t element) {
       result[score] += call.values[bias].floats[element];
     });
+    add_slopes(call, block, result);
     return result;
   }
 
@@ -299,7 +313,10 @@ class Attention : public Kernel {
 
 std::vector<KernelEntry> attention_kernels() {
   static const Attention attention;
-  return {{"attention", &attention}, {"relative_attention", &attention}, {"scored_attention", &attention}};
+  return {{"attention", &attention},
+          {"alibi_attention", &attention},
+          {"relative_attention", &attention},
+          {"scored_attention", &attention}};
 }
 
 }  // namespace pipesim::cpu

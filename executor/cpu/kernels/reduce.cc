@@ -20,20 +20,23 @@ void for_each_reduced(const ReduceShape& shape, SumOrder order, Visit visit) {
   });
 }
 
+/// y = sums or means of x, added up in double.
+void add_up(const ReduceShape& shape, SumOrder order, const float* x, float* y) {
+  std::vector<double> sums(static_cast<std::size_t>(shape.results), 0.0);
+  for_each_reduced(shape, order, [&](std::int64_t from, std::int64_t to) {
+    sums[static_cast<std::size_t>(to)] += static_cast<double>(x[from]);
+  });
+  std::transform(sums.begin(), sums.end(), y,
+                 [&](double s) { return static_cast<float>(s / shape.divisor); });
+}
+
 /// values: x, y. Sum and mean: y is one addend over what is reduced, the mean by the count of the whole.
 class Reduce : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t segment) const override {
     const ReduceShape shape(call.op, call.ranges);
-    const float* x = call.values[0].floats;
-    float* y = call.values[1].floats;
     if (shape.largest) return largest(call, shape, segment);
-    std::vector<double> sums(static_cast<std::size_t>(shape.results), 0.0);
-    for_each_reduced(shape, call.step.sums, [&](std::int64_t from, std::int64_t to) {
-      sums[static_cast<std::size_t>(to)] += static_cast<double>(x[from]);
-    });
-    std::transform(sums.begin(), sums.end(), y,
-                   [&](double s) { return static_cast<float>(s / shape.divisor); });
+    add_up(shape, call.step.sums, call.values[0].floats, call.values[1].floats);
   }
 
   /// All elements that equal the largest get its gradient: which of them comes first in the unsplit tensor,
@@ -70,11 +73,27 @@ class Reduce : public Kernel {
   }
 };
 
+/// values: x, y, which has a dimension more. dx is one addend over what the shard has of it.
+class Broadcast : public Kernel {
+ public:
+  void forward(const ShardCall& call, std::size_t /*segment*/) const override {
+    const float* x = call.values[0].floats;
+    float* y = call.values[1].floats;
+    for_each_reduced(ReduceShape::of_broadcast(call.op, call.ranges), SumOrder::Ascending,
+                     [&](std::int64_t to, std::int64_t from) { y[to] = x[from]; });
+  }
+  void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
+    add_up(ReduceShape::of_broadcast(call.op, call.ranges), call.step.sums, call.gradients[1].floats,
+           call.gradients[0].floats);
+  }
+};
+
 }  // namespace
 
 std::vector<KernelEntry> reduce_kernels() {
   static const Reduce reduce;
-  return {{"reduce", &reduce}};
+  static const Broadcast broadcast;
+  return {{"reduce", &reduce}, {"broadcast", &broadcast}};
 }
 
 }  // namespace pipesim::cpu

@@ -75,6 +75,18 @@ struct SpreadBiases {
   }
 };
 
+/// The same of slopes by distance.
+struct SpreadSlopes {
+  AlibiSlopes slopes;
+  DistanceBiases distances;
+  float* spread = nullptr;
+  PIPESIM_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t row = i / distances.distances(), ahead = distances.ahead + i % distances.distances();
+    const float slope = slopes.of(row / distances.members, row % distances.members);
+    spread[i] = -slope * static_cast<float>(ahead < 0 ? -ahead : ahead);
+  }
+};
+
 /// sums[sample and head, member, ahead] = Σ over the block's queries of the gradients of scores at that
 /// distance, less their scale. Added to what earlier blocks of the same heads left.
 struct SumsByDistance {
@@ -121,7 +133,7 @@ struct GradientsOfBiases {
   }
 };
 
-using AttentionGradientBodies =
-    BodyList<ProductsOfResults, GradientsOfScores, SpreadBiases, SumsByDistance, GradientsOfBiases>;
+using AttentionGradientBodies = BodyList<ProductsOfResults, GradientsOfScores, SpreadBiases, SpreadSlopes,
+                                         SumsByDistance, GradientsOfBiases>;
 
 }  // namespace pipesim::gpu

@@ -90,11 +90,16 @@ class AttentionWork {
                      .rate = DropoutRate(call_.op.name, rate),
                      .numbers = ScoreNumbers(call_.op, call_.ranges, call_.step.microbatch),
                      .step = call_.device_step};
-    if (!is_relative_attention(call_.op)) return rules;
+    const bool learned = is_relative_attention(call_.op);
+    if (!learned && !is_alibi(call_.op)) return rules;
     const std::int64_t elements = sizes_.g * sizes_.r * rules.distances.distances();
     auto* spread = reinterpret_cast<float*>(scratch_for(stream_, elements, sizeof(float)));
-    run(stream_, elements,
-        SpreadBiases{call_.values[kBiasUse].floats(), rules.distances, RelativeBuckets(call_.op), spread});
+    if (learned) {
+      run(stream_, elements,
+          SpreadBiases{call_.values[kBiasUse].floats(), rules.distances, RelativeBuckets(call_.op), spread});
+    } else {
+      run(stream_, elements, SpreadSlopes{AlibiSlopes(call_.op, call_.ranges), rules.distances, spread});
+    }
     rules.biases = spread;
     return rules;
   }
@@ -270,7 +275,10 @@ std::unique_ptr<const Kernel> attention_kernel(const AttentionLimits& limits) {
 
 std::vector<KernelEntry> attention_kernels() {
   static const Attention attention{AttentionLimits{}};
-  return {{"attention", &attention}, {"relative_attention", &attention}, {"scored_attention", &attention}};
+  return {{"attention", &attention},
+          {"alibi_attention", &attention},
+          {"relative_attention", &attention},
+          {"scored_attention", &attention}};
 }
 
 }  // namespace pipesim::gpu

@@ -319,6 +319,15 @@ matrix s x 4 x t for each bgr
 )");
 }
 
+TEST(AlibiAttention, LearnsNoSlopes) {
+  Bench t;
+  const TensorId q = t.x({4, 6, 2, 3, 4}), k = t.x({4, 6, 2, 4});
+  const Operator op = t.op("alibi_attention", {q, k, k}, {{"causal", 1}});
+  EXPECT_THAT(Description::of(op),
+              testing::HasSubstr("flops F 2bsgrte + 14bsgrt; B 4bsgrte + 25bsgrt; W 0\n"));
+  EXPECT_EQ(op.uses.size(), 4);
+}
+
 TEST(RelativeAttention, HasBiasesOfEachHead) {
   Bench t;
   const auto inputs = {t.x({4, 6, 2, 3, 4}), t.x({4, 5, 2, 4}), t.x({4, 5, 2, 8})};

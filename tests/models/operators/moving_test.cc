@@ -104,6 +104,16 @@ flops F 0; B 0; W 0
 )");
 }
 
+TEST(Broadcast, ReadsTheSameForEveryIndexOfTheNewDimension) {
+  Bench t;
+  EXPECT_EQ(Description::of(t.op("broadcast", {t.x({4, 7, 8})}, {{"axis", 2}, {"size", 3}})),
+            R"(factors n:S4 c:P7 h:A3~ w:A8~
+input [n, c, w]
+output [n, c, h, w]
+flops F 0; B nchw; W 0
+)");
+}
+
 TEST(Reshape, FollowsTheCommonRefinement) {
   Bench t;
   EXPECT_EQ(Description::of(t.op("reshape", {t.x({4, 6, 8})}, {{"shape", Sizes{2, 12, 2, 4}}})),

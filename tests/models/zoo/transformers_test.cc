@@ -12,6 +12,17 @@ std::int64_t parameters(const std::string& model) { return make_zoo_model(model)
 
 bool in_layers(const Operator& op) { return op.name.starts_with("layer"); }
 
+/// Parameters of the linear layers and experts that a token goes through, and of the word embedding.
+double used_by_a_token(const std::string& model) {
+  const OperatorGraph graph = make_zoo_model(model + ":batch=1");
+  const double linears = forward_flops(
+      graph, [](const Operator& op) { return op.kind == "linear" || op.kind == "expert_linear"; });
+  const auto tokens =
+      static_cast<double>(graph.tensor(operator_named(graph, "word_embedding").uses[0].tensor).shape[1]);
+  const TensorId words = operator_named(graph, "word_embedding").uses[1].tensor;
+  return linears / 2 / tokens + static_cast<double>(graph.tensor(words).elements());
+}
+
 // Published: 109,482,240 and 335,141,888 for the encoder with pooler (Hugging Face BertModel). The
 // masked-word head adds a transform, a norm and a bias; the pooler and the next-sentence classifier are the
 // option's.
@@ -149,6 +160,77 @@ TEST(Llama, HasThePublishedTrainingFlops) {
   EXPECT_NEAR(3 * linears / 8192 * 15.6e12, 3.8e25, 0.01 * 3.8e25);
 }
 
+// Model cards: 8.2 B, and 235 B, of which 234 B are no embeddings. The digits follow from their config.json.
+TEST(Qwen3, HasItsPublishedParameters) {
+  EXPECT_EQ(parameters("qwen3-8b"), 8'190'735'360);
+  EXPECT_EQ(parameters("qwen3-235b"), 235'093'634'560);
+  EXPECT_NEAR(static_cast<double>(parameters("qwen3-235b")) - 2 * 151'936.0 * 4096, 234e9, 0.5e9);
+}
+
+// The report's table 2: 22 B used by a token, its word embedding included.
+TEST(Qwen3, TokensUseTheirPublishedShareOfTheParameters) {
+  EXPECT_NEAR(used_by_a_token("qwen3-235b"), 22e9, 0.01 * 22e9);
+}
+
+TEST(Qwen3, NormalisesQueriesAndKeysOfEachHead) {
+  const OperatorGraph graph = make_zoo_model("qwen3-235b:batch=2,sequence=64,layers=1");
+  const Operator &query = operator_named(graph, "layer1.query_norm"),
+                 &rotary = operator_named(graph, "layer1.query_rotary");
+  EXPECT_EQ(graph.tensor(query.uses[0].tensor).shape, (std::vector<std::int64_t>{2, 64, 4, 16, 128}));
+  EXPECT_EQ(graph.tensor(query.uses[1].tensor).shape, (std::vector<std::int64_t>{128}));
+  EXPECT_EQ(rotary.uses[0].tensor, query.uses.back().tensor);
+  const Operator& key = operator_named(graph, "layer1.key_norm");
+  EXPECT_EQ(graph.tensor(key.uses[0].tensor).shape, (std::vector<std::int64_t>{2, 64, 4, 128}));
+}
+
+// The model card of bigscience/bloom.
+TEST(Bloom, HasItsPublishedParameters) { EXPECT_EQ(parameters("bloom-176b"), 176'247'271'424); }
+
+TEST(Bloom, KnowsPositionsByDistanceAlone) {
+  const OperatorGraph graph = make_zoo_model("bloom-176b:layers=2");
+  EXPECT_EQ(count_kind(graph, "embedding"), 1);
+  EXPECT_EQ(count_kind(graph, "alibi_attention"), 2);
+  EXPECT_EQ(operator_named(graph, "projection").uses[1].tensor,
+            operator_named(graph, "word_embedding").uses[1].tensor);
+  const OperatorGraph scores = make_zoo_model("bloom-176b:layers=2,attention=scores");
+  EXPECT_EQ(std::get<std::int64_t>(operator_named(scores, "layer1.attention").attributes.at("alibi")), 1);
+}
+
+// README_WEIGHTS.md of deepseek-ai/DeepSeek-V3: 671 B. The digits follow from config.json; the 256 biases of
+// each router, which no gradient trains, are left out.
+TEST(DeepSeek, HasItsPublishedParameters) {
+  EXPECT_EQ(parameters("deepseek-v3"), 671'026'419'200 - 58 * 256);
+}
+
+// The same file: 36.6 B used by a token, with the projection and without the word embedding; the report says
+// 37 B.
+TEST(DeepSeek, TokensUseTheirPublishedShareOfTheParameters) {
+  const double used = used_by_a_token("deepseek-v3") - 129'280.0 * 7168;
+  EXPECT_NEAR(used, 36.6e9, 0.01 * 36.6e9);
+}
+
+TEST(DeepSeek, HeadsShareTheRotatedPartOfTheirKeys) {
+  const OperatorGraph graph = make_zoo_model("deepseek-v3:batch=2,sequence=64,layers=1");
+  const auto shape = [&](const std::string& name) {
+    return graph.tensor(operator_named(graph, "layer1." + name).uses.back().tensor).shape;
+  };
+  EXPECT_EQ(shape("key_rotary"), (std::vector<std::int64_t>{2, 64, 64}));
+  EXPECT_EQ(shape("key_of_heads"), (std::vector<std::int64_t>{2, 64, 128, 64}));
+  EXPECT_EQ(shape("key_joined"), (std::vector<std::int64_t>{2, 64, 128, 192}));
+  EXPECT_EQ(shape("query_joined"), (std::vector<std::int64_t>{2, 64, 128, 1, 192}));
+  EXPECT_EQ(shape("attention"), (std::vector<std::int64_t>{2, 64, 128, 1, 128}));
+}
+
+TEST(DeepSeek, ExpertsComeAfterTheDenseLayers) {
+  const auto counts = repeats(make_zoo_model("deepseek-v3:layers=5"));
+  EXPECT_EQ(counts.at("layer#.attention"), 5);
+  EXPECT_EQ(counts.at("layer#.dense_gate"), 3);
+  EXPECT_EQ(counts.at("layer#.shared_gate"), 2);
+  EXPECT_EQ(counts.at("layer#.dispatch"), 2);
+  EXPECT_FALSE(
+      repeats(make_zoo_model("deepseek-v3:layers=5,shared_experts=0")).contains("layer#.shared_gate"));
+}
+
 TEST(Llama, QueriesAreGroupedByKeyValueHeads) {
   const OperatorGraph graph = make_zoo_model("llama3-8b:batch=2,sequence=64,layers=1");
   const Operator& attention = operator_named(graph, "layer1.attention");
@@ -158,14 +240,15 @@ TEST(Llama, QueriesAreGroupedByKeyValueHeads) {
             "model \"llama3-8b:kv_heads=5\": kv_heads=5 does not divide heads=32");
 }
 
-// Model card: 46.7 B in all, 12.9 B used by a token.
-TEST(Mixtral, HasItsPublishedParameters) { EXPECT_EQ(parameters("mixtral-8x7b"), 46'702'792'704); }
+// Model cards: 46.7 B in all, 12.9 B used by a token; 141 B and 39 B, of which config.json gives the digits.
+TEST(Mixtral, HasItsPublishedParameters) {
+  EXPECT_EQ(parameters("mixtral-8x7b"), 46'702'792'704);
+  EXPECT_EQ(parameters("mixtral-8x22b"), 140'620'634'112);
+}
 
 TEST(Mixtral, TokensUseTheirPublishedShareOfTheParameters) {
-  const OperatorGraph graph = make_zoo_model("mixtral-8x7b:batch=1");
-  const double linears = forward_flops(
-      graph, [](const Operator& op) { return op.kind == "linear" || op.kind == "expert_linear"; });
-  EXPECT_NEAR(linears / 2 / 4096 + 32'000 * 4096, 12.9e9, 0.01 * 12.9e9);
+  EXPECT_NEAR(used_by_a_token("mixtral-8x7b"), 12.9e9, 0.01 * 12.9e9);
+  EXPECT_NEAR(used_by_a_token("mixtral-8x22b"), 39e9, 0.01 * 39e9);
 }
 
 TEST(Mixtral, CapacityFollowsItsFactor) {

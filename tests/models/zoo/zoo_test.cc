@@ -20,15 +20,18 @@ const char* const all_names =
     "bert-base, bert-large, bert48, xlnet36, t5-base, t5-large, t5-3b, t5-11b, gpt, gpt2, gpt3-125m, "
     "gpt3-350m, gpt3-760m, gpt3-1.3b, gpt3-2.7b, gpt3-6.7b, "
     "gpt3-13b, "
-    "gpt3-175b, llama, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b";
+    "gpt3-175b, bloom-176b, llama, llama3-8b, llama3-70b, llama3-405b, qwen3-8b, mixtral-8x7b, "
+    "mixtral-8x22b, qwen3-235b, deepseek-v3";
 
 /// Sizes small enough to execute, for whichever of these options a model has.
 std::string reduced(const ZooModel& model) {
   const std::map<std::string, std::string> small = {
-      {"batch", "2"},     {"steps", "2"},   {"layers", "2"},   {"hidden", "16"}, {"embedded", "12"},
-      {"vocab", "50"},    {"heads", "4"},   {"kv_heads", "2"}, {"ffn", "24"},    {"sequence", "6"},
-      {"positions", "8"}, {"classes", "3"}, {"features", "7"}, {"target", "5"},  {"head_width", "6"},
-      {"filters", "16"},  {"channels", "8"}};
+      {"batch", "2"},      {"steps", "2"},        {"layers", "2"},      {"hidden", "16"},
+      {"embedded", "12"},  {"vocab", "50"},       {"heads", "4"},       {"kv_heads", "2"},
+      {"ffn", "24"},       {"sequence", "6"},     {"positions", "8"},   {"classes", "3"},
+      {"features", "7"},   {"target", "5"},       {"head_width", "6"},  {"filters", "16"},
+      {"channels", "8"},   {"rotary_width", "4"}, {"value_width", "5"}, {"query_latent", "7"},
+      {"key_latent", "9"}, {"expert_ffn", "10"},  {"dense_layers", "1"}};
   std::string text = model.name;
   for (const ZooOption& option : model.options) {
     std::string value = option.key == "image" ? std::to_string(static_cast<int>(option.lowest)) : "";

@@ -19,8 +19,9 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const char* const kGpt = "gpt:layers=4,hidden=32,heads=8,vocab=50,sequence=16,positions=16,batch=";
-const char* const kLlama = "llama:layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=16,ffn=64,batch=";
+const char* const kSmallGpt = "gpt:layers=4,hidden=32,heads=8,vocab=50,sequence=16,positions=16,batch=";
+const char* const kSmallLlama =
+    "llama:layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=16,ffn=64,batch=";
 
 struct Expanded {
   OperatorGraph graph;
@@ -58,7 +59,7 @@ struct Expanded {
 };
 
 TEST(ExpandRecipe, TensorParallelIsMegatrons) {
-  const Expanded e(kGpt, "p100-4x4:1", "tp4");
+  const Expanded e(kSmallGpt, "p100-4x4:1", "tp4");
   EXPECT_EQ(e.text("layer1.query"), "o/4 on 4 devices from 0");
   EXPECT_EQ(e.text("layer1.attention"), "g/4 on 4 devices from 0");
   EXPECT_EQ(e.text("layer1.output"), "i/4 on 4 devices from 0");
@@ -72,7 +73,7 @@ TEST(ExpandRecipe, TensorParallelIsMegatrons) {
 }
 
 TEST(ExpandRecipe, SequenceParallelDividesWhatTensorParallelCopies) {
-  const Expanded e(kGpt, "p100-4x4:1", "tp2,sp,mbs3");
+  const Expanded e(kSmallGpt, "p100-4x4:1", "tp2,sp,mbs3");
   EXPECT_EQ(e.recipe.data, 2);
   EXPECT_EQ(e.config("layer1.ffn_norm").degrees, (std::vector<std::int32_t>{2, 2, 1}));
   EXPECT_EQ(e.text("layer1.ffn1"), "b/2 o/2 on 4 devices from 0");
@@ -80,7 +81,7 @@ TEST(ExpandRecipe, SequenceParallelDividesWhatTensorParallelCopies) {
 }
 
 TEST(ExpandRecipe, ContextParallelDividesTheSequenceOfAll) {
-  const Expanded e(kGpt, "p100-4x4:1", "tp2,cp2,sp");
+  const Expanded e(kSmallGpt, "p100-4x4:1", "tp2,cp2,sp");
   EXPECT_EQ(e.text("layer1.query"), "s/2 o/2 on 4 devices from 0");
   EXPECT_EQ(e.text("layer1.attention"), "s/2 g/2 on 4 devices from 0");
   EXPECT_EQ(e.text("layer1.ffn_norm"), "s/4 on 4 devices from 0");
@@ -88,7 +89,7 @@ TEST(ExpandRecipe, ContextParallelDividesTheSequenceOfAll) {
 }
 
 TEST(ExpandRecipe, HeadsOfKeysAreCopiedWhereTheyAreFew) {
-  const Expanded e(kLlama, "p100-4x4:2", "tp8");
+  const Expanded e(kSmallLlama, "p100-4x4:2", "tp8");
   EXPECT_EQ(e.text("layer1.query"), "o/2 o2/4 on 8 devices from 0");
   EXPECT_EQ(e.text("layer1.attention"), "g/2 r/4 on 8 devices from 0");
   // The copies of a head are beside each other: those of query heads that attend to it.
@@ -101,7 +102,7 @@ TEST(ExpandRecipe, HeadsOfKeysAreCopiedWhereTheyAreFew) {
 }
 
 TEST(ExpandRecipe, PipelinesDivideLayers) {
-  const Expanded e(kGpt, "p100-4x4:1", "pp4");
+  const Expanded e(kSmallGpt, "p100-4x4:1", "pp4");
   EXPECT_EQ(e.made.pipeline->schedule, "1f1b");
   EXPECT_EQ(e.stage("word_embedding"), 0);
   EXPECT_EQ(e.stage("embedding_dropout"), 0);
@@ -115,7 +116,7 @@ TEST(ExpandRecipe, PipelinesDivideLayers) {
 
 TEST(ExpandRecipe, TheOrderSaysWhoIsNear) {
   const auto devices = [](const char* text, const char* op) {
-    return Expanded(kGpt, "p100-4x4:2", text).config(op).devices;
+    return Expanded(kSmallGpt, "p100-4x4:2", text).config(op).devices;
   };
   using D = std::vector<DeviceId>;
   EXPECT_EQ(devices("tp2,pp2", "layer4.ffn1"), (D{DeviceId(4), DeviceId(5), DeviceId(6), DeviceId(7)}));
@@ -169,7 +170,7 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
     return refusal([&] { Expanded(model, "p100-4x4:2", text); });
   };
   EXPECT_EQ(
-      message(kGpt, "pp8"),
+      message(kSmallGpt, "pp8"),
       "recipe \"pp8,dp1,mbs1\": pp8 makes 8 stages, which 4 layers do not fill evenly; the nearest that is "
       "possible: pp4,dp2,mbs1");
   EXPECT_EQ(
@@ -183,12 +184,12 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
   EXPECT_EQ(message("gpt:layers=4,hidden=32,heads=8,vocab=50,sequence=12,positions=16,batch=", "tp8,sp"),
             "recipe \"tp8,dp1,sp,mbs1\": 8 parts of the sequence do not divide the 12 positions of "
             "\"word_embedding\"; the nearest that is possible: tp4,dp2,sp,mbs1");
-  EXPECT_THAT(message(kGpt, "sp"),
+  EXPECT_THAT(message(kSmallGpt, "sp"),
               HasSubstr("sp divides the sequence over tp, and there is no tp; the nearest that "
                         "is possible: dp8,mbs1"));
-  EXPECT_THAT(message(kGpt, "recompute=stage"), HasSubstr("recompute=stage needs pp2 or more"));
-  EXPECT_THAT(message(kGpt, "schedule=gpipe"), HasSubstr("schedule needs pp2 or more"));
-  EXPECT_THAT(message(kGpt, "pp2,vpp2,schedule=1f1b"), HasSubstr("vpp2 needs schedule=interleaved"));
+  EXPECT_THAT(message(kSmallGpt, "recompute=stage"), HasSubstr("recompute=stage needs pp2 or more"));
+  EXPECT_THAT(message(kSmallGpt, "schedule=gpipe"), HasSubstr("schedule needs pp2 or more"));
+  EXPECT_THAT(message(kSmallGpt, "pp2,vpp2,schedule=1f1b"), HasSubstr("vpp2 needs schedule=interleaved"));
   EXPECT_THAT(message("resnet50:batch=", "cp2"),
               HasSubstr("cp2 divides a sequence, and the model has no attention"));
   EXPECT_THAT(message("lenet:batch=", "pp2"),
@@ -210,7 +211,8 @@ TEST(CompletedRecipe, MultipliesUpToTheDevices) {
 // Every transformer of the zoo at its default depth.
 TEST(RecipeOfPlan, IsTheOneThatItWasMadeFrom) {
   const Topology topology = make_topology("dgx-h100:4");
-  for (const char* name : {"gpt", "bert-large", "t5-base", "xlnet36", "llama", "llama3-8b", "mixtral-8x7b"}) {
+  for (const char* name : {"gpt", "bert-large", "t5-base", "xlnet36", "llama", "llama3-8b", "mixtral-8x7b",
+                           "mixtral-8x22b", "bloom-176b", "qwen3-8b", "qwen3-235b", "deepseek-v3"}) {
     const OperatorGraph graph = make_zoo_model(std::string(name) + ":batch=16");
     const RecipeModel model(graph);
     for_each_seed(4, [&](Rng& rng) {
@@ -232,7 +234,7 @@ TEST(RecipeOfPlan, IsTheOneThatItWasMadeFrom) {
 }
 
 TEST(RecipeOfPlan, TellsWhatDiffers) {
-  Expanded e(kGpt, "p100-4x4:1", "tp4");
+  Expanded e(kSmallGpt, "p100-4x4:1", "tp4");
   PlanOptions options;
   const auto text = [&] { return recipe_of(e.made.strategy, options, e.model, e.topology).str(e.graph); };
   EXPECT_EQ(text(), "tp4,dp1,mbs1");

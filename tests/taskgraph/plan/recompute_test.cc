@@ -77,7 +77,10 @@ TEST(RecomputeSegments, OfFullAreLayers) {
   const Segments layers = layers_of(graph);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string& name = graph.operators()[i].name;
-    EXPECT_EQ(layers[i], name.starts_with("layer1.") ? 0 : name.starts_with("layer2.") ? 1 : kNoLayer) << name;
+    EXPECT_EQ(layers[i], name.starts_with("layer1.")   ? 0
+                         : name.starts_with("layer2.") ? 1
+                                                       : kNoLayer)
+        << name;
   }
   EXPECT_EQ(recompute_segments(graph, {Kind::Full, {}}, {}), layers);
 }

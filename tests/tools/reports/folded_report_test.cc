@@ -1,10 +1,11 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <string>
 
 #include "models/zoo/zoo.h"
 #include "tests/search/recipes/random_recipe.h"
 #include "tests/seeds.h"
+#include "tests/tools/command_line.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_report.h"
 #include "topologies/presets/presets.h"
@@ -53,6 +54,17 @@ TEST(FoldedReport, IsThatOfAllTasks) {
   });
   EXPECT_GT(folded, 3);
   EXPECT_GT(steady, 3);
+}
+
+// Of its groups, too.
+TEST(FoldedReport, NamesRealDevices) {
+  const Outcome outcome =
+      pipesim_run({"simulate", "--model",
+                   "llama:layers=12,hidden=128,heads=8,kv_heads=8,vocab=96,sequence=32,ffn=128,batch=64",
+                   "--topology", "dgx-h100:2", "--recipe", "tp8,pp2"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::HasSubstr(" devices, from which all others follow"));
+  EXPECT_THAT(outcome.out, testing::HasSubstr("over 8 devices, node1.gpu0 to node1.gpu7"));
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ struct ScoreBlock {
   }
 };
 
-/// What scores go through beside the products: learned biases by distance and dropout, if there are any.
+/// What scores go through beside the products: biases or slopes by distance and dropout, if there are any.
 struct ScoreRules {
   const float* biases = nullptr;  ///< see DistanceBiases
   DistanceBiases distances;

@@ -1,3 +1,4 @@
+#include "executor/operators/attention.h"
 #include "executor/operators/dropout_mask.h"
 #include "tests/executor/cpu/kernel_checks.h"
 
@@ -17,9 +18,15 @@ std::int64_t defined_bucket(std::int64_t query, std::int64_t key, bool causal) {
   return of_one[distance] + (key > query ? 4 : 0);
 }
 
+/// ALiBi's slopes of 6 heads: four as of 4 heads, then the first and the third of 8 heads.
+double defined_slope(std::int64_t head) {
+  constexpr double exponents[] = {2, 4, 6, 8, 1, 3};
+  return std::pow(2.0, -exponents[head]);
+}
+
 /// Softmax over keys of a query's scores, 0 for keys that it does not see. `bias`: of 8 buckets or null.
 std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor& k_given, WholeTensor* bias,
-                                   bool causal, HeadIndex i) {
+                                   bool causal, HeadIndex i, bool alibi = false) {
   WholeTensor q = q_given, k = k_given;
   const std::int64_t keys = k.shape[1], depth = q.shape[4];
   std::vector<double> shares(static_cast<std::size_t>(keys), 0.0);
@@ -29,6 +36,7 @@ std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor
     for (std::int64_t d = 0; d < depth; ++d) score += q.at(i.b, i.s, i.g, i.r, d) * k.at(i.b, t, i.g, d);
     score /= std::sqrt(static_cast<double>(depth));
     if (bias != nullptr) score += bias->at(defined_bucket(i.s, t, causal), i.g, i.r);
+    if (alibi) score -= defined_slope(i.g * q.shape[3] + i.r) * static_cast<double>(std::abs(t - i.s));
     sum += shares[static_cast<std::size_t>(t)] = std::exp(score);
   }
   for (double& share : shares) share /= sum;
@@ -43,7 +51,7 @@ void define_attention(const Operator& op, WholeTensors& t) {
                       row / shape[3] % shape[2], row % shape[3]};
     const std::vector<double> shares =
         defined_shares(t[0], t[1], t.size() > 4 ? &t[3] : nullptr,
-                       std::get<std::int64_t>(op.attributes.at("causal")) != 0, i);
+                       std::get<std::int64_t>(op.attributes.at("causal")) != 0, i, is_alibi(op));
     for (std::int64_t e = 0; e < shape[4]; ++e) {
       double sum = 0;
       for (std::int64_t key = 0; key < t[2].shape[1]; ++key)
@@ -88,6 +96,24 @@ TEST(ScoredAttentionKernel, DoesWhatFusedAttentionDoes) {
                              {bench.x({2, 10, 2, 2, 3}), bench.x({2, 10, 2, 3}), bench.x({2, 10, 2, 4})},
                              {{"causal", causal}, {"buckets", buckets}, {"farthest", 9}}),
                     define_attention});
+    }
+  }
+}
+
+TEST(AlibiAttentionKernel, LowersScoresByDistance) {
+  for (const char* kind : {"alibi_attention", "scored_attention"}) {
+    Attributes attributes;
+    if (kind == std::string("scored_attention")) attributes["alibi"] = 1;
+    for (const auto& [heads, members] : {std::pair{3, 2}, {2, 3}, {6, 1}}) {
+      for (const std::int64_t causal : {0, 1}) {
+        attributes["causal"] = causal;
+        Bench bench(2);
+        check_kernel({bench.op(kind,
+                               {bench.x({2, 8, heads, members, 3}), bench.x({2, 8, heads, 3}),
+                                bench.x({2, 8, heads, 4})},
+                               attributes),
+                      define_attention});
+      }
     }
   }
 }

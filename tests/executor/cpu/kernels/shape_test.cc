@@ -59,6 +59,13 @@ void define_transpose(const Operator& op, WholeTensors& t) {
   });
 }
 
+void define_broadcast(const Operator& op, WholeTensors& t) {
+  for_each_index_of(t[1].shape, [&](std::vector<std::int64_t> index, std::size_t at) {
+    index.erase(index.begin() + static_cast<std::ptrdiff_t>(axis_of(op)));
+    t[1].elements[at] = t[0].elements[offset_of(t[0].shape, index)];
+  });
+}
+
 using Define = void (*)(const Operator&, WholeTensors&);
 
 void check_shape_kernel(const char* kind, const std::vector<Sizes>& inputs, const Attributes& attributes,
@@ -80,6 +87,13 @@ TEST(ShapeKernels, Concatenate) {
 TEST(ShapeKernels, Split) {
   check_shape_kernel("split", {{4, 10, 4}}, {{"axis", 1}, {"sizes", Sizes{3, 5, 2}}}, define_split);
   check_shape_kernel("split", {{4, 6}}, {{"axis", 1}, {"sizes", Sizes{6}}}, define_split);
+}
+
+TEST(ShapeKernels, Broadcast) {
+  check_shape_kernel("broadcast", {{4, 6, 3}}, {{"axis", 2}, {"size", 4}}, define_broadcast);
+  check_shape_kernel("broadcast", {{4, 6, 2}}, {{"axis", 1}, {"size", 3}}, define_broadcast);
+  check_shape_kernel("broadcast", {{4, 3}}, {{"axis", 2}, {"size", 70}}, define_broadcast);
+  check_shape_kernel("broadcast", {{4}}, {{"axis", 1}, {"size", 2}}, define_broadcast);
 }
 
 TEST(ShapeKernels, Reshape) {

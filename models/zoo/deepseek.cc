@@ -1,0 +1,122 @@
+#include <string>
+#include <utility>
+
+#include "models/zoo/families.h"
+#include "models/zoo/feed_forward.h"
+
+namespace pipesim {
+
+namespace {
+
+/// Multi-head latent attention (DeepSeek-AI, 2024, section 2.1.1): queries, and keys and values together, go
+/// through a narrow latent each. A rotated part is joined to the queries and keys of all heads; that of the
+/// keys is the same for all heads.
+class LatentAttention {
+ public:
+  LatentAttention(TransformerNetwork& net, const ZooValues& values)
+      : net_(net),
+        heads_(values.integer("heads")),
+        width_(values.integer("head_width")),
+        rotary_width_(values.integer("rotary_width")),
+        value_width_(values.integer("value_width")),
+        query_latent_(values.integer("query_latent")),
+        key_latent_(values.integer("key_latent")) {}
+
+  TensorId operator()(TensorId x) {
+    const TensorId queries = net_.norm("rms_norm", "query_norm", linear("query_latent", x, {query_latent_}));
+    const TensorId keys = net_.norm("rms_norm", "key_norm", linear("key_latent", x, {key_latent_}));
+    const TensorId turned = rotary("query", linear("query_position", queries, {heads_, 1, rotary_width_}));
+    const TensorId query = join("query", linear("query", queries, {heads_, 1, width_}), turned, 4);
+    const TensorId shared = net_.builder().add("broadcast", "key_of_heads",
+                                               {rotary("key", linear("key_position", x, {rotary_width_}))},
+                                               {{"axis", 2}, {"size", heads_}});
+    const TensorId key = join("key", linear("key", keys, {heads_, width_}), shared, 3);
+    const TensorId value = linear("value", keys, {heads_, value_width_});
+    return net_.mix_values("", query, key, value, {.causal = true, .bias = false});
+  }
+
+ private:
+  TensorId linear(const std::string& name, TensorId x, Sizes out) {
+    return net_.builder().add("linear", name, {x}, {{"out", std::move(out)}, {"bias", 0}});
+  }
+  TensorId rotary(const std::string& of, TensorId x) {
+    return net_.builder().add("rotary", of + "_rotary", {x});
+  }
+  TensorId join(const std::string& of, TensorId plain, TensorId turned, std::int64_t axis) {
+    return net_.builder().add("concat", of + "_joined", {plain, turned}, {{"axis", axis}});
+  }
+
+  TransformerNetwork& net_;
+  std::int64_t heads_, width_, rotary_width_, value_width_, query_latent_, key_latent_;
+};
+
+/// The first layers are dense, the others have experts, some of which all tokens share.
+class FeedForward {
+ public:
+  FeedForward(TransformerNetwork& net, const ZooValues& values)
+      : net_(net),
+        hidden_(values.integer("hidden")),
+        dense_layers_(values.integer("dense_layers")),
+        dense_ffn_(ffn_width(values)),
+        shared_ffn_(values.integer("shared_experts") * values.integer("expert_ffn")),
+        routed_(expert_sizes(values, values.integer("expert_ffn"))) {
+    routed_.gate = "sigmoid";
+  }
+
+  TensorId operator()(std::int64_t layer, TensorId x) {
+    if (layer <= dense_layers_) return gated_ffn(net_, "dense_", x, hidden_, dense_ffn_);
+    const TensorId routed = experts_ffn(net_, x, routed_);
+    if (shared_ffn_ == 0) return routed;
+    return net_.add("experts_add", routed, gated_ffn(net_, "shared_", x, hidden_, shared_ffn_));
+  }
+
+ private:
+  TransformerNetwork& net_;
+  std::int64_t hidden_, dense_layers_, dense_ffn_, shared_ffn_;
+  ExpertSizes routed_;
+};
+
+OperatorGraph deepseek(const ZooValues& values) {
+  TransformerNetwork net(values);
+  LatentAttention attention(net, values);
+  FeedForward feed_forward(net, values);
+  TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
+  for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
+    net.builder().begin_repeat("layer", i);
+    x = net.add("attention_add", x, attention(net.norm("rms_norm", "attention_norm", x)));
+    x = net.add("ffn_add", x, feed_forward(i, net.norm("rms_norm", "ffn_norm", x)));
+    net.builder().end_repeat();
+  }
+  net.predict_words(net.norm("rms_norm", "norm", x), values.integer("vocab"), false, false);
+  return net.builder().build();
+}
+
+ZooOptions deepseek_options() {
+  const auto width = [](std::string key, std::int64_t value, std::string help) {
+    return ZooOption::integer(std::move(key), value, 1, 1 << 17, std::move(help));
+  };
+  ZooOptions options = transformer_options(batch_option(64, "4 for each of 16 devices"), "bfloat16", 4096,
+                                           {.layers = 61, .hidden = 7168, .heads = 128, .head_width = 128});
+  options.push_back(ZooOption::integer("rotary_width", 64, 2, 1 << 12,
+                                       "width of the rotated part of queries and keys beside it; even"));
+  options.push_back(width("value_width", 128, "width of a head's values"));
+  options.push_back(width("query_latent", 1536, "width of the latent that queries are made of"));
+  options.push_back(width("key_latent", 512, "width of the latent that keys and values are made of"));
+  options.push_back(attention_option());
+  options.push_back(ZooOption::integer("dense_layers", 3, 0, 1000, "first layers, which have no experts"));
+  options.push_back(ffn_option(18432));
+  options.push_back(width("expert_ffn", 2048, "width of an expert"));
+  options.push_back(ZooOption::integer("shared_experts", 1, 0, 64, "experts that all tokens share"));
+  for (ZooOption& option : experts_options(256, 8)) options.push_back(std::move(option));
+  options.push_back(vocabulary_option(129280));
+  return options;
+}
+
+}  // namespace
+
+std::vector<ZooModel> deepseek_models() {
+  return {{"deepseek-v3", "DeepSeek-V3: latent attention, each token to a shared and 8 of 256 experts",
+           "DeepSeek-AI, 2024, section 4.2; arXiv:2412.19437", deepseek_options(), deepseek}};
+}
+
+}  // namespace pipesim

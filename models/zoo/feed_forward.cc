@@ -1,0 +1,55 @@
+#include "models/zoo/feed_forward.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipesim {
+
+TensorId gated_ffn(TransformerNetwork& net, const std::string& prefix, TensorId x, std::int64_t hidden,
+                   std::int64_t ffn) {
+  const TensorId gate = net.linear_without_bias(prefix + "gate", x, ffn, "silu");
+  const TensorId up = net.linear_without_bias(prefix + "up", x, ffn);
+  const TensorId gated = net.builder().add("mul", prefix + "gated", {gate, up});
+  return net.linear_without_bias(prefix + "down", gated, hidden);
+}
+
+ExpertSizes expert_sizes(const ZooValues& values, std::int64_t ffn) {
+  ExpertSizes sizes = {.experts = values.integer("experts"),
+                       .top_k = values.integer("top_k"),
+                       .hidden = values.integer("hidden"),
+                       .ffn = ffn};
+  if (sizes.top_k > sizes.experts) {
+    values.fail("top_k=" + values.word("top_k") + " is more than experts=" + values.word("experts"));
+  }
+  const std::int64_t sequence = values.integer("sequence");
+  const auto even = static_cast<double>(sequence * sizes.top_k) / static_cast<double>(sizes.experts);
+  // An expert never gets more than all tokens. 50 · 1.1 comes out a little above 55: that is no 56th token.
+  sizes.capacity =
+      std::min(sequence, static_cast<std::int64_t>(std::ceil(even * values.real("capacity_factor") - 1e-9)));
+  return sizes;
+}
+
+TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
+  GraphBuilder& builder = net.builder();
+  const auto expert_linear = [&](const char* name, TensorId z, std::int64_t out, const char* activation) {
+    return builder.add("expert_linear", name, {z}, {{"out", out}, {"activation", activation}});
+  };
+  const TensorId scores =
+      builder.add("linear", "router", {x}, {{"out", Sizes{sizes.experts}}, {"bias", 0}, {"router", 1}});
+  const TensorId weights = builder.add(sizes.gate, "router_weights", {scores});
+  const TensorId z = builder.add("moe_dispatch", "dispatch", {x, weights},
+                                 {{"top_k", sizes.top_k}, {"capacity", sizes.capacity}});
+  const TensorId gate = expert_linear("gate", z, sizes.ffn, "silu");
+  const TensorId up = expert_linear("up", z, sizes.ffn, "none");
+  const TensorId down = expert_linear("down", builder.add("mul", "gated", {gate, up}), sizes.hidden, "none");
+  return builder.add("moe_combine", "combine", {down, weights}, {{"top_k", sizes.top_k}});
+}
+
+ZooOptions experts_options(std::int64_t experts, std::int64_t top_k) {
+  return {ZooOption::integer("experts", experts, 1, 1024, "experts of a layer"),
+          ZooOption::integer("top_k", top_k, 1, 1024, "experts that a token goes to; at most experts"),
+          ZooOption::real("capacity_factor", 1, 0.01, 256,
+                          "tokens an expert takes, in shares of a perfectly balanced load")};
+}
+
+}  // namespace pipesim
