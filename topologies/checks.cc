@@ -68,6 +68,7 @@ class PartsCheck {
       require(where + ", memory efficiency", fault_of_fraction(kind.memory_efficiency));
       require(where + ", launch overhead", fault_of_latency(kind.launch_overhead));
     }
+    require("the price per hour", fault_of_price(parts_.price_per_hour));
   }
 
   void check_names() const {
@@ -158,6 +159,11 @@ class PartsCheck {
 
 std::string fault_of_link_bandwidth(BytesPerSecond bandwidth) {
   return fault_outside(bandwidth, BytesPerSecond(1e6), BytesPerSecond(9e14));
+}
+std::string fault_of_price(double per_hour) {
+  constexpr double kMost = 1e6;
+  if (per_hour >= 0 && per_hour <= kMost) return "";
+  return fmt::format("found {}, allowed 0 to {:.0f}", per_hour, kMost);
 }
 std::string fault_of_latency(Seconds latency) { return fault_outside(latency, Seconds(0), Seconds(10)); }
 std::string fault_of_memory(Bytes memory) {

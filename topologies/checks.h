@@ -11,6 +11,7 @@ namespace pipesim {
 /// The fault of a figure of a topology, as "found …, allowed …"; "" when it has none. The bounds are far
 /// outside any real system, so a figure beyond them has a wrong unit or wrong zeros.
 std::string fault_of_link_bandwidth(BytesPerSecond bandwidth);  ///< 1 MB/s … 900 TB/s
+std::string fault_of_price(double per_hour);                    ///< 0 … 1 million
 std::string fault_of_latency(Seconds latency);                  ///< 0 … 10 s; also launch overheads
 std::string fault_of_memory(Bytes memory);                      ///< 1 MB … 900 TB
 std::string fault_of_memory_bandwidth(BytesPerSecond bandwidth);

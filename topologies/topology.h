@@ -86,7 +86,8 @@ struct Route {
 /// The parts of a topology as they are written down.
 struct TopologyParts {
   std::string name;
-  std::string source;  ///< where the figures come from
+  std::string source;         ///< where the figures come from
+  double price_per_hour = 0;  ///< of one device, in any currency; 0: nobody said
   std::vector<DeviceKind> kinds;
   std::vector<std::string> nodes;
   std::vector<Device> devices;

@@ -152,6 +152,11 @@ namespace {
 // Legal as far as the number of devices goes.
 std::int64_t devices_of(const Recipe& recipe) { return recipe.tensor * recipe.context * recipe.pipeline; }
 
+std::string nearest_text(const Recipe& recipe, const RecipeModel& model, std::int64_t devices) {
+  const std::optional<Recipe> nearest = nearest_legal(recipe, model, devices);
+  return nearest ? "; the nearest that is possible: " + nearest->str() : "";
+}
+
 std::string product_text(const Recipe& recipe) {
   std::string text = fmt::format("tp{}", recipe.tensor);
   if (recipe.pipeline > 1) text += fmt::format(" x pp{}", recipe.pipeline);
@@ -162,14 +167,13 @@ std::string product_text(const Recipe& recipe) {
 
 }  // namespace
 
-Recipe completed(Recipe recipe, std::int64_t devices) {
+Recipe completed(Recipe recipe, std::int64_t devices, const RecipeModel* model) {
   const std::int64_t needed = devices_of(recipe) * std::max<std::int64_t>(1, recipe.data);
   if (recipe.data > 0 ? needed != devices : devices % needed != 0) {
-    std::string hint;
-    if (devices % devices_of(recipe) == 0) hint = fmt::format("; dp{} would", devices / devices_of(recipe));
-    throw InputError(fmt::format(
-        "recipe \"{}\": {} is {} devices, which {} {}{}", recipe.str(), product_text(recipe), needed,
-        recipe.data > 0 ? "are not the" : "do not divide", counted(devices, "device"), hint));
+    throw InputError(
+        fmt::format("recipe \"{}\": {} is {} devices, which {} {}{}", recipe.str(), product_text(recipe),
+                    needed, recipe.data > 0 ? "are not the" : "do not divide", counted(devices, "device"),
+                    model ? nearest_text(recipe, *model, devices) : ""));
   }
   recipe.data = devices / devices_of(recipe);
   if (recipe.microbatch == 0) recipe.microbatch = 1;
@@ -325,9 +329,8 @@ RecipeStrategy expand_recipe(const Recipe& recipe, const RecipeModel& model, con
   if (recipe.data * recipe.microbatch != model.graph().batch())
     throw InternalError("the samples of a microbatch are not those of the recipe");
   if (const auto reason = model.illegal(recipe)) {
-    const std::optional<Recipe> nearest = nearest_legal(recipe, model, devices);
-    throw InputError(fmt::format("recipe \"{}\": {}{}", recipe.str(), *reason,
-                                 nearest ? "; the nearest that is possible: " + nearest->str() : ""));
+    throw InputError(
+        fmt::format("recipe \"{}\": {}{}", recipe.str(), *reason, nearest_text(recipe, model, devices)));
   }
   return RecipeExpander(recipe, model, topology).expand();
 }

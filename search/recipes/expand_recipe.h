@@ -40,8 +40,9 @@ class RecipeModel {
 };
 
 /// The recipe with everything that follows from the number of devices: dp, and mbs where it was not said (1).
-/// InputError when the degrees do not multiply up to the devices.
-Recipe completed(Recipe recipe, std::int64_t devices);
+/// InputError when the degrees do not multiply up to the devices, with the nearest legal recipe of `model`,
+/// if that is given.
+Recipe completed(Recipe recipe, std::int64_t devices, const RecipeModel* model = nullptr);
 
 /// By stage of the pipeline, its number of layers; stage s runs on group s % pp. Without `first` and `last`,
 /// every stage has as many; where that does not come out even, embedding and head may count as a layer. Or

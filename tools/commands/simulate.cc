@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <array>
+#include <cctype>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -29,8 +32,30 @@ struct SimulateRun {
   Subject subject;
   std::optional<ModelRun> of_baseline;      // nothing where a plan file is simulated
   std::string output, trace, dot, explain;  // files, and a task; "": none
+  std::optional<double> tokens;
   bool json;
 };
+
+// "15T", "300B", or a plain number.
+double tokens_of(const Arguments& a) {
+  const std::string& text = a.text("tokens");
+  constexpr std::array<std::pair<char, double>, 4> kUnits{{{'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'T', 1e12}}};
+  std::string number = text;
+  double unit = 1;
+  for (const auto& [letter, times] : kUnits) {
+    if (number.empty() || std::toupper(static_cast<unsigned char>(number.back())) != letter) continue;
+    number.pop_back();
+    unit = times;
+    break;
+  }
+  double value = 0;
+  const char* const end = number.data() + number.size();
+  const auto [stopped, error] = std::from_chars(number.data(), end, value);
+  if (error != std::errc() || stopped != end || !(value > 0) || value * unit > 1e18)
+    throw UsageError(
+        fmt::format("--tokens \"{}\", allowed: a number above 0, with K, M, B or T, such as 15T", text));
+  return value * unit;
+}
 
 SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
   for (const char* file : {"output", "trace", "dot"}) {
@@ -42,6 +67,7 @@ SimulateRun simulate_run_of(const Arguments& a, std::ostream& err) {
           text_or_none(a, "trace"),
           text_or_none(a, "dot"),
           text_or_none(a, "explain"),
+          a.has("tokens") ? std::optional(tokens_of(a)) : std::nullopt,
           a.given("json")};
 }
 
@@ -90,6 +116,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     json["found_by"] = s.plan.found_by;
     if (!s.profile_note.empty()) json["profile_note"] = s.profile_note;
     if (!s.others.empty()) json["made_for"] = json_of(s.others);
+    if (run.tokens) json.update(training_json(report, s.topology, *run.tokens));
     if (pipeline) json["pipeline"] = json_of(*pipeline);
     if (s.calibration) json["calibration"] = json_of(calibration_use(evaluator, strategy));
     streams.out << json.dump(2) << "\n";
@@ -99,6 +126,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                                s.plan.found_by.empty() ? "" : ", plan by " + s.plan.found_by)
                 << (s.profile_note.empty() ? "" : fmt::format("  {}\n\n", s.profile_note))
                 << (s.others.empty() ? "" : to_text(s.others) + "\n") << to_text(report, s.topology)
+                << (run.tokens ? training_text(report, s.topology, *run.tokens) : "")
                 << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
                 << (pipeline ? to_text(*pipeline) + "\n" : "")
                 << configs_text(s.graph, strategy, kConfigs, s.plan.options.pipeline) << "\n"
@@ -131,6 +159,11 @@ Command simulate_command() {
                 .default_value = "",
                 .help = "write the plan to FILE",
                 .letter = 'o'},
+                 {.name = "tokens",
+                 .argument = "N",
+                 .default_value = "",
+                 .help = "tell how long training takes with N tokens",
+                 .details = "Such as 15T or 300B."},
                  {"trace", "FILE", "", "write the timeline, for ui.perfetto.dev"},
                  {"dot", "FILE", "", "write the task graph for Graphviz"},
                  {.name = "explain",

@@ -21,8 +21,10 @@ std::int64_t divided(std::int64_t samples, const char* what, const Recipe& recip
 ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const BatchRequest& asked,
                        Recipe& recipe) {
   const bool open = recipe.microbatch == 0;
-  recipe = completed(recipe, devices);
-  const std::int64_t own = open_model(model).batch();
+  const OperatorGraph graph = open_model(model);
+  const RecipeModel recipe_model(graph);
+  recipe = completed(recipe, devices, &recipe_model);
+  const std::int64_t own = graph.batch();
   if (asked.batch && asked.microbatch && asked.microbatches)
     throw UsageError("--batch, --microbatch and --microbatches: two of them tell the third");
   if (asked.microbatch && !open)

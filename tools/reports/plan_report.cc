@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -13,6 +14,7 @@
 #include "search/baselines/baselines.h"
 #include "search/recipes/recipe_of_plan.h"
 #include "sim/base/deadline.h"
+#include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/cli/figures.h"
 #include "tools/cli/table.h"
@@ -359,6 +361,42 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
                                      report.infeasible ? "" : ": the plan fits")});
   if (report.infeasible) table.add({"does not fit", *report.infeasible});
   return table.str(2);
+}
+
+namespace {
+
+struct TrainingTime {
+  double days = 0, device_hours = 0, price = 0;  // 0: no price was said
+};
+
+TrainingTime training_time(const PlanReport& report, const Topology& topology, double tokens) {
+  if (report.rates.tokens_per_second <= 0)
+    throw InputError("--tokens: the model has no tokens, or is not trained; its samples have one label each");
+  constexpr double kHour = 3600, kDay = 24;
+  const double hours = tokens / report.rates.tokens_per_second / kHour;
+  const double device_hours = hours * static_cast<double>(topology.num_devices());
+  return {hours / kDay, device_hours, device_hours * topology.parts().price_per_hour};
+}
+
+}  // namespace
+
+std::string training_text(const PlanReport& report, const Topology& topology, double tokens) {
+  constexpr int kDigits = 3;
+  const TrainingTime time = training_time(report, topology, tokens);
+  Table table({{}, {}});
+  table.add(
+      {"training     ",
+       fmt::format("{} tokens take {} days, {} device hours{}", pretty_count(std::llround(tokens)),
+                   significant(time.days, kDigits), pretty_count(std::llround(time.device_hours)),
+                   time.price > 0 ? fmt::format(", price {}", pretty_count(std::llround(time.price))) : "")});
+  return table.str(2);
+}
+
+nlohmann::ordered_json training_json(const PlanReport& report, const Topology& topology, double tokens) {
+  const TrainingTime time = training_time(report, topology, tokens);
+  Json json{{"training_days", time.days}, {"device_hours", time.device_hours}};
+  if (time.price > 0) json["price"] = time.price;
+  return json;
 }
 
 std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most,

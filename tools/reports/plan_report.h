@@ -64,6 +64,11 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
 /// A few lines for people.
 std::string to_text(const PlanReport& report, const Topology& topology);
 
+/// How long it takes to train with so many tokens: a line for people, and the members training_days and
+/// device_hours of a JSON object. InputError where the model has no tokens.
+std::string training_text(const PlanReport& report, const Topology& topology, double tokens);
+nlohmann::ordered_json training_json(const PlanReport& report, const Topology& topology, double tokens);
+
 /// One line per distinct config: how many operators have it, their share of the compute time, the first few
 /// names. `pipeline`: the plan's.
 std::string configs_text(const OperatorGraph& graph, const BoundStrategy& strategy, std::size_t most,

@@ -113,6 +113,7 @@ class NodesForm {
     find_links();
     Json file{{"pipesim_topology", 1}, {"name", parts_.name}};
     if (!parts_.source.empty()) file["source"] = parts_.source;
+    if (parts_.price_per_hour > 0) file["price_per_hour"] = parts_.price_per_hour;
     add_device_kinds(file);
     if (!core_.empty()) file["core_switches"] = names_of(core_);
     add_nodes(file);
@@ -392,6 +393,7 @@ std::optional<std::string> levels_form(const TopologyParts& parts) {
   }
   Json file{{"pipesim_topology", 1}, {"name", parts.name}};
   if (!parts.source.empty()) file["source"] = parts.source;
+  if (parts.price_per_hour > 0) file["price_per_hour"] = parts.price_per_hour;
   const DeviceKind& kind = parts.kinds.front();
   if (!is_built_in(kind)) file["device_kinds"][kind.name] = short_kind(kind);
   file["levels"] = std::move(levels);

@@ -84,11 +84,13 @@ std::string to_json(const Topology& topology) {
   for (std::size_t v = parts.devices.size(); v < parts.vertices.size(); ++v)
     vertices.push_back(line(vertex_json(parts.vertices[v], parts)));
   for (const Link& link : parts.links) links.push_back(line(link_json(link, parts)));
+  const std::string price =
+      parts.price_per_hour > 0 ? fmt::format("\n  \"price_per_hour\": {},", line(parts.price_per_hour)) : "";
   return fmt::format(
-      "{{\n  \"pipesim_topology\": 1,\n  \"name\": {},\n  \"source\": {},\n  \"device_kinds\": {{{}}},\n"
+      "{{\n  \"pipesim_topology\": 1,\n  \"name\": {},\n  \"source\": {},{}\n  \"device_kinds\": {{{}}},\n"
       "  \"nodes\": {},\n  \"devices\": [{}],\n  \"vertices\": [{}],\n  \"links\": [{}]\n}}\n",
-      line(parts.name), line(parts.source), lines(kinds), line(parts.nodes), lines(devices), lines(vertices),
-      lines(links));
+      line(parts.name), line(parts.source), price, lines(kinds), line(parts.nodes), lines(devices),
+      lines(vertices), lines(links));
 }
 
 }  // namespace pipesim

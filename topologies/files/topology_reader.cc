@@ -171,16 +171,21 @@ TopologyReader::TopologyReader(const JsonValue& root)
 
 TopologyParts TopologyReader::read() && {
   if (const auto levels = root_.find("levels")) {
-    root_.allow_only({"pipesim_topology", "name", "source", "device_kinds", "levels", "device"});
+    root_.allow_only(
+        {"pipesim_topology", "name", "source", "price_per_hour", "device_kinds", "levels", "device"});
     read_levels(*levels);
   } else {
-    root_.allow_only({"pipesim_topology", "name", "source", "device_kinds", "core_switches", "node_kinds",
-                      "nodes", "devices", "switches", "vertices", "network", "links", "levels", "device"});
+    root_.allow_only({"pipesim_topology", "name", "source", "price_per_hour", "device_kinds", "core_switches",
+                      "node_kinds", "nodes", "devices", "switches", "vertices", "network", "links", "levels",
+                      "device"});
     if (const auto device = root_.find("device"))
       device->fail("\"device\" goes with \"levels\", which is missing");
     read_named_parts();
   }
-  return std::move(draft_).finish();
+  TopologyParts parts = std::move(draft_).finish();
+  if (const auto price = root_.find("price_per_hour"))
+    parts.price_per_hour = checked(*price, price->number(), fault_of_price(price->number()));
+  return parts;
 }
 
 void TopologyReader::read_levels(const JsonValue& list) {

@@ -204,8 +204,20 @@ TEST(CompletedRecipe, MultipliesUpToTheDevices) {
   };
   EXPECT_EQ(message("tp3", 64), "recipe \"tp3\": tp3 is 3 devices, which do not divide 64 devices");
   EXPECT_EQ(message("tp4,pp2,cp2,dp2", 64),
-            "recipe \"tp4,pp2,cp2,dp2\": tp4 x pp2 x cp2 x dp2 is 32 devices, which are not the 64 devices; "
-            "dp4 would");
+            "recipe \"tp4,pp2,cp2,dp2\": tp4 x pp2 x cp2 x dp2 is 32 devices, which are not the 64 devices");
+  const OperatorGraph graph = make_zoo_model(std::string(kSmallGpt) + "8");
+  const RecipeModel model(graph);
+  const auto nearest = [&](const char* text) {
+    return refusal([&] { (void)completed(parse_recipe(text), 64, &model); });
+  };
+  EXPECT_EQ(
+      nearest("tp3,sp"),
+      "recipe \"tp3,sp\": tp3 is 3 devices, which do not divide 64 devices; the nearest that is possible: "
+      "tp4,dp16,sp");
+  EXPECT_EQ(
+      nearest("tp4,pp2,dp2"),
+      "recipe \"tp4,pp2,dp2\": tp4 x pp2 x dp2 is 16 devices, which are not the 64 devices; the nearest that "
+      "is possible: tp4,pp2,dp8");
 }
 
 // Every transformer of the zoo at its default depth.
