@@ -216,6 +216,7 @@ TEST(Settled, TakesOutWhatVaries) {
   EXPECT_EQ(settled("a\n   0      0.4 s\nb\n"), "a\n~\nb\n");
   EXPECT_EQ(settled("a\n--- stderr\npipesim: 830 proposals, 210/s\npipesim: 990 proposals, 2/s\n"), "a\n");
   EXPECT_EQ(settled("a\n--- stderr\nb\n"), "a\n--- stderr\nb\n");
+  EXPECT_EQ(settled("a line of a document"), "a line of a document");
   const std::string curve = " 1 us ┤┄╰──  best 1 us\n   └──\n   ┤╮\n";
   EXPECT_EQ(settled("time, by wall time\n" + curve),
             "time, by wall time\n 1 us ┤~best 1 us\n   └──\n   ┤╮\n");

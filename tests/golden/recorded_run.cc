@@ -94,6 +94,7 @@ std::string without_curves_over_time(const std::string& text) {
     if (over_time) line = std::regex_replace(line, std::regex("┤[^a-z]*"), "┤~");
     kept += line + "\n";
   }
+  if (!text.ends_with('\n') && !kept.empty()) kept.pop_back();
   return kept;
 }
 

@@ -219,7 +219,8 @@ TEST(TopologyJson, NamesThePlaceOfABadCount) {
 TEST(TopologyJson, NamesThePlaceOfABadName) {
   EXPECT_EQ(refused_file("\"network\":", "\"netwrok\":"),
             "lab.json: /netwrok: unknown key \"netwrok\" (did you mean \"network\"?); allowed: "
-            "pipesim_topology, name, source, device_kinds, core_switches, node_kinds, nodes, devices, "
+            "pipesim_topology, name, source, price_per_hour, device_kinds, core_switches, node_kinds, nodes, "
+            "devices, "
             "switches, vertices, "
             "network, links, levels, device");
   EXPECT_EQ(refused_file("[\"nic\", \"pcie\"]", "[\"nic\", \"pice\"]"),
