@@ -308,7 +308,7 @@ class RecipeExpander {
   [[nodiscard]] std::vector<FactorIndex> features_of(OperatorId id) const {
     const Operator& op = model_.graph().op(id);
     std::vector<FactorIndex> features = model_.axes().factors(id, AxisRole::Features);
-    std::ranges::stable_partition(features, [&](FactorIndex f) {
+    std::stable_partition(features.begin(), features.end(), [&](FactorIndex f) {
       return op.factors[static_cast<std::size_t>(f)].kind == FactorKind::Reduction;
     });
     if (!features.empty()) return features;

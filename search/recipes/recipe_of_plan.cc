@@ -153,7 +153,7 @@ class RecipeReader {
     do {
       recipe.order = order;
       if (matches(recipe)) return;
-    } while (std::ranges::next_permutation(order).found);
+    } while (std::next_permutation(order.begin(), order.end()));
     recipe = usual;
   }
 
