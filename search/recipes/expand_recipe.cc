@@ -6,7 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include "models/operator_kind.h"
 #include "search/baselines/placement.h"
 #include "search/recipes/recipe_mesh.h"
 #include "sim/base/deadline.h"
@@ -141,15 +140,14 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (!recipe.schedule.empty() && recipe.pipeline == 1) return "schedule needs pp2 or more";
   if (recipe.chunks > 1 && recipe.schedule_name() != "interleaved")
     return fmt::format("vpp{} needs schedule=interleaved", recipe.chunks);
-  if (recipe.recompute == Recompute::Kind::Selective &&
-      std::ranges::none_of(graph_.operators(), [](const Operator& op) { return is_attention(op.kind); }))
-    return "recompute=selective runs attention again, and the model has none";
-  return std::nullopt;
+  if (recipe.recompute == Recompute::Kind::Stage) return std::nullopt;
+  const auto reason = pipesim::illegal(graph_, Recompute{recipe.recompute, {}}, std::nullopt);
+  return reason ? std::optional("recompute=" + *reason) : std::nullopt;
 }
 
 namespace {
 
-// Legal as far as the number of devices goes.
+// Of one copy of the model.
 std::int64_t devices_of(const Recipe& recipe) { return recipe.tensor * recipe.context * recipe.pipeline; }
 
 std::string nearest_text(const Recipe& recipe, const RecipeModel& model, std::int64_t devices) {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -144,25 +144,24 @@ class RecipeReader {
     return votes > 0;
   }
 
-  // The order in which the first operator with most shards lies on its devices.
+  // The order in which the first operator with most shards lies on its devices. Experts move nothing: ep
+  // keeps its place.
   void choose_order(Recipe& recipe) const {
-    std::array<MeshAxis, kMeshAxes> order = Recipe().order;
-    const Recipe usual = recipe;
-    if (matches(recipe)) return;
-    std::ranges::sort(order);
-    do {
-      recipe.order = order;
-      if (matches(recipe)) return;
-    } while (std::next_permutation(order.begin(), order.end()));
-    recipe = usual;
-  }
-
-  [[nodiscard]] bool matches(const Recipe& recipe) const {
     const auto look_at =
         std::ranges::max_element(strategy_, {}, [](const ParallelConfig& c) { return c.num_shards(); });
-    const auto number = static_cast<std::size_t>(look_at - strategy_.begin());
-    const auto config = config_of_recipe(recipe, model_, topology_, OperatorId(number));
-    return config && *config == *look_at;
+    const OperatorId number(static_cast<std::size_t>(look_at - strategy_.begin()));
+    const auto matches = [&] {
+      const auto config = config_of_recipe(recipe, model_, topology_, number);
+      return config && *config == *look_at;
+    };
+    if (matches()) return;
+    const std::array<MeshAxis, kMeshAxes> usual = recipe.order;
+    std::array moved{MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Data, MeshAxis::Pipeline};
+    do {
+      recipe.order = {moved[0], moved[1], MeshAxis::Expert, moved[2], moved[3]};
+      if (matches()) return;
+    } while (std::next_permutation(moved.begin(), moved.end()));
+    recipe.order = usual;
   }
 
   void compare(RecognisedRecipe& found) const {

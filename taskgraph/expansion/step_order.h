@@ -45,9 +45,9 @@ class StepOrder {
   /// `ways`: one strategy per way; microbatches take them in turn.
   StepOrder(Tasks tasks, std::vector<const BoundStrategy*> ways) : tasks_(tasks), ways_(std::move(ways)) {}
 
-  /// `before`: a task that ends before the first step, if there is one.
   TaskId connect(std::span<const OperatorShard> shards, std::span<const PipelineStep> steps,
-                 std::size_t together, bool to_update, TaskId before = {}) {
+                 std::size_t together, bool to_update) {
+    TaskId before;
     for (std::size_t n = 0; n < steps.size(); n += together) {
       const std::span<const PipelineStep> now = steps.subspan(n, together);
       const bool last = n + together == steps.size();

@@ -24,7 +24,6 @@ class BufferLives {
         contents_(expanded.contents()),
         strategy_(&expanded.strategy()),
         times_(times),
-        microbatch_(times.first),
         changes_(contents_.costs().topology().num_devices()),
         output_until_(strategy_->size()),
         again_until_(strategy_->size()) {
@@ -295,7 +294,7 @@ class BufferLives {
   const PlanContents& contents_;
   const BoundStrategy* strategy_;  // of the microbatch
   TaskTimes times_;
-  std::int32_t microbatch_;                             // whose buffers are looked at
+  std::int32_t microbatch_ = 0;                         // whose buffers are looked at
   MemoryChanges changes_;                               // per device
   std::vector<std::vector<Nanoseconds>> output_until_;  // per operator and shard, of the microbatch
   std::vector<std::vector<Nanoseconds>> again_until_;   // the same of the second run, where there is one
@@ -303,15 +302,10 @@ class BufferLives {
 
 }  // namespace
 
-void add_memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times, MemoryChanges& changes) {
+MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times) {
   BufferLives lives(expanded, times);
   if (expanded.contents().versions().several()) lives.add_weight_versions();
-  if (changes.empty()) {
-    changes = std::move(lives.changes());
-    return;
-  }
-  for (std::size_t d = 0; d < changes.size(); ++d)
-    changes[d].insert(changes[d].end(), lives.changes()[d].begin(), lives.changes()[d].end());
+  return std::move(lives.changes());
 }
 
 }  // namespace pipesim

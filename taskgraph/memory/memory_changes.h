@@ -30,7 +30,6 @@ struct TaskTimes {
   std::int32_t microbatches = 1;  ///< the first of them that are looked at, or:
   std::size_t of_one = 0;
   TaskBlock block = {1, of_one};
-  std::int32_t first = 0;  ///< those from here on, up to `microbatches`
 };
 /// The begin or end of a buffer, in two words, since there are many to sort.
 class MemoryChange {
@@ -53,7 +52,7 @@ class MemoryChange {
 };
 using MemoryChanges = std::vector<std::vector<MemoryChange>>;  ///< by device
 
-/// Adds the begins and ends of these microbatches' buffers (engine rule 8, see peak_memory()).
-void add_memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times, MemoryChanges& changes);
+/// The begins and ends of these microbatches' buffers (engine rule 8, see peak_memory()).
+MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times);
 
 }  // namespace pipesim

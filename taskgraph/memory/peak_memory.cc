@@ -92,10 +92,8 @@ std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Ti
   };
   return with_memory(too_many, [&] {
     const std::vector<WeightMemory> permanent = contents.permanent_memory(expanded.strategy());
-    MemoryChanges all;
-    add_memory_changes(
-        expanded, {timeline, expanded.microbatches(), expanded.tasks_of_one_microbatch(), expanded.block()},
-        all);
+    MemoryChanges all = memory_changes(
+        expanded, {timeline, expanded.microbatches(), expanded.tasks_of_one_microbatch(), expanded.block()});
     std::vector<DeviceMemory> peaks;
     for (std::size_t d = 0; d < permanent.size(); ++d) peaks.push_back(peak_of(all[d], permanent[d]));
     return peaks;
@@ -108,8 +106,7 @@ namespace {
 MemoryChanges kept_in_addition(const ExpandedStrategy& expanded, const TaskTimes& few,
                                const SteadyState& steady) {
   const SteadyWindow &up = steady.windows.front(), &down = steady.windows.back();
-  MemoryChanges of_window;
-  add_memory_changes(expanded, {few.timeline, up.microbatches, few.of_one}, of_window);
+  const MemoryChanges of_window = memory_changes(expanded, {few.timeline, up.microbatches, few.of_one});
   MemoryChanges kept;
   for (const std::vector<MemoryChange>& changes : of_window) {
     std::array<std::int64_t, kMemoryCategories> bytes{};
@@ -134,8 +131,7 @@ MemoryChanges kept_in_addition(const ExpandedStrategy& expanded, const TaskTimes
 std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const TaskTimes& few,
                                       const SteadyState& steady) {
   const std::vector<WeightMemory> permanent = expanded.contents().permanent_memory(expanded.strategy());
-  MemoryChanges all;
-  add_memory_changes(expanded, few, all);
+  MemoryChanges all = memory_changes(expanded, few);
   MemoryChanges kept(permanent.size());
   if (steady.windows.size() > 1) kept = kept_in_addition(expanded, few, steady);
   std::vector<DeviceMemory> peaks;

@@ -84,7 +84,6 @@ std::optional<CalibrationUse> use_of(Evaluator& evaluator, const std::vector<Bas
   }
   if (!chosen) return std::nullopt;
   const BoundStrategy strategy = evaluator.contents().bind(chosen->scored->strategy);
-  report_plan(evaluator, strategy);
   return calibration_use(evaluator, strategy);
 }
 

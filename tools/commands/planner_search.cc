@@ -26,7 +26,6 @@
 #include "tools/commands/stage_costs_report.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
-#include "tools/inputs/recipe_run.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_costs.h"
 #include "tools/reports/plan_reason.h"
@@ -341,7 +340,6 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
             algorithm,
             planned.seed,
             planned.strategy};
-  note_recipe(graph, topology, plan);
   if (const auto reason = illegal(graph, plan.strategy, plan.options, topology)) throw InputError(*reason);
 
   const Deadline reported = time.report();
@@ -349,6 +347,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   Evaluator evaluator(graph, costs, plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(plan.strategy);
   const PlanReport report = report_in_time(evaluator, strategy, planned.scored);
+  plan.recipe = report.recipe;
   constexpr std::size_t kStrip = 96, kConfigs = 12;
   std::optional<PipelineReport> pipeline;
   if (report.in_full) pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
@@ -356,7 +355,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   std::string far;
   try {
     far = bound_text(graph, costs, plan.options, report.iteration_time, algorithm);
-    if (report.in_full) {
+    if (report.in_full && may_report_in_full(evaluator, strategy)) {
       Evaluator baselines(run.graph, costs, run.options);
       reason =
           reason_of(baselines, planned, {algorithm, strategy, plan_costs(evaluator, strategy), plan.options});

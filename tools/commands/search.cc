@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 
@@ -16,50 +15,24 @@
 #include "sim/base/files.h"
 #include "sim/base/suggest.h"
 #include "tools/cli/command.h"
-#include "tools/cli/figures.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/search_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/planner_search.h"
+#include "tools/commands/search_report.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
-#include "tools/reports/baselines_report.h"
-#include "tools/reports/plan_report.h"
 #include "tools/reports/report_in_time.h"
 #include "tools/searching/hints.h"
-#include "tools/searching/search_chart.h"
 #include "tools/searching/search_checkpoints.h"
 #include "tools/searching/search_time.h"
 #include "tools/searching/search_watch.h"
-#include "tools/searching/why_plan.h"
 
 namespace pipesim {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr double kShortestSearch = 1e-6;  // of a budget in seconds, where 0 is none
-
-// What the command line asks for.
-struct SearchRun {
-  ModelRun model;
-  std::string topology_text;
-  OperatorGraph graph;
-  Topology topology;
-  PlanOptions options;
-  SearchBudget budget;
-  std::uint64_t seed;
-  int threads, chains;
-  bool seed_given, chains_given;
-  bool flexflow_moves;
-  std::string algorithm;
-  std::string profile_note;                                  // "": none
-  std::string calibration, output, log, checkpoint, resume;  // files; "": none
-  double checkpoint_every;                                   // seconds
-  bool candidates, json;                                     // what to print
-  std::optional<Recipe> recipe;                              // to begin with; complete
-};
 
 int chains_of(const Arguments& a) {
   const bool flexflow = a.text("moves") == "flexflow";
@@ -231,108 +204,6 @@ int refuse(const SearchRun& run, const std::vector<Baseline>& baselines, bool in
   return kInterruptedStatus;
 }
 
-double rate(const SearchOutcome& outcome) {
-  return outcome.seconds > 0 ? static_cast<double>(outcome.proposals) / outcome.seconds : 0;
-}
-
-// How good the figures of the best plan are.
-struct Certainty {
-  std::optional<Nanoseconds> bound;   // no plan is faster; holds for analytic durations only
-  bool bound_is_late = false;         // there was no time for it
-  std::optional<CalibrationUse> use;  // with a calibration
-};
-
-bool runs_chains(const SearchRun& run) { return run.algorithm == "mcmc"; }
-
-std::string on_threads(const SearchRun& run) {
-  return runs_chains(run) ? " on " + counted(run.threads, "thread") : "";
-}
-
-Json history_json(const SearchOutcome& outcome) {
-  Json list = Json::array();
-  for (const SearchImprovement& i : outcome.history) {
-    list.push_back({{"proposals", i.proposals},
-                    {"iteration_time_s", to_seconds(i.best).value},
-                    {"chain", i.chain},
-                    {"wall_time_s", i.seconds}});
-  }
-  return list;
-}
-
-std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
-                    const SearchOutcome& outcome, const Certainty& certainty, const WhyPlan& why) {
-  Json json = json_of(report, run.topology);
-  json["model"] = run.graph.name();
-  json["topology"] = run.topology.name();
-  json["seed"] = run.seed;
-  json["baselines"] = json_of(baselines);
-  json["best"] = outcome.found_by;
-  if (!run.profile_note.empty()) json["profile_note"] = run.profile_note;
-  json["proven_optimal"] = outcome.proven;
-  if (certainty.bound) json["lower_bound_s"] = to_seconds(*certainty.bound).value;
-  if (certainty.bound_is_late) json["lower_bound_s"] = nullptr;
-  if (certainty.use) json["calibration"] = json_of(*certainty.use);
-  json["search"] = {{"algorithm", run.algorithm},
-                    {"proposals", outcome.proposals},
-                    {"accepted", outcome.accepted},
-                    {"proposals_per_second", rate(outcome)},
-                    {"wall_time_s", outcome.seconds}};
-  if (runs_chains(run)) json["search"]["threads"] = run.threads;
-  json["history"] = history_json(outcome);
-  json.update(json_of(why));
-  return json.dump(2) + "\n";
-}
-
-std::string comparison(const std::string& found_by, Nanoseconds time,
-                       const std::vector<Baseline>& baselines) {
-  const Baseline* fastest = fastest_baseline(baselines);
-  if (!fastest) return "";
-  if (fastest->name == found_by) return ", the fastest baseline";
-  const double times = static_cast<double>(fastest->scored->evaluation.time) / static_cast<double>(time);
-  return fmt::format(", {}, the fastest baseline", faster_than(fastest->name, times));
-}
-
-std::string chart_of(const SearchRun& run, const std::vector<Baseline>& baselines,
-                     const SearchOutcome& outcome, const Certainty& certainty) {
-  SearchChart chart{outcome.history, ChartAxis::Proposals, static_cast<double>(outcome.proposals), {}, {}};
-  if (run.budget.seconds > 0) {
-    chart.axis = ChartAxis::WallTime;
-    chart.end = outcome.seconds;
-  }
-  if (const Baseline* b = fastest_baseline(baselines)) chart.baseline = {b->name, b->scored->evaluation.time};
-  if (certainty.bound) chart.lower_bound = {"lower bound", *certainty.bound};
-  const std::string text = search_chart(chart);
-  return text.empty() ? "" : "\n" + text;
-}
-
-std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
-                    const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs,
-                    const WhyPlan& why) {
-  std::string text = fmt::format("{} on {} ({}), {}, seed {}\n\n", run.graph.name(), run.topology.name(),
-                                 devices_text(run.topology), batch_text(run.graph, run.options), run.seed);
-  if (!run.profile_note.empty()) text += fmt::format("  {}\n\n", run.profile_note);
-  text += baselines_table(baselines, samples_per_iteration(run.graph, run.options));
-  text += fmt::format("\nbest plan: {}{}{}\n", outcome.found_by,
-                      comparison(outcome.found_by, report.iteration_time, baselines),
-                      outcome.proven ? ", proven best of the candidate set" : "");
-  if (const std::string far =
-          certainty.bound ? far_above(*certainty.bound, report.iteration_time, run.algorithm) : "";
-      !far.empty())
-    text += fmt::format("  {}\n", far);
-  if (why.reason && !why.reason->same) text += why_lines(*why.reason);
-  text += to_text(report, run.topology);
-  if (certainty.bound)
-    text += fmt::format("  {:13}  {}, {}\n", "lower bound", pretty(to_seconds(*certainty.bound)),
-                        room_above(*certainty.bound, report.iteration_time));
-  if (certainty.bound_is_late) text += fmt::format("  {:13}  {}\n", "lower bound", "not found: out of time");
-  if (certainty.use) text += durations_line(*certainty.use);
-  if (outcome.proposals > 0) {
-    text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s{}\n", "search",
-                        outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds, on_threads(run));
-  }
-  return text + chart_of(run, baselines, outcome, certainty) + "\n" + configs + "\n" + to_text(why);
-}
-
 // Nothing where there is no time for it.
 void add_lower_bound(const SearchRun& run, const CostModel& costs, const SearchTime& time,
                      Certainty& certainty) {
@@ -404,12 +275,13 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
   }
   const BoundStrategy strategy = evaluator.contents().bind(outcome.best->strategy);
   const PlanReport report = report_in_time(evaluator, strategy, outcome.best->evaluation);
-  if (calibration && report.in_full) certainty.use = calibration_use(evaluator, strategy);
+  if (calibration && report.in_full && may_report_in_full(evaluator, strategy))
+    certainty.use = calibration_use(evaluator, strategy);
   if (!run.output.empty()) {
     Plan plan{
         run.model.model,  run.topology_text, run.graph.fingerprint(), run.topology.fingerprint(), run.options,
         outcome.found_by, run.seed,          outcome.best->strategy};
-    note_recipe(run.graph, run.topology, plan);
+    plan.recipe = report.recipe;
     write_file(run.output, to_json(plan, run.graph, run.topology));
   }
   const WhyPlan why =

@@ -13,7 +13,6 @@
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
 #include "tools/inputs/calibration_use.h"
-#include "tools/inputs/recipe_run.h"
 #include "tools/inputs/subject.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_report.h"
@@ -79,9 +78,9 @@ std::string hints_of(const SimulateRun& run, Evaluator& evaluator) {
   return hints_text(hints_to_fit(evaluator, baseline, *run.of_baseline, ""));
 }
 
-void write_plan(const SimulateRun& run) {
+void write_plan(const SimulateRun& run, const std::string& recipe) {
   Plan plan = run.subject.plan;
-  note_recipe(run.subject.graph, run.subject.topology, plan);
+  plan.recipe = recipe;
   write_file(run.output, to_json(plan, run.subject.graph, run.subject.topology));
 }
 
@@ -94,7 +93,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
   const bool every_task = !run.trace.empty() || !run.dot.empty() || !run.explain.empty();
   const PlanReport report =
       every_task ? report_plan_in_full(evaluator, strategy) : report_plan(evaluator, strategy);
-  if (!run.output.empty()) write_plan(run);
+  if (!run.output.empty()) write_plan(run, report.recipe);
   if (!run.trace.empty()) write_file(run.trace, trace_of(evaluator));
   if (!run.dot.empty()) {
     std::ostringstream dot;
@@ -130,7 +129,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                 << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
                 << (pipeline ? to_text(*pipeline) + "\n" : "")
                 << configs_text(s.graph, strategy, kConfigs, s.plan.options.pipeline) << "\n"
-                << critical_steps_text(evaluator, strategy, kSteps);
+                << critical_steps_text(evaluator, strategy, report.critical, kSteps);
   }
   if (!report.infeasible) return 0;
   streams.err << "pipesim: the plan does not fit: " << *report.infeasible << hints_of(run, evaluator) << "\n";

@@ -18,14 +18,13 @@ constexpr DurationSource all_sources[] = {DurationSource::Measured, DurationSour
 
 std::size_t index_of(DurationSource source) { return static_cast<std::size_t>(source); }
 
-// Asks the cost model about every task again.
+// Asks the cost model about every task again, on all devices: a report may have simulated some of them.
 class UseCounter {
  public:
-  UseCounter(Evaluator& evaluator, const BoundStrategy& strategy)
-      : expanded_(evaluator.expanded()),
-        contents_(evaluator.contents()),
-        costs_(contents_.costs()),
-        strategy_(strategy) {}
+  UseCounter(const PlanContents& contents, const BoundStrategy& strategy)
+      : expanded_(contents), contents_(contents), costs_(contents_.costs()), strategy_(strategy) {
+    expanded_.expand(strategy);
+  }
 
   CalibrationUse count() {
     for (std::int32_t m = 0; m < contents_.options().microbatches; ++m) {
@@ -127,7 +126,7 @@ class UseCounter {
     return use_;
   }
 
-  const ExpandedStrategy& expanded_;
+  ExpandedStrategy expanded_;
   const PlanContents& contents_;
   const CostModel& costs_;
   const BoundStrategy& strategy_;
@@ -161,7 +160,7 @@ void warn_of_differences(const Calibration& calibration, const std::string& file
 }
 
 CalibrationUse calibration_use(Evaluator& evaluator, const BoundStrategy& strategy) {
-  return UseCounter(evaluator, strategy).count();
+  return UseCounter(evaluator.contents(), strategy).count();
 }
 
 std::string to_text(const CalibrationUse& use) {

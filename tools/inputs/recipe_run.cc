@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "search/recipes/recipe_of_plan.h"
 #include "sim/base/errors.h"
 #include "tools/inputs/model_and_topology.h"
 
@@ -67,10 +66,6 @@ void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology
   plan.found_by = "recipe";
   if (const auto reason = illegal(model.graph(), plan.strategy, plan.options, topology))
     throw InputError(fmt::format("recipe \"{}\": {}", recipe.str(), *reason));
-}
-
-void note_recipe(const OperatorGraph& graph, const Topology& topology, Plan& plan) {
-  plan.recipe = recipe_of(plan.strategy, plan.options, RecipeModel(graph), topology).str(graph);
 }
 
 }  // namespace pipesim

@@ -26,7 +26,4 @@ ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const Bat
 /// Gives the plan the strategy, pipeline and recompute of a complete recipe, found by "recipe".
 void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan);
 
-/// Notes the plan's recipe, or the nearest one and what differs.
-void note_recipe(const OperatorGraph& graph, const Topology& topology, Plan& plan);
-
 }  // namespace pipesim

@@ -32,7 +32,6 @@ struct LeftOut {
 /// Time from left to right, a row for each group of devices. A column shows the letter of the activity that
 /// takes most of its time, or '.', or '-'. Activities too short for a column of their own share columns:
 /// every letter gets as many as its share of the time.
-/// its share of the time is worth.
 ///
 /// Where microbatches would get fewer than three columns each, long stretches without a begin or end of any
 /// kind of work are left out, except the time of three microbatches at both ends. Each becomes a '~' in every

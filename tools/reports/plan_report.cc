@@ -124,8 +124,7 @@ void repeat(const SimulatedPart& part, CriticalPath& path) {
   }
 }
 
-constexpr const char* kNotInFull =
-    "not in full: as much as proves the iteration time; links and the critical path were not looked at";
+constexpr const char* kNotInFull = "not in full: there was time for the iteration time alone";
 
 bool recomputes(const PlanReport& report) {
   return std::any_of(report.recompute.begin(), report.recompute.end(), [](Nanoseconds t) { return t > 0; });

@@ -39,8 +39,8 @@ struct PlanReport {
   std::string recipe;                     ///< see RecognisedRecipe::str()
   std::string idle;                       ///< see idle_devices(); "" when all devices are used
   std::string borrowed_rates;             ///< see borrowed_rates()
-  /// False when not all tasks were simulated, see report_in_time(). Then the number of tasks, communication
-  /// and the critical path are not known; compute and memory are empty if they are not known either.
+  /// False where there was time for the iteration time alone, see report_in_time(). Then nothing else is
+  /// known, and lists by device are empty.
   bool in_full = true;
 };
 
@@ -57,8 +57,9 @@ PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strate
 /// iteration_time_s, iteration_time_spread_s (where it is an estimate), makespan_s (where it is another),
 /// throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, fits, compute_s, recompute_s (where
 /// anything is run again), communication_s, critical_path, memory_margin_bytes (where there is one),
-/// infeasible (why it does not fit), idle_devices and borrowed_rates (where there are any). Where not all
-/// tasks were simulated, simulated_in_full is false, and what is not known is null.
+/// infeasible (why it does not fit), idle_devices and borrowed_rates (where there are any), recipe, and of
+/// language models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu and hfu. Where the iteration
+/// time alone is known, simulated_in_full is false, and what is not known is null.
 nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.

@@ -119,12 +119,11 @@ struct CriticalPart {
 
 }  // namespace
 
-std::string critical_steps_text(Evaluator& evaluator, const BoundStrategy& strategy, std::size_t most) {
+std::string critical_steps_text(Evaluator& evaluator, const BoundStrategy& strategy, const CriticalPath& path,
+                                std::size_t most) {
   const TaskNames names(evaluator, strategy);
   const SimulatedPart part = evaluator.part();
   const auto& labels = part.labels();
-  const CriticalPath path = critical_path(part.dag(), part.timeline,
-                                          [&](TaskId t) { return is_communication(labels[t.index()].kind); });
   using Key = std::tuple<TaskKind, OperatorId, TensorId, DeviceId, DeviceId, Collective>;
   std::map<Key, CriticalPart> parts;
   for (const CriticalStep& s : path.steps) {

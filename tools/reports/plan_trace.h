@@ -3,6 +3,7 @@
 #include <string>
 
 #include "search/evaluator.h"
+#include "sim/explain.h"
 
 namespace pipesim {
 
@@ -11,7 +12,9 @@ namespace pipesim {
 /// transfers. Of a pipeline devices are named with their stages, and tasks tell stage and microbatch.
 std::string trace_of(Evaluator& evaluator);
 
-/// The critical path, longest steps first, a line each, of the strategy that the evaluator has just scored.
-std::string critical_steps_text(Evaluator& evaluator, const BoundStrategy& strategy, std::size_t most);
+/// The longest parts of a critical path, a line each: steps that differ in their microbatch only are added
+/// up. `path`: through the evaluator's part(), of this strategy.
+std::string critical_steps_text(Evaluator& evaluator, const BoundStrategy& strategy, const CriticalPath& path,
+                                std::size_t most);
 
 }  // namespace pipesim

@@ -188,6 +188,8 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
               HasSubstr("sp divides the sequence over tp, and there is no tp; the nearest that "
                         "is possible: dp8,mbs1"));
   EXPECT_THAT(message(kSmallGpt, "recompute=stage"), HasSubstr("recompute=stage needs pp2 or more"));
+  EXPECT_THAT(message("lenet:batch=", "recompute=selective"),
+              HasSubstr("recompute=selective runs attention again, and model"));
   EXPECT_THAT(message(kSmallGpt, "schedule=gpipe"), HasSubstr("schedule needs pp2 or more"));
   EXPECT_THAT(message(kSmallGpt, "pp2,vpp2,schedule=1f1b"), HasSubstr("vpp2 needs schedule=interleaved"));
   EXPECT_THAT(message("resnet50:batch=", "cp2"),

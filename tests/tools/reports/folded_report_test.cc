@@ -6,6 +6,7 @@
 #include "tests/search/recipes/random_recipe.h"
 #include "tests/seeds.h"
 #include "tests/tools/command_line.h"
+#include "tools/inputs/calibration_use.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_report.h"
 #include "topologies/presets/presets.h"
@@ -54,6 +55,32 @@ TEST(FoldedReport, IsThatOfAllTasks) {
   });
   EXPECT_GT(folded, 3);
   EXPECT_GT(steady, 3);
+}
+
+// Whatever part was simulated for the report.
+TEST(FoldedReport, CountsTheDurationsOfAllDevices) {
+  const OperatorGraph graph =
+      make_zoo_model("llama:layers=4,hidden=128,heads=8,kv_heads=8,vocab=96,sequence=32,ffn=128,batch=2");
+  const Topology topology = make_topology("dgx-h100:2");
+  const CostModel costs(topology);
+  const RecipeModel model(graph);
+  RecipeStrategy made = expand_recipe(parse_recipe("tp4,pp2,dp2,mbs1"), model, topology);
+  PlanOptions options;
+  options.microbatches = 16;
+  options.pipeline = std::move(made.pipeline);
+  Evaluator evaluator(graph, costs, options);
+  evaluator.fold_from(0);
+  const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
+  const PlanReport part = report_plan(evaluator, strategy);
+  EXPECT_LT(part.simulated_devices, 16);
+  const CalibrationUse of_part = calibration_use(evaluator, strategy);
+  report_plan_in_full(evaluator, strategy);
+  const CalibrationUse of_all = calibration_use(evaluator, strategy);
+  EXPECT_EQ(of_part.tasks, of_all.tasks);
+  EXPECT_EQ(of_part.share, of_all.share);
+  ASSERT_EQ(of_part.guesses.size(), of_all.guesses.size());
+  for (std::size_t i = 0; i < of_all.guesses.size(); ++i)
+    EXPECT_EQ(of_part.guesses[i].key, of_all.guesses[i].key);
 }
 
 // Of its groups, too.

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/operator_graph.h"
+#include "search/recipes/recipe.h"
+#include "search/search.h"
+#include "tools/inputs/calibration_use.h"
+#include "tools/inputs/model_run.h"
+#include "tools/reports/plan_report.h"
+#include "tools/searching/why_plan.h"
+
+namespace pipesim {
+
+/// What the command line of a search over splits asks for.
+struct SearchRun {
+  ModelRun model;
+  std::string topology_text;
+  OperatorGraph graph;
+  Topology topology;
+  PlanOptions options;
+  SearchBudget budget;
+  std::uint64_t seed;
+  int threads, chains;
+  bool seed_given, chains_given;
+  bool flexflow_moves;
+  std::string algorithm;
+  std::string profile_note;                                  // "": none
+  std::string calibration, output, log, checkpoint, resume;  // files; "": none
+  double checkpoint_every;                                   // seconds
+  bool candidates, json;                                     // what to print
+  std::optional<Recipe> recipe;                              // to begin with; complete
+};
+
+/// How good the figures of the best plan are.
+struct Certainty {
+  std::optional<Nanoseconds> bound;   // no plan is faster; holds for analytic durations only
+  bool bound_is_late = false;         // there was no time for it
+  std::optional<CalibrationUse> use;  // with a calibration
+};
+
+/// Whether chains run, on threads.
+bool runs_chains(const SearchRun& run);
+
+/// The whole report, as JSON or for people. `configs`: see configs_text().
+std::string json_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
+                    const SearchOutcome& outcome, const Certainty& certainty, const WhyPlan& why);
+std::string text_of(const SearchRun& run, const PlanReport& report, const std::vector<Baseline>& baselines,
+                    const SearchOutcome& outcome, const Certainty& certainty, const std::string& configs,
+                    const WhyPlan& why);
+
+}  // namespace pipesim
