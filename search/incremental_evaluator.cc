@@ -8,7 +8,8 @@
 namespace pipesim {
 
 bool evaluates_in_full(const PlanOptions& options) {
-  return options.microbatches > 1 || options.pipeline || options.recompute.kind != Recompute::Kind::None;
+  return options.microbatches > 1 || options.pipeline || options.state_sharding.any() ||
+         options.recompute.kind != Recompute::Kind::None;
 }
 
 IncrementalEvaluator::IncrementalEvaluator(Evaluator& full)

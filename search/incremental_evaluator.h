@@ -10,7 +10,8 @@
 
 namespace pipesim {
 
-/// Whether plans with these options are always evaluated in full: several microbatches, stages, or recompute.
+/// Whether plans with these options are always evaluated in full: several microbatches, stages,
+/// recompute, or divided state.
 bool evaluates_in_full(const PlanOptions& options);
 
 /// Scores one change of a strategy after another. The result is the Evaluator's for the changed strategy, but

@@ -20,7 +20,7 @@ constexpr std::int32_t most_streams = 8;
 // What a task of the graph is, and where.
 struct TaskRole {
   TaskKind kind = TaskKind::Forward;
-  OperatorId op;  // of compute tasks, updates and inner reduces
+  OperatorId op;  // of compute tasks, updates and inner reduces; of barriers: whose weights were gathered
   std::vector<DeviceId> devices;
   Pass pass = Pass::Forward;  // of an inner reduce: the pass it belongs to
   std::int32_t microbatch = 0, stage = 0, shard = 0;
@@ -53,7 +53,8 @@ class RoleTable {
     for (std::size_t w = 0; w < expanded.wirings().size(); ++w) add_wiring(expanded.wirings()[w], w);
     for (const StepBarrier& b : expanded.barriers())
       roles_[b.task.index()] = {TaskKind::Barrier, {}, {b.device}};
-    for (const Gate& g : expanded.gates()) roles_[g.task.index()] = {TaskKind::Barrier, {}, {g.device}};
+    for (const Gate& g : expanded.gates())
+      roles_[g.task.index()] = {TaskKind::Barrier, g.gathered, {g.device}};
   }
   [[nodiscard]] const TaskRole& operator[](TaskId task) const { return roles_[task.index()]; }
 
@@ -149,7 +150,14 @@ class Compiler {
         roles_(roles),
         program_(program),
         kernels_(kernels),
-        views_(expanded, kernels, program) {}
+        views_(expanded, kernels, program) {
+    if (!contents_.options().state_sharding.each_microbatch()) return;
+    for (const TaskId task : program.order) {
+      const TaskRole& role = roles[task];
+      if (role.kind != TaskKind::GradientSync || expanded.wirings()[role.wiring].microbatch < 0) continue;
+      for (const DeviceId d : role.devices) last_syncs_[{role.wiring, d}] = task;
+    }
+  }
 
   Instruction instruction(TaskId task, DeviceId device) {
     const TaskRole& role = roles_[task];
@@ -162,7 +170,7 @@ class Compiler {
     } else if (role.kind == TaskKind::Update) {
       add_update(role, device, out);
     } else if (role.kind == TaskKind::Barrier) {
-      out.work = BarrierWork();
+      add_barrier(role, device, out);
     } else {
       add_compute(role, out);
     }
@@ -338,10 +346,11 @@ class Compiler {
       work.averaged = versions.every(stage);
     }
     for (const TensorId weight : contents_.backward().owned_weights(role.op)) {
-      for (ShardViews::HomePiece& piece : views_.home(weight, device, role.microbatch)) {
+      if (contents_.syncs_each_microbatch(weight, expanded_.strategy())) add_up_rest(weight, device, out);
+      for (ShardViews::StatePiece& piece : views_.state(weight, device, role.microbatch)) {
         put_together({piece.update.gradient, std::move(piece.moves)}, out);
         if (piece.before.present())
-          out.before.moves.push_back({piece.before, piece.update.value, piece.before.box, false});
+          out.before.moves.push_back({piece.before, piece.update.value, piece.update.value.box, false});
         const View wire = piece.update.gradient;
         if (type_of(wire) != kernels_.kernel_type(type_of(wire))) {
           piece.update.gradient =
@@ -367,6 +376,53 @@ class Compiler {
       out.waits.push_back(packer->second);
     }
     out.work = std::move(member.work);
+    const Wiring& wiring = expanded_.wirings()[role.wiring];
+    const auto last = last_syncs_.find({role.wiring, device});
+    if (last == last_syncs_.end()) return;
+    if (last->second == task) {
+      add_up(wiring, device, out.waits, out.after);
+      added_up_[{wiring.tensor, device}].before = task;
+    } else {
+      earlier_syncs_[{role.wiring, device}].push_back(task);
+    }
+  }
+
+  // Adds what the device got of a microbatch's gradients to the sum, when all of it is there.
+  void add_up(const Wiring& wiring, DeviceId device, std::vector<TaskId>& waits, MoveList& moves) {
+    AddedUp& added = added_up_[{wiring.tensor, device}];
+    const std::vector<TaskId>& earlier = earlier_syncs_[{number_of(wiring), device}];
+    waits.insert(waits.end(), earlier.begin(), earlier.end());
+    if (added.before.valid()) waits.push_back(added.before);
+    for (const ShardViews::GradientPiece& piece :
+         views_.gradient_pieces(wiring.tensor, device, wiring.microbatch)) {
+      moves.zeroed.insert(moves.zeroed.end(), piece.got.moves.zeroed.begin(), piece.got.moves.zeroed.end());
+      moves.moves.insert(moves.moves.end(), piece.got.moves.moves.begin(), piece.got.moves.moves.end());
+      moves.moves.push_back({piece.got.view, piece.sum, piece.sum.box, !added.microbatches.empty()});
+    }
+    added.microbatches.insert(wiring.microbatch);
+  }
+
+  // Of microbatches whose gradients came without any transfer to the device.
+  void add_up_rest(TensorId weight, DeviceId device, Instruction& update) {
+    for (const Wiring& wiring : expanded_.wirings()) {
+      if (wiring.kind != TaskKind::GradientSync || wiring.tensor != weight) continue;
+      if (added_up_[{weight, device}].microbatches.contains(wiring.microbatch)) continue;
+      add_up(wiring, device, update.waits, update.before);
+    }
+  }
+
+  [[nodiscard]] std::size_t number_of(const Wiring& wiring) const {
+    return static_cast<std::size_t>(&wiring - expanded_.wirings().data());
+  }
+
+  void add_barrier(const TaskRole& role, DeviceId device, Instruction& out) {
+    out.work = BarrierWork();
+    if (!role.op.valid()) return;
+    for (const TensorId weight : contents_.backward().owned_weights(role.op)) {
+      const MoveList home = views_.bring_home(weight, device);
+      out.before.zeroed.insert(out.before.zeroed.end(), home.zeroed.begin(), home.zeroed.end());
+      out.before.moves.insert(out.before.moves.end(), home.moves.begin(), home.moves.end());
+    }
   }
 
   // A statistic travels in the width that the operator declares, and is float64 before and after.
@@ -415,6 +471,16 @@ class Compiler {
   std::map<StagingKey, View> staging_;
   std::set<BufferId> put_together_, written_;
   std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, DeviceId>, TaskId> packers_;
+
+  // Gradients that are reduced after each microbatch.
+  struct AddedUp {
+    TaskId before;                        // the transfer that added up last
+    std::set<std::int32_t> microbatches;  // that are in the sum
+  };
+  using WiringOnDevice = std::pair<std::size_t, DeviceId>;
+  std::map<WiringOnDevice, TaskId> last_syncs_;                  // in the order of dispatch
+  std::map<WiringOnDevice, std::vector<TaskId>> earlier_syncs_;  // all but the last
+  std::map<std::pair<TensorId, DeviceId>, AddedUp> added_up_;
 };
 
 std::vector<std::vector<TaskId>> predecessors(const TaskDag& dag) {

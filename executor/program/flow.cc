@@ -30,16 +30,18 @@ std::vector<const BoundOperator*> makers_of(const Wiring& wiring, const Expanded
 
 }  // namespace
 
-Flow::Flow(const Wiring& wiring, const ExpandedStrategy& expanded, BufferList& buffers, OutputView output)
+Flow::Flow(const Wiring& wiring, const ExpandedStrategy& expanded, BufferList& buffers, HeldView held)
     : wiring_(wiring),
       makers_(makers_of(wiring, expanded)),
       layouts_(expanded.contents().layouts()),
       buffers_(buffers),
-      output_(std::move(output)),
+      held_(std::move(held)),
       type_(expanded.type_of(wiring)),
       source_category_(wiring.kind == TaskKind::GradientSync ? MemoryCategory::Gradients
                                                              : MemoryCategory::ActivationGradients),
-      target_category_(is_forward() ? MemoryCategory::Transfers : source_category_),
+      target_category_(wiring.kind == TaskKind::WeightGather ? MemoryCategory::GatheredWeights
+                       : moves_values()                      ? MemoryCategory::Transfers
+                                                             : source_category_),
       terms_(expanded.terms_of(wiring)) {
   std::vector<Redistribution> each = expanded.redistributions_of(wiring);
   for (std::size_t i = 0; i < each.size(); ++i) {
@@ -54,7 +56,7 @@ Flow::Flow(const Wiring& wiring, const ExpandedStrategy& expanded, BufferList& b
         std::make_unique<DataMovement>(part->from, layouts_[wiring.plan->target], part->redistribution);
     parts_.push_back(std::move(part));
   }
-  for (std::size_t s = 0; s < wiring.sources.size() && !is_forward(); ++s) {
+  for (std::size_t s = 0; s < wiring.sources.size() && !moves_values(); ++s) {
     Part& part = *parts_[wiring.plan->term_by_term ? static_cast<std::size_t>(wiring.source_terms[s]) : 0];
     // Each replica makes the gradients of one microbatch of a change of weights.
     const std::int32_t microbatches = wiring.microbatch < 0 ? expanded.contents().options().microbatches : 1;
@@ -103,9 +105,7 @@ View Flow::fragment(Part& part, DeviceId device, std::int32_t index) {
   const auto fragments = part.movement->fragments(device);
   const Fragment& f = fragments[static_cast<std::size_t>(index)];
   if (f.step < 0) {
-    if (!is_forward()) return accumulator(part, f.index);
-    const UseRef producer = wiring_.sources.front();
-    return output_(producer, makers_.front()->shard_of_device[device.index()]);
+    return moves_values() ? held_(device, f.box) : accumulator(part, f.index);
   }
   const auto step = static_cast<std::size_t>(f.step);
   const auto& group = part.redistribution.steps[step].group;
@@ -165,7 +165,7 @@ View Flow::assembled(Part& part, DeviceId device, const std::vector<Assembly>& b
 
 // A gradient that only this step reads may become its result.
 bool Flow::may_overwrite(Part& part, DeviceId device, std::size_t step, const Assembly& assembly) {
-  if (is_forward() || !assembly.is_fragment(part.movement->fragments(device))) return false;
+  if (moves_values() || !assembly.is_fragment(part.movement->fragments(device))) return false;
   const auto& steps = part.redistribution.steps;
   const auto reads = [&](const Assembly& a) {
     return std::any_of(a.parts.begin(), a.parts.end(),

@@ -17,9 +17,9 @@ namespace pipesim {
 /// devices exist.
 class Flow {
  public:
-  /// `output`: where a shard of the wiring's producer writes (of activations only).
-  using OutputView = std::function<View(UseRef use, std::int32_t shard)>;
-  Flow(const Wiring& wiring, const ExpandedStrategy& expanded, BufferList& buffers, OutputView output);
+  /// `held`: where a device holds a box of what the wiring moves (of values, not of gradients).
+  using HeldView = std::function<View(DeviceId device, const Box& box)>;
+  Flow(const Wiring& wiring, const ExpandedStrategy& expanded, BufferList& buffers, HeldView held);
 
   [[nodiscard]] const Wiring& wiring() const { return wiring_; }
 
@@ -57,7 +57,9 @@ class Flow {
     std::map<std::pair<std::size_t, std::size_t>, Member> members;  // by step and rank
   };
 
-  [[nodiscard]] bool is_forward() const { return moves_activations(wiring_.kind); }
+  [[nodiscard]] bool moves_values() const {
+    return moves_activations(wiring_.kind) || wiring_.kind == TaskKind::WeightGather;
+  }
   [[nodiscard]] std::int32_t entry_of(const Part& part, std::size_t source, DeviceId device) const;
   [[nodiscard]] View accumulator(Part& part, std::int32_t entry);
   [[nodiscard]] View fragment(Part& part, DeviceId device, std::int32_t index);
@@ -74,7 +76,7 @@ class Flow {
   std::vector<const BoundOperator*> makers_;  // by source
   const LayoutTable& layouts_;
   BufferList& buffers_;
-  OutputView output_;
+  HeldView held_;
   DataType type_;
   MemoryCategory source_category_, target_category_;
   std::vector<std::unique_ptr<Part>> parts_;

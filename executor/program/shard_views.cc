@@ -28,11 +28,16 @@ ShardViews::ShardViews(const ExpandedStrategy& expanded, const DeviceKernels& ke
   const auto wirings = expanded.wirings();
   for (std::size_t w = 0; w < wirings.size(); ++w) {
     const Wiring& wiring = wirings[w];
-    flows_.push_back(
-        std::make_unique<Flow>(wiring, expanded, buffers_, [this, &wiring](UseRef use, std::int32_t shard) {
-          const bool again = wiring.kind == TaskKind::RecomputeTransfer;
-          return output(use, {shard, wiring.microbatch, again});
-        }));
+    flows_.push_back(std::make_unique<Flow>(wiring, expanded, buffers_, held_by(wiring)));
+    if (wiring.kind == TaskKind::WeightGather) {
+      if (wiring.microbatch < 0) updated_gather_[wiring.tensor] = w;
+      for (const UseRef d : wiring.destinations) {
+        const UseKey key{d.op, d.use, wiring.microbatch};
+        if (wiring.read_in != ReadIn::Backward) forward_gather_[key] = w;
+        if (wiring.read_in != ReadIn::Forward) backward_gather_[key] = w;
+      }
+      continue;
+    }
     if (wiring.kind == TaskKind::GradientSync) sync_flow_[{wiring.tensor, wiring.microbatch}] = w;
     auto& flow_of = wiring.kind == TaskKind::ForwardTransfer     ? forward_flow_
                     : wiring.kind == TaskKind::RecomputeTransfer ? again_flow_
@@ -43,6 +48,21 @@ ShardViews::ShardViews(const ExpandedStrategy& expanded, const DeviceKernels& ke
       gradient_flow_[{wiring.sources[s].op, wiring.sources[s].use, wiring.microbatch + wiring.way_of(s)}] = {
           w, s};
   }
+}
+
+// What the wiring's producer made, or what a device keeps of a weight.
+Flow::HeldView ShardViews::held_by(const Wiring& wiring) {
+  if (wiring.kind == TaskKind::WeightGather) {
+    return [this, &wiring](DeviceId device, const Box& box) {
+      const WeightBuffer& buffer = with_state(wiring.tensor, device, box);
+      return buffer.updated.present() ? buffer.updated : buffer.values.front();
+    };
+  }
+  return [this, &wiring](DeviceId device, const Box&) {
+    const UseRef producer = wiring.sources.front();
+    const std::int32_t shard = bound(producer.op, wiring.microbatch).shard_of_device[device.index()];
+    return output(producer, {shard, wiring.microbatch, wiring.kind == TaskKind::RecomputeTransfer});
+  };
 }
 
 const TensorUse& ShardViews::use_of(UseRef use) const {
@@ -131,8 +151,9 @@ Flow::Target ShardViews::output_gradient(UseRef use, ShardRef at) {
 Flow::Sink ShardViews::gradient_sink(UseRef use, ShardRef at) {
   if (!contents_.backward().makes_gradient(use)) return {};
   const bool weight = use_of(use).role == Role::Weight;
-  const std::int32_t microbatch = weight && !contents_.versions().several() ? -1 : at.microbatch;
-  const auto flow = gradient_flow_.find({use.op, use.use, microbatch});
+  const bool of_all = weight && !contents_.versions().several() &&
+                      !contents_.syncs_each_microbatch(use_of(use).tensor, strategy_);
+  const auto flow = gradient_flow_.find({use.op, use.use, of_all ? -1 : at.microbatch});
   if (flow == gradient_flow_.end()) return {};
   return flows_[flow->second.first]->gradient(flow->second.second, at.shard);
 }
@@ -175,79 +196,174 @@ std::int32_t ShardViews::first_of_change(TensorId weight, std::int32_t microbatc
   return versions.several() ? versions.change(stage, microbatch) * versions.every(stage) : -1;
 }
 
-ShardViews::HomeBuffer& ShardViews::home_buffer(TensorId weight, DeviceId device, const Box& box) {
-  const auto [it, fresh] = homes_.try_emplace({weight, device, box});
-  HomeBuffer& home = it->second;
-  if (!fresh) return home;
-  using enum MemoryCategory;
-  const DataType type = graph_.tensor(weight).type;
-  const auto add = [&](DataType t, MemoryCategory category) {
-    return buffers_.add(device, box, t, Buffer::Life::Forever, category, weight);
-  };
-  const bool trained = sync_flow_.contains({weight, first_of_change(weight, 0)});
-  home.values.push_back(add(type, Weights));
-  const WeightVersions& versions = contents_.versions();
-  if (trained && versions.several()) {
-    const std::int32_t stage = stage_of(weight);
-    const std::int32_t changes = versions.change(stage, contents_.options().microbatches - 1) + 1;
-    while (std::ssize(home.values) < std::min(versions.copies(stage), changes))
-      home.values.push_back(add(type, StashedWeights));
-  }
-  const Optimizer optimizer = contents_.options().optimizer;
-  if (trained && !is_wide(type)) home.master = add(DataType::Float32, OptimizerState);
-  if (trained && optimizer != Optimizer::Sgd) home.first = add(DataType::Float32, OptimizerState);
-  if (trained && optimizer == Optimizer::Adam) home.second = add(DataType::Float32, OptimizerState);
-  program_.loaded.push_back({Loaded::Content::Weight, weight, home.values.front(), home.master, 0});
-  for (const View& state : {home.first, home.second}) {
-    if (state.present()) program_.loaded.push_back({Loaded::Content::State, weight, state, {}, 0});
-  }
-  program_.results.push_back({Program::Result::Content::Weight, weight, home.values.front()});
-  return home;
+bool ShardViews::is_trained(TensorId weight) const {
+  const std::int32_t first =
+      contents_.syncs_each_microbatch(weight, strategy_) ? 0 : first_of_change(weight, 0);
+  return sync_flow_.contains({weight, first});
 }
 
-// Every use's box lies in one piece of the home, by the home's construction.
-Flow::Target ShardViews::weight_value(UseRef use, ShardRef at, DeviceId device, const Box& box) {
-  const TensorId weight = use_of(use).tensor;
+// Where a weight is between two steps.
+LayoutId ShardViews::stored_layout(TensorId weight) const {
+  const bool divided = contents_.options().state_sharding.gathers_to_use() && is_trained(weight);
+  return divided ? contents_.state_of(weight, strategy_) : contents_.home_of(weight, strategy_);
+}
+
+ShardViews::WeightBuffer& ShardViews::stored(TensorId weight, DeviceId device, const Box& box) {
+  WeightBuffer& buffer = weights_[{weight, device, box}];
+  if (!buffer.values.empty()) return buffer;
+  const DataType type = graph_.tensor(weight).type;
+  const auto add = [&](MemoryCategory category) {
+    return buffers_.add(device, box, type, Buffer::Life::Forever, category, weight);
+  };
+  buffer.values.push_back(add(MemoryCategory::Weights));
   const WeightVersions& versions = contents_.versions();
-  const std::int32_t version =
-      versions.several() ? versions.version(contents_.stage_of(use.op), at.microbatch) : 0;
-  const Layout& home = contents_.layouts()[contents_.home_of(weight, strategy_)];
-  for (const LayoutEntry& e : home.entries_on(device)) {
-    if (!box.inside(home.box(e))) continue;
-    const std::vector<View>& values = home_buffer(weight, device, home.box(e)).values;
-    const View whole = values[static_cast<std::size_t>(version) % values.size()];
-    if (const auto begin = stretch_in(whole.box, box))
-      return {{whole.buffer, whole.offset + *begin, box}, {}};
-    const auto [it, fresh] = crops_.try_emplace({weight, device, box, version});
-    if (fresh) {
-      it->second.view = buffers_.add(device, box, graph_.tensor(weight).type, Buffer::Life::Workspace,
-                                     MemoryCategory::Weights, weight);
-      it->second.moves.moves.push_back({whole, it->second.view, box, false});
-    }
-    return it->second;
+  if (is_trained(weight) && versions.several()) {
+    const std::int32_t stage = stage_of(weight);
+    const std::int32_t changes = versions.change(stage, contents_.options().microbatches - 1) + 1;
+    while (std::ssize(buffer.values) < std::min(versions.copies(stage), changes))
+      buffer.values.push_back(add(MemoryCategory::StashedWeights));
+  }
+  program_.loaded.push_back({Loaded::Content::Weight, weight, buffer.values.front(), {}, 0});
+  program_.results.push_back({Program::Result::Content::Weight, weight, buffer.values.front()});
+  return buffer;
+}
+
+ShardViews::WeightBuffer& ShardViews::with_state(TensorId weight, DeviceId device, const Box& box) {
+  WeightBuffer& buffer = weights_[{weight, device, box}];
+  if (buffer.has_state) return buffer;
+  buffer.has_state = true;
+  const DataType type = graph_.tensor(weight).type;
+  if (contents_.layouts()[stored_layout(weight)].holds(device, box)) {
+    (void)stored(weight, device, box);
+  } else {
+    buffer.updated =
+        buffers_.add(device, box, type, Buffer::Life::Workspace, MemoryCategory::Weights, weight);
+  }
+  const auto add = [&] {
+    return buffers_.add(device, box, DataType::Float32, Buffer::Life::Forever, MemoryCategory::OptimizerState,
+                        weight);
+  };
+  const Optimizer optimizer = contents_.options().optimizer;
+  if (!is_wide(type)) buffer.master = add();
+  if (optimizer != Optimizer::Sgd) buffer.first = add();
+  if (optimizer == Optimizer::Adam) buffer.second = add();
+  if (buffer.master.present())
+    program_.loaded.push_back({Loaded::Content::Weight, weight, buffer.master, {}, 0});
+  for (const View& state : {buffer.first, buffer.second}) {
+    if (state.present()) program_.loaded.push_back({Loaded::Content::State, weight, state, {}, 0});
+  }
+  return buffer;
+}
+
+Flow::Target ShardViews::cropped(const Flow::Target& whole, TensorId weight, DeviceId device, const Box& box,
+                                 std::int32_t copy) {
+  if (const auto begin = stretch_in(whole.view.box, box))
+    return {{whole.view.buffer, whole.view.offset + *begin, box}, whole.moves};
+  const auto [it, fresh] = crops_.try_emplace({weight, device, box, copy});
+  if (fresh) {
+    it->second.moves = whole.moves;
+    it->second.view = buffers_.add(device, box, graph_.tensor(weight).type, Buffer::Life::Workspace,
+                                   MemoryCategory::Weights, weight);
+    it->second.moves.moves.push_back({whole.view, it->second.view, box, false});
+  }
+  return it->second;
+}
+
+// Every use's box lies in one piece of what was gathered for its stage.
+Flow::Target ShardViews::gathered_value(Flow& flow, UseRef use, ShardRef at, DeviceId device,
+                                        const Box& box) {
+  const Layout& gathered = contents_.layouts()[flow.wiring().plan->target];
+  for (const LayoutEntry& e : gathered.entries_on(device)) {
+    if (!box.inside(gathered.box(e))) continue;
+    const std::int32_t copy = 2 * at.microbatch + (at.second_run ? 1 : 0);
+    return cropped(flow.target(device, gathered.box(e)), use_of(use).tensor, device, box, copy);
+  }
+  throw InternalError("no gathered piece of " + graph_.tensor(use_of(use).tensor).name + " holds " +
+                      box.str());
+}
+
+// The stored piece that holds the box.
+View ShardViews::stored_around(TensorId weight, DeviceId device, const Box& box) {
+  const Layout& layout = contents_.layouts()[stored_layout(weight)];
+  for (const LayoutEntry& e : layout.entries_on(device)) {
+    if (box.inside(layout.box(e))) return stored(weight, device, layout.box(e)).values.front();
   }
   throw InternalError("no piece of the home of " + graph_.tensor(weight).name + " holds " + box.str());
 }
 
-std::vector<ShardViews::HomePiece> ShardViews::home(TensorId weight, DeviceId device,
-                                                    std::int32_t microbatch) {
-  const Layout& layout = contents_.layouts()[contents_.home_of(weight, strategy_)];
+// Every use's box lies in one piece of the home, by the home's construction.
+Flow::Target ShardViews::weight_value(UseRef use, ShardRef at, DeviceId device, const Box& box) {
+  const auto& gathers = at.second_run ? backward_gather_ : forward_gather_;
+  const auto gather = gathers.find({use.op, use.use, at.microbatch});
+  if (gather != gathers.end()) return gathered_value(*flows_[gather->second], use, at, device, box);
+  const TensorId weight = use_of(use).tensor;
+  const WeightVersions& versions = contents_.versions();
+  const std::int32_t version =
+      versions.several() ? versions.version(contents_.stage_of(use.op), at.microbatch) : 0;
+  View whole = stored_around(weight, device, box);
+  const std::vector<View>& values = stored(weight, device, whole.box).values;
+  whole = values[static_cast<std::size_t>(version) % values.size()];
+  return cropped({whole, {}}, weight, device, box, version);
+}
+
+std::vector<ShardViews::GradientPiece> ShardViews::gradient_pieces(TensorId weight, DeviceId device,
+                                                                   std::int32_t microbatch) {
+  const Layout& layout = contents_.layouts()[contents_.state_of(weight, strategy_)];
+  std::vector<GradientPiece> pieces;
+  for (const LayoutEntry& e : layout.entries_on(device)) {
+    WeightBuffer& buffer = with_state(weight, device, layout.box(e));
+    if (!buffer.gradient.present()) {
+      buffer.gradient = buffers_.add(device, layout.box(e), contents_.options().gradient_type,
+                                     Buffer::Life::Forever, MemoryCategory::Gradients, weight);
+    }
+    Flow& flow = *flows_[sync_flow_.at({weight, microbatch})];
+    pieces.push_back({buffer.gradient, flow.target(device, layout.box(e))});
+  }
+  return pieces;
+}
+
+MoveList ShardViews::bring_home(TensorId weight, DeviceId device) {
+  MoveList all;
+  const auto gather = updated_gather_.find(weight);
+  if (gather == updated_gather_.end()) return all;
+  const Layout& home = contents_.layouts()[contents_.home_of(weight, strategy_)];
+  for (const LayoutEntry& e : home.entries_on(device)) {
+    const Flow::Target& got = flows_[gather->second]->target(device, home.box(e));
+    all.zeroed.insert(all.zeroed.end(), got.moves.zeroed.begin(), got.moves.zeroed.end());
+    all.moves.insert(all.moves.end(), got.moves.moves.begin(), got.moves.moves.end());
+    all.moves.push_back({got.view, stored(weight, device, home.box(e)).values.front(), home.box(e), false});
+  }
+  return all;
+}
+
+std::vector<ShardViews::StatePiece> ShardViews::state(TensorId weight, DeviceId device,
+                                                      std::int32_t microbatch) {
+  const Layout& layout = contents_.layouts()[contents_.state_of(weight, strategy_)];
   const WeightVersions& versions = contents_.versions();
   const std::int32_t stage = stage_of(weight);
   const std::int32_t change = versions.several() ? versions.change(stage, microbatch) : 0;
   const bool last =
       !versions.several() || microbatch + versions.every(stage) >= contents_.options().microbatches;
-  const std::size_t flow = sync_flow_.at({weight, first_of_change(weight, microbatch)});
-  std::vector<HomePiece> pieces;
+  const bool summed = contents_.syncs_each_microbatch(weight, strategy_);
+  std::vector<StatePiece> pieces;
   for (const LayoutEntry& e : layout.entries_on(device)) {
-    const HomeBuffer& home = home_buffer(weight, device, layout.box(e));
-    const Flow::Target& gradient = flows_[flow]->target(device, layout.box(e));
-    // Gradients that accumulate stay as the weights do.
-    if (!versions.several()) buffers_.keep_forever(gradient.view.buffer);
-    const auto place = static_cast<std::size_t>(change);
-    const View before = home.values[place % home.values.size()],
-               after = last ? home.values.front() : home.values[(place + 1) % home.values.size()];
-    pieces.push_back({{weight, after, gradient.view, home.master, home.first, home.second},
+    const Box& box = layout.box(e);
+    const WeightBuffer& buffer = with_state(weight, device, box);
+    Flow::Target gradient{buffer.gradient, {}};
+    if (!summed) {
+      gradient = flows_[sync_flow_.at({weight, first_of_change(weight, microbatch)})]->target(device, box);
+      // Gradients that accumulate stay as the weights do.
+      if (!versions.several()) buffers_.keep_forever(gradient.view.buffer);
+    }
+    View before, after = buffer.updated;
+    if (after.present()) {
+      before = stored_around(weight, device, box);
+    } else {
+      const auto place = static_cast<std::size_t>(change);
+      before = buffer.values[place % buffer.values.size()];
+      after = last ? buffer.values.front() : buffer.values[(place + 1) % buffer.values.size()];
+    }
+    pieces.push_back({{weight, after, gradient.view, buffer.master, buffer.first, buffer.second},
                       gradient.moves,
                       before.buffer == after.buffer ? View() : before});
     if (last) program_.results.push_back({Program::Result::Content::Gradient, weight, gradient.view});

@@ -42,14 +42,23 @@ class ShardViews {
   /// By inner step of the pass.
   std::vector<View> statistics(OperatorId op, Pass pass, ShardRef at);
   View saved(OperatorId op, ShardRef at);
-  /// Pieces of a weight's home on a device, with where its synchronised gradient lies.
-  struct HomePiece {
+  /// Pieces of a weight's state on a device, with where its synchronised gradient lies.
+  struct StatePiece {
     WeightUpdate update;
     MoveList moves;  ///< put the gradient together
-    View before;     ///< the version before, where the update makes a new one in another buffer
+    View before;     ///< holds the weight before, where the update makes a new one in another buffer
   };
   /// `microbatch`: the first whose gradients the update takes in.
-  std::vector<HomePiece> home(TensorId weight, DeviceId device, std::int32_t microbatch);
+  std::vector<StatePiece> state(TensorId weight, DeviceId device, std::int32_t microbatch);
+  /// Of a weight whose gradients are reduced after each microbatch: where a device adds up its parts, and
+  /// what it got for one microbatch.
+  struct GradientPiece {
+    View sum;
+    Flow::Target got;
+  };
+  std::vector<GradientPiece> gradient_pieces(TensorId weight, DeviceId device, std::int32_t microbatch);
+  /// Moves that bring an updated weight from where it was gathered to its home on the device.
+  MoveList bring_home(TensorId weight, DeviceId device);
 
   [[nodiscard]] Flow& flow(std::size_t wiring) { return *flows_[wiring]; }
   /// As the microbatch runs it.
@@ -62,15 +71,28 @@ class ShardViews {
   [[nodiscard]] BufferList& buffers() { return buffers_; }
 
  private:
-  struct HomeBuffer {
+  // A box of a weight that is stored, or whose state is, or both.
+  struct WeightBuffer {
     std::vector<View> values;  // versions in turn
     View master, first, second;
+    View updated;   // where the box's weights are stored as part of a larger one
+    View gradient;  // where gradients are reduced after each microbatch
+    bool has_state = false;
   };
   [[nodiscard]] ShardRef run_of(OperatorId op, ShardRef at) const;
   [[nodiscard]] std::optional<Box> box_of_use(UseRef use, ShardRef at) const;
   [[nodiscard]] const TensorUse& use_of(UseRef use) const;
-  [[nodiscard]] HomeBuffer& home_buffer(TensorId weight, DeviceId device, const Box& box);
+  [[nodiscard]] WeightBuffer& stored(TensorId weight, DeviceId device, const Box& box);
+  [[nodiscard]] WeightBuffer& with_state(TensorId weight, DeviceId device, const Box& box);
+  [[nodiscard]] bool is_trained(TensorId weight) const;
+  [[nodiscard]] LayoutId stored_layout(TensorId weight) const;
+  [[nodiscard]] View stored_around(TensorId weight, DeviceId device, const Box& box);
+  [[nodiscard]] Flow::HeldView held_by(const Wiring& wiring);
   [[nodiscard]] Flow::Target weight_value(UseRef use, ShardRef at, DeviceId device, const Box& box);
+  [[nodiscard]] Flow::Target gathered_value(Flow& flow, UseRef use, ShardRef at, DeviceId device,
+                                            const Box& box);
+  [[nodiscard]] Flow::Target cropped(const Flow::Target& whole, TensorId weight, DeviceId device,
+                                     const Box& box, std::int32_t copy);
   [[nodiscard]] std::int32_t stage_of(TensorId weight) const;
   [[nodiscard]] std::int32_t first_of_change(TensorId weight, std::int32_t microbatch) const;
   View loaded(Loaded::Content content, TensorId tensor, std::int32_t microbatch, DeviceId device,
@@ -92,8 +114,11 @@ class ShardViews {
   std::map<std::tuple<OperatorId, std::int32_t, ShardRef>, View> outputs_;
   std::map<std::tuple<OperatorId, std::int32_t, DeviceId>, View> states_;  // by use and device
   std::map<std::tuple<Loaded::Content, TensorId, std::int32_t, DeviceId, Box>, View> loaded_;
-  std::map<std::tuple<TensorId, DeviceId, Box>, HomeBuffer> homes_;
-  std::map<std::tuple<TensorId, DeviceId, Box, std::int32_t>, Flow::Target> crops_;  // last the version
+  std::map<UseKey, std::size_t> forward_gather_, backward_gather_;  // use of a weight → wiring
+  std::map<TensorId, std::size_t> updated_gather_;                  // weight → wiring
+  std::map<std::tuple<TensorId, DeviceId, Box>, WeightBuffer> weights_;
+  std::map<std::tuple<TensorId, DeviceId, Box, std::int32_t>, Flow::Target>
+      crops_;  // last the version, or the gather
   std::map<std::tuple<OperatorId, Pass, ShardRef>, std::vector<View>> statistics_;
   std::map<std::pair<OperatorId, ShardRef>, View> saved_;
 };

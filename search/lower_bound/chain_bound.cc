@@ -223,10 +223,11 @@ Nanoseconds ChainBounds::gradient_of(UseRef use, double share) const {
 }
 
 // Time to update a device's part of the weight, which is at least the part of the shard with the smallest
-// share of all uses.
+// share of all uses. Where copies divide the state, all devices may do so.
 Nanoseconds ChainBounds::update(TensorId weight) const {
   double share = 1;
   for (const UseRef use : graph_.consumers(weight)) share = std::min(share, share_[use.op.index()]);
+  if (options_.state_sharding.any()) share = std::min(share, 1 / static_cast<double>(passes_.num_devices()));
   const auto elements =
       static_cast<std::int64_t>(static_cast<double>(graph_.tensor(weight).elements()) * share * (1 - 1e-9));
   double least = INFINITY;
@@ -282,6 +283,7 @@ Nanoseconds ChainBounds::synchronised(UseRef ref) const {
 
 Nanoseconds ChainBounds::longest_crossing() const {
   Nanoseconds longest = 0;
+  if (options_.state_sharding.any()) return longest;  // a device gets no more than its part of the state
   for (const TensorId w : trained_) {
     const auto uses = graph_.consumers(w);
     stop_if_late();

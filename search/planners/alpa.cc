@@ -131,8 +131,8 @@ class AlpaPlanner {
       const auto until = static_cast<std::size_t>(cluster_of_[i]) + 1;
       if (!contents.backward().owned_weights(OperatorId(i)).empty()) {
         const OwnedUpdates& work = contents.update_work(OperatorId(i), strategy);
-        for (std::size_t j = 0; j < work.devices.size(); ++j) {
-          if (work.devices[j] == device)
+        for (std::size_t j = 0; j < work.holders.size(); ++j) {
+          if (work.holders[j] == device)
             found.permanent[until] +=
                 work.memory[j].weights + work.memory[j].gradients + work.memory[j].optimizer_state;
         }

@@ -113,6 +113,19 @@ std::optional<std::string> RecipeModel::illegal_tensor(const Recipe& recipe) con
   return std::nullopt;
 }
 
+namespace {
+
+std::optional<std::string> illegal_sharding(const Recipe& recipe) {
+  const StateSharding& sharding = recipe.state_sharding;
+  const std::int64_t copies = recipe.data * recipe.context;
+  if (sharding.group > 0 && copies > 0 && copies % sharding.group != 0)
+    return fmt::format("shard={} does not divide the {} copies of a weight (dp{}{})", sharding.group, copies,
+                       recipe.data, recipe.context > 1 ? fmt::format(" x cp{}", recipe.context) : "");
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (recipe.tensor > 1) {
     if (!axes_.has(AxisRole::Heads) && !axes_.has(AxisRole::Features))
@@ -140,9 +153,11 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (!recipe.schedule.empty() && recipe.pipeline == 1) return "schedule needs pp2 or more";
   if (recipe.chunks > 1 && recipe.schedule_name() != "interleaved")
     return fmt::format("vpp{} needs schedule=interleaved", recipe.chunks);
-  if (recipe.recompute == Recompute::Kind::Stage) return std::nullopt;
-  const auto reason = pipesim::illegal(graph_, Recompute{recipe.recompute, {}}, std::nullopt);
-  return reason ? std::optional("recompute=" + *reason) : std::nullopt;
+  if (recipe.recompute != Recompute::Kind::Stage) {
+    if (const auto reason = pipesim::illegal(graph_, Recompute{recipe.recompute, {}}, std::nullopt))
+      return "recompute=" + *reason;
+  }
+  return illegal_sharding(recipe);
 }
 
 namespace {
@@ -229,6 +244,7 @@ class RecipeExpander {
   RecipeStrategy expand() {
     RecipeStrategy made;
     made.recompute.kind = recipe_.recompute;
+    made.state_sharding = recipe_.state_sharding;
     const std::vector<std::int32_t> stage_of = stages();
     if (recipe_.pipeline > 1) made.pipeline = Pipeline{recipe_.schedule_name(), stage_of};
     for (std::size_t i = 0; i < model_.graph().operators().size(); ++i) {

@@ -57,7 +57,8 @@ LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers);
 /// small factors. Nothing when there is none.
 std::optional<Recipe> nearest_legal(const Recipe& recipe, const RecipeModel& model, std::int64_t devices);
 
-/// The strategy, pipeline and recompute that a recipe stands for. The recipe must be completed().
+/// The strategy, pipeline, recompute and state sharding that a recipe stands for. The recipe must be
+/// completed().
 ///
 /// Every operator's samples are split over dp, its sequence over cp; over tp, in this order of preference,
 /// its heads, features or vocabulary are split (Shoeybi et al., arXiv:1909.08053), or with `sp` its sequence
@@ -67,6 +68,7 @@ struct RecipeStrategy {
   Strategy strategy;
   std::optional<Pipeline> pipeline;
   Recompute recompute;
+  StateSharding state_sharding;
 };
 /// InputError, with the nearest legal recipe, when the recipe suits the model or the topology badly. The
 /// graph's batch must be dp · mbs.

@@ -81,6 +81,18 @@ PartKind degree(std::string_view name, std::string_view form, std::string_view m
   return {name, {form, meaning}, [degree](const WrittenPart& p, Recipe& r) { r.*degree = number_of(p); }};
 }
 
+PartKind sharding(std::string_view name, std::string_view form, std::string_view meaning) {
+  return {name, {form, meaning}, [](const WrittenPart& p, Recipe& r) {
+            if (const auto why = read_state_sharding(p.name, p.value, r.state_sharding)) fail(p.all, *why);
+          }};
+}
+
+// What FSDP and HSDP are called elsewhere.
+void shard_weights(const WrittenPart& part, Recipe& recipe) {
+  if (recipe.state_sharding.any()) fail(part.all, "is zero3, and the recipe says another zero as well");
+  recipe.state_sharding.kind = StateSharding::Kind::Weights;
+}
+
 const std::vector<PartKind>& part_kinds() {
   static const std::vector<PartKind> kinds{
       degree("tp", "tp8", "tensor parallel: parts of heads, feed-forward features and vocabulary",
@@ -98,6 +110,24 @@ const std::vector<PartKind>& part_kinds() {
          if (p.value != "") fail(p.all, "allowed: sp, without a value");
          r.sequence_parallel = true;
        }},
+      sharding("zero", "zero1",
+               "copies of a weight divide the optimizer's state (zero1), gradients (zero2), weights (zero3)"),
+      {"fsdp",
+       {"fsdp", "another name of zero3"},
+       [](const WrittenPart& p, Recipe& r) {
+         if (p.value != "") fail(p.all, "allowed: fsdp, without a value");
+         shard_weights(p, r);
+       }},
+      {"hsdp",
+       {"hsdp=8", "another name of zero3,shard=8"},
+       [](const WrittenPart& p, Recipe& r) {
+         shard_weights(p, r);
+         if (const auto why = read_state_sharding("shard", p.value, r.state_sharding)) fail(p.all, *why);
+       }},
+      sharding("shard", "shard=8", "so many neighbouring copies divide state; left out, all of them"),
+      sharding("reshard", "reshard=never",
+               "zero3: weights gathered by forward stay for backward (never) or not (always, the default)"),
+      sharding("prefetch", "prefetch=2", "zero3: layers ahead of which weights are gathered; left out, 1"),
       {"recompute",
        {"recompute=selective", "what is computed again in backward: none, selective, full or stage"},
        [](const WrittenPart& p, Recipe& r) { r.recompute = recompute_of(p); }},
@@ -161,9 +191,12 @@ Recipe parse_recipe(std::string_view text) {
     const PartKind& kind = kind_of(part);
     if (!seen.insert(kind.name).second) fail(all, fmt::format("{} stands there twice", kind.name));
     kind.read(part, recipe);
-    if (all.size() == left.size()) return recipe;
+    if (all.size() == left.size()) break;
     left.remove_prefix(all.size() + 1);
   }
+  if (const auto why = contradiction(recipe.state_sharding))
+    throw InputError(fmt::format("recipe \"{}\": {}", text, *why));
+  return recipe;
 }
 
 std::string Recipe::schedule_name() const {
@@ -183,6 +216,7 @@ std::string Recipe::str() const {
   degree("dp", data, 0);
   if (sequence_parallel) parts.emplace_back("sp");
   degree("mbs", microbatch, 0);
+  if (state_sharding.any()) parts.push_back(state_sharding.str());
   if (first) parts.push_back(fmt::format("first={}", *first));
   if (last) parts.push_back(fmt::format("last={}", *last));
   if (recompute != Recompute::Kind::None)

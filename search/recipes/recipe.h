@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "taskgraph/plan/recompute.h"
+#include "taskgraph/plan/state_sharding.h"
 
 namespace pipesim {
 
@@ -30,7 +31,8 @@ struct Recipe {
   std::int64_t microbatch = 0;     ///< mbs: samples of a microbatch on each copy; 0: not said
   bool sequence_parallel = false;  ///< sp: norms, dropout and residuals divide the sequence over tp
   Recompute::Kind recompute = Recompute::Kind::None;
-  std::string schedule;  ///< "": 1f1b, or interleaved where there are chunks
+  StateSharding state_sharding;  ///< zero1, zero2, zero3: what copies of weights (dp · cp) divide
+  std::string schedule;          ///< "": 1f1b, or interleaved where there are chunks
   /// Which devices are neighbours: the first axis has the closest. A permutation of all five.
   std::array<MeshAxis, kMeshAxes> order{MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Data,
                                         MeshAxis::Pipeline};

@@ -44,12 +44,14 @@ class RecipeReader {
     recipe.microbatch = std::max<std::int64_t>(1, model_.graph().batch() / recipe.data);
     recipe.sequence_parallel = recipe.tensor > 1 && divides_sequence(recipe);
     read_recompute(found);
+    recipe.state_sharding = options_.state_sharding;
     if (recipe.data * recipe.microbatch != model_.graph().batch())
       found.differences.push_back(
           fmt::format("batch {} is not dp{}·mbs{}", model_.graph().batch(), recipe.data, recipe.microbatch));
     if (model_.illegal(recipe)) {  // then the one of the whole devices
       if (recipe.pipeline > 1) found.differences.emplace_back("stages that no recipe has");
       recipe = Recipe();
+      recipe.state_sharding = options_.state_sharding;
       recipe.data = devices;
       recipe.microbatch = std::max<std::int64_t>(1, model_.graph().batch() / devices);
     }

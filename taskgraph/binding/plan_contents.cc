@@ -128,7 +128,7 @@ const CommunicationPlan& PlanContents::transfer_plan(TensorId tensor, std::span<
 const CommunicationPlan& PlanContents::sync_plan(TensorId weight, const BoundStrategy& strategy) const {
   LayoutIds terms;
   list_gradient_terms(weight, strategy, terms);
-  return tables_->plans.between(terms, home_of(weight, strategy), sync_setting());
+  return tables_->plans.between(terms, state_of(weight, strategy), sync_setting());
 }
 
 LayoutId PlanContents::home_of(TensorId weight, const BoundStrategy& strategy) const {
@@ -142,11 +142,42 @@ LayoutId PlanContents::home_of(TensorId weight, const BoundStrategy& strategy) c
   return tables_->plans.home(needed);
 }
 
+LayoutId PlanContents::needed_in(std::int32_t stage, TensorId weight, const BoundStrategy& strategy) const {
+  LayoutIds needed;
+  for (const UseRef use : graph().consumers(weight)) {
+    if (stage_of(use.op) == stage) add_distinct(data_layout(use, strategy), needed);
+  }
+  return tables_->plans.home(needed);
+}
+
+LayoutId PlanContents::state_of(TensorId weight, const BoundStrategy& strategy) const {
+  const LayoutId home = home_of(weight, strategy);
+  const StateSharding& sharding = options_.state_sharding;
+  if (!sharding.any()) return home;
+  LayoutIds terms;
+  list_gradient_terms(weight, strategy, terms);
+  return tables_->plans.divided_home(home, terms, sharding.group);
+}
+
+// What is not divided accumulates where it is made.
+bool PlanContents::syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const {
+  return options_.state_sharding.each_microbatch() && state_of(weight, strategy) != home_of(weight, strategy);
+}
+
+const CommunicationPlan& PlanContents::gather_plan(TensorId weight, LayoutId target,
+                                                   const BoundStrategy& strategy) const {
+  const LayoutId state = state_of(weight, strategy);
+  return tables_->plans.between(std::span(&state, 1), target, transfer_setting(weight));
+}
+
 const OwnedUpdates& PlanContents::update_work(OperatorId owner, const BoundStrategy& strategy) const {
   const std::span<const TensorId> weights = backward_->owned_weights(owner);
   const DataType type = graph().tensor(weights.front()).type;
-  LayoutIds homes;
-  for (const TensorId w : weights) homes.push_back(home_of(w, strategy));
+  WeightHomes homes;
+  for (const TensorId w : weights) {
+    homes.whole.push_back(home_of(w, strategy));
+    homes.state.push_back(state_of(w, strategy));
+  }
   return tables_->updates.of(homes, type);
 }
 
@@ -155,8 +186,8 @@ std::vector<WeightMemory> PlanContents::permanent_memory(const BoundStrategy& st
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     if (backward_->owned_weights(OperatorId(i)).empty()) continue;
     const OwnedUpdates& work = update_work(OperatorId(i), strategy);
-    for (std::size_t j = 0; j < work.devices.size(); ++j) {
-      WeightMemory& sum = memory[work.devices[j].index()];
+    for (std::size_t j = 0; j < work.holders.size(); ++j) {
+      WeightMemory& sum = memory[work.holders[j].index()];
       sum.weights += work.memory[j].weights;
       sum.gradients += work.memory[j].gradients;
       sum.optimizer_state += work.memory[j].optimizer_state;

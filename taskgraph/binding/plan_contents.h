@@ -66,13 +66,23 @@ class PlanContents {
   /// Moves an activation, or its gradient, from the sum of `terms` to `target`.
   [[nodiscard]] const CommunicationPlan& transfer_plan(TensorId tensor, std::span<const LayoutId> terms,
                                                        LayoutId target) const;
-  /// Moves the gradient of a trained weight to the weight's home.
+  /// Moves the gradient of a trained weight to where its state is.
   [[nodiscard]] const CommunicationPlan& sync_plan(TensorId weight, const BoundStrategy& strategy) const;
   /// Element size and largest piece, for transfer_plan() and for sync_plan().
   [[nodiscard]] CommunicationPlans::Setting transfer_setting(TensorId tensor) const;
   [[nodiscard]] CommunicationPlans::Setting sync_setting() const;
   /// Where a weight is stored: on every device where a use needs a part of it.
   [[nodiscard]] LayoutId home_of(TensorId weight, const BoundStrategy& strategy) const;
+  /// Where a trained weight's state is kept and updated: its home, or that divided as
+  /// PlanOptions::state_sharding says.
+  [[nodiscard]] LayoutId state_of(TensorId weight, const BoundStrategy& strategy) const;
+  /// Whether the weight's gradients are reduced after each microbatch, and not once for all of them.
+  [[nodiscard]] bool syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const;
+  /// What the uses in one stage of a pipeline need of a weight.
+  [[nodiscard]] LayoutId needed_in(std::int32_t stage, TensorId weight, const BoundStrategy& strategy) const;
+  /// Gathers a weight from where its state is.
+  [[nodiscard]] const CommunicationPlan& gather_plan(TensorId weight, LayoutId target,
+                                                     const BoundStrategy& strategy) const;
   /// Updates of the weights that the operator owns; it must own one.
   [[nodiscard]] const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy) const;
   /// By device, the bytes that it holds all the time: weights, accumulated gradients, optimizer state.

@@ -6,9 +6,10 @@
 
 namespace pipesim {
 
-const OwnedUpdates& WeightUpdates::of(std::span<const LayoutId> homes, DataType type) {
+const OwnedUpdates& WeightUpdates::of(const WeightHomes& homes, DataType type) {
   SmallVector<std::int32_t, 16> key{static_cast<std::int32_t>(type)};
-  for (const LayoutId home : homes) key.push_back(home.value);
+  for (const LayoutId home : homes.whole) key.push_back(home.value);
+  for (const LayoutId home : homes.state) key.push_back(home.value);
   if (const OwnedUpdates* const* found = by_homes_.find(key)) return **found;
   OwnedUpdates made = plan(homes, type);
   const tbb::spin_mutex::scoped_lock lock(mutex_);
@@ -17,23 +18,37 @@ const OwnedUpdates& WeightUpdates::of(std::span<const LayoutId> homes, DataType 
   return kept_.back();
 }
 
-OwnedUpdates WeightUpdates::plan(std::span<const LayoutId> homes, DataType type) const {
-  OwnedUpdates work;
+std::vector<std::int64_t> WeightUpdates::elements_by_device(std::span<const LayoutId> layouts) const {
   std::vector<std::int64_t> elements(costs_.topology().num_devices(), 0);
-  for (const LayoutId id : homes) {
-    const Layout& home = layouts_[id];
-    for (const LayoutEntry& e : home.entries()) elements[e.device.index()] += home.box(e).elements();
+  for (const LayoutId id : layouts) {
+    const Layout& layout = layouts_[id];
+    for (const LayoutEntry& e : layout.entries()) elements[e.device.index()] += layout.box(e).elements();
   }
-  work.update_of_device.assign(elements.size(), -1);
-  for (std::size_t d = 0; d < elements.size(); ++d) {
-    if (elements[d] == 0) continue;
+  return elements;
+}
+
+OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const {
+  OwnedUpdates work;
+  const std::vector<std::int64_t> whole = elements_by_device(homes.whole),
+                                  state = elements_by_device(homes.state);
+  const StateSharding& sharding = options_.state_sharding;
+  const auto memory = [&](std::int64_t elements) {
+    return CostModel::weight_memory(elements, type, options_.gradient_type, options_.optimizer);
+  };
+  work.update_of_device.assign(state.size(), -1);
+  for (std::size_t d = 0; d < state.size(); ++d) {
     const DeviceId device(d);
+    if (whole[d] > 0) {
+      work.holders.push_back(device);
+      work.memory.push_back(
+          {memory(sharding.kind == StateSharding::Kind::Weights ? state[d] : whole[d]).weights,
+           memory(sharding.each_microbatch() ? state[d] : whole[d]).gradients,
+           memory(state[d]).optimizer_state});
+    }
+    if (state[d] == 0) continue;
     work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());
     work.devices.push_back(device);
-    work.durations.push_back(
-        to_nanoseconds(costs_.update_time(elements[d], type, options_.optimizer, device)));
-    work.memory.push_back(
-        CostModel::weight_memory(elements[d], type, options_.gradient_type, options_.optimizer));
+    work.durations.push_back(to_nanoseconds(costs_.update_time(state[d], type, options_.optimizer, device)));
   }
   return work;
 }

@@ -14,12 +14,20 @@
 
 namespace pipesim {
 
-/// The updates of the weights that an operator owns: one on each device that holds a part of such a weight.
+/// The updates of the weights that an operator owns: one on each device that holds state of such a weight.
 struct OwnedUpdates {
   std::vector<DeviceId> devices;
   std::vector<Nanoseconds> durations;
-  std::vector<WeightMemory> memory;
   std::vector<std::int32_t> update_of_device;  ///< −1 where there is none
+  /// What devices hold of these weights all the time. Without state sharding these are the devices above.
+  std::vector<DeviceId> holders;
+  std::vector<WeightMemory> memory;  ///< per holder
+};
+
+/// Where an operator's weights lie: whole, as their uses need them, and divided. Without state sharding
+/// these are the same.
+struct WeightHomes {
+  LayoutIds whole, state;
 };
 
 /// Updates by the homes of the weights, each kept once. Any number of threads may use it. Call clear() only
@@ -30,11 +38,12 @@ class WeightUpdates {
       : costs_(costs), options_(options), layouts_(layouts) {}
 
   /// Valid until clear(). `type`: of the weights.
-  const OwnedUpdates& of(std::span<const LayoutId> homes, DataType type);
+  const OwnedUpdates& of(const WeightHomes& homes, DataType type);
   void clear();
 
  private:
-  [[nodiscard]] OwnedUpdates plan(std::span<const LayoutId> homes, DataType type) const;
+  [[nodiscard]] OwnedUpdates plan(const WeightHomes& homes, DataType type) const;
+  [[nodiscard]] std::vector<std::int64_t> elements_by_device(std::span<const LayoutId> layouts) const;
 
   const CostModel& costs_;
   const PlanOptions& options_;

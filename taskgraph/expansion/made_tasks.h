@@ -19,19 +19,25 @@ struct OperatorTasks {
   std::span<const DeviceId> update_devices;
 };
 
+/// The passes of a microbatch that read a gathered weight.
+enum class ReadIn : std::uint8_t { Forward, Backward, BothPasses };
+
 /// The transfer of one tensor from the uses that have it to the uses that need it.
 struct Wiring {
-  TaskKind kind = TaskKind::ForwardTransfer;  ///< or RecomputeTransfer, BackwardTransfer, GradientSync
+  TaskKind kind = TaskKind::ForwardTransfer;  ///< or any other that moves tensors between operators
   TensorId tensor;
-  std::int32_t microbatch = 0;  ///< GradientSync: the first whose gradients it adds up, −1: all of them
-  std::int32_t ordinal = 0;     ///< part of keys: position of its first reader among the tensor's consumers
+  /// GradientSync: the first whose gradients it adds up, −1: all of them. WeightGather: −1 after the update.
+  std::int32_t microbatch = 0;
+  std::int32_t ordinal = 0;  ///< part of keys: position of its first reader among the tensor's consumers
   const CommunicationPlan* plan = nullptr;
   TaskId first_task;  ///< of the plan's tasks; invalid if it has none
   std::vector<UseRef> sources,
-      destinations;  ///< GradientSync has no destinations: the weight's owner is updated
+      destinations;  ///< GradientSync has none: the weight's owner is updated; WeightGather has no
+                     ///< sources: the weight's state
   std::vector<std::int32_t> source_terms;  ///< per source: which term of the plan it is
   std::int32_t ways =
       1;  ///< GradientSync: of its stage's microbatches, each of which has all sources, in turn
+  ReadIn read_in = ReadIn::Forward;  ///< WeightGather of a microbatch
   [[nodiscard]] std::int32_t way_of(std::size_t source) const {
     return static_cast<std::int32_t>(source * static_cast<std::size_t>(ways) / sources.size());
   }
@@ -52,10 +58,12 @@ struct StepBarrier {
 };
 
 /// The task after which a device may run operators of a segment again (see Recomputation), or may begin a
-/// step for which the weights must have changed (see WeightVersions).
+/// step for which the weights must have changed (see WeightVersions), or has got updated weights (see
+/// StateSharding).
 struct Gate {
   DeviceId device;
   TaskId task;
+  OperatorId gathered = {};  ///< valid: the device has got the updated weights that this operator owns
 };
 
 /// The smallest number of microbatches whose tasks stand together and repeat in the same order.

@@ -86,6 +86,7 @@ StrategyExpander::StrategyExpander(ExpandedStrategy& out, Labels labels, const F
       labels_(labels == Labels::Make),
       folding_(folding),
       version_gates_(*this),
+      gathers_(*this),
       now_(&out.strategy()) {}
 
 OperatorTasks& StrategyExpander::tasks_of(OperatorId op, std::int32_t microbatch) {
@@ -124,7 +125,15 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
       stop_if_late();
       wire_backward(TensorId(t));
     }
+    if (contents_.options().state_sharding.each_microbatch()) {
+      for (std::size_t i = 0; i < ops; ++i) {
+        for (const TensorId w : contents_.backward().owned_weights(OperatorId(i))) {
+          if (contents_.syncs_each_microbatch(w, *now_)) sync_gradient(w, microbatch_);
+        }
+      }
+    }
     if (contents_.recomputation().any()) add_recompute_gates(*this, *now_, microbatch_);
+    if (contents_.options().state_sharding.gathers_to_use()) gathers_.add_before_use(*now_, microbatch_);
     if (versions.several()) version_gates_.add(*now_, microbatch_);
     if (microbatch_ == 0) {
       out_.tasks_of_one_microbatch_ = dag().num_tasks();
@@ -194,6 +203,7 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
         return expander.add_barrier(device, step, microbatch);
       }
       TaskId enter(const PipelineStep& step, TaskId before) {
+        expander.gathers_.enter(step, device, expander.contents_.options().pipeline.has_value());
         return expander.version_gates_.enter(step, device, before);
       }
     };
@@ -209,9 +219,9 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
                      [&](TaskId last, TaskId update) { dag().add_edge(last, update); });
 }
 
-TaskId StrategyExpander::add_gate(TaskKey key, DeviceId device, const TaskLabel& label) {
+TaskId StrategyExpander::add_gate(TaskKey key, DeviceId device, const TaskLabel& label, OperatorId gathered) {
   const TaskId gate = dag().add_task(key, 0, LaneId());
-  out_.gates_.push_back({device, gate});
+  out_.gates_.push_back({device, gate, gathered});
   if (labels_) out_.graph_.labels.push_back(label);
   return gate;
 }
@@ -237,7 +247,7 @@ TaskId StrategyExpander::add_barrier(DeviceId device, std::size_t step, std::int
 // From the first to before the second.
 std::pair<std::int32_t, std::int32_t> StrategyExpander::microbatches_of(const Wiring& wiring,
                                                                         OperatorId source) const {
-  if (wiring.microbatch >= 0 && wiring.kind == TaskKind::GradientSync) {
+  if (wiring.microbatch >= 0 && wiring.kind == TaskKind::GradientSync && contents_.versions().several()) {
     const std::int32_t end = wiring.microbatch + contents_.versions().every(contents_.stage_of(source));
     return {wiring.microbatch, std::min(end, out_.microbatches_)};
   }
@@ -304,6 +314,7 @@ Wiring& StrategyExpander::begin_wiring(TaskKind kind, TensorId tensor) {
   w.kind = kind;
   w.tensor = tensor;
   w.microbatch = kind == TaskKind::GradientSync ? -1 : microbatch_;
+  w.read_in = ReadIn::Forward;
   w.ordinal = 0;
   w.plan = nullptr;
   w.first_task = {};
@@ -430,18 +441,37 @@ void StrategyExpander::add_updates(OperatorId owner) {
           {TaskKind::Update, Collective::Send, owner, {}, d, d, 1, 0, Bytes(0), number});
   }
   for (const TensorId w : contents_.backward().owned_weights(owner)) {
-    Wiring& wiring = begin_wiring(TaskKind::GradientSync, w);
-    if (contents_.versions().several()) wiring.microbatch = first;
-    list_sources(wiring);
-    wiring.plan = &folded_by(folding_, contents_.sync_plan(w, out_.strategy_));
-    add_transfers(wiring);
-    connect_sources(wiring);
-    if (first > 0) {
-      connect_idle_replicas(dag(), wiring, out_.microbatches_, out_.tasks_of(owner, first - every).update,
-                            work.update_of_device);
+    if (!contents_.syncs_each_microbatch(w, out_.strategy_))
+      sync_gradient(w, contents_.versions().several() ? first : -1);
+    for (const std::size_t number : syncs_[w.index()]) {
+      const Wiring& wiring = out_.wirings_[number];
+      if (first > 0) {
+        connect_idle_replicas(dag(), wiring, out_.microbatches_, out_.tasks_of(owner, first - every).update,
+                              work.update_of_device);
+      }
+      connect_readers(wiring, tasks.update, work.update_of_device);
     }
-    connect_readers(wiring, tasks.update, work.update_of_device);
+    syncs_[w.index()].clear();
   }
+  const StateSharding& sharding = contents_.options().state_sharding;
+  if (sharding.any() && !sharding.gathers_to_use())
+    gathers_.add_after_update(owner, tasks.update, work.update_of_device);
+}
+
+// Of the gradients of one microbatch, a change of weights, or (−1) all microbatches.
+void StrategyExpander::sync_gradient(TensorId weight, std::int32_t microbatch) {
+  syncs_.resize(graph_.tensors().size());
+  syncs_[weight.index()].push_back(out_.num_wirings_);
+  Wiring& wiring = begin_wiring(TaskKind::GradientSync, weight);
+  wiring.microbatch = microbatch;
+  list_sources(wiring);
+  wiring.plan = &folded_by(folding_, contents_.sync_plan(weight, out_.strategy_));
+  add_transfers(wiring);
+  connect_sources(wiring);
+}
+
+const CommunicationPlan& StrategyExpander::folded(const CommunicationPlan& plan) const {
+  return folded_by(folding_, plan);
 }
 
 }  // namespace pipesim

@@ -7,6 +7,7 @@
 
 #include "taskgraph/expansion/expanded_strategy.h"
 #include "taskgraph/expansion/version_gates.h"
+#include "taskgraph/expansion/weight_gathers.h"
 
 namespace pipesim {
 
@@ -21,8 +22,14 @@ class StrategyExpander {
   /// Adds barriers between the steps of each device.
   void order_steps(const PipelineOrder& order);
 
-  /// A task that takes no time and holds no lane. `label` says what it waits for.
-  TaskId add_gate(TaskKey key, DeviceId device, const TaskLabel& label);
+  /// A task that takes no time and holds no lane. `label` says what it waits for. `gathered`: see Gate.
+  TaskId add_gate(TaskKey key, DeviceId device, const TaskLabel& label, OperatorId gathered = {});
+  /// A wiring that is not yet filled. Valid until the next one begins.
+  Wiring& begin_wiring(TaskKind kind, TensorId tensor);
+  /// Adds the tasks of the wiring's plan.
+  void add_transfers(Wiring& wiring);
+  /// The plan on the devices that the folding keeps.
+  [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& plan) const;
   [[nodiscard]] const ExpandedStrategy& made() const { return out_; }
   [[nodiscard]] TaskDag& dag() { return out_.graph_.dag; }
   /// The microbatch's number for labels: none where there is only one microbatch.
@@ -32,15 +39,14 @@ class StrategyExpander {
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void add_updates(OperatorId owner);
+  void sync_gradient(TensorId weight, std::int32_t microbatch);
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
 
   void wire_forward(TensorId tensor);
   void plan_forward(TensorId tensor);
   void wire_again(std::size_t forward_wiring);
   void wire_backward(TensorId tensor);
-  Wiring& begin_wiring(TaskKind kind, TensorId tensor);
   void list_sources(Wiring& wiring);
-  void add_transfers(Wiring& wiring);
   void connect_sources(const Wiring& wiring);
   void connect_readers(const Wiring& wiring, TaskId first_reader,
                        std::span<const std::int32_t> reader_of_device);
@@ -57,10 +63,13 @@ class StrategyExpander {
   const bool labels_;
   const Folding* folding_;
   VersionGates version_gates_;
+  WeightGathers gathers_;
   const BoundStrategy* now_;     // on the devices of microbatch_
   std::int32_t microbatch_ = 0;  // being added
   // Folded: by stage, the microbatches of its last backward steps, see last_backward().
   std::vector<std::pair<std::int32_t, std::int32_t>> last_backward_;
+  std::vector<std::vector<std::size_t>>
+      syncs_;        // by weight: wirings of GradientSync, where there are several
   LayoutIds terms_;  // scratch: distinct layouts
 };
 

@@ -9,10 +9,10 @@
 namespace pipesim {
 
 std::string_view name_of(TaskKind kind) {
-  constexpr std::array<std::string_view, 11> names{
-      "forward",          "backward-input",     "backward-weight",   "recompute",     "update",
-      "forward-transfer", "recompute-transfer", "backward-transfer", "gradient-sync", "inner-reduce",
-      "barrier"};
+  constexpr std::array<std::string_view, 12> names{
+      "forward",       "backward-input",   "backward-weight",    "recompute",
+      "update",        "forward-transfer", "recompute-transfer", "backward-transfer",
+      "gradient-sync", "weight-gather",    "inner-reduce",       "barrier"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -31,7 +31,8 @@ std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const To
                        label.group_size);
   }
   const std::string& tensor = graph.tensor(label.tensor).name;
-  const std::string what = label.kind == TaskKind::ForwardTransfer     ? tensor
+  const bool value = label.kind == TaskKind::ForwardTransfer || label.kind == TaskKind::WeightGather;
+  const std::string what = value                                       ? tensor
                            : label.kind == TaskKind::RecomputeTransfer ? tensor + " again"
                                                                        : "gradient of " + tensor;
   if (label.collective == Collective::Send) {
@@ -42,16 +43,21 @@ std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const To
                      part_of(label));
 }
 
+// Of a barrier inside a step.
+std::string event_of(const TaskLabel& label, const OperatorGraph& graph) {
+  if (!label.tensor.valid()) return fmt::format("recompute from {} on may begin", graph.op(label.op).name);
+  return fmt::format("weights of {} are gathered", graph.op(label.op).name);
+}
+
 }  // namespace
 
 std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
   const bool barrier = label.kind == TaskKind::Barrier;
   if (barrier && label.stage < 0)
     return fmt::format("weights have changed as microbatch {} needs it", label.microbatch + 1);
-  if (barrier && !label.op.valid())
+  if (barrier && !label.op.valid() && !label.tensor.valid())
     return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
-  const std::string work = barrier ? fmt::format("recompute from {} on may begin", graph.op(label.op).name)
-                                   : work_of(label, graph, topology);
+  const std::string work = barrier ? event_of(label, graph) : work_of(label, graph, topology);
   return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);
 }
 

@@ -21,9 +21,11 @@ enum class TaskKind : std::uint8_t {
   ForwardTransfer,    ///< moves activations
   RecomputeTransfer,  ///< moves activations that were made again
   BackwardTransfer,   ///< moves gradients of activations
-  GradientSync,       ///< adds weight gradients and brings them home
+  GradientSync,       ///< adds weight gradients and brings them to the weights' state
+  WeightGather,       ///< brings a weight whose state is divided to those that use it
   InnerReduce,        ///< a statistic inside an operator
-  Barrier  ///< takes no time: a device is done with a step of its schedule, or may begin to recompute
+  Barrier  ///< takes no time: a device is done with a step of its schedule, may begin to recompute, or has
+           ///< got its updated weights
 };         // what is ready at the same time goes in this order
 std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "inner-reduce", "barrier"
 constexpr bool is_pass(TaskKind kind) {
@@ -42,7 +44,8 @@ struct TaskLabel {
   Collective collective = Collective::Send;  ///< of communication tasks
   OperatorId op;  ///< of compute tasks and inner reduces; transfers: the tensor's producer, if any; barriers
                   ///< before recompute: the first operator that is run again
-  TensorId tensor;  ///< of transfers and gradient synchronisation
+  TensorId tensor;  ///< of transfers and gradient synchronisation; of barriers behind gathers of weights:
+                    ///< the first of these
   DeviceId device;  ///< compute, barriers: where; communication: the first of the group (a send's source)
   DeviceId peer;    ///< a send's destination
   std::int32_t group_size = 1;  ///< of communication tasks

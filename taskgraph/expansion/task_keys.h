@@ -42,6 +42,13 @@ inline TaskKey version_gate_key(std::int32_t microbatch, std::size_t number, Dev
           static_cast<std::uint64_t>(device.value)};
 }
 
+/// A device has got an operator's updated weights.
+inline TaskKey gathered_key(OperatorId owner, DeviceId device) {
+  return {key_of(TaskKind::Barrier, 0) | std::uint64_t{1} << (kMicrobatchShift - 2) |
+              static_cast<std::uint64_t>(owner.value),
+          static_cast<std::uint64_t>(device.value)};
+}
+
 inline TaskKey inner_reduce_key(TaskKind pass, std::int32_t microbatch, OperatorId op, std::size_t stage,
                                 DeviceId first) {
   return {key_of(TaskKind::InnerReduce, microbatch) | static_cast<std::uint64_t>(op.value) << kOperatorShift |

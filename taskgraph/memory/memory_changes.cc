@@ -40,6 +40,9 @@ class BufferLives {
         if (w.microbatch != way()) continue;
         if (moves_activations(w.kind)) forward(w);
         if (w.kind == TaskKind::BackwardTransfer) backward(w);
+        if (w.kind == TaskKind::WeightGather) gathered(w);
+        if (w.kind == TaskKind::GradientSync && contents_.options().state_sharding.each_microbatch())
+          made_gradients(w);
       }
       for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
     }
@@ -240,42 +243,73 @@ class BufferLives {
       alive(d, bytes, MemoryCategory::ActivationGradients,
             {from, std::max(from, backward_end(producer, shard_of[d.index()]))});
     }
+    visit_terms(w, [&](const std::vector<UseRef>& consumers) {
+      gradient_buffers(w, consumers, contents_.graph().tensor(w.tensor).type,
+                       MemoryCategory::ActivationGradients);
+    });
+  }
+
+  // visit(the consumers that make it) of each term.
+  template <class Visit>
+  void visit_terms(const Wiring& w, Visit visit) {
     for (std::size_t s = 0; s < w.sources.size(); ++s) {
       const auto first = std::find(w.source_terms.begin(), w.source_terms.end(), w.source_terms[s]);
-      if (first == w.source_terms.begin() + static_cast<std::ptrdiff_t>(s))
-        gradient_buffers(w, w.source_terms[s], producer);
+      if (first != w.source_terms.begin() + static_cast<std::ptrdiff_t>(s)) continue;
+      std::vector<UseRef> consumers;
+      for (std::size_t other = s; other < w.sources.size(); ++other) {
+        if (w.source_terms[other] == w.source_terms[s]) consumers.push_back(w.sources[other]);
+      }
+      visit(consumers);
+    }
+  }
+
+  // Of weights, until they are reduced to the parts that devices keep.
+  void made_gradients(const Wiring& w) {
+    visit_terms(w, [&](const std::vector<UseRef>& consumers) {
+      gradient_buffers(w, consumers, contents_.options().gradient_type, MemoryCategory::Gradients);
+    });
+  }
+
+  void gathered(const Wiring& w) {
+    for (const auto& [d, bytes] : w.plan->received) {
+      const Nanoseconds from = first_arrival(w, d);
+      Nanoseconds until = from;
+      for (const UseRef use : w.destinations) {
+        const std::int32_t k = (*strategy_)[use.op.index()]->shard_of_device[d.index()];
+        if (k < 0) continue;
+        until = std::max(until, forward_end(use.op, k));
+        if (w.read_in != ReadIn::Forward) until = std::max(until, backward_end(use.op, k));
+      }
+      alive(d, bytes, MemoryCategory::GatheredWeights, {from, until});
     }
   }
 
   // Consumers of one term add into the same buffer: it lives from the first one's start until it was sent, or
   // used there by the producer.
-  void gradient_buffers(const Wiring& w, std::int32_t term, OperatorId producer) {
-    std::vector<UseRef> consumers;
-    for (std::size_t s = 0; s < w.sources.size(); ++s) {
-      if (w.source_terms[s] == term) consumers.push_back(w.sources[s]);
-    }
+  void gradient_buffers(const Wiring& w, const std::vector<UseRef>& consumers, DataType type,
+                        MemoryCategory category) {
     const BoundOperator& one = *(*strategy_)[consumers.front().op.index()];
     const Layout& made =
         contents_.layouts()[one.gradient_layout[static_cast<std::size_t>(consumers.front().use)]];
-    const std::int64_t element = bytes_per_element(contents_.graph().tensor(w.tensor).type);
+    const std::int64_t element = bytes_per_element(type);
     for (const DeviceId d : one.config.devices) {
-      for (const LayoutEntry& e : made.entries_on(d)) {
-        alive(d, Bytes(made.box(e).elements() * element), MemoryCategory::ActivationGradients,
-              gradient_life(w, consumers, d, producer));
-      }
+      for (const LayoutEntry& e : made.entries_on(d))
+        alive(d, Bytes(made.box(e).elements() * element), category, gradient_life(w, consumers, d));
     }
   }
 
-  [[nodiscard]] Span gradient_life(const Wiring& w, const std::vector<UseRef>& consumers, DeviceId device,
-                                   OperatorId producer) const {
+  [[nodiscard]] Span gradient_life(const Wiring& w, const std::vector<UseRef>& consumers,
+                                   DeviceId device) const {
     Span life{INT64_MAX, 0};
     for (const UseRef c : consumers) {
       const BoundOperator& consumer = *(*strategy_)[c.op.index()];
       const std::int32_t k = consumer.shard_of_device[device.index()];
-      const TaskId first = tasks_of(c.op).backward_input;
+      const OperatorTasks& tasks = tasks_of(c.op);
+      const bool apart = w.kind == TaskKind::GradientSync && tasks.backward_weight.valid();
+      const TaskId first = apart ? tasks.backward_weight : tasks.backward_input;
+      const PassWork& work = apart ? consumer.backward_weight : consumer.backward_input;
       const std::size_t shards = consumer.config.devices.size();
-      life.cover(start(task(first, consumer.backward_input, 0, shards, k)),
-                 end(task(first, consumer.backward_input, SIZE_MAX, shards, k)));
+      life.cover(start(task(first, work, 0, shards, k)), end(task(first, work, SIZE_MAX, shards, k)));
     }
     for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
       const auto from = contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group);
@@ -283,6 +317,8 @@ class BufferLives {
         life.cover(life.from, end(TaskId(w.first_task.index() + i)));
       }
     }
+    if (w.destinations.empty()) return life;
+    const OperatorId producer = w.destinations.front().op;
     const std::int32_t p = (*strategy_)[producer.index()]->shard_of_device[device.index()];
     const auto& local = w.plan->local;
     if (p >= 0 && std::binary_search(local.begin(), local.end(), device))

@@ -17,9 +17,10 @@ enum class MemoryCategory : std::uint8_t {
   Activations,  ///< outputs and what is saved for backward
   Transfers,    ///< receive buffers
   ActivationGradients,
-  StashedWeights  ///< older versions, which microbatches under way still need
+  StashedWeights,  ///< older versions, which microbatches under way still need
+  GatheredWeights  ///< of which the device itself keeps a part (StateSharding)
 };
-constexpr std::size_t kMemoryCategories = 7;
+constexpr std::size_t kMemoryCategories = 8;
 std::string_view name_of(MemoryCategory category);
 
 /// Which tasks of a timeline belong to which microbatch: task number i of the first microbatch is task m ·

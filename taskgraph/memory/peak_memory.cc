@@ -12,7 +12,7 @@ std::string_view name_of(MemoryCategory category) {
   constexpr std::array<std::string_view, kMemoryCategories> names{"weights",          "gradients",
                                                                   "optimizer state",  "activations",
                                                                   "transfer buffers", "activation gradients",
-                                                                  "stashed weights"};
+                                                                  "stashed weights",  "gathered weights"};
   return names[static_cast<std::size_t>(category)];
 }
 
@@ -48,6 +48,18 @@ void add_all_versions(const ExpandedStrategy& expanded, std::vector<Bytes>& byte
   }
 }
 
+// Of a weight, in all microbatches, before they are reduced to the parts that devices keep.
+void add_made_gradients(const ExpandedStrategy& expanded, const Wiring& wiring, std::int64_t microbatches,
+                        std::vector<Bytes>& bytes) {
+  const PlanContents& contents = expanded.contents();
+  const std::int64_t element = bytes_per_element(contents.options().gradient_type);
+  for (const LayoutId term : expanded.terms_of(wiring)) {
+    const Layout& made = contents.layouts()[term];
+    for (const LayoutEntry& e : made.entries())
+      bytes[e.device.index()] += Bytes(microbatches * element * made.box(e).elements());
+  }
+}
+
 }  // namespace
 
 std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
@@ -74,9 +86,13 @@ std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
     }
   }
   if (contents.versions().several()) add_all_versions(expanded, bytes);
+  const bool gradients_move = contents.options().state_sharding.each_microbatch();
   for (const Wiring& w : expanded.wirings()) {
-    // Others are alike; gradients of weights are reduced in place.
-    if (w.microbatch < 0 || w.microbatch >= ways || w.kind == TaskKind::GradientSync) continue;
+    if (w.microbatch < 0 || w.microbatch >= ways) continue;  // others are alike
+    if (w.kind == TaskKind::GradientSync) {                  // else reduced in place
+      if (gradients_move) add_made_gradients(expanded, w, microbatches, bytes);
+      continue;
+    }
     for (const auto& [device, received] : w.plan->received)
       bytes[device.index()] += of_way(w.microbatch) * received;
   }

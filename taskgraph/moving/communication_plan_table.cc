@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "taskgraph/moving/divided_layout.h"
+
 namespace pipesim {
 
 using Lock = tbb::spin_mutex::scoped_lock;
@@ -110,9 +112,21 @@ LayoutId CommunicationPlans::home(std::span<const LayoutId> needed) {
   return home;
 }
 
+LayoutId CommunicationPlans::divided_home(LayoutId home, std::span<const LayoutId> terms,
+                                          std::int32_t group) {
+  Key key{home.value, group};
+  for (const LayoutId id : terms) key.push_back(id.value);
+  if (const LayoutId* found = divided_homes_.find(key)) return *found;
+  const LayoutId made = layouts_.intern(divided(layouts_[home], sum_of(layouts_of(terms)), group));
+  const Lock lock(mutex_);
+  if (!divided_homes_.find(key)) divided_homes_.insert(key, made);
+  return made;
+}
+
 void CommunicationPlans::clear() {
   plans_.clear();
   homes_.clear();
+  divided_homes_.clear();
   // Millions of lists may have to be freed.
   tbb::parallel_for(std::size_t{0}, kept_.size(),
                     [&](std::size_t i) { kept_[i].plan = CommunicationPlan(); });

@@ -34,6 +34,8 @@ class CommunicationPlans {
                                               const Setting& setting) const;
   /// union_of() these layouts, which must be distinct.
   LayoutId home(std::span<const LayoutId> needed);
+  /// divided() this home, whose gradient is the sum of `terms`, which must be distinct.
+  LayoutId divided_home(LayoutId home, std::span<const LayoutId> terms, std::int32_t group);
 
   [[nodiscard]] Bytes bytes() const { return Bytes(bytes_); }
   void clear();
@@ -61,7 +63,7 @@ class CommunicationPlans {
   CommunicationPricesByThread& prices_;
   tbb::spin_mutex mutex_;  // held to change what follows
   IdTable<Kept*> plans_;
-  IdTable<LayoutId> homes_;
+  IdTable<LayoutId> homes_, divided_homes_;
   std::deque<Kept> kept_;  // stable addresses
   std::atomic<std::int64_t> bytes_ = 0;
 };

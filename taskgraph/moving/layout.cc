@@ -61,6 +61,10 @@ std::span<const LayoutEntry> Layout::entries_on(DeviceId device) const {
   return {first, last};
 }
 
+bool Layout::holds(DeviceId device, const Box& box) const {
+  return std::ranges::any_of(entries_on(device), [&](const LayoutEntry& e) { return this->box(e) == box; });
+}
+
 std::int64_t Layout::elements_on(DeviceId device) const {
   std::int64_t elements = 0;
   for (const LayoutEntry& e : entries_on(device)) elements += box(e).elements();

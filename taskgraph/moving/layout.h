@@ -48,6 +48,8 @@ class Layout {
   }
   /// Elements stored on the device, copies and addends each counted.
   [[nodiscard]] std::int64_t elements_on(DeviceId device) const;
+  /// Whether exactly this box is an entry of the device.
+  [[nodiscard]] bool holds(DeviceId device, const Box& box) const;
   /// The device's entries; empty when it has none.
   [[nodiscard]] std::span<const LayoutEntry> entries_on(DeviceId device) const;
   bool operator==(const Layout&) const = default;

@@ -29,6 +29,8 @@ std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& s
       return "pipeline: " + *reason;
   }
   if (auto reason = illegal(graph, options.recompute, options.pipeline)) return "recompute: " + *reason;
+  if (auto reason = illegal(options.state_sharding, options.pipeline, options.microbatches))
+    return "state sharding: " + *reason;
   return std::nullopt;
 }
 

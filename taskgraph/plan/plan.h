@@ -10,6 +10,7 @@
 #include "taskgraph/plan/parallel_config.h"
 #include "taskgraph/plan/pipeline.h"
 #include "taskgraph/plan/recompute.h"
+#include "taskgraph/plan/state_sharding.h"
 
 namespace pipesim {
 
@@ -32,7 +33,8 @@ struct PlanOptions {
   std::int32_t microbatches = 1;
   /// Without one, every device runs one microbatch after the other, each forward and backward.
   std::optional<Pipeline> pipeline;
-  Recompute recompute;  ///< which operators run forward once more before backward
+  Recompute recompute;           ///< which operators run forward once more before backward
+  StateSharding state_sharding;  ///< what the copies of a weight divide among each other
   bool operator==(const PlanOptions&) const = default;
 };
 
@@ -42,7 +44,8 @@ std::int64_t samples_per_iteration(const OperatorGraph& graph, const PlanOptions
 /// Why a strategy can't be used: the first illegal config, as `operator "fc1": …`. Nothing when it can.
 std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
                                    const Topology& topology);
-/// The same, or why the plan's pipeline or recomputation can't run, as `pipeline: …`, `recompute: …`.
+/// The same, or why the plan's pipeline, recomputation or state sharding can't run, as `pipeline: …`,
+/// `recompute: …`, `state sharding: …`.
 std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& strategy,
                                    const PlanOptions& options, const Topology& topology);
 

@@ -26,6 +26,14 @@ Optimizer optimizer_of(const JsonValue& value) {
   }
 }
 
+StateSharding state_sharding_of(const JsonValue& value) {
+  try {
+    return parse_state_sharding(value.string());
+  } catch (const InputError& error) {
+    value.fail(error.what());
+  }
+}
+
 PlanOptions read_options(const JsonValue& root) {
   PlanOptions options;
   if (const auto v = root.find("optimizer")) options.optimizer = optimizer_of(*v);
@@ -33,6 +41,7 @@ PlanOptions read_options(const JsonValue& root) {
   if (const auto v = root.find("gradient_piece")) options.gradient_piece = v->bytes();
   if (const auto v = root.find("microbatches"))
     options.microbatches = static_cast<std::int32_t>(v->integer(1, kMostMicrobatches));
+  if (const auto v = root.find("state_sharding")) options.state_sharding = state_sharding_of(*v);
   return options;
 }
 
@@ -377,8 +386,8 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
   require_file_kind(root, kPlanKey);
   root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
-                   "optimizer", "gradient_type", "gradient_piece", "microbatches", "recipe", "found_by",
-                   "seed", "schedule", "stages", "replicas", "recompute", "configs"});
+                   "optimizer", "gradient_type", "gradient_piece", "microbatches", "state_sharding", "recipe",
+                   "found_by", "seed", "schedule", "stages", "replicas", "recompute", "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
   if (version < kFirstVersion || version > kVersion)
     root.at("pipesim_plan")
@@ -424,6 +433,7 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   head["gradient_type"] = name_of(plan.options.gradient_type);
   head["gradient_piece"] = to_text(plan.options.gradient_piece);
   if (plan.options.microbatches > 1) head["microbatches"] = plan.options.microbatches;
+  if (plan.options.state_sharding.any()) head["state_sharding"] = plan.options.state_sharding.str();
   if (!plan.recipe.empty()) head["recipe"] = plan.recipe;
   if (!plan.found_by.empty()) head["found_by"] = plan.found_by;
   head["seed"] = plan.seed;

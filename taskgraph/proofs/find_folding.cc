@@ -141,8 +141,27 @@ class FoldingFinder {
       const std::span<const TensorId> weights = contents_.backward().owned_weights(OperatorId(op));
       stop_if_late();
       if (weights.empty()) continue;
-      for (const TensorId w : weights) add_plan(contents_.sync_plan(w, strategy_));
+      for (const TensorId w : weights) {
+        add_plan(contents_.sync_plan(w, strategy_));
+        add_gathers(w);
+      }
       add_updates(contents_.update_work(OperatorId(op), strategy_));
+    }
+  }
+
+  void add_gathers(TensorId weight) {
+    const StateSharding& sharding = contents_.options().state_sharding;
+    if (!sharding.any()) return;
+    LayoutIds targets;
+    if (!sharding.gathers_to_use()) targets.push_back(contents_.home_of(weight, strategy_));
+    for (const UseRef use : contents_.graph().consumers(weight)) {
+      if (!sharding.gathers_to_use()) break;
+      const LayoutId needed = contents_.needed_in(contents_.stage_of(use.op), weight, strategy_);
+      if (std::find(targets.begin(), targets.end(), needed) == targets.end()) targets.push_back(needed);
+    }
+    for (const LayoutId target : targets) {
+      if (target != contents_.state_of(weight, strategy_))
+        add_plan(contents_.gather_plan(weight, target, strategy_));
     }
   }
 
@@ -361,6 +380,10 @@ class FoldingFinder {
       f.update_of_device[d.index()] = static_cast<std::int32_t>(f.devices.size());
       f.devices.push_back(d);
       f.durations.push_back(updates.durations[i]);
+    }
+    for (std::size_t i = 0; i < updates.holders.size(); ++i) {
+      if (!stands(updates.holders[i])) continue;
+      f.holders.push_back(updates.holders[i]);
       f.memory.push_back(updates.memory[i]);
     }
     return f;

@@ -25,6 +25,7 @@ TEST_P(EqualRecipes, ComputeWhatTheUnsplitModelDoes) {
     PlanOptions options = unsplit;
     options.pipeline = std::move(made.pipeline);
     options.recompute = std::move(made.recompute);
+    options.state_sharding = made.state_sharding;
     reference.check(made.strategy, options);
   });
 }

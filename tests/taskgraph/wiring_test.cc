@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "models/zoo/zoo.h"
 #include "sim/check_schedule.h"
@@ -13,7 +15,9 @@
 #include "tests/sim/random_graph.h"
 #include "tests/taskgraph/expansion.h"
 #include "tests/taskgraph/random_pipelines.h"
+#include "tests/taskgraph/random_state_sharding.h"
 #include "tests/taskgraph/random_strategies.h"
+#include "tests/taskgraph/replica_plans.h"
 
 namespace pipesim {
 namespace {
@@ -26,9 +30,12 @@ using Sizes = std::vector<std::int64_t>;
 // wiring.
 class Dataflow {
  public:
+  /// `state_of`: the layout of a weight's state; without it, what the weight's uses need.
   Dataflow(const OperatorGraph& graph, const Strategy& strategy, const TaskGraph& tasks,
-           const PlanOptions& options = {})
-      : graph_(graph),
+           const PlanOptions& options = {}, std::function<const Layout&(TensorId)> state_of = {})
+      : state_of_(std::move(state_of)),
+        sharding_(options.state_sharding),
+        graph_(graph),
         strategy_(strategy),
         tasks_(tasks),
         microbatches_(options.microbatches),
@@ -167,11 +174,82 @@ class Dataflow {
       for (Source& s : gradients(weight, m)) sources.push_back(std::move(s));
     }
     if (sources.empty()) return;
+    if (sharding_.any()) {
+      check(weight, TaskKind::GradientSync, sources, state_of_(weight), graph_.consumers(weight).front().op,
+            TaskKind::Update, 0);
+      return check_gathers(weight);
+    }
     for (const UseRef c : graph_.consumers(weight)) {
       const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
       check(weight, TaskKind::GradientSync, sources, read, graph_.consumers(weight).front().op,
             TaskKind::Update, 0);
     }
+  }
+
+  // Who needs more of a divided weight than its device keeps must wait for a gather of it; or, between
+  // iterations, the device must get what was updated.
+  void check_gathers(TensorId weight) {
+    const Layout& state = state_of_(weight);
+    for (const UseRef c : graph_.consumers(weight)) {
+      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
+      for (const LayoutEntry& e : read.entries()) {
+        const bool kept = std::ranges::any_of(state.entries_on(e.device), [&](const LayoutEntry& s) {
+          return read.box(e).inside(state.box(s));
+        });
+        if (kept) continue;
+        if (!sharding_.gathers_to_use()) {
+          check_updated(weight, e.device, read.box(e));
+          continue;
+        }
+        for (std::int32_t m = 0; m < microbatches_; ++m) {
+          check_gathered(weight, {TaskKind::Forward, c.op, e.device, m});
+          if (sharding_.keep_gathered) continue;
+          for (const TaskKind pass : {TaskKind::BackwardInput, TaskKind::BackwardWeight})
+            check_gathered(weight, {pass, c.op, e.device, m});
+        }
+      }
+    }
+  }
+
+  void check_gathered(TensorId weight, Key key) {
+    const auto pass = compute_.find(key);
+    if (pass == compute_.end()) return;
+    // A second run forward has it for the backward that follows.
+    std::get<0>(key) = TaskKind::Recompute;
+    const auto again = compute_.find(key);
+    std::vector<TaskId> before = before_[pass->second.front().index()];
+    if (pass->first != key && again != compute_.end() && std::get<0>(pass->first) != TaskKind::Forward) {
+      const std::vector<TaskId>& earlier = before_[again->second.front().index()];
+      before.insert(before.end(), earlier.begin(), earlier.end());
+    }
+    const bool waits = std::ranges::any_of(before, [&](TaskId b) {
+      const TaskLabel& l = tasks_.labels[b.index()];
+      return l.kind == TaskKind::WeightGather && l.tensor == weight;
+    });
+    if (!waits)
+      faults_.push_back(fmt::format("{} of {} does not wait for its weights",
+                                    name_of(std::get<0>(pass->first)), graph_.op(std::get<1>(key)).name));
+  }
+
+  // What comes to the device by the end must hold the box.
+  void check_updated(TensorId weight, DeviceId device, const Box& box) {
+    const OperatorId owner = graph_.consumers(weight).front().op;
+    std::vector<Box> held;
+    for (std::size_t t = 0; t < before_.size(); ++t) {
+      const TaskLabel& l = tasks_.labels[t];
+      if (l.kind != TaskKind::Barrier || l.op != owner || !l.tensor.valid() || l.device != device) continue;
+      std::set<TaskId> reached;
+      reach(TaskId(t), TaskKind::WeightGather, weight, reached);
+      for (const LayoutEntry& e : state_of_(weight).entries()) {
+        const auto update = compute_.find({TaskKind::Update, owner, e.device, 0});
+        const bool own = e.device == device;
+        if (update != compute_.end() && (own || reached.contains(update->second.front())))
+          held.push_back(state_of_(weight).box(e));
+      }
+    }
+    if (!covered(box, held))
+      faults_.push_back(
+          fmt::format("device {} does not get all of {}", device.value, graph_.tensor(weight).name));
   }
 
   void check(TensorId tensor, TaskKind transfer, const std::vector<Source>& sources, const Layout& wanted,
@@ -252,6 +330,8 @@ class Dataflow {
     }
   }
 
+  std::function<const Layout&(TensorId)> state_of_;
+  StateSharding sharding_;
   const OperatorGraph& graph_;
   const Strategy& strategy_;
   const TaskGraph& tasks_;
@@ -286,6 +366,14 @@ Recompute random_recompute(const OperatorGraph& graph, Rng& rng, const std::opti
   return recompute;
 }
 
+// Samples over all devices where an operator's can be divided so, else copies.
+Strategy every_sample_apart(const OperatorGraph& graph, const Topology& topology) {
+  Strategy strategy;
+  const auto devices = static_cast<std::int32_t>(topology.num_devices());
+  for (const Operator& op : graph.operators()) strategy.push_back(in_both(op, 0, devices, 1));
+  return strategy;
+}
+
 // All that must hold of the plan.
 void expect_sound(const OperatorGraph& graph, const CostModel& costs, const Strategy& strategy,
                   const PlanOptions& options) {
@@ -296,7 +384,10 @@ void expect_sound(const OperatorGraph& graph, const CostModel& costs, const Stra
   const TaskGraph& tasks = expanded.graph();
   expanded.expand(bound, {.labels = Labels::Make});
   EXPECT_EQ(repeated_keys(tasks.dag), 0U);
-  EXPECT_THAT(Dataflow(graph, strategy, tasks, options).faults(), IsEmpty());
+  const auto state_of = [&](TensorId weight) -> const Layout& {
+    return contents.layouts()[contents.state_of(weight, bound)];
+  };
+  EXPECT_THAT(Dataflow(graph, strategy, tasks, options, state_of).faults(), IsEmpty());
   const Timeline timeline = simulate(tasks.dag);
   EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
   const std::vector<DeviceMemory> peaks = peak_memory(expanded, timeline);
@@ -330,6 +421,27 @@ TEST_P(Wirings, OfWhatIsRunAgainDeliverEverything) {
     expect_sound(graph, costs, random_strategy(graph, rng, topology.num_devices(), 8), options);
     RandomPipeline p = random_pipeline(graph, rng, topology);
     draw(p.options, rng);
+    expect_sound(graph, costs, p.strategy, p.options);
+  });
+}
+
+TEST_P(Wirings, OfDividedStateDeliverEverything) {
+  const OperatorGraph graph = make_zoo_model(GetParam());
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  for_each_seed(8, [&](Rng& rng) {
+    PlanOptions options;
+    options.microbatches = rng.below(2) == 0 ? 3 : 1;
+    options.state_sharding = random_state_sharding(rng);
+    if (rng.below(3) == 0) options.recompute = random_recompute(graph, rng, options.pipeline);
+    const bool all_samples = rng.below(2) == 0;
+    expect_sound(graph, costs,
+                 all_samples ? every_sample_apart(graph, topology)
+                             : random_strategy(graph, rng, topology.num_devices(), 8),
+                 options);
+    RandomPipeline p = random_pipeline(graph, rng, topology);
+    p.options.state_sharding = options.state_sharding;
+    if (illegal(graph, p.strategy, p.options, topology)) return;
     expect_sound(graph, costs, p.strategy, p.options);
   });
 }

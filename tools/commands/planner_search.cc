@@ -248,6 +248,11 @@ PlannerRun planner_run_of(const Arguments& a) {
   PlanOptions options = plan_options_of(a, model);
   AutoOptions of_auto = planner.searches ? auto_options_of(a) : AutoOptions{};
   if (recipe) options.recompute.kind = recipe->recompute;
+  if (recipe && recipe->state_sharding.any())
+    throw UsageError(
+        fmt::format("search: --recipe with {} is a start of mcmc, not of {}; simulate and "
+                    "compare take it as well",
+                    recipe->state_sharding.str(), planner.name));
   of_auto.recipe = std::move(recipe);
   return {planner,
           std::move(model),

@@ -59,6 +59,7 @@ SearchRun search_run_of(const Arguments& a) {
   OperatorGraph graph = open_model(model.model);
   PlanOptions options = plan_options_of(a, model);
   if (recipe) options.recompute.kind = recipe->recompute;
+  if (recipe) options.state_sharding = recipe->state_sharding;
   require_recompute(graph, options.recompute);
   return {std::move(model),
           required_text(a, "topology"),

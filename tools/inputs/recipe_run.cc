@@ -63,6 +63,7 @@ void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology
   plan.strategy = std::move(made.strategy);
   plan.options.pipeline = std::move(made.pipeline);
   plan.options.recompute = std::move(made.recompute);
+  plan.options.state_sharding = made.state_sharding;
   plan.found_by = "recipe";
   if (const auto reason = illegal(model.graph(), plan.strategy, plan.options, topology))
     throw InputError(fmt::format("recipe \"{}\": {}", recipe.str(), *reason));

@@ -7,9 +7,9 @@
 
 namespace pipesim {
 
-inline constexpr std::array kCommunicationKinds{TaskKind::ForwardTransfer, TaskKind::RecomputeTransfer,
+inline constexpr std::array kCommunicationKinds{TaskKind::ForwardTransfer,  TaskKind::RecomputeTransfer,
                                                 TaskKind::BackwardTransfer, TaskKind::GradientSync,
-                                                TaskKind::InnerReduce};
+                                                TaskKind::WeightGather,     TaskKind::InnerReduce};
 using CommunicationTimes = std::array<Nanoseconds, kCommunicationKinds.size()>;  ///< by kind of it
 using MovedBytes = std::array<Bytes, kCommunicationKinds.size()>;                ///< by kind of communication
 

@@ -34,6 +34,7 @@ constexpr std::array<KeyWords, kCommunicationKinds.size()> kMovedWords{
      {"recompute_transfer_bytes", "activations to move once more"},
      {"backward_transfer_bytes", "gradients of activations to move"},
      {"gradient_sync_bytes", "gradient to synchronise"},
+     {"weight_gather_bytes", "weights to gather"},
      {"inner_reduce_bytes", "statistics to add up"}}};
 
 std::string time_in_words(Nanoseconds time) { return pretty(to_seconds(time)); }

@@ -156,6 +156,8 @@ class ChainText {
         return communication(l, "gradients of activations");
       case TaskKind::GradientSync:
         return communication(l, "gradients of weights");
+      case TaskKind::WeightGather:
+        return communication(l, "weights");
       case TaskKind::InnerReduce:
         return communication(l, "statistics");
       case TaskKind::Barrier:

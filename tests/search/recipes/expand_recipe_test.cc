@@ -236,6 +236,7 @@ TEST(RecipeOfPlan, IsTheOneThatItWasMadeFrom) {
       options.microbatches = 8;
       options.pipeline = made.pipeline;
       options.recompute = made.recompute;
+      options.state_sharding = made.state_sharding;
       EXPECT_EQ(illegal(graph, made.strategy, options, topology), std::nullopt)
           << name << " " << recipe.str();
       const RecognisedRecipe found = recipe_of(made.strategy, options, model, topology);

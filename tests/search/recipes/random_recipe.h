@@ -6,6 +6,7 @@
 
 #include "search/recipes/expand_recipe.h"
 #include "sim/base/rng.h"
+#include "tests/taskgraph/random_state_sharding.h"
 
 namespace pipesim {
 
@@ -33,6 +34,7 @@ inline Recipe random_recipe(const RecipeModel& model, std::int64_t devices, Rng&
     constexpr std::array kinds{Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full,
                                Recompute::Kind::Stage};
     r.recompute = kinds[rng.below(kinds.size())];
+    r.state_sharding = random_state_sharding(rng);
     for (std::size_t i = kMeshAxes; rng.below(2) == 0 && i-- > 1;)
       std::swap(r.order[i], r.order[rng.below(i + 1)]);
     if (!model.illegal(r)) return r;

@@ -143,7 +143,8 @@ TEST(MemoryCategory, HasNames) {
   for (std::size_t c = 0; c < kMemoryCategories; ++c)
     names.emplace_back(name_of(static_cast<MemoryCategory>(c)));
   EXPECT_THAT(names, testing::ElementsAre("weights", "gradients", "optimizer state", "activations",
-                                          "transfer buffers", "activation gradients", "stashed weights"));
+                                          "transfer buffers", "activation gradients", "stashed weights",
+                                          "gathered weights"));
 }
 
 }  // namespace

@@ -245,6 +245,26 @@ TEST(Folding, OfWhatRunsAgainRunsAsTheWholePlan) {
   }
 }
 
+TEST(Folding, OfDividedStateRunsAsTheWholePlan) {
+  const OperatorGraph graph = make_zoo_model(kReplicatedLlama);
+  const Topology topology = make_topology("dgx-a100:2");
+  for (const char* sharding :
+       {"zero1", "zero2", "zero3", "zero3,reshard=never", "zero3,shard=2,prefetch=0", "zero1,shard=2"}) {
+    for (const char* schedule : {"1f1b", "interleaved", "zb-h1"}) {
+      SCOPED_TRACE(fmt::format("{}, {}", sharding, schedule));
+      for (const ReplicaShape shape : {ReplicaShape{4, 2, 2}, ReplicaShape{1, 2, 8}, ReplicaShape{2, 1, 8}}) {
+        ReplicaPlan plan = plan_in_both(graph, shape, schedule);
+        plan.options.state_sharding = parse_state_sharding(sharding);
+        EXPECT_THAT(folded_to(graph, topology, plan), Ge(1.9));
+        if (shape.pipeline > 1) continue;
+        plan.options.pipeline.reset();
+        plan.options.recompute = parse_recompute("full");
+        EXPECT_THAT(folded_to(graph, topology, plan), Ge(1.9));
+      }
+    }
+  }
+}
+
 // Weights of both ends tied or not, vocabularies that parts share unevenly, gradients in pieces, transfers
 // that block devices.
 TEST(Folding, OfOtherModelsAndMachinesRunsAsTheWholePlan) {

@@ -30,6 +30,7 @@ TEST(FoldedReport, IsThatOfAllTasks) {
     options.microbatches = 16;
     options.pipeline = std::move(made.pipeline);
     options.recompute = std::move(made.recompute);
+    options.state_sharding = made.state_sharding;
     Evaluator evaluator(graph, costs, options);
     evaluator.fold_from(0);
     const BoundStrategy strategy = evaluator.contents().bind(made.strategy);

@@ -40,6 +40,9 @@ void check_search_options(const Arguments& a) {
   if (a.choice("algorithm", algorithms) == "exhaustive" && !planner_of(a) &&
       a.choice("recompute", recompute_names()) != "none")
     throw UsageError("search: --algorithm exhaustive and --recompute exclude each other without stages");
+  if (a.text("state-sharding") != "none" && (planner_of(a) || a.text("algorithm") == "exhaustive"))
+    throw UsageError(fmt::format("search: --state-sharding is for mcmc and baselines, not for --algorithm {}",
+                                 a.text("algorithm")));
   check_checkpoints(a);
   check_planner_options(a);
 }

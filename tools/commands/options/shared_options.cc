@@ -97,6 +97,28 @@ Option recompute_option() {
                       {"stage", "everything but the inputs of each stage of the pipeline"}}};
 }
 
+Option state_sharding_option() {
+  return {
+      .name = "state-sharding",
+      .argument = "WHAT",
+      .default_value = "none",
+      .help = "what the copies of a weight divide: zero1, zero2, zero3",
+      .details =
+          "zero1: the optimizer's state; weights are gathered after the update. zero2: gradients as well, "
+          "which are reduced after each microbatch. zero3 (FSDP): weights as well, which each microbatch "
+          "gathers before forward and before backward. Parts may follow, separated by commas: shard=8 "
+          "lets 8 neighbouring copies divide it, and other eights hold it again; reshard=never keeps "
+          "gathered weights from forward to backward; prefetch=2 gathers two layers ahead instead of one."};
+}
+
+StateSharding state_sharding_of(const Arguments& arguments) {
+  try {
+    return parse_state_sharding(arguments.text("state-sharding"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--state-sharding: {}", error.what()));
+  }
+}
+
 Option recipe_option(const std::string& help) {
   std::string parts;
   for (const RecipePart& part : recipe_parts())
@@ -114,12 +136,13 @@ Option recipe_option(const std::string& help) {
 Recipe recipe_of(const Arguments& a) { return recipe_of(a, a.text("recipe")); }
 
 Recipe recipe_of(const Arguments& a, const std::string& text) {
-  for (const char* option : {"stages", "chunks", "schedule", "recompute"}) {
+  for (const char* option : {"stages", "chunks", "schedule", "recompute", "state-sharding"}) {
     if (a.given(option))
       throw UsageError(fmt::format("--recipe and --{} exclude each other: the recipe says it ({})", option,
-                                   option == std::string_view("stages") ? "pp4"
-                                   : option == std::string_view("chunks")
-                                       ? "vpp2"
+                                   option == std::string_view("stages")   ? "pp4"
+                                   : option == std::string_view("chunks") ? "vpp2"
+                                   : option == std::string_view("state-sharding")
+                                       ? a.text(option)
                                        : fmt::format("{}={}", option, a.text(option))));
   }
   try {
@@ -218,6 +241,7 @@ std::vector<Option> plan_options() {
   std::vector<Option> options = weight_options();
   options.push_back(microbatches_option("1"));
   options.push_back(recompute_option());
+  options.push_back(state_sharding_option());
   options.push_back(memory_margin_option());
   for (Option& o : batch_options()) options.push_back(std::move(o));
   return options;
@@ -345,6 +369,7 @@ PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   }
   options.microbatches = microbatches_of(run);
   options.recompute = recompute_of(arguments);
+  options.state_sharding = state_sharding_of(arguments);
   return options;
 }
 

@@ -33,6 +33,8 @@ const std::string& required_text(const Arguments& arguments, const std::string& 
 /// --microbatches and --recompute, by default `microbatches` ("": none) and none.
 Option microbatches_option(const std::string& microbatches);
 Option recompute_option();
+/// --state-sharding, by default none.
+Option state_sharding_option();
 /// --schedule, `help` says of what.
 Option schedule_option(const std::string& help);
 /// --recipe, `help` says for what.

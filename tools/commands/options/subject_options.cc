@@ -64,6 +64,7 @@ std::vector<Option> subject_options(const std::string& verb) {
   for (Option& o : batch_options()) options.push_back(std::move(o));
   options.push_back(microbatches_option(""));
   options.push_back(recompute_option());
+  options.push_back(state_sharding_option());
   for (Option& o : weight_options()) {
     o.details = "For a baseline; a plan file has its own.";
     options.push_back(std::move(o));
@@ -92,8 +93,8 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
   if (a.has("plan")) {
     if (a.has("baseline")) throw UsageError(command + ": --plan and --baseline exclude each other");
     for (const char* option :
-         {"recipe", "optimizer", "gradient-type", "gradient-piece", "microbatches", "recompute", "batch",
-          "microbatch", "profile-batch", "stages", "chunks", "schedule"}) {
+         {"recipe", "optimizer", "gradient-type", "gradient-piece", "microbatches", "recompute",
+          "state-sharding", "batch", "microbatch", "profile-batch", "stages", "chunks", "schedule"}) {
       if (a.given(option))
         throw UsageError(
             fmt::format("{}: --plan and --{} exclude each other: the plan tells them", command, option));

@@ -1,0 +1,224 @@
+#include "taskgraph/expansion/weight_gathers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "taskgraph/expansion/add_tasks.h"
+#include "taskgraph/expansion/strategy_expander.h"
+
+namespace pipesim {
+namespace {
+
+// The consumers of a weight by stage, in the order of the first of each.
+std::vector<std::pair<std::int32_t, std::vector<UseRef>>> uses_by_stage(const PlanContents& contents,
+                                                                        TensorId weight) {
+  std::vector<std::pair<std::int32_t, std::vector<UseRef>>> stages;
+  for (const UseRef use : contents.graph().consumers(weight)) {
+    const std::int32_t stage = contents.stage_of(use.op);
+    auto at = std::ranges::find(stages, stage, [](const auto& s) { return s.first; });
+    if (at == stages.end()) at = stages.insert(stages.end(), {stage, {}});
+    at->second.push_back(use);
+  }
+  return stages;
+}
+
+// Each device of the group once.
+std::vector<DeviceId> devices_in(std::span<const DeviceId> group) {
+  std::vector<DeviceId> devices(group.begin(), group.end());
+  std::ranges::sort(devices);
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+}  // namespace
+
+WeightGathers::WeightGathers(StrategyExpander& expander)
+    : expander_(expander), contents_(expander.made().contents()), made_(expander.made()) {
+  if (contents_.options().state_sharding.gathers_to_use()) find_layers();
+}
+
+void WeightGathers::find_layers() {
+  const std::vector<std::int32_t> of_model = layers_of(contents_.graph());
+  const bool any = std::ranges::any_of(of_model, [](std::int32_t layer) { return layer != kNoLayer; });
+  const auto& pipeline = contents_.options().pipeline;
+  layers_.assign(static_cast<std::size_t>(pipeline ? pipeline->num_stages() : 1), 0);
+  std::vector<std::int32_t> before(layers_.size(), kNoLayer - 1);  // by stage
+  for (std::size_t i = 0; i < of_model.size(); ++i) {
+    const auto stage = static_cast<std::size_t>(contents_.stage_of(OperatorId(i)));
+    if (!any || of_model[i] != before[stage]) ++layers_[stage];
+    before[stage] = of_model[i];
+    layer_of_.push_back(layers_[stage] - 1);
+  }
+  // The second run of a segment comes before the backward of the last operator that reads what it makes.
+  needed_by_ = layer_of_;
+  for (const Recomputation::Segment& segment : contents_.recomputation().segments()) {
+    for (const OperatorId op : segment.operators) needed_by_[op.index()] = layer_of_[segment.last.index()];
+  }
+}
+
+WeightGathers::Part& WeightGathers::part_of(std::int32_t stage, DeviceId device) {
+  return parts_[static_cast<std::size_t>(stage) * contents_.costs().topology().num_devices() +
+                device.index()];
+}
+
+// Notes what ends which layer on which device. All microbatches have the same tasks.
+void WeightGathers::begin(const BoundStrategy& strategy, std::int32_t microbatch) {
+  now_ = &strategy;
+  microbatch_ = microbatch;
+  if (microbatch > 0) return;
+  parts_.resize(layers_.size() * contents_.costs().topology().num_devices());
+  const auto note = [&](OperatorId op, TaskId first, const PassWork& work, auto keep) {
+    if (!first.valid()) return;
+    const BoundOperator& bound = *strategy[op.index()];
+    const TaskId last = last_stage(first, bound, work);
+    for (std::size_t k = 0; k < bound.config.devices.size(); ++k)
+      keep(part_of(contents_.stage_of(op), bound.config.devices[k]),
+           task_at(last, static_cast<std::int32_t>(k)));
+  };
+  const auto ends = [](std::int32_t position) {
+    return [position](Part& part, TaskId task) {
+      if (part.done.empty() || part.done.back().position != position) part.done.push_back({position, {}});
+      part.done.back().task = task;
+    };
+  };
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    const OperatorId op(i);
+    note(op, made_.tasks_of(op).forward, strategy[i]->forward, ends(layer_of_[i]));
+  }
+  for (std::size_t i = strategy.size(); i-- > 0;) {
+    const OperatorId op(i);
+    const OperatorTasks& tasks = made_.tasks_of(op);
+    const std::int32_t back = 2 * layers_in(contents_.stage_of(op)) - 1 - layer_of_[i];
+    note(op, tasks.backward_input, strategy[i]->backward_input, ends(back));
+    note(op, tasks.backward_weight, strategy[i]->backward_weight,
+         [](Part& part, TaskId task) { part.last_weights = task; });
+  }
+}
+
+void WeightGathers::add_before_use(const BoundStrategy& strategy, std::int32_t microbatch) {
+  begin(strategy, microbatch);
+  const bool keep = contents_.options().state_sharding.keep_gathered;
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    for (const TensorId weight : contents_.backward().owned_weights(OperatorId(i))) {
+      for (const auto& [stage, uses] : uses_by_stage(contents_, weight)) {
+        std::int32_t first = INT32_MAX, last = 0;  // layers
+        for (const UseRef use : uses) {
+          first = std::min(first, layer_of_[use.op.index()]);
+          last = std::max(last, needed_by_[use.op.index()]);
+        }
+        const std::int32_t back = 2 * layers_in(stage) - 1 - last;
+        add(weight, uses, {stage, false, first}, keep ? ReadIn::BothPasses : ReadIn::Forward);
+        if (!keep) add(weight, uses, {stage, true, back}, ReadIn::Backward);
+      }
+    }
+  }
+}
+
+void WeightGathers::add(TensorId weight, std::span<const UseRef> uses, const Place& place, ReadIn readers) {
+  const LayoutId target = contents_.needed_in(place.stage, weight, *now_);
+  if (target == contents_.state_of(weight, *now_)) return;
+  Wiring& wiring = expander_.begin_wiring(TaskKind::WeightGather, weight);
+  wiring.read_in = readers;
+  wiring.ordinal = 2 * place.stage + (place.backward ? 1 : 0);
+  wiring.destinations.assign(uses.begin(), uses.end());
+  wiring.plan = &expander_.folded(contents_.gather_plan(weight, target, *now_));
+  expander_.add_transfers(wiring);
+  for (std::size_t t = 0; t < wiring.plan->tasks.size(); ++t) {
+    for (const DeviceId device : devices_in(wiring.plan->tasks[t].group))
+      wait_for_layers(wiring.task(t), place, device);
+  }
+  connect_readers(wiring);
+}
+
+void WeightGathers::connect_readers(const Wiring& wiring) {
+  for (const UseRef use : wiring.destinations) {
+    const OperatorTasks& tasks = made_.tasks_of(use.op, microbatch_);
+    const auto connect = [&](TaskId first) {
+      if (first.valid())
+        pipesim::connect_readers(expander_.dag(), *wiring.plan, wiring.first_task, first,
+                                 (*now_)[use.op.index()]->shard_of_device);
+    };
+    if (wiring.read_in != ReadIn::Backward) {
+      connect(tasks.forward);  // whose data backward waits for
+      continue;
+    }
+    connect(tasks.recompute);
+    connect(tasks.backward_input);
+    connect(tasks.backward_weight);
+  }
+}
+
+// Devices without a part in the stage only send what they keep.
+void WeightGathers::wait_for_layers(TaskId gather, const Place& place, DeviceId device) {
+  // Its tasks are those of the first microbatch.
+  Part& part = part_of(place.stage, device);
+  if (part.done.empty()) return;
+  const std::int32_t through = place.position - 1 - contents_.options().state_sharding.prefetch;
+  const auto behind = std::ranges::upper_bound(part.done, through, {}, &Part::Done::position);
+  const bool any = behind != part.done.begin();
+  if (any) expander_.dag().add_edge(made_.in_microbatch(std::prev(behind)->task, microbatch_), gather);
+  const bool in_step = any && (std::prev(behind)->position >= layers_in(place.stage)) == place.backward;
+  if (in_step || microbatch_ > 0) return;
+  // Without stages, and with nothing before it on the way forward, it waits for the microbatch before.
+  const bool with_backward = place.backward && (any || contents_.options().pipeline);
+  (with_backward ? part.first_backward : part.first_forward).push_back(gather);
+}
+
+TaskId WeightGathers::last_of(const PipelineStep& step, const Part& part) const {
+  if (step.kind == StepKind::BackwardWeight && part.last_weights.valid()) return part.last_weights;
+  const std::int32_t layers = layers_in(step.stage);
+  TaskId last;
+  for (const Part::Done& done : part.done) {
+    if (step.kind != StepKind::Forward || done.position < layers) last = done.task;
+  }
+  return last;
+}
+
+void WeightGathers::enter(const PipelineStep& step, DeviceId device, bool alone) {
+  if (layers_.empty()) return;
+  step_before_.resize(contents_.costs().topology().num_devices());
+  const Part& part = part_of(step.stage, device);
+  TaskId& before = step_before_[device.index()];
+  const bool forward = step.kind == StepKind::Forward;
+  const std::vector<TaskId> none;
+  for (const TaskId first : forward                                 ? part.first_forward
+                            : step.kind == StepKind::BackwardWeight ? none
+                                                                    : part.first_backward) {
+    if (before.valid()) expander_.dag().add_edge(before, made_.in_microbatch(first, step.microbatch));
+  }
+  const PipelineStep ends{alone ? step.kind : StepKind::Backward, step.microbatch, step.stage};
+  const TaskId last = last_of(ends, part);
+  if (last.valid()) before = made_.in_microbatch(last, step.microbatch);
+}
+
+void WeightGathers::add_after_update(OperatorId owner, TaskId update,
+                                     std::span<const std::int32_t> update_of_device) {
+  std::map<DeviceId, std::vector<TaskId>> arrivals;
+  for (const TensorId weight : contents_.backward().owned_weights(owner)) {
+    const LayoutId home = contents_.home_of(weight, made_.strategy());
+    if (home == contents_.state_of(weight, made_.strategy())) continue;
+    Wiring& wiring = expander_.begin_wiring(TaskKind::WeightGather, weight);
+    wiring.microbatch = -1;
+    wiring.plan = &expander_.folded(contents_.gather_plan(weight, home, made_.strategy()));
+    expander_.add_transfers(wiring);
+    connect_source(expander_.dag(), *wiring.plan, wiring.first_task, 0, update, update_of_device);
+    for (const PlanExpansion::Arrival a : wiring.plan->expansion.arrivals)
+      arrivals[a.device].push_back(task_at(wiring.first_task, a.task));
+    for (const DeviceId d : wiring.plan->local) (void)arrivals[d];  // has got it from nobody else
+  }
+  for (auto& [device, tasks] : arrivals) {
+    const std::int32_t own = update_of_device[device.index()];
+    if (own >= 0) tasks.push_back(task_at(update, own));
+  }
+  for (const auto& [device, tasks] : arrivals) {
+    TaskLabel label;
+    label.kind = TaskKind::Barrier;
+    label.op = owner;
+    label.tensor = contents_.backward().owned_weights(owner).front();
+    label.device = label.peer = device;
+    const TaskId gate = expander_.add_gate(gathered_key(owner, device), device, label, owner);
+    for (const TaskId task : tasks) expander_.dag().add_edge(task, gate);
+  }
+}
+
+}  // namespace pipesim

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "taskgraph/expansion/made_tasks.h"
+#include "taskgraph/expansion/task_graph.h"
+#include "taskgraph/plan/pipeline.h"
+
+namespace pipesim {
+
+class StrategyExpander;
+class PlanContents;
+class ExpandedStrategy;
+
+/// For plans that divide state (StateSharding): gathers weights before they are used, or after they are
+/// updated.
+///
+/// Weights are gathered by layers (layers_of()); what stands between layers is a layer of its own, and so is
+/// every operator of a model without layers. A stage goes through its layers forward, then back. A layer is
+/// done on a device when its last operator is.
+class WeightGathers {
+ public:
+  explicit WeightGathers(StrategyExpander& expander);
+
+  /// zero3: adds the gathers of a microbatch. They wait for the layers that must be done before, without
+  /// tasks in between: a task that takes no time would decide who comes first where several are ready.
+  void add_before_use(const BoundStrategy& strategy, std::int32_t microbatch);
+  /// Makes the first gathers of a step wait for the step of the device before; call it for all of a device's
+  /// steps, in order. `alone`: the step is not followed by another one before the next barrier.
+  void enter(const PipelineStep& step, DeviceId device, bool alone);
+  /// zero1, zero2: adds the gathers of an operator's weights, and a gate where each device has got them.
+  /// `update`: the first task of the updates.
+  void add_after_update(OperatorId owner, TaskId update, std::span<const std::int32_t> update_of_device);
+
+ private:
+  /// A gather of a stage's weight in one microbatch, and how many layers the stage is through by then.
+  struct Place {
+    std::int32_t stage = 0;
+    bool backward = false;
+    std::int32_t position = 0;  ///< of the layer, among those forward and then back
+  };
+  /// A device's part of a stage.
+  struct Part {
+    struct Done {
+      std::int32_t position = 0;
+      TaskId task;
+    };
+    std::vector<Done> done;                             ///< what ends each layer, ascending
+    TaskId last_weights;                                ///< of the backward of weights
+    std::vector<TaskId> first_forward, first_backward;  ///< gathers that wait for the step before
+  };
+  void find_layers();
+  void begin(const BoundStrategy& strategy, std::int32_t microbatch);
+  void add(TensorId weight, std::span<const UseRef> uses, const Place& place, ReadIn readers);
+  void wait_for_layers(TaskId gather, const Place& place, DeviceId device);
+  void connect_readers(const Wiring& wiring);
+  [[nodiscard]] TaskId last_of(const PipelineStep& step, const Part& part) const;
+  [[nodiscard]] std::int32_t layers_in(std::int32_t stage) const {
+    return layers_[static_cast<std::size_t>(stage)];
+  }
+  [[nodiscard]] Part& part_of(std::int32_t stage, DeviceId device);
+
+  StrategyExpander& expander_;
+  const PlanContents& contents_;
+  const ExpandedStrategy& made_;
+  std::vector<std::int32_t> layer_of_;   // by operator, numbered from 0 in each stage
+  std::vector<std::int32_t> needed_by_;  // by operator: the layer whose backward is the first to need it
+  std::vector<std::int32_t> layers_;     // by stage
+  std::vector<Part> parts_;              // of the first microbatch, by stage and device
+  std::vector<TaskId> step_before_;      // by device: its last task
+  // Of the microbatch that is being added:
+  const BoundStrategy* now_ = nullptr;
+  std::int32_t microbatch_ = 0;
+};
+
+}  // namespace pipesim

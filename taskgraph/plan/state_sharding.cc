@@ -1,0 +1,100 @@
+#include "taskgraph/plan/state_sharding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "sim/base/errors.h"
+#include "taskgraph/plan/weight_versions.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::int32_t kMostOfAPart = 1 << 20;
+
+std::optional<std::string> read_number(std::string_view name, std::string_view value, std::int32_t least,
+                                       std::int32_t most, std::int32_t& out) {
+  const char* const end = value.data() + value.size();
+  std::int32_t number = 0;
+  const auto [stopped, error] = std::from_chars(value.data(), end, number);
+  if (error != std::errc() || stopped != end || number < least || number > most)
+    return fmt::format("allowed: {} with a number from {} to {}", name, least, most);
+  out = number;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string StateSharding::str() const {
+  if (!any()) return "none";
+  std::string text = fmt::format("zero{}", static_cast<int>(kind));
+  if (group != 0) text += fmt::format(",shard={}", group);
+  if (keep_gathered) text += ",reshard=never";
+  if (prefetch != StateSharding().prefetch) text += fmt::format(",prefetch={}", prefetch);
+  return text;
+}
+
+std::optional<std::string> read_state_sharding(std::string_view name, std::string_view value,
+                                               StateSharding& sharding) {
+  if (name == "zero") {
+    std::int32_t kind = 0;
+    if (auto why = read_number(name, value, 1, 3, kind)) return why;
+    sharding.kind = static_cast<StateSharding::Kind>(kind);
+    return std::nullopt;
+  }
+  if (name == "shard") return read_number(name, value, 1, kMostOfAPart, sharding.group);
+  if (name == "prefetch") return read_number(name, value, 0, kMostOfAPart, sharding.prefetch);
+  if (value != "never" && value != "always") return "allowed: reshard=never, reshard=always";
+  sharding.keep_gathered = value == "never";
+  return std::nullopt;
+}
+
+StateSharding parse_state_sharding(std::string_view text) {
+  constexpr std::string_view allowed =
+      "allowed: none, or zero1, zero2 or zero3, then shard=N, reshard=never and prefetch=N as wanted";
+  StateSharding sharding;
+  if (text == "none") return sharding;
+  for (std::string_view left = text; !left.empty();) {
+    const std::string_view part = left.substr(0, left.find(','));
+    const std::string_view name = part.substr(0, part.find_first_of("=0123456789"));
+    std::string_view value = part.substr(name.size());
+    if (value.starts_with('=')) value.remove_prefix(1);
+    if (name != "zero" && name != "shard" && name != "prefetch" && name != "reshard")
+      throw InputError(fmt::format("state sharding \"{}\": unknown part \"{}\", {}", text, part, allowed));
+    if (const auto why = read_state_sharding(name, value, sharding))
+      throw InputError(fmt::format("state sharding \"{}\": \"{}\": {}", text, part, *why));
+    left.remove_prefix(std::min(left.size(), part.size() + 1));
+  }
+  if (!sharding.any()) throw InputError(fmt::format("state sharding \"{}\": {}", text, allowed));
+  if (const auto why = contradiction(sharding))
+    throw InputError(fmt::format("state sharding \"{}\": {}", text, *why));
+  return sharding;
+}
+
+std::optional<std::string> contradiction(const StateSharding& sharding) {
+  if (!sharding.any() && sharding != StateSharding())
+    return "shard, reshard and prefetch belong to zero1, zero2 or zero3";
+  const bool waits = sharding.keep_gathered || sharding.prefetch != StateSharding().prefetch;
+  if (waits && !sharding.gathers_to_use())
+    return "reshard and prefetch belong to zero3, which gathers weights";
+  return std::nullopt;
+}
+
+std::optional<std::string> illegal(const StateSharding& sharding, const std::optional<Pipeline>& pipeline,
+                                   std::int32_t microbatches) {
+  if (!sharding.any() || !pipeline) return std::nullopt;
+  const WeightVersions versions(pipeline, microbatches);
+  if (!versions.trained())
+    return fmt::format("{} divides state of training, and schedule {} trains nothing", sharding.str(),
+                       pipeline->schedule);
+  if (versions.several())
+    return fmt::format("{} needs weights that change once an iteration; schedule {} changes them in between",
+                       sharding.str(), pipeline->schedule);
+  if (ways_of(*pipeline) > 1)
+    return fmt::format("{} needs microbatches that all run on the same devices; schedule {} has {} ways",
+                       sharding.str(), pipeline->schedule, ways_of(*pipeline));
+  return std::nullopt;
+}
+
+}  // namespace pipesim

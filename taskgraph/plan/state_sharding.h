@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "taskgraph/plan/pipeline.h"
+
+namespace pipesim {
+
+/// Which state of training the devices that copy a weight divide among each other, instead of each holding
+/// all of it (Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 5; Zhao et al., "PyTorch FSDP",
+/// arXiv:2304.11277).
+///
+/// Gradients are reduced to the parts, each part is updated where it is, and the weights are gathered again.
+struct StateSharding {
+  enum class Kind : std::uint8_t {
+    None,
+    Optimizer,  ///< zero1: the optimizer's state; once an iteration, weights are gathered when updated
+    Gradients,  ///< zero2: and accumulated gradients, which are reduced after each microbatch
+    Weights     ///< zero3: and weights, which each microbatch gathers before forward and before backward
+  };
+  Kind kind = Kind::None;
+  /// So many copies divide the state; other groups of as many hold it again (hybrid sharding). 0: all copies.
+  /// Where it does not divide the number of copies, the largest divisor below it.
+  std::int32_t group = 0;
+  /// zero3: weights that forward gathered are kept for backward, and not gathered again.
+  bool keep_gathered = false;
+  /// zero3: a layer's weights may be gathered while the device is still busy with this number of layers
+  /// before it; 0: only when the layer before is done.
+  std::int32_t prefetch = 1;
+
+  [[nodiscard]] bool any() const { return kind != Kind::None; }
+  /// Whether gradients are reduced after each microbatch, and not once an iteration.
+  [[nodiscard]] bool each_microbatch() const { return kind >= Kind::Gradients; }
+  [[nodiscard]] bool gathers_to_use() const { return kind == Kind::Weights; }
+  bool operator==(const StateSharding&) const = default;
+  /// "zero3,shard=8,reshard=never,prefetch=2"; parts with their default are left out. "none" for none.
+  [[nodiscard]] std::string str() const;
+};
+
+/// Reads one part, a name and a value such as "zero" and "3", "shard" and "8", into `sharding`. Nothing when
+/// it did; else why not.
+std::optional<std::string> read_state_sharding(std::string_view name, std::string_view value,
+                                               StateSharding& sharding);
+/// Reads what str() writes. InputError with what is allowed.
+StateSharding parse_state_sharding(std::string_view text);
+
+/// Parts that do not belong together; nothing where all is well.
+std::optional<std::string> contradiction(const StateSharding& sharding);
+
+/// Why a plan with this pipeline can't divide state, as "zero1 …". The pipeline must be legal.
+std::optional<std::string> illegal(const StateSharding& sharding, const std::optional<Pipeline>& pipeline,
+                                   std::int32_t microbatches);
+
+}  // namespace pipesim

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "sim/base/rng.h"
+#include "taskgraph/plan/state_sharding.h"
+
+namespace pipesim {
+
+/// Any kind, none included, with any of its settings.
+inline StateSharding random_state_sharding(Rng& rng) {
+  StateSharding sharding;
+  sharding.kind = static_cast<StateSharding::Kind>(rng.below(4));
+  if (sharding.any() && rng.below(3) == 0) sharding.group = static_cast<std::int32_t>(1 + rng.below(4));
+  if (!sharding.gathers_to_use()) return sharding;
+  sharding.keep_gathered = rng.below(3) == 0;
+  sharding.prefetch = static_cast<std::int32_t>(rng.below(3));
+  return sharding;
+}
+
+}  // namespace pipesim
