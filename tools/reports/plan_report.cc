@@ -217,8 +217,8 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   report.infeasible = memory_shortage(report.memory, topology);
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
-  report.recipe = recipe_of(configs, evaluator.contents().options(), RecipeModel(evaluator.graph()), topology)
-                      .str(evaluator.graph());
+  const RecipeModel model(evaluator.graph());
+  report.recipe = recipe_of(configs, evaluator.contents().options(), model, topology).str(evaluator.graph());
   report.idle = idle_devices(configs, evaluator.graph(), topology);
   report.borrowed_rates = borrowed_rates(evaluator.graph(), topology);
   stop_if_late();
@@ -227,6 +227,8 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   if (!part.steady.windows.empty()) repeat(part, report.critical);
   for (const CriticalStep& step : report.critical.steps) report.critical_tasks += part.times(step.from);
   busy_times(evaluator, strategy, report);
+  report.by_cause = communication_times(
+      evaluator, strategy, groups_of_tasks(evaluator, strategy, GroupMembers::Real), model.axes());
   return report;
 }
 
@@ -295,9 +297,12 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
     json["mfu"] = rates.model_flops_per_second / rates.peak_flops_per_second;
     json["hfu"] = rates.hardware_flops_per_second / rates.peak_flops_per_second;
   }
+  if (!report.by_cause.empty())
+    json["communication_by_cause"] = json_of(report.by_cause, report.compute, topology);
   if (!report.in_full) {
     json["simulated_in_full"] = false;
-    for (const char* unknown : {"num_tasks", "communication_s", "critical_path"}) json[unknown] = nullptr;
+    for (const char* unknown : {"num_tasks", "communication_s", "communication_by_cause", "critical_path"})
+      json[unknown] = nullptr;
     if (report.memory.empty()) json["peak_memory_bytes"] = nullptr;
     if (report.compute.empty()) json["compute_s"] = nullptr;
   }
@@ -328,6 +333,18 @@ void add_rates(const TrainingRates& rates, const Topology& topology, Table& tabl
                                         : "")});
 }
 
+void add_causes(const PlanReport& report, const Topology& topology, Table& table) {
+  const CommunicationSummary summary = summary_of(report.by_cause, report.compute);
+  const double whole = seconds(report.makespan);
+  const CommunicationTime& most = report.by_cause[summary.most_exposed];
+  if (most.all_exposed() > 0)
+    table.add({"exposed",
+               fmt::format("{}; most on {}: {}", causes_text(summary.exposed, summary.all_exposed, whole),
+                           topology.device(DeviceId(summary.most_exposed)).name,
+                           pretty(Seconds(seconds_of_parts(static_cast<double>(most.all_exposed())))))});
+  if (summary.all_hidden > 0) table.add({"hidden", causes_text(summary.hidden, summary.all_hidden, whole)});
+}
+
 }  // namespace
 
 std::string to_text(const PlanReport& report, const Topology& topology) {
@@ -348,6 +365,7 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
   if (recomputes(report)) table.add({"recompute", range_text(report.recompute) + " a device of this"});
   if (report.in_full) {
     table.add({"links busy", range_text(report.communication) + " a device"});
+    add_causes(report, topology, table);
     table.add({"critical path",
                fmt::format("{} compute, {} communication, {} waiting, {} tasks",
                            percent(share(report.critical.compute, whole)),

@@ -7,6 +7,7 @@
 
 #include "search/evaluator.h"
 #include "sim/explain.h"
+#include "tools/reports/breakdown/exposed_communication.h"
 
 namespace pipesim {
 
@@ -33,6 +34,7 @@ struct PlanReport {
   std::vector<Nanoseconds> recompute;       ///< per device: part of this in which it runs forward once more
   std::vector<Nanoseconds> communication;   ///< per device: at least one of its own links is busy;
                                             ///< of a bus only by what the device takes part in
+  std::vector<CommunicationTime> by_cause;  ///< per device: exposed and hidden communication
   std::int64_t critical_tasks = 0;          ///< on the critical path
   CriticalPath critical;  ///< its steps are those of the simulated part; its times of the iteration
   std::optional<std::string> infeasible;  ///< why the plan does not fit
@@ -56,10 +58,10 @@ PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strate
 /// The report as members of a JSON object (without the braces' owner): text of a JSON object with the keys
 /// iteration_time_s, iteration_time_spread_s (where it is an estimate), makespan_s (where it is another),
 /// throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, fits, compute_s, recompute_s (where
-/// anything is run again), communication_s, critical_path, memory_margin_bytes (where there is one),
-/// infeasible (why it does not fit), idle_devices and borrowed_rates (where there are any), recipe, and of
-/// language models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu and hfu. Where the iteration
-/// time alone is known, simulated_in_full is false, and what is not known is null.
+/// anything is run again), communication_s, communication_by_cause, critical_path, memory_margin_bytes (where
+/// there is one), infeasible (why it does not fit), idle_devices and borrowed_rates (where there are any),
+/// recipe, and of language models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu and hfu. Where
+/// the iteration time alone is known, simulated_in_full is false, and what is not known is null.
 nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.
