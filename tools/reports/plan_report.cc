@@ -215,6 +215,7 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   report.simulated_devices = std::ranges::count_if(alike, [](std::int64_t n) { return n > 0; });
   if (!part.steady.windows.empty()) report.simulated_microbatches = part.expanded.microbatches();
   report.infeasible = memory_shortage(report.memory, topology);
+  report.memory_of_stages = memory_by_stage(strategy, evaluator.contents().options().pipeline, report.memory);
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
   const RecipeModel model(evaluator.graph());
@@ -299,6 +300,7 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
   }
   if (!report.by_cause.empty())
     json["communication_by_cause"] = json_of(report.by_cause, report.compute, topology);
+  if (!report.memory_of_stages.empty()) json["memory_by_stage"] = json_of(report.memory_of_stages, topology);
   if (!report.in_full) {
     json["simulated_in_full"] = false;
     for (const char* unknown : {"num_tasks", "communication_s", "communication_by_cause", "critical_path"})

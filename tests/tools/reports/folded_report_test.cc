@@ -46,6 +46,7 @@ TEST(FoldedReport, IsThatOfAllTasks) {
     EXPECT_EQ(part.communication, whole.communication);
     EXPECT_EQ(part.by_cause, whole.by_cause);
     EXPECT_EQ(part.memory, whole.memory);
+    EXPECT_EQ(part.memory_of_stages, whole.memory_of_stages);
     EXPECT_EQ(part.critical.compute + part.critical.communication + part.critical.waiting, part.makespan);
     EXPECT_EQ(part.recipe, whole.recipe);
     const auto pipeline = report_pipeline(evaluator, strategy, part.memory, kColumns);
