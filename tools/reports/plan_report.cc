@@ -265,13 +265,46 @@ std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology)
   return text;
 }
 
+namespace {
+
+// By the name of each kind that has one.
+Json overheads_json(const Topology& topology) {
+  Json json = Json::object();
+  for (const DeviceKind& kind : topology.parts().kinds) {
+    const MemoryOverhead& overhead = kind.memory_overhead;
+    if (overhead.is_none()) continue;
+    json[kind.name] = {{"installed_bytes", overhead.installed.value},
+                       {"context_bytes", overhead.context.value},
+                       {"communicators_bytes", overhead.communicators.value},
+                       {"fragmentation", overhead.fragmentation},
+                       {"usable_bytes", overhead.usable(kind.memory).value}};
+  }
+  return json;
+}
+
+// One row for each kind that has one.
+void add_overheads(const Topology& topology, Table& table) {
+  for (const DeviceKind& kind : topology.parts().kinds) {
+    const MemoryOverhead& overhead = kind.memory_overhead;
+    if (overhead.is_none()) continue;
+    table.add({"frameworks",
+               fmt::format("take {} for context, {} for communicators, {} of a plan's peak by fragmentation: "
+                           "{} of {} on {} are for plans",
+                           pretty(overhead.context), pretty(overhead.communicators),
+                           percent(overhead.fragmentation), pretty(overhead.usable(kind.memory)),
+                           pretty(overhead.installed), kind.name)});
+  }
+}
+
+}  // namespace
+
 nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology) {
   Json memory = Json::object(), compute = Json::object(), recompute = Json::object(),
        communication = Json::object(), margin = Json::object();
   for (std::size_t d = 0; d < topology.num_devices(); ++d) {
     const std::string& name = topology.device(DeviceId(d)).name;
     if (!report.memory.empty()) memory[name] = report.memory[d].peak.value;
-    margin[name] = (topology.kind(DeviceId(d)).memory - topology.usable_memory(DeviceId(d))).value;
+    margin[name] = topology.memory_margin().of(topology.kind(DeviceId(d)).memory).value;
     if (!report.compute.empty()) compute[name] = seconds(report.compute[d]);
     if (!report.recompute.empty()) recompute[name] = seconds(report.recompute[d]);
     if (report.in_full) communication[name] = seconds(report.communication[d]);
@@ -312,6 +345,8 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
   if (whole != report.iteration_time) json["makespan_s"] = seconds(whole);
   if (recomputes(report)) json["recompute_s"] = recompute;
   if (!topology.memory_margin().is_none()) json["memory_margin_bytes"] = margin;
+  if (Json overhead = overheads_json(topology); !overhead.empty())
+    json["memory_overhead"] = std::move(overhead);
   if (report.infeasible) json["infeasible"] = *report.infeasible;
   if (!report.idle.empty()) json["idle_devices"] = report.idle;
   if (!report.borrowed_rates.empty()) json["borrowed_rates"] = report.borrowed_rates;
@@ -375,6 +410,7 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
                            percent(share(report.critical.waiting, whole)), report.critical_tasks)});
   }
   if (!report.memory.empty()) table.add({"memory", memory_text(report, topology)});
+  add_overheads(topology, table);
   if (const MemoryMargin& margin = topology.memory_margin(); !margin.is_none())
     table.add({"margin", fmt::format("{} of every device's memory must stay free{}", margin.str(),
                                      report.infeasible ? "" : ": the plan fits")});

@@ -61,10 +61,10 @@ PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strate
 /// iteration_time_s, iteration_time_spread_s (where it is an estimate), makespan_s (where it is another),
 /// throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, memory_by_stage, fits, compute_s,
 /// recompute_s (where anything is run again), communication_s, communication_by_cause, critical_path,
-/// memory_margin_bytes (where there is one), infeasible (why it does not fit), idle_devices and
-/// borrowed_rates (where there are any), recipe, and of language models tokens_per_s, model_flops_per_s,
-/// hardware_flops_per_s, mfu and hfu. Where the iteration time alone is known, simulated_in_full is false,
-/// and what is not known is null.
+/// memory_margin_bytes (where there is one), memory_overhead (of kinds of devices that have one), infeasible
+/// (why it does not fit), idle_devices and borrowed_rates (where there are any), recipe, and of language
+/// models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu and hfu. Where the iteration time alone
+/// is known, simulated_in_full is false, and what is not known is null.
 nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.

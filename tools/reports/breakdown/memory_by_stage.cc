@@ -83,6 +83,11 @@ std::string memory_table(const std::vector<StageMemory>& stages, const Topology&
             [&](const StageMemory& s) { return pretty(bytes(s)); });
   }
   add_row(table, "peak", columns, [](const StageMemory& s) { return pretty(s.memory.peak); });
+  const auto overhead = [&](const StageMemory& s) {
+    return topology.kind(s.device).memory_overhead.of(s.memory.peak);
+  };
+  if (std::ranges::any_of(stages, [&](const StageMemory& s) { return overhead(s).value > 0; }))
+    add_row(table, "frameworks", columns, [&](const StageMemory& s) { return pretty(overhead(s)); });
   return table.str(2);
 }
 
@@ -95,7 +100,8 @@ nlohmann::ordered_json json_of(const std::vector<StageMemory>& stages, const Top
     list.push_back({{"stages", s.stages},
                     {"device", topology.device(s.device).name},
                     {"peak_bytes", s.memory.peak.value},
-                    {"at_peak_bytes", categories}});
+                    {"at_peak_bytes", categories},
+                    {"frameworks_bytes", topology.kind(s.device).memory_overhead.of(s.memory.peak).value}});
   }
   return list;
 }
