@@ -66,6 +66,7 @@ class PartsCheck {
       require(where + ", memory", fault_of_memory(kind.memory));
       require(where + ", memory bandwidth", fault_of_memory_bandwidth(kind.memory_bandwidth));
       require(where + ", memory efficiency", fault_of_fraction(kind.memory_efficiency));
+      require(where + ", memory overhead", fault_of_overhead(kind.memory_overhead));
       require(where + ", launch overhead", fault_of_latency(kind.launch_overhead));
     }
     require("the price per hour", fault_of_price(parts_.price_per_hour));
@@ -184,6 +185,18 @@ std::string fault_of_name(std::string_view name) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (std::any_of(name.begin(), name.end(), is_control)) return "found a name with control characters";
   return "";
+}
+
+std::string fault_of_overhead(const MemoryOverhead& overhead) {
+  for (const Bytes part : {overhead.installed, overhead.context, overhead.communicators}) {
+    if (std::string fault = fault_outside(part, Bytes(0), Bytes(900'000'000'000'000)); !fault.empty())
+      return fault;
+  }
+  if (!(overhead.fragmentation >= 0 && overhead.fragmentation <= 1))
+    return fmt::format("found a fragmentation of {}, allowed 0 to 1", overhead.fragmentation);
+  if (overhead.is_none() || overhead.usable(overhead.installed).value > 0) return "";
+  return fmt::format("found {} installed, of which context and communicators take {}, and nothing is left",
+                     pretty(overhead.installed), pretty(overhead.context + overhead.communicators));
 }
 
 std::string fault_of_fraction(double fraction) {

@@ -18,6 +18,8 @@ std::string fault_of_memory_bandwidth(BytesPerSecond bandwidth);
 std::string fault_of_peak(FlopsPerSecond peak);  ///< 1 MFLOP/s … 900 PFLOP/s
 std::string fault_of_name(
     std::string_view name);  ///< 1 to 200 bytes, no '*' (a pattern in files), no control bytes
+/// At most 900 TB each, fragmentation in [0, 1], and some memory is left.
+std::string fault_of_overhead(const MemoryOverhead& overhead);
 std::string fault_of_fraction(double fraction);                              ///< in (0, 1]
 std::string fault_of_efficiency(const std::vector<EfficiencyPoint>& curve);  ///< ascending, not empty
 

@@ -47,6 +47,18 @@ DeviceKind kind(std::string name, Peaks peak, double limit, Memory memory, const
   return kind;
 }
 
+// Of `mebibytes` that nvidia-smi reports; the header names the sources.
+MemoryOverhead frameworks_on(std::int64_t mebibytes) {
+  constexpr std::int64_t kMebibyte = 1 << 20;
+  constexpr double kFragmentation = 0.03;
+  return {Bytes(mebibytes * kMebibyte), Bytes(1'200'000'000), Bytes(4 * 688 * kMebibyte), kFragmentation};
+}
+
+DeviceKind with_frameworks(DeviceKind kind, std::int64_t mebibytes) {
+  kind.memory_overhead = frameworks_on(mebibytes);
+  return kind;
+}
+
 using enum DataType;
 
 // Boost clock. Kepler GEMM reaches about what the base clock would give: 2.8 of 4.37 TFLOP/s.
@@ -93,10 +105,13 @@ std::vector<DeviceKind> ampere() {
                    {Float64, tera(19.5)}};
   const std::string sheet = "NVIDIA A100 (float64 on tensor cores)";
   const std::string fitted = "0.817 of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator";
-  return {kind("A100-40GB", peak, 0.817, {40, 1555, 0.84},
-               {sheet, fitted, "1300 of 1555 GB/s, as commonly reported"}),
-          kind("A100-80GB", peak, 0.817, {80, 2039, 0.8},
-               {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"})};
+  return {
+      with_frameworks(kind("A100-40GB", peak, 0.817, {40, 1555, 0.84},
+                           {sheet, fitted, "1300 of 1555 GB/s, as commonly reported"}),
+                      40960),
+      with_frameworks(kind("A100-80GB", peak, 0.817, {80, 2039, 0.8},
+                           {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"}),
+                      81920)};
 }
 
 // An H100 with fewer NVLinks and hardly any float64.
@@ -120,22 +135,27 @@ std::vector<DeviceKind> hopper() {
                       limit + " of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator",
                       "0.8 of memory bandwidth, as aiconfigurator's h100_sxm.yaml counts"};
   };
-  return {kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")), h800(peak),
-          kind("H200", peak, 0.776, {141, 4800, 0.8}, from("NVIDIA H200", "0.776"))};
+  constexpr std::int64_t kOf80 = 81559, kOf141 = 143771;  // MiB
+  return {
+      with_frameworks(kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")), kOf80),
+      with_frameworks(h800(peak), kOf80),
+      with_frameworks(kind("H200", peak, 0.776, {141, 4800, 0.8}, from("NVIDIA H200", "0.776")), kOf141)};
 }
 
 std::vector<DeviceKind> blackwell() {
   const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
-  return {kind("B200",
-               {{Float32, tera(80)},
-                {TensorFloat32, tera(1125)},
-                {Float16, tera(2250)},
-                {BFloat16, tera(2250)},
-                {Float64, tera(37)}},
-               0.653, {180, 8000, 0.8},
-               {"NVIDIA HGX B200 (dense)",
-                "0.653 of peak, the median of bfloat16 GEMMs (1470 TFLOP/s) of ai-dynamo/aiconfigurator",
-                estimated}),
+  return {with_frameworks(
+              kind("B200",
+                   {{Float32, tera(80)},
+                    {TensorFloat32, tera(1125)},
+                    {Float16, tera(2250)},
+                    {BFloat16, tera(2250)},
+                    {Float64, tera(37)}},
+                   0.653, {180, 8000, 0.8},
+                   {"NVIDIA HGX B200 (dense)",
+                    "0.653 of peak, the median of bfloat16 GEMMs (1470 TFLOP/s) of ai-dynamo/aiconfigurator",
+                    estimated}),
+              183359),
           kind("GB200",
                {{Float32, tera(80)},
                 {TensorFloat32, tera(1250)},

@@ -17,8 +17,18 @@ namespace pipesim {
 /// from published measurements of others, or is estimated. It begins with "datasheet: ".
 ///
 /// Peak rates are the dense ones of the datasheets; a data type that a chip does not multiply natively is
-/// missing. Memory is the datasheet's GB taken as 10⁹ bytes: chips hold GiB, and the difference (7 %) is
-/// about what driver and library contexts keep for themselves.
+/// missing. Memory is the datasheet's GB taken as 10⁹ bytes. Chips hold more, mostly GiB, and of the
+/// difference frameworks take their part first.
+///
+/// What frameworks take (MemoryOverhead) is known of A100, H100, H800, H200 and B200; plans for other kinds
+/// may use all of the datasheet's memory.
+/// - installed: what nvidia-smi reports: 40960, 81920 (A100), 81559 (H100, H800), 143771 (H200), 183359 MiB
+///   (B200).
+/// - context, 1.2 GB: estimated, from a B200 of whose 183359 MiB hashcat finds 182642 in all and 182014 free.
+/// - communicators, 2.9 GB: four groups (tensor, data and pipeline parallel, and all devices) of 688 MiB, as
+///   NVIDIA/nccl issue 964 measured of groups of more than two A100 over NVLink. Issue 864 has 6 GB for three
+///   and more, issue 1685 another 3.3 GB for all-to-all on eight H100.
+/// - fragmentation, 3 %: estimated.
 ///
 /// A kernel takes its work at limit · peak, plus 2.7 µs (`launch_overhead`). Both were fitted (least mean
 /// |log error|, one fixed time for all and a limit per chip) to the bfloat16 GEMMs of

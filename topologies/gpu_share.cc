@@ -82,6 +82,7 @@ DeviceKind share_of(const DeviceKind& whole, const GpuShare& share) {
   for (auto& [type, rate] : part.peak) rate = FlopsPerSecond(rate.value * computing);
   part.memory = Bytes(whole.memory.value / share.parts);
   part.memory_bandwidth = BytesPerSecond(whole.memory_bandwidth.value / share.parts);
+  part.memory_overhead = {};  // no figures of parts
   part.source = fmt::format(
       "{}; derived: peak rates are {} of {} multiprocessors', memory and its bandwidth 1/{} of the GPU's, as "
       "when all parts are busy; the rest is the whole GPU's",

@@ -118,8 +118,9 @@ const DeviceKind& Topology::kind(DeviceId id) const {
 }
 
 Bytes Topology::usable_memory(DeviceId id) const {
-  const Bytes memory = kind(id).memory;
-  return margin_.is_none() ? memory : memory - margin_.of(memory);
+  const DeviceKind& of = kind(id);
+  const Bytes left = of.memory_overhead.usable(of.memory);
+  return margin_.is_none() ? left : left - margin_.of(of.memory);
 }
 
 Bytes Topology::usable_memory() const {

@@ -13,6 +13,7 @@
 #include "sim/base/ids.h"
 #include "sim/base/units.h"
 #include "topologies/memory_margin.h"
+#include "topologies/memory_overhead.h"
 
 namespace pipesim {
 
@@ -37,6 +38,7 @@ struct DeviceKind {
   BytesPerSecond memory_bandwidth;  ///< peak
   double memory_efficiency = 1;     ///< achievable fraction of memory_bandwidth, in (0, 1]
   Seconds launch_overhead;          ///< per kernel
+  MemoryOverhead memory_overhead;   ///< of frameworks, beside what plans need
   bool overlap =
       true;  ///< false: transfers to and from the device also occupy its compute lane, until they end
   bool shape_losses = true;  ///< false: products reach the rate of large ones whatever their shape
@@ -111,7 +113,8 @@ class Topology {
   [[nodiscard]] std::size_t num_lanes() const;
   [[nodiscard]] const Device& device(DeviceId id) const;
   [[nodiscard]] const DeviceKind& kind(DeviceId id) const;
-  /// The part of a device's memory that plans may use: all but the margin.
+  /// The part of a device's memory that plans may use: what frameworks leave (MemoryOverhead), less the
+  /// margin.
   [[nodiscard]] Bytes usable_memory(DeviceId id) const;
   [[nodiscard]] Bytes usable_memory() const;  ///< of all devices together
   [[nodiscard]] const MemoryMargin& memory_margin() const { return margin_; }
@@ -136,7 +139,7 @@ class Topology {
   [[nodiscard]] int distance(DeviceId from, DeviceId to) const;
 
   /// 16 hex digits over everything that changes a simulation: not the topology's name, nor any source, nor
-  /// the margin.
+  /// the margin and what frameworks take.
   [[nodiscard]] std::string fingerprint() const;
   bool operator==(const Topology& o) const { return parts() == o.parts() && margin_ == o.margin_; }
 

@@ -184,11 +184,14 @@ std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peak
     if (lacks > shortage_of(peaks, topology, worst)) worst = d;
   }
   if (lacking == 0) return std::nullopt;
-  const Bytes memory = topology.kind(DeviceId(worst)).memory,
+  const DeviceKind& kind = topology.kind(DeviceId(worst));
+  const Bytes left = kind.memory_overhead.usable(kind.memory),
               usable = topology.usable_memory(DeviceId(worst));
   std::string text = fmt::format("{} needs {}, has {}", topology.device(DeviceId(worst)).name,
-                                 pretty(peaks[worst].peak), pretty(memory));
-  if (usable < memory) text += fmt::format(" less a margin of {}", pretty(memory - usable));
+                                 pretty(peaks[worst].peak), pretty(kind.memory));
+  if (left < kind.memory) text += fmt::format(", of which frameworks leave {}", pretty(left));
+  if (usable < left)
+    text += fmt::format("{} less a margin of {}", left < kind.memory ? "," : "", pretty(left - usable));
   const std::size_t more = lacking - 1;
   return more == 0 ? text : fmt::format("{} (and {} more device{})", text, more, more == 1 ? "" : "s");
 }

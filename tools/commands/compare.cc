@@ -41,21 +41,24 @@ void add_details(Evaluator& evaluator, const Baseline& b, Table& table) {
   Bytes peak;
   for (const DeviceMemory& m : r.memory) peak = std::max(peak, m.peak);
   table.add({b.name, pretty(to_seconds(r.critical.compute)), pretty(to_seconds(r.critical.communication)),
-             pretty(to_seconds(r.critical.waiting)), pretty(peak), std::to_string(r.num_tasks)});
+             pretty(to_seconds(r.critical.waiting)),
+             pretty(Seconds(summary_of(r.by_cause, r.compute).all_exposed)), pretty(peak),
+             std::to_string(r.num_tasks)});
 }
 
-// Shares of the critical path and the fullest device of each plan, side by side.
+// The critical path, exposed communication and the fullest device of each plan, side by side.
 std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& baselines,
                           const std::vector<ComparedRecipe>& recipes) {
   Table table({{recipes.empty() ? "baseline" : "plan"},
                {"compute", Align::Right},
                {"communication", Align::Right},
                {"waiting", Align::Right},
+               {"exposed", Align::Right},
                {"peak memory", Align::Right},
                {"tasks", Align::Right}});
   for (const Baseline& b : baselines) add_details(evaluator, b, table);
   for (const ComparedRecipe& recipe : recipes) add_details(*recipe.evaluator, recipe.row, table);
-  return "on the critical path, and in memory:\n" + table.str(2);
+  return "on the critical path; communication exposed on a device (mean); in memory:\n" + table.str(2);
 }
 
 Json row_of(Evaluator& evaluator, const Baseline& b) {

@@ -29,6 +29,10 @@ std::string help_for(const Arguments& arguments) {
   if (arguments.given("completion"))
     return completion_script(arguments.choice("completion", completed_shells()));
   if (!of_one) return arguments.given("man") ? man_page() : arguments.given("all") ? all_help() : overview();
+  if (is_help_topic(arguments.operands().front())) {
+    if (arguments.given("man")) arguments.refuse("--man is of commands, and recipes are none");
+    return topic_text(arguments.operands().front());
+  }
   const Command& command = command_named(arguments.operands().front());
   if (arguments.given("man")) return man_page(command);
   return help_text(command, arguments.given("all") ? HelpLength::All : HelpLength::Brief);
@@ -46,9 +50,9 @@ Command help_command() {
   for (const std::string& shell : completed_shells()) shells.push_back({shell});
   return {.name = "help",
           .summary = "describe a command",
-          .description = "Lists all commands, or describes one of them.",
+          .description = "Lists all commands, or describes one of them, or a topic: recipes.",
           .operands = {{.name = "COMMAND",
-                        .help = "the command to describe; default: list all",
+                        .help = "the command or topic to describe; default: list all",
                         .required = false}},
           .options = {{.name = "all",
                        .argument = "",
@@ -68,6 +72,7 @@ Command help_command() {
                        .help = "print a script for completion in a shell",
                        .choices = shells}},
           .examples = {{"pipesim help models", "what models takes"},
+                       {"pipesim help recipes", "the parts of recipes such as tp8,pp4"},
                        {"pipesim help search --all", "every option of search"},
                        {"source <(pipesim help --completion bash)", "completion in this shell"}},
           .run = run_help};

@@ -402,7 +402,9 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
     if (!profile.empty()) streams.out << fmt::format("  {}\n", profile);
     streams.out << "\nsimulated\n"
                 << far << (reason ? why_lines(*reason) : "") << to_text(report, topology) << "\n"
-                << (pipeline ? to_text(*pipeline) + "\n" : "")
+                << (pipeline
+                        ? to_text(*pipeline) + "\n" + memory_table(report.memory_of_stages, topology) + "\n"
+                        : "")
                 << configs_text(graph, strategy, kConfigs, plan.options.pipeline);
   }
   if (!report.infeasible) return 0;

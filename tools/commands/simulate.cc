@@ -127,7 +127,9 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                 << (s.others.empty() ? "" : to_text(s.others) + "\n") << to_text(report, s.topology)
                 << (run.tokens ? training_text(report, s.topology, *run.tokens) : "")
                 << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
-                << (pipeline ? to_text(*pipeline) + "\n" : "")
+                << (pipeline
+                        ? to_text(*pipeline) + "\n" + memory_table(report.memory_of_stages, s.topology) + "\n"
+                        : "")
                 << configs_text(s.graph, strategy, kConfigs, s.plan.options.pipeline) << "\n"
                 << critical_steps_text(evaluator, strategy, report.critical, kSteps);
   }
@@ -148,7 +150,8 @@ Command simulate_command() {
       "same names. The report says what else differs, such as slower links or another batch.\n\nThe critical "
       "path is the chain of tasks that makes the iteration as long as it is. Its time is compute, "
       "communication, or waiting: a transfer was ready, and its link was busy.\n\nFor a pipeline the report "
-      "has a table of stages, and draws their time with a row for each group of devices.\n\nA plan that does "
+      "has a table of stages, draws their time with a row for each group of devices, and says what fills "
+      "the memory of each.\n\nA plan that does "
       "not fit into memory is reported too, with exit status 1.";
   c.options = subject_options("simulate");
   for (Option& o :

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "search/recipes/recipe.h"
+#include "sim/base/errors.h"
 #include "tools/cli/reference.h"
 #include "tools/cli/table.h"
 #include "tools/cli/text.h"
@@ -110,6 +112,18 @@ std::string capitalized(std::string text) {
   return text;
 }
 
+constexpr const char* kAboutRecipes =
+    "A recipe names the plan of a transformer as people who train one do: parts in any order, separated by "
+    "commas, such as tp8,pp4,sp,mbs1. The degrees multiply up to the devices. The optimizer is adam, unless "
+    "--optimizer says otherwise. Reports name the recipe of every plan, or the nearest one.";
+
+std::vector<Definition> recipe_definitions() {
+  std::vector<Definition> entries;
+  for (const RecipePart& part : recipe_parts())
+    entries.push_back({std::string(part.form), std::string(part.meaning)});
+  return entries;
+}
+
 std::string markdown_section(const Command& command) {
   std::string text = fmt::format("## pipesim {}\n\n{}.\n\n", command.name, capitalized(command.summary));
   text += fmt::format("```\n{}\n```\n\n{}\n", usage_line(command), wrap(command.description, kWidth, 0));
@@ -124,15 +138,40 @@ std::string markdown_section(const Command& command) {
   return text;
 }
 
+// Where to read more.
+std::string topics_line() {
+  std::string topics;
+  for (const HelpTopic& topic : help_topics())
+    topics += fmt::format(" \"pipesim help {}\" lists {};", topic.name, topic.summary);
+  return fmt::format(
+      "\"pipesim help COMMAND\" describes one of them;{} \"pipesim --version\" says which version this is.",
+      topics);
+}
+
 }  // namespace
+
+const std::vector<HelpTopic>& help_topics() {
+  static const std::vector<HelpTopic> topics{{"recipes", "the parts of recipes"}};
+  return topics;
+}
+
+bool is_help_topic(std::string_view name) {
+  return std::ranges::find(help_topics(), name, &HelpTopic::name) != help_topics().end();
+}
+
+std::string topic_text(std::string_view name) {
+  if (!is_help_topic(name)) throw InternalError(fmt::format("there is no help topic \"{}\"", name));
+  return "pipesim help recipes: the parts of recipes.\n\n" + wrap(kAboutRecipes, kWidth, 0) + "\n" +
+         definitions(recipe_definitions()) + "\nExample:\n" +
+         example_text({"pipesim simulate --model llama3-8b --topology dgx-h100:2 --recipe tp8,sp",
+                       "tensor and sequence parallel on a node, data parallel between nodes"});
+}
 
 std::string overview() {
   std::vector<Definition> entries;
   for (const Command& command : commands()) entries.push_back({command.name, command.summary});
-  return wrap(kAbout, kWidth, 0) + "\nUsage: pipesim COMMAND …\n\n" + definitions(entries) +
-         "\n\"pipesim help COMMAND\" describes one of them; \"pipesim --version\" says which\nversion this "
-         "is.\n\n" +
-         wrap(kAfterwards, kWidth, 0);
+  return wrap(kAbout, kWidth, 0) + "\nUsage: pipesim COMMAND …\n\n" + definitions(entries) + "\n" +
+         wrap(topics_line(), kWidth, 0) + "\n" + wrap(kAfterwards, kWidth, 0);
 }
 
 std::string help_text(const Command& command, HelpLength length) {
@@ -162,6 +201,8 @@ std::string manual_markdown() {
       "<!-- Written by `pipesim help --markdown`; do not edit. -->\n\n# The commands of pipesim\n\n";
   text += wrap(kAbout, kWidth, 0) + "\n" + wrap(kAfterwards, kWidth, 0) + "\n";
   for (const Command& command : commands()) text += markdown_section(command);
+  text +=
+      "## Recipes\n\n" + wrap(kAboutRecipes, kWidth, 0) + "\n" + markdown_rows("Part", recipe_definitions());
   text.pop_back();
   return text;
 }

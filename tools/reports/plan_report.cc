@@ -215,10 +215,11 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   report.simulated_devices = std::ranges::count_if(alike, [](std::int64_t n) { return n > 0; });
   if (!part.steady.windows.empty()) report.simulated_microbatches = part.expanded.microbatches();
   report.infeasible = memory_shortage(report.memory, topology);
+  report.memory_of_stages = memory_by_stage(strategy, evaluator.contents().options().pipeline, report.memory);
   Strategy configs;
   for (const BoundOperator* bound : strategy) configs.push_back(bound->config);
-  report.recipe = recipe_of(configs, evaluator.contents().options(), RecipeModel(evaluator.graph()), topology)
-                      .str(evaluator.graph());
+  const RecipeModel model(evaluator.graph());
+  report.recipe = recipe_of(configs, evaluator.contents().options(), model, topology).str(evaluator.graph());
   report.idle = idle_devices(configs, evaluator.graph(), topology);
   report.borrowed_rates = borrowed_rates(evaluator.graph(), topology);
   stop_if_late();
@@ -227,6 +228,8 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   if (!part.steady.windows.empty()) repeat(part, report.critical);
   for (const CriticalStep& step : report.critical.steps) report.critical_tasks += part.times(step.from);
   busy_times(evaluator, strategy, report);
+  report.by_cause = communication_times(
+      evaluator, strategy, groups_of_tasks(evaluator, strategy, GroupMembers::Real), model.axes());
   return report;
 }
 
@@ -262,13 +265,46 @@ std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology)
   return text;
 }
 
+namespace {
+
+// By the name of each kind that has one.
+Json overheads_json(const Topology& topology) {
+  Json json = Json::object();
+  for (const DeviceKind& kind : topology.parts().kinds) {
+    const MemoryOverhead& overhead = kind.memory_overhead;
+    if (overhead.is_none()) continue;
+    json[kind.name] = {{"installed_bytes", overhead.installed.value},
+                       {"context_bytes", overhead.context.value},
+                       {"communicators_bytes", overhead.communicators.value},
+                       {"fragmentation", overhead.fragmentation},
+                       {"usable_bytes", overhead.usable(kind.memory).value}};
+  }
+  return json;
+}
+
+// One row for each kind that has one.
+void add_overheads(const Topology& topology, Table& table) {
+  for (const DeviceKind& kind : topology.parts().kinds) {
+    const MemoryOverhead& overhead = kind.memory_overhead;
+    if (overhead.is_none()) continue;
+    table.add({"frameworks",
+               fmt::format("take {} for context, {} for communicators, {} of a plan's peak by fragmentation: "
+                           "{} of {} on {} are for plans",
+                           pretty(overhead.context), pretty(overhead.communicators),
+                           percent(overhead.fragmentation), pretty(overhead.usable(kind.memory)),
+                           pretty(overhead.installed), kind.name)});
+  }
+}
+
+}  // namespace
+
 nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology) {
   Json memory = Json::object(), compute = Json::object(), recompute = Json::object(),
        communication = Json::object(), margin = Json::object();
   for (std::size_t d = 0; d < topology.num_devices(); ++d) {
     const std::string& name = topology.device(DeviceId(d)).name;
     if (!report.memory.empty()) memory[name] = report.memory[d].peak.value;
-    margin[name] = (topology.kind(DeviceId(d)).memory - topology.usable_memory(DeviceId(d))).value;
+    margin[name] = topology.memory_margin().of(topology.kind(DeviceId(d)).memory).value;
     if (!report.compute.empty()) compute[name] = seconds(report.compute[d]);
     if (!report.recompute.empty()) recompute[name] = seconds(report.recompute[d]);
     if (report.in_full) communication[name] = seconds(report.communication[d]);
@@ -295,9 +331,13 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
     json["mfu"] = rates.model_flops_per_second / rates.peak_flops_per_second;
     json["hfu"] = rates.hardware_flops_per_second / rates.peak_flops_per_second;
   }
+  if (!report.by_cause.empty())
+    json["communication_by_cause"] = json_of(report.by_cause, report.compute, topology);
+  if (!report.memory_of_stages.empty()) json["memory_by_stage"] = json_of(report.memory_of_stages, topology);
   if (!report.in_full) {
     json["simulated_in_full"] = false;
-    for (const char* unknown : {"num_tasks", "communication_s", "critical_path"}) json[unknown] = nullptr;
+    for (const char* unknown : {"num_tasks", "communication_s", "communication_by_cause", "critical_path"})
+      json[unknown] = nullptr;
     if (report.memory.empty()) json["peak_memory_bytes"] = nullptr;
     if (report.compute.empty()) json["compute_s"] = nullptr;
   }
@@ -305,6 +345,8 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
   if (whole != report.iteration_time) json["makespan_s"] = seconds(whole);
   if (recomputes(report)) json["recompute_s"] = recompute;
   if (!topology.memory_margin().is_none()) json["memory_margin_bytes"] = margin;
+  if (Json overhead = overheads_json(topology); !overhead.empty())
+    json["memory_overhead"] = std::move(overhead);
   if (report.infeasible) json["infeasible"] = *report.infeasible;
   if (!report.idle.empty()) json["idle_devices"] = report.idle;
   if (!report.borrowed_rates.empty()) json["borrowed_rates"] = report.borrowed_rates;
@@ -328,6 +370,18 @@ void add_rates(const TrainingRates& rates, const Topology& topology, Table& tabl
                                         : "")});
 }
 
+void add_causes(const PlanReport& report, const Topology& topology, Table& table) {
+  const CommunicationSummary summary = summary_of(report.by_cause, report.compute);
+  const double whole = seconds(report.makespan);
+  const CommunicationTime& most = report.by_cause[summary.most_exposed];
+  if (most.all_exposed() > 0)
+    table.add({"exposed",
+               fmt::format("{}; most on {}: {}", causes_text(summary.exposed, summary.all_exposed, whole),
+                           topology.device(DeviceId(summary.most_exposed)).name,
+                           pretty(Seconds(seconds_of_parts(static_cast<double>(most.all_exposed())))))});
+  if (summary.all_hidden > 0) table.add({"hidden", causes_text(summary.hidden, summary.all_hidden, whole)});
+}
+
 }  // namespace
 
 std::string to_text(const PlanReport& report, const Topology& topology) {
@@ -348,6 +402,7 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
   if (recomputes(report)) table.add({"recompute", range_text(report.recompute) + " a device of this"});
   if (report.in_full) {
     table.add({"links busy", range_text(report.communication) + " a device"});
+    add_causes(report, topology, table);
     table.add({"critical path",
                fmt::format("{} compute, {} communication, {} waiting, {} tasks",
                            percent(share(report.critical.compute, whole)),
@@ -355,6 +410,7 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
                            percent(share(report.critical.waiting, whole)), report.critical_tasks)});
   }
   if (!report.memory.empty()) table.add({"memory", memory_text(report, topology)});
+  add_overheads(topology, table);
   if (const MemoryMargin& margin = topology.memory_margin(); !margin.is_none())
     table.add({"margin", fmt::format("{} of every device's memory must stay free{}", margin.str(),
                                      report.infeasible ? "" : ": the plan fits")});

@@ -7,6 +7,8 @@
 
 #include "search/evaluator.h"
 #include "sim/explain.h"
+#include "tools/reports/breakdown/exposed_communication.h"
+#include "tools/reports/breakdown/memory_by_stage.h"
 
 namespace pipesim {
 
@@ -25,15 +27,17 @@ struct PlanReport {
   Nanoseconds makespan = 0;  ///< of the timeline; longer where that has no end, see Evaluator
   double samples_per_second = 0;
   TrainingRates rates;
-  std::size_t num_tasks = 0;                ///< that were simulated
-  std::int64_t simulated_devices = 0;       ///< which stand for all others
-  std::int32_t simulated_microbatches = 0;  ///< which prove the others; 0: all were simulated
-  std::vector<DeviceMemory> memory;         ///< per device
-  std::vector<Nanoseconds> compute;         ///< per device: its compute lane is busy
-  std::vector<Nanoseconds> recompute;       ///< per device: part of this in which it runs forward once more
-  std::vector<Nanoseconds> communication;   ///< per device: at least one of its own links is busy;
-                                            ///< of a bus only by what the device takes part in
-  std::int64_t critical_tasks = 0;          ///< on the critical path
+  std::size_t num_tasks = 0;                  ///< that were simulated
+  std::int64_t simulated_devices = 0;         ///< which stand for all others
+  std::int32_t simulated_microbatches = 0;    ///< which prove the others; 0: all were simulated
+  std::vector<DeviceMemory> memory;           ///< per device
+  std::vector<StageMemory> memory_of_stages;  ///< of each stage's fullest device
+  std::vector<Nanoseconds> compute;           ///< per device: its compute lane is busy
+  std::vector<Nanoseconds> recompute;         ///< per device: part of this in which it runs forward once more
+  std::vector<Nanoseconds> communication;     ///< per device: at least one of its own links is busy;
+                                              ///< of a bus only by what the device takes part in
+  std::vector<CommunicationTime> by_cause;    ///< per device: exposed and hidden communication
+  std::int64_t critical_tasks = 0;            ///< on the critical path
   CriticalPath critical;  ///< its steps are those of the simulated part; its times of the iteration
   std::optional<std::string> infeasible;  ///< why the plan does not fit
   std::string recipe;                     ///< see RecognisedRecipe::str()
@@ -55,11 +59,12 @@ PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strate
 
 /// The report as members of a JSON object (without the braces' owner): text of a JSON object with the keys
 /// iteration_time_s, iteration_time_spread_s (where it is an estimate), makespan_s (where it is another),
-/// throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, fits, compute_s, recompute_s (where
-/// anything is run again), communication_s, critical_path, memory_margin_bytes (where there is one),
-/// infeasible (why it does not fit), idle_devices and borrowed_rates (where there are any), recipe, and of
-/// language models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu and hfu. Where the iteration
-/// time alone is known, simulated_in_full is false, and what is not known is null.
+/// throughput_samples_per_s, num_devices, num_tasks, peak_memory_bytes, memory_by_stage, fits, compute_s,
+/// recompute_s (where anything is run again), communication_s, communication_by_cause, critical_path,
+/// memory_margin_bytes (where there is one), memory_overhead (of kinds of devices that have one), infeasible
+/// (why it does not fit), idle_devices and borrowed_rates (where there are any), recipe, and of language
+/// models tokens_per_s, model_flops_per_s, hardware_flops_per_s, mfu and hfu. Where the iteration time alone
+/// is known, simulated_in_full is false, and what is not known is null.
 nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topology);
 
 /// A few lines for people.

@@ -11,6 +11,7 @@
 #include "sim/base/json_text.h"
 #include "topologies/device_kinds.h"
 #include "topologies/files/link_entries.h"
+#include "topologies/files/overhead_json.h"
 #include "topologies/files/topology_json.h"
 #include "topologies/levels.h"
 
@@ -72,6 +73,7 @@ Json short_kind(const DeviceKind& kind) {
   json["memory_bandwidth"] = to_text(kind.memory_bandwidth);
   if (kind.memory_efficiency != 1) json["memory_efficiency"] = kind.memory_efficiency;
   if (kind.launch_overhead != Seconds(0)) json["launch_overhead"] = to_text(kind.launch_overhead);
+  if (!kind.memory_overhead.is_none()) json["memory_overhead"] = overhead_json(kind.memory_overhead);
   if (!kind.overlap) json["overlap"] = false;
   if (!kind.shape_losses) json["shape_losses"] = false;
   if (!kind.source.empty()) json["source"] = kind.source;

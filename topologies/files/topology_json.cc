@@ -7,6 +7,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/json_reader.h"
+#include "topologies/files/overhead_json.h"
 #include "topologies/files/topology_reader.h"
 
 namespace pipesim {
@@ -24,6 +25,18 @@ Topology built(const JsonValue& root) {
   }
 }
 
+}  // namespace
+
+nlohmann::ordered_json overhead_json(const MemoryOverhead& overhead) {
+  Json json{{"installed", to_text(overhead.installed)}};
+  if (overhead.context.value > 0) json["context"] = to_text(overhead.context);
+  if (overhead.communicators.value > 0) json["communicators"] = to_text(overhead.communicators);
+  if (overhead.fragmentation > 0) json["fragmentation"] = overhead.fragmentation;
+  return json;
+}
+
+namespace {
+
 Json kind_json(const DeviceKind& kind) {
   Json peak = Json::object(), efficiency = Json::array();
   for (const auto& [type, rate] : kind.peak) peak[std::string(name_of(type))] = to_text(rate);
@@ -38,6 +51,7 @@ Json kind_json(const DeviceKind& kind) {
             {"overlap", kind.overlap},
             {"source", kind.source}};
   if (!kind.shape_losses) json["shape_losses"] = false;
+  if (!kind.memory_overhead.is_none()) json["memory_overhead"] = overhead_json(kind.memory_overhead);
   return json;
 }
 

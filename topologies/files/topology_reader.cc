@@ -104,6 +104,17 @@ std::string text_or(const JsonValue& object, std::string_view key, const std::st
   return value ? value->string() : otherwise;
 }
 
+// Parts that are left out take nothing.
+MemoryOverhead memory_overhead(const JsonValue& value) {
+  value.allow_only({"installed", "context", "communicators", "fragmentation"});
+  MemoryOverhead overhead;
+  overhead.installed = value.at("installed").bytes();
+  if (const auto context = value.find("context")) overhead.context = context->bytes();
+  if (const auto buffers = value.find("communicators")) overhead.communicators = buffers->bytes();
+  if (const auto lost = value.find("fragmentation")) overhead.fragmentation = lost->number(0, 1);
+  return checked(value, overhead, fault_of_overhead(overhead));
+}
+
 }  // namespace
 
 DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
@@ -116,7 +127,7 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
     return *kind;
   }
   value.allow_only({"peak", "efficiency", "memory", "memory_bandwidth", "memory_efficiency",
-                    "launch_overhead", "overlap", "shape_losses", "source"});
+                    "launch_overhead", "memory_overhead", "overlap", "shape_losses", "source"});
   DeviceKind kind;
   kind.name = checked(value, name, fault_of_name(name));
   kind.peak = read_peaks(value.at("peak"));
@@ -128,6 +139,7 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
       checked(bandwidth, bandwidth.bandwidth(), fault_of_memory_bandwidth(bandwidth.bandwidth()));
   if (const auto share = value.find("memory_efficiency")) kind.memory_efficiency = fraction(*share);
   if (const auto overhead = value.find("launch_overhead")) kind.launch_overhead = latency(*overhead);
+  if (const auto overhead = value.find("memory_overhead")) kind.memory_overhead = memory_overhead(*overhead);
   if (const auto overlap = value.find("overlap")) kind.overlap = overlap->boolean();
   if (const auto losses = value.find("shape_losses")) kind.shape_losses = losses->boolean();
   kind.source = text_or(value, "source", "");

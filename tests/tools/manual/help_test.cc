@@ -6,6 +6,7 @@
 #include <cctype>
 #include <set>
 
+#include "search/recipes/recipe.h"
 #include "tests/tools/command_line.h"
 #include "tools/cli/reference.h"
 #include "tools/cli/table.h"
@@ -87,6 +88,28 @@ TEST(Help, AllHelpIsThatOfEveryCommand) {
   const std::string all = pipesim_run({"help", "--all"}).out;
   EXPECT_THAT(all, testing::StartsWith(overview()));
   for (const Command& command : commands()) EXPECT_THAT(all, HasSubstr(help_text(command, HelpLength::All)));
+}
+
+TEST(Help, OfRecipesHasEveryPart) {
+  const Outcome help = pipesim_run({"help", "recipes"});
+  EXPECT_EQ(help.status, 0) << help.err;
+  const Outcome markdown = pipesim_run({"help", "--markdown"});
+  for (const RecipePart& part : recipe_parts()) {
+    EXPECT_THAT(help.out, testing::HasSubstr("\n  " + std::string(part.form) + "  ")) << part.form;
+    EXPECT_THAT(markdown.out, testing::HasSubstr("| `" + std::string(part.form) + "` |")) << part.form;
+  }
+  EXPECT_THAT(pipesim_run({"help"}).out, testing::HasSubstr("\"pipesim help recipes\""));
+  EXPECT_EQ(pipesim_run({"help", "recipes", "--man"}).status, 2);
+}
+
+TEST(Help, DetailsOfRecipesAreShort) {
+  for (const char* name : {"simulate", "compare", "search", "execute"}) {
+    for (const Option& option : command_named(name).options) {
+      if (option.name == "recipe") {
+        EXPECT_LT(option.details.size(), 200U) << name;
+      }
+    }
+  }
 }
 
 TEST(Help, FormsExcludeEachOther) {

@@ -45,7 +45,9 @@ TEST(FoldedReport, IsThatOfAllTasks) {
     EXPECT_EQ(part.compute, whole.compute);
     EXPECT_EQ(part.recompute, whole.recompute);
     EXPECT_EQ(part.communication, whole.communication);
+    EXPECT_EQ(part.by_cause, whole.by_cause);
     EXPECT_EQ(part.memory, whole.memory);
+    EXPECT_EQ(part.memory_of_stages, whole.memory_of_stages);
     EXPECT_EQ(part.critical.compute + part.critical.communication + part.critical.waiting, part.makespan);
     EXPECT_EQ(part.recipe, whole.recipe);
     const auto pipeline = report_pipeline(evaluator, strategy, part.memory, kColumns);

@@ -120,17 +120,13 @@ StateSharding state_sharding_of(const Arguments& arguments) {
 }
 
 Option recipe_option(const std::string& help) {
-  std::string parts;
-  for (const RecipePart& part : recipe_parts())
-    parts += fmt::format("{}{}: {}", parts.empty() ? "" : ". ", part.form, part.meaning);
   return {.name = "recipe",
           .argument = "RECIPE",
           .default_value = "",
           .help = help,
           .details =
-              "Parts separated by commas, such as tp8,pp4,sp,mbs1. The optimizer is adam, unless "
-              "--optimizer says otherwise. " +
-              parts + "."};
+              "Parts separated by commas, such as tp8,pp4,sp,mbs1; \"pipesim help recipes\" lists them. The "
+              "optimizer is adam, unless --optimizer says otherwise."};
 }
 
 Recipe recipe_of(const Arguments& a) { return recipe_of(a, a.text("recipe")); }

@@ -1,0 +1,147 @@
+#include "tools/reports/breakdown/communication_cause.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "sim/base/deadline.h"
+
+namespace pipesim {
+namespace {
+
+// A set of AxisRole, a bit each.
+using Roles = std::uint32_t;
+constexpr Roles bit(AxisRole role) { return Roles{1} << static_cast<unsigned>(role); }
+
+// A split factor of an operator; shards are numbered row-major, see ParallelConfig.
+struct SplitFactor {
+  std::int64_t stride = 1, degree = 1;
+  Roles role = 0;
+};
+
+std::vector<SplitFactor> split_factors(OperatorId op, const BoundOperator& bound, const ModelAxes& axes) {
+  std::vector<SplitFactor> splits;
+  std::int64_t stride = 1;
+  for (std::size_t f = bound.config.degrees.size(); f-- > 0;) {
+    const std::int64_t degree = bound.config.degrees[f];
+    if (degree > 1) splits.push_back({stride, degree, bit(axes.role(op, static_cast<FactorIndex>(f)))});
+    stride *= degree;
+  }
+  return splits;
+}
+
+// The roles of the factors along which shards of these devices differ; devices without a shard do not count.
+Roles differing(std::span<const DeviceId> group, const BoundOperator& bound,
+                std::span<const SplitFactor> splits) {
+  Roles roles = 0;
+  std::int64_t first = -1;
+  for (const DeviceId d : group) {
+    const std::int64_t shard = bound.shard_of_device[d.index()];
+    if (first < 0) first = shard;
+    if (shard < 0) continue;
+    for (const SplitFactor& s : splits) {
+      if (shard / s.stride % s.degree != first / s.stride % s.degree) roles |= s.role;
+    }
+  }
+  return roles;
+}
+
+Roles differing(std::span<const UseRef> uses, const CommunicationPlan& plan, const BoundStrategy& strategy,
+                const ModelAxes& axes) {
+  Roles roles = 0;
+  for (const UseRef use : uses) {
+    const BoundOperator& bound = *strategy[use.op.index()];
+    const std::vector<SplitFactor> splits = split_factors(use.op, bound, axes);
+    if (splits.empty()) continue;
+    for (const CommunicationTask& task : plan.tasks) roles |= differing(task.group, bound, splits);
+  }
+  return roles;
+}
+
+// The number of parts of the sequence; of queries and keys, whichever has more.
+std::int64_t sequence_parts(UseRef use, const BoundStrategy& strategy, const ModelAxes& axes) {
+  std::int64_t parts = 1;
+  for (const SplitFactor& s : split_factors(use.op, *strategy[use.op.index()], axes)) {
+    if (s.role == bit(AxisRole::Sequence)) parts = std::max(parts, s.degree);
+  }
+  return parts;
+}
+
+bool divides_sequence_anew(const Wiring& wiring, const BoundStrategy& strategy, const ModelAxes& axes) {
+  const std::int64_t parts = sequence_parts(wiring.sources.front(), strategy, axes);
+  const auto other = [&](UseRef use) { return sequence_parts(use, strategy, axes) != parts; };
+  return std::ranges::any_of(wiring.sources, other) || std::ranges::any_of(wiring.destinations, other);
+}
+
+CommunicationCause cause_of_roles(Roles roles, bool sequence_anew) {
+  if ((roles & bit(AxisRole::Experts)) != 0) return CommunicationCause::Expert;
+  if ((roles & bit(AxisRole::Sequence)) != 0)
+    return sequence_anew ? CommunicationCause::Sequence : CommunicationCause::Context;
+  return roles == bit(AxisRole::Samples) ? CommunicationCause::Data : CommunicationCause::Tensor;
+}
+
+bool apart(OperatorId a, OperatorId b, const BoundStrategy& strategy,
+           const std::optional<Pipeline>& pipeline) {
+  if (pipeline) return pipeline->stage_of[a.index()] != pipeline->stage_of[b.index()];
+  const std::vector<std::int32_t>& shards = strategy[b.index()]->shard_of_device;
+  return std::ranges::none_of(strategy[a.index()]->config.devices,
+                              [&](DeviceId d) { return shards[d.index()] >= 0; });
+}
+
+}  // namespace
+
+std::string_view name_of(CommunicationCause cause) {
+  constexpr ByCause<std::string_view> names{"tensor", "sequence", "context", "expert", "data", "pipeline"};
+  return names[static_cast<std::size_t>(cause)];
+}
+
+CommunicationCause cause_of(const Wiring& wiring, const CommunicationPlan& whole,
+                            const BoundStrategy& strategy, const std::optional<Pipeline>& pipeline,
+                            const ModelAxes& axes) {
+  if (wiring.kind == TaskKind::GradientSync) return CommunicationCause::Data;
+  for (const UseRef from : wiring.sources) {
+    for (const UseRef to : wiring.destinations) {
+      if (apart(from.op, to.op, strategy, pipeline)) return CommunicationCause::Pipeline;
+    }
+  }
+  const Roles roles = differing(wiring.sources, whole, strategy, axes) |
+                      differing(wiring.destinations, whole, strategy, axes);
+  return cause_of_roles(roles, divides_sequence_anew(wiring, strategy, axes));
+}
+
+CommunicationCause cause_of_statistic(OperatorId op, std::span<const DeviceId> group,
+                                      const BoundStrategy& strategy, const ModelAxes& axes) {
+  const BoundOperator& bound = *strategy[op.index()];
+  const Roles roles = differing(group, bound, split_factors(op, bound, axes));
+  return cause_of_roles(roles, false);
+}
+
+std::vector<CommunicationCause> causes_of_tasks(Evaluator& evaluator, const BoundStrategy& strategy,
+                                                const DeviceGroups& groups, const ModelAxes& axes) {
+  const SimulatedPart part = evaluator.part();
+  const PlanContents& contents = evaluator.contents();
+  std::vector<CommunicationCause> causes(part.dag().num_tasks(), CommunicationCause::Tensor);
+  // Microbatches have equal wirings.
+  std::map<std::tuple<const CommunicationPlan*, TensorId, TaskKind>, CommunicationCause> known;
+  for (const Wiring& wiring : part.expanded.wirings()) {
+    if (wiring.plan->tasks.empty()) continue;
+    const auto [at, fresh] = known.try_emplace({wiring.plan, wiring.tensor, wiring.kind});
+    if (fresh) {
+      stop_if_late();
+      const CommunicationPlan& whole = part.folding ? part.folding->whole(*wiring.plan) : *wiring.plan;
+      at->second = cause_of(wiring, whole, contents.strategy_of(std::max(0, wiring.microbatch), strategy),
+                            contents.options().pipeline, axes);
+    }
+    std::fill_n(causes.begin() + static_cast<std::ptrdiff_t>(wiring.first_task.index()),
+                wiring.plan->tasks.size(), at->second);
+  }
+  for (std::size_t t = 0; t < causes.size(); ++t) {
+    const TaskLabel& label = part.labels()[t];
+    if (label.kind != TaskKind::InnerReduce) continue;
+    causes[t] = cause_of_statistic(label.op, groups[t],
+                                   contents.strategy_of(std::max(0, label.microbatch), strategy), axes);
+  }
+  return causes;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "search/evaluator.h"
+#include "search/recipes/model_axes.h"
+
+namespace pipesim {
+
+/// The dimension of parallelism that makes communication necessary.
+enum class CommunicationCause : std::uint8_t {
+  Tensor,    ///< tensor parallel: heads, features, vocabulary, and all that has no other cause
+  Sequence,  ///< sequence parallel: the sequence is gathered or scattered
+  Context,   ///< context parallel: parts of the sequence need each other's keys and values
+  Expert,    ///< expert parallel: tokens go to their experts and back
+  Data,      ///< data parallel: gradients of weights are added up
+  Pipeline   ///< pipeline parallel: from stage to stage
+};
+constexpr std::size_t kCommunicationCauses = 6;
+std::string_view name_of(CommunicationCause cause);  ///< "tensor", "sequence", …
+template <class T>
+using ByCause = std::array<T, kCommunicationCauses>;
+
+/// The cause of a transfer, from what it does. A recipe is not needed.
+/// - It adds up gradients of weights: data, also where dp is 1.
+/// - It goes from one stage of a pipeline to another: pipeline. Without stages, the same holds where the
+///   operators at its ends have no device in common.
+/// - Otherwise from the roles (AxisRole) of the split factors along which the devices of its collectives and
+///   messages have different shards of the operators at its two ends. Experts: expert. The sequence,
+///   where the ends divide it into different numbers of parts: sequence; into as many: context. Only
+///   samples: data. All else: tensor.
+///
+/// `whole`: the wiring's plan, of all devices. `strategy`: of all devices, in the wiring's microbatch.
+CommunicationCause cause_of(const Wiring& wiring, const CommunicationPlan& whole,
+                            const BoundStrategy& strategy, const std::optional<Pipeline>& pipeline,
+                            const ModelAxes& axes);
+
+/// The cause of a statistic inside an operator, from the factors along which its group differs.
+CommunicationCause cause_of_statistic(OperatorId op, std::span<const DeviceId> group,
+                                      const BoundStrategy& strategy, const ModelAxes& axes);
+
+/// By task, the devices that communicate in it; empty for other tasks.
+using DeviceGroups = std::vector<std::span<const DeviceId>>;
+
+/// By task of the labelled task graph that the evaluator has of the strategy; of tasks that do not
+/// communicate it means nothing. `groups`: the real ones, see groups_of_tasks(). All tasks for which one
+/// stands have its cause.
+std::vector<CommunicationCause> causes_of_tasks(Evaluator& evaluator, const BoundStrategy& strategy,
+                                                const DeviceGroups& groups, const ModelAxes& axes);
+
+}  // namespace pipesim

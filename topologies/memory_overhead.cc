@@ -1,0 +1,15 @@
+#include "topologies/memory_overhead.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipesim {
+
+Bytes MemoryOverhead::usable(Bytes memory) const {
+  if (is_none()) return memory;
+  const Bytes left = std::max(Bytes(0), installed - context - communicators);
+  const double share = static_cast<double>(left.value) / (1 + fragmentation);
+  return std::min(memory, Bytes(static_cast<std::int64_t>(std::floor(share))));
+}
+
+}  // namespace pipesim
