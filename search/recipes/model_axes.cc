@@ -169,6 +169,15 @@ std::vector<FactorIndex> ModelAxes::factors(OperatorId op, AxisRole wanted) cons
   return list;
 }
 
+bool ModelAxes::is_of_experts(OperatorId op) const {
+  const Operator& o = graph_.op(op);
+  const std::vector<FactorIndex> experts = factors(op, AxisRole::Experts);
+  const auto runs_over_experts = [&](const TensorUse& use) {
+    return std::ranges::any_of(experts, [&](FactorIndex f) { return use.follows(f); });
+  };
+  return !experts.empty() && std::ranges::all_of(o.uses, runs_over_experts);
+}
+
 bool ModelAxes::has(AxisRole role) const { return std::ranges::find(roles_, role) != roles_.end(); }
 
 }  // namespace pipesim

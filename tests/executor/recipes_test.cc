@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(
         EqualModel{"llama:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32", 10},
         EqualModel{"mixtral-8x7b:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
                    "dtype=float32",
-                   8},
+                   20},
         EqualModel{
             "t5-base:batch=4,layers=2,hidden=16,heads=4,head_width=8,ffn=24,vocab=48,sequence=8,target=8",
             5}),
