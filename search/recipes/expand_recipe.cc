@@ -287,15 +287,28 @@ class RecipeExpander {
     splits.push_back({factors.empty() ? ShardGrid::replica_axis : factors.front(), parts});
   }
 
-  // Experts' copies work on the tokens that their devices have: samples, or the same ones.
+  // Experts' copies work on the tokens that their devices have: samples, groups of tokens, or the same ones.
   [[nodiscard]] FactorSplit split_of_tokens(OperatorId id, const ExpertMeshPart& part) const {
     if (part.along == MeshAxis::Data) return sample_split(model_.graph().op(id), part.degree);
-    return {ShardGrid::replica_axis, part.degree};
+    const bool sequence =
+        part.along == MeshAxis::Context || (part.along == MeshAxis::Tensor && recipe_.sequence_parallel);
+    return {sequence ? sequence_of(id) : ShardGrid::replica_axis, part.degree};
+  }
+
+  // What follows the sequence: positions, or groups of them where each device has whole groups.
+  [[nodiscard]] FactorIndex sequence_of(OperatorId id) const {
+    const std::int64_t parts = recipe_.context * (recipe_.sequence_parallel ? recipe_.tensor : 1);
+    for (const AxisRole role : {AxisRole::Sequence, AxisRole::TokenGroups}) {
+      for (const FactorIndex f : model_.axes().factors(id, role)) {
+        const Factor& factor = model_.graph().op(id).factors[static_cast<std::size_t>(f)];
+        if (parts_of(factor, parts) == parts) return f;
+      }
+    }
+    return ShardGrid::replica_axis;
   }
 
   void add_sequence(OperatorId id, std::int64_t parts, std::vector<FactorSplit>& splits) const {
-    const std::vector<FactorIndex> sequence = model_.axes().factors(id, AxisRole::Sequence);
-    splits.push_back({sequence.empty() ? ShardGrid::replica_axis : sequence.front(), parts});
+    splits.push_back({sequence_of(id), parts});
   }
 
   // Groups of heads are divided first, then the heads of a group; what has no heads within a group is copied.

@@ -144,11 +144,16 @@ void ModelAxes::find_roles() {
       }
     }
   }
-  for (const Operator& op : graph_.operators()) {
-    for (const TensorUse& use : op.uses) {
+  for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
+    for (const TensorUse& use : graph_.operators()[i].uses) {
       for (std::size_t d = 0; d < use.dims.size(); ++d) {
+        const std::vector<std::size_t>& axes = axes_of[use.tensor.index()][d];
+        const bool sequence =
+            std::ranges::any_of(axes, [&](std::size_t a) { return roles_[a] == AxisRole::Sequence; });
+        if (use.dims[d].kind == IndexExpr::Kind::Merged && sequence)
+          set(OperatorId(i), use.dims[d].factors.front(), AxisRole::TokenGroups);
         if (use.dims[d].kind != IndexExpr::Kind::Whole) continue;
-        for (const std::size_t a : axes_of[use.tensor.index()][d]) whole[a] = true;
+        for (const std::size_t a : axes) whole[a] = true;
       }
     }
   }

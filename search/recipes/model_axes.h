@@ -15,7 +15,8 @@ enum class AxisRole : std::uint8_t {
   Heads,       ///< of attention: groups of heads with their own keys and values, and heads within a group
   Features,    ///< made by one matrix product and contracted by another, such as those of a feed-forward part
   Vocabulary,  ///< rows of the largest embedding, and what the loss runs over
-  Experts      ///< each index has weights of its own
+  TokenGroups,  ///< groups of neighbouring positions of the sequence, which experts take tokens from
+  Experts       ///< each index has weights of its own
 };
 
 /// Attention with heads, over queries s and keys t, in groups g of r heads.

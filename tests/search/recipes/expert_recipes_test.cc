@@ -17,10 +17,10 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Not;
 
-// 16 positions of 16 numbers; every token goes to 2 of 8 experts of width 24, whose load is balanced.
+// 32 positions of 16 numbers; every token goes to 2 of 8 experts of width 24, whose load is balanced.
 std::string small_mixtral(std::int64_t batch, const std::string& more = "") {
   return fmt::format(
-      "mixtral-8x7b:layers=1,hidden=16,heads=8,kv_heads=4,vocab=48,sequence=16,ffn=24,dtype=float32,batch={}{"
+      "mixtral-8x7b:layers=1,hidden=16,heads=8,kv_heads=4,vocab=48,sequence=32,ffn=24,dtype=float32,batch={}{"
       "}",
       batch, more);
 }
@@ -109,8 +109,8 @@ TEST(ExpertRecipes, LeaveModelsAsTheyAreWhereExpertsAreNotMentioned) {
 
 TEST(ExpertRecipes, ExchangeTokensAllToAll) {
   const ExpandedExperts e("dp8,ep4", "dgx-a100");
-  // 4 samples of 16·2 routes of 16 numbers of 4 B, of which each device keeps 1/4.
-  const std::int64_t bytes = 4 * 16 * 2 * 16 * 4 * 3 / 4;
+  // 4 samples of 32·2 routes of 16 numbers of 4 B, of which each device keeps 1/4.
+  const std::int64_t bytes = 4 * 32 * 2 * 16 * 4 * 3 / 4;
   std::vector<std::string> expected;
   for (const char* way : {"forward", "backward"}) {
     for (const char* of : {"layer1.dispatch", "layer1.down"}) {
@@ -135,6 +135,56 @@ TEST(ExpertRecipes, NeedNoSynchronisationWithoutCopies) {
   EXPECT_THAT(ExpandedExperts("dp8,ep8", "dgx-a100").traffic_of("sync layer1.gate.w"), IsEmpty());
   EXPECT_THAT(ExpandedExperts("tp2,dp4,ep4", "dgx-a100").traffic_of("sync layer1.gate.w"), IsEmpty());
   EXPECT_THAT(ExpandedExperts("dp8,ep4", "dgx-a100").traffic_of("sync layer1.gate.w"), Not(IsEmpty()));
+}
+
+// 2 all-to-alls forward and 2 backward for topk · (tokens of the device) · h · w · (1 − 1/ep) bytes of each
+// device, where the load is balanced.
+void check_closed_form(const std::string& text, const std::string& topology, std::int64_t token_groups) {
+  SCOPED_TRACE(text);
+  const Recipe recipe = ExpandedExperts::completed_on(text, topology);
+  const ExpandedExperts e(recipe, topology, fmt::format(",token_groups={}", token_groups));
+  const std::int64_t split = recipe.context * (recipe.sequence_parallel ? recipe.tensor : 1);
+  const std::int64_t tokens = recipe.microbatch * 32 / split;
+  const std::int64_t bytes = 2 * tokens * 16 * 4 * (recipe.expert - 1) / recipe.expert;
+  for (const char* of : {"forward layer1.dispatch:", "forward layer1.down:", "backward layer1.dispatch:",
+                         "backward layer1.down:"}) {
+    SCOPED_TRACE(of);
+    const std::vector<std::string> lines = e.traffic_of(of);
+    EXPECT_EQ(std::ssize(lines) * recipe.expert, recipe.devices());
+    for (const std::string& line : lines) {
+      EXPECT_THAT(line, testing::HasSubstr(": all-to-all "));
+      EXPECT_THAT(line, testing::EndsWith(fmt::format(" of {} B", bytes * recipe.expert)));
+    }
+  }
+  // No device needs tokens of others before it dispatches its own.
+  EXPECT_THAT(e.traffic_of("layer1.ffn_norm:"), IsEmpty());
+  EXPECT_THAT(e.traffic_of("layer1.router_weights:"), IsEmpty());
+}
+
+TEST(ExpertRecipes, MoveWhatTheClosedFormSays) {
+  check_closed_form("dp8,ep8", "dgx-a100", 1);
+  check_closed_form("dp8,ep4,mbs2", "dgx-a100", 1);
+  check_closed_form("dp8,ep4", "dgx-a100", 2);
+  check_closed_form("cp2,dp4,ep8", "dgx-a100", 2);
+  check_closed_form("cp4,dp2,ep2", "dgx-a100", 4);
+  check_closed_form("tp2,dp4,ep8,etp1,sp", "dgx-a100", 2);
+  check_closed_form("tp2,dp4,ep4,etp1,sp", "dgx-a100", 2);
+  check_closed_form("tp4,dp2,ep2,etp1,sp", "dgx-a100", 4);
+  check_closed_form("tp2,cp2,dp2,ep8,etp1,sp,mbs2", "dgx-a100", 4);
+  check_closed_form("tp2,cp2,dp4,ep4,etp1,sp", "dgx-h100:2", 4);
+  check_closed_form("tp8,dp2,ep8,etp1,sp", "dgx-h100:2", 8);
+}
+
+// Split experts want the tokens of all their devices, and give back addends.
+TEST(ExpertRecipes, GatherTokensWhereGroupsAreTooLong) {
+  // 4 parts of the sequence, 2 groups of tokens.
+  const ExpandedExperts e("tp4,dp2,ep2,etp1,sp", "dgx-a100", ",token_groups=2");
+  EXPECT_EQ(e.text("layer1.dispatch"), "g/2 x4 copies on 8 devices from 0");
+  EXPECT_EQ(e.text("layer1.gate"), "g/2 e/2 x2 copies on 8 devices from 0");
+  EXPECT_THAT(e.traffic_of("forward layer1.ffn_norm:"), Not(IsEmpty()));
+  const ExpandedExperts fine("tp4,dp2,ep2,etp1,sp", "dgx-a100", ",token_groups=4");
+  EXPECT_EQ(fine.text("layer1.dispatch"), "g/2 m/4 on 8 devices from 0");
+  EXPECT_EQ(fine.text("layer1.gate"), "g/2 m/2 e/2 on 8 devices from 0");
 }
 
 using Parts = std::vector<ExpertMeshPart>;
