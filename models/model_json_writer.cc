@@ -34,8 +34,9 @@ Json value_json(const AttributeSchema& schema, const AttributeValue& value) {
 
 void add_attributes(Json& json, const OperatorKind& kind, const Operator& op) {
   for (const AttributeSchema& schema : kind.attributes) {
-    const AttributeValue& value = op.attributes.at(schema.name);
-    if (value != schema.fallback) json[schema.name] = value_json(schema, value);
+    const auto found = op.attributes.find(schema.name);
+    if (found != op.attributes.end() && found->second != schema.fallback)
+      json[schema.name] = value_json(schema, found->second);
   }
 }
 

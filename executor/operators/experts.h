@@ -25,13 +25,16 @@ PIPESIM_DEVICE constexpr bool chosen_before(float a, std::int64_t i, float b, st
 }
 
 /// A shard of the operators that send tokens to experts and bring them back: p[groups, tokens, experts], use
-/// 1, and z[groups, own experts from `first` on, capacity, width]. Every token goes to its top_k experts,
-/// whose slots are filled in token order, per group. Every shard computes the same assignment.
+/// 1, and z[groups, own experts from `first` on, capacity, width]. Where samples have several groups, z has a
+/// dimension more, and these groups follow one another in all tensors alike. Every token goes to its top_k
+/// experts, whose slots are filled in token order, per group. Every shard computes the same assignment.
 struct RoutingSizes {
   RoutingSizes(const Operator& op, std::span<const Range> ranges, std::size_t use_of_z) {
     const Box p = box_of(op.uses[1], op, ranges), z = box_of(op.uses[use_of_z], op, ranges);
-    groups = p[0].length(), tokens = p[1].length(), experts = p[2].length(), top_k = integer_of(op, "top_k");
-    first = z[1].begin, own = z[1].length(), capacity = z[2].length(), width = z[3].length();
+    const std::size_t dim = z.dims() - 3;  // of the experts
+    groups = volume(z, 0, dim), tokens = volume(p, 0, 2) / groups;
+    experts = p[2].length(), top_k = integer_of(op, "top_k");
+    first = z[dim].begin, own = z[dim].length(), capacity = z[dim + 1].length(), width = z[dim + 2].length();
   }
   std::int64_t groups, tokens, experts, top_k, first, own, capacity, width;
 
@@ -47,11 +50,13 @@ struct RoutingSizes {
   }
 };
 
-/// A shard of z[g, e, c, h] · w[e, h, f] = y[g, e, c, f].
+/// A shard of z[g, e, c, h] · w[e, h, f] = y[g, e, c, f]. g counts all groups of all samples.
 struct ExpertLinearSizes {
   ExpertLinearSizes(const Operator& op, std::span<const Range> ranges) {
     const Box z = box_of(op.uses[0], op, ranges), y = box_of(op.uses[2], op, ranges);
-    g = z[0].length(), e = z[1].length(), c = z[2].length(), h = z[3].length(), f = y[3].length();
+    const std::size_t dim = z.dims() - 3;  // of the experts
+    g = volume(z, 0, dim), e = z[dim].length(), c = z[dim + 1].length(), h = z[dim + 2].length();
+    f = y[dim + 2].length();
   }
   std::int64_t g, e, c, h, f;
 };

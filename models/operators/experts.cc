@@ -12,62 +12,110 @@ void check_top_k(const OperatorDraft& draft) {
     draft.fail(fmt::format("attribute \"top_k\" is {}, allowed: at most {} experts", top_k, experts));
 }
 
+// The tokens of a sample in groups, where there are several: positions are m groups of n tokens.
+struct TokenGroups {
+  TokenGroups(OperatorDraft& draft, std::int64_t positions, std::int64_t groups, bool several)
+      : positions_(positions), tokens_(positions / groups), several_(several) {
+    if (!several_) return;
+    m = draft.factor("m", FactorKind::Attribute, groups);
+    n = draft.unsplit_factor("n", FactorKind::Attribute, tokens_);
+  }
+  [[nodiscard]] std::int64_t tokens() const { return tokens_; }  // of a group
+  [[nodiscard]] IndexExpr positions() const {
+    return several_ ? IndexExpr::merged({m, n}, positions_) : IndexExpr::whole(positions_);
+  }
+  // The factors with m behind the first.
+  [[nodiscard]] std::vector<FactorIndex> with(std::vector<FactorIndex> factors) const {
+    if (several_) factors.insert(factors.begin() + 1, m);
+    return factors;
+  }
+  // The same of dimensions.
+  [[nodiscard]] std::vector<IndexExpr> with(const OperatorDraft& draft, std::vector<IndexExpr> dims) const {
+    if (several_) dims.insert(dims.begin() + 1, draft.axis(m));
+    return dims;
+  }
+
+ private:
+  std::int64_t positions_, tokens_;
+  bool several_;
+  FactorIndex m = -1, n = -1;
+};
+
 void build_dispatch(OperatorDraft& draft) {
   draft.require_rank(0, 3, 3, "x[g, n, h]");
   draft.require_rank(1, 3, 3, "p[g, n, e]");
   check_top_k(draft);
-  const std::int64_t tokens = draft.shape(0)[1], experts = draft.shape(1)[2];
+  const std::int64_t positions = draft.shape(0)[1], experts = draft.shape(1)[2];
+  if (positions % draft.integer("groups") != 0)
+    draft.fail(fmt::format("attribute \"groups\" is {}, allowed: divisors of the {} tokens",
+                           draft.integer("groups"), positions));
   const FactorIndex g = draft.factor("g", FactorKind::Sample, draft.shape(0)[0]);
+  const TokenGroups groups(draft, positions, draft.integer("groups"), draft.integer("groups") > 1);
   const FactorIndex e = draft.factor("e", FactorKind::Parameter, experts);
   const FactorIndex h = draft.factor("h", FactorKind::Attribute, draft.shape(0)[2]);
-  TensorUse& x = draft.input(0, {draft.axis(g), IndexExpr::whole(tokens), draft.axis(h)});
+  TensorUse& x = draft.input(0, {draft.axis(g), groups.positions(), draft.axis(h)});
   x.forward_passes = x.backward_passes = 0;
-  draft.index(1, {draft.axis(g), IndexExpr::whole(tokens), IndexExpr::whole(experts)});
-  TensorUse& z = draft.output(
-      "", {draft.axis(g), draft.axis(e), IndexExpr::whole(draft.integer("capacity")), draft.axis(h)});
+  draft.index(1, {draft.axis(g), groups.positions(), IndexExpr::whole(experts)});
+  const IndexExpr capacity = IndexExpr::whole(draft.integer("capacity"));
+  TensorUse& z =
+      draft.output("", groups.with(draft, {draft.axis(g), draft.axis(e), capacity, draft.axis(h)}));
   z.forward_passes = z.backward_passes = 0;
+  // Models keep the fingerprints that they had before there were groups.
+  if (draft.integer("groups") == 1) draft.op.attributes.erase("groups");
   // Only the chosen rows of x and z move, read and written once; a shard has the rows of its experts.
-  const double routed = static_cast<double>(draft.integer("top_k") * tokens);
+  const double routed = static_cast<double>(draft.integer("top_k") * groups.tokens());
   const double rows_per_expert = routed / static_cast<double>(experts);
-  draft.op.bytes_forward_extra = {{2 * rows_per_expert * draft.element_bytes(), {g, e, h}}};
+  draft.op.bytes_forward_extra = {{2 * rows_per_expert * draft.element_bytes(), groups.with({g, e, h})}};
   draft.op.bytes_backward_extra = draft.op.bytes_forward_extra;
-  draft.op.saved_extra_bytes = {{8 * routed, {g}}};  // expert and slot of every routed token
+  draft.op.saved_extra_bytes = {{8 * routed, groups.with({g})}};  // expert and slot of every routed token
 }
 
 void build_combine(OperatorDraft& draft) {
-  draft.require_rank(0, 4, 4, "z[g, e, c, h]");
+  draft.require_rank(0, 4, 5, "z[g, e, c, h] or z[g, m, e, c, h]");
   draft.require_rank(1, 3, 3, "p[g, n, e]");
   check_top_k(draft);
   const auto& z = draft.shape(0);
-  const std::int64_t tokens = draft.shape(1)[1];
+  const std::size_t dim = z.size() - 3;  // of the experts
+  const std::int64_t positions = draft.shape(1)[1], count = dim == 2 ? z[1] : 1;
+  if (positions % count != 0)
+    draft.fail(fmt::format("input 0 has {} groups, allowed: divisors of the {} tokens", count, positions));
   const FactorIndex g = draft.factor("g", FactorKind::Sample, z[0]);
-  const FactorIndex e = draft.factor("e", FactorKind::Reduction, z[1]);
-  const FactorIndex h = draft.factor("h", FactorKind::Attribute, z[3]);
-  draft.input(0, {draft.axis(g), draft.axis(e), IndexExpr::whole(z[2]), draft.axis(h)}).saved = true;
-  draft.input(1, {draft.axis(g), IndexExpr::whole(tokens), IndexExpr::whole(z[1])}).saved = true;
-  draft.output("", {draft.axis(g), IndexExpr::whole(tokens), draft.axis(h)});
+  const TokenGroups groups(draft, positions, count, dim == 2);
+  const FactorIndex e = draft.factor("e", FactorKind::Reduction, z[dim]);
+  const FactorIndex h = draft.factor("h", FactorKind::Attribute, z[dim + 2]);
+  const IndexExpr capacity = IndexExpr::whole(z[dim + 1]);
+  draft.input(0, groups.with(draft, {draft.axis(g), draft.axis(e), capacity, draft.axis(h)})).saved = true;
+  draft.input(1, {draft.axis(g), groups.positions(), IndexExpr::whole(z[dim])}).saved = true;
+  draft.output("", {draft.axis(g), groups.positions(), draft.axis(h)});
   // k·n rows a group, spread over the experts: a shard combines the rows of its own.
   const double rows_per_expert =
-      static_cast<double>(draft.integer("top_k") * tokens) / static_cast<double>(z[1]);
-  draft.op.flops_forward = {{2 * rows_per_expert, {g, e, h}}};
-  draft.op.flops_backward_input = {{4 * rows_per_expert, {g, e, h}}};
+      static_cast<double>(draft.integer("top_k") * groups.tokens()) / static_cast<double>(z[dim]);
+  draft.op.flops_forward = {{2 * rows_per_expert, groups.with({g, e, h})}};
+  draft.op.flops_backward_input = {{4 * rows_per_expert, groups.with({g, e, h})}};
 }
 
 void build_expert_linear(OperatorDraft& draft) {
-  draft.require_rank(0, 4, 4, "[g, e, c, h]");
+  draft.require_rank(0, 4, 5, "[g, e, c, h] or [g, m, e, c, h]");
   const auto& z = draft.shape(0);
-  const FactorIndex g = draft.factor("g", FactorKind::Sample, z[0]);
-  const FactorIndex e = draft.factor("e", FactorKind::Parameter, z[1]);
-  const FactorIndex c = draft.factor("c", FactorKind::Attribute, z[2]);
-  const FactorIndex h = draft.factor("h", FactorKind::Reduction, z[3]);
+  const std::size_t dim = z.size() - 3;  // of the experts
+  std::vector<FactorIndex> rows{draft.factor("g", FactorKind::Sample, z[0])};
+  if (dim == 2) rows.push_back(draft.factor("m", FactorKind::Attribute, z[1]));
+  const FactorIndex e = draft.factor("e", FactorKind::Parameter, z[dim]);
+  const FactorIndex c = draft.factor("c", FactorKind::Attribute, z[dim + 1]);
+  const FactorIndex h = draft.factor("h", FactorKind::Reduction, z[dim + 2]);
   const FactorIndex f = draft.factor("f", FactorKind::Parameter, draft.integer("out"));
-  draft.input(0, draft.axes({g, e, c, h})).saved = true;
+  const auto with_rows = [&](std::initializer_list<FactorIndex> factors) {
+    std::vector<FactorIndex> list = rows;
+    list.insert(list.end(), factors);
+    return list;
+  };
+  draft.input(0, draft.axes(with_rows({e, c, h}))).saved = true;
   draft.weight("w", draft.axes({e, h, f}));
-  draft.output("", draft.axes({g, e, c, f}));
-  draft.op.flops_forward = {{2, {g, e, c, h, f}}};
+  draft.output("", draft.axes(with_rows({e, c, f})));
+  draft.op.flops_forward = {{2, with_rows({e, c, h, f})}};
   draft.op.flops_backward_input = draft.op.flops_backward_weight = draft.op.flops_forward;
-  draft.op.matrix = MatrixShape{{e}, {g, c}, {f}, {h}};
-  fuse_activation(draft, draft.word("activation"), {g, e, c, f}, {h});
+  draft.op.matrix = MatrixShape{{e}, with_rows({c}), {f}, {h}};
+  fuse_activation(draft, draft.word("activation"), with_rows({e, c, f}), {h});
 }
 
 }  // namespace
@@ -75,30 +123,33 @@ void build_expert_linear(OperatorDraft& draft) {
 std::vector<OperatorKind> expert_kinds() {
   using Schema = AttributeSchema;
   const auto top_k = Schema::integer("top_k", "experts per token");
-  return {{"moe_dispatch",
-           "sends every token of a group to its experts, in token order until their capacity is full",
-           "x[g, n, h], p[g, n, e]",
-           2,
-           2,
-           {top_k, Schema::integer("capacity", "tokens per expert and group")},
-           {{{"x", {64, 128, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}, {"capacity", 40}}},
-           build_dispatch},
-          {"expert_linear",
-           "y = z · w with a weight per expert",
-           "z[g, e, c, h]",
-           1,
-           1,
-           {Schema::integer("out", "output features"), activation_attribute()},
-           {{{"z", {64, 8, 40, 512}}}, {{"out", 2048}}},
-           build_expert_linear},
-          {"moe_combine",
-           "adds the experts' results for every token, weighted by p",
-           "z[g, e, c, h], p[g, n, e]",
-           2,
-           2,
-           {top_k},
-           {{{"z", {64, 8, 40, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}}},
-           build_combine}};
+  return {
+      {"moe_dispatch",
+       "sends every token of a group to its experts, in token order until their capacity is full; z[g, e, "
+       "c, h], or z[g, m, e, c, h] with several groups",
+       "x[g, n, h], p[g, n, e]",
+       2,
+       2,
+       {top_k, Schema::integer("capacity", "tokens per expert and group"),
+        Schema::integer("groups", "groups of neighbouring tokens in a sample", 1)},
+       {{{"x", {64, 128, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}, {"capacity", 40}}},
+       build_dispatch},
+      {"expert_linear",
+       "y = z · w with a weight per expert",
+       "z[g, e, c, h] or z[g, m, e, c, h]",
+       1,
+       1,
+       {Schema::integer("out", "output features"), activation_attribute()},
+       {{{"z", {64, 8, 40, 512}}}, {{"out", 2048}}},
+       build_expert_linear},
+      {"moe_combine",
+       "adds the experts' results for every token, weighted by p",
+       "z[g, e, c, h] or z[g, m, e, c, h], p[g, n, e]",
+       2,
+       2,
+       {top_k},
+       {{{"z", {64, 8, 40, 512}}, {"p", {64, 128, 8}}}, {{"top_k", 2}}},
+       build_combine}};
 }
 
 }  // namespace pipesim

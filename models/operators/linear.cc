@@ -30,10 +30,21 @@ void build_linear(OperatorDraft& draft) {
   for (std::size_t i = 0; i < out.size(); ++i) {
     columns.push_back(draft.factor(numbered("o", i), FactorKind::Parameter, out[i], vocabulary));
   }
-  // Every copy of a router must choose the same experts, so its sums must not depend on a split.
+  // Every copy of a router must choose the same experts, so its sums must not depend on a split. Groups of
+  // positions that are routed apart may lie on different shards.
   if (draft.flag("router")) {
     for (std::size_t f = 1; f < draft.op.factors.size(); ++f) draft.op.factors[f].max_degree = 1;
+    if (const std::int64_t groups = draft.integer("router_groups"); groups > 1) {
+      if (batch.size() < 2 || draft.at(batch[1]).size % groups != 0)
+        draft.fail(fmt::format("attribute \"router_groups\" is {}, allowed: divisors of dim 1 of the input",
+                               groups));
+      draft.at(batch[1]).max_degree = groups;
+      draft.at(batch[1]).granule = draft.at(batch[1]).size / groups;
+    }
   }
+
+  // Models keep the fingerprints that they had before there were groups.
+  if (draft.integer("router_groups") == 1) draft.op.attributes.erase("router_groups");
 
   const auto result = joined(batch, columns), all = joined(joined(batch, columns), inner);
   draft.input(0, draft.axes(joined(batch, inner))).saved = true;
@@ -81,28 +92,30 @@ void build_matmul(OperatorDraft& draft) {
 
 std::vector<OperatorKind> linear_kinds() {
   using Schema = AttributeSchema;
-  return {{"linear",
-           "y = x · w + b over the last dims of x",
-           "x[b, s…, i…]",
-           1,
-           1,
-           {Schema::integers("out", "output dims, e.g. [4096] or [heads, head_dim]"),
-            Schema::integer("contract", "number of trailing dims of x that are contracted", 1),
-            Schema::flag("bias", true, "adds a bias over the output dims"), activation_attribute(),
-            Schema::flag("transpose_weight", false, "weight dims listed as [out…, in…]: a tied projection"),
-            Schema::flag("router", false, "only the first dim may be split, so that all copies route alike"),
-            Schema::flag("uneven", false,
-                         "output dims may be cut unevenly (a vocabulary); tied projections may")},
-           {{{"x", {64, 128, 512}}}, {{"out", 2048}}},
-           build_linear},
-          {"matmul",
-           "y = p · q for every index of the leading dims",
-           "p[a…, m, k], q[a…, k, n]",
-           2,
-           2,
-           {Schema::flag("transpose_q", false, "q is listed as [a…, n, k]")},
-           {{{"p", {64, 128, 512}}, {"q", {64, 512, 256}}}, {}},
-           build_matmul}};
+  return {
+      {"linear",
+       "y = x · w + b over the last dims of x",
+       "x[b, s…, i…]",
+       1,
+       1,
+       {Schema::integers("out", "output dims, e.g. [4096] or [heads, head_dim]"),
+        Schema::integer("contract", "number of trailing dims of x that are contracted", 1),
+        Schema::flag("bias", true, "adds a bias over the output dims"), activation_attribute(),
+        Schema::flag("transpose_weight", false, "weight dims listed as [out…, in…]: a tied projection"),
+        Schema::flag("router", false, "only the first dim may be split, so that all copies route alike"),
+        Schema::integer("router_groups", "with router: parts of dim 1 that may be split from one another", 1),
+        Schema::flag("uneven", false,
+                     "output dims may be cut unevenly (a vocabulary); tied projections may")},
+       {{{"x", {64, 128, 512}}}, {{"out", 2048}}},
+       build_linear},
+      {"matmul",
+       "y = p · q for every index of the leading dims",
+       "p[a…, m, k], q[a…, k, n]",
+       2,
+       2,
+       {Schema::flag("transpose_q", false, "q is listed as [a…, n, k]")},
+       {{{"p", {64, 128, 512}}, {"q", {64, 512, 256}}}, {}},
+       build_matmul}};
 }
 
 }  // namespace pipesim

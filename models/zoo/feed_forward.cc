@@ -22,10 +22,15 @@ ExpertSizes expert_sizes(const ZooValues& values, std::int64_t ffn) {
     values.fail("top_k=" + values.word("top_k") + " is more than experts=" + values.word("experts"));
   }
   const std::int64_t sequence = values.integer("sequence");
-  const auto even = static_cast<double>(sequence * sizes.top_k) / static_cast<double>(sizes.experts);
+  sizes.groups = values.integer("token_groups");
+  if (sequence % sizes.groups != 0)
+    values.fail("token_groups=" + values.word("token_groups") +
+                " does not divide sequence=" + values.word("sequence"));
+  const std::int64_t tokens = sequence / sizes.groups;
+  const auto even = static_cast<double>(tokens * sizes.top_k) / static_cast<double>(sizes.experts);
   // An expert never gets more than all tokens. 50 · 1.1 comes out a little above 55: that is no 56th token.
   sizes.capacity =
-      std::min(sequence, static_cast<std::int64_t>(std::ceil(even * values.real("capacity_factor") - 1e-9)));
+      std::min(tokens, static_cast<std::int64_t>(std::ceil(even * values.real("capacity_factor") - 1e-9)));
   return sizes;
 }
 
@@ -34,11 +39,13 @@ TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& siz
   const auto expert_linear = [&](const char* name, TensorId z, std::int64_t out, const char* activation) {
     return builder.add("expert_linear", name, {z}, {{"out", out}, {"activation", activation}});
   };
-  const TensorId scores =
-      builder.add("linear", "router", {x}, {{"out", Sizes{sizes.experts}}, {"bias", 0}, {"router", 1}});
+  const TensorId scores = builder.add(
+      "linear", "router", {x},
+      {{"out", Sizes{sizes.experts}}, {"bias", 0}, {"router", 1}, {"router_groups", sizes.groups}});
   const TensorId weights = builder.add(sizes.gate, "router_weights", {scores});
-  const TensorId z = builder.add("moe_dispatch", "dispatch", {x, weights},
-                                 {{"top_k", sizes.top_k}, {"capacity", sizes.capacity}});
+  const TensorId z =
+      builder.add("moe_dispatch", "dispatch", {x, weights},
+                  {{"top_k", sizes.top_k}, {"capacity", sizes.capacity}, {"groups", sizes.groups}});
   const TensorId gate = expert_linear("gate", z, sizes.ffn, "silu");
   const TensorId up = expert_linear("up", z, sizes.ffn, "none");
   const TensorId down = expert_linear("down", builder.add("mul", "gated", {gate, up}), sizes.hidden, "none");
@@ -49,7 +56,9 @@ ZooOptions experts_options(std::int64_t experts, std::int64_t top_k) {
   return {ZooOption::integer("experts", experts, 1, 1024, "experts of a layer"),
           ZooOption::integer("top_k", top_k, 1, 1024, "experts that a token goes to; at most experts"),
           ZooOption::real("capacity_factor", 1, 0.01, 256,
-                          "tokens an expert takes, in shares of a perfectly balanced load")};
+                          "tokens an expert takes, in shares of a perfectly balanced load"),
+          ZooOption::integer("token_groups", 1, 1, 1 << 20,
+                             "groups of neighbouring tokens in a sample, each with its own capacity")};
 }
 
 }  // namespace pipesim

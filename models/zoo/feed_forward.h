@@ -11,9 +11,10 @@ namespace pipesim {
 TensorId gated_ffn(TransformerNetwork& net, const std::string& prefix, TensorId x, std::int64_t hidden,
                    std::int64_t ffn);
 
-/// Sizes of a layer of experts; a sample is one group of tokens with a capacity of its own.
+/// Sizes of a layer of experts; a sample is one or more groups of tokens, each with a capacity of its own.
 struct ExpertSizes {
   std::int64_t experts = 0, top_k = 0, hidden = 0, ffn = 0;
+  std::int64_t groups = 1;       ///< of neighbouring tokens in a sample
   std::int64_t capacity = 0;     ///< tokens of a group that one expert takes
   std::string gate = "softmax";  ///< the kind of operator that makes weights of a router's scores
 };
@@ -24,7 +25,7 @@ ExpertSizes expert_sizes(const ZooValues& values, std::int64_t ffn);
 /// Routes each token to its top_k experts, each a gated feed-forward part, and adds up by router weight.
 TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes);
 
-/// experts, top_k, capacity_factor.
+/// experts, top_k, capacity_factor, token_groups.
 ZooOptions experts_options(std::int64_t experts, std::int64_t top_k);
 
 }  // namespace pipesim

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "search/baselines/placement.h"
@@ -103,6 +102,7 @@ std::optional<std::string> RecipeModel::illegal_tensor(const Recipe& recipe) con
       if (heads % recipe.tensor != 0)
         return fmt::format("tp{} does not divide the {} heads of \"{}\"", recipe.tensor, heads, op.name);
     }
+    if (recipe.divides_experts() && axes_.is_of_experts(OperatorId(i))) continue;
     for (const FactorIndex f : axes_.factors(OperatorId(i), AxisRole::Features)) {
       const Factor& factor = op.factors[static_cast<std::size_t>(f)];
       if (parts_of(factor, recipe.tensor) != recipe.tensor)
@@ -126,11 +126,43 @@ std::optional<std::string> illegal_sharding(const Recipe& recipe) {
 
 }  // namespace
 
+std::optional<std::string> RecipeModel::illegal_experts(const Recipe& recipe) const {
+  const std::int64_t experts = recipe.expert, features = recipe.expert_tensor_degree();
+  if (!axes_.has(AxisRole::Experts)) {
+    if (experts > 1) return fmt::format("ep{} divides experts, and the model has none", experts);
+    return fmt::format("etp{} divides features of experts, and the model has none", features);
+  }
+  for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
+    if (!axes_.is_of_experts(OperatorId(i))) continue;
+    const Operator& op = graph_.operators()[i];
+    const auto undivided = [&](AxisRole role, std::int64_t parts) {
+      std::optional<std::int64_t> size;
+      for (const FactorIndex f : axes_.factors(OperatorId(i), role)) {
+        const Factor& factor = op.factors[static_cast<std::size_t>(f)];
+        if (parts_of(factor, parts) != parts) size = factor.size;
+      }
+      return size;
+    };
+    if (const auto size = undivided(AxisRole::Experts, experts))
+      return fmt::format("ep{} does not divide the {} experts of \"{}\"", experts, *size, op.name);
+    if (const auto size = undivided(AxisRole::Features, features))
+      return fmt::format("etp{} does not divide the {} features of \"{}\"", features, *size, op.name);
+  }
+  const std::int64_t stage = recipe.tensor * recipe.context * recipe.data;
+  if (stage % (experts * features) == 0) return std::nullopt;
+  return fmt::format("etp{} x ep{} is {}, which do not divide the {} of tp{}{} x dp{}", features, experts,
+                     counted(experts * features, "device"), stage, recipe.tensor,
+                     recipe.context > 1 ? fmt::format(" x cp{}", recipe.context) : "", recipe.data);
+}
+
 std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (recipe.tensor > 1) {
     if (!axes_.has(AxisRole::Heads) && !axes_.has(AxisRole::Features))
       return fmt::format("tp{} divides heads and features, and the model has neither", recipe.tensor);
     if (auto reason = illegal_tensor(recipe)) return reason;
+  }
+  if (recipe.expert > 1 || recipe.expert_tensor > 0) {
+    if (auto reason = illegal_experts(recipe)) return reason;
   }
   const std::int64_t parts = recipe.context * (recipe.sequence_parallel ? recipe.tensor : 1);
   if (recipe.sequence_parallel && recipe.tensor == 1)
@@ -193,46 +225,6 @@ Recipe completed(Recipe recipe, std::int64_t devices, const RecipeModel* model) 
   return recipe;
 }
 
-std::optional<Recipe> nearest_legal(const Recipe& recipe, const RecipeModel& model, std::int64_t devices) {
-  std::optional<Recipe> best;
-  double nearest = 0;
-  std::vector<std::int64_t> divisors;
-  for (std::int64_t d = 1; d <= devices; ++d) {
-    if (devices % d == 0) divisors.push_back(d);
-  }
-  const auto apart = [](std::int64_t a, std::int64_t b) {
-    return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
-  };
-  constexpr double kLostPart = 0.5;  // sp, first, last, schedule
-  for (const std::int64_t tensor : divisors) {
-    for (const std::int64_t context : divisors) {
-      for (const std::int64_t pipeline : divisors) {
-        if (devices % (tensor * context * pipeline) != 0) continue;
-        for (std::int64_t chunks = 1; chunks <= recipe.chunks; ++chunks) {
-          for (const bool plain : {false, true}) {
-            Recipe r = recipe;
-            r.tensor = tensor, r.context = context, r.pipeline = pipeline, r.chunks = chunks;
-            r.data = devices / (tensor * context * pipeline);
-            if (plain) {
-              r.first.reset(), r.last.reset();
-              r.schedule.clear();
-              r.sequence_parallel = r.sequence_parallel && tensor > 1;
-              if (pipeline == 1 && r.recompute == Recompute::Kind::Stage) r.recompute = Recompute::Kind::Full;
-            }
-            const double distance = apart(tensor, recipe.tensor) + apart(context, recipe.context) +
-                                    apart(pipeline, recipe.pipeline) + apart(chunks, recipe.chunks) +
-                                    (r == recipe ? 0 : 1e-3) + (plain ? kLostPart : 0);
-            if ((best && distance >= nearest) || model.illegal(r)) continue;
-            best = r;
-            nearest = distance;
-          }
-        }
-      }
-    }
-  }
-  return best;
-}
-
 namespace {
 
 // Gives every operator its config.
@@ -278,21 +270,61 @@ class RecipeExpander {
 
   [[nodiscard]] ParallelConfig config_of(OperatorId id, std::span<const DeviceId> devices) const {
     const Operator& op = model_.graph().op(id);
-    std::vector<FactorSplit> splits;
-    for (const MeshAxis axis : mesh_.slowest_first()) {
-      if (axis == MeshAxis::Data) splits.push_back(sample_split(op, recipe_.data));
-      if (axis == MeshAxis::Context) add_sequence(id, recipe_.context, splits);
-      if (axis == MeshAxis::Tensor) add_tensor(id, splits);
-    }
+    const bool of_experts = recipe_.divides_experts() && model_.axes().is_of_experts(id);
+    const std::vector<FactorSplit> splits = of_experts ? expert_splits(id) : dense_splits(id);
     if (!can_split(op, splits))
       throw InputError(
           fmt::format("recipe \"{}\": operator \"{}\" can't be split so", recipe_.str(), op.name));
     return arranged(op, splits, devices);
   }
 
+  [[nodiscard]] std::vector<FactorSplit> dense_splits(OperatorId id) const {
+    std::vector<FactorSplit> splits;
+    for (const MeshAxis axis : mesh_.slowest_first()) {
+      if (axis == MeshAxis::Data) splits.push_back(sample_split(model_.graph().op(id), recipe_.data));
+      if (axis == MeshAxis::Context) add_sequence(id, recipe_.context, splits);
+      if (axis == MeshAxis::Tensor) add_tensor(id, splits);
+    }
+    return splits;
+  }
+
+  [[nodiscard]] std::vector<FactorSplit> expert_splits(OperatorId id) const {
+    std::vector<FactorSplit> splits;
+    for (const ExpertMeshPart& part : mesh_.experts_slowest_first()) {
+      if (part.axis == MeshAxis::Expert) add_role(id, AxisRole::Experts, part.degree, splits);
+      if (part.axis == MeshAxis::Tensor) add_role(id, AxisRole::Features, part.degree, splits);
+      if (part.axis == MeshAxis::Data) splits.push_back(split_of_tokens(id, part));
+    }
+    return splits;
+  }
+
+  void add_role(OperatorId id, AxisRole role, std::int64_t parts, std::vector<FactorSplit>& splits) const {
+    const std::vector<FactorIndex> factors = model_.axes().factors(id, role);
+    splits.push_back({factors.empty() ? ShardGrid::replica_axis : factors.front(), parts});
+  }
+
+  // Experts' copies work on the tokens that their devices have: samples, groups of tokens, or the same ones.
+  [[nodiscard]] FactorSplit split_of_tokens(OperatorId id, const ExpertMeshPart& part) const {
+    if (part.along == MeshAxis::Data) return sample_split(model_.graph().op(id), part.degree);
+    const bool sequence =
+        part.along == MeshAxis::Context || (part.along == MeshAxis::Tensor && recipe_.sequence_parallel);
+    return {sequence ? sequence_of(id) : ShardGrid::replica_axis, part.degree};
+  }
+
+  // What follows the sequence: positions, or groups of them where each device has whole groups.
+  [[nodiscard]] FactorIndex sequence_of(OperatorId id) const {
+    const std::int64_t parts = recipe_.context * (recipe_.sequence_parallel ? recipe_.tensor : 1);
+    for (const AxisRole role : {AxisRole::Sequence, AxisRole::TokenGroups}) {
+      for (const FactorIndex f : model_.axes().factors(id, role)) {
+        const Factor& factor = model_.graph().op(id).factors[static_cast<std::size_t>(f)];
+        if (parts_of(factor, parts) == parts) return f;
+      }
+    }
+    return ShardGrid::replica_axis;
+  }
+
   void add_sequence(OperatorId id, std::int64_t parts, std::vector<FactorSplit>& splits) const {
-    const std::vector<FactorIndex> sequence = model_.axes().factors(id, AxisRole::Sequence);
-    splits.push_back({sequence.empty() ? ShardGrid::replica_axis : sequence.front(), parts});
+    splits.push_back({sequence_of(id), parts});
   }
 
   // Groups of heads are divided first, then the heads of a group; what has no heads within a group is copied.

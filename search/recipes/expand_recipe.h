@@ -26,12 +26,14 @@ class RecipeModel {
   [[nodiscard]] const std::vector<std::int32_t>& layer_of() const { return layer_of_; }
   [[nodiscard]] std::int64_t num_layers() const { return num_layers_; }
 
-  /// Why the recipe does not suit the model: a degree that does not divide heads, features, sequence or
-  /// layers. Nothing when it does. The number of samples is not looked at.
+  /// Why the recipe does not suit the model: a degree that does not divide heads, features, sequence, experts
+  /// or layers, or experts' degrees that do not divide the devices of a stage. Nothing when it does. The
+  /// number of samples is not looked at.
   [[nodiscard]] std::optional<std::string> illegal(const Recipe& recipe) const;
 
  private:
   [[nodiscard]] std::optional<std::string> illegal_tensor(const Recipe& recipe) const;
+  [[nodiscard]] std::optional<std::string> illegal_experts(const Recipe& recipe) const;
 
   const OperatorGraph& graph_;
   ModelAxes axes_;
@@ -64,6 +66,10 @@ std::optional<Recipe> nearest_legal(const Recipe& recipe, const RecipeModel& mod
 /// its heads, features or vocabulary are split (Shoeybi et al., arXiv:1909.08053), or with `sp` its sequence
 /// (Korthikanti et al., arXiv:2205.05198), or it is copied. Heads of keys and values are copied where they
 /// are fewer than tp. Embedding and head are in the first and last stage.
+///
+/// With `ep` or `etp`, operators whose tensors all run over experts are on the experts' mesh: the experts are
+/// split over ep, their features over etp, and edp copies have different tokens (Liu et al.,
+/// arXiv:2504.14960).
 struct RecipeStrategy {
   Strategy strategy;
   std::optional<Pipeline> pipeline;

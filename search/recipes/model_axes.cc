@@ -144,11 +144,16 @@ void ModelAxes::find_roles() {
       }
     }
   }
-  for (const Operator& op : graph_.operators()) {
-    for (const TensorUse& use : op.uses) {
+  for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
+    for (const TensorUse& use : graph_.operators()[i].uses) {
       for (std::size_t d = 0; d < use.dims.size(); ++d) {
+        const std::vector<std::size_t>& axes = axes_of[use.tensor.index()][d];
+        const bool sequence =
+            std::ranges::any_of(axes, [&](std::size_t a) { return roles_[a] == AxisRole::Sequence; });
+        if (use.dims[d].kind == IndexExpr::Kind::Merged && sequence)
+          set(OperatorId(i), use.dims[d].factors.front(), AxisRole::TokenGroups);
         if (use.dims[d].kind != IndexExpr::Kind::Whole) continue;
-        for (const std::size_t a : axes_of[use.tensor.index()][d]) whole[a] = true;
+        for (const std::size_t a : axes) whole[a] = true;
       }
     }
   }
@@ -167,6 +172,15 @@ std::vector<FactorIndex> ModelAxes::factors(OperatorId op, AxisRole wanted) cons
     list.push_back(factor);
   }
   return list;
+}
+
+bool ModelAxes::is_of_experts(OperatorId op) const {
+  const Operator& o = graph_.op(op);
+  const std::vector<FactorIndex> experts = factors(op, AxisRole::Experts);
+  const auto runs_over_experts = [&](const TensorUse& use) {
+    return std::ranges::any_of(experts, [&](FactorIndex f) { return use.follows(f); });
+  };
+  return !experts.empty() && std::ranges::all_of(o.uses, runs_over_experts);
 }
 
 bool ModelAxes::has(AxisRole role) const { return std::ranges::find(roles_, role) != roles_.end(); }

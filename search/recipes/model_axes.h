@@ -15,7 +15,8 @@ enum class AxisRole : std::uint8_t {
   Heads,       ///< of attention: groups of heads with their own keys and values, and heads within a group
   Features,    ///< made by one matrix product and contracted by another, such as those of a feed-forward part
   Vocabulary,  ///< rows of the largest embedding, and what the loss runs over
-  Experts
+  TokenGroups,  ///< groups of neighbouring positions of the sequence, which experts take tokens from
+  Experts       ///< each index has weights of its own
 };
 
 /// Attention with heads, over queries s and keys t, in groups g of r heads.
@@ -35,6 +36,9 @@ class ModelAxes {
   /// The operator's factors with this role, in their order, but not the keys of attention.
   [[nodiscard]] std::vector<FactorIndex> factors(OperatorId op, AxisRole role) const;
   [[nodiscard]] bool has(AxisRole role) const;
+  /// Whether every tensor of the operator runs over experts: products with their weights, and what lies
+  /// between these. What hands tokens out to experts, or adds up their results, has tensors that do not.
+  [[nodiscard]] bool is_of_experts(OperatorId op) const;
 
  private:
   [[nodiscard]] std::size_t axis(OperatorId op, FactorIndex factor) const {

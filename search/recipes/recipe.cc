@@ -100,6 +100,10 @@ const std::vector<PartKind>& part_kinds() {
       degree("cp", "cp2", "context parallel: parts of the sequence", &Recipe::context),
       degree("dp", "dp16", "data parallel: copies of the model; left out, as many as there are devices for",
              &Recipe::data),
+      degree("ep", "ep8", "expert parallel: parts of the experts of a layer, within tp, cp and dp",
+             &Recipe::expert),
+      degree("etp", "etp1", "tensor parallel within an expert: parts of its features; left out, as tp",
+             &Recipe::expert_tensor),
       degree("pp", "pp4", "pipeline parallel: groups of devices, one behind the other", &Recipe::pipeline),
       degree("vpp", "vpp2", "stages on each of these groups (schedule interleaved)", &Recipe::chunks),
       degree("mbs", "mbs1", "samples of a microbatch on each copy of the model; left out, 1",
@@ -214,6 +218,8 @@ std::string Recipe::str() const {
   degree("vpp", chunks, 1);
   degree("cp", context, 1);
   degree("dp", data, 0);
+  degree("ep", expert, 1);
+  degree("etp", expert_tensor, 0);
   if (sequence_parallel) parts.emplace_back("sp");
   degree("mbs", microbatch, 0);
   if (state_sharding.any()) parts.push_back(state_sharding.str());

@@ -21,11 +21,15 @@ std::string_view name_of(MeshAxis axis);
 /// A plan for a transformer in the words of Megatron-LM and torchtitan: "tp8,pp4,vpp2,dp16,sp,mbs1". It is
 /// short for a strategy, see expand_recipe().
 ///
-/// World size = tp · cp · dp · pp (Shoeybi et al., arXiv:1909.08053; Narayanan et al., arXiv:2104.04473).
+/// World size = tp · cp · dp · pp (Shoeybi et al., arXiv:1909.08053; Narayanan et al., arXiv:2104.04473). The
+/// tp · cp · dp devices of a stage are also etp · ep · edp: experts have copies of their own number (Liu et
+/// al., arXiv:2504.14960, section 3).
 struct Recipe {
   std::int64_t tensor = 1;         ///< tp: parts of heads, feed-forward features and vocabulary
   std::int64_t context = 1;        ///< cp: parts of the sequence
   std::int64_t data = 0;           ///< dp: copies of the model, each with its own samples; 0: as many as fit
+  std::int64_t expert = 1;         ///< ep: parts of the experts of a layer
+  std::int64_t expert_tensor = 0;  ///< etp: parts of the features of an expert; 0: as many as tp
   std::int64_t pipeline = 1;       ///< pp: groups of devices, one behind the other
   std::int64_t chunks = 1;         ///< vpp: stages on each of these groups
   std::int64_t microbatch = 0;     ///< mbs: samples of a microbatch on each copy; 0: not said
@@ -44,6 +48,16 @@ struct Recipe {
   /// left out.
   [[nodiscard]] std::string str() const;
   [[nodiscard]] std::int64_t devices() const { return tensor * context * data * pipeline; }
+  /// etp, or the tp that stands for it.
+  [[nodiscard]] std::int64_t expert_tensor_degree() const {
+    return expert_tensor > 0 ? expert_tensor : tensor;
+  }
+  /// Experts have a mesh of their own. Otherwise they are divided like all else: copies over cp and dp.
+  [[nodiscard]] bool divides_experts() const { return expert > 1 || expert_tensor_degree() != tensor; }
+  /// edp: copies of an expert. Legal recipes have a whole number of them.
+  [[nodiscard]] std::int64_t expert_data() const {
+    return tensor * context * data / (expert_tensor_degree() * expert);
+  }
   /// The schedule, or the one that the number of chunks implies.
   [[nodiscard]] std::string schedule_name() const;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,8 +10,19 @@
 
 namespace pipesim {
 
+/// An axis of the experts' mesh or, of their copies, the part that lies along one axis of the other mesh.
+struct ExpertMeshPart {
+  MeshAxis axis = MeshAxis::Data;  ///< Tensor: etp, Expert: ep, Data: edp
+  std::int64_t degree = 1;
+  /// Of edp: the axis whose coordinate tells these copies apart, so that they have its tokens. Nothing where
+  /// the meshes do not nest.
+  std::optional<MeshAxis> along;
+  bool operator==(const ExpertMeshPart&) const = default;
+};
+
 /// The devices of a topology as a recipe arranges them. Device number r has, along each axis, the coordinate
-/// r / (product of the degrees of closer axes) % degree.
+/// r / (product of the degrees of closer axes) % degree. A group of the pipeline has a second mesh, for
+/// experts: etp, ep and edp, with the places of tp, ep and dp in the recipe's order, as Megatron-LM has it.
 class RecipeMesh {
  public:
   /// The recipe's degrees multiply up to the devices.
@@ -22,9 +34,12 @@ class RecipeMesh {
   }
   /// Tensor, Context and Data in the recipe's order, the most distant first.
   [[nodiscard]] std::span<const MeshAxis> slowest_first() const { return axes_; }
+  /// The experts' mesh. It has the devices of a group as well.
+  [[nodiscard]] std::span<const ExpertMeshPart> experts_slowest_first() const { return expert_parts_; }
 
  private:
   std::vector<MeshAxis> axes_;
+  std::vector<ExpertMeshPart> expert_parts_;
   std::vector<std::vector<DeviceId>> groups_;
 };
 

@@ -45,6 +45,7 @@ class RecipeReader {
     recipe.sequence_parallel = recipe.tensor > 1 && divides_sequence(recipe);
     read_recompute(found);
     recipe.state_sharding = options_.state_sharding;
+    read_experts(recipe);
     if (recipe.data * recipe.microbatch != model_.graph().batch())
       found.differences.push_back(
           fmt::format("batch {} is not dp{}·mbs{}", model_.graph().batch(), recipe.data, recipe.microbatch));
@@ -98,6 +99,28 @@ class RecipeReader {
     found.differences.emplace_back("stages of other layers");
   }
 
+  // Degrees that no recipe has stay away: then the experts differ, not everything.
+  void read_experts(Recipe& recipe) const {
+    const ModelAxes& axes = model_.axes();
+    const auto op = first_of_experts();
+    if (!op) return;
+    Recipe with = recipe;
+    with.expert = degree_of(strategy_[op->index()], axes.factors(*op, AxisRole::Experts).front());
+    const std::vector<FactorIndex> features = axes.factors(*op, AxisRole::Features);
+    const std::int64_t parts = features.empty() ? 1 : degree_of(strategy_[op->index()], features.front());
+    if (parts != recipe.tensor) with.expert_tensor = parts;
+    if (!model_.illegal(with)) recipe = with;
+  }
+
+  // The first product with weights of experts.
+  [[nodiscard]] std::optional<OperatorId> first_of_experts() const {
+    for (std::size_t i = 0; i < strategy_.size(); ++i) {
+      if (model_.graph().operators()[i].matrix && model_.axes().is_of_experts(OperatorId(i)))
+        return OperatorId(i);
+    }
+    return std::nullopt;
+  }
+
   void read_recompute(RecognisedRecipe& found) const {
     if (options_.recompute.kind == Recompute::Kind::Listed) {
       found.differences.emplace_back("recompute of a list");
@@ -146,23 +169,25 @@ class RecipeReader {
     return votes > 0;
   }
 
-  // The order in which the first operator with most shards lies on its devices. Experts move nothing: ep
-  // keeps its place.
+  // The order in which the first operator with most shards, and experts, lie on their devices.
   void choose_order(Recipe& recipe) const {
     const auto look_at =
         std::ranges::max_element(strategy_, {}, [](const ParallelConfig& c) { return c.num_shards(); });
-    const OperatorId number(static_cast<std::size_t>(look_at - strategy_.begin()));
+    std::vector<OperatorId> looked_at{OperatorId(static_cast<std::size_t>(look_at - strategy_.begin()))};
+    if (const auto experts = first_of_experts(); experts && recipe.divides_experts())
+      looked_at.push_back(*experts);
     const auto matches = [&] {
-      const auto config = config_of_recipe(recipe, model_, topology_, number);
-      return config && *config == *look_at;
+      return std::ranges::all_of(looked_at, [&](OperatorId op) {
+        const auto config = config_of_recipe(recipe, model_, topology_, op);
+        return config && *config == strategy_[op.index()];
+      });
     };
     if (matches()) return;
     const std::array<MeshAxis, kMeshAxes> usual = recipe.order;
-    std::array moved{MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Data, MeshAxis::Pipeline};
     do {
-      recipe.order = {moved[0], moved[1], MeshAxis::Expert, moved[2], moved[3]};
+      if (!recipe.divides_experts() && recipe.order[2] != MeshAxis::Expert) continue;  // ep moves nothing
       if (matches()) return;
-    } while (std::next_permutation(moved.begin(), moved.end()));
+    } while (std::next_permutation(recipe.order.begin(), recipe.order.end()));
     recipe.order = usual;
   }
 

@@ -172,6 +172,19 @@ std::vector<DeviceId> sorted(std::vector<DeviceId> devices) {
   return devices;
 }
 
+// Every device gets an equal share of what every other one holds.
+bool exchanges_equal_shares(const std::vector<Box>& held, const std::vector<Box>& wants, const Box& whole) {
+  const auto n = static_cast<std::int64_t>(wants.size());
+  const auto is_share = [&](const Box& b) { return b.elements() * n == whole.elements(); };
+  const auto meets_all_alike = [&](const Box& want) {
+    return std::all_of(held.begin(), held.end(),
+                       [&](const Box& b) { return shared_elements(b, want) * n * n == whole.elements(); });
+  };
+  return held.size() == wants.size() && std::all_of(held.begin(), held.end(), is_share) &&
+         std::all_of(wants.begin(), wants.end(), is_share) &&
+         std::all_of(wants.begin(), wants.end(), meets_all_alike);
+}
+
 // The collective that turns one lane's parts into what its devices want.
 std::optional<RedistributionStep> lane_collective(const RedistributionComponent& c, const Shape& shape,
                                                   const std::vector<DeviceId>& lane,
@@ -199,7 +212,8 @@ std::optional<RedistributionStep> lane_collective(const RedistributionComponent&
     kind = Collective::ReduceScatter;
   } else if (shape.num_addends == 1 && held_dim && all_want_whole) {
     kind = Collective::AllGather;
-  } else if (shape.num_addends == 1 && held_dim && want_dim && *held_dim != *want_dim) {
+  } else if (shape.num_addends == 1 && ((held_dim && want_dim && *held_dim != *want_dim) ||
+                                        exchanges_equal_shares(crops, wants, whole))) {
     kind = Collective::AllToAll;
   }
   if (!kind) return std::nullopt;

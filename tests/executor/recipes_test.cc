@@ -37,13 +37,17 @@ INSTANTIATE_TEST_SUITE_P(
         EqualModel{"llama:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32", 10},
         EqualModel{"mixtral-8x7b:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
                    "dtype=float32",
-                   8},
+                   20},
+        EqualModel{"mixtral-8x7b:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
+                   "token_groups=4,dtype=float32",
+                   20},
         EqualModel{
             "t5-base:batch=4,layers=2,hidden=16,heads=4,head_width=8,ffn=24,vocab=48,sequence=8,target=8",
             5}),
     [](const auto& instance) {
       const std::string text = instance.param.model;
-      return text.substr(0, std::min(text.find(':'), text.find('-')));
+      const bool groups = text.find("token_groups") != std::string::npos;
+      return text.substr(0, std::min(text.find(':'), text.find('-'))) + (groups ? "_groups" : "");
     });
 
 }  // namespace

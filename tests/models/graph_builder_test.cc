@@ -164,6 +164,14 @@ TEST(GraphBuilder, RefusesWindowsAndGroupsThatDoNotFit) {
             "operator \"op\" (conv2d): attribute \"kernel\" is [1, 2, 3], allowed: [rows, columns]");
   EXPECT_EQ(refused_operator("moe_dispatch", {{64, 3, 4}, {64, 3, 2}}, {{"top_k", 3}, {"capacity", 1}}),
             "operator \"op\" (moe_dispatch): attribute \"top_k\" is 3, allowed: at most 2 experts");
+  EXPECT_EQ(refused_operator("moe_dispatch", {{64, 6, 4}, {64, 6, 2}},
+                             {{"top_k", 1}, {"capacity", 1}, {"groups", 4}}),
+            "operator \"op\" (moe_dispatch): attribute \"groups\" is 4, allowed: divisors of the 6 tokens");
+  EXPECT_EQ(
+      refused_operator("linear", {{64, 6, 4}}, {{"out", 2}, {"router", 1}, {"router_groups", 4}}),
+      "operator \"op\" (linear): attribute \"router_groups\" is 4, allowed: divisors of dim 1 of the input");
+  EXPECT_EQ(refused_operator("moe_combine", {{64, 4, 2, 1, 4}, {64, 6, 2}}, {{"top_k", 1}}),
+            "operator \"op\" (moe_combine): input 0 has 4 groups, allowed: divisors of the 6 tokens");
   EXPECT_EQ(refused_operator("attention", {{64, 3, 1, 1, 2}, {64, 5, 1, 2}, {64, 5, 1, 2}}, {{"causal", 1}}),
             "operator \"op\" (attention): inputs 0 and 2 have shapes [64, 3, 1, 1, 2] and [64, 5, 1, 2], "
             "allowed: a "
@@ -205,7 +213,7 @@ TEST(GraphBuilder, RefusesAttributesOutsideTheSchema) {
   EXPECT_EQ(refused_operator("linear", {{64, 10}}, {{"ot", 5}}),
             "operator \"op\" (linear): unknown attribute \"ot\" (did you mean \"out\"?), allowed: out, "
             "contract, bias, "
-            "activation, transpose_weight, router, uneven");
+            "activation, transpose_weight, router, router_groups, uneven");
   EXPECT_EQ(refused_operator("linear", {{64, 10}}),
             "operator \"op\" (linear): attribute \"out\" is missing (output dims, e.g. [4096] or [heads, "
             "head_dim])");

@@ -6,7 +6,9 @@
 
 #include "models/zoo/zoo.h"
 #include "search/evaluator.h"
+#include "search/recipes/expand_recipe.h"
 #include "taskgraph/proofs/find_folding.h"
+#include "tests/search/recipes/random_recipe.h"
 #include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
 #include "tests/taskgraph/replica_plans.h"
@@ -18,6 +20,9 @@ namespace {
 constexpr const char* kGpt = "gpt:batch=48,layers=2,hidden=512,heads=8,sequence=64,vocab=1024,positions=64";
 constexpr const char* kLlama =
     "llama:batch=48,layers=2,hidden=512,heads=8,kv_heads=8,vocab=1024,sequence=64,ffn=512";
+
+constexpr const char* kMixtral =
+    "mixtral-8x7b:batch=16,layers=2,hidden=512,heads=8,kv_heads=8,vocab=1024,sequence=64,ffn=512";
 
 // No plan fits, so that evaluations tell what all devices hold.
 Topology without_memory(const std::string& name) {
@@ -85,6 +90,28 @@ TEST(FoldedScore, OfManyShapesIsTheSame) {
     }
   }
   EXPECT_GT(folded, 10);
+}
+
+// Experts on a mesh of their own, with and without pipelines.
+TEST(FoldedScore, OfExpertRecipesIsTheSame) {
+  const OperatorGraph graph = make_zoo_model(kMixtral);
+  const RecipeModel model(graph);
+  int folded = 0;
+  for (const char* name : {"dgx-a100:2", "levels:4@100GB/s,4@5GB/s"}) {
+    const Topology topology = without_memory(name);
+    const CostModel costs(topology);
+    for_each_seed(12, [&](Rng& rng) {
+      const Recipe recipe = random_recipe(model, 16, rng);
+      SCOPED_TRACE(recipe.str());
+      RecipeStrategy made = expand_recipe(recipe, model, topology);
+      ReplicaPlan plan{std::move(made.strategy), {}};
+      plan.options.microbatches = 4;
+      plan.options.pipeline = std::move(made.pipeline);
+      plan.options.recompute = std::move(made.recompute);
+      folded += folded_share(graph, costs, plan) < 1 ? 1 : 0;
+    });
+  }
+  EXPECT_GT(folded, 0);
 }
 
 // Random pipelines; whether any of their devices are folded does not matter.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -42,7 +43,21 @@ class Expansion {
  public:
   Expansion(OperatorGraph model, std::string_view topology_name, const std::map<std::string, Split>& splits,
             const PlanOptions& plan_options = {})
-      : graph(std::move(model)), topology(make_topology(topology_name)), options(plan_options) {
+      : Expansion([&](const OperatorGraph& g, const Topology&) { return strategy_of(g, splits); },
+                  std::move(model), topology_name, plan_options) {}
+  using MakeStrategy = std::function<Strategy(const OperatorGraph&, const Topology&)>;
+  Expansion(const MakeStrategy& make_strategy, OperatorGraph model, std::string_view topology_name,
+            const PlanOptions& plan_options = {})
+      : graph(std::move(model)),
+        topology(make_topology(topology_name)),
+        options(plan_options),
+        strategy(make_strategy(graph, topology)) {
+    if (const auto reason = illegal(graph, strategy, topology)) throw std::invalid_argument(*reason);
+    bound = contents.bind(strategy);
+    expanded.expand(bound, {.labels = Labels::Make});
+  }
+  static Strategy strategy_of(const OperatorGraph& graph, const std::map<std::string, Split>& splits) {
+    Strategy strategy;
     std::size_t used = 0;
     for (const Operator& op : graph.operators()) {
       const auto it = splits.find(op.name);
@@ -50,9 +65,7 @@ class Expansion {
       used += it != splits.end() ? 1 : 0;
     }
     if (used != splits.size()) throw std::invalid_argument("a split of no operator");
-    if (const auto reason = illegal(graph, strategy, topology)) throw std::invalid_argument(*reason);
-    bound = contents.bind(strategy);
-    expanded.expand(bound, {.labels = Labels::Make});
+    return strategy;
   }
   Expansion(const Expansion&) = delete;
   Expansion& operator=(const Expansion&) = delete;

@@ -41,7 +41,7 @@ void for_each_route(const RoutingSizes& s, const TokenRoute* routes, SumOrder or
   });
 }
 
-/// values: x[g, n, h], p[g, n, experts], z[g, e, c, h]. Slots that no token takes are 0.
+/// values: x[g, n, h], p[g, n, experts], z, see RoutingSizes. Slots that no token takes are 0.
 class MoeDispatch : public Kernel {
  public:
   /// Routes of all tokens of the shard's groups.
@@ -78,12 +78,12 @@ class MoeDispatch : public Kernel {
   }
 };
 
-/// values: z[g, e, c, h], p[g, n, experts], y[g, n, h] = Σ over the token's experts of p·z.
+/// values: z, see RoutingSizes, p[g, n, experts], y[g, n, h] = Σ over the token's experts of p·z.
 class MoeCombine : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece &z = call.values[0], &p = call.values[1], &y = call.values[2];
-    const std::int64_t width = z.box[3].length(), experts = p.box[2].length();
+    const std::int64_t width = z.box[z.box.dims() - 1].length(), experts = p.box[2].length();
     std::fill_n(y.floats, y.elements(), 0.0F);
     visit_routes(call, [&](std::int64_t row, std::int64_t slot, std::int64_t expert) {
       const float share = p.floats[row * experts + expert];
@@ -95,7 +95,7 @@ class MoeCombine : public Kernel {
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
     const Piece &z = call.values[0], &p = call.values[1];
     const Piece &dz = call.gradients[0], &dp = call.gradients[1], &dy = call.gradients[2];
-    const std::int64_t width = z.box[3].length(), experts = p.box[2].length();
+    const std::int64_t width = z.box[z.box.dims() - 1].length(), experts = p.box[2].length();
     for (const Piece* gradient : {&dz, &dp}) {
       if (gradient->present()) std::fill_n(gradient->floats, gradient->elements(), 0.0F);
     }

@@ -398,6 +398,32 @@ moves B 28geh bytes
 )");
 }
 
+TEST(MoeDispatch, SplitsASampleIntoGroups) {
+  Bench t;
+  EXPECT_EQ(Description::of(t.op("moe_dispatch", {t.x({4, 6, 8}), t.x({4, 6, 2})},
+                                 {{"top_k", 1}, {"capacity", 2}, {"groups", 3}})),
+            R"(factors g:S4 m:A3 n:A2! e:P2 h:A8
+input [g, (m·n), h] passes 0, 0
+index [g, (m·n), 2]
+output [g, m, e, 2, h] passes 0, 0
+flops F 0; B 0; W 0
+saves 16gm bytes
+moves F 8gmeh bytes
+moves B 8gmeh bytes
+)");
+}
+
+TEST(MoeCombine, PutsTheGroupsOfASampleTogether) {
+  Bench t;
+  EXPECT_EQ(Description::of(t.op("moe_combine", {t.x({4, 3, 2, 5, 8}), t.x({4, 6, 2})}, {{"top_k", 1}})),
+            R"(factors g:S4 m:A3 n:A2! e:R2 h:A8
+input [g, m, e, 5, h] saved
+input [g, (m·n), 2] saved
+output [g, (m·n), h]
+flops F 2gmeh; B 4gmeh; W 0
+)");
+}
+
 TEST(ExpertLinear, HasAWeightPerExpert) {
   Bench t;
   EXPECT_EQ(Description::of(t.op("expert_linear", {t.x({4, 3, 2, 8})}, {{"out", 6}})),
@@ -407,6 +433,14 @@ weight [e, h, f]
 output [g, e, c, f]
 flops F 2gechf; B 2gechf; W 2gechf
 matrix gc x h x f for each e
+)");
+  EXPECT_EQ(Description::of(t.op("expert_linear", {t.x({4, 7, 3, 2, 8})}, {{"out", 6}})),
+            R"(factors g:S4 m:A7 e:P3 c:A2 h:R8 f:P6
+input [g, m, e, c, h] saved
+weight [e, h, f]
+output [g, m, e, c, f]
+flops F 2gmechf; B 2gmechf; W 2gmechf
+matrix gmc x h x f for each e
 )");
 }
 

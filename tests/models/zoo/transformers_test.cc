@@ -263,6 +263,20 @@ TEST(Mixtral, CapacityFollowsItsFactor) {
   EXPECT_EQ(capacity(",experts=4,capacity_factor=1.1"), 55);
 }
 
+TEST(Mixtral, HasGroupsOfTokensWithTheirOwnCapacity) {
+  const auto dispatched = [](const std::string& options) {
+    const OperatorGraph graph =
+        make_zoo_model("mixtral-8x7b:layers=1,batch=2,sequence=96,hidden=64" + options);
+    return graph.tensor(operator_named(graph, "layer1.dispatch").uses.back().tensor).shape;
+  };
+  EXPECT_EQ(dispatched(""), (Sizes{2, 8, 24, 64}));
+  EXPECT_EQ(dispatched(",token_groups=4"), (Sizes{2, 4, 8, 6, 64}));
+  EXPECT_EQ(dispatched(",token_groups=32"), (Sizes{2, 32, 8, 1, 64}));
+  EXPECT_EQ(dispatched(",token_groups=32,capacity_factor=100"), (Sizes{2, 32, 8, 3, 64}));
+  EXPECT_EQ(refusal([] { make_zoo_model("mixtral-8x7b:token_groups=3"); }),
+            "model \"mixtral-8x7b:token_groups=3\": token_groups=3 does not divide sequence=4096");
+}
+
 TEST(Mixtral, RefusesMoreExpertsATokenThanThereAre) {
   EXPECT_EQ(refusal([] { make_zoo_model("mixtral-8x7b:top_k=9"); }),
             "model \"mixtral-8x7b:top_k=9\": top_k=9 is more than experts=8");

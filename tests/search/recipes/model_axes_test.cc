@@ -66,6 +66,19 @@ TEST(ModelAxes, OfExperts) {
   EXPECT_THAT(model.of("layer1.router", AxisRole::Features), IsEmpty());
 }
 
+TEST(ModelAxes, OfGroupsOfTokens) {
+  const Roles model(
+      "mixtral-8x7b:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,token_groups=4");
+  for (const char* op : {"layer1.dispatch", "layer1.gate", "layer1.down", "layer1.combine"}) {
+    EXPECT_THAT(model.of(op, AxisRole::TokenGroups), ElementsAre("m")) << op;
+    EXPECT_THAT(model.of(op, AxisRole::Experts), ElementsAre("e")) << op;
+    EXPECT_THAT(model.of(op, AxisRole::Sequence), IsEmpty()) << op;
+  }
+  EXPECT_THAT(model.of("layer1.gated", AxisRole::TokenGroups), testing::SizeIs(1));
+  EXPECT_THAT(model.of("layer1.query", AxisRole::TokenGroups), IsEmpty());
+  EXPECT_THAT(model.of("layer1.ffn_add", AxisRole::Sequence), ElementsAre("s"));
+}
+
 TEST(ModelAxes, OfAnImageNetworkAreSamples) {
   const OperatorGraph graph = make_zoo_model("resnet50:batch=8");
   const ModelAxes axes(graph);

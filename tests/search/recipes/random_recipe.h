@@ -25,6 +25,10 @@ inline Recipe random_recipe(const RecipeModel& model, std::int64_t devices, Rng&
     r.pipeline = any_divisor(devices / r.tensor / r.context, rng);
     r.data = devices / r.tensor / r.context / r.pipeline;
     if (model.graph().batch() % r.data != 0) continue;
+    if (model.axes().has(AxisRole::Experts) && rng.below(3) > 0) {
+      r.expert = any_divisor(r.tensor * r.context * r.data, rng);
+      if (rng.below(2) == 0) r.expert_tensor = any_divisor(devices, rng);
+    }
     r.microbatch = model.graph().batch() / r.data;
     r.sequence_parallel = rng.below(2) == 0;
     if (rng.below(3) == 0) r.chunks = 2;

@@ -8,13 +8,15 @@ namespace pipesim {
 namespace {
 
 TEST(Recipe, ReadsWhatPeopleWrite) {
-  const Recipe r =
-      parse_recipe("tp8,pp=4,vpp2,dp16,cp2,sp,mbs1,recompute=selective,schedule=interleaved,first=3,last=0");
+  const Recipe r = parse_recipe(
+      "tp8,pp=4,vpp2,dp16,cp2,ep=8,etp1,sp,mbs1,recompute=selective,schedule=interleaved,first=3,last=0");
   EXPECT_EQ(r.tensor, 8);
   EXPECT_EQ(r.pipeline, 4);
   EXPECT_EQ(r.chunks, 2);
   EXPECT_EQ(r.data, 16);
   EXPECT_EQ(r.context, 2);
+  EXPECT_EQ(r.expert, 8);
+  EXPECT_EQ(r.expert_tensor, 1);
   EXPECT_EQ(r.microbatch, 1);
   EXPECT_TRUE(r.sequence_parallel);
   EXPECT_EQ(r.recompute, Recompute::Kind::Selective);
@@ -29,11 +31,22 @@ TEST(Recipe, ReadsWhatPeopleWrite) {
 
 TEST(Recipe, IsWrittenAsItIsRead) {
   for (const char* text : {"tp8,pp4,vpp2,cp2,dp16,sp,mbs1,first=3,last=0,recompute=full,schedule=gpipe",
-                           "dp1", "tp2", "pp2,order=pp-tp-cp-ep-dp"}) {
+                           "dp1", "tp2", "tp4,dp8,ep16,etp2", "dp8,ep8", "pp2,order=pp-tp-cp-ep-dp"}) {
     const Recipe r = parse_recipe(text);
     EXPECT_EQ(r.str(), text);
     EXPECT_EQ(parse_recipe(r.str()), r);
   }
+}
+
+// Megatron-LM's rule.
+TEST(Recipe, ImpliesThatExpertsAreSplitLikeAllElse) {
+  EXPECT_EQ(parse_recipe("tp4,dp8").expert_tensor_degree(), 4);
+  EXPECT_FALSE(parse_recipe("tp4,dp8").divides_experts());
+  EXPECT_FALSE(parse_recipe("tp4,dp8,etp4").divides_experts());
+  EXPECT_TRUE(parse_recipe("tp4,dp8,etp1").divides_experts());
+  EXPECT_TRUE(parse_recipe("tp4,dp8,ep2").divides_experts());
+  EXPECT_EQ(parse_recipe("tp4,cp2,dp8,ep4").expert_data(), 4);
+  EXPECT_EQ(parse_recipe("tp4,cp2,dp8,ep4,etp1").expert_data(), 16);
 }
 
 TEST(Recipe, ImpliesItsSchedule) {
@@ -46,10 +59,10 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   const auto message = [](const char* text) { return refusal([&] { (void)parse_recipe(text); }); };
   EXPECT_EQ(message(""), "recipe \"\": a part is empty, allowed: parts such as tp8,pp4,dp16");
   EXPECT_EQ(message("tp8,,pp2"), "recipe \"tp8,,pp2\": a part is empty, allowed: parts such as tp8,pp4,dp16");
-  EXPECT_EQ(message("tq8"),
-            "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, dp, pp, vpp, mbs, sp, "
-            "recompute, "
-            "schedule, order, first, last");
+  EXPECT_EQ(
+      message("tq8"),
+      "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, dp, ep, etp, pp, vpp, mbs, "
+      "sp, recompute, schedule, order, first, last");
   EXPECT_EQ(message("tp0"), "recipe: \"tp0\": allowed: tp with a number from 1 to 1048576");
   EXPECT_EQ(message("tp"), "recipe: \"tp\": allowed: tp with a number from 1 to 1048576");
   EXPECT_EQ(message("tp8x"), "recipe: \"tp8x\": allowed: tp with a number from 1 to 1048576");

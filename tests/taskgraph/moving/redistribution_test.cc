@@ -288,6 +288,31 @@ TEST_F(RedistributionOnOneNode, AddendsInSlicesAreAddedBeforeTheyAreExchanged) {
     EXPECT_NE(std::pair(s.kind, s.round), std::pair(Collective::AllToAll, 0));
 }
 
+// [samples, groups, experts, slots]: tokens on 2 x 2 devices, as a dispatch leaves them.
+Box routed(Range samples, Range groups, Range experts) {
+  return Box(std::vector<Range>{samples, groups, experts, {0, 4}});
+}
+std::vector<Layout::Piece> tokens_on_a_grid() {
+  std::vector<Layout::Piece> pieces;
+  for (std::int32_t d = 0; d < 4; ++d)
+    pieces.push_back({DeviceId(d), routed(part_of(4, 2, d / 2), part_of(2, 2, d % 2), {0, 8}), 0});
+  return pieces;
+}
+
+TEST_F(RedistributionOnOneNode, ExchangesPartsOfAGridAllToAll) {
+  std::vector<Layout::Piece> experts;
+  for (std::int32_t d = 0; d < 4; ++d)
+    experts.push_back({DeviceId(d), routed({0, 4}, {0, 2}, part_of(8, 4, d)), 0});
+  const Layout tokens(tokens_on_a_grid());
+  for (const auto& [from, to] : {std::pair(tokens, Layout(experts)), std::pair(Layout(experts), tokens)}) {
+    const Redistribution r = plan(from, to);
+    check_complete(from, to, r);
+    ASSERT_EQ(r.steps.size(), 1U);
+    EXPECT_EQ(r.steps[0].kind, Collective::AllToAll);
+    EXPECT_EQ(r.elements_on_links(), 4 * 2 * 8 * 4 * 3 / 4);
+  }
+}
+
 TEST_F(RedistributionOnOneNode, ScalarsAreAddedToo) {
   EXPECT_EQ(plan(one_box(Box(), {0, 1}, true), one_box(Box(), {0, 1}, false)).elements_on_links(), 2);
   EXPECT_EQ(plan(one_box(Box(), {0, 1}, true), one_box(Box(), {4}, false)).elements_on_links(), 2);

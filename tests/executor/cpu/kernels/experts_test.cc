@@ -5,22 +5,27 @@ namespace pipesim::cpu {
 namespace {
 
 struct DefinedRoute {
-  std::int64_t group, token, expert, slot;
+  std::int64_t sample, token, expert, slot;
+  std::int64_t group = 0;  ///< of the sample
 };
 
 /// Every token's best experts, the lower of equals first; slots in token order until the capacity is used up.
-std::vector<DefinedRoute> defined_routes(WholeTensor p, std::int64_t top_k, std::int64_t capacity) {
+/// A sample's tokens are in groups of equal length, each with its own capacity.
+std::vector<DefinedRoute> defined_routes(WholeTensor p, std::int64_t top_k, std::int64_t capacity,
+                                         std::int64_t groups) {
   std::vector<DefinedRoute> routes;
   for (std::int64_t g = 0; g < p.shape[0]; ++g) {
-    std::vector<std::int64_t> used(static_cast<std::size_t>(p.shape[2]), 0);
+    std::vector<std::int64_t> used;
     for (std::int64_t n = 0; n < p.shape[1]; ++n) {
+      const std::int64_t length = p.shape[1] / groups;
+      if (n % length == 0) used.assign(static_cast<std::size_t>(p.shape[2]), 0);
       for (std::int64_t e = 0; e < p.shape[2]; ++e) {
         std::int64_t better = 0;
         for (std::int64_t other = 0; other < p.shape[2]; ++other)
           better +=
               p.at(g, n, other) > p.at(g, n, e) || (other < e && p.at(g, n, other) == p.at(g, n, e)) ? 1 : 0;
         std::int64_t& next = used[static_cast<std::size_t>(e)];
-        if (better < top_k && next < capacity) routes.push_back({g, n, e, next++});
+        if (better < top_k && next < capacity) routes.push_back({g, n, e, next++, n / length});
       }
     }
   }
@@ -29,21 +34,26 @@ std::vector<DefinedRoute> defined_routes(WholeTensor p, std::int64_t top_k, std:
 
 std::int64_t top_k_of(const Operator& op) { return std::get<std::int64_t>(op.attributes.at("top_k")); }
 
+/// z[g, e, c, h] or z[g, m, e, c, h]; then m is the number of groups.
+std::int64_t groups_of(const WholeTensor& z) { return z.shape.size() == 5 ? z.shape[1] : 1; }
+std::int64_t capacity_of(const WholeTensor& z) { return z.shape[z.shape.size() - 2]; }
+double& slot_of(WholeTensor& z, const DefinedRoute& r, std::int64_t h) {
+  return z.shape.size() == 5 ? z.at(r.sample, r.group, r.expert, r.slot, h)
+                             : z.at(r.sample, r.expert, r.slot, h);
+}
+
 void define_dispatch(const Operator& op, WholeTensors& t) {
   std::fill(t[2].elements.begin(), t[2].elements.end(), 0.0);
-  for (const DefinedRoute& r : defined_routes(t[1], top_k_of(op), t[2].shape[2])) {
-    for (std::int64_t h = 0; h < t[0].shape[2]; ++h)
-      t[2].at(r.group, r.expert, r.slot, h) = t[0].at(r.group, r.token, h);
+  for (const DefinedRoute& r : defined_routes(t[1], top_k_of(op), capacity_of(t[2]), groups_of(t[2]))) {
+    for (std::int64_t h = 0; h < t[0].shape[2]; ++h) slot_of(t[2], r, h) = t[0].at(r.sample, r.token, h);
   }
 }
 
 void define_combine(const Operator& op, WholeTensors& t) {
   std::fill(t[2].elements.begin(), t[2].elements.end(), 0.0);
-  for (const DefinedRoute& r : defined_routes(t[1], top_k_of(op), t[0].shape[2])) {
-    for (std::int64_t h = 0; h < t[0].shape[3]; ++h) {
-      t[2].at(r.group, r.token, h) +=
-          t[1].at(r.group, r.token, r.expert) * t[0].at(r.group, r.expert, r.slot, h);
-    }
+  for (const DefinedRoute& r : defined_routes(t[1], top_k_of(op), capacity_of(t[0]), groups_of(t[0]))) {
+    for (std::int64_t h = 0; h < t[0].shape.back(); ++h)
+      t[2].at(r.sample, r.token, h) += t[1].at(r.sample, r.token, r.expert) * slot_of(t[0], r, h);
   }
 }
 
@@ -64,6 +74,24 @@ TEST(ExpertKernels, FillSlotsInOrderOfManyTokens) {
        define_dispatch});
 }
 
+TEST(ExpertKernels, DispatchTokensInGroupsOfASample) {
+  for (const int groups : {1, 2, 6}) {
+    Bench bench;
+    check_kernel({bench.op("moe_dispatch", {bench.x({4, 12, 4}), bench.x({4, 12, 4})},
+                           {{"top_k", 2}, {"capacity", groups == 6 ? 1 : 3}, {"groups", groups}}),
+                  define_dispatch});
+  }
+}
+
+TEST(ExpertKernels, CombineGroupsOfASample) {
+  for (const int groups : {1, 2, 6}) {
+    Bench bench;
+    check_kernel(
+        {bench.op("moe_combine", {bench.x({4, groups, 4, 2, 3}), bench.x({4, 12, 4})}, {{"top_k", 2}}),
+         define_combine});
+  }
+}
+
 TEST(ExpertKernels, TiesGoToTheLowerExpert) {
   Bench bench;
   const auto equal = [](WholeTensors& t) { std::fill(t[1].elements.begin(), t[1].elements.end(), 0.25); };
@@ -80,14 +108,18 @@ TEST(ExpertKernels, CombineTheChosenExpertsByTheirProbability) {
   }
 }
 
+/// Rows of z and y follow one another: [g, e, c] or [g, m, e, c].
 void define_expert_linear(const Operator& op, WholeTensors& t) {
-  const auto& y = t[2].shape;
-  for (std::int64_t i = 0; i < y[0] * y[1] * y[2] * y[3]; ++i) {
-    const std::int64_t g = i / (y[1] * y[2] * y[3]), e = i / (y[2] * y[3]) % y[1], c = i / y[3] % y[2],
-                       f = i % y[3];
+  const std::vector<std::int64_t>& y = t[2].shape;
+  const std::int64_t width = y.back(), inner = t[1].shape[1];
+  const std::int64_t capacity = y[y.size() - 2], experts = y[y.size() - 3];
+  for (std::size_t i = 0; i < t[2].elements.size(); ++i) {
+    const auto row = static_cast<std::int64_t>(i) / width, f = static_cast<std::int64_t>(i) % width;
     double sum = 0;
-    for (std::int64_t h = 0; h < t[1].shape[1]; ++h) sum += t[0].at(g, e, c, h) * t[1].at(e, h, f);
-    t[2].at(g, e, c, f) = sum;
+    for (std::int64_t h = 0; h < inner; ++h)
+      sum +=
+          t[0].elements[static_cast<std::size_t>(row * inner + h)] * t[1].at(row / capacity % experts, h, f);
+    t[2].elements[i] = sum;
   }
   apply_defined_activation(op, t);
 }
@@ -99,6 +131,8 @@ TEST(ExpertKernels, MultiplyByAWeightPerExpert) {
         {bench.op("expert_linear", {bench.x({4, 4, 3, 4})}, {{"out", 6}, {"activation", activation}}),
          define_expert_linear});
   }
+  Bench bench;
+  check_kernel({bench.op("expert_linear", {bench.x({2, 3, 4, 2, 4})}, {{"out", 6}}), define_expert_linear});
 }
 
 }  // namespace

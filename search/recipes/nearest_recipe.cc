@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <cmath>
+
+#include "search/recipes/expand_recipe.h"
+
+namespace pipesim {
+namespace {
+
+constexpr double kLostPart = 0.5;  // sp, first, last, schedule
+
+std::vector<std::int64_t> divisors_of(std::int64_t n) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t d = 1; d <= n; ++d) {
+    if (n % d == 0) divisors.push_back(d);
+  }
+  return divisors;
+}
+
+// Rather than the other degrees, those of experts change.
+constexpr double kOfExperts = 0.9;
+
+// How far one recipe is from another, for the same devices.
+double distance(const Recipe& from, const Recipe& to) {
+  const auto apart = [](std::int64_t a, std::int64_t b) {
+    return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
+  };
+  const double experts = apart(from.expert, to.expert) +
+                         (from.expert_tensor > 0 ? apart(from.expert_tensor, to.expert_tensor_degree()) : 0);
+  return apart(from.tensor, to.tensor) + apart(from.context, to.context) + apart(from.pipeline, to.pipeline) +
+         apart(from.chunks, to.chunks) + kOfExperts * experts + (from == to ? 0 : 1e-3);
+}
+
+Recipe without_extras(Recipe r) {
+  r.first.reset(), r.last.reset();
+  r.schedule.clear();
+  r.sequence_parallel = r.sequence_parallel && r.tensor > 1;
+  if (r.pipeline == 1 && r.recompute == Recompute::Kind::Stage) r.recompute = Recompute::Kind::Full;
+  return r;
+}
+
+// Looks for the legal recipe that is nearest to another one.
+class NearestRecipe {
+ public:
+  NearestRecipe(const Recipe& wanted, const RecipeModel& model) : wanted_(wanted), model_(model) {}
+
+  // Also with all degrees of experts, where they were asked for.
+  void consider(Recipe r, const std::vector<std::int64_t>& divisors) {
+    const std::vector<std::int64_t> one{1}, as_tensor{0};
+    const bool experts = model_.axes().has(AxisRole::Experts);
+    r.expert_tensor = 0;
+    for (const std::int64_t expert : experts&& wanted_.divides_experts() ? divisors : one) {
+      for (const std::int64_t features : experts&& wanted_.expert_tensor > 0 ? divisors : as_tensor) {
+        r.expert = expert, r.expert_tensor = features;
+        consider(r, 0);
+        consider(without_extras(r), kLostPart);
+      }
+    }
+  }
+  [[nodiscard]] const std::optional<Recipe>& found() const { return best_; }
+
+ private:
+  void consider(const Recipe& r, double lost) {
+    const double far = distance(wanted_, r) + lost;
+    if ((best_ && far >= nearest_) || model_.illegal(r)) return;
+    best_ = r;
+    nearest_ = far;
+  }
+
+  const Recipe& wanted_;
+  const RecipeModel& model_;
+  std::optional<Recipe> best_;
+  double nearest_ = 0;
+};
+
+}  // namespace
+
+std::optional<Recipe> nearest_legal(const Recipe& recipe, const RecipeModel& model, std::int64_t devices) {
+  NearestRecipe nearest(recipe, model);
+  const std::vector<std::int64_t> divisors = divisors_of(devices);
+  for (const std::int64_t tensor : divisors) {
+    for (const std::int64_t context : divisors) {
+      for (const std::int64_t pipeline : divisors) {
+        if (devices % (tensor * context * pipeline) != 0) continue;
+        for (std::int64_t chunks = 1; chunks <= recipe.chunks; ++chunks) {
+          Recipe r = recipe;
+          r.tensor = tensor, r.context = context, r.pipeline = pipeline, r.chunks = chunks;
+          r.data = devices / (tensor * context * pipeline);
+          nearest.consider(r, divisors);
+        }
+      }
+    }
+  }
+  return nearest.found();
+}
+
+}  // namespace pipesim
