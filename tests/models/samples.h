@@ -74,7 +74,6 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("linear", {q}, {{"out", Sizes{3, 4}}, {"contract", 3}, {"activation", "gelu"}});
   add("linear", {tokens}, {{"out", 11}, {"transpose_weight", 1}, {"bias", 0}});
   add("linear", {tokens}, {{"out", 4}, {"router", 1}});
-  add("linear", {t.x({4, 6, 8})}, {{"out", 4}, {"router", 1}, {"router_groups", 3}});
   add("matmul", {tokens, t.x({4, 8, 5})});
   add("matmul", {tokens, t.x({4, 5, 8})}, {{"transpose_q", 1}});
   add("conv2d", {image}, {{"out", 4}, {"kernel", 3}, {"pad", 1}, {"activation", "relu"}});
@@ -104,10 +103,6 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("moe_dispatch", {tokens, scores}, {{"top_k", 1}, {"capacity", 5}});
   add("expert_linear", {chosen}, {{"out", 6}, {"activation", "silu"}});
   add("moe_combine", {t.x({4, 2, 5, 8}), scores}, {{"top_k", 1}});
-  const TensorId grouped = t.x({4, 3, 2, 5, 8});
-  add("moe_dispatch", {t.x({4, 6, 8}), t.x({4, 6, 2})}, {{"top_k", 1}, {"capacity", 2}, {"groups", 3}});
-  add("expert_linear", {grouped}, {{"out", 6}});
-  add("moe_combine", {grouped, t.x({4, 6, 2})}, {{"top_k", 1}});
   add("dropout", {tokens}, {{"rate", 0.1}});
   add("add", {tokens, tokens});
   add("mul", {tokens, t.x({7, 1})});
@@ -119,6 +114,11 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("profiled", {rows, rows}, {{"forward_ms", 1.5}, {"backward_ms", 3}, {"parameter_bytes", 10}});
   add("broadcast", {tokens}, {{"axis", 2}, {"size", 6}});
   add("alibi_attention", {q, self, self}, {{"causal", 1}});
+  add("linear", {t.x({4, 6, 8})}, {{"out", 4}, {"router", 1}, {"router_groups", 3}});
+  const TensorId grouped = t.x({4, 3, 2, 5, 8});
+  add("moe_dispatch", {t.x({4, 6, 8}), t.x({4, 6, 2})}, {{"top_k", 1}, {"capacity", 2}, {"groups", 3}});
+  add("expert_linear", {grouped}, {{"out", 6}});
+  add("moe_combine", {grouped, t.x({4, 6, 2})}, {{"top_k", 1}});
   return ops;
 }
 

@@ -14,6 +14,7 @@
 #include "tests/executor/gpu/host_machine.h"
 #include "tests/refusal.h"
 #include "tests/taskgraph/random_strategies.h"
+#include "tests/taskgraph/replica_plans.h"
 
 namespace pipesim::gpu {
 namespace {
@@ -64,6 +65,26 @@ TEST(StreamExecution, DoesNotDependOnTheOrderThatStreamsLeaveOpen) {
     StreamedPlan again(c, strategy, {.seed = seed});
     again.training().step();
     expect_same_values(again.training().values(), first.training().values(), c.graph);
+  }
+}
+
+// Gathers of weights and sums of their gradients wait for all that they need.
+TEST(StreamExecution, OfDividedStateDoesNotDependOnThatOrder) {
+  const EqualityCase c(kModel);
+  Strategy copies;
+  for (const Operator& op : c.graph.operators()) copies.push_back(in_both(op, 0, 4, 2));
+  for (const char* sharding : {"zero1", "zero2", "zero3", "zero3,reshard=never,prefetch=2"}) {
+    SCOPED_TRACE(sharding);
+    PlanOptions options;
+    options.microbatches = 3;
+    options.state_sharding = parse_state_sharding(sharding);
+    StreamedPlan first(c, copies, {.seed = 1}, {}, options);
+    for (int step = 0; step < 2; ++step) first.training().step();
+    for (std::uint64_t seed = 2; seed < 6; ++seed) {
+      StreamedPlan again(c, copies, {.seed = seed}, {}, options);
+      for (int step = 0; step < 2; ++step) again.training().step();
+      expect_same_values(again.training().values(), first.training().values(), c.graph);
+    }
   }
 }
 

@@ -26,7 +26,7 @@ void expect_optimum_for_ten_seeds(const SearchCase& c, std::int64_t proposals) {
 }
 
 TEST(Mcmc, FindsTheProvenOptimumOfLeNet) {
-  expect_optimum_for_ten_seeds(SearchCase("lenet", "p100-4x4:1"), 50'000);
+  expect_optimum_for_ten_seeds(SearchCase("lenet", "p100-4x4:1"), 100'000);
 }
 
 TEST(Mcmc, FindsTheProvenOptimumOfALanguageModel) {

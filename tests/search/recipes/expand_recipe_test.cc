@@ -190,6 +190,9 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
   EXPECT_THAT(message(kSmallGpt, "recompute=stage"), HasSubstr("recompute=stage needs pp2 or more"));
   EXPECT_THAT(message("lenet:batch=", "recompute=selective"),
               HasSubstr("recompute=selective runs attention again, and model"));
+  EXPECT_EQ(message(kSmallGpt, "zero1,shard=3"),
+            "recipe \"dp8,mbs1,zero1,shard=3\": shard=3 does not divide the 8 copies of a weight (dp8); the "
+            "nearest that is possible: dp8,mbs1,zero1");
   EXPECT_THAT(message(kSmallGpt, "schedule=gpipe"), HasSubstr("schedule needs pp2 or more"));
   EXPECT_THAT(message(kSmallGpt, "pp2,vpp2,schedule=1f1b"), HasSubstr("vpp2 needs schedule=interleaved"));
   EXPECT_THAT(message("resnet50:batch=", "cp2"),

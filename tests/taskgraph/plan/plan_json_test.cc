@@ -1,6 +1,6 @@
 #include "taskgraph/plan/plan_json.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <functional>
 #include <string>
@@ -46,6 +46,16 @@ class PlanJson : public ::testing::Test {
   OperatorGraph graph_ = linears_and_loss();
   Topology topology_ = make_topology("p100-4x4:1");
 };
+
+TEST_F(PlanJson, HoldsHowStateIsDivided) {
+  const std::string all = R"({"operator": "fc1", "split": [["b", 4]], "devices": "all"})";
+  const Plan plan = read(text(all, R"("state_sharding": "zero3,shard=2", )"));
+  EXPECT_EQ(plan.options.state_sharding, parse_state_sharding("zero3,shard=2"));
+  EXPECT_EQ(read(to_json(plan, graph_, topology_)), plan);
+  EXPECT_THAT(
+      message(text(all, R"("state_sharding": "zero9", )")),
+      testing::HasSubstr("p.json: /state_sharding: state sharding \"zero9\": \"zero9\": allowed: zero"));
+}
 
 TEST_F(PlanJson, SplitsAreReadSlowestFirst) {
   // o is slower than b in the file; shards are numbered with b slower, as the operator lists its factors.

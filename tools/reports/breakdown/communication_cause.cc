@@ -91,7 +91,8 @@ bool apart(OperatorId a, OperatorId b, const BoundStrategy& strategy,
 }  // namespace
 
 std::string_view name_of(CommunicationCause cause) {
-  constexpr ByCause<std::string_view> names{"tensor", "sequence", "context", "expert", "data", "pipeline"};
+  constexpr ByCause<std::string_view> names{"tensor", "sequence", "context", "expert",
+                                            "data",   "pipeline", "sharding"};
   return names[static_cast<std::size_t>(cause)];
 }
 
@@ -99,6 +100,7 @@ CommunicationCause cause_of(const Wiring& wiring, const CommunicationPlan& whole
                             const BoundStrategy& strategy, const std::optional<Pipeline>& pipeline,
                             const ModelAxes& axes) {
   if (wiring.kind == TaskKind::GradientSync) return CommunicationCause::Data;
+  if (wiring.kind == TaskKind::WeightGather) return CommunicationCause::Sharding;
   for (const UseRef from : wiring.sources) {
     for (const UseRef to : wiring.destinations) {
       if (apart(from.op, to.op, strategy, pipeline)) return CommunicationCause::Pipeline;

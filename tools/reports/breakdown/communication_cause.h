@@ -18,15 +18,16 @@ enum class CommunicationCause : std::uint8_t {
   Context,   ///< context parallel: parts of the sequence need each other's keys and values
   Expert,    ///< expert parallel: tokens go to their experts and back
   Data,      ///< data parallel: gradients of weights are added up
-  Pipeline   ///< pipeline parallel: from stage to stage
+  Pipeline,  ///< pipeline parallel: from stage to stage
+  Sharding   ///< state sharding: weights are gathered
 };
-constexpr std::size_t kCommunicationCauses = 6;
+constexpr std::size_t kCommunicationCauses = 7;
 std::string_view name_of(CommunicationCause cause);  ///< "tensor", "sequence", …
 template <class T>
 using ByCause = std::array<T, kCommunicationCauses>;
 
 /// The cause of a transfer, from what it does. A recipe is not needed.
-/// - It adds up gradients of weights: data, also where dp is 1.
+/// - It adds up gradients of weights: data, also where dp is 1. It gathers weights: sharding.
 /// - It goes from one stage of a pipeline to another: pipeline. Without stages, the same holds where the
 ///   operators at its ends have no device in common.
 /// - Otherwise from the roles (AxisRole) of the split factors along which the devices of its collectives and
