@@ -6,8 +6,10 @@
 #include <span>
 
 #include "executor/program/buffer_uses.h"
+#include "executor/program/gradient_sums.h"
 #include "executor/program/shard_views.h"
 #include "executor/program/task_order.h"
+#include "executor/program/task_roles.h"
 #include "models/box.h"
 #include "sim/base/errors.h"
 
@@ -16,82 +18,6 @@ namespace {
 
 // More transfers of a device at once would only wait for the same links.
 constexpr std::int32_t most_streams = 8;
-
-// What a task of the graph is, and where.
-struct TaskRole {
-  TaskKind kind = TaskKind::Forward;
-  OperatorId op;  // of compute tasks, updates and inner reduces; of barriers: whose weights were gathered
-  std::vector<DeviceId> devices;
-  Pass pass = Pass::Forward;  // of an inner reduce: the pass it belongs to
-  std::int32_t microbatch = 0, stage = 0, shard = 0;
-  bool second_run = false;  // of forward, or backward, which reads what that made
-  const InnerReduce* reduce = nullptr;
-  std::size_t wiring = 0, index = 0;  // of transfers: task number of the wiring's plan
-};
-
-// Roles of all tasks, in the order of their ids.
-class RoleTable {
- public:
-  explicit RoleTable(const ExpandedStrategy& expanded) : roles_(expanded.dag().num_tasks()) {
-    const PlanContents& contents = expanded.contents();
-    const BoundStrategy& strategy = expanded.strategy();
-    for (std::size_t i = 0; i < strategy.size(); ++i) {
-      const OperatorId op(i);
-      for (std::int32_t m = 0; m < contents.options().microbatches; ++m) {
-        const OperatorTasks& tasks = expanded.tasks_of(op, m);
-        const BoundOperator& bound = *contents.strategy_of(m, strategy)[i];
-        add_pass(op, m, bound, tasks.forward, TaskKind::Forward);
-        add_pass(op, m, bound, tasks.recompute, TaskKind::Recompute);
-        add_pass(op, m, bound, tasks.backward_input, TaskKind::BackwardInput);
-        add_pass(op, m, bound, tasks.backward_weight, TaskKind::BackwardWeight);
-        for (std::size_t d = 0; d < tasks.update_devices.size(); ++d) {
-          roles_[tasks.update.index() + d] = {
-              TaskKind::Update, op, {tasks.update_devices[d]}, Pass::BackwardWeight, m};
-        }
-      }
-    }
-    for (std::size_t w = 0; w < expanded.wirings().size(); ++w) add_wiring(expanded.wirings()[w], w);
-    for (const StepBarrier& b : expanded.barriers())
-      roles_[b.task.index()] = {TaskKind::Barrier, {}, {b.device}};
-    for (const Gate& g : expanded.gates())
-      roles_[g.task.index()] = {TaskKind::Barrier, g.gathered, {g.device}};
-  }
-  [[nodiscard]] const TaskRole& operator[](TaskId task) const { return roles_[task.index()]; }
-
- private:
-  void add_pass(OperatorId op, std::int32_t microbatch, const BoundOperator& bound, TaskId first,
-                TaskKind kind) {
-    if (!first.valid()) return;
-    const bool input = kind == TaskKind::BackwardInput, weight = kind == TaskKind::BackwardWeight;
-    const PassWork& work = input ? bound.backward_input : weight ? bound.backward_weight : bound.forward;
-    const Pass pass = input ? Pass::BackwardInput : weight ? Pass::BackwardWeight : Pass::Forward;
-    const bool second = kind != TaskKind::Forward;
-    const std::size_t shards = bound.config.devices.size();
-    for (std::size_t i = 0; i < work.stages() * shards; ++i) {
-      const auto stage = static_cast<std::int32_t>(i / shards), k = static_cast<std::int32_t>(i % shards);
-      roles_[first.index() + i] = {kind, op,    {bound.config.devices[i % shards]}, pass, microbatch, stage,
-                                   k,    second};
-    }
-    std::size_t next = first.index() + work.stages() * shards;
-    for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(work.reduces.size()); ++stage) {
-      for (const InnerReduce& r : work.reduces[static_cast<std::size_t>(stage)])
-        roles_[next++] = {TaskKind::InnerReduce, op, r.task.group, pass, microbatch, stage, 0, second, &r};
-    }
-  }
-
-  void add_wiring(const Wiring& wiring, std::size_t number) {
-    for (std::size_t i = 0; i < wiring.plan->tasks.size(); ++i) {
-      TaskRole& role = roles_[wiring.first_task.index() + i];
-      role.kind = wiring.kind;
-      role.wiring = number;
-      role.index = i;
-      const std::span<const DeviceId> group = wiring.plan->tasks[i].group;
-      role.devices.assign(group.begin(), group.end());
-    }
-  }
-
-  std::vector<TaskRole> roles_;
-};
 
 // Which tasks each device does, and in which of its lists: 0 is compute, then the streams. A device that does
 // not overlap has one list for everything, in the order in which the simulator gives its lane away: side by
@@ -150,14 +76,8 @@ class Compiler {
         roles_(roles),
         program_(program),
         kernels_(kernels),
-        views_(expanded, kernels, program) {
-    if (!contents_.options().state_sharding.each_microbatch()) return;
-    for (const TaskId task : program.order) {
-      const TaskRole& role = roles[task];
-      if (role.kind != TaskKind::GradientSync || expanded.wirings()[role.wiring].microbatch < 0) continue;
-      for (const DeviceId d : role.devices) last_syncs_[{role.wiring, d}] = task;
-    }
-  }
+        views_(expanded, kernels, program),
+        sums_(expanded, roles, program.order, views_) {}
 
   Instruction instruction(TaskId task, DeviceId device) {
     const TaskRole& role = roles_[task];
@@ -261,8 +181,7 @@ class Compiler {
 
   void put_together(const Flow::Target& target, Instruction& out) {
     if (target.moves.empty() || !put_together_.insert(target.view.buffer).second) return;
-    out.before.zeroed.insert(out.before.zeroed.end(), target.moves.zeroed.begin(), target.moves.zeroed.end());
-    out.before.moves.insert(out.before.moves.end(), target.moves.moves.begin(), target.moves.moves.end());
+    out.before.append(target.moves);
   }
 
   // A value to read, as the kernel wants it.
@@ -346,7 +265,7 @@ class Compiler {
       work.averaged = versions.every(stage);
     }
     for (const TensorId weight : contents_.backward().owned_weights(role.op)) {
-      if (contents_.syncs_each_microbatch(weight, expanded_.strategy())) add_up_rest(weight, device, out);
+      sums_.before_update(weight, device, out);
       for (ShardViews::StatePiece& piece : views_.state(weight, device, role.microbatch)) {
         put_together({piece.update.gradient, std::move(piece.moves)}, out);
         if (piece.before.present())
@@ -376,53 +295,14 @@ class Compiler {
       out.waits.push_back(packer->second);
     }
     out.work = std::move(member.work);
-    const Wiring& wiring = expanded_.wirings()[role.wiring];
-    const auto last = last_syncs_.find({role.wiring, device});
-    if (last == last_syncs_.end()) return;
-    if (last->second == task) {
-      add_up(wiring, device, out.waits, out.after);
-      added_up_[{wiring.tensor, device}].before = task;
-    } else {
-      earlier_syncs_[{role.wiring, device}].push_back(task);
-    }
-  }
-
-  // Adds what the device got of a microbatch's gradients to the sum, when all of it is there.
-  void add_up(const Wiring& wiring, DeviceId device, std::vector<TaskId>& waits, MoveList& moves) {
-    AddedUp& added = added_up_[{wiring.tensor, device}];
-    const std::vector<TaskId>& earlier = earlier_syncs_[{number_of(wiring), device}];
-    waits.insert(waits.end(), earlier.begin(), earlier.end());
-    if (added.before.valid()) waits.push_back(added.before);
-    for (const ShardViews::GradientPiece& piece :
-         views_.gradient_pieces(wiring.tensor, device, wiring.microbatch)) {
-      moves.zeroed.insert(moves.zeroed.end(), piece.got.moves.zeroed.begin(), piece.got.moves.zeroed.end());
-      moves.moves.insert(moves.moves.end(), piece.got.moves.moves.begin(), piece.got.moves.moves.end());
-      moves.moves.push_back({piece.got.view, piece.sum, piece.sum.box, !added.microbatches.empty()});
-    }
-    added.microbatches.insert(wiring.microbatch);
-  }
-
-  // Of microbatches whose gradients came without any transfer to the device.
-  void add_up_rest(TensorId weight, DeviceId device, Instruction& update) {
-    for (const Wiring& wiring : expanded_.wirings()) {
-      if (wiring.kind != TaskKind::GradientSync || wiring.tensor != weight) continue;
-      if (added_up_[{weight, device}].microbatches.contains(wiring.microbatch)) continue;
-      add_up(wiring, device, update.waits, update.before);
-    }
-  }
-
-  [[nodiscard]] std::size_t number_of(const Wiring& wiring) const {
-    return static_cast<std::size_t>(&wiring - expanded_.wirings().data());
+    sums_.after_transfer(role.wiring, task, device, out);
   }
 
   void add_barrier(const TaskRole& role, DeviceId device, Instruction& out) {
     out.work = BarrierWork();
     if (!role.op.valid()) return;
-    for (const TensorId weight : contents_.backward().owned_weights(role.op)) {
-      const MoveList home = views_.bring_home(weight, device);
-      out.before.zeroed.insert(out.before.zeroed.end(), home.zeroed.begin(), home.zeroed.end());
-      out.before.moves.insert(out.before.moves.end(), home.moves.begin(), home.moves.end());
-    }
+    for (const TensorId weight : contents_.backward().owned_weights(role.op))
+      out.before.append(views_.bring_home(weight, device));
   }
 
   // A statistic travels in the width that the operator declares, and is float64 before and after.
@@ -468,19 +348,10 @@ class Compiler {
   Program& program_;
   const DeviceKernels& kernels_;
   ShardViews views_;
+  GradientSums sums_;
   std::map<StagingKey, View> staging_;
   std::set<BufferId> put_together_, written_;
   std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, DeviceId>, TaskId> packers_;
-
-  // Gradients that are reduced after each microbatch.
-  struct AddedUp {
-    TaskId before;                        // the transfer that added up last
-    std::set<std::int32_t> microbatches;  // that are in the sum
-  };
-  using WiringOnDevice = std::pair<std::size_t, DeviceId>;
-  std::map<WiringOnDevice, TaskId> last_syncs_;                  // in the order of dispatch
-  std::map<WiringOnDevice, std::vector<TaskId>> earlier_syncs_;  // all but the last
-  std::map<std::pair<TensorId, DeviceId>, AddedUp> added_up_;
 };
 
 std::vector<std::vector<TaskId>> predecessors(const TaskDag& dag) {

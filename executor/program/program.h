@@ -56,6 +56,10 @@ struct MoveList {
   std::vector<View> zeroed;
   std::vector<Move> moves;
   [[nodiscard]] bool empty() const { return zeroed.empty() && moves.empty(); }
+  void append(const MoveList& more) {
+    zeroed.insert(zeroed.end(), more.zeroed.begin(), more.zeroed.end());
+    moves.insert(moves.end(), more.moves.begin(), more.moves.end());
+  }
 };
 
 /// One stage of a pass of one shard. Views are indexed like Operator::uses.

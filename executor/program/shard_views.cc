@@ -283,10 +283,10 @@ Flow::Target ShardViews::gathered_value(Flow& flow, UseRef use, ShardRef at, Dev
 }
 
 // The stored piece that holds the box.
-View ShardViews::stored_around(TensorId weight, DeviceId device, const Box& box) {
+ShardViews::WeightBuffer& ShardViews::stored_around(TensorId weight, DeviceId device, const Box& box) {
   const Layout& layout = contents_.layouts()[stored_layout(weight)];
   for (const LayoutEntry& e : layout.entries_on(device)) {
-    if (box.inside(layout.box(e))) return stored(weight, device, layout.box(e)).values.front();
+    if (box.inside(layout.box(e))) return stored(weight, device, layout.box(e));
   }
   throw InternalError("no piece of the home of " + graph_.tensor(weight).name + " holds " + box.str());
 }
@@ -300,10 +300,9 @@ Flow::Target ShardViews::weight_value(UseRef use, ShardRef at, DeviceId device, 
   const WeightVersions& versions = contents_.versions();
   const std::int32_t version =
       versions.several() ? versions.version(contents_.stage_of(use.op), at.microbatch) : 0;
-  View whole = stored_around(weight, device, box);
-  const std::vector<View>& values = stored(weight, device, whole.box).values;
-  whole = values[static_cast<std::size_t>(version) % values.size()];
-  return cropped({whole, {}}, weight, device, box, version);
+  const std::vector<View>& values = stored_around(weight, device, box).values;
+  return cropped({values[static_cast<std::size_t>(version) % values.size()], {}}, weight, device, box,
+                 version);
 }
 
 std::vector<ShardViews::GradientPiece> ShardViews::gradient_pieces(TensorId weight, DeviceId device,
@@ -329,8 +328,7 @@ MoveList ShardViews::bring_home(TensorId weight, DeviceId device) {
   const Layout& home = contents_.layouts()[contents_.home_of(weight, strategy_)];
   for (const LayoutEntry& e : home.entries_on(device)) {
     const Flow::Target& got = flows_[gather->second]->target(device, home.box(e));
-    all.zeroed.insert(all.zeroed.end(), got.moves.zeroed.begin(), got.moves.zeroed.end());
-    all.moves.insert(all.moves.end(), got.moves.moves.begin(), got.moves.moves.end());
+    all.append(got.moves);
     all.moves.push_back({got.view, stored(weight, device, home.box(e)).values.front(), home.box(e), false});
   }
   return all;
@@ -357,7 +355,7 @@ std::vector<ShardViews::StatePiece> ShardViews::state(TensorId weight, DeviceId 
     }
     View before, after = buffer.updated;
     if (after.present()) {
-      before = stored_around(weight, device, box);
+      before = stored_around(weight, device, box).values.front();
     } else {
       const auto place = static_cast<std::size_t>(change);
       before = buffer.values[place % buffer.values.size()];

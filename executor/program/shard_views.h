@@ -86,7 +86,7 @@ class ShardViews {
   [[nodiscard]] WeightBuffer& with_state(TensorId weight, DeviceId device, const Box& box);
   [[nodiscard]] bool is_trained(TensorId weight) const;
   [[nodiscard]] LayoutId stored_layout(TensorId weight) const;
-  [[nodiscard]] View stored_around(TensorId weight, DeviceId device, const Box& box);
+  [[nodiscard]] WeightBuffer& stored_around(TensorId weight, DeviceId device, const Box& box);
   [[nodiscard]] Flow::HeldView held_by(const Wiring& wiring);
   [[nodiscard]] Flow::Target weight_value(UseRef use, ShardRef at, DeviceId device, const Box& box);
   [[nodiscard]] Flow::Target gathered_value(Flow& flow, UseRef use, ShardRef at, DeviceId device,

@@ -225,6 +225,12 @@ Recipe completed(Recipe recipe, std::int64_t devices, const RecipeModel* model) 
   return recipe;
 }
 
+void RecipeStrategy::apply_to(PlanOptions& options) const {
+  options.pipeline = pipeline;
+  options.recompute = recompute;
+  options.state_sharding = state_sharding;
+}
+
 namespace {
 
 // Gives every operator its config.

@@ -75,6 +75,8 @@ struct RecipeStrategy {
   std::optional<Pipeline> pipeline;
   Recompute recompute;
   StateSharding state_sharding;
+  /// Sets what the recipe says of a plan's options: all but the strategy.
+  void apply_to(PlanOptions& options) const;
 };
 /// InputError, with the nearest legal recipe, when the recipe suits the model or the topology badly. The
 /// graph's batch must be dp · mbs.

@@ -150,8 +150,7 @@ LayoutId PlanContents::needed_in(std::int32_t stage, TensorId weight, const Boun
   return tables_->plans.home(needed);
 }
 
-LayoutId PlanContents::state_of(TensorId weight, const BoundStrategy& strategy) const {
-  const LayoutId home = home_of(weight, strategy);
+LayoutId PlanContents::state_of(TensorId weight, LayoutId home, const BoundStrategy& strategy) const {
   const StateSharding& sharding = options_.state_sharding;
   if (!sharding.any()) return home;
   LayoutIds terms;
@@ -161,7 +160,9 @@ LayoutId PlanContents::state_of(TensorId weight, const BoundStrategy& strategy) 
 
 // What is not divided accumulates where it is made.
 bool PlanContents::syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const {
-  return options_.state_sharding.each_microbatch() && state_of(weight, strategy) != home_of(weight, strategy);
+  if (!options_.state_sharding.each_microbatch()) return false;
+  const LayoutId home = home_of(weight, strategy);
+  return state_of(weight, home, strategy) != home;
 }
 
 const CommunicationPlan& PlanContents::gather_plan(TensorId weight, LayoutId target,
@@ -176,7 +177,7 @@ const OwnedUpdates& PlanContents::update_work(OperatorId owner, const BoundStrat
   WeightHomes homes;
   for (const TensorId w : weights) {
     homes.whole.push_back(home_of(w, strategy));
-    homes.state.push_back(state_of(w, strategy));
+    if (options_.state_sharding.any()) homes.state.push_back(state_of(w, homes.whole.back(), strategy));
   }
   return tables_->updates.of(homes, type);
 }

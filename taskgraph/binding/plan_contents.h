@@ -75,7 +75,9 @@ class PlanContents {
   [[nodiscard]] LayoutId home_of(TensorId weight, const BoundStrategy& strategy) const;
   /// Where a trained weight's state is kept and updated: its home, or that divided as
   /// PlanOptions::state_sharding says.
-  [[nodiscard]] LayoutId state_of(TensorId weight, const BoundStrategy& strategy) const;
+  [[nodiscard]] LayoutId state_of(TensorId weight, const BoundStrategy& strategy) const {
+    return state_of(weight, home_of(weight, strategy), strategy);
+  }
   /// Whether the weight's gradients are reduced after each microbatch, and not once for all of them.
   [[nodiscard]] bool syncs_each_microbatch(TensorId weight, const BoundStrategy& strategy) const;
   /// What the uses in one stage of a pipeline need of a weight.
@@ -119,6 +121,7 @@ class PlanContents {
   PlanContents(std::shared_ptr<Tables> tables, PlanOptions options,
                std::shared_ptr<const BackwardUses> backward);
   void forget_derived();
+  [[nodiscard]] LayoutId state_of(TensorId weight, LayoutId home, const BoundStrategy& strategy) const;
 
   std::shared_ptr<Tables> tables_;
   PlanOptions options_;

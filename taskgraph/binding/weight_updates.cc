@@ -30,7 +30,7 @@ std::vector<std::int64_t> WeightUpdates::elements_by_device(std::span<const Layo
 OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const {
   OwnedUpdates work;
   const std::vector<std::int64_t> whole = elements_by_device(homes.whole),
-                                  state = elements_by_device(homes.state);
+                                  state = homes.state.empty() ? whole : elements_by_device(homes.state);
   const StateSharding& sharding = options_.state_sharding;
   const auto memory = [&](std::int64_t elements) {
     return CostModel::weight_memory(elements, type, options_.gradient_type, options_.optimizer);
@@ -40,10 +40,9 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const 
     const DeviceId device(d);
     if (whole[d] > 0) {
       work.holders.push_back(device);
-      work.memory.push_back(
-          {memory(sharding.kind == StateSharding::Kind::Weights ? state[d] : whole[d]).weights,
-           memory(sharding.each_microbatch() ? state[d] : whole[d]).gradients,
-           memory(state[d]).optimizer_state});
+      work.memory.push_back({memory(sharding.gathers_to_use() ? state[d] : whole[d]).weights,
+                             memory(sharding.each_microbatch() ? state[d] : whole[d]).gradients,
+                             memory(state[d]).optimizer_state});
     }
     if (state[d] == 0) continue;
     work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());

@@ -25,7 +25,7 @@ struct OwnedUpdates {
 };
 
 /// Where an operator's weights lie: whole, as their uses need them, and divided. Without state sharding
-/// these are the same.
+/// these are the same, and `state` is empty.
 struct WeightHomes {
   LayoutIds whole, state;
 };

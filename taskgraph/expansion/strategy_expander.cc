@@ -128,7 +128,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     if (contents_.options().state_sharding.each_microbatch()) {
       for (std::size_t i = 0; i < ops; ++i) {
         for (const TensorId w : contents_.backward().owned_weights(OperatorId(i))) {
-          if (contents_.syncs_each_microbatch(w, *now_)) sync_gradient(w, microbatch_);
+          if (contents_.syncs_each_microbatch(w, *now_)) syncs_[w].push_back(sync_gradient(w, microbatch_));
         }
       }
     }
@@ -441,33 +441,34 @@ void StrategyExpander::add_updates(OperatorId owner) {
           {TaskKind::Update, Collective::Send, owner, {}, d, d, 1, 0, Bytes(0), number});
   }
   for (const TensorId w : contents_.backward().owned_weights(owner)) {
-    if (!contents_.syncs_each_microbatch(w, out_.strategy_))
-      sync_gradient(w, contents_.versions().several() ? first : -1);
-    for (const std::size_t number : syncs_[w.index()]) {
-      const Wiring& wiring = out_.wirings_[number];
-      if (first > 0) {
-        connect_idle_replicas(dag(), wiring, out_.microbatches_, out_.tasks_of(owner, first - every).update,
-                              work.update_of_device);
-      }
-      connect_readers(wiring, tasks.update, work.update_of_device);
+    if (contents_.syncs_each_microbatch(w, out_.strategy_)) {
+      for (const std::size_t sync : syncs_[w])
+        connect_readers(out_.wirings_[sync], tasks.update, work.update_of_device);
+      continue;
     }
-    syncs_[w.index()].clear();
+    const Wiring& sync = out_.wirings_[sync_gradient(w, contents_.versions().several() ? first : -1)];
+    if (first > 0) {
+      connect_idle_replicas(dag(), sync, out_.microbatches_, out_.tasks_of(owner, first - every).update,
+                            work.update_of_device);
+    }
+    connect_readers(sync, tasks.update, work.update_of_device);
   }
   const StateSharding& sharding = contents_.options().state_sharding;
   if (sharding.any() && !sharding.gathers_to_use())
     gathers_.add_after_update(owner, tasks.update, work.update_of_device);
 }
 
-// Of the gradients of one microbatch, a change of weights, or (−1) all microbatches.
-void StrategyExpander::sync_gradient(TensorId weight, std::int32_t microbatch) {
-  syncs_.resize(graph_.tensors().size());
-  syncs_[weight.index()].push_back(out_.num_wirings_);
+// Of the gradients of one microbatch, a change of weights, or (−1) all microbatches. Returns the wiring's
+// number.
+std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microbatch) {
+  const std::size_t number = out_.num_wirings_;
   Wiring& wiring = begin_wiring(TaskKind::GradientSync, weight);
   wiring.microbatch = microbatch;
   list_sources(wiring);
   wiring.plan = &folded_by(folding_, contents_.sync_plan(weight, out_.strategy_));
   add_transfers(wiring);
   connect_sources(wiring);
+  return number;
 }
 
 const CommunicationPlan& StrategyExpander::folded(const CommunicationPlan& plan) const {

@@ -39,7 +39,7 @@ class StrategyExpander {
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void add_updates(OperatorId owner);
-  void sync_gradient(TensorId weight, std::int32_t microbatch);
+  std::size_t sync_gradient(TensorId weight, std::int32_t microbatch);
   TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
 
   void wire_forward(TensorId tensor);
@@ -68,9 +68,8 @@ class StrategyExpander {
   std::int32_t microbatch_ = 0;  // being added
   // Folded: by stage, the microbatches of its last backward steps, see last_backward().
   std::vector<std::pair<std::int32_t, std::int32_t>> last_backward_;
-  std::vector<std::vector<std::size_t>>
-      syncs_;        // by weight: wirings of GradientSync, where there are several
-  LayoutIds terms_;  // scratch: distinct layouts
+  std::map<TensorId, std::vector<std::size_t>> syncs_;  // wirings, of weights reduced after each microbatch
+  LayoutIds terms_;                                     // scratch: distinct layouts
 };
 
 }  // namespace pipesim

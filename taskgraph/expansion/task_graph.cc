@@ -55,7 +55,7 @@ std::string describe(const TaskLabel& label, const OperatorGraph& graph, const T
   const bool barrier = label.kind == TaskKind::Barrier;
   if (barrier && label.stage < 0)
     return fmt::format("weights have changed as microbatch {} needs it", label.microbatch + 1);
-  if (barrier && !label.op.valid() && !label.tensor.valid())
+  if (barrier && !label.op.valid())
     return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
   const std::string work = barrier ? event_of(label, graph) : work_of(label, graph, topology);
   return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);

@@ -179,12 +179,9 @@ void WeightGathers::enter(const PipelineStep& step, DeviceId device, bool alone)
   step_before_.resize(contents_.costs().topology().num_devices());
   const Part& part = part_of(step.stage, device);
   TaskId& before = step_before_[device.index()];
-  const bool forward = step.kind == StepKind::Forward;
-  const std::vector<TaskId> none;
-  for (const TaskId first : forward                                 ? part.first_forward
-                            : step.kind == StepKind::BackwardWeight ? none
-                                                                    : part.first_backward) {
-    if (before.valid()) expander_.dag().add_edge(before, made_.in_microbatch(first, step.microbatch));
+  if (before.valid() && step.kind != StepKind::BackwardWeight) {
+    for (const TaskId first : step.kind == StepKind::Forward ? part.first_forward : part.first_backward)
+      expander_.dag().add_edge(before, made_.in_microbatch(first, step.microbatch));
   }
   const PipelineStep ends{alone ? step.kind : StepKind::Backward, step.microbatch, step.stage};
   const TaskId last = last_of(ends, part);

@@ -21,11 +21,9 @@ TEST_P(EqualRecipes, ComputeWhatTheUnsplitModelDoes) {
     const Recipe recipe = random_recipe(model, most_devices, rng);
     SCOPED_TRACE(recipe.str());
     EXPECT_EQ(recipe.devices(), most_devices);
-    RecipeStrategy made = expand_recipe(recipe, model, c.topology);
+    const RecipeStrategy made = expand_recipe(recipe, model, c.topology);
     PlanOptions options = unsplit;
-    options.pipeline = std::move(made.pipeline);
-    options.recompute = std::move(made.recompute);
-    options.state_sharding = made.state_sharding;
+    made.apply_to(options);
     reference.check(made.strategy, options);
   });
 }

@@ -106,8 +106,7 @@ TEST(FoldedScore, OfExpertRecipesIsTheSame) {
       RecipeStrategy made = expand_recipe(recipe, model, topology);
       ReplicaPlan plan{std::move(made.strategy), {}};
       plan.options.microbatches = 4;
-      plan.options.pipeline = std::move(made.pipeline);
-      plan.options.recompute = std::move(made.recompute);
+      made.apply_to(plan.options);
       folded += folded_share(graph, costs, plan) < 1 ? 1 : 0;
     });
   }

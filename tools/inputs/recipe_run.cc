@@ -60,10 +60,8 @@ ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const Bat
 
 void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan) {
   RecipeStrategy made = expand_recipe(recipe, model, topology);
+  made.apply_to(plan.options);
   plan.strategy = std::move(made.strategy);
-  plan.options.pipeline = std::move(made.pipeline);
-  plan.options.recompute = std::move(made.recompute);
-  plan.options.state_sharding = made.state_sharding;
   plan.found_by = "recipe";
   if (const auto reason = illegal(model.graph(), plan.strategy, plan.options, topology))
     throw InputError(fmt::format("recipe \"{}\": {}", recipe.str(), *reason));

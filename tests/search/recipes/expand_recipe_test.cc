@@ -237,9 +237,7 @@ TEST(RecipeOfPlan, IsTheOneThatItWasMadeFrom) {
       const RecipeStrategy made = expand_recipe(recipe, model, topology);
       PlanOptions options;
       options.microbatches = 8;
-      options.pipeline = made.pipeline;
-      options.recompute = made.recompute;
-      options.state_sharding = made.state_sharding;
+      made.apply_to(options);
       EXPECT_EQ(illegal(graph, made.strategy, options, topology), std::nullopt)
           << name << " " << recipe.str();
       const RecognisedRecipe found = recipe_of(made.strategy, options, model, topology);

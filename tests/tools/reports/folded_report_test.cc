@@ -25,12 +25,10 @@ TEST(FoldedReport, IsThatOfAllTasks) {
   for_each_seed(40, [&](Rng& rng) {
     const Recipe recipe = random_recipe(model, 16, rng);
     SCOPED_TRACE(recipe.str());
-    RecipeStrategy made = expand_recipe(recipe, model, topology);
+    const RecipeStrategy made = expand_recipe(recipe, model, topology);
     PlanOptions options;
     options.microbatches = 16;
-    options.pipeline = std::move(made.pipeline);
-    options.recompute = std::move(made.recompute);
-    options.state_sharding = made.state_sharding;
+    made.apply_to(options);
     Evaluator evaluator(graph, costs, options);
     evaluator.fold_from(0);
     const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
@@ -67,10 +65,10 @@ TEST(FoldedReport, CountsTheDurationsOfAllDevices) {
   const Topology topology = make_topology("dgx-h100:2");
   const CostModel costs(topology);
   const RecipeModel model(graph);
-  RecipeStrategy made = expand_recipe(parse_recipe("tp4,pp2,dp2,mbs1"), model, topology);
+  const RecipeStrategy made = expand_recipe(parse_recipe("tp4,pp2,dp2,mbs1"), model, topology);
   PlanOptions options;
   options.microbatches = 16;
-  options.pipeline = std::move(made.pipeline);
+  made.apply_to(options);
   Evaluator evaluator(graph, costs, options);
   evaluator.fold_from(0);
   const BoundStrategy strategy = evaluator.contents().bind(made.strategy);

@@ -42,11 +42,10 @@ std::map<TaskKind, CauseNames> causes_by_kind(const OperatorGraph& graph, const 
 std::map<TaskKind, CauseNames> causes_of_recipe(const OperatorGraph& graph, const Topology& topology,
                                                 const char* text) {
   const RecipeModel model(graph);
-  RecipeStrategy made = expand_recipe(parse_recipe(text), model, topology);
+  const RecipeStrategy made = expand_recipe(parse_recipe(text), model, topology);
   PlanOptions options;
   options.microbatches = 2;
-  options.pipeline = std::move(made.pipeline);
-  options.recompute = std::move(made.recompute);
+  made.apply_to(options);
   return causes_by_kind(graph, topology, made.strategy, options);
 }
 
@@ -152,6 +151,7 @@ std::int64_t sequence_parts(OperatorId op, const Strategy& strategy, const Model
 
 CommunicationCause expected(const Wiring& wiring, const Strategy& strategy, const Recipe& recipe,
                             const ModelAxes& axes) {
+  if (wiring.kind == TaskKind::WeightGather) return CommunicationCause::Sharding;
   if (wiring.kind == TaskKind::GradientSync) return CommunicationCause::Data;
   const MeshOracle mesh(recipe);
   std::set<MeshAxis> differing;
@@ -174,11 +174,10 @@ TEST(CommunicationCause, IsTheAxisOfTheMeshAlongWhichDevicesDiffer) {
   for_each_seed(60, [&](Rng& rng) {
     const Recipe recipe = random_recipe(model, 16, rng);
     SCOPED_TRACE(recipe.str());
-    RecipeStrategy made = expand_recipe(recipe, model, topology);
+    const RecipeStrategy made = expand_recipe(recipe, model, topology);
     PlanOptions options;
     options.microbatches = 2;
-    options.pipeline = std::move(made.pipeline);
-    options.recompute = std::move(made.recompute);
+    made.apply_to(options);
     Evaluator evaluator(graph, costs, options);
     const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
     evaluator.evaluate_labelled(strategy);
@@ -191,8 +190,9 @@ TEST(CommunicationCause, IsTheAxisOfTheMeshAlongWhichDevicesDiffer) {
           << graph.tensor(wiring.tensor).name << " " << name_of(wiring.kind);
     }
   });
-  for (const CommunicationCause cause : {CommunicationCause::Tensor, CommunicationCause::Sequence,
-                                         CommunicationCause::Context, CommunicationCause::Pipeline})
+  for (const CommunicationCause cause :
+       {CommunicationCause::Tensor, CommunicationCause::Sequence, CommunicationCause::Context,
+        CommunicationCause::Pipeline, CommunicationCause::Sharding})
     EXPECT_GT(met[static_cast<std::size_t>(cause)], 20) << name_of(cause);
 }
 

@@ -1,0 +1,73 @@
+#include "taskgraph/moving/box_cuts.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace pipesim {
+
+Box bounds_of(const std::vector<Box>& boxes) {
+  Box b = boxes.front();
+  for (const Box& o : boxes) {
+    for (std::size_t i = 0; i < b.dims(); ++i) {
+      b[i].begin = std::min(b[i].begin, o[i].begin);
+      b[i].end = std::max(b[i].end, o[i].end);
+    }
+  }
+  return b;
+}
+
+bool disjoint(const std::vector<Box>& boxes) {
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    for (std::size_t j = i + 1; j < boxes.size(); ++j) {
+      if (boxes[i].meets(boxes[j])) return false;
+    }
+  }
+  return true;
+}
+
+std::optional<std::size_t> slice_dim(std::vector<Box> boxes, const Box& whole) {
+  std::optional<std::size_t> dim;
+  for (std::size_t i = 0; i < whole.dims(); ++i) {
+    const bool differs =
+        std::any_of(boxes.begin(), boxes.end(), [&](const Box& b) { return b[i] != whole[i]; });
+    if (differs && dim) return std::nullopt;
+    if (differs) dim = i;
+  }
+  if (!dim) return std::nullopt;
+  std::sort(boxes.begin(), boxes.end(), [&](const Box& a, const Box& b) { return a[*dim] < b[*dim]; });
+  std::int64_t at = whole[*dim].begin;
+  for (const Box& b : boxes) {
+    if (b[*dim].begin != at || b[*dim].length() != boxes.front()[*dim].length()) return std::nullopt;
+    at = b[*dim].end;
+  }
+  return at == whole[*dim].end ? dim : std::nullopt;
+}
+
+std::optional<std::vector<Box>> pieces_of(const Box& box, std::size_t n,
+                                          const std::vector<std::size_t>& dims) {
+  for (const std::size_t i : dims) {
+    const std::int64_t length = box[i].length(), count = static_cast<std::int64_t>(n);
+    if (length % count != 0) continue;
+    std::vector<Box> pieces(n, box);
+    for (std::int64_t j = 0; j < count; ++j) {
+      pieces[static_cast<std::size_t>(j)][i] = {box[i].begin + j * length / count,
+                                                box[i].begin + (j + 1) * length / count};
+    }
+    return pieces;
+  }
+  return std::nullopt;
+}
+
+bool exchanges_equal_shares(const std::vector<Box>& held, const std::vector<Box>& wants, const Box& whole) {
+  const auto n = static_cast<std::int64_t>(wants.size());
+  const auto is_share = [&](const Box& b) { return b.elements() * n == whole.elements(); };
+  const auto meets_all_alike = [&](const Box& want) {
+    return std::all_of(held.begin(), held.end(),
+                       [&](const Box& b) { return shared_elements(b, want) * n * n == whole.elements(); });
+  };
+  return held.size() == wants.size() && std::all_of(held.begin(), held.end(), is_share) &&
+         std::all_of(wants.begin(), wants.end(), is_share) &&
+         std::all_of(wants.begin(), wants.end(), meets_all_alike);
+}
+
+}  // namespace pipesim

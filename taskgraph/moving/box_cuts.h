@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "models/box.h"
+
+namespace pipesim {
+
+/// The smallest box around `boxes`, of which there is at least one.
+[[nodiscard]] Box bounds_of(const std::vector<Box>& boxes);
+/// Whether no two of the boxes meet.
+[[nodiscard]] bool disjoint(const std::vector<Box>& boxes);
+/// The dimension along which the boxes are equal, disjoint slices of `whole`; none otherwise.
+[[nodiscard]] std::optional<std::size_t> slice_dim(std::vector<Box> boxes, const Box& whole);
+/// n equal pieces along the first of `dims` that n divides; none if there is none.
+[[nodiscard]] std::optional<std::vector<Box>> pieces_of(const Box& box, std::size_t n,
+                                                        const std::vector<std::size_t>& dims);
+/// Whether every device gets an equal share of what every other one holds. By device: the parts of `whole`
+/// that it holds and wants.
+[[nodiscard]] bool exchanges_equal_shares(const std::vector<Box>& held, const std::vector<Box>& wants,
+                                          const Box& whole);
+
+}  // namespace pipesim
