@@ -39,11 +39,14 @@ struct TensorUse {
   std::vector<IndexExpr> dims;                      ///< one per dimension of the tensor
   std::vector<std::pair<FactorIndex, Lack>> lacks;  ///< factors not listed are Summed
   bool saved = false;                               ///< kept on the shard's device from forward to backward
+  bool saved_for_weights = false;  ///< of these: only the weights' gradients need it, not the inputs'
   double forward_passes = 1;   ///< times forward runs over its bytes (batch norm reads x twice; an embedding
                                ///< table 0, the rows read are counted in Operator::extra_bytes)
   double backward_passes = 1;  ///< times backward runs over its bytes, if saved or needed there
   [[nodiscard]] Lack lack(FactorIndex factor) const;
   [[nodiscard]] bool follows(FactorIndex factor) const;
+  /// Whether backward reads what the use, an input or index, brought to forward.
+  [[nodiscard]] bool read_in_backward() const { return saved || role == Role::Index; }
   bool operator==(const TensorUse&) const = default;
 };
 

@@ -9,7 +9,7 @@ namespace pipesim {
 
 bool evaluates_in_full(const PlanOptions& options) {
   return options.microbatches > 1 || options.pipeline || options.state_sharding.any() ||
-         options.recompute.kind != Recompute::Kind::None;
+         options.recompute.kind != Recompute::Kind::None || options.gathered_inputs != GatheredInputs::Keep;
 }
 
 IncrementalEvaluator::IncrementalEvaluator(Evaluator& full)

@@ -234,10 +234,11 @@ class Compiler {
     for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
       const TensorUse& use = bound.op->uses[u];
       const UseRef ref{role.op, static_cast<std::int32_t>(u)};
+      const bool awaits_weights = role.pass == Pass::BackwardInput && reads_for_weights_alone(bound, u);
       View value, gradient;
       if (forward && use.role == Role::Output) {
         value = filled_output(role, u, span.last(role.stage), out);
-      } else if (forward || use.saved || use.role == Role::Weight || use.role == Role::Index) {
+      } else if (forward || use.role == Role::Weight || (use.read_in_backward() && !awaits_weights)) {
         // Running statistics take in every sample once.
         if (use.role != Role::State || role.kind == TaskKind::Forward)
           value = readable(role, u, Purpose::Value, views_.value(ref, shard_of(role)), out);

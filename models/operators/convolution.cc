@@ -79,8 +79,9 @@ void build_conv2d(OperatorDraft& draft) {
   const std::int64_t taps = spatial[0].kernel * spatial[1].kernel;
   const auto result = f.present({f.n, f.g, f.o, f.h, f.w}), reduced = f.present({f.i});
 
-  draft.input(0, {draft.axis(f.n), channels(draft, f.g, f.i, in), spatial[0].expr(f.h), spatial[1].expr(f.w)})
-      .saved = true;
+  TensorUse& x = draft.input(
+      0, {draft.axis(f.n), channels(draft, f.g, f.i, in), spatial[0].expr(f.h), spatial[1].expr(f.w)});
+  x.saved = x.saved_for_weights = true;
   const IndexExpr out_channels = channels(draft, f.g, f.o, out);
   draft.weight("w", {out_channels, f.i < 0 ? IndexExpr::whole(1) : draft.axis(f.i),
                      IndexExpr::whole(spatial[0].kernel), IndexExpr::whole(spatial[1].kernel)});

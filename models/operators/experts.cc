@@ -109,7 +109,8 @@ void build_expert_linear(OperatorDraft& draft) {
     list.insert(list.end(), factors);
     return list;
   };
-  draft.input(0, draft.axes(with_rows({e, c, h}))).saved = true;
+  TensorUse& x = draft.input(0, draft.axes(with_rows({e, c, h})));
+  x.saved = x.saved_for_weights = true;
   draft.weight("w", draft.axes({e, h, f}));
   draft.output("", draft.axes(with_rows({e, c, f})));
   draft.op.flops_forward = {{2, with_rows({e, c, h, f})}};

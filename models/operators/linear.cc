@@ -47,7 +47,8 @@ void build_linear(OperatorDraft& draft) {
   if (draft.integer("router_groups") == 1) draft.op.attributes.erase("router_groups");
 
   const auto result = joined(batch, columns), all = joined(joined(batch, columns), inner);
-  draft.input(0, draft.axes(joined(batch, inner))).saved = true;
+  TensorUse& x = draft.input(0, draft.axes(joined(batch, inner)));
+  x.saved = x.saved_for_weights = true;
   draft.weight("w",
                draft.axes(draft.flag("transpose_weight") ? joined(columns, inner) : joined(inner, columns)));
   draft.op.flops_forward = draft.op.flops_backward_input = draft.op.flops_backward_weight = {{2, all}};

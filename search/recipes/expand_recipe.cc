@@ -229,6 +229,7 @@ void RecipeStrategy::apply_to(PlanOptions& options) const {
   options.pipeline = pipeline;
   options.recompute = recompute;
   options.state_sharding = state_sharding;
+  options.gathered_inputs = gathered_inputs;
 }
 
 namespace {
@@ -243,6 +244,7 @@ class RecipeExpander {
     RecipeStrategy made;
     made.recompute.kind = recipe_.recompute;
     made.state_sharding = recipe_.state_sharding;
+    made.gathered_inputs = recipe_.gathered_inputs();
     const std::vector<std::int32_t> stage_of = stages();
     if (recipe_.pipeline > 1) made.pipeline = Pipeline{recipe_.schedule_name(), stage_of};
     for (std::size_t i = 0; i < model_.graph().operators().size(); ++i) {

@@ -75,6 +75,7 @@ struct RecipeStrategy {
   std::optional<Pipeline> pipeline;
   Recompute recompute;
   StateSharding state_sharding;
+  GatheredInputs gathered_inputs = GatheredInputs::Keep;
   /// Sets what the recipe says of a plan's options: all but the strategy.
   void apply_to(PlanOptions& options) const;
 };

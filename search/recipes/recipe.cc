@@ -61,6 +61,14 @@ Recompute::Kind recompute_of(const WrittenPart& part) {
   }
 }
 
+GatheredInputs gathered_of(const WrittenPart& part) {
+  try {
+    return parse_gathered_inputs(part.value);
+  } catch (const InputError& error) {
+    fail(part.all, error.what());
+  }
+}
+
 std::string schedule_of(const WrittenPart& part) {
   try {
     (void)plan_schedule(std::string(part.value));
@@ -135,6 +143,11 @@ const std::vector<PartKind>& part_kinds() {
       {"recompute",
        {"recompute=selective", "what is computed again in backward: none, selective, full or stage"},
        [](const WrittenPart& p, Recipe& r) { r.recompute = recompute_of(p); }},
+      {"gathered",
+       {"gathered=keep",
+        "inputs gathered for forward are kept for backward (keep) or gathered again; left out, again "
+        "with sp and cp"},
+       [](const WrittenPart& p, Recipe& r) { r.gathered = gathered_of(p); }},
       {"schedule",
        {"schedule=1f1b", "the order of the pipeline's steps; left out, 1f1b, or interleaved with vpp"},
        [](const WrittenPart& p, Recipe& r) { r.schedule = schedule_of(p); }},
@@ -227,6 +240,7 @@ std::string Recipe::str() const {
   if (last) parts.push_back(fmt::format("last={}", *last));
   if (recompute != Recompute::Kind::None)
     parts.push_back(fmt::format("recompute={}", pipesim::name_of(recompute)));
+  if (gathered) parts.push_back(fmt::format("gathered={}", pipesim::name_of(*gathered)));
   if (!schedule.empty()) parts.push_back("schedule=" + schedule);
   if (order != Recipe().order) {
     std::vector<std::string_view> names;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "taskgraph/plan/gathered_inputs.h"
 #include "taskgraph/plan/recompute.h"
 #include "taskgraph/plan/state_sharding.h"
 
@@ -36,7 +37,9 @@ struct Recipe {
   bool sequence_parallel = false;  ///< sp: norms, dropout and residuals divide the sequence over tp
   Recompute::Kind recompute = Recompute::Kind::None;
   StateSharding state_sharding;  ///< zero1, zero2, zero3: what copies of weights (dp · cp) divide
-  std::string schedule;          ///< "": 1f1b, or interleaved where there are chunks
+  /// gathered: what backward reads of inputs that forward gathered; nothing: again under sp and cp.
+  std::optional<GatheredInputs> gathered;
+  std::string schedule;  ///< "": 1f1b, or interleaved where there are chunks
   /// Which devices are neighbours: the first axis has the closest. A permutation of all five.
   std::array<MeshAxis, kMeshAxes> order{MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Data,
                                         MeshAxis::Pipeline};
@@ -57,6 +60,10 @@ struct Recipe {
   /// edp: copies of an expert. Legal recipes have a whole number of them.
   [[nodiscard]] std::int64_t expert_data() const {
     return tensor * context * data / (expert_tensor_degree() * expert);
+  }
+  [[nodiscard]] GatheredInputs gathered_inputs() const {
+    const bool divides = sequence_parallel || context > 1;
+    return gathered.value_or(divides ? GatheredInputs::Again : GatheredInputs::Keep);
   }
   /// The schedule, or the one that the number of chunks implies.
   [[nodiscard]] std::string schedule_name() const;

@@ -56,6 +56,7 @@ class RecipeReader {
       recipe.data = devices;
       recipe.microbatch = std::max<std::int64_t>(1, model_.graph().batch() / devices);
     }
+    if (recipe.gathered_inputs() != options_.gathered_inputs) recipe.gathered = options_.gathered_inputs;
     choose_order(recipe);
     compare(found);
     return found;

@@ -72,6 +72,11 @@ inline LayoutId gradient_layout(UseRef use, const BoundStrategy& strategy) {
   return strategy[use.op.index()]->gradient_layout[static_cast<std::size_t>(use.use)];
 }
 
+/// Whether the use's data is saved, and the pass of the inputs' gradients does not read it.
+inline bool reads_for_weights_alone(const BoundOperator& bound, std::size_t use) {
+  return bound.op->uses[use].saved_for_weights && bound.backward_weight.present;
+}
+
 /// The config must be legal.
 BoundOperator bind(const OperatorGraph& graph, OperatorId op, const ParallelConfig& config,
                    CommunicationPrices& prices, LayoutTable& layouts);

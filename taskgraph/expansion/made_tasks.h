@@ -19,7 +19,7 @@ struct OperatorTasks {
   std::span<const DeviceId> update_devices;
 };
 
-/// The passes of a microbatch that read a gathered weight.
+/// The passes of a microbatch that read what was moved.
 enum class ReadIn : std::uint8_t { Forward, Backward, BothPasses };
 
 /// The transfer of one tensor from the uses that have it to the uses that need it.
@@ -37,7 +37,9 @@ struct Wiring {
   std::vector<std::int32_t> source_terms;  ///< per source: which term of the plan it is
   std::int32_t ways =
       1;  ///< GradientSync: of its stage's microbatches, each of which has all sources, in turn
-  ReadIn read_in = ReadIn::Forward;  ///< WeightGather of a microbatch
+  /// WeightGather of a microbatch: by these passes. ForwardTransfer: Forward if all that backward reads of it
+  /// is moved again.
+  ReadIn read_in = ReadIn::BothPasses;
   [[nodiscard]] std::int32_t way_of(std::size_t source) const {
     return static_cast<std::int32_t>(source * static_cast<std::size_t>(ways) / sources.size());
   }

@@ -87,6 +87,7 @@ StrategyExpander::StrategyExpander(ExpandedStrategy& out, Labels labels, const F
       folding_(folding),
       version_gates_(*this),
       gathers_(*this),
+      input_gathers_(*this),
       now_(&out.strategy()) {}
 
 OperatorTasks& StrategyExpander::tasks_of(OperatorId op, std::int32_t microbatch) {
@@ -125,6 +126,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
       stop_if_late();
       wire_backward(TensorId(t));
     }
+    if (contents_.options().gathered_inputs == GatheredInputs::Again) input_gathers_.add(*now_, microbatch_);
     if (contents_.options().state_sharding.each_microbatch()) {
       for (std::size_t i = 0; i < ops; ++i) {
         for (const TensorId w : contents_.backward().owned_weights(OperatorId(i))) {
@@ -297,8 +299,6 @@ void StrategyExpander::connect_sources(const Wiring& wiring) {
   });
 }
 
-// Edges to the tasks first_reader + shard: from the transfers that their devices receive, and from the
-// sources whose data lies there already.
 void StrategyExpander::connect_readers(const Wiring& wiring, TaskId first_reader,
                                        std::span<const std::int32_t> reader_of_device) {
   pipesim::connect_readers(dag(), *wiring.plan, wiring.first_task, first_reader, reader_of_device);
@@ -314,7 +314,7 @@ Wiring& StrategyExpander::begin_wiring(TaskKind kind, TensorId tensor) {
   w.kind = kind;
   w.tensor = tensor;
   w.microbatch = kind == TaskKind::GradientSync ? -1 : microbatch_;
-  w.read_in = ReadIn::Forward;
+  w.read_in = ReadIn::BothPasses;
   w.ordinal = 0;
   w.plan = nullptr;
   w.first_task = {};
@@ -372,15 +372,7 @@ void StrategyExpander::wire_again(std::size_t forward_wiring) {
   std::ranges::copy_if(forward.destinations, std::back_inserter(readers),
                        [&](UseRef use) { return contents_.recomputation().reads_again(use); });
   if (readers.empty()) return;
-  Wiring& wiring = begin_wiring(TaskKind::RecomputeTransfer, forward.tensor);
-  const Wiring& once = out_.wirings_[forward_wiring];  // where it lies now
-  wiring.ordinal = once.ordinal;
-  wiring.plan = once.plan;
-  wiring.sources = once.sources;
-  wiring.source_terms = once.source_terms;
-  wiring.destinations = std::move(readers);
-  add_transfers(wiring);
-  connect_sources(wiring);
+  const Wiring& wiring = move_again(forward_wiring, std::move(readers));
   for (const UseRef c : wiring.destinations) {
     const OperatorTasks& tasks = out_.tasks_of(c.op, microbatch_);
     // The backward of what is run again waits for that.
@@ -390,6 +382,19 @@ void StrategyExpander::wire_again(std::size_t forward_wiring) {
       if (first.valid()) connect_readers(wiring, first, (*now_)[c.op.index()]->shard_of_device);
     }
   }
+}
+
+Wiring& StrategyExpander::move_again(std::size_t forward_wiring, std::vector<UseRef> readers) {
+  Wiring& wiring = begin_wiring(TaskKind::RecomputeTransfer, out_.wirings_[forward_wiring].tensor);
+  const Wiring& once = out_.wirings_[forward_wiring];  // where it lies now
+  wiring.ordinal = once.ordinal;
+  wiring.plan = once.plan;
+  wiring.sources = once.sources;
+  wiring.source_terms = once.source_terms;
+  wiring.destinations = std::move(readers);
+  add_transfers(wiring);
+  connect_sources(wiring);
+  return wiring;
 }
 
 // The consumers that make a gradient, and the terms in which they make it.

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "taskgraph/expansion/expanded_strategy.h"
+#include "taskgraph/expansion/input_gathers.h"
 #include "taskgraph/expansion/version_gates.h"
 #include "taskgraph/expansion/weight_gathers.h"
 
@@ -28,6 +30,15 @@ class StrategyExpander {
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
   /// Adds the tasks of the wiring's plan.
   void add_transfers(Wiring& wiring);
+  /// What the wiring moves is not kept for backward.
+  void stops_after_forward(std::size_t wiring) { out_.wirings_[wiring].read_in = ReadIn::Forward; }
+  /// Adds the tasks of a wiring of the microbatch once more, for readers after forward. They wait for what
+  /// makes the data for these.
+  Wiring& move_again(std::size_t forward_wiring, std::vector<UseRef> readers);
+  /// Adds edges to the tasks first_reader + shard: from the transfers that their devices receive, and from
+  /// the sources whose data lies there already.
+  void connect_readers(const Wiring& wiring, TaskId first_reader,
+                       std::span<const std::int32_t> reader_of_device);
   /// The plan on the devices that the folding keeps.
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& plan) const;
   [[nodiscard]] const ExpandedStrategy& made() const { return out_; }
@@ -48,8 +59,6 @@ class StrategyExpander {
   void wire_backward(TensorId tensor);
   void list_sources(Wiring& wiring);
   void connect_sources(const Wiring& wiring);
-  void connect_readers(const Wiring& wiring, TaskId first_reader,
-                       std::span<const std::int32_t> reader_of_device);
   template <class Visit>
   void visit_sources(const Wiring& wiring, Visit visit);
   [[nodiscard]] std::pair<std::int32_t, std::int32_t> microbatches_of(const Wiring& wiring,
@@ -64,6 +73,7 @@ class StrategyExpander {
   const Folding* folding_;
   VersionGates version_gates_;
   WeightGathers gathers_;
+  InputGathers input_gathers_;
   const BoundStrategy* now_;     // on the devices of microbatch_
   std::int32_t microbatch_ = 0;  // being added
   // Folded: by stage, the microbatches of its last backward steps, see last_backward().

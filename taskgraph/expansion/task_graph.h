@@ -19,7 +19,7 @@ enum class TaskKind : std::uint8_t {
   Recompute,  ///< forward once more, for backward
   Update,
   ForwardTransfer,    ///< moves activations
-  RecomputeTransfer,  ///< moves activations that were made again
+  RecomputeTransfer,  ///< moves activations for backward: they were made again, or moved once and not kept
   BackwardTransfer,   ///< moves gradients of activations
   GradientSync,       ///< adds weight gradients and brings them to the weights' state
   WeightGather,       ///< brings a weight whose state is divided to those that use it

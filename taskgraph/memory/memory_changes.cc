@@ -153,13 +153,13 @@ class BufferLives {
   }
 
   // A consumer reads its input in forward, when that is run again, and in backward if it saves it: all of
-  // this where `kind` brings it, except that what is made again is not read in the first run, nor what is
-  // made first later on.
-  [[nodiscard]] Nanoseconds read_until(UseRef use, std::int32_t shard, TaskKind kind) const {
+  // this where the wiring brings it, except that what is brought again is not read in the first run, nor what
+  // is brought first later on.
+  [[nodiscard]] Nanoseconds read_until(UseRef use, std::int32_t shard, const Wiring& wiring) const {
     const Recomputation& recomputation = contents_.recomputation();
-    const bool first = kind == TaskKind::ForwardTransfer;
+    const bool first = wiring.kind == TaskKind::ForwardTransfer;
     const Nanoseconds forward = first ? forward_end(use.op, shard) : 0;
-    if (first && recomputation.reads_again(use)) return forward;
+    if (first && (recomputation.reads_again(use) || wiring.read_in == ReadIn::Forward)) return forward;
     const bool saved = contents_.graph().op(use.op).uses[static_cast<std::size_t>(use.use)].saved;
     return std::max({forward, recomputation.again(use.op) ? forward_end(use.op, shard, true) : 0,
                      saved ? backward_end(use.op, shard) : 0});
@@ -199,8 +199,9 @@ class BufferLives {
   void forward(const Wiring& w) {
     const UseRef source = w.sources.front();
     const BoundOperator& producer = *(*strategy_)[source.op.index()];
-    std::vector<Nanoseconds>& until =
-        (w.kind == TaskKind::ForwardTransfer ? output_until_ : again_until_)[source.op.index()];
+    const bool made_again =
+        w.kind == TaskKind::RecomputeTransfer && contents_.recomputation().again(source.op);
+    std::vector<Nanoseconds>& until = (made_again ? again_until_ : output_until_)[source.op.index()];
     const auto keep = [&](DeviceId d, Nanoseconds time) {
       const std::int32_t k = producer.shard_of_device[d.index()];
       if (k >= 0) until[static_cast<std::size_t>(k)] = std::max(until[static_cast<std::size_t>(k)], time);
@@ -220,7 +221,7 @@ class BufferLives {
     Nanoseconds until = 0;
     for (const UseRef c : w.destinations) {
       const std::int32_t k = (*strategy_)[c.op.index()]->shard_of_device[d.index()];
-      if (k >= 0) until = std::max(until, read_until(c, k, w.kind));
+      if (k >= 0) until = std::max(until, read_until(c, k, w));
     }
     return until;
   }

@@ -34,6 +34,14 @@ StateSharding state_sharding_of(const JsonValue& value) {
   }
 }
 
+GatheredInputs gathered_inputs_of(const JsonValue& value) {
+  try {
+    return parse_gathered_inputs(value.string());
+  } catch (const InputError& error) {
+    value.fail(error.what());
+  }
+}
+
 PlanOptions read_options(const JsonValue& root) {
   PlanOptions options;
   if (const auto v = root.find("optimizer")) options.optimizer = optimizer_of(*v);
@@ -42,6 +50,7 @@ PlanOptions read_options(const JsonValue& root) {
   if (const auto v = root.find("microbatches"))
     options.microbatches = static_cast<std::int32_t>(v->integer(1, kMostMicrobatches));
   if (const auto v = root.find("state_sharding")) options.state_sharding = state_sharding_of(*v);
+  if (const auto v = root.find("gathered_inputs")) options.gathered_inputs = gathered_inputs_of(*v);
   return options;
 }
 
@@ -386,8 +395,9 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
   require_file_kind(root, kPlanKey);
   root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
-                   "optimizer", "gradient_type", "gradient_piece", "microbatches", "state_sharding", "recipe",
-                   "found_by", "seed", "schedule", "stages", "replicas", "recompute", "configs"});
+                   "optimizer", "gradient_type", "gradient_piece", "microbatches", "state_sharding",
+                   "gathered_inputs", "recipe", "found_by", "seed", "schedule", "stages", "replicas",
+                   "recompute", "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
   if (version < kFirstVersion || version > kVersion)
     root.at("pipesim_plan")
@@ -434,6 +444,8 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   head["gradient_piece"] = to_text(plan.options.gradient_piece);
   if (plan.options.microbatches > 1) head["microbatches"] = plan.options.microbatches;
   if (plan.options.state_sharding.any()) head["state_sharding"] = plan.options.state_sharding.str();
+  if (plan.options.gathered_inputs != GatheredInputs::Keep)
+    head["gathered_inputs"] = name_of(plan.options.gathered_inputs);
   if (!plan.recipe.empty()) head["recipe"] = plan.recipe;
   if (!plan.found_by.empty()) head["found_by"] = plan.found_by;
   head["seed"] = plan.seed;

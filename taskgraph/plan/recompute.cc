@@ -57,9 +57,6 @@ std::vector<std::int32_t> full_segments(const OperatorGraph& graph, const std::o
   return segments;
 }
 
-// Input, index and output: what backward reads of tensors between operators.
-bool read_in_backward(const TensorUse& use) { return use.saved || use.role == Role::Index; }
-
 bool saves_for_itself(const Operator& op) {
   return !op.saved_extra_bytes.empty() || std::ranges::any_of(op.uses, [](const TensorUse& use) {
     return use.role == Role::Output && use.saved;
@@ -190,7 +187,7 @@ Recomputation::Recomputation(const OperatorGraph& graph, const Recompute& recomp
       again_[i] = std::ranges::any_of(graph.consumers(use.tensor), [&](UseRef reader) {
         const bool in_backward =
             backward_[reader.op.index()] &&
-            read_in_backward(graph.op(reader.op).uses[static_cast<std::size_t>(reader.use)]);
+            graph.op(reader.op).uses[static_cast<std::size_t>(reader.use)].read_in_backward();
         return !is_kept_for(OperatorId(i), reader.op) && (in_backward || again_[reader.op.index()]);
       });
     }
@@ -210,7 +207,7 @@ bool Recomputation::reads_again(UseRef use) const {
   const OperatorId producer = graph_->tensor(u.tensor).producer;
   if (u.role == Role::Output || !producer.valid() || !again(producer)) return false;
   if (is_kept_for(producer, use.op)) return false;
-  return again(use.op) || (backward_[use.op.index()] && read_in_backward(u));
+  return again(use.op) || (backward_[use.op.index()] && u.read_in_backward());
 }
 
 void Recomputation::find_segments(const OperatorGraph& graph) {

@@ -92,9 +92,9 @@ TEST(FoldedScore, OfManyShapesIsTheSame) {
   EXPECT_GT(folded, 10);
 }
 
-// Experts on a mesh of their own, with and without pipelines.
-TEST(FoldedScore, OfExpertRecipesIsTheSame) {
-  const OperatorGraph graph = make_zoo_model(kMixtral);
+// Random recipes: how many of them are folded.
+int folded_recipes(const char* zoo_model) {
+  const OperatorGraph graph = make_zoo_model(zoo_model);
   const RecipeModel model(graph);
   int folded = 0;
   for (const char* name : {"dgx-a100:2", "levels:4@100GB/s,4@5GB/s"}) {
@@ -110,8 +110,13 @@ TEST(FoldedScore, OfExpertRecipesIsTheSame) {
       folded += folded_share(graph, costs, plan) < 1 ? 1 : 0;
     });
   }
-  EXPECT_GT(folded, 0);
+  return folded;
 }
+
+TEST(FoldedScore, OfRecipesIsTheSame) { EXPECT_GT(folded_recipes(kLlama), 0); }
+
+// Experts on a mesh of their own, with and without pipelines.
+TEST(FoldedScore, OfExpertRecipesIsTheSame) { EXPECT_GT(folded_recipes(kMixtral), 0); }
 
 // Random pipelines; whether any of their devices are folded does not matter.
 TEST(FoldedScore, OfRandomPlansIsTheSame) {

@@ -54,6 +54,8 @@ class Dataflow {
     }
   }
 
+  /// Passes that waited for a second transfer of what was made once. After faults().
+  [[nodiscard]] int gathered_again() const { return gathered_again_; }
   /// What is missing, in words; empty when the graph is right.
   std::vector<std::string> faults() {
     for (std::size_t t = 0; t < graph_.tensors().size(); ++t) {
@@ -63,6 +65,7 @@ class Dataflow {
       for (std::int32_t m = 0; m < microbatches_; ++m) {
         check_forward(tensor, m);
         check_again(tensor, m);
+        check_gathered_again(tensor, m);
         check_backward(tensor, m);
       }
     }
@@ -164,6 +167,29 @@ class Dataflow {
       for (const TaskKind pass : {TaskKind::Recompute, TaskKind::BackwardInput, TaskKind::BackwardWeight}) {
         if (again ? pass == TaskKind::Recompute : has(pass, c.op, config(c.op).devices.front()))
           check(tensor, TaskKind::RecomputeTransfer, sources, read, c.op, pass, microbatch);
+      }
+    }
+  }
+
+  // Where a reader after forward waits for a second transfer of what was made once, it gets all of it.
+  void check_gathered_again(TensorId tensor, std::int32_t microbatch) {
+    const UseRef producer = output(tensor);
+    if (has(TaskKind::Recompute, producer.op, config(producer.op).devices.front())) return;
+    const std::vector<Source> sources{
+        {producer.op, produced_layout(graph_.op(producer.op), use(producer), config(producer.op)),
+         TaskKind::Forward, microbatch}};
+    for (const UseRef c : graph_.consumers(tensor)) {
+      const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
+      for (const TaskKind pass : {TaskKind::Recompute, TaskKind::BackwardInput, TaskKind::BackwardWeight}) {
+        const auto reader = compute_.find({pass, c.op, config(c.op).devices.front(), microbatch});
+        if (reader == compute_.end()) continue;
+        const bool waits = std::ranges::any_of(before_[reader->second.front().index()], [&](TaskId b) {
+          const TaskLabel& l = tasks_.labels[b.index()];
+          return l.kind == TaskKind::RecomputeTransfer && l.tensor == tensor;
+        });
+        if (!waits) continue;
+        ++gathered_again_;
+        check(tensor, TaskKind::RecomputeTransfer, sources, read, c.op, pass, microbatch);
       }
     }
   }
@@ -340,6 +366,7 @@ class Dataflow {
   std::vector<std::vector<TaskId>> before_;
   std::map<Key, std::vector<TaskId>> compute_;  // by stage
   std::vector<std::string> faults_;
+  int gathered_again_ = 0;
 };
 
 std::size_t repeated_keys(const TaskDag& dag) {
@@ -374,10 +401,10 @@ Strategy every_sample_apart(const OperatorGraph& graph, const Topology& topology
   return strategy;
 }
 
-// All that must hold of the plan.
-void expect_sound(const OperatorGraph& graph, const CostModel& costs, const Strategy& strategy,
-                  const PlanOptions& options) {
-  ASSERT_EQ(illegal(graph, strategy, options, costs.topology()), std::nullopt);
+// All that must hold of the plan. Returns how many passes got an input again.
+int expect_sound(const OperatorGraph& graph, const CostModel& costs, const Strategy& strategy,
+                 const PlanOptions& options) {
+  EXPECT_EQ(illegal(graph, strategy, options, costs.topology()), std::nullopt);
   const PlanContents contents(graph, costs, options);
   const BoundStrategy bound = contents.bind(strategy);
   ExpandedStrategy expanded(contents);
@@ -387,12 +414,14 @@ void expect_sound(const OperatorGraph& graph, const CostModel& costs, const Stra
   const auto state_of = [&](TensorId weight) -> const Layout& {
     return contents.layouts()[contents.state_of(weight, bound)];
   };
-  EXPECT_THAT(Dataflow(graph, strategy, tasks, options, state_of).faults(), IsEmpty());
+  Dataflow dataflow(graph, strategy, tasks, options, state_of);
+  EXPECT_THAT(dataflow.faults(), IsEmpty());
   const Timeline timeline = simulate(tasks.dag);
   EXPECT_THAT(check_schedule(tasks.dag, timeline), IsEmpty());
   const std::vector<DeviceMemory> peaks = peak_memory(expanded, timeline);
   const std::vector<Bytes> allocated = allocated_memory(expanded);
   for (std::size_t d = 0; d < peaks.size(); ++d) EXPECT_LE(peaks[d].peak, allocated[d]);
+  return dataflow.gathered_again();
 }
 
 TEST_P(Wirings, OfRandomStrategiesDeliverEverything) {
@@ -444,6 +473,29 @@ TEST_P(Wirings, OfDividedStateDeliverEverything) {
     if (illegal(graph, p.strategy, p.options, topology)) return;
     expect_sound(graph, costs, p.strategy, p.options);
   });
+}
+
+// Whatever else the plan says.
+TEST_P(Wirings, OfInputsThatAreGatheredAgainDeliverEverything) {
+  const OperatorGraph graph = make_zoo_model(GetParam());
+  const Topology topology = make_topology("p100-4x4:2");
+  const CostModel costs(topology);
+  int again = 0;
+  for_each_seed(12, [&](Rng& rng) {
+    PlanOptions options;
+    options.gathered_inputs = GatheredInputs::Again;
+    options.microbatches = rng.below(2) == 0 ? 3 : 1;
+    if (rng.below(2) == 0) options.recompute = random_recompute(graph, rng, options.pipeline);
+    if (rng.below(3) == 0) options.state_sharding = random_state_sharding(rng);
+    again += expect_sound(graph, costs, random_strategy(graph, rng, topology.num_devices(), 8), options);
+    RandomPipeline p = random_pipeline(graph, rng, topology);
+    p.options.gathered_inputs = options.gathered_inputs;
+    if (rng.below(2) == 0) p.options.recompute = random_recompute(graph, rng, p.options.pipeline);
+    again += expect_sound(graph, costs, p.strategy, p.options);
+  });
+  if (!sanitized) {
+    EXPECT_GT(again, 0);
+  }
 }
 
 TEST(Wiring, AShardThatNobodyReadsStillRunsForwardBeforeBackward) {

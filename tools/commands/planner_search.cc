@@ -248,6 +248,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   PlanOptions options = plan_options_of(a, model);
   AutoOptions of_auto = planner.searches ? auto_options_of(a) : AutoOptions{};
   if (recipe) options.recompute.kind = recipe->recompute;
+  if (recipe) options.gathered_inputs = recipe->gathered_inputs();
   if (recipe && recipe->state_sharding.any())
     throw UsageError(
         fmt::format("search: --recipe with {} is a start of mcmc, not of {}; simulate and "

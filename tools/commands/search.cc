@@ -60,6 +60,7 @@ SearchRun search_run_of(const Arguments& a) {
   PlanOptions options = plan_options_of(a, model);
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.state_sharding = recipe->state_sharding;
+  if (recipe) options.gathered_inputs = recipe->gathered_inputs();
   require_recompute(graph, options.recompute);
   return {std::move(model),
           required_text(a, "topology"),

@@ -38,6 +38,15 @@ TEST(Recipe, IsWrittenAsItIsRead) {
   }
 }
 
+TEST(Recipe, GathersInputsAgainWhereTheSequenceIsDivided) {
+  EXPECT_EQ(parse_recipe("tp8").gathered_inputs(), GatheredInputs::Keep);
+  EXPECT_EQ(parse_recipe("tp8,sp").gathered_inputs(), GatheredInputs::Again);
+  EXPECT_EQ(parse_recipe("cp8").gathered_inputs(), GatheredInputs::Again);
+  EXPECT_EQ(parse_recipe("tp8,sp,gathered=keep").gathered_inputs(), GatheredInputs::Keep);
+  EXPECT_EQ(parse_recipe("tp8,gathered=again").gathered_inputs(), GatheredInputs::Again);
+  EXPECT_EQ(parse_recipe("tp8,sp,gathered=keep").str(), "tp8,sp,gathered=keep");
+}
+
 TEST(Recipe, DividesState) {
   for (const char* text : {"dp8,zero1", "dp8,mbs1,zero2,shard=4", "dp8,zero3,reshard=never,prefetch=2"})
     EXPECT_EQ(parse_recipe(text).str(), text);
@@ -76,12 +85,14 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(
       message("tq8"),
       "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, dp, ep, etp, pp, vpp, mbs, "
-      "sp, zero, fsdp, hsdp, shard, reshard, prefetch, recompute, schedule, order, first, last");
+      "sp, zero, fsdp, hsdp, shard, reshard, prefetch, recompute, gathered, schedule, order, first, … (21 in "
+      "all)");
   EXPECT_EQ(message("tp0"), "recipe: \"tp0\": allowed: tp with a number from 1 to 1048576");
   EXPECT_EQ(message("tp"), "recipe: \"tp\": allowed: tp with a number from 1 to 1048576");
   EXPECT_EQ(message("tp8x"), "recipe: \"tp8x\": allowed: tp with a number from 1 to 1048576");
   EXPECT_EQ(message("first=-1"), "recipe: \"first=-1\": allowed: first with a number from 0 to 1048576");
   EXPECT_EQ(message("tp8,tp=4"), "recipe: \"tp=4\": tp stands there twice");
+  EXPECT_EQ(message("gathered=no"), "recipe: \"gathered=no\": gathered inputs \"no\", allowed: keep, again");
   EXPECT_EQ(message("sp2"), "recipe: \"sp2\": allowed: sp, without a value");
   EXPECT_EQ(message("recompute=ful"),
             "recipe: \"recompute=ful\": recompute \"ful\": unknown (did you mean \"full\"?), allowed: none, "

@@ -57,6 +57,16 @@ TEST_F(PlanJson, HoldsHowStateIsDivided) {
       testing::HasSubstr("p.json: /state_sharding: state sharding \"zero9\": \"zero9\": allowed: zero"));
 }
 
+TEST_F(PlanJson, HoldsWhetherInputsAreGatheredAgain) {
+  const std::string all = R"({"operator": "fc1", "split": [["b", 4]], "devices": "all"})";
+  const Plan plan = read(text(all, R"("gathered_inputs": "again", )"));
+  EXPECT_EQ(plan.options.gathered_inputs, GatheredInputs::Again);
+  EXPECT_EQ(read(to_json(plan, graph_, topology_)), plan);
+  EXPECT_EQ(read(text(all)).options.gathered_inputs, GatheredInputs::Keep);
+  EXPECT_EQ(message(text(all, R"("gathered_inputs": "drop", )")),
+            "p.json: /gathered_inputs: gathered inputs \"drop\", allowed: keep, again");
+}
+
 TEST_F(PlanJson, SplitsAreReadSlowestFirst) {
   // o is slower than b in the file; shards are numbered with b slower, as the operator lists its factors.
   const Plan plan = read(text(

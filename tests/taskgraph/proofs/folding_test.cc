@@ -265,6 +265,23 @@ TEST(Folding, OfDividedStateRunsAsTheWholePlan) {
   }
 }
 
+// The plans divide the sequence, so that attention gathers keys and values.
+TEST(Folding, OfInputsThatAreGatheredAgainRunsAsTheWholePlan) {
+  const OperatorGraph graph = make_zoo_model(kReplicatedLlama);
+  const Topology topology = make_topology("dgx-a100:2");
+  for (const char* recompute : {"none", "selective", "full"}) {
+    for (const char* schedule : {"1f1b", "interleaved", "zb-h1"}) {
+      SCOPED_TRACE(fmt::format("{}, {}", recompute, schedule));
+      ReplicaPlan plan = plan_in_both(graph, {4, 2, 2}, schedule);
+      plan.options.recompute = parse_recompute(recompute);
+      plan.options.gathered_inputs = GatheredInputs::Again;
+      EXPECT_THAT(folded_to(graph, topology, plan), Ge(4));
+      plan.options.pipeline.reset();
+      EXPECT_THAT(folded_to(graph, topology, plan), Ge(1.9));
+    }
+  }
+}
+
 // Weights of both ends tied or not, vocabularies that parts share unevenly, gradients in pieces, transfers
 // that block devices.
 TEST(Folding, OfOtherModelsAndMachinesRunsAsTheWholePlan) {

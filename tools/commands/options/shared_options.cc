@@ -111,6 +111,18 @@ Option state_sharding_option() {
           "gathered weights from forward to backward; prefetch=2 gathers two layers ahead instead of one."};
 }
 
+Option gathered_inputs_option() {
+  return {.name = "gathered-inputs",
+          .argument = "WHAT",
+          .default_value = "keep",
+          .help = "inputs gathered for forward are kept, or gathered again",
+          .details =
+              "Where the devices of an operator each hold a part of its input and put it together, as under "
+              "sequence parallelism. Gathering again for backward takes time and saves memory.",
+          .choices = {{"keep", "for backward, on every device"},
+                      {"again", "only the parts stay; backward gathers them again"}}};
+}
+
 StateSharding state_sharding_of(const Arguments& arguments) {
   try {
     return parse_state_sharding(arguments.text("state-sharding"));
@@ -132,13 +144,15 @@ Option recipe_option(const std::string& help) {
 Recipe recipe_of(const Arguments& a) { return recipe_of(a, a.text("recipe")); }
 
 Recipe recipe_of(const Arguments& a, const std::string& text) {
-  for (const char* option : {"stages", "chunks", "schedule", "recompute", "state-sharding"}) {
+  for (const char* option :
+       {"stages", "chunks", "schedule", "recompute", "state-sharding", "gathered-inputs"}) {
     if (a.given(option))
       throw UsageError(fmt::format("--recipe and --{} exclude each other: the recipe says it ({})", option,
-                                   option == std::string_view("stages")   ? "pp4"
-                                   : option == std::string_view("chunks") ? "vpp2"
-                                   : option == std::string_view("state-sharding")
-                                       ? a.text(option)
+                                   option == std::string_view("stages")           ? "pp4"
+                                   : option == std::string_view("chunks")         ? "vpp2"
+                                   : option == std::string_view("state-sharding") ? a.text(option)
+                                   : option == std::string_view("gathered-inputs")
+                                       ? "gathered=" + a.text(option)
                                        : fmt::format("{}={}", option, a.text(option))));
   }
   try {
@@ -238,6 +252,7 @@ std::vector<Option> plan_options() {
   options.push_back(microbatches_option("1"));
   options.push_back(recompute_option());
   options.push_back(state_sharding_option());
+  options.push_back(gathered_inputs_option());
   options.push_back(memory_margin_option());
   for (Option& o : batch_options()) options.push_back(std::move(o));
   return options;
@@ -366,6 +381,7 @@ PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   options.microbatches = microbatches_of(run);
   options.recompute = recompute_of(arguments);
   options.state_sharding = state_sharding_of(arguments);
+  options.gathered_inputs = parse_gathered_inputs(arguments.choice("gathered-inputs", {"keep", "again"}));
   return options;
 }
 

@@ -35,6 +35,7 @@ Option microbatches_option(const std::string& microbatches);
 Option recompute_option();
 /// --state-sharding, by default none.
 Option state_sharding_option();
+Option gathered_inputs_option();
 /// --schedule, `help` says of what.
 Option schedule_option(const std::string& help);
 /// --recipe, `help` says for what.

@@ -65,6 +65,7 @@ std::vector<Option> subject_options(const std::string& verb) {
   options.push_back(microbatches_option(""));
   options.push_back(recompute_option());
   options.push_back(state_sharding_option());
+  options.push_back(gathered_inputs_option());
   for (Option& o : weight_options()) {
     o.details = "For a baseline; a plan file has its own.";
     options.push_back(std::move(o));
@@ -92,9 +93,9 @@ std::vector<Option> subject_options(const std::string& verb) {
 Subject subject_of(const std::string& command, const Arguments& a, std::ostream& err) {
   if (a.has("plan")) {
     if (a.has("baseline")) throw UsageError(command + ": --plan and --baseline exclude each other");
-    for (const char* option :
-         {"recipe", "optimizer", "gradient-type", "gradient-piece", "microbatches", "recompute",
-          "state-sharding", "batch", "microbatch", "profile-batch", "stages", "chunks", "schedule"}) {
+    for (const char* option : {"recipe", "optimizer", "gradient-type", "gradient-piece", "microbatches",
+                               "recompute", "state-sharding", "gathered-inputs", "batch", "microbatch",
+                               "profile-batch", "stages", "chunks", "schedule"}) {
       if (a.given(option))
         throw UsageError(
             fmt::format("{}: --plan and --{} exclude each other: the plan tells them", command, option));

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "taskgraph/binding/plan_contents.h"
+#include "taskgraph/expansion/made_tasks.h"
+
+namespace pipesim {
+
+class StrategyExpander;
+class ExpandedStrategy;
+
+/// For plans that gather inputs again (GatheredInputs::Again): adds the second gather of what forward
+/// gathered.
+///
+/// It is worth while where every device holds a part of the tensor, and gets more than that, from devices of
+/// the same stage. The second gather begins when backward of the operator behind its readers is done, so that
+/// it may run beside the backward of these: gradients of inputs often need no input.
+class InputGathers {
+ public:
+  explicit InputGathers(StrategyExpander& expander);
+  /// Adds those of a microbatch, whose transfers of activations are there.
+  void add(const BoundStrategy& strategy, std::int32_t microbatch);
+
+ private:
+  [[nodiscard]] bool gathers(const Wiring& wiring);
+  [[nodiscard]] bool gathers(LayoutId source, LayoutId target);
+  [[nodiscard]] std::vector<UseRef> readers_of(const Wiring& wiring) const;
+  [[nodiscard]] TaskId backward_behind(OperatorId op, DeviceId device) const;
+  [[nodiscard]] std::vector<std::pair<DeviceId, TaskId>> awaited(const Wiring& wiring,
+                                                                 const std::vector<UseRef>& readers) const;
+  void connect_readers(const Wiring& wiring);
+
+  StrategyExpander& expander_;
+  const PlanContents& contents_;
+  const ExpandedStrategy& made_;
+  std::vector<OperatorId>
+      read_until_;  // by operator: the first whose backward needs what its second run reads
+  std::map<std::pair<LayoutId, LayoutId>, bool> gathers_;
+  // Of the microbatch that is being added:
+  const BoundStrategy* now_ = nullptr;
+  std::int32_t microbatch_ = 0;
+};
+
+}  // namespace pipesim

@@ -1,0 +1,97 @@
+// Volumes and memory of one transformer block under tensor and sequence parallelism, against the closed forms
+// of Korthikanti et al. 2023 ("Reducing activation recomputation in large transformer models").
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "models/zoo/zoo.h"
+#include "search/evaluator.h"
+#include "search/recipes/expand_recipe.h"
+#include "taskgraph/memory/peak_memory.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::int64_t kSequence = 64, kHidden = 128, kHeads = 16, kSamples = 2, kTensor = 8;
+
+struct Amounts {
+  std::int64_t forward = 0, again = 0, backward = 0;  // bytes on links
+  std::int64_t kept = 0;                              // at the peak of a device, of activations and inputs
+  Amounts operator-(const Amounts& other) const {
+    return {forward - other.forward, again - other.again, backward - other.backward, kept - other.kept};
+  }
+};
+
+Amounts amounts_of(std::int64_t layers, const std::string& recipe) {
+  const OperatorGraph graph =
+      make_zoo_model("gpt:layers=" + std::to_string(layers) + ",hidden=" + std::to_string(kHidden) +
+                     ",heads=" + std::to_string(kHeads) + ",sequence=" + std::to_string(kSequence) +
+                     ",positions=" + std::to_string(kSequence) +
+                     ",vocab=64,dtype=bfloat16,batch=" + std::to_string(kSamples));
+  const Topology topology = make_topology("dgx-a100:1");
+  const CostModel costs(topology);
+  PlanOptions options;
+  const RecipeStrategy made = expand_recipe(parse_recipe(recipe), RecipeModel(graph), topology);
+  made.apply_to(options);
+  Evaluator evaluator(graph, costs, options);
+  evaluator.evaluate_labelled(evaluator.contents().bind(made.strategy));
+  Amounts amounts;
+  for (const TaskLabel& l : evaluator.task_graph().labels) {
+    const std::int64_t bytes =
+        is_communication(l.kind) ? bytes_on_links(l.collective, l.group_size, l.size) : 0;
+    if (l.kind == TaskKind::ForwardTransfer) amounts.forward += bytes;
+    if (l.kind == TaskKind::RecomputeTransfer) amounts.again += bytes;
+    if (l.kind == TaskKind::BackwardTransfer) amounts.backward += bytes;
+  }
+  const DeviceMemory memory = peak_memory(evaluator.expanded(), evaluator.timeline()).front();
+  for (const MemoryCategory c : {MemoryCategory::Activations, MemoryCategory::Transfers})
+    amounts.kept += memory.at_peak[static_cast<std::size_t>(c)].value;
+  return amounts;
+}
+
+// What one more block adds.
+Amounts of_block(const std::string& recipe) { return amounts_of(4, recipe) - amounts_of(3, recipe); }
+
+constexpr std::int64_t kValues = kSamples * kSequence * kHidden;
+constexpr std::int64_t kGathered =
+    (kTensor - 1) * kValues * 2;  // bytes on links to gather 16-bit activations
+// Kept in full precision: mean and deviation of a row in each of two norms, and for each head the logarithm
+// of a row's sum.
+constexpr std::int64_t kStatistics = (2 * 2 + kHeads) * kSamples * kSequence * 4;
+
+TEST(MegatronClosedForms, TensorParallelismReducesFourTimesABlock) {
+  const Amounts block = of_block("tp8,dp1,mbs2");
+  EXPECT_EQ(block.forward, 2 * 2 * kGathered);
+  EXPECT_EQ(block.backward, 2 * 2 * kGathered);
+  EXPECT_EQ(block.again, 0);
+}
+
+TEST(MegatronClosedForms, SequenceParallelismGathersTwiceMoreForBackward) {
+  const Amounts block = of_block("tp8,dp1,sp,mbs2");
+  EXPECT_EQ(block.forward, 4 * kGathered);
+  EXPECT_EQ(block.backward, 4 * kGathered);
+  EXPECT_EQ(block.again, 2 * kGathered);
+  EXPECT_EQ(of_block("tp8,dp1,sp,mbs2,gathered=keep").again, 0);
+}
+
+// 34 bytes less the masks of dropout, of which there is none here.
+TEST(MegatronClosedForms, SequenceParallelismKeepsItsShareOfABlock) {
+  EXPECT_EQ(of_block("tp8,dp1,sp,mbs2").kept, (32 * kValues + kStatistics) / kTensor);
+}
+
+// Norms, their inputs and what attention and the second product give to the sum are not divided: 10 bytes,
+// less a mask for each of two dropouts.
+TEST(MegatronClosedForms, TensorParallelismAloneKeepsWhatNormsRead) {
+  const std::int64_t norms = 2 * 2 * kSamples * kSequence * 4;
+  EXPECT_EQ(of_block("tp8,dp1,mbs2").kept,
+            8 * kValues + norms + (24 * kValues + kStatistics - norms) / kTensor);
+}
+
+TEST(MegatronClosedForms, FullRecomputationKeepsTheInputOfABlock) {
+  EXPECT_EQ(of_block("tp8,dp1,mbs2,recompute=full").kept, 2 * kValues);
+  EXPECT_EQ(of_block("tp8,dp1,sp,mbs2,recompute=full").kept, 2 * kValues / kTensor);
+}
+
+}  // namespace
+}  // namespace pipesim
