@@ -30,8 +30,10 @@ const CollectivePlan& CommunicationPrices::collective(Collective kind, std::span
 const CollectivePlan& CommunicationPrices::plan(Collective kind, std::span<const DeviceId> group) {
   if (kind != Collective::Send) return collective(kind, group);
   auto& row = sends_[group[0].index()];
-  if (row.empty()) row.resize(topology().num_devices());
-  auto& slot = row[group[1].index()];
+  if (row.empty()) row.resize((topology().num_devices() + kPage - 1) / kPage);
+  auto& page = row[group[1].index() / kPage];
+  if (!page) page = std::make_unique<Page>();
+  auto& slot = (*page)[group[1].index() % kPage];
   if (!slot) slot = std::make_unique<const CollectivePlan>(costs_.plan_collective(kind, group));
   return *slot;
 }

@@ -2,6 +2,7 @@
 
 #include <tbb/enumerable_thread_specific.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -57,8 +58,12 @@ class CommunicationPrices {
   const CostModel& costs_;
   Borders borders_;
   std::unordered_map<Key, CollectivePlan, KeyHash> plans_;
-  std::vector<std::vector<std::unique_ptr<const CollectivePlan>>> sends_;  // [from][to]: the most common
-  Key key_;                                                                // scratch
+  // Sends are the most common. A device sends to few others, mostly neighbours, so a page of these is made
+  // when it is needed.
+  static constexpr std::size_t kPage = 64;  // devices
+  using Page = std::array<std::unique_ptr<const CollectivePlan>, kPage>;
+  std::vector<std::vector<std::unique_ptr<Page>>> sends_;  // [from][page of to]
+  Key key_;                                                // scratch
   CollectiveTime time_;
   ConcurrentTime concurrent_;
 };

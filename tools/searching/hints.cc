@@ -44,6 +44,15 @@ bool fits(const OperatorGraph& graph, const CostModel& costs, const PlanOptions&
   return Evaluator(graph, costs, options).score(strategy).feasible();
 }
 
+// With this recompute. Of the same plan the evaluator keeps most of what it needs.
+bool fits_with(const Recompute& recompute, Evaluator& evaluator, const Strategy& strategy) {
+  const PlanOptions own = evaluator.contents().options();
+  evaluator.set_pipeline(own.pipeline, recompute);
+  const bool feasible = evaluator.score(strategy).feasible();
+  evaluator.set_pipeline(own.pipeline, own.recompute);
+  return feasible;
+}
+
 // In more microbatches, which are smaller: the first number with which the baseline fits.
 std::optional<std::string> with_microbatches(Evaluator& evaluator, const std::string& baseline,
                                              const ModelRun& run, PlanOptions options, const char* beside) {
@@ -75,7 +84,7 @@ std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& near
   const PlanOptions& options = evaluator.contents().options();
   if (weights_fit(evaluator, nearest.scored->strategy)) {
     const std::optional<PlanOptions> again = with_recompute(graph, options);
-    if (again && fits(graph, evaluator.costs(), *again, nearest.scored->strategy))
+    if (again && fits_with(again->recompute, evaluator, nearest.scored->strategy))
       hints.push_back(fmt::format("--recompute full: {} fits", nearest.name));
     if (auto smaller = with_microbatches(evaluator, nearest.name, run, options, "")) {
       hints.push_back(*std::move(smaller));
@@ -98,7 +107,7 @@ std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan
   const std::optional<Pipeline>& pipeline = evaluator.contents().options().pipeline;
   if (weights_fit(evaluator, plan)) {
     const auto again = with_recompute(evaluator.graph(), evaluator.contents().options());
-    if (again && fits(evaluator.graph(), evaluator.costs(), *again, plan))
+    if (again && fits_with(again->recompute, evaluator, plan))
       hints.emplace_back("--recompute full: this plan fits");
     // All that go forward before the first comes back are held at once, however small they are.
     if (evaluator.graph().batch() > 1 && pipeline && pipeline->schedule != "gpipe")

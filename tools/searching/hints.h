@@ -15,7 +15,7 @@ namespace pipesim {
 ///
 /// `nearest`: the baseline that is nearest to fitting; it does not fit. `run`: the model and its batch as the
 /// command line gave them. `options`: the run's. `algorithm`: the one that found nothing, "" without a
-/// search.
+/// search. The evaluator's timeline can't be used afterwards.
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& nearest, const ModelRun& run,
                                       const std::string& algorithm);
 /// The same for a plan that a planner made and that does not fit.
