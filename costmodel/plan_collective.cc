@@ -22,8 +22,7 @@ constexpr std::size_t most_pairs = 65'536;
 class Planner {
  public:
   Planner(const Topology& topology, const LinkBundles& bundles, std::span<const DeviceId> group)
-      : topology_(topology),
-        hops_(topology, bundles),
+      : hops_(topology, bundles),
         node_rings_(hops_),
         root_(group.front()),
         group_(group.begin(), group.end()) {
@@ -60,9 +59,9 @@ class Planner {
     auto phase = static_cast<std::int32_t>(algorithm.phases.size());
     Phase& added = algorithm.phases.emplace_back();
     added.chunk_overhead = crosses_nodes_ ? nccl::network_chunk_overhead : nccl::chunk_overhead;
-    for (LaneId lane : load.lanes()) {
-      double seconds = load.of(lane) / topology_.lane_bandwidth(lane).value;
-      algorithm.loads.push_back({lane, phase, seconds});
+    for (MetLane lane : load.lanes()) {
+      double seconds = load.of(lane) / hops_.bandwidths()[lane.number];
+      algorithm.loads.push_back({lane.lane, phase, seconds});
       added.seconds_per_byte = std::max(added.seconds_per_byte, seconds);
     }
     std::sort(algorithm.loads.begin(), algorithm.loads.end(), [](const LaneLoad& a, const LaneLoad& b) {
@@ -80,7 +79,7 @@ class Planner {
 
   LoadTable empty_load() {
     crosses_nodes_ = false;
-    return LoadTable(topology_.num_lanes());
+    return {};
   }
 
   /// Loads the rings with `amount` in all on every hop; returns the time once round, mean over the
@@ -199,7 +198,6 @@ class Planner {
     return result;
   }
 
-  const Topology& topology_;
   Hops hops_;
   NodeRings node_rings_;
   DeviceId root_;
@@ -214,8 +212,8 @@ CollectiveAlgorithm send(const Topology& topology, const LinkBundles& bundles, D
   const Hop& hop = hops.between(from, to);
   CollectiveAlgorithm result{"route", Seconds(nccl::call_overhead + hop.latency), {Phase{}}, {}};
   for (const LaneShare& lane : hop.lanes) {
-    double seconds = lane.share / topology.lane_bandwidth(lane.lane).value;
-    result.loads.push_back({lane.lane, 0, seconds});
+    double seconds = lane.share / hops.bandwidths()[lane.lane.number];
+    result.loads.push_back({lane.lane.lane, 0, seconds});
     result.phases[0].seconds_per_byte = std::max(result.phases[0].seconds_per_byte, seconds);
   }
   std::sort(result.loads.begin(), result.loads.end(),

@@ -17,7 +17,7 @@ constexpr double least_cycle_share = 0.05;
 class CycleSearch {
  public:
   CycleSearch(Hops& hops, std::span<const DeviceId> members, const FreeBandwidth& free, Taste taste)
-      : n_(members.size()), free_(free), used_(free.size(), 0), hop_(n_ * n_), gain_(n_ * n_), order_{0} {
+      : n_(members.size()), free_(free), hop_(n_ * n_), gain_(n_ * n_), order_{0} {
     for (std::size_t i = 0; i < n_; ++i) {
       for (std::size_t j = 0; j < n_; ++j) {
         if (i == j) continue;
@@ -26,6 +26,7 @@ class CycleSearch {
         gain_[i * n_ + j] = taste == Taste::FatHops ? width : -width;
       }
     }
+    used_.assign(hops.bandwidths().size(), 0);
     visited_.assign(n_, false);
     visited_[0] = true;
     for (std::size_t i = 0; i < n_; ++i) best_gain_.push_back(best_gain_from(i));
@@ -40,7 +41,7 @@ class CycleSearch {
  private:
   double width_of(const Hop& hop) const {
     double width = std::numeric_limits<double>::infinity();
-    for (const LaneShare& part : hop.lanes) width = std::min(width, free_[part.lane.index()] / part.share);
+    for (const LaneShare& part : hop.lanes) width = std::min(width, free_.of(part.lane) / part.share);
     return width;
   }
 
@@ -55,15 +56,15 @@ class CycleSearch {
   /// Uses the hop and returns the cycle's rate with it.
   double enter(const Hop& hop, double rate) {
     for (const LaneShare& part : hop.lanes) {
-      double& used = used_[part.lane.index()];
+      double& used = used_[part.lane.number];
       used += part.share;
-      rate = std::min(rate, free_[part.lane.index()] / used);
+      rate = std::min(rate, free_.of(part.lane) / used);
     }
     return rate;
   }
 
   void leave(const Hop& hop) {
-    for (const LaneShare& part : hop.lanes) used_[part.lane.index()] -= part.share;
+    for (const LaneShare& part : hop.lanes) used_[part.lane.number] -= part.share;
   }
 
   /// `hoped`: the most that the hops still to come can gain.
@@ -127,7 +128,7 @@ class CycleSearch {
 };
 
 LoadTable load_of(Hops& hops, std::span<const DeviceId> members, const Cycle& cycle) {
-  LoadTable load(hops.topology().num_lanes());
+  LoadTable load;
   for (std::size_t i = 0; i < cycle.order.size(); ++i) {
     std::size_t next = cycle.order[(i + 1) % cycle.order.size()];
     load.add(hops.between(members[cycle.order[i]], members[next]), 1);
@@ -136,7 +137,7 @@ LoadTable load_of(Hops& hops, std::span<const DeviceId> members, const Cycle& cy
 }
 
 std::vector<Cycle> greedy_cycles(Hops& hops, std::span<const DeviceId> members, Taste taste) {
-  FreeBandwidth free = all_bandwidth(hops.topology());
+  FreeBandwidth free(hops);
   std::vector<Cycle> cycles;
   double total = 0;
   for (;;) {
@@ -170,23 +171,19 @@ std::vector<Cycle> disjoint_cycles(Hops& hops, std::span<const DeviceId> members
 
 double common_rate(const LoadTable& load, const FreeBandwidth& free) {
   double rate = std::numeric_limits<double>::infinity();
-  for (LaneId lane : load.lanes()) rate = std::min(rate, free[lane.index()] / load.of(lane));
+  for (MetLane lane : load.lanes()) rate = std::min(rate, free.of(lane) / load.of(lane));
   return rate;
 }
 
 void take(const LoadTable& load, double rate, FreeBandwidth& free) {
-  for (LaneId lane : load.lanes()) {
-    double left = free[lane.index()] - rate * load.of(lane);
-    free[lane.index()] = std::max(0.0, left);
-  }
+  for (MetLane lane : load.lanes()) free.take(lane, rate * load.of(lane));
 }
 
-FreeBandwidth all_bandwidth(const Topology& topology) {
-  FreeBandwidth free(topology.num_lanes(), 0);
-  for (std::size_t lane = topology.num_devices(); lane < free.size(); ++lane) {
-    free[lane] = topology.lane_bandwidth(LaneId(lane)).value;
-  }
-  return free;
+void FreeBandwidth::take(MetLane lane, double amount) {
+  std::span<const double> all = hops_.bandwidths();
+  if (left_.size() < all.size())
+    left_.insert(left_.end(), all.begin() + static_cast<std::ptrdiff_t>(left_.size()), all.end());
+  left_[lane.number] = std::max(0.0, left_[lane.number] - amount);
 }
 
 }  // namespace pipesim

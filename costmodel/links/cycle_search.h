@@ -8,8 +8,20 @@
 
 namespace pipesim {
 
-/// Bandwidth per lane that is not yet given away, bytes per second.
-using FreeBandwidth = std::vector<double>;
+/// Bandwidth that is not yet given away, bytes per second, of the lanes that a group's hops have met.
+class FreeBandwidth {
+ public:
+  /// All that the lanes can carry, also those that `hops` meets later.
+  explicit FreeBandwidth(const Hops& hops) : hops_(hops) {}
+  [[nodiscard]] double of(MetLane lane) const {
+    return lane.number < left_.size() ? left_[lane.number] : hops_.bandwidths()[lane.number];
+  }
+  void take(MetLane lane, double amount);
+
+ private:
+  const Hops& hops_;
+  std::vector<double> left_;  ///< by number, as far as something was taken
+};
 
 /// A directed cycle through all members, as positions, and the rate that all of its hops can have at the same
 /// time.
@@ -37,7 +49,5 @@ std::vector<Cycle> disjoint_cycles(Hops& hops, std::span<const DeviceId> members
 /// used.
 double common_rate(const LoadTable& load, const FreeBandwidth& free);
 void take(const LoadTable& load, double rate, FreeBandwidth& free);
-/// Everything that the lanes of the topology's links can carry.
-FreeBandwidth all_bandwidth(const Topology& topology);
 
 }  // namespace pipesim

@@ -44,23 +44,30 @@ const Hop& Hops::between(DeviceId from, DeviceId to) {
     std::span<const LaneId> parallel = bundles_.parallel_to(lane);
     double total = 0;
     for (LaneId one : parallel) total += topology_.lane_bandwidth(one).value;
-    for (LaneId one : parallel) hop.lanes.push_back({one, topology_.lane_bandwidth(one).value / total});
+    for (LaneId one : parallel) hop.lanes.push_back({met(one), topology_.lane_bandwidth(one).value / total});
   }
   hop.latency = route.latency.value;
   hop.crosses_nodes = topology_.device(from).node != topology_.device(to).node;
   return hop;
 }
 
+MetLane Hops::met(LaneId lane) {
+  auto [entry, fresh] = numbers_.try_emplace(lane, bandwidths_.size());
+  if (fresh) bandwidths_.push_back(topology_.lane_bandwidth(lane).value);
+  return {lane, entry->second};
+}
+
 void LoadTable::add(const Hop& hop, double amount) {
   for (const LaneShare& part : hop.lanes) {
-    double& load = load_[part.lane.index()];
+    if (load_.size() <= part.lane.number) load_.resize(part.lane.number + 1, 0);
+    double& load = load_[part.lane.number];
     if (load == 0 && amount > 0) touched_.push_back(part.lane);
     load += amount * part.share;
   }
 }
 
 void LoadTable::clear() {
-  for (LaneId lane : touched_) load_[lane.index()] = 0;
+  for (MetLane lane : touched_) load_[lane.number] = 0;
   touched_.clear();
 }
 

@@ -22,9 +22,15 @@ class LinkBundles {
   std::vector<std::vector<LaneId>> bundles_;
 };
 
+/// A lane, and its number among those that a group's hops have met.
+struct MetLane {
+  LaneId lane;
+  std::size_t number = 0;
+};
+
 /// The part of a message that a lane carries.
 struct LaneShare {
-  LaneId lane;
+  MetLane lane;
   double share = 1;
 };
 
@@ -35,31 +41,37 @@ struct Hop {
   bool crosses_nodes = false;
 };
 
-/// The hops of one group, each looked up once.
+/// The hops of one group, each looked up once. A group meets few of a large machine's lanes, so these get
+/// numbers of their own.
 class Hops {
  public:
   Hops(const Topology& topology, const LinkBundles& bundles) : topology_(topology), bundles_(bundles) {}
   const Hop& between(DeviceId from, DeviceId to);
   [[nodiscard]] const Topology& topology() const { return topology_; }
+  /// Of the lanes met so far, by number, bytes per second.
+  [[nodiscard]] std::span<const double> bandwidths() const { return bandwidths_; }
 
  private:
+  [[nodiscard]] MetLane met(LaneId lane);
+
   const Topology& topology_;
   const LinkBundles& bundles_;
   std::unordered_map<std::uint64_t, Hop> known_;
+  std::unordered_map<LaneId, std::size_t> numbers_;
+  std::vector<double> bandwidths_;
 };
 
-/// Bytes per lane, summed over many hops.
+/// Bytes per lane, summed over many hops of one group.
 class LoadTable {
  public:
-  explicit LoadTable(std::size_t num_lanes) : load_(num_lanes, 0) {}
   void add(const Hop& hop, double amount);
-  [[nodiscard]] double of(LaneId lane) const { return load_[lane.index()]; }
-  [[nodiscard]] std::span<const LaneId> lanes() const { return touched_; }  ///< in the order of first use
+  [[nodiscard]] double of(MetLane lane) const { return load_[lane.number]; }
+  [[nodiscard]] std::span<const MetLane> lanes() const { return touched_; }  ///< in the order of first use
   void clear();
 
  private:
-  std::vector<double> load_;
-  std::vector<LaneId> touched_;
+  std::vector<double> load_;  ///< by number, as far as there is any
+  std::vector<MetLane> touched_;
 };
 
 }  // namespace pipesim

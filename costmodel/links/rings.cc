@@ -49,8 +49,8 @@ void add_ring(Hops& hops, std::span<const DeviceId> order, double amount, LoadTa
 
 /// Each ring takes all that the rings before it left.
 std::vector<double> greedy_rates(Hops& hops, const std::vector<std::vector<DeviceId>>& orders) {
-  FreeBandwidth free = all_bandwidth(hops.topology());
-  LoadTable load(hops.topology().num_lanes());
+  FreeBandwidth free(hops);
+  LoadTable load;
   std::vector<double> rates;
   double total = 0;
   for (const auto& order : orders) {
@@ -67,9 +67,9 @@ std::vector<double> greedy_rates(Hops& hops, const std::vector<std::vector<Devic
 
 /// All rings at one rate.
 std::vector<double> equal_rates(Hops& hops, const std::vector<std::vector<DeviceId>>& orders) {
-  LoadTable load(hops.topology().num_lanes());
+  LoadTable load;
   for (const auto& order : orders) add_ring(hops, order, 1, load);
-  return std::vector<double>(orders.size(), common_rate(load, all_bandwidth(hops.topology())));
+  return std::vector<double>(orders.size(), common_rate(load, FreeBandwidth(hops)));
 }
 
 double sum(const std::vector<double>& rates) { return std::accumulate(rates.begin(), rates.end(), 0.0); }

@@ -1,7 +1,6 @@
 #include "taskgraph/moving/box_cuts.h"
 
 #include <algorithm>
-#include <cstdint>
 
 namespace pipesim {
 
@@ -18,11 +17,25 @@ Box bounds_of(const std::vector<Box>& boxes) {
 
 bool disjoint(const std::vector<Box>& boxes) {
   for (std::size_t i = 0; i < boxes.size(); ++i) {
-    for (std::size_t j = i + 1; j < boxes.size(); ++j) {
+    for (std::size_t j = i + 1; j < boxes.size() && !begins_behind(boxes[j], boxes[i]); ++j) {
       if (boxes[i].meets(boxes[j])) return false;
     }
   }
   return true;
+}
+
+void AscendingBoxes::add(const Box& box) {
+  ++size_;
+  if (box.dims() == 0) return;
+  begins_.push_back(box[0].begin);
+  furthest_.push_back(furthest_.empty() ? box[0].end : std::max(furthest_.back(), box[0].end));
+}
+
+AscendingBoxes::Stretch AscendingBoxes::near(const Box& box) const {
+  if (begins_.empty()) return {0, size_};
+  const auto begin = std::ranges::upper_bound(furthest_, box[0].begin) - furthest_.begin();
+  const auto end = std::ranges::lower_bound(begins_, box[0].end) - begins_.begin();
+  return {static_cast<std::size_t>(std::min(begin, end)), static_cast<std::size_t>(end)};
 }
 
 std::optional<std::size_t> slice_dim(std::vector<Box> boxes, const Box& whole) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -10,8 +11,25 @@ namespace pipesim {
 
 /// The smallest box around `boxes`, of which there is at least one.
 [[nodiscard]] Box bounds_of(const std::vector<Box>& boxes);
-/// Whether no two of the boxes meet.
+/// Whether no two of the boxes, which ascend, meet.
 [[nodiscard]] bool disjoint(const std::vector<Box>& boxes);
+
+/// Finds those of an ascending list of boxes that may meet another box, by their first dimension. Lists of
+/// large machines have thousands.
+class AscendingBoxes {
+ public:
+  void add(const Box& box);
+  struct Stretch {
+    std::size_t begin = 0, end = 0;
+  };
+  /// Where in the list all boxes stand that meet `box`.
+  [[nodiscard]] Stretch near(const Box& box) const;
+
+ private:
+  std::size_t size_ = 0;
+  std::vector<std::int64_t> begins_, furthest_;  // by box: its begin, and the furthest end so far
+};
+
 /// The dimension along which the boxes are equal, disjoint slices of `whole`; none otherwise.
 [[nodiscard]] std::optional<std::size_t> slice_dim(std::vector<Box> boxes, const Box& whole);
 /// n equal pieces along the first of `dims` that n divides; none if there is none.

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "taskgraph/moving/box_cuts.h"
 #include "taskgraph/moving/redistribution_candidates.h"
 
 namespace pipesim {
@@ -63,12 +64,16 @@ bool held(const Layout& layout, std::span<const LayoutEntry> entries, std::int32
   return !parts.empty() && covered(box, parts);
 }
 
-// Every destination holds all of the addend that lies in its box. `cover`: the boxes of the addend.
+// Every destination holds all of the addend that lies in its box. `cover`: the boxes of the addend,
+// ascending.
 bool held_everywhere(const Layout& from, std::int32_t addend, std::span<const std::int32_t> cover,
                      const Layout& to) {
+  AscendingBoxes boxes;
+  for (const std::int32_t c : cover) boxes.add(from.boxes()[static_cast<std::size_t>(c)]);
   for (const LayoutEntry& want : to.entries()) {
     const auto entries = from.entries_on(want.device);
-    for (const std::int32_t c : cover) {
+    const AscendingBoxes::Stretch near = boxes.near(to.box(want));
+    for (const std::int32_t c : cover.subspan(near.begin, near.end - near.begin)) {
       const std::optional<Box> needed = intersection(from.boxes()[static_cast<std::size_t>(c)], to.box(want));
       if (needed && !held(from, entries, addend, *needed)) return false;
     }
@@ -129,8 +134,11 @@ class DisjointSets {
 std::vector<RedistributionComponent> components(std::vector<RedistributionPart> parts,
                                                 std::vector<RedistributionWant> wants) {
   DisjointSets sets(parts.size() + wants.size());
+  AscendingBoxes wanted;
+  for (const RedistributionWant& w : wants) wanted.add(w.box);
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    for (std::size_t w = 0; w < wants.size(); ++w) {
+    const AscendingBoxes::Stretch near = wanted.near(parts[p].box);
+    for (std::size_t w = near.begin; w < near.end; ++w) {
       if (parts[p].box.meets(wants[w].box)) sets.join(p, parts.size() + w);
     }
   }

@@ -44,9 +44,13 @@ void add_members(RedistributionStep& s, const std::vector<Member>& members, Step
 // What all candidates look at.
 struct Shape {
   explicit Shape(const RedistributionComponent& c, const CommunicationPrices& prices);
-  [[nodiscard]] const Box* wanted(DeviceId d) const { return want_of[d.index()]; }
-  std::vector<const Box*> want_of;  // by device; nullptr: it wants nothing
-  std::size_t num_wanting = 0;      // devices
+  // nullptr: the device wants nothing.
+  [[nodiscard]] const Box* wanted(DeviceId d) const {
+    const auto at = std::ranges::lower_bound(want_of, d, {}, &DeviceWant::first);
+    return at != want_of.end() && at->first == d ? at->second : nullptr;
+  }
+  using DeviceWant = std::pair<DeviceId, const Box*>;
+  std::vector<DeviceWant> want_of;  // by device, ascending; the first of each
   bool one_want_each = true;        // no device wants two boxes
   Box bounds;                       // of all wanted boxes
   std::vector<Box> boxes;           // distinct boxes of the parts, ascending
@@ -61,14 +65,13 @@ struct Shape {
 std::vector<std::vector<DeviceId>> lanes_of(const std::vector<RedistributionPart>& parts,
                                             const CommunicationPrices& prices) {
   const std::size_t copies = parts.front().devices.size();
-  std::vector<bool> used(prices.topology().num_devices(), false);
+  std::vector<DeviceId> used;
   for (const RedistributionPart& p : parts) {
     if (p.devices.size() != copies) return {};
-    for (const DeviceId d : p.devices) {
-      if (used[d.index()]) return {};
-      used[d.index()] = true;
-    }
+    used.insert(used.end(), p.devices.begin(), p.devices.end());
   }
+  std::ranges::sort(used);
+  if (std::ranges::adjacent_find(used) != used.end()) return {};
   std::vector<std::vector<DeviceId>> lanes;
   for (const DeviceId seed : parts.front().devices) lanes.push_back({seed});
   for (std::size_t p = 1; p < parts.size(); ++p) {
@@ -87,14 +90,14 @@ std::vector<std::vector<DeviceId>> lanes_of(const std::vector<RedistributionPart
 Shape::Shape(const RedistributionComponent& c, const CommunicationPrices& prices) {
   std::vector<Box> wants;
   wants.reserve(c.wants.size());
-  want_of.assign(prices.topology().num_devices(), nullptr);
   for (const RedistributionWant& w : c.wants) {
     wants.push_back(w.box);
-    for (const DeviceId d : w.devices) {
-      one_want_each &= want_of[d.index()] == nullptr;
-      if (want_of[d.index()] == nullptr) want_of[d.index()] = &w.box, ++num_wanting;
-    }
+    for (const DeviceId d : w.devices) want_of.emplace_back(d, &w.box);
   }
+  std::ranges::stable_sort(want_of, {}, &DeviceWant::first);
+  const auto again = std::ranges::unique(want_of, {}, &DeviceWant::first);
+  one_want_each = again.empty();
+  want_of.erase(again.begin(), again.end());
   bounds = bounds_of(wants);
   std::vector<std::int32_t> addends;
   for (const RedistributionPart& p : c.parts) {
@@ -159,7 +162,7 @@ std::optional<RedistributionStep> lane_collective(const RedistributionComponent&
 std::optional<Steps> recognised(const RedistributionComponent& c, const Shape& shape,
                                 const RedistributionSetting& setting) {
   if (shape.lanes.empty() || !shape.one_want_each || !shape.regular) return std::nullopt;
-  if (shape.lanes.size() * c.parts.size() != shape.num_wanting) return std::nullopt;
+  if (shape.lanes.size() * c.parts.size() != shape.want_of.size()) return std::nullopt;
   Steps steps;
   for (const std::vector<DeviceId>& lane : shape.lanes) {
     if (!std::all_of(lane.begin(), lane.end(), [&](DeviceId d) { return shape.wanted(d); }))

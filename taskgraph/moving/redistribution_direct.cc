@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "taskgraph/moving/box_cuts.h"
 #include "taskgraph/moving/redistribution_candidates.h"
 
 namespace pipesim {
@@ -23,14 +24,25 @@ struct Message {
   std::vector<Box> pieces;  // unless contents are left out
 };
 
+std::vector<DeviceId> holders_of(const std::vector<RedistributionPart>& parts) {
+  std::vector<DeviceId> devices;
+  for (const RedistributionPart& p : parts) devices.insert(devices.end(), p.devices.begin(), p.devices.end());
+  std::ranges::sort(devices);
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
 // Sends of one component; remembers who has sent how much.
 class DirectPlanner {
  public:
   DirectPlanner(const RedistributionComponent& component, const RedistributionSetting& setting)
       : component_(component),
         setting_(setting),
-        sent_(setting.prices.topology().num_devices(), 0),
-        latest_from_(sent_.size(), -1) {}
+        senders_(holders_of(component.parts)),
+        sent_(senders_.size(), 0),
+        latest_from_(sent_.size(), -1) {
+    for (const RedistributionPart& p : component.parts) boxes_.add(p.box);
+  }
 
   std::vector<RedistributionStep> run() {
     std::vector<std::pair<DeviceId, const Box*>> wants;
@@ -47,7 +59,9 @@ class DirectPlanner {
  private:
   void fetch(DeviceId to, const Box& box) {
     sources_.clear();
-    for (const RedistributionPart& p : component_.parts) {
+    const AscendingBoxes::Stretch near = boxes_.near(box);
+    for (const RedistributionPart& p :
+         std::span(component_.parts).subspan(near.begin, near.end - near.begin)) {
       if (p.box.meets(box)) sources_.push_back({p.addend, *intersection(p.box, box), &p.devices});
     }
     const auto smaller = [](const Source& a, const Source& b) { return a.addend < b.addend; };
@@ -74,22 +88,26 @@ class DirectPlanner {
     for (const Source& s : sources) {
       if (!piece.inside(s.box)) continue;
       for (const DeviceId from : *s.devices) {
-        const std::int64_t sent = from == to ? -1 : sent_[from.index()];
+        const std::int64_t sent = from == to ? -1 : sent_[sender(from)];
         best = std::min(best, Rank{setting_.prices.distance(from, to), sent, from});
       }
     }
     const DeviceId from = std::get<2>(best);
     if (!from.valid() || from == to) return;  // nobody has it: the value is 0 there
-    sent_[from.index()] += piece.elements();
+    sent_[sender(from)] += piece.elements();
     Message& m = message(from, to, sources.front().addend);
     m.elements += piece.elements();
     if (setting_.contents == StepContents::List) m.pieces.push_back(piece);
   }
 
+  [[nodiscard]] std::size_t sender(DeviceId device) const {
+    return static_cast<std::size_t>(std::ranges::lower_bound(senders_, device) - senders_.begin());
+  }
+
   // A sender's messages are linked, the latest first. Those to one device stand together, so the one that is
   // looked for is found soon.
   Message& message(DeviceId from, DeviceId to, std::int32_t addend) {
-    std::int32_t& latest = latest_from_[from.index()];
+    std::int32_t& latest = latest_from_[sender(from)];
     for (std::int32_t i = latest; i >= 0; i = messages_[static_cast<std::size_t>(i)].earlier) {
       Message& m = messages_[static_cast<std::size_t>(i)];
       if (m.to != to) break;
@@ -134,10 +152,12 @@ class DirectPlanner {
 
   const RedistributionComponent& component_;
   const RedistributionSetting& setting_;
-  std::vector<std::int64_t> sent_;  // by device
+  AscendingBoxes boxes_;            // of the parts
+  std::vector<DeviceId> senders_;   // that hold a part, ascending
+  std::vector<std::int64_t> sent_;  // by sender
   std::vector<Source> sources_;     // scratch
   std::vector<Message> messages_;
-  std::vector<std::int32_t> latest_from_;  // by device: its last message, or −1
+  std::vector<std::int32_t> latest_from_;  // by sender: its last message, or −1
 };
 
 }  // namespace

@@ -1,0 +1,69 @@
+#include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+#include <string>
+
+#include "models/zoo/zoo.h"
+#include "search/evaluator.h"
+#include "search/recipes/expand_recipe.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+// Llama-3 405B on 8,192 GPUs and more: 16 pipeline groups of 8 stages each.
+struct LlamaOfNodes {
+  explicit LlamaOfNodes(std::int64_t nodes)
+      : copies(nodes / 16),
+        graph(make_zoo_model("llama3-405b:sequence=8192,batch=" + std::to_string(copies))),
+        topology(make_topology("dgx-h100:" + std::to_string(nodes))) {
+    const Recipe recipe =
+        parse_recipe("tp8,pp16,vpp8,sp,mbs1,recompute=selective,dp" + std::to_string(copies));
+    RecipeStrategy made = expand_recipe(recipe, RecipeModel(graph), topology);
+    made.apply_to(options);
+    options.microbatches = 32;
+    options.optimizer = Optimizer::Adam;
+    strategy = std::move(made.strategy);
+  }
+  const std::int64_t copies;
+  const OperatorGraph graph;
+  const Topology topology;
+  const CostModel costs{topology};
+  Strategy strategy;
+  PlanOptions options;
+};
+
+void count_memory(benchmark::State& state, const Evaluator& evaluator) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  state.counters["peak_mb"] = static_cast<double>(usage.ru_maxrss) / 1000;  // of all benchmarks until here
+  state.counters["tasks"] = static_cast<double>(evaluator.task_graph().dag.num_tasks());
+}
+
+// Goal: below 1 s and 1 GiB with 1,024 nodes, not more than twice that with 2,048.
+void BM_FirstScoreOfLlama405b(benchmark::State& state) {
+  const LlamaOfNodes s(state.range(0));
+  for (auto _ : state) {
+    Evaluator evaluator(s.graph, s.costs, s.options);
+    benchmark::DoNotOptimize(evaluator.score(s.strategy));
+    state.PauseTiming();
+    count_memory(state, evaluator);
+    state.ResumeTiming();
+  }
+}
+
+// A plan whose operators and transfers were met before; goal: below 50 ms.
+void BM_ScoreLlama405b(benchmark::State& state) {
+  const LlamaOfNodes s(state.range(0));
+  Evaluator evaluator(s.graph, s.costs, s.options);
+  const BoundStrategy bound = evaluator.contents().bind(s.strategy);
+  evaluator.score(bound);
+  for (auto _ : state) benchmark::DoNotOptimize(evaluator.score(bound));
+  count_memory(state, evaluator);
+}
+
+BENCHMARK(BM_FirstScoreOfLlama405b)->Arg(1024)->Arg(2048)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ScoreLlama405b)->Arg(1024)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace pipesim
