@@ -1,5 +1,4 @@
 #include <benchmark/benchmark.h>
-#include <sys/resource.h>
 
 #include <cstdlib>
 #include <string>
@@ -7,6 +6,7 @@
 #include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
 #include "search/evaluator.h"
+#include "tests/bench/search/memory_counters.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -37,13 +37,6 @@ struct GptOn1024 {
   Strategy strategy;
   PlanOptions options;
 };
-
-void count_memory(benchmark::State& state, const Evaluator& evaluator) {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  state.counters["peak_mb"] = static_cast<double>(usage.ru_maxrss) / 1000;  // of all benchmarks until here
-  state.counters["tasks"] = static_cast<double>(evaluator.task_graph().dag.num_tasks());
-}
 
 // A plan whose operators and transfers were met before; goal: below 100 ms and 1 GiB.
 void BM_ScoreGptOn1024(benchmark::State& state, const char* schedule) {

@@ -1,11 +1,11 @@
 #include <benchmark/benchmark.h>
-#include <sys/resource.h>
 
 #include <string>
 
 #include "models/zoo/zoo.h"
 #include "search/evaluator.h"
 #include "search/recipes/expand_recipe.h"
+#include "tests/bench/search/memory_counters.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -32,13 +32,6 @@ struct LlamaOfNodes {
   Strategy strategy;
   PlanOptions options;
 };
-
-void count_memory(benchmark::State& state, const Evaluator& evaluator) {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  state.counters["peak_mb"] = static_cast<double>(usage.ru_maxrss) / 1000;  // of all benchmarks until here
-  state.counters["tasks"] = static_cast<double>(evaluator.task_graph().dag.num_tasks());
-}
 
 // Goal: below 1 s and 1 GiB with 1,024 nodes, not more than twice that with 2,048.
 void BM_FirstScoreOfLlama405b(benchmark::State& state) {
