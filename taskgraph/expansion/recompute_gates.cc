@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "taskgraph/binding/used_devices.h"
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/expansion/strategy_expander.h"
 
@@ -16,14 +17,15 @@ using Segment = Recomputation::Segment;
 // segments come in the order of their last readers. Stages do not wait for each other.
 class AwaitedTasks {
  public:
-  AwaitedTasks(const ExpandedStrategy& made, const BoundStrategy& strategy, std::int32_t microbatch)
+  AwaitedTasks(const ExpandedStrategy& made, const BoundStrategy& strategy, const UsedDevices& devices,
+               std::int32_t microbatch)
       : made_(made),
         strategy_(strategy),
         microbatch_(microbatch),
         pipeline_(made.contents().options().pipeline),
-        devices_(made.contents().costs().topology().num_devices()),
+        devices_(devices),
         stages_(static_cast<std::size_t>(pipeline_ ? pipeline_->num_stages() : 1)),
-        awaited_(stages_ * devices_),
+        awaited_(stages_ * devices_.size()),
         behind_(stages_, strategy.size()),
         gradients_(strategy.size()) {
     for (std::size_t i = 0; i < strategy.size(); ++i) {
@@ -50,14 +52,14 @@ class AwaitedTasks {
         if (!std::ranges::all_of(w->sources, [&](UseRef source) { return source.op > segment.last; }))
           continue;
         for (const PlanExpansion::Arrival a : w->plan->expansion.arrivals)
-          awaited_[a.device.index()].push_back(task_at(w->first_task, a.task));
+          awaited_[devices_[a.device]].push_back(task_at(w->first_task, a.task));
       }
     }
   }
 
   // Since the last time, by the device's operators of the segment's stage.
   std::vector<TaskId>& of(const Segment& segment, DeviceId device) {
-    return awaited_[stage_of(segment.last) * devices_ + device.index()];
+    return awaited_[stage_of(segment.last) * devices_.size() + devices_[device]];
   }
 
  private:
@@ -70,7 +72,7 @@ class AwaitedTasks {
     const BoundOperator& bound = *strategy_[op.index()];
     const TaskId last = last_stage(first, bound, work);
     for (std::size_t k = 0; k < bound.config.devices.size(); ++k) {
-      awaited_[stage_of(op) * devices_ + bound.config.devices[k].index()].push_back(
+      awaited_[stage_of(op) * devices_.size() + devices_[bound.config.devices[k]]].push_back(
           task_at(last, static_cast<std::int32_t>(k)));
     }
   }
@@ -79,7 +81,8 @@ class AwaitedTasks {
   const BoundStrategy& strategy_;
   std::int32_t microbatch_;
   const std::optional<Pipeline>& pipeline_;
-  std::size_t devices_, stages_;
+  const UsedDevices& devices_;
+  std::size_t stages_;
   std::vector<std::vector<TaskId>> awaited_;           // by stage and device
   std::vector<std::size_t> behind_;                    // by stage: from this operator on, backward is awaited
   std::vector<std::vector<const Wiring*>> gradients_;  // by operator: those of its outputs
@@ -104,10 +107,10 @@ TaskId add_gate(StrategyExpander& expander, std::int32_t microbatch, std::size_t
 void add_recompute_gates(StrategyExpander& expander, const BoundStrategy& strategy, std::int32_t microbatch) {
   const PlanContents& contents = expander.made().contents();
   const std::span<const Segment> segments = contents.recomputation().segments();
-  const std::size_t devices = contents.costs().topology().num_devices();
+  const UsedDevices devices(strategy, contents.costs().topology().num_devices());
   const auto& pipeline = contents.options().pipeline;
-  AwaitedTasks awaited(expander.made(), strategy, microbatch);
-  std::vector<TaskId> gates(devices * static_cast<std::size_t>(pipeline ? pipeline->num_stages() : 1));
+  AwaitedTasks awaited(expander.made(), strategy, devices, microbatch);
+  std::vector<TaskId> gates(devices.size() * static_cast<std::size_t>(pipeline ? pipeline->num_stages() : 1));
   for (std::size_t s = 0; s < segments.size(); ++s) {
     awaited.add_backward_behind(segments[s]);
     const auto stage = static_cast<std::size_t>(contents.stage_of(segments[s].last));
@@ -115,7 +118,7 @@ void add_recompute_gates(StrategyExpander& expander, const BoundStrategy& strate
       const BoundOperator& bound = *strategy[op.index()];
       for (std::size_t k = 0; k < bound.config.devices.size(); ++k) {
         const DeviceId device = bound.config.devices[k];
-        TaskId& gate = gates[stage * devices + device.index()];
+        TaskId& gate = gates[stage * devices.size() + devices[device]];
         std::vector<TaskId>& before = awaited.of(segments[s], device);
         if (!before.empty()) gate = add_gate(expander, microbatch, s, device, gate, before);
         before.clear();

@@ -57,8 +57,7 @@ void WeightGathers::find_layers() {
 }
 
 WeightGathers::Part& WeightGathers::part_of(std::int32_t stage, DeviceId device) {
-  return parts_[static_cast<std::size_t>(stage) * contents_.costs().topology().num_devices() +
-                device.index()];
+  return parts_[static_cast<std::size_t>(stage) * devices_->size() + (*devices_)[device]];
 }
 
 // Notes what ends which layer on which device. All microbatches have the same tasks.
@@ -66,7 +65,8 @@ void WeightGathers::begin(const BoundStrategy& strategy, std::int32_t microbatch
   now_ = &strategy;
   microbatch_ = microbatch;
   if (microbatch > 0) return;
-  parts_.resize(layers_.size() * contents_.costs().topology().num_devices());
+  devices_.emplace(strategy, contents_.costs().topology().num_devices());
+  parts_.resize(layers_.size() * devices_->size());
   const auto note = [&](OperatorId op, TaskId first, const PassWork& work, auto keep) {
     if (!first.valid()) return;
     const BoundOperator& bound = *strategy[op.index()];

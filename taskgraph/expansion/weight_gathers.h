@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "taskgraph/binding/used_devices.h"
 #include "taskgraph/expansion/made_tasks.h"
 #include "taskgraph/expansion/task_graph.h"
 #include "taskgraph/plan/pipeline.h"
@@ -68,7 +70,8 @@ class WeightGathers {
   std::vector<std::int32_t> layer_of_;   // by operator, numbered from 0 in each stage
   std::vector<std::int32_t> needed_by_;  // by operator: the layer whose backward is the first to need it
   std::vector<std::int32_t> layers_;     // by stage
-  std::vector<Part> parts_;              // of the first microbatch, by stage and device
+  std::optional<UsedDevices> devices_;   // all microbatches have the same ones
+  std::vector<Part> parts_;              // of the first microbatch, by stage and used device
   std::vector<TaskId> step_before_;      // by device: its last task
   // Of the microbatch that is being added:
   const BoundStrategy* now_ = nullptr;
