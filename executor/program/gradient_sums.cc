@@ -1,5 +1,7 @@
 #include "executor/program/gradient_sums.h"
 
+#include <algorithm>
+
 namespace pipesim {
 
 GradientSums::GradientSums(const ExpandedStrategy& expanded, const RoleTable& roles,
@@ -13,7 +15,10 @@ GradientSums::GradientSums(const ExpandedStrategy& expanded, const RoleTable& ro
   for (const TaskId task : order) {
     const TaskRole& role = roles[task];
     if (role.kind != TaskKind::GradientSync || expanded.wirings()[role.wiring].microbatch < 0) continue;
-    for (const DeviceId d : role.devices) last_syncs_[{role.wiring, d}] = task;
+    const std::vector<DeviceId>& local = expanded.wirings()[role.wiring].plan->local;
+    for (const DeviceId d : role.devices) {
+      if (!std::ranges::binary_search(local, d)) last_syncs_[{role.wiring, d}] = task;
+    }
   }
 }
 

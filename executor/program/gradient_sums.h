@@ -12,8 +12,8 @@
 namespace pipesim {
 
 /// Where gradients are reduced after each microbatch, a device adds up what it gets: after the last transfer
-/// of a microbatch to it, or before the update where nothing had to be transferred. All else is left as it
-/// is.
+/// of a microbatch to it, or before the update where it makes a part itself, which may come later than the
+/// transfers.
 class GradientSums {
  public:
   /// `order`: the tasks in the order of dispatch, in which the calls below come.
