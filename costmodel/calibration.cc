@@ -56,9 +56,10 @@ CalibrationKey operator_key(const OperatorGraph& graph, const Operator& op, Pass
   key.pass = pass;
   for (const Range& range : ranges) key.sizes.push_back(range.length());
   if (op.causal) {
-    const auto [query, of_keys] = *op.causal;
-    key.sizes.push_back(ranges[static_cast<std::size_t>(query)].begin -
-                        ranges[static_cast<std::size_t>(of_keys)].begin);
+    const Range queries = ranges[static_cast<std::size_t>(op.causal->first)],
+                keys = ranges[static_cast<std::size_t>(op.causal->second)];
+    const double seen = visible_share(op, ranges) * static_cast<double>(keys.length());
+    key.sizes.push_back(op.zigzag > 1 ? std::llround(seen) : queries.begin - keys.begin);
   }
   key.type = operand_type(graph, op);
   key.place = std::move(device);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/zigzag.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -147,11 +148,30 @@ double evaluate(std::span<const ProductTerm> terms, std::span<const Range> facto
   return sum;
 }
 
+namespace {
+
+// Query i sees keys 0 … i, all of which the shard has.
+double visible_share_in_zigzag(const Operator& op, Range queries) {
+  const auto keys = static_cast<double>(op.factors[static_cast<std::size_t>(op.causal->second)].size);
+  const ZigzagOrder order(op.zigzag, op.factors[static_cast<std::size_t>(op.causal->first)].size);
+  double seen = 0;
+  for (std::int64_t i = queries.begin; i < queries.end;) {
+    const std::int64_t end = std::min(queries.end, (i / order.chunk() + 1) * order.chunk());
+    const double first = static_cast<double>(order.position(i) + 1), count = static_cast<double>(end - i);
+    seen += (first + (count - 1) / 2) * count;
+    i = end;
+  }
+  return seen / (static_cast<double>(queries.length()) * keys);
+}
+
+}  // namespace
+
 double visible_share(const Operator& op, std::span<const Range> factor_ranges) {
   if (!op.causal) return 1;
   const Range s = factor_ranges[static_cast<std::size_t>(op.causal->first)];
   const Range t = factor_ranges[static_cast<std::size_t>(op.causal->second)];
   if (s.length() <= 0 || t.length() <= 0) return 0;
+  if (op.zigzag > 1) return visible_share_in_zigzag(op, s);
   // Query i sees keys 0 … i: none of t before i = t.begin, one more per query up to i = t.end − 1, then all
   // of them.
   const Range rising{std::clamp(s.begin, t.begin, t.end), std::clamp(s.end, t.begin, t.end)};

@@ -110,8 +110,10 @@ struct Operator {
                                                ///< uses (arg indices, row statistics)
   std::optional<MatrixShape> matrix;           ///< none: bound by bytes
   std::optional<std::pair<FactorIndex, FactorIndex>>
-      causal;  ///< (query, key) factors of a causal mask: work counts
-               ///< only the visible share of the shard's box
+      causal;               ///< (query, key) factors of a causal mask: work counts
+                            ///< only the visible share of the shard's box
+  std::int64_t zigzag = 1;  ///< parts in whose order its positions come (ZigzagOrder), of operators that
+                            ///< know positions
   std::optional<MeasuredTime> measured;
   bool moves_nothing = false;  ///< reshape of a contiguous box: no kernel at all
   bool operator==(const Operator&) const = default;

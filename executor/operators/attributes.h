@@ -9,6 +9,7 @@
 
 #include "models/box.h"
 #include "models/operator.h"
+#include "models/zigzag.h"
 
 namespace pipesim {
 
@@ -47,6 +48,11 @@ inline std::int64_t whole_volume(const TensorUse& use, std::size_t first, std::s
   std::int64_t n = 1;
   for (std::size_t i = first; i < last; ++i) n *= use.dims[i].extent;
   return n;
+}
+
+/// The order in which the positions of attention or a rotary embedding come.
+inline ZigzagOrder zigzag_of(const Operator& op) {
+  return {op.zigzag, op.zigzag > 1 ? op.factors[static_cast<std::size_t>(op.factor("s"))].size : 2};
 }
 
 }  // namespace pipesim

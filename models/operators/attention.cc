@@ -8,6 +8,16 @@
 namespace pipesim {
 namespace {
 
+/// The order of positions. Models keep the fingerprints that they had before there was one.
+void read_zigzag(OperatorDraft& draft, std::int64_t length) {
+  const std::int64_t parts = draft.integer("zigzag");
+  if (parts == 1) draft.op.attributes.erase("zigzag");
+  if (parts > 1 && length % (2 * parts) != 0)
+    draft.fail(
+        fmt::format("\"zigzag\" is {}, allowed: half of a divisor of the {} positions", parts, length));
+  draft.op.zigzag = parts;
+}
+
 /// `buckets`: learned biases that scores choose from by distance, or 0. `alibi`: slopes that are not learned.
 void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
   draft.require_rank(0, 5, 5, "q[b, s, g, r, d]");
@@ -41,7 +51,12 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
                           {Pass::Forward, Sum, {t}, {1, rows}, 4, (2 * d + 4 + added) / forward},
                           {Pass::BackwardInput, Sum, {t}, {1, rows}, 4, 2 * d / backward}};
   draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4]};
-  if (!draft.flag("causal")) return;
+  read_zigzag(draft, q[1]);
+  if (draft.op.zigzag > 1) draft.at(t).max_degree = 1;  // the keys that a query sees are scattered
+  if (!draft.flag("causal")) {
+    if (draft.op.zigzag > 1) draft.fail("attribute \"zigzag\" is given, allowed: with \"causal\"");
+    return;
+  }
   if (q[1] != v[1]) {
     draft.fail(fmt::format(
         "inputs 0 and 2 have shapes {} and {}, allowed: a causal mask needs as many keys as queries",
@@ -110,6 +125,7 @@ void build_rotary(OperatorDraft& draft) {
   draft.input(0, draft.axes(dims));
   draft.output("", draft.axes(dims));
   draft.op.flops_forward = draft.op.flops_backward_input = {{3, dims}};
+  read_zigzag(draft, shape[1]);
 }
 
 }  // namespace
@@ -117,13 +133,19 @@ void build_rotary(OperatorDraft& draft) {
 std::vector<OperatorKind> attention_kinds() {
   const std::string inputs = "q[b, s, g, r, d], k[b, t, g, d], v[b, t, g, e]";
   const auto causal = AttributeSchema::flag("causal", false, "a query sees the keys up to its own position");
+  const auto zigzag =
+      AttributeSchema::integer("zigzag",
+                               "positions come in the order of 2n chunks that lets n equal parts of the "
+                               "sequence do equal work: the first "
+                               "and the last chunk, the second and the last but one, and so on",
+                               1, 1);
   return {
       {"attention",
        "scaled dot-product attention; g key-value heads, r query heads for each",
        inputs,
        3,
        3,
-       {causal},
+       {causal, zigzag},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_attention,
        true},
@@ -133,7 +155,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal},
+       {causal, zigzag},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_alibi_attention,
        true},
@@ -142,7 +164,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, AttributeSchema::integer("buckets", "biases of a head; far distances share them"),
+       {causal, zigzag, AttributeSchema::integer("buckets", "biases of a head; far distances share them"),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}},
         {{"causal", 1}, {"buckets", 32}}},
@@ -153,7 +175,8 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, AttributeSchema::real("dropout", "share of the softmax's elements dropped", 0, 1, 0.0),
+       {causal, zigzag,
+        AttributeSchema::real("dropout", "share of the softmax's elements dropped", 0, 1, 0.0),
         AttributeSchema::integer("buckets", "as of relative_attention; 0: no biases", 0, 0),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128),
         AttributeSchema::flag("alibi", false, "as of alibi_attention: scores fall with the distance")},
@@ -166,7 +189,7 @@ std::vector<OperatorKind> attention_kinds() {
        "x[b, s, …, d]",
        1,
        1,
-       {},
+       {zigzag},
        {{{"x", {64, 128, 8, 64}}}, {}},
        build_rotary}};
 }

@@ -39,9 +39,7 @@ class LatentAttention {
   TensorId linear(const std::string& name, TensorId x, Sizes out) {
     return net_.builder().add("linear", name, {x}, {{"out", std::move(out)}, {"bias", 0}});
   }
-  TensorId rotary(const std::string& of, TensorId x) {
-    return net_.builder().add("rotary", of + "_rotary", {x});
-  }
+  TensorId rotary(const std::string& of, TensorId x) { return net_.rotary(of + "_rotary", x); }
   TensorId join(const std::string& of, TensorId plain, TensorId turned, std::int64_t axis) {
     return net_.builder().add("concat", of + "_joined", {plain, turned}, {{"axis", axis}});
   }
@@ -103,6 +101,7 @@ ZooOptions deepseek_options() {
   options.push_back(width("query_latent", 1536, "width of the latent that queries are made of"));
   options.push_back(width("key_latent", 512, "width of the latent that keys and values are made of"));
   options.push_back(attention_option());
+  options.push_back(zigzag_option());
   options.push_back(ZooOption::integer("dense_layers", 3, 0, 1000, "first layers, which have no experts"));
   options.push_back(ffn_option(18432));
   options.push_back(width("expert_ffn", 2048, "width of an expert"));

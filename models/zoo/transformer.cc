@@ -15,7 +15,8 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       head_width_(values.has("head_width") ? values.integer("head_width")
                                            : values.quotient("hidden", "heads")),
       dropout_rate_(values.has("dropout") ? values.real("dropout") : 0),
-      writes_scores_(values.has("attention") && values.word("attention") == "scores") {}
+      writes_scores_(values.has("attention") && values.word("attention") == "scores"),
+      zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1) {}
 
 TensorId TransformerNetwork::indices(const std::string& name, std::int64_t length) {
   return builder_.data(name, {batch_, length}, DataType::Int64);
@@ -33,6 +34,10 @@ TensorId TransformerNetwork::linear(const std::string& name, TensorId x, std::in
 TensorId TransformerNetwork::linear_without_bias(const std::string& name, TensorId x, std::int64_t out,
                                                  const std::string& activation) {
   return builder_.add("linear", name, {x}, {{"out", Sizes{out}}, {"bias", 0}, {"activation", activation}});
+}
+
+TensorId TransformerNetwork::rotary(const std::string& name, TensorId x) {
+  return builder_.add("rotary", name, {x}, {{"zigzag", zigzag_}});
 }
 
 TensorId TransformerNetwork::dropout(const std::string& name, TensorId x) {
@@ -54,8 +59,8 @@ TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, Te
     key = norm("rms_norm", prefix + "key_norm", key);
   }
   if (style.rotary) {
-    query = builder_.add("rotary", prefix + "query_rotary", {query});
-    key = builder_.add("rotary", prefix + "key_rotary", {key});
+    query = rotary(prefix + "query_rotary", query);
+    key = rotary(prefix + "key_rotary", key);
   }
   return mix_values(prefix, query, key, value, style);
 }
@@ -64,6 +69,7 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
                                         TensorId value, const AttentionStyle& style) {
   const bool relative = !style.relative.empty();
   Attributes attributes = {{"causal", style.causal ? 1 : 0}};
+  if (style.causal) attributes["zigzag"] = zigzag_;
   if (relative) attributes["buckets"] = 32;
   if (writes_scores_) {
     attributes["dropout"] = dropout_rate_;
@@ -135,6 +141,13 @@ ZooOption attention_option() {
       "in one kernel, or writing its scores (dropped out, too) and keeping them for backward");
 }
 
+ZooOption zigzag_option() {
+  return ZooOption::integer("zigzag", 1, 1, 1 << 12,
+                            "parts of the sequence that do equal work in attention: positions come as the "
+                            "first and the last of twice "
+                            "as many chunks, the second and the last but one, and so on");
+}
+
 std::int64_t position_rows(const ZooValues& values) {
   return std::max(values.integer("positions"), values.integer("sequence"));
 }
@@ -158,6 +171,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(ffn_option(sizes.ffn));
   options.push_back(vocabulary_option(vocabulary));
   options.push_back(attention_option());
+  options.push_back(zigzag_option());
   return options;
 }
 

@@ -35,6 +35,7 @@ class TransformerNetwork {
   }
   TensorId add(const std::string& name, TensorId x, TensorId y) { return builder_.add("add", name, {x, y}); }
   TensorId dropout(const std::string& name, TensorId x);
+  TensorId rotary(const std::string& name, TensorId x);
 
   /// The options in which the attention of networks differs.
   struct AttentionStyle {
@@ -62,6 +63,7 @@ class TransformerNetwork {
   std::int64_t batch_, sequence_, hidden_, kv_heads_, group_, head_width_;
   double dropout_rate_;
   bool writes_scores_;
+  std::int64_t zigzag_;
 };
 
 /// The options batch, dtype, sequence, layers, hidden and heads that all transformers start with, then
@@ -77,6 +79,8 @@ std::int64_t ffn_width(const ZooValues& values);
 
 /// fused: attention never writes its scores; scores: it does, and drops them at the model's rate.
 ZooOption attention_option();
+/// Of models with causal attention.
+ZooOption zigzag_option();
 
 /// Rows of a table of learned positions: option positions, or the sequence if that is longer.
 std::int64_t position_rows(const ZooValues& values);

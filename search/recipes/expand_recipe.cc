@@ -98,9 +98,11 @@ std::optional<std::string> RecipeModel::illegal_tensor(const Recipe& recipe) con
   for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
     const Operator& op = graph_.operators()[i];
     if (is_multi_head(op)) {
-      const std::int64_t heads = num_heads(op);
-      if (heads % recipe.tensor != 0)
-        return fmt::format("tp{} does not divide the {} heads of \"{}\"", recipe.tensor, heads, op.name);
+      const std::int64_t heads = num_heads(op), parts = recipe.tensor * recipe.ulysses;
+      if (heads % parts != 0)
+        return fmt::format("tp{}{} does not divide the {} heads of \"{}\"", recipe.tensor,
+                           recipe.ulysses > 1 ? fmt::format(" x ulysses={}", recipe.ulysses) : "", heads,
+                           op.name);
     }
     if (recipe.divides_experts() && axes_.is_of_experts(OperatorId(i))) continue;
     for (const FactorIndex f : axes_.factors(OperatorId(i), AxisRole::Features)) {
@@ -156,9 +158,11 @@ std::optional<std::string> RecipeModel::illegal_experts(const Recipe& recipe) co
 }
 
 std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
-  if (recipe.tensor > 1) {
-    if (!axes_.has(AxisRole::Heads) && !axes_.has(AxisRole::Features))
-      return fmt::format("tp{} divides heads and features, and the model has neither", recipe.tensor);
+  if (recipe.context % recipe.ulysses != 0)
+    return fmt::format("ulysses={} does not divide cp{}", recipe.ulysses, recipe.context);
+  if (recipe.tensor > 1 && !axes_.has(AxisRole::Heads) && !axes_.has(AxisRole::Features))
+    return fmt::format("tp{} divides heads and features, and the model has neither", recipe.tensor);
+  if (recipe.tensor * recipe.ulysses > 1) {
     if (auto reason = illegal_tensor(recipe)) return reason;
   }
   if (recipe.expert > 1 || recipe.expert_tensor > 0) {
@@ -278,12 +282,63 @@ class RecipeExpander {
 
   [[nodiscard]] ParallelConfig config_of(OperatorId id, std::span<const DeviceId> devices) const {
     const Operator& op = model_.graph().op(id);
+    if (recipe_.ulysses > 1 && is_multi_head(op)) return config_of_attention(id, devices);
     const bool of_experts = recipe_.divides_experts() && model_.axes().is_of_experts(id);
     const std::vector<FactorSplit> splits = of_experts ? expert_splits(id) : dense_splits(id);
     if (!can_split(op, splits))
       throw InputError(
           fmt::format("recipe \"{}\": operator \"{}\" can't be split so", recipe_.str(), op.name));
     return arranged(op, splits, devices);
+  }
+
+  // Devices of one part of the heads under tp have the parts of that under cp: they exchange them. So those
+  // parts are cut finer than tp, wherever the devices are.
+  [[nodiscard]] ParallelConfig config_of_attention(OperatorId id, std::span<const DeviceId> devices) const {
+    const Operator& op = model_.graph().op(id);
+    std::vector<FactorSplit> splits;
+    std::vector<std::int64_t> used(op.factors.size(), 1);
+    std::int64_t faster = 1;  // devices behind the parts under cp
+    bool inside = false;
+    for (const MeshAxis axis : mesh_.slowest_first()) {
+      const auto degree = axis == MeshAxis::Data     ? recipe_.data
+                          : axis == MeshAxis::Tensor ? recipe_.tensor
+                                                     : recipe_.context;
+      if (inside) faster *= degree;
+      if (axis == MeshAxis::Data) splits.push_back(sample_split(op, degree));
+      if (axis == MeshAxis::Context) add_sequence(id, degree / recipe_.ulysses, splits), inside = true;
+      if (axis == MeshAxis::Tensor) add_heads(id, degree, used, splits);
+    }
+    add_heads(id, recipe_.ulysses, used, splits);
+    return arranged(op, splits, with_last(recipe_.ulysses, faster, devices));
+  }
+
+  // `devices` in the order in which an axis of `degree`, behind which `faster` devices change first, changes
+  // first itself.
+  static std::vector<DeviceId> with_last(std::int64_t degree, std::int64_t faster,
+                                         std::span<const DeviceId> devices) {
+    std::vector<DeviceId> order;
+    const auto count = static_cast<std::int64_t>(devices.size());
+    for (std::int64_t begin = 0; begin < count; begin += degree * faster) {
+      for (std::int64_t f = 0; f < faster; ++f) {
+        for (std::int64_t d = 0; d < degree; ++d)
+          order.push_back(devices[static_cast<std::size_t>(begin + d * faster + f)]);
+      }
+    }
+    return order;
+  }
+
+  // Groups of heads first, then the heads of a group. `used`: the parts of each factor so far.
+  void add_heads(OperatorId id, std::int64_t parts, std::vector<std::int64_t>& used,
+                 std::vector<FactorSplit>& splits) const {
+    for (const FactorIndex f : model_.axes().factors(id, AxisRole::Heads)) {
+      std::int64_t& before = used[static_cast<std::size_t>(f)];
+      const Factor& factor = model_.graph().op(id).factors[static_cast<std::size_t>(f)];
+      const std::int64_t degree = parts_of(factor, before * parts) / before;
+      splits.push_back({f, degree});
+      before *= degree;
+      parts /= degree;
+    }
+    splits.push_back({ShardGrid::replica_axis, parts});
   }
 
   [[nodiscard]] std::vector<FactorSplit> dense_splits(OperatorId id) const {

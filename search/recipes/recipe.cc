@@ -106,6 +106,9 @@ const std::vector<PartKind>& part_kinds() {
       degree("tp", "tp8", "tensor parallel: parts of heads, feed-forward features and vocabulary",
              &Recipe::tensor),
       degree("cp", "cp2", "context parallel: parts of the sequence", &Recipe::context),
+      degree("ulysses", "ulysses=2",
+             "so many of cp divide the heads of attention, not its sequence (all-to-all); left out, 1",
+             &Recipe::ulysses),
       degree("dp", "dp16", "data parallel: copies of the model; left out, as many as there are devices for",
              &Recipe::data),
       degree("ep", "ep8", "expert parallel: parts of the experts of a layer, within tp, cp and dp",
@@ -230,6 +233,7 @@ std::string Recipe::str() const {
   degree("pp", pipeline, 1);
   degree("vpp", chunks, 1);
   degree("cp", context, 1);
+  if (ulysses != 1) parts.push_back(fmt::format("ulysses={}", ulysses));
   degree("dp", data, 0);
   degree("ep", expert, 1);
   degree("etp", expert_tensor, 0);

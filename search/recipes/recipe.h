@@ -26,8 +26,11 @@ std::string_view name_of(MeshAxis axis);
 /// tp · cp · dp devices of a stage are also etp · ep · edp: experts have copies of their own number (Liu et
 /// al., arXiv:2504.14960, section 3).
 struct Recipe {
-  std::int64_t tensor = 1;         ///< tp: parts of heads, feed-forward features and vocabulary
-  std::int64_t context = 1;        ///< cp: parts of the sequence
+  std::int64_t tensor = 1;   ///< tp: parts of heads, feed-forward features and vocabulary
+  std::int64_t context = 1;  ///< cp: parts of the sequence
+  /// ulysses: of cp, parts of attention's heads instead (Jacobs et al., arXiv:2309.14509). The rest of cp
+  /// divides the sequence of queries there too.
+  std::int64_t ulysses = 1;
   std::int64_t data = 0;           ///< dp: copies of the model, each with its own samples; 0: as many as fit
   std::int64_t expert = 1;         ///< ep: parts of the experts of a layer
   std::int64_t expert_tensor = 0;  ///< etp: parts of the features of an expert; 0: as many as tp

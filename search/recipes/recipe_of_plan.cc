@@ -18,6 +18,11 @@ namespace {
 struct Degrees {
   std::int64_t data = 1, context = 1, tensor = 1;
   auto operator<=>(const Degrees&) const = default;
+  // Attention divides heads where these divide the sequence.
+  [[nodiscard]] bool exchanges_heads_with(const Degrees& attention) const {
+    return attention.tensor > tensor && attention.tensor * attention.context == tensor * context &&
+           attention.tensor % tensor == 0;
+  }
 };
 
 std::int64_t degree_of(const ParallelConfig& config, FactorIndex factor) {
@@ -34,7 +39,11 @@ class RecipeReader {
     RecognisedRecipe found;
     Recipe& recipe = found.recipe;
     read_pipeline(found);
-    const Degrees degrees = usual_degrees();
+    Degrees degrees = usual_degrees(model_.axes().has(AxisRole::Heads));
+    if (const Degrees products = usual_degrees(false); products.exchanges_heads_with(degrees)) {
+      recipe.ulysses = degrees.tensor / products.tensor;
+      degrees = products;
+    }
     const auto devices = static_cast<std::int64_t>(topology_.num_devices());
     recipe.tensor = degrees.tensor;
     recipe.context = degrees.context;
@@ -130,13 +139,12 @@ class RecipeReader {
     }
   }
 
-  // Of the operators that matter most: attention, or else products with weights.
-  [[nodiscard]] Degrees usual_degrees() const {
+  // Of most operators that mix values by attention, or of most other products.
+  [[nodiscard]] Degrees usual_degrees(bool attention) const {
     std::map<Degrees, std::size_t> counts;
-    const bool attention = model_.axes().has(AxisRole::Heads);
     for (std::size_t i = 0; i < strategy_.size(); ++i) {
       const Operator& op = model_.graph().operators()[i];
-      if (attention ? is_multi_head(op) : op.matrix.has_value()) ++counts[degrees_of(OperatorId(i))];
+      if (op.matrix && is_multi_head(op) == attention) ++counts[degrees_of(OperatorId(i))];
     }
     if (counts.empty()) return {};
     return std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->first;

@@ -28,11 +28,29 @@ TEST_P(EqualRecipes, ComputeWhatTheUnsplitModelDoes) {
   });
 }
 
+// Of a microbatch's gradient of the shared embedding, a device gets one stage's part, and makes the other
+// stage's later.
+TEST(EqualRecipes, DivideAWeightOfTwoStages) {
+  const EqualityCase c("gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8");
+  PlanOptions options;
+  options.microbatches = 4;
+  Reference reference = c.reference(options);
+  for (const char* sharding : {"zero2,shard=2", "zero3,shard=2", "zero3"}) {
+    const RecipeStrategy made = expand_recipe(parse_recipe("tp2,pp2,cp2,dp1,mbs4," + std::string(sharding)),
+                                              RecipeModel(c.graph), c.topology);
+    made.apply_to(options);
+    reference.check(made.strategy, options);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Zoo, EqualRecipes,
     testing::Values(
         EqualModel{"gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8", 10},
         EqualModel{"llama:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32", 10},
+        EqualModel{"qwen3-8b:batch=4,layers=4,hidden=32,heads=8,head_width=4,kv_heads=2,vocab=48,sequence=16,"
+                   "ffn=32,zigzag=4,dtype=float32",
+                   10},
         EqualModel{"mixtral-8x7b:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
                    "dtype=float32",
                    20},

@@ -2,6 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "models/zigzag.h"
 #include "sim/base/errors.h"
 #include "tests/models/samples.h"
 
@@ -169,6 +174,52 @@ TEST(VisibleShare, CountsPairsUnderTheDiagonal) {
       }
     }
   }
+}
+
+TEST(VisibleShare, InZigzagOrderIsThatOfThePositions) {
+  Bench t;
+  const TensorId q = t.x({4, 24, 2, 1, 4}), k = t.x({4, 24, 2, 4});
+  for (const std::int64_t parts : {1, 2, 3, 4, 6, 12}) {
+    const Operator op = t.op("attention", {q, k, k}, {{"causal", 1}, {"zigzag", parts}});
+    const ZigzagOrder order(parts, 24);
+    const auto s = static_cast<std::size_t>(op.factor("s"));
+    std::vector<bool> met(24, false);
+    for (std::int64_t i = 0; i < 24; ++i) {
+      EXPECT_EQ(order.index(order.position(i)), i);
+      met[static_cast<std::size_t>(order.position(i))] = true;
+    }
+    EXPECT_EQ(std::ranges::count(met, true), 24);
+    auto ranges = whole_ranges(op);
+    for (std::int64_t a = 0; a < 24; ++a) {
+      for (std::int64_t b = a + 1; b <= 24; ++b) {
+        ranges[s] = {a, b};
+        std::int64_t seen = 0;
+        for (std::int64_t i = a; i < b; ++i) seen += order.position(i) + 1;
+        EXPECT_DOUBLE_EQ(visible_share(op, ranges),
+                         static_cast<double>(seen) / static_cast<double>((b - a) * 24));
+      }
+    }
+    for (std::int64_t part = 0; part < parts; ++part) {
+      ranges[s] = {part * 24 / parts, (part + 1) * 24 / parts};
+      EXPECT_DOUBLE_EQ(visible_share(op, ranges), 25.0 / 48);
+    }
+  }
+}
+
+TEST(VisibleShare, InZigzagOrderNeedsPairsOfChunksAndAMask) {
+  Bench t;
+  const TensorId q = t.x({4, 10, 2, 1, 4}), k = t.x({4, 10, 2, 4});
+  const auto message = [&](const Attributes& attributes) -> std::string {
+    try {
+      (void)t.op("attention", {q, k, k}, attributes);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message({{"causal", 1}, {"zigzag", 2}}),
+              testing::HasSubstr("\"zigzag\" is 2, allowed: half of a divisor of the 10 positions"));
+  EXPECT_THAT(message({{"zigzag", 5}}), testing::HasSubstr("\"zigzag\" is given, allowed: with \"causal\""));
 }
 
 TEST(VisibleShare, IsOneWithoutAMask) {

@@ -5,10 +5,12 @@
 #include <optional>
 #include <ostream>
 
+#include "costmodel/training_work.h"
 #include "search/baselines/baselines.h"
 #include "search/lower_bound/lower_bound.h"
 #include "sim/base/errors.h"
 #include "tools/cli/command.h"
+#include "tools/cli/figures.h"
 #include "tools/cli/table.h"
 #include "tools/cli/text.h"
 #include "tools/commands/execution_commands.h"
@@ -35,29 +37,43 @@ struct ComparedRecipe {
   Baseline row;
 };
 
-void add_details(Evaluator& evaluator, const Baseline& b, Table& table) {
+void add_details(Evaluator& evaluator, const Baseline& b, bool of_tokens, Table& table) {
   if (!b.scored) return;
   const PlanReport r = report_plan(evaluator, evaluator.contents().bind(b.scored->strategy));
   Bytes peak;
   for (const DeviceMemory& m : r.memory) peak = std::max(peak, m.peak);
-  table.add({b.name, pretty(to_seconds(r.critical.compute)), pretty(to_seconds(r.critical.communication)),
-             pretty(to_seconds(r.critical.waiting)),
-             pretty(Seconds(summary_of(r.by_cause, r.compute).all_exposed)), pretty(peak),
-             std::to_string(r.num_tasks)});
+  std::vector<std::string> row{b.name,
+                               pretty(to_seconds(r.critical.compute)),
+                               pretty(to_seconds(r.critical.communication)),
+                               pretty(to_seconds(r.critical.waiting)),
+                               pretty(Seconds(summary_of(r.by_cause, r.compute).all_exposed)),
+                               pretty(peak),
+                               std::to_string(r.num_tasks)};
+  if (of_tokens) {
+    row.push_back(significant(r.rates.tokens_per_second, 4));
+    row.push_back(percent(r.rates.model_flops_per_second / r.rates.peak_flops_per_second));
+  }
+  table.add(std::move(row));
 }
 
 // The critical path, exposed communication and the fullest device of each plan, side by side.
 std::string details_table(Evaluator& evaluator, const std::vector<Baseline>& baselines,
                           const std::vector<ComparedRecipe>& recipes) {
-  Table table({{recipes.empty() ? "baseline" : "plan"},
-               {"compute", Align::Right},
-               {"communication", Align::Right},
-               {"waiting", Align::Right},
-               {"exposed", Align::Right},
-               {"peak memory", Align::Right},
-               {"tasks", Align::Right}});
-  for (const Baseline& b : baselines) add_details(evaluator, b, table);
-  for (const ComparedRecipe& recipe : recipes) add_details(*recipe.evaluator, recipe.row, table);
+  std::vector<Table::Column> columns{{recipes.empty() ? "baseline" : "plan"},
+                                     {"compute", Align::Right},
+                                     {"communication", Align::Right},
+                                     {"waiting", Align::Right},
+                                     {"exposed", Align::Right},
+                                     {"peak memory", Align::Right},
+                                     {"tasks", Align::Right}};
+  const bool of_tokens = training_work(evaluator.graph()).tokens > 0;
+  if (of_tokens) {
+    columns.push_back({"tokens/s", Align::Right});
+    columns.push_back({"MFU", Align::Right});
+  }
+  Table table(std::move(columns));
+  for (const Baseline& b : baselines) add_details(evaluator, b, of_tokens, table);
+  for (const ComparedRecipe& recipe : recipes) add_details(*recipe.evaluator, recipe.row, of_tokens, table);
   return "on the critical path; communication exposed on a device (mean); in memory:\n" + table.str(2);
 }
 

@@ -292,6 +292,20 @@ std::string with_batch(const std::string& model, std::int64_t batch) {
   return model;
 }
 
+std::string with_zigzag(const std::string& model, const OperatorGraph& graph, std::int64_t parts) {
+  const std::size_t end = std::min(model.find(':'), model.size());
+  const auto named = std::ranges::find(zoo_models(), model.substr(0, end), &ZooModel::name);
+  if (parts == 1 || !names_zoo_model(model) || named == zoo_models().end() ||
+      std::ranges::find(named->options, "zigzag", &ZooOption::key) == named->options.end() ||
+      model.find("zigzag=") != std::string::npos)
+    return model;
+  for (const Operator& op : graph.operators()) {
+    if (op.causal && op.factors[static_cast<std::size_t>(op.causal->first)].size % (2 * parts) != 0)
+      return model;
+  }
+  return assigned(model, end, "zigzag", parts);
+}
+
 std::string with_profile_batch(const std::string& model, std::int64_t batch) {
   const std::size_t end = end_of_profile(model);
   if (end == std::string::npos)

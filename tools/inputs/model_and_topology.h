@@ -39,6 +39,9 @@ std::optional<std::string> model_file(const std::string& model);
 /// The first function returns the text of the same model with other samples. The second does so for a profile
 /// that was measured with `batch` samples. InputError when the model does not let them be chosen.
 std::string with_batch(const std::string& model, std::int64_t batch);
+/// The text of a zoo model whose positions come in an order in which `parts` parts of the sequence do equal
+/// work (ZigzagOrder). Of other models, and of one whose text or sequence says otherwise, the same text.
+std::string with_zigzag(const std::string& model, const OperatorGraph& graph, std::int64_t parts);
 std::string with_profile_batch(const std::string& model, std::int64_t batch);
 
 /// For a profile that does not say with how many samples it was measured: the number that was assumed. Else

@@ -55,7 +55,8 @@ ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const Bat
   }
   if (microbatches > kMostMicrobatches)
     throw UsageError(fmt::format("{} microbatches, allowed: up to {}", microbatches, kMostMicrobatches));
-  return {samples == own ? model : with_batch(model, samples), static_cast<std::int32_t>(microbatches)};
+  const std::string balanced = with_zigzag(model, graph, recipe.context / recipe.ulysses);
+  return {samples == own ? balanced : with_batch(balanced, samples), static_cast<std::int32_t>(microbatches)};
 }
 
 void apply_recipe(const Recipe& recipe, const RecipeModel& model, const Topology& topology, Plan& plan) {

@@ -18,8 +18,10 @@ struct BatchRequest {
 };
 
 /// Fills in dp and mbs of a recipe for so many devices, and gives the model the recipe's microbatch: dp · mbs
-/// samples. Without mbs it follows from the request, or is 1. Without a batch, an iteration has the samples
-/// of the model's text. InputError when they do not come out even, or the recipe does not fit the devices.
+/// samples. Where cp divides the sequence of attention, positions of a zoo model come in the order in which
+/// its parts do equal work. Without mbs it follows from the request, or is 1. Without a batch, an iteration
+/// has the samples of the model's text. InputError when they do not come out even, or the recipe does not fit
+/// the devices.
 ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const BatchRequest& asked,
                        Recipe& recipe);
 

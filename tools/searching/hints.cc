@@ -102,13 +102,14 @@ std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& near
 }
 
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan,
-                                      const std::string& algorithm) {
+                                      const std::string& algorithm, bool by_recipe) {
   std::vector<std::string> hints;
   const std::optional<Pipeline>& pipeline = evaluator.contents().options().pipeline;
   if (weights_fit(evaluator, plan)) {
     const auto again = with_recompute(evaluator.graph(), evaluator.contents().options());
     if (again && fits_with(again->recompute, evaluator, plan))
-      hints.emplace_back("--recompute full: this plan fits");
+      hints.emplace_back(by_recipe ? "recompute=full in the recipe: this plan fits"
+                                   : "--recompute full: this plan fits");
     // All that go forward before the first comes back are held at once, however small they are.
     if (evaluator.graph().batch() > 1 && pipeline && pipeline->schedule != "gpipe")
       hints.emplace_back("more --microbatches of fewer samples (with --batch): each holds less");

@@ -18,9 +18,9 @@ namespace pipesim {
 /// search. The evaluator's timeline can't be used afterwards.
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Baseline& nearest, const ModelRun& run,
                                       const std::string& algorithm);
-/// The same for a plan that a planner made and that does not fit.
+/// The same for another plan that does not fit. `by_recipe`: its options are parts of a recipe.
 std::vector<std::string> hints_to_fit(Evaluator& evaluator, const Strategy& plan,
-                                      const std::string& algorithm);
+                                      const std::string& algorithm, bool by_recipe = false);
 /// "\n  try --recompute full: …" for each, or "".
 std::string hints_text(const std::vector<std::string>& hints);
 

@@ -21,9 +21,14 @@ struct StridedRows {
   const float* first = nullptr;
   std::int64_t rows = 0, columns = 0, stride = 0;
   [[nodiscard]] std::vector<float> packed() const {
+    return packed([](std::int64_t row) { return row; });
+  }
+  /// Row i is row row_of(i).
+  template <class RowOf>
+  [[nodiscard]] std::vector<float> packed(RowOf row_of) const {
     std::vector<float> copy(static_cast<std::size_t>(rows * columns));
     for (std::int64_t i = 0; i < rows; ++i)
-      std::copy_n(first + i * stride, columns, copy.data() + i * columns);
+      std::copy_n(first + row_of(i) * stride, columns, copy.data() + i * columns);
     return copy;
   }
 };
@@ -41,7 +46,17 @@ std::int64_t queries_at_once(const AttentionSizes& a) {
 /// Queries [begin, end) of one sample and one key-value head: rows (s, r) of packed matrices.
 struct QueryBlock {
   const AttentionSizes& a;
+  const ZigzagOrder& order;
   std::int64_t sample, head, begin, end;
+
+  /// In the whole sequence.
+  [[nodiscard]] std::int64_t position(std::int64_t query) const {
+    return order.position(a.first_query + query);
+  }
+  /// Keys of this shard that its query sees: the first so many, in the order of positions.
+  [[nodiscard]] std::int64_t seen(std::int64_t query) const {
+    return a.causal ? std::clamp<std::int64_t>(position(query) - a.first_key + 1, 0, a.t) : a.t;
+  }
 
   [[nodiscard]] std::int64_t rows() const { return (end - begin) * a.r; }
   /// q, o and their gradients: [b, s, g, r, depth].
@@ -63,8 +78,16 @@ struct QueryBlock {
   void store_queries(const std::vector<float>& rows, std::int64_t depth, float* tensor) const {
     unpack_rows(rows, a.r * depth, a.g * a.r * depth, tensor + query_offset(depth));
   }
+  /// By position.
   [[nodiscard]] std::vector<float> keys(const float* tensor, std::int64_t depth) const {
-    return StridedRows{tensor + key_offset(depth), a.t, depth, a.g * depth}.packed();
+    const StridedRows rows{tensor + key_offset(depth), a.t, depth, a.g * depth};
+    return order.plain() ? rows.packed() : rows.packed([&](std::int64_t key) { return order.index(key); });
+  }
+  void store_keys(const std::vector<float>& rows, std::int64_t depth, float* tensor) const {
+    float* to = tensor + key_offset(depth);
+    if (order.plain()) return unpack_rows(rows, depth, a.g * depth, to);
+    for (std::int64_t key = 0; key < a.t; ++key)
+      std::copy_n(rows.data() + key * depth, depth, to + order.index(key) * a.g * depth);
   }
 };
 
@@ -136,10 +159,11 @@ class Attention : public Kernel {
   template <class Visit>
   static void for_each_block(const ShardCall& call, Visit visit) {
     const AttentionSizes a(call.op, call.ranges);
+    const ZigzagOrder order = zigzag_of(call.op);
     const std::int64_t block = queries_at_once(a);
     for (std::int64_t head = 0; head < a.b * a.g; ++head) {
       for (std::int64_t begin = 0; begin < a.s; begin += block) {
-        visit(QueryBlock{a, head / a.g, head % a.g, begin, std::min(a.s, begin + block)});
+        visit(QueryBlock{a, order, head / a.g, head % a.g, begin, std::min(a.s, begin + block)});
       }
     }
   }
@@ -152,8 +176,8 @@ class Attention : public Kernel {
     const AttentionSizes& a = block.a;
     for (std::int64_t i = 0; i < block.rows(); ++i) {
       const std::int64_t query = block.begin + i / a.r;
-      for (std::int64_t j = 0; j < a.seen(query); ++j) {
-        const std::int64_t bucket = buckets.of(a.first_key + j - (a.first_query + query));
+      for (std::int64_t j = 0; j < block.seen(query); ++j) {
+        const std::int64_t bucket = buckets.of(a.first_key + j - block.position(query));
         visit(static_cast<std::size_t>(i * a.t + j),
               static_cast<std::size_t>((bucket * a.g + block.head) * a.r + i % a.r));
       }
@@ -166,7 +190,7 @@ class Attention : public Kernel {
     const AttentionSizes& a = block.a;
     for (std::int64_t i = 0; i < block.rows(); ++i) {
       const float slope = slopes.of(block.head, i % a.r);
-      const std::int64_t query = a.first_query + block.begin + i / a.r;
+      const std::int64_t query = block.position(block.begin + i / a.r);
       for (std::int64_t j = 0; j < a.t; ++j)
         scores[static_cast<std::size_t>(i * a.t + j)] -=
             slope * static_cast<float>(std::abs(a.first_key + j - query));
@@ -196,7 +220,7 @@ class Attention : public Kernel {
     for (std::int64_t i = 0; i < block.rows(); ++i) {
       const auto row = static_cast<std::size_t>(block.row(i));
       float* own = p.data() + i * a.t;
-      const std::int64_t seen = a.seen(block.begin + i / a.r);
+      const std::int64_t seen = block.seen(block.begin + i / a.r);
       double log_sum = nothing_seen;
       call.statistics[0][row] =
           seen == 0 ? nothing_seen : static_cast<double>(*std::max_element(own, own + seen));
@@ -283,7 +307,7 @@ class Attention : public Kernel {
   static void score_gradients(const ShardCall& call, const QueryBlock& block, std::int64_t i,
                               const ScoreDropout& dropout, std::vector<float>& p, std::vector<float>& dz) {
     const AttentionSizes& a = block.a;
-    const std::int64_t row = block.row(i), seen = a.seen(block.begin + i / a.r);
+    const std::int64_t row = block.row(i), seen = block.seen(block.begin + i / a.r);
     const float log_sum = saved_floats(call)[row];
     const auto average = static_cast<float>(call.statistics[0][static_cast<std::size_t>(row)]);
     float *own = p.data() + i * a.t, *gradient = dz.data() + i * a.t;
@@ -305,7 +329,7 @@ class Attention : public Kernel {
     std::vector<float> sum = block.keys(gradient.floats, depth);
     multiply({a.t, depth, block.rows(), true, false, true, call.step.sums}, rows.data(), factors.data(),
              sum.data(), call.op.name);
-    unpack_rows(sum, depth, a.g * depth, gradient.floats + block.key_offset(depth));
+    block.store_keys(sum, depth, gradient.floats);
   }
 };
 

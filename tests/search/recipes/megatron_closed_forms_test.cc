@@ -75,6 +75,31 @@ TEST(MegatronClosedForms, SequenceParallelismGathersTwiceMoreForBackward) {
   EXPECT_EQ(of_block("tp8,dp1,sp,mbs2,gathered=keep").again, 0);
 }
 
+// Keys and values, 2·b·s·h, gathered forward, gathered again, and their gradients reduced and scattered.
+TEST(MegatronClosedForms, ContextParallelismGathersKeysAndValues) {
+  const Amounts block = of_block("cp8,dp1,mbs2");
+  EXPECT_EQ(block.forward, 2 * kGathered);
+  EXPECT_EQ(block.again, 2 * kGathered);
+  EXPECT_EQ(block.backward, 2 * kGathered);
+}
+
+// Queries, keys, values and results, of which a device keeps one part of eight (Jacobs et al. 2023, section
+// 3.1).
+TEST(MegatronClosedForms, UlyssesExchangesFourTensors) {
+  const Amounts block = of_block("cp8,ulysses=8,dp1,mbs2");
+  EXPECT_EQ(block.forward, 4 * kGathered / kTensor);
+  EXPECT_EQ(block.backward, 4 * kGathered / kTensor);
+  EXPECT_EQ(block.again, 0);
+}
+
+// Groups of four exchange heads, each device's of two groups gather keys and values of a quarter of the heads.
+TEST(MegatronClosedForms, AHybridExchangesAndGathers) {
+  const Amounts block = of_block("cp8,ulysses=4,dp1,mbs2");
+  const std::int64_t bytes = kValues * 2, exchanged = 4 * bytes * 3 / 4, gathered = 2 * bytes;
+  EXPECT_EQ(block.forward, exchanged + gathered);
+  EXPECT_EQ(block.backward, exchanged + gathered);
+}
+
 // 34 bytes less the masks of dropout, of which there is none here.
 TEST(MegatronClosedForms, SequenceParallelismKeepsItsShareOfABlock) {
   EXPECT_EQ(of_block("tp8,dp1,sp,mbs2").kept, (32 * kValues + kStatistics) / kTensor);

@@ -67,9 +67,14 @@ std::int64_t sequence_parts(UseRef use, const BoundStrategy& strategy, const Mod
   return parts;
 }
 
+// Between sequence parallelism and what needs the sequence whole. Attention that divides heads where others
+// divide the sequence is a form of context parallelism.
 bool divides_sequence_anew(const Wiring& wiring, const BoundStrategy& strategy, const ModelAxes& axes) {
   const std::int64_t parts = sequence_parts(wiring.sources.front(), strategy, axes);
   const auto other = [&](UseRef use) { return sequence_parts(use, strategy, axes) != parts; };
+  const auto attends = [&](UseRef use) { return is_multi_head(*strategy[use.op.index()]->op); };
+  if (std::ranges::any_of(wiring.sources, attends) || std::ranges::any_of(wiring.destinations, attends))
+    return false;
   return std::ranges::any_of(wiring.sources, other) || std::ranges::any_of(wiring.destinations, other);
 }
 
