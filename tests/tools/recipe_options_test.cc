@@ -80,6 +80,40 @@ TEST(RecipeOptions, ExcludeWhatTheySay) {
               HasSubstr("--tokens \"15Q\", allowed: a number above 0, with K, M, B or T, such as 15T"));
 }
 
+// Under a causal mask; the plan file names the model with its order of positions.
+TEST(RecipeOptions, ContextParallelismSharesAttentionEqually) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("plan.json"),
+                    model = "llama:layers=1,hidden=1024,heads=16,kv_heads=16,vocab=96,sequence=8192,batch=1";
+  const auto run = [&](const std::string& of, const char* recipe) {
+    const Outcome outcome = pipesim_run(
+        {"simulate", "--model", of, "--topology", "dgx-h100:1", "--recipe", recipe, "--json", "-o", file});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return Json::parse(outcome.out);
+  };
+  for (const auto& [recipe, zigzag] : {std::pair{"cp8", "zigzag=8"}, {"cp8,ulysses=4", "zigzag=2"}}) {
+    const Json made = run(model, recipe);
+    EXPECT_EQ(made["compute_s"].front(), made["compute_s"].back()) << recipe;
+    EXPECT_THAT(Json::parse(read_file(file))["model"].get<std::string>(), HasSubstr(zigzag));
+    EXPECT_EQ(Json::parse(pipesim_run({"simulate", "--plan", file, "--json"}).out)["iteration_time_s"],
+              made["iteration_time_s"]);
+    const Json plain = run(model + ",zigzag=1", recipe);
+    EXPECT_LT(plain["compute_s"].front(), plain["compute_s"].back()) << recipe;
+    EXPECT_GT(plain["iteration_time_s"], made["iteration_time_s"]) << recipe;
+  }
+}
+
+TEST(RecipeOptions, RefuseHeadsThatAreNoPartOfTheSequence) {
+  const auto refused = [](const char* recipe) {
+    const Outcome outcome = pipesim_run(on_eight("simulate", {"--recipe", recipe}));
+    EXPECT_EQ(outcome.status, 1) << recipe;
+    return outcome.err;
+  };
+  EXPECT_THAT(refused("cp4,ulysses=3"), HasSubstr("ulysses=3 does not divide cp4; the nearest that is"));
+  EXPECT_THAT(refused("tp4,ulysses=2"), HasSubstr("ulysses=2 does not divide cp1; the nearest that is"));
+  EXPECT_THAT(refused("tp2,cp4,ulysses=3"), HasSubstr("ulysses=3 does not divide cp4"));
+}
+
 TEST(RecipeOptions, CompareShowsSeveral) {
   const Outcome text = pipesim_run(on_eight("compare", {"--recipe", "tp8", "--recipe", "tp2,pp2,sp"}));
   ASSERT_EQ(text.status, 0) << text.err;

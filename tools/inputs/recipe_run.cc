@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/base/errors.h"
 #include "tools/inputs/model_and_topology.h"
 
@@ -55,7 +57,9 @@ ModelRun run_of_recipe(const std::string& model, std::int64_t devices, const Bat
   }
   if (microbatches > kMostMicrobatches)
     throw UsageError(fmt::format("{} microbatches, allowed: up to {}", microbatches, kMostMicrobatches));
-  const std::string balanced = with_zigzag(model, graph, recipe.context / recipe.ulysses);
+  // A recipe of which ulysses does not divide cp is refused when it is expanded.
+  const std::string balanced =
+      with_zigzag(model, graph, std::max<std::int64_t>(1, recipe.context / recipe.ulysses));
   return {samples == own ? balanced : with_batch(balanced, samples), static_cast<std::int32_t>(microbatches)};
 }
 
