@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "search/recipes/expand_recipe.h"
+#include "search/recipes/recipe_model.h"
 
 namespace pipesim {
 namespace {

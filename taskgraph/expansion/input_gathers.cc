@@ -31,11 +31,10 @@ void InputGathers::add(const BoundStrategy& strategy, std::int32_t microbatch) {
     if (waits.empty()) continue;
     expander_.stops_after_forward(w);
     const Wiring& again = expander_.move_again(w, std::move(readers));
-    for (std::size_t t = 0; t < again.plan->tasks.size(); ++t) {
-      for (const auto& [device, task] : waits) {
-        if (std::ranges::find(again.plan->tasks[t].group, device) != again.plan->tasks[t].group.end())
-          expander_.dag().add_edge(task, again.task(t));
-      }
+    for (const PlanExpansion::Arrival a : again.plan->expansion.arrivals) {
+      const auto wait = std::ranges::lower_bound(waits, a.device, {}, &std::pair<DeviceId, TaskId>::first);
+      if (wait != waits.end() && wait->first == a.device)
+        expander_.dag().add_edge(wait->second, task_at(again.first_task, a.task));
     }
     connect_readers(again);
   }
@@ -86,7 +85,8 @@ TaskId InputGathers::backward_behind(OperatorId op, DeviceId device) const {
   return {};
 }
 
-// By device that takes part: what has to be done before. Nothing where backward begins with the readers.
+// By device that receives, ascending: what has to be done before. Nothing where backward begins with the
+// readers.
 std::vector<std::pair<DeviceId, TaskId>> InputGathers::awaited(const Wiring& wiring,
                                                                const std::vector<UseRef>& readers) const {
   std::vector<std::pair<DeviceId, TaskId>> waits;

@@ -1,0 +1,229 @@
+#include "search/recipes/recipe_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "search/baselines/placement.h"
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+
+namespace pipesim {
+namespace {
+
+std::int64_t num_heads(const Operator& attention) {
+  std::int64_t heads = 1;
+  for (const char* factor : {"g", "r"})
+    heads *= attention.factors[static_cast<std::size_t>(attention.factor(factor))].size;
+  return heads;
+}
+
+// Stages on one group of devices share its layers; a remainder is missing in the group's first stages, or in
+// its last ones.
+void divide_group(std::int64_t layers, std::int64_t group, const Recipe& recipe, bool missing_first,
+                  std::vector<std::int64_t>& of_stage) {
+  const std::int64_t each = (layers + recipe.chunks - 1) / recipe.chunks;
+  const std::int64_t missing = each * recipe.chunks - layers;
+  for (std::int64_t chunk = 0; chunk < recipe.chunks; ++chunk) {
+    const bool short_of_one = missing_first ? chunk < missing : chunk >= recipe.chunks - missing;
+    of_stage[static_cast<std::size_t>(chunk * recipe.pipeline + group)] = each - (short_of_one ? 1 : 0);
+  }
+}
+
+}  // namespace
+
+LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers) {
+  const std::int64_t groups = recipe.pipeline, stages = groups * recipe.chunks;
+  const auto fail = [&](const std::string& why) { return LayerDivision{{}, why}; };
+  LayerDivision division{std::vector<std::int64_t>(static_cast<std::size_t>(stages), 0), ""};
+  if (groups == 1) {
+    if (recipe.chunks > 1) return fail(fmt::format("vpp{} needs pp2 or more", recipe.chunks));
+    if (recipe.first || recipe.last) return fail("first and last need pp2 or more");
+    division.layers = {layers};
+    return division;
+  }
+  if (layers == 0)
+    return fail(fmt::format("pp{} divides layers, and the model has none that it repeats", groups));
+  std::int64_t first = 0, last = 0, inner = 0;  // layers of the groups
+  if (recipe.first || recipe.last) {
+    const std::int64_t open = groups - (recipe.first ? 1 : 0) - (recipe.last ? 1 : 0);
+    const std::int64_t left = layers - recipe.first.value_or(0) - recipe.last.value_or(0);
+    if (left < 0 || (open == 0 ? left > 0 : left % open != 0))
+      return fail(
+          fmt::format("{} of {} layers are left for {} of the pp{} groups, which does not come out even",
+                      left, layers, open, groups));
+    inner = open == 0 ? 0 : left / open;
+    first = recipe.first.value_or(inner);
+    last = recipe.last.value_or(inner);
+  } else {
+    // Llama 3 405B: 126 layers in 128 stages, embedding and head take the places of two (arXiv:2407.21783,
+    // section 3.3.2).
+    const std::int64_t more = (stages - layers % stages) % stages;
+    if (more > 2)
+      return fail(fmt::format("pp{}{} makes {} stages, which {} layers do not fill evenly", groups,
+                              recipe.chunks > 1 ? fmt::format(",vpp{}", recipe.chunks) : "", stages, layers));
+    inner = (layers + more) / groups;
+    first = inner - (more == 2 ? 1 : 0);
+    last = inner - (more > 0 ? 1 : 0);
+  }
+  if (inner % recipe.chunks != 0)
+    return fail(fmt::format("vpp{} does not divide the {} layers of a group", recipe.chunks, inner));
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const std::int64_t here = group == 0 ? first : group == groups - 1 ? last : inner;
+    divide_group(here, group, recipe, group == 0, division.layers);
+  }
+  // Embedding and head are always there.
+  for (std::size_t s = 1; s + 1 < division.layers.size(); ++s) {
+    if (division.layers[s] == 0) return fail(fmt::format("stage {} gets no layer", s));
+  }
+  return division;
+}
+
+RecipeModel::RecipeModel(const OperatorGraph& graph)
+    : graph_(graph), axes_(graph), layer_of_(layers_of(graph)) {
+  num_layers_ = layer_of_.empty() ? 0 : *std::ranges::max_element(layer_of_) + 1;
+  const auto behind = std::ranges::find_if(layer_of_.rbegin(), layer_of_.rend(),
+                                           [](std::int32_t layer) { return layer != kNoLayer; });
+  std::int32_t now = kNoLayer;
+  for (auto layer = layer_of_.begin(); layer != layer_of_.end(); ++layer) {
+    now = layer >= behind.base() ? static_cast<std::int32_t>(num_layers_) : std::max(now, *layer);
+    *layer = now;
+  }
+}
+
+std::optional<std::string> RecipeModel::illegal_tensor(const Recipe& recipe) const {
+  for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
+    const Operator& op = graph_.operators()[i];
+    if (is_multi_head(op)) {
+      const std::int64_t heads = num_heads(op), parts = recipe.tensor * recipe.ulysses;
+      if (heads % parts != 0)
+        return fmt::format("tp{}{} does not divide the {} heads of \"{}\"", recipe.tensor,
+                           recipe.ulysses > 1 ? fmt::format(" x ulysses={}", recipe.ulysses) : "", heads,
+                           op.name);
+    }
+    if (recipe.divides_experts() && axes_.is_of_experts(OperatorId(i))) continue;
+    for (const FactorIndex f : axes_.factors(OperatorId(i), AxisRole::Features)) {
+      const Factor& factor = op.factors[static_cast<std::size_t>(f)];
+      if (parts_of(factor, recipe.tensor) != recipe.tensor)
+        return fmt::format("tp{} does not divide the {} features of \"{}\"", recipe.tensor, factor.size,
+                           op.name);
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+std::optional<std::string> illegal_sharding(const Recipe& recipe) {
+  const StateSharding& sharding = recipe.state_sharding;
+  const std::int64_t copies = recipe.data * recipe.context;
+  if (sharding.group > 0 && copies > 0 && copies % sharding.group != 0)
+    return fmt::format("shard={} does not divide the {} copies of a weight (dp{}{})", sharding.group, copies,
+                       recipe.data, recipe.context > 1 ? fmt::format(" x cp{}", recipe.context) : "");
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> RecipeModel::illegal_experts(const Recipe& recipe) const {
+  const std::int64_t experts = recipe.expert, features = recipe.expert_tensor_degree();
+  if (!axes_.has(AxisRole::Experts)) {
+    if (experts > 1) return fmt::format("ep{} divides experts, and the model has none", experts);
+    return fmt::format("etp{} divides features of experts, and the model has none", features);
+  }
+  for (std::size_t i = 0; i < graph_.operators().size(); ++i) {
+    if (!axes_.is_of_experts(OperatorId(i))) continue;
+    const Operator& op = graph_.operators()[i];
+    const auto undivided = [&](AxisRole role, std::int64_t parts) {
+      std::optional<std::int64_t> size;
+      for (const FactorIndex f : axes_.factors(OperatorId(i), role)) {
+        const Factor& factor = op.factors[static_cast<std::size_t>(f)];
+        if (parts_of(factor, parts) != parts) size = factor.size;
+      }
+      return size;
+    };
+    if (const auto size = undivided(AxisRole::Experts, experts))
+      return fmt::format("ep{} does not divide the {} experts of \"{}\"", experts, *size, op.name);
+    if (const auto size = undivided(AxisRole::Features, features))
+      return fmt::format("etp{} does not divide the {} features of \"{}\"", features, *size, op.name);
+  }
+  const std::int64_t stage = recipe.tensor * recipe.context * recipe.data;
+  if (stage % (experts * features) == 0) return std::nullopt;
+  return fmt::format("etp{} x ep{} is {}, which do not divide the {} of tp{}{} x dp{}", features, experts,
+                     counted(experts * features, "device"), stage, recipe.tensor,
+                     recipe.context > 1 ? fmt::format(" x cp{}", recipe.context) : "", recipe.data);
+}
+
+std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
+  if (recipe.context % recipe.ulysses != 0)
+    return fmt::format("ulysses={} does not divide cp{}", recipe.ulysses, recipe.context);
+  if (recipe.tensor > 1 && !axes_.has(AxisRole::Heads) && !axes_.has(AxisRole::Features))
+    return fmt::format("tp{} divides heads and features, and the model has neither", recipe.tensor);
+  if (recipe.tensor * recipe.ulysses > 1) {
+    if (auto reason = illegal_tensor(recipe)) return reason;
+  }
+  if (recipe.expert > 1 || recipe.expert_tensor > 0) {
+    if (auto reason = illegal_experts(recipe)) return reason;
+  }
+  const std::int64_t parts = recipe.context * (recipe.sequence_parallel ? recipe.tensor : 1);
+  if (recipe.sequence_parallel && recipe.tensor == 1)
+    return "sp divides the sequence over tp, and there is no tp";
+  if (parts > 1 && !axes_.has(AxisRole::Sequence))
+    return fmt::format("{} divides a sequence, and the model has no attention",
+                       recipe.context > 1 ? fmt::format("cp{}", recipe.context) : "sp");
+  for (std::size_t i = 0; parts > 1 && i < graph_.operators().size(); ++i) {
+    for (const FactorIndex f : axes_.factors(OperatorId(i), AxisRole::Sequence)) {
+      const std::int64_t length = graph_.operators()[i].factors[static_cast<std::size_t>(f)].size;
+      if (length % parts != 0)
+        return fmt::format("{} parts of the sequence do not divide the {} positions of \"{}\"", parts, length,
+                           graph_.operators()[i].name);
+    }
+  }
+  if (const LayerDivision division = divide_layers(recipe, num_layers_); !division.error.empty())
+    return division.error;
+  if (recipe.recompute == Recompute::Kind::Stage && recipe.pipeline == 1)
+    return "recompute=stage needs pp2 or more";
+  if (!recipe.schedule.empty() && recipe.pipeline == 1) return "schedule needs pp2 or more";
+  if (recipe.chunks > 1 && recipe.schedule_name() != "interleaved")
+    return fmt::format("vpp{} needs schedule=interleaved", recipe.chunks);
+  if (recipe.recompute != Recompute::Kind::Stage) {
+    if (const auto reason = pipesim::illegal(graph_, Recompute{recipe.recompute, {}}, std::nullopt))
+      return "recompute=" + *reason;
+  }
+  return illegal_sharding(recipe);
+}
+
+namespace {
+
+// Of one copy of the model.
+std::int64_t devices_of(const Recipe& recipe) { return recipe.tensor * recipe.context * recipe.pipeline; }
+
+std::string product_text(const Recipe& recipe) {
+  std::string text = fmt::format("tp{}", recipe.tensor);
+  if (recipe.pipeline > 1) text += fmt::format(" x pp{}", recipe.pipeline);
+  if (recipe.context > 1) text += fmt::format(" x cp{}", recipe.context);
+  if (recipe.data > 0) text += fmt::format(" x dp{}", recipe.data);
+  return text;
+}
+
+}  // namespace
+
+std::string nearest_text(const Recipe& recipe, const RecipeModel& model, std::int64_t devices) {
+  const std::optional<Recipe> nearest = nearest_legal(recipe, model, devices);
+  return nearest ? "; the nearest that is possible: " + nearest->str() : "";
+}
+
+Recipe completed(Recipe recipe, std::int64_t devices, const RecipeModel* model) {
+  const std::int64_t needed = devices_of(recipe) * std::max<std::int64_t>(1, recipe.data);
+  if (recipe.data > 0 ? needed != devices : devices % needed != 0) {
+    throw InputError(
+        fmt::format("recipe \"{}\": {} is {} devices, which {} {}{}", recipe.str(), product_text(recipe),
+                    needed, recipe.data > 0 ? "are not the" : "do not divide", counted(devices, "device"),
+                    model ? nearest_text(recipe, *model, devices) : ""));
+  }
+  recipe.data = devices / devices_of(recipe);
+  if (recipe.microbatch == 0) recipe.microbatch = 1;
+  return recipe;
+}
+
+}  // namespace pipesim
