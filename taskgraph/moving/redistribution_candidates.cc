@@ -95,9 +95,10 @@ Shape::Shape(const RedistributionComponent& c, const CommunicationPrices& prices
     for (const DeviceId d : w.devices) want_of.emplace_back(d, &w.box);
   }
   std::ranges::stable_sort(want_of, {}, &DeviceWant::first);
-  const auto again = std::ranges::unique(want_of, {}, &DeviceWant::first);
-  one_want_each = again.empty();
-  want_of.erase(again.begin(), again.end());
+  const auto same_device = [](const DeviceWant& a, const DeviceWant& b) { return a.first == b.first; };
+  const auto again = std::unique(want_of.begin(), want_of.end(), same_device);
+  one_want_each = again == want_of.end();
+  want_of.erase(again, want_of.end());
   bounds = bounds_of(wants);
   std::vector<std::int32_t> addends;
   for (const RedistributionPart& p : c.parts) {

@@ -92,7 +92,8 @@ TEST(MegatronClosedForms, UlyssesExchangesFourTensors) {
   EXPECT_EQ(block.again, 0);
 }
 
-// Groups of four exchange heads, each device's of two groups gather keys and values of a quarter of the heads.
+// Groups of four exchange heads, each device's of two groups gather keys and values of a quarter of the
+// heads.
 TEST(MegatronClosedForms, AHybridExchangesAndGathers) {
   const Amounts block = of_block("cp8,ulysses=4,dp1,mbs2");
   const std::int64_t bytes = kValues * 2, exchanged = 4 * bytes * 3 / 4, gathered = 2 * bytes;

@@ -82,10 +82,11 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   const auto message = [](const char* text) { return refusal([&] { (void)parse_recipe(text); }); };
   EXPECT_EQ(message(""), "recipe \"\": a part is empty, allowed: parts such as tp8,pp4,dp16");
   EXPECT_EQ(message("tp8,,pp2"), "recipe \"tp8,,pp2\": a part is empty, allowed: parts such as tp8,pp4,dp16");
-  EXPECT_EQ(message("tq8"),
-            "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, ulysses, dp, ep, etp, pp, "
-            "vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, recompute, gathered, schedule, order, … "
-            "(22 in all)");
+  EXPECT_EQ(
+      message("tq8"),
+      "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, ulysses, dp, ep, etp, pp, "
+      "vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, recompute, gathered, schedule, order, … "
+      "(22 in all)");
   EXPECT_EQ(message("tp0"), "recipe: \"tp0\": allowed: tp with a number from 1 to 1048576");
   EXPECT_EQ(message("tp"), "recipe: \"tp\": allowed: tp with a number from 1 to 1048576");
   EXPECT_EQ(message("tp8x"), "recipe: \"tp8x\": allowed: tp with a number from 1 to 1048576");
