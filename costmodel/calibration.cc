@@ -58,8 +58,9 @@ CalibrationKey operator_key(const OperatorGraph& graph, const Operator& op, Pass
   if (op.causal) {
     const Range queries = ranges[static_cast<std::size_t>(op.causal->first)],
                 keys = ranges[static_cast<std::size_t>(op.causal->second)];
-    const double seen = visible_share(op, ranges) * static_cast<double>(keys.length());
-    key.sizes.push_back(op.zigzag > 1 ? std::llround(seen) : queries.begin - keys.begin);
+    key.sizes.push_back(op.zigzag > 1
+                            ? std::llround(visible_share(op, ranges) * static_cast<double>(keys.length()))
+                            : queries.begin - keys.begin);
   }
   key.type = operand_type(graph, op);
   key.place = std::move(device);

@@ -52,7 +52,7 @@ inline std::int64_t whole_volume(const TensorUse& use, std::size_t first, std::s
 
 /// The order in which the positions of attention or a rotary embedding come.
 inline ZigzagOrder zigzag_of(const Operator& op) {
-  return {op.zigzag, op.zigzag > 1 ? op.factors[static_cast<std::size_t>(op.factor("s"))].size : 2};
+  return {op.zigzag, op.factors[static_cast<std::size_t>(op.factor("s"))].size};
 }
 
 }  // namespace pipesim

@@ -64,34 +64,28 @@ class RecipeExpander {
 
   [[nodiscard]] ParallelConfig config_of(OperatorId id, std::span<const DeviceId> devices) const {
     const Operator& op = model_.graph().op(id);
-    if (recipe_.ulysses > 1 && is_multi_head(op)) return config_of_attention(id, devices);
     const bool of_experts = recipe_.divides_experts() && model_.axes().is_of_experts(id);
     const std::vector<FactorSplit> splits = of_experts ? expert_splits(id) : dense_splits(id);
     if (!can_split(op, splits))
       throw InputError(
           fmt::format("recipe \"{}\": operator \"{}\" can't be split so", recipe_.str(), op.name));
-    return arranged(op, splits, devices);
+    return exchanges_heads(id) ? arranged(op, splits, exchanging(devices)) : arranged(op, splits, devices);
   }
 
-  // Devices of one part of the heads under tp have the parts of that under cp: they exchange them. So those
-  // parts are cut finer than tp, wherever the devices are.
-  [[nodiscard]] ParallelConfig config_of_attention(OperatorId id, std::span<const DeviceId> devices) const {
-    const Operator& op = model_.graph().op(id);
-    std::vector<FactorSplit> splits;
-    std::vector<std::int64_t> used(op.factors.size(), 1);
-    std::int64_t faster = 1;  // devices behind the parts under cp
-    bool inside = false;
+  [[nodiscard]] bool exchanges_heads(OperatorId id) const {
+    return recipe_.ulysses > 1 && is_multi_head(model_.graph().op(id));
+  }
+
+  // Devices of one part of the heads under tp exchange these parts of that. They differ along cp, behind
+  // which other axes may change first; the finest cut of the heads is the last split.
+  [[nodiscard]] std::vector<DeviceId> exchanging(std::span<const DeviceId> devices) const {
+    std::int64_t faster = 1;
     for (const MeshAxis axis : mesh_.slowest_first()) {
-      const auto degree = axis == MeshAxis::Data     ? recipe_.data
-                          : axis == MeshAxis::Tensor ? recipe_.tensor
-                                                     : recipe_.context;
-      if (inside) faster *= degree;
-      if (axis == MeshAxis::Data) splits.push_back(sample_split(op, degree));
-      if (axis == MeshAxis::Context) add_sequence(id, degree / recipe_.ulysses, splits), inside = true;
-      if (axis == MeshAxis::Tensor) add_heads(id, degree, used, splits);
+      if (axis == MeshAxis::Context) faster = 1;
+      if (axis == MeshAxis::Data) faster *= recipe_.data;
+      if (axis == MeshAxis::Tensor) faster *= recipe_.tensor;
     }
-    add_heads(id, recipe_.ulysses, used, splits);
-    return arranged(op, splits, with_last(recipe_.ulysses, faster, devices));
+    return with_last(recipe_.ulysses, faster, devices);
   }
 
   // `devices` in the order in which an axis of `degree`, behind which `faster` devices change first, changes
@@ -109,27 +103,16 @@ class RecipeExpander {
     return order;
   }
 
-  // Groups of heads first, then the heads of a group. `used`: the parts of each factor so far.
-  void add_heads(OperatorId id, std::int64_t parts, std::vector<std::int64_t>& used,
-                 std::vector<FactorSplit>& splits) const {
-    for (const FactorIndex f : model_.axes().factors(id, AxisRole::Heads)) {
-      std::int64_t& before = used[static_cast<std::size_t>(f)];
-      const Factor& factor = model_.graph().op(id).factors[static_cast<std::size_t>(f)];
-      const std::int64_t degree = parts_of(factor, before * parts) / before;
-      splits.push_back({f, degree});
-      before *= degree;
-      parts /= degree;
-    }
-    splits.push_back({ShardGrid::replica_axis, parts});
-  }
-
   [[nodiscard]] std::vector<FactorSplit> dense_splits(OperatorId id) const {
     std::vector<FactorSplit> splits;
     for (const MeshAxis axis : mesh_.slowest_first()) {
       if (axis == MeshAxis::Data) splits.push_back(sample_split(model_.graph().op(id), recipe_.data));
-      if (axis == MeshAxis::Context) add_sequence(id, recipe_.context, splits);
+      if (axis == MeshAxis::Context)
+        add_sequence(id, recipe_.context / (exchanges_heads(id) ? recipe_.ulysses : 1), splits);
       if (axis == MeshAxis::Tensor) add_tensor(id, splits);
     }
+    if (exchanges_heads(id))
+      splits.push_back({ShardGrid::replica_axis, add_heads(id, recipe_.ulysses, splits)});
     return splits;
   }
 
@@ -172,18 +155,23 @@ class RecipeExpander {
     splits.push_back({sequence_of(id), parts});
   }
 
-  // Groups of heads are divided first, then the heads of a group; what has no heads within a group is copied.
-  void add_tensor(OperatorId id, std::vector<FactorSplit>& splits) const {
-    const Operator& op = model_.graph().op(id);
-    const ModelAxes& axes = model_.axes();
-    std::int64_t rest = recipe_.tensor;
-    const std::vector<FactorIndex> heads = axes.factors(id, AxisRole::Heads);
-    for (const FactorIndex f : heads) {
-      const std::int64_t parts = parts_of(op.factors[static_cast<std::size_t>(f)], rest);
-      splits.push_back({f, parts});
-      rest /= parts;
+  // Groups of heads are divided first, then the heads of a group, finer than by the splits before. Returns
+  // how often the result is copied: what has no heads within a group is.
+  std::int64_t add_heads(OperatorId id, std::int64_t parts, std::vector<FactorSplit>& splits) const {
+    for (const FactorIndex f : model_.axes().factors(id, AxisRole::Heads)) {
+      std::int64_t before = 1;
+      for (const FactorSplit& split : splits) before *= split.factor == f ? split.degree : 1;
+      const Factor& factor = model_.graph().op(id).factors[static_cast<std::size_t>(f)];
+      const std::int64_t degree = parts_of(factor, before * parts) / before;
+      splits.push_back({f, degree});
+      parts /= degree;
     }
-    if (heads.empty()) {
+    return parts;
+  }
+
+  void add_tensor(OperatorId id, std::vector<FactorSplit>& splits) const {
+    std::int64_t rest = add_heads(id, recipe_.tensor, splits);
+    if (model_.axes().factors(id, AxisRole::Heads).empty()) {
       const std::vector<FactorIndex> features = features_of(id);
       if (!features.empty()) {
         splits.push_back({features.front(), rest});

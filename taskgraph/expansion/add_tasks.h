@@ -144,10 +144,8 @@ void connect_local(Dag& dag, const CommunicationPlan& plan, TaskId first_maker,
 /// The first of an operator's tasks, one per shard, that make the data of a wiring of this kind.
 inline TaskId making_tasks(TaskKind kind, const BoundOperator& bound, const OperatorTasks& tasks) {
   if (kind == TaskKind::ForwardTransfer) return last_stage(tasks.forward, bound, bound.forward);
-  if (kind == TaskKind::RecomputeTransfer) {
-    const TaskId kept = tasks.forward;
-    return last_stage(tasks.recompute.valid() ? tasks.recompute : kept, bound, bound.forward);
-  }
+  if (kind == TaskKind::RecomputeTransfer)
+    return last_stage(tasks.recompute.valid() ? tasks.recompute : tasks.forward, bound, bound.forward);
   if (kind == TaskKind::GradientSync && tasks.backward_weight.valid())
     return last_stage(tasks.backward_weight, bound, bound.backward_weight);
   return last_stage(tasks.backward_input, bound, bound.backward_input);

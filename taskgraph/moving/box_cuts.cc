@@ -25,7 +25,6 @@ bool disjoint(const std::vector<Box>& boxes) {
 }
 
 void AscendingBoxes::add(const Box& box) {
-  ++size_;
   if (box.dims() == 0) return;
   begins_.push_back(box[0].begin);
   furthest_.push_back(furthest_.empty() ? box[0].end : std::max(furthest_.back(), box[0].end));

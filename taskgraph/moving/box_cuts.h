@@ -18,7 +18,12 @@ namespace pipesim {
 /// large machines have thousands.
 class AscendingBoxes {
  public:
-  void add(const Box& box);
+  /// box_of(i): the box at i < count. Short lists get no index: all of them may meet.
+  template <class BoxOf>
+  AscendingBoxes(std::size_t count, BoxOf box_of) : size_(count) {
+    constexpr std::size_t kShort = 16;
+    for (std::size_t i = 0; i < count && count > kShort; ++i) add(box_of(i));
+  }
   struct Stretch {
     std::size_t begin = 0, end = 0;
   };
@@ -26,7 +31,8 @@ class AscendingBoxes {
   [[nodiscard]] Stretch near(const Box& box) const;
 
  private:
-  std::size_t size_ = 0;
+  void add(const Box& box);
+  std::size_t size_;
   std::vector<std::int64_t> begins_, furthest_;  // by box: its begin, and the furthest end so far
 };
 

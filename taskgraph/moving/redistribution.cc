@@ -68,8 +68,9 @@ bool held(const Layout& layout, std::span<const LayoutEntry> entries, std::int32
 // ascending.
 bool held_everywhere(const Layout& from, std::int32_t addend, std::span<const std::int32_t> cover,
                      const Layout& to) {
-  AscendingBoxes boxes;
-  for (const std::int32_t c : cover) boxes.add(from.boxes()[static_cast<std::size_t>(c)]);
+  const AscendingBoxes boxes(cover.size(), [&](std::size_t i) -> const Box& {
+    return from.boxes()[static_cast<std::size_t>(cover[i])];
+  });
   for (const LayoutEntry& want : to.entries()) {
     const auto entries = from.entries_on(want.device);
     const AscendingBoxes::Stretch near = boxes.near(to.box(want));
@@ -134,8 +135,7 @@ class DisjointSets {
 std::vector<RedistributionComponent> components(std::vector<RedistributionPart> parts,
                                                 std::vector<RedistributionWant> wants) {
   DisjointSets sets(parts.size() + wants.size());
-  AscendingBoxes wanted;
-  for (const RedistributionWant& w : wants) wanted.add(w.box);
+  const AscendingBoxes wanted(wants.size(), [&](std::size_t w) -> const Box& { return wants[w].box; });
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const AscendingBoxes::Stretch near = wanted.near(parts[p].box);
     for (std::size_t w = near.begin; w < near.end; ++w) {

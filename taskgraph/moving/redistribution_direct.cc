@@ -38,11 +38,10 @@ class DirectPlanner {
   DirectPlanner(const RedistributionComponent& component, const RedistributionSetting& setting)
       : component_(component),
         setting_(setting),
+        boxes_(component.parts.size(), [&](std::size_t p) -> const Box& { return component.parts[p].box; }),
         senders_(holders_of(component.parts)),
         sent_(senders_.size(), 0),
-        latest_from_(sent_.size(), -1) {
-    for (const RedistributionPart& p : component.parts) boxes_.add(p.box);
-  }
+        latest_from_(sent_.size(), -1) {}
 
   std::vector<RedistributionStep> run() {
     std::vector<std::pair<DeviceId, const Box*>> wants;

@@ -295,7 +295,7 @@ std::string with_batch(const std::string& model, std::int64_t batch) {
 std::string with_zigzag(const std::string& model, const OperatorGraph& graph, std::int64_t parts) {
   const std::size_t end = std::min(model.find(':'), model.size());
   const auto named = std::ranges::find(zoo_models(), model.substr(0, end), &ZooModel::name);
-  if (parts == 1 || !names_zoo_model(model) || named == zoo_models().end() ||
+  if (parts == 1 || named == zoo_models().end() ||
       std::ranges::find(named->options, "zigzag", &ZooOption::key) == named->options.end() ||
       model.find("zigzag=") != std::string::npos)
     return model;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -20,12 +21,9 @@ constexpr double nothing_seen = -std::numeric_limits<double>::infinity();
 struct StridedRows {
   const float* first = nullptr;
   std::int64_t rows = 0, columns = 0, stride = 0;
-  [[nodiscard]] std::vector<float> packed() const {
-    return packed([](std::int64_t row) { return row; });
-  }
   /// Row i is row row_of(i).
-  template <class RowOf>
-  [[nodiscard]] std::vector<float> packed(RowOf row_of) const {
+  template <class RowOf = std::identity>
+  [[nodiscard]] std::vector<float> packed(RowOf row_of = {}) const {
     std::vector<float> copy(static_cast<std::size_t>(rows * columns));
     for (std::int64_t i = 0; i < rows; ++i)
       std::copy_n(first + row_of(i) * stride, columns, copy.data() + i * columns);
@@ -55,7 +53,7 @@ struct QueryBlock {
   }
   /// Keys of this shard that its query sees: the first so many, in the order of positions.
   [[nodiscard]] std::int64_t seen(std::int64_t query) const {
-    return a.causal ? std::clamp<std::int64_t>(position(query) - a.first_key + 1, 0, a.t) : a.t;
+    return a.seen(position(query) - a.first_query);
   }
 
   [[nodiscard]] std::int64_t rows() const { return (end - begin) * a.r; }
@@ -81,11 +79,10 @@ struct QueryBlock {
   /// By position.
   [[nodiscard]] std::vector<float> keys(const float* tensor, std::int64_t depth) const {
     const StridedRows rows{tensor + key_offset(depth), a.t, depth, a.g * depth};
-    return order.plain() ? rows.packed() : rows.packed([&](std::int64_t key) { return order.index(key); });
+    return rows.packed([&](std::int64_t key) { return order.index(key); });
   }
   void store_keys(const std::vector<float>& rows, std::int64_t depth, float* tensor) const {
     float* to = tensor + key_offset(depth);
-    if (order.plain()) return unpack_rows(rows, depth, a.g * depth, to);
     for (std::int64_t key = 0; key < a.t; ++key)
       std::copy_n(rows.data() + key * depth, depth, to + order.index(key) * a.g * depth);
   }

@@ -6,7 +6,7 @@
 #include "models/zoo/zoo.h"
 #include "search/baselines/baselines.h"
 #include "search/evaluator.h"
-#include "tests/bench/search/memory_counters.h"
+#include "tests/bench/search/score_times.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -40,23 +40,11 @@ struct GptOn1024 {
 
 // A plan whose operators and transfers were met before; goal: below 100 ms and 1 GiB.
 void BM_ScoreGptOn1024(benchmark::State& state, const char* schedule) {
-  const GptOn1024 s(schedule);
-  Evaluator evaluator(s.graph, s.costs, s.options);
-  const BoundStrategy bound = evaluator.contents().bind(s.strategy);
-  evaluator.score(bound);
-  for (auto _ : state) benchmark::DoNotOptimize(evaluator.score(bound));
-  count_memory(state, evaluator);
+  time_score(state, GptOn1024(schedule));
 }
 
 void BM_FirstScoreOfGptOn1024(benchmark::State& state, const char* schedule) {
-  const GptOn1024 s(schedule);
-  for (auto _ : state) {
-    Evaluator evaluator(s.graph, s.costs, s.options);
-    benchmark::DoNotOptimize(evaluator.score(s.strategy));
-    state.PauseTiming();
-    count_memory(state, evaluator);
-    state.ResumeTiming();
-  }
+  time_first_score(state, GptOn1024(schedule));
 }
 
 BENCHMARK_CAPTURE(BM_ScoreGptOn1024, 1f1b, "1f1b")->Unit(benchmark::kMillisecond);

@@ -5,7 +5,7 @@
 #include "models/zoo/zoo.h"
 #include "search/evaluator.h"
 #include "search/recipes/expand_recipe.h"
-#include "tests/bench/search/memory_counters.h"
+#include "tests/bench/search/score_times.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -35,25 +35,11 @@ struct LlamaOfNodes {
 
 // Goal: below 1 s and 1 GiB with 1,024 nodes, not more than twice that with 2,048.
 void BM_FirstScoreOfLlama405b(benchmark::State& state) {
-  const LlamaOfNodes s(state.range(0));
-  for (auto _ : state) {
-    Evaluator evaluator(s.graph, s.costs, s.options);
-    benchmark::DoNotOptimize(evaluator.score(s.strategy));
-    state.PauseTiming();
-    count_memory(state, evaluator);
-    state.ResumeTiming();
-  }
+  time_first_score(state, LlamaOfNodes(state.range(0)));
 }
 
 // A plan whose operators and transfers were met before; goal: below 50 ms.
-void BM_ScoreLlama405b(benchmark::State& state) {
-  const LlamaOfNodes s(state.range(0));
-  Evaluator evaluator(s.graph, s.costs, s.options);
-  const BoundStrategy bound = evaluator.contents().bind(s.strategy);
-  evaluator.score(bound);
-  for (auto _ : state) benchmark::DoNotOptimize(evaluator.score(bound));
-  count_memory(state, evaluator);
-}
+void BM_ScoreLlama405b(benchmark::State& state) { time_score(state, LlamaOfNodes(state.range(0))); }
 
 BENCHMARK(BM_FirstScoreOfLlama405b)->Arg(1024)->Arg(2048)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ScoreLlama405b)->Arg(1024)->Unit(benchmark::kMillisecond);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "sim/base/errors.h"
+#include "tests/seeds.h"
 #include "tests/sim/random_graph.h"
 #include "tests/taskgraph/random_layouts.h"
 #include "topologies/presets/presets.h"
@@ -128,6 +129,16 @@ TEST_F(CommunicationPlanning, ConcurrentStepsTakeAsLongAsTheirBusiestLane) {
   const Seconds both = time.finish();
   EXPECT_GT(both.value, 1.9 * send(0, 2).duration.value);
   EXPECT_LE(both.value, 2 * send(0, 2).duration.value);
+}
+
+// Few uses of many lanes are added up in another way than many of few.
+TEST(AddedUp, IsTheSameWhateverTheNumberOfLanes) {
+  for_each_seed(100, [&](Rng& rng) {
+    std::vector<LaneUse> uses;
+    for (std::size_t i = rng.below(50); i-- > 0;)
+      uses.push_back({LaneId(rng.below(20)), static_cast<Nanoseconds>(rng.below(1000))});
+    EXPECT_EQ(added_up(uses, 20), added_up(uses, 100'000));
+  });
 }
 
 }  // namespace

@@ -143,17 +143,24 @@ Option recipe_option(const std::string& help) {
 
 Recipe recipe_of(const Arguments& a) { return recipe_of(a, a.text("recipe")); }
 
+namespace {
+
+// How a recipe says what an option says.
+std::string part_of_recipe(const std::string& option, const std::string& value) {
+  if (option == "stages") return "pp4";
+  if (option == "chunks") return "vpp2";
+  if (option == "state-sharding") return value;
+  return fmt::format("{}={}", option == "gathered-inputs" ? "gathered" : option, value);
+}
+
+}  // namespace
+
 Recipe recipe_of(const Arguments& a, const std::string& text) {
   for (const char* option :
        {"stages", "chunks", "schedule", "recompute", "state-sharding", "gathered-inputs"}) {
     if (a.given(option))
       throw UsageError(fmt::format("--recipe and --{} exclude each other: the recipe says it ({})", option,
-                                   option == std::string_view("stages")           ? "pp4"
-                                   : option == std::string_view("chunks")         ? "vpp2"
-                                   : option == std::string_view("state-sharding") ? a.text(option)
-                                   : option == std::string_view("gathered-inputs")
-                                       ? "gathered=" + a.text(option)
-                                       : fmt::format("{}={}", option, a.text(option))));
+                                   part_of_recipe(option, a.text(option))));
   }
   try {
     return parse_recipe(text);
