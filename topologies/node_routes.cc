@@ -137,6 +137,24 @@ NodeRoutes::Tree NodeRoutes::continued(const Tree& tree, std::int32_t node) cons
   return inside;
 }
 
+std::shared_ptr<const NodeRoutes::Tree> NodeRoutes::kept_inside(const Tree& tree, std::int32_t node) const {
+  constexpr std::size_t kMost = 16;  // of a node, such as one for each rail
+  const std::vector<Step>& entrances = entrances_[at_index(node)];
+  const auto enters_alike = [&](const Inside& inside) {
+    return std::ranges::equal(entrances, inside.entered,
+                              [&](const Step& s, RouteCost c) { return tree.cost[place(s.from)] == c; });
+  };
+  InsideShard& shard = insides_[at_index(node) % insides_.size()];
+  const std::scoped_lock lock(shard.mutex);
+  std::deque<Inside>& known = shard.of_node[node];
+  if (const auto at = std::ranges::find_if(known, enters_alike); at != known.end()) return at->tree;
+  if (known.size() == kMost) known.pop_front();
+  Inside& inside = known.emplace_back();
+  for (const Step& step : entrances) inside.entered.push_back(tree.cost[place(step.from)]);
+  inside.tree = std::make_shared<const Tree>(continued(tree, node));
+  return inside.tree;
+}
+
 // Whether some way from `from`, in the network, through the node to another vertex of the network is as short
 // as any in the network alone.
 bool NodeRoutes::passes(std::int32_t node, std::int32_t from, const Tree& network) const {
@@ -178,8 +196,8 @@ std::vector<Arc> NodeRoutes::way_backwards(std::int32_t from, std::int32_t to) c
   const std::shared_ptr<const Tree> tree =
       trees_->of(from, [&](std::int32_t source) { return tree_from(source, node_of(source)); });
   if (const std::int32_t node = node_of(to); node >= 0 && node != node_of(from)) {
-    const Tree inside = continued(*tree, node);
-    while (node_of(to) == node) step_back(inside.arc[place(to)]);
+    const std::shared_ptr<const Tree> inside = kept_inside(*tree, node);
+    while (node_of(to) == node) step_back(inside->arc[place(to)]);
   }
   while (to != from) step_back(tree->arc[place_in_tree(to)]);
   return backwards;

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "topologies/routing.h"
@@ -44,6 +48,8 @@ class NodeRoutes {
   [[nodiscard]] Tree tree_from(std::int32_t source, std::int32_t node) const;
   /// Into `node`, on from the network's vertices of `tree`; by place in the node.
   [[nodiscard]] Tree continued(const Tree& tree, std::int32_t node) const;
+  /// The same, kept: the trees of many sources cost as much at the node's entrances.
+  [[nodiscard]] std::shared_ptr<const Tree> kept_inside(const Tree& tree, std::int32_t node) const;
   template <class Visit>
   void for_each_step(std::int32_t vertex, std::int32_t node, Visit visit) const;
 
@@ -62,6 +68,15 @@ class NodeRoutes {
   std::vector<std::vector<Step>> out_;              ///< by vertex, less those from the network into nodes
   std::vector<std::vector<Step>> entrances_;        ///< by node: those
   mutable std::unique_ptr<TreeCache<Tree>> trees_;
+  struct Inside {
+    std::vector<RouteCost> entered;  ///< by entrance
+    std::shared_ptr<const Tree> tree;
+  };
+  struct InsideShard {
+    std::mutex mutex;
+    std::unordered_map<std::int32_t, std::deque<Inside>> of_node;
+  };
+  mutable std::array<InsideShard, 64> insides_;  ///< by node, modulo their number
 };
 
 }  // namespace pipesim

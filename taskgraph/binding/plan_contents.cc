@@ -95,8 +95,8 @@ const BoundStrategy& PlanContents::strategy_of(std::int32_t microbatch, const Bo
 PipelineOrder PlanContents::order_of(const BoundStrategy& strategy, std::int32_t microbatches) const {
   const std::size_t devices = costs().topology().num_devices();
   if (!options_.pipeline) return order_without_stages(microbatches, devices);
-  std::vector<ParallelConfig> configs;
-  for (const BoundOperator* b : strategy) configs.push_back(b->config);
+  std::vector<const ParallelConfig*> configs;
+  for (const BoundOperator* b : strategy) configs.push_back(&b->config);
   return pipeline_order(configs, *options_.pipeline, microbatches, devices, &tables_->schedules);
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
@@ -14,16 +13,32 @@
 namespace pipesim {
 namespace {
 
-using Devices = std::set<DeviceId>;
+using Devices = std::vector<DeviceId>;  // ascending
+using Configs = std::span<const ParallelConfig* const>;
 
 // Some iterations are simulated one after the other.
 constexpr std::int32_t kMostBetweenChanges = 4096;
 
-std::vector<Devices> devices_of_stages(std::span<const ParallelConfig> configs, const Pipeline& pipeline) {
-  std::vector<Devices> devices(static_cast<std::size_t>(pipeline.num_stages()));
+std::vector<const ParallelConfig*> pointers_to(std::span<const ParallelConfig> configs) {
+  std::vector<const ParallelConfig*> pointers;
+  for (const ParallelConfig& config : configs) pointers.push_back(&config);
+  return pointers;
+}
+
+std::vector<Devices> devices_of_stages(Configs configs, const Pipeline& pipeline) {
+  const auto stages = static_cast<std::size_t>(pipeline.num_stages());
+  std::vector<Devices> devices(stages);
+  std::vector<const Devices*> before(stages, nullptr);  // what an operator of the stage added last
   for (std::size_t i = 0; i < configs.size(); ++i) {
-    Devices& of_stage = devices[static_cast<std::size_t>(pipeline.stage_of[i])];
-    of_stage.insert(configs[i].devices.begin(), configs[i].devices.end());
+    const auto stage = static_cast<std::size_t>(pipeline.stage_of[i]);
+    const Devices& used = configs[i]->devices;
+    if (before[stage] && *before[stage] == used) continue;
+    before[stage] = &used;
+    devices[stage].insert(devices[stage].end(), used.begin(), used.end());
+  }
+  for (Devices& of_stage : devices) {
+    std::ranges::sort(of_stage);
+    of_stage.erase(std::unique(of_stage.begin(), of_stage.end()), of_stage.end());
   }
   return devices;
 }
@@ -64,7 +79,7 @@ std::optional<std::string> refuse_devices(const std::vector<Devices>& stages, co
   for (std::size_t a = 0; a < stages.size(); ++a) {
     for (std::size_t b = a + 1; b < stages.size(); ++b) {
       if (stages[a] == stages[b]) continue;
-      const auto shared = std::ranges::find_if(stages[a], [&](DeviceId d) { return stages[b].contains(d); });
+      const auto shared = std::ranges::find_if(stages[a], [&](DeviceId d) { return std::ranges::binary_search(stages[b], d); });
       if (shared == stages[a].end()) continue;
       return fmt::format(
           "stages {} and {} share {} but not all of their devices; two stages have the same devices or none "
@@ -228,7 +243,7 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
                                    const Pipeline& pipeline, std::int32_t microbatches,
                                    const Topology& topology) {
   if (auto reason = refuse_stages(graph, pipeline)) return reason;
-  const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
+  const std::vector<Devices> stages = devices_of_stages(pointers_to(configs), pipeline);
   if (auto reason = refuse_devices(stages, topology)) return reason;
   try {
     const ScheduleKind& kind = plan_schedule(pipeline.schedule);
@@ -261,7 +276,7 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
 
 std::vector<DeviceId> opposite_devices(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
                                        std::size_t num_devices) {
-  const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
+  const std::vector<Devices> stages = devices_of_stages(pointers_to(configs), pipeline);
   std::vector<DeviceId> opposite(num_devices);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     auto other = stages[stages.size() - 1 - s].begin();
@@ -303,6 +318,11 @@ std::vector<ParallelConfig> configs_of_way(std::span<const ParallelConfig> confi
 }
 
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
+                             std::int32_t microbatches, std::size_t num_devices) {
+  return pipeline_order(pointers_to(configs), pipeline, microbatches, num_devices, nullptr);
+}
+
+PipelineOrder pipeline_order(std::span<const ParallelConfig* const> configs, const Pipeline& pipeline,
                              std::int32_t microbatches, std::size_t num_devices, MadeSchedules* made) {
   const std::vector<Devices> stages = devices_of_stages(configs, pipeline);
   const std::vector<Devices> groups = groups_of(stages);
@@ -320,7 +340,7 @@ PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipe
     const auto first = pipeline.replicas.begin();
     const std::int32_t before = std::reduce(first, first + stage);
     for (std::int32_t replica = 0; replica < replicas; ++replica) {
-      for (const DeviceId d : part_of(configs[i], replicas, replica))
+      for (const DeviceId d : part_of(*configs[i], replicas, replica))
         order.group_of[d.index()] = before + replica;
     }
   }

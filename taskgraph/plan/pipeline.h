@@ -73,9 +73,11 @@ std::int32_t ways_of(const Pipeline& pipeline);
 /// The configs of the microbatches of a way: those whose number modulo the number of ways is `way`.
 std::vector<ParallelConfig> configs_of_way(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
                                            std::int32_t way, std::size_t num_devices);
+/// `made`: schedules that are kept, or null.
 PipelineOrder pipeline_order(std::span<const ParallelConfig> configs, const Pipeline& pipeline,
-                             std::int32_t microbatches, std::size_t num_devices,
-                             MadeSchedules* made = nullptr);
+                             std::int32_t microbatches, std::size_t num_devices);
+PipelineOrder pipeline_order(std::span<const ParallelConfig* const> configs, const Pipeline& pipeline,
+                             std::int32_t microbatches, std::size_t num_devices, MadeSchedules* made);
 /// The order of a plan without a pipeline: all devices are one group with one stage. They run one microbatch
 /// after the other, each forward and backward.
 PipelineOrder order_without_stages(std::int32_t microbatches, std::size_t num_devices);

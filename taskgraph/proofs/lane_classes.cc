@@ -138,18 +138,22 @@ class LaneClassProof {
         met_(classes.of_lane.size()),
         begin_(classes.first.size()),
         place_(classes.of_lane.size(), 0),
-        length_(classes.first.size(), 0) {
+        length_(classes.first.size(), 0),
+        listed_(classes.of_lane.size(), 0) {
     for (const std::int32_t c : classes.of_lane) ++size_[static_cast<std::size_t>(c)];
   }
 
   bool holds() {
     for (std::size_t p = 0; p < patterns_.size(); ++p) {
-      if (!tasks_are_alike(p) || !lanes_are_alike(p) || !devices_are_alike(p)) return false;
+      const std::vector<std::vector<std::size_t>> members = members_of_classes(p);
+      if (!tasks_are_alike(p, members) || !lanes_are_alike(p) || !devices_are_alike(p, members)) return false;
     }
     return true;
   }
 
  private:
+  using Members = std::span<const std::vector<std::size_t>>;  // by class of tasks
+
   [[nodiscard]] std::size_t class_of(LaneId lane) const {
     return static_cast<std::size_t>(classes_.of_lane[lane.index()]);
   }
@@ -160,14 +164,18 @@ class LaneClassProof {
     return classes_.of_task[p][task];
   }
 
-  bool tasks_are_alike(std::size_t p) {
-    const std::span<const TaskPattern::Task> tasks = patterns_[p].tasks;
+  [[nodiscard]] std::vector<std::vector<std::size_t>> members_of_classes(std::size_t p) const {
     std::vector<std::vector<std::size_t>> members;
-    for (std::size_t t = 0; t < tasks.size(); ++t) {
+    for (std::size_t t = 0; t < patterns_[p].tasks.size(); ++t) {
       const auto c = static_cast<std::size_t>(class_of(p, t));
       if (c >= members.size()) members.resize(c + 1);
       members[c].push_back(t);
     }
+    return members;
+  }
+
+  bool tasks_are_alike(std::size_t p, Members members) {
+    const std::span<const TaskPattern::Task> tasks = patterns_[p].tasks;
     const auto same = [&](std::span<const std::size_t> of_class, auto list) {
       met_.begin();
       if (!list(tasks[of_class.front()], [&](std::size_t n, std::int64_t v) { return met_.meet(n, v); }))
@@ -268,23 +276,25 @@ class LaneClassProof {
   }
 
   // As sets: devices of a class are awaited by tasks of the same classes, and wait for such.
-  [[nodiscard]] bool devices_are_alike(std::size_t p) const {
-    return same_tasks(p, &TaskPattern::Task::before) && same_tasks(p, &TaskPattern::Task::after);
+  bool devices_are_alike(std::size_t p, Members members) {
+    return same_tasks(p, members, &TaskPattern::Task::before) &&
+           same_tasks(p, members, &TaskPattern::Task::after);
   }
-  [[nodiscard]] bool same_tasks(std::size_t p, std::span<const DeviceId> TaskPattern::Task::*list) const {
-    std::vector<std::pair<std::size_t, std::int32_t>> of_device;  // device, class of tasks
-    for (std::size_t t = 0; t < patterns_[p].tasks.size(); ++t) {
-      for (const DeviceId d : patterns_[p].tasks[t].*list) of_device.emplace_back(d.index(), class_of(p, t));
-    }
-    std::ranges::sort(of_device);
-    of_device.erase(std::unique(of_device.begin(), of_device.end()), of_device.end());
-    // By class of devices and class of tasks: as many as there are devices of the class, or none.
-    std::vector<std::pair<std::size_t, std::int32_t>> of_class;
-    for (const auto& [device, c] : of_device) of_class.emplace_back(class_of(DeviceId(device)), c);
-    std::ranges::sort(of_class);
-    for (std::size_t i = 0, end = 0; i < of_class.size(); i = end) {
-      while (end < of_class.size() && of_class[end] == of_class[i]) ++end;
-      if (end - i != size_[of_class[i].first]) return false;
+  // Of every class of devices, all or none are in the lists of a class of tasks.
+  bool same_tasks(std::size_t p, Members members, std::span<const DeviceId> TaskPattern::Task::*list) {
+    for (const std::vector<std::size_t>& of_class : members) {
+      ++listed_now_;
+      met_classes_.clear();
+      for (const std::size_t t : of_class) {
+        for (const DeviceId d : patterns_[p].tasks[t].*list) {
+          if (std::exchange(listed_[d.index()], listed_now_) == listed_now_) continue;
+          const std::size_t c = class_of(d);
+          if (length_[c]++ == 0) met_classes_.push_back(c);
+        }
+      }
+      bool all = true;
+      for (const std::size_t c : met_classes_) all &= std::exchange(length_[c], 0) == size_[c];
+      if (!all) return false;
     }
     return true;
   }
@@ -296,6 +306,9 @@ class LaneClassProof {
   MetNumbers met_;
   // Scratch: by class, by lane, by class; then by class of tasks.
   std::vector<std::size_t> begin_, place_, length_, first_task_;
+  std::vector<std::size_t> met_classes_;
+  std::vector<std::int64_t> listed_;  // by device: when it was listed last
+  std::int64_t listed_now_ = 0;
 };
 
 std::vector<std::int32_t> numbered(std::span<const LaneColour> colours) {
