@@ -7,6 +7,7 @@ namespace pipesim {
 namespace {
 
 constexpr double kLostPart = 0.5;  // sp, first, last, schedule
+constexpr double kUnevenEnd = 0.25;
 
 std::vector<std::int64_t> divisors_of(std::int64_t n) {
   std::vector<std::int64_t> divisors;
@@ -40,6 +41,21 @@ Recipe without_extras(Recipe r) {
   return r;
 }
 
+// Where layers do not fill all groups evenly: with fewer, or more, on the last group, or on the first. As
+// even as that can be.
+std::vector<Recipe> with_uneven_end(const Recipe& recipe, std::int64_t layers) {
+  if (recipe.pipeline == 1 || recipe.first || recipe.last) return {};
+  const std::int64_t fewest = layers / recipe.pipeline / recipe.chunks * recipe.chunks;
+  const auto rest = [&](std::int64_t inner) { return layers - inner * (recipe.pipeline - 1); };
+  const std::int64_t more = fewest + recipe.chunks;
+  const bool take_more = rest(more) >= 0 && more - rest(more) < rest(fewest) - fewest;
+  const std::int64_t inner = take_more ? more : fewest;
+  if (inner == 0) return {};
+  Recipe last = recipe, first = recipe;
+  last.last = first.first = rest(inner);
+  return {last, first};
+}
+
 // Looks for the legal recipe that is nearest to another one.
 class NearestRecipe {
  public:
@@ -55,6 +71,7 @@ class NearestRecipe {
         r.expert = expert, r.expert_tensor = features;
         consider(r, 0);
         consider(without_extras(r), kLostPart);
+        for (const Recipe& uneven : with_uneven_end(r, model_.num_layers())) consider(uneven, kUnevenEnd);
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "taskgraph/moving/redistribution.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -185,20 +186,30 @@ std::vector<RedistributionWant> wants_of(const Layout& to) {
   return wants;
 }
 
-bool share_device(std::span<const DeviceId> a, std::span<const DeviceId> b) {
-  return std::any_of(a.begin(), a.end(),
-                     [&](DeviceId d) { return std::find(b.begin(), b.end(), d) != b.end(); });
-}
+// By device, the steps of a component that bring it data; in the order of rounds.
+using ArrivedSteps = std::map<DeviceId, std::vector<std::int32_t>>;
 
+// A step waits for those of earlier rounds from which its contributors have data. The steps are in the order
+// of components and rounds.
 void link_rounds(std::vector<RedistributionStep>& steps) {
+  if (std::ranges::none_of(steps, [](const RedistributionStep& s) { return s.round > 0; })) return;
+  ArrivedSteps arrived;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    for (std::size_t j = 0; j < steps.size() && steps[i].round > 0; ++j) {
-      if (steps[j].component != steps[i].component || steps[j].round >= steps[i].round) continue;
-      if (share_device(receivers(steps[j].kind, steps[j].group),
-                       contributors(steps[i].kind, steps[i].group))) {
-        steps[i].after.push_back(static_cast<std::int32_t>(j));
+    RedistributionStep& step = steps[i];
+    if (i == 0 || step.component != steps[i - 1].component) arrived.clear();
+    for (const DeviceId d : contributors(step.kind, step.group)) {
+      if (step.round == 0) break;
+      const auto at = arrived.find(d);
+      if (at == arrived.end()) continue;
+      for (const std::int32_t before : at->second) {
+        if (steps[static_cast<std::size_t>(before)].round == step.round) break;
+        step.after.push_back(before);
       }
     }
+    std::ranges::sort(step.after);
+    step.after.erase(std::unique(step.after.begin(), step.after.end()), step.after.end());
+    for (const DeviceId d : receivers(step.kind, step.group))
+      arrived[d].push_back(static_cast<std::int32_t>(i));
   }
 }
 

@@ -79,7 +79,8 @@ std::optional<std::string> refuse_devices(const std::vector<Devices>& stages, co
   for (std::size_t a = 0; a < stages.size(); ++a) {
     for (std::size_t b = a + 1; b < stages.size(); ++b) {
       if (stages[a] == stages[b]) continue;
-      const auto shared = std::ranges::find_if(stages[a], [&](DeviceId d) { return std::ranges::binary_search(stages[b], d); });
+      const auto shared = std::ranges::find_if(
+          stages[a], [&](DeviceId d) { return std::ranges::binary_search(stages[b], d); });
       if (shared == stages[a].end()) continue;
       return fmt::format(
           "stages {} and {} share {} but not all of their devices; two stages have the same devices or none "

@@ -173,6 +173,15 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
       message(kSmallGpt, "pp8"),
       "recipe \"pp8,dp1,mbs1\": pp8 makes 8 stages, which 4 layers do not fill evenly; the nearest that is "
       "possible: pp4,dp2,mbs1");
+  const std::string thirteen = "gpt:layers=13,hidden=48,heads=6,vocab=50,sequence=16,positions=16,batch=";
+  EXPECT_EQ(
+      message(thirteen.c_str(), "pp4"),
+      "recipe \"pp4,dp2,mbs1\": pp4 makes 4 stages, which 13 layers do not fill evenly; the nearest that is "
+      "possible: pp4,dp2,mbs1,last=4");
+  EXPECT_EQ(message(thirteen.c_str(), "pp4,vpp2"),
+            "recipe \"pp4,vpp2,dp2,mbs1\": pp4,vpp2 makes 8 stages, which 13 layers do not fill evenly; the "
+            "nearest "
+            "that is possible: pp4,vpp2,dp2,mbs1,last=1");
   EXPECT_EQ(
       message("gpt:layers=4,hidden=48,heads=6,vocab=50,sequence=16,positions=16,batch=", "tp4"),
       "recipe \"tp4,dp2,mbs1\": tp4 does not divide the 6 heads of \"layer1.attention\"; the nearest that is "
