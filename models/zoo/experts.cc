@@ -8,27 +8,49 @@ namespace pipesim {
 
 namespace {
 
+/// An expert that all tokens share, weighted by a sigmoid of its own (Qwen team, 2024, "Qwen1.5-MoE").
+TensorId gated_shared_expert(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn) {
+  const TensorId weight =
+      net.builder().add("sigmoid", "shared_weight", {net.linear_without_bias("shared_router", x, 1)});
+  return net.builder().add("mul", "shared_weighted", {gated_ffn(net, "shared_", x, hidden, ffn), weight});
+}
+
 /// Llama's layer with experts as its feed-forward part.
 OperatorGraph experts(const ZooValues& values, bool head_norm) {
   TransformerNetwork net(values);
   const ExpertSizes sizes = expert_sizes(values, ffn_width(values));
+  const std::int64_t shared_ffn = values.integer("shared_ffn");
   TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
   for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
     net.builder().begin_repeat("layer", i);
     x = llama_attention(net, x, head_norm);
-    x = net.add("ffn_add", x, experts_ffn(net, net.norm("rms_norm", "ffn_norm", x), sizes));
+    const TensorId normed = net.norm("rms_norm", "ffn_norm", x);
+    TensorId y = experts_ffn(net, normed, sizes);
+    if (shared_ffn > 0)
+      y = net.add("experts_add", y, gated_shared_expert(net, normed, sizes.hidden, shared_ffn));
+    x = net.add("ffn_add", x, y);
     net.builder().end_repeat();
   }
-  net.predict_words(net.norm("rms_norm", "norm", x), values.integer("vocab"), false, false);
+  net.predict_words(net.norm("rms_norm", "norm", x), values.integer("vocab"),
+                    values.word("projection") == "tied", false);
   return net.builder().build();
 }
 
 OperatorGraph mixtral(const ZooValues& values) { return experts(values, false); }
 OperatorGraph expert_qwen3(const ZooValues& values) { return experts(values, true); }
 
+ZooOptions all_expert_options(std::int64_t experts, std::int64_t top_k) {
+  ZooOptions options = experts_options(experts, top_k);
+  options.push_back(ZooOption::integer("shared_ffn", 0, 0, 1 << 19,
+                                       "width of an expert that all tokens share, weighted by a gate of its "
+                                       "own; 0: none"));
+  options.push_back(projection_option("untied"));
+  return options;
+}
+
 ZooModel mixtral_model(const std::string& size, const std::string& source, const TransformerSizes& sizes) {
   ZooOptions options = llama_options(4096, sizes, 32000);
-  for (ZooOption& option : experts_options(8, 2)) options.push_back(std::move(option));
+  for (ZooOption& option : all_expert_options(8, 2)) options.push_back(std::move(option));
   return {"mixtral-" + size, "Mixtral " + size + ", each token to 2 of 8 experts, balanced load", source,
           std::move(options), mixtral};
 }
@@ -37,7 +59,7 @@ ZooModel expert_qwen3_model() {
   ZooOptions options = llama_options(
       4096, {.layers = 94, .hidden = 4096, .heads = 64, .kv_heads = 4, .ffn = 1536, .head_width = 128},
       151936);
-  for (ZooOption& option : experts_options(128, 8)) options.push_back(std::move(option));
+  for (ZooOption& option : all_expert_options(128, 8)) options.push_back(std::move(option));
   return {"qwen3-235b", "Qwen3 235B-A22B, each token to 8 of 128 experts, norms of queries and keys",
           "Qwen team, 2025, table 2; arXiv:2505.09388; widths: its config.json", std::move(options),
           expert_qwen3};

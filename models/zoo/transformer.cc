@@ -12,8 +12,10 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       hidden_(values.integer("hidden")),
       kv_heads_(values.integer(values.has("kv_heads") ? "kv_heads" : "heads")),
       group_(values.has("kv_heads") ? values.quotient("heads", "kv_heads") : 1),
-      head_width_(values.has("head_width") ? values.integer("head_width")
-                                           : values.quotient("hidden", "heads")),
+      head_width_(values.has("head_width") && values.integer("head_width") > 0
+                      ? values.integer("head_width")
+                      : values.quotient("hidden", "heads")),
+      attention_bias_(values.has("attention_bias") ? values.word("attention_bias") : "none"),
       dropout_rate_(values.has("dropout") ? values.real("dropout") : 0),
       writes_scores_(values.has("attention") && values.word("attention") == "scores"),
       zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1) {}
@@ -47,7 +49,7 @@ TensorId TransformerNetwork::dropout(const std::string& name, TensorId x) {
 
 TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, TensorId read,
                                        const AttentionStyle& style) {
-  const std::int64_t bias = style.bias ? 1 : 0;
+  const std::int64_t bias = style.bias || attention_bias_ != "none" ? 1 : 0;
   const auto project = [&](const char* name, TensorId from, Sizes out) {
     return builder_.add("linear", prefix + name, {from}, {{"out", std::move(out)}, {"bias", bias}});
   };
@@ -82,8 +84,9 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
   const TensorId mixed =
       builder_.add(kind, prefix + "attention", {query, key, value}, attributes,
                    relative ? std::vector<std::string>{style.relative} : std::vector<std::string>{});
-  return builder_.add("linear", prefix + "output", {mixed},
-                      {{"out", Sizes{hidden_}}, {"contract", 3}, {"bias", style.bias ? 1 : 0}});
+  return builder_.add(
+      "linear", prefix + "output", {mixed},
+      {{"out", Sizes{hidden_}}, {"contract", 3}, {"bias", style.bias || attention_bias_ == "all" ? 1 : 0}});
 }
 
 void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias) {
@@ -96,7 +99,7 @@ void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool
 
 ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype, std::int64_t sequence,
                                const TransformerSizes& sizes) {
-  const bool own_width = sizes.head_width > 0;
+  const bool own_width = sizes.head_width > 0;  // that hidden by heads need not be
   ZooOptions options = {
       batch,
       dtype_option(dtype),
@@ -167,7 +170,14 @@ TensorId llama_attention(TransformerNetwork& net, TensorId x, bool head_norm) {
 ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary) {
   ZooOptions options =
       transformer_options(batch_option(64, "4 for each of 16 devices"), "bfloat16", sequence, sizes);
+  if (sizes.head_width == 0) {
+    options.push_back(
+        ZooOption::integer("head_width", 0, 0, 1 << 12, "width of an attention head; 0 is hidden by heads"));
+  }
   options.push_back(kv_heads_option(sizes.kv_heads));
+  options.push_back(ZooOption::word("attention_bias", {"none", "qkv", "all"}, "none",
+                                    "biases of the projections to queries, keys and values, or of the "
+                                    "output projection as well"));
   options.push_back(ffn_option(sizes.ffn));
   options.push_back(vocabulary_option(vocabulary));
   options.push_back(attention_option());

@@ -12,11 +12,11 @@ namespace pipesim {
 /// Sizes of a transformer, as the tables of the papers list them.
 struct TransformerSizes {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0;
-  std::int64_t head_width = 0;  ///< 0: hidden by heads, and no option
+  std::int64_t head_width = 0;  ///< 0: hidden by heads
 };
 
 /// A transformer under construction: options batch, sequence, hidden, heads and, where it has them, kv_heads,
-/// head_width, attention and dropout. Activations are [batch, sequence, hidden].
+/// head_width, attention_bias, attention and dropout. Activations are [batch, sequence, hidden].
 class TransformerNetwork {
  public:
   explicit TransformerNetwork(const ZooValues& values);
@@ -61,6 +61,7 @@ class TransformerNetwork {
  private:
   GraphBuilder builder_;
   std::int64_t batch_, sequence_, hidden_, kv_heads_, group_, head_width_;
+  std::string attention_bias_;  // none, qkv or all
   double dropout_rate_;
   bool writes_scores_;
   std::int64_t zigzag_;
@@ -86,10 +87,10 @@ ZooOption zigzag_option();
 std::int64_t position_rows(const ZooValues& values);
 ZooOption positions_option(std::int64_t value);
 
-/// The layer that Llama, Mixtral and Qwen3 share up to its feed-forward part: x + attention(norm(x)), rotary,
-/// no biases.
+/// The layer that Llama, Mixtral and Qwen3 share up to its feed-forward part: x + attention(norm(x)), rotary;
+/// biases as option attention_bias says.
 TensorId llama_attention(TransformerNetwork& net, TensorId x, bool head_norm);
-/// Options of all three.
+/// Options of all three, head_width and attention_bias among them.
 ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, std::int64_t vocabulary);
 
 }  // namespace pipesim

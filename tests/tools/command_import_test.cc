@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "sim/base/files.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/command_line.h"
 #include "topologies/files/topology_json.h"
@@ -29,6 +30,36 @@ TEST(Import, WritesTheTopologyOfAFile) {
   EXPECT_EQ(text.status, 0);
   EXPECT_EQ(parse_topology(text.out, "stdout").num_devices(), 3U);
   EXPECT_THAT(text.err, HasSubstr("nccl_a100_pairs.xml: links of PCIe whose speed or width is not told"));
+}
+
+TEST(Import, WritesTheModelOfAConfig) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("model.json"), config = folder.path("config.json");
+  write_file(config,
+             R"({"model_type": "mistral", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3,
+                 "num_attention_heads": 4, "vocab_size": 100, "sliding_window": 8, "torch_dtype": "float32"})");
+  EXPECT_EQ(pipesim_run({"import", "model", config + ":sequence=32,batch=8", "-o", path}),
+            (Outcome{0,
+                     path +
+                         ": llama:batch=8,dtype=float32,sequence=32,layers=3,hidden=64,heads=4,head_width=16,"
+                         "kv_heads=4,ffn=128,vocab=100, 49 operators; \"pipesim models " +
+                         path + "\" shows it\n",
+                     "pipesim: " + config +
+                         ": left out is sliding_window = 8: attention sees all earlier positions\n"}));
+  const Outcome file = pipesim_run({"simulate", "--model", path, "--topology", "cpu:2", "--recipe", "tp2"});
+  const Outcome own = pipesim_run({"simulate", "--model", config + ":sequence=32", "--set", "batch=8",
+                                   "--topology", "cpu:2", "--recipe", "tp2"});
+  EXPECT_EQ(file.status, 0) << file.err;
+  EXPECT_EQ(own.status, 0) << own.err;
+  const auto figures = [](const Outcome& o) { return o.out.substr(o.out.find("  iteration")); };
+  EXPECT_EQ(figures(file), figures(own));
+  EXPECT_EQ(pipesim_run({"import", "model"}).err,
+            "pipesim: import: a model is read from a FILE, and there is none\n");
+  EXPECT_EQ(pipesim_run({"import", "model", config, "--nodes", "2"}).err,
+            "pipesim: import: --nodes goes with topology\n");
+  EXPECT_EQ(
+      pipesim_run({"import", "model", path}).err,
+      "pipesim: " + path + ": is no config.json of a model of Hugging Face: it has no \"model_type\"\n");
 }
 
 // With GPUs and without, with the library and without.
@@ -68,10 +99,11 @@ TEST(Import, RefusesWhatDoesNotGoTogether) {
   EXPECT_EQ(
       pipesim_run({"import", "topology", "--nodes", "2"}),
       (Outcome{2, "", "pipesim: import: --nodes goes with FILE: this machine is not asked for its NICs\n"}));
-  EXPECT_EQ(pipesim_run({"import", "model"}),
-            (Outcome{2, "",
-                     "pipesim: import: found \"model\", allowed: topology, as in \"pipesim import topology "
-                     "model\"; see \"pipesim help import\"\n"}));
+  EXPECT_EQ(
+      pipesim_run({"import", "plan"}),
+      (Outcome{2, "",
+               "pipesim: import: found \"plan\", allowed: topology or model, as in \"pipesim import topology "
+               "plan\"; see \"pipesim help import\"\n"}));
   EXPECT_THAT(
       pipesim_run({"import", "topology", "--device", "H20"}).err,
       StartsWith("pipesim: option --device: unknown kind \"H20\" (did you mean \"H200\"?); allowed: "));

@@ -2,11 +2,14 @@
 
 #include <filesystem>
 
+#include "models/hugging_face.h"
+#include "models/model_json.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/cli/command.h"
 #include "tools/commands/execution_commands.h"
 #include "tools/commands/options/import_options.h"
+#include "tools/inputs/model_and_topology.h"
 #include "topologies/files/nccl_topology.h"
 
 namespace pipesim {
@@ -32,11 +35,39 @@ void check_import_of_this_machine(const Arguments& arguments) {
     throw UsageError("import: --nodes goes with FILE: this machine is not asked for its NICs");
 }
 
+// FILE or FILE:key=value,…
+int import_model(const Arguments& arguments, Streams& streams) {
+  if (arguments.operands().size() == 1)
+    throw UsageError("import: a model is read from a FILE, and there is none");
+  for (const char* option : {"nodes", "virtual-devices", "device", "name"}) {
+    if (arguments.given(option)) throw UsageError(fmt::format("import: --{} goes with topology", option));
+  }
+  const std::string& source = arguments.operands()[1];
+  const std::string text = model_of_config(source);
+  if (text == source)
+    throw InputError(
+        fmt::format("{}: is no config.json of a model of Hugging Face: it has no \"model_type\"", source));
+  const std::string file = *model_file(source);
+  for (const std::string& what : hugging_face_model(JsonDocument::load(file)).left_out)
+    streams.err << "pipesim: " << file << ": left out is " << what << "\n";
+  const OperatorGraph graph = open_model(text);
+  const std::string json = to_json_with_batch(graph, open_model(with_batch(text, 2 * graph.batch())));
+  if (!arguments.has("output")) {
+    streams.out << json;
+    return 0;
+  }
+  write_file(arguments.text("output"), json);
+  streams.out << fmt::format("{0}: {1}, {2} operators; \"pipesim models {0}\" shows it\n",
+                             arguments.text("output"), graph.name(), graph.operators().size());
+  return 0;
+}
+
 int run_import(const Arguments& arguments, Streams& streams) {
   const std::string& what = arguments.operands()[0];
+  if (what == "model") return import_model(arguments, streams);
   if (what != "topology")
-    arguments.refuse(
-        fmt::format("found \"{0}\", allowed: topology, as in \"pipesim import topology {0}\"", what));
+    arguments.refuse(fmt::format(
+        "found \"{0}\", allowed: topology or model, as in \"pipesim import topology {0}\"", what));
   if (arguments.operands().size() == 1) {
     check_import_of_this_machine(arguments);
     return run_import_of_this_machine(arguments, streams);
@@ -48,53 +79,60 @@ int run_import(const Arguments& arguments, Streams& streams) {
 }  // namespace
 
 Command import_command() {
-  return {
-      .name = "import",
-      .summary = "make a topology of this machine's GPUs, or of a dump of NCCL",
-      .description =
-          "Without FILE: describes this machine's GPUs, as CUDA, NVML and Linux report them. With FILE: "
-          "reads an XML file of NCCL. Any program that uses NCCL writes one when "
-          "NCCL_TOPO_DUMP_FILE=FILE.xml is set.\n\nThis machine's GPUs are described with memory, NVLinks, "
-          "PCIe and processors. That needs libpipesim_cuda.so and a driver. NCCL's XML also names the NICs, "
-          "so that several hosts can be joined. Nothing is measured: link rates are those that NCCL assumes, "
-          "and other figures come from the GPU's kind, by name or PCI device id.\n\n--virtual-devices N "
-          "divides the first GPU into N parts, with the multiprocessors that the driver gives to each. "
-          "Copies between parts share one bus, the GPU's memory. The file says which figures come from a "
-          "datasheet and which are derived.\n\nAssumptions are listed on stderr.",
-      .operands = {{.name = "WHAT", .help = "topology", .choices = {{"topology"}}},
-                   {.name = "FILE", .help = "an XML file of NCCL; default: this machine", .required = false}},
-      .options = {{.name = "output",
-                   .argument = "FILE",
-                   .default_value = "",
-                   .help = "write the topology to FILE instead of stdout",
-                   .letter = 'o'},
-                  {.name = "nodes",
-                   .argument = "N",
-                   .default_value = "1",
-                   .help = "copies of the hosts of FILE, on one network"},
-                  {.name = "virtual-devices",
-                   .argument = "N",
-                   .default_value = "",
-                   .help = "N equal parts of this machine's first GPU",
-                   .details = "For --backend cuda --virtual-devices."},
-                  {.name = "device",
-                   .argument = "KIND",
-                   .default_value = "",
-                   .help = "the kind of all GPUs, such as H200",
-                   .details = "Overrides what their names or PCI device ids say."},
-                  {.name = "name",
-                   .argument = "NAME",
-                   .default_value = "",
-                   .help = "the topology's name; default: the file's or the host's"}},
-      .examples = {{"pipesim import topology -o here.topology.json", "this machine"},
-                   {"pipesim import topology --virtual-devices 8 -o eight.topology.json",
-                    "eight parts of its first GPU"},
-                   {"pipesim import topology docs/examples/node.xml --nodes 16 -o cluster.topology.json",
-                    "sixteen nodes like the one on which \"NCCL_TOPO_DUMP_FILE=node.xml torchrun "
-                    "--nproc-per-node 8 train.py\" ran"},
-                   {"pipesim import topology docs/examples/node.xml --device H200",
-                    "GPUs whose ids are unknown"}},
-      .run = run_import};
+  return {.name = "import",
+          .summary = "make a topology of GPUs or a dump of NCCL, or a model",
+          .description =
+              "A topology without FILE describes this machine's GPUs. With FILE it is read from XML that "
+              "NCCL wrote, as it does when NCCL_TOPO_DUMP_FILE=FILE.xml is set. A model is read from a "
+              "config.json of Hugging Face.\n\nThis machine's GPUs are described as CUDA, NVML and Linux "
+              "report them, with memory, NVLinks, PCIe and processors. That needs libpipesim_cuda.so and a "
+              "driver. NCCL's XML also names the NICs, so that several hosts can be joined. Nothing is "
+              "measured: link rates are those that NCCL assumes, and other figures come from the GPU's "
+              "kind, by name or PCI device id.\n\n--virtual-devices N divides the first GPU into N parts, "
+              "with the multiprocessors that the driver gives to each. Copies between parts share one bus, "
+              "the GPU's memory. The file says which figures come from a datasheet and which are "
+              "derived.\n\nTypes of config.json that can be read: llama, mistral, mixtral, qwen2, "
+              "qwen2_moe, qwen3, qwen3_moe, gpt2, deepseek_v3. The file may be followed by keys of the "
+              "zoo's model: config.json:sequence=4096. What the config asks for and the model does not "
+              "have is listed on stderr.\n\nAssumptions are listed on stderr.",
+          .operands = {{.name = "WHAT", .help = "topology or model", .choices = {{"topology"}, {"model"}}},
+                       {.name = "FILE",
+                        .help = "an XML file of NCCL (default: this machine), or a config.json",
+                        .required = false}},
+          .options = {{.name = "output",
+                       .argument = "FILE",
+                       .default_value = "",
+                       .help = "write the topology or model to FILE instead of stdout",
+                       .letter = 'o'},
+                      {.name = "nodes",
+                       .argument = "N",
+                       .default_value = "1",
+                       .help = "copies of the hosts of FILE, on one network"},
+                      {.name = "virtual-devices",
+                       .argument = "N",
+                       .default_value = "",
+                       .help = "N equal parts of this machine's first GPU",
+                       .details = "For --backend cuda --virtual-devices."},
+                      {.name = "device",
+                       .argument = "KIND",
+                       .default_value = "",
+                       .help = "the kind of all GPUs, such as H200",
+                       .details = "Overrides what their names or PCI device ids say."},
+                      {.name = "name",
+                       .argument = "NAME",
+                       .default_value = "",
+                       .help = "the topology's name; default: the file's or the host's"}},
+          .examples = {{"pipesim import topology -o here.topology.json", "this machine"},
+                       {"pipesim import topology --virtual-devices 8 -o eight.topology.json",
+                        "eight parts of its first GPU"},
+                       {"pipesim import topology docs/examples/node.xml --nodes 16 -o cluster.topology.json",
+                        "sixteen nodes like the one on which \"NCCL_TOPO_DUMP_FILE=node.xml torchrun "
+                        "--nproc-per-node 8 train.py\" ran"},
+                       {"pipesim import topology docs/examples/node.xml --device H200",
+                        "GPUs whose ids are unknown"},
+                       {"pipesim import model docs/examples/config.json -o llama.model.json",
+                        "a model file of a config of Hugging Face"}},
+          .run = run_import};
 }
 
 }  // namespace pipesim

@@ -207,7 +207,8 @@ int run_models(const Arguments& arguments, Streams& streams) {
     streams.out << (json ? zoo_json() : zoo_table());
     return 0;
   }
-  const std::string text = with_settings(arguments.operands().front(), arguments.texts("set"));
+  const std::string text =
+      model_of_config(with_settings(arguments.operands().front(), arguments.texts("set")));
   const OperatorGraph graph = open_model(text);
   streams.out << (json ? file_of(text, graph) : description(text, graph, arguments.given("operators")));
   return 0;

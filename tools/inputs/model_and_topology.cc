@@ -13,11 +13,13 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
+#include "models/hugging_face.h"
 #include "models/import_profile.h"
 #include "models/model_json.h"
 #include "models/zoo/zoo.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
+#include "sim/base/json_reader.h"
 #include "sim/base/suggest.h"
 #include "topologies/files/topology_json.h"
 #include "topologies/presets/presets.h"
@@ -28,7 +30,10 @@ const char* const kModelHelp = "NAME, NAME:key=value,…, FILE.json, or a profil
 const char* const kModelDetails =
     "`pipesim models` lists the names, and `pipesim models NAME` the keys of a model. FILE.json is a model "
     "file; `pipesim models NAME --json` prints one. FILE.json:size=N,… sets sizes that the file names "
-    "(docs/files.md). FILE.txt:batch=N,profile-batch=P is a measured profile: a batch of N samples, measured "
+    "(docs/files.md). FILE.json may also be the config.json of a model of Hugging Face: it is read as a "
+    "model of "
+    "the zoo, and FILE.json:sequence=N,… sets that model's keys. FILE.txt:batch=N,profile-batch=P is a "
+    "measured profile: a batch of N samples, measured "
     "with P samples. Where one of the two is left out it equals the other; the default of both is 64.";
 const char* const kTopologyHelp = "NAME, NAME:N (N nodes), cpu:N, levels:…, or FILE.json";
 const char* const kTopologyDetails =
@@ -274,6 +279,28 @@ std::string with_settings(const std::string& model, const std::vector<std::strin
   for (const auto& [key, value] : added)
     text += fmt::format("{}{}={}", text.size() == end ? ':' : ',', key, value);
   return text;
+}
+
+std::string model_of_config(const std::string& text) {
+  const std::optional<std::string> file = model_file(text);
+  std::error_code ignored;
+  if (!file || !std::filesystem::is_regular_file(*file, ignored)) return text;
+  const JsonValue json = JsonDocument::load(*file);
+  if (!is_hugging_face_config(json)) return text;
+  std::string model = hugging_face_model(json).text;
+  const std::size_t end = model.find(':');
+  Assignments all = assignments_of(std::string_view(model).substr(end + 1));
+  if (file->size() < text.size()) {
+    for (auto& [key, value] : assignments_of(std::string_view(text).substr(file->size() + 1))) {
+      const auto at = std::ranges::find(all, key, &Assignments::value_type::first);
+      if (at != all.end()) at->second = std::move(value);
+      if (at == all.end()) all.emplace_back(key, std::move(value));
+    }
+  }
+  model.resize(end);
+  for (const auto& [key, value] : all)
+    model += fmt::format("{}{}={}", model.size() == end ? ':' : ',', key, value);
+  return model;
 }
 
 std::string with_batch(const std::string& model, std::int64_t batch) {

@@ -29,6 +29,10 @@ OperatorGraph open_model(const std::string& text);
 /// other.
 std::string with_settings(const std::string& model, const std::vector<std::string>& settings);
 
+/// Where the text names the config.json of a model of Hugging Face: the text of the zoo model that it
+/// describes (models/hugging_face.h), with the keys behind the file's name. Other texts as they are.
+std::string model_of_config(const std::string& text);
+
 /// The key behind the model's name that sets its samples: "batch", or the file's name for that size; "":
 /// none.
 std::string batch_key(const std::string& model);

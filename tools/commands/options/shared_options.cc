@@ -64,7 +64,7 @@ Option set_option() {
 }
 
 std::string model_text_of(const Arguments& a) {
-  return with_settings(required_text(a, "model"), a.texts("set"));
+  return model_of_config(with_settings(required_text(a, "model"), a.texts("set")));
 }
 
 Option memory_margin_option() {

@@ -1,0 +1,134 @@
+#include "models/hugging_face.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "models/zoo/zoo.h"
+#include "tests/refusal.h"
+
+namespace pipesim {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+HuggingFaceModel read(const std::string& json) {
+  return hugging_face_model(JsonDocument::parse(json, "config.json"));
+}
+
+std::int64_t parameters(const HuggingFaceModel& model) { return make_zoo_model(model.text).parameter_count(); }
+
+// The sizes are those of the published config.json files, the numbers of parameters those of their weights.
+constexpr const char* kMistral7b =
+    R"({"model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,
+    "max_position_embeddings": 32768, "sliding_window": 4096, "hidden_act": "silu", "tie_word_embeddings": false,
+    "torch_dtype": "bfloat16"})";
+constexpr const char* kDeepseekV3 =
+    R"({"model_type": "deepseek_v3", "hidden_size": 7168, "intermediate_size": 18432,
+    "moe_intermediate_size": 2048, "num_hidden_layers": 61, "num_attention_heads": 128, "num_key_value_heads": 128,
+    "n_shared_experts": 1, "n_routed_experts": 256, "num_experts_per_tok": 8, "n_group": 8, "topk_group": 4,
+    "first_k_dense_replace": 3, "moe_layer_freq": 1, "kv_lora_rank": 512, "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 129280,
+    "max_position_embeddings": 163840, "num_nextn_predict_layers": 1, "hidden_act": "silu",
+    "tie_word_embeddings": false, "torch_dtype": "bfloat16", "quantization_config": {"quant_method": "fp8"}})";
+
+TEST(HuggingFace, HasAsManyParametersAsWerePublished) {
+  const HuggingFaceModel llama =
+      read(R"({"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192,
+      "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
+      "vocab_size": 128256, "max_position_embeddings": 131072, "tie_word_embeddings": true,
+      "torch_dtype": "bfloat16"})");  // Llama 3.2 1B
+  EXPECT_EQ(llama.text,
+            "llama:dtype=bfloat16,sequence=8192,layers=16,hidden=2048,heads=32,head_width=64,kv_heads=8,"
+            "vocab=128256,projection=tied,ffn=8192,attention_bias=none");
+  EXPECT_THAT(llama.left_out, IsEmpty());
+  EXPECT_EQ(parameters(llama), 1'235'814'400);
+
+  const HuggingFaceModel mistral = read(kMistral7b);
+  EXPECT_EQ(parameters(mistral), 7'241'732'096);
+  EXPECT_THAT(mistral.left_out, ElementsAre("sliding_window = 4096: attention sees all earlier positions"));
+
+  EXPECT_EQ(parameters(read(R"({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
+      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,
+      "num_local_experts": 8, "num_experts_per_tok": 2, "max_position_embeddings": 32768, "sliding_window": null,
+      "torch_dtype": "bfloat16"})")),
+            46'702'792'704);
+  EXPECT_EQ(parameters(read(R"({"model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
+      "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
+      "max_position_embeddings": 131072, "tie_word_embeddings": true, "use_sliding_window": false,
+      "sliding_window": 131072, "torch_dtype": "bfloat16"})")),
+            494'032'768);  // Qwen2 0.5B
+  EXPECT_EQ(parameters(read(R"({"model_type": "qwen2_moe", "hidden_size": 2048, "intermediate_size": 5632,
+      "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_hidden_layers": 24,
+      "num_attention_heads": 16, "num_key_value_heads": 16, "num_experts": 60, "num_experts_per_tok": 4,
+      "decoder_sparse_step": 1, "vocab_size": 151936, "max_position_embeddings": 8192,
+      "torch_dtype": "bfloat16"})")),
+            14'315'784'192);  // Qwen1.5-MoE-A2.7B
+  EXPECT_EQ(parameters(read(R"({"model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288,
+      "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+      "vocab_size": 151936, "max_position_embeddings": 40960, "torch_dtype": "bfloat16"})")),
+            8'190'735'360);
+  EXPECT_EQ(parameters(read(R"({"model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144,
+      "moe_intermediate_size": 768, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
+      "head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8, "mlp_only_layers": [],
+      "vocab_size": 151936, "max_position_embeddings": 40960, "torch_dtype": "bfloat16"})")),
+            30'532'122'624);  // Qwen3 30B-A3B
+  EXPECT_EQ(parameters(read(R"({"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12,
+      "n_positions": 1024, "n_inner": null, "vocab_size": 50257, "activation_function": "gelu_new",
+      "resid_pdrop": 0.1})")),
+            124'439'808);
+}
+
+TEST(HuggingFace, ReadsDeepseekAsTheZooHasIt) {
+  const HuggingFaceModel model = read(kDeepseekV3);
+  EXPECT_EQ(make_zoo_model(model.text).name(), "deepseek-v3:sequence=8192");
+  EXPECT_THAT(model.left_out,
+              ElementsAre("num_nextn_predict_layers = 1: no further tokens are predicted",
+                          "n_group = 8: tokens go to experts of all groups",
+                          "quantization_config: weights and products are in the model's type"));
+}
+
+TEST(HuggingFace, SaysWhatItCannotRead) {
+  const auto message = [](const std::string& json) { return refusal([&] { (void)read(json); }); };
+  EXPECT_EQ(message(R"({"model_type": "lama"})"),
+            "config.json: /model_type: unknown architecture \"lama\" (did you mean \"llama\"?); allowed: "
+            "llama, mistral, "
+            "mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, gpt2, deepseek_v3");
+  EXPECT_EQ(message(R"({"model_type": "falcon"})"),
+            "config.json: /model_type: architecture \"falcon\" can't be read: missing are attention and "
+            "feed-forward "
+            "part side by side; allowed: llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, gpt2, "
+            "deepseek_v3");
+  EXPECT_EQ(message(R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2})"),
+            "config.json: /: \"num_attention_heads\" is missing");
+  EXPECT_EQ(message(R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+      "num_attention_heads": 6})"),
+            "config.json: /num_attention_heads: found 6, allowed: a divisor of \"hidden_size\", which is 64");
+  EXPECT_EQ(message(R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+      "num_attention_heads": 8, "num_key_value_heads": 3})"),
+            "config.json: /num_key_value_heads: found 3, allowed: a divisor of \"num_attention_heads\", "
+            "which is 8");
+  EXPECT_EQ(message(R"({"model_type": "mixtral", "hidden_size": 64, "intermediate_size": 128,
+      "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 100, "num_local_experts": 4,
+      "num_experts_per_tok": 8})"),
+            "config.json: /num_experts_per_tok: found 8, allowed: up to \"num_local_experts\", which is 4");
+  EXPECT_EQ(message(R"({"model_type": "qwen3_moe", "hidden_size": 64, "num_hidden_layers": 2,
+      "num_attention_heads": 8, "vocab_size": 100, "mlp_only_layers": [0]})"),
+            "config.json: /mlp_only_layers: found [0], allowed: [], experts in every layer");
+  EXPECT_EQ(message(R"({"model_type": "llama", "torch_dtype": "float8"})"),
+            "config.json: /torch_dtype: found \"float8\", allowed: float32, float16, bfloat16");
+}
+
+TEST(HuggingFace, KnowsAConfigFromAModelFile) {
+  const auto is_config = [](const char* json) {
+    return is_hugging_face_config(JsonDocument::parse(json, "file.json"));
+  };
+  EXPECT_TRUE(is_config(R"({"model_type": "llama"})"));
+  EXPECT_FALSE(is_config(R"({"name": "mine", "operators": []})"));
+  EXPECT_FALSE(is_config(R"([1, 2])"));
+}
+
+}  // namespace
+}  // namespace pipesim
