@@ -53,7 +53,8 @@ DataMovement::DataMovement(const Layout& from, const Layout& to, const Redistrib
       std::int32_t index = 0;
       for (const Box& box : got(s, rank)) {
         fragments_[redistribution.steps[s].group[rank].index()].push_back(
-            {box, addends_got(s), static_cast<std::int32_t>(s), index++});
+            {box, addends_got(s, index), static_cast<std::int32_t>(s), index});
+        ++index;
       }
     }
   }
@@ -99,8 +100,11 @@ std::vector<std::int32_t> DataMovement::addends_given(std::size_t step, std::siz
   return addend == RedistributionStep::all_addends ? unpeeled_ : Addends{addend};
 }
 
-std::vector<std::int32_t> DataMovement::addends_got(std::size_t step) const {
+// Blocks of an all-gather and of an all-to-all are as they were given.
+std::vector<std::int32_t> DataMovement::addends_got(std::size_t step, std::int32_t block) const {
   const RedistributionStep& s = redistribution_.steps[step];
+  if (s.kind == Collective::AllGather || s.kind == Collective::AllToAll)
+    return addends_given(step, static_cast<std::size_t>(block));
   Addends sum;
   for (std::size_t rank = 0; rank < s.gives_addend.size(); ++rank) {
     if (s.kind != Collective::Send && !s.gives[rank]) continue;

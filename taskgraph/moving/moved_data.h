@@ -58,7 +58,7 @@ class DataMovement {
  private:
   [[nodiscard]] std::vector<Box> given_boxes(std::size_t step, std::size_t rank) const;
   [[nodiscard]] std::vector<std::int32_t> addends_given(std::size_t step, std::size_t rank) const;
-  [[nodiscard]] std::vector<std::int32_t> addends_got(std::size_t step) const;
+  [[nodiscard]] std::vector<std::int32_t> addends_got(std::size_t step, std::int32_t block) const;
   [[nodiscard]] Assembly assemble(DeviceId device, const Box& box, std::vector<std::int32_t> addends,
                                   std::int32_t before_round) const;
   void add_parts(Assembly& out, DeviceId device, const Box& atom, std::vector<std::int32_t> addends,

@@ -382,6 +382,27 @@ bool overlap(const std::vector<RedistributionPart>& parts) {
   return false;
 }
 
+std::int64_t elements_on_links(const Steps& steps) {
+  std::int64_t sum = 0;
+  for (const RedistributionStep& s : steps)
+    sum += bytes_on_links(s.kind, static_cast<std::int64_t>(s.group.size()), Bytes(s.elements));
+  return sum;
+}
+
+// Of direct sends, where the parts are regular and cover what is wanted: all addends that a device lacks.
+std::int64_t elements_of_sends(const RedistributionComponent& c, const Shape& shape) {
+  std::int64_t sum = 0;
+  for (const RedistributionWant& w : c.wants)
+    sum += w.box.elements() * static_cast<std::int64_t>(w.devices.size() * shape.num_addends);
+  for (const RedistributionPart& p : c.parts) {
+    for (const DeviceId d : p.devices) {
+      const Box* want = shape.wanted(d);
+      sum -= want ? shared_elements(p.box, *want) : 0;
+    }
+  }
+  return sum;
+}
+
 }  // namespace
 
 Seconds time_of_steps(std::span<const RedistributionStep> steps, std::int64_t element_bytes,
@@ -430,6 +451,15 @@ std::optional<Steps> cheapest_steps(const RedistributionComponent& component,
   const Shape shape(component, setting.prices);
   if (auto steps = recognised(component, shape, setting)) return steps;
   Cheapest cheapest(setting);
+  if (!setting.nested && shape.one_want_each && shape.regular && !shape.lanes.empty()) {
+    const std::int64_t sent = elements_of_sends(component, shape);
+    bool certain = false;
+    for (Steps& steps : composed_steps(component, shape.lanes, setting)) {
+      certain = certain || elements_on_links(steps) <= sent;
+      cheapest.consider(std::move(steps));
+    }
+    if (certain) return cheapest.take();
+  }
   cheapest.consider(broadcast(component, setting));
   cheapest.consider(reduce(component, shape, setting));
   cheapest.consider(reduce_first(component, shape, setting));

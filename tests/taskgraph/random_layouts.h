@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/base/rng.h"
-#include "taskgraph/moving/layout.h"
+#include "taskgraph/moving/redistribution.h"
 
 namespace pipesim {
 
@@ -70,6 +70,72 @@ inline GridLayout random_grid(Rng& rng, const std::vector<std::int64_t>& shape, 
   for (std::size_t i = 0; i < shape.size(); ++i) grow(grid.degrees[i], shape[i]);
   grid.devices = random_devices(rng, devices, static_cast<std::size_t>(total));
   return grid;
+}
+
+/// Devices as a mesh, the last axis fastest. An axis cuts a dimension of the tensor, copies it, or makes
+/// addends of it.
+struct MeshLayout {
+  static constexpr int copy = -1, sum = -2;  ///< the role of an axis; else: the dimension that it cuts
+  std::vector<std::int64_t> axes;
+  std::vector<DeviceId> devices;
+  std::vector<std::int64_t> shape{24, 24};
+
+  /// `roles` by axis.
+  [[nodiscard]] Layout layout(const std::vector<int>& roles) const {
+    std::vector<Layout::Piece> pieces;
+    for (std::size_t k = 0; k < devices.size(); ++k) pieces.push_back(piece(k, roles));
+    return Layout(pieces);
+  }
+
+ private:
+  [[nodiscard]] Layout::Piece piece(std::size_t k, const std::vector<int>& roles) const {
+    std::vector<std::int64_t> position(shape.size(), 0), degree(shape.size(), 1);
+    std::int32_t addend = 0;
+    std::size_t rest = devices.size(), at = k;
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      rest /= static_cast<std::size_t>(axes[a]);
+      const auto c = static_cast<std::int64_t>(at / rest);
+      at %= rest;
+      if (roles[a] == sum)
+        addend = addend * static_cast<std::int32_t>(axes[a]) + static_cast<std::int32_t>(c);
+      if (roles[a] < 0) continue;
+      const auto d = static_cast<std::size_t>(roles[a]);
+      position[d] = position[d] * axes[a] + c;
+      degree[d] *= axes[a];
+    }
+    Box box = Box::whole(shape);
+    for (std::size_t d = 0; d < shape.size(); ++d) box[d] = part_of(shape[d], degree[d], position[d]);
+    return {devices[k], box, addend};
+  }
+};
+
+/// A mesh of two or three axes whose roles change at random.
+struct RandomMeshChange {
+  MeshLayout mesh;
+  std::vector<int> before, after;  ///< roles; nothing is an addend afterwards
+};
+
+inline RandomMeshChange random_mesh_change(Rng& rng, std::size_t devices) {
+  const std::vector<std::vector<std::int64_t>> meshes{{2, 2}, {4, 2}, {2, 4}, {3, 2}, {2, 2, 2}, {2, 3, 2}};
+  RandomMeshChange change;
+  change.mesh.axes = meshes[rng.below(meshes.size())];
+  change.mesh.shape = {12, 12, 4};
+  std::size_t count = 1;
+  for (const std::int64_t degree : change.mesh.axes) {
+    count *= static_cast<std::size_t>(degree);
+    change.before.push_back(static_cast<int>(rng.below(5)) - 2);
+    change.after.push_back(static_cast<int>(rng.below(4)) - 1);
+  }
+  change.mesh.devices = random_devices(rng, devices, count);
+  return change;
+}
+
+/// Whether an all-to-all comes before or behind another collective.
+inline bool is_composed(const Redistribution& r) {
+  const auto met = [&](Collective kind) {
+    return std::ranges::any_of(r.steps, [&](const RedistributionStep& s) { return s.kind == kind; });
+  };
+  return met(Collective::AllToAll) && (met(Collective::ReduceScatter) || met(Collective::AllGather));
 }
 
 }  // namespace pipesim

@@ -175,6 +175,61 @@ TEST(ExpertRecipes, MoveWhatTheClosedFormSays) {
   check_closed_form("tp8,dp2,ep8,etp1,sp", "dgx-h100:2", 8);
 }
 
+// The features of an expert are divided over etp. All its parts take its tokens: those of each rank of etp
+// come all-to-all over ep, then they are gathered over etp. Results are addends: they are reduced over etp,
+// and go back all-to-all. An all-to-all of each rank carries topk · (tokens of the device) · h · w · (1 −
+// 1/ep) bytes of each device.
+void check_expert_tensor_parallelism(const std::string& text, const std::string& topology) {
+  SCOPED_TRACE(text);
+  const Recipe recipe = ExpandedExperts::completed_on(text, topology);
+  const std::int64_t split = recipe.context * recipe.tensor, etp = recipe.expert_tensor_degree();
+  const ExpandedExperts e(recipe, topology, fmt::format(",token_groups={}", split));
+  const std::int64_t held = 2 * (recipe.microbatch * 32 / split) * 16 * 4, devices = recipe.devices();
+  const auto lines = [&](const char* of, std::string_view kind) {
+    std::vector<std::string> found = e.traffic_of(of);
+    std::erase_if(found, [&](const std::string& line) { return line.find(kind) == std::string::npos; });
+    return found;
+  };
+  for (const char* of : {"forward layer1.dispatch:", "forward layer1.down:", "backward layer1.dispatch:",
+                         "backward layer1.down:"}) {
+    SCOPED_TRACE(of);
+    const bool gathers =
+        std::string_view(of) == "forward layer1.dispatch:" || std::string_view(of) == "backward layer1.down:";
+    const auto exchanges = lines(of, ": all-to-all "),
+               sums = lines(of, gathers ? ": all-gather " : ": reduce-scatter ");
+    EXPECT_EQ(std::ssize(exchanges) * recipe.expert, devices);
+    for (const std::string& line : exchanges)
+      EXPECT_THAT(line, testing::EndsWith(fmt::format(" of {} B", held * (recipe.expert - 1))));
+    EXPECT_EQ(std::ssize(sums) * etp, devices);
+    for (const std::string& line : sums)
+      EXPECT_THAT(line, testing::EndsWith(fmt::format(" of {} B", (etp - 1) * etp * held)));
+    EXPECT_EQ(exchanges.size() + sums.size(), e.traffic_of(of).size());
+  }
+}
+
+TEST(ExpertRecipes, ReduceAndGatherOverTheFeaturesOfAnExpert) {
+  check_expert_tensor_parallelism("tp2,dp4,ep4,etp2,sp", "dgx-a100");
+  check_expert_tensor_parallelism("tp2,dp4,ep2,etp2,sp", "dgx-a100");
+  check_expert_tensor_parallelism("tp4,dp2,ep2,etp4,sp", "dgx-a100");
+  check_expert_tensor_parallelism("tp2,dp8,ep8,etp2,sp", "dgx-h100:2");
+  check_expert_tensor_parallelism("tp2,dp8,ep4,etp2,sp,mbs2", "dgx-h100:2");
+}
+
+// Tensor parallel devices have copies of all tokens. Each of their experts takes a block from one copy, and
+// gives it back to both.
+TEST(ExpertRecipes, ExchangeCopiedTokensAllToAll) {
+  const ExpandedExperts e("tp2,dp4,ep8,etp1", "dgx-a100");
+  const std::int64_t block = 32 * 2 * 16 * 4 / 8;  // of a sample, for one expert
+  for (const char* of : {"forward layer1.dispatch:", "backward layer1.down:"}) {
+    EXPECT_THAT(e.traffic_of(of),
+                ElementsAre(fmt::format("{} all-to-all 0,2,4,6 of {} B", of, 4 * 3 * block),
+                            fmt::format("{} all-to-all 1,3,5,7 of {} B", of, 4 * 3 * block)));
+  }
+  for (const char* of : {"forward layer1.down:", "backward layer1.dispatch:"})
+    EXPECT_THAT(e.traffic_of(of),
+                ElementsAre(fmt::format("{} all-to-all 0,1,2,3,4,5,6,7 of {} B", of, 8 * 7 * block)));
+}
+
 // Split experts want the tokens of all their devices, and give back addends.
 TEST(ExpertRecipes, GatherTokensWhereGroupsAreTooLong) {
   // 4 parts of the sequence, 2 groups of tokens.

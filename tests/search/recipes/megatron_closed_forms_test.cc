@@ -23,12 +23,12 @@ struct Amounts {
   }
 };
 
-Amounts amounts_of(std::int64_t layers, const std::string& recipe) {
+Amounts amounts_of(const std::string& model, std::int64_t layers, const std::string& recipe,
+                   const std::string& more) {
   const OperatorGraph graph =
-      make_zoo_model("gpt:layers=" + std::to_string(layers) + ",hidden=" + std::to_string(kHidden) +
+      make_zoo_model(model + ":layers=" + std::to_string(layers) + ",hidden=" + std::to_string(kHidden) +
                      ",heads=" + std::to_string(kHeads) + ",sequence=" + std::to_string(kSequence) +
-                     ",positions=" + std::to_string(kSequence) +
-                     ",vocab=64,dtype=bfloat16,batch=" + std::to_string(kSamples));
+                     ",vocab=64,dtype=bfloat16,batch=" + std::to_string(kSamples) + more);
   const Topology topology = make_topology("dgx-a100:1");
   const CostModel costs(topology);
   PlanOptions options;
@@ -51,7 +51,10 @@ Amounts amounts_of(std::int64_t layers, const std::string& recipe) {
 }
 
 // What one more block adds.
-Amounts of_block(const std::string& recipe) { return amounts_of(4, recipe) - amounts_of(3, recipe); }
+Amounts of_block(const std::string& recipe) {
+  const std::string positions = ",positions=" + std::to_string(kSequence);
+  return amounts_of("gpt", 4, recipe, positions) - amounts_of("gpt", 3, recipe, positions);
+}
 
 constexpr std::int64_t kValues = kSamples * kSequence * kHidden;
 constexpr std::int64_t kGathered =
@@ -99,6 +102,21 @@ TEST(MegatronClosedForms, AHybridExchangesAndGathers) {
   const std::int64_t bytes = kValues * 2, exchanged = 4 * bytes * 3 / 4, gathered = 2 * bytes;
   EXPECT_EQ(block.forward, exchanged + gathered);
   EXPECT_EQ(block.backward, exchanged + gathered);
+}
+
+// Heads of keys and values are fewer than the devices that exchange them: each goes to all devices that
+// compute one of its query heads (Jacobs et al. 2023 replicate them). Queries and results as before.
+TEST(MegatronClosedForms, UlyssesCopiesFewHeadsOfKeysAndValues) {
+  constexpr std::int64_t kKeys = kHeads / 4;  // heads; half as many as devices
+  const auto block = [&](const char* recipe) {
+    return amounts_of("llama", 4, recipe, ",kv_heads=4") - amounts_of("llama", 3, recipe, ",kv_heads=4");
+  };
+  const Amounts amounts = block("cp8,ulysses=8,dp1,mbs2");
+  const std::int64_t bytes = kValues * 2, head = bytes / kHeads;
+  const std::int64_t exchanged = 2 * bytes * 7 / 8 + 2 * (kTensor * head) * 7 / 8;
+  static_assert(kKeys * 2 == kTensor);
+  EXPECT_EQ(amounts.forward, exchanged);
+  EXPECT_EQ(amounts.backward, exchanged);
 }
 
 // 34 bytes less the masks of dropout, of which there is none here.

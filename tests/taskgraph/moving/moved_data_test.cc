@@ -190,6 +190,20 @@ TEST(DataMovement, BringsTheSumOfAllAddendsToEveryElement) {
   });
 }
 
+TEST(DataMovement, BringsItThroughComposedCollectivesToo) {
+  const Topology topologies[] = {make_topology("p100-4x4"), make_topology("levels:3@20GB/s,2@5GB/s,2@1GB/s")};
+  const CostModel models[] = {CostModel(topologies[0]), CostModel(topologies[1])};
+  for_each_seed(1000, [&](Rng& rng) {
+    CommunicationPrices prices(models[rng.below(2)]);
+    const RandomMeshChange change = random_mesh_change(rng, prices.topology().num_devices());
+    const Layout before = change.mesh.layout(change.before), residual = change.mesh.layout(change.after);
+    std::vector<const Layout*> terms{&before};
+    if (rng.below(4) == 0) terms.push_back(&residual);
+    check_values(sum_of(terms), change.mesh.layout(change.after), std::int64_t{4} << 10 * rng.below(3),
+                 prices);
+  });
+}
+
 TEST(DataMovement, LeavesElementsWithoutAddendZero) {
   const Topology topology = make_topology("p100-4x4");
   const CostModel costs(topology);

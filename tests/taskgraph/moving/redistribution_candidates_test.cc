@@ -1,7 +1,8 @@
-// Single-axis changes on device meshes: one axis of the mesh changes what it does to the tensor, the others
-// stay.
+// Changes on device meshes: one axis of the mesh changes what it does to the tensor and the others stay, or
+// two change at once.
 #include "taskgraph/moving/redistribution_candidates.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -14,40 +15,7 @@
 namespace pipesim {
 namespace {
 
-constexpr int kCopy = -1, kSum = -2;  // else: the dimension that the axis cuts
-
-struct Mesh {
-  std::vector<std::int64_t> axes;
-  std::vector<DeviceId> devices;
-  std::vector<std::int64_t> shape{24, 24};
-
-  [[nodiscard]] Layout layout(const std::vector<int>& roles) const {
-    std::vector<Layout::Piece> pieces;
-    for (std::size_t k = 0; k < devices.size(); ++k) pieces.push_back(piece(k, roles));
-    return Layout(pieces);
-  }
-
- private:
-  [[nodiscard]] Layout::Piece piece(std::size_t k, const std::vector<int>& roles) const {
-    std::vector<std::int64_t> position(shape.size(), 0), degree(shape.size(), 1);
-    std::int32_t addend = 0;
-    std::size_t rest = devices.size(), at = k;
-    for (std::size_t a = 0; a < axes.size(); ++a) {
-      rest /= static_cast<std::size_t>(axes[a]);
-      const auto c = static_cast<std::int64_t>(at / rest);
-      at %= rest;
-      if (roles[a] == kSum)
-        addend = addend * static_cast<std::int32_t>(axes[a]) + static_cast<std::int32_t>(c);
-      if (roles[a] < 0) continue;
-      const auto d = static_cast<std::size_t>(roles[a]);
-      position[d] = position[d] * axes[a] + c;
-      degree[d] *= axes[a];
-    }
-    Box box = Box::whole(shape);
-    for (std::size_t d = 0; d < shape.size(); ++d) box[d] = part_of(shape[d], degree[d], position[d]);
-    return {devices[k], box, addend};
-  }
-};
+constexpr int kCopy = MeshLayout::copy, kSum = MeshLayout::sum;
 
 std::optional<Collective> named(int before, int after) {
   if (before == after || before == kCopy) return std::nullopt;  // nothing, or a slice of what is there
@@ -66,7 +34,7 @@ TEST(SingleAxisChange, IsTheNamedCollective) {
   const std::vector<std::vector<std::int64_t>> meshes{{2, 2, 2}, {3, 2}, {2, 4}, {4}, {2, 3, 2}, {8}};
   std::map<Collective, int> met;
   for_each_seed(2500, [&](Rng& rng) {
-    Mesh mesh;
+    MeshLayout mesh;
     mesh.axes = meshes[rng.below(meshes.size())];
     const auto total =
         std::accumulate(mesh.axes.begin(), mesh.axes.end(), std::int64_t{1}, std::multiplies<>());
@@ -104,6 +72,59 @@ TEST(SingleAxisChange, IsTheNamedCollective) {
          {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather, Collective::AllToAll})
       EXPECT_GT(met[kind], sanitized ? 25 : 100) << name_of(kind);
   }
+}
+
+// What steps are, in order: "reduce-scatter of 2, all-to-all of 4".
+std::vector<std::string> in_words(const Redistribution& r) {
+  std::vector<std::string> words;
+  for (const RedistributionStep& s : r.steps) {
+    const std::string word = fmt::format("{} of {}", name_of(s.kind), s.group.size());
+    if (words.empty() || words.back() != word) words.push_back(word);
+  }
+  return words;
+}
+
+// Two axes change at once: the slower one exchanges dimension 0 for dimension 1, the faster one adds up
+// addends, divides copies, or gathers what it divided. Volumes are those of the collectives one by one, on
+// any devices in any order.
+class TwoAxesChange : public testing::Test {
+ protected:
+  static constexpr std::int64_t kSlow = 4, kFast = 2, kDevices = kSlow * kFast, kWhole = 24 * 24 * 4;
+
+  void check(const std::vector<int>& before, const std::vector<int>& after, std::vector<std::string> words,
+             std::int64_t elements) {
+    for_each_seed(20, [&](Rng& rng) {
+      MeshLayout mesh;
+      mesh.axes = {kSlow, kFast};
+      mesh.shape = {24, 24, 4};
+      mesh.devices = random_devices(rng, 12, static_cast<std::size_t>(kDevices));
+      const Redistribution r = redistribute(mesh.layout(before), mesh.layout(after), 1 << 20, prices_);
+      EXPECT_EQ(in_words(r), words);
+      EXPECT_EQ(r.elements_on_links(), elements);
+    });
+  }
+
+  Topology topology_ = make_topology("levels:12@10GB/s");
+  CostModel costs_{topology_};
+  CommunicationPrices prices_{costs_};
+};
+
+TEST_F(TwoAxesChange, ReducesThenExchanges) {
+  // Every device holds a quarter as an addend; halves of it are exchanged by fours.
+  check({0, kSum}, {1, 2}, {"reduce-scatter of 2", "all-to-all of 4"}, 2 * kWhole / 2 + kWhole - kWhole / 4);
+}
+
+TEST_F(TwoAxesChange, ExchangesThenGathers) {
+  check({0, 2}, {1, kCopy}, {"all-to-all of 4", "all-gather of 2"}, kWhole - kWhole / 4 + kWhole);
+}
+
+TEST_F(TwoAxesChange, ReducesExchangesAndGathers) {
+  check({0, kSum}, {1, kCopy}, {"reduce-scatter of 2", "all-to-all of 4", "all-gather of 2"},
+        kWhole + kWhole - kWhole / 4 + kWhole);
+}
+
+TEST_F(TwoAxesChange, DividesCopiesAndExchanges) {
+  check({0, kCopy}, {1, 2}, {"all-to-all of 4"}, kWhole - kWhole / 4);
 }
 
 }  // namespace
