@@ -13,6 +13,7 @@
 #include "models/operator_kind.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
+#include "taskgraph/plan/repeated_blocks.h"
 
 namespace pipesim {
 namespace {
@@ -87,14 +88,14 @@ Recompute parse_recompute(std::string_view name) {
                                did_you_mean(std::string(name), names), list_names(names)));
 }
 
+namespace {
+
 // Runs of operators of one repeat ("layer#" once more).
-std::vector<std::int32_t> layers_of(const OperatorGraph& graph) {
-  constexpr std::size_t kLeastOperators = 4;  // of a layer, on average
+std::vector<std::int32_t> labelled_layers(const OperatorGraph& graph) {
   std::vector<std::int32_t> layer_of;
   std::set<std::string_view> seen;  // labels of the layer
   std::string_view now;             // what is repeated in it
   std::int32_t layers = 0;
-  std::size_t in_layers = 0;
   for (const Operator& op : graph.operators()) {
     const std::string_view repeated = std::string_view(op.repeat).substr(0, op.repeat.find('#'));
     if (repeated != now || seen.contains(op.repeat)) {
@@ -103,12 +104,21 @@ std::vector<std::int32_t> layers_of(const OperatorGraph& graph) {
       if (!now.empty()) ++layers;
     }
     layer_of.push_back(now.empty() ? kNoLayer : layers - 1);
-    if (now.empty()) continue;
-    seen.insert(op.repeat);
-    ++in_layers;
+    if (!now.empty()) seen.insert(op.repeat);
   }
-  const bool most =
-      2 * in_layers > layer_of.size() && kLeastOperators * static_cast<std::size_t>(layers) <= in_layers;
+  return layer_of;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> layers_of(const OperatorGraph& graph) {
+  constexpr std::ptrdiff_t kLeastOperators = 4;  // of a layer, on average
+  const bool labelled =
+      std::ranges::any_of(graph.operators(), [](const Operator& op) { return !op.repeat.empty(); });
+  std::vector<std::int32_t> layer_of = labelled ? labelled_layers(graph) : repeated_blocks(graph);
+  const std::ptrdiff_t in_layers = std::ssize(layer_of) - std::ranges::count(layer_of, kNoLayer);
+  const std::ptrdiff_t layers = layer_of.empty() ? 0 : *std::ranges::max_element(layer_of) + 1;
+  const bool most = 2 * in_layers > std::ssize(layer_of) && kLeastOperators * layers <= in_layers;
   if (!most) std::ranges::fill(layer_of, kNoLayer);
   return layer_of;
 }

@@ -43,8 +43,10 @@ std::vector<std::string> recompute_names();
 Recompute parse_recompute(std::string_view name);
 
 /// The layers of the model: its repeats (layers of a transformer, steps of a recurrent network), if they have
-/// four operators or more and hold most of the model. By operator, the number of its layer from 0, or
-/// kNoLayer for what stands between layers; all are kNoLayer where the model has no such repeats.
+/// four operators or more and hold most of the model. Where operators do not say what they repeat
+/// (Operator::repeat), layers of a transformer are found by repeated_blocks(). By operator, the number of its
+/// layer from 0, or kNoLayer for what stands between layers; all are kNoLayer where the model has no such
+/// repeats.
 std::vector<std::int32_t> layers_of(const OperatorGraph& graph);
 inline constexpr std::int32_t kNoLayer = -1;
 
