@@ -13,6 +13,8 @@ class ZigzagOrder {
   constexpr ZigzagOrder(std::int64_t parts, std::int64_t length)
       : chunks_(2 * parts), chunk_(length / chunks_), plain_(parts == 1) {}
 
+  [[nodiscard]] constexpr bool plain() const { return plain_; }  ///< positions as they come
+  [[nodiscard]] constexpr std::int64_t chunks() const { return chunks_; }
   [[nodiscard]] constexpr std::int64_t chunk() const { return chunk_; }  ///< positions of a chunk
   /// Of what comes at an index.
   [[nodiscard]] constexpr std::int64_t position(std::int64_t index) const {

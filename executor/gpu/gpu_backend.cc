@@ -46,11 +46,6 @@ bool has_nan(Stream& stream, const Piece& piece) {
 }  // namespace
 
 void GpuBackend::require_kernel(const Operator& op) const {
-  if (op.zigzag > 1)
-    throw InputError(
-        fmt::format("operator \"{}\" ({}) has no GPU kernel for positions in zigzag order; zigzag=1 in the "
-                    "model leaves them as they come",
-                    op.name, op.kind));
   if (find_kernel(op.kind)) return;
   throw InputError(fmt::format("operator \"{}\" ({}) has no GPU kernel; kinds that have one: {}", op.name,
                                op.kind, fmt::join(kernel_kinds(), ", ")));

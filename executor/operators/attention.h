@@ -13,7 +13,7 @@ namespace pipesim {
 /// Lengths of a shard's factors of attention: samples, queries, key-value heads, query heads of each, keys;
 /// d is the length of queries and keys, e of values.
 struct AttentionSizes {
-  AttentionSizes(const Operator& op, std::span<const Range> ranges) {
+  AttentionSizes(const Operator& op, std::span<const Range> ranges) : order(zigzag_of(op)) {
     const Box q = box_of(op.uses[0], op, ranges), v = box_of(op.uses[2], op, ranges);
     b = q[0].length(), s = q[1].length(), g = q[2].length(), r = q[3].length(), d = q[4].length();
     t = v[1].length(), e = v[3].length();
@@ -25,10 +25,22 @@ struct AttentionSizes {
   std::int64_t first_query = 0, first_key = 0;  ///< where s and t begin in the whole
   bool causal = false;
   float scale = 1;
+  ZigzagOrder order;  ///< of positions; a shard has all keys unless they come as they are
 
-  /// Keys of this shard that its query sees: the first so many.
+  /// Of a query of this shard, in the whole sequence.
+  [[nodiscard]] PIPESIM_DEVICE std::int64_t position(std::int64_t query) const {
+    return order.position(first_query + query);
+  }
+  /// Keys of this shard that its query sees: the first so many, in the order of positions.
   [[nodiscard]] PIPESIM_DEVICE std::int64_t seen(std::int64_t query) const {
-    return causal ? std::clamp<std::int64_t>(first_query + query - first_key + 1, 0, t) : t;
+    return causal ? std::clamp<std::int64_t>(position(query) - first_key + 1, 0, t) : t;
+  }
+  /// Keys that any of the queries, of which there is one or more, sees.
+  [[nodiscard]] std::int64_t seen_by_any(Range queries) const {
+    std::int64_t most = seen(queries.end - 1);
+    if (order.plain()) return most;
+    for (std::int64_t query = queries.begin; query < queries.end; ++query) most = std::max(most, seen(query));
+    return most;
   }
 };
 

@@ -11,7 +11,7 @@ namespace pipesim {
 
 /// A shard of a rotary embedding: x[samples, positions, heads, d].
 struct RotaryShape {
-  RotaryShape(const Operator& op, std::span<const Range> ranges) {
+  RotaryShape(const Operator& op, std::span<const Range> ranges) : order(zigzag_of(op)) {
     const Box box = box_of(op.uses[0], op, ranges);
     samples = box[0].length();
     positions = box[1].length();
@@ -21,7 +21,8 @@ struct RotaryShape {
   }
 
   std::int64_t samples = 0, positions = 0, heads = 0, d = 0;
-  std::int64_t first_position = 0;  ///< in the whole sequence
+  std::int64_t first_position = 0;  ///< where these positions come in the whole sequence
+  ZigzagOrder order;
 };
 
 struct RotaryAngle {

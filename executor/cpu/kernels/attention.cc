@@ -44,17 +44,11 @@ std::int64_t queries_at_once(const AttentionSizes& a) {
 /// Queries [begin, end) of one sample and one key-value head: rows (s, r) of packed matrices.
 struct QueryBlock {
   const AttentionSizes& a;
-  const ZigzagOrder& order;
   std::int64_t sample, head, begin, end;
 
   /// In the whole sequence.
-  [[nodiscard]] std::int64_t position(std::int64_t query) const {
-    return order.position(a.first_query + query);
-  }
-  /// Keys of this shard that its query sees: the first so many, in the order of positions.
-  [[nodiscard]] std::int64_t seen(std::int64_t query) const {
-    return a.seen(position(query) - a.first_query);
-  }
+  [[nodiscard]] std::int64_t position(std::int64_t query) const { return a.position(query); }
+  [[nodiscard]] std::int64_t seen(std::int64_t query) const { return a.seen(query); }
 
   [[nodiscard]] std::int64_t rows() const { return (end - begin) * a.r; }
   /// q, o and their gradients: [b, s, g, r, depth].
@@ -79,12 +73,12 @@ struct QueryBlock {
   /// By position.
   [[nodiscard]] std::vector<float> keys(const float* tensor, std::int64_t depth) const {
     const StridedRows rows{tensor + key_offset(depth), a.t, depth, a.g * depth};
-    return rows.packed([&](std::int64_t key) { return order.index(key); });
+    return rows.packed([&](std::int64_t key) { return a.order.index(key); });
   }
   void store_keys(const std::vector<float>& rows, std::int64_t depth, float* tensor) const {
     float* to = tensor + key_offset(depth);
     for (std::int64_t key = 0; key < a.t; ++key)
-      std::copy_n(rows.data() + key * depth, depth, to + order.index(key) * a.g * depth);
+      std::copy_n(rows.data() + key * depth, depth, to + a.order.index(key) * a.g * depth);
   }
 };
 
@@ -156,11 +150,10 @@ class Attention : public Kernel {
   template <class Visit>
   static void for_each_block(const ShardCall& call, Visit visit) {
     const AttentionSizes a(call.op, call.ranges);
-    const ZigzagOrder order = zigzag_of(call.op);
     const std::int64_t block = queries_at_once(a);
     for (std::int64_t head = 0; head < a.b * a.g; ++head) {
       for (std::int64_t begin = 0; begin < a.s; begin += block) {
-        visit(QueryBlock{a, order, head / a.g, head % a.g, begin, std::min(a.s, begin + block)});
+        visit(QueryBlock{a, head / a.g, head % a.g, begin, std::min(a.s, begin + block)});
       }
     }
   }

@@ -10,21 +10,18 @@ namespace {
 class Rotary : public Kernel {
  public:
   void forward(const ShardCall& call, std::size_t /*segment*/) const override {
-    turn(RotaryShape(call.op, call.ranges), zigzag_of(call.op), call.values[0].floats, call.values[1].floats,
-         1);
+    turn(RotaryShape(call.op, call.ranges), call.values[0].floats, call.values[1].floats, 1);
   }
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    turn(RotaryShape(call.op, call.ranges), zigzag_of(call.op), call.gradients[1].floats,
-         call.gradients[0].floats, -1);
+    turn(RotaryShape(call.op, call.ranges), call.gradients[1].floats, call.gradients[0].floats, -1);
   }
 
  private:
-  static void turn(const RotaryShape& shape, const ZigzagOrder& order, const float* x, float* y,
-                   float direction) {
+  static void turn(const RotaryShape& shape, const float* x, float* y, float direction) {
     const std::int64_t d = shape.d, half = d / 2;
     std::vector<float> cosine(static_cast<std::size_t>(half)), sine(cosine.size());
     for (std::int64_t s = 0; s < shape.positions; ++s) {
-      fill_angles(order.position(shape.first_position + s), d, direction, cosine, sine);
+      fill_angles(shape.order.position(shape.first_position + s), d, direction, cosine, sine);
       for (std::int64_t b = 0; b < shape.samples; ++b) {
         for (std::int64_t row = 0; row < shape.heads; ++row) {
           const std::int64_t first = ((b * shape.positions + s) * shape.heads + row) * d;

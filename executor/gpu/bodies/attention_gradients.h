@@ -97,14 +97,19 @@ struct SumsByDistance {
   PIPESIM_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t row = i / distances.distances(), at = i % distances.distances();
     const std::int64_t r = block.sizes.r, flat = row / r, member = row % r;
-    // Query q meets key q + at − (s − 1).
+    // The query at place q of these distances meets key q + at − (queries − 1).
     const std::int64_t apart = at - (distances.queries - 1), last = block.first_query + block.queries;
-    const std::int64_t begin = block.first_query > -apart ? block.first_query : -apart;
-    const std::int64_t end = last < block.columns - apart ? last : block.columns - apart;
+    std::int64_t begin = block.first_query, end = last;
+    if (block.sizes.order.plain()) {  // those that meet a key lie together
+      begin = begin > -apart ? begin : -apart;
+      end = end < block.columns - apart ? end : block.columns - apart;
+    }
     double sum = 0;
     for (std::int64_t query = begin; query < end; ++query) {
+      const std::int64_t key = block.sizes.position(query) - distances.first_query + apart;
+      if (key < 0 || key >= block.columns) continue;
       const std::int64_t score_row = (flat * block.queries + query - block.first_query) * r + member;
-      sum += static_cast<double>(gradients[score_row * block.stride + query + apart]);
+      sum += static_cast<double>(gradients[score_row * block.stride + key]);
     }
     double& all = sums[(block.first_head * r + row) * distances.distances() + at];
     sum /= static_cast<double>(block.sizes.scale);

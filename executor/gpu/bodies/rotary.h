@@ -18,7 +18,7 @@ struct Turn {
   PIPESIM_DEVICE void operator()(std::int64_t index) const {
     const std::int64_t half = shape.d / 2, outer = index / half, i = index - outer * half;
     const std::int64_t part = outer / shape.positions, position = outer - part * shape.positions;
-    const RotaryAngle angle = rotary_angle(shape.first_position + position, i, shape.d);
+    const RotaryAngle angle = rotary_angle(shape.order.position(shape.first_position + position), i, shape.d);
     const float cosine = angle.cosine, sine = back ? -angle.sine : angle.sine;
     const std::int64_t rows = shape.samples * shape.heads, begin = part * kRows;
     const std::int64_t end = kRows < rows - begin ? begin + kRows : rows;

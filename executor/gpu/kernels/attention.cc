@@ -24,7 +24,7 @@ class AttentionWork {
     const AttentionSizes& a = sizes_;
     const bool small = a.b > 1 && a.g * a.r * a.s * a.t * a.d < limits.large_sample;
     pack_queries_ = a.g > 1 && (a.r > 1 || small);
-    pack_keys_ = a.g > 1 && small;
+    pack_keys_ = a.g > 1 && small && a.order.plain();
   }
 
   [[nodiscard]] const AttentionSizes& sizes() const { return sizes_; }
@@ -33,16 +33,16 @@ class AttentionWork {
     return {sizes_, piece.floats(), sizes_.s, sizes_.r, depth};
   }
   [[nodiscard]] HeadTensor keys(const Piece& piece, std::int64_t depth) const {
-    return {sizes_, piece.floats(), sizes_.t, 1, depth};
+    return {sizes_, piece.floats(), sizes_.t, 1, depth, sizes_.order};
   }
   [[nodiscard]] HeadTensor read_queries(const Piece& piece, std::int64_t depth) const {
     HeadTensor tensor = queries(piece, depth);
-    if (pack_queries_) tensor.pack(stream_);
+    if (pack_queries_) tensor.pack(stream_, true);
     return tensor;
   }
   [[nodiscard]] HeadTensor read_keys(const Piece& piece, std::int64_t depth) const {
     HeadTensor tensor = keys(piece, depth);
-    if (pack_keys_) tensor.pack(stream_);
+    if (pack_keys_ || !sizes_.order.plain()) tensor.pack(stream_, pack_keys_);
     return tensor;
   }
   [[nodiscard]] HeadTensor written_queries(const Piece& piece, std::int64_t depth) const {
@@ -54,8 +54,9 @@ class AttentionWork {
   [[nodiscard]] HeadTensor written_keys(const Piece& piece, std::int64_t depth, bool adds) const {
     HeadTensor tensor = keys(piece, depth);
     const Stored stored = adds ? Stored::Float32 : tensor.stored();
-    if (pack_keys_ || stored != tensor.stored()) tensor.stage(stream_, stored, pack_keys_);
-    if (adds || (sizes_.s > 0 && sizes_.seen(sizes_.s - 1) < sizes_.t)) tensor.zero(stream_);
+    if (pack_keys_ || stored != tensor.stored() || !sizes_.order.plain())
+      tensor.stage(stream_, stored, pack_keys_);
+    if (adds || (sizes_.s > 0 && sizes_.seen_by_any({0, sizes_.s}) < sizes_.t)) tensor.zero(stream_);
     return tensor;
   }
 

@@ -32,7 +32,7 @@ std::size_t bytes_of(Stored stored) {
 }
 
 HeadTensor::HeadTensor(const AttentionSizes& a, const Floats& tensor, std::int64_t length,
-                       std::int64_t members, std::int64_t depth)
+                       std::int64_t members, std::int64_t depth, const ZigzagOrder& order)
     : tensor_(tensor),
       staged_(tensor),
       samples_(a.b),
@@ -40,15 +40,16 @@ HeadTensor::HeadTensor(const AttentionSizes& a, const Floats& tensor, std::int64
       heads_(a.g),
       members_(members),
       depth_(depth),
-      width_(members * depth) {}
+      width_(members * depth),
+      order_(order) {}
 
 void HeadTensor::stage(Stream& stream, Stored stored, bool packed) {
   staged_ = {stream.scratch(bytes_of(stored) * static_cast<std::size_t>(elements())), stored};
   packed_ = packed;
 }
 
-void HeadTensor::pack(Stream& stream) {
-  stage(stream, tensor_.stored, true);
+void HeadTensor::pack(Stream& stream, bool packed) {
+  stage(stream, tensor_.stored, packed);
   copy(stream, false);
 }
 
@@ -61,6 +62,7 @@ void HeadTensor::zero(Stream& stream) const {
 }
 
 void HeadTensor::copy(Stream& stream, bool to_tensor) const {
+  if (!order_.plain()) return copy_zigzag(stream, to_tensor);
   const StridedCopy::Strides plain{length_ * heads_ * width_, width_, heads_ * width_, 1};
   const StridedCopy::Strides packed{length_ * heads_ * width_, length_ * width_, width_, 1};
   StridedCopy moved{.from = tensor_,
@@ -73,6 +75,23 @@ void HeadTensor::copy(Stream& stream, bool to_tensor) const {
     std::swap(moved.from_strides, moved.to_strides);
   }
   run(stream, moved.elements(), moved);
+}
+
+// Chunks with even numbers ascend by position, those between them descend.
+void HeadTensor::copy_zigzag(Stream& stream, bool to_tensor) const {
+  const std::int64_t row = heads_ * width_, chunk = order_.chunk() * row, sample = length_ * row;
+  for (const bool ascend : {true, false}) {
+    StridedCopy moved{.from = ascend ? tensor_ : tensor_.from(chunk),
+                      .to = ascend ? staged_ : staged_.from((order_.chunks() - 1) * chunk),
+                      .lengths = {samples_, order_.chunks() / 2, chunk, 1},
+                      .from_strides = {sample, 2 * chunk, 1, 1},
+                      .to_strides = {sample, ascend ? chunk : -chunk, 1, 1}};
+    if (to_tensor) {
+      std::swap(moved.from, moved.to);
+      std::swap(moved.from_strides, moved.to_strides);
+    }
+    run(stream, moved.elements(), moved);
+  }
 }
 
 HeadMatrices HeadTensor::matrices(std::int64_t first_row, bool transposed) const {

@@ -20,15 +20,17 @@ struct HeadMatrices {
 /// Bytes of an element.
 std::size_t bytes_of(Stored stored);
 
-/// Where a tensor's matrices are: in the tensor itself, or packed in scratch memory as [b, g, n, width].
+/// Where a tensor's matrices are: in the tensor itself, or in scratch memory, there perhaps packed as [b, g,
+/// n, width]. What lies in zigzag order in the tensor comes by position in scratch memory, where it must be
+/// then, not packed.
 class HeadTensor {
  public:
-  /// `members`: rows in `width`.
+  /// `members`: rows in `width`. `order`: of the tensor's n.
   HeadTensor(const AttentionSizes& a, const Floats& tensor, std::int64_t length, std::int64_t members,
-             std::int64_t depth);
+             std::int64_t depth, const ZigzagOrder& order = {1, 0});
   [[nodiscard]] std::int64_t elements() const { return samples_ * length_ * heads_ * width_; }
   /// Copies the tensor into scratch memory.
-  void pack(Stream& stream);
+  void pack(Stream& stream, bool packed);
   /// Lets results be written into scratch memory of a type, whence unpack() brings them into the tensor.
   void stage(Stream& stream, Stored stored, bool packed);
   void unpack(Stream& stream) const;
@@ -39,8 +41,10 @@ class HeadTensor {
 
  private:
   void copy(Stream& stream, bool to_tensor) const;
+  void copy_zigzag(Stream& stream, bool to_tensor) const;
   Floats tensor_, staged_;
   std::int64_t samples_, length_, heads_, members_, depth_, width_;
+  ZigzagOrder order_;
   bool packed_ = false;
 };
 

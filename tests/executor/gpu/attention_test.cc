@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "executor/gpu/kernels/kernel_table.h"
 #include "tests/executor/cpu/kernel_checks.h"
 #include "tests/executor/gpu/host_machine.h"
 #include "tests/executor/gpu/kernel_on_machine.h"
@@ -48,6 +49,44 @@ TEST(AttentionOnGpus, IsTheSameHoweverItIsCut) {
         }
       }
     }
+  }
+}
+
+// Positions in zigzag order, of four chunks or eight, as on CPUs: all kinds that know positions, in blocks of
+// any lengths and split at random.
+TEST(ZigzagOnGpus, IsTheSameAsOnCpus) {
+  HostMachine machine;
+  const auto check = [&](const Operator& op, const Kernel& kernel) {
+    ASSERT_GT(op.zigzag, 1);
+    const testing::ScopedTrace trace(__FILE__, __LINE__, fmt::format("{} zigzag={}", op.kind, op.zigzag));
+    for (const DataType type : {DataType::Float32, DataType::BFloat16}) {
+      const KernelOnMachine on_machine(kernel, machine, type);
+      cpu::KernelCase first{op, {}};
+      first.step = {.seed = 3, .step = 2, .microbatch = 1, .microbatches = 2};
+      cpu::KernelCase other = first;
+      first.tested = {cpu::find_kernel(op.kind)};
+      other.tested = {&on_machine, type};
+      check_other(other, first);
+      if (type == DataType::Float32) check_splits(other, 10);
+    }
+  };
+  for (const std::int64_t zigzag : {2, 4}) {
+    Bench bench(2);
+    const TensorId q = bench.x({2, 16, 2, 2, 3}), k = bench.x({2, 16, 2, 3}), v = bench.x({2, 16, 2, 4});
+    for (const AttentionLimits& limits :
+         {AttentionLimits{}, AttentionLimits{.score_bytes = 400, .causal_blocks = 3, .shortest_block = 2},
+          AttentionLimits{.large_sample = 0}}) {
+      const auto kernel = attention_kernel(limits);
+      const Attributes causal{{"causal", 1}, {"zigzag", zigzag}};
+      check(bench.op("attention", {q, k, v}, causal), *kernel);
+      check(bench.op("alibi_attention", {q, k, v}, causal), *kernel);
+      Attributes learned = causal;
+      learned["buckets"] = 8, learned["farthest"] = 9;
+      check(bench.op("relative_attention", {q, k, v}, learned), *kernel);
+      learned["dropout"] = 0.25;
+      check(bench.op("scored_attention", {q, k, v}, learned), *kernel);
+    }
+    check(bench.op("rotary", {bench.x({2, 16, 3, 4})}, {{"zigzag", zigzag}}), *find_kernel("rotary"));
   }
 }
 

@@ -17,18 +17,25 @@ namespace pipesim::gpu {
 inline constexpr float kNothingSeen = -std::numeric_limits<float>::infinity();
 
 /// Biases by distance, as a matrix of [head, member, ahead]: `ahead` is the position of the key less that of
-/// the query, counted from that of the shard's last query and its first key on.
+/// the query, counted from that of the shard's last query and its first key on. In zigzag order a shard's
+/// queries are scattered, and there are the distances of all queries.
 struct DistanceBiases {
   std::int64_t heads = 1, members = 1, queries = 1, keys = 1;
-  std::int64_t ahead = 0;  ///< of the first of them, in the whole sequence
+  std::int64_t first_query = 0;  ///< its position
+  std::int64_t ahead = 0;        ///< of the first of them, in the whole sequence
   DistanceBiases() = default;
   explicit DistanceBiases(const AttentionSizes& a)
-      : heads(a.g), members(a.r), queries(a.s), keys(a.t), ahead(a.first_key - a.first_query - a.s + 1) {}
+      : heads(a.g),
+        members(a.r),
+        queries(a.order.plain() ? a.s : a.t),
+        keys(a.t),
+        first_query(a.order.plain() ? a.first_query : 0),
+        ahead(a.first_key - first_query - queries + 1) {}
   [[nodiscard]] PIPESIM_DEVICE constexpr std::int64_t distances() const { return queries + keys - 1; }
-  /// Where those of a query begin, for its key 0.
+  /// Where those of a query at a position begin, for its key 0.
   [[nodiscard]] PIPESIM_DEVICE constexpr std::int64_t first_of(std::int64_t head, std::int64_t member,
-                                                               std::int64_t query) const {
-    return (head * members + member) * distances() + queries - 1 - query;
+                                                               std::int64_t position) const {
+    return (head * members + member) * distances() + queries - 1 - (position - first_query);
   }
 };
 
@@ -43,7 +50,7 @@ struct ScoreBlock {
         heads(of_heads.length()),
         first_query(of_queries.begin),
         queries(of_queries.length()),
-        columns(a.seen(of_queries.end - 1)),
+        columns(a.seen_by_any(of_queries)),
         stride(stride_of(columns)),
         by_group(groups() > 0 ? groups() : 1, rows() * groups()),
         by_member(a.r > 0 ? a.r : 1, rows()),
@@ -61,7 +68,8 @@ struct ScoreBlock {
   }
   struct Row {
     std::int64_t sample, head, query, member;
-    std::int64_t seen;       ///< keys
+    std::int64_t position;   ///< of the query, in the whole sequence
+    std::int64_t seen;       ///< keys, the first in the order of positions
     std::int64_t statistic;  ///< in [b, s, g, r]
   };
   [[nodiscard]] PIPESIM_DEVICE std::int64_t groups() const { return groups_of(columns); }  ///< of a row
@@ -76,6 +84,7 @@ struct ScoreBlock {
             head,
             query,
             member,
+            sizes.position(query),
             sizes.seen(query),
             ((sample * sizes.s + query) * sizes.g + head) * sizes.r + member};
   }
@@ -108,7 +117,7 @@ struct ScoreRules {
     }
   };
   [[nodiscard]] PIPESIM_DEVICE Row row(const ScoreBlock::Row& at) const {
-    return {biases == nullptr ? nullptr : biases + distances.first_of(at.head, at.member, at.query), drops,
+    return {biases == nullptr ? nullptr : biases + distances.first_of(at.head, at.member, at.position), drops,
             DropoutMask(rate, drops ? step->seed : 0, drops ? step->step : 0),
             drops ? numbers.first_of(at.sample, at.query, at.head, at.member) : 0};
   }
