@@ -12,6 +12,7 @@ class DurationTable {
       : graph_(expanded.contents().graph()),
         costs_(expanded.contents().costs()),
         optimizer_(expanded.contents().options().optimizer),
+        sharding_(expanded.contents().options().state_sharding),
         tasks_(expanded.graph()),
         place_(place) {
     table_.unit_of_task.assign(tasks_.dag.num_tasks(), -1);
@@ -48,7 +49,7 @@ class DurationTable {
   void add_update(DeviceId device, TaskId task, const UpdateWork& work) {
     std::int64_t elements = 0;
     for (const WeightUpdate& w : work.weights) elements += w.value.box.elements();
-    const DataType type = graph_.tensor(work.weights.front().weight).type;
+    const DataType type = sharding_.kept_type(graph_.tensor(work.weights.front().weight).type);
     add_unit(update_key(optimizer_, elements, type, place(device), neighbours(device)), {}, device,
              [&] { return costs_.update_estimate(elements, type, optimizer_, device); });
     give(task, table_.units.size() - 1);
@@ -88,6 +89,7 @@ class DurationTable {
   const OperatorGraph& graph_;
   const CostModel& costs_;
   Optimizer optimizer_;
+  const StateSharding& sharding_;
   const TaskGraph& tasks_;
   KeyPlace place_;
   TaskDurations table_;

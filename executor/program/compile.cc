@@ -94,6 +94,7 @@ class Compiler {
     } else {
       add_compute(role, out);
     }
+    sums_.after(task, device, out);
     return out;
   }
 
@@ -121,7 +122,7 @@ class Compiler {
           });
       if (entries.empty() || first->device != entries[0].device) continue;
       const View view = views_.output({op, static_cast<std::int32_t>(u)}, at);
-      program_.results.push_back({Program::Result::Content::Output, use.tensor, view});
+      program_.results.push_back({Program::Result::Content::Output, use.tensor, view, view.box});
     }
   }
 
@@ -180,7 +181,7 @@ class Compiler {
   }
 
   void put_together(const Flow::Target& target, Instruction& out) {
-    if (target.moves.empty() || !put_together_.insert(target.view.buffer).second) return;
+    if (target.moves.empty() || !put_together_.insert({target.view.buffer, target.part}).second) return;
     out.before.append(target.moves);
   }
 
@@ -268,9 +269,11 @@ class Compiler {
     for (const TensorId weight : contents_.backward().owned_weights(role.op)) {
       sums_.before_update(weight, device, out);
       for (ShardViews::StatePiece& piece : views_.state(weight, device, role.microbatch)) {
-        put_together({piece.update.gradient, std::move(piece.moves)}, out);
+        put_together({piece.update.gradient, std::move(piece.moves), 0}, out);
         if (piece.before.present())
           out.before.moves.push_back({piece.before, piece.update.value, piece.update.value.box, false});
+        if (piece.home.present())
+          out.after.moves.push_back({piece.update.value, piece.home, piece.update.value.box, false});
         const View wire = piece.update.gradient;
         if (type_of(wire) != kernels_.kernel_type(type_of(wire))) {
           piece.update.gradient =
@@ -296,7 +299,6 @@ class Compiler {
       out.waits.push_back(packer->second);
     }
     out.work = std::move(member.work);
-    sums_.after_transfer(role.wiring, task, device, out);
   }
 
   void add_barrier(const TaskRole& role, DeviceId device, Instruction& out) {
@@ -351,7 +353,8 @@ class Compiler {
   ShardViews views_;
   GradientSums sums_;
   std::map<StagingKey, View> staging_;
-  std::set<BufferId> put_together_, written_;
+  std::set<std::pair<BufferId, std::int32_t>> put_together_;  // and which part of the buffer
+  std::set<BufferId> written_;
   std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, DeviceId>, TaskId> packers_;
 };
 

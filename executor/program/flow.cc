@@ -125,7 +125,7 @@ std::optional<View> Flow::lies_at(Part& part, DeviceId device, const Assembly& a
   for (const MovedPart& p : assembly.parts) {
     const View held = fragment(part, device, p.fragment);
     const auto inside = stretch_in(held.box, p.region), wanted = stretch_in(assembly.box, p.region);
-    if (p.add || !inside || !wanted) return std::nullopt;
+    if (buffers_[held.buffer].type != type_ || p.add || !inside || !wanted) return std::nullopt;
     const View whole{held.buffer, held.offset + *inside - *wanted, assembly.box};
     if (result && (result->buffer != whole.buffer || result->offset != whole.offset)) return std::nullopt;
     result = whole;

@@ -17,7 +17,8 @@ namespace pipesim {
 /// devices exist.
 class Flow {
  public:
-  /// `held`: where a device holds a box of what the wiring moves (of values, not of gradients).
+  /// `held`: where a device holds a box of what the wiring moves (of values, not of gradients); it may lie in
+  /// a larger one, and have another type.
   using HeldView = std::function<View(DeviceId device, const Box& box)>;
   Flow(const Wiring& wiring, const ExpandedStrategy& expanded, BufferList& buffers, HeldView held);
 
@@ -42,6 +43,8 @@ class Flow {
   struct Target {
     View view;
     MoveList moves;
+    std::int32_t part =
+        0;  ///< of the view's buffer, where several are put together, each by moves of its own
   };
   [[nodiscard]] const Target& target(DeviceId device, const Box& box);
 

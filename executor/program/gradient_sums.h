@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -11,32 +10,30 @@
 
 namespace pipesim {
 
-/// Where gradients are reduced after each microbatch, a device adds up what it gets: after the last transfer
-/// of a microbatch to it, or before the update where it makes a part itself, which may come later than the
-/// transfers.
+/// Where gradients are reduced after each microbatch, a device adds up its part of each as soon as it is
+/// complete: after the last transfer to it, or after the pass that makes what the device itself adds.
 class GradientSums {
  public:
   /// `order`: the tasks in the order of dispatch, in which the calls below come.
   GradientSums(const ExpandedStrategy& expanded, const RoleTable& roles, std::span<const TaskId> order,
                ShardViews& views);
-  /// `instruction`: of the wiring's transfer on the device.
-  void after_transfer(std::size_t wiring, TaskId transfer, DeviceId device, Instruction& instruction);
-  /// Adds up what is not in the sum yet.
-  void before_update(TensorId weight, DeviceId device, Instruction& update);
+  /// `instruction`: of the task on the device; adds up what is complete then.
+  void after(TaskId task, DeviceId device, Instruction& instruction);
+  /// Makes the update wait for the sum.
+  void before_update(TensorId weight, DeviceId device, Instruction& update) const;
 
  private:
   struct AddedUp {
-    TaskId before;                        // the transfer that added up last
-    std::set<std::int32_t> microbatches;  // that are in the sum
+    TaskId last;       // that added up
+    bool any = false;  // microbatches are in the sum
   };
   using WiringOnDevice = std::pair<std::size_t, DeviceId>;
-  void add_up(std::size_t wiring, DeviceId device, std::vector<TaskId>& waits, MoveList& moves);
+  void add_up(std::size_t wiring, TaskId task, DeviceId device, Instruction& instruction);
 
   const ExpandedStrategy& expanded_;
   ShardViews& views_;
-  std::map<TensorId, std::vector<std::size_t>> wirings_;         // by weight
-  std::map<WiringOnDevice, TaskId> last_syncs_;                  // in the order of dispatch
-  std::map<WiringOnDevice, std::vector<TaskId>> earlier_syncs_;  // all but the last
+  std::map<WiringOnDevice, std::vector<TaskId>> tasks_;  // that a part comes from, in the order of dispatch
+  std::map<std::pair<TaskId, DeviceId>, std::vector<std::size_t>> completes_;  // wirings
   std::map<std::pair<TensorId, DeviceId>, AddedUp> added_up_;
 };
 

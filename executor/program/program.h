@@ -146,7 +146,8 @@ struct Program {
     enum class Content : std::uint8_t { Gradient, Weight, Output };
     Content content = Content::Output;
     TensorId tensor;
-    View view;  ///< of outputs: an addend of a microbatch, of which no other device's results hold a copy
+    View view;   ///< of outputs: an addend of a microbatch, of which no other device's results hold a copy
+    Box region;  ///< of the view: what counts
   };
   std::vector<Result> results;
 };

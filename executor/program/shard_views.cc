@@ -30,9 +30,9 @@ ShardViews::ShardViews(const ExpandedStrategy& expanded, const DeviceKernels& ke
     const Wiring& wiring = wirings[w];
     flows_.push_back(std::make_unique<Flow>(wiring, expanded, buffers_, held_by(wiring)));
     if (wiring.kind == TaskKind::WeightGather) {
-      if (wiring.microbatch < 0) updated_gather_[wiring.tensor] = w;
+      if (wiring.destinations.empty()) updated_gather_[wiring.tensor] = w;
       for (const UseRef d : wiring.destinations) {
-        const UseKey key{d.op, d.use, wiring.microbatch};
+        const UseKey key{d.op, d.use, std::max(0, wiring.microbatch)};
         if (wiring.read_in != ReadIn::Backward) forward_gather_[key] = w;
         if (wiring.read_in != ReadIn::Forward) backward_gather_[key] = w;
       }
@@ -55,6 +55,11 @@ Flow::HeldView ShardViews::held_by(const Wiring& wiring) {
   if (wiring.kind == TaskKind::WeightGather) {
     return [this, &wiring](DeviceId device, const Box& box) {
       const WeightBuffer& buffer = with_state(wiring.tensor, device, box);
+      const DataType type = graph_.tensor(wiring.tensor).type;
+      const bool wide = contents_.options().state_sharding.gather_type(type) != type;
+      if (wide && buffer.master.present()) return buffer.master;
+      if (gathered_in_next_step(wiring.tensor))
+        return stored_around(wiring.tensor, device, box).values.front();
       return buffer.updated.present() ? buffer.updated : buffer.values.front();
     };
   }
@@ -208,10 +213,21 @@ LayoutId ShardViews::stored_layout(TensorId weight) const {
   return divided ? contents_.state_of(weight, strategy_) : contents_.home_of(weight, strategy_);
 }
 
+DataType ShardViews::stored_type(TensorId weight) const {
+  const DataType type = graph_.tensor(weight).type;
+  return is_trained(weight) ? contents_.options().state_sharding.kept_type(type) : type;
+}
+
+// After a step, each device has updated its own part of the home alone.
+bool ShardViews::gathered_in_next_step(TensorId weight) const {
+  return contents_.options().state_sharding.gathers_in_forward && is_trained(weight) &&
+         contents_.state_of(weight, strategy_) != contents_.home_of(weight, strategy_);
+}
+
 ShardViews::WeightBuffer& ShardViews::stored(TensorId weight, DeviceId device, const Box& box) {
   WeightBuffer& buffer = weights_[{weight, device, box}];
   if (!buffer.values.empty()) return buffer;
-  const DataType type = graph_.tensor(weight).type;
+  const DataType type = stored_type(weight);
   const auto add = [&](MemoryCategory category) {
     return buffers_.add(device, box, type, Buffer::Life::Forever, category, weight);
   };
@@ -224,7 +240,8 @@ ShardViews::WeightBuffer& ShardViews::stored(TensorId weight, DeviceId device, c
       buffer.values.push_back(add(MemoryCategory::StashedWeights));
   }
   program_.loaded.push_back({Loaded::Content::Weight, weight, buffer.values.front(), {}, 0});
-  program_.results.push_back({Program::Result::Content::Weight, weight, buffer.values.front()});
+  if (!gathered_in_next_step(weight))
+    program_.results.push_back({Program::Result::Content::Weight, weight, buffer.values.front(), box});
   return buffer;
 }
 
@@ -232,12 +249,16 @@ ShardViews::WeightBuffer& ShardViews::with_state(TensorId weight, DeviceId devic
   WeightBuffer& buffer = weights_[{weight, device, box}];
   if (buffer.has_state) return buffer;
   buffer.has_state = true;
-  const DataType type = graph_.tensor(weight).type;
+  const DataType type = stored_type(weight);
   if (contents_.layouts()[stored_layout(weight)].holds(device, box)) {
     (void)stored(weight, device, box);
   } else {
     buffer.updated =
         buffers_.add(device, box, type, Buffer::Life::Workspace, MemoryCategory::Weights, weight);
+    if (gathered_in_next_step(weight)) {
+      const View home = stored_around(weight, device, box).values.front();
+      program_.results.push_back({Program::Result::Content::Weight, weight, home, box});
+    }
   }
   const auto add = [&] {
     return buffers_.add(device, box, DataType::Float32, Buffer::Life::Forever, MemoryCategory::OptimizerState,
@@ -257,21 +278,41 @@ ShardViews::WeightBuffer& ShardViews::with_state(TensorId weight, DeviceId devic
 
 Flow::Target ShardViews::cropped(const Flow::Target& whole, TensorId weight, DeviceId device, const Box& box,
                                  std::int32_t copy) {
-  if (const auto begin = stretch_in(whole.view.box, box))
-    return {{whole.view.buffer, whole.view.offset + *begin, box}, whole.moves};
+  const DataType type = graph_.tensor(weight).type;
+  const auto begin = stretch_in(whole.view.box, box);
+  if (begin && buffers_[whole.view.buffer].type == type)
+    return {{whole.view.buffer, whole.view.offset + *begin, box}, whole.moves, whole.part};
   const auto [it, fresh] = crops_.try_emplace({weight, device, box, copy});
   if (fresh) {
     it->second.moves = whole.moves;
-    it->second.view = buffers_.add(device, box, graph_.tensor(weight).type, Buffer::Life::Workspace,
-                                   MemoryCategory::Weights, weight);
+    it->second.view =
+        buffers_.add(device, box, type, Buffer::Life::Workspace, MemoryCategory::Weights, weight);
     it->second.moves.moves.push_back({whole.view, it->second.view, box, false});
   }
   return it->second;
 }
 
+// The step's first reader in the stage puts the whole piece where later ones find it.
+Flow::Target ShardViews::brought_home(Flow& flow, UseRef use, DeviceId device, const Box& box) {
+  const TensorId weight = use_of(use).tensor;
+  const Wiring& wiring = flow.wiring();
+  const View home = stored_around(weight, device, box).values.front();
+  Flow::Target brought{home, {}, 1 + wiring.ordinal};
+  const Layout& gathered = contents_.layouts()[wiring.plan->target];
+  for (const LayoutEntry& e : gathered.entries_on(device)) {
+    if (!box.inside(gathered.box(e))) continue;
+    const Flow::Target& got = flow.target(device, gathered.box(e));
+    brought.moves = got.moves;
+    if (got.view.buffer != home.buffer)
+      brought.moves.moves.push_back({got.view, home, gathered.box(e), false});
+  }
+  return cropped(brought, weight, device, box, -1 - wiring.ordinal);
+}
+
 // Every use's box lies in one piece of what was gathered for its stage.
 Flow::Target ShardViews::gathered_value(Flow& flow, UseRef use, ShardRef at, DeviceId device,
                                         const Box& box) {
+  if (flow.wiring().microbatch < 0) return brought_home(flow, use, device, box);
   const Layout& gathered = contents_.layouts()[flow.wiring().plan->target];
   for (const LayoutEntry& e : gathered.entries_on(device)) {
     if (!box.inside(gathered.box(e))) continue;
@@ -353,8 +394,9 @@ std::vector<ShardViews::StatePiece> ShardViews::state(TensorId weight, DeviceId 
       // Gradients that accumulate stay as the weights do.
       if (!versions.several()) buffers_.keep_forever(gradient.view.buffer);
     }
-    View before, after = buffer.updated;
+    View before, after = buffer.updated, home;
     if (after.present()) {
+      if (gathered_in_next_step(weight)) home = stored_around(weight, device, box).values.front();
       before = stored_around(weight, device, box).values.front();
     } else {
       const auto place = static_cast<std::size_t>(change);
@@ -363,8 +405,9 @@ std::vector<ShardViews::StatePiece> ShardViews::state(TensorId weight, DeviceId 
     }
     pieces.push_back({{weight, after, gradient.view, buffer.master, buffer.first, buffer.second},
                       gradient.moves,
-                      before.buffer == after.buffer ? View() : before});
-    if (last) program_.results.push_back({Program::Result::Content::Gradient, weight, gradient.view});
+                      before.buffer == after.buffer ? View() : before,
+                      home});
+    if (last) program_.results.push_back({Program::Result::Content::Gradient, weight, gradient.view, box});
   }
   return pieces;
 }

@@ -47,6 +47,7 @@ class ShardViews {
     WeightUpdate update;
     MoveList moves;  ///< put the gradient together
     View before;     ///< holds the weight before, where the update makes a new one in another buffer
+    View home;       ///< takes the weight, where it is gathered only in the next step
   };
   /// `microbatch`: the first whose gradients the update takes in.
   std::vector<StatePiece> state(TensorId weight, DeviceId device, std::int32_t microbatch);
@@ -86,11 +87,14 @@ class ShardViews {
   [[nodiscard]] WeightBuffer& with_state(TensorId weight, DeviceId device, const Box& box);
   [[nodiscard]] bool is_trained(TensorId weight) const;
   [[nodiscard]] LayoutId stored_layout(TensorId weight) const;
+  [[nodiscard]] DataType stored_type(TensorId weight) const;
+  [[nodiscard]] bool gathered_in_next_step(TensorId weight) const;
   [[nodiscard]] WeightBuffer& stored_around(TensorId weight, DeviceId device, const Box& box);
   [[nodiscard]] Flow::HeldView held_by(const Wiring& wiring);
   [[nodiscard]] Flow::Target weight_value(UseRef use, ShardRef at, DeviceId device, const Box& box);
   [[nodiscard]] Flow::Target gathered_value(Flow& flow, UseRef use, ShardRef at, DeviceId device,
                                             const Box& box);
+  [[nodiscard]] Flow::Target brought_home(Flow& flow, UseRef use, DeviceId device, const Box& box);
   [[nodiscard]] Flow::Target cropped(const Flow::Target& whole, TensorId weight, DeviceId device,
                                      const Box& box, std::int32_t copy);
   [[nodiscard]] std::int32_t stage_of(TensorId weight) const;

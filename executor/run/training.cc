@@ -39,6 +39,16 @@ double largest_of(std::span<const float> values) {
   return largest;
 }
 
+// What is kept in a wider type than it is used in is rounded to that.
+void read_as(DataType used, const HostPiece& held, const HostPiece& kept) {
+  if (bytes_per_element(held.type) <= bytes_per_element(used) || used == DataType::Float32)
+    return move_region(held, kept, kept.box, false);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(kept.box.elements() * bytes_per_element(used)));
+  const HostPiece rounded{bytes.data(), used, kept.box};
+  move_region(held, rounded, kept.box, false);
+  move_region(rounded, kept, kept.box, false);
+}
+
 void worst_first(std::vector<TensorError>& errors) {
   std::stable_sort(errors.begin(), errors.end(),
                    [](const TensorError& a, const TensorError& b) { return a.error > b.error; });
@@ -144,10 +154,11 @@ void Training::keep() {
   values_ = {};
   for (const Program::Result& r : program_.results) {
     if (keep_ == Keep::Outputs && r.content != Content::Output) continue;
-    KeptPiece piece{r.content, r.tensor, r.view.box,
-                    std::vector<float>(static_cast<std::size_t>(r.view.box.elements()))};
-    const HostPiece kept{reinterpret_cast<std::byte*>(piece.values.data()), DataType::Float32, r.view.box};
-    execution_->read(r.view, [&](const HostPiece& held) { move_region(held, kept, r.view.box, false); });
+    KeptPiece piece{r.content, r.tensor, r.region,
+                    std::vector<float>(static_cast<std::size_t>(r.region.elements()))};
+    const HostPiece kept{reinterpret_cast<std::byte*>(piece.values.data()), DataType::Float32, r.region};
+    const DataType used = r.content == Content::Weight ? graph_.tensor(r.tensor).type : DataType::Float32;
+    execution_->read(r.view, [&](const HostPiece& held) { read_as(used, held, kept); });
     auto& tensors = r.content == Content::Output     ? values_.outputs
                     : r.content == Content::Gradient ? values_.gradients
                                                      : values_.weights;
@@ -156,7 +167,7 @@ void Training::keep() {
     whole.resize(static_cast<std::size_t>(tensor.elements()), 0.0F);
     const HostPiece all{reinterpret_cast<std::byte*>(whole.data()), DataType::Float32,
                         Box::whole(tensor.shape)};
-    move_region(kept, all, r.view.box, r.content == Content::Output);
+    move_region(kept, all, r.region, r.content == Content::Output);
     kept_.push_back(std::move(piece));
   }
 }

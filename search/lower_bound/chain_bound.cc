@@ -119,9 +119,8 @@ std::vector<TrainedWeights> trained_weights(const OperatorGraph& graph) {
 
 double update_seconds(const PassBounds& passes, const PlanOptions& options, TensorId weight,
                       std::int64_t elements, DeviceId device) {
-  return passes.costs()
-      .update_time(elements, passes.graph().tensor(weight).type, options.optimizer, device)
-      .value;
+  const DataType type = options.state_sharding.kept_type(passes.graph().tensor(weight).type);
+  return passes.costs().update_time(elements, type, options.optimizer, device).value;
 }
 
 ChainBounds::ChainBounds(const PassBounds& passes, const PlanOptions& options)

@@ -95,10 +95,11 @@ PartKind sharding(std::string_view name, std::string_view form, std::string_view
           }};
 }
 
-// What FSDP and HSDP are called elsewhere.
+// What PyTorch's FSDP2 does: weights are kept in float32, gathered copies have the model's type.
 void shard_weights(const WrittenPart& part, Recipe& recipe) {
   if (recipe.state_sharding.any()) fail(part.all, "is zero3, and the recipe says another zero as well");
   recipe.state_sharding.kind = StateSharding::Kind::Weights;
+  recipe.state_sharding.wide_weights = true;
 }
 
 const std::vector<PartKind>& part_kinds() {
@@ -128,13 +129,13 @@ const std::vector<PartKind>& part_kinds() {
       sharding("zero", "zero1",
                "copies of a weight divide the optimizer's state (zero1), gradients (zero2), weights (zero3)"),
       {"fsdp",
-       {"fsdp", "another name of zero3"},
+       {"fsdp", "another name of zero3,weights=float32"},
        [](const WrittenPart& p, Recipe& r) {
          if (p.value != "") fail(p.all, "allowed: fsdp, without a value");
          shard_weights(p, r);
        }},
       {"hsdp",
-       {"hsdp=8", "another name of zero3,shard=8"},
+       {"hsdp=8", "another name of zero3,weights=float32,shard=8"},
        [](const WrittenPart& p, Recipe& r) {
          shard_weights(p, r);
          if (const auto why = read_state_sharding("shard", p.value, r.state_sharding)) fail(p.all, *why);
@@ -142,7 +143,13 @@ const std::vector<PartKind>& part_kinds() {
       sharding("shard", "shard=8", "so many neighbouring copies divide state; left out, all of them"),
       sharding("reshard", "reshard=never",
                "zero3: weights gathered by forward stay for backward (never) or not (always, the default)"),
-      sharding("prefetch", "prefetch=2", "zero3: layers ahead of which weights are gathered; left out, 1"),
+      sharding("prefetch", "prefetch=2", "layers ahead of which weights are gathered; left out, 1"),
+      sharding("weights", "weights=float32",
+               "zero3: 16-bit weights are kept in float32, without a copy in the state; left out, own"),
+      sharding("gather", "gather=float32", "16-bit weights travel in float32; left out, own"),
+      sharding("overlap", "overlap=gather",
+               "zero1, zero2: weights are gathered during the next forward (gather), or after the update "
+               "(none, the default)"),
       {"recompute",
        {"recompute=selective", "what is computed again in backward: none, selective, full or stage"},
        [](const WrittenPart& p, Recipe& r) { r.recompute = recompute_of(p); }},

@@ -168,7 +168,13 @@ bool PlanContents::syncs_each_microbatch(TensorId weight, const BoundStrategy& s
 const CommunicationPlan& PlanContents::gather_plan(TensorId weight, LayoutId target,
                                                    const BoundStrategy& strategy) const {
   const LayoutId state = state_of(weight, strategy);
-  return tables_->plans.between(std::span(&state, 1), target, transfer_setting(weight));
+  const DataType type = options_.state_sharding.gather_type(graph().tensor(weight).type);
+  return tables_->plans.between(std::span(&state, 1), target, {bytes_per_element(type), kUncut});
+}
+
+bool PlanContents::gathers(TensorId weight, LayoutId target, const BoundStrategy& strategy) const {
+  return target != state_of(weight, strategy) ||
+         options_.state_sharding.copies_to_use(graph().tensor(weight).type);
 }
 
 const OwnedUpdates& PlanContents::update_work(OperatorId owner, const BoundStrategy& strategy) const {

@@ -85,6 +85,8 @@ class PlanContents {
   /// Gathers a weight from where its state is.
   [[nodiscard]] const CommunicationPlan& gather_plan(TensorId weight, LayoutId target,
                                                      const BoundStrategy& strategy) const;
+  /// Whether anything must be moved or copied for that.
+  [[nodiscard]] bool gathers(TensorId weight, LayoutId target, const BoundStrategy& strategy) const;
   /// Updates of the weights that the operator owns; it must own one.
   [[nodiscard]] const OwnedUpdates& update_work(OperatorId owner, const BoundStrategy& strategy) const;
   /// By device, the bytes that it holds all the time: weights, accumulated gradients, optimizer state.

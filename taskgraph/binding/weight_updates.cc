@@ -32,8 +32,9 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const 
   const std::vector<std::int64_t> whole = elements_by_device(homes.whole),
                                   state = homes.state.empty() ? whole : elements_by_device(homes.state);
   const StateSharding& sharding = options_.state_sharding;
+  const DataType kept = sharding.kept_type(type);
   const auto memory = [&](std::int64_t elements) {
-    return CostModel::weight_memory(elements, type, options_.gradient_type, options_.optimizer);
+    return CostModel::weight_memory(elements, kept, options_.gradient_type, options_.optimizer);
   };
   work.update_of_device.assign(state.size(), -1);
   for (std::size_t d = 0; d < state.size(); ++d) {
@@ -47,7 +48,7 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const 
     if (state[d] == 0) continue;
     work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());
     work.devices.push_back(device);
-    work.durations.push_back(to_nanoseconds(costs_.update_time(state[d], type, options_.optimizer, device)));
+    work.durations.push_back(to_nanoseconds(costs_.update_time(state[d], kept, options_.optimizer, device)));
   }
   return work;
 }

@@ -71,8 +71,9 @@ std::vector<LayoutId> ExpandedStrategy::terms_of(const Wiring& wiring) const {
 }
 
 DataType ExpandedStrategy::type_of(const Wiring& wiring) const {
-  return wiring.kind == TaskKind::GradientSync ? contents_->options().gradient_type
-                                               : contents_->graph().tensor(wiring.tensor).type;
+  if (wiring.kind == TaskKind::GradientSync) return contents_->options().gradient_type;
+  const DataType type = contents_->graph().tensor(wiring.tensor).type;
+  return wiring.kind == TaskKind::WeightGather ? contents_->options().state_sharding.gather_type(type) : type;
 }
 
 std::vector<Redistribution> ExpandedStrategy::redistributions_of(const Wiring& wiring) const {

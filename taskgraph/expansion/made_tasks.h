@@ -26,7 +26,8 @@ enum class ReadIn : std::uint8_t { Forward, Backward, BothPasses };
 struct Wiring {
   TaskKind kind = TaskKind::ForwardTransfer;  ///< or any other that moves tensors between operators
   TensorId tensor;
-  /// GradientSync: the first whose gradients it adds up, −1: all of them. WeightGather: −1 after the update.
+  /// GradientSync: the first whose gradients it adds up, −1: all of them. WeightGather: −1 once an iteration,
+  /// after the update, or where there are destinations before the first microbatch uses the weight.
   std::int32_t microbatch = 0;
   std::int32_t ordinal = 0;  ///< part of keys: position of its first reader among the tensor's consumers
   const CommunicationPlan* plan = nullptr;

@@ -149,6 +149,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
       out_.block_ = {microbatch_ + 1, dag().num_tasks()};
   }
   if (versions.several()) return;
+  if (contents_.options().state_sharding.gathers_in_forward) gathers_.add_in_forward(out_.strategy_);
   for (std::size_t i = 0; i < ops; ++i) {
     stop_if_late();
     add_updates(OperatorId(i));
@@ -459,7 +460,7 @@ void StrategyExpander::add_updates(OperatorId owner) {
     connect_readers(sync, tasks.update, work.update_of_device);
   }
   const StateSharding& sharding = contents_.options().state_sharding;
-  if (sharding.any() && !sharding.gathers_to_use())
+  if (sharding.any() && !sharding.gathers_before_use())
     gathers_.add_after_update(owner, tasks.update, work.update_of_device);
 }
 

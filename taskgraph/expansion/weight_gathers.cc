@@ -34,7 +34,7 @@ std::vector<DeviceId> devices_in(std::span<const DeviceId> group) {
 
 WeightGathers::WeightGathers(StrategyExpander& expander)
     : expander_(expander), contents_(expander.made().contents()), made_(expander.made()) {
-  if (contents_.options().state_sharding.gathers_to_use()) find_layers();
+  if (contents_.options().state_sharding.gathers_before_use()) find_layers();
 }
 
 void WeightGathers::find_layers() {
@@ -100,25 +100,42 @@ void WeightGathers::add_before_use(const BoundStrategy& strategy, std::int32_t m
   const bool keep = contents_.options().state_sharding.keep_gathered;
   for (std::size_t i = 0; i < strategy.size(); ++i) {
     for (const TensorId weight : contents_.backward().owned_weights(OperatorId(i))) {
-      for (const auto& [stage, uses] : uses_by_stage(contents_, weight)) {
-        std::int32_t first = INT32_MAX, last = 0;  // layers
-        for (const UseRef use : uses) {
-          first = std::min(first, layer_of_[use.op.index()]);
-          last = std::max(last, needed_by_[use.op.index()]);
-        }
-        const std::int32_t back = 2 * layers_in(stage) - 1 - last;
-        add(weight, uses, {stage, false, first}, keep ? ReadIn::BothPasses : ReadIn::Forward);
-        if (!keep) add(weight, uses, {stage, true, back}, ReadIn::Backward);
+      for (const Uses& u : uses_of(weight)) {
+        add(weight, u.uses, {u.stage, false, u.forward}, keep ? ReadIn::BothPasses : ReadIn::Forward);
+        if (!keep) add(weight, u.uses, {u.stage, true, u.back}, ReadIn::Backward);
       }
     }
   }
 }
 
+void WeightGathers::add_in_forward(const BoundStrategy& strategy) {
+  begin(strategy, 0);
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    for (const TensorId weight : contents_.backward().owned_weights(OperatorId(i))) {
+      for (const Uses& u : uses_of(weight)) add(weight, u.uses, {u.stage, false, u.forward}, ReadIn::Forward);
+    }
+  }
+}
+
+std::vector<WeightGathers::Uses> WeightGathers::uses_of(TensorId weight) const {
+  std::vector<Uses> found;
+  for (auto& [stage, uses] : uses_by_stage(contents_, weight)) {
+    std::int32_t first = INT32_MAX, last = 0;  // layers
+    for (const UseRef use : uses) {
+      first = std::min(first, layer_of_[use.op.index()]);
+      last = std::max(last, needed_by_[use.op.index()]);
+    }
+    found.push_back({stage, std::move(uses), first, 2 * layers_in(stage) - 1 - last});
+  }
+  return found;
+}
+
 void WeightGathers::add(TensorId weight, std::span<const UseRef> uses, const Place& place, ReadIn readers) {
   const LayoutId target = contents_.needed_in(place.stage, weight, *now_);
-  if (target == contents_.state_of(weight, *now_)) return;
+  if (!contents_.gathers(weight, target, *now_)) return;
   Wiring& wiring = expander_.begin_wiring(TaskKind::WeightGather, weight);
   wiring.read_in = readers;
+  if (contents_.options().state_sharding.gathers_in_forward) wiring.microbatch = -1;
   wiring.ordinal = 2 * place.stage + (place.backward ? 1 : 0);
   wiring.destinations.assign(uses.begin(), uses.end());
   wiring.plan = &expander_.folded(contents_.gather_plan(weight, target, *now_));
@@ -157,6 +174,7 @@ void WeightGathers::wait_for_layers(TaskId gather, const Place& place, DeviceId 
   const auto behind = std::ranges::upper_bound(part.done, through, {}, &Part::Done::position);
   const bool any = behind != part.done.begin();
   if (any) expander_.dag().add_edge(made_.in_microbatch(std::prev(behind)->task, microbatch_), gather);
+  if (contents_.options().state_sharding.gathers_in_forward) return;
   const bool in_step = any && (std::prev(behind)->position >= layers_in(place.stage)) == place.backward;
   if (in_step || microbatch_ > 0) return;
   // Without stages, and with nothing before it on the way forward, it waits for the microbatch before.
@@ -175,7 +193,7 @@ TaskId WeightGathers::last_of(const PipelineStep& step, const Part& part) const 
 }
 
 void WeightGathers::enter(const PipelineStep& step, DeviceId device, bool alone) {
-  if (layers_.empty()) return;
+  if (!contents_.options().state_sharding.gathers_to_use()) return;
   step_before_.resize(contents_.costs().topology().num_devices());
   const Part& part = part_of(step.stage, device);
   TaskId& before = step_before_[device.index()];

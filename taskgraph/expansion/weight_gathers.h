@@ -29,6 +29,9 @@ class WeightGathers {
   /// zero3: adds the gathers of a microbatch. They wait for the layers that must be done before, without
   /// tasks in between: a task that takes no time would decide who comes first where several are ready.
   void add_before_use(const BoundStrategy& strategy, std::int32_t microbatch);
+  /// zero1, zero2 with gathers in forward: adds them for the first microbatch, each before the first use of
+  /// its weight. The first layers' of each stage wait for nothing.
+  void add_in_forward(const BoundStrategy& strategy);
   /// Makes the first gathers of a step wait for the step of the device before; call it for all of a device's
   /// steps, in order. `alone`: the step is not followed by another one before the next barrier.
   void enter(const PipelineStep& step, DeviceId device, bool alone);
@@ -55,6 +58,13 @@ class WeightGathers {
   };
   void find_layers();
   void begin(const BoundStrategy& strategy, std::int32_t microbatch);
+  /// What one stage does with a weight: its uses, and the layers of the first one forward and back.
+  struct Uses {
+    std::int32_t stage = 0;
+    std::vector<UseRef> uses;
+    std::int32_t forward = 0, back = 0;
+  };
+  [[nodiscard]] std::vector<Uses> uses_of(TensorId weight) const;
   void add(TensorId weight, std::span<const UseRef> uses, const Place& place, ReadIn readers);
   void wait_for_layers(TaskId gather, const Place& place, DeviceId device);
   void connect_readers(const Wiring& wiring);

@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "taskgraph/expansion/add_tasks.h"
+
 namespace pipesim {
 namespace {
 
@@ -271,18 +273,28 @@ class BufferLives {
     });
   }
 
+  // Copies of what a device keeps anyway are made when they are first read.
   void gathered(const Wiring& w) {
-    for (const auto& [d, bytes] : w.plan->received) {
-      const Nanoseconds from = first_arrival(w, d);
-      Nanoseconds until = from;
+    for (const auto& [d, bytes] : gathered_copies(expanded_, w)) {
+      Span life{first_arrival(w, d), 0};
       for (const UseRef use : w.destinations) {
         const std::int32_t k = (*strategy_)[use.op.index()]->shard_of_device[d.index()];
         if (k < 0) continue;
-        until = std::max(until, forward_end(use.op, k));
-        if (w.read_in != ReadIn::Forward) until = std::max(until, backward_end(use.op, k));
+        life.cover(first_read(use.op, k, w.read_in), forward_end(use.op, k));
+        if (w.read_in != ReadIn::Forward) life.until = std::max(life.until, backward_end(use.op, k));
       }
-      alive(d, bytes, MemoryCategory::GatheredWeights, {from, until});
+      alive(d, bytes, MemoryCategory::GatheredWeights, {life.from, std::max(life.from, life.until)});
     }
+  }
+
+  [[nodiscard]] Nanoseconds first_read(OperatorId op, std::int32_t shard, ReadIn passes) const {
+    const OperatorTasks& tasks = tasks_of(op);
+    if (passes != ReadIn::Backward) return start(task_at(tasks.forward, shard));
+    Nanoseconds first = INT64_MAX;
+    for (const TaskId pass : {tasks.recompute, tasks.backward_input, tasks.backward_weight}) {
+      if (pass.valid()) first = std::min(first, start(task_at(pass, shard)));
+    }
+    return first;
   }
 
   // Consumers of one term add into the same buffer: it lives from the first one's start until it was sent, or
@@ -338,6 +350,20 @@ class BufferLives {
 };
 
 }  // namespace
+
+std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& expanded,
+                                                        const Wiring& gather) {
+  const PlanContents& contents = expanded.contents();
+  const DataType type = contents.graph().tensor(gather.tensor).type;
+  if (!contents.options().state_sharding.copies_to_use(type)) return gather.plan->received;
+  std::vector<std::pair<DeviceId, Bytes>> copies = gather.plan->received;
+  const Layout& target = contents.layouts()[gather.plan->target];
+  for (const DeviceId d : gather.plan->local) {
+    if (std::ranges::any_of(gather.plan->received, [&](const auto& got) { return got.first == d; })) continue;
+    copies.emplace_back(d, Bytes(target.elements_on(d) * bytes_per_element(type)));
+  }
+  return copies;
+}
 
 MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times) {
   BufferLives lives(expanded, times);

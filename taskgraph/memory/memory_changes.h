@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/timeline.h"
@@ -55,5 +56,10 @@ using MemoryChanges = std::vector<std::vector<MemoryChange>>;  ///< by device
 
 /// The begins and ends of these microbatches' buffers (engine rule 8, see peak_memory()).
 MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times);
+
+/// Copies of a weight that devices hold while it is used, in the order of devices or with those last that
+/// make theirs from what they keep: nothing where a pass reads what is kept.
+std::vector<std::pair<DeviceId, Bytes>> gathered_copies(const ExpandedStrategy& expanded,
+                                                        const Wiring& gather);
 
 }  // namespace pipesim

@@ -93,6 +93,11 @@ std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
       if (gradients_move) add_made_gradients(expanded, w, microbatches, bytes);
       continue;
     }
+    if (w.kind == TaskKind::WeightGather) {
+      for (const auto& [device, copy] : gathered_copies(expanded, w))
+        bytes[device.index()] += of_way(w.microbatch) * copy;
+      continue;
+    }
     for (const auto& [device, received] : w.plan->received)
       bytes[device.index()] += of_way(w.microbatch) * received;
   }

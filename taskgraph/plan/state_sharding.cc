@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "sim/base/errors.h"
@@ -24,7 +25,20 @@ std::optional<std::string> read_number(std::string_view name, std::string_view v
   return std::nullopt;
 }
 
+// Of a part with two values; the second is not the default.
+std::optional<std::string> read_choice(std::string_view name, std::string_view value, std::string_view usual,
+                                       std::string_view other, bool& is_other) {
+  if (value != usual && value != other) return fmt::format("allowed: {0}={2}, {0}={1}", name, usual, other);
+  is_other = value == other;
+  return std::nullopt;
+}
+
+DataType widened(DataType type) { return bytes_per_element(type) < 4 ? DataType::Float32 : type; }
+
 }  // namespace
+
+DataType StateSharding::kept_type(DataType type) const { return wide_weights ? widened(type) : type; }
+DataType StateSharding::gather_type(DataType type) const { return wide_gathers ? widened(type) : type; }
 
 std::string StateSharding::str() const {
   if (!any()) return "none";
@@ -32,7 +46,16 @@ std::string StateSharding::str() const {
   if (group != 0) text += fmt::format(",shard={}", group);
   if (keep_gathered) text += ",reshard=never";
   if (prefetch != StateSharding().prefetch) text += fmt::format(",prefetch={}", prefetch);
+  if (wide_weights) text += ",weights=float32";
+  if (wide_gathers) text += ",gather=float32";
+  if (gathers_in_forward) text += ",overlap=gather";
   return text;
+}
+
+std::span<const std::string_view> state_sharding_parts() {
+  static constexpr std::array<std::string_view, 7> parts{"zero",    "shard",  "reshard", "prefetch",
+                                                         "weights", "gather", "overlap"};
+  return parts;
 }
 
 std::optional<std::string> read_state_sharding(std::string_view name, std::string_view value,
@@ -45,14 +68,16 @@ std::optional<std::string> read_state_sharding(std::string_view name, std::strin
   }
   if (name == "shard") return read_number(name, value, 1, kMostOfAPart, sharding.group);
   if (name == "prefetch") return read_number(name, value, 0, kMostOfAPart, sharding.prefetch);
-  if (value != "never" && value != "always") return "allowed: reshard=never, reshard=always";
-  sharding.keep_gathered = value == "never";
-  return std::nullopt;
+  if (name == "weights") return read_choice(name, value, "own", "float32", sharding.wide_weights);
+  if (name == "gather") return read_choice(name, value, "own", "float32", sharding.wide_gathers);
+  if (name == "overlap") return read_choice(name, value, "none", "gather", sharding.gathers_in_forward);
+  return read_choice(name, value, "always", "never", sharding.keep_gathered);
 }
 
 StateSharding parse_state_sharding(std::string_view text) {
   constexpr std::string_view allowed =
-      "allowed: none, or zero1, zero2 or zero3, then shard=N, reshard=never and prefetch=N as wanted";
+      "allowed: none, or zero1, zero2 or zero3, then shard=N, reshard=never, prefetch=N, weights=float32, "
+      "gather=float32 and overlap=gather as wanted";
   StateSharding sharding;
   if (text == "none") return sharding;
   for (std::string_view left = text; !left.empty();) {
@@ -60,7 +85,7 @@ StateSharding parse_state_sharding(std::string_view text) {
     const std::string_view name = part.substr(0, part.find_first_of("=0123456789"));
     std::string_view value = part.substr(name.size());
     if (value.starts_with('=')) value.remove_prefix(1);
-    if (name != "zero" && name != "shard" && name != "prefetch" && name != "reshard")
+    if (std::ranges::find(state_sharding_parts(), name) == state_sharding_parts().end())
       throw InputError(fmt::format("state sharding \"{}\": unknown part \"{}\", {}", text, part, allowed));
     if (const auto why = read_state_sharding(name, value, sharding))
       throw InputError(fmt::format("state sharding \"{}\": \"{}\": {}", text, part, *why));
@@ -74,10 +99,13 @@ StateSharding parse_state_sharding(std::string_view text) {
 
 std::optional<std::string> contradiction(const StateSharding& sharding) {
   if (!sharding.any() && sharding != StateSharding())
-    return "shard, reshard and prefetch belong to zero1, zero2 or zero3";
-  const bool waits = sharding.keep_gathered || sharding.prefetch != StateSharding().prefetch;
-  if (waits && !sharding.gathers_to_use())
-    return "reshard and prefetch belong to zero3, which gathers weights";
+    return "shard, reshard, prefetch, weights, gather and overlap belong to zero1, zero2 or zero3";
+  if (sharding.gathers_in_forward && sharding.gathers_to_use())
+    return "overlap belongs to zero1 and zero2; zero3 gathers weights before each use";
+  if ((sharding.keep_gathered || sharding.wide_weights) && !sharding.gathers_to_use())
+    return "reshard and weights belong to zero3, which divides weights";
+  if (sharding.prefetch != StateSharding().prefetch && !sharding.gathers_before_use())
+    return "prefetch belongs to zero3, and to zero1 and zero2 with overlap=gather";
   return std::nullopt;
 }
 

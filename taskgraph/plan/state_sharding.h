@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "sim/base/data_type.h"
 #include "taskgraph/plan/pipeline.h"
 
 namespace pipesim {
@@ -27,23 +29,43 @@ struct StateSharding {
   std::int32_t group = 0;
   /// zero3: weights that forward gathered are kept for backward, and not gathered again.
   bool keep_gathered = false;
-  /// zero3: a layer's weights may be gathered while the device is still busy with this number of layers
-  /// before it; 0: only when the layer before is done.
+  /// Where weights are gathered before they are used, a layer's may be gathered while the device is still
+  /// busy with this number of layers before it; 0: only when the layer before is done.
   std::int32_t prefetch = 1;
+  /// zero3: narrower weights are kept in float32, without a copy in the state, and rounded to their own type
+  /// before they are gathered (FSDP2's mixed precision).
+  bool wide_weights = false;
+  /// Narrower weights travel in float32, and are rounded to their own type where they are used.
+  bool wide_gathers = false;
+  /// zero1, zero2: weights are gathered in the forward pass of the first microbatch, each before its first
+  /// use, instead of after the update (Megatron-LM's --overlap-param-gather).
+  bool gathers_in_forward = false;
 
   [[nodiscard]] bool any() const { return kind != Kind::None; }
   /// Whether gradients are reduced after each microbatch, and not once an iteration.
   [[nodiscard]] bool each_microbatch() const { return kind >= Kind::Gradients; }
   [[nodiscard]] bool gathers_to_use() const { return kind == Kind::Weights; }
+  /// Whether any pass of a microbatch waits for gathered weights.
+  [[nodiscard]] bool gathers_before_use() const { return gathers_to_use() || gathers_in_forward; }
+  /// Of trained weights of a type: in which they are kept, and in which they travel.
+  [[nodiscard]] DataType kept_type(DataType type) const;
+  [[nodiscard]] DataType gather_type(DataType type) const;
+  /// Whether even a device that keeps a weight whole makes a copy to use it, of its own type.
+  [[nodiscard]] bool copies_to_use(DataType type) const {
+    return gathers_to_use() && kept_type(type) != type && gather_type(type) == type;
+  }
   bool operator==(const StateSharding&) const = default;
-  /// "zero3,shard=8,reshard=never,prefetch=2"; parts with their default are left out. "none" for none.
+  /// "zero3,shard=8,reshard=never,prefetch=2,weights=float32", "zero1,gather=float32,overlap=gather"; parts
+  /// with their default are left out. "none" for none.
   [[nodiscard]] std::string str() const;
 };
 
 /// Reads one part, a name and a value such as "zero" and "3", "shard" and "8", into `sharding`. Nothing when
-/// it did; else why not.
+/// it did; else why not. The name must be one of state_sharding_parts().
 std::optional<std::string> read_state_sharding(std::string_view name, std::string_view value,
                                                StateSharding& sharding);
+/// "zero", "shard", …
+std::span<const std::string_view> state_sharding_parts();
 /// Reads what str() writes. InputError with what is allowed.
 StateSharding parse_state_sharding(std::string_view text);
 

@@ -153,14 +153,14 @@ class FoldingFinder {
     const StateSharding& sharding = contents_.options().state_sharding;
     if (!sharding.any()) return;
     LayoutIds targets;
-    if (!sharding.gathers_to_use()) targets.push_back(contents_.home_of(weight, strategy_));
+    if (!sharding.gathers_before_use()) targets.push_back(contents_.home_of(weight, strategy_));
     for (const UseRef use : contents_.graph().consumers(weight)) {
-      if (!sharding.gathers_to_use()) break;
+      if (!sharding.gathers_before_use()) break;
       const LayoutId needed = contents_.needed_in(contents_.stage_of(use.op), weight, strategy_);
       if (std::find(targets.begin(), targets.end(), needed) == targets.end()) targets.push_back(needed);
     }
     for (const LayoutId target : targets) {
-      if (target != contents_.state_of(weight, strategy_))
+      if (contents_.gathers(weight, target, strategy_))
         add_plan(contents_.gather_plan(weight, target, strategy_));
     }
   }

@@ -240,10 +240,10 @@ class SteadyStateFinder {
     return Progress::Other;
   }
 
-  // Lanes are as busy at both ends, and what belongs to no microbatch comes later.
+  // Lanes are as busy at both ends, and what belongs to no microbatch is over or comes later.
   [[nodiscard]] bool same_lanes(const SteadyWindow& w) const {
     for (std::size_t t = id(few_, 0); t < from_.first_barrier; ++t) {
-      if (popped(t, w.end)) return false;
+      if (popped(t, w.end) && !ended(t, w.begin)) return false;
     }
     return busy_lanes(w.begin) == busy_lanes(w.end);
   }

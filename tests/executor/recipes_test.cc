@@ -48,6 +48,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         EqualModel{"gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8", 10},
         EqualModel{"llama:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32", 10},
+        EqualModel{"llama:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32,"
+                   "dtype=bfloat16",
+                   20},
         EqualModel{"qwen3-8b:batch=4,layers=4,hidden=32,heads=8,head_width=4,kv_heads=2,vocab=48,sequence=16,"
                    "ffn=32,zigzag=4,dtype=float32",
                    10},
@@ -63,7 +66,9 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& instance) {
       const std::string text = instance.param.model;
       const bool groups = text.find("token_groups") != std::string::npos;
-      return text.substr(0, std::min(text.find(':'), text.find('-'))) + (groups ? "_groups" : "");
+      const bool narrow = text.find("bfloat16") != std::string::npos;
+      return text.substr(0, std::min(text.find(':'), text.find('-'))) + (groups ? "_groups" : "") +
+             (narrow ? "_bfloat16" : "");
     });
 
 }  // namespace

@@ -81,13 +81,20 @@ class Reference {
     return found;
   }
 
-  // Values after the first step under a plan.
-  StepValues values_of(const Strategy& strategy, const PlanOptions& options) {
+  // Values after so many steps under a plan.
+  StepValues values_of(const Strategy& strategy, const PlanOptions& options, int steps = 1) {
     const PlanOptions own = std::exchange(options_, options);
     Split split(*this, strategy);
-    split.training.step();
+    for (int s = 0; s < steps; ++s) split.training.step();
     options_ = own;
     return split.training.values();
+  }
+
+  Program program_of(const Strategy& strategy, const PlanOptions& options) {
+    const PlanOptions own = std::exchange(options_, options);
+    const Split split(*this, strategy);
+    options_ = own;
+    return split.training.program();
   }
 
   // Errors of results and gradients.

@@ -91,7 +91,9 @@ TEST(Score, OfDividedStateIsTheSame) {
   const Topology topology = make_topology("dgx-a100:2");
   const CostModel costs(topology);
   int all_proven = 0;
-  for (const char* sharding : {"zero1", "zero2", "zero3", "zero3,reshard=never", "zero3,shard=2"}) {
+  for (const char* sharding :
+       {"zero1", "zero2", "zero3", "zero3,reshard=never", "zero3,shard=2", "zero1,overlap=gather",
+        "zero2,overlap=gather,prefetch=0", "zero3,weights=float32,gather=float32"}) {
     for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", ""}) {
       SCOPED_TRACE(fmt::format("{}, {}", sharding, schedule));
       ReplicaPlan plan = plan_in_both(graph, {2, *schedule ? 2 : 1, 4}, *schedule ? schedule : "1f1b");
@@ -103,7 +105,7 @@ TEST(Score, OfDividedStateIsTheSame) {
     }
   }
   // Stages that are not alike may drift apart, ever further.
-  EXPECT_TRUE(all_proven >= 10 || sanitized) << all_proven;
+  EXPECT_TRUE(all_proven >= 20 || sanitized) << all_proven;
 }
 
 TEST(Score, OfFoldedPipelinesIsTheSame) {

@@ -214,17 +214,18 @@ class Dataflow {
     for (const UseRef c : graph_.consumers(weight)) {
       const Layout read = required_layout(graph_.op(c.op), use(c), config(c.op));
       for (const LayoutEntry& e : read.entries()) {
-        const bool kept = std::ranges::any_of(state.entries_on(e.device), [&](const LayoutEntry& s) {
-          return read.box(e).inside(state.box(s));
-        });
-        if (kept) continue;
-        if (!sharding_.gathers_to_use()) {
+        std::vector<Box> kept;
+        for (const LayoutEntry& s : state.entries_on(e.device)) kept.push_back(state.box(s));
+        if (covered(read.box(e), kept)) continue;
+        if (!sharding_.gathers_before_use()) {
           check_updated(weight, e.device, read.box(e));
           continue;
         }
-        for (std::int32_t m = 0; m < microbatches_; ++m) {
+        // The others run after the first one.
+        const std::int32_t gathering = sharding_.gathers_to_use() ? microbatches_ : 1;
+        for (std::int32_t m = 0; m < gathering; ++m) {
           check_gathered(weight, {TaskKind::Forward, c.op, e.device, m});
-          if (sharding_.keep_gathered) continue;
+          if (sharding_.keep_gathered || !sharding_.gathers_to_use()) continue;
           for (const TaskKind pass : {TaskKind::BackwardInput, TaskKind::BackwardWeight})
             check_gathered(weight, {pass, c.op, e.device, m});
         }

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "models/zoo/zoo.h"
 #include "sim/simulate.h"
@@ -12,22 +14,24 @@
 namespace pipesim {
 namespace {
 
-constexpr std::int64_t kCopies = 8;
+constexpr std::int32_t kCopies = 8;
 
 /// Copies of a model, each with its own samples.
 struct Copies {
-  Copies(const char* model, const std::string& sharding, std::int32_t microbatches = 1)
-      : graph(make_zoo_model(model)), options(options_of(sharding, microbatches)) {
+  Copies(const char* model, const std::string& sharding, std::int32_t microbatches = 1,
+         DataType gradient_type = DataType::Float32, std::int32_t copies = kCopies)
+      : graph(make_zoo_model(model)), options(options_of(sharding, microbatches, gradient_type)) {
     Strategy strategy;
-    for (const Operator& op : graph.operators())
-      strategy.push_back(in_both(op, 0, static_cast<std::int32_t>(kCopies), 1));
+    for (const Operator& op : graph.operators()) strategy.push_back(in_both(op, 0, copies, 1));
     bound = contents.bind(strategy);
     expanded.expand(bound, {.labels = Labels::Make});
   }
-  static PlanOptions options_of(const std::string& sharding, std::int32_t microbatches) {
+  static PlanOptions options_of(const std::string& sharding, std::int32_t microbatches,
+                                DataType gradient_type) {
     PlanOptions options;
     options.optimizer = Optimizer::Adam;
     options.microbatches = microbatches;
+    options.gradient_type = gradient_type;
     options.state_sharding = parse_state_sharding(sharding);
     return options;
   }
@@ -44,7 +48,9 @@ struct Copies {
     return sum;
   }
   [[nodiscard]] WeightMemory memory() const { return contents.permanent_memory(bound)[3]; }
-  [[nodiscard]] DeviceMemory peak() const { return peak_memory(expanded, simulate(expanded.dag()))[3]; }
+  [[nodiscard]] DeviceMemory peak(std::size_t device = 3) const {
+    return peak_memory(expanded, simulate(expanded.dag()))[device];
+  }
 
   OperatorGraph graph;
   Topology topology = make_topology("dgx-a100:1");
@@ -72,6 +78,40 @@ TEST(DividedState, TakesAsMuchMemoryAsTheClosedForm) {
   }
 }
 
+// FSDP2 keeps float32 weights, gradients and moments, all divided; gathered copies have 16 bits.
+// Megatron-LM's distributed optimizer keeps 16-bit weights, and gradients of 16 or 32 bits, whole.
+TEST(DividedState, TakesAsMuchMemoryAsFrameworksSay) {
+  const Copies fsdp(kModel, "zero3,weights=float32");
+  const std::int64_t all = fsdp.parameters(), part = all / kCopies;
+  EXPECT_EQ(fsdp.memory().weights, Bytes(4 * part));
+  EXPECT_EQ(fsdp.memory().gradients, Bytes(4 * part));
+  EXPECT_EQ(fsdp.memory().optimizer_state, Bytes(8 * part));
+  for (const auto& [type, bytes] : {std::pair(DataType::Float32, 4), std::pair(DataType::BFloat16, 2)}) {
+    for (const char* sharding : {"zero1", "zero1,gather=float32", "zero1,overlap=gather"}) {
+      const Copies megatron(kModel, sharding, 1, type);
+      EXPECT_EQ(megatron.memory().weights, Bytes(2 * all)) << sharding;
+      EXPECT_EQ(megatron.memory().gradients, Bytes(bytes * all)) << sharding;
+      EXPECT_EQ(megatron.memory().optimizer_state, Bytes(12 * part)) << sharding;
+    }
+  }
+}
+
+// A device without others to divide with makes copies of 16 bits all the same.
+TEST(DividedState, OfFloat32IsRoundedForUseWithoutOtherCopiesToo) {
+  constexpr const char* kOneLayer =
+      "llama:batch=8,layers=8,hidden=64,heads=4,kv_heads=4,vocab=64,sequence=16,ffn=64,dtype=bfloat16";
+  const auto gathered = [](const DeviceMemory& m) {
+    return m.at_peak[static_cast<std::size_t>(MemoryCategory::GatheredWeights)];
+  };
+  const Copies alone(kOneLayer, "zero3,weights=float32,reshard=never", 1, DataType::Float32, 1);
+  EXPECT_EQ(alone.contents.permanent_memory(alone.bound)[0].weights, Bytes(4 * alone.parameters()));
+  EXPECT_EQ(alone.bytes_of(TaskKind::WeightGather), 0);
+  // At the end of forward all are held but the embedding, whose copy is kept too.
+  EXPECT_EQ(gathered(alone.peak(0)), Bytes(2 * alone.parameters()));
+  const Copies wide(kOneLayer, "zero3,weights=float32,gather=float32", 1, DataType::Float32, 1);
+  EXPECT_EQ(gathered(wide.peak(0)), Bytes(0));
+}
+
 // Each device receives (n − 1)/n of what is gathered, and sends as much of what is reduced and scattered.
 TEST(DividedState, MovesAsMuchAsTheClosedForm) {
   constexpr std::int32_t kMicrobatches = 3;
@@ -88,6 +128,25 @@ TEST(DividedState, MovesAsMuchAsTheClosedForm) {
     EXPECT_EQ(c.bytes_of(TaskKind::GradientSync), e.reductions * moved * 4);
     EXPECT_EQ(c.bytes_of(TaskKind::WeightGather), e.gathers * moved * 2);
   }
+  struct Typed {
+    const char* sharding;
+    DataType gradients;
+    std::int64_t gathers, reductions;  // bytes a parameter in an iteration, but for the factor n − 1
+  };
+  constexpr DataType wide = DataType::Float32, narrow = DataType::BFloat16;
+  for (const Typed& t :
+       {Typed{"zero3,weights=float32", wide, 4 * kMicrobatches, 4 * kMicrobatches},
+        Typed{"zero3,weights=float32", narrow, 4 * kMicrobatches, 2 * kMicrobatches},
+        Typed{"zero3,weights=float32,gather=float32", wide, 8 * kMicrobatches, 4 * kMicrobatches},
+        Typed{"zero2,gather=float32", narrow, 4, 2 * kMicrobatches},
+        Typed{"zero1,gather=float32", wide, 4, 4}, Typed{"zero1", narrow, 2, 2},
+        Typed{"zero1,overlap=gather", wide, 2, 4},
+        Typed{"zero2,overlap=gather,gather=float32", wide, 4, 4 * kMicrobatches}}) {
+    SCOPED_TRACE(t.sharding);
+    const Copies c(kModel, t.sharding, kMicrobatches, t.gradients);
+    EXPECT_EQ(c.bytes_of(TaskKind::WeightGather), t.gathers * (kCopies - 1) * c.parameters());
+    EXPECT_EQ(c.bytes_of(TaskKind::GradientSync), t.reductions * (kCopies - 1) * c.parameters());
+  }
   const Copies whole(kModel, "none", kMicrobatches);
   EXPECT_EQ(whole.bytes_of(TaskKind::GradientSync), 2 * (kCopies - 1) * whole.parameters() * 4);
 }
@@ -97,6 +156,33 @@ TEST(DividedState, OfGroupsMovesMoreGradients) {
   const Copies c(kModel, "zero3,shard=4");
   EXPECT_EQ(c.memory().optimizer_state, Bytes(12 * c.parameters() / 4));
   EXPECT_EQ(c.bytes_of(TaskKind::WeightGather), 2 * 2 * 3 * c.parameters() * 2);
+}
+
+// Gathers in forward hide behind it, but for those of the first layers.
+TEST(DividedState, GathersInForwardWhileItComputes) {
+  constexpr const char* kLarge =
+      "llama:batch=8,layers=6,hidden=1024,heads=8,kv_heads=8,vocab=64,sequence=512,ffn=2048,dtype=bfloat16";
+  const auto runs = [](const char* sharding) {
+    const Copies c(kLarge, sharding, 2);
+    const Timeline timeline = simulate(c.expanded.dag());
+    Nanoseconds first_gather = INT64_MAX, last_gather = 0, last_update = 0;
+    for (std::size_t t = 0; t < timeline.start.size(); ++t) {
+      const TaskKind kind = c.expanded.graph().labels[t].kind;
+      if (kind == TaskKind::WeightGather) {
+        first_gather = std::min(first_gather, timeline.start[t]);
+        last_gather = std::max(last_gather, timeline.end[t]);
+      }
+      if (kind == TaskKind::Update) last_update = std::max(last_update, timeline.end[t]);
+    }
+    return std::tuple(first_gather, last_gather, last_update, timeline.makespan);
+  };
+  const auto [first, last, update, makespan] = runs("zero1");
+  const auto [early_first, early_last, early_update, early_makespan] = runs("zero1,overlap=gather");
+  EXPECT_GT(last, update);
+  EXPECT_EQ(early_first, 0);
+  EXPECT_LT(early_last, early_update);
+  EXPECT_EQ(early_update, early_makespan);
+  EXPECT_LT(early_makespan, makespan);
 }
 
 // Layers ahead of which weights are gathered are held at once; kept ones are held from forward to backward.

@@ -89,13 +89,13 @@ class UseCounter {
     const OperatorGraph& graph = contents_.graph();
     std::map<std::pair<OperatorId, DeviceId>, std::pair<std::int64_t, DataType>> elements;
     for (const Wiring& wiring : expanded_.wirings()) {
-      if (wiring.kind != TaskKind::GradientSync) continue;
+      if (wiring.kind != TaskKind::GradientSync || wiring.microbatch > 0) continue;
       const OperatorId owner = graph.consumers(wiring.tensor).front().op;
-      const Layout& home = contents_.layouts()[contents_.home_of(wiring.tensor, strategy_)];
-      for (const LayoutEntry& e : home.entries()) {
-        auto& [sum, type] =
-            elements.try_emplace({owner, e.device}, 0, graph.tensor(wiring.tensor).type).first->second;
-        sum += home.box(e).elements();
+      const Layout& state = contents_.layouts()[contents_.state_of(wiring.tensor, strategy_)];
+      const DataType kept = contents_.options().state_sharding.kept_type(graph.tensor(wiring.tensor).type);
+      for (const LayoutEntry& e : state.entries()) {
+        auto& [sum, type] = elements.try_emplace({owner, e.device}, 0, kept).first->second;
+        sum += state.box(e).elements();
       }
     }
     const Optimizer optimizer = contents_.options().optimizer;

@@ -370,8 +370,8 @@ void require_room(const OperatorGraph& graph, const Topology& topology, const Pl
   Bytes needed;
   for (const Tensor& t : graph.tensors()) {
     if (t.kind != TensorKind::Weight) continue;
-    const WeightMemory m =
-        CostModel::weight_memory(t.elements(), t.type, options.gradient_type, options.optimizer);
+    const WeightMemory m = CostModel::weight_memory(t.elements(), options.state_sharding.kept_type(t.type),
+                                                    options.gradient_type, options.optimizer);
     needed += m.weights + m.gradients + m.optimizer_state;
   }
   const Bytes available = topology.usable_memory();

@@ -73,7 +73,8 @@ TEST(StreamExecution, OfDividedStateDoesNotDependOnThatOrder) {
   const EqualityCase c(kModel);
   Strategy copies;
   for (const Operator& op : c.graph.operators()) copies.push_back(in_both(op, 0, 4, 2));
-  for (const char* sharding : {"zero1", "zero2", "zero3", "zero3,reshard=never,prefetch=2"}) {
+  for (const char* sharding : {"zero1", "zero2", "zero3", "zero3,reshard=never,prefetch=2",
+                               "zero3,weights=float32,gather=float32", "zero2,overlap=gather"}) {
     SCOPED_TRACE(sharding);
     PlanOptions options;
     options.microbatches = 3;

@@ -48,17 +48,20 @@ TEST(Recipe, GathersInputsAgainWhereTheSequenceIsDivided) {
 }
 
 TEST(Recipe, DividesState) {
-  for (const char* text : {"dp8,zero1", "dp8,mbs1,zero2,shard=4", "dp8,zero3,reshard=never,prefetch=2"})
+  for (const char* text : {"dp8,zero1", "dp8,mbs1,zero2,shard=4", "dp8,zero3,reshard=never,prefetch=2",
+                           "dp8,zero3,weights=float32,gather=float32", "dp8,zero1,prefetch=0,overlap=gather"})
     EXPECT_EQ(parse_recipe(text).str(), text);
-  EXPECT_EQ(parse_recipe("dp8,fsdp"), parse_recipe("dp8,zero3"));
-  EXPECT_EQ(parse_recipe("dp8,hsdp=4"), parse_recipe("dp8,zero3,shard=4"));
+  EXPECT_EQ(parse_recipe("dp8,fsdp"), parse_recipe("dp8,zero3,weights=float32"));
+  EXPECT_EQ(parse_recipe("dp8,hsdp=4"), parse_recipe("dp8,zero3,weights=float32,shard=4"));
   const auto message = [](const char* text) { return refusal([&] { (void)parse_recipe(text); }); };
   EXPECT_EQ(message("zero4"), "recipe: \"zero4\": allowed: zero with a number from 1 to 3");
   EXPECT_EQ(message("dp8,shard=4"),
-            "recipe \"dp8,shard=4\": shard, reshard and prefetch belong to zero1, zero2 or zero3");
+            "recipe \"dp8,shard=4\": shard, reshard, prefetch, weights, gather and overlap belong to zero1, "
+            "zero2 or zero3");
   EXPECT_EQ(message("zero1,fsdp"), "recipe: \"fsdp\": is zero3, and the recipe says another zero as well");
-  EXPECT_EQ(message("zero2,prefetch=2"),
-            "recipe \"zero2,prefetch=2\": reshard and prefetch belong to zero3, which gathers weights");
+  EXPECT_EQ(
+      message("zero2,prefetch=2"),
+      "recipe \"zero2,prefetch=2\": prefetch belongs to zero3, and to zero1 and zero2 with overlap=gather");
 }
 
 // Megatron-LM's rule.

@@ -52,6 +52,9 @@ TEST_F(PlanJson, HoldsHowStateIsDivided) {
   const Plan plan = read(text(all, R"("state_sharding": "zero3,shard=2", )"));
   EXPECT_EQ(plan.options.state_sharding, parse_state_sharding("zero3,shard=2"));
   EXPECT_EQ(read(to_json(plan, graph_, topology_)), plan);
+  const Plan typed = read(text(all, R"("state_sharding": "zero1,gather=float32,overlap=gather", )"));
+  EXPECT_TRUE(typed.options.state_sharding.wide_gathers && typed.options.state_sharding.gathers_in_forward);
+  EXPECT_EQ(read(to_json(typed, graph_, topology_)), typed);
   EXPECT_THAT(
       message(text(all, R"("state_sharding": "zero9", )")),
       testing::HasSubstr("p.json: /state_sharding: state sharding \"zero9\": \"zero9\": allowed: zero"));

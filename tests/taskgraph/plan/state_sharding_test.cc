@@ -28,13 +28,50 @@ TEST(StateSharding, ReadsWhatItWrites) {
   EXPECT_EQ(StateSharding().str(), "none");
   EXPECT_EQ(parse_state_sharding("zero3,shard=8,reshard=never,prefetch=2").str(),
             "zero3,shard=8,reshard=never,prefetch=2");
+  EXPECT_EQ(parse_state_sharding("zero1,overlap=gather,gather=float32").str(),
+            "zero1,gather=float32,overlap=gather");
+  EXPECT_EQ(parse_state_sharding("zero3,weights=own,gather=own,reshard=always").str(), "zero3");
+  EXPECT_EQ(parse_state_sharding("zero1,overlap=none").str(), "zero1");
+}
+
+TEST(StateSharding, WidensNarrowTypesAlone) {
+  const StateSharding fsdp = parse_state_sharding("zero3,weights=float32"),
+                      wide = parse_state_sharding("zero3,gather=float32");
+  for (const DataType narrow : {DataType::BFloat16, DataType::Float16}) {
+    EXPECT_EQ(fsdp.kept_type(narrow), DataType::Float32);
+    EXPECT_EQ(fsdp.gather_type(narrow), narrow);
+    EXPECT_TRUE(fsdp.copies_to_use(narrow));
+    EXPECT_EQ(wide.kept_type(narrow), narrow);
+    EXPECT_EQ(wide.gather_type(narrow), DataType::Float32);
+    EXPECT_FALSE(wide.copies_to_use(narrow));
+  }
+  for (const DataType type : {DataType::Float32, DataType::Float64}) {
+    EXPECT_EQ(fsdp.kept_type(type), type);
+    EXPECT_EQ(wide.gather_type(type), type);
+    EXPECT_FALSE(fsdp.copies_to_use(type));
+  }
 }
 
 TEST(StateSharding, SaysWhatIsWrong) {
   EXPECT_THAT(refusal("zero4"), HasSubstr("\"zero4\": allowed: zero with a number from 1 to 3"));
   EXPECT_THAT(refusal("zero1,shard=0"), HasSubstr("allowed: shard with a number from 1 to"));
   EXPECT_THAT(refusal("shard=8"), HasSubstr("allowed: none, or zero1, zero2 or zero3"));
-  EXPECT_THAT(refusal("zero1,prefetch=2"), HasSubstr("belong to zero3"));
+  EXPECT_THAT(refusal("zero1,prefetch=2"), HasSubstr("prefetch belongs to zero3"));
+  EXPECT_THAT(refusal("zero1,reshard=never"), HasSubstr("reshard and weights belong to zero3"));
+  EXPECT_EQ(refusal("zero2,weights=float32"),
+            "state sharding \"zero2,weights=float32\": reshard and weights belong to zero3, which divides "
+            "weights");
+  EXPECT_EQ(refusal("zero3,overlap=gather"),
+            "state sharding \"zero3,overlap=gather\": overlap belongs to zero1 and zero2; zero3 gathers "
+            "weights before each use");
+  EXPECT_EQ(refusal("zero3,weights=bfloat16"),
+            "state sharding \"zero3,weights=bfloat16\": \"weights=bfloat16\": allowed: weights=float32, "
+            "weights=own");
+  EXPECT_EQ(refusal("zero1,gather=16"),
+            "state sharding \"zero1,gather=16\": \"gather=16\": allowed: gather=float32, gather=own");
+  EXPECT_EQ(refusal("zero1,overlap=yes"),
+            "state sharding \"zero1,overlap=yes\": \"overlap=yes\": allowed: overlap=gather, "
+            "overlap=none");
   EXPECT_THAT(refusal("zero3,reshard=maybe"), HasSubstr("reshard=never"));
   EXPECT_THAT(refusal("fsdp"), HasSubstr("unknown part \"fsdp\""));
 }

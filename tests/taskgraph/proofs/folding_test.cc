@@ -249,7 +249,9 @@ TEST(Folding, OfDividedStateRunsAsTheWholePlan) {
   const OperatorGraph graph = make_zoo_model(kReplicatedLlama);
   const Topology topology = make_topology("dgx-a100:2");
   for (const char* sharding :
-       {"zero1", "zero2", "zero3", "zero3,reshard=never", "zero3,shard=2,prefetch=0", "zero1,shard=2"}) {
+       {"zero1", "zero2", "zero3", "zero3,reshard=never", "zero3,shard=2,prefetch=0", "zero1,shard=2",
+        "zero1,overlap=gather", "zero2,shard=2,overlap=gather,prefetch=0,gather=float32",
+        "zero3,weights=float32"}) {
     for (const char* schedule : {"1f1b", "interleaved", "zb-h1"}) {
       SCOPED_TRACE(fmt::format("{}, {}", sharding, schedule));
       for (const ReplicaShape shape : {ReplicaShape{4, 2, 2}, ReplicaShape{1, 2, 8}, ReplicaShape{2, 1, 8}}) {

@@ -1,0 +1,91 @@
+#include <gmock/gmock.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "search/recipes/expand_recipe.h"
+#include "tests/executor/equality_case.h"
+#include "tests/search/recipes/random_recipe.h"
+
+namespace pipesim {
+namespace {
+
+constexpr const char* kNarrow =
+    "llama:batch=4,layers=2,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32,dtype=bfloat16";
+// Its embedding is used by two stages.
+constexpr const char* kTied =
+    "gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8,dtype=bfloat16";
+
+// How the same numbers may be kept and moved otherwise.
+std::vector<StateSharding> variants_of(StateSharding sharding) {
+  std::vector<StateSharding> all;
+  const auto with = [&](bool StateSharding::*setting) { all.emplace_back(sharding).*setting = true; };
+  with(&StateSharding::wide_gathers);
+  with(sharding.gathers_to_use() ? &StateSharding::wide_weights : &StateSharding::gathers_in_forward);
+  all.push_back(all.back());
+  all.back().wide_gathers = true;
+  return all;
+}
+
+// A float32 weight that is rounded when it is gathered, and a rounded weight beside its float32 copy; weights
+// that travel before they are rounded, or after; before the next step's forward, or after this one's update.
+TEST(DividedState, OfOtherTypesAndTimesOfGathersHoldsTheSameNumbers) {
+  constexpr int kSteps = 3;
+  for (const char* text : {kNarrow, kTied}) {
+    const EqualityCase c(text);
+    const RecipeModel model(c.graph);
+    PlanOptions options;
+    options.optimizer = Optimizer::Adam;
+    options.microbatches = 4;
+    Reference reference = c.reference(options);
+    for_each_seed(8, [&](Rng& rng) {
+      Recipe recipe = random_recipe(model, most_devices, rng);
+      recipe.state_sharding = {};
+      recipe.state_sharding.kind = static_cast<StateSharding::Kind>(1 + rng.below(3));
+      recipe.state_sharding.group = rng.below(2) == 0 ? 2 : 0;
+      if (model.illegal(recipe)) recipe.state_sharding.group = 0;
+      SCOPED_TRACE(recipe.str());
+      const RecipeStrategy made = expand_recipe(recipe, model, c.topology);
+      made.apply_to(options);
+      const StepValues plain = reference.values_of(made.strategy, options, kSteps);
+      for (const StateSharding& variant : variants_of(recipe.state_sharding)) {
+        options.state_sharding = variant;
+        const StepValues other = reference.values_of(made.strategy, options, kSteps);
+        for (const TensorError& e : differences(other, plain, c.graph))
+          EXPECT_EQ(e.error, 0) << variant.str() << ": " << e.name;
+      }
+    });
+  }
+}
+
+// Even where a device makes a part itself after it got the others'.
+TEST(DividedState, FreesTheGradientsOfAMicrobatchWhenTheyAreAddedUp) {
+  const EqualityCase c(kTied);
+  PlanOptions options;
+  options.microbatches = 4;
+  Reference reference = c.reference(options);
+  for (const char* sharding : {"zero2,shard=2", "zero3,shard=2", "zero3", "zero2"}) {
+    SCOPED_TRACE(sharding);
+    const RecipeStrategy made = expand_recipe(parse_recipe("tp2,pp2,cp2,dp1,mbs4," + std::string(sharding)),
+                                              RecipeModel(c.graph), c.topology);
+    made.apply_to(options);
+    const Program program = reference.program_of(made.strategy, options);
+    int updates = 0;
+    for (const DeviceProgram& device : program.devices) {
+      for (const Instruction& instruction : device.compute) {
+        if (!std::holds_alternative<UpdateWork>(instruction.work)) continue;
+        ++updates;
+        for (const BufferId b : instruction.buffers) {
+          const Buffer& buffer = program.buffers[b.index()];
+          EXPECT_FALSE(buffer.category == MemoryCategory::Gradients && buffer.life == Buffer::Life::Uses)
+              << c.graph.tensor(buffer.tensor).name;
+        }
+      }
+    }
+    EXPECT_GT(updates, 0);
+  }
+}
+
+}  // namespace
+}  // namespace pipesim
