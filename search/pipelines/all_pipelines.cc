@@ -197,6 +197,8 @@ class PipelineTrials {
     plain.gradient_piece = options.gradient_piece;
     plain.microbatches = options.microbatches;
     plain.recompute = options.recompute;
+    plain.state_sharding = options.state_sharding;
+    plain.gathered_inputs = options.gathered_inputs;
     return plain;
   }
 

@@ -10,6 +10,7 @@
 #include "search/evaluator.h"
 #include "search/pipelines/layer_clusters.h"
 #include "sim/base/errors.h"
+#include "taskgraph/memory/memory_changes.h"
 #include "taskgraph/schedules/schedule.h"
 
 namespace pipesim {
@@ -23,7 +24,9 @@ struct MeshCosts {
   std::vector<Bytes> permanent, made;      // by number of clusters, on the first device; made by forward
   std::vector<Bytes> again;                // part of this that selective recomputation makes again
   std::vector<Bytes> largest_again;        // by cluster: of one operator
-  std::vector<std::vector<Nanoseconds>> synchronising;  // by number of clusters and lane: gradients, once
+  std::vector<Bytes> gathered;             // by cluster: weights, on the first device
+  using Loads = std::vector<std::vector<Nanoseconds>>;  // by number of clusters and lane
+  Loads synchronising, in_microbatch;  // gradients and divided weights: once, and in every microbatch
 };
 
 class AlpaPlanner {
@@ -63,6 +66,7 @@ class AlpaPlanner {
     found.devices = devices;
     found.tensor = tensor;
     add_memory(evaluator.contents(), bound, found);
+    add_gathered(evaluator.expanded(), found);
     return found;
   }
 
@@ -92,13 +96,18 @@ class AlpaPlanner {
     MeshCosts found;
     found.forward_until.assign(clusters_ + 1, 0);
     found.backward_from.assign(clusters_ + 1, 0);
-    found.synchronising.assign(clusters_ + 1, std::vector<Nanoseconds>(topology().num_lanes(), 0));
+    for (MeshCosts::Loads* loads : {&found.synchronising, &found.in_microbatch})
+      loads->assign(clusters_ + 1, std::vector<Nanoseconds>(topology().num_lanes(), 0));
     const std::vector<TaskLabel>& labels = evaluator.task_graph().labels;
     for (std::size_t t = 0; t < labels.size(); ++t) {
       const TaskKind kind = labels[t].kind;
-      if (kind == TaskKind::GradientSync) {
+      if (kind == TaskKind::GradientSync || kind == TaskKind::WeightGather) {
         const OperatorId owner = graph_.consumers(labels[t].tensor).front().op;
-        auto& lanes = found.synchronising[static_cast<std::size_t>(cluster_of_[owner.index()]) + 1];
+        const StateSharding& sharding = plan_.state_sharding;
+        const bool each =
+            kind == TaskKind::WeightGather ? sharding.gathers_to_use() : sharding.each_microbatch();
+        auto& lanes = (each ? found.in_microbatch
+                            : found.synchronising)[static_cast<std::size_t>(cluster_of_[owner.index()]) + 1];
         for (const LaneUse& use : evaluator.task_graph().dag.lanes(TaskId(t)))
           lanes[use.lane.index()] += use.hold;
       }
@@ -112,8 +121,10 @@ class AlpaPlanner {
     }
     for (std::size_t c = 0; c < clusters_; ++c) {
       found.forward_until[c + 1] = std::max(found.forward_until[c + 1], found.forward_until[c]);
-      for (std::size_t lane = 0; lane < found.synchronising[c].size(); ++lane)
-        found.synchronising[c + 1][lane] += found.synchronising[c][lane];
+      for (MeshCosts::Loads* loads : {&found.synchronising, &found.in_microbatch}) {
+        for (std::size_t lane = 0; lane < (*loads)[c].size(); ++lane)
+          (*loads)[c + 1][lane] += (*loads)[c][lane];
+      }
     }
     found.backward_from[clusters_] = found.forward_until[clusters_];
     for (std::size_t c = clusters_; c-- > 0;)
@@ -151,6 +162,18 @@ class AlpaPlanner {
       std::partial_sum(sums->begin(), sums->end(), sums->begin());
   }
 
+  void add_gathered(const ExpandedStrategy& expanded, MeshCosts& found) const {
+    found.gathered.assign(clusters_, Bytes(0));
+    if (!plan_.state_sharding.gathers_to_use()) return;
+    for (const Wiring& w : expanded.wirings()) {
+      if (w.kind != TaskKind::WeightGather || w.read_in == ReadIn::Backward) continue;
+      const auto cluster = static_cast<std::size_t>(cluster_of_[w.destinations.front().op.index()]);
+      for (const auto& [device, bytes] : gathered_copies(expanded, w)) {
+        if (device == DeviceId(0)) found.gathered[cluster] += bytes;
+      }
+    }
+  }
+
   [[nodiscard]] StageOption option_of(const MeshCosts& mesh, std::size_t first, std::size_t last) const {
     const Nanoseconds forward = mesh.forward_until[last + 1] - mesh.forward_until[first];
     const Nanoseconds backward = mesh.backward_from[first] - mesh.backward_from[last + 1];
@@ -160,11 +183,15 @@ class AlpaPlanner {
         0,
         static_cast<std::int32_t>(mesh.tensor),
         mesh.devices,
-        to_seconds(forward + backward) + transfer_time(mesh, last) + synchronisation_share(mesh, first, last),
+        to_seconds(std::max(forward + backward, busiest_lane(mesh.in_microbatch, first, last))) +
+            transfer_time(mesh, last) + synchronisation_share(mesh, first, last),
         0};
     const Bytes left =
         topology().usable_memory(DeviceId(0)) - (mesh.permanent[last + 1] - mesh.permanent[first]);
-    const auto [kept, at_hand] = activations(mesh, first, last);
+    auto [kept, at_hand] = activations(mesh, first, last);
+    const auto [kept_weights, weights_at_hand] = gathered_weights(mesh, first, last);
+    kept += kept_weights;
+    at_hand += weights_at_hand;
     constexpr std::int64_t kAny = 1 << 20;
     const Bytes rest = left - at_hand;
     option.most_successors = rest.value < 0    ? -1
@@ -196,13 +223,33 @@ class AlpaPlanner {
     return {made - (mesh.again[last + 1] - mesh.again[first]), at_hand};
   }
 
+  // On the first device: of every microbatch in flight, or of the clusters that are at work.
+  [[nodiscard]] std::pair<Bytes, Bytes> gathered_weights(const MeshCosts& mesh, std::size_t first,
+                                                         std::size_t last) const {
+    Bytes all, largest, next;
+    for (std::size_t c = first; c <= last; ++c) {
+      const Bytes bytes = mesh.gathered[c];
+      all += bytes;
+      next = std::max(next, std::min(bytes, largest));
+      largest = std::max(largest, bytes);
+    }
+    if (plan_.state_sharding.keep_gathered) return {all, Bytes(0)};
+    return {Bytes(0), largest + next};
+  }
+
+  [[nodiscard]] static Nanoseconds busiest_lane(const MeshCosts::Loads& loads, std::size_t first,
+                                                std::size_t last) {
+    Nanoseconds busiest = 0;
+    for (std::size_t lane = 0; lane < loads[first].size(); ++lane)
+      busiest = std::max(busiest, loads[last + 1][lane] - loads[first][lane]);
+    return busiest;
+  }
+
   // What happens once an iteration, divided among all microbatches.
   [[nodiscard]] Seconds synchronisation_share(const MeshCosts& mesh, std::size_t first,
                                               std::size_t last) const {
-    Nanoseconds busiest = 0;
-    for (std::size_t lane = 0; lane < mesh.synchronising[first].size(); ++lane)
-      busiest = std::max(busiest, mesh.synchronising[last + 1][lane] - mesh.synchronising[first][lane]);
-    return (1 / static_cast<double>(microbatches_)) * to_seconds(busiest);
+    return (1 / static_cast<double>(microbatches_)) *
+           to_seconds(busiest_lane(mesh.synchronising, first, last));
   }
 
   // Forward and backward of what leaves the cluster, over the ways to the next submesh: one a device, or a

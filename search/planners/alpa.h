@@ -27,11 +27,13 @@ std::vector<std::int64_t> submesh_sizes(const Topology& topology);
 /// dynamic program over runs of clusters on submeshes. Costs of stages come from the simulator. The whole
 /// model runs on each submesh, data-parallel or in rows of tensor-parallel devices. A stage takes the time
 /// that its clusters add to one microbatch there, plus its share of the synchronisation of gradients. The
-/// transfer of its outputs to the next submesh counts too, which Alpa leaves out. Memory of a stage: weights,
-/// gradients and optimizer state of its first device, and the activations that it keeps for every microbatch
-/// in flight. With full recompute these are the inputs of the stage, plus everything that it makes of one
-/// microbatch. With selective recompute they are all but those of attention, plus the largest attention's
-/// once.
+/// transfer of its outputs to the next submesh counts too, which Alpa leaves out. Where copies divide state,
+/// a stage takes no less than what every microbatch gathers and reduces keeps its busiest link. Memory of a
+/// stage: weights, gradients and optimizer state of its first device, gathered weights of its two largest
+/// clusters (of all clusters, where they are kept for backward), and the activations that it keeps for every
+/// microbatch in flight. With full recompute these are the inputs of the stage, plus everything that it makes
+/// of one microbatch. With selective recompute they are all but those of attention, plus the largest
+/// attention's once.
 ///
 /// `looked_at` is called with the number of devices after every submesh. Nothing when no pipeline fits.
 /// `plan`: optimizer, types and microbatches. `schedule`: the schedule that the stages are for. It limits the

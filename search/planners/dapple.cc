@@ -88,6 +88,7 @@ class DapplePlanner {
   DapplePlanner(const DappleProblem& problem, const DappleSearch& search)
       : layers_(problem),
         search_(search),
+        traffic_(problem.traffic),
         copies_(static_cast<std::int32_t>(search.copies)),
         microbatch_(problem.microbatch),
         microbatches_(static_cast<double>(problem.microbatches(search.copies))),
@@ -187,13 +188,14 @@ class DapplePlanner {
       if (label.bound >= limit(last)) continue;  // a better pipeline was found since
       const double transfers = label.transfers + transfer;
       for (std::size_t to = last ? layers_.size() : from + 1; to < layers_.size() + (last ? 1 : 0); ++to) {
-        const double block = std::max({label.block, layers_.time(from, to) / replicas, in_block});
+        const double reduction = replicas > 1 ? reduction_time(layers_.parameters(from, to), on) : 0;
+        const double block = std::max({label.block, layers_.time(from, to) / replicas, in_block,
+                                       microbatches_ * traffic_.each * reduction});
         if (with_block(block) + transfers >= limit(last)) break;
         ++steps_;
         Label longer{block, transfers, 0, label.reductions, label.parts};
         const double largest = stage == 0 ? 0 : label.reductions.back();
-        longer.reductions.push_back(
-            std::max(largest, replicas > 1 ? reduction_time(layers_.parameters(from, to), on) : 0));
+        longer.reductions.push_back(std::max(largest, traffic_.once * reduction));
         const double least_block = last ? block : std::max(block, layers_.time(to, layers_.size()) / rest);
         longer.bound = last ? latency_of(longer) : bound(longer, least_block);
         if (longer.bound >= limit(last)) continue;
@@ -323,6 +325,7 @@ class DapplePlanner {
 
   DappleLayers layers_;
   DappleSearch search_;
+  ShardingTraffic traffic_;
   std::int32_t copies_, devices_ = 0;
   std::int64_t microbatch_;
   double microbatches_, constant_;
@@ -387,6 +390,7 @@ Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
   const auto microbatches = static_cast<double>(problem.microbatches(copies));
   const auto passes = static_cast<double>(copies) * microbatches;
   std::vector<Counts> on;
+  std::vector<double> reductions;
   double block = 0;
   for (const DappleStage& stage : stages) {
     on.emplace_back(static_cast<std::size_t>(*std::ranges::max_element(problem.server_of)) + 1, 0);
@@ -395,6 +399,10 @@ Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
     block = std::max(
         block, layers.time(static_cast<std::size_t>(stage.first), static_cast<std::size_t>(stage.last) + 1) /
                    static_cast<double>(stage.devices.size()));
+    const double bytes =
+        layers.parameters(static_cast<std::size_t>(stage.first), static_cast<std::size_t>(stage.last) + 1);
+    reductions.push_back(stage.devices.size() == 1 ? 0 : reduction_time(bytes, on.back()));
+    block = std::max(block, microbatches * problem.traffic.each * reductions.back());
   }
   const int factor = dapple_activation_factor(stages.size());
   for (std::size_t s = 1; s < stages.size(); ++s) {
@@ -405,9 +413,8 @@ Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const auto first = static_cast<std::size_t>(stages[s].first);
     if (s > 0) latency += transfer_time(layers.crossing(first) / passes, on[s - 1], on[s]);
-    if (stages[s].devices.size() == 1) continue;
-    const double bytes = layers.parameters(first, static_cast<std::size_t>(stages[s].last) + 1);
-    waiting = std::max(waiting, reduction_time(bytes, on[s]) - static_cast<double>(s) * block / microbatches);
+    waiting = std::max(waiting,
+                       problem.traffic.once * reductions[s] - static_cast<double>(s) * block / microbatches);
   }
   return Seconds(latency + waiting);
 }

@@ -5,6 +5,7 @@
 
 #include "search/pipelines/layer_graph.h"
 #include "search/pipelines/pipelined_strategy.h"
+#include "search/planners/sharding_traffic.h"
 
 namespace pipesim {
 
@@ -16,6 +17,7 @@ struct DappleProblem {
   std::vector<std::int32_t> server_of;  ///< by device, from 0
   std::int64_t batch = 1;               ///< samples of an iteration
   std::int64_t microbatch = 1;          ///< samples of a microbatch on each copy of the pipeline
+  ShardingTraffic traffic = {};         ///< of the replicas of a stage
   [[nodiscard]] std::int64_t microbatches(std::int64_t copies) const { return batch / microbatch / copies; }
 };
 
@@ -39,10 +41,12 @@ struct DapplePlan {
 /// with M microbatches of a copy and T the time of the whole batch on one device. block is the largest of all
 /// stages' times divided by their replicas, and of all transfers between stages. A transfer moves the
 /// activations of the whole batch, times dapple_activation_factor(). Σ transfers is of one microbatch, each
-/// once. A byte takes 1/3 ns across servers, 1 ns into one server for the share that comes from outside, 1/25
-/// ns inside. AR, the reduction of a stage's gradients, is divided by half of its replicas inside a server.
-/// The activations that cross a cut are Cut::augmented. The formula keeps the published faults: a stage other
-/// than the last also counts the parameters of the layer behind it, and copies share no transfer of a block.
+/// once. AR counts what replicas move once an iteration (DappleProblem::traffic); what they move in every
+/// microbatch runs beside it, so that block is at least that, for the whole batch. A byte takes 1/3 ns across
+/// servers, 1 ns into one server for the share that comes from outside, 1/25 ns inside. AR, the reduction of
+/// a stage's gradients, is divided by half of its replicas inside a server. The activations that cross a cut
+/// are Cut::augmented. The formula keeps the published faults: a stage other than the last also counts the
+/// parameters of the layer behind it, and copies share no transfer of a block.
 Seconds dapple_latency(const DappleProblem& problem, std::int64_t copies,
                        const std::vector<DappleStage>& stages);
 

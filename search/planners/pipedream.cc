@@ -75,20 +75,20 @@ class LevelPlanner {
   [[nodiscard]] double parameters(std::size_t i, std::size_t j) const {
     return static_cast<double>(cuts_[j].parameters.value - (i == 0 ? 0 : cuts_[i - 1].parameters.value));
   }
-  [[nodiscard]] double kept_per_batch(std::size_t i, std::size_t j) const {
+  [[nodiscard]] double kept_per_batch(std::size_t i, std::size_t j, std::size_t own) const {
     return static_cast<double>(cuts_[j].outputs.value - (i == 0 ? 0 : cuts_[i - 1].outputs.value)) +
-           parameters(i, j);
+           parameters(i, j) / (options_.divides_weights ? static_cast<double>(own) : 1);
   }
   // m: machines up to the stage and in it; own: in it.
   [[nodiscard]] bool fits(std::size_t i, std::size_t j, std::size_t m, std::size_t own) const {
     if (!options_.memory_limit) return true;
     const std::size_t in_flight = (machines_ - m + own - 1) / own + (options_.repaired ? 1 : 0);
-    return static_cast<double>(in_flight) * kept_per_batch(i, j) <=
+    return static_cast<double>(in_flight) * kept_per_batch(i, j, own) <=
            static_cast<double>(options_.memory_limit->value);
   }
   [[nodiscard]] double reduction(double bytes, std::size_t machines) const {
     const auto m = static_cast<double>(machines);
-    return 4 * (m - 1) * bytes / (m * bandwidth_);
+    return options_.synchronised * 4 * (m - 1) * bytes / (m * bandwidth_);
   }
 
   // Time of what crosses a cut, forward and backward, into or out of so many machines.

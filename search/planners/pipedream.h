@@ -24,6 +24,8 @@ struct PipeDreamOptions {
   bool straight = false;              ///< no stage on more than one machine, except a whole level's only one
   bool fewer_machines = false;        ///< machines may stay idle
   std::optional<Bytes> memory_limit;  ///< of what a machine keeps for all batches in flight
+  double synchronised = 1;            ///< of each batch, in all-reduces of the stage's weights
+  bool divides_weights = false;       ///< machines of a stage divide its weights
 };
 
 /// Layers that run on the same devices, which take batches in turn.
@@ -42,12 +44,12 @@ struct PipeDreamPlan {
 
 /// PipeDream's partitioner (Narayanan et al., SOSP 2019, section 3.1): level by level from the inside, a
 /// dynamic program over cuts. A stage of compute time T and parameters P on m machines takes (T + 4(m − 1)P /
-/// (m·bandwidth)) / m, and the slowest stage decides. The objective is that of the published optimizer, with
-/// its faults: the gradients of a level that is not cut count once per machine of the level below; a last
-/// stage keeps no batch in flight, so the memory limit never binds it; the output of the first stage never
-/// counts as a transfer by itself; Cut::augmented is more than crosses. The repaired objective counts
-/// gradients in full, a stage keeps one batch more (⌈machines from it on / its machines⌉), and both ends of
-/// every stage transfer Cut::crossing.
+/// (m·bandwidth)) / m, and the slowest stage decides; PipeDreamOptions::synchronised multiplies the second
+/// term. The objective is that of the published optimizer, with its faults: the gradients of a level that is
+/// not cut count once per machine of the level below; a last stage keeps no batch in flight, so the memory
+/// limit never binds it; the output of the first stage never counts as a transfer by itself; Cut::augmented
+/// is more than crosses. The repaired objective counts gradients in full, a stage keeps one batch more
+/// (⌈machines from it on / its machines⌉), and both ends of every stage transfer Cut::crossing.
 ///
 /// Nothing when no pipeline keeps to the memory limit, or when a straight one would need more cuts to use all
 /// machines. `cuts` are those of cuts_of(), at least one; there is at least one level; machines, bandwidths

@@ -45,6 +45,7 @@ DappleProblem problem_of(const PlanRequest& request, const LayerGraph& layers) {
   if (problem.batch % problem.microbatch != 0)
     throw UsageError(fmt::format("search: a batch of {} does not divide into microbatches of {}",
                                  problem.batch, problem.microbatch));
+  problem.traffic = sharding_traffic(request.graph, request.options);
   return problem;
 }
 

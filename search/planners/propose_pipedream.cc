@@ -28,8 +28,12 @@ PlannedPipeline propose_pipedream(const PlanRequest& request) {
   if (layers.size() == 0)
     throw InputError(fmt::format("pipedream: model \"{}\" has no layers but inputs", graph.name()));
   const auto together = inseparable_layers(graph, layers, request.settings.schedule);
+  const ShardingTraffic traffic = sharding_traffic(graph, request.options);
+  PipeDreamOptions options = request.settings.pipedream;
+  options.synchronised = traffic.each + traffic.once;
+  options.divides_weights = traffic.divides_weights;
   const PipeDreamOfLayers made =
-      pipedream_of_layers(layers, together, machine_levels(request.topology()), request.settings.pipedream);
+      pipedream_of_layers(layers, together, machine_levels(request.topology()), options);
   const std::optional<PipeDreamPlan>& found = made.plan;
   if (!found) {
     throw InputError(

@@ -249,11 +249,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   AutoOptions of_auto = planner.searches ? auto_options_of(a) : AutoOptions{};
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
-  if (recipe && recipe->state_sharding.any())
-    throw UsageError(
-        fmt::format("search: --recipe with {} is a start of mcmc, not of {}; simulate and "
-                    "compare take it as well",
-                    recipe->state_sharding.str(), planner.name));
+  if (recipe) options.state_sharding = recipe->state_sharding;
   of_auto.recipe = std::move(recipe);
   return {planner,
           std::move(model),

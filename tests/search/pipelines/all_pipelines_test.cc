@@ -17,6 +17,7 @@
 #include "search/planners/machine_levels.h"
 #include "search/planners/pipeline_trials.h"
 #include "tests/seeds.h"
+#include "tests/taskgraph/random_state_sharding.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {
@@ -237,6 +238,19 @@ TEST(BestPipeline, BoundsLeaveOutNoneThatIsBetter) {
   });
   if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
   EXPECT_LT(simulated, all * 3 / 4);
+}
+
+TEST(BestPipeline, BoundsHoldWhereStateIsDivided) {
+  for_each_seed(20, [&](Rng& rng) {
+    SmallCase c = SmallCase::random(rng, true);
+    c.options.state_sharding = random_state_sharding(rng);
+    const PipelineOptimum quick = c.best(), whole = c.best(LeaveOut::Nothing);
+    SCOPED_TRACE(c.options.state_sharding.str());
+    EXPECT_EQ(quick.evaluation, whole.evaluation);
+    ASSERT_TRUE(quick.plan && whole.plan);
+    EXPECT_EQ(quick.plan->strategy, whole.plan->strategy);
+    EXPECT_EQ(c.time_of(*quick.plan), quick.evaluation.time);
+  });
 }
 
 // Schedules that a search tries only when it is asked: forward alone, and weights that change on the way.

@@ -86,7 +86,7 @@ double published_latency(const DappleProblem& problem, int copies, const std::ve
     pipeline_time = std::max(pipeline_time, passes(counted, stages[s - 1].devices, stages[s].devices));
     sent += passes(output / copies / microbatches, stages[s - 1].devices, stages[s].devices);
   }
-  const double block = pipeline_time / microbatches;
+  std::vector<double> reductions;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const std::vector<int>& devices = stages[s].devices;
     const auto n = static_cast<double>(devices.size());
@@ -98,8 +98,12 @@ double published_latency(const DappleProblem& problem, int copies, const std::ve
       reduction = is_in_one(devices)
                       ? 2 * bytes * (n - 1) / n / 25e9 / static_cast<double>(devices.size() / 2)
                       : 2 * bytes * (n - 1) / n / 3e9;
-    waiting = std::max(waiting, reduction - static_cast<double>(s) * block);
+    reductions.push_back(problem.traffic.once * reduction);
+    pipeline_time = std::max(pipeline_time, microbatches * problem.traffic.each * reduction);
   }
+  const double block = pipeline_time / microbatches;
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    waiting = std::max(waiting, reductions[s] - static_cast<double>(s) * block);
   return block * (microbatches - 1) + all / copies / microbatches + sent + waiting;
 }
 
@@ -141,7 +145,11 @@ double best_by_trying(const DappleProblem& problem, int copies, int num_stages, 
 
 DappleProblem random_problem(Rng& rng, const LayerGraph& layers, std::vector<std::int32_t> server_of) {
   const std::int64_t microbatch = rng.between(1, 3);
-  return {&layers, rng.between(1, 4), std::move(server_of), microbatch * 4 * rng.between(1, 6), microbatch};
+  DappleProblem problem{&layers, rng.between(1, 4), std::move(server_of), microbatch * 4 * rng.between(1, 6),
+                        microbatch};
+  if (rng.below(2) == 0)
+    problem.traffic = {rng.between(0, 2) / 2.0, rng.between(0, 3) / 2.0, rng.below(2) == 0};
+  return problem;
 }
 
 // Outputs that take as long as layers do: of random layers those of many samples do.

@@ -37,7 +37,8 @@ double best_by_trying(const std::vector<Cut>& cuts, const MachineLevel& level, c
           for (std::int64_t m = 1; m <= (o.straight ? 1 : machines - used); ++m) {
             if (used + m > machines) break;
             const double parameters = sum(&Cut::parameters, from, to);
-            double stage = sum(&Cut::time, from, to) + 4.0 * static_cast<double>(m - 1) * parameters /
+            double stage = sum(&Cut::time, from, to) + o.synchronised * 4.0 * static_cast<double>(m - 1) *
+                                                           parameters /
                                                            (static_cast<double>(m) * level.bandwidth.value);
             stage /= static_cast<double>(m);
             if (o.activation_compression && (from > 0 || o.repaired)) {
@@ -51,7 +52,9 @@ double best_by_trying(const std::vector<Cut>& cuts, const MachineLevel& level, c
             }
             const std::int64_t behind = machines - used - (o.repaired ? 0 : m);  // that are still to come
             const std::int64_t in_flight = (behind + m - 1) / m;
-            const double kept = static_cast<double>(in_flight) * (parameters + sum(&Cut::outputs, from, to));
+            const double kept =
+                static_cast<double>(in_flight) *
+                (parameters / static_cast<double>(o.divides_weights ? m : 1) + sum(&Cut::outputs, from, to));
             if (o.memory_limit && kept > static_cast<double>(o.memory_limit->value)) continue;
             extend(to + 1, used + m, std::max(slowest, stage));
           }
@@ -72,6 +75,8 @@ TEST(PipeDream, FindsTheBestOfAllPipelines) {
     options.straight = rng.below(4) == 0;
     options.fewer_machines = rng.below(2) == 0;
     options.repaired = rng.below(2) == 0;
+    if (rng.below(2) == 0) options.synchronised = static_cast<double>(rng.between(1, 6)) / 2;
+    options.divides_weights = rng.below(3) == 0;
     // Fewer machines shift what a stage keeps: then the published recurrence does not count as this does.
     if (!options.fewer_machines && rng.below(2) == 0)
       options.memory_limit = Bytes(rng.between(0, 600'000'000));

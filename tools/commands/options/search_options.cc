@@ -40,9 +40,8 @@ void check_search_options(const Arguments& a) {
   if (a.choice("algorithm", algorithms) == "exhaustive" && !planner_of(a) &&
       a.choice("recompute", recompute_names()) != "none")
     throw UsageError("search: --algorithm exhaustive and --recompute exclude each other without stages");
-  if (a.text("state-sharding") != "none" && (planner_of(a) || a.text("algorithm") == "exhaustive"))
-    throw UsageError(fmt::format("search: --state-sharding is for mcmc and baselines, not for --algorithm {}",
-                                 a.text("algorithm")));
+  if (a.text("state-sharding") != "none" && a.text("algorithm") == "exhaustive" && !planner_of(a))
+    throw UsageError("search: --algorithm exhaustive and --state-sharding exclude each other without stages");
   check_checkpoints(a);
   check_planner_options(a);
 }
