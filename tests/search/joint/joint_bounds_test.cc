@@ -7,6 +7,7 @@
 #include "search/baselines/baselines.h"
 #include "tests/search/joint/joint_case.h"
 #include "tests/seeds.h"
+#include "tests/taskgraph/random_state_sharding.h"
 #include "topologies/files/topology_json.h"
 
 namespace pipesim {
@@ -50,6 +51,31 @@ TEST_F(JointBounds, NoIterationIsUnderThem) {
   });
   EXPECT_GT(plans, sanitized ? 5 : 30);
   EXPECT_GT(tightest, 0.7);
+}
+
+TEST_F(JointBounds, HoldWhereStateIsDivided) {
+  int plans = 0;
+  Rng drawn(5);
+  walk(4, 30, [&](const JointPlan& plan, const Evaluation&) {
+    const OperatorGraph& graph = *evaluator.graph(plan.microbatches);
+    PlanOptions options = evaluator.options(plan);
+    options.state_sharding = random_state_sharding(drawn);
+    const Strategy strategy = evaluator.strategy(plan);
+    if (!options.state_sharding.any() || illegal(graph, strategy, options, costs.topology())) return;
+    SCOPED_TRACE(options.state_sharding.str());
+    JointEvaluator dividing(model_of, costs, options);
+    const std::optional<Evaluation> cost = dividing.evaluate(plan);
+    ASSERT_TRUE(cost);
+    EXPECT_EQ(*cost, Evaluator(graph, costs, options).score(strategy));
+    PlanContents contents(graph, costs, options);
+    const BoundStrategy bound = contents.bind(strategy);
+    ExpandedStrategy unordered(contents);
+    unordered.expand_unordered(bound);
+    EXPECT_LE(IterationBound().of_chains(unordered), cost->time);
+    EXPECT_LE(permanent_overflow(contents, bound), cost->overflow);
+    ++plans;
+  });
+  EXPECT_GT(plans, sanitized ? 3 : 20);
 }
 
 // An iteration of one microbatch on one device has nothing to wait for.

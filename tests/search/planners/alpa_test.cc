@@ -79,6 +79,47 @@ TEST(Alpa, CountsWhatIsKeptAndWhatRunsAgain) {
   }
 }
 
+// The same on four devices that divide state: their parts are kept, and of two linears what is gathered.
+TEST(Alpa, CountsDividedStateAndGatheredWeights) {
+  constexpr std::int64_t kMemory = 2'000'000, kOutput = 64 * 4, kWeight = 64 * 64 * 4;
+  constexpr std::int32_t kLinears = 4;
+  GraphBuilder b("squares", 4);
+  TensorId x = b.data("x", {4, 64});
+  for (std::int32_t l = 0; l < kLinears; ++l)
+    x = b.add("linear", "fc" + std::to_string(l), {x}, {{"out", std::vector<std::int64_t>{64}}, {"bias", 0}});
+  const OperatorGraph graph = b.build();
+  TopologyParts parts = make_topology("p100-4x4:1").parts();
+  for (DeviceKind& kind : parts.kinds) kind.memory = Bytes(kMemory);
+  const Topology topology(parts);
+  const CostModel costs(topology);
+  struct Expected {
+    const char* sharding;
+    std::int64_t
+        quarters;  // of weights that a linear keeps for good, of three kinds: weight, gradient, moment
+  };
+  for (const Expected& e : {Expected{"none", 12}, Expected{"zero1", 9}, Expected{"zero2", 6},
+                            Expected{"zero3", 3}, Expected{"zero3,reshard=never", 3}}) {
+    SCOPED_TRACE(e.sharding);
+    PlanOptions options;
+    options.microbatches = 8;
+    options.state_sharding = parse_state_sharding(e.sharding);
+    const auto plan = alpa(graph, costs, options, kLinears, nullptr);
+    ASSERT_TRUE(plan);
+    int looked_at = 0;
+    for (const StageOption& o : plan->options) {
+      if (o.devices != 4 || o.config != 1) continue;
+      ++looked_at;
+      const std::int64_t n = o.last - o.first + 1;
+      const bool zero3 = options.state_sharding.gathers_to_use(), keep = options.state_sharding.keep_gathered;
+      const std::int64_t gathered = zero3 && !keep ? std::min<std::int64_t>(n, 2) * kWeight : 0,
+                         kept = n * (kOutput + (keep ? kWeight : 0));
+      const std::int64_t left = kMemory - n * e.quarters * kWeight / 4 - gathered;
+      EXPECT_EQ(o.most_successors, left / kept - 1) << o.first << " to " << o.last;
+    }
+    EXPECT_EQ(looked_at, kLinears * (kLinears + 1) / 2);
+  }
+}
+
 // What attention makes and keeps is in memory once, however many microbatches are in flight.
 TEST(Alpa, RunsMoreMicrobatchesWhereAttentionRunsAgain) {
   const OperatorGraph graph =

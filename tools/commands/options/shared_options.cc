@@ -108,7 +108,9 @@ Option state_sharding_option() {
           "which are reduced after each microbatch. zero3 (FSDP): weights as well, which each microbatch "
           "gathers before forward and before backward. Parts may follow, separated by commas: shard=8 "
           "lets 8 neighbouring copies divide it, and other eights hold it again; reshard=never keeps "
-          "gathered weights from forward to backward; prefetch=2 gathers two layers ahead instead of one."};
+          "gathered weights from forward to backward; prefetch=2 gathers two layers ahead instead of one; "
+          "weights=float32 (zero3) keeps 16-bit weights in float32 without another copy; gather=float32 lets "
+          "them travel so; overlap=gather (zero1, zero2) gathers during the next forward."};
 }
 
 Option gathered_inputs_option() {
