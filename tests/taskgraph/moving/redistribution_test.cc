@@ -209,7 +209,9 @@ TEST(Redistribution, RandomMeshesReachTheirTargets) {
     check_complete(from, to, r);
     composed += is_composed(r) ? 1 : 0;
   });
-  if (std::getenv("PIPESIM_TEST_SEED") == nullptr) EXPECT_GT(composed, sanitized ? 2 : 20);
+  if (std::getenv("PIPESIM_TEST_SEED") == nullptr) {
+    EXPECT_GT(composed, sanitized ? 2 : 20);
+  }
 }
 
 TEST(Redistribution, IsTheSameOnRepetitionAndInAnyOrderOfEntries) {
