@@ -150,18 +150,39 @@ double evaluate(std::span<const ProductTerm> terms, std::span<const Range> facto
 
 namespace {
 
-// Query i sees keys 0 … i, all of which the shard has.
-double visible_share_in_zigzag(const Operator& op, Range queries) {
-  const auto keys = static_cast<double>(op.factors[static_cast<std::size_t>(op.causal->second)].size);
-  const ZigzagOrder order(op.zigzag, op.factors[static_cast<std::size_t>(op.causal->first)].size);
-  double seen = 0;
-  for (std::int64_t i = queries.begin; i < queries.end;) {
-    const std::int64_t end = std::min(queries.end, (i / order.chunk() + 1) * order.chunk());
-    const double first = static_cast<double>(order.position(i) + 1), count = static_cast<double>(end - i);
-    seen += (first + (count - 1) / 2) * count;
+// Pairs of positions s and t where s sees t. Query i sees keys 0 … i: none of t before i = t.begin, one more
+// per query up to i = t.end − 1, then all of them.
+double seen_pairs(Range s, Range t) {
+  const Range rising{std::clamp(s.begin, t.begin, t.end), std::clamp(s.end, t.begin, t.end)};
+  const double first = static_cast<double>(rising.begin - t.begin + 1);
+  const double last = static_cast<double>(rising.end - t.begin);
+  const double triangle = 0.5 * (first + last) * static_cast<double>(rising.length());
+  const std::int64_t sees_all = s.end - std::clamp(t.end, s.begin, s.end);
+  return triangle + static_cast<double>(sees_all) * static_cast<double>(t.length());
+}
+
+// visit(positions) of each run of indices that have successive positions.
+template <class Visit>
+void for_each_run(const ZigzagOrder& order, Range indices, Visit visit) {
+  for (std::int64_t i = indices.begin; i < indices.end;) {
+    const std::int64_t end = std::min(indices.end, (i / order.chunk() + 1) * order.chunk());
+    visit(Range{order.position(i), order.position(i) + end - i});
     i = end;
   }
-  return seen / (static_cast<double>(queries.length()) * keys);
+}
+
+double seen_in_zigzag(const Operator& op, Range queries, Range keys) {
+  const std::int64_t length = op.factors[static_cast<std::size_t>(op.causal->first)].size;
+  const ZigzagOrder order(op.zigzag, length);
+  double seen = 0;
+  for_each_run(order, queries, [&](Range s) {
+    if (keys == Range{0, length}) {
+      seen += seen_pairs(s, keys);  // whichever order they come in
+    } else {
+      for_each_run(order, keys, [&](Range t) { seen += seen_pairs(s, t); });
+    }
+  });
+  return seen;
 }
 
 }  // namespace
@@ -171,15 +192,7 @@ double visible_share(const Operator& op, std::span<const Range> factor_ranges) {
   const Range s = factor_ranges[static_cast<std::size_t>(op.causal->first)];
   const Range t = factor_ranges[static_cast<std::size_t>(op.causal->second)];
   if (s.length() <= 0 || t.length() <= 0) return 0;
-  if (op.zigzag > 1) return visible_share_in_zigzag(op, s);
-  // Query i sees keys 0 … i: none of t before i = t.begin, one more per query up to i = t.end − 1, then all
-  // of them.
-  const Range rising{std::clamp(s.begin, t.begin, t.end), std::clamp(s.end, t.begin, t.end)};
-  const double first = static_cast<double>(rising.begin - t.begin + 1);
-  const double last = static_cast<double>(rising.end - t.begin);
-  const double triangle = 0.5 * (first + last) * static_cast<double>(rising.length());
-  const std::int64_t sees_all = s.end - std::clamp(t.end, s.begin, s.end);
-  const double seen = triangle + static_cast<double>(sees_all) * static_cast<double>(t.length());
+  const double seen = op.zigzag > 1 ? seen_in_zigzag(op, s, t) : seen_pairs(s, t);
   return seen / (static_cast<double>(s.length()) * static_cast<double>(t.length()));
 }
 

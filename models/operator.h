@@ -110,8 +110,11 @@ struct Operator {
                                                ///< uses (arg indices, row statistics)
   std::optional<MatrixShape> matrix;           ///< none: bound by bytes
   std::optional<std::pair<FactorIndex, FactorIndex>>
-      causal;               ///< (query, key) factors of a causal mask: work counts
-                            ///< only the visible share of the shard's box
+      causal;  ///< (query, key) factors of a causal mask: work counts
+               ///< only the visible share of the shard's box
+  std::optional<std::pair<FactorIndex, FactorIndex>>
+      rotation;             ///< (query, key) factors, equally long: devices that divide queries may pass
+                            ///< parts of the keys round a ring instead of holding all of them
   std::int64_t zigzag = 1;  ///< parts in whose order its positions come (ZigzagOrder), of operators that
                             ///< know positions
   std::optional<MeasuredTime> measured;

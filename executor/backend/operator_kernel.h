@@ -17,8 +17,11 @@ namespace pipesim {
 /// layouts; the operator's index maps determine what a shard must hold. A pass with n inner steps (InnerStep
 /// of that pass, in order) is cut into n + 1 segments, called one after the other. The statistics of step i
 /// are complete from segment i + 1 on. Statistics, outputs and gradients keep the values that earlier
-/// segments of the pass wrote. Gradients are those of the addend that this shard contributes (operator
-/// algebra, section 1). Safe to call from several threads.
+/// segments of the pass wrote. In a ring
+/// (ParallelConfig::ring) a call has one block of the keys: of forward, the first segment is called for each
+/// block and no other; of backward, all for the first block, and the last one for the others. Gradients are
+/// those of the addend that this shard contributes (operator algebra, section 1). Safe to call from several
+/// threads.
 template <class Call>
 class OperatorKernel {
  public:

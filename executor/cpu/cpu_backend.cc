@@ -95,6 +95,9 @@ void CpuBackend::require_kernel(const Operator& op) const {
                                op.kind, fmt::join(cpu::kernel_kinds(), ", ")));
 }
 
+// Only attention can be in a ring (Operator::rotation), and its kernels all take blocks.
+void CpuBackend::require_ring(const Operator& /*op*/) const {}
+
 std::int64_t CpuBackend::saved_bytes(const Operator& op, std::span<const Range> ranges) const {
   return static_cast<std::int64_t>(cpu::find_kernel(op.kind)->saved_bytes(op, ranges));
 }
@@ -132,6 +135,7 @@ void CpuBackend::move(DeviceId /*device*/, const MoveList& moves, const Memory& 
 
 void CpuBackend::compute(DeviceId /*device*/, const ComputeWork& work, const Memory& memory,
                          const StepContext& step) {
+  if (work.first_segment == work.end_segment) return;
   const Operator& op = graph_.op(work.op);
   const std::vector<cpu::Piece> values = kernel_pieces(work.values, memory);
   const std::vector<cpu::Piece> gradients = kernel_pieces(work.gradients, memory);
@@ -142,7 +146,7 @@ void CpuBackend::compute(DeviceId /*device*/, const ComputeWork& work, const Mem
   std::span<std::byte> saved;
   if (work.saved.present())
     saved = {memory.address(work.saved.buffer), static_cast<std::size_t>(work.saved.box.elements())};
-  const cpu::ShardCall call{op, work.ranges, values, gradients, statistics, saved, step};
+  const cpu::ShardCall call{op, work.ranges, values, gradients, statistics, saved, step, work.block > 0};
   run_segments(*cpu::find_kernel(op.kind), call, work);
   if (step.sums != SumOrder::Ascending) cpu::round_otherwise(call, work.pass, graph_);
   if (settings_.watch_for_nan) {

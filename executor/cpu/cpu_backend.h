@@ -29,6 +29,7 @@ class CpuBackend : public ThreadBackend {
 
   [[nodiscard]] std::string name() const override { return "cpu"; }
   void require_kernel(const Operator& op) const override;
+  void require_ring(const Operator& op) const override;
   [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;
   /// A ThreadExecution.
   [[nodiscard]] std::unique_ptr<Execution> make_execution(const ExecutionParts& parts) override;

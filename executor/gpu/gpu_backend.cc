@@ -51,6 +51,13 @@ void GpuBackend::require_kernel(const Operator& op) const {
                                op.kind, fmt::join(kernel_kinds(), ", ")));
 }
 
+void GpuBackend::require_ring(const Operator& op) const {
+  throw InputError(
+      fmt::format("operator \"{}\" ({}) has no GPU kernel for keys that pass round a ring; plans without "
+                  "\"ring\" gather them",
+                  op.name, op.kind));
+}
+
 DataType GpuBackend::kernel_type(DataType stored) const {
   return stored == DataType::Int32 || stored == DataType::UInt8 ? DataType::Int64 : stored;
 }

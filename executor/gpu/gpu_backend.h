@@ -35,6 +35,7 @@ class GpuBackend : public Backend {
 
   [[nodiscard]] std::string name() const override { return machine_.name(); }
   void require_kernel(const Operator& op) const override;
+  void require_ring(const Operator& op) const override;
   /// As stored, but for integers of less than 64 bits.
   [[nodiscard]] DataType kernel_type(DataType stored) const override;
   [[nodiscard]] std::int64_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override;

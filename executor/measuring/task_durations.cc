@@ -33,17 +33,27 @@ class DurationTable {
 
  private:
   // The n-th time that a stage of a pass of a shard comes along, it belongs to the n-th such pass.
+  // Blocks of a ring stand for themselves.
   void add_pass(DeviceId device, TaskId task, const ComputeWork& work) {
+    if (work.first_segment == work.end_segment) return;
+    if (work.block >= 0) {
+      add_pass_unit(device, work);
+      return give(task, table_.units.size() - 1);
+    }
     const std::size_t nth = seen_[{work.op, work.pass, device, work.first_segment}]++;
     std::vector<std::size_t>& passes = passes_[{work.op, work.pass, device}];
     if (nth == passes.size()) {
       passes.push_back(table_.units.size());
-      const Operator& op = graph_.op(work.op);
-      const KernelWork kernel = shard_kernel(graph_, op, work.pass, work.ranges).work;
-      add_unit(operator_key(graph_, op, work.pass, work.ranges, place(device), neighbours(device)), kernel,
-               device, [&] { return costs_.operator_estimate(graph_, op, work.pass, work.ranges, device); });
+      add_pass_unit(device, work);
     }
     give(task, passes[nth]);
+  }
+
+  void add_pass_unit(DeviceId device, const ComputeWork& work) {
+    const Operator& op = graph_.op(work.op);
+    const KernelWork kernel = shard_kernel(graph_, op, work.pass, work.ranges).work;
+    add_unit(operator_key(graph_, op, work.pass, work.ranges, place(device), neighbours(device)), kernel,
+             device, [&] { return costs_.operator_estimate(graph_, op, work.pass, work.ranges, device); });
   }
 
   void add_update(DeviceId device, TaskId task, const UpdateWork& work) {

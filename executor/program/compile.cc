@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 
 #include "executor/program/buffer_uses.h"
 #include "executor/program/gradient_sums.h"
+#include "executor/program/ring_views.h"
 #include "executor/program/shard_views.h"
 #include "executor/program/task_order.h"
 #include "executor/program/task_roles.h"
@@ -77,6 +79,7 @@ class Compiler {
         program_(program),
         kernels_(kernels),
         views_(expanded, kernels, program),
+        rings_(graph_, views_),
         sums_(expanded, roles, program.order, views_) {}
 
   Instruction instruction(TaskId task, DeviceId device) {
@@ -85,6 +88,10 @@ class Compiler {
     out.task = task;
     if (role.kind == TaskKind::InnerReduce) {
       add_reduce(role, device, out);
+    } else if (role.kind == TaskKind::Rotation) {
+      RingViews::Message message = rings_.message(pass_of(role, device), *role.exchange, device);
+      out.work = std::move(message.work);
+      out.before = std::move(message.before);
     } else if (is_communication(role.kind)) {
       add_transfer(role, task, device, out);
     } else if (role.kind == TaskKind::Update) {
@@ -163,6 +170,21 @@ class Compiler {
             stage == active.size() ? all + 1 : active[stage] + 1};
   }
 
+  // Which stages have a block of a ring, see OperatorKernel.
+  [[nodiscard]] StageSpan ring_span(const TaskRole& role, const RingStages& ring) const {
+    const auto stages = static_cast<std::size_t>(ring.stages());
+    if (!ring.works(role.stage)) return {stages, 0, 0};
+    if (role.pass == Pass::Forward) return {stages, 0, 1};
+    std::size_t steps = 0;
+    (void)active_steps(bound(role), role.pass, steps);
+    return {stages, role.stage == 1 ? 0 : steps, steps + 1};
+  }
+
+  [[nodiscard]] RingViews::PassOfShard pass_of(const TaskRole& role, DeviceId device) const {
+    return {
+        role.op, role.pass, {bound(role).shard_of_device[device.index()], role.microbatch, role.second_run}};
+  }
+
   [[nodiscard]] DataType type_of(const View& view) { return views_.buffers()[view.buffer].type; }
 
   [[nodiscard]] static ShardRef shard_of(const TaskRole& role) {
@@ -219,9 +241,52 @@ class Compiler {
     return twin;
   }
 
+  // A twin for one instruction alone.
+  View kernel_view(const View& view, DeviceId device) {
+    const Buffer& like = views_.buffers()[view.buffer];
+    return views_.buffers().add(device, view.box, kernels_.kernel_type(like.type), Buffer::Life::Workspace,
+                                like.category, like.tensor);
+  }
+
+  // In place of the own part of keys and values, and of their gradients, what a stage of a ring works on.
+  void add_block(const TaskRole& role, const RingStages& ring, ComputeWork& work, Instruction& out) {
+    const BoundOperator& bound = this->bound(role);
+    const DeviceId device = role.devices.front();
+    const RingViews::PassOfShard pass = pass_of(role, device);
+    if (ring.works(role.stage)) {
+      work.block = role.stage - 1;
+      ShardGrid(*bound.op, bound.config).block_ranges(role.shard, work.block, work.ranges);
+    }
+    for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
+      if (!rotates(*bound.op, bound.op->uses[u])) continue;
+      if (work.block > 0) {
+        const View came = rings_.arrived(pass, role.stage - 2, u);
+        work.values[u] = came;
+        if (type_of(came) != kernels_.kernel_type(type_of(came))) {
+          work.values[u] = kernel_view(came, device);
+          out.before.moves.push_back({came, work.values[u], came.box, false});
+        }
+      }
+      if (!ring.gradients || !rings_.gives_gradient(pass, u)) continue;
+      if (work.block > 0) {
+        const View made = rings_.made(pass, role.stage, u);
+        work.gradients[u] = made;
+        if (type_of(made) != kernels_.kernel_type(type_of(made))) {
+          work.gradients[u] = kernel_view(made, device);
+          out.after.moves.push_back({work.gradients[u], made, made.box, false});
+        }
+      } else if (ring.adds(role.stage) && work.gradients[u].present()) {
+        const View came = rings_.arrived_gradient(pass, ring.steps() - 1, u);
+        out.before.moves.push_back({came, work.gradients[u], came.box, true});
+      }
+    }
+  }
+
   void add_compute(const TaskRole& role, Instruction& out) {
     const BoundOperator& bound = this->bound(role);
-    const StageSpan span = stage_span(role);
+    std::optional<RingStages> ring;
+    if (bound.config.ring) ring = rings_.stages(pass_of(role, role.devices.front()));
+    const StageSpan span = ring ? ring_span(role, *ring) : stage_span(role);
     ComputeWork work;
     work.op = role.op;
     work.pass = role.pass;
@@ -252,6 +317,7 @@ class Compiler {
       work.values.push_back(value);
       work.gradients.push_back(gradient);
     }
+    if (ring) add_block(role, *ring, work, out);
     work.statistics = views_.statistics(role.op, role.pass, shard_of(role));
     work.saved = views_.saved(role.op, shard_of(role));
     out.work = std::move(work);
@@ -351,6 +417,7 @@ class Compiler {
   Program& program_;
   const DeviceKernels& kernels_;
   ShardViews views_;
+  RingViews rings_;
   GradientSums sums_;
   std::map<StagingKey, View> staging_;
   std::set<std::pair<BufferId, std::int32_t>> put_together_;  // and which part of the buffer
@@ -382,7 +449,10 @@ void require_order(const DeviceLists& lists, const ExpandedStrategy& expanded) {
 Program compile(const ExpandedStrategy& expanded, const Timeline& simulated, const DeviceKernels& kernels,
                 std::span<const DeviceId> local) {
   const BoundStrategy& strategy = expanded.strategy();
-  for (const BoundOperator* bound : strategy) kernels.require_kernel(*bound->op);
+  for (const BoundOperator* bound : strategy) {
+    kernels.require_kernel(*bound->op);
+    if (bound->config.ring) kernels.require_ring(*bound->op);
+  }
   Program program;
   program.order = dispatch_order(expanded.dag(), simulated);
   const Topology& topology = expanded.contents().costs().topology();

@@ -13,6 +13,8 @@ class DeviceKernels {
   virtual ~DeviceKernels() = default;
   /// InputError `operator "x" (profiled) has no cpu kernel; kinds that have one: …`.
   virtual void require_kernel(const Operator& op) const = 0;
+  /// InputError where the operator's kernel can't take keys block by block, as they pass round a ring.
+  virtual void require_ring(const Operator& op) const = 0;
   /// The type in which kernels take operands of a stored type. Operands of other types are converted before
   /// and after.
   [[nodiscard]] virtual DataType kernel_type(DataType stored) const;

@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include "taskgraph/expansion/add_tasks.h"
+
 namespace pipesim {
 
 RoleTable::RoleTable(const ExpandedStrategy& expanded) : roles_(expanded.dag().num_tasks()) {
@@ -42,10 +44,8 @@ void RoleTable::add_pass(OperatorId op, std::int32_t microbatch, const BoundOper
                                  k,    second};
   }
   std::size_t next = first.index() + work.stages() * shards;
-  for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(work.reduces.size()); ++stage) {
-    for (const InnerReduce& r : work.reduces[static_cast<std::size_t>(stage)])
-      roles_[next++] = {TaskKind::InnerReduce, op, r.task.group, pass, microbatch, stage, 0, second, &r};
-  }
+  for (const InnerExchange& e : work.exchanges)
+    roles_[next++] = {kind_of(e), op, e.task.group, pass, microbatch, e.step, 0, second, &e};
 }
 
 void RoleTable::add_wiring(const Wiring& wiring, std::size_t number) {

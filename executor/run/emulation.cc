@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 void EmulatedBackend::require_kernel(const Operator& /*op*/) const {}
+void EmulatedBackend::require_ring(const Operator& /*op*/) const {}
 
 std::int64_t EmulatedBackend::saved_bytes(const Operator& op, std::span<const Range> ranges) const {
   return static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges));

@@ -51,6 +51,7 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
                           {Pass::Forward, Sum, {t}, {1, rows}, 4, (2 * d + 4 + added) / forward},
                           {Pass::BackwardInput, Sum, {t}, {1, rows}, 4, 2 * d / backward}};
   draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4]};
+  if (q[1] == v[1]) draft.op.rotation = {s, t};
   read_zigzag(draft, q[1]);
   if (draft.op.zigzag > 1) draft.at(t).max_degree = 1;  // the keys that a query sees are scattered
   if (!draft.flag("causal")) {
@@ -105,7 +106,8 @@ void build_scored_attention(OperatorDraft& draft) {
     op.flops_forward.push_back({2, scores});
     op.flops_backward_input.push_back({2, scores});
   }
-  op.causal.reset();  // masked after the product, which is computed in full
+  op.causal.reset();    // masked after the product, which is computed in full
+  op.rotation.reset();  // the softmax that it keeps is of all keys at once
 }
 
 void build_rotary(OperatorDraft& draft) {

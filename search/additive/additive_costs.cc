@@ -20,11 +20,13 @@ double seconds_of_pass(const BoundOperator& bound, const PassWork& work) {
   for (std::size_t stage = 0; stage < work.stages(); ++stage) {
     const auto begin = work.durations.begin() + static_cast<std::ptrdiff_t>(stage * shards);
     sum += *std::max_element(begin, begin + static_cast<std::ptrdiff_t>(shards));
-    if (stage + 1 == work.stages()) break;
-    Nanoseconds slowest = 0;
-    for (const InnerReduce& r : work.reduces[stage]) slowest = std::max(slowest, r.task.duration);
-    sum += slowest;
   }
+  std::map<std::int32_t, Nanoseconds> slowest;  // by step
+  for (const InnerExchange& e : work.exchanges) {
+    Nanoseconds& most = slowest[e.step];
+    most = std::max(most, e.task.duration);
+  }
+  for (const auto& [step, duration] : slowest) sum += duration;
   return to_seconds(sum).value;
 }
 

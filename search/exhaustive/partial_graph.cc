@@ -5,11 +5,7 @@
 namespace pipesim {
 namespace {
 
-std::size_t tasks_in(const PassWork& work) {
-  std::size_t count = work.durations.size();
-  for (const std::vector<InnerReduce>& stage : work.reduces) count += stage.size();
-  return count;
-}
+std::size_t tasks_in(const PassWork& work) { return work.durations.size() + work.exchanges.size(); }
 
 Nanoseconds time_on_lane(const PassWork& work, std::size_t shards, std::size_t shard) {
   Nanoseconds sum = 0;

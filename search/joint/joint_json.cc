@@ -119,6 +119,7 @@ class JointReader {
                                            config.degrees.size(), op.factors.size()));
     config.replicas = static_cast<std::int32_t>(value.at("replicas").integer(1, INT32_MAX));
     config.devices = devices(value.at("devices"));
+    if (const auto ring = value.find("ring")) config.ring = ring->boolean();
     return config;
   }
 
@@ -141,6 +142,7 @@ JointJson json_of(const JointPlan& plan) {
          {"degrees", std::vector<std::int32_t>(config.degrees.begin(), config.degrees.end())},
          {"replicas", config.replicas},
          {"devices", numbers_of(config.devices)}});
+    if (config.ring) json["own"].back()["ring"] = true;
   }
   return json;
 }

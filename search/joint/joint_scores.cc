@@ -53,6 +53,7 @@ PlanDigest digest_of(const JointPlan& plan) {
   for (const auto& [op, config] : plan.own) {
     mixer.add(op);
     mixer.add(config.replicas);
+    mixer.add(config.ring ? 1 : 0);
     mixer.add_size(config.degrees);
     for (const std::int32_t degree : config.degrees) mixer.add(degree);
     mixer.add(config.devices);

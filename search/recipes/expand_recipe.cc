@@ -69,7 +69,10 @@ class RecipeExpander {
     if (!can_split(op, splits))
       throw InputError(
           fmt::format("recipe \"{}\": operator \"{}\" can't be split so", recipe_.str(), op.name));
-    return exchanges_heads(id) ? arranged(op, splits, exchanging(devices)) : arranged(op, splits, devices);
+    ParallelConfig config =
+        exchanges_heads(id) ? arranged(op, splits, exchanging(devices)) : arranged(op, splits, devices);
+    config.ring = recipe_.ring && is_multi_head(op);
+    return config;
   }
 
   [[nodiscard]] bool exchanges_heads(OperatorId id) const {

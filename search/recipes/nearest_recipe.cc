@@ -35,6 +35,7 @@ Recipe without_extras(Recipe r) {
   r.first.reset(), r.last.reset();
   r.schedule.clear();
   r.ulysses = 1;
+  r.ring = false;
   r.state_sharding.group = 0;
   r.sequence_parallel = r.sequence_parallel && r.tensor > 1;
   if (r.pipeline == 1 && r.recompute == Recompute::Kind::Stage) r.recompute = Recompute::Kind::Full;

@@ -110,6 +110,12 @@ const std::vector<PartKind>& part_kinds() {
       degree("ulysses", "ulysses=2",
              "so many of cp divide the heads of attention, not its sequence (all-to-all); left out, 1",
              &Recipe::ulysses),
+      {"ring",
+       {"ring", "keys and values pass round the parts of cp's sequence while attention works, ungathered"},
+       [](const WrittenPart& p, Recipe& r) {
+         if (p.value != "") fail(p.all, "allowed: ring, without a value");
+         r.ring = true;
+       }},
       degree("dp", "dp16", "data parallel: copies of the model; left out, as many as there are devices for",
              &Recipe::data),
       degree("ep", "ep8", "expert parallel: parts of the experts of a layer, within tp, cp and dp",
@@ -241,6 +247,7 @@ std::string Recipe::str() const {
   degree("vpp", chunks, 1);
   degree("cp", context, 1);
   if (ulysses != 1) parts.push_back(fmt::format("ulysses={}", ulysses));
+  if (ring) parts.emplace_back("ring");
   degree("dp", data, 0);
   degree("ep", expert, 1);
   degree("etp", expert_tensor, 0);

@@ -31,6 +31,9 @@ struct Recipe {
   /// ulysses: of cp, parts of attention's heads instead (Jacobs et al., arXiv:2309.14509). The rest of cp
   /// divides the sequence of queries there too.
   std::int64_t ulysses = 1;
+  /// ring: keys and values pass round the parts of the sequence (Liu et al., arXiv:2310.01889) instead of
+  /// being gathered.
+  bool ring = false;
   std::int64_t data = 0;           ///< dp: copies of the model, each with its own samples; 0: as many as fit
   std::int64_t expert = 1;         ///< ep: parts of the experts of a layer
   std::int64_t expert_tensor = 0;  ///< etp: parts of the features of an expert; 0: as many as tp

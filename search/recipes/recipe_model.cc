@@ -112,6 +112,20 @@ std::optional<std::string> RecipeModel::illegal_tensor(const Recipe& recipe) con
   return std::nullopt;
 }
 
+std::optional<std::string> RecipeModel::illegal_ring(const Recipe& recipe) const {
+  if (recipe.context == recipe.ulysses)
+    return fmt::format("ring passes keys and values round parts of the sequence, which cp{}{} does not make",
+                       recipe.context, recipe.ulysses > 1 ? fmt::format(",ulysses={}", recipe.ulysses) : "");
+  for (const Operator& op : graph_.operators()) {
+    if (is_multi_head(op) && !op.rotation)
+      return fmt::format(
+          "ring needs attention with as many keys as queries that keeps no scores, and \"{}\" ({}) is not "
+          "such",
+          op.name, op.kind);
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 std::optional<std::string> illegal_sharding(const Recipe& recipe) {
@@ -178,6 +192,9 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
         return fmt::format("{} parts of the sequence do not divide the {} positions of \"{}\"", parts, length,
                            graph_.operators()[i].name);
     }
+  }
+  if (recipe.ring) {
+    if (auto reason = illegal_ring(recipe)) return reason;
   }
   if (const LayerDivision division = divide_layers(recipe, num_layers_); !division.error.empty())
     return division.error;

@@ -31,6 +31,7 @@ class RecipeModel {
 
  private:
   [[nodiscard]] std::optional<std::string> illegal_tensor(const Recipe& recipe) const;
+  [[nodiscard]] std::optional<std::string> illegal_ring(const Recipe& recipe) const;
   [[nodiscard]] std::optional<std::string> illegal_experts(const Recipe& recipe) const;
 
   const OperatorGraph& graph_;

@@ -44,6 +44,7 @@ class RecipeReader {
       recipe.ulysses = degrees.tensor / products.tensor;
       degrees = products;
     }
+    recipe.ring = std::ranges::any_of(strategy_, &ParallelConfig::ring);
     const auto devices = static_cast<std::int64_t>(topology_.num_devices());
     recipe.tensor = degrees.tensor;
     recipe.context = degrees.context;

@@ -7,6 +7,7 @@
 #include "models/backward_need.h"
 #include "models/box.h"
 #include "sim/base/allocated_bytes.h"
+#include "taskgraph/binding/ring.h"
 
 namespace pipesim {
 namespace {
@@ -31,7 +32,9 @@ AddendAxes addend_axes(const Operator& op, const TensorUse& use, const ParallelC
   AddendAxes axes;
   for (std::size_t f = 0; f < op.factors.size(); ++f) {
     const auto factor = static_cast<FactorIndex>(f);
-    const bool summed = !use.follows(factor) && use.lack(factor) == Lack::Summed;
+    // What passes round a ring comes back as the shard's own part.
+    const bool own_part = config.ring && factor == op.rotation->first && use.follows(op.rotation->second);
+    const bool summed = !own_part && !use.follows(factor) && use.lack(factor) == Lack::Summed;
     const bool overlaps =
         gradient && std::any_of(use.dims.begin(), use.dims.end(), [&](const IndexExpr& dim) {
           return dim.overlaps() && dim.factors.front() == factor;
@@ -79,39 +82,48 @@ std::vector<std::vector<std::int32_t>> reduce_groups(const Operator& op, const S
   return result;
 }
 
-std::vector<InnerReduce> inner_reduce(const Operator& op, const InnerStep& step, const ParallelConfig& config,
-                                      CommunicationPrices& prices) {
+// The statistics between a stage and the next. All stages' tasks come before.
+void add_statistic(const Operator& op, const InnerStep& step, const ParallelConfig& config,
+                   std::int32_t stage, CommunicationPrices& prices, PassWork& work) {
   const ShardGrid grid(op, config);
-  std::vector<InnerReduce> reduces;
+  const auto shards = static_cast<std::int32_t>(grid.num_shards());
   std::vector<Range> ranges;
-  for (std::vector<std::int32_t>& shards : reduce_groups(op, grid, step.over)) {
-    grid.ranges(shards.front(), ranges);
+  for (std::vector<std::int32_t>& members : reduce_groups(op, grid, step.over)) {
+    grid.ranges(members.front(), ranges);
     const double elements = evaluate(std::span(&step.elements, 1), ranges);
     std::vector<DeviceId> group;
-    for (const std::int32_t k : shards) group.push_back(config.devices[static_cast<std::size_t>(k)]);
+    const auto exchange = static_cast<std::int32_t>(work.num_stages) * shards +
+                          static_cast<std::int32_t>(work.exchanges.size());
+    for (const std::int32_t k : members) {
+      group.push_back(config.devices[static_cast<std::size_t>(k)]);
+      work.waits.push_back({stage * shards + k, exchange});
+      work.waits.push_back({exchange, (stage + 1) * shards + k});
+    }
     std::sort(group.begin(), group.end());
     const Bytes size(static_cast<std::int64_t>(elements) * step.element_bytes);
-    reduces.push_back(
-        {std::move(shards), priced_task(Collective::AllReduce, std::move(group), size, prices)});
+    work.exchanges.push_back({InnerExchange::Content::Statistic, stage, std::move(members),
+                              priced_task(Collective::AllReduce, std::move(group), size, prices)});
   }
-  return reduces;
 }
 
-// Inner steps whose factors this config splits; `shares` gets the part of the work before each, then 1.
-std::vector<std::vector<InnerReduce>> inner_reduces(const Operator& op, Pass pass,
-                                                    const ParallelConfig& config, CommunicationPrices& prices,
-                                                    std::vector<double>& shares) {
+// Of inner steps whose factors this config splits; returns the part of the work before each, then 1.
+std::vector<double> add_statistics(const Operator& op, Pass pass, const ParallelConfig& config,
+                                   CommunicationPrices& prices, PassWork& work) {
   const ShardGrid grid(op, config);
-  std::vector<std::vector<InnerReduce>> reduces;
+  std::vector<const InnerStep*> steps;
+  std::vector<double> shares;
   for (const InnerStep& step : op.inner_steps) {
     const bool split =
         std::any_of(step.over.begin(), step.over.end(), [&](FactorIndex f) { return grid.split(f); });
     if (step.pass != pass || !split) continue;
-    reduces.push_back(inner_reduce(op, step, config, prices));
+    steps.push_back(&step);
     shares.push_back(step.share_before);
   }
+  work.num_stages = steps.size() + 1;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    add_statistic(op, *steps[i], config, static_cast<std::int32_t>(i), prices, work);
   shares.push_back(1.0);
-  return reduces;
+  return shares;
 }
 
 // Prices shards; equal ranges on equal devices are priced once.
@@ -149,16 +161,36 @@ class ShardPrices {
   std::map<std::vector<std::int64_t>, Seconds>::iterator last_ = known_.end();
 };
 
+// The passes of a ring work on one block after the other. One that no query sees is left out.
+void add_block_times(const Operator& op, const ParallelConfig& config, ShardPrices& price, PassWork& work) {
+  const ShardGrid grid(op, config);
+  const auto shards = static_cast<std::size_t>(grid.num_shards());
+  work.durations.assign(work.stages() * shards, 1);  // what does nothing takes a moment, see find_folding()
+  std::vector<Range> ranges;
+  for (std::size_t k = 0; k < shards; ++k) {
+    for (std::int64_t block = 0; block < grid.blocks(); ++block) {
+      grid.block_ranges(static_cast<std::int64_t>(k), block, ranges);
+      if (visible_share(op, ranges) == 0) continue;
+      Nanoseconds& duration = work.durations[static_cast<std::size_t>(block + 1) * shards + k];
+      duration = std::max<Nanoseconds>(1, to_nanoseconds(price(ranges, config.devices[k])));
+    }
+  }
+}
+
 PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, const ParallelConfig& config,
                    CommunicationPrices& prices) {
   const ShardGrid grid(op, config);
   PassWork work;
   work.present = true;
-  std::vector<double> shares;
-  work.reduces = inner_reduces(op, pass, config, prices, shares);
+  ShardPrices price(graph, op, pass, prices.costs());
+  if (config.ring) {
+    add_ring(graph, op, pass, config, prices, work);
+    add_block_times(op, config, price, work);
+    return work;
+  }
+  const std::vector<double> shares = add_statistics(op, pass, config, prices, work);
   const auto shards = static_cast<std::size_t>(grid.num_shards());
   work.durations.resize(work.stages() * shards);
-  ShardPrices price(graph, op, pass, prices.costs());
   std::vector<Range> ranges;
   for (std::size_t k = 0; k < shards; ++k) {
     grid.ranges(static_cast<std::int64_t>(k), ranges);
@@ -179,9 +211,8 @@ std::vector<LaneUse> loads_of(const BoundOperator& bound, std::size_t num_lanes)
   for (const PassWork* work : {&bound.forward, &bound.backward_input, &bound.backward_weight}) {
     for (std::size_t i = 0; i < work->durations.size(); ++i)
       uses.push_back({LaneId(devices[i % devices.size()].value), work->durations[i]});
-    for (const std::vector<InnerReduce>& stage : work->reduces) {
-      for (const InnerReduce& r : stage) uses.insert(uses.end(), r.task.lanes.begin(), r.task.lanes.end());
-    }
+    for (const InnerExchange& e : work->exchanges)
+      uses.insert(uses.end(), e.task.lanes.begin(), e.task.lanes.end());
   }
   return added_up(uses, num_lanes);
 }
@@ -200,6 +231,10 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
         memory[k].input_gradients += size;
     }
     if (backward) memory[k].saved = Bytes(static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges)));
+    if (!config.ring) continue;
+    const RingBlock block = ring_block(graph, op, config);
+    memory[k].forward_blocks = 2 * block.values;
+    memory[k].backward_blocks = 2 * block.values + 4 * block.gradients;
   }
   return memory;
 }
@@ -210,11 +245,9 @@ Bytes BoundOperator::bytes() const {
   std::size_t sum = sizeof *this + allocated_bytes(config.degrees, config.devices, data_layout,
                                                    gradient_layout, loads, memory, shard_of_device);
   for (const PassWork* work : {&forward, &backward_input, &backward_weight}) {
-    sum += allocated_bytes(work->durations);
-    for (const std::vector<InnerReduce>& stage : work->reduces) {
-      for (const InnerReduce& r : stage)
-        sum += sizeof r + allocated_bytes(r.shards, r.task.lanes, r.task.group);
-    }
+    sum += allocated_bytes(work->durations, work->waits, work->exchanges);
+    for (const InnerExchange& e : work->exchanges)
+      sum += allocated_bytes(e.shards, e.task.lanes, e.task.group);
   }
   return Bytes(static_cast<std::int64_t>(sum));
 }

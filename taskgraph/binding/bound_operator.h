@@ -23,18 +23,33 @@ Layout required_gradient_layout(const Operator& op, const TensorUse& use, const 
 /// tensor lacks as Summed, and from split factors whose windows overlap.
 Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelConfig& config);
 
-/// One group of an all-reduce inside a pass.
-struct InnerReduce {
-  std::vector<std::int32_t> shards;  ///< at least two
+/// Communication inside a pass.
+struct InnerExchange {
+  enum class Content : std::uint8_t {
+    Statistic,    ///< all-reduced among a group of shards
+    KeyBlock,     ///< keys and values, sent to the next member of a ring
+    KeyGradients  ///< the sum of their gradients so far, sent there too
+  };
+  Content content = Content::Statistic;
+  std::int32_t step = 0;  ///< of a statistic: the stage before it; in a ring it numbers what a member sends
+  std::vector<std::int32_t> shards;  ///< at least two, ascending; of a message: from, to
   PricedTask task;
 };
 
-/// Work of one pass on every shard.
+/// Tasks of a pass are numbered: stage · shards + shard, then the exchanges. One waits for another.
+struct InnerWait {
+  std::int32_t before = 0, after = 0;
+  auto operator<=>(const InnerWait&) const = default;
+};
+
+/// Work of one pass on every shard. Its first stage begins when the inputs are there, its last makes results.
 struct PassWork {
   bool present = false;
-  std::vector<std::vector<InnerReduce>> reduces;  ///< [i]: between stage i and i + 1, one for each group
-  std::vector<Nanoseconds> durations;             ///< [stage · shards + shard]
-  [[nodiscard]] std::size_t stages() const { return reduces.size() + 1; }
+  std::vector<InnerExchange> exchanges;  ///< in the order of their steps
+  std::vector<InnerWait> waits;
+  std::vector<Nanoseconds> durations;  ///< [stage · shards + shard]
+  std::size_t num_stages = 1;
+  [[nodiscard]] std::size_t stages() const { return num_stages; }
 };
 
 /// Bytes that one shard allocates, by purpose.
@@ -42,6 +57,7 @@ struct ShardMemory {
   Bytes outputs;          ///< its boxes of the outputs
   Bytes saved;            ///< kept from forward to backward beside tensors (row statistics, arg indices)
   Bytes input_gradients;  ///< the gradients that it computes for its inputs, before they are moved or added
+  Bytes forward_blocks, backward_blocks;  ///< what arrives and leaves in a ring, while the pass runs
 };
 
 /// An operator under one config: everything about it that does not depend on its neighbours.

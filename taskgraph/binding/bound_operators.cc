@@ -17,7 +17,7 @@ std::size_t mixed(std::size_t h, std::int64_t value) {
 }  // namespace
 
 std::size_t BoundOperators::ConfigHash::operator()(const ParallelConfig& config) const noexcept {
-  std::size_t h = static_cast<std::size_t>(config.replicas);
+  std::size_t h = mixed(static_cast<std::size_t>(config.replicas), config.ring ? 1 : 0);
   for (const std::int32_t d : config.degrees) h = mixed(h, d);
   for (const DeviceId d : config.devices) h = mixed(h, d.value);
   return h;

@@ -12,13 +12,15 @@ namespace pipesim {
 // Adds the tasks of an operator, or of one transfer of a tensor, and their edges, to a TaskDag or an
 // EditableDag.
 
-/// The number of tasks of a pass. Stage by stage there is a task per shard; then come the statistics between
-/// stages.
+/// The number of tasks of a pass. Stage by stage there is a task per shard; then come the exchanges between
+/// them.
 inline std::size_t num_tasks(const BoundOperator& bound, const PassWork& work) {
-  if (!work.present) return 0;
-  std::size_t reduces = 0;
-  for (const std::vector<InnerReduce>& stage : work.reduces) reduces += stage.size();
-  return work.stages() * bound.config.devices.size() + reduces;
+  return work.present ? work.stages() * bound.config.devices.size() + work.exchanges.size() : 0;
+}
+
+/// What an exchange inside an operator is in the graph.
+inline TaskKind kind_of(const InnerExchange& exchange) {
+  return exchange.content == InnerExchange::Content::Statistic ? TaskKind::InnerReduce : TaskKind::Rotation;
 }
 
 /// Adds the tasks of a pass. Returns the first one; invalid where the pass is absent.
@@ -35,14 +37,15 @@ TaskId add_pass(Dag& dag, OperatorId op, const BoundOperator& bound, TaskKind ki
       if (!first.valid()) first = task;
     }
   }
-  for (std::size_t stage = 0; stage + 1 < work.stages(); ++stage) {
-    for (const InnerReduce& reduce : work.reduces[stage]) {
-      dag.add_task(inner_reduce_key(kind, microbatch, op, stage, reduce.task.group.front()),
-                   reduce.task.duration, std::span<const LaneUse>(reduce.task.lanes));
-    }
+  for (const InnerExchange& e : work.exchanges) {
+    dag.add_task(inner_exchange_key(kind_of(e), kind, microbatch, op, e.step, e.task.group.front()),
+                 e.task.duration, std::span<const LaneUse>(e.task.lanes));
   }
   return first;
 }
+
+/// The task `number` ids behind another.
+inline TaskId task_at(TaskId first, std::int32_t number) { return TaskId(first.value + number); }
 
 /// The task of a pass's shard in one stage.
 inline TaskId shard_task(TaskId first, const BoundOperator& bound, std::size_t stage, std::size_t shard) {
@@ -54,19 +57,11 @@ inline TaskId last_stage(TaskId first, const BoundOperator& bound, const PassWor
   return shard_task(first, bound, work.stages() - 1, 0);
 }
 
-/// Adds edges from each stage to the statistics behind it, and from those to the next stage.
+/// Adds the edges between the stages of a pass and the exchanges between them.
 template <class Dag>
-void connect_stages(Dag& dag, const BoundOperator& bound, const PassWork& work, TaskId first) {
-  TaskId reduce = first.valid() ? shard_task(first, bound, work.stages(), 0) : first;
-  for (std::size_t stage = 0; first.valid() && stage + 1 < work.stages(); ++stage) {
-    for (const InnerReduce& r : work.reduces[stage]) {
-      for (const std::int32_t k : r.shards) {
-        dag.add_edge(shard_task(first, bound, stage, static_cast<std::size_t>(k)), reduce);
-        dag.add_edge(reduce, shard_task(first, bound, stage + 1, static_cast<std::size_t>(k)));
-      }
-      reduce = TaskId(reduce.index() + 1);
-    }
-  }
+void connect_stages(Dag& dag, const PassWork& work, TaskId first) {
+  if (!first.valid()) return;
+  for (const InnerWait w : work.waits) dag.add_edge(task_at(first, w.before), task_at(first, w.after));
 }
 
 /// Adds the edges inside an operator. A shard's backward needs what forward, or its second run, saved. The
@@ -74,10 +69,10 @@ void connect_stages(Dag& dag, const BoundOperator& bound, const PassWork& work, 
 /// shards may have read a copy.
 template <class Dag>
 void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks& tasks) {
-  connect_stages(dag, bound, bound.forward, tasks.forward);
-  connect_stages(dag, bound, bound.backward_input, tasks.backward_input);
-  connect_stages(dag, bound, bound.backward_weight, tasks.backward_weight);
-  connect_stages(dag, bound, bound.forward, tasks.recompute);
+  connect_stages(dag, bound.forward, tasks.forward);
+  connect_stages(dag, bound.backward_input, tasks.backward_input);
+  connect_stages(dag, bound.backward_weight, tasks.backward_weight);
+  connect_stages(dag, bound.forward, tasks.recompute);
   const TaskId saver = tasks.recompute.valid() ? tasks.recompute : tasks.forward;
   const std::size_t last = last_stage(saver, bound, bound.forward).index();
   for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
@@ -97,9 +92,6 @@ TaskId add_transfers(Dag& dag, const CommunicationPlan& plan, std::uint64_t key)
   }
   return first;
 }
-
-/// The task `number` ids behind another.
-inline TaskId task_at(TaskId first, std::int32_t number) { return TaskId(first.value + number); }
 
 /// Adds the edges between the tasks of a plan.
 template <class Dag>

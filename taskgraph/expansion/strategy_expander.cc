@@ -21,19 +21,18 @@ void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const 
       labels.push_back({kind, Collective::Send, op, {}, d, d, 1, number, Bytes(0), microbatch});
     }
   }
-  for (std::size_t stage = 0; stage + 1 < work.stages(); ++stage) {
-    for (const InnerReduce& reduce : work.reduces[stage]) {
-      labels.push_back({TaskKind::InnerReduce,
-                        Collective::AllReduce,
-                        op,
-                        {},
-                        reduce.task.group.front(),
-                        {},
-                        static_cast<std::int32_t>(reduce.task.group.size()),
-                        static_cast<std::int32_t>(stage),
-                        reduce.task.size,
-                        microbatch});
-    }
+  for (const InnerExchange& e : work.exchanges) {
+    const bool message = e.task.kind == Collective::Send;
+    labels.push_back({kind_of(e),
+                      e.task.kind,
+                      op,
+                      {},
+                      e.task.group.front(),
+                      message ? e.task.group.back() : DeviceId(),
+                      static_cast<std::int32_t>(e.task.group.size()),
+                      e.step,
+                      e.task.size,
+                      microbatch});
   }
 }
 
@@ -169,9 +168,9 @@ void StrategyExpander::add_operator(OperatorId op, const BoundOperator& bound) {
   if (!folding_ || !contents_.options().pipeline || tasks.recompute.valid())
     return connect_operator(dag(), bound, tasks);
   // The order of steps makes backward wait for forward.
-  connect_stages(dag(), bound, bound.forward, tasks.forward);
-  connect_stages(dag(), bound, bound.backward_input, tasks.backward_input);
-  connect_stages(dag(), bound, bound.backward_weight, tasks.backward_weight);
+  connect_stages(dag(), bound.forward, tasks.forward);
+  connect_stages(dag(), bound.backward_input, tasks.backward_input);
+  connect_stages(dag(), bound.backward_weight, tasks.backward_weight);
 }
 
 TaskId StrategyExpander::add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind,

@@ -9,10 +9,11 @@
 namespace pipesim {
 
 std::string_view name_of(TaskKind kind) {
-  constexpr std::array<std::string_view, 12> names{
+  constexpr std::array<std::string_view, 13> names{
       "forward",       "backward-input",   "backward-weight",    "recompute",
       "update",        "forward-transfer", "recompute-transfer", "backward-transfer",
-      "gradient-sync", "weight-gather",    "inner-reduce",       "barrier"};
+      "gradient-sync", "weight-gather",    "inner-reduce",       "rotation",
+      "barrier"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -29,6 +30,10 @@ std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const To
   if (label.kind == TaskKind::InnerReduce) {
     return fmt::format("{} statistics, all-reduce over {} devices", graph.op(label.op).name,
                        label.group_size);
+  }
+  if (label.kind == TaskKind::Rotation) {
+    return fmt::format("{} round the ring from {} to {}{}", graph.op(label.op).name,
+                       topology.device(label.device).name, topology.device(label.peer).name, part_of(label));
   }
   const std::string& tensor = graph.tensor(label.tensor).name;
   const bool value = label.kind == TaskKind::ForwardTransfer || label.kind == TaskKind::WeightGather;

@@ -24,6 +24,7 @@ enum class TaskKind : std::uint8_t {
   GradientSync,       ///< adds weight gradients and brings them to the weights' state
   WeightGather,       ///< brings a weight whose state is divided to those that use it
   InnerReduce,        ///< a statistic inside an operator
+  Rotation,           ///< a block of keys and values, or of their gradients, on its way round a ring
   Barrier  ///< takes no time: a device is done with a step of its schedule, may begin to recompute, or has
            ///< got its updated weights
 };         // what is ready at the same time goes in this order
@@ -35,24 +36,26 @@ constexpr bool moves_activations(TaskKind kind) {
   return kind == TaskKind::ForwardTransfer || kind == TaskKind::RecomputeTransfer;
 }
 constexpr bool is_communication(TaskKind kind) {
-  return kind >= TaskKind::ForwardTransfer && kind <= TaskKind::InnerReduce;
+  return kind >= TaskKind::ForwardTransfer && kind <= TaskKind::Rotation;
 }
+/// Communication inside an operator.
+constexpr bool is_inner(TaskKind kind) { return kind == TaskKind::InnerReduce || kind == TaskKind::Rotation; }
 
 /// What a task of the graph stands for.
 struct TaskLabel {
   TaskKind kind = TaskKind::Forward;
   Collective collective = Collective::Send;  ///< of communication tasks
-  OperatorId op;  ///< of compute tasks and inner reduces; transfers: the tensor's producer, if any; barriers
-                  ///< before recompute: the first operator that is run again
+  OperatorId op;  ///< of compute tasks, inner reduces and rotations; transfers: the tensor's producer, if
+                  ///< any; barriers before recompute: the first operator that is run again
   TensorId tensor;  ///< of transfers and gradient synchronisation; of barriers behind gathers of weights:
                     ///< the first of these
   DeviceId device;  ///< compute, barriers: where; communication: the first of the group (a send's source)
   DeviceId peer;    ///< a send's destination
   std::int32_t group_size = 1;  ///< of communication tasks
-  std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece or round;
-                                ///< barriers: which of the device's steps ends, −1 before a step: its
-                                ///< weights have changed
-  Bytes size;                   ///< of communication tasks, as costmodel counts it
+  std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece, round or
+                           ///< step; barriers: which of the device's steps ends, −1 before a step: its
+                           ///< weights have changed
+  Bytes size;                    ///< of communication tasks, as costmodel counts it
   std::int32_t microbatch = -1;  ///< −1: of all together, or there is only one
 };
 

@@ -49,10 +49,11 @@ inline TaskKey gathered_key(OperatorId owner, DeviceId device) {
           static_cast<std::uint64_t>(device.value)};
 }
 
-inline TaskKey inner_reduce_key(TaskKind pass, std::int32_t microbatch, OperatorId op, std::size_t stage,
-                                DeviceId first) {
-  return {key_of(TaskKind::InnerReduce, microbatch) | static_cast<std::uint64_t>(op.value) << kOperatorShift |
-              stage,
+/// `kind`: InnerReduce or Rotation; of one pass and step, a device is first in one group only.
+inline TaskKey inner_exchange_key(TaskKind kind, TaskKind pass, std::int32_t microbatch, OperatorId op,
+                                  std::int32_t step, DeviceId first) {
+  return {key_of(kind, microbatch) | static_cast<std::uint64_t>(op.value) << kOperatorShift |
+              static_cast<std::uint64_t>(step),
           static_cast<std::uint64_t>(pass) << 32 | static_cast<std::uint64_t>(first.value)};
 }
 

@@ -31,6 +31,7 @@ std::string ParallelConfig::split_str(const Operator& op) const {
     if (degrees[f] > 1) text += fmt::format("{}/{} ", op.factors[f].name, degrees[f]);
   }
   if (replicas > 1) text += fmt::format("x{} copies ", replicas);
+  if (ring) text += "in a ring ";
   if (text.empty()) return "whole";
   text.pop_back();
   return text;
@@ -93,9 +94,28 @@ std::optional<std::string> illegal_degrees(const Operator& op, std::span<const s
   return std::nullopt;
 }
 
+std::optional<std::string> illegal_ring(const Operator& op, std::span<const std::int32_t> degrees) {
+  if (!op.rotation)
+    return fmt::format("a ring, allowed: for attention with as many keys as queries, but not {}", op.kind);
+  const auto& [s, t] = *op.rotation;
+  const Factor &queries = op.factors[static_cast<std::size_t>(s)],
+               &keys = op.factors[static_cast<std::size_t>(t)];
+  const std::int64_t parts = degrees[static_cast<std::size_t>(s)];
+  if (parts == 1) return fmt::format("a ring, allowed: where factor {} is split", queries.name);
+  if (degrees[static_cast<std::size_t>(t)] > 1)
+    return fmt::format("a ring, allowed: where factor {} is not split", keys.name);
+  if (queries.size % parts != 0)
+    return fmt::format("a ring of {}, allowed: divisors of the {} of factor {}", parts, queries.size,
+                       queries.name);
+  return std::nullopt;
+}
+
 std::optional<std::string> illegal(const Operator& op, const ParallelConfig& config,
                                    const Topology& topology) {
   if (auto reason = illegal_degrees(op, config.degrees)) return reason;
+  if (config.ring) {
+    if (auto reason = illegal_ring(op, config.degrees)) return reason;
+  }
   if (config.replicas < 1) return fmt::format("{} replicas; 1 or more are needed", config.replicas);
   const std::int64_t shards = config.num_shards();
   const auto available = static_cast<std::int64_t>(topology.num_devices());
@@ -119,17 +139,26 @@ ShardGrid::ShardGrid(const Operator& op, const ParallelConfig& config) : cuts_(o
   stride_.assign(degree_.size(), 1);
   for (std::size_t i = degree_.size() - 1; i-- > 0;) stride_[i] = stride_[i + 1] * degree_[i + 1];
   num_shards_ = stride_[0] * degree_[0];
+  if (config.ring) rotation_ = op.rotation;
   for (std::size_t f = 0; f < cuts_.size(); ++f) {
-    for (std::int64_t k = 0; k < degree_[f + 1]; ++k)
-      cuts_[f].push_back(cut(op.factors[f], degree_[f + 1], k));
+    const bool rotates = rotation_ && static_cast<FactorIndex>(f) == rotation_->second;
+    const std::int64_t degree = rotates ? blocks() : degree_[f + 1];
+    for (std::int64_t k = 0; k < degree; ++k) cuts_[f].push_back(cut(op.factors[f], degree, k));
   }
 }
 
-void ShardGrid::ranges(std::int64_t shard, std::vector<Range>& out) const {
+void ShardGrid::ranges(std::int64_t shard, std::vector<Range>& out) const { block_ranges(shard, 0, out); }
+
+void ShardGrid::block_ranges(std::int64_t shard, std::int64_t block, std::vector<Range>& out) const {
   out.resize(cuts_.size());
   for (std::size_t f = 0; f < out.size(); ++f) {
     out[f] = cuts_[f][static_cast<std::size_t>(coordinate(shard, static_cast<FactorIndex>(f)))];
   }
+  if (!rotation_) return;
+  const std::int64_t members = blocks();
+  const std::int64_t part = (coordinate(shard, rotation_->first) + members - block) % members;
+  const auto keys = static_cast<std::size_t>(rotation_->second);
+  out[keys] = cuts_[keys][static_cast<std::size_t>(part)];
 }
 
 }  // namespace pipesim

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/operator.h"
@@ -17,6 +18,9 @@ struct ParallelConfig {
   std::vector<std::int32_t> degrees;  ///< one per factor of the operator, ≥ 1
   std::int32_t replicas = 1;          ///< shards that compute the same thing
   std::vector<DeviceId> devices;      ///< one distinct device per shard, in shard order
+  /// Shards that divide queries (Operator::rotation) hold the same parts of keys and values, and pass them
+  /// round a ring. Otherwise each holds all keys that it needs.
+  bool ring = false;
 
   [[nodiscard]] std::int64_t num_shards() const;  ///< INT64_MAX when there are more
   bool operator==(const ParallelConfig&) const = default;
@@ -37,6 +41,9 @@ std::optional<std::string> illegal(const Operator& op, const ParallelConfig& con
 /// The part of illegal() that does not look at devices.
 std::optional<std::string> illegal_degrees(const Operator& op, std::span<const std::int32_t> degrees);
 
+/// Why the operator can't pass keys and values round a ring under these degrees.
+std::optional<std::string> illegal_ring(const Operator& op, std::span<const std::int32_t> degrees);
+
 /// Coordinates of the shards of a config: position along the replica degree and along each factor.
 class ShardGrid {
  public:
@@ -48,15 +55,25 @@ class ShardGrid {
     return shard / stride_[axis] % degree_[axis];
   }
   static constexpr FactorIndex replica_axis = -1;
-  /// Shard k's range of every factor.
+  /// Shard k's range of every factor: what it holds. In a ring, its own part of the keys.
   void ranges(std::int64_t shard, std::vector<Range>& out) const;
+  /// The number of parts that pass through shard k one after the other: as many as the ring has members, else
+  /// 1.
+  [[nodiscard]] std::int64_t blocks() const { return rotation_ ? degree_of(rotation_->first) : 1; }
+  /// The ranges that shard k works on at a time: its own part first, then those of the members before it in
+  /// the ring, the nearest first.
+  void block_ranges(std::int64_t shard, std::int64_t block, std::vector<Range>& out) const;
   [[nodiscard]] bool split(FactorIndex factor) const {
     return degree_[static_cast<std::size_t>(factor + 1)] > 1;
   }
 
  private:
-  std::vector<std::int64_t> degree_, stride_;  // [0]: replicas, [1 + f]: factor f
-  std::vector<std::vector<Range>> cuts_;       // [f]: by coordinate
+  [[nodiscard]] std::int64_t degree_of(FactorIndex factor) const {
+    return degree_[static_cast<std::size_t>(factor + 1)];
+  }
+  std::optional<std::pair<FactorIndex, FactorIndex>> rotation_;  // of a ring
+  std::vector<std::int64_t> degree_, stride_;                    // [0]: replicas, [1 + f]: factor f
+  std::vector<std::vector<Range>> cuts_;                         // [f]: by coordinate
   std::int64_t num_shards_;
 };
 

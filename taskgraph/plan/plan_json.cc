@@ -135,12 +135,13 @@ std::vector<DeviceId> in_shard_order(const std::vector<DeviceId>& listed, const 
 }
 
 ParallelConfig read_config(const JsonValue& value, const Operator& op, const Topology& topology) {
-  value.allow_only({"operator", "split", "replicas", "devices"});
+  value.allow_only({"operator", "split", "replicas", "ring", "devices"});
   ParallelConfig config{std::vector<std::int32_t>(op.factors.size(), 1), 1, {}};
   std::vector<Split> splits;
   if (const auto v = value.find("split")) splits = read_splits(*v, op);
   if (const auto v = value.find("replicas"))
     config.replicas = static_cast<std::int32_t>(v->integer(1, INT32_MAX));
+  if (const auto v = value.find("ring")) config.ring = v->boolean();
   std::int64_t shards = config.replicas;
   for (const Split& s : splits) {
     config.degrees[s.factor] = s.degree;
@@ -344,6 +345,7 @@ std::string config_line(const Operator& op, const ParallelConfig& config, const 
   }
   if (!splits.empty()) json["split"] = std::move(splits);
   if (config.replicas > 1) json["replicas"] = config.replicas;
+  if (config.ring) json["ring"] = true;
   json["devices"] = device_list(config.devices, topology);
   return json.dump();
 }

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <string_view>
 
 #include "sim/base/deadline.h"
-#include "taskgraph/expansion/task_keys.h"
+#include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/proofs/lane_classes.h"
 
 namespace pipesim {
@@ -63,6 +64,8 @@ class FoldingFinder {
       note(devices[k], b.memory[k].outputs);
       note(devices[k], b.memory[k].saved);
       note(devices[k], b.memory[k].input_gradients);
+      note(devices[k], b.memory[k].forward_blocks);
+      note(devices[k], b.memory[k].backward_blocks);
     }
     std::int32_t pass = 0;
     for (const PassWork* work : {&b.forward, &b.backward_input, &b.backward_weight}) {
@@ -70,17 +73,7 @@ class FoldingFinder {
         takes_time_ = takes_time_ && work->durations[i] > 0;
         note(devices[i % devices.size()], work->durations[i]);
       }
-      for (std::size_t stage = 0; stage < work->reduces.size(); ++stage) {
-        for (const InnerReduce& r : work->reduces[stage])
-          pattern.tasks.push_back({inner_reduce_key(kPasses[static_cast<std::size_t>(pass)], 0, OperatorId(0),
-                                                    stage, r.task.group.front()),
-                                   r.task.duration,
-                                   {pass, static_cast<std::int32_t>(stage), 0},
-                                   r.task.lanes,
-                                   r.task.group,
-                                   r.task.group,
-                                   {}});
-      }
+      add_exchanges(b, *work, pass, pattern);
       ++pass;
     }
     for (std::size_t u = 0; u < b.gradient_layout.size(); ++u) {
@@ -90,6 +83,30 @@ class FoldingFinder {
       } else {
         add_layout(b.gradient_layout[u]);
       }
+    }
+  }
+
+  // Which stages an exchange lies between follows from its pass and step. Of a message, each edge ends at the
+  // stages of its sender or of its receiver, so it is enough to tell these two apart.
+  void add_exchanges(const BoundOperator& b, const PassWork& work, std::int32_t pass, TaskPattern& pattern) {
+    const std::size_t before = pattern.tasks.size();
+    std::vector<std::vector<std::int32_t>>& waits = waits_.emplace_back(work.exchanges.size());
+    const auto first = static_cast<std::int32_t>(work.stages() * b.config.devices.size());
+    for (const InnerWait w : work.waits) {
+      if (w.before >= first && w.after >= first)
+        waits[static_cast<std::size_t>(w.after - first)].push_back(static_cast<std::int32_t>(before) +
+                                                                   w.before - first);
+    }
+    for (std::size_t i = 0; i < work.exchanges.size(); ++i) {
+      const InnerExchange& e = work.exchanges[i];
+      pattern.tasks.push_back({inner_exchange_key(kind_of(e), kPasses[static_cast<std::size_t>(pass)], 0,
+                                                  OperatorId(0), e.step, e.task.group.front()),
+                               e.task.duration,
+                               {pass, e.step, 0},
+                               e.task.lanes,
+                               contributors(e.task.kind, e.task.group),
+                               receivers(e.task.kind, e.task.group),
+                               waits[i]});
     }
   }
 
@@ -263,6 +280,7 @@ class FoldingFinder {
     f.op = b.op;
     f.config.degrees = b.config.degrees;
     f.config.replicas = b.config.replicas;
+    f.config.ring = b.config.ring;
     f.data_layout = b.data_layout;
     f.gradient_layout = b.gradient_layout;
     f.shard_of_device.assign(b.shard_of_device.size(), -1);
@@ -275,34 +293,54 @@ class FoldingFinder {
       f.config.devices.push_back(d);
       f.memory.push_back(b.memory[k]);
     }
-    std::size_t reduce = 0;
     const std::array<PassWork*, 3> folded{&f.forward, &f.backward_input, &f.backward_weight};
     const std::array<const PassWork*, 3> whole{&b.forward, &b.backward_input, &b.backward_weight};
     std::int32_t next_class = 0;
     for (std::size_t p = 0; p < whole.size(); ++p) {
-      folded[p]->present = whole[p]->present;
-      const std::size_t stages = whole[p]->durations.size() / b.config.devices.size();
-      for (std::size_t stage = 0; stage < stages; ++stage) {
-        for (const std::size_t k : shards)
-          folded[p]->durations.push_back(whole[p]->durations[stage * b.config.devices.size() + k]);
-      }
-      for (const std::vector<InnerReduce>& of_stage : whole[p]->reduces) {
-        std::vector<InnerReduce>& reduces = folded[p]->reduces.emplace_back();
-        for (const InnerReduce& r : of_stage) {
-          if (class_of[reduce++] != next_class) continue;
-          ++next_class;
-          reduces.push_back(fold(r, f));
-        }
-      }
+      const std::size_t exchanges = whole[p]->exchanges.size();
+      *folded[p] = fold(*whole[p], b, f, shards, class_of.first(exchanges), next_class);
+      class_of = class_of.subspan(exchanges);
     }
     return f;
   }
 
+  // `next_class`: the first class of exchanges that no pass before has.
+  [[nodiscard]] PassWork fold(const PassWork& whole, const BoundOperator& b, const BoundOperator& folded,
+                              std::span<const std::size_t> shards, std::span<const std::int32_t> class_of,
+                              std::int32_t& next_class) const {
+    PassWork f;
+    f.present = whole.present;
+    f.num_stages = whole.num_stages;
+    const std::size_t num_shards = b.config.devices.size();
+    const std::size_t stages = whole.durations.size() / num_shards;
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      for (const std::size_t k : shards) f.durations.push_back(whole.durations[stage * num_shards + k]);
+    }
+    const std::int32_t first_class = next_class;
+    for (std::size_t i = 0; i < whole.exchanges.size(); ++i) {
+      if (class_of[i] != next_class) continue;
+      ++next_class;
+      f.exchanges.push_back(fold(whole.exchanges[i], folded));
+    }
+    const auto number = [&](std::int32_t task) {
+      const auto t = static_cast<std::size_t>(task), computed = stages * num_shards;
+      if (t >= computed)
+        return static_cast<std::int32_t>(stages * shards.size()) + class_of[t - computed] - first_class;
+      const DeviceId device = first_of(b.config.devices[t % num_shards]);
+      return static_cast<std::int32_t>(t / num_shards * shards.size()) +
+             folded.shard_of_device[device.index()];
+    };
+    for (const InnerWait w : whole.waits) f.waits.push_back({number(w.before), number(w.after)});
+    std::ranges::sort(f.waits);
+    f.waits.erase(std::unique(f.waits.begin(), f.waits.end()), f.waits.end());
+    return f;
+  }
+
   // Its group stays, since keys depend on it.
-  [[nodiscard]] InnerReduce fold(const InnerReduce& r, const BoundOperator& folded) const {
-    InnerReduce f{{}, {r.task.kind, r.task.duration, r.task.size, {}, r.task.group}};
-    append_folded(r.task.lanes, f.task.lanes);
-    for (const DeviceId d : r.task.group) f.shards.push_back(folded.shard_of_device[first_of(d).index()]);
+  [[nodiscard]] InnerExchange fold(const InnerExchange& e, const BoundOperator& folded) const {
+    InnerExchange f{e.content, e.step, {}, {e.task.kind, e.task.duration, e.task.size, {}, e.task.group}};
+    append_folded(e.task.lanes, f.task.lanes);
+    for (const DeviceId d : e.task.group) f.shards.push_back(folded.shard_of_device[first_of(d).index()]);
     std::ranges::sort(f.shards);
     f.shards.erase(std::unique(f.shards.begin(), f.shards.end()), f.shards.end());
     return f;
@@ -399,6 +437,7 @@ class FoldingFinder {
   std::vector<std::vector<std::int64_t>> facts_;  // by device
   std::vector<DeviceId> working_;
   std::vector<TaskPattern> patterns_;
+  std::deque<std::vector<std::vector<std::int32_t>>> waits_;  // of exchanges inside operators, by pass
   std::unordered_map<const BoundOperator*, std::size_t> pattern_of_operator_;
   std::unordered_map<const CommunicationPlan*, std::size_t> pattern_of_plan_;
   std::unordered_map<const OwnedUpdates*, std::size_t> met_updates_;

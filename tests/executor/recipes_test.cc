@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <string>
 
 #include "search/recipes/expand_recipe.h"
@@ -40,6 +41,36 @@ TEST(EqualRecipes, DivideAWeightOfTwoStages) {
                                               RecipeModel(c.graph), c.topology);
     made.apply_to(options);
     reference.check(made.strategy, options);
+  }
+}
+
+// Rings alone and with all that changes what they pass on: masks, orders of positions, groups of heads,
+// slopes, learned biases, types, and forward that runs again.
+TEST(EqualRecipes, PassKeysRoundRings) {
+  for (const char* text :
+       {"gpt:batch=4,layers=2,hidden=32,heads=8,vocab=50,sequence=16,positions=16",
+        "gpt:batch=4,layers=1,hidden=32,heads=8,vocab=50,sequence=16,positions=16,dtype=bfloat16",
+        "bert-base:batch=4,layers=1,hidden=32,heads=8,vocab=50,sequence=16,positions=16",
+        "bloom-176b:batch=4,layers=1,hidden=32,heads=8,vocab=48,sequence=16,dtype=float32",
+        "t5-base:batch=4,layers=1,hidden=16,heads=8,head_width=8,ffn=24,vocab=48,sequence=16,target=16",
+        "llama:batch=4,layers=2,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=16,ffn=32",
+        "llama:batch=4,layers=1,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=16,ffn=32,zigzag=8",
+        "llama:batch=4,layers=1,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=16,ffn=32,zigzag=2"}) {
+    const EqualityCase c{std::string(text)};
+    const RecipeModel model(c.graph);
+    PlanOptions unsplit;
+    unsplit.microbatches = 2;
+    Reference reference = c.reference(unsplit);
+    for (const char* recipe :
+         {"cp8,ring,dp1,mbs4", "cp4,ring,dp2,mbs2,recompute=full", "cp8,ulysses=2,ring,dp1,mbs4",
+          "tp2,cp4,ring,dp1,mbs4,sp,recompute=selective", "tp2,cp2,ring,dp2,mbs2,zero3"}) {
+      SCOPED_TRACE(std::string(text) + " " + recipe);
+      PlanOptions options = unsplit;
+      const RecipeStrategy made = expand_recipe(parse_recipe(recipe), model, c.topology);
+      made.apply_to(options);
+      ASSERT_TRUE(std::ranges::any_of(made.strategy, &ParallelConfig::ring));
+      reference.check(made.strategy, options);
+    }
   }
 }
 

@@ -203,6 +203,21 @@ TEST(VisibleShare, InZigzagOrderIsThatOfThePositions) {
       ranges[s] = {part * 24 / parts, (part + 1) * 24 / parts};
       EXPECT_DOUBLE_EQ(visible_share(op, ranges), 25.0 / 48);
     }
+    // Blocks of keys, as they pass round a ring.
+    const auto t_factor = static_cast<std::size_t>(op.factor("t"));
+    for (std::int64_t a = 0; a < 24; a += 3) {
+      for (std::int64_t c = 0; c < 24; ++c) {
+        for (std::int64_t d = c + 1; d <= 24; ++d) {
+          ranges[s] = {a, a + 3}, ranges[t_factor] = {c, d};
+          std::int64_t seen = 0;
+          for (std::int64_t i = a; i < a + 3; ++i) {
+            for (std::int64_t j = c; j < d; ++j) seen += order.position(j) <= order.position(i);
+          }
+          EXPECT_DOUBLE_EQ(visible_share(op, ranges),
+                           static_cast<double>(seen) / static_cast<double>(3 * (d - c)));
+        }
+      }
+    }
   }
 }
 

@@ -45,6 +45,7 @@ ParallelConfig random_config(const Operator& op, const Topology& topology, Rng& 
     }
     if (next.num_shards() <= available && !illegal_degrees(op, next.degrees)) config = next;
   }
+  config.ring = !illegal_ring(op, config.degrees) && rng.below(2) == 0;
   std::vector<DeviceId> devices;
   for (std::size_t d = 0; d < topology.num_devices(); ++d) devices.emplace_back(d);
   for (std::size_t i = devices.size(); i > 1 && rng.below(3) > 0; --i)

@@ -21,6 +21,7 @@ struct Split {
   std::vector<std::pair<std::string, std::int32_t>> degrees;
   std::vector<std::int32_t> devices;  ///< shard order: replicas slowest, then the operator's factors
   std::int32_t replicas = 1;
+  bool ring = false;
 };
 
 /// Devices first, first + 1, …, in order.
@@ -35,6 +36,7 @@ inline ParallelConfig config_of(const Operator& op, const Split& split) {
   for (const auto& [name, degree] : split.degrees)
     config.degrees[static_cast<std::size_t>(op.factor(name))] = degree;
   for (const std::int32_t d : split.devices) config.devices.emplace_back(d);
+  config.ring = split.ring;
   return config;
 }
 
@@ -92,7 +94,7 @@ class Expansion {
   }
   [[nodiscard]] std::int64_t bytes_of_everything() const {
     return bytes_of(TaskKind::ForwardTransfer) + bytes_of(TaskKind::BackwardTransfer) +
-           bytes_of(TaskKind::GradientSync) + bytes_of(TaskKind::InnerReduce);
+           bytes_of(TaskKind::GradientSync) + bytes_of(TaskKind::InnerReduce) + bytes_of(TaskKind::Rotation);
   }
 
   OperatorGraph graph;
@@ -115,9 +117,7 @@ class Expansion {
   }
   static void add_inner(const BoundOperator& b, std::string_view pass, const PassWork& work,
                         std::vector<std::string>& lines) {
-    for (const auto& step : work.reduces) {
-      for (const InnerReduce& r : step) lines.push_back(line(pass, b.op->name + " inside", r.task));
-    }
+    for (const InnerExchange& e : work.exchanges) lines.push_back(line(pass, b.op->name + " inside", e.task));
   }
   void add_wirings(TaskKind kind, std::string_view what, std::vector<std::string>& lines) const {
     for (const Wiring& w : expanded.wirings()) {

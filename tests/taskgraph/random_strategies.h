@@ -34,7 +34,7 @@ struct ModelWord {
 };
 
 /// A legal config of at most `most` shards: random degrees of random factors, now and then copies, on random
-/// devices, or on neighbours in order.
+/// devices, or on neighbours in order. Where keys can pass round a ring, they do in half of the cases.
 inline ParallelConfig random_config(const Operator& op, Rng& rng, std::size_t devices, std::int64_t most) {
   ParallelConfig config{std::vector<std::int32_t>(op.factors.size(), 1), 1, {}};
   std::int64_t total = 1;
@@ -46,6 +46,7 @@ inline ParallelConfig random_config(const Operator& op, Rng& rng, std::size_t de
     if (config.num_shards() <= most && !illegal_degrees(op, config.degrees)) continue;
     config.degrees[f] = before;
   }
+  config.ring = !illegal_ring(op, config.degrees) && rng.below(2) == 0;
   total = config.num_shards();
   config.devices = random_devices(rng, devices, static_cast<std::size_t>(total));
   if (rng.below(2) == 0) {
@@ -59,6 +60,12 @@ inline Strategy random_strategy(const OperatorGraph& graph, Rng& rng, std::size_
                                 std::int64_t most) {
   Strategy strategy;
   for (const Operator& op : graph.operators()) strategy.push_back(random_config(op, rng, devices, most));
+  return strategy;
+}
+
+/// Keys are gathered instead, for devices whose kernels take them only so.
+inline Strategy without_rings(Strategy strategy) {
+  for (ParallelConfig& config : strategy) config.ring = false;
   return strategy;
 }
 

@@ -40,6 +40,24 @@ TEST(SequenceExamples, ContextParallelismGathersKeysAndValues) {
   EXPECT_EQ(e.bytes_of(TaskKind::BackwardTransfer), 2 * 3 * 2 * 8 * 16 * 4);
 }
 
+// The same bytes in three steps each for keys and values forward, again backward, and for their gradients.
+TEST(SequenceExamples, ARingPassesKeysAndValuesOn) {
+  const Expansion e = attention_between({{{"s", 4}}, devices_from(0, 4), 1, true});
+  const std::int64_t part = 2 * 2 * 2 * 16 * 4;  // of keys and values
+  const std::string bytes = fmt::format(" of {} B", part);
+  std::vector<std::string> sends;
+  for (const std::string pass : {"forward", "backward"}) {
+    for (int step = 0; step < (pass == "forward" ? 3 : 6); ++step) {
+      for (const char* pair : {"0,1", "1,2", "2,3", "3,0"})
+        sends.push_back(pass + " mix inside: send " + pair + bytes);
+    }
+  }
+  std::vector<std::string> traffic = e.traffic();
+  std::erase_if(traffic, [](const std::string& line) { return line.starts_with("sync"); });
+  EXPECT_EQ(traffic, sends);
+  EXPECT_EQ(e.bytes_of(TaskKind::Rotation), 3 * 2 * 3 * 2 * 8 * 16 * 4);
+}
+
 TEST(SequenceExamples, HeadParallelismExchangesAllToAll) {
   const Expansion e = attention_between({{{"g", 4}}, devices_from(0, 4)});
   EXPECT_THAT(moves(e), testing::ElementsAre("forward q: all-to-all", "forward k: all-to-all",

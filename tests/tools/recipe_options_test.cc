@@ -91,7 +91,8 @@ TEST(RecipeOptions, ContextParallelismSharesAttentionEqually) {
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return Json::parse(outcome.out);
   };
-  for (const auto& [recipe, zigzag] : {std::pair{"cp8", "zigzag=8"}, {"cp8,ulysses=4", "zigzag=2"}}) {
+  for (const auto& [recipe, zigzag] :
+       {std::pair{"cp8", "zigzag=8"}, {"cp8,ulysses=4", "zigzag=2"}, {"cp8,ring", "zigzag=8"}}) {
     const Json made = run(model, recipe);
     EXPECT_EQ(made["compute_s"].front(), made["compute_s"].back()) << recipe;
     EXPECT_THAT(Json::parse(read_file(file))["model"].get<std::string>(), HasSubstr(zigzag));
@@ -112,6 +113,27 @@ TEST(RecipeOptions, RefuseHeadsThatAreNoPartOfTheSequence) {
   EXPECT_THAT(refused("cp4,ulysses=3"), HasSubstr("ulysses=3 does not divide cp4; the nearest that is"));
   EXPECT_THAT(refused("tp4,ulysses=2"), HasSubstr("ulysses=2 does not divide cp1; the nearest that is"));
   EXPECT_THAT(refused("tp2,cp4,ulysses=3"), HasSubstr("ulysses=3 does not divide cp4"));
+}
+
+TEST(RecipeOptions, RefuseRingsWithoutPartsOfTheSequence) {
+  const auto refused = [](const std::string& model, const char* recipe) {
+    const Outcome outcome =
+        pipesim_run({"simulate", "--model", model, "--topology", "dgx-h100:1", "--recipe", recipe});
+    EXPECT_EQ(outcome.status, 1) << recipe;
+    return outcome.err;
+  };
+  const std::string gpt = "gpt:batch=8,layers=2,hidden=64,heads=8,vocab=64,sequence=16,positions=16";
+  EXPECT_EQ(refused(gpt, "tp8,ring"),
+            "pipesim: recipe \"tp8,ring,dp1,mbs1\": ring passes keys and values round parts of the sequence, "
+            "which cp1 does not make; the nearest that is possible: tp8,dp1,mbs1\n");
+  EXPECT_EQ(refused(gpt, "cp4,ulysses=4,ring"),
+            "pipesim: recipe \"cp4,ulysses=4,ring,dp2,mbs1\": ring passes keys and values round parts of the "
+            "sequence, which cp4,ulysses=4 does not make; the nearest that is possible: cp4,dp2,mbs1\n");
+  EXPECT_EQ(
+      refused(gpt + ",attention=scores", "cp8,ring"),
+      "pipesim: recipe \"cp8,ring,dp1,mbs1\": ring needs attention with as many keys as queries that keeps "
+      "no scores, and \"layer1.attention\" (scored_attention) is not such; the nearest that is possible: "
+      "cp8,dp1,mbs1\n");
 }
 
 TEST(RecipeOptions, CompareShowsSeveral) {

@@ -61,17 +61,17 @@ class UseCounter {
     const ShardGrid grid(*bound.op, bound.config);
     std::vector<Range> ranges;
     for (std::size_t k = 0; k < bound.config.devices.size(); ++k) {
-      grid.ranges(static_cast<std::int64_t>(k), ranges);
       const DeviceId device = bound.config.devices[k];
-      const Estimate e = costs_.operator_estimate(contents_.graph(), *bound.op, pass, ranges, device);
-      add(operator_key(contents_.graph(), *bound.op, pass, ranges, place(device),
-                       costs_.busy_neighbours(device))
-              .str(),
-          e.source, e.time.value);
+      for (std::int64_t block = 0; block < grid.blocks(); ++block) {
+        grid.block_ranges(static_cast<std::int64_t>(k), block, ranges);
+        const Estimate e = costs_.operator_estimate(contents_.graph(), *bound.op, pass, ranges, device);
+        add(operator_key(contents_.graph(), *bound.op, pass, ranges, place(device),
+                         costs_.busy_neighbours(device))
+                .str(),
+            e.source, e.time.value);
+      }
     }
-    for (const auto& step : work.reduces) {
-      for (const InnerReduce& reduce : step) add_transfer(reduce.task);
-    }
+    for (const InnerExchange& e : work.exchanges) add_transfer(e.task);
   }
 
   template <class Task>  // CommunicationTask or PricedTask

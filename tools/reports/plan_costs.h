@@ -9,14 +9,15 @@ namespace pipesim {
 
 inline constexpr std::array kCommunicationKinds{TaskKind::ForwardTransfer,  TaskKind::RecomputeTransfer,
                                                 TaskKind::BackwardTransfer, TaskKind::GradientSync,
-                                                TaskKind::WeightGather,     TaskKind::InnerReduce};
+                                                TaskKind::WeightGather,     TaskKind::InnerReduce,
+                                                TaskKind::Rotation};
 using CommunicationTimes = std::array<Nanoseconds, kCommunicationKinds.size()>;  ///< by kind of it
 using MovedBytes = std::array<Bytes, kCommunicationKinds.size()>;                ///< by kind of communication
 
 /// The cost of one operator in one iteration: its passes and updates on all devices, and its communication.
 /// Communication is the transfers of its outputs and of their gradients, the gradient synchronisation of its
-/// weights, and the statistics inside it. Tensors that several operators read and none makes (data, shared
-/// weights) count for their first reader.
+/// weights, and what its shards exchange inside it. Tensors that several operators read and none makes (data,
+/// shared weights) count for their first reader.
 struct OperatorCosts {
   Nanoseconds compute = 0;           ///< summed over devices
   Nanoseconds on_links = 0;          ///< how long its communication holds links, summed over them

@@ -52,7 +52,8 @@ std::vector<Figure> figures_of(const PlanCosts& costs) {
        {"moved by all devices, backward", "backward_transfer_bytes"},
        {"moved by all devices, gradient sync", "gradient_sync_bytes"},
        {"moved by all devices, gathers of weights", "weight_gather_bytes"},
-       {"moved by all devices, inner statistics", "inner_reduce_bytes"}}};
+       {"moved by all devices, inner statistics", "inner_reduce_bytes"},
+       {"moved by all devices, round rings", "rotation_bytes"}}};
   for (std::size_t i = 0; i < kMoved.size(); ++i)
     figures.push_back({kMoved[i][0], kMoved[i][1], Unit::Size, costs.moved[i].value});
   figures.push_back({"peak memory, fullest device", "peak_memory_bytes", Unit::Size, fullest(r.memory)});

@@ -35,7 +35,8 @@ constexpr std::array<KeyWords, kCommunicationKinds.size()> kMovedWords{
      {"backward_transfer_bytes", "gradients of activations to move"},
      {"gradient_sync_bytes", "gradient to synchronise"},
      {"weight_gather_bytes", "weights to gather"},
-     {"inner_reduce_bytes", "statistics to add up"}}};
+     {"inner_reduce_bytes", "statistics to add up"},
+     {"rotation_bytes", "keys and values to pass round rings"}}};
 
 std::string time_in_words(Nanoseconds time) { return pretty(to_seconds(time)); }
 

@@ -160,6 +160,8 @@ class ChainText {
         return communication(l, "weights");
       case TaskKind::InnerReduce:
         return communication(l, "statistics");
+      case TaskKind::Rotation:
+        return communication(l, "blocks of keys");
       case TaskKind::Barrier:
         return "step of the schedule";
     }

@@ -34,11 +34,12 @@ std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const Bound
   for (std::size_t t = 0; t < labels.size(); ++t) {
     const TaskLabel& label = labels[t];
     if (is_pass(label.kind)) pass = label.kind;
-    if (label.kind != TaskKind::InnerReduce) continue;
+    if (!is_inner(label.kind)) continue;
     const BoundStrategy& used = e.contents().strategy_of(std::max(0, label.microbatch), strategy);
     const PassWork& work = work_of(*used[label.op.index()], pass);
-    for (const InnerReduce& reduce : work.reduces[static_cast<std::size_t>(label.stage)]) {
-      if (reduce.task.group.front() == label.device) groups[t] = reduce.task.group;
+    for (const InnerExchange& e :
+         std::ranges::equal_range(work.exchanges, label.stage, {}, &InnerExchange::step)) {
+      if (e.task.group.front() == label.device) groups[t] = e.task.group;
     }
   }
   return groups;

@@ -41,14 +41,44 @@ std::int64_t queries_at_once(const AttentionSizes& a) {
   return std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(1, a.r * a.t), 1, a.s);
 }
 
+/// The keys of a call in the order of their positions, which a zigzag order scatters.
+class KeyOrder {
+ public:
+  KeyOrder(const AttentionSizes& a, const ZigzagOrder& order) : causal_(a.causal) {
+    for (std::int64_t key = 0; key < a.t; ++key) keys_.emplace_back(order.position(a.first_key + key), key);
+    std::ranges::sort(keys_);
+  }
+  /// Of key number i in the whole sequence.
+  [[nodiscard]] std::int64_t position(std::int64_t i) const {
+    return keys_[static_cast<std::size_t>(i)].first;
+  }
+  /// Where it stands in the shard's tensors.
+  [[nodiscard]] std::int64_t row(std::int64_t i) const { return keys_[static_cast<std::size_t>(i)].second; }
+  /// Keys that a query at this position sees: the first so many.
+  [[nodiscard]] std::int64_t seen_from(std::int64_t query) const {
+    if (!causal_) return std::ssize(keys_);
+    const auto behind = [](std::int64_t at, const auto& key) { return at < key.first; };
+    return std::upper_bound(keys_.begin(), keys_.end(), query, behind) - keys_.begin();
+  }
+
+ private:
+  bool causal_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> keys_;
+};
+
 /// Queries [begin, end) of one sample and one key-value head: rows (s, r) of packed matrices.
 struct QueryBlock {
   const AttentionSizes& a;
+  const ZigzagOrder& order;
+  const KeyOrder& key_order;
   std::int64_t sample, head, begin, end;
 
   /// In the whole sequence.
-  [[nodiscard]] std::int64_t position(std::int64_t query) const { return a.position(query); }
-  [[nodiscard]] std::int64_t seen(std::int64_t query) const { return a.seen(query); }
+  [[nodiscard]] std::int64_t position(std::int64_t query) const {
+    return order.position(a.first_query + query);
+  }
+  /// Keys of this shard that its query sees: the first so many, in the order of positions.
+  [[nodiscard]] std::int64_t seen(std::int64_t query) const { return key_order.seen_from(position(query)); }
 
   [[nodiscard]] std::int64_t rows() const { return (end - begin) * a.r; }
   /// q, o and their gradients: [b, s, g, r, depth].
@@ -73,12 +103,12 @@ struct QueryBlock {
   /// By position.
   [[nodiscard]] std::vector<float> keys(const float* tensor, std::int64_t depth) const {
     const StridedRows rows{tensor + key_offset(depth), a.t, depth, a.g * depth};
-    return rows.packed([&](std::int64_t key) { return a.order.index(key); });
+    return rows.packed([&](std::int64_t key) { return key_order.row(key); });
   }
   void store_keys(const std::vector<float>& rows, std::int64_t depth, float* tensor) const {
     float* to = tensor + key_offset(depth);
     for (std::int64_t key = 0; key < a.t; ++key)
-      std::copy_n(rows.data() + key * depth, depth, to + a.order.index(key) * a.g * depth);
+      std::copy_n(rows.data() + key * depth, depth, to + key_order.row(key) * a.g * depth);
   }
 };
 
@@ -93,10 +123,11 @@ class ScoreDropout {
   /// Applies it to the first `seen` elements of row i, which belong to keys from the shard's first one on.
   void apply(const QueryBlock& block, std::int64_t i, std::int64_t seen, float* elements) const {
     if (!mask_) return;
-    const std::int64_t r = block.a.r;
+    const std::int64_t r = block.a.r, first_key = block.a.first_key;
     const std::uint64_t first = numbers_.first_of(block.sample, block.begin + i / r, block.head, i % r);
     for (std::int64_t j = 0; j < seen; ++j)
-      elements[j] = (*mask_)(first + static_cast<std::uint64_t>(j), elements[j]);
+      elements[j] =
+          (*mask_)(first + static_cast<std::uint64_t>(block.key_order.position(j) - first_key), elements[j]);
   }
 
  private:
@@ -110,6 +141,9 @@ class ScoreDropout {
 /// online softmax of Milakov and Gimelshein, 2018) and rescales when the statistics of all keys are known, so
 /// that scores are computed once. What scored attention keeps is made again in backward. o is one addend over
 /// t; queries that see no key of the shard get 0.
+///
+/// In a ring a shard is called for one block of keys after the other. The first segment of forward brings the
+/// rows so far, and the logs of their sums, together with the block's.
 class Attention : public Kernel {
  public:
   /// Log of each row's Σ exp.
@@ -141,7 +175,10 @@ class Attention : public Kernel {
     if (learned != nullptr && learned->present())
       biases.resize(static_cast<std::size_t>(learned->elements()));
     for_each_block(call, [&](const QueryBlock& block) { send_back(call, block, biases); });
-    for (std::size_t i = 0; i < biases.size(); ++i) learned->floats[i] = static_cast<float>(biases[i]);
+    for (std::size_t i = 0; i < biases.size(); ++i) {
+      const double before = call.continues ? static_cast<double>(learned->floats[i]) : 0;
+      learned->floats[i] = static_cast<float>(before + biases[i]);
+    }
   }
 
  private:
@@ -150,10 +187,12 @@ class Attention : public Kernel {
   template <class Visit>
   static void for_each_block(const ShardCall& call, Visit visit) {
     const AttentionSizes a(call.op, call.ranges);
+    const ZigzagOrder order = zigzag_of(call.op);
+    const KeyOrder keys(a, order);
     const std::int64_t block = queries_at_once(a);
     for (std::int64_t head = 0; head < a.b * a.g; ++head) {
       for (std::int64_t begin = 0; begin < a.s; begin += block) {
-        visit(QueryBlock{a, head / a.g, head % a.g, begin, std::min(a.s, begin + block)});
+        visit(QueryBlock{a, order, keys, head / a.g, head % a.g, begin, std::min(a.s, begin + block)});
       }
     }
   }
@@ -167,7 +206,7 @@ class Attention : public Kernel {
     for (std::int64_t i = 0; i < block.rows(); ++i) {
       const std::int64_t query = block.begin + i / a.r;
       for (std::int64_t j = 0; j < block.seen(query); ++j) {
-        const std::int64_t bucket = buckets.of(a.first_key + j - block.position(query));
+        const std::int64_t bucket = buckets.of(block.key_order.position(j) - block.position(query));
         visit(static_cast<std::size_t>(i * a.t + j),
               static_cast<std::size_t>((bucket * a.g + block.head) * a.r + i % a.r));
       }
@@ -183,7 +222,7 @@ class Attention : public Kernel {
       const std::int64_t query = block.position(block.begin + i / a.r);
       for (std::int64_t j = 0; j < a.t; ++j)
         scores[static_cast<std::size_t>(i * a.t + j)] -=
-            slope * static_cast<float>(std::abs(a.first_key + j - query));
+            slope * static_cast<float>(std::abs(block.key_order.position(j) - query));
     }
   }
 
@@ -202,9 +241,23 @@ class Attention : public Kernel {
     return result;
   }
 
+  /// Parts that two sets of keys have in a row's softmax over both, from the logs of their Σ exp.
+  struct Shares {
+    Shares(double log_before, double log_own) {
+      const double most = std::max(log_before, log_own);
+      if (most == nothing_seen) return;
+      log_sum = most + std::log(std::exp(log_before - most) + std::exp(log_own - most));
+      before = static_cast<float>(std::exp(log_before - log_sum));
+      own = static_cast<float>(std::exp(log_own - log_sum));
+    }
+    double log_sum = nothing_seen;
+    float before = 0, own = 0;
+  };
+
   static void attend(const ShardCall& call, const QueryBlock& block) {
     const AttentionSizes& a = block.a;
     const ScoreDropout dropout(call);
+    std::vector<Shares> shares;
     std::vector<float> p = scores(call, block, block.queries(call.values[0].floats, a.d),
                                   block.keys(call.values[1].floats, a.d));
     for (std::int64_t i = 0; i < block.rows(); ++i) {
@@ -217,12 +270,24 @@ class Attention : public Kernel {
       if (seen > 0) log_sum = normalise_row(own, seen, call.statistics[0][row], call.step.sums);
       dropout.apply(block, i, seen, own);
       std::fill(own + seen, own + a.t, 0.0F);
-      saved_floats(call)[row] = static_cast<float>(log_sum);
+      shares.emplace_back(call.continues ? static_cast<double>(saved_floats(call)[row]) : nothing_seen,
+                          log_sum);
+      saved_floats(call)[row] = static_cast<float>(shares.back().log_sum);
     }
     std::vector<float> o(static_cast<std::size_t>(block.rows() * a.e));
     multiply({block.rows(), a.e, a.t, false, false, false, call.step.sums}, p.data(),
              block.keys(call.values[2].floats, a.e).data(), o.data(), call.op.name);
+    if (call.continues) bring_together(block.queries(call.values[output(call)].floats, a.e), shares, o);
     block.store_queries(o, a.e, call.values[output(call)].floats);
+  }
+
+  static void bring_together(const std::vector<float>& before, const std::vector<Shares>& shares,
+                             std::vector<float>& o) {
+    const std::size_t depth = o.size() / shares.size();
+    for (std::size_t i = 0; i < o.size(); ++i) {
+      const Shares& row = shares[i / depth];
+      o[i] = row.own * o[i] + row.before * before[i];
+    }
   }
 
   /// Turns scores into their softmax; returns the log of Σ exp.
@@ -285,7 +350,8 @@ class Attention : public Kernel {
     for (float& gradient : dz) gradient *= a.scale;
     if (call.gradients[0].present()) {
       std::vector<float> dq(q.size());
-      multiply({block.rows(), a.d, a.t, false, false, false, order}, dz.data(), k.data(), dq.data(),
+      if (call.continues) dq = block.queries(call.gradients[0].floats, a.d);
+      multiply({block.rows(), a.d, a.t, false, false, call.continues, order}, dz.data(), k.data(), dq.data(),
                call.op.name);
       block.store_queries(dq, a.d, call.gradients[0].floats);
     }

@@ -38,6 +38,7 @@ struct ShardCall {
                                ///< segment i, summed over all shards when segment i + 1 begins
   std::span<std::byte> saved;  ///< Kernel::saved_bytes() bytes, aligned to 64, kept from forward to backward
   const StepContext& step;
+  bool continues = false;  ///< block after block of a ring: adds to what the call before has made
 };
 
 using Kernel = OperatorKernel<ShardCall>;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -53,7 +54,7 @@ void expect_same_values(const StepValues& a, const StepValues& b, const Operator
 
 Strategy some_strategy(const EqualityCase& c, std::uint64_t seed) {
   Rng rng(seed);
-  return random_strategy(c.graph, rng, most_devices, 8);
+  return without_rings(random_strategy(c.graph, rng, most_devices, 8));
 }
 
 TEST(StreamExecution, DoesNotDependOnTheOrderThatStreamsLeaveOpen) {
@@ -66,6 +67,25 @@ TEST(StreamExecution, DoesNotDependOnTheOrderThatStreamsLeaveOpen) {
     again.training().step();
     expect_same_values(again.training().values(), first.training().values(), c.graph);
   }
+}
+
+TEST(StreamExecution, RefusesRings) {
+  const EqualityCase c(kModel);
+  Strategy strategy;
+  std::string attention;
+  for (const Operator& op : c.graph.operators()) {
+    ParallelConfig& config = strategy.emplace_back(single_device(op, DeviceId(0)));
+    if (op.kind != "attention") continue;
+    attention = op.name;
+    config.degrees[static_cast<std::size_t>(op.factor("s"))] = 2;
+    config.devices.emplace_back(1);
+    config.ring = true;
+  }
+  EXPECT_EQ(
+      refusal([&] { const StreamedPlan plan(c, strategy, {.seed = 1}); }),
+      "operator \"" + attention +
+          "\" (attention) has no GPU kernel for keys that pass round a ring; plans without \"ring\" gather "
+          "them");
 }
 
 // Gathers of weights and sums of their gradients wait for all that they need.

@@ -17,9 +17,11 @@ constexpr std::int64_t kSequence = 64, kHidden = 128, kHeads = 16, kSamples = 2,
 
 struct Amounts {
   std::int64_t forward = 0, again = 0, backward = 0;  // bytes on links
+  std::int64_t rotated = 0;                           // the same, inside attention
   std::int64_t kept = 0;                              // at the peak of a device, of activations and inputs
   Amounts operator-(const Amounts& other) const {
-    return {forward - other.forward, again - other.again, backward - other.backward, kept - other.kept};
+    return {forward - other.forward, again - other.again, backward - other.backward, rotated - other.rotated,
+            kept - other.kept};
   }
 };
 
@@ -43,6 +45,7 @@ Amounts amounts_of(const std::string& model, std::int64_t layers, const std::str
     if (l.kind == TaskKind::ForwardTransfer) amounts.forward += bytes;
     if (l.kind == TaskKind::RecomputeTransfer) amounts.again += bytes;
     if (l.kind == TaskKind::BackwardTransfer) amounts.backward += bytes;
+    if (l.kind == TaskKind::Rotation) amounts.rotated += bytes;
   }
   const DeviceMemory memory = peak_memory(evaluator.expanded(), evaluator.timeline()).front();
   for (const MemoryCategory c : {MemoryCategory::Activations, MemoryCategory::Transfers})
@@ -84,6 +87,32 @@ TEST(MegatronClosedForms, ContextParallelismGathersKeysAndValues) {
   EXPECT_EQ(block.forward, 2 * kGathered);
   EXPECT_EQ(block.again, 2 * kGathered);
   EXPECT_EQ(block.backward, 2 * kGathered);
+}
+
+// The same bytes in cp − 1 steps, and the same kept: a part of keys and values.
+TEST(MegatronClosedForms, ARingPassesTheBytesThatContextParallelismGathers) {
+  const Amounts ring = of_block("cp8,ring,dp1,mbs2"), gathered = of_block("cp8,dp1,mbs2");
+  EXPECT_EQ(ring.rotated, gathered.forward + gathered.again + gathered.backward);
+  EXPECT_EQ(ring.rotated, 6 * kGathered);
+  EXPECT_EQ(ring.forward + ring.again + ring.backward, 0);
+  EXPECT_EQ(ring.kept, gathered.kept);
+  const std::int64_t whole = 2 * kValues * 2;  // keys and values, gathered beside the parts
+  EXPECT_EQ(of_block("cp8,dp1,mbs2,gathered=keep").kept, ring.kept + whole);
+}
+
+// Groups of two exchange heads, and rings of four pass keys and values of half of the heads.
+TEST(MegatronClosedForms, AHybridExchangesAndPassesRound) {
+  const Amounts ring = of_block("cp8,ulysses=2,ring,dp1,mbs2"), gathered = of_block("cp8,ulysses=2,dp1,mbs2");
+  const std::int64_t bytes = kValues * 2, exchanged = 4 * bytes / 2, gathered_once = 2 * bytes * 3;
+  EXPECT_EQ(ring.forward, exchanged);
+  EXPECT_EQ(ring.backward, exchanged);
+  EXPECT_EQ(gathered.forward, exchanged + gathered_once);
+  EXPECT_EQ(ring.rotated, 3 * gathered_once);
+}
+
+// Forward runs again, and so do its messages.
+TEST(MegatronClosedForms, RecomputationPassesRoundAgain) {
+  EXPECT_EQ(of_block("cp8,ring,dp1,mbs2,recompute=full").rotated, 8 * kGathered);
 }
 
 // Queries, keys, values and results, of which a device keeps one part of eight (Jacobs et al. 2023, section

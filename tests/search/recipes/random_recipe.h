@@ -23,6 +23,7 @@ inline Recipe random_recipe(const RecipeModel& model, std::int64_t devices, Rng&
     r.tensor = any_divisor(devices, rng);
     r.context = any_divisor(devices / r.tensor, rng);
     if (rng.below(2) == 0) r.ulysses = any_divisor(r.context, rng);
+    r.ring = r.context > r.ulysses && rng.below(2) == 0;
     r.pipeline = any_divisor(devices / r.tensor / r.context, rng);
     r.data = devices / r.tensor / r.context / r.pipeline;
     if (model.graph().batch() % r.data != 0) continue;

@@ -30,8 +30,9 @@ TEST(Recipe, ReadsWhatPeopleWrite) {
 }
 
 TEST(Recipe, IsWrittenAsItIsRead) {
-  for (const char* text : {"tp8,pp4,vpp2,cp2,dp16,sp,mbs1,first=3,last=0,recompute=full,schedule=gpipe",
-                           "dp1", "tp2", "tp4,dp8,ep16,etp2", "dp8,ep8", "pp2,order=pp-tp-cp-ep-dp"}) {
+  for (const char* text :
+       {"tp8,pp4,vpp2,cp2,dp16,sp,mbs1,first=3,last=0,recompute=full,schedule=gpipe", "dp1", "tp2",
+        "tp4,dp8,ep16,etp2", "dp8,ep8", "cp8,ulysses=2,ring,dp1", "pp2,order=pp-tp-cp-ep-dp"}) {
     const Recipe r = parse_recipe(text);
     EXPECT_EQ(r.str(), text);
     EXPECT_EQ(parse_recipe(r.str()), r);
@@ -87,9 +88,9 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(message("tp8,,pp2"), "recipe \"tp8,,pp2\": a part is empty, allowed: parts such as tp8,pp4,dp16");
   EXPECT_EQ(
       message("tq8"),
-      "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, ulysses, dp, ep, etp, pp, "
-      "vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, recompute, … "
-      "(25 in all)");
+      "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, ulysses, ring, dp, ep, etp, "
+      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, … (26 in all)");
+  EXPECT_EQ(message("cp2,ring=2"), "recipe: \"ring=2\": allowed: ring, without a value");
   EXPECT_EQ(message("tp0"), "recipe: \"tp0\": allowed: tp with a number from 1 to 1048576");
   EXPECT_EQ(message("tp"), "recipe: \"tp\": allowed: tp with a number from 1 to 1048576");
   EXPECT_EQ(message("tp8x"), "recipe: \"tp8x\": allowed: tp with a number from 1 to 1048576");

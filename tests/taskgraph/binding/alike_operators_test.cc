@@ -17,12 +17,12 @@ void expect_equal(const PassWork& a, const PassWork& b) {
   EXPECT_EQ(a.present, b.present);
   EXPECT_EQ(a.durations, b.durations);
   ASSERT_EQ(a.stages(), b.stages());
-  for (std::size_t s = 0; s < a.reduces.size(); ++s) {
-    ASSERT_EQ(a.reduces[s].size(), b.reduces[s].size());
-    for (std::size_t i = 0; i < a.reduces[s].size(); ++i) {
-      EXPECT_EQ(a.reduces[s][i].shards, b.reduces[s][i].shards);
-      EXPECT_EQ(a.reduces[s][i].task.duration, b.reduces[s][i].task.duration);
-    }
+  EXPECT_EQ(a.waits, b.waits);
+  ASSERT_EQ(a.exchanges.size(), b.exchanges.size());
+  for (std::size_t i = 0; i < a.exchanges.size(); ++i) {
+    EXPECT_EQ(a.exchanges[i].step, b.exchanges[i].step);
+    EXPECT_EQ(a.exchanges[i].shards, b.exchanges[i].shards);
+    EXPECT_EQ(a.exchanges[i].task.duration, b.exchanges[i].task.duration);
   }
 }
 

@@ -98,6 +98,51 @@ TEST_F(Legality, OfAStrategyNamesTheOperator) {
   EXPECT_EQ(illegal(graph_, strategy, topology_), std::nullopt);
 }
 
+OperatorGraph two_attentions() {
+  GraphBuilder b("attentions", 2);
+  const TensorId q = b.data("q", {2, 8, 2, 1, 4}), k = b.data("k", {2, 8, 2, 4}),
+                 far = b.data("far", {2, 6, 2, 4});
+  b.add("attention", "self", {q, k, k});
+  b.add("attention", "cross", {q, far, far});
+  b.add("scored_attention", "scored", {q, k, k});
+  return b.build();
+}
+
+TEST_F(Legality, RefusesRings) {
+  const OperatorGraph graph = two_attentions();
+  const Operator &self = graph.operators()[0], &cross = graph.operators()[1], &scored = graph.operators()[2];
+  const std::vector<std::int32_t> four = devices_from(0, 4);
+  EXPECT_EQ(reason(self, {{{"s", 4}}, four, 1, true}), "legal");
+  EXPECT_EQ(reason(self, {{{"s", 2}, {"g", 2}}, four, 1, true}), "legal");
+  EXPECT_EQ(reason(self, {{{"s", 2}, {"t", 2}}, four, 1, true}),
+            "a ring, allowed: where factor t is not split");
+  EXPECT_EQ(reason(self, {{{"b", 2}, {"g", 2}}, four, 1, true}), "a ring, allowed: where factor s is split");
+  EXPECT_EQ(reason(self, {{{"s", 3}}, devices_from(0, 3), 1, true}),
+            "a ring of 3, allowed: divisors of the 8 of factor s");
+  EXPECT_EQ(reason(cross, {{{"s", 4}}, four, 1, true}),
+            "a ring, allowed: for attention with as many keys as queries, but not attention");
+  EXPECT_EQ(reason(scored, {{{"s", 4}}, four, 1, true}),
+            "a ring, allowed: for attention with as many keys as queries, but not scored_attention");
+  EXPECT_EQ(config_of(self, {{{"s", 4}}, four, 1, true}).str(self), "s/4 in a ring on 4 devices from 0");
+}
+
+TEST(ShardGrid, PartsOfKeysComeRoundTheRing) {
+  const OperatorGraph graph = two_attentions();
+  const Operator& op = graph.operators()[0];
+  const auto t = static_cast<std::size_t>(op.factor("t"));
+  const ShardGrid grid(op, config_of(op, {{{"s", 4}}, devices_from(0, 4), 1, true}));
+  ASSERT_EQ(grid.blocks(), 4);
+  std::vector<Range> ranges;
+  grid.ranges(1, ranges);
+  EXPECT_EQ(ranges[t], (Range{2, 4}));
+  std::vector<std::int64_t> begins;
+  for (std::int64_t block = 0; block < 4; ++block) {
+    grid.block_ranges(1, block, ranges);
+    begins.push_back(ranges[t].begin);
+  }
+  EXPECT_EQ(begins, (std::vector<std::int64_t>{2, 0, 6, 4}));
+}
+
 TEST(ParallelConfig, Prints) {
   const OperatorGraph graph = two_linears();
   const Operator& op = graph.operators()[0];

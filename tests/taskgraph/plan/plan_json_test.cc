@@ -101,6 +101,27 @@ TEST_F(PlanJson, RandomPlansRoundTrip) {
   }
 }
 
+TEST_F(PlanJson, HoldsRings) {
+  GraphBuilder b("ring", 2);
+  const TensorId q = b.data("q", {2, 8, 2, 1, 4}), k = b.data("k", {2, 8, 2, 4});
+  b.add("attention", "mix", {q, k, k});
+  const OperatorGraph graph = b.build();
+  const auto read = [&](const std::string& config) {
+    return PlanFile::parse(R"({"pipesim_plan": 2, "model": "ring", "topology": "p100-4x4:1", "configs": [)" +
+                               config + "]}",
+                           "p.json")
+        .read(graph, topology_);
+  };
+  const std::string split = R"({"operator": "mix", "split": [["s", 4]], "ring": true, "devices": "all"})";
+  const Plan plan = read(split);
+  EXPECT_TRUE(plan.strategy[0].ring);
+  const std::string json = to_json(plan, graph, topology_);
+  EXPECT_THAT(json, testing::HasSubstr("\"ring\":true"));
+  EXPECT_EQ(PlanFile::parse(json, "p.json").read(graph, topology_), plan);
+  EXPECT_EQ(refusal([&] { (void)read(R"({"operator": "mix", "ring": true, "devices": ["gpu0"]})"); }),
+            "p.json: /configs/0: operator \"mix\": a ring, allowed: where factor s is split");
+}
+
 TEST_F(PlanJson, RefusesWithPlaceAndReason) {
   EXPECT_EQ(
       message(text(R"({"operator": "fc1", "split": [["b", 2]], "devices": ["gpu0", "gpu9"]})")).substr(0, 51),
@@ -120,7 +141,7 @@ TEST_F(PlanJson, RefusesWithPlaceAndReason) {
   EXPECT_EQ(message(text(R"({"operator": "fc1", "device": ["gpu0"]})")),
             "p.json: /configs/0/device: unknown key \"device\" (did you mean \"devices\"?); allowed: "
             "operator, split, "
-            "replicas, devices");
+            "replicas, ring, devices");
   EXPECT_EQ(message(R"({"pipesim_plan": 7})"),
             "p.json: /pipesim_plan: version 7; this pipesim reads versions 1 and 2");
 }

@@ -58,13 +58,12 @@ struct BuiltGraph {
   std::vector<OperatorTasks> of_operators;  // by microbatch and operator
 };
 
-// Each shard in each stage when the device that stands for its own does; so do the statistics of a stage.
+// Each shard in each stage when the device that stands for its own does; so do exchanges of a step.
 void expect_same_pass(const Folding& folding, const BuiltGraph& all, const BuiltGraph& folded, std::size_t op,
                       const PassWork BoundOperator::*pass, TaskId first, TaskId first_folded) {
   if (!first.valid()) return;
   const BoundOperator &b = *all.bound[op], &f = *folded.bound[op];
   const std::size_t shards = b.config.devices.size(), shards_folded = f.config.devices.size();
-  std::size_t reduce = (b.*pass).stages() * shards, stage_begin = (f.*pass).stages() * shards_folded;
   for (std::size_t stage = 0; stage < (b.*pass).stages(); ++stage) {
     for (std::size_t k = 0; k < shards; ++k) {
       const auto stands = f.shard_of_device[folding.stands_for(b.config.devices[k]).index()];
@@ -72,20 +71,20 @@ void expect_same_pass(const Folding& folding, const BuiltGraph& all, const Built
       ASSERT_EQ(folded.times(first_folded, stage * shards_folded + static_cast<std::size_t>(stands)),
                 all.times(first, stage * shards + k));
     }
-    if (stage + 1 == (b.*pass).stages()) break;
-    const std::vector<InnerReduce>& reduces = (f.*pass).reduces[stage];
-    for (const InnerReduce& r : (b.*pass).reduces[stage]) {
-      std::set<std::int32_t> members;
-      for (const DeviceId d : r.task.group) members.insert(f.shard_of_device[folding.stands_for(d).index()]);
-      bool any = false;
-      for (std::size_t i = 0; i < reduces.size(); ++i) {
-        any |= members == std::set(reduces[i].shards.begin(), reduces[i].shards.end()) &&
-               folded.times(first_folded, stage_begin + i) == all.times(first, reduce);
-      }
-      ASSERT_TRUE(any);
-      ++reduce;
+  }
+  const std::vector<InnerExchange>&exchanges = (b.*pass).exchanges, &of_folded = (f.*pass).exchanges;
+  for (std::size_t i = 0; i < exchanges.size(); ++i) {
+    std::set<std::int32_t> members;
+    for (const DeviceId d : exchanges[i].task.group)
+      members.insert(f.shard_of_device[folding.stands_for(d).index()]);
+    const auto times = all.times(first, (b.*pass).stages() * shards + i);
+    bool any = false;
+    for (std::size_t j = 0; j < of_folded.size(); ++j) {
+      any |= of_folded[j].step == exchanges[i].step &&
+             members == std::set(of_folded[j].shards.begin(), of_folded[j].shards.end()) &&
+             folded.times(first_folded, (f.*pass).stages() * shards_folded + j) == times;
     }
-    stage_begin += reduces.size();
+    ASSERT_TRUE(any);
   }
 }
 

@@ -144,7 +144,7 @@ std::vector<CommunicationCause> causes_of_tasks(Evaluator& evaluator, const Boun
   }
   for (std::size_t t = 0; t < causes.size(); ++t) {
     const TaskLabel& label = part.labels()[t];
-    if (label.kind != TaskKind::InnerReduce) continue;
+    if (!is_inner(label.kind)) continue;
     causes[t] = cause_of_statistic(label.op, groups[t],
                                    contents.strategy_of(std::max(0, label.microbatch), strategy), axes);
   }

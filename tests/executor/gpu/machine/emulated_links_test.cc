@@ -292,7 +292,7 @@ TEST_P(EmulatedLinksOfPlans, TakeTheirTimeAndChangeNoResult) {
   }
   Rng rng(12);
   for (int plan = 0; plan < 3; ++plan) {
-    LinkedPlan linked(c, random_strategy(c.graph, rng, 4, 4), GetParam());
+    LinkedPlan linked(c, without_rings(random_strategy(c.graph, rng, 4, 4)), GetParam());
     const Nanoseconds busiest = linked.busiest_link(c.topology);
     EXPECT_GT(busiest, 1'000'000);  // else nothing is told
     for (std::size_t step = 0; step < expected.size(); ++step) {
@@ -329,7 +329,7 @@ TEST(EmulatedLinks, CountBytesAsTheCostModelDoes) {
     WatchedCollectives collectives(make_machine_collectives(machine));
     GpuBackend backend(c.graph, machine, collectives, Optimizer::Momentum, {});
     Training training(
-        c.graph, c.costs, {}, random_strategy(c.graph, rng, most_devices, 8),
+        c.graph, c.costs, {}, without_rings(random_strategy(c.graph, rng, most_devices, 8)),
         Training::Setting{backend, c.source, {}, c.world.devices(), 7, SumOrder::Ascending, {}, true},
         [](const TaskDag&, std::span<const TaskId>) { return std::make_unique<RealPace>(); });
     training.step();
