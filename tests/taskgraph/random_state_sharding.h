@@ -11,14 +11,16 @@ inline StateSharding random_state_sharding(Rng& rng) {
   sharding.kind = static_cast<StateSharding::Kind>(rng.below(4));
   if (sharding.any() && rng.below(3) == 0) sharding.group = static_cast<std::int32_t>(1 + rng.below(4));
   if (!sharding.any()) return sharding;
-  sharding.wide_gathers = rng.below(3) == 0;
-  if (sharding.gathers_to_use()) {
-    sharding.keep_gathered = rng.below(3) == 0;
-    sharding.wide_weights = rng.below(2) == 0;
-  } else {
-    sharding.gathers_in_forward = rng.below(2) == 0;
+  Rng apart = rng.split(1);  // seeds keep what else is drawn from them
+  sharding.wide_gathers = apart.below(3) == 0;
+  if (!sharding.gathers_to_use()) {
+    sharding.gathers_in_forward = apart.below(2) == 0;
+    if (sharding.gathers_in_forward) sharding.prefetch = static_cast<std::int32_t>(apart.below(3));
+    return sharding;
   }
-  if (sharding.gathers_before_use()) sharding.prefetch = static_cast<std::int32_t>(rng.below(3));
+  sharding.keep_gathered = rng.below(3) == 0;
+  sharding.prefetch = static_cast<std::int32_t>(rng.below(3));
+  sharding.wide_weights = apart.below(2) == 0;
   return sharding;
 }
 

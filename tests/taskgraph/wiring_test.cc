@@ -134,7 +134,7 @@ TEST_P(Wirings, OfInputsThatAreGatheredAgainDeliverEverything) {
   const Topology topology = make_topology("p100-4x4:2");
   const CostModel costs(topology);
   int again = 0;
-  for_each_seed(24, [&](Rng& rng) {
+  for_each_seed(12, [&](Rng& rng) {
     PlanOptions options;
     options.gathered_inputs = GatheredInputs::Again;
     options.microbatches = rng.below(2) == 0 ? 3 : 1;
