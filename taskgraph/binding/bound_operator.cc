@@ -64,31 +64,13 @@ Layout layout_of(const Operator& op, const TensorUse& use, const ParallelConfig&
   return Layout(pieces);
 }
 
-// Shards that agree in every coordinate outside `over`.
-std::vector<std::vector<std::int32_t>> reduce_groups(const Operator& op, const ShardGrid& grid,
-                                                     const std::vector<FactorIndex>& over) {
-  std::map<std::vector<std::int64_t>, std::vector<std::int32_t>> groups;
-  for (std::int64_t k = 0; k < grid.num_shards(); ++k) {
-    std::vector<std::int64_t> rest{grid.coordinate(k, ShardGrid::replica_axis)};
-    for (std::size_t f = 0; f < op.factors.size(); ++f) {
-      const auto factor = static_cast<FactorIndex>(f);
-      if (std::find(over.begin(), over.end(), factor) == over.end())
-        rest.push_back(grid.coordinate(k, factor));
-    }
-    groups[rest].push_back(static_cast<std::int32_t>(k));
-  }
-  std::vector<std::vector<std::int32_t>> result;
-  for (auto& [key, members] : groups) result.push_back(std::move(members));
-  return result;
-}
-
 // The statistics between a stage and the next. All stages' tasks come before.
 void add_statistic(const Operator& op, const InnerStep& step, const ParallelConfig& config,
                    std::int32_t stage, CommunicationPrices& prices, PassWork& work) {
   const ShardGrid grid(op, config);
   const auto shards = static_cast<std::int32_t>(grid.num_shards());
   std::vector<Range> ranges;
-  for (std::vector<std::int32_t>& members : reduce_groups(op, grid, step.over)) {
+  for (std::vector<std::int32_t>& members : grid.groups_along(step.over)) {
     grid.ranges(members.front(), ranges);
     const double elements = evaluate(std::span(&step.elements, 1), ranges);
     std::vector<DeviceId> group;
@@ -221,6 +203,7 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
                                       const ParallelConfig& config, bool backward) {
   const ShardGrid grid(op, config);
   std::vector<ShardMemory> memory(static_cast<std::size_t>(grid.num_shards()));
+  const RingBlock block = config.ring ? ring_block(graph, op, config) : RingBlock();
   std::vector<Range> ranges;
   for (std::size_t k = 0; k < memory.size(); ++k) {
     grid.ranges(static_cast<std::int64_t>(k), ranges);
@@ -232,7 +215,6 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
     }
     if (backward) memory[k].saved = Bytes(static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges)));
     if (!config.ring) continue;
-    const RingBlock block = ring_block(graph, op, config);
     memory[k].forward_blocks = 2 * block.values;
     memory[k].backward_blocks = 2 * block.values + 4 * block.gradients;
   }

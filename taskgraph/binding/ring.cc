@@ -1,28 +1,9 @@
 #include "taskgraph/binding/ring.h"
 
-#include <map>
-
 #include "models/box.h"
 
 namespace pipesim {
 namespace {
-
-// The members of each ring, in the order in which they pass blocks on.
-std::vector<std::vector<std::int32_t>> rings_of(const Operator& op, const ParallelConfig& config) {
-  const ShardGrid grid(op, config);
-  std::map<std::vector<std::int64_t>, std::vector<std::int32_t>> rings;
-  for (std::int64_t k = 0; k < grid.num_shards(); ++k) {
-    std::vector<std::int64_t> rest{grid.coordinate(k, ShardGrid::replica_axis)};
-    for (std::size_t f = 0; f < op.factors.size(); ++f) {
-      const auto factor = static_cast<FactorIndex>(f);
-      if (factor != op.rotation->first) rest.push_back(grid.coordinate(k, factor));
-    }
-    rings[rest].push_back(static_cast<std::int32_t>(k));
-  }
-  std::vector<std::vector<std::int32_t>> list;
-  for (auto& [rest, ring] : rings) list.push_back(std::move(ring));
-  return list;
-}
 
 // Adds the messages of a pass, and what waits for what.
 class RingBuilder {
@@ -113,7 +94,8 @@ void add_ring(const OperatorGraph& graph, const Operator& op, Pass pass, const P
               CommunicationPrices& prices, PassWork& work) {
   const RingStages stages = ring_stages(graph, op, pass, config);
   const RingBlock block = ring_block(graph, op, config);
-  const std::vector<std::vector<std::int32_t>> rings = rings_of(op, config);
+  const std::vector<std::vector<std::int32_t>> rings =
+      ShardGrid(op, config).groups_along(std::span(&op.rotation->first, 1));
   RingBuilder builder(stages, static_cast<std::int32_t>(config.devices.size()),
                       static_cast<std::int32_t>(rings.size()), work);
   builder.add_stages();

@@ -45,17 +45,17 @@ constexpr bool is_inner(TaskKind kind) { return kind == TaskKind::InnerReduce ||
 struct TaskLabel {
   TaskKind kind = TaskKind::Forward;
   Collective collective = Collective::Send;  ///< of communication tasks
-  OperatorId op;  ///< of compute tasks, inner reduces and rotations; transfers: the tensor's producer, if
-                  ///< any; barriers before recompute: the first operator that is run again
+  OperatorId op;    ///< of compute tasks, inner reduces and rotations; transfers: the tensor's producer, if
+                    ///< any; barriers before recompute: the first operator that is run again
   TensorId tensor;  ///< of transfers and gradient synchronisation; of barriers behind gathers of weights:
                     ///< the first of these
   DeviceId device;  ///< compute, barriers: where; communication: the first of the group (a send's source)
   DeviceId peer;    ///< a send's destination
   std::int32_t group_size = 1;  ///< of communication tasks
   std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece, round or
-                           ///< step; barriers: which of the device's steps ends, −1 before a step: its
-                           ///< weights have changed
-  Bytes size;                    ///< of communication tasks, as costmodel counts it
+                                ///< step; barriers: which of the device's steps ends, −1 before a step: its
+                                ///< weights have changed
+  Bytes size;                   ///< of communication tasks, as costmodel counts it
   std::int32_t microbatch = -1;  ///< −1: of all together, or there is only one
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <utility>
 
 #include "models/box.h"
 #include "sim/base/errors.h"
@@ -145,6 +147,21 @@ ShardGrid::ShardGrid(const Operator& op, const ParallelConfig& config) : cuts_(o
     const std::int64_t degree = rotates ? blocks() : degree_[f + 1];
     for (std::int64_t k = 0; k < degree; ++k) cuts_[f].push_back(cut(op.factors[f], degree, k));
   }
+}
+
+std::vector<std::vector<std::int32_t>> ShardGrid::groups_along(std::span<const FactorIndex> over) const {
+  std::map<std::vector<std::int64_t>, std::vector<std::int32_t>> groups;
+  for (std::int64_t k = 0; k < num_shards_; ++k) {
+    std::vector<std::int64_t> rest{coordinate(k, replica_axis)};
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      const auto factor = static_cast<FactorIndex>(f);
+      if (std::ranges::find(over, factor) == over.end()) rest.push_back(coordinate(k, factor));
+    }
+    groups[rest].push_back(static_cast<std::int32_t>(k));
+  }
+  std::vector<std::vector<std::int32_t>> result;
+  for (auto& [rest, members] : groups) result.push_back(std::move(members));
+  return result;
 }
 
 void ShardGrid::ranges(std::int64_t shard, std::vector<Range>& out) const { block_ranges(shard, 0, out); }
