@@ -10,14 +10,15 @@ TrainingWork training_work(const OperatorGraph& graph, const std::function<bool(
   TrainingWork work;
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
     const Operator& op = graph.operators()[i];
-    if (op.kind == "cross_entropy") {
+    if (op.kind == "cross_entropy" || op.kind == "linear_cross_entropy") {
       const std::int64_t labels = graph.tensor(op.uses[1].tensor).elements();
       if (labels > graph.batch()) work.tokens += labels;
     }
     if (!op.matrix) continue;
-    const double forward = evaluate(op.flops_forward, whole_ranges(op));
+    const double remade = evaluate(op.remade_products, whole_ranges(op));
+    const double forward = remade > 0 ? remade : evaluate(op.flops_forward, whole_ranges(op));
     work.model_flops += kPasses * forward;
-    work.hardware_flops += kPasses * forward;
+    work.hardware_flops += kPasses * forward + remade;
     if (again && again(OperatorId(i))) work.hardware_flops += forward;
   }
   return work;

@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+bool is_loss(const Operator& op) { return op.kind == "cross_entropy" || op.kind == "linear_cross_entropy"; }
+
 /// The type that the model's builder was given. It does not outlive the builder, but weights have it, and
 /// results of all operators that compute something, except that a loss is float32.
 DataType model_type(const OperatorGraph& graph) {
@@ -21,8 +23,7 @@ DataType model_type(const OperatorGraph& graph) {
     if (t.kind == TensorKind::Weight) return t.type;
   }
   for (const Operator& op : graph.operators()) {
-    if (!op.flops_forward.empty() && op.kind != "cross_entropy")
-      return graph.tensor(op.uses.back().tensor).type;
+    if (!op.flops_forward.empty() && !is_loss(op)) return graph.tensor(op.uses.back().tensor).type;
   }
   return DataType::Float32;
 }

@@ -81,6 +81,15 @@ struct MatrixShape {
   bool operator==(const MatrixShape&) const = default;
 };
 
+/// Scratch memory that a shard has while one of its passes runs: the largest of equal parts of the rows,
+/// which the pass works on one after the other.
+struct Workspace {
+  ProductTerm rows;       ///< of all parts
+  ProductTerm row_bytes;  ///< of a row
+  std::int64_t parts = 1;
+  bool operator==(const Workspace&) const = default;
+};
+
 /// Times measured for the whole, unsplit operator (an imported profile); they override the analytic model and
 /// scale with the shard's share of the work.
 struct MeasuredTime {
@@ -108,7 +117,11 @@ struct Operator {
   std::vector<ProductTerm> bytes_forward_extra, bytes_backward_extra;  ///< beside the uses' own bytes
   std::vector<ProductTerm> saved_extra_bytes;  ///< kept for backward, which reads them once, beside saved
                                                ///< uses (arg indices, row statistics)
-  std::optional<MatrixShape> matrix;           ///< none: bound by bytes
+  /// Products of forward whose results are not kept: backward makes them again. Of an operator that has some,
+  /// they alone count as model FLOPs.
+  std::vector<ProductTerm> remade_products;
+  std::optional<Workspace> workspace;
+  std::optional<MatrixShape> matrix;  ///< none: bound by bytes
   std::optional<std::pair<FactorIndex, FactorIndex>>
       causal;  ///< (query, key) factors of a causal mask: work counts
                ///< only the visible share of the shard's box

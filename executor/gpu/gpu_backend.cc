@@ -46,6 +46,11 @@ bool has_nan(Stream& stream, const Piece& piece) {
 }  // namespace
 
 void GpuBackend::require_kernel(const Operator& op) const {
+  if (op.kind == "linear_cross_entropy")
+    throw InputError(
+        fmt::format("operator \"{}\" ({}) has no GPU kernel for a projection and its loss in chunks; "
+                    "loss_chunks=0 in the model keeps them apart",
+                    op.name, op.kind));
   if (find_kernel(op.kind)) return;
   throw InputError(fmt::format("operator \"{}\" ({}) has no GPU kernel; kinds that have one: {}", op.name,
                                op.kind, fmt::join(kernel_kinds(), ", ")));

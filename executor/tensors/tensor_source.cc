@@ -31,9 +31,12 @@ double contracted_length(const Operator& op, const TensorUse& use) {
 
 std::vector<std::int64_t> index_bounds(const OperatorGraph& graph) {
   std::vector<std::int64_t> bounds(graph.tensors().size(), INT64_MAX);
+  const auto chooses = [](const Operator& op) {
+    return op.kind == "embedding" || op.kind == "cross_entropy" || op.kind == "linear_cross_entropy";
+  };
   for (std::size_t o = graph.operators().size(); o-- > 0;) {  // readers first
     const Operator& op = graph.operators()[o];
-    const FactorIndex v = op.kind == "embedding" || op.kind == "cross_entropy" ? op.factor("v") : -1;
+    const FactorIndex v = chooses(op) ? op.factor("v") : -1;
     const std::int64_t own = v >= 0 ? op.factors[static_cast<std::size_t>(v)].size : INT64_MAX;
     std::int64_t behind = INT64_MAX;
     for (const TensorUse& use : op.uses) {

@@ -28,6 +28,65 @@ void build_cross_entropy(OperatorDraft& draft) {
                           {Pass::Forward, Sum, {v}, {2, rows}, 4, 3.5 / 4}};
 }
 
+// The logits of one part of the rows exist at a time. Backward is one pass, which makes them again once for
+// the gradients of both the input and the weight.
+void build_linear_cross_entropy(OperatorDraft& draft) {
+  draft.require_rank(0, 2, 8, "[b, s…, h]");
+  draft.require_integers(1);
+  const std::int64_t chunks = draft.integer("chunks");
+  std::vector<FactorIndex> rows = {draft.factor("b", FactorKind::Sample, draft.shape(0)[0])};
+  for (std::size_t i = 1; i + 1 < draft.rank(0); ++i) {
+    rows.push_back(draft.factor(numbered("s", i - 1), FactorKind::Attribute, draft.shape(0)[i], true));
+  }
+  // A part of h would make a part of every logit, whose exponential needs them all.
+  const FactorIndex h = draft.unsplit_factor("h", FactorKind::Reduction, draft.shape(0).back());
+  const FactorIndex v = draft.factor("v", FactorKind::Parameter, draft.integer("out"), true);
+  std::vector<FactorIndex> inputs = rows, logits = rows;
+  inputs.push_back(h);
+  logits.push_back(v);
+  std::vector<FactorIndex> all = logits;
+  all.push_back(h);
+
+  TensorUse& x = draft.input(0, draft.axes(inputs));
+  x.saved = true;
+  x.backward_passes = 2;  // for the logits, and for the weight's gradient
+  TensorUse& labels = draft.index(1, draft.axes(rows));
+  labels.lacks = {{v, Lack::Same}};
+  labels.saved = true;
+  TensorUse& w =
+      draft.weight("w", draft.axes(draft.flag("transpose_weight") ? std::vector{v, h} : std::vector{h, v}));
+  w.forward_passes = static_cast<double>(chunks);
+  w.backward_passes = 2 * w.forward_passes;  // for the logits, and for the input's gradient
+  draft.op.remade_products = {{2, all}};
+  if (draft.flag("bias")) {
+    draft.weight("b", draft.axes({v}));
+    draft.op.remade_products.push_back({1, logits});
+  }
+  draft.output("", {}, DataType::Float32).lacks = {{v, Lack::Same}};
+
+  draft.op.flops_forward = draft.op.remade_products;
+  draft.op.flops_forward.push_back({4, logits});
+  draft.op.flops_backward_input = draft.op.remade_products;
+  draft.op.flops_backward_input.push_back({4, all});  // gradients of x and w
+  draft.op.flops_backward_input.push_back({draft.flag("bias") ? 4.0 : 3.0, logits});
+  // Logits are written and read twice; backward writes their gradient in their place and reads it twice.
+  draft.op.bytes_forward_extra = {{3 * draft.element_bytes(), logits}};
+  draft.op.bytes_backward_extra = {{5 * draft.element_bytes(), logits}};
+  if (chunks > 1) {  // every part but the first adds to the weight's gradient
+    draft.op.bytes_backward_extra.push_back(
+        {2 * draft.element_bytes() * static_cast<double>(chunks - 1), {h, v}});
+  }
+  draft.op.saved_extra_bytes = {{4, rows}};  // log of the row's sum
+  draft.op.workspace = Workspace{{1, rows}, {draft.element_bytes(), {v}}, chunks};
+  draft.op.matrix = MatrixShape{{}, rows, {v}, {h}};
+  // Shards add up against their own largest logit, so what is left after each step is work per row.
+  const double row_flops =
+      (2 * static_cast<double>(draft.at(h).size) + 4) * static_cast<double>(draft.at(v).size);
+  using enum InnerStep::Reduce;
+  draft.op.inner_steps = {{Pass::Forward, Max, {v}, {1, rows}, 4, 1 - 4 / (row_flops + 4)},
+                          {Pass::Forward, Sum, {v}, {2, rows}, 4, 1 - 2 / (row_flops + 4)}};
+}
+
 }  // namespace
 
 std::vector<OperatorKind> loss_kinds() {
@@ -38,7 +97,19 @@ std::vector<OperatorKind> loss_kinds() {
            2,
            {},
            {{{"x", {64, 128, 32000}}, {"labels", {64, 128}, DataType::Int64}}, {}},
-           build_cross_entropy}};
+           build_cross_entropy},
+          {"linear_cross_entropy",
+           "cross_entropy of the logits x · w + b, which are made in parts and again in backward, not kept",
+           "x[b, s…, h], labels[b, s…]",
+           2,
+           2,
+           {AttributeSchema::integer("out", "words of the vocabulary"),
+            AttributeSchema::integer("chunks", "parts of the rows, worked on one after the other", 8),
+            AttributeSchema::flag("bias", false, "adds a bias to the logits"),
+            AttributeSchema::flag("transpose_weight", false,
+                                  "weight dims listed as [out, in]: a tied projection")},
+           {{{"x", {64, 128, 512}}, {"labels", {64, 128}, DataType::Int64}}, {{"out", 32000}}},
+           build_linear_cross_entropy}};
 }
 
 }  // namespace pipesim

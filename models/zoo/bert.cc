@@ -70,6 +70,7 @@ ZooModel bert_model(std::string name, std::string description, std::string sourc
   options.push_back(positions_option(512));
   options.push_back(dropout_option(0.1));
   options.push_back(attention_option());
+  options.push_back(loss_chunks_option());
   options.push_back(ZooOption::word("objective", {"words", "both"}, "words",
                                     "masked words only, or also the pooler and the next sentence"));
   return {std::move(name), std::move(description), std::move(source), std::move(options), bert};

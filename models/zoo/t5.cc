@@ -75,6 +75,7 @@ ZooModel t5_model(const std::string& size, const TransformerSizes& sizes) {
   options.push_back(vocabulary_option(32128));
   options.push_back(dropout_option(0.1));
   options.push_back(attention_option());
+  options.push_back(loss_chunks_option());
   return {"t5-" + size, "T5 of size " + size + ", encoder and decoder, biases by distance",
           "Raffel et al., JMLR 21, 2020, section 3.7; arXiv:1910.10683", std::move(options), t5};
 }

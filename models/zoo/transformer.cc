@@ -18,7 +18,8 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       attention_bias_(values.has("attention_bias") ? values.word("attention_bias") : "none"),
       dropout_rate_(values.has("dropout") ? values.real("dropout") : 0),
       writes_scores_(values.has("attention") && values.word("attention") == "scores"),
-      zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1) {}
+      zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1),
+      loss_chunks_(values.has("loss_chunks") ? values.integer("loss_chunks") : 0) {}
 
 TensorId TransformerNetwork::indices(const std::string& name, std::int64_t length) {
   return builder_.data(name, {batch_, length}, DataType::Int64);
@@ -90,6 +91,17 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
 }
 
 void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias) {
+  if (loss_chunks_ > 0) {
+    const TensorId labels = indices("labels", builder_.shape(x)[1]);
+    const Attributes attributes = {{"out", vocabulary},
+                                   {"chunks", loss_chunks_},
+                                   {"bias", bias ? 1 : 0},
+                                   {"transpose_weight", tied ? 1 : 0}};
+    std::vector<std::string> weights = {tied ? "word_embedding.w" : "projection.w"};
+    if (bias) weights.emplace_back("projection.b");
+    builder_.add("linear_cross_entropy", "loss", {x, labels}, attributes, weights);
+    return;
+  }
   const Attributes attributes = {
       {"out", Sizes{vocabulary}}, {"bias", bias ? 1 : 0}, {"transpose_weight", tied ? 1 : 0}, {"uneven", 1}};
   const std::vector<std::string> weights = {tied ? "word_embedding.w" : ""};
@@ -151,6 +163,12 @@ ZooOption zigzag_option() {
                             "as many chunks, the second and the last but one, and so on");
 }
 
+ZooOption loss_chunks_option() {
+  return ZooOption::integer("loss_chunks", 0, 0, 1 << 12,
+                            "parts of the tokens whose logits are made one after the other and again in "
+                            "backward; 0: all logits are kept");
+}
+
 std::int64_t position_rows(const ZooValues& values) {
   return std::max(values.integer("positions"), values.integer("sequence"));
 }
@@ -182,6 +200,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(vocabulary_option(vocabulary));
   options.push_back(attention_option());
   options.push_back(zigzag_option());
+  options.push_back(loss_chunks_option());
   return options;
 }
 

@@ -54,7 +54,8 @@ class TransformerNetwork {
   TensorId mix_values(const std::string& prefix, TensorId query, TensorId key, TensorId value,
                       const AttentionStyle& style);
 
-  /// Scores of all words and the loss, "projection" and "loss". `tied`: the projection is the transpose of
+  /// Scores of all words and the loss, "projection" and "loss"; with option loss_chunks "loss" alone, whose
+  /// weights keep the projection's names. `tied`: the projection is the transpose of
   /// the embedding "word_embedding".
   void predict_words(TensorId x, std::int64_t vocabulary, bool tied, bool bias);
 
@@ -65,6 +66,7 @@ class TransformerNetwork {
   double dropout_rate_;
   bool writes_scores_;
   std::int64_t zigzag_;
+  std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
 };
 
 /// The options batch, dtype, sequence, layers, hidden and heads that all transformers start with, then
@@ -82,6 +84,8 @@ std::int64_t ffn_width(const ZooValues& values);
 ZooOption attention_option();
 /// Of models with causal attention.
 ZooOption zigzag_option();
+/// Of models that end in predict_words().
+ZooOption loss_chunks_option();
 
 /// Rows of a table of learned positions: option positions, or the sequence if that is longer.
 std::int64_t position_rows(const ZooValues& values);

@@ -133,6 +133,7 @@ ZooOptions xlnet_options(const TransformerSizes& sizes) {
   options.push_back(ffn_option(sizes.ffn));
   options.push_back(vocabulary_option(32000));
   options.push_back(dropout_option(0.1));
+  options.push_back(loss_chunks_option());
   return options;
 }
 

@@ -121,6 +121,7 @@ class TensorParallel {
     const TensorUse& input = op.uses.front();
     if (op.kind == "embedding")
       return rows_of(op) == vocabulary_ ? parts_along(op, {op.factor("v")}) : none();
+    if (op.kind == "linear_cross_entropy") return parts_along(op, {op.factor("v")});
     if (op.kind == "moe_dispatch") return parts_along(op, {op.factor("e")});
     if (!split_[input.tensor.index()].empty()) return like_input(input);
     if (!absorbed_[output_of(op).tensor.index()]) return none();

@@ -43,6 +43,17 @@ bool contracts(const Operator& op, FactorIndex factor) {
          !follows_output(op, factor) && !is_attention(op.kind);
 }
 
+// Of a scalar: what its rows are normalised over.
+std::optional<FactorIndex> classes_of_loss(const Operator& op) {
+  if (!op.uses.back().dims.empty()) return std::nullopt;
+  for (const InnerStep& step : op.inner_steps) {
+    if (step.over.size() == 1 &&
+        op.factors[static_cast<std::size_t>(step.over.front())].kind == FactorKind::Parameter)
+      return step.over.front();
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool is_multi_head(const Operator& op) {
@@ -123,7 +134,7 @@ void ModelAxes::find_roles() {
     }
     if (o.kind == "embedding" && factor_size(o, o.factor("v")) == rows)
       set(op, o.factor("v"), AxisRole::Vocabulary);
-    if (o.kind == "cross_entropy") set(op, o.factor("v"), AxisRole::Vocabulary);
+    if (const auto words = classes_of_loss(o)) set(op, *words, AxisRole::Vocabulary);
     if (o.kind == "expert_linear") set(op, o.factor("e"), AxisRole::Experts);
     for (const InnerStep& step : o.inner_steps) {
       for (const FactorIndex f : step.over) {

@@ -1,6 +1,7 @@
 #include "taskgraph/binding/bound_operator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -199,6 +200,12 @@ std::vector<LaneUse> loads_of(const BoundOperator& bound, std::size_t num_lanes)
   return added_up(uses, num_lanes);
 }
 
+Bytes workspace_bytes(const Workspace& workspace, std::span<const Range> ranges) {
+  const auto of = [&](const ProductTerm& term) { return evaluate(std::span(&term, 1), ranges); };
+  const double rows = std::ceil(of(workspace.rows) / static_cast<double>(workspace.parts));
+  return Bytes(static_cast<std::int64_t>(rows * of(workspace.row_bytes)));
+}
+
 std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator& op,
                                       const ParallelConfig& config, bool backward) {
   const ShardGrid grid(op, config);
@@ -213,6 +220,7 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
       if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor))
         memory[k].input_gradients += size;
     }
+    if (op.workspace) memory[k].workspace = workspace_bytes(*op.workspace, ranges);
     if (backward) memory[k].saved = Bytes(static_cast<std::int64_t>(evaluate(op.saved_extra_bytes, ranges)));
     if (!config.ring) continue;
     memory[k].forward_blocks = 2 * block.values;

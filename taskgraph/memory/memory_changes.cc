@@ -195,22 +195,26 @@ class BufferLives {
       };
       record(from, output_until_[op.index()][k], again ? forward_end(op, shard) : back);
       if (again) record(start(TaskId(tasks.recompute.index() + k)), again_until_[op.index()][k], back);
-      record_blocks(b, tasks, shard);
+      record_in_passes(b, tasks, shard);
     }
   }
 
-  // What arrives and leaves in a ring while a pass runs.
-  void record_blocks(const BoundOperator& b, const OperatorTasks& tasks, std::int32_t shard) {
+  // What is in use while a pass runs: blocks that arrive and leave in a ring, and its workspace.
+  void record_in_passes(const BoundOperator& b, const OperatorTasks& tasks, std::int32_t shard) {
     const ShardMemory& memory = b.memory[static_cast<std::size_t>(shard)];
     const std::size_t shards = b.config.devices.size();
+    const DeviceId device = b.config.devices[static_cast<std::size_t>(shard)];
     const auto record = [&](TaskId first, const PassWork& work, Bytes blocks) {
-      if (!first.valid() || blocks.value == 0) return;
-      alive(b.config.devices[static_cast<std::size_t>(shard)], blocks, MemoryCategory::Transfers,
-            {start(task(first, work, 0, shards, shard)), end(task(first, work, SIZE_MAX, shards, shard))});
+      if (!first.valid() || (blocks.value == 0 && memory.workspace.value == 0)) return;
+      const Span life{start(task(first, work, 0, shards, shard)),
+                      end(task(first, work, SIZE_MAX, shards, shard))};
+      alive(device, blocks, MemoryCategory::Transfers, life);
+      alive(device, memory.workspace, MemoryCategory::Activations, life);
     };
     record(tasks.forward, b.forward, memory.forward_blocks);
     record(tasks.recompute, b.forward, memory.forward_blocks);
     record(tasks.backward_input, b.backward_input, memory.backward_blocks);
+    record(tasks.backward_weight, b.backward_weight, Bytes(0));
   }
 
   void forward(const Wiring& w) {

@@ -80,8 +80,9 @@ std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
       const std::int64_t runs = contents.recomputation().again(OperatorId(i)) ? 2 : 1;
       for (std::size_t k = 0; k < b.memory.size(); ++k) {
         const ShardMemory& m = b.memory[k];
-        bytes[b.config.devices[k].index()] += of_way(way) * (runs * (m.outputs + m.saved + m.forward_blocks) +
-                                                             m.input_gradients + m.backward_blocks);
+        bytes[b.config.devices[k].index()] +=
+            of_way(way) * (runs * (m.outputs + m.saved + m.forward_blocks + m.workspace) + m.input_gradients +
+                           m.backward_blocks + m.workspace);
       }
     }
   }

@@ -65,6 +65,7 @@ class FoldingFinder {
       note(devices[k], b.memory[k].saved);
       note(devices[k], b.memory[k].input_gradients);
       note(devices[k], b.memory[k].forward_blocks);
+      note(devices[k], b.memory[k].workspace);
       note(devices[k], b.memory[k].backward_blocks);
     }
     std::int32_t pass = 0;

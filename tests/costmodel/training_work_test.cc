@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
+#include <string>
+
+#include "models/box.h"
 #include "models/zoo/zoo.h"
 #include "topologies/presets/presets.h"
 
@@ -24,6 +29,20 @@ TEST(TrainingWork, CountsWhatRunsAgainForTheHardware) {
   const OperatorGraph graph = make_zoo_model("gpt3-125m:batch=2");
   const TrainingWork all = training_work(graph, [](OperatorId) { return true; });
   EXPECT_DOUBLE_EQ(all.hardware_flops, all.model_flops * 4 / 3);
+}
+
+// The logits are made again: for the hardware alone.
+TEST(TrainingWork, OfALossInChunksIsThatOfAProjectionApart) {
+  for (const std::string model : {"gpt3-125m:batch=2", "bert-base:batch=2"}) {
+    const OperatorGraph apart = make_zoo_model(model), joint = make_zoo_model(model + ",loss_chunks=8");
+    const TrainingWork expected = training_work(apart), got = training_work(joint);
+    const std::span<const Operator> operators = apart.operators();
+    const Operator& projection = *std::ranges::find(operators, "projection", &Operator::name);
+    EXPECT_DOUBLE_EQ(got.model_flops, expected.model_flops);
+    EXPECT_EQ(got.tokens, expected.tokens);
+    EXPECT_DOUBLE_EQ(got.hardware_flops - got.model_flops,
+                     evaluate(projection.flops_forward, whole_ranges(projection)));
+  }
 }
 
 TEST(TrainingWork, HasNoTokensWhereASampleHasOneLabel) {

@@ -68,6 +68,56 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 INSTANTIATE_TEST_SUITE_P(
+    LossInChunks, EqualZoo,
+    testing::Values(
+        EqualModel{
+            "bert-base:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8,loss_chunks=3", 15},
+        EqualModel{"llama:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=49,sequence=8,ffn=24,"
+                   "loss_chunks=4",
+                   15}),
+    [](const auto& instance) {
+      const std::string text = instance.param.model;
+      return text.substr(0, text.find_first_of(":-"));
+    });
+
+// Weights and data have the same names, so both get the same numbers.
+TEST(LossInChunks, HasTheLossAndGradientsOfTheProjectionApart) {
+  for (const std::string model :
+       {"gpt:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8",
+        "bert-base:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8",
+        "llama:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24"}) {
+    const EqualityCase apart(model), joint(model + ",loss_chunks=5");
+    const auto values = [](const EqualityCase& c) {
+      Reference reference = c.reference();
+      Strategy strategy;
+      for (const Operator& op : c.graph.operators()) strategy.push_back(single_device(op, DeviceId(0)));
+      return reference.values_of(strategy, {});
+    };
+    const auto by_name = [](const EqualityCase& c, const auto& tensors) {
+      std::map<std::string, std::vector<float>> named;
+      for (const auto& [id, elements] : tensors)
+        named[c.graph.tensor(id).name] = std::vector<float>(elements.begin(), elements.end());
+      return named;
+    };
+    const StepValues one = values(apart), other = values(joint);
+    const auto expected = by_name(apart, one.gradients), got = by_name(joint, other.gradients);
+    ASSERT_EQ(got.size(), expected.size()) << model;
+    EXPECT_NEAR(by_name(joint, other.outputs).at("loss").at(0), by_name(apart, one.outputs).at("loss").at(0),
+                1e-5)
+        << model;
+    for (const auto& [name, gradient] : expected) {
+      double most = 0, difference = 0;
+      for (std::size_t i = 0; i < gradient.size(); ++i) {
+        most = std::max(most, std::abs(static_cast<double>(gradient[i])));
+        difference = std::max(
+            difference, std::abs(static_cast<double>(got.at(name).at(i)) - static_cast<double>(gradient[i])));
+      }
+      EXPECT_LE(difference, 1e-5 * most + 1e-8) << model << " " << name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
     BFloat16, EqualZoo,
     testing::Values(
         EqualModel{"mlp:batch=8,layers=2,hidden=16,features=12,classes=8,dtype=bfloat16", 10},
@@ -102,7 +152,7 @@ class EveryKind : public testing::TestWithParam<DataType> {};
 TEST_P(EveryKind, ComputesTheSameHoweverItIsSplit) {
   Bench bench(4, GetParam());
   bench.learned_inputs = true;
-  add_all_kinds(bench, {"profiled", "cross_entropy"});
+  add_all_kinds(bench, {"profiled", "cross_entropy", "linear_cross_entropy"});
   const OperatorGraph graph = bench.builder.build();
   const Topology topology = make_topology("p100-4x4:2");
   const CostModel costs(topology);

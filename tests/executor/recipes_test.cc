@@ -91,6 +91,9 @@ INSTANTIATE_TEST_SUITE_P(
         EqualModel{"mixtral-8x7b:batch=4,layers=2,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
                    "token_groups=4,dtype=float32",
                    20},
+        EqualModel{"llama3-8b:batch=4,layers=4,hidden=32,heads=8,kv_heads=2,vocab=48,sequence=8,ffn=32,"
+                   "loss_chunks=3,dtype=float32",
+                   10},
         EqualModel{
             "t5-base:batch=4,layers=2,hidden=16,heads=4,head_width=8,ffn=24,vocab=48,sequence=8,target=8",
             5}),

@@ -29,7 +29,12 @@ class Description {
     add_steps();
     text_ += fmt::format("flops F {}; B {}; W {}\n", terms(op.flops_forward), terms(op.flops_backward_input),
                          terms(op.flops_backward_weight));
+    if (!op.remade_products.empty()) text_ += fmt::format("again B {}\n", terms(op.remade_products));
     if (!op.saved_extra_bytes.empty()) text_ += fmt::format("saves {} bytes\n", terms(op.saved_extra_bytes));
+    if (op.workspace) {
+      text_ += fmt::format("scratch of {} rows in {} parts, {} bytes a row\n", terms({op.workspace->rows}),
+                           op.workspace->parts, terms({op.workspace->row_bytes}));
+    }
     if (!op.bytes_forward_extra.empty())
       text_ += fmt::format("moves F {} bytes\n", terms(op.bytes_forward_extra));
     if (!op.bytes_backward_extra.empty())

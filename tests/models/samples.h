@@ -89,6 +89,8 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   for (const char* kind : {"layer_norm", "rms_norm", "softmax"}) add(kind, {tokens});
   for (const char* kind : {"relu", "gelu", "silu", "tanh", "sigmoid"}) add(kind, {tokens});
   add("cross_entropy", {tokens, words});
+  add("linear_cross_entropy", {tokens, words}, {{"out", 11}, {"chunks", 3}});
+  add("linear_cross_entropy", {tokens, words}, {{"out", 9}, {"bias", 1}, {"transpose_weight", 1}});
   add("embedding", {words}, {{"rows", 11}, {"width", 6}});
   add("lstm_cell", {rows, t.x({4, 8}), t.x({4, 8})}, {{"hidden", 8}});
   add("bahdanau_attention", {rows, t.x({4, 5, 6}), t.x({4, 5, 8})});

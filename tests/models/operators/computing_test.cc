@@ -254,6 +254,28 @@ saves 4bs bytes
 )");
 }
 
+TEST(LinearCrossEntropy, MakesLogitsAgainInsteadOfKeepingThem) {
+  Bench t;
+  EXPECT_EQ(Description::of(t.op("linear_cross_entropy", {t.x({4, 7, 8}), t.words({4, 7})},
+                                 {{"out", 9}, {"chunks", 2}, {"bias", 1}, {"transpose_weight", 1}})),
+            R"(factors b:S4 s:A7~ h:R8! v:P9~
+input [b, s, h] saved passes 1, 2
+index [b, s] saved v:same
+weight [v, h] passes 2, 4
+weight [v]
+output [] v:same
+inner F max over v: bs of 4 bytes after 0.978
+inner F sum over v: 2bs of 4 bytes after 0.989
+flops F 2bsvh + bsv + 4bsv; B 2bsvh + bsv + 4bsvh + 4bsv; W 0
+again B 2bsvh + bsv
+saves 4bs bytes
+scratch of bs rows in 2 parts, 4v bytes a row
+moves F 12bsv bytes
+moves B 20bsv + 8hv bytes
+matrix bs x h x v
+)");
+}
+
 TEST(Embedding, ReadsRowsNotTheTable) {
   Bench t;
   EXPECT_EQ(Description::of(t.op("embedding", {t.words({4, 7})}, {{"rows", 11}, {"width", 6}})),

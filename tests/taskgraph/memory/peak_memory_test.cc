@@ -66,6 +66,37 @@ TEST(PeakMemory, TensorParallelDevicesShareTheWeights) {
   for (std::size_t d = 0; d < 4; ++d) EXPECT_EQ(held[d].weights, Bytes(64));
 }
 
+// The head reads 4 rows of 3, which have a weight behind them; of 5 words. In 4 parts there is one row of
+// logits at a time.
+OperatorGraph head_in_chunks(std::int64_t chunks) {
+  GraphBuilder b("head", 4);
+  const TensorId labels = b.data("labels", {4}, DataType::Int64);
+  const TensorId x = b.add("linear", "fc", {b.data("x", {4, 6})}, {{"out", Sizes{3}}, {"bias", 0}});
+  if (chunks > 0) {
+    b.add("linear_cross_entropy", "loss", {x, labels}, {{"out", 5}, {"chunks", chunks}});
+  } else {
+    const TensorId logits = b.add("linear", "projection", {x}, {{"out", Sizes{5}}, {"bias", 0}});
+    b.add("cross_entropy", "loss", {logits, labels});
+  }
+  return b.build();
+}
+
+TEST(PeakMemory, OfALossInChunksHasThePartsLogitsAlone) {
+  const std::int64_t weights = 4 * (18 + 15), x = 4 * 12, logits = 4 * 20, log_sums = 4 * 4;
+  Expansion apart(head_in_chunks(0), "p100-4x4", {});
+  // The logits and their gradient.
+  EXPECT_EQ(peaks_of(apart)[0].at_peak,
+            categories(weights, weights, weights, x + logits + log_sums, 0, logits));
+  for (const std::int64_t chunks : {1, 2, 3, 4, 9}) {
+    Expansion e(head_in_chunks(chunks), "p100-4x4", {});
+    const std::int64_t rows = (4 + chunks - 1) / chunks;
+    // While backward runs, which writes the gradient of x.
+    EXPECT_EQ(peaks_of(e)[0].at_peak,
+              categories(weights, weights, weights, x + log_sums + rows * 5 * 4, 0, x))
+        << chunks;
+  }
+}
+
 TEST(PeakMemory, OptimizersKeepTheirState) {
   for (const auto& [optimizer, bytes] :
        {std::pair(Optimizer::Sgd, 0), std::pair(Optimizer::Momentum, 256), std::pair(Optimizer::Adam, 512)}) {

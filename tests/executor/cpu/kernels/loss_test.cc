@@ -1,3 +1,4 @@
+#include "executor/operators/attributes.h"
 #include "tests/executor/cpu/kernel_checks.h"
 
 namespace pipesim::cpu {
@@ -54,6 +55,50 @@ TEST(CrossEntropyKernel, MicrobatchesAddUpToTheLossOfTheBatch) {
   }
   EXPECT_NEAR(loss, expected.results[2].elements[0], 1e-6);
   EXPECT_EQ(gradient, expected.gradients[0].elements);
+}
+
+void define_linear_cross_entropy(const Operator& op, WholeTensors& t) {
+  const bool transposed = integer_of(op, "transpose_weight") != 0, bias = integer_of(op, "bias") != 0;
+  const auto width = static_cast<std::size_t>(t[0].shape.back());
+  const std::size_t words = t[2].elements.size() / width, rows = t[1].elements.size();
+  double loss = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (t[1].elements[row] < 0) continue;
+    std::vector<double> logits(words);
+    double sum = 0;
+    for (std::size_t j = 0; j < words; ++j) {
+      logits[j] = bias ? t[3].elements[j] : 0;
+      for (std::size_t i = 0; i < width; ++i) {
+        logits[j] +=
+            t[0].elements[row * width + i] * t[2].elements[transposed ? j * width + i : i * words + j];
+      }
+      sum += std::exp(logits[j]);
+    }
+    loss += std::log(sum) - logits[static_cast<std::size_t>(t[1].elements[row])];
+  }
+  t.back().elements[0] = loss / static_cast<double>(rows);
+}
+
+KernelCase linear_cross_entropy_case(std::int64_t chunks, bool bias, bool transposed) {
+  Bench bench;
+  const TensorId labels = bench.words({4, 5});
+  const Attributes attributes = {
+      {"out", 9}, {"chunks", chunks}, {"bias", bias ? 1 : 0}, {"transpose_weight", transposed ? 1 : 0}};
+  return {bench.op("linear_cross_entropy", {bench.x({4, 5, 6}), labels}, attributes),
+          define_linear_cross_entropy, 9};
+}
+
+TEST(LinearCrossEntropyKernel, IsTheLossOfAProjectionInAnyNumberOfChunks) {
+  for (const std::int64_t chunks : {1, 3, 8, 50}) {
+    for (const bool bias : {false, true}) check_kernel(linear_cross_entropy_case(chunks, bias, chunks != 3));
+  }
+  check_kernel(linear_cross_entropy_case(2, true, false));
+}
+
+TEST(LinearCrossEntropyKernel, SkipsRowsWithoutALabel) {
+  KernelCase c = linear_cross_entropy_case(4, true, true);
+  c.prepare = [](WholeTensors& t) { t[1].elements[3] = t[1].elements[11] = -1; };
+  check_kernel(c);
 }
 
 void define_embedding(const Operator&, WholeTensors& t) {
