@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/documents.h"
 #include "models/zigzag.h"
 #include "sim/base/errors.h"
 
@@ -150,17 +151,6 @@ double evaluate(std::span<const ProductTerm> terms, std::span<const Range> facto
 
 namespace {
 
-// Pairs of positions s and t where s sees t. Query i sees keys 0 … i: none of t before i = t.begin, one more
-// per query up to i = t.end − 1, then all of them.
-double seen_pairs(Range s, Range t) {
-  const Range rising{std::clamp(s.begin, t.begin, t.end), std::clamp(s.end, t.begin, t.end)};
-  const double first = static_cast<double>(rising.begin - t.begin + 1);
-  const double last = static_cast<double>(rising.end - t.begin);
-  const double triangle = 0.5 * (first + last) * static_cast<double>(rising.length());
-  const std::int64_t sees_all = s.end - std::clamp(t.end, s.begin, s.end);
-  return triangle + static_cast<double>(sees_all) * static_cast<double>(t.length());
-}
-
 // visit(positions) of each run of indices that have successive positions.
 template <class Visit>
 void for_each_run(const ZigzagOrder& order, Range indices, Visit visit) {
@@ -171,15 +161,16 @@ void for_each_run(const ZigzagOrder& order, Range indices, Visit visit) {
   }
 }
 
-double seen_in_zigzag(const Operator& op, Range queries, Range keys) {
+std::int64_t visible_pairs_in_zigzag(const Operator& op, const Documents& documents, Range queries,
+                                     Range keys) {
   const std::int64_t length = op.factors[static_cast<std::size_t>(op.causal->first)].size;
   const ZigzagOrder order(op.zigzag, length);
-  double seen = 0;
+  std::int64_t seen = 0;
   for_each_run(order, queries, [&](Range s) {
     if (keys == Range{0, length}) {
-      seen += seen_pairs(s, keys);  // whichever order they come in
+      seen += documents.visible_pairs(s, keys);  // whichever order they come in
     } else {
-      for_each_run(order, keys, [&](Range t) { seen += seen_pairs(s, t); });
+      for_each_run(order, keys, [&](Range t) { seen += documents.visible_pairs(s, t); });
     }
   });
   return seen;
@@ -192,8 +183,11 @@ double visible_share(const Operator& op, std::span<const Range> factor_ranges) {
   const Range s = factor_ranges[static_cast<std::size_t>(op.causal->first)];
   const Range t = factor_ranges[static_cast<std::size_t>(op.causal->second)];
   if (s.length() <= 0 || t.length() <= 0) return 0;
-  const double seen = op.zigzag > 1 ? seen_in_zigzag(op, s, t) : seen_pairs(s, t);
-  return seen / (static_cast<double>(s.length()) * static_cast<double>(t.length()));
+  const Documents documents(document_length(op),
+                            op.factors[static_cast<std::size_t>(op.causal->second)].size);
+  const std::int64_t seen =
+      op.zigzag > 1 ? visible_pairs_in_zigzag(op, documents, s, t) : documents.visible_pairs(s, t);
+  return static_cast<double>(seen) / (static_cast<double>(s.length()) * static_cast<double>(t.length()));
 }
 
 std::vector<Range> whole_ranges(const Operator& op) {

@@ -13,6 +13,7 @@
 #include "executor/gpu/stream_execution.h"
 #include "executor/program/segments.h"
 #include "executor/tensors/host_moves.h"
+#include "models/documents.h"
 #include "sim/base/errors.h"
 
 namespace pipesim::gpu {
@@ -50,6 +51,11 @@ void GpuBackend::require_kernel(const Operator& op) const {
     throw InputError(
         fmt::format("operator \"{}\" ({}) has no GPU kernel for a projection and its loss in chunks; "
                     "loss_chunks=0 in the model keeps them apart",
+                    op.name, op.kind));
+  if (document_length(op) > 0)
+    throw InputError(
+        fmt::format("operator \"{}\" ({}) has no GPU kernel for packed documents; document_length=0 in the "
+                    "model makes each sequence one document",
                     op.name, op.kind));
   if (find_kernel(op.kind)) return;
   throw InputError(fmt::format("operator \"{}\" ({}) has no GPU kernel; kinds that have one: {}", op.name,

@@ -18,6 +18,14 @@ void read_zigzag(OperatorDraft& draft, std::int64_t length) {
   draft.op.zigzag = parts;
 }
 
+/// Models keep the fingerprints that they had before there were documents.
+void read_documents(OperatorDraft& draft) {
+  const std::int64_t length = draft.integer("document_length");
+  if (length == 0) draft.op.attributes.erase("document_length");
+  if (length > 0 && !draft.flag("causal"))
+    draft.fail("attribute \"document_length\" is given, allowed: with \"causal\"");
+}
+
 /// `buckets`: learned biases that scores choose from by distance, or 0. `alibi`: slopes that are not learned.
 void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
   draft.require_rank(0, 5, 5, "q[b, s, g, r, d]");
@@ -53,6 +61,7 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
   draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4]};
   if (q[1] == v[1]) draft.op.rotation = {s, t};
   read_zigzag(draft, q[1]);
+  read_documents(draft);
   if (draft.op.zigzag > 1) draft.at(t).max_degree = 1;  // the keys that a query sees are scattered
   if (!draft.flag("causal")) {
     if (draft.op.zigzag > 1) draft.fail("attribute \"zigzag\" is given, allowed: with \"causal\"");
@@ -141,13 +150,18 @@ std::vector<OperatorKind> attention_kinds() {
                                "sequence do equal work: the first "
                                "and the last chunk, the second and the last but one, and so on",
                                1, 1);
+  const auto documents = AttributeSchema::integer(
+      "document_length",
+      "documents of so many positions are packed into the sequence (the last may be shorter), and a query "
+      "sees keys of its own document only; 0: one document",
+      0, 0);
   return {
       {"attention",
        "scaled dot-product attention; g key-value heads, r query heads for each",
        inputs,
        3,
        3,
-       {causal, zigzag},
+       {causal, zigzag, documents},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_attention,
        true},
@@ -157,7 +171,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag},
+       {causal, zigzag, documents},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_alibi_attention,
        true},
@@ -166,7 +180,8 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, AttributeSchema::integer("buckets", "biases of a head; far distances share them"),
+       {causal, zigzag, documents,
+        AttributeSchema::integer("buckets", "biases of a head; far distances share them"),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}},
         {{"causal", 1}, {"buckets", 32}}},
@@ -177,7 +192,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag,
+       {causal, zigzag, documents,
         AttributeSchema::real("dropout", "share of the softmax's elements dropped", 0, 1, 0.0),
         AttributeSchema::integer("buckets", "as of relative_attention; 0: no biases", 0, 0),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128),

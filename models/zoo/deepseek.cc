@@ -103,6 +103,7 @@ ZooOptions deepseek_options() {
   options.push_back(attention_option());
   options.push_back(zigzag_option());
   options.push_back(loss_chunks_option());
+  options.push_back(document_length_option());
   options.push_back(ZooOption::integer("dense_layers", 3, 0, 1000, "first layers, which have no experts"));
   options.push_back(ffn_option(18432));
   options.push_back(width("expert_ffn", 2048, "width of an expert"));

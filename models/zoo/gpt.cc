@@ -57,6 +57,7 @@ ZooModel gpt_model(std::string name, std::string description, std::string source
   options.push_back(attention_option());
   options.push_back(zigzag_option());
   options.push_back(loss_chunks_option());
+  options.push_back(document_length_option());
   options.push_back(projection_option("tied"));
   return {std::move(name), std::move(description), std::move(source), std::move(options), gpt};
 }
@@ -76,6 +77,7 @@ ZooModel bloom_model() {
   options.push_back(attention_option());
   options.push_back(zigzag_option());
   options.push_back(loss_chunks_option());
+  options.push_back(document_length_option());
   options.push_back(projection_option("tied"));
   return {"bloom-176b", "BLOOM: as GPT-3, with slopes by distance (ALiBi) in place of positions",
           "BigScience, 2022, table 3; arXiv:2211.05100", std::move(options), bloom};

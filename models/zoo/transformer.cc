@@ -19,6 +19,7 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       dropout_rate_(values.has("dropout") ? values.real("dropout") : 0),
       writes_scores_(values.has("attention") && values.word("attention") == "scores"),
       zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1),
+      document_length_(values.has("document_length") ? values.integer("document_length") : 0),
       loss_chunks_(values.has("loss_chunks") ? values.integer("loss_chunks") : 0) {}
 
 TensorId TransformerNetwork::indices(const std::string& name, std::int64_t length) {
@@ -72,7 +73,10 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
                                         TensorId value, const AttentionStyle& style) {
   const bool relative = !style.relative.empty();
   Attributes attributes = {{"causal", style.causal ? 1 : 0}};
-  if (style.causal) attributes["zigzag"] = zigzag_;
+  if (style.causal) {
+    attributes["zigzag"] = zigzag_;
+    attributes["document_length"] = document_length_;
+  }
   if (relative) attributes["buckets"] = 32;
   if (writes_scores_) {
     attributes["dropout"] = dropout_rate_;
@@ -163,6 +167,12 @@ ZooOption zigzag_option() {
                             "as many chunks, the second and the last but one, and so on");
 }
 
+ZooOption document_length_option() {
+  return ZooOption::integer("document_length", 0, 0, 1 << 17,
+                            "tokens of each document packed into a sample (the last may be shorter), within "
+                            "which attention stays; 0 is one document");
+}
+
 ZooOption loss_chunks_option() {
   return ZooOption::integer("loss_chunks", 0, 0, 1 << 12,
                             "parts of the tokens whose logits are made one after the other and again in "
@@ -201,6 +211,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(attention_option());
   options.push_back(zigzag_option());
   options.push_back(loss_chunks_option());
+  options.push_back(document_length_option());
   return options;
 }
 

@@ -65,7 +65,7 @@ class TransformerNetwork {
   std::string attention_bias_;  // none, qkv or all
   double dropout_rate_;
   bool writes_scores_;
-  std::int64_t zigzag_;
+  std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
 };
 
@@ -84,6 +84,7 @@ std::int64_t ffn_width(const ZooValues& values);
 ZooOption attention_option();
 /// Of models with causal attention.
 ZooOption zigzag_option();
+ZooOption document_length_option();
 /// Of models that end in predict_words().
 ZooOption loss_chunks_option();
 

@@ -9,6 +9,7 @@
 #include "models/zigzag.h"
 #include "sim/base/errors.h"
 #include "tests/models/samples.h"
+#include "tests/seeds.h"
 
 namespace pipesim {
 namespace {
@@ -235,6 +236,51 @@ TEST(VisibleShare, InZigzagOrderNeedsPairsOfChunksAndAMask) {
   EXPECT_THAT(message({{"causal", 1}, {"zigzag", 2}}),
               testing::HasSubstr("\"zigzag\" is 2, allowed: half of a divisor of the 10 positions"));
   EXPECT_THAT(message({{"zigzag", 5}}), testing::HasSubstr("\"zigzag\" is given, allowed: with \"causal\""));
+}
+
+TEST(VisibleShare, OfPackedDocumentsCountsPairsWithinOne) {
+  for_each_seed(300, [](Rng& rng) {
+    Bench t;
+    const std::int64_t parts = rng.between(1, 4), n = 2 * parts * rng.between(1, 4);
+    const std::int64_t length = rng.between(1, n + 2);
+    SCOPED_TRACE(testing::Message() << n << " positions, zigzag " << parts << ", documents of " << length);
+    const TensorId q = t.x({4, n, 2, 1, 4}), k = t.x({4, n, 2, 4});
+    const Operator op =
+        t.op("attention", {q, k, k}, {{"causal", 1}, {"zigzag", parts}, {"document_length", length}});
+    const ZigzagOrder order(parts, n);
+    const auto draw = [&] {
+      const std::int64_t begin = rng.between(0, n - 1);
+      return Range{begin, rng.between(begin + 1, n)};
+    };
+    const Range queries = draw(), keys = parts == 1 ? draw() : Range{0, n};
+    auto ranges = whole_ranges(op);
+    ranges[static_cast<std::size_t>(op.factor("s"))] = queries;
+    ranges[static_cast<std::size_t>(op.factor("t"))] = keys;
+    std::int64_t seen = 0;
+    for (std::int64_t i = queries.begin; i < queries.end; ++i) {
+      const std::int64_t at = order.position(i);
+      for (std::int64_t j = keys.begin; j < keys.end; ++j) seen += j <= at && j / length == at / length;
+    }
+    EXPECT_DOUBLE_EQ(visible_share(op, ranges),
+                     static_cast<double>(seen) / static_cast<double>(queries.length() * keys.length()));
+  });
+}
+
+TEST(VisibleShare, OfPackedDocumentsNeedsAMask) {
+  Bench t;
+  const TensorId q = t.x({4, 10, 2, 1, 4}), k = t.x({4, 10, 2, 4});
+  const auto message = [&](const Attributes& attributes) -> std::string {
+    try {
+      (void)t.op("attention", {q, k, k}, attributes);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message({{"document_length", 5}}),
+              testing::HasSubstr("attribute \"document_length\" is given, allowed: with \"causal\""));
+  EXPECT_THAT(message({{"causal", 1}, {"document_length", -1}}),
+              testing::HasSubstr("\"document_length\" is -1"));
 }
 
 TEST(VisibleShare, IsOneWithoutAMask) {

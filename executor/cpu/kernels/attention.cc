@@ -11,6 +11,7 @@
 #include "executor/cpu/kernels/kernel.h"
 #include "executor/cpu/kernels/operands.h"
 #include "executor/operators/dropout_mask.h"
+#include "models/documents.h"
 
 namespace pipesim::cpu {
 namespace {
@@ -60,6 +61,11 @@ class KeyOrder {
     const auto behind = [](std::int64_t at, const auto& key) { return at < key.first; };
     return std::upper_bound(keys_.begin(), keys_.end(), query, behind) - keys_.begin();
   }
+  /// Keys before a position.
+  [[nodiscard]] std::int64_t before(std::int64_t position) const {
+    const auto ahead = [](const auto& key, std::int64_t at) { return key.first < at; };
+    return std::lower_bound(keys_.begin(), keys_.end(), position, ahead) - keys_.begin();
+  }
 
  private:
   bool causal_;
@@ -71,6 +77,7 @@ struct QueryBlock {
   const AttentionSizes& a;
   const ZigzagOrder& order;
   const KeyOrder& key_order;
+  const Documents& documents;
   std::int64_t sample, head, begin, end;
 
   /// In the whole sequence.
@@ -79,6 +86,10 @@ struct QueryBlock {
   }
   /// Keys of this shard that its query sees: the first so many, in the order of positions.
   [[nodiscard]] std::int64_t seen(std::int64_t query) const { return key_order.seen_from(position(query)); }
+  /// Those before its document among them.
+  [[nodiscard]] std::int64_t other_documents(std::int64_t query) const {
+    return a.causal ? key_order.before(documents.first(position(query))) : 0;
+  }
 
   [[nodiscard]] std::int64_t rows() const { return (end - begin) * a.r; }
   /// q, o and their gradients: [b, s, g, r, depth].
@@ -189,10 +200,12 @@ class Attention : public Kernel {
     const AttentionSizes a(call.op, call.ranges);
     const ZigzagOrder order = zigzag_of(call.op);
     const KeyOrder keys(a, order);
+    const Documents documents(document_length(call.op), call.op.uses[1].dims[1].extent);
     const std::int64_t block = queries_at_once(a);
     for (std::int64_t head = 0; head < a.b * a.g; ++head) {
       for (std::int64_t begin = 0; begin < a.s; begin += block) {
-        visit(QueryBlock{a, order, keys, head / a.g, head % a.g, begin, std::min(a.s, begin + block)});
+        visit(QueryBlock{a, order, keys, documents, head / a.g, head % a.g, begin,
+                         std::min(a.s, begin + block)});
       }
     }
   }
@@ -205,7 +218,7 @@ class Attention : public Kernel {
     const AttentionSizes& a = block.a;
     for (std::int64_t i = 0; i < block.rows(); ++i) {
       const std::int64_t query = block.begin + i / a.r;
-      for (std::int64_t j = 0; j < block.seen(query); ++j) {
+      for (std::int64_t j = block.other_documents(query); j < block.seen(query); ++j) {
         const std::int64_t bucket = buckets.of(block.key_order.position(j) - block.position(query));
         visit(static_cast<std::size_t>(i * a.t + j),
               static_cast<std::size_t>((bucket * a.g + block.head) * a.r + i % a.r));
@@ -263,11 +276,14 @@ class Attention : public Kernel {
     for (std::int64_t i = 0; i < block.rows(); ++i) {
       const auto row = static_cast<std::size_t>(block.row(i));
       float* own = p.data() + i * a.t;
-      const std::int64_t seen = block.seen(block.begin + i / a.r);
+      const std::int64_t query = block.begin + i / a.r;
+      const std::int64_t first = block.other_documents(query), seen = block.seen(query);
       double log_sum = nothing_seen;
       call.statistics[0][row] =
-          seen == 0 ? nothing_seen : static_cast<double>(*std::max_element(own, own + seen));
-      if (seen > 0) log_sum = normalise_row(own, seen, call.statistics[0][row], call.step.sums);
+          seen == first ? nothing_seen : static_cast<double>(*std::max_element(own + first, own + seen));
+      if (seen > first)
+        log_sum = normalise_row(own + first, seen - first, call.statistics[0][row], call.step.sums);
+      std::fill(own, own + first, 0.0F);
       dropout.apply(block, i, seen, own);
       std::fill(own + seen, own + a.t, 0.0F);
       shares.emplace_back(call.continues ? static_cast<double>(saved_floats(call)[row]) : nothing_seen,
@@ -363,15 +379,18 @@ class Attention : public Kernel {
   static void score_gradients(const ShardCall& call, const QueryBlock& block, std::int64_t i,
                               const ScoreDropout& dropout, std::vector<float>& p, std::vector<float>& dz) {
     const AttentionSizes& a = block.a;
-    const std::int64_t row = block.row(i), seen = block.seen(block.begin + i / a.r);
+    const std::int64_t row = block.row(i), query = block.begin + i / a.r;
+    const std::int64_t first = block.other_documents(query), seen = block.seen(query);
     const float log_sum = saved_floats(call)[row];
     const auto average = static_cast<float>(call.statistics[0][static_cast<std::size_t>(row)]);
     float *own = p.data() + i * a.t, *gradient = dz.data() + i * a.t;
     dropout.apply(block, i, seen, gradient);
-    for (std::int64_t j = 0; j < seen; ++j) {
+    for (std::int64_t j = first; j < seen; ++j) {
       own[j] = std::exp(own[j] - log_sum);
       gradient[j] = own[j] * (gradient[j] - average);
     }
+    std::fill(own, own + first, 0.0F);
+    std::fill(gradient, gradient + first, 0.0F);
     dropout.apply(block, i, seen, own);
     std::fill(own + seen, own + a.t, 0.0F);
     std::fill(gradient + seen, gradient + a.t, 0.0F);

@@ -1,5 +1,6 @@
 #include "executor/operators/attention.h"
 #include "executor/operators/dropout_mask.h"
+#include "models/documents.h"
 #include "tests/executor/cpu/kernel_checks.h"
 
 namespace pipesim::cpu {
@@ -26,12 +27,13 @@ double defined_slope(std::int64_t head) {
 
 /// Softmax over keys of a query's scores, 0 for keys that it does not see. `bias`: of 8 buckets or null.
 std::vector<double> defined_shares(const WholeTensor& q_given, const WholeTensor& k_given, WholeTensor* bias,
-                                   bool causal, HeadIndex i, bool alibi = false) {
+                                   bool causal, HeadIndex i, bool alibi = false, std::int64_t document = 0) {
   WholeTensor q = q_given, k = k_given;
   const std::int64_t keys = k.shape[1], depth = q.shape[4];
   std::vector<double> shares(static_cast<std::size_t>(keys), 0.0);
   double sum = 0;
   for (std::int64_t t = 0; t < (causal ? i.s + 1 : keys); ++t) {
+    if (document > 0 && t / document != i.s / document) continue;
     double score = 0;
     for (std::int64_t d = 0; d < depth; ++d) score += q.at(i.b, i.s, i.g, i.r, d) * k.at(i.b, t, i.g, d);
     score /= std::sqrt(static_cast<double>(depth));
@@ -49,9 +51,9 @@ void define_attention(const Operator& op, WholeTensors& t) {
   for (std::int64_t row = 0; row < shape[0] * shape[1] * shape[2] * shape[3]; ++row) {
     const HeadIndex i{row / (shape[1] * shape[2] * shape[3]), row / (shape[2] * shape[3]) % shape[1],
                       row / shape[3] % shape[2], row % shape[3]};
-    const std::vector<double> shares =
-        defined_shares(t[0], t[1], t.size() > 4 ? &t[3] : nullptr,
-                       std::get<std::int64_t>(op.attributes.at("causal")) != 0, i, is_alibi(op));
+    const std::vector<double> shares = defined_shares(t[0], t[1], t.size() > 4 ? &t[3] : nullptr,
+                                                      std::get<std::int64_t>(op.attributes.at("causal")) != 0,
+                                                      i, is_alibi(op), document_length(op));
     for (std::int64_t e = 0; e < shape[4]; ++e) {
       double sum = 0;
       for (std::int64_t key = 0; key < t[2].shape[1]; ++key)
@@ -76,6 +78,23 @@ TEST(AttentionKernel, SharesKeysAmongQueryHeads) {
 TEST(AttentionKernel, MasksByPositionsInTheWholeSequence) {
   check_kernel(attention_case({2, 6, 2, 1, 3}, {2, 6, 2, 3}, {2, 6, 2, 4}, true));
   check_kernel(attention_case({2, 7, 1, 2, 2}, {2, 7, 1, 2}, {2, 7, 1, 2}, true));
+}
+
+// Documents of one position have gradients of queries and keys that are 0 but for rounding.
+TEST(AttentionKernel, StaysWithinPackedDocuments) {
+  for (const char* kind : {"attention", "alibi_attention", "relative_attention", "scored_attention"}) {
+    for (const std::int64_t document : {2, 3, 4, 10}) {
+      const testing::ScopedTrace trace(__FILE__, __LINE__,
+                                       fmt::format("{}, documents of {}", kind, document));
+      Attributes attributes{{"causal", 1}, {"document_length", document}};
+      if (kind == std::string("relative_attention")) attributes["buckets"] = 8, attributes["farthest"] = 9;
+      Bench bench(2);
+      check_kernel(
+          {bench.op(kind, {bench.x({2, 10, 3, 2, 3}), bench.x({2, 10, 3, 3}), bench.x({2, 10, 3, 4})},
+                    attributes),
+           define_attention});
+    }
+  }
 }
 
 TEST(RelativeAttentionKernel, AddsTheBiasOfTheDistance) {
