@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -147,8 +148,10 @@ DappleProblem random_problem(Rng& rng, const LayerGraph& layers, std::vector<std
   const std::int64_t microbatch = rng.between(1, 3);
   DappleProblem problem{&layers, rng.between(1, 4), std::move(server_of), microbatch * 4 * rng.between(1, 6),
                         microbatch};
-  if (rng.below(2) == 0)
-    problem.traffic = {rng.between(0, 2) / 2.0, rng.between(0, 3) / 2.0, rng.below(2) == 0};
+  if (rng.below(2) == 0) {
+    constexpr std::array halves{0.0, 0.5, 1.0, 1.5};
+    problem.traffic = {halves[rng.below(3)], halves[rng.below(4)], rng.below(2) == 0};
+  }
   return problem;
 }
 
