@@ -58,7 +58,7 @@ struct ShardMemory {
   Bytes saved;            ///< kept from forward to backward beside tensors (row statistics, arg indices)
   Bytes input_gradients;  ///< the gradients that it computes for its inputs, before they are moved or added
   Bytes forward_blocks, backward_blocks;  ///< what arrives and leaves in a ring, while the pass runs
-  Bytes workspace;        ///< while one of its passes runs, segment after segment
+  Bytes workspace;                        ///< while one of its passes runs, segment after segment
 };
 
 /// An operator under one config: everything about it that does not depend on its neighbours.

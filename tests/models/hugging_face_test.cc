@@ -17,7 +17,9 @@ HuggingFaceModel read(const std::string& json) {
   return hugging_face_model(JsonDocument::parse(json, "config.json"));
 }
 
-std::int64_t parameters(const HuggingFaceModel& model) { return make_zoo_model(model.text).parameter_count(); }
+std::int64_t parameters(const HuggingFaceModel& model) {
+  return make_zoo_model(model.text).parameter_count();
+}
 
 // The sizes are those of the published config.json files, the numbers of parameters those of their weights.
 constexpr const char* kMistral7b =

@@ -37,9 +37,9 @@ std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const Bound
     if (!is_inner(label.kind)) continue;
     const BoundStrategy& used = e.contents().strategy_of(std::max(0, label.microbatch), strategy);
     const PassWork& work = work_of(*used[label.op.index()], pass);
-    for (const InnerExchange& e :
+    for (const InnerExchange& exchange :
          std::ranges::equal_range(work.exchanges, label.stage, {}, &InnerExchange::step)) {
-      if (e.task.group.front() == label.device) groups[t] = e.task.group;
+      if (exchange.task.group.front() == label.device) groups[t] = exchange.task.group;
     }
   }
   return groups;
