@@ -19,16 +19,24 @@
 namespace pipesim {
 namespace {
 
-// A random one, as far as the tested devices can run it.
+// The strategy, as far as the tested devices can run it.
+Strategy runnable(const OperatorGraph& graph, Strategy strategy) {
+  const bool rings = make_tested_devices(graph, most_devices)->has_all_kernels();
+  return rings ? strategy : without_rings(std::move(strategy));
+}
+
+// A random one.
 Strategy runnable_strategy(const OperatorGraph& graph, Rng& rng, std::size_t devices, std::int64_t most) {
-  Strategy strategy = random_strategy(graph, rng, devices, most);
-  return make_tested_devices(graph, devices)->takes_rings() ? strategy : without_rings(std::move(strategy));
+  return runnable(graph, random_strategy(graph, rng, devices, most));
 }
 
 class EqualZoo : public testing::TestWithParam<EqualModel> {};
 
 TEST_P(EqualZoo, ASplitModelComputesWhatTheUnsplitOneDoes) {
   const EqualityCase c(GetParam().model);
+  const bool in_chunks = std::string(GetParam().model).find("loss_chunks") != std::string::npos;
+  if (in_chunks && !make_tested_devices(c.graph, most_devices)->has_all_kernels())
+    GTEST_SKIP() << "no GPU kernel computes a loss in chunks";
   Reference reference = c.reference();
   for_each_seed(GetParam().plans, [&](Rng& rng) {
     reference.check(
@@ -92,8 +100,10 @@ TEST(LossInChunks, HasTheLossAndGradientsOfTheProjectionApart) {
   for (const std::string model :
        {"gpt:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8",
         "bert-base:batch=4,layers=1,hidden=16,heads=4,vocab=50,sequence=8,positions=8",
-        "llama:batch=4,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24"}) {
+        "llama:batch=4,dtype=float32,layers=1,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24"}) {
     const EqualityCase apart(model), joint(model + ",loss_chunks=5");
+    if (!make_tested_devices(joint.graph, most_devices)->has_all_kernels())
+      GTEST_SKIP() << "no GPU kernel computes a loss in chunks";
     const auto values = [](const EqualityCase& c) {
       Reference reference = c.reference();
       Strategy strategy;
@@ -119,7 +129,7 @@ TEST(LossInChunks, HasTheLossAndGradientsOfTheProjectionApart) {
         difference = std::max(
             difference, std::abs(static_cast<double>(got.at(name).at(i)) - static_cast<double>(gradient[i])));
       }
-      EXPECT_LE(difference, 1e-5 * most + 1e-8) << model << " " << name;
+      EXPECT_LE(difference, 1e-5 * most + 1e-7) << model << " " << name;
     }
   }
 }
@@ -287,7 +297,7 @@ TEST_P(EqualRecompute, WhatIsRunAgainComputesTheSame) {
   for_each_seed(GetParam().plans, [&](Rng& rng) {
     check(runnable_strategy(c.graph, rng, most_devices, 8), {});
     const RandomPipeline p = random_pipeline(c.graph, rng, c.topology);
-    check(p.strategy, p.options);
+    check(runnable(c.graph, p.strategy), p.options);
   });
 }
 

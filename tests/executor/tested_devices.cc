@@ -11,7 +11,7 @@ class TestedCpus : public TestedDevices {
       : backend_(graph, num_devices, Optimizer::Momentum, settings()) {}
   [[nodiscard]] Backend& backend() override { return backend_; }
   [[nodiscard]] bool arenas() const override { return false; }
-  [[nodiscard]] bool takes_rings() const override { return true; }
+  [[nodiscard]] bool has_all_kernels() const override { return true; }
   [[nodiscard]] double narrow_error() const override { return 1e-2; }
 
  private:

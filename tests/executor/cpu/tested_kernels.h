@@ -16,5 +16,8 @@ struct TestedKernel {
 
 /// What this test program tests: the first in float32. Empty where there is none for the kind.
 std::vector<TestedKernel> tested_kernels(std::string_view kind);
+/// Whether this program tests the backend that computes everything: packed documents and losses in chunks,
+/// too.
+bool tests_all_kernels();
 
 }  // namespace pipesim::cpu

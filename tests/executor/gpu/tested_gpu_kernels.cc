@@ -33,6 +33,8 @@ MachinesOfKernels machines_of_kernels() {
 
 }  // namespace
 
+bool tests_all_kernels() { return false; }
+
 std::vector<TestedKernel> tested_kernels(std::string_view kind) {
   constexpr std::array types{DataType::Float32, DataType::Float32, DataType::BFloat16, DataType::Float16};
   const MachinesOfKernels machines = machines_of_kernels();

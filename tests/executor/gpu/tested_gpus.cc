@@ -19,7 +19,7 @@ class TestedStreams : public TestedDevices {
         backend_(graph, machine, *collectives_, Optimizer::Momentum, {}) {}
   [[nodiscard]] Backend& backend() override { return backend_; }
   [[nodiscard]] bool arenas() const override { return true; }
-  [[nodiscard]] bool takes_rings() const override { return false; }
+  [[nodiscard]] bool has_all_kernels() const override { return false; }
   [[nodiscard]] double narrow_error() const override { return 2e-2; }
 
  private:
