@@ -291,10 +291,13 @@ std::string model_of_config(const std::string& text) {
   const std::size_t end = model.find(':');
   Assignments all = assignments_of(std::string_view(model).substr(end + 1));
   if (file->size() < text.size()) {
-    for (auto& [key, value] : assignments_of(std::string_view(text).substr(file->size() + 1))) {
+    for (const auto& [key, value] : assignments_of(std::string_view(text).substr(file->size() + 1))) {
       const auto at = std::ranges::find(all, key, &Assignments::value_type::first);
-      if (at != all.end()) at->second = std::move(value);
-      if (at == all.end()) all.emplace_back(key, std::move(value));
+      if (at == all.end()) {
+        all.emplace_back(key, value);
+      } else {
+        at->second = value;
+      }
     }
   }
   model.resize(end);

@@ -37,9 +37,10 @@ std::vector<std::span<const DeviceId>> groups_of_tasks(Evaluator& e, const Bound
     if (!is_inner(label.kind)) continue;
     const BoundStrategy& used = e.contents().strategy_of(std::max(0, label.microbatch), strategy);
     const PassWork& work = work_of(*used[label.op.index()], pass);
-    for (const InnerExchange& exchange :
-         std::ranges::equal_range(work.exchanges, label.stage, {}, &InnerExchange::step)) {
-      if (exchange.task.group.front() == label.device) groups[t] = exchange.task.group;
+    const auto first = std::ranges::lower_bound(work.exchanges, label.stage, {}, &InnerExchange::step);
+    for (auto exchange = first; exchange != work.exchanges.end() && exchange->step == label.stage;
+         ++exchange) {
+      if (exchange->task.group.front() == label.device) groups[t] = exchange->task.group;
     }
   }
   return groups;
