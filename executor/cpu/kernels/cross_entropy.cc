@@ -12,6 +12,19 @@
 namespace pipesim::cpu {
 namespace {
 
+// The loss from each row's largest logit, Σ exp and its label's logit. Saves the log of each row's sum.
+void add_up_rows(const ShardCall& call) {
+  const std::span<const double> most = call.statistics[0], sums = call.statistics[1];
+  double loss = 0;
+  for_each_term(std::ssize(most), call.step.sums, [&](std::int64_t i) {
+    const auto row = static_cast<std::size_t>(i);
+    const double log_sum = log_sum_of(most[row], sums[2 * row]);
+    saved_floats(call)[i] = static_cast<float>(log_sum);
+    loss += row_loss(call.values[1].integers[i], log_sum, sums[2 * row + 1]);
+  });
+  call.values.back().floats[0] = static_cast<float>(loss / counted_rows(call.op, call.step.microbatches));
+}
+
 /// values: logits x[…, v], labels […], loss []. Statistics: the largest logit of each row; per row Σ exp and
 /// the label's logit (0 where another shard owns it). Rows with a negative label add nothing to the loss.
 class CrossEntropy : public Kernel {
@@ -23,15 +36,7 @@ class CrossEntropy : public Kernel {
   void forward(const ShardCall& call, std::size_t segment) const override {
     if (segment == 0) return find_largest(call);
     if (segment == 1) return add_exponentials(call);
-    const std::span<const double> most = call.statistics[0], sums = call.statistics[1];
-    double loss = 0;
-    for_each_term(std::ssize(most), call.step.sums, [&](std::int64_t i) {
-      const auto row = static_cast<std::size_t>(i);
-      const double log_sum = log_sum_of(most[row], sums[2 * row]);
-      saved_floats(call)[i] = static_cast<float>(log_sum);
-      loss += row_loss(call.values[1].integers[i], log_sum, sums[2 * row + 1]);
-    });
-    call.values[2].floats[0] = static_cast<float>(loss / counted_rows(call.op, call.step.microbatches));
+    add_up_rows(call);
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
@@ -94,15 +99,7 @@ class LinearCrossEntropy : public Kernel {
   void forward(const ShardCall& call, std::size_t segment) const override {
     if (segment == 0) return add_up_parts(call);
     if (segment == 1) return share_largest(call);
-    const std::span<const double> most = call.statistics[0], sums = call.statistics[1];
-    double loss = 0;
-    for_each_term(std::ssize(most), call.step.sums, [&](std::int64_t i) {
-      const auto row = static_cast<std::size_t>(i);
-      const double log_sum = log_sum_of(most[row], sums[2 * row]);
-      saved_floats(call)[i] = static_cast<float>(log_sum);
-      loss += row_loss(call.values[1].integers[i], log_sum, sums[2 * row + 1]);
-    });
-    call.values.back().floats[0] = static_cast<float>(loss / counted_rows(call.op, call.step.microbatches));
+    add_up_rows(call);
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
