@@ -100,9 +100,9 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& instance) {
       const std::string text = instance.param.model;
       const bool groups = text.find("token_groups") != std::string::npos;
-      const bool narrow = text.find("bfloat16") != std::string::npos;
+      const bool bfloat16 = text.find("bfloat16") != std::string::npos;
       return text.substr(0, std::min(text.find(':'), text.find('-'))) + (groups ? "_groups" : "") +
-             (narrow ? "_bfloat16" : "");
+             (bfloat16 ? "_bfloat16" : "");
     });
 
 }  // namespace
