@@ -113,8 +113,8 @@ void read_llama_sizes(ConfigReader& c) {
   c.leave_out_quantization();
 }
 
-void leave_out_window(ConfigReader& c) {
-  if (!c.flag_or("use_sliding_window", true)) return;
+void leave_out_window(ConfigReader& c, bool used_by_default) {
+  if (!c.flag_or("use_sliding_window", used_by_default)) return;
   if (const std::int64_t window = c.size_or("sliding_window", 0); window > 0)
     c.leave_out(fmt::format("sliding_window = {}: attention sees all earlier positions", window));
 }
@@ -125,7 +125,7 @@ HuggingFaceModel read_llama(const JsonValue& config) {
   c.copy("ffn", "intermediate_size");
   c.set("attention_bias", c.flag_or("attention_bias", false) ? "all" : "none");
   if (c.flag_or("mlp_bias", false)) c.leave_out("mlp_bias: the feed-forward part has no biases");
-  leave_out_window(c);
+  leave_out_window(c, true);
   return std::move(c).model();
 }
 
@@ -134,7 +134,7 @@ HuggingFaceModel read_qwen2(const JsonValue& config) {
   read_llama_sizes(c);
   c.copy("ffn", "intermediate_size");
   c.set("attention_bias", "qkv");
-  if (c.flag_or("use_sliding_window", false)) leave_out_window(c);
+  leave_out_window(c, false);
   return std::move(c).model();
 }
 
@@ -143,7 +143,7 @@ HuggingFaceModel read_qwen3(const JsonValue& config) {
   read_llama_sizes(c);
   c.copy("ffn", "intermediate_size");
   c.set("attention_bias", c.flag_or("attention_bias", false) ? "all" : "none");
-  if (c.flag_or("use_sliding_window", false)) leave_out_window(c);
+  leave_out_window(c, false);
   return std::move(c).model();
 }
 
@@ -163,7 +163,7 @@ HuggingFaceModel read_mixtral(const JsonValue& config) {
   read_llama_sizes(c);
   c.copy("ffn", "intermediate_size");
   read_top_k(c, "num_local_experts");
-  leave_out_window(c);
+  leave_out_window(c, true);
   return std::move(c).model();
 }
 
@@ -183,7 +183,7 @@ HuggingFaceModel read_qwen_experts(const JsonValue& config, std::string zoo_mode
   require_experts_everywhere(c);
   c.copy("ffn", "moe_intermediate_size");
   read_top_k(c, "num_experts");
-  if (c.flag_or("use_sliding_window", false)) leave_out_window(c);
+  leave_out_window(c, false);
   c.set("shared_ffn", c.size_or("shared_expert_intermediate_size", 0));
   return std::move(c).model();
 }
