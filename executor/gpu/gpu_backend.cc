@@ -11,6 +11,7 @@
 #include "executor/gpu/steps/moves.h"
 #include "executor/gpu/steps/optimizer.h"
 #include "executor/gpu/stream_execution.h"
+#include "executor/operators/cross_entropy.h"
 #include "executor/program/segments.h"
 #include "executor/tensors/host_moves.h"
 #include "models/documents.h"
@@ -56,6 +57,11 @@ void GpuBackend::require_kernel(const Operator& op) const {
     throw InputError(
         fmt::format("operator \"{}\" ({}) has no GPU kernel for packed documents; document_length=0 in the "
                     "model makes each sequence one document",
+                    op.name, op.kind));
+  if (op.kind == "cross_entropy" && keeps_softmax(op))
+    throw InputError(
+        fmt::format("operator \"{}\" ({}) has no GPU kernel that keeps the softmax; kept=once in the model "
+                    "keeps the logits",
                     op.name, op.kind));
   if (find_kernel(op.kind)) return;
   throw InputError(fmt::format("operator \"{}\" ({}) has no GPU kernel; kinds that have one: {}", op.name,

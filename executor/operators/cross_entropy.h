@@ -13,4 +13,7 @@ inline double counted_rows(const Operator& op, std::int64_t microbatches) {
   return static_cast<double>(whole_volume(labels, 0, labels.dims.size()) * microbatches);
 }
 
+/// Whether forward saves the softmax, and backward does without the logits.
+inline bool keeps_softmax(const Operator& op) { return op.attributes.contains("keep_softmax"); }
+
 }  // namespace pipesim

@@ -60,6 +60,11 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
                           {Pass::BackwardInput, Sum, {t}, {1, rows}, 4, 2 * d / backward}};
   draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4]};
   if (q[1] == v[1]) draft.op.rotation = {s, t};
+  if (draft.flag("keep_copy")) {
+    draft.op.saved_extra_bytes.push_back({draft.element_bytes(), {b, s, g, r, e}});
+  } else {
+    draft.op.attributes.erase("keep_copy");  // models keep the fingerprints that they had before
+  }
   read_zigzag(draft, q[1]);
   read_documents(draft);
   if (draft.op.zigzag > 1) draft.at(t).max_degree = 1;  // the keys that a query sees are scattered
@@ -155,13 +160,17 @@ std::vector<OperatorKind> attention_kinds() {
       "documents of so many positions are packed into the sequence (the last may be shorter), and a query "
       "sees keys of its own document only; 0: one document",
       0, 0);
+  const auto copy = AttributeSchema::flag(
+      "keep_copy", false,
+      "keeps its result twice, for the kernel and in the order of the next operator, as FlashAttention in "
+      "Megatron-LM does");
   return {
       {"attention",
        "scaled dot-product attention; g key-value heads, r query heads for each",
        inputs,
        3,
        3,
-       {causal, zigzag, documents},
+       {causal, zigzag, documents, copy},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_attention,
        true},
@@ -171,7 +180,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, documents},
+       {causal, zigzag, documents, copy},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}}, {{"causal", 1}}},
        build_alibi_attention,
        true},
@@ -180,7 +189,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, documents,
+       {causal, zigzag, documents, copy,
         AttributeSchema::integer("buckets", "biases of a head; far distances share them"),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128)},
        {{{"q", {64, 128, 8, 2, 64}}, {"k", {64, 128, 8, 64}}, {"v", {64, 128, 8, 64}}},
@@ -192,7 +201,7 @@ std::vector<OperatorKind> attention_kinds() {
        inputs,
        3,
        3,
-       {causal, zigzag, documents,
+       {causal, zigzag, documents, copy,
         AttributeSchema::real("dropout", "share of the softmax's elements dropped", 0, 1, 0.0),
         AttributeSchema::integer("buckets", "as of relative_attention; 0: no biases", 0, 0),
         AttributeSchema::integer("farthest", "from this distance on all share one", 128),

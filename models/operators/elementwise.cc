@@ -36,6 +36,11 @@ void build_dropout(OperatorDraft& draft) {
   draft.output("", draft.axes(dims));
   draft.op.flops_forward = {{2, dims}};
   draft.op.flops_backward_input = {{1, dims}};
+  if (draft.flag("keep_mask")) {
+    draft.op.saved_extra_bytes = {{1, dims}};
+  } else {
+    draft.op.attributes.erase("keep_mask");  // models keep the fingerprints that they had before
+  }
 }
 
 /// Dimensions of an operand that numpy's rule stretches to `shape`: aligned at the end, missing or of
@@ -110,7 +115,10 @@ std::vector<OperatorKind> elementwise_kinds() {
        "x[any dims]",
        1,
        1,
-       {AttributeSchema::real("rate", "share of elements dropped", 0, 1)},
+       {AttributeSchema::real("rate", "share of elements dropped", 0, 1),
+        AttributeSchema::flag("keep_mask", false,
+                              "counts a mask of a byte an element, kept for backward, as PyTorch does; else "
+                              "it is drawn again")},
        {{{"x", {64, 128, 512}}}, {{"rate", 0.1}}},
        build_dropout});
   const std::string binary = "x[any dims], y[x's last dims, or 1 for some]";

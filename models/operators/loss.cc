@@ -14,7 +14,8 @@ void build_cross_entropy(OperatorDraft& draft) {
   const FactorIndex v = draft.factor("v", FactorKind::Parameter, draft.shape(0).back(), true);
   std::vector<FactorIndex> dims = rows;
   dims.push_back(v);
-  draft.input(0, draft.axes(dims)).saved = true;
+  const bool keep_softmax = draft.flag("keep_softmax");
+  draft.input(0, draft.axes(dims)).saved = !keep_softmax;
   TensorUse& labels = draft.index(1, draft.axes(rows));
   labels.lacks = {{v, Lack::Same}};
   labels.saved = true;
@@ -22,7 +23,13 @@ void build_cross_entropy(OperatorDraft& draft) {
   draft.output("", {}, DataType::Float32).lacks = {{v, Lack::Same}};
   draft.op.flops_forward = {{4, dims}};
   draft.op.flops_backward_input = {{3, dims}};
-  draft.op.saved_extra_bytes = {{4, rows}};  // log of the row's sum
+  if (keep_softmax) {
+    draft.op.saved_extra_bytes = {{4, dims}};
+    draft.op.bytes_forward_extra = {{4, dims}};
+  } else {
+    draft.op.saved_extra_bytes = {{4, rows}};   // log of the row's sum
+    draft.op.attributes.erase("keep_softmax");  // models keep the fingerprints that they had before
+  }
   using enum InnerStep::Reduce;
   draft.op.inner_steps = {{Pass::Forward, Max, {v}, {1, rows}, 4, 1.0 / 4},
                           {Pass::Forward, Sum, {v}, {2, rows}, 4, 3.5 / 4}};
@@ -95,7 +102,9 @@ std::vector<OperatorKind> loss_kinds() {
            "x[b, s…, v], labels[b, s…]",
            2,
            2,
-           {},
+           {AttributeSchema::flag("keep_softmax", false,
+                                  "keeps a float32 softmax for backward and frees x, as Megatron-LM does; "
+                                  "else keeps x")},
            {{{"x", {64, 128, 32000}}, {"labels", {64, 128}, DataType::Int64}}, {}},
            build_cross_entropy},
           {"linear_cross_entropy",

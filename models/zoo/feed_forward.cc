@@ -34,18 +34,23 @@ ExpertSizes expert_sizes(const ZooValues& values, std::int64_t ffn) {
   return sizes;
 }
 
+RoutedTokens route_tokens(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
+  GraphBuilder& builder = net.builder();
+  const TensorId scores = builder.add(
+      "linear", "router", {x},
+      {{"out", Sizes{sizes.experts}}, {"bias", 0}, {"router", 1}, {"router_groups", sizes.groups}});
+  const TensorId weights = builder.add(sizes.gate, "router_weights", {scores});
+  return {builder.add("moe_dispatch", "dispatch", {x, weights},
+                      {{"top_k", sizes.top_k}, {"capacity", sizes.capacity}, {"groups", sizes.groups}}),
+          weights};
+}
+
 TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
   GraphBuilder& builder = net.builder();
   const auto expert_linear = [&](const char* name, TensorId z, std::int64_t out, const char* activation) {
     return builder.add("expert_linear", name, {z}, {{"out", out}, {"activation", activation}});
   };
-  const TensorId scores = builder.add(
-      "linear", "router", {x},
-      {{"out", Sizes{sizes.experts}}, {"bias", 0}, {"router", 1}, {"router_groups", sizes.groups}});
-  const TensorId weights = builder.add(sizes.gate, "router_weights", {scores});
-  const TensorId z =
-      builder.add("moe_dispatch", "dispatch", {x, weights},
-                  {{"top_k", sizes.top_k}, {"capacity", sizes.capacity}, {"groups", sizes.groups}});
+  const auto [z, weights] = route_tokens(net, x, sizes);
   const TensorId gate = expert_linear("gate", z, sizes.ffn, "silu");
   const TensorId up = expert_linear("up", z, sizes.ffn, "none");
   const TensorId down = expert_linear("down", builder.add("mul", "gated", {gate, up}), sizes.hidden, "none");

@@ -22,10 +22,18 @@ struct ExpertSizes {
 /// From the options of experts_options(), hidden and sequence. `ffn`: the width of an expert.
 ExpertSizes expert_sizes(const ZooValues& values, std::int64_t ffn);
 
+/// Tokens by expert, and the weights of each token's experts.
+struct RoutedTokens {
+  TensorId tokens, weights;
+};
+/// Operators "router", "router_weights" and "dispatch".
+RoutedTokens route_tokens(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes);
+
 /// Routes each token to its top_k experts, each a gated feed-forward part, and adds up by router weight.
 TensorId experts_ffn(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes);
 
-/// experts, top_k, capacity_factor, token_groups.
+/// `experts` 1: a model that has none unless told otherwise. Options experts, top_k, capacity_factor,
+/// token_groups.
 ZooOptions experts_options(std::int64_t experts, std::int64_t top_k);
 
 }  // namespace pipesim

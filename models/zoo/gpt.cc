@@ -1,28 +1,50 @@
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "models/zoo/families.h"
+#include "models/zoo/feed_forward.h"
 #include "models/zoo/transformer.h"
 
 namespace pipesim {
 
 namespace {
 
+/// What the options choose of a layer.
+struct GptLayer {
+  std::int64_t hidden = 0, ffn = 0;
+  bool bias = true, rotary = false, alibi = false;
+  std::optional<ExpertSizes> experts = {};  ///< in place of the feed-forward part
+};
+
+/// Experts are two products with gelu in between, without biases.
+TensorId gpt_experts(TransformerNetwork& net, TensorId x, const ExpertSizes& sizes) {
+  GraphBuilder& builder = net.builder();
+  const RoutedTokens routed = route_tokens(net, x, sizes);
+  const TensorId inner =
+      builder.add("expert_linear", "ffn1", {routed.tokens}, {{"out", sizes.ffn}, {"activation", "gelu"}});
+  const TensorId outer = builder.add("expert_linear", "ffn2", {inner}, {{"out", sizes.hidden}});
+  return builder.add("moe_combine", "combine", {outer, routed.weights}, {{"top_k", sizes.top_k}});
+}
+
 /// Norms come before attention and the feed-forward part.
-TensorId gpt_layer(TransformerNetwork& net, TensorId x, std::int64_t hidden, std::int64_t ffn, bool alibi) {
+TensorId gpt_layer(TransformerNetwork& net, TensorId x, const GptLayer& layer) {
   TensorId y =
-      net.self_attention(net.norm("layer_norm", "attention_norm", x), {.causal = true, .alibi = alibi});
+      net.self_attention(net.norm("layer_norm", "attention_norm", x),
+                         {.causal = true, .bias = layer.bias, .rotary = layer.rotary, .alibi = layer.alibi});
   x = net.add("attention_add", x, net.dropout("attention_dropout", y));
-  y = net.linear("ffn1", net.norm("layer_norm", "ffn_norm", x), ffn, "gelu");
-  return net.add("ffn_add", x, net.dropout("ffn_dropout", net.linear("ffn2", y, hidden)));
+  y = net.norm("layer_norm", "ffn_norm", x);
+  y = layer.experts ? gpt_experts(net, y, *layer.experts)
+                    : net.linear("ffn2", net.linear("ffn1", y, layer.ffn, "gelu", layer.bias), layer.hidden,
+                                 "none", layer.bias);
+  return net.add("ffn_add", x, net.dropout("ffn_dropout", y));
 }
 
 /// The layers, and what comes after them.
-OperatorGraph finished(TransformerNetwork& net, TensorId x, const ZooValues& values, bool alibi) {
-  const std::int64_t ffn = ffn_width(values);
+OperatorGraph finished(TransformerNetwork& net, TensorId x, const ZooValues& values, const GptLayer& layer) {
   for (std::int64_t i = 1; i <= values.integer("layers"); ++i) {
     net.builder().begin_repeat("layer", i);
-    x = gpt_layer(net, x, values.integer("hidden"), ffn, alibi);
+    x = gpt_layer(net, x, layer);
     net.builder().end_repeat();
   }
   x = net.norm("layer_norm", "norm", x);
@@ -30,20 +52,32 @@ OperatorGraph finished(TransformerNetwork& net, TensorId x, const ZooValues& val
   return net.builder().build();
 }
 
+GptLayer layer_of(const ZooValues& values) {
+  return {.hidden = values.integer("hidden"), .ffn = ffn_width(values)};
+}
+
 OperatorGraph gpt(const ZooValues& values) {
   TransformerNetwork net(values);
-  const TensorId words = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
-  const TensorId positions =
-      net.embedding("position_embedding", net.indices("positions"), position_rows(values));
-  const TensorId x = net.dropout("embedding_dropout", net.add("position_add", words, positions));
-  return finished(net, x, values, false);
+  GptLayer layer = layer_of(values);
+  layer.bias = values.word("bias") == "yes";
+  layer.rotary = values.word("position") == "rotary";
+  if (values.integer("experts") > 1) layer.experts = expert_sizes(values, layer.ffn);
+  TensorId x = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
+  if (!layer.rotary) {
+    const TensorId positions =
+        net.embedding("position_embedding", net.indices("positions"), position_rows(values));
+    x = net.add("position_add", x, positions);
+  }
+  return finished(net, net.dropout("embedding_dropout", x), values, layer);
 }
 
 /// Knows positions by the distances in attention alone; the embedding has a norm of its own.
 OperatorGraph bloom(const ZooValues& values) {
   TransformerNetwork net(values);
   const TensorId words = net.embedding("word_embedding", net.indices("words"), values.integer("vocab"));
-  return finished(net, net.norm("layer_norm", "embedding_norm", words), values, true);
+  GptLayer layer = layer_of(values);
+  layer.alibi = true;
+  return finished(net, net.norm("layer_norm", "embedding_norm", words), values, layer);
 }
 
 ZooModel gpt_model(std::string name, std::string description, std::string source, const std::string& dtype,
@@ -59,6 +93,12 @@ ZooModel gpt_model(std::string name, std::string description, std::string source
   options.push_back(loss_chunks_option());
   options.push_back(document_length_option());
   options.push_back(projection_option("tied"));
+  options.push_back(own_heads_option());
+  options.push_back(ZooOption::word("bias", {"yes", "no"}, "yes", "of the layers' products"));
+  options.push_back(ZooOption::word("position", {"learned", "rotary"}, "learned",
+                                    "a table that is added, or queries and keys that are rotated"));
+  for (ZooOption& option : experts_options(1, 1)) options.push_back(std::move(option));
+  options.push_back(kept_option());
   return {std::move(name), std::move(description), std::move(source), std::move(options), gpt};
 }
 

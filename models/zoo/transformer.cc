@@ -5,13 +5,22 @@
 
 namespace pipesim {
 
+namespace {
+
+// kv_heads=0 means one for each head.
+bool groups_heads(const ZooValues& values) {
+  return values.has("kv_heads") && values.integer("kv_heads") > 0;
+}
+
+}  // namespace
+
 TransformerNetwork::TransformerNetwork(const ZooValues& values)
     : builder_(values.name(), values.integer("batch"), values.data_type()),
       batch_(values.integer("batch")),
       sequence_(values.integer("sequence")),
       hidden_(values.integer("hidden")),
-      kv_heads_(values.integer(values.has("kv_heads") ? "kv_heads" : "heads")),
-      group_(values.has("kv_heads") ? values.quotient("heads", "kv_heads") : 1),
+      kv_heads_(values.integer(groups_heads(values) ? "kv_heads" : "heads")),
+      group_(groups_heads(values) ? values.quotient("heads", "kv_heads") : 1),
       head_width_(values.has("head_width") && values.integer("head_width") > 0
                       ? values.integer("head_width")
                       : values.quotient("hidden", "heads")),
@@ -20,7 +29,8 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       writes_scores_(values.has("attention") && values.word("attention") == "scores"),
       zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1),
       document_length_(values.has("document_length") ? values.integer("document_length") : 0),
-      loss_chunks_(values.has("loss_chunks") ? values.integer("loss_chunks") : 0) {}
+      loss_chunks_(values.has("loss_chunks") ? values.integer("loss_chunks") : 0),
+      keeps_as_megatron_(values.has("kept") && values.word("kept") == "megatron") {}
 
 TensorId TransformerNetwork::indices(const std::string& name, std::int64_t length) {
   return builder_.data(name, {batch_, length}, DataType::Int64);
@@ -31,8 +41,9 @@ TensorId TransformerNetwork::embedding(const std::string& name, TensorId indices
 }
 
 TensorId TransformerNetwork::linear(const std::string& name, TensorId x, std::int64_t out,
-                                    const std::string& activation) {
-  return builder_.add("linear", name, {x}, {{"out", Sizes{out}}, {"activation", activation}});
+                                    const std::string& activation, bool bias) {
+  return builder_.add("linear", name, {x},
+                      {{"out", Sizes{out}}, {"bias", bias ? 1 : 0}, {"activation", activation}});
 }
 
 TensorId TransformerNetwork::linear_without_bias(const std::string& name, TensorId x, std::int64_t out,
@@ -46,7 +57,8 @@ TensorId TransformerNetwork::rotary(const std::string& name, TensorId x) {
 
 TensorId TransformerNetwork::dropout(const std::string& name, TensorId x) {
   if (dropout_rate_ == 0) return x;
-  return builder_.add("dropout", name, {x}, {{"rate", dropout_rate_}});
+  return builder_.add("dropout", name, {x},
+                      {{"rate", dropout_rate_}, {"keep_mask", keeps_as_megatron_ ? 1 : 0}});
 }
 
 TensorId TransformerNetwork::attention(const std::string& prefix, TensorId x, TensorId read,
@@ -81,6 +93,8 @@ TensorId TransformerNetwork::mix_values(const std::string& prefix, TensorId quer
   if (writes_scores_) {
     attributes["dropout"] = dropout_rate_;
     attributes["alibi"] = style.alibi ? 1 : 0;
+  } else {
+    attributes["keep_copy"] = keeps_as_megatron_ ? 1 : 0;
   }
   const char* kind = writes_scores_ ? "scored_attention"
                      : relative     ? "relative_attention"
@@ -110,7 +124,8 @@ void TransformerNetwork::predict_words(TensorId x, std::int64_t vocabulary, bool
       {"out", Sizes{vocabulary}}, {"bias", bias ? 1 : 0}, {"transpose_weight", tied ? 1 : 0}, {"uneven", 1}};
   const std::vector<std::string> weights = {tied ? "word_embedding.w" : ""};
   const TensorId scores = builder_.add("linear", "projection", {x}, attributes, weights);
-  builder_.add("cross_entropy", "loss", {scores, indices("labels", builder_.shape(x)[1])});
+  builder_.add("cross_entropy", "loss", {scores, indices("labels", builder_.shape(x)[1])},
+               {{"keep_softmax", keeps_as_megatron_ ? 1 : 0}});
 }
 
 ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype, std::int64_t sequence,
@@ -133,6 +148,17 @@ ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype,
 
 ZooOption kv_heads_option(std::int64_t value) {
   return ZooOption::integer("kv_heads", value, 1, 1 << 12, "heads of keys and values; divides heads");
+}
+
+ZooOption own_heads_option() {
+  return ZooOption::integer("kv_heads", 0, 0, 1 << 12,
+                            "heads of keys and values; divides heads; 0 is one for each head");
+}
+
+ZooOption kept_option() {
+  return ZooOption::word("kept", {"once", "megatron"}, "once",
+                         "what backward needs, once; or as in Megatron-LM: dropout's masks, the loss's "
+                         "softmax in float32 and fused attention's result in two orders, too");
 }
 
 ZooOption vocabulary_option(std::int64_t value) {

@@ -27,7 +27,7 @@ class TransformerNetwork {
   TensorId indices(const std::string& name, std::int64_t length);
   TensorId embedding(const std::string& name, TensorId indices, std::int64_t rows);
   TensorId linear(const std::string& name, TensorId x, std::int64_t out,
-                  const std::string& activation = "none");
+                  const std::string& activation = "none", bool bias = true);
   TensorId linear_without_bias(const std::string& name, TensorId x, std::int64_t out,
                                const std::string& activation = "none");
   TensorId norm(const std::string& kind, const std::string& name, TensorId x) {
@@ -67,6 +67,7 @@ class TransformerNetwork {
   bool writes_scores_;
   std::int64_t zigzag_, document_length_;
   std::int64_t loss_chunks_;  // 0: the projection is apart from the loss
+  bool keeps_as_megatron_;
 };
 
 /// The options batch, dtype, sequence, layers, hidden and heads that all transformers start with, then
@@ -74,6 +75,9 @@ class TransformerNetwork {
 ZooOptions transformer_options(const ZooOption& batch, const std::string& dtype, std::int64_t sequence,
                                const TransformerSizes& sizes);
 ZooOption kv_heads_option(std::int64_t value);
+ZooOption own_heads_option();  ///< kv_heads of models that have one for each head unless told otherwise
+/// once; megatron: tensors that Megatron-LM keeps beside those that backward cannot do without.
+ZooOption kept_option();
 ZooOption vocabulary_option(std::int64_t value);
 ZooOption projection_option(const std::string& value);  ///< tied or untied
 /// `value` 0: four times hidden.

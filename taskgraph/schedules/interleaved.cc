@@ -25,8 +25,7 @@ PipelineSchedule build_interleaved(const PipelineShape& shape) {
       const std::int32_t chunk = kind == StepKind::Forward ? turn : chunks - 1 - turn;
       return PipelineStep{kind, group * devices + within % devices, chunk * devices + device};
     };
-    const std::int32_t warm_up = 2 * (devices - device - 1) + (chunks - 1) * devices;
-    const std::int32_t ahead = shape.microbatches == devices ? all : std::min(all, warm_up);
+    const std::int32_t ahead = std::min(all, 2 * (devices - device - 1) + (chunks - 1) * devices);
     std::vector<PipelineStep> steps;
     for (std::int32_t i = 0; i < ahead; ++i) steps.push_back(step(StepKind::Forward, i));
     for (std::int32_t i = 0; i < all; ++i) {

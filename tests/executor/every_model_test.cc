@@ -31,11 +31,29 @@ const std::map<std::string, std::string> narrow{
     {"query_latent", "8"}, {"key_latent", "8"},  {"expert_ffn", "8"}};
 
 // Those that say how many operators it has, or what they compute, keep their default.
-const std::set<std::string> deep{"layers",          "steps",        "experts",        "top_k",
-                                 "auxiliary",       "objective",    "dropout",        "capacity_factor",
-                                 "widened",         "attention",    "token_groups",   "batch_norm",
-                                 "projection",      "dense_layers", "shared_experts", "zigzag",
-                                 "document_length", "loss_chunks",  "attention_bias", "shared_ffn"};
+const std::set<std::string> deep{"layers",
+                                 "steps",
+                                 "experts",
+                                 "top_k",
+                                 "auxiliary",
+                                 "objective",
+                                 "dropout",
+                                 "capacity_factor",
+                                 "widened",
+                                 "attention",
+                                 "token_groups",
+                                 "batch_norm",
+                                 "projection",
+                                 "dense_layers",
+                                 "shared_experts",
+                                 "zigzag",
+                                 "document_length",
+                                 "loss_chunks",
+                                 "attention_bias",
+                                 "shared_ffn",
+                                 "bias",
+                                 "position",
+                                 "kept"};
 
 std::string narrowed(const ZooModel& model) {
   std::string text = model.name;

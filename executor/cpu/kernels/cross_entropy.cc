@@ -12,14 +12,14 @@
 namespace pipesim::cpu {
 namespace {
 
-// The loss from each row's largest logit, Σ exp and its label's logit. Saves the log of each row's sum.
-void add_up_rows(const ShardCall& call) {
+// The loss from each row's largest logit, Σ exp and its label's logit; log_sums[row] is the log of its sum.
+void add_up_rows(const ShardCall& call, float* log_sums) {
   const std::span<const double> most = call.statistics[0], sums = call.statistics[1];
   double loss = 0;
   for_each_term(std::ssize(most), call.step.sums, [&](std::int64_t i) {
     const auto row = static_cast<std::size_t>(i);
     const double log_sum = log_sum_of(most[row], sums[2 * row]);
-    saved_floats(call)[i] = static_cast<float>(log_sum);
+    log_sums[i] = static_cast<float>(log_sum);
     loss += row_loss(call.values[1].integers[i], log_sum, sums[2 * row + 1]);
   });
   call.values.back().floats[0] = static_cast<float>(loss / counted_rows(call.op, call.step.microbatches));
@@ -27,37 +27,53 @@ void add_up_rows(const ShardCall& call) {
 
 /// values: logits x[…, v], labels […], loss []. Statistics: the largest logit of each row; per row Σ exp and
 /// the label's logit (0 where another shard owns it). Rows with a negative label add nothing to the loss.
+/// Saves the log of each row's sum, or each row's softmax, after which x is not needed.
 class CrossEntropy : public Kernel {
  public:
   std::size_t saved_bytes(const Operator& op, std::span<const Range> ranges) const override {
-    return sizeof(float) * static_cast<std::size_t>(Rows(op, ranges).rows);
+    const Rows rows(op, ranges);
+    return sizeof(float) * static_cast<std::size_t>(rows.rows * (keeps_softmax(op) ? rows.columns : 1));
   }
 
   void forward(const ShardCall& call, std::size_t segment) const override {
     if (segment == 0) return find_largest(call);
     if (segment == 1) return add_exponentials(call);
-    add_up_rows(call);
+    if (!keeps_softmax(call.op)) return add_up_rows(call, saved_floats(call));
+    std::vector<float> log_sums(call.statistics[0].size());
+    add_up_rows(call, log_sums.data());
+    keep_softmax(call, log_sums);
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {
-    const Piece &x = call.values[0], &labels = call.values[1], &dx = call.gradients[0];
+    const Piece &labels = call.values[1], &dx = call.gradients[0];
     const Rows rows(call.op, call.ranges);
     const Range owned = rows.owned;
     const std::int64_t columns = rows.columns;
-    const float* log_sums = saved_floats(call);
+    const bool softmax_is_kept = keeps_softmax(call.op);
+    const float* saved = saved_floats(call);
     const auto scale = static_cast<float>(static_cast<double>(call.gradients[2].floats[0]) /
                                           counted_rows(call.op, call.step.added_up));
     for (std::int64_t i = 0; i < labels.elements(); ++i) {
-      const float* from = x.floats + i * columns;
+      const float* from = (softmax_is_kept ? saved : call.values[0].floats) + i * columns;
       float* to = dx.floats + i * columns;
       const std::int64_t label = labels.integers[i];
       const float scaled = row_scale(label, scale);
-      for (std::int64_t j = 0; j < columns; ++j) to[j] = logit_gradient(from[j], log_sums[i], scaled);
+      for (std::int64_t j = 0; j < columns; ++j)
+        to[j] = softmax_is_kept ? from[j] * scaled : logit_gradient(from[j], saved[i], scaled);
       if (owns_label(label, owned.begin, columns)) to[label - owned.begin] -= scaled;
     }
   }
 
  private:
+  static void keep_softmax(const ShardCall& call, std::span<const float> log_sums) {
+    const float* x = call.values[0].floats;
+    float* softmax = saved_floats(call);
+    const std::int64_t columns = Rows(call.op, call.ranges).columns;
+    for (const float log_sum : log_sums) {
+      for (std::int64_t j = 0; j < columns; ++j) *softmax++ = logit_gradient(*x++, log_sum, 1);
+    }
+  }
+
   static void find_largest(const ShardCall& call) {
     const Piece& x = call.values[0];
     const std::int64_t columns = Rows(call.op, call.ranges).columns;
@@ -99,7 +115,7 @@ class LinearCrossEntropy : public Kernel {
   void forward(const ShardCall& call, std::size_t segment) const override {
     if (segment == 0) return add_up_parts(call);
     if (segment == 1) return share_largest(call);
-    add_up_rows(call);
+    add_up_rows(call, saved_floats(call));
   }
 
   void backward_input(const ShardCall& call, std::size_t /*segment*/) const override {

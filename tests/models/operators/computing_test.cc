@@ -254,6 +254,22 @@ saves 4bs bytes
 )");
 }
 
+TEST(CrossEntropy, KeepsTheSoftmaxInPlaceOfTheLogits) {
+  Bench t;
+  const Operator op = t.op("cross_entropy", {t.x({4, 7, 9}), t.words({4, 7})}, {{"keep_softmax", 1}});
+  EXPECT_EQ(Description::of(op),
+            R"(factors b:S4 s:A7~ v:P9~
+input [b, s, v]
+index [b, s] saved v:same
+output [] v:same
+inner F max over v: bs of 4 bytes after 0.250
+inner F sum over v: 2bs of 4 bytes after 0.875
+flops F 4bsv; B 3bsv; W 0
+saves 4bsv bytes
+moves F 4bsv bytes
+)");
+}
+
 TEST(LinearCrossEntropy, MakesLogitsAgainInsteadOfKeepingThem) {
   Bench t;
   EXPECT_EQ(Description::of(t.op("linear_cross_entropy", {t.x({4, 7, 8}), t.words({4, 7})},

@@ -219,6 +219,28 @@ TEST(RecomputeMemory, OfSelectiveIsTheScores) {
   const double ours = static_cast<double>(kept_by_a_layer("scores", Kind::Selective)) /
                       static_cast<double>(kept_by_a_layer("scores", Kind::None));
   EXPECT_NEAR(ours, published, 0.10 * published);
+  // With its masks Megatron-LM keeps all 34; fused attention keeps its result in two orders, 2 more.
+  EXPECT_EQ(kept_by_a_layer("scores,kept=megatron", Kind::None), 34 * kSbh + kScores + kNorms + kSums);
+  EXPECT_EQ(kept_by_a_layer("fused,kept=megatron", Kind::None), 36 * kSbh + kNorms + kSums);
+}
+
+// Of 6 bytes for each word's score, Megatron-LM's loss keeps 4; the scores, or their gradients, are 2.
+TEST(RecomputeMemory, OfALossThatKeepsItsSoftmax) {
+  constexpr std::int64_t kRows = 2 * 64, kWords = 4096;
+  const auto peak = [](const std::string& kept) {
+    Expansion e(
+        make_zoo_model("gpt:batch=2,sequence=64,hidden=16,heads=1,layers=1,vocab=4096,dtype=float16,kept=" +
+                       kept),
+        "p100-4x4", {}, {});
+    const DeviceMemory most = peak_memory(e.expanded, simulate(e.tasks.dag))[0];
+    return most.at_peak[static_cast<std::size_t>(MemoryCategory::Activations)].value +
+           most.at_peak[static_cast<std::size_t>(MemoryCategory::ActivationGradients)].value;
+  };
+  const std::int64_t kept = peak("megatron"), once = peak("once");
+  EXPECT_GE(kept, 6 * kRows * kWords);
+  EXPECT_LT(kept, 7 * kRows * kWords);
+  EXPECT_GE(once, 4 * kRows * kWords);
+  EXPECT_LT(once, 5 * kRows * kWords);
 }
 
 // Huang et al. 2019, section 2.3: a stage keeps what enters it of all microbatches, and all else of one.

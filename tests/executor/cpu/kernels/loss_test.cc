@@ -16,16 +16,25 @@ void define_cross_entropy(const Operator&, WholeTensors& t) {
   t[2].elements[0] = loss / static_cast<double>(t[1].elements.size());
 }
 
-KernelCase cross_entropy_case(const Sizes& x) {
+KernelCase cross_entropy_case(const Sizes& x, bool keep_softmax = false) {
   Bench bench(x[0]);
   const TensorId labels = bench.words(Sizes(x.begin(), x.end() - 1));
-  return {bench.op("cross_entropy", {bench.x(x), labels}), define_cross_entropy, x.back()};
+  return {bench.op("cross_entropy", {bench.x(x), labels}, {{"keep_softmax", keep_softmax ? 1 : 0}}),
+          define_cross_entropy, x.back()};
 }
 
 TEST(CrossEntropyKernel, AveragesOverRows) {
   EXPECT_FALSE(tested_kernels("cross_entropy").empty());
   check_kernel(cross_entropy_case({4, 10}));
   check_kernel(cross_entropy_case({4, 5, 9}));
+}
+
+TEST(CrossEntropyKernel, DoesWithoutLogitsWhereTheSoftmaxIsKept) {
+  KernelCase c = cross_entropy_case({4, 5, 9}, true);
+  EXPECT_FALSE(c.op.uses[0].saved);
+  check_kernel(c);
+  c.prepare = [](WholeTensors& t) { t[1].elements[3] = t[1].elements[11] = -1; };
+  check_kernel(c);
 }
 
 TEST(CrossEntropyKernel, SkipsRowsWithoutALabel) {
