@@ -7,7 +7,6 @@
 
 #include "sim/base/errors.h"
 #include "taskgraph/expansion/add_tasks.h"
-#include "taskgraph/proofs/find_folding.h"
 
 namespace pipesim {
 
@@ -30,14 +29,14 @@ bool Evaluator::limit_memory() {
 
 Evaluation Evaluator::evaluate(const BoundStrategy& strategy) {
   limit_memory();
-  folding_.reset();
+  folding_ = nullptr;
   steady_.reset();
   return simulate_all(strategy, {});
 }
 
 Evaluation Evaluator::evaluate_labelled(const BoundStrategy& strategy) {
   limit_memory();
-  folding_.reset();
+  folding_ = nullptr;
   steady_.reset();
   return simulate_all(strategy, {.labels = Labels::Make});
 }
@@ -128,7 +127,7 @@ Evaluation Evaluator::score_labelled(const BoundStrategy& strategy, std::vector<
 }
 
 Evaluation Evaluator::score(const BoundStrategy& strategy) {
-  folding_.reset();
+  folding_ = nullptr;
   steady_.reset();
   if (contents_.versions().several()) return score_stream(strategy);
   const std::vector<std::int32_t> tried = few_microbatches(contents_, strategy);
@@ -141,26 +140,26 @@ Evaluation Evaluator::score_as_it_is(const BoundStrategy& strategy, std::span<co
   for (const std::int32_t few : tried) {
     if (const auto result = score_few(strategy, few)) return *result;
   }
-  return simulate_all(strategy, {.labels = labels_, .folding = folding()});
+  return simulate_all(strategy, {.labels = labels_, .folding = folding_});
 }
 
-std::optional<Folding> Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches) {
+const Folding* Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches) {
   std::size_t tasks = 0;
   for (const BoundOperator* b : strategy) {
     for (const PassWork* work : {&b->forward, &b->backward_input, &b->backward_weight})
       tasks += num_tasks(*b, *work);
   }
-  if (tasks * static_cast<std::size_t>(microbatches) < fold_from_) return std::nullopt;
-  if (not_looked_for_ < found_none_) return ++not_looked_for_, std::nullopt;
-  std::optional<Folding> found = find_folding(contents_, strategy);
+  if (tasks * static_cast<std::size_t>(microbatches) < fold_from_) return nullptr;
+  if (not_looked_for_ < found_none_) return ++not_looked_for_, nullptr;
+  const std::optional<Folding>& found = known_folding_.of(contents_, strategy);
   constexpr std::int32_t kMost = 15;
   found_none_ = found ? 0 : std::min(kMost, 2 * found_none_ + 1);
   not_looked_for_ = 0;
-  return found;
+  return found ? &*found : nullptr;
 }
 
 std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, std::int32_t few) {
-  simulate(strategy, {.labels = labels_, .microbatches = few, .folding = folding()});
+  simulate(strategy, {.labels = labels_, .microbatches = few, .folding = folding_});
   const auto steady = find_steady_state(expanded_, timeline_);
   if (!steady) return std::nullopt;
   steady_ = steady;

@@ -12,6 +12,7 @@
 #include "taskgraph/expansion/expanded_strategy.h"
 #include "taskgraph/expansion/folding.h"
 #include "taskgraph/memory/peak_memory.h"
+#include "taskgraph/proofs/known_folding.h"
 
 namespace pipesim {
 
@@ -64,7 +65,7 @@ class Evaluator {
   Evaluation score_labelled(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
   /// What was simulated last, by evaluate_labelled() or score_labelled().
   [[nodiscard]] SimulatedPart part() const {
-    return {expanded_, timeline_, folding(), steady_.value_or(SteadyState())};
+    return {expanded_, timeline_, folding_, steady_.value_or(SteadyState())};
   }
   /// Forgets communication plans when they take too much memory, and then returns true. evaluate() begins
   /// with it.
@@ -100,15 +101,15 @@ class Evaluator {
   Evaluation score_stream(const BoundStrategy& strategy, bool tell_memory = false);
   Evaluation simulate_all(const BoundStrategy& strategy, const ExpansionSetting& setting);
   void simulate(const BoundStrategy& strategy, const ExpansionSetting& setting);
-  std::optional<Folding> fold(const BoundStrategy& strategy, std::int32_t microbatches);
+  const Folding* fold(const BoundStrategy& strategy, std::int32_t microbatches);
   Evaluation score_as_it_is(const BoundStrategy& strategy, std::span<const std::int32_t> tried);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few);
   Bytes overflow(const std::vector<DeviceMemory>& peaks);
   [[nodiscard]] bool surely_fits() const;
-  [[nodiscard]] const Folding* folding() const { return folding_ ? &*folding_ : nullptr; }
 
   PlanContents contents_;
-  std::optional<Folding> folding_;     // of expanded_
+  KnownFolding known_folding_;
+  const Folding* folding_ = nullptr;   // of expanded_, where it is folded
   std::optional<SteadyState> steady_;  // of timeline_, where not all microbatches were simulated
   Labels labels_ = Labels::Leave;      // of what score() simulates
   ExpandedStrategy expanded_;

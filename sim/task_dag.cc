@@ -46,6 +46,23 @@ TaskId TaskDag::add_task(TaskKey key, Nanoseconds duration, std::span<const Lane
   return append(key, duration, kNoLane - 1 - row);
 }
 
+void TaskDag::repeat(std::size_t copies, std::uint64_t key_step) {
+  const std::size_t tasks = keys_.size(), edges = edges_.size();
+  // With room for as much again, since more is added behind.
+  tasks_.reserve(tasks * (copies + 2));
+  keys_.reserve(tasks * (copies + 2));
+  edges_.reserve(edges * (copies + 2));
+  for (std::size_t n = 1; n <= copies; ++n) {
+    const auto shift = static_cast<std::int32_t>(n * tasks);
+    tasks_.insert(tasks_.end(), tasks_.begin(), tasks_.begin() + static_cast<std::ptrdiff_t>(tasks));
+    for (std::size_t i = 0; i < tasks; ++i) keys_.push_back({keys_[i].high + n * key_step, keys_[i].low});
+    for (std::size_t i = 0; i < edges; ++i) {
+      const auto [before, after] = edges_[i];
+      edges_.push_back({TaskId(before.value + shift), TaskId(after.value + shift)});
+    }
+  }
+}
+
 void TaskDag::finish() {
   if (tasks_.size() != keys_.size()) throw InternalError("TaskDag: finish() was called twice");
   if (!times_are_surely_valid()) check_times();

@@ -48,6 +48,9 @@ class TaskDag {
   /// A task that holds any number of distinct lanes.
   TaskId add_task(TaskKey key, Nanoseconds duration, std::span<const LaneUse> lanes);
   void add_edge(TaskId before, TaskId after) { edges_.push_back({before, after}); }
+  /// Adds copies of all tasks and edges so far. Copy n, from 1, has ids that are larger by n times their
+  /// number, keys whose high word is larger by n · `key_step`, and the same lanes.
+  void repeat(std::size_t copies, std::uint64_t key_step);
   /// Sorts the edges into rows. Call it once after the last add_*, before anything below. Throws
   /// InternalError on negative times, hold > duration and unknown ids; debug builds also call check_unique().
   /// Throws InputError when the durations add up to more than int64 holds (292 years), so that no simulated

@@ -146,6 +146,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     }
     if (microbatch_ < std::max(contents_.ways(), versions.period()))
       out_.block_ = {microbatch_ + 1, dag().num_tasks()};
+    if (microbatch_ == 0 && microbatches_are_alike()) repeat_first_microbatch();
   }
   if (versions.several()) return;
   if (contents_.options().state_sharding.gathers_in_forward) gathers_.add_in_forward(out_.strategy_);
@@ -153,6 +154,52 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     stop_if_late();
     add_updates(OperatorId(i));
   }
+}
+
+// But for their numbers in keys.
+bool StrategyExpander::microbatches_are_alike() const {
+  return contents_.ways() == 1 && !contents_.versions().several() &&
+         !contents_.options().state_sharding.each_microbatch();
+}
+
+void StrategyExpander::repeat_first_microbatch() {
+  const auto more = static_cast<std::size_t>(out_.microbatches_ - 1);
+  const std::size_t tasks = dag().num_tasks(), ops = out_.operators_, wirings = out_.num_wirings_,
+                    gates = out_.gates_.size(), labels = out_.graph_.labels.size();
+  dag().repeat(more, std::uint64_t{1} << kMicrobatchShift);
+  const auto later = [&](TaskId task) {
+    return task.valid() ? task_at(task, microbatch_ * static_cast<std::int32_t>(tasks)) : task;
+  };
+  for (++microbatch_; microbatch_ < out_.microbatches_; ++microbatch_) {
+    stop_if_late();
+    for (std::size_t i = 0; i < ops; ++i) {
+      const OperatorTasks& first = out_.tasks_[i];
+      OperatorTasks& now = tasks_of(OperatorId(i), microbatch_);
+      now = {};
+      now.forward = later(first.forward);
+      now.backward_input = later(first.backward_input);
+      now.backward_weight = later(first.backward_weight);
+      now.recompute = later(first.recompute);
+    }
+    for (std::size_t w = 0; w < wirings; ++w) {
+      if (out_.num_wirings_ == out_.wirings_.size()) out_.wirings_.emplace_back();
+      Wiring& now = out_.wirings_[out_.num_wirings_++];
+      now = out_.wirings_[w];
+      now.microbatch = microbatch_;
+      now.first_task = later(now.first_task);
+    }
+    for (std::size_t g = 0; g < gates; ++g) {
+      Gate gate = out_.gates_[g];
+      gate.task = later(gate.task);
+      out_.gates_.push_back(gate);
+    }
+    for (std::size_t l = 0; l < labels; ++l) {
+      TaskLabel label = out_.graph_.labels[l];
+      label.microbatch = microbatch_;
+      out_.graph_.labels.push_back(label);
+    }
+  }
+  --microbatch_;  // the last one is done
 }
 
 void StrategyExpander::add_operator(OperatorId op, const BoundOperator& bound) {

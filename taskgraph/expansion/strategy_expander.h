@@ -47,6 +47,8 @@ class StrategyExpander {
   [[nodiscard]] std::int32_t labelled(std::int32_t microbatch) const;
 
  private:
+  [[nodiscard]] bool microbatches_are_alike() const;
+  void repeat_first_microbatch();
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void add_updates(OperatorId owner);

@@ -5,20 +5,26 @@
 #include <span>
 #include <utility>
 
+#include "sim/base/small_vector.h"
 #include "taskgraph/expansion/add_tasks.h"
 
 namespace pipesim {
 namespace {
 
+// Tasks of the first microbatch that goes the same way.
+using TaskList = SmallVector<TaskId, 4>;
+
+void append(TaskList& tasks, const TaskList& more) { tasks.insert(tasks.end(), more.begin(), more.end()); }
+
+// From the first start of some tasks to the last end of others, or nothing where these end before.
 struct Span {
-  Nanoseconds from = 0, until = 0;
-  void cover(Nanoseconds begin, Nanoseconds end) {
-    from = std::min(from, begin), until = std::max(until, end);
-  }
+  TaskList starts, ends;
+  void cover(const TaskList& begin, const TaskList& end) { append(starts, begin), append(ends, end); }
 };
 
-// Collects every buffer's life from the wirings and the timeline. What is run again has two lives: until
-// forward has read it, and from its second run until backward has.
+// Collects every buffer's life from the wirings, once for all microbatches that go the same way, and then its
+// times from the timeline, for each of them. What is run again has two lives: until forward has read it, and
+// from its second run until backward has.
 class BufferLives {
  public:
   BufferLives(const ExpandedStrategy& expanded, const TaskTimes& times)
@@ -31,15 +37,15 @@ class BufferLives {
         again_until_(strategy_->size()) {
     const BoundStrategy& strategy = expanded.strategy();
     const std::span<const Wiring> wirings = expanded.wirings();  // those of a microbatch stand together
-    for (; microbatch_ < times.microbatches; ++microbatch_) {
-      strategy_ = &contents_.strategy_of(microbatch_, strategy);
-      for (std::vector<Nanoseconds>& until : output_until_) until.clear();
-      for (std::vector<Nanoseconds>& until : again_until_) until.clear();
+    for (; way_ < std::min(contents_.ways(), times.microbatches); ++way_) {
+      strategy_ = &contents_.strategy_of(way_, strategy);
+      for (std::vector<TaskList>& until : output_until_) until.clear();
+      for (std::vector<TaskList>& until : again_until_) until.clear();
       for (std::size_t i = 0; i < strategy.size(); ++i) own_outputs(OperatorId(i));
       for (const Wiring& w : wirings) {
         // Others are alike.
         if (w.microbatch >= contents_.ways()) break;
-        if (w.microbatch != way()) continue;
+        if (w.microbatch != way_) continue;
         if (moves_activations(w.kind)) forward(w);
         if (w.kind == TaskKind::BackwardTransfer) backward(w);
         if (w.kind == TaskKind::WeightGather) gathered(w);
@@ -47,6 +53,7 @@ class BufferLives {
           made_gradients(w);
       }
       for (std::size_t i = 0; i < strategy.size(); ++i) record_outputs(OperatorId(i));
+      add_changes();
     }
     strategy_ = &strategy;
   }
@@ -72,7 +79,8 @@ class BufferLives {
             strategy_ = &contents_.strategy_of(user, all);
             until = std::max(until, weights_until(op, work.devices[k], user));
           }
-          alive(work.devices[k], work.memory[k].weights, MemoryCategory::StashedWeights, {from, until});
+          const Bytes bytes = work.memory[k].weights;
+          if (bytes.value != 0) change(work.devices[k], bytes, MemoryCategory::StashedWeights, from, until);
         }
       }
     }
@@ -95,36 +103,80 @@ class BufferLives {
 
   // When all on the device that use weights of the operator have done so, in this microbatch.
   [[nodiscard]] Nanoseconds weights_until(OperatorId owner, DeviceId device, std::int32_t microbatch) {
-    microbatch_ = microbatch;
+    way_ = microbatch % contents_.ways();
+    const std::size_t behind = behind_first(microbatch);
     Nanoseconds until = 0;
     for (const TensorId weight : contents_.backward().owned_weights(owner)) {
       for (const UseRef use : contents_.graph().consumers(weight)) {
         const std::int32_t k = (*strategy_)[use.op.index()]->shard_of_device[device.index()];
-        if (k >= 0) until = std::max(until, backward_end(use.op, k));
+        if (k < 0) continue;
+        for (const TaskId t : backward_end(use.op, k)) until = std::max(until, end(t, behind));
       }
     }
     return until;
   }
 
-  void alive(DeviceId device, Bytes bytes, MemoryCategory category, Span life) {
+  struct Buffer {
+    DeviceId device;
+    MemoryCategory category;
+    Bytes bytes;
+    std::uint32_t starts, ends;  ///< in life_tasks_, where the starts begin, and where the ends do
+  };
+
+  void alive(DeviceId device, Bytes bytes, MemoryCategory category, const Span& life) {
     if (bytes.value == 0) return;
-    changes_[device.index()].emplace_back(life.from, bytes.value, category);
-    changes_[device.index()].emplace_back(life.until, -bytes.value, category);
+    Buffer& b = buffers_.emplace_back(Buffer{device, category, bytes, 0, 0});
+    b.starts = static_cast<std::uint32_t>(life_tasks_.size());
+    life_tasks_.insert(life_tasks_.end(), life.starts.begin(), life.starts.end());
+    b.ends = static_cast<std::uint32_t>(life_tasks_.size());
+    life_tasks_.insert(life_tasks_.end(), life.ends.begin(), life.ends.end());
   }
 
-  // What the first microbatch that goes the same way has.
-  [[nodiscard]] std::int32_t way() const { return microbatch_ % contents_.ways(); }
-  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return expanded_.tasks_of(op, way()); }
-
-  // In this microbatch, of a task of that.
-  [[nodiscard]] std::size_t place(TaskId t) const {
-    return static_cast<std::size_t>(microbatch_ / times_.block.microbatches) * times_.block.tasks +
-           (contents_.ways() > 1 ? 0 : static_cast<std::size_t>(microbatch_ % times_.block.microbatches)) *
-               times_.of_one +
-           t.index();
+  // In all microbatches that go this way. Forgets the buffers.
+  void add_changes() {
+    std::vector<std::size_t> of_device(changes_.size(), 0);
+    for (const Buffer& b : buffers_) of_device[b.device.index()] += 2;
+    const std::int32_t ways = contents_.ways(), microbatches = (times_.microbatches - way_ + ways - 1) / ways;
+    for (std::size_t d = 0; d < of_device.size(); ++d)
+      changes_[d].reserve(changes_[d].size() + of_device[d] * static_cast<std::size_t>(microbatches));
+    buffers_.push_back({{}, {}, {}, static_cast<std::uint32_t>(life_tasks_.size()), 0});  // closes the last
+    for (std::int32_t m = way_; m < times_.microbatches; m += ways) add_changes(m);
+    buffers_.clear();
+    life_tasks_.clear();
   }
-  [[nodiscard]] Nanoseconds start(TaskId t) const { return times_.timeline.start[place(t)]; }
-  [[nodiscard]] Nanoseconds end(TaskId t) const { return times_.timeline.end[place(t)]; }
+
+  void add_changes(std::int32_t microbatch) {
+    const std::size_t behind = behind_first(microbatch);
+    for (std::size_t i = 0; i + 1 < buffers_.size(); ++i) {
+      const Buffer& b = buffers_[i];
+      Nanoseconds from = INT64_MAX;
+      for (std::size_t t = b.starts; t < b.ends; ++t) from = std::min(from, start(life_tasks_[t], behind));
+      Nanoseconds until = from;
+      for (std::size_t t = b.ends; t < buffers_[i + 1].starts; ++t)
+        until = std::max(until, end(life_tasks_[t], behind));
+      change(b.device, b.bytes, b.category, from, until);
+    }
+  }
+
+  void change(DeviceId device, Bytes bytes, MemoryCategory category, Nanoseconds from, Nanoseconds until) {
+    changes_[device.index()].emplace_back(from, bytes.value, category);
+    changes_[device.index()].emplace_back(until, -bytes.value, category);
+  }
+
+  [[nodiscard]] const OperatorTasks& tasks_of(OperatorId op) const { return expanded_.tasks_of(op, way_); }
+
+  // By how much the ids of a microbatch's tasks are larger than in the first one that goes the same way.
+  [[nodiscard]] std::size_t behind_first(std::int32_t microbatch) const {
+    return static_cast<std::size_t>(microbatch / times_.block.microbatches) * times_.block.tasks +
+           (contents_.ways() > 1 ? 0 : static_cast<std::size_t>(microbatch % times_.block.microbatches)) *
+               times_.of_one;
+  }
+  [[nodiscard]] Nanoseconds start(TaskId t, std::size_t behind) const {
+    return times_.timeline.start[behind + t.index()];
+  }
+  [[nodiscard]] Nanoseconds end(TaskId t, std::size_t behind) const {
+    return times_.timeline.end[behind + t.index()];
+  }
 
   [[nodiscard]] TaskId task(TaskId first, const PassWork& work, std::size_t stage, std::size_t shards,
                             std::int32_t shard) const {
@@ -132,39 +184,39 @@ class BufferLives {
                   static_cast<std::size_t>(shard));
   }
 
-  // End of the last backward task of a shard; 0 without backward.
-  [[nodiscard]] Nanoseconds backward_end(OperatorId op, std::int32_t shard) const {
+  // The last tasks of a shard's backward; none without backward.
+  [[nodiscard]] TaskList backward_end(OperatorId op, std::int32_t shard) const {
     const BoundOperator& b = *(*strategy_)[op.index()];
     const OperatorTasks& t = tasks_of(op);
     const std::size_t shards = b.config.devices.size();
-    Nanoseconds last = 0;
+    TaskList last;
     if (t.backward_input.valid())
-      last = end(task(t.backward_input, b.backward_input, SIZE_MAX, shards, shard));
-    if (t.backward_weight.valid()) {
-      last = std::max(last, end(task(t.backward_weight, b.backward_weight, SIZE_MAX, shards, shard)));
-    }
+      last.push_back(task(t.backward_input, b.backward_input, SIZE_MAX, shards, shard));
+    if (t.backward_weight.valid())
+      last.push_back(task(t.backward_weight, b.backward_weight, SIZE_MAX, shards, shard));
     return last;
   }
 
-  // When the first run, or the second, ends.
-  [[nodiscard]] Nanoseconds forward_end(OperatorId op, std::int32_t shard, bool again = false) const {
+  // The last task of the first run, or of the second.
+  [[nodiscard]] TaskList forward_end(OperatorId op, std::int32_t shard, bool again = false) const {
     const BoundOperator& b = *(*strategy_)[op.index()];
     const OperatorTasks& tasks = tasks_of(op);
-    return end(
-        task(again ? tasks.recompute : tasks.forward, b.forward, SIZE_MAX, b.config.devices.size(), shard));
+    return {
+        task(again ? tasks.recompute : tasks.forward, b.forward, SIZE_MAX, b.config.devices.size(), shard)};
   }
 
   // A consumer reads its input in forward, when that is run again, and in backward if it saves it: all of
   // this where the wiring brings it, except that what is brought again is not read in the first run, nor what
   // is brought first later on.
-  [[nodiscard]] Nanoseconds read_until(UseRef use, std::int32_t shard, const Wiring& wiring) const {
+  [[nodiscard]] TaskList read_until(UseRef use, std::int32_t shard, const Wiring& wiring) const {
     const Recomputation& recomputation = contents_.recomputation();
     const bool first = wiring.kind == TaskKind::ForwardTransfer;
-    const Nanoseconds forward = first ? forward_end(use.op, shard) : 0;
-    if (first && (recomputation.reads_again(use) || wiring.read_in == ReadIn::Forward)) return forward;
+    TaskList until = first ? forward_end(use.op, shard) : TaskList();
+    if (first && (recomputation.reads_again(use) || wiring.read_in == ReadIn::Forward)) return until;
     const bool saved = contents_.graph().op(use.op).uses[static_cast<std::size_t>(use.use)].saved;
-    return std::max({forward, recomputation.again(use.op) ? forward_end(use.op, shard, true) : 0,
-                     saved ? backward_end(use.op, shard) : 0});
+    if (recomputation.again(use.op)) append(until, forward_end(use.op, shard, true));
+    if (saved) append(until, backward_end(use.op, shard));
+    return until;
   }
 
   void own_outputs(OperatorId op) {
@@ -174,9 +226,9 @@ class BufferLives {
                                    [](const TensorUse& u) { return u.role == Role::Output && u.saved; });
     const bool again = contents_.recomputation().again(op);
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(b.memory.size()); ++k) {
-      const Nanoseconds back = saved ? backward_end(op, k) : 0;
-      output_until_[op.index()].push_back(std::max(forward_end(op, k), again ? 0 : back));
-      if (again) again_until_[op.index()].push_back(std::max(forward_end(op, k, true), back));
+      TaskList& until = output_until_[op.index()].emplace_back(forward_end(op, k));
+      if (again) again_until_[op.index()].push_back(forward_end(op, k, true));
+      if (saved) append(again ? again_until_[op.index()].back() : until, backward_end(op, k));
     }
   }
 
@@ -187,14 +239,14 @@ class BufferLives {
     for (std::size_t k = 0; k < b.memory.size(); ++k) {
       const auto shard = static_cast<std::int32_t>(k);
       const DeviceId d = b.config.devices[k];
-      const Nanoseconds from = start(TaskId(tasks.forward.index() + k));
-      const Nanoseconds back = backward_end(op, shard);
-      const auto record = [&](Nanoseconds begin, Nanoseconds outputs_until, Nanoseconds saved_until) {
-        alive(d, b.memory[k].outputs, MemoryCategory::Activations, {begin, outputs_until});
-        alive(d, b.memory[k].saved, MemoryCategory::Activations, {begin, std::max(begin, saved_until)});
+      const TaskList back = backward_end(op, shard);
+      const auto record = [&](TaskId begin, const TaskList& outputs_until, const TaskList& saved_until) {
+        alive(d, b.memory[k].outputs, MemoryCategory::Activations, {{begin}, outputs_until});
+        alive(d, b.memory[k].saved, MemoryCategory::Activations, {{begin}, saved_until});
       };
-      record(from, output_until_[op.index()][k], again ? forward_end(op, shard) : back);
-      if (again) record(start(TaskId(tasks.recompute.index() + k)), again_until_[op.index()][k], back);
+      record(task_at(tasks.forward, shard), output_until_[op.index()][k],
+             again ? forward_end(op, shard) : back);
+      if (again) record(task_at(tasks.recompute, shard), again_until_[op.index()][k], back);
       record_in_passes(b, tasks, shard);
     }
   }
@@ -206,8 +258,7 @@ class BufferLives {
     const DeviceId device = b.config.devices[static_cast<std::size_t>(shard)];
     const auto record = [&](TaskId first, const PassWork& work, Bytes blocks) {
       if (!first.valid() || (blocks.value == 0 && memory.workspace.value == 0)) return;
-      const Span life{start(task(first, work, 0, shards, shard)),
-                      end(task(first, work, SIZE_MAX, shards, shard))};
+      const Span life{{task(first, work, 0, shards, shard)}, {task(first, work, SIZE_MAX, shards, shard)}};
       alive(device, blocks, MemoryCategory::Transfers, life);
       alive(device, memory.workspace, MemoryCategory::Activations, life);
     };
@@ -222,48 +273,45 @@ class BufferLives {
     const BoundOperator& producer = *(*strategy_)[source.op.index()];
     const bool made_again =
         w.kind == TaskKind::RecomputeTransfer && contents_.recomputation().again(source.op);
-    std::vector<Nanoseconds>& until = (made_again ? again_until_ : output_until_)[source.op.index()];
-    const auto keep = [&](DeviceId d, Nanoseconds time) {
+    std::vector<TaskList>& until = (made_again ? again_until_ : output_until_)[source.op.index()];
+    const auto keep = [&](DeviceId d, const TaskList& readers) {
       const std::int32_t k = producer.shard_of_device[d.index()];
-      if (k >= 0) until[static_cast<std::size_t>(k)] = std::max(until[static_cast<std::size_t>(k)], time);
+      if (k >= 0) append(until[static_cast<std::size_t>(k)], readers);
     };
     for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
       const CommunicationTask& t = w.plan->tasks[i];
-      for (const DeviceId d : contributors(t.kind, t.group)) keep(d, end(TaskId(w.first_task.index() + i)));
+      for (const DeviceId d : contributors(t.kind, t.group)) keep(d, {w.task(i)});
     }
     for (const DeviceId d : w.plan->local) keep(d, consumers_until(w, d));
-    for (const auto& [d, bytes] : w.plan->received) {
-      const Nanoseconds from = first_arrival(w, d);
-      alive(d, bytes, MemoryCategory::Transfers, {from, std::max(from, consumers_until(w, d))});
-    }
+    for (const auto& [d, bytes] : w.plan->received)
+      alive(d, bytes, MemoryCategory::Transfers, {first_arrival(w, d), consumers_until(w, d)});
   }
 
-  [[nodiscard]] Nanoseconds consumers_until(const Wiring& w, DeviceId d) const {
-    Nanoseconds until = 0;
+  [[nodiscard]] TaskList consumers_until(const Wiring& w, DeviceId d) const {
+    TaskList until;
     for (const UseRef c : w.destinations) {
       const std::int32_t k = (*strategy_)[c.op.index()]->shard_of_device[d.index()];
-      if (k >= 0) until = std::max(until, read_until(c, k, w));
+      if (k >= 0) append(until, read_until(c, k, w));
     }
     return until;
   }
 
-  [[nodiscard]] Nanoseconds first_arrival(const Wiring& w, DeviceId device) const {
-    Nanoseconds first = INT64_MAX;
+  // One of these comes first.
+  [[nodiscard]] TaskList first_arrival(const Wiring& w, DeviceId device) const {
+    TaskList arrivals;
     for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
       const auto to = receivers(w.plan->tasks[i].kind, w.plan->tasks[i].group);
-      if (std::find(to.begin(), to.end(), device) == to.end()) continue;
-      first = std::min(first, start(TaskId(w.first_task.index() + i)));
+      if (std::find(to.begin(), to.end(), device) != to.end()) arrivals.push_back(w.task(i));
     }
-    return first;
+    return arrivals;
   }
 
   void backward(const Wiring& w) {
     const OperatorId producer = w.destinations.front().op;
     const auto& shard_of = (*strategy_)[producer.index()]->shard_of_device;
     for (const auto& [d, bytes] : w.plan->received) {
-      const Nanoseconds from = first_arrival(w, d);
       alive(d, bytes, MemoryCategory::ActivationGradients,
-            {from, std::max(from, backward_end(producer, shard_of[d.index()]))});
+            {first_arrival(w, d), backward_end(producer, shard_of[d.index()])});
     }
     visit_terms(w, [&](const std::vector<UseRef>& consumers) {
       gradient_buffers(w, consumers, contents_.graph().tensor(w.tensor).type,
@@ -295,25 +343,26 @@ class BufferLives {
   // Copies of what a device keeps anyway are made when they are first read.
   void gathered(const Wiring& w) {
     for (const auto& [d, bytes] : gathered_copies(expanded_, w)) {
-      Span life{first_arrival(w, d), 0};
+      Span life{first_arrival(w, d), {}};
       for (const UseRef use : w.destinations) {
         const std::int32_t k = (*strategy_)[use.op.index()]->shard_of_device[d.index()];
         if (k < 0) continue;
         life.cover(first_read(use.op, k, w.read_in), forward_end(use.op, k));
-        if (w.read_in != ReadIn::Forward) life.until = std::max(life.until, backward_end(use.op, k));
+        if (w.read_in != ReadIn::Forward) append(life.ends, backward_end(use.op, k));
       }
-      alive(d, bytes, MemoryCategory::GatheredWeights, {life.from, std::max(life.from, life.until)});
+      alive(d, bytes, MemoryCategory::GatheredWeights, life);
     }
   }
 
-  [[nodiscard]] Nanoseconds first_read(OperatorId op, std::int32_t shard, ReadIn passes) const {
+  // One of these comes first.
+  [[nodiscard]] TaskList first_read(OperatorId op, std::int32_t shard, ReadIn passes) const {
     const OperatorTasks& tasks = tasks_of(op);
-    if (passes != ReadIn::Backward) return start(task_at(tasks.forward, shard));
-    Nanoseconds first = INT64_MAX;
+    if (passes != ReadIn::Backward) return {task_at(tasks.forward, shard)};
+    TaskList reads;
     for (const TaskId pass : {tasks.recompute, tasks.backward_input, tasks.backward_weight}) {
-      if (pass.valid()) first = std::min(first, start(task_at(pass, shard)));
+      if (pass.valid()) reads.push_back(task_at(pass, shard));
     }
-    return first;
+    return reads;
   }
 
   // Consumers of one term add into the same buffer: it lives from the first one's start until it was sent, or
@@ -332,7 +381,7 @@ class BufferLives {
 
   [[nodiscard]] Span gradient_life(const Wiring& w, const std::vector<UseRef>& consumers,
                                    DeviceId device) const {
-    Span life{INT64_MAX, 0};
+    Span life;
     for (const UseRef c : consumers) {
       const BoundOperator& consumer = *(*strategy_)[c.op.index()];
       const std::int32_t k = consumer.shard_of_device[device.index()];
@@ -341,20 +390,18 @@ class BufferLives {
       const TaskId first = apart ? tasks.backward_weight : tasks.backward_input;
       const PassWork& work = apart ? consumer.backward_weight : consumer.backward_input;
       const std::size_t shards = consumer.config.devices.size();
-      life.cover(start(task(first, work, 0, shards, k)), end(task(first, work, SIZE_MAX, shards, k)));
+      life.cover({task(first, work, 0, shards, k)}, {task(first, work, SIZE_MAX, shards, k)});
     }
     for (std::size_t i = 0; i < w.plan->tasks.size(); ++i) {
       const auto from = contributors(w.plan->tasks[i].kind, w.plan->tasks[i].group);
-      if (std::find(from.begin(), from.end(), device) != from.end()) {
-        life.cover(life.from, end(TaskId(w.first_task.index() + i)));
-      }
+      if (std::find(from.begin(), from.end(), device) != from.end()) life.ends.push_back(w.task(i));
     }
     if (w.destinations.empty()) return life;
     const OperatorId producer = w.destinations.front().op;
     const std::int32_t p = (*strategy_)[producer.index()]->shard_of_device[device.index()];
     const auto& local = w.plan->local;
     if (p >= 0 && std::binary_search(local.begin(), local.end(), device))
-      life.cover(life.from, backward_end(producer, p));
+      append(life.ends, backward_end(producer, p));
     return life;
   }
 
@@ -362,10 +409,12 @@ class BufferLives {
   const PlanContents& contents_;
   const BoundStrategy* strategy_;  // of the microbatch
   TaskTimes times_;
-  std::int32_t microbatch_ = 0;                         // whose buffers are looked at
-  MemoryChanges changes_;                               // per device
-  std::vector<std::vector<Nanoseconds>> output_until_;  // per operator and shard, of the microbatch
-  std::vector<std::vector<Nanoseconds>> again_until_;   // the same of the second run, where there is one
+  std::int32_t way_ = 0;                             // whose buffers are looked at
+  MemoryChanges changes_;                            // per device
+  std::vector<std::vector<TaskList>> output_until_;  // per operator and shard, of the way
+  std::vector<std::vector<TaskList>> again_until_;   // the same of the second run, where there is one
+  std::vector<Buffer> buffers_;                      // of the way
+  std::vector<TaskId> life_tasks_;                   // by buffer: those whose starts, and whose ends count
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -33,13 +32,11 @@ struct TaskTimes {
   std::size_t of_one = 0;
   TaskBlock block = {1, of_one};
 };
-/// The begin or end of a buffer, in two words, since there are many to sort.
+/// The begin of a buffer, or its end (negative bytes), in two words, since there are many to sort.
 class MemoryChange {
  public:
   MemoryChange(Nanoseconds at, std::int64_t more, MemoryCategory category)
       : time(at), bytes_and_category_(more * kCategories + static_cast<std::int64_t>(category)) {}
-  // Ascending at equal times: buffers are freed (negative bytes) before others are allocated.
-  auto operator<=>(const MemoryChange&) const = default;
   [[nodiscard]] std::int64_t bytes() const { return bytes_and_category_ >> kCategoryBits; }
   [[nodiscard]] std::size_t category() const {
     return static_cast<std::size_t>(bytes_and_category_ & (kCategories - 1));
@@ -52,7 +49,7 @@ class MemoryChange {
   static_assert(kMemoryCategories <= kCategories);
   std::int64_t bytes_and_category_;
 };
-using MemoryChanges = std::vector<std::vector<MemoryChange>>;  ///< by device
+using MemoryChanges = std::vector<std::vector<MemoryChange>>;  ///< by device, in no order
 
 /// The begins and ends of these microbatches' buffers (engine rule 8, see peak_memory()).
 MemoryChanges memory_changes(const ExpandedStrategy& expanded, const TaskTimes& times);

@@ -18,15 +18,46 @@ std::string_view name_of(MemoryCategory category) {
 
 namespace {
 
+// Sorts times into ranges, of a few changes each where they are spread evenly, and then each range.
+void sort_by_time(std::vector<MemoryChange>& changes) {
+  constexpr std::size_t kFew = 64, kOfRange = 4;
+  const auto by_time = [](const MemoryChange& a, const MemoryChange& b) { return a.time < b.time; };
+  const auto [first, last] = std::minmax_element(changes.begin(), changes.end(), by_time);
+  if (changes.size() < kFew || first->time == last->time) {
+    std::sort(changes.begin(), changes.end(), by_time);
+    return;
+  }
+  const Nanoseconds begin = first->time;
+  const double ranges = static_cast<double>(changes.size() / kOfRange),
+               per_nanosecond = (ranges - 1) / static_cast<double>(last->time - begin);
+  const auto range_of = [&](const MemoryChange& c) {
+    return static_cast<std::size_t>(static_cast<double>(c.time - begin) * per_nanosecond);
+  };
+  std::vector<std::uint32_t> end(changes.size() / kOfRange + 1, 0);  // by range
+  for (const MemoryChange& c : changes) ++end[range_of(c)];
+  for (std::size_t r = 1; r < end.size(); ++r) end[r] += end[r - 1];
+  std::vector<MemoryChange> sorted(changes.size(), MemoryChange(0, 0, {}));
+  for (const MemoryChange& c : changes) sorted[--end[range_of(c)]] = c;
+  // Each range now begins where its end was counted.
+  for (std::size_t r = 0; r + 1 < end.size(); ++r)
+    std::sort(sorted.begin() + end[r], sorted.begin() + end[r + 1], by_time);
+  changes.swap(sorted);
+}
+
+// Changes of one moment need no order among them: what is freed then comes first, so the most is held before
+// all of them or after all of them.
 DeviceMemory peak_of(std::vector<MemoryChange>& changes, const WeightMemory& permanent) {
-  std::sort(changes.begin(), changes.end());
+  sort_by_time(changes);
   std::array<Bytes, kMemoryCategories> now{permanent.weights, permanent.gradients, permanent.optimizer_state};
   Bytes sum = permanent.weights + permanent.gradients + permanent.optimizer_state;
   DeviceMemory memory{sum, 0, now};
-  for (const MemoryChange& c : changes) {
-    now[c.category()] += Bytes(c.bytes());
-    sum += Bytes(c.bytes());
-    if (sum > memory.peak) memory = {sum, c.time, now};
+  for (std::size_t i = 0; i < changes.size();) {
+    const Nanoseconds time = changes[i].time;
+    for (; i < changes.size() && changes[i].time == time; ++i) {
+      now[changes[i].category()] += Bytes(changes[i].bytes());
+      sum += Bytes(changes[i].bytes());
+    }
+    if (sum > memory.peak) memory = {sum, time, now};
   }
   return memory;
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "sim/base/errors.h"
 
@@ -47,6 +49,40 @@ TEST(TaskDag, AnswersWhatWasAdded) {
   for (const LaneUse use : dag.lanes(c)) seen.push_back(use);
   EXPECT_EQ(seen, both);
   EXPECT_TRUE(dag.lanes(d).empty());
+}
+
+TEST(TaskDag, RepeatsTasksAndEdges) {
+  const std::vector<LaneUse> both{{LaneId(1), 5}, {LaneId(4), 0}};
+  TaskDag repeated, added;
+  const auto add = [&](TaskDag& dag, std::uint64_t high) {
+    const TaskId a = dag.add_task({high, 7}, 10, LaneId(2));
+    const TaskId b = dag.add_task({high + 1, 8}, 5, both);
+    const TaskId c = dag.add_task({high, 9}, 0, LaneId());
+    dag.add_edge(a, c);
+    dag.add_edge(b, a);
+  };
+  add(repeated, 3);
+  repeated.repeat(2, 100);
+  for (const std::uint64_t high : {3, 103, 203}) add(added, high);
+  for (TaskDag* dag : {&repeated, &added}) {
+    const TaskId last = dag->add_task({1000, 0}, 1, LaneId(5));
+    dag->add_edge(TaskId(7), last);
+    dag->finish();
+  }
+  ASSERT_EQ(repeated.num_tasks(), added.num_tasks());
+  EXPECT_EQ(repeated.num_edges(), added.num_edges());
+  EXPECT_EQ(repeated.num_lanes(), added.num_lanes());
+  for (std::size_t i = 0; i < added.num_tasks(); ++i) {
+    const TaskId t(i);
+    EXPECT_EQ(repeated.key(t), added.key(t));
+    EXPECT_EQ(repeated.duration(t), added.duration(t));
+    EXPECT_EQ(repeated.num_predecessors(t), added.num_predecessors(t));
+    EXPECT_TRUE(std::ranges::equal(repeated.successors(t), added.successors(t)));
+    std::vector<LaneUse> lanes, expected;
+    for (const LaneUse use : repeated.lanes(t)) lanes.push_back(use);
+    for (const LaneUse use : added.lanes(t)) expected.push_back(use);
+    EXPECT_EQ(lanes, expected);
+  }
 }
 
 TEST(TaskDag, SortsEdgesIntoRowsInTheOrderTheyWereAdded) {

@@ -1,0 +1,25 @@
+#include "taskgraph/proofs/known_folding.h"
+
+#include <utility>
+
+#include "taskgraph/proofs/find_folding.h"
+
+namespace pipesim {
+
+const std::optional<Folding>& KnownFolding::of(const PlanContents& contents, const BoundStrategy& strategy) {
+  if (contents.ways() > 1 || contents.versions().several()) {
+    subject_.reset();
+    return folding_ = find_folding(contents, strategy);
+  }
+  const std::optional<Pipeline>& pipeline = contents.options().pipeline;
+  Subject now{contents.generation(), contents.versions().trained(), strategy,
+              pipeline ? pipeline->stage_of : std::vector<std::int32_t>(),
+              contents.order_of(strategy, contents.options().microbatches).group_of};
+  if (subject_ == now) return folding_;
+  subject_.reset();  // until the search has come to its end
+  folding_ = find_folding(contents, strategy);
+  subject_ = std::move(now);
+  return folding_;
+}
+
+}  // namespace pipesim

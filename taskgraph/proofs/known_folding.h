@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "taskgraph/binding/plan_contents.h"
+#include "taskgraph/expansion/folding.h"
+
+namespace pipesim {
+
+/// Keeps the folding that was found last, for plans that differ in what it does not depend on: the schedule,
+/// the number of microbatches, recompute. All plans must be of one PlanContents, or share its kept results.
+class KnownFolding {
+ public:
+  /// The result of find_folding(). Valid until the next call.
+  const std::optional<Folding>& of(const PlanContents& contents, const BoundStrategy& strategy);
+
+ private:
+  /// All that find_folding() reads and that may differ between two plans.
+  struct Subject {
+    std::uint64_t generation = 0;
+    bool trained = true;
+    BoundStrategy strategy;
+    std::vector<std::int32_t> stage_of, group_of;  // by operator, by device
+    bool operator==(const Subject&) const = default;
+  };
+  std::optional<Subject> subject_;
+  std::optional<Folding> folding_;
+};
+
+}  // namespace pipesim
