@@ -25,7 +25,8 @@ Topology node_of(const std::string& kind, std::int64_t devices) {
 PredictedMemory simulated(const ExpressedRun& run) {
   const Topology topology = node_of(run.device_kind, run.devices);
   Recipe recipe = parse_recipe(run.recipe);
-  const ModelRun sized = run_of_recipe(run.model, run.devices, {.batch = run.batch, .microbatch = {}, .microbatches = {}}, recipe);
+  const ModelRun sized = run_of_recipe(run.model, run.devices,
+                                       {.batch = run.batch, .microbatch = {}, .microbatches = {}}, recipe);
   const OperatorGraph graph = open_model(sized.model);
   Plan plan;
   plan.options.optimizer = Optimizer::Adam;

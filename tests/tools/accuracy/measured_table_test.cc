@@ -28,7 +28,8 @@ TEST(MeasuredTable, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(refused_table(""), "runs.csv: is empty, allowed: a line of column names, then rows");
   EXPECT_EQ(refused_table("name,bytes\n"), "runs.csv: has no rows below its column names");
   EXPECT_EQ(refused_table("name,bytes,name\na,1,b\n"), "runs.csv:1: two columns are named \"name\"");
-  EXPECT_EQ(refused_table("name,bytes\na,1\nb"), "runs.csv:3: found 1 cells, allowed: 2, one for each column");
+  EXPECT_EQ(refused_table("name,bytes\na,1\nb"),
+            "runs.csv:3: found 1 cells, allowed: 2, one for each column");
   EXPECT_EQ(refused_table("name\n\"a\n\nb"), "runs.csv:2: a quote is opened and never closed");
   EXPECT_EQ(refused_table("name\n\"a\"b\n"),
             "runs.csv:2: found \"b\" behind a quoted cell, allowed: a comma or the line's end");
