@@ -62,7 +62,10 @@ std::string list_text(const std::vector<std::int64_t>& values) {
 }
 
 std::string matrix_text(const std::optional<MatrixSize>& matrix) {
-  return matrix ? list_text({matrix->batch, matrix->rows, matrix->columns, matrix->inner}) : "";
+  if (!matrix) return "";
+  std::vector<std::int64_t> numbers{matrix->batch, matrix->rows, matrix->columns, matrix->inner};
+  if (matrix->fused != FusedPass::None) numbers.push_back(static_cast<std::int64_t>(matrix->fused));
+  return list_text(numbers);
 }
 
 // Writes one calibration into an empty database.
@@ -277,8 +280,10 @@ class CalibrationReader {
   [[nodiscard]] std::optional<MatrixSize> matrix_of(const std::string& text) const {
     const std::vector<std::int64_t> v = list_of(text);
     if (v.empty()) return std::nullopt;
-    if (v.size() != 4 || *std::min_element(v.begin(), v.end()) < 1) damaged("\"{}\" is no matrix size", text);
-    return MatrixSize{v[0], v[1], v[2], v[3]};
+    const bool fused = v.size() == 5 && v[4] <= static_cast<std::int64_t>(FusedPass::Backward);
+    if ((v.size() != 4 && !fused) || *std::min_element(v.begin(), v.end()) < 1)
+      damaged("\"{}\" is no matrix size", text);
+    return MatrixSize{v[0], v[1], v[2], v[3], fused ? static_cast<FusedPass>(v[4]) : FusedPass::None};
   }
 
   std::vector<RunSamples> read_samples(std::int64_t id, const CalibrationKey& key) {

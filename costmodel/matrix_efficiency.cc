@@ -60,6 +60,7 @@ MatrixSize matrix_size(const MatrixShape& shape, Pass pass, std::span<const Rang
   MatrixSize size{product(shape.batch, ranges), product(shape.rows, ranges) * shape.rows_times,
                   product(shape.columns, ranges) * shape.columns_times,
                   product(shape.inner, ranges) * shape.inner_times};
+  if (shape.fused) size.fused = pass == Pass::Forward ? FusedPass::Forward : FusedPass::Backward;
   if (pass == Pass::BackwardInput) std::swap(size.columns, size.inner);
   if (pass == Pass::BackwardWeight) std::swap(size.rows, size.inner);
   return size;
@@ -79,6 +80,20 @@ double matrix_efficiency(const MatrixSize& size, MatrixUnits units) {
     best = std::max(best, tile.rate * used * inner / (inner + tile.fill));
   }
   return best;
+}
+
+std::optional<double> fused_efficiency(const MatrixSize& size, DataType type, const DeviceKind& kind) {
+  const bool takes = type == DataType::Float16 || type == DataType::BFloat16;
+  if (size.fused == FusedPass::None || !kind.fused_attention || !takes) return std::nullopt;
+  const bool forward = size.fused == FusedPass::Forward;
+  const double share = forward ? kind.fused_attention->forward : kind.fused_attention->backward;
+  if (!kind.shape_losses) return share;
+  MatrixSize scores = size;
+  if (!forward) std::swap(scores.columns, scores.inner);
+  const MatrixUnits units = matrix_units(kind, type);
+  constexpr std::int64_t kLong = 1 << 20, kHeadWidth = 128;  // of FusedAttention
+  const double known = matrix_efficiency({1, kLong, kLong, kHeadWidth}, units);
+  return std::min(1.0, share * matrix_efficiency(scores, units) / known);
 }
 
 }  // namespace pipesim

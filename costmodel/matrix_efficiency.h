@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "models/operator.h"
@@ -8,9 +9,13 @@
 
 namespace pipesim {
 
+/// Attention in one kernel without stored scores, which reaches a share of the peak rate of its own.
+enum class FusedPass : std::uint8_t { None, Forward, Backward };
+
 /// A product of rows × inner and inner × columns, `batch` times.
 struct MatrixSize {
   std::int64_t batch = 1, rows = 1, columns = 1, inner = 1;
+  FusedPass fused = FusedPass::None;
   bool operator==(const MatrixSize&) const = default;
 };
 
@@ -36,5 +41,10 @@ MatrixUnits matrix_units(const DeviceKind& kind, DataType type);
 /// don't overlap. The best tile is used, as a library's heuristic would choose it. The number of tiles that
 /// keeps a whole device busy is not modelled here; the kind's efficiency by kernel size covers it.
 double matrix_efficiency(const MatrixSize& size, MatrixUnits units);
+
+/// Share of the peak rate that fused attention reaches, in (0, 1]; nothing for other products and where the
+/// kind does not tell. It is the kind's, more or less by the width of heads as matrix_efficiency() of the
+/// scores is.
+std::optional<double> fused_efficiency(const MatrixSize& size, DataType type, const DeviceKind& kind);
 
 }  // namespace pipesim

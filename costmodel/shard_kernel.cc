@@ -178,6 +178,7 @@ double compute_seconds(const KernelWork& work, DataType type, const DeviceKind& 
   if (work.flops <= 0) return 0;
   double at_peak = work.flops / peak_rate(kind, unit_type(work, type)).value;
   if (!work.matrix) return at_peak;
+  if (const auto fused = fused_efficiency(*work.matrix, type, kind)) return at_peak / *fused;
   const double shape = kind.shape_losses ? matrix_efficiency(*work.matrix, matrix_units(kind, type)) : 1;
   return at_peak / (kernel_efficiency(kind, work.flops) * shape);
 }

@@ -78,6 +78,7 @@ struct MatrixShape {
   std::vector<FactorIndex> batch, rows, columns, inner;
   std::int64_t rows_times = 1, columns_times = 1,
                inner_times = 1;  ///< parts of a size that no factor expresses
+  bool fused = false;            ///< attention in one kernel: two products and a softmax between
   bool operator==(const MatrixShape&) const = default;
 };
 

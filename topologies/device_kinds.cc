@@ -59,6 +59,31 @@ DeviceKind with_frameworks(DeviceKind kind, std::int64_t mebibytes) {
   return kind;
 }
 
+DeviceKind with_fused_attention(DeviceKind kind, FusedAttention shares, const std::string& from) {
+  kind.fused_attention = shares;
+  kind.source += "; fused attention: " + from;
+  return kind;
+}
+
+// Long sequences, heads of 128.
+DeviceKind with_flash_attention_2(DeviceKind kind) {
+  return with_fused_attention(
+      std::move(kind), {0.73, 0.63},
+      "0.73 and 0.63 of peak in forward and backward, Dao, arXiv:2307.08691, section 4.1");
+}
+DeviceKind with_flash_attention_3(DeviceKind kind) {
+  return with_fused_attention(
+      std::move(kind), {0.62, 0.565},
+      "0.62 of peak in forward, 614 of 989 TFLOP/s as pytorch/benchmark measured, and 0.565 "
+      "in backward, 559 TFLOP/s, Shah et al., arXiv:2407.08608, figure 6");
+}
+DeviceKind with_flash_attention_4(DeviceKind kind) {
+  return with_fused_attention(
+      std::move(kind), {0.71, 0.65},
+      "0.71 of peak in forward, 1613 TFLOP/s on B200, as the authors of FlashAttention-4 "
+      "report; in backward 0.65, as much less as on H100");
+}
+
 using enum DataType;
 
 // Boost clock. Kepler GEMM reaches about what the base clock would give: 2.8 of 4.37 TFLOP/s.
@@ -106,12 +131,13 @@ std::vector<DeviceKind> ampere() {
   const std::string sheet = "NVIDIA A100 (float64 on tensor cores)";
   const std::string fitted = "0.817 of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator";
   return {
-      with_frameworks(kind("A100-40GB", peak, 0.817, {40, 1555, 0.84},
-                           {sheet, fitted, "1300 of 1555 GB/s, as commonly reported"}),
-                      40960),
-      with_frameworks(kind("A100-80GB", peak, 0.817, {80, 2039, 0.8},
-                           {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"}),
-                      81920)};
+      with_flash_attention_2(with_frameworks(kind("A100-40GB", peak, 0.817, {40, 1555, 0.84},
+                                                  {sheet, fitted, "1300 of 1555 GB/s, as commonly reported"}),
+                                             40960)),
+      with_flash_attention_2(with_frameworks(
+          kind("A100-80GB", peak, 0.817, {80, 2039, 0.8},
+               {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"}),
+          81920))};
 }
 
 // An H100 with fewer NVLinks and hardly any float64.
@@ -136,15 +162,16 @@ std::vector<DeviceKind> hopper() {
                       "0.8 of memory bandwidth, as aiconfigurator's h100_sxm.yaml counts"};
   };
   constexpr std::int64_t kOf80 = 81559, kOf141 = 143771;  // MiB
-  return {
-      with_frameworks(kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")), kOf80),
-      with_frameworks(h800(peak), kOf80),
-      with_frameworks(kind("H200", peak, 0.776, {141, 4800, 0.8}, from("NVIDIA H200", "0.776")), kOf141)};
+  return {with_flash_attention_3(with_frameworks(
+              kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")), kOf80)),
+          with_flash_attention_3(with_frameworks(h800(peak), kOf80)),
+          with_flash_attention_3(with_frameworks(
+              kind("H200", peak, 0.776, {141, 4800, 0.8}, from("NVIDIA H200", "0.776")), kOf141))};
 }
 
 std::vector<DeviceKind> blackwell() {
   const std::string estimated = std::string("0.8 of memory bandwidth as on H200; ") + kLaunchAsMeasured;
-  return {with_frameworks(
+  return {with_flash_attention_4(with_frameworks(
               kind("B200",
                    {{Float32, tera(80)},
                     {TensorFloat32, tera(1125)},
@@ -155,18 +182,19 @@ std::vector<DeviceKind> blackwell() {
                    {"NVIDIA HGX B200 (dense)",
                     "0.653 of peak, the median of bfloat16 GEMMs (1470 TFLOP/s) of ai-dynamo/aiconfigurator",
                     estimated}),
-              183359),
-          kind("GB200",
-               {{Float32, tera(80)},
-                {TensorFloat32, tera(1250)},
-                {Float16, tera(2500)},
-                {BFloat16, tera(2500)},
-                {Float64, tera(40)}},
-               0.614, {186, 8000, 0.8},
-               {"NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",
-                "a bfloat16 GEMM of 1822 TFLOP/s, the best, stas00/ml-engineering; of B200 the best of 1745 "
-                "there, the median of 1470 in ai-dynamo/aiconfigurator",
-                "0.614 of peak, as far below the best GEMM as B200's median is; " + estimated})};
+              183359)),
+          with_flash_attention_4(kind(
+              "GB200",
+              {{Float32, tera(80)},
+               {TensorFloat32, tera(1250)},
+               {Float16, tera(2500)},
+               {BFloat16, tera(2500)},
+               {Float64, tera(40)}},
+              0.614, {186, 8000, 0.8},
+              {"NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",
+               "a bfloat16 GEMM of 1822 TFLOP/s, the best, stas00/ml-engineering; of B200 the best of 1745 "
+               "there, the median of 1470 in ai-dynamo/aiconfigurator",
+               "0.614 of peak, as far below the best GEMM as B200's median is; " + estimated}))};
 }
 
 std::vector<DeviceKind> all_kinds() {

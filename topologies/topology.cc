@@ -62,7 +62,9 @@ class Fingerprint {
     for (const EfficiencyPoint& point : kind.efficiency) add(point.flops.value), add(point.fraction);
     add(kind.memory.value), add(kind.memory_bandwidth.value), add(kind.memory_efficiency);
     add(kind.launch_overhead.value), add(kind.overlap);
-    if (!kind.shape_losses) add(kind.shape_losses);  // plans name the fingerprints of kinds that have them
+    // Plans name the fingerprints of kinds as they were before there was this.
+    if (!kind.shape_losses) add(kind.shape_losses);
+    if (kind.fused_attention) add(kind.fused_attention->forward), add(kind.fused_attention->backward);
   }
   void add(const Link& link) {
     add(link.a), add(link.b), add(link.bandwidth.value), add(link.latency.value), add(link.duplex);

@@ -29,11 +29,19 @@ struct EfficiencyPoint {
   bool operator==(const EfficiencyPoint&) const = default;
 };
 
+/// Fractions of the peak rate that fused attention with 16-bit types reaches on long sequences, with heads of
+/// width 128. Backward's FLOPs include the scores that it computes again.
+struct FusedAttention {
+  double forward = 1, backward = 1;  ///< in (0, 1]
+  bool operator==(const FusedAttention&) const = default;
+};
+
 /// The properties of one model of device.
 struct DeviceKind {
-  std::string name;                         ///< "V100-SXM2-16GB"
-  std::map<DataType, FlopsPerSecond> peak;  ///< dense matrix rate per element type
-  std::vector<EfficiencyPoint> efficiency;  ///< ascending in flops; log-linear between, flat outside
+  std::string name;                               ///< "V100-SXM2-16GB"
+  std::map<DataType, FlopsPerSecond> peak;        ///< dense matrix rate per element type
+  std::vector<EfficiencyPoint> efficiency;        ///< ascending in flops; log-linear between, flat outside
+  std::optional<FusedAttention> fused_attention;  ///< without it: as other products
   Bytes memory;
   BytesPerSecond memory_bandwidth;  ///< peak
   double memory_efficiency = 1;     ///< achievable fraction of memory_bandwidth, in (0, 1]

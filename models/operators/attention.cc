@@ -58,7 +58,7 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
   draft.op.inner_steps = {{Pass::Forward, Max, {t}, {1, rows}, 4, (2 * d + 1 + added) / forward},
                           {Pass::Forward, Sum, {t}, {1, rows}, 4, (2 * d + 4 + added) / forward},
                           {Pass::BackwardInput, Sum, {t}, {1, rows}, 4, 2 * d / backward}};
-  draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4]};
+  draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4], true};
   if (q[1] == v[1]) draft.op.rotation = {s, t};
   if (draft.flag("keep_copy")) {
     draft.op.saved_extra_bytes.push_back({draft.element_bytes(), {b, s, g, r, e}});

@@ -92,12 +92,23 @@ double best_matrix_efficiency(const MatrixShape& shape, Pass pass, std::span<con
   return std::max(matrix_efficiency(best, MatrixUnits::Plain), matrix_efficiency(best, MatrixUnits::Matrix));
 }
 
+// The rows and columns of scores fill tiles.
+double best_fused_efficiency(const DeviceKind& kind, const MatrixShape& shape, Pass pass,
+                             std::span<const Range> ranges) {
+  constexpr std::int64_t aligned = std::int64_t{1} << 40;
+  MatrixSize size = matrix_size(shape, pass, ranges);
+  size.rows = aligned;
+  (size.fused == FusedPass::Backward ? size.inner : size.columns) = aligned;
+  return fused_efficiency(size, DataType::BFloat16, kind).value_or(0);
+}
+
 DeviceKind at_best(const DeviceKind& kind, const Operator& op, Pass pass, std::span<const Range> ranges) {
   DeviceKind best = kind;
   best.memory_bandwidth = kind.memory_bandwidth * kind.memory_efficiency;
   if (!op.matrix) return best;
   double efficiency = best_kernel_efficiency(kind.efficiency, flops_of(op, pass, ranges));
   if (kind.shape_losses) efficiency *= best_matrix_efficiency(*op.matrix, pass, ranges);
+  efficiency = std::max(efficiency, best_fused_efficiency(kind, *op.matrix, pass, ranges));
   for (auto& [type, rate] : best.peak) rate = rate * efficiency;
   return best;
 }

@@ -174,6 +174,30 @@ TEST(OperatorTime, LosesNothingToShapesWhereADeviceHasNoShapeLosses) {
   EXPECT_DOUBLE_EQ(analytic_time(work, DataType::Float32, kind).value, 2e-6 + work.flops / 50e12);
 }
 
+TEST(OperatorTime, OfFusedAttentionFollowsTheKindsOwnShareOfThePeak) {
+  DeviceKind kind = plain_kind();
+  for (const DataType type : {DataType::Float16, DataType::BFloat16})
+    kind.peak[type] = FlopsPerSecond(800e12);
+  const auto seconds = [&](FusedPass pass, DataType type, std::int64_t width = 128) {
+    const bool forward = pass != FusedPass::Backward;
+    const KernelWork work{4e12, 1, MatrixSize{8, 4096, forward ? 4096 : width, forward ? width : 4096, pass}};
+    return (analytic_time(work, type, kind) - kind.launch_overhead).value;
+  };
+  const double product = seconds(FusedPass::None, DataType::BFloat16);
+  EXPECT_EQ(seconds(FusedPass::Forward, DataType::BFloat16), product);  // nothing is known of this kind
+  kind.fused_attention = {0.75, 0.5};
+  const double at_peak = 4e12 / 800e12;
+  EXPECT_DOUBLE_EQ(seconds(FusedPass::Forward, DataType::BFloat16), at_peak / 0.75);
+  EXPECT_DOUBLE_EQ(seconds(FusedPass::Backward, DataType::Float16), at_peak / 0.5);
+  EXPECT_EQ(seconds(FusedPass::None, DataType::BFloat16), product);
+  EXPECT_EQ(seconds(FusedPass::Forward, DataType::Float32), seconds(FusedPass::None, DataType::Float32));
+  // Steps of 32 at the beginning and the end of a head are lost: 64 of 96, where 128 of 160 are usual.
+  EXPECT_DOUBLE_EQ(seconds(FusedPass::Forward, DataType::BFloat16, 64), at_peak / (0.75 * (64.0 / 96) / 0.8));
+  EXPECT_DOUBLE_EQ(seconds(FusedPass::Backward, DataType::BFloat16, 64), at_peak / (0.5 * (64.0 / 96) / 0.8));
+  kind.shape_losses = false;
+  EXPECT_DOUBLE_EQ(seconds(FusedPass::Forward, DataType::BFloat16, 64), at_peak / 0.75);
+}
+
 TEST(IdealTime, NeedsNoLaunch) {
   Fixture f;
   OperatorGraph graph = two_linears();

@@ -117,6 +117,7 @@ TEST(CompactTopology, ReadsBackToRandomTopologies) {
     if (rng.below(2)) own.name = "own \"kind\"";
     own.overlap = rng.below(2) != 0;
     own.shape_losses = rng.below(2) != 0;
+    if (rng.below(2)) own.fused_attention = {0.5, 0.25};
     if (rng.below(2)) own.efficiency = {{Flops(1e6), 0.25}, {Flops(1e9), 0.5}};
     std::vector<std::int32_t> kinds{draft.kind(own), draft.kind(*find_built_in_device_kind("H200"))};
     const auto cable = [&] {

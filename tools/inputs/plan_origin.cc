@@ -40,7 +40,7 @@ std::vector<std::string> differences(const DeviceKind& before, const DeviceKind&
   }
   add_figure(out, " to launch a kernel", before.launch_overhead, now.launch_overhead);
   if (before.efficiency != now.efficiency || before.memory_efficiency != now.memory_efficiency ||
-      before.shape_losses != now.shape_losses)
+      before.shape_losses != now.shape_losses || before.fused_attention != now.fused_attention)
     out.emplace_back("other shares of the peak rates are reached");
   if (before.overlap != now.overlap)
     out.emplace_back(now.overlap ? "transfers and kernels overlap" : "transfers and kernels do not overlap");

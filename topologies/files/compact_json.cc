@@ -11,7 +11,7 @@
 #include "sim/base/json_text.h"
 #include "topologies/device_kinds.h"
 #include "topologies/files/link_entries.h"
-#include "topologies/files/overhead_json.h"
+#include "topologies/files/device_kind_json.h"
 #include "topologies/files/topology_json.h"
 #include "topologies/levels.h"
 
@@ -76,6 +76,7 @@ Json short_kind(const DeviceKind& kind) {
   if (!kind.memory_overhead.is_none()) json["memory_overhead"] = overhead_json(kind.memory_overhead);
   if (!kind.overlap) json["overlap"] = false;
   if (!kind.shape_losses) json["shape_losses"] = false;
+  if (kind.fused_attention) json["fused_attention"] = fused_attention_json(*kind.fused_attention);
   if (!kind.source.empty()) json["source"] = kind.source;
   return json;
 }

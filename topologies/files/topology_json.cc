@@ -7,7 +7,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/json_reader.h"
-#include "topologies/files/overhead_json.h"
+#include "topologies/files/device_kind_json.h"
 #include "topologies/files/topology_reader.h"
 
 namespace pipesim {
@@ -26,6 +26,10 @@ Topology built(const JsonValue& root) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json fused_attention_json(const FusedAttention& fused) {
+  return {{"forward", fused.forward}, {"backward", fused.backward}};
+}
 
 nlohmann::ordered_json overhead_json(const MemoryOverhead& overhead) {
   Json json{{"installed", to_text(overhead.installed)}};
@@ -51,6 +55,7 @@ Json kind_json(const DeviceKind& kind) {
             {"overlap", kind.overlap},
             {"source", kind.source}};
   if (!kind.shape_losses) json["shape_losses"] = false;
+  if (kind.fused_attention) json["fused_attention"] = fused_attention_json(*kind.fused_attention);
   if (!kind.memory_overhead.is_none()) json["memory_overhead"] = overhead_json(kind.memory_overhead);
   return json;
 }

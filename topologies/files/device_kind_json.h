@@ -2,11 +2,12 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "topologies/memory_overhead.h"
+#include "topologies/topology.h"
 
 namespace pipesim {
 
 /// As topology files have it: parts that take nothing are left out.
 nlohmann::ordered_json overhead_json(const MemoryOverhead& overhead);
+nlohmann::ordered_json fused_attention_json(const FusedAttention& fused);
 
 }  // namespace pipesim
