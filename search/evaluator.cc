@@ -172,7 +172,10 @@ std::optional<Evaluation> Evaluator::score_few(const BoundStrategy& strategy, st
 }
 
 Bytes Evaluator::overflow(const std::vector<DeviceMemory>& peaks) {
-  const std::vector<DeviceMemory> all = folding_ ? folding_->unfolded(peaks) : peaks;
+  std::vector<DeviceMemory> all = folding_ ? folding_->unfolded(peaks) : peaks;
+  for (std::size_t d = 0; d < all.size(); ++d)
+    all[d].communicators =
+        peaks[d].communicators;  // alike devices may share groups with more or fewer others
   if (wanted_peaks_) *wanted_peaks_ = all;
   return memory_overflow(all, topology());
 }
@@ -180,8 +183,9 @@ Bytes Evaluator::overflow(const std::vector<DeviceMemory>& peaks) {
 bool Evaluator::surely_fits() const {
   std::vector<Bytes> allocated = allocated_memory(expanded_);
   if (folding_) allocated = folding_->unfolded(allocated);
+  const CommunicatorCount groups = communicators(expanded_);
   for (std::size_t d = 0; d < allocated.size(); ++d) {
-    if (allocated[d] > topology().usable_memory(DeviceId(d))) return false;
+    if (allocated[d] > topology().usable_memory(DeviceId(d), groups.of(DeviceId(d)))) return false;
   }
   return true;
 }

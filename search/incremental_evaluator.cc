@@ -66,7 +66,8 @@ Bytes IncrementalEvaluator::overflow() {
   const Topology& topology = full_.topology();
   bool fits = true;
   for (std::size_t d = 0; d < topology.num_devices(); ++d)
-    fits &= graph_.allocated()[d] <= topology.usable_memory(DeviceId(d));
+    fits &=
+        graph_.allocated()[d] <= topology.usable_memory(DeviceId(d), graph_.communicators().of(DeviceId(d)));
   if (fits) return Bytes(0);
   ++counts_.memory_looked;
   return evaluate(graph_.strategy()).overflow;

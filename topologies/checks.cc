@@ -188,15 +188,15 @@ std::string fault_of_name(std::string_view name) {
 }
 
 std::string fault_of_overhead(const MemoryOverhead& overhead) {
-  for (const Bytes part : {overhead.installed, overhead.context, overhead.communicators}) {
+  for (const Bytes part : {overhead.installed, overhead.context, overhead.communicator}) {
     if (std::string fault = fault_outside(part, Bytes(0), Bytes(900'000'000'000'000)); !fault.empty())
       return fault;
   }
   if (!(overhead.fragmentation >= 0 && overhead.fragmentation <= 1))
     return fmt::format("found a fragmentation of {}, allowed 0 to 1", overhead.fragmentation);
-  if (overhead.is_none() || overhead.usable(overhead.installed).value > 0) return "";
-  return fmt::format("found {} installed, of which context and communicators take {}, and nothing is left",
-                     pretty(overhead.installed), pretty(overhead.context + overhead.communicators));
+  if (overhead.is_none() || overhead.usable(overhead.installed, 1).value > 0) return "";
+  return fmt::format("found {} installed, of which context and one communicator take {}, and nothing is left",
+                     pretty(overhead.installed), pretty(overhead.context + overhead.communicator));
 }
 
 std::string fault_of_fraction(double fraction) {

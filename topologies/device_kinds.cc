@@ -51,7 +51,7 @@ DeviceKind kind(std::string name, Peaks peak, double limit, Memory memory, const
 MemoryOverhead frameworks_on(std::int64_t mebibytes) {
   constexpr std::int64_t kMebibyte = 1 << 20;
   constexpr double kFragmentation = 0.03;
-  return {Bytes(mebibytes * kMebibyte), Bytes(1'200'000'000), Bytes(4 * 688 * kMebibyte), kFragmentation};
+  return {Bytes(mebibytes * kMebibyte), Bytes(1'200'000'000), Bytes(688 * kMebibyte), kFragmentation};
 }
 
 DeviceKind with_frameworks(DeviceKind kind, std::int64_t mebibytes) {

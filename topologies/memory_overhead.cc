@@ -5,9 +5,9 @@
 
 namespace pipesim {
 
-Bytes MemoryOverhead::usable(Bytes memory) const {
+Bytes MemoryOverhead::usable(Bytes memory, std::int32_t communicators) const {
   if (is_none()) return memory;
-  const Bytes left = std::max(Bytes(0), installed - context - communicators);
+  const Bytes left = installed - context - communicators * communicator;
   const double share = static_cast<double>(left.value) / (1 + fragmentation);
   return std::min(memory, Bytes(static_cast<std::int64_t>(std::floor(share))));
 }

@@ -11,17 +11,17 @@ namespace pipesim {
 struct MemoryOverhead {
   Bytes installed;           ///< that the driver reports; datasheets round it down
   Bytes context;             ///< what the driver keeps, and the CUDA context with its kernels
-  Bytes communicators;       ///< NCCL's buffers: some for each group of devices
+  Bytes communicator;        ///< NCCL's buffers for one group of devices
   double fragmentation = 0;  ///< what a caching allocator can't use, as a share of a plan's peak; in [0, 1]
 
   [[nodiscard]] bool is_none() const { return *this == MemoryOverhead(); }
-  /// The largest peak that fits: (installed − context − communicators) / (1 + fragmentation), rounded down,
-  /// but at most `memory`, the device's. 0 where the overhead takes everything.
-  [[nodiscard]] Bytes usable(Bytes memory) const;
-  /// What all of it takes beside a plan with this peak.
-  [[nodiscard]] Bytes of(Bytes peak) const {
-    return context + communicators +
-           Bytes(static_cast<std::int64_t>(fragmentation * static_cast<double>(peak.value)));
+  /// The largest peak that fits on a device that is in so many communicators: (installed − context −
+  /// communicators · communicator) / (1 + fragmentation), rounded down, but at most `memory`, the device's.
+  /// Negative where the overhead takes more than everything.
+  [[nodiscard]] Bytes usable(Bytes memory, std::int32_t communicators) const;
+  /// What it takes beside communicators and a plan with this peak.
+  [[nodiscard]] Bytes beside(Bytes peak) const {
+    return context + Bytes(static_cast<std::int64_t>(fragmentation * static_cast<double>(peak.value)));
   }
   bool operator==(const MemoryOverhead&) const = default;
 };

@@ -119,9 +119,9 @@ const DeviceKind& Topology::kind(DeviceId id) const {
   return state_->parts.kinds[static_cast<std::size_t>(device(id).kind)];
 }
 
-Bytes Topology::usable_memory(DeviceId id) const {
+Bytes Topology::usable_memory(DeviceId id, std::int32_t communicators) const {
   const DeviceKind& of = kind(id);
-  const Bytes left = of.memory_overhead.usable(of.memory);
+  const Bytes left = of.memory_overhead.usable(of.memory, communicators);
   return margin_.is_none() ? left : left - margin_.of(of.memory);
 }
 

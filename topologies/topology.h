@@ -122,8 +122,10 @@ class Topology {
   [[nodiscard]] const Device& device(DeviceId id) const;
   [[nodiscard]] const DeviceKind& kind(DeviceId id) const;
   /// The part of a device's memory that plans may use: what frameworks leave (MemoryOverhead), less the
-  /// margin.
-  [[nodiscard]] Bytes usable_memory(DeviceId id) const;
+  /// margin. It is less with every communicator that the plan needs there; with many it may be negative.
+  [[nodiscard]] Bytes usable_memory(DeviceId id, std::int32_t communicators) const;
+  /// Without communicators: no plan can use more.
+  [[nodiscard]] Bytes usable_memory(DeviceId id) const { return usable_memory(id, 0); }
   [[nodiscard]] Bytes usable_memory() const;  ///< of all devices together
   [[nodiscard]] const MemoryMargin& memory_margin() const { return margin_; }
   /// The same topology with another memory margin. InputError when the margin leaves nothing of a device's

@@ -186,8 +186,8 @@ class AlpaPlanner {
         to_seconds(std::max(forward + backward, busiest_lane(mesh.in_microbatch, first, last))) +
             transfer_time(mesh, last) + synchronisation_share(mesh, first, last),
         0};
-    const Bytes left =
-        topology().usable_memory(DeviceId(0)) - (mesh.permanent[last + 1] - mesh.permanent[first]);
+    const Bytes left = topology().usable_memory(DeviceId(0), communicators(mesh)) -
+                       (mesh.permanent[last + 1] - mesh.permanent[first]);
     auto [kept, at_hand] = activations(mesh, first, last);
     const auto [kept_weights, weights_at_hand] = gathered_weights(mesh, first, last);
     kept += kept_weights;
@@ -198,6 +198,12 @@ class AlpaPlanner {
                              : kept.value == 0 ? kAny
                                                : std::min(kAny, rest.value / kept.value - 1);
     return option;
+  }
+
+  // For tensor parts, for copies, and for sends between stages.
+  [[nodiscard]] std::int32_t communicators(const MeshCosts& mesh) const {
+    return (mesh.tensor > 1 ? 1 : 0) + (mesh.tensor < mesh.devices ? 1 : 0) +
+           (static_cast<std::size_t>(mesh.devices) < topology().num_devices() ? 1 : 0);
   }
 
   // On the first device: what is kept of every microbatch in flight, and what the one that runs again takes.

@@ -200,6 +200,25 @@ std::vector<LaneUse> loads_of(const BoundOperator& bound, std::size_t num_lanes)
   return added_up(uses, num_lanes);
 }
 
+// All messages are those of its rings.
+Communicators communicators_of(const BoundOperator& bound, DeviceGroupTable& groups) {
+  CommunicatorList needed(groups);
+  for (const PassWork* work : {&bound.forward, &bound.backward_input, &bound.backward_weight}) {
+    for (const InnerExchange& e : work->exchanges) {
+      if (e.content == InnerExchange::Content::Statistic) needed.add(e.task.kind, e.task.group);
+    }
+  }
+  if (!bound.config.ring) return needed.list();
+  const ShardGrid grid(*bound.op, bound.config);
+  for (const std::vector<std::int32_t>& members :
+       grid.groups_along(std::span(&bound.op->rotation->first, 1))) {
+    std::vector<DeviceId> ring;
+    for (const std::int32_t k : members) ring.push_back(bound.config.devices[static_cast<std::size_t>(k)]);
+    needed.add_ring(std::move(ring));
+  }
+  return needed.list();
+}
+
 Bytes workspace_bytes(const Workspace& workspace, std::span<const Range> ranges) {
   const auto of = [&](const ProductTerm& term) { return evaluate(std::span(&term, 1), ranges); };
   const double rows = std::ceil(of(workspace.rows) / static_cast<double>(workspace.parts));
@@ -232,8 +251,9 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
 }  // namespace
 
 Bytes BoundOperator::bytes() const {
-  std::size_t sum = sizeof *this + allocated_bytes(config.degrees, config.devices, data_layout,
-                                                   gradient_layout, loads, memory, shard_of_device);
+  std::size_t sum =
+      sizeof *this + allocated_bytes(config.degrees, config.devices, data_layout, gradient_layout, loads,
+                                     memory, communicators.groups, shard_of_device);
   for (const PassWork* work : {&forward, &backward_input, &backward_weight}) {
     sum += allocated_bytes(work->durations, work->waits, work->exchanges);
     for (const InnerExchange& e : work->exchanges)
@@ -284,6 +304,7 @@ BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConf
   if (need.input_pass) bound.backward_input = pass_work(graph, op, Pass::BackwardInput, config, prices);
   if (need.weight_pass) bound.backward_weight = pass_work(graph, op, Pass::BackwardWeight, config, prices);
   bound.loads = loads_of(bound, prices.topology().num_lanes());
+  bound.communicators = communicators_of(bound, prices.groups());
   bound.memory = shard_memory(graph, op, config, need.input_pass || need.weight_pass);
   bound.shard_of_device.assign(prices.topology().num_devices(), -1);
   for (std::size_t k = 0; k < config.devices.size(); ++k) {

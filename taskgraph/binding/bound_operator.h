@@ -73,6 +73,7 @@ struct BoundOperator {
   PassWork forward, backward_input, backward_weight;
   std::vector<LaneUse> loads;                 ///< how long its tasks hold each lane, summed
   std::vector<ShardMemory> memory;            ///< per shard
+  Communicators communicators;                ///< that its exchanges need
   std::vector<std::int32_t> shard_of_device;  ///< −1 where the device has no shard
 
   [[nodiscard]] Bytes bytes() const;  ///< of memory

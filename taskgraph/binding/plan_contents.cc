@@ -30,7 +30,7 @@ PlanContents::Tables::Tables(const OperatorGraph& g, const CostModel& c, const P
     : graph(g),
       costs(c),
       options(without_pipeline(o)),
-      prices([&c] { return CommunicationPrices(c); }),
+      prices([&c, shared = groups] { return CommunicationPrices(c, shared); }),
       bound(graph, layouts, prices),
       plans(layouts, prices),
       updates(costs, options, layouts) {}
@@ -214,6 +214,7 @@ bool PlanContents::forget(Bytes most) {
   tables_->bound.clear();
   tables_->plans.clear();
   tables_->layouts.clear();
+  tables_->groups->clear();
   forget_derived();
   return true;
 }

@@ -37,6 +37,8 @@ class PlanContents {
   [[nodiscard]] const BackwardUses& backward() const { return *backward_; }
   [[nodiscard]] const LayoutTable& layouts() const { return tables_->layouts; }
   [[nodiscard]] const CommunicationPlans& plans() const { return tables_->plans; }
+  /// The groups of devices that communicate in plans.
+  [[nodiscard]] const DeviceGroupTable& device_groups() const { return *tables_->groups; }
   /// Prices of communication, for this thread.
   [[nodiscard]] CommunicationPrices& prices() const { return tables_->prices.local(); }
   /// The operator's pipeline stage; 0 without a pipeline.
@@ -107,6 +109,7 @@ class PlanContents {
     const CostModel& costs;
     PlanOptions options;  // but for pipeline and recompute
     LayoutTable layouts;
+    std::shared_ptr<DeviceGroupTable> groups = std::make_shared<DeviceGroupTable>();
     CommunicationPricesByThread prices;
     BoundOperators bound;
     CommunicationPlans plans;

@@ -23,6 +23,7 @@ EditableTaskGraph::EditableTaskGraph(const PlanContents& contents)
       tasks_(graph_.operators().size()),
       tensors_(graph_.tensors().size()),
       updates_(graph_.operators().size()),
+      communicators_(contents.device_groups(), contents.costs().topology().num_devices()),
       changed_in_(graph_.operators().size(), 0),
       updated_in_(graph_.operators().size(), 0),
       affected_in_(graph_.tensors().size(), 0),
@@ -54,12 +55,14 @@ void EditableTaskGraph::begin() {
   updates_before_.clear();
   loads_before_ = loads_;
   allocated_before_ = allocated_;
+  counted_.clear();
 }
 
 void EditableTaskGraph::build(const BoundStrategy& strategy) {
   dag_.clear();
   loads_.assign(contents_.costs().topology().num_lanes(), 0);
   allocated_.assign(contents_.costs().topology().num_devices(), Bytes(0));
+  communicators_ = {contents_.device_groups(), contents_.costs().topology().num_devices()};
   for (const TensorId w : contents_.backward().frozen_weights()) {
     const Tensor& t = graph_.tensor(w);  // at most whole, on every device
     for (Bytes& b : allocated_) b += Bytes(t.elements() * bytes_per_element(t.type));
@@ -453,6 +456,7 @@ void EditableTaskGraph::undo() {
   }
   std::swap(loads_, loads_before_);
   std::swap(allocated_, allocated_before_);
+  for (const Needed& n : counted_) communicators_.add(*n.communicators, -n.sign);
   dag_.undo();
 }
 
@@ -462,13 +466,21 @@ void EditableTaskGraph::count(LaneId lane, Nanoseconds hold) {
   most_ = std::max(most_, load);
 }
 
+void EditableTaskGraph::count(const Communicators& needed, std::int32_t sign) {
+  if (!needed.any()) return;
+  counted_.push_back({&needed, sign});
+  communicators_.add(needed, sign);
+}
+
 void EditableTaskGraph::count(TaskKind kind, const CommunicationPlan& plan, std::int64_t sign) {
+  count(plan.communicators, static_cast<std::int32_t>(sign));
   for (const LaneUse& use : plan.loads) count(use.lane, sign * use.hold);
   if (kind == TaskKind::GradientSync) return;  // reduced in place
   for (const auto& [device, bytes] : plan.received) allocated_[device.index()] += sign * bytes;
 }
 
 void EditableTaskGraph::count(const BoundOperator& bound, std::int64_t sign) {
+  count(bound.communicators, static_cast<std::int32_t>(sign));
   for (const LaneUse& use : bound.loads) count(use.lane, sign * use.hold);
   for (std::size_t k = 0; k < bound.memory.size(); ++k) {
     const ShardMemory& m = bound.memory[k];

@@ -22,8 +22,9 @@ struct BoundChange {
 /// replaces the tasks of these operators, the transfers to and from them, and the synchronisation of their
 /// weights. The result has the same tasks, edges and keys as ExpandedStrategy gives the edited strategy.
 ///
-/// build() and change() begin an edit by planning it; loads() and allocated() then belong to the new
-/// strategy. carry_out() edits the graph; keep() or undo() ends the edit. undo() may follow change() at once.
+/// build() and change() begin an edit by planning it; loads(), allocated() and communicators() then belong to
+/// the new strategy. carry_out() edits the graph; keep() or undo() ends the edit. undo() may follow change()
+/// at once.
 class EditableTaskGraph {
  public:
   /// `contents` must outlive it, and have one microbatch.
@@ -44,6 +45,8 @@ class EditableTaskGraph {
   [[nodiscard]] std::span<const Nanoseconds> loads() const { return loads_; }
   /// By device: an upper bound of the bytes that it ever holds, see allocated_memory().
   [[nodiscard]] std::span<const Bytes> allocated() const { return allocated_; }
+  /// The communicators that devices are in.
+  [[nodiscard]] const CommunicatorCount& communicators() const { return communicators_; }
 
  private:
   static constexpr Nanoseconds kNoLimit = INT64_MAX;
@@ -119,6 +122,7 @@ class EditableTaskGraph {
   void count(const BoundOperator& bound, std::int64_t sign);
   void count(const OwnedUpdates& work, std::int64_t sign);
   void count(LaneId lane, Nanoseconds hold);
+  void count(const Communicators& needed, std::int32_t sign);
 
   const PlanContents& contents_;
   const OperatorGraph& graph_;
@@ -130,6 +134,7 @@ class EditableTaskGraph {
   std::vector<Updates> updates_;    // per operator
   std::vector<Nanoseconds> loads_;  // per lane
   std::vector<Bytes> allocated_;    // per device
+  CommunicatorCount communicators_;
 
   // The edit.
   std::uint32_t edit_ = 0;
@@ -143,6 +148,11 @@ class EditableTaskGraph {
   std::vector<Updates> updates_before_;               // of owners_
   std::vector<Nanoseconds> loads_before_;
   std::vector<Bytes> allocated_before_;
+  struct Needed {
+    const Communicators* communicators = nullptr;
+    std::int32_t sign = 1;
+  };
+  std::vector<Needed> counted_;  // communicators that came (1) and went (−1)
   Nanoseconds most_ = 0;         // of the loads that were added to
   LeastTraffic least_;           // what is not planned yet takes
   std::vector<Reader> readers_;  // scratch

@@ -18,8 +18,8 @@ namespace pipesim {
 /// the groups.
 class Folding {
  public:
-  /// The strategy on the devices that stand for others. Layouts are still those of all devices. Expand it
-  /// with ExpansionSetting::folding.
+  /// The strategy on the devices that stand for others. Layouts and communicators are still those of all
+  /// devices. Expand it with ExpansionSetting::folding.
   [[nodiscard]] const BoundStrategy& strategy() const { return strategy_; }
   /// The folded version of a communication plan, or of updates, of the whole strategy.
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& whole) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/out_of_memory.h"
+#include "sim/base/suggest.h"
 
 namespace pipesim {
 
@@ -93,6 +94,19 @@ void add_made_gradients(const ExpandedStrategy& expanded, const Wiring& wiring, 
 
 }  // namespace
 
+// Microbatches that come after those of all ways need the same.
+CommunicatorCount communicators(const ExpandedStrategy& expanded) {
+  const PlanContents& contents = expanded.contents();
+  CommunicatorCount count(contents.device_groups(), contents.costs().topology().num_devices());
+  for (std::int32_t way = 0; way < contents.ways(); ++way) {
+    for (const BoundOperator* b : contents.strategy_of(way, expanded.strategy())) count.add(b->communicators);
+  }
+  for (const Wiring& w : expanded.wirings()) {
+    if (w.microbatch < contents.ways()) count.add(w.plan->communicators);
+  }
+  return count;
+}
+
 std::vector<Bytes> allocated_memory(const ExpandedStrategy& expanded) {
   const PlanContents& contents = expanded.contents();
   const BoundStrategy& strategy = expanded.strategy();
@@ -147,8 +161,12 @@ std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Ti
     const std::vector<WeightMemory> permanent = contents.permanent_memory(expanded.strategy());
     MemoryChanges all = memory_changes(
         expanded, {timeline, expanded.microbatches(), expanded.tasks_of_one_microbatch(), expanded.block()});
+    const CommunicatorCount groups = communicators(expanded);
     std::vector<DeviceMemory> peaks;
-    for (std::size_t d = 0; d < permanent.size(); ++d) peaks.push_back(peak_of(all[d], permanent[d]));
+    for (std::size_t d = 0; d < permanent.size(); ++d) {
+      peaks.push_back(peak_of(all[d], permanent[d]));
+      peaks.back().communicators = groups.of(DeviceId(d));
+    }
     return peaks;
   });
 }
@@ -187,6 +205,7 @@ std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Ta
   MemoryChanges all = memory_changes(expanded, few);
   MemoryChanges kept(permanent.size());
   if (steady.windows.size() > 1) kept = kept_in_addition(expanded, few, steady);
+  const CommunicatorCount groups = communicators(expanded);
   std::vector<DeviceMemory> peaks;
   for (std::size_t d = 0; d < permanent.size(); ++d) {
     std::vector<MemoryChange>& changes = all[d];
@@ -194,6 +213,7 @@ std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Ta
     DeviceMemory& peak = peaks.emplace_back(peak_of(changes, permanent[d]));
     const SteadyWindow first = steady.windows.empty() ? SteadyWindow() : steady.windows.front();
     const bool grows = !kept[d].empty() && peak.when >= first.begin && peak.when < first.end;
+    peak.communicators = groups.of(DeviceId(d));
     peak.when = grows ? peak.when + steady.repeats * first.length() : steady.time_of(peak.when);
   }
   return peaks;
@@ -202,7 +222,8 @@ std::vector<DeviceMemory> peak_memory(const ExpandedStrategy& expanded, const Ta
 namespace {
 
 Bytes shortage_of(const std::vector<DeviceMemory>& peaks, const Topology& topology, std::size_t device) {
-  return std::max(Bytes(0), peaks[device].peak - topology.usable_memory(DeviceId(device)));
+  const DeviceMemory& of = peaks[device];
+  return std::max(Bytes(0), of.peak - topology.usable_memory(DeviceId(device), of.communicators));
 }
 
 }  // namespace
@@ -222,11 +243,16 @@ std::optional<std::string> memory_shortage(const std::vector<DeviceMemory>& peak
   }
   if (lacking == 0) return std::nullopt;
   const DeviceKind& kind = topology.kind(DeviceId(worst));
-  const Bytes left = kind.memory_overhead.usable(kind.memory),
-              usable = topology.usable_memory(DeviceId(worst));
+  const std::int32_t groups = kind.memory_overhead.communicator.value > 0 ? peaks[worst].communicators : 0;
+  const Bytes left = kind.memory_overhead.usable(kind.memory, groups),
+              usable = topology.usable_memory(DeviceId(worst), groups);
   std::string text = fmt::format("{} needs {}, has {}", topology.device(DeviceId(worst)).name,
                                  pretty(peaks[worst].peak), pretty(kind.memory));
-  if (left < kind.memory) text += fmt::format(", of which frameworks leave {}", pretty(left));
+  if (left < kind.memory) {
+    text += fmt::format(", of which frameworks{} {}",
+                        groups == 0 ? "" : fmt::format(" and {}", counted(groups, "communicator")),
+                        left.value > 0 ? "leave " + pretty(left) : "leave nothing");
+  }
   if (usable < left)
     text += fmt::format("{} less a margin of {}", left < kind.memory ? "," : "", pretty(left - usable));
   const std::size_t more = lacking - 1;

@@ -205,7 +205,8 @@ PricedTask priced_task(Collective kind, std::vector<DeviceId> group, Bytes size,
 Bytes CommunicationPlan::bytes() const {
   return Bytes(static_cast<std::int64_t>(
       sizeof *this + allocated_bytes(tasks, expansion.tasks, expansion.contributions, expansion.arrivals,
-                                     expansion.waits, loads, local, received, lane_uses, groups, earlier)));
+                                     expansion.waits, loads, local, received, communicators.groups, lane_uses,
+                                     groups, earlier)));
 }
 
 bool CommunicationPlan::has_sends() const {
@@ -229,6 +230,11 @@ CommunicationPlan written(std::span<const Redistribution> redistributions, bool 
   plan.local.erase(std::unique(plan.local.begin(), plan.local.end()), plan.local.end());
   add_receive_buffers(plan, element_bytes, layouts[target], prices.topology().num_devices());
   plan.loads = added_up(plan.lane_uses, prices.topology().num_lanes());
+  CommunicatorList needed(prices.groups());
+  for (const CommunicationTask& t : plan.tasks) {
+    if (t.piece == 0) needed.add(t.kind, t.group);
+  }
+  plan.communicators = needed.list();
   return plan;
 }
 

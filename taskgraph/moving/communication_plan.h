@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/lane_use.h"
+#include "taskgraph/moving/communicators.h"
 #include "taskgraph/moving/redistribution.h"
 
 namespace pipesim {
@@ -87,7 +88,8 @@ struct CommunicationPlan {
   std::vector<LaneUse> loads;   ///< how long the tasks hold each lane, summed
   std::vector<DeviceId> local;  ///< devices that use data which they already hold
   std::vector<std::pair<DeviceId, Bytes>>
-      received;  ///< receive buffers: the target's pieces on devices that get data
+      received;                 ///< receive buffers: the target's pieces on devices that get data
+  Communicators communicators;  ///< that its tasks need
   LayoutId target;
 
   // Storage of the tasks' spans.

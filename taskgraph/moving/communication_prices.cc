@@ -1,11 +1,13 @@
 #include "taskgraph/moving/communication_prices.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipesim {
 
-CommunicationPrices::CommunicationPrices(const CostModel& costs)
+CommunicationPrices::CommunicationPrices(const CostModel& costs, std::shared_ptr<DeviceGroupTable> groups)
     : costs_(costs),
+      groups_(std::move(groups)),
       borders_(costs),
       sends_(costs.topology().num_devices()),
       concurrent_(costs.topology().num_lanes()) {}

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "taskgraph/moving/communicators.h"
 #include "taskgraph/moving/network_cuts.h"
 
 namespace pipesim {
@@ -32,11 +33,15 @@ class ConcurrentTime {
 /// thread-safe: see CommunicationPricesByThread.
 class CommunicationPrices {
  public:
-  explicit CommunicationPrices(const CostModel& costs);
+  /// `groups`: shared by the prices of several threads.
+  explicit CommunicationPrices(const CostModel& costs, std::shared_ptr<DeviceGroupTable> groups =
+                                                           std::make_shared<DeviceGroupTable>());
 
   [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
   [[nodiscard]] const CostModel& costs() const { return costs_; }
   [[nodiscard]] const Borders& borders() const { return borders_; }
+  /// The groups of devices that communicate.
+  [[nodiscard]] DeviceGroupTable& groups() const { return *groups_; }
   [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
   /// See CostModel::collective_time. Valid until the next call.
   [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
@@ -56,6 +61,7 @@ class CommunicationPrices {
   const CollectivePlan& collective(Collective kind, std::span<const DeviceId> group);
 
   const CostModel& costs_;
+  std::shared_ptr<DeviceGroupTable> groups_;
   Borders borders_;
   std::unordered_map<Key, CollectivePlan, KeyHash> plans_;
   // Sends are the most common. A device sends to few others, mostly neighbours, so a page of these is made

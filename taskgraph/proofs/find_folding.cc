@@ -284,6 +284,7 @@ class FoldingFinder {
     f.config.ring = b.config.ring;
     f.data_layout = b.data_layout;
     f.gradient_layout = b.gradient_layout;
+    f.communicators = b.communicators;
     f.shard_of_device.assign(b.shard_of_device.size(), -1);
     std::vector<std::size_t> shards;
     for (std::size_t k = 0; k < b.config.devices.size(); ++k) {
@@ -352,6 +353,7 @@ class FoldingFinder {
     CommunicationPlan f;
     f.target = plan.target;
     f.term_by_term = plan.term_by_term;
+    f.communicators = plan.communicators;
     std::copy_if(plan.local.begin(), plan.local.end(), std::back_inserter(f.local),
                  [&](DeviceId d) { return stands(d); });
     std::copy_if(plan.received.begin(), plan.received.end(), std::back_inserter(f.received),

@@ -24,10 +24,13 @@ constexpr const char* kLlama =
 constexpr const char* kMixtral =
     "mixtral-8x7b:batch=16,layers=2,hidden=512,heads=8,kv_heads=8,vocab=1024,sequence=64,ffn=512";
 
-// No plan fits, so that evaluations tell what all devices hold.
+// No plan fits, so that evaluations tell what all devices hold, and how many communicators they are in.
 Topology without_memory(const std::string& name) {
   TopologyParts parts = make_topology(name).parts();
-  for (DeviceKind& kind : parts.kinds) kind.memory = Bytes(1'000'000);
+  for (DeviceKind& kind : parts.kinds) {
+    kind.memory = Bytes(1'000'000);
+    kind.memory_overhead = {kind.memory, Bytes(0), Bytes(1000), 0};
+  }
   return Topology(std::move(parts));
 }
 

@@ -23,13 +23,20 @@ TEST(MemoryOverhead, LeavesTheLargestPeakThatFits) {
                                   static_cast<double>(rng.below(5)) / 4};
     const Bytes memory = any_bytes(rng, 1500);
     std::int64_t most = 0;  // found by trying all; quarters are exact
+    const auto communicators = static_cast<std::int32_t>(rng.below(4));
+    const Bytes fixed = overhead.context + communicators * overhead.communicator;
     for (std::int64_t peak = 0; peak <= memory.value; ++peak) {
-      const double needed = static_cast<double>(peak) * (1 + overhead.fragmentation) +
-                            static_cast<double>((overhead.context + overhead.communicators).value);
+      const double needed =
+          static_cast<double>(peak) * (1 + overhead.fragmentation) + static_cast<double>(fixed.value);
       if (needed <= static_cast<double>(overhead.installed.value)) most = peak;
     }
     if (overhead.is_none()) most = memory.value;
-    EXPECT_EQ(overhead.usable(memory), Bytes(most));
+    const Bytes usable = overhead.usable(memory, communicators);
+    if (fixed > overhead.installed && !overhead.is_none()) {
+      EXPECT_LT(usable, Bytes(0));
+    } else {
+      EXPECT_EQ(usable, Bytes(most));
+    }
     limited += most > 0 && most < memory.value ? 1 : 0;
   });
   EXPECT_GT(limited, 20);
@@ -40,7 +47,7 @@ TEST(MemoryOverhead, OfOlderKindsIsNone) {
        {"K80", "P100-SXM2", "P100-PCIe", "V100-SXM2-16GB", "V100-SXM2-32GB", "V100-PCIe"}) {
     const DeviceKind& kind = *find_built_in_device_kind(name);
     EXPECT_TRUE(kind.memory_overhead.is_none()) << name;
-    EXPECT_EQ(kind.memory_overhead.usable(kind.memory), kind.memory) << name;
+    EXPECT_EQ(kind.memory_overhead.usable(kind.memory, 9), kind.memory) << name;
   }
 }
 
@@ -48,7 +55,7 @@ TEST(MemoryOverhead, OfOlderKindsIsNone) {
 TEST(MemoryOverhead, OfNewerKindsIsTakenFromWhatTheDriverReports) {
   const auto left = [](const char* name) {
     const DeviceKind& kind = *find_built_in_device_kind(name);
-    return pretty(kind.memory_overhead.usable(kind.memory));
+    return pretty(kind.memory_overhead.usable(kind.memory, 4));
   };
   EXPECT_EQ(left("A100-40GB"), "37.7 GB");
   EXPECT_EQ(left("A100-80GB"), "79.4 GB");
@@ -61,9 +68,11 @@ TEST(MemoryOverhead, OfNewerKindsIsTakenFromWhatTheDriverReports) {
 TEST(MemoryOverhead, IsTakenBeforeTheMargin) {
   const Topology topology = make_topology("dgx-h100");
   const DeviceKind& kind = topology.kind(DeviceId(0));
-  EXPECT_EQ(topology.usable_memory(DeviceId(0)), kind.memory_overhead.usable(kind.memory));
-  EXPECT_EQ(topology.with_memory_margin(MemoryMargin::parse("8 GB")).usable_memory(DeviceId(0)),
-            kind.memory_overhead.usable(kind.memory) - Bytes(8'000'000'000));
+  const Bytes left = kind.memory_overhead.usable(kind.memory, 4);
+  EXPECT_LT(left, kind.memory);
+  EXPECT_EQ(topology.usable_memory(DeviceId(0), 4), left);
+  EXPECT_EQ(topology.with_memory_margin(MemoryMargin::parse("8 GB")).usable_memory(DeviceId(0), 4),
+            left - Bytes(8'000'000'000));
 }
 
 Topology one_device(const std::string& overhead) {
@@ -76,10 +85,12 @@ Topology one_device(const std::string& overhead) {
 
 TEST(MemoryOverhead, IsReadFromFilesAndWrittenBack) {
   const Topology topology = one_device(
-      R"(, "memory_overhead": {"installed": "11 GB", "context": "1 GB", "communicators": "2 GB", "fragmentation": 0.25})");
+      R"(, "memory_overhead": {"installed": "11 GB", "context": "1 GB", "communicator": "2 GB", "fragmentation": 0.25})");
   const MemoryOverhead expected{Bytes(11'000'000'000), Bytes(1'000'000'000), Bytes(2'000'000'000), 0.25};
   EXPECT_EQ(topology.kind(DeviceId(0)).memory_overhead, expected);
-  EXPECT_EQ(topology.usable_memory(DeviceId(0)), Bytes(6'400'000'000));
+  EXPECT_EQ(topology.usable_memory(DeviceId(0)), Bytes(8'000'000'000));
+  EXPECT_EQ(topology.usable_memory(DeviceId(0), 1), Bytes(6'400'000'000));
+  EXPECT_EQ(topology.usable_memory(DeviceId(0), 3), Bytes(3'200'000'000));
   EXPECT_EQ(parse_topology(to_json(topology), "long"), topology);
   EXPECT_EQ(parse_topology(to_compact_json(topology), "short"), topology);
   EXPECT_EQ(topology.fingerprint(), one_device("").fingerprint());
@@ -90,9 +101,9 @@ TEST(MemoryOverhead, RefusesWhatLeavesNothing) {
   const auto message = [](const std::string& parts) {
     return refusal([&] { (void)one_device(", \"memory_overhead\": {" + parts + "}"); });
   };
-  EXPECT_EQ(message(R"("installed": "3 GB", "context": "1 GB", "communicators": "2 GB")"),
-            "lab.json: /device_kinds/mine/memory_overhead: found 3 GB installed, of which context and "
-            "communicators take 3 GB, and nothing is left");
+  EXPECT_EQ(message(R"("installed": "3 GB", "context": "1 GB", "communicator": "2 GB")"),
+            "lab.json: /device_kinds/mine/memory_overhead: found 3 GB installed, of which context and one "
+            "communicator take 3 GB, and nothing is left");
   EXPECT_NE(message(R"("installed": "3 GB", "fragmentation": 2)"), "");
   EXPECT_NE(message(R"("context": "3 GB")"), "");
 }

@@ -139,7 +139,8 @@ std::string range_text(std::vector<Nanoseconds> times) {
 std::string memory_text(const PlanReport& report, const Topology& topology) {
   std::size_t fullest = 0;
   const auto fill = [&](std::size_t d) {
-    return report.memory[d].peak / topology.usable_memory(DeviceId(d));
+    const Bytes usable = topology.usable_memory(DeviceId(d), report.memory[d].communicators);
+    return usable.value > 0 ? report.memory[d].peak / usable : INFINITY;
   };
   for (std::size_t d = 1; d < report.memory.size(); ++d) {
     if (fill(d) > fill(fullest)) fullest = d;
@@ -267,32 +268,55 @@ std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology)
 
 namespace {
 
+// The least and most communicators of the devices of a kind; without figures of memory 0.
+std::pair<std::int32_t, std::int32_t> communicators_of(const PlanReport& report, const Topology& topology,
+                                                       const DeviceKind& kind) {
+  std::pair<std::int32_t, std::int32_t> range{INT32_MAX, 0};
+  for (std::size_t d = 0; d < report.memory.size(); ++d) {
+    if (&topology.kind(DeviceId(d)) != &kind) continue;
+    range.first = std::min(range.first, report.memory[d].communicators);
+    range.second = std::max(range.second, report.memory[d].communicators);
+  }
+  return {std::min(range.first, range.second), range.second};
+}
+
 // By the name of each kind that has one.
-Json overheads_json(const Topology& topology) {
+Json overheads_json(const PlanReport& report, const Topology& topology) {
   Json json = Json::object();
   for (const DeviceKind& kind : topology.parts().kinds) {
     const MemoryOverhead& overhead = kind.memory_overhead;
     if (overhead.is_none()) continue;
+    const std::int32_t most = communicators_of(report, topology, kind).second;
     json[kind.name] = {{"installed_bytes", overhead.installed.value},
                        {"context_bytes", overhead.context.value},
-                       {"communicators_bytes", overhead.communicators.value},
+                       {"communicator_bytes", overhead.communicator.value},
+                       {"communicators", most},
                        {"fragmentation", overhead.fragmentation},
-                       {"usable_bytes", overhead.usable(kind.memory).value}};
+                       {"usable_bytes", overhead.usable(kind.memory, most).value}};
   }
   return json;
 }
 
+std::string communicators_text(const MemoryOverhead& overhead, std::int32_t least, std::int32_t most) {
+  if (most == 0 || overhead.communicator.value == 0) return "nothing for communicators";
+  const std::string number = least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most);
+  return most == 1 && least == 1
+             ? fmt::format("{} for a communicator", pretty(overhead.communicator))
+             : fmt::format("{} for each of {} communicators", pretty(overhead.communicator), number);
+}
+
 // One row for each kind that has one.
-void add_overheads(const Topology& topology, Table& table) {
+void add_overheads(const PlanReport& report, const Topology& topology, Table& table) {
   for (const DeviceKind& kind : topology.parts().kinds) {
     const MemoryOverhead& overhead = kind.memory_overhead;
     if (overhead.is_none()) continue;
-    table.add({"frameworks",
-               fmt::format("take {} for context, {} for communicators, {} of a plan's peak by fragmentation: "
-                           "{} of {} on {} are for plans",
-                           pretty(overhead.context), pretty(overhead.communicators),
-                           percent(overhead.fragmentation), pretty(overhead.usable(kind.memory)),
-                           pretty(overhead.installed), kind.name)});
+    const auto [least, most] = communicators_of(report, topology, kind);
+    const Bytes usable = std::max(Bytes(0), overhead.usable(kind.memory, most));
+    table.add({"frameworks", fmt::format("take {} for context, {}, {} of a plan's peak by fragmentation: "
+                                         "{} of {} on {} are for plans",
+                                         pretty(overhead.context), communicators_text(overhead, least, most),
+                                         percent(overhead.fragmentation), pretty(usable),
+                                         pretty(overhead.installed), kind.name)});
   }
 }
 
@@ -345,7 +369,7 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
   if (whole != report.iteration_time) json["makespan_s"] = seconds(whole);
   if (recomputes(report)) json["recompute_s"] = recompute;
   if (!topology.memory_margin().is_none()) json["memory_margin_bytes"] = margin;
-  if (Json overhead = overheads_json(topology); !overhead.empty())
+  if (Json overhead = overheads_json(report, topology); !overhead.empty())
     json["memory_overhead"] = std::move(overhead);
   if (report.infeasible) json["infeasible"] = *report.infeasible;
   if (!report.idle.empty()) json["idle_devices"] = report.idle;
@@ -409,8 +433,10 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
                            percent(share(report.critical.communication, whole)),
                            percent(share(report.critical.waiting, whole)), report.critical_tasks)});
   }
-  if (!report.memory.empty()) table.add({"memory", memory_text(report, topology)});
-  add_overheads(topology, table);
+  if (!report.memory.empty()) {
+    table.add({"memory", memory_text(report, topology)});
+    add_overheads(report, topology, table);
+  }
   if (const MemoryMargin& margin = topology.memory_margin(); !margin.is_none())
     table.add({"margin", fmt::format("{} of every device's memory must stay free{}", margin.str(),
                                      report.infeasible ? "" : ": the plan fits")});

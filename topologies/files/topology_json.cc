@@ -34,7 +34,7 @@ nlohmann::ordered_json fused_attention_json(const FusedAttention& fused) {
 nlohmann::ordered_json overhead_json(const MemoryOverhead& overhead) {
   Json json{{"installed", to_text(overhead.installed)}};
   if (overhead.context.value > 0) json["context"] = to_text(overhead.context);
-  if (overhead.communicators.value > 0) json["communicators"] = to_text(overhead.communicators);
+  if (overhead.communicator.value > 0) json["communicator"] = to_text(overhead.communicator);
   if (overhead.fragmentation > 0) json["fragmentation"] = overhead.fragmentation;
   return json;
 }

@@ -106,11 +106,11 @@ std::string text_or(const JsonValue& object, std::string_view key, const std::st
 
 // Parts that are left out take nothing.
 MemoryOverhead memory_overhead(const JsonValue& value) {
-  value.allow_only({"installed", "context", "communicators", "fragmentation"});
+  value.allow_only({"installed", "context", "communicator", "fragmentation"});
   MemoryOverhead overhead;
   overhead.installed = value.at("installed").bytes();
   if (const auto context = value.find("context")) overhead.context = context->bytes();
-  if (const auto buffers = value.find("communicators")) overhead.communicators = buffers->bytes();
+  if (const auto buffers = value.find("communicator")) overhead.communicator = buffers->bytes();
   if (const auto lost = value.find("fragmentation")) overhead.fragmentation = lost->number(0, 1);
   return checked(value, overhead, fault_of_overhead(overhead));
 }

@@ -108,6 +108,9 @@ class EditedStrategy {
     EXPECT_EQ(times, expected);
     const std::vector<Bytes> allocated = allocated_memory(expanded_);
     for (std::size_t d = 0; d < allocated.size(); ++d) EXPECT_THAT(edited_.allocated()[d], Ge(allocated[d]));
+    const CommunicatorCount groups = communicators(expanded_);
+    for (std::size_t d = 0; d < allocated.size(); ++d)
+      EXPECT_EQ(edited_.communicators().of(DeviceId(d)), groups.of(DeviceId(d)));
     if (full_.backward().frozen_weights().empty()) {
       EXPECT_THAT(edited_.allocated(), testing::ElementsAreArray(allocated));
     }

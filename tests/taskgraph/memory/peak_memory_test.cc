@@ -156,6 +156,20 @@ TEST(MemoryShortage, NamesTheDeviceThatLacksMostAndCountsTheOthers) {
                                                           pretty(peaks[6].peak), pretty(capacity)));
 }
 
+TEST(MemoryShortage, CountsCommunicators) {
+  const Topology topology = make_topology("dgx-h100");
+  std::vector<DeviceMemory> peaks(topology.num_devices());
+  peaks[2].peak = Bytes(79'500'000'000);
+  EXPECT_EQ(memory_shortage(peaks, topology), std::nullopt);
+  peaks[2].communicators = 4;
+  EXPECT_EQ(memory_shortage(peaks, topology),
+            "gpu2 needs 79.5 GB, has 80 GB, of which frameworks and 4 communicators leave 79.1 GB");
+  peaks[2].communicators = 150;
+  EXPECT_EQ(memory_shortage(peaks, topology),
+            "gpu2 needs 79.5 GB, has 80 GB, of which frameworks and 150 communicators leave nothing");
+  EXPECT_GT(largest_shortage(peaks, topology), peaks[2].peak);
+}
+
 TEST(MemoryShortage, CountsWhatTheMarginTakes) {
   const Topology whole = make_topology("p100-4x4");  // 16 GB each
   const Topology topology = whole.with_memory_margin(MemoryMargin::parse("2 GB"));

@@ -36,6 +36,14 @@ std::string key_of(MemoryCategory category) {
   return key;
 }
 
+Bytes of_communicators(const StageMemory& s, const Topology& topology) {
+  return s.memory.communicators * topology.kind(s.device).memory_overhead.communicator;
+}
+
+Bytes of_frameworks(const StageMemory& s, const Topology& topology) {
+  return topology.kind(s.device).memory_overhead.beside(s.memory.peak);
+}
+
 void add_row(Table& table, const std::string& name, const std::vector<const StageMemory*>& columns,
              const auto& cell) {
   std::vector<std::string> cells{name};
@@ -83,11 +91,14 @@ std::string memory_table(const std::vector<StageMemory>& stages, const Topology&
             [&](const StageMemory& s) { return pretty(bytes(s)); });
   }
   add_row(table, "peak", columns, [](const StageMemory& s) { return pretty(s.memory.peak); });
-  const auto overhead = [&](const StageMemory& s) {
-    return topology.kind(s.device).memory_overhead.of(s.memory.peak);
-  };
-  if (std::ranges::any_of(stages, [&](const StageMemory& s) { return overhead(s).value > 0; }))
-    add_row(table, "frameworks", columns, [&](const StageMemory& s) { return pretty(overhead(s)); });
+  if (std::ranges::any_of(stages,
+                          [&](const StageMemory& s) { return of_communicators(s, topology).value > 0; }))
+    add_row(table, "communicators", columns, [&](const StageMemory& s) {
+      return fmt::format("{} ({})", pretty(of_communicators(s, topology)), s.memory.communicators);
+    });
+  if (std::ranges::any_of(stages, [&](const StageMemory& s) { return of_frameworks(s, topology).value > 0; }))
+    add_row(table, "frameworks", columns,
+            [&](const StageMemory& s) { return pretty(of_frameworks(s, topology)); });
   return table.str(2);
 }
 
@@ -101,7 +112,9 @@ nlohmann::ordered_json json_of(const std::vector<StageMemory>& stages, const Top
                     {"device", topology.device(s.device).name},
                     {"peak_bytes", s.memory.peak.value},
                     {"at_peak_bytes", categories},
-                    {"frameworks_bytes", topology.kind(s.device).memory_overhead.of(s.memory.peak).value}});
+                    {"communicators", s.memory.communicators},
+                    {"communicators_bytes", of_communicators(s, topology).value},
+                    {"frameworks_bytes", of_frameworks(s, topology).value}});
   }
   return list;
 }

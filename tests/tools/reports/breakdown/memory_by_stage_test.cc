@@ -83,9 +83,16 @@ TEST(MemoryByStage, TableOfManyStagesHasFirstFullestAndLast) {
 
 TEST(MemoryByStage, TableSaysWhatFrameworksTake) {
   const Topology topology = make_topology("dgx-h100");
-  const std::string table = memory_table({stage(0, 10'000'000'000)}, topology);
-  const Bytes taken = topology.kind(DeviceId(0)).memory_overhead.of(Bytes(10'000'000'000));
-  EXPECT_TRUE(table.ends_with("  frameworks       " + pretty(taken) + "\n")) << table;
+  std::vector<StageMemory> stages{stage(0, 10'000'000'000)};
+  stages[0].memory.communicators = 3;  // of 688 MiB; 1.2 GB for the context and 3 % for gaps
+  EXPECT_EQ(memory_table(stages, topology),
+            "  memory of stage            0\n"
+            "  fullest device          gpu0\n"
+            "  weights                10 GB\n"
+            "  activations              1 B\n"
+            "  peak                   10 GB\n"
+            "  communicators    2.16 GB (3)\n"
+            "  frameworks            1.5 GB\n");
 }
 
 TEST(MemoryByStage, JsonHasEveryCategory) {
@@ -94,6 +101,9 @@ TEST(MemoryByStage, JsonHasEveryCategory) {
   EXPECT_EQ(json[0]["stages"].dump(), "[3]");
   EXPECT_EQ(json[0]["device"], "gpu3");
   EXPECT_EQ(json[0]["peak_bytes"], 101);
+  EXPECT_EQ(json[0]["communicators"], 0);
+  EXPECT_EQ(json[0]["communicators_bytes"], 0);
+  EXPECT_EQ(json[0]["frameworks_bytes"], 1'200'000'003);
   EXPECT_EQ(json[0]["at_peak_bytes"].size(), kMemoryCategories);
   EXPECT_EQ(json[0]["at_peak_bytes"]["weights"], 100);
   EXPECT_EQ(json[0]["at_peak_bytes"]["optimizer_state"], 0);
