@@ -1,0 +1,251 @@
+#include "search/recipe_planner/recipe_space.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <set>
+
+#include "search/recipes/expand_recipe.h"
+#include "taskgraph/plan/plan.h"
+
+namespace pipesim {
+namespace {
+
+constexpr std::array kMeshTraits{RecipeTrait::Tensor,     RecipeTrait::Context,         RecipeTrait::Data,
+                                 RecipeTrait::Expert,     RecipeTrait::ExpertTensor,    RecipeTrait::Pipeline,
+                                 RecipeTrait::Microbatch, RecipeTrait::SequenceParallel};
+constexpr std::array kPipelineTraits{RecipeTrait::Chunks, RecipeTrait::Schedule, RecipeTrait::First,
+                                     RecipeTrait::Last};
+constexpr std::array kShardingTraits{RecipeTrait::Zero, RecipeTrait::Shard};
+constexpr std::array kRecomputeTraits{RecipeTrait::Recompute};
+constexpr std::int64_t kUneven = 2;  // layers
+constexpr std::int64_t kMostSamplesOfACopy = 16;
+
+std::vector<std::int64_t> all_divisors(std::int64_t n) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t d = 1; d <= n; ++d) {
+    if (n % d == 0) divisors.push_back(d);
+  }
+  return divisors;
+}
+
+std::int64_t devices_in_smallest_node(const Topology& topology) {
+  std::int64_t least = static_cast<std::int64_t>(topology.num_devices());
+  for (std::size_t n = 0; n < topology.num_nodes(); ++n) {
+    const auto here =
+        static_cast<std::int64_t>(topology.devices_of_node(static_cast<std::int32_t>(n)).size());
+    if (here > 0) least = std::min(least, here);
+  }
+  return least;
+}
+
+}  // namespace
+
+RecipeSpace::RecipeSpace(const RecipeModel& model, const Topology& topology, std::int64_t samples,
+                         RecipeFilter filter)
+    : model_(model),
+      devices_(static_cast<std::int64_t>(topology.num_devices())),
+      in_node_(devices_in_smallest_node(topology)),
+      samples_(samples),
+      filter_(std::move(filter)) {
+  find_recomputes();
+  find_meshes();
+  for (const Recipe& mesh : meshes_) {
+    const std::int64_t groups = mesh.pipeline;
+    if (!divisions_.contains(groups)) divisions_[groups] = find_divisions(groups);
+    const std::pair shape(groups, microbatches(mesh));
+    if (!pipelines_.contains(shape)) pipelines_[shape] = find_pipelines(shape.first, shape.second);
+    if (!shardings_.contains(copies_of(mesh))) shardings_[copies_of(mesh)] = find_shardings(mesh);
+    size_ += static_cast<std::int64_t>(pipelines(mesh).size() * recomputes_.size() * shardings(mesh).size());
+  }
+  std::erase_if(meshes_,
+                [&](const Recipe& mesh) { return pipelines(mesh).empty() || shardings(mesh).empty(); });
+}
+
+std::string RecipeSpace::description() {
+  return "all tp·cp·pp·dp (tp within a node), ep, etp, sp, mbs 1 to 16 (powers of two), vpp, first and last "
+         "stage within 2 layers, schedules without a limit, recompute none, selective, full, zero 0 to 3 "
+         "over "
+         "all copies or inside a node";
+}
+
+void RecipeSpace::find_recomputes() {
+  for (const Recompute::Kind kind :
+       {Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full}) {
+    Recipe recipe;
+    recipe.recompute = kind;
+    if (filter_.allows(recipe, kRecomputeTraits) &&
+        !pipesim::illegal(model_.graph(), Recompute{kind, {}}, std::nullopt))
+      recomputes_.push_back(kind);
+  }
+}
+
+void RecipeSpace::find_meshes() {
+  const bool any_tensor = !filter_.asked(RecipeTrait::Tensor).empty();
+  for (const std::int64_t tensor : all_divisors(devices_)) {
+    if (!any_tensor && in_node_ % tensor != 0) continue;
+    for (const std::int64_t context : all_divisors(devices_ / tensor)) {
+      for (const std::int64_t groups : all_divisors(devices_ / tensor / context)) {
+        Recipe degrees;
+        degrees.tensor = tensor, degrees.context = context, degrees.pipeline = groups;
+        degrees.data = devices_ / (tensor * context * groups);
+        add_meshes(degrees);
+      }
+    }
+  }
+}
+
+// With all degrees of experts, sp on and off.
+void RecipeSpace::add_meshes(Recipe degrees) {
+  const std::vector<std::int64_t> one{1};
+  const bool experts = model_.axes().has(AxisRole::Experts);
+  const std::int64_t stage = degrees.tensor * degrees.context * degrees.data;
+  for (const std::int64_t expert : experts ? all_divisors(stage) : one) {
+    for (const std::int64_t features : experts ? all_divisors(degrees.tensor) : one) {
+      if (experts && stage % (expert * features) != 0) continue;
+      for (const bool sequence : {false, true}) {
+        if (sequence && degrees.tensor == 1) continue;
+        Recipe mesh = degrees;
+        mesh.expert = expert;
+        mesh.expert_tensor = experts && features != degrees.tensor ? features : 0;
+        mesh.sequence_parallel = sequence;
+        Recipe unstaged = mesh;  // the division of layers is looked at by itself
+        unstaged.pipeline = 1;
+        if (!model_.illegal(unstaged)) add_microbatches(mesh);
+      }
+    }
+  }
+}
+
+void RecipeSpace::add_microbatches(Recipe mesh) {
+  std::vector<std::int64_t> sizes = filter_.asked(RecipeTrait::Microbatch);
+  for (std::int64_t size = 1; filter_.asked(RecipeTrait::Microbatch).empty() && size <= kMostSamplesOfACopy;
+       size *= 2)
+    sizes.push_back(size);
+  for (const std::int64_t size : sizes) {
+    mesh.microbatch = size;
+    if (samples_ % (mesh.data * size) == 0 && microbatches(mesh) <= kMostMicrobatches &&
+        filter_.allows(mesh, kMeshTraits))
+      meshes_.push_back(mesh);
+  }
+}
+
+std::vector<StageDivision> RecipeSpace::find_divisions(std::int64_t groups) const {
+  const std::int64_t layers = model_.num_layers();
+  std::vector<StageDivision> found;
+  std::set<std::pair<std::int64_t, std::vector<std::int64_t>>> seen;
+  const auto add = [&](std::int64_t chunks, std::optional<std::int64_t> first,
+                       std::optional<std::int64_t> last) {
+    Recipe recipe;
+    recipe.pipeline = groups, recipe.chunks = chunks, recipe.first = first, recipe.last = last;
+    LayerDivision division = divide_layers(recipe, layers);
+    if (!division.error.empty() || !seen.emplace(chunks, division.layers).second) return;
+    found.push_back({chunks, first, last, std::move(division.layers)});
+  };
+  if (groups == 1) {
+    add(1, {}, {});
+    return found;
+  }
+  for (std::int64_t chunks = 1; chunks * groups <= layers + 2; ++chunks) {
+    add(chunks, {}, {});
+    for (std::int64_t both = 1; both <= 2 * kUneven; ++both) {  // the least uneven first
+      for (std::int64_t more = -kUneven; more <= kUneven; ++more) {
+        for (std::int64_t behind = -kUneven; behind <= kUneven; ++behind) {
+          if (std::abs(more) + std::abs(behind) != both) continue;
+          const std::int64_t left = layers - more - behind;
+          if (left <= 0 || left % groups != 0) continue;
+          const std::int64_t inner = left / groups;
+          if (inner + more < 0 || inner + behind < 0) continue;
+          add(chunks, more == 0 ? std::nullopt : std::optional(inner + more),
+              behind == 0 ? std::nullopt : std::optional(inner + behind));
+        }
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<PipelineChoice> RecipeSpace::find_pipelines(std::int64_t groups,
+                                                        std::int64_t microbatches) const {
+  std::vector<PipelineChoice> found;
+  const std::vector<StageDivision>& divisions = divisions_.at(groups);
+  for (std::size_t d = 0; d < divisions.size(); ++d) {
+    Recipe recipe;
+    recipe.pipeline = groups, recipe.chunks = divisions[d].chunks;
+    recipe.first = divisions[d].first, recipe.last = divisions[d].last;
+    const std::string implied = recipe.schedule_name();
+    for (const std::string& schedule : plan_schedules()) {
+      const ScheduleKind& kind = plan_schedule(schedule);
+      if (kind.takes_chunks != (recipe.chunks > 1) || (groups == 1 && schedule != implied)) continue;
+      const PipelineShape shape{static_cast<std::int32_t>(groups), static_cast<std::int32_t>(microbatches),
+                                static_cast<std::int32_t>(recipe.chunks)};
+      if (groups > 1 && !kind.refusal(shape).empty()) continue;
+      recipe.schedule = schedule == implied ? "" : schedule;
+      if (filter_.allows(recipe, kPipelineTraits)) found.push_back({d, recipe.schedule});
+    }
+  }
+  return found;
+}
+
+RecipeSpace::Copies RecipeSpace::copies_of(const Recipe& mesh) {
+  return {mesh.tensor, mesh.context, mesh.data, mesh.divides_experts() ? mesh.expert_data() : 1};
+}
+
+// Copies of a weight are tp devices apart.
+std::vector<StateSharding> RecipeSpace::find_shardings(const Recipe& mesh) const {
+  std::vector<StateSharding> found;
+  const std::int64_t dense = mesh.context * mesh.data;
+  const std::int64_t copies = std::max(dense, mesh.divides_experts() ? mesh.expert_data() : 1);
+  const auto add = [&](StateSharding sharding) {
+    Recipe recipe = mesh;
+    recipe.state_sharding = sharding;
+    if (filter_.allows(recipe, kShardingTraits)) found.push_back(sharding);
+  };
+  for (int kind = 0; kind <= static_cast<int>(StateSharding::Kind::Weights); ++kind) {
+    StateSharding sharding;
+    sharding.kind = static_cast<StateSharding::Kind>(kind);
+    if (kind > 0 && copies == 1) break;
+    add(sharding);
+    const std::int64_t inside = in_node_ / mesh.tensor;
+    if (kind == 0 || inside <= 1 || inside >= dense || dense % inside != 0) continue;
+    sharding.group = static_cast<std::int32_t>(inside);
+    add(sharding);
+  }
+  return found;
+}
+
+std::span<const StageDivision> RecipeSpace::divisions(std::int64_t groups) const {
+  return divisions_.at(groups);
+}
+
+std::span<const PipelineChoice> RecipeSpace::pipelines(const Recipe& mesh) const {
+  return pipelines_.at({mesh.pipeline, microbatches(mesh)});
+}
+
+std::span<const StateSharding> RecipeSpace::shardings(const Recipe& mesh) const {
+  return shardings_.at(copies_of(mesh));
+}
+
+Recipe RecipeSpace::recipe(const Recipe& mesh, const PipelineChoice& pipeline, Recompute::Kind recompute,
+                           const StateSharding& sharding) const {
+  const StageDivision& division = divisions_.at(mesh.pipeline)[pipeline.division];
+  Recipe recipe = mesh;
+  recipe.chunks = division.chunks, recipe.first = division.first, recipe.last = division.last;
+  recipe.schedule = pipeline.schedule;
+  recipe.recompute = recompute;
+  recipe.state_sharding = sharding;
+  return recipe;
+}
+
+void RecipeSpace::visit(const std::function<void(const Recipe&)>& each) const {
+  for (const Recipe& mesh : meshes_) {
+    for (const PipelineChoice& pipeline : pipelines(mesh)) {
+      for (const Recompute::Kind recompute : recomputes_) {
+        for (const StateSharding& sharding : shardings(mesh))
+          each(recipe(mesh, pipeline, recompute, sharding));
+      }
+    }
+  }
+}
+
+}  // namespace pipesim
