@@ -43,6 +43,9 @@ class RecipeExpander {
   [[nodiscard]] ParallelConfig config_of(OperatorId id) const {
     return config_of(id, mesh_.group(stages()[id.index()] % recipe_.pipeline));
   }
+  [[nodiscard]] ParallelConfig config_on_group(OperatorId id, std::int64_t group) const {
+    return config_of(id, mesh_.group(group));
+  }
 
  private:
   // The layers of each stage follow one another.
@@ -221,6 +224,15 @@ std::optional<ParallelConfig> config_of_recipe(const Recipe& recipe, const Recip
                                                const Topology& topology, OperatorId op) {
   if (recipe.data * recipe.microbatch != model.graph().batch() || model.illegal(recipe)) return std::nullopt;
   return RecipeExpander(recipe, model, topology).config_of(op);
+}
+
+std::vector<ParallelConfig> configs_on_group(const Recipe& recipe, const RecipeModel& model,
+                                             const Topology& topology, std::span<const OperatorId> operators,
+                                             std::int64_t group) {
+  const RecipeExpander expander(recipe, model, topology);
+  std::vector<ParallelConfig> configs;
+  for (const OperatorId op : operators) configs.push_back(expander.config_on_group(op, group));
+  return configs;
 }
 
 }  // namespace pipesim

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,5 +38,11 @@ RecipeStrategy expand_recipe(const Recipe& recipe, const RecipeModel& model, con
 /// The config of one operator; nothing where the recipe is not legal.
 std::optional<ParallelConfig> config_of_recipe(const Recipe& recipe, const RecipeModel& model,
                                                const Topology& topology, OperatorId op);
+
+/// The configs of these operators on the devices of one group of the pipeline, wherever their layers lie. The
+/// recipe must be legal, and the graph's batch dp · mbs.
+std::vector<ParallelConfig> configs_on_group(const Recipe& recipe, const RecipeModel& model,
+                                             const Topology& topology, std::span<const OperatorId> operators,
+                                             std::int64_t group);
 
 }  // namespace pipesim

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "search/recipe_planner/model_parts.h"
+#include "search/recipes/recipe.h"
+
+namespace pipesim {
+
+/// Lower bounds of what one microbatch takes in a part of the model, on the devices of a pipeline's group.
+///
+/// Chains. Say that no device of the group begins before a moment. Then none of them has made what the part
+/// hands on before that moment + `forward`: the least, over the devices, of the longest chain of passes and
+/// transfers that leads there from what comes in. Such bounds add up over parts. So do those of the way back.
+///
+/// Busy. The least, over the devices, of the time that passes take on them.
+struct PartCosts {
+  Nanoseconds forward = 0;        ///< chain from what the part before makes, with its way here
+  Nanoseconds forward_first = 0;  ///< the same where the part is the first of its stage
+  /// By recomputation. None and selective: the chain from the start of the backward of what makes the exit to
+  /// that of what makes the entry. Full: from the end of the backward of all parts behind on every device, to
+  /// that of this part; the part runs forward again in between.
+  std::array<Nanoseconds, kNumRecomputes> backward{};
+  /// From the start of the backward of what makes the exit to the end of the backward on every device.
+  std::array<Nanoseconds, kNumRecomputes> backward_first{};
+  Nanoseconds busy_forward = 0, busy_input = 0, busy_weight = 0;
+  std::array<Nanoseconds, kNumRecomputes> busy_again{};
+  /// Least bytes, over the devices, that a microbatch keeps until its backward begins: what the part makes
+  /// for itself, and what the part before made for it on the same devices.
+  std::array<Bytes, kNumRecomputes> kept{}, kept_entry{};
+  /// Elements of weights, by what copies of them could divide.
+  struct Weights {
+    std::int64_t elements = 0;  ///< on the device with fewest
+    double mean_elements = 0;   ///< on a device of the group, on average
+    std::int64_t copies = 1;    ///< at most so many devices hold the same
+    DataType type = DataType::Float32;
+  };
+  std::vector<Weights> weights;  ///< that the part is the first to use, and that are trained
+};
+
+/// Costs of all parts of a model under a mesh: a recipe without stages, schedule, recomputation and sharding.
+struct MeshCosts {
+  PartCosts front, behind;
+  std::vector<PartCosts> of_class;
+};
+
+/// `mesh`: legal, for `model`, whose batch is dp · mbs; its parts are `parts`, which may be those of the same
+/// model with another batch. `groups`: the pipeline's groups that may differ (distinct_groups()); costs are
+/// the least of them.
+MeshCosts mesh_costs(const Recipe& mesh, const RecipeModel& model, const ModelParts& parts,
+                     const CostModel& costs, const std::vector<std::int64_t>& groups);
+
+/// Groups of a pipeline of which every other one is a copy: the same kinds of devices with the same routes
+/// between them.
+std::vector<std::int64_t> distinct_groups(std::int64_t groups, const Topology& topology);
+
+/// Permanent bytes of a device of the group, at least on one of them, under this sharding.
+Bytes least_permanent(const PartCosts& part, const StateSharding& sharding, DataType gradient_type,
+                      Optimizer optimizer);
+
+}  // namespace pipesim

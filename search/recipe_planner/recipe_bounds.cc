@@ -1,0 +1,126 @@
+#include "search/recipe_planner/recipe_bounds.h"
+
+#include <algorithm>
+
+namespace pipesim {
+
+PermanentBytes permanent_bytes(const MeshCosts& costs, const StateSharding& sharding, DataType gradient_type,
+                               Optimizer optimizer) {
+  const auto of = [&](const PartCosts& part) {
+    return least_permanent(part, sharding, gradient_type, optimizer);
+  };
+  PermanentBytes bytes{of(costs.front), of(costs.behind), {}};
+  for (const PartCosts& part : costs.of_class) bytes.of_class.push_back(of(part));
+  return bytes;
+}
+
+DividedCosts::DividedCosts(const MeshCosts& mesh, const ModelParts& parts, const StageDivision& division,
+                           std::int64_t groups, Recompute::Kind recompute)
+    : mesh_(mesh), parts_(parts), groups_(groups), kind_(number_of(recompute)) {
+  std::int64_t from = 0;
+  for (std::size_t s = 0; s < division.layers.size(); ++s) {
+    stages_.push_back(stage_of(s, division.layers.size(), from, division.layers[s]));
+    from += division.layers[s];
+  }
+}
+
+DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stages, std::int64_t from,
+                                           std::int64_t count) const {
+  const bool full = kRecipeRecomputes[kind_] == Recompute::Kind::Full;
+  Stage stage;
+  stage.first = number == 0;
+  stage.last = number + 1 == stages;
+  stage.layers.assign(mesh_.of_class.size(), 0);
+  Nanoseconds busy_forward = 0, chain = 0;
+  bool any = false;  // parts so far
+  const auto add = [&](const PartCosts& part) {
+    busy_forward += part.busy_forward;
+    stage.busy_input += part.busy_input + part.busy_again[kind_];
+    stage.busy_weight += part.busy_weight;
+    stage.again_of_last = part.busy_again[kind_];
+    stage.kept += part.kept[kind_] + (any ? part.kept_entry[kind_] : Bytes(0));
+    chain += any ? part.forward : part.forward_first;
+    if (full) return;
+    stage.chain += any ? part.backward[kind_] : part.backward_first[kind_];
+    any = true;
+  };
+  const auto has = [&](bool here, const ModelPart& part) { return here && !part.operators.empty(); };
+  const bool behind = has(stage.last, parts_.behind);
+  if (has(stage.first, parts_.front)) add(mesh_.front), any = true;
+  const auto layers = static_cast<std::int64_t>(parts_.class_of.size());
+  for (std::int64_t l = from; l < from + count; ++l) {
+    const std::size_t number_of_class = parts_.class_of[static_cast<std::size_t>(l)];
+    const PartCosts& part = mesh_.of_class[number_of_class];
+    ++stage.layers[number_of_class];
+    add(part);
+    any = true;
+    const bool last_of_model = l + 1 == layers;
+    // What the layer makes may be read again behind it, or not, if that is in another stage.
+    if (last_of_model && !behind && !parts_.behind.operators.empty())
+      stage.busy_input -= part.busy_again[kind_], stage.again_of_last = 0;
+    if (full) stage.chain += last_of_model ? part.backward_first[0] : part.backward[kind_];
+    if (l + 1 == from + count)
+      stage.drain_chain =
+          full ? stage.chain - (last_of_model ? 0 : part.backward[kind_] - part.backward_first[0]) : 0;
+  }
+  if (behind) {
+    const Nanoseconds again_before = stage.again_of_last;
+    add(mesh_.behind);
+    stage.again_of_last = std::max(stage.again_of_last, again_before);
+    if (full) stage.chain += any ? mesh_.behind.backward[0] : mesh_.behind.backward_first[0];
+  }
+  if (!full || behind) stage.drain_chain = stage.chain;
+  stage.forward_chain = chain;
+  stage.forward = std::max(chain, busy_forward);
+  stage.busy_forward = busy_forward;
+  return stage;
+}
+
+Nanoseconds DividedCosts::time(const ScheduleShape& shape, std::int64_t microbatches) const {
+  if (groups_ == 1) {
+    const Stage& s = stages_.front();
+    return microbatches * std::max(s.forward_chain + s.chain, s.busy_forward + s.busy_input + s.busy_weight);
+  }
+  Nanoseconds longest = 0, fill = 0, drain = 0;
+  for (std::size_t g = 0; g < static_cast<std::size_t>(groups_); ++g) {
+    Nanoseconds work = 0, weights = 0;
+    for (std::size_t s = g; s < stages_.size(); s += static_cast<std::size_t>(groups_)) {
+      const Stage& stage = stages_[s];
+      if (shape.splits_backward) {
+        work += stage.forward + std::max(stage.chain, stage.busy_input);
+        weights += stage.busy_weight;
+      } else {
+        work += stage.forward + std::max(stage.chain, stage.busy_input + stage.busy_weight);
+      }
+    }
+    const std::int64_t behind = shape.weight_steps_behind[g];
+    const Nanoseconds to_the_last =
+        fill + microbatches * work + (microbatches - std::max<std::int64_t>(0, behind)) * weights;
+    const Nanoseconds rest = behind < 0 ? 0 : std::max(behind * weights, drain);
+    longest = std::max(longest, to_the_last + rest);
+    const Stage& first = stages_[g];
+    fill += first.forward_chain;
+    const Nanoseconds busy =
+        first.busy_input - first.again_of_last + (shape.splits_backward ? 0 : first.busy_weight);
+    drain += std::max(first.drain_chain, busy);
+  }
+  return longest;
+}
+
+Bytes DividedCosts::memory(const ScheduleShape& shape, const PermanentBytes& permanent) const {
+  Bytes most;
+  for (std::size_t g = 0; g < static_cast<std::size_t>(groups_); ++g) {
+    Bytes sum;
+    for (std::size_t c = 0; g + c * static_cast<std::size_t>(groups_) < stages_.size(); ++c) {
+      const Stage& stage = stages_[g + c * static_cast<std::size_t>(groups_)];
+      sum += shape.in_flight[g][c] * stage.kept;
+      if (stage.first) sum += permanent.front;
+      if (stage.last) sum += permanent.behind;
+      for (std::size_t k = 0; k < stage.layers.size(); ++k) sum += stage.layers[k] * permanent.of_class[k];
+    }
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "search/recipe_planner/mesh_costs.h"
+#include "search/recipe_planner/recipe_space.h"
+#include "search/recipe_planner/schedule_shape.h"
+
+namespace pipesim {
+
+/// Lower bounds of a recipe: no simulation takes less.
+struct RecipeBound {
+  Nanoseconds time = 0;  ///< of an iteration
+  Bytes memory;          ///< at the peak of some device
+  bool operator==(const RecipeBound&) const = default;
+};
+
+/// Permanent bytes of parts under a sharding, see least_permanent().
+struct PermanentBytes {
+  Bytes front, behind;
+  std::vector<Bytes> of_class;
+};
+PermanentBytes permanent_bytes(const MeshCosts& costs, const StateSharding& sharding, DataType gradient_type,
+                               Optimizer optimizer);
+
+/// Costs of the stages of a division under a mesh and a recomputation: sums of costs of parts.
+///
+/// Time. The steps of a group of devices follow one another, and each takes at least the longest chain
+/// through it, and as long as its devices are busy. The group's first step waits for the stages before; after
+/// its last backward the stages before have one to do. So for every group g
+///   T ≥ Σ_{r<g} F_r + m · Σ_{stages of g} (F + B) + Σ_{r<g} B_r
+/// with the first stage of each group in the sums of r; where steps of weight gradients alone come behind the
+/// last backward, these or the sum, whichever is longer. Under schedules whose last step is another one the
+/// sum is left out.
+///
+/// Memory. When backward of the microbatch begins for which most are in flight, what all of them keep is
+/// there, and weights, gradients and optimizer state always are.
+class DividedCosts {
+ public:
+  DividedCosts(const MeshCosts& mesh, const ModelParts& parts, const StageDivision& division,
+               std::int64_t groups, Recompute::Kind recompute);
+
+  [[nodiscard]] Nanoseconds time(const ScheduleShape& shape, std::int64_t microbatches) const;
+  [[nodiscard]] Bytes memory(const ScheduleShape& shape, const PermanentBytes& permanent) const;
+
+ private:
+  struct Stage {
+    Nanoseconds forward = 0;  // a step
+    Nanoseconds forward_chain = 0, busy_forward = 0;
+    Nanoseconds chain = 0;                        // of backward
+    Nanoseconds busy_input = 0, busy_weight = 0;  // with what runs again
+    // Once the gradient has come in from behind: what of it runs again first may have done so before.
+    Nanoseconds drain_chain = 0, again_of_last = 0;
+    Bytes kept;  // of a microbatch
+    bool first = false, last = false;
+    std::vector<std::int64_t> layers;  // by class
+  };
+  [[nodiscard]] Stage stage_of(std::size_t number, std::size_t stages, std::int64_t from,
+                               std::int64_t count) const;
+
+  const MeshCosts& mesh_;
+  const ModelParts& parts_;
+  std::int64_t groups_;
+  std::size_t kind_;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace pipesim

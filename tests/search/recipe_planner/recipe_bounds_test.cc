@@ -1,0 +1,124 @@
+// Bounds of recipes against their simulation.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/zoo/zoo.h"
+#include "search/evaluator.h"
+#include "search/recipe_planner/recipe_bounds.h"
+#include "search/recipes/expand_recipe.h"
+#include "tests/seeds.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+struct BoundCase {
+  std::string model, topology;
+  std::int64_t samples;
+};
+
+const std::vector<BoundCase>& bound_cases() {
+  static const std::vector<BoundCase> cases{
+      {"llama3-8b:layers=6,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=256,ffn=1024", "dgx-a100:2", 16},
+      {"llama3-8b:layers=4,hidden=64,heads=8,kv_heads=4,vocab=64,sequence=32,ffn=128", "pcie-v100-4", 24},
+      {"llama3-8b:layers=8,hidden=4096,heads=32,kv_heads=8,vocab=32000,sequence=2048,ffn=14336", "dgx-h100:2",
+       32},
+      {"mixtral-8x7b:layers=4,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=1024", "dgx-a100:2",
+       16},
+      {"gpt2:layers=5,hidden=128,heads=4,vocab=512,sequence=64", "p100-4x4", 16},
+      {"llama3-8b:layers=5,hidden=256,heads=8,kv_heads=2,vocab=512,sequence=64,ffn=512,attention=scores,"
+       "projection="
+       "tied",
+       "levels:4@10GB/s,2@1GB/s", 8},
+      {"bert-base:layers=4,hidden=128,heads=4,vocab=512,sequence=64", "dgx1-v100", 16}};
+  return cases;
+}
+
+// One of the recipes, and what it would take.
+class BoundedRecipe {
+ public:
+  BoundedRecipe(const BoundCase& c, Rng& rng)
+      : case_(c), topology_(make_topology(c.topology)), base_(make_zoo_model(c.model)), base_model_(base_) {
+    const RecipeSpace space(base_model_, topology_, c.samples, RecipeFilter());
+    const auto any = [&](auto list) { return list[rng.below(list.size())]; };
+    const Recipe mesh = any(space.meshes());
+    const PipelineChoice pipeline = any(space.pipelines(mesh));
+    const StageDivision division = space.divisions(mesh.pipeline)[pipeline.division];
+    StateSharding sharding = any(space.shardings(mesh));
+    recipe = space.recipe(mesh, pipeline, any(space.recomputes()), sharding);
+    microbatches = space.microbatches(mesh);
+    graph_.emplace(make_zoo_model(c.model + ",batch=" + std::to_string(recipe.data * recipe.microbatch)));
+    const RecipeModel model(*graph_);
+    const ModelParts parts(base_model_);
+    const MeshCosts made =
+        mesh_costs(mesh, model, parts, costs_, distinct_groups(recipe.pipeline, topology_));
+    ScheduleShapes shapes;
+    const ScheduleShape& shape =
+        shapes.of(recipe.schedule_name(), recipe.pipeline, microbatches, recipe.chunks);
+    const DividedCosts divided(made, parts, division, recipe.pipeline, recipe.recompute);
+    options_.optimizer = Optimizer::Adam;
+    bound = {divided.time(shape, microbatches),
+             divided.memory(shape, permanent_bytes(made, recipe.state_sharding, options_.gradient_type,
+                                                   options_.optimizer))};
+  }
+
+  [[nodiscard]] RecipeBound simulated() {
+    const RecipeModel model(*graph_);
+    const RecipeStrategy made = expand_recipe(recipe, model, topology_);
+    made.apply_to(options_);
+    options_.microbatches = static_cast<std::int32_t>(microbatches);
+    EXPECT_EQ(illegal(*graph_, made.strategy, options_, topology_), std::nullopt);
+    Evaluator evaluator(*graph_, costs_, options_);
+    std::vector<DeviceMemory> peaks;
+    const Evaluation evaluation = evaluator.score(evaluator.contents().bind(made.strategy), peaks);
+    Bytes most;
+    for (const DeviceMemory& peak : peaks) most = std::max(most, peak.peak);
+    return {evaluation.time, most};
+  }
+
+  Recipe recipe;
+  std::int64_t microbatches = 0;
+  RecipeBound bound;
+
+ private:
+  const BoundCase& case_;
+  Topology topology_;
+  CostModel costs_{topology_};
+  OperatorGraph base_;
+  RecipeModel base_model_;
+  std::optional<OperatorGraph> graph_;
+  PlanOptions options_;
+};
+
+TEST(RecipeBounds, AreNeverAboveTheSimulation) {
+  constexpr std::uint64_t kSeeds = 300;
+  double time_share = 0, memory_share = 0;
+  std::set<std::string> schedules;
+  int number = 0;
+  for_each_seed(kSeeds, [&](Rng& rng) {
+    const BoundCase& c = bound_cases()[rng.below(bound_cases().size())];
+    BoundedRecipe bounded(c, rng);
+    const RecipeBound simulated = bounded.simulated();
+    const std::string which = c.model + " on " + c.topology + ": " + bounded.recipe.str();
+    EXPECT_LE(bounded.bound.time, simulated.time) << which;
+    EXPECT_LE(bounded.bound.memory, simulated.memory) << which;
+    schedules.insert(value_of(bounded.recipe, RecipeTrait::Schedule));
+    time_share += static_cast<double>(bounded.bound.time) / static_cast<double>(simulated.time);
+    memory_share +=
+        static_cast<double>(bounded.bound.memory.value) / static_cast<double>(simulated.memory.value);
+    ++number;
+  });
+  RecordProperty("time_share", std::to_string(time_share / number));
+  RecordProperty("memory_share", std::to_string(memory_share / number));
+  if (number < 100) return;  // a single seed
+  EXPECT_EQ(schedules.size(), 6U);
+  EXPECT_GT(time_share / number, 0.4);
+  EXPECT_GT(memory_share / number, 0.4);
+}
+
+}  // namespace
+}  // namespace pipesim
