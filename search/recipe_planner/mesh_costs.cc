@@ -38,55 +38,6 @@ Nanoseconds duration_of(const PassWork& work, std::size_t shard, std::size_t sha
   return sum;
 }
 
-// The bound operators, layouts and plans that a mesh needs on one group of devices.
-class MeshTables {
- public:
-  MeshTables(const Recipe& mesh, const RecipeModel& model, const CostModel& costs, std::int64_t group)
-      : mesh_(mesh),
-        model_(model),
-        graph_(model.graph()),
-        costs_(costs),
-        group_(group),
-        prices_([&costs] { return CommunicationPrices(costs); }),
-        operators_(graph_, layouts_, prices_),
-        plans_(layouts_, prices_),
-        bound_(graph_.operators().size(), nullptr),
-        backward_(graph_, true) {}
-
-  void bind(const std::vector<OperatorId>& ops) {
-    std::vector<OperatorId> open;
-    for (const OperatorId op : ops) {
-      if (bound_[op.index()] == nullptr) open.push_back(op);
-    }
-    const auto configs = configs_on_group(mesh_, model_, costs_.topology(), open, group_);
-    for (std::size_t i = 0; i < open.size(); ++i)
-      bound_[open[i].index()] = operators_.bind(open[i], configs[i]);
-  }
-
-  [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
-  [[nodiscard]] const BackwardUses& backward() const { return backward_; }
-  [[nodiscard]] const BoundOperator& operator[](OperatorId op) const { return *bound_[op.index()]; }
-  [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
-  [[nodiscard]] const BoundStrategy& strategy() const { return bound_; }
-  [[nodiscard]] const CommunicationPlan& plan(TensorId tensor, const LayoutIds& terms, LayoutId target) {
-    return plans_.between(terms, target, {bytes_per_element(graph_.tensor(tensor).type), kWhole});
-  }
-  [[nodiscard]] LayoutId home(const LayoutIds& needed) { return plans_.home(needed); }
-
- private:
-  const Recipe& mesh_;
-  const RecipeModel& model_;
-  const OperatorGraph& graph_;
-  const CostModel& costs_;
-  std::int64_t group_;
-  LayoutTable layouts_;
-  CommunicationPricesByThread prices_;
-  BoundOperators operators_;
-  CommunicationPlans plans_;
-  BoundStrategy bound_;  // null where an operator is not looked at
-  BackwardUses backward_;
-};
-
 // What provides data for a transfer: an operator's shards, and when they have made it.
 struct Maker {
   const BoundOperator* bound;
@@ -129,7 +80,80 @@ Moments arrivals_of(const CommunicationPlan& plan, const std::vector<Maker>& mak
   return there;
 }
 
+}  // namespace
+
+// The bound operators of a mesh on one group of devices; layouts and plans of all meshes.
+class MeshMeter::Tables {
+ public:
+  Tables(const RecipeModel& model, const CostModel& costs, PlanOptions options)
+      : model_(model),
+        graph_(model.graph()),
+        costs_(costs),
+        options_(std::move(options)),
+        prices_([&costs] { return CommunicationPrices(costs); }),
+        operators_(graph_, layouts_, prices_),
+        plans_(layouts_, prices_),
+        backward_(graph_, true),
+        bound_(graph_.operators().size(), nullptr) {}
+
+  void begin(const Recipe& mesh, std::int64_t group) {
+    constexpr Bytes kMostRemembered(300'000'000);
+    if (plans_.bytes() + layouts_.bytes() + operators_.bytes() > kMostRemembered) {
+      operators_.clear();
+      plans_.clear();
+      layouts_.clear();
+    }
+    mesh_ = &mesh;
+    group_ = group;
+    std::ranges::fill(bound_, nullptr);
+  }
+
+  void bind(const std::vector<OperatorId>& ops) {
+    std::vector<OperatorId> open;
+    for (const OperatorId op : ops) {
+      if (bound_[op.index()] == nullptr) open.push_back(op);
+    }
+    const auto configs = configs_on_group(*mesh_, model_, costs_.topology(), open, group_);
+    for (std::size_t i = 0; i < open.size(); ++i)
+      bound_[open[i].index()] = operators_.bind(open[i], configs[i]);
+  }
+
+  [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
+  [[nodiscard]] const PlanOptions& options() const { return options_; }
+  [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
+  [[nodiscard]] const BackwardUses& backward() const { return backward_; }
+  [[nodiscard]] const BoundOperator& operator[](OperatorId op) const { return *bound_[op.index()]; }
+  [[nodiscard]] const LayoutTable& layouts() const { return layouts_; }
+  [[nodiscard]] const BoundStrategy& strategy() const { return bound_; }
+  [[nodiscard]] const CommunicationPlan& plan(TensorId tensor, const LayoutIds& terms, LayoutId target) {
+    return plans_.between(terms, target, {bytes_per_element(graph_.tensor(tensor).type), kWhole});
+  }
+  [[nodiscard]] CommunicationPlans& plans() { return plans_; }
+
+ private:
+  const RecipeModel& model_;
+  const OperatorGraph& graph_;
+  const CostModel& costs_;
+  PlanOptions options_;
+  LayoutTable layouts_;
+  CommunicationPricesByThread prices_;
+  BoundOperators operators_;
+  CommunicationPlans plans_;
+  BackwardUses backward_;
+  const Recipe* mesh_ = nullptr;  // now
+  std::int64_t group_ = 0;
+  BoundStrategy bound_;  // null where an operator is not looked at
+};
+
+namespace {
+
+// How long transfers hold each lane.
+struct LaneLoads {
+  std::vector<Nanoseconds> each, once;  // of a microbatch, of an iteration
+};
+
 // Costs of one part on one group.
+template <class MeshTables>
 class PartMeter {
  public:
   PartMeter(const ModelPart& part, const ModelParts& parts, MeshTables& tables, GatheredInputs gathered)
@@ -159,6 +183,21 @@ class PartMeter {
     }
     measure_weights(costs);
     return costs;
+  }
+
+  // Of transfers in the part alone, and of gradients and weights that no other part uses.
+  LaneLoads loads(const StateSharding& sharding) {
+    const std::size_t lanes = tables_.topology().num_lanes();
+    LaneLoads loads{std::vector<Nanoseconds>(lanes, 0), std::vector<Nanoseconds>(lanes, 0)};
+    for (const OperatorId op : part_.operators) {
+      stop_if_late();
+      for (std::size_t u = 0; u < tables_[op].op->uses.size(); ++u) {
+        const UseRef use{op, static_cast<std::int32_t>(u)};
+        if (tables_[op].op->uses[u].role == Role::Output) add_transfers(use, loads.each);
+      }
+      for (const TensorId weight : tables_.backward().owned_weights(op)) add_weight(weight, sharding, loads);
+    }
+    return loads;
   }
 
  private:
@@ -439,6 +478,60 @@ class PartMeter {
     return end_on_every_device(backward_runs(kind, &runs));
   }
 
+  static void add(const CommunicationPlan& plan, std::int64_t times, std::vector<Nanoseconds>& lanes) {
+    for (const LaneUse& load : plan.loads) lanes[load.lane.index()] += times * load.hold;
+  }
+
+  // To readers in the part, each layout once, and back.
+  void add_transfers(UseRef maker, std::vector<Nanoseconds>& lanes) {
+    const TensorId tensor = graph_.op(maker.op).uses[static_cast<std::size_t>(maker.use)].tensor;
+    std::set<LayoutId> targets;
+    for (const UseRef use : graph_.consumers(tensor)) {
+      if (!is_inside(use.op) || !targets.insert(data_layout(use, tables_.strategy())).second) continue;
+      add(forward_plan(use), 1, lanes);
+    }
+    const std::span<const UseRef> back = tables_.backward().gradient_makers(tensor);
+    if (!tables_.backward().has_backward(tensor) || back.empty() ||
+        !std::ranges::all_of(back, [&](UseRef m) { return is_inside(m.op); }))
+      return;
+    add(tables_.plan(tensor, gradient_terms(tensor), gradient_layout(maker, tables_.strategy())), 1, lanes);
+  }
+
+  [[nodiscard]] LayoutIds gradient_terms(TensorId tensor) const {
+    LayoutIds terms;
+    for (const UseRef maker : tables_.backward().gradient_makers(tensor)) {
+      const LayoutId layout = gradient_layout(maker, tables_.strategy());
+      if (std::find(terms.begin(), terms.end(), layout) == terms.end()) terms.push_back(layout);
+    }
+    return terms;
+  }
+
+  void add_weight(TensorId weight, const StateSharding& sharding, LaneLoads& loads) {
+    LayoutIds needed;
+    for (const UseRef use : graph_.consumers(weight)) {
+      if (!is_inside(use.op)) return;
+      const LayoutId layout = data_layout(use, tables_.strategy());
+      if (std::find(needed.begin(), needed.end(), layout) == needed.end()) needed.push_back(layout);
+    }
+    const LayoutIds terms = gradient_terms(weight);
+    const LayoutId home = tables_.plans().home(needed);
+    const LayoutId state = sharding.any() ? tables_.plans().divided_home(home, terms, sharding.group) : home;
+    const bool divided = state != home;
+    const PlanOptions& options = tables_.options();
+    add(tables_.plans().between(terms, state,
+                                {bytes_per_element(options.gradient_type), options.gradient_piece}),
+        1, sharding.each_microbatch() && divided ? loads.each : loads.once);
+    if (!divided) return;
+    const CommunicationPlan& gather = tables_.plans().between(
+        LayoutIds{state}, home,
+        {bytes_per_element(sharding.gather_type(graph_.tensor(weight).type)), kWhole});
+    if (sharding.gathers_to_use()) {
+      add(gather, sharding.keep_gathered ? 1 : 2, loads.each);
+    } else {
+      add(gather, 1, loads.once);
+    }
+  }
+
   // Sums are as large as their addends; what is gathered is more than a device's own part.
   [[nodiscard]] bool is_gathered(UseRef use, const CommunicationPlan& plan) {
     const TensorId tensor = graph_.op(use.op).uses[static_cast<std::size_t>(use.use)].tensor;
@@ -532,7 +625,7 @@ class PartMeter {
           const LayoutId layout = data_layout(use, tables_.strategy());
           if (std::find(needed.begin(), needed.end(), layout) == needed.end()) needed.push_back(layout);
         }
-        const Layout& home = tables_.layouts()[tables_.home(needed)];
+        const Layout& home = tables_.layouts()[tables_.plans().home(needed)];
         PartCosts::Weights held{INT64_MAX, 0, 1, graph_.tensor(weight).type};
         std::map<std::int32_t, std::int64_t> holders;  // by box
         std::int64_t sum = 0;
@@ -576,23 +669,65 @@ void lower(PartCosts& costs, const PartCosts& other) {
 
 }  // namespace
 
-MeshCosts mesh_costs(const Recipe& mesh, const RecipeModel& model, const ModelParts& parts,
-                     const CostModel& costs, const std::vector<std::int64_t>& groups) {
+MeshMeter::MeshMeter(const RecipeModel& model, const ModelParts& parts, const CostModel& costs,
+                     PlanOptions options)
+    : tables_(std::make_unique<Tables>(model, costs, std::move(options))), parts_(parts) {}
+
+MeshMeter::~MeshMeter() = default;
+
+MeshCosts MeshMeter::costs(const Recipe& mesh, const std::vector<std::int64_t>& groups) {
   MeshCosts made;
+  made.of_class.resize(parts_.representative.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    MeshTables tables(mesh, model, costs, groups[g]);
+    tables_->begin(mesh, groups[g]);
     const auto measure = [&](const ModelPart& part, PartCosts& into) {
-      const PartCosts measured = PartMeter(part, parts, tables, mesh.gathered_inputs()).measure();
+      const PartCosts measured = PartMeter(part, parts_, *tables_, mesh.gathered_inputs()).measure();
       if (g == 0) into = measured;
       lower(into, measured);
     };
-    made.of_class.resize(parts.representative.size());
-    measure(parts.front, made.front);
-    for (std::size_t c = 0; c < parts.representative.size(); ++c)
-      measure(parts.of_class(c), made.of_class[c]);
-    measure(parts.behind, made.behind);
+    measure(parts_.front, made.front);
+    for (std::size_t c = 0; c < made.of_class.size(); ++c) measure(parts_.of_class(c), made.of_class[c]);
+    measure(parts_.behind, made.behind);
   }
   return made;
+}
+
+MeshTraffic MeshMeter::traffic(const Recipe& mesh, const StateSharding& sharding, std::int64_t microbatches,
+                               const std::vector<std::int64_t>& groups) {
+  std::vector<std::int64_t> layers_of_class(parts_.representative.size(), 0);
+  for (const std::size_t number : parts_.class_of) ++layers_of_class[number];
+  MeshTraffic least_of_all;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    tables_->begin(mesh, groups[g]);
+    const auto loads_of = [&](const ModelPart& part) {
+      return PartMeter(part, parts_, *tables_, mesh.gathered_inputs()).loads(sharding);
+    };
+    const LaneLoads front = loads_of(parts_.front), behind = loads_of(parts_.behind);
+    std::vector<LaneLoads> of_class;
+    for (std::size_t c = 0; c < layers_of_class.size(); ++c) of_class.push_back(loads_of(parts_.of_class(c)));
+    // One lane for all parts: that which an iteration of all layers holds longest.
+    std::size_t busiest = tables_->topology().num_devices();
+    Nanoseconds longest = -1;
+    for (std::size_t lane = busiest; lane < tables_->topology().num_lanes(); ++lane) {
+      Nanoseconds held = 0;
+      for (std::size_t c = 0; c < of_class.size(); ++c)
+        held += layers_of_class[c] * (microbatches * of_class[c].each[lane] + of_class[c].once[lane]);
+      if (held > longest) longest = held, busiest = lane;
+    }
+    const auto on_lane = [&](const LaneLoads& loads) {
+      return longest < 0 ? PartTraffic() : PartTraffic{loads.each[busiest], loads.once[busiest]};
+    };
+    MeshTraffic made{on_lane(front), on_lane(behind), {}};
+    for (const LaneLoads& loads : of_class) made.of_class.push_back(on_lane(loads));
+    const auto lower_to = [](PartTraffic& a, const PartTraffic& b) {
+      a.each = std::min(a.each, b.each), a.once = std::min(a.once, b.once);
+    };
+    if (g == 0) least_of_all = made;
+    lower_to(least_of_all.front, made.front);
+    lower_to(least_of_all.behind, made.behind);
+    for (std::size_t c = 0; c < of_class.size(); ++c) lower_to(least_of_all.of_class[c], made.of_class[c]);
+  }
+  return least_of_all;
 }
 
 std::vector<std::int64_t> distinct_groups(std::int64_t groups, const Topology& topology) {

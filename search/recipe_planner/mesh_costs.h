@@ -2,11 +2,13 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "costmodel/cost_model.h"
 #include "search/recipe_planner/model_parts.h"
 #include "search/recipes/recipe.h"
+#include "taskgraph/plan/plan.h"
 
 namespace pipesim {
 
@@ -47,11 +49,38 @@ struct MeshCosts {
   std::vector<PartCosts> of_class;
 };
 
-/// `mesh`: legal, for `model`, whose batch is dp · mbs; its parts are `parts`, which may be those of the same
-/// model with another batch. `groups`: the pipeline's groups that may differ (distinct_groups()); costs are
-/// the least of them.
-MeshCosts mesh_costs(const Recipe& mesh, const RecipeModel& model, const ModelParts& parts,
-                     const CostModel& costs, const std::vector<std::int64_t>& groups);
+/// How long one device's share of a link, the busiest of them, is held by transfers within parts, gradients
+/// and gathered weights.
+struct PartTraffic {
+  Nanoseconds each = 0;  ///< by every microbatch
+  Nanoseconds once = 0;  ///< by an iteration
+};
+struct MeshTraffic {
+  PartTraffic front, behind;
+  std::vector<PartTraffic> of_class;
+};
+
+/// Measures meshes of a model. What they share is computed once. Not thread-safe.
+class MeshMeter {
+ public:
+  /// `model`: with the batch dp · mbs of all meshes that are measured. Its parts are `parts`, which may be
+  /// those of the same model with another batch. All must outlive it. `options`: of the gradients.
+  MeshMeter(const RecipeModel& model, const ModelParts& parts, const CostModel& costs, PlanOptions options);
+  ~MeshMeter();
+  MeshMeter(const MeshMeter&) = delete;
+  MeshMeter& operator=(const MeshMeter&) = delete;
+
+  /// `mesh`: legal. `groups`: the pipeline's groups that may differ (distinct_groups()); costs are the least
+  /// of them.
+  MeshCosts costs(const Recipe& mesh, const std::vector<std::int64_t>& groups);
+  MeshTraffic traffic(const Recipe& mesh, const StateSharding& sharding, std::int64_t microbatches,
+                      const std::vector<std::int64_t>& groups);
+
+ private:
+  class Tables;
+  std::unique_ptr<Tables> tables_;
+  const ModelParts& parts_;
+};
 
 /// Groups of a pipeline of which every other one is a copy: the same kinds of devices with the same routes
 /// between them.

@@ -107,6 +107,24 @@ Nanoseconds DividedCosts::time(const ScheduleShape& shape, std::int64_t microbat
   return longest;
 }
 
+Nanoseconds DividedCosts::time(const MeshTraffic& traffic, std::int64_t microbatches) const {
+  Nanoseconds longest = 0;
+  for (std::size_t g = 0; g < static_cast<std::size_t>(groups_); ++g) {
+    Nanoseconds held = 0;
+    const auto add = [&](const PartTraffic& part, std::int64_t number) {
+      held += number * (microbatches * part.each + part.once);
+    };
+    for (std::size_t s = g; s < stages_.size(); s += static_cast<std::size_t>(groups_)) {
+      if (stages_[s].first) add(traffic.front, 1);
+      if (stages_[s].last) add(traffic.behind, 1);
+      for (std::size_t k = 0; k < stages_[s].layers.size(); ++k)
+        add(traffic.of_class[k], stages_[s].layers[k]);
+    }
+    longest = std::max(longest, held);
+  }
+  return longest;
+}
+
 Bytes DividedCosts::memory(const ScheduleShape& shape, const PermanentBytes& permanent) const {
   Bytes most;
   for (std::size_t g = 0; g < static_cast<std::size_t>(groups_); ++g) {

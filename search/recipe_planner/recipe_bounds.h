@@ -43,6 +43,8 @@ class DividedCosts {
                std::int64_t groups, Recompute::Kind recompute);
 
   [[nodiscard]] Nanoseconds time(const ScheduleShape& shape, std::int64_t microbatches) const;
+  /// By the links alone: no lane is held by two transfers at once.
+  [[nodiscard]] Nanoseconds time(const MeshTraffic& traffic, std::int64_t microbatches) const;
   [[nodiscard]] Bytes memory(const ScheduleShape& shape, const PermanentBytes& permanent) const;
 
  private:
@@ -53,8 +55,8 @@ class DividedCosts {
     Nanoseconds busy_input = 0, busy_weight = 0;  // with what runs again
     // Once the gradient has come in from behind: what of it runs again first may have done so before.
     Nanoseconds drain_chain = 0, again_of_last = 0;
-    Bytes kept;  // of a microbatch
-    bool first = false, last = false;
+    Bytes kept;                        // of a microbatch
+    bool first = false, last = false;  // has what is in front of the layers, or behind
     std::vector<std::int64_t> layers;  // by class
   };
   [[nodiscard]] Stage stage_of(std::size_t number, std::size_t stages, std::int64_t from,

@@ -54,14 +54,16 @@ class BoundedRecipe {
     graph_.emplace(make_zoo_model(c.model + ",batch=" + std::to_string(recipe.data * recipe.microbatch)));
     const RecipeModel model(*graph_);
     const ModelParts parts(base_model_);
-    const MeshCosts made =
-        mesh_costs(mesh, model, parts, costs_, distinct_groups(recipe.pipeline, topology_));
+    options_.optimizer = Optimizer::Adam;
+    MeshMeter meter(model, parts, costs_, options_);
+    const std::vector<std::int64_t> groups = distinct_groups(recipe.pipeline, topology_);
+    const MeshCosts made = meter.costs(mesh, groups);
+    const MeshTraffic traffic = meter.traffic(mesh, recipe.state_sharding, microbatches, groups);
     ScheduleShapes shapes;
     const ScheduleShape& shape =
         shapes.of(recipe.schedule_name(), recipe.pipeline, microbatches, recipe.chunks);
     const DividedCosts divided(made, parts, division, recipe.pipeline, recipe.recompute);
-    options_.optimizer = Optimizer::Adam;
-    bound = {divided.time(shape, microbatches),
+    bound = {std::max(divided.time(shape, microbatches), divided.time(traffic, microbatches)),
              divided.memory(shape, permanent_bytes(made, recipe.state_sharding, options_.gradient_type,
                                                    options_.optimizer))};
   }
