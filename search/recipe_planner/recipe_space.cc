@@ -155,7 +155,9 @@ std::vector<StageDivision> RecipeSpace::find_divisions(std::int64_t groups) cons
           const std::int64_t left = layers - more - behind;
           if (left <= 0 || left % groups != 0) continue;
           const std::int64_t inner = left / groups;
-          if (inner + more < 0 || inner + behind < 0) continue;
+          // Two groups have none between them to compare with.
+          if (inner + more < 0 || inner + behind < 0 || inner % chunks != 0) continue;
+          if (groups == 2 && more + behind != 0) continue;
           add(chunks, more == 0 ? std::nullopt : std::optional(inner + more),
               behind == 0 ? std::nullopt : std::optional(inner + behind));
         }

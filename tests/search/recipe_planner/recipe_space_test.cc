@@ -101,6 +101,7 @@ std::set<std::string> all_recipes(const SpaceCase& c, const std::vector<std::int
         if (end.first != 0 || end.last != 0) {
           if (base.pipeline == 1 || left % base.pipeline != 0) continue;
           const std::int64_t inner = left / base.pipeline;
+          if (inner % vpp != 0 || (base.pipeline == 2 && end.first + end.last != 0)) continue;
           if (end.first != 0) divided.first = inner + end.first;
           if (end.last != 0) divided.last = inner + end.last;
           if (divided.first.value_or(0) < 0 || divided.last.value_or(0) < 0) continue;

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "search/evaluator.h"
+#include "search/recipe_planner/recipe_bounds.h"
+#include "search/recipe_planner/recipe_space.h"
+
+namespace pipesim {
+
+/// What recipes are ranked for.
+struct RankingRequest {
+  const RecipeModel& model;  ///< with any batch
+  const CostModel& costs;
+  PlanOptions options;       ///< without pipeline, recomputation, sharding and microbatches
+  std::int64_t samples = 0;  ///< of an iteration
+  RecipeFilter filter;
+  /// The model with another batch, its positions in the order in which `parts` of the sequence do equal work.
+  std::function<OperatorGraph(std::int64_t batch, std::int64_t parts)> graph_of;
+  /// Whether the model can have a batch; empty: any.
+  std::function<bool(std::int64_t batch)> takes_batch;
+};
+
+/// A recipe that was simulated.
+struct RatedRecipe {
+  Recipe recipe;
+  RecipeBound bound;
+  Evaluation evaluation;
+  Bytes peak;  ///< of the device that needs most memory
+};
+
+/// A recipe that was only bounded.
+struct BoundedRecipe {
+  Recipe recipe;
+  RecipeBound bound;
+};
+
+/// The answer, so far.
+struct RecipeRanking {
+  std::int64_t recipes = 0;              ///< all
+  std::int64_t bounded = 0;              ///< of these
+  std::int64_t too_large = 0;            ///< by their bound of memory
+  std::int64_t not_possible = 0;         ///< refused by a rule that looks at operators
+  std::vector<RatedRecipe> rated;        ///< those that fit first, then the fastest
+  std::int64_t left = 0;                 ///< that might be better than the best, for lack of time
+  Nanoseconds least_left = 0;            ///< the least bound of these; 0 where some were not bounded
+  std::optional<BoundedRecipe> leanest;  ///< least bound of memory
+  double bounding_seconds = 0;
+
+  /// The fastest that fits; null: none was found.
+  [[nodiscard]] const RatedRecipe* best() const;
+  /// No recipe is better than the best; where there is none, none fits.
+  [[nodiscard]] bool proven() const { return left == 0 && bounded == recipes; }
+  /// Of the simulated ones that fit: those than which none is both faster and leaner, the fastest first.
+  [[nodiscard]] std::vector<RatedRecipe> pareto_front() const;
+};
+
+/// The progress of a ranking.
+struct RankingProgress {
+  std::int64_t bounded = 0, recipes = 0, simulated = 0;
+  Nanoseconds best = 0;  ///< 0: none yet
+};
+
+/// Bounds all recipes, and simulates those that might be the fastest that fits, the least bound first, until
+/// no bound is below the best. `go_on` is asked now and then; false ends it. It also ends when the thread's
+/// deadline passes (sim/base/deadline.h).
+RecipeRanking rank_recipes(const RankingRequest& request,
+                           const std::function<bool(const RankingProgress&)>& go_on);
+
+}  // namespace pipesim
