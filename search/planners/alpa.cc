@@ -17,7 +17,7 @@ namespace pipesim {
 namespace {
 
 // What a mesh takes for the clusters, of one microbatch.
-struct MeshCosts {
+struct LayerCosts {
   std::int64_t devices = 1, tensor = 1;
   std::vector<Nanoseconds> forward_until;  // by number of clusters
   std::vector<Nanoseconds> backward_from;  // by cluster: its and all later ones', from the end of forward
@@ -50,7 +50,7 @@ class AlpaPlanner {
   }
 
   // Nothing when the mesh can't be split so.
-  std::optional<MeshCosts> costs_of(std::int64_t devices, std::int64_t tensor) {
+  std::optional<LayerCosts> costs_of(std::int64_t devices, std::int64_t tensor) {
     StageMesh mesh{{}, tensor};
     for (std::int64_t d = 0; d < devices; ++d) mesh.devices.emplace_back(static_cast<std::size_t>(d));
     const Pipeline one_stage{"1f1b", std::vector<std::int32_t>(graph_.operators().size(), 0)};
@@ -62,7 +62,7 @@ class AlpaPlanner {
     Evaluator evaluator(graph_, costs_, plan_);
     const BoundStrategy bound = evaluator.contents().bind(strategy);
     evaluator.evaluate_labelled(bound);
-    MeshCosts found = times(evaluator);
+    LayerCosts found = times(evaluator);
     found.devices = devices;
     found.tensor = tensor;
     add_memory(evaluator.contents(), bound, found);
@@ -70,7 +70,7 @@ class AlpaPlanner {
     return found;
   }
 
-  [[nodiscard]] StageProblem problem(const std::vector<MeshCosts>& meshes) const {
+  [[nodiscard]] StageProblem problem(const std::vector<LayerCosts>& meshes) const {
     StageProblem problem{static_cast<std::int32_t>(clusters_),
                          static_cast<std::int64_t>(topology().num_devices()),
                          microbatches_,
@@ -92,11 +92,11 @@ class AlpaPlanner {
  private:
   [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
 
-  [[nodiscard]] MeshCosts times(const Evaluator& evaluator) const {
-    MeshCosts found;
+  [[nodiscard]] LayerCosts times(const Evaluator& evaluator) const {
+    LayerCosts found;
     found.forward_until.assign(clusters_ + 1, 0);
     found.backward_from.assign(clusters_ + 1, 0);
-    for (MeshCosts::Loads* loads : {&found.synchronising, &found.in_microbatch})
+    for (LayerCosts::Loads* loads : {&found.synchronising, &found.in_microbatch})
       loads->assign(clusters_ + 1, std::vector<Nanoseconds>(topology().num_lanes(), 0));
     const std::vector<TaskLabel>& labels = evaluator.task_graph().labels;
     for (std::size_t t = 0; t < labels.size(); ++t) {
@@ -121,7 +121,7 @@ class AlpaPlanner {
     }
     for (std::size_t c = 0; c < clusters_; ++c) {
       found.forward_until[c + 1] = std::max(found.forward_until[c + 1], found.forward_until[c]);
-      for (MeshCosts::Loads* loads : {&found.synchronising, &found.in_microbatch}) {
+      for (LayerCosts::Loads* loads : {&found.synchronising, &found.in_microbatch}) {
         for (std::size_t lane = 0; lane < (*loads)[c].size(); ++lane)
           (*loads)[c + 1][lane] += (*loads)[c][lane];
       }
@@ -132,7 +132,7 @@ class AlpaPlanner {
     return found;
   }
 
-  void add_memory(const PlanContents& contents, const BoundStrategy& strategy, MeshCosts& found) const {
+  void add_memory(const PlanContents& contents, const BoundStrategy& strategy, LayerCosts& found) const {
     found.permanent.assign(clusters_ + 1, Bytes(0));
     found.made.assign(clusters_ + 1, Bytes(0));
     found.again.assign(clusters_ + 1, Bytes(0));
@@ -162,7 +162,7 @@ class AlpaPlanner {
       std::partial_sum(sums->begin(), sums->end(), sums->begin());
   }
 
-  void add_gathered(const ExpandedStrategy& expanded, MeshCosts& found) const {
+  void add_gathered(const ExpandedStrategy& expanded, LayerCosts& found) const {
     found.gathered.assign(clusters_, Bytes(0));
     if (!plan_.state_sharding.gathers_to_use()) return;
     for (const Wiring& w : expanded.wirings()) {
@@ -174,7 +174,7 @@ class AlpaPlanner {
     }
   }
 
-  [[nodiscard]] StageOption option_of(const MeshCosts& mesh, std::size_t first, std::size_t last) const {
+  [[nodiscard]] StageOption option_of(const LayerCosts& mesh, std::size_t first, std::size_t last) const {
     const Nanoseconds forward = mesh.forward_until[last + 1] - mesh.forward_until[first];
     const Nanoseconds backward = mesh.backward_from[first] - mesh.backward_from[last + 1];
     StageOption option{
@@ -201,13 +201,13 @@ class AlpaPlanner {
   }
 
   // For tensor parts, for copies, and for sends between stages.
-  [[nodiscard]] std::int32_t communicators(const MeshCosts& mesh) const {
+  [[nodiscard]] std::int32_t communicators(const LayerCosts& mesh) const {
     return (mesh.tensor > 1 ? 1 : 0) + (mesh.tensor < mesh.devices ? 1 : 0) +
            (static_cast<std::size_t>(mesh.devices) < topology().num_devices() ? 1 : 0);
   }
 
   // On the first device: what is kept of every microbatch in flight, and what the one that runs again takes.
-  [[nodiscard]] std::pair<Bytes, Bytes> activations(const MeshCosts& mesh, std::size_t first,
+  [[nodiscard]] std::pair<Bytes, Bytes> activations(const LayerCosts& mesh, std::size_t first,
                                                     std::size_t last) const {
     const Bytes made = mesh.made[last + 1] - mesh.made[first];
     const auto enters = [&](std::size_t cluster) {
@@ -230,7 +230,7 @@ class AlpaPlanner {
   }
 
   // On the first device: of every microbatch in flight, or of the clusters that are at work.
-  [[nodiscard]] std::pair<Bytes, Bytes> gathered_weights(const MeshCosts& mesh, std::size_t first,
+  [[nodiscard]] std::pair<Bytes, Bytes> gathered_weights(const LayerCosts& mesh, std::size_t first,
                                                          std::size_t last) const {
     Bytes all, largest, next;
     for (std::size_t c = first; c <= last; ++c) {
@@ -243,7 +243,7 @@ class AlpaPlanner {
     return {Bytes(0), largest + next};
   }
 
-  [[nodiscard]] static Nanoseconds busiest_lane(const MeshCosts::Loads& loads, std::size_t first,
+  [[nodiscard]] static Nanoseconds busiest_lane(const LayerCosts::Loads& loads, std::size_t first,
                                                 std::size_t last) {
     Nanoseconds busiest = 0;
     for (std::size_t lane = 0; lane < loads[first].size(); ++lane)
@@ -252,7 +252,7 @@ class AlpaPlanner {
   }
 
   // What happens once an iteration, divided among all microbatches.
-  [[nodiscard]] Seconds synchronisation_share(const MeshCosts& mesh, std::size_t first,
+  [[nodiscard]] Seconds synchronisation_share(const LayerCosts& mesh, std::size_t first,
                                               std::size_t last) const {
     return (1 / static_cast<double>(microbatches_)) *
            to_seconds(busiest_lane(mesh.synchronising, first, last));
@@ -260,7 +260,7 @@ class AlpaPlanner {
 
   // Forward and backward of what leaves the cluster, over the ways to the next submesh: one a device, or a
   // node where it has several nodes.
-  [[nodiscard]] Seconds transfer_time(const MeshCosts& mesh, std::size_t last) const {
+  [[nodiscard]] Seconds transfer_time(const LayerCosts& mesh, std::size_t last) const {
     const auto all = static_cast<std::int64_t>(topology().num_devices());
     if (last + 1 == clusters_ || mesh.devices >= all) return Seconds(0);
     const std::int64_t node = smallest_node(topology());
@@ -294,7 +294,7 @@ std::optional<AlpaPlan> alpa(const OperatorGraph& graph, const CostModel& costs,
                              std::int32_t clusters, const std::function<void(std::int64_t)>& looked_at,
                              const std::string& schedule) {
   AlpaPlanner planner(graph, costs, plan, clusters, schedule);
-  std::vector<MeshCosts> meshes;
+  std::vector<LayerCosts> meshes;
   const std::int64_t node = smallest_node(costs.topology());
   for (const std::int64_t devices : submesh_sizes(costs.topology())) {
     for (std::int64_t tensor = 1; tensor <= std::min(devices, node); tensor *= 2) {
