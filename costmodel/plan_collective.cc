@@ -208,13 +208,17 @@ class Planner {
 
 /// One message over its route: nothing to overlap chunks with, so no chunk overhead.
 CollectiveAlgorithm send(const Topology& topology, const LinkBundles& bundles, DeviceId from, DeviceId to) {
-  Hops hops(topology, bundles);
-  const Hop& hop = hops.between(from, to);
-  CollectiveAlgorithm result{"route", Seconds(nccl::call_overhead + hop.latency), {Phase{}}, {}};
-  for (const LaneShare& lane : hop.lanes) {
-    double seconds = lane.share / hops.bandwidths()[lane.lane.number];
-    result.loads.push_back({lane.lane.lane, 0, seconds});
-    result.phases[0].seconds_per_byte = std::max(result.phases[0].seconds_per_byte, seconds);
+  // Without Hops: there are more sends than anything else, and each looks up a single hop.
+  const Route route = topology.route(from, to);
+  CollectiveAlgorithm result{"route", Seconds(nccl::call_overhead + route.latency.value), {Phase{}}, {}};
+  for (LaneId lane : route.lanes) {
+    std::span<const LaneId> parallel = bundles.parallel_to(lane);
+    double total = total_bandwidth(topology, parallel);
+    for (LaneId one : parallel) {
+      double bandwidth = topology.lane_bandwidth(one).value, seconds = bandwidth / total / bandwidth;
+      result.loads.push_back({one, 0, seconds});
+      result.phases[0].seconds_per_byte = std::max(result.phases[0].seconds_per_byte, seconds);
+    }
   }
   std::sort(result.loads.begin(), result.loads.end(),
             [](const LaneLoad& a, const LaneLoad& b) { return a.lane < b.lane; });

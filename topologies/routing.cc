@@ -144,6 +144,8 @@ Router::~Router() = default;
 std::vector<Arc> Router::way(std::int32_t from, std::int32_t to) const {
   std::vector<Arc> backwards;
   if (from == to) return backwards;
+  constexpr std::size_t kUsual = 16;
+  backwards.reserve(kUsual);
   const State& s = *state_;
   if (s.hangs(to)) {
     const Arc out = s.hanging_arc[index(to)];

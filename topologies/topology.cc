@@ -183,7 +183,9 @@ Route Topology::route(DeviceId from, DeviceId to) const {
   if (from == to || !from.valid() || !to.valid() || std::max(from, to).index() >= num_devices())
     throw InternalError(fmt::format("no route from device {} to device {}", from.value, to.value));
   Route route;
-  for (const Arc arc : state_->router.way(from.value, to.value)) {
+  const std::vector<Arc> way = state_->router.way(from.value, to.value);
+  route.lanes.reserve(way.size());
+  for (const Arc arc : way) {
     const Link& link = parts().links[arc.link()];
     route.bandwidth = route.lanes.empty() ? link.bandwidth : std::min(route.bandwidth, link.bandwidth);
     route.latency += link.latency;

@@ -34,16 +34,24 @@ std::span<const LaneId> LinkBundles::parallel_to(LaneId lane) const {
   return bundles_[bundle];
 }
 
+double total_bandwidth(const Topology& topology, std::span<const LaneId> lanes) {
+  double total = 0;
+  for (LaneId lane : lanes) total += topology.lane_bandwidth(lane).value;
+  return total;
+}
+
 const Hop& Hops::between(DeviceId from, DeviceId to) {
   auto key = static_cast<std::uint64_t>(from.value) << 32 | static_cast<std::uint32_t>(to.value);
   auto [entry, fresh] = known_.try_emplace(key);
   Hop& hop = entry->second;
   if (!fresh) return hop;
   Route route = topology_.route(from, to);
+  std::size_t lanes = 0;
+  for (LaneId lane : route.lanes) lanes += bundles_.parallel_to(lane).size();
+  hop.lanes.reserve(lanes);
   for (LaneId lane : route.lanes) {
     std::span<const LaneId> parallel = bundles_.parallel_to(lane);
-    double total = 0;
-    for (LaneId one : parallel) total += topology_.lane_bandwidth(one).value;
+    double total = total_bandwidth(topology_, parallel);
     for (LaneId one : parallel) hop.lanes.push_back({met(one), topology_.lane_bandwidth(one).value / total});
   }
   hop.latency = route.latency.value;

@@ -22,6 +22,9 @@ class LinkBundles {
   std::vector<std::vector<LaneId>> bundles_;
 };
 
+/// Of the lanes together, bytes per second.
+double total_bandwidth(const Topology& topology, std::span<const LaneId> lanes);
+
 /// A lane, and its number among those that a group's hops have met.
 struct MetLane {
   LaneId lane;

@@ -1,6 +1,7 @@
 #include "taskgraph/binding/plan_contents.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/base/deadline.h"
@@ -190,14 +191,16 @@ const OwnedUpdates& PlanContents::update_work(OperatorId owner, const BoundStrat
 
 std::vector<WeightMemory> PlanContents::permanent_memory(const BoundStrategy& strategy) const {
   std::vector<WeightMemory> memory(costs().topology().num_devices());
+  std::unordered_map<const OwnedUpdates*, std::int64_t> times;  // layers share them
   for (std::size_t i = 0; i < strategy.size(); ++i) {
-    if (backward_->owned_weights(OperatorId(i)).empty()) continue;
-    const OwnedUpdates& work = update_work(OperatorId(i), strategy);
-    for (std::size_t j = 0; j < work.holders.size(); ++j) {
-      WeightMemory& sum = memory[work.holders[j].index()];
-      sum.weights += work.memory[j].weights;
-      sum.gradients += work.memory[j].gradients;
-      sum.optimizer_state += work.memory[j].optimizer_state;
+    if (!backward_->owned_weights(OperatorId(i)).empty()) ++times[&update_work(OperatorId(i), strategy)];
+  }
+  for (const auto& [work, n] : times) {
+    for (std::size_t j = 0; j < work->holders.size(); ++j) {
+      WeightMemory& sum = memory[work->holders[j].index()];
+      sum.weights += n * work->memory[j].weights;
+      sum.gradients += n * work->memory[j].gradients;
+      sum.optimizer_state += n * work->memory[j].optimizer_state;
     }
   }
   for (const TensorId w : backward_->frozen_weights()) {

@@ -52,6 +52,8 @@ void ExpandedStrategy::expand_unordered(const BoundStrategy& strategy) {
 }
 
 TaskId ExpandedStrategy::in_microbatch(TaskId of_first, std::int32_t microbatch) const {
+  if (block_.microbatches == 1)  // without divisions, since there are many to find
+    return TaskId(static_cast<std::size_t>(microbatch) * block_.tasks + of_first.index());
   const auto block = static_cast<std::size_t>(microbatch / block_.microbatches),
              inside = static_cast<std::size_t>(microbatch % block_.microbatches);
   const std::size_t before = contents_->ways() > 1 ? 0 : inside * tasks_of_one_microbatch_;

@@ -48,6 +48,8 @@ class StepOrder {
   TaskId connect(std::span<const OperatorShard> shards, std::span<const PipelineStep> steps,
                  std::size_t together, bool to_update) {
     TaskId before;
+    const bool by_stage = together == 1;
+    if (by_stage) sort_by_stage(shards, steps);
     for (std::size_t n = 0; n < steps.size(); n += together) {
       const std::span<const PipelineStep> now = steps.subspan(n, together);
       const bool last = n + together == steps.size();
@@ -56,7 +58,9 @@ class StepOrder {
       if constexpr (requires { tasks_.enter(now.front(), before); })
         before = tasks_.enter(now.front(), before);
       bool any = false;
-      for (const OperatorShard& shard : of_way(shards, now.front().microbatch))
+      const std::span<const OperatorShard> among =
+          by_stage ? of_stage_[static_cast<std::size_t>(now.front().stage)] : shards;
+      for (const OperatorShard& shard : of_way(among, now.front().microbatch))
         any |= connect_shard(shard, now, before, after);
       if (!any && before.valid() && after.valid()) tasks_.dag.add_edge(before, after);
       before = after;
@@ -65,6 +69,17 @@ class StepOrder {
   }
 
  private:
+  // In their order, those of stages that the steps have.
+  void sort_by_stage(std::span<const OperatorShard> shards, std::span<const PipelineStep> steps) {
+    std::int32_t stages = 0;
+    for (const PipelineStep& step : steps) stages = std::max(stages, step.stage + 1);
+    of_stage_.assign(static_cast<std::size_t>(stages), {});
+    for (const OperatorShard& shard : shards) {
+      const std::int32_t stage = tasks_.stage_of(shard.op);
+      if (stage < stages) of_stage_[static_cast<std::size_t>(stage)].push_back(shard);
+    }
+  }
+
   // The shards that run the microbatch. Where there are several ways, a barrier follows every step.
   [[nodiscard]] std::span<const OperatorShard> of_way(std::span<const OperatorShard> shards,
                                                       std::int32_t microbatch) const {
@@ -116,6 +131,7 @@ class StepOrder {
 
   Tasks tasks_;
   std::vector<const BoundStrategy*> ways_;
+  std::vector<std::vector<OperatorShard>> of_stage_;
 };
 
 /// Makes weight updates wait for all of a device's steps. An update between the operators of the last

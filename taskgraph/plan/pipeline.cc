@@ -37,7 +37,7 @@ std::vector<Devices> devices_of_stages(Configs configs, const Pipeline& pipeline
     devices[stage].insert(devices[stage].end(), used.begin(), used.end());
   }
   for (Devices& of_stage : devices) {
-    std::ranges::sort(of_stage);
+    if (!std::ranges::is_sorted(of_stage)) std::ranges::sort(of_stage);
     of_stage.erase(std::unique(of_stage.begin(), of_stage.end()), of_stage.end());
   }
   return devices;

@@ -13,8 +13,7 @@ const std::optional<Folding>& KnownFolding::of(const PlanContents& contents, con
   }
   const std::optional<Pipeline>& pipeline = contents.options().pipeline;
   Subject now{contents.generation(), contents.versions().trained(), strategy,
-              pipeline ? pipeline->stage_of : std::vector<std::int32_t>(),
-              contents.order_of(strategy, contents.options().microbatches).group_of};
+              pipeline ? pipeline->stage_of : std::vector<std::int32_t>()};
   if (subject_ == now) return folding_;
   subject_.reset();  // until the search has come to its end
   folding_ = find_folding(contents, strategy);
