@@ -105,6 +105,7 @@ inline void ReadyQueue::link(std::int32_t i) {
 
 inline void ReadyQueue::push(Nanoseconds ready, TaskId task) {
   if (ready == now_) return push_late(task);
+  __builtin_prefetch(&keys_[task.index()]);
   const std::int32_t i = new_node();
   node(i).ready = ready;
   node(i).task = task;
