@@ -14,6 +14,7 @@
 #include "search/pipelines/pipelined_strategy.h"
 #include "search/planners/pipedream.h"
 #include "search/planners/stage_costs_json.h"
+#include "search/recipe_planner/rank_recipes.h"
 #include "search/search_observer.h"
 #include "sim/base/errors.h"
 
@@ -49,6 +50,7 @@ struct PlannerSettings {
   std::int32_t layers = 16;  ///< alpa, exhaustive: clusters of operators
   std::optional<StageCostsFile> stage_costs;  ///< alpa
   SearchBudget budget;                        ///< exhaustive
+  RecipeFilter recipes;                       ///< recipes: those to choose among
 };
 
 /// A request for plans of a model on a topology.
@@ -64,6 +66,8 @@ struct PlanRequest {
   /// Shows what the planner is doing, now and then; "" ends it.
   std::function<void(std::string_view)> status;
   SearchObserver* observer = nullptr;  ///< of planners that search
+  /// with_batch, with positions in the order in which `parts` of the sequence do equal work in attention.
+  std::function<OperatorGraph(std::int64_t batch, std::int64_t parts)> with_parts = {};
 
   [[nodiscard]] const Topology& topology() const { return costs.topology(); }
   [[nodiscard]] std::int32_t microbatches() const { return options.microbatches; }
@@ -113,7 +117,8 @@ struct PlannedPipeline {
   OperatorGraph graph;  ///< the model with the batch of a microbatch
   /// The batch that the planner chose for the model; nothing: the request's.
   std::optional<std::int64_t> batch;
-  PlanOptions options;  ///< of the plan, with its pipeline, if it has one
+  std::int64_t parts = 1;  ///< of the sequence, for which positions are ordered (PlanRequest::with_parts)
+  PlanOptions options;     ///< of the plan, with its pipeline, if it has one
   Strategy strategy;
   std::vector<StageMesh> meshes;      ///< of the stages, see StageMesh
   std::vector<std::int64_t> devices;  ///< of each stage, as planned; the plan may use fewer
@@ -121,9 +126,10 @@ struct PlannedPipeline {
   std::string note;                         ///< "" or a sentence
   std::vector<Contribution> contributions;  ///< where several algorithms were asked, in that order
   PlannerTrials trials;
-  std::uint64_t seed = 0;            ///< of planners that search
-  std::optional<bool> proven;        ///< of those that may prove it: no plan of theirs is better
-  std::optional<Evaluation> scored;  ///< of the plan, where it is known
+  std::uint64_t seed = 0;                ///< of planners that search
+  std::optional<bool> proven;            ///< of those that may prove it: no plan of theirs is better
+  std::optional<Evaluation> scored;      ///< of the plan, where it is known
+  std::optional<RecipeRanking> recipes;  ///< of the planner over recipes
 
   /// For the model of the request.
   PlannedPipeline(const PlanRequest& request, PipelinedStrategy made)
@@ -152,6 +158,8 @@ PlannedPipeline propose_dapple(const PlanRequest& request);
 PlannedPipeline propose_alpa(const PlanRequest& request);
 /// Tries all pipelines of few layers on few devices. Needs an observer.
 PlannedPipeline propose_exhaustively(const PlanRequest& request);
+/// Proves which recipe is the best. Needs an observer and with_parts.
+PlannedPipeline propose_recipes(const PlanRequest& request);
 
 /// The fastest stages under a schedule from a file of costs. InputError when there are none.
 StagePartition partition_of(const StageProblem& problem, const std::string& file,

@@ -553,62 +553,80 @@ class PartMeter {
            !(recomputation(kind).any() && recomputation(kind).reads_again(use));
   }
 
-  // What a device keeps of the tensor for readers in the part: its own piece, or what arrived.
-  [[nodiscard]] std::map<DeviceId, Bytes> kept_of(std::size_t kind, TensorId tensor, bool own_kept) {
+  // What a device keeps, and of this what it keeps until weights have their gradients.
+  struct KeptBytes {
+    std::map<DeviceId, Bytes> all, for_weights;
+    void add(const KeptBytes& other) {
+      for (const auto& [d, bytes] : other.all) all[d] += bytes;
+      for (const auto& [d, bytes] : other.for_weights) for_weights[d] += bytes;
+    }
+    [[nodiscard]] static Bytes least_of(const std::map<DeviceId, Bytes>& bytes) {
+      Bytes fewest = bytes.begin()->second;
+      for (const auto& [d, b] : bytes) fewest = std::min(fewest, b);
+      return fewest;
+    }
+  };
+
+  // Of the tensor for readers in the part: the device's own piece, or what arrived. `own_kept`: for its
+  // maker.
+  [[nodiscard]] KeptBytes kept_of(std::size_t kind, TensorId tensor, bool own_kept) {
     const UseRef maker = tables_.backward().producing_use(tensor);
     const Layout& made = tables_.layouts()[data_layout(maker, tables_.strategy())];
     const std::int64_t element = bytes_per_element(graph_.tensor(tensor).type);
-    const auto own = [&](DeviceId d) { return Bytes(made.elements_on(d) * element); };
-    std::map<DeviceId, Bytes> kept, arrived;
+    KeptBytes own, arrived;
+    const auto keep_own = [&](DeviceId d, bool for_weights) {
+      const Bytes bytes(made.elements_on(d) * element);
+      own.all[d] = bytes;
+      if (for_weights) own.for_weights[d] = bytes;
+    };
     if (own_kept) {
-      for (const DeviceId d : tables_[maker.op].config.devices) kept[d] = own(d);
+      for (const DeviceId d : tables_[maker.op].config.devices)
+        keep_own(d, tables_.backward().need(maker.op).weight_pass);
     }
     std::set<LayoutId> targets;
     for (const UseRef use : graph_.consumers(tensor)) {
       if (!is_inside(use.op) || !is_kept_for(kind, use)) continue;
+      const TensorUse& read = graph_.op(use.op).uses[static_cast<std::size_t>(use.use)];
+      const bool for_weights = read.saved && tables_.backward().need(use.op).weight_pass;
       const CommunicationPlan& plan = forward_plan(use);
-      for (const DeviceId d : plan.local) kept[d] = own(d);
+      for (const DeviceId d : plan.local) keep_own(d, for_weights);
       if (plan.tasks.empty() || !targets.insert(plan.target).second) continue;
       const bool again_moved = gathered_ == GatheredInputs::Again && is_gathered(use, plan);
       for (const auto& [d, bytes] : plan.received) {
         if (again_moved) {  // the own part, or, where nothing behind is awaited, all that arrived
-          kept[d] = own(d);
+          keep_own(d, false);
         } else {
-          arrived[d] += bytes;
+          arrived.all[d] += bytes;
+          if (for_weights) arrived.for_weights[d] += bytes;
         }
       }
     }
-    for (const auto& [d, bytes] : arrived) kept[d] += bytes;
-    return kept;
+    own.add(arrived);
+    return own;
   }
 
   void measure_kept(std::size_t kind, PartCosts& costs) {
-    const std::vector<DeviceId>& devices = tables_[part_.operators.front()].config.devices;
-    std::map<DeviceId, Bytes> kept, of_entry;
-    for (const DeviceId d : devices) kept[d], of_entry[d];
+    KeptBytes kept, of_entry;
+    for (const DeviceId d : tables_[part_.operators.front()].config.devices)
+      kept.all[d], kept.for_weights[d], of_entry.all[d];
     for (const OperatorId op : part_.operators) {
       const BoundOperator& bound = tables_[op];
       const BackwardNeed& need = tables_.backward().need(op);
-      for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
-        const TensorUse& use = bound.op->uses[u];
-        if (use.role != Role::Output) continue;
-        const bool saved = use.saved && !again(kind, op) && (need.input_pass || need.weight_pass);
-        for (const auto& [d, bytes] : kept_of(kind, use.tensor, saved)) kept[d] += bytes;
+      const bool backward = need.input_pass || need.weight_pass;
+      for (const TensorUse& use : bound.op->uses) {
+        if (use.role == Role::Output)
+          kept.add(kept_of(kind, use.tensor, use.saved && !again(kind, op) && backward));
       }
-      if (again(kind, op) || !(need.input_pass || need.weight_pass)) continue;
-      for (std::size_t k = 0; k < bound.memory.size(); ++k)
-        kept[bound.config.devices[k]] += bound.memory[k].saved;
+      if (again(kind, op) || !backward) continue;
+      for (std::size_t k = 0; k < bound.memory.size(); ++k) {
+        kept.all[bound.config.devices[k]] += bound.memory[k].saved;
+        if (need.weight_pass) kept.for_weights[bound.config.devices[k]] += bound.memory[k].saved;
+      }
     }
-    if (part_.entry) {
-      for (const auto& [d, bytes] : kept_of(kind, *part_.entry, false)) of_entry[d] += bytes;
-    }
-    const auto least_of = [&](const std::map<DeviceId, Bytes>& bytes) {
-      Bytes fewest = bytes.begin()->second;
-      for (const auto& [d, b] : bytes) fewest = std::min(fewest, b);
-      return fewest;
-    };
-    costs.kept[kind] = least_of(kept);
-    costs.kept_entry[kind] = least_of(of_entry);
+    if (part_.entry) of_entry.add(kept_of(kind, *part_.entry, false));
+    costs.kept[kind] = KeptBytes::least_of(kept.all);
+    costs.kept_for_weights[kind] = KeptBytes::least_of(kept.for_weights);
+    costs.kept_entry[kind] = KeptBytes::least_of(of_entry.all);
   }
 
   // Weights that another part uses too may have copies there.
@@ -664,6 +682,7 @@ void lower(PartCosts& costs, const PartCosts& other) {
     lower_to(costs.busy_again[k], other.busy_again[k]);
     lower_to(costs.kept[k], other.kept[k]);
     lower_to(costs.kept_entry[k], other.kept_entry[k]);
+    lower_to(costs.kept_for_weights[k], other.kept_for_weights[k]);
   }
 }
 
@@ -675,8 +694,8 @@ MeshMeter::MeshMeter(const RecipeModel& model, const ModelParts& parts, const Co
 
 MeshMeter::~MeshMeter() = default;
 
-MeshCosts MeshMeter::costs(const Recipe& mesh, const std::vector<std::int64_t>& groups) {
-  MeshCosts made;
+RecipeMeshCosts MeshMeter::costs(const Recipe& mesh, const std::vector<std::int64_t>& groups) {
+  RecipeMeshCosts made;
   made.of_class.resize(parts_.representative.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     tables_->begin(mesh, groups[g]);

@@ -33,6 +33,8 @@ struct PartCosts {
   /// Least bytes, over the devices, that a microbatch keeps until its backward begins: what the part makes
   /// for itself, and what the part before made for it on the same devices.
   std::array<Bytes, kNumRecomputes> kept{}, kept_entry{};
+  /// Of `kept`, what is there until the pass of weight gradients begins.
+  std::array<Bytes, kNumRecomputes> kept_for_weights{};
   /// Elements of weights, by what copies of them could divide.
   struct Weights {
     std::int64_t elements = 0;  ///< on the device with fewest
@@ -44,7 +46,7 @@ struct PartCosts {
 };
 
 /// Costs of all parts of a model under a mesh: a recipe without stages, schedule, recomputation and sharding.
-struct MeshCosts {
+struct RecipeMeshCosts {
   PartCosts front, behind;
   std::vector<PartCosts> of_class;
 };
@@ -72,7 +74,7 @@ class MeshMeter {
 
   /// `mesh`: legal. `groups`: the pipeline's groups that may differ (distinct_groups()); costs are the least
   /// of them.
-  MeshCosts costs(const Recipe& mesh, const std::vector<std::int64_t>& groups);
+  RecipeMeshCosts costs(const Recipe& mesh, const std::vector<std::int64_t>& groups);
   MeshTraffic traffic(const Recipe& mesh, const StateSharding& sharding, std::int64_t microbatches,
                       const std::vector<std::int64_t>& groups);
 

@@ -1,5 +1,7 @@
 #include "search/recipe_planner/rank_recipes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -171,7 +173,7 @@ class RecipeRanker {
       return;
     }
     costs_[number] = sized(mesh).meter.costs(mesh, groups_of(mesh));
-    const MeshCosts& costs = costs_[number];
+    const RecipeMeshCosts& costs = costs_[number];
     std::vector<PermanentBytes> permanent;
     for (const StateSharding& sharding : shardings)
       permanent.push_back(
@@ -307,7 +309,7 @@ class RecipeRanker {
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SizedRecipeModel>> sized_;
   RecipeScorer scorer_;  // refers to these
   std::map<std::int64_t, std::vector<std::int64_t>> groups_;
-  std::vector<MeshCosts> costs_;  // by mesh
+  std::vector<RecipeMeshCosts> costs_;  // by mesh
   std::map<std::pair<std::uint32_t, std::uint8_t>, MeshTraffic> traffic_;
   ScheduleShapes shapes_;
   std::vector<Candidate> open_;
@@ -335,6 +337,14 @@ std::vector<RatedRecipe> RecipeRanking::pareto_front() const {
 RecipeRanking rank_recipes(const RankingRequest& request,
                            const std::function<bool(const RankingProgress&)>& go_on) {
   return RecipeRanker(request, go_on).rank();
+}
+
+std::string with_separators(std::int64_t number) {
+  std::string text = fmt::format("{}", number);
+  constexpr std::ptrdiff_t kDigits = 3;
+  for (std::ptrdiff_t at = std::ssize(text) - kDigits; at > 0; at -= kDigits)
+    text.insert(static_cast<std::size_t>(at), 1, ',');
+  return text;
 }
 
 }  // namespace pipesim

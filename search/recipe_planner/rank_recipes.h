@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "search/evaluator.h"
@@ -69,5 +70,8 @@ struct RankingProgress {
 /// deadline passes (sim/base/deadline.h).
 RecipeRanking rank_recipes(const RankingRequest& request,
                            const std::function<bool(const RankingProgress&)>& go_on);
+
+/// "41,208".
+std::string with_separators(std::int64_t number);
 
 }  // namespace pipesim

@@ -4,8 +4,8 @@
 
 namespace pipesim {
 
-PermanentBytes permanent_bytes(const MeshCosts& costs, const StateSharding& sharding, DataType gradient_type,
-                               Optimizer optimizer) {
+PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, const StateSharding& sharding,
+                               DataType gradient_type, Optimizer optimizer) {
   const auto of = [&](const PartCosts& part) {
     return least_permanent(part, sharding, gradient_type, optimizer);
   };
@@ -14,8 +14,8 @@ PermanentBytes permanent_bytes(const MeshCosts& costs, const StateSharding& shar
   return bytes;
 }
 
-DividedCosts::DividedCosts(const MeshCosts& mesh, const ModelParts& parts, const StageDivision& division,
-                           std::int64_t groups, Recompute::Kind recompute)
+DividedCosts::DividedCosts(const RecipeMeshCosts& mesh, const ModelParts& parts,
+                           const StageDivision& division, std::int64_t groups, Recompute::Kind recompute)
     : mesh_(mesh), parts_(parts), groups_(groups), kind_(number_of(recompute)) {
   std::int64_t from = 0;
   for (std::size_t s = 0; s < division.layers.size(); ++s) {
@@ -39,6 +39,7 @@ DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stage
     stage.busy_weight += part.busy_weight;
     stage.again_of_last = part.busy_again[kind_];
     stage.kept += part.kept[kind_] + (any ? part.kept_entry[kind_] : Bytes(0));
+    stage.kept_for_weights += part.kept_for_weights[kind_];
     chain += any ? part.forward : part.forward_first;
     if (full) return;
     stage.chain += any ? part.backward[kind_] : part.backward_first[kind_];
@@ -128,15 +129,22 @@ Nanoseconds DividedCosts::time(const MeshTraffic& traffic, std::int64_t microbat
 Bytes DividedCosts::memory(const ScheduleShape& shape, const PermanentBytes& permanent) const {
   Bytes most;
   for (std::size_t g = 0; g < static_cast<std::size_t>(groups_); ++g) {
-    Bytes sum;
-    for (std::size_t c = 0; g + c * static_cast<std::size_t>(groups_) < stages_.size(); ++c) {
-      const Stage& stage = stages_[g + c * static_cast<std::size_t>(groups_)];
-      sum += shape.in_flight[g][c] * stage.kept;
-      if (stage.first) sum += permanent.front;
-      if (stage.last) sum += permanent.behind;
-      for (std::size_t k = 0; k < stage.layers.size(); ++k) sum += stage.layers[k] * permanent.of_class[k];
+    Bytes always;
+    for (std::size_t s = g; s < stages_.size(); s += static_cast<std::size_t>(groups_)) {
+      if (stages_[s].first) always += permanent.front;
+      if (stages_[s].last) always += permanent.behind;
+      for (std::size_t k = 0; k < stages_[s].layers.size(); ++k)
+        always += stages_[s].layers[k] * permanent.of_class[k];
     }
-    most = std::max(most, sum);
+    for (const ScheduleShape::Moment& moment : shape.moments[g]) {
+      Bytes sum = always;
+      for (std::size_t c = 0; c < moment.before_input.size(); ++c) {
+        const Stage& stage = stages_[g + c * static_cast<std::size_t>(groups_)];
+        sum += moment.before_input[c] * stage.kept +
+               (moment.before_weight[c] - moment.before_input[c]) * stage.kept_for_weights;
+      }
+      most = std::max(most, sum);
+    }
   }
   return most;
 }

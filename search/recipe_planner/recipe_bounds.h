@@ -22,8 +22,8 @@ struct PermanentBytes {
   Bytes front, behind;
   std::vector<Bytes> of_class;
 };
-PermanentBytes permanent_bytes(const MeshCosts& costs, const StateSharding& sharding, DataType gradient_type,
-                               Optimizer optimizer);
+PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, const StateSharding& sharding,
+                               DataType gradient_type, Optimizer optimizer);
 
 /// Costs of the stages of a division under a mesh and a recomputation: sums of costs of parts.
 ///
@@ -39,7 +39,7 @@ PermanentBytes permanent_bytes(const MeshCosts& costs, const StateSharding& shar
 /// there, and weights, gradients and optimizer state always are.
 class DividedCosts {
  public:
-  DividedCosts(const MeshCosts& mesh, const ModelParts& parts, const StageDivision& division,
+  DividedCosts(const RecipeMeshCosts& mesh, const ModelParts& parts, const StageDivision& division,
                std::int64_t groups, Recompute::Kind recompute);
 
   [[nodiscard]] Nanoseconds time(const ScheduleShape& shape, std::int64_t microbatches) const;
@@ -55,14 +55,14 @@ class DividedCosts {
     Nanoseconds busy_input = 0, busy_weight = 0;  // with what runs again
     // Once the gradient has come in from behind: what of it runs again first may have done so before.
     Nanoseconds drain_chain = 0, again_of_last = 0;
-    Bytes kept;                        // of a microbatch
+    Bytes kept, kept_for_weights;      // of a microbatch
     bool first = false, last = false;  // has what is in front of the layers, or behind
     std::vector<std::int64_t> layers;  // by class
   };
   [[nodiscard]] Stage stage_of(std::size_t number, std::size_t stages, std::int64_t from,
                                std::int64_t count) const;
 
-  const MeshCosts& mesh_;
+  const RecipeMeshCosts& mesh_;
   const ModelParts& parts_;
   std::int64_t groups_;
   std::size_t kind_;

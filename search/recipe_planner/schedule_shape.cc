@@ -7,33 +7,61 @@
 namespace pipesim {
 namespace {
 
+// Follows the steps of one group.
+class GroupSteps {
+ public:
+  explicit GroupSteps(std::int64_t chunks)
+      : now_{std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0),
+             std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0)} {}
+
+  void add(const PipelineStep& step, std::size_t chunk) {
+    switch (step.kind) {
+      case StepKind::Forward:
+        ++now_.before_input[chunk], ++now_.before_weight[chunk];
+        behind_ = -1;
+        return;
+      case StepKind::Backward:
+      case StepKind::BackwardInput:
+        look();
+        --now_.before_input[chunk];
+        if (step.kind == StepKind::Backward) --now_.before_weight[chunk];
+        behind_ = chunk == 0 ? 0 : -1;
+        return;
+      case StepKind::BackwardWeight:
+        look();
+        --now_.before_weight[chunk];
+        if (behind_ >= 0) ++behind_;
+        return;
+    }
+  }
+  [[nodiscard]] std::vector<ScheduleShape::Moment> moments() const { return {most_input_, most_weight_}; }
+  [[nodiscard]] std::int64_t behind() const { return behind_; }
+
+ private:
+  static std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
+    return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+  }
+  void look() {
+    if (most_input_.before_input.empty() || sum_of(now_.before_input) > sum_of(most_input_.before_input))
+      most_input_ = now_;
+    if (most_weight_.before_weight.empty() || sum_of(now_.before_weight) > sum_of(most_weight_.before_weight))
+      most_weight_ = now_;
+  }
+
+  ScheduleShape::Moment now_, most_input_, most_weight_;
+  std::int64_t behind_ = 0;  // see ScheduleShape::weight_steps_behind
+};
+
 ScheduleShape shape_of(const PipelineSchedule& schedule, std::int64_t groups, std::int64_t chunks) {
   ScheduleShape shape;
-  for (std::size_t g = 0; g < schedule.size(); ++g) {
-    std::vector<std::int64_t> now(static_cast<std::size_t>(chunks), 0), most = now;
-    std::int64_t all = 0, most_of_all = -1, behind = 0;
-    for (const PipelineStep& step : schedule[g]) {
-      std::int64_t& of_stage = now[static_cast<std::size_t>(step.stage / groups)];
-      const bool of_first = step.stage == static_cast<std::int32_t>(g);
-      switch (step.kind) {
-        case StepKind::Forward:
-          ++of_stage, ++all;
-          behind = -1;
-          break;
-        case StepKind::Backward:
-        case StepKind::BackwardInput:
-          if (all > most_of_all) most_of_all = all, most = now;
-          --of_stage, --all;
-          behind = of_first ? 0 : -1;
-          break;
-        case StepKind::BackwardWeight:
-          shape.splits_backward = true;
-          if (behind >= 0) ++behind;
-          break;
-      }
+  for (const std::vector<PipelineStep>& of_group : schedule) {
+    GroupSteps steps(chunks);
+    for (const PipelineStep& step : of_group) {
+      shape.splits_backward |= step.kind == StepKind::BackwardWeight;
+      steps.add(step, static_cast<std::size_t>(step.stage / groups));
     }
-    shape.in_flight.push_back(std::move(most));
-    shape.weight_steps_behind.push_back(behind);
+    shape.moments.push_back(steps.moments());
+    shape.weight_steps_behind.push_back(steps.behind());
   }
   return shape;
 }
@@ -45,7 +73,7 @@ const ScheduleShape& ScheduleShapes::of(const std::string& schedule, std::int64_
   const auto [at, fresh] = made_.try_emplace({schedule, groups, microbatches, chunks});
   if (!fresh) return at->second;
   if (groups == 1) {  // one microbatch after the other
-    at->second.in_flight = {{1}};
+    at->second.moments = {{{{1}, {1}}}};
     at->second.weight_steps_behind = {0};
     return at->second;
   }

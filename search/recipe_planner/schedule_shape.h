@@ -10,9 +10,13 @@ namespace pipesim {
 
 /// What bounds need to know of the steps of a pipeline's schedule.
 struct ScheduleShape {
-  /// By group of devices, and stage on it: microbatches that have gone forward there, and whose backward has
-  /// not begun, at the moment of a step of backward when all stages of the group together have most.
-  std::vector<std::vector<std::int64_t>> in_flight;
+  /// Microbatches under way on a group when a step of backward begins, by stage on it.
+  struct Moment {
+    std::vector<std::int64_t> before_input;   ///< gone forward, their backward not begun
+    std::vector<std::int64_t> before_weight;  ///< the same, or their weight gradients not begun
+  };
+  /// By group: the moments at which most are under way of either.
+  std::vector<std::vector<Moment>> moments;
   /// By group: steps for weight gradients alone that come after the last step of backward through the group's
   /// first stage; −1: other steps come after it, too.
   std::vector<std::int64_t> weight_steps_behind;

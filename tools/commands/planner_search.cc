@@ -30,6 +30,7 @@
 #include "tools/reports/plan_costs.h"
 #include "tools/reports/plan_reason.h"
 #include "tools/reports/plan_report.h"
+#include "tools/reports/recipe_ranking.h"
 #include "tools/reports/report_in_time.h"
 #include "tools/searching/hints.h"
 #include "tools/searching/search_time.h"
@@ -269,6 +270,7 @@ PlannerRun planner_run_of(const Arguments& a) {
 
 PlannedPipeline propose(const PlanRequest& request, const PlannerRun& run) {
   if (run.planner.searches) return search_auto(request, run.of_auto);
+  if (run.planner.name == "recipes") return propose_recipes(request);
   const auto planner = std::ranges::find(planners(), run.planner.name, &Planner::name);
   return planner != planners().end() ? planner->propose(request) : propose_exhaustively(request);
 }
@@ -287,6 +289,9 @@ PlannedPipeline propose_in_time(const PlanRequest& request, const PlannerRun& ru
 PlanRequest request_of(const PlannerRun& run, const CostModel& costs) {
   PlanRequest request{run.graph, costs, run.options, {}, {}, run.settings, {}};
   request.with_batch = [&](std::int64_t batch) { return open_model(with_batch(run.model.model, batch)); };
+  request.with_parts = [&](std::int64_t batch, std::int64_t parts) {
+    return open_model(with_batch(with_zigzag(run.model.model, run.graph, parts), batch));
+  };
   request.takes_batch = [&](std::int64_t batch) {
     try {
       (void)with_batch(run.model.model, batch);
@@ -326,7 +331,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
     if (text.empty()) line.reset();
   };
   std::optional<SearchWatch> watch;
-  if (run.planner.searches || run.planner.name == "exhaustive") {
+  if (run.planner.searches || run.planner.name == "exhaustive" || run.planner.name == "recipes") {
     watch.emplace(streams.err, SearchBudget{}, std::nullopt, run.log);
     request.observer = &*watch;
   }
@@ -334,7 +339,8 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   line.reset();
   const double planned_s = std::chrono::duration<double>(Clock::now() - began).count();
   const OperatorGraph& graph = planned.graph;
-  Plan plan{planned.batch ? with_batch(run.model.model, *planned.batch) : run.model.model,
+  const std::string text = with_zigzag(run.model.model, run.graph, planned.parts);
+  Plan plan{planned.batch ? with_batch(text, *planned.batch) : text,
             run.topology_text,
             graph.fingerprint(),
             topology.fingerprint(),
@@ -384,6 +390,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
     if (!profile.empty()) json["profile_note"] = profile;
     if (pipeline) json["pipeline"] = json_of(*pipeline);
     if (!planned.contributions.empty()) json["contributions"] = contributions_json(planned);
+    if (planned.recipes) json["recipes"] = json_of(*planned.recipes);
     streams.out << json.dump(2) << "\n";
   } else {
     streams.out << fmt::format("{} on {} ({}), {}, planned by {} in {}{}\n\n", graph.name(), topology.name(),
@@ -394,6 +401,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
                 << contributions_text(planned, topology);
     if (planned.trials.of != PlannerTrials::Of::Nothing)
       streams.out << trials_text(planned.trials, topology.num_devices()) << "\n";
+    if (planned.recipes) streams.out << to_text(*planned.recipes) << "\n";
     if (planned.objective) streams.out << fmt::format("  {}, says the planner\n", planned.objective->text);
     if (!planned.note.empty()) streams.out << fmt::format("  {}\n", planned.note);
     if (!profile.empty()) streams.out << fmt::format("  {}\n", profile);

@@ -57,7 +57,7 @@ class BoundedRecipe {
     options_.optimizer = Optimizer::Adam;
     MeshMeter meter(model, parts, costs_, options_);
     const std::vector<std::int64_t> groups = distinct_groups(recipe.pipeline, topology_);
-    const MeshCosts made = meter.costs(mesh, groups);
+    const RecipeMeshCosts made = meter.costs(mesh, groups);
     const MeshTraffic traffic = meter.traffic(mesh, recipe.state_sharding, microbatches, groups);
     ScheduleShapes shapes;
     const ScheduleShape& shape =

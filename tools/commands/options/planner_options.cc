@@ -96,7 +96,16 @@ const std::vector<PlannerChoice>& planner_choices() {
       choices.push_back({planners()[i].name, planners()[i].summary, std::move(lists.at(i).options),
                          std::move(lists[i].cost_models)});
     choices.push_back(
-        {"auto", "all of these, then a search that may change anything of their plans", {}, {}, true});
+        {"recipes",
+         "the best of all recipes, with a proof; it chooses microbatches, recomputation and state "
+         "sharding too",
+         {"only", "not", "seconds", "search-log"},
+         {}});
+    choices.push_back({"auto",
+                       "all of these but recipes, then a search that may change anything of their plans",
+                       {},
+                       {},
+                       true});
     return choices;
   }();
   return all;
@@ -152,15 +161,49 @@ std::vector<Option> planner_options() {
         .help = "alpa: a file with the costs of stages",
         .details =
             "JSON. They take the place of simulated costs. Without --model the best partition is printed."},
+       {.name = "only",
+        .argument = "PART=VALUES",
+        .default_value = "",
+        .help = "recipes: choose among those with this part",
+        .repeated = true,
+        .details =
+            "Such as tp=4,8, zero=0,1, sp=on or schedule=1f1b. Parts: tp, cp, dp, ep, etp, pp, vpp, mbs, "
+            "sp (on, off), zero, shard (a number, all), recompute, schedule, first and last (a number, "
+            "even). May be given several times."},
+       {.name = "not",
+        .argument = "PART=VALUES",
+        .default_value = "",
+        .help = "recipes: choose among those without it",
+        .repeated = true},
        {"straight", "", "", "pipedream: no stage on more than one device"},
        {"use-fewer", "", "", "pipedream: devices may stay idle"},
        {"memory-limit", "SIZE", "", "pipedream: memory for all batches in flight on a device"}});
 }
 
+namespace {
+
+// What recipes say themselves.
+void refuse_parts_of_recipes(const Arguments& a) {
+  constexpr std::array<std::pair<const char*, const char*>, 6> kParts{{{"microbatches", "mbs=2"},
+                                                                       {"microbatch", "mbs=2"},
+                                                                       {"recompute", "recompute=full"},
+                                                                       {"state-sharding", "zero=1"},
+                                                                       {"gathered-inputs", ""},
+                                                                       {"schedule", "schedule=1f1b"}}};
+  for (const auto& [option, condition] : kParts) {
+    if (!a.given(option)) continue;
+    throw UsageError(fmt::format("search: --{} does not go with --algorithm recipes, which chooses that{}",
+                                 option, *condition == 0 ? "" : fmt::format("; see --only {}", condition)));
+  }
+}
+
+}  // namespace
+
 void check_planner_options(const Arguments& a) {
   const std::string& algorithm = a.text("algorithm");
   const PlannerChoice* planner = planner_of(a);
   const std::vector<std::string> mine = planner ? planner->options : std::vector<std::string>();
+  if (planner && planner->name == "recipes") refuse_parts_of_recipes(a);
   for (const Option& option : planner_options()) {
     if (a.given(option.name) && std::ranges::find(mine, option.name) == mine.end())
       throw UsageError(fmt::format("search: --{} does not go with --algorithm {}{}", option.name, algorithm,
@@ -200,6 +243,10 @@ PlannerSettings planner_settings_of(const Arguments& a) {
   if (algorithm == "dapple" && a.has("microbatch"))
     settings.copy_microbatch = a.integer("microbatch", 1, kMostMicrobatch);
   settings.layers = layers_of(a);
+  std::vector<RecipeCondition> conditions;
+  for (const std::string& text : a.texts("only")) conditions.push_back(parse_recipe_condition(text, false));
+  for (const std::string& text : a.texts("not")) conditions.push_back(parse_recipe_condition(text, true));
+  settings.recipes = RecipeFilter(std::move(conditions));
   settings.stage_costs = stage_costs_of(a);
   // Without options there is no limit: whoever asks for a proof waits for it.
   if (a.given("seconds") || a.has("proposals")) settings.budget = search_budget_of(a);

@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "search/planners/planner.h"
+#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipes/expand_recipe.h"
+#include "sim/base/deadline.h"
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+
+namespace pipesim {
+namespace {
+
+// Ranks until the request's observer or deadline ends it.
+class WatchedRanking {
+ public:
+  explicit WatchedRanking(const PlanRequest& request) : request_(request) {
+    request.observer->expect(request.settings.budget);
+  }
+
+  RecipeRanking rank(const RankingRequest& asked) {
+    const ProgressCallback watching = request_.observer->callback();
+    std::int64_t simulated = 0;
+    RecipeRanking ranking = rank_recipes(asked, [&](const RankingProgress& now) {
+      if (now.simulated == 0)
+        request_.status(fmt::format("{} of {} recipes bounded", now.bounded, now.recipes));
+      if (now.simulated > 0 && simulated == 0) request_.status("");
+      simulated = now.simulated;
+      SearchProgress progress;
+      progress.proposals = now.simulated;
+      progress.best = now.best;
+      progress.seconds = seconds();
+      return watching(progress);
+    });
+    request_.status("");
+    SearchOutcome told;
+    told.seconds = seconds();
+    told.proposals = static_cast<std::int64_t>(ranking.rated.size());
+    request_.observer->finish(told);
+    return ranking;
+  }
+
+ private:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  }
+  const PlanRequest& request_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+Bytes most_usable(const Topology& topology) {
+  Bytes most;
+  for (std::size_t d = 0; d < topology.num_devices(); ++d)
+    most = std::max(most, topology.usable_memory(DeviceId(d)));
+  return most;
+}
+
+// What would let recipes fit that do not: twice the devices halve what they divide.
+std::string help_for(const RecipeFilter& filter) {
+  return fmt::format("; more devices, or devices with more memory, would help{}",
+                     filter.conditions().empty() ? "" : ", or fewer conditions of --only and --not");
+}
+
+[[noreturn]] void refuse_ranking(const RecipeRanking& ranking, const PlanRequest& request) {
+  const std::string all = with_separators(ranking.recipes);
+  if (request.observer->interrupted())
+    throw Interrupted("recipes: no recipe that fits into memory was found yet");
+  if (!ranking.proven())
+    throw InputError(
+        fmt::format("recipes: time was up when {} of {} recipes were bounded and {} simulated, none of which "
+                    "fits into memory; allow more --seconds",
+                    with_separators(ranking.bounded), all, ranking.rated.size()));
+  const std::string usable = pretty(most_usable(request.topology()));
+  if (ranking.rated.empty() && ranking.leanest)
+    throw InputError(
+        fmt::format("recipes: none of {} recipes fits into memory: each needs at least {} on a device, of "
+                    "which {} are for "
+                    "plans; {} needs least{}",
+                    all, pretty(ranking.leanest->bound.memory), usable, ranking.leanest->recipe.str(),
+                    help_for(request.settings.recipes)));
+  if (ranking.rated.empty())
+    throw InputError(fmt::format("recipes: none of {} recipes is possible for this model", all));
+  const RatedRecipe& nearest = *std::ranges::min_element(ranking.rated, {}, &RatedRecipe::peak);
+  throw InputError(fmt::format(
+      "recipes: none of {} recipes fits into memory; the nearest, {}, needs {} on a device, of which {} are "
+      "for "
+      "plans{}",
+      all, nearest.recipe.str(), pretty(nearest.peak), usable, help_for(request.settings.recipes)));
+}
+
+std::string note_of_ranking(const RecipeRanking& ranking, bool interrupted) {
+  const std::string of = fmt::format("best of {} recipes", with_separators(ranking.recipes));
+  const std::string simulated =
+      fmt::format("{} simulated", with_separators(static_cast<std::int64_t>(ranking.rated.size())));
+  if (ranking.proven()) return fmt::format("{}, proven; {}", of, simulated);
+  const std::string least =
+      ranking.bounded < ranking.recipes
+          ? fmt::format("{} not bounded", with_separators(ranking.recipes - ranking.bounded))
+          : fmt::format("none of them faster than {}", pretty(to_seconds(ranking.least_left)));
+  return fmt::format("not proven to be the {}: {} ended the search; {}, {} left, {}", of,
+                     interrupted ? "an interruption" : "--seconds", simulated, with_separators(ranking.left),
+                     least);
+}
+
+}  // namespace
+
+PlannedPipeline propose_recipes(const PlanRequest& request) {
+  const RecipeModel model(request.graph);
+  const RecipeFilter& filter = request.settings.recipes;
+  if (RecipeSpace(model, request.topology(), request.samples(), filter).size() == 0)
+    throw InputError("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));
+  const RankingRequest asked{model,  request.costs,      request.options,    request.samples(),
+                             filter, request.with_parts, request.takes_batch};
+  RecipeRanking ranking = WatchedRanking(request).rank(asked);
+  const RatedRecipe* best = ranking.best();
+  if (best == nullptr) refuse_ranking(ranking, request);
+  const Recipe& recipe = best->recipe;
+  const std::int64_t batch = recipe.data * recipe.microbatch;
+  OperatorGraph graph = request.with_parts(batch, recipe.context);
+  RecipeStrategy made = expand_recipe(recipe, RecipeModel(graph), request.topology());
+  PlanOptions options = request.options;
+  options.microbatches = static_cast<std::int32_t>(request.samples() / batch);
+  made.apply_to(options);
+  PlannedPipeline planned(std::move(graph), std::move(options), std::move(made.strategy));
+  planned.batch = batch;
+  planned.parts = recipe.context;
+  planned.devices.assign(static_cast<std::size_t>(recipe.pipeline * recipe.chunks),
+                         recipe.devices() / recipe.pipeline);
+  planned.note = note_of_ranking(ranking, request.observer->interrupted());
+  planned.proven = ranking.proven();
+  planned.scored = best->evaluation;
+  planned.recipes = std::move(ranking);
+  return planned;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,185 @@
+// The planner over recipes against simulating all of them.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "models/zoo/zoo.h"
+#include "search/recipe_planner/rank_recipes.h"
+#include "search/recipes/expand_recipe.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::Gt;
+using testing::IsEmpty;
+using testing::Lt;
+
+// A small set of recipes, few enough to simulate all.
+struct RankedCase {
+  std::string text, system;
+  Bytes left;  ///< of a device's memory; 0: all that plans may use
+  std::int64_t samples;
+  std::vector<std::string> only;
+
+  [[nodiscard]] OperatorGraph graph_of(std::int64_t batch, std::int64_t parts) const {
+    std::string model = text + ",batch=" + std::to_string(batch);
+    if (parts > 1) model += ",zigzag=" + std::to_string(parts);
+    return make_zoo_model(model);
+  }
+};
+
+class Ranked {
+ public:
+  explicit Ranked(RankedCase c) : case_(std::move(c)), topology_(topology_of(case_)) {
+    request_.options.optimizer = Optimizer::Adam;
+    std::vector<RecipeCondition> conditions;
+    for (const std::string& condition : case_.only)
+      conditions.push_back(parse_recipe_condition(condition, false));
+    request_.filter = RecipeFilter(conditions);
+    request_.samples = case_.samples;
+    request_.graph_of = [this](std::int64_t batch, std::int64_t parts) {
+      return case_.graph_of(batch, parts);
+    };
+  }
+
+  static Topology topology_of(const RankedCase& c) {
+    const Topology whole = make_topology(c.system);
+    if (c.left.value == 0) return whole;
+    return whole.with_memory_margin({0, whole.usable_memory(DeviceId(0)) - c.left});
+  }
+
+  [[nodiscard]] RecipeRanking rank(std::int64_t most = INT64_MAX) const {
+    return rank_recipes(request_, [&](const RankingProgress& now) { return now.simulated < most; });
+  }
+
+  // All recipes, simulated one by one; those that fit first, then the fastest.
+  [[nodiscard]] std::vector<Evaluation> all() const {
+    std::vector<Evaluation> found;
+    RecipeSpace(model_, topology_, case_.samples, request_.filter).visit([&](const Recipe& recipe) {
+      const OperatorGraph graph = case_.graph_of(recipe.data * recipe.microbatch, recipe.context);
+      const RecipeModel model(graph);
+      const RecipeStrategy made = expand_recipe(recipe, model, topology_);
+      PlanOptions options = request_.options;
+      made.apply_to(options);
+      options.microbatches = static_cast<std::int32_t>(case_.samples / graph.batch());
+      if (illegal(graph, made.strategy, options, topology_)) return;
+      Evaluator evaluator(graph, costs_, options);
+      found.push_back(evaluator.score(made.strategy));
+    });
+    std::ranges::sort(found, {}, [](const Evaluation& e) { return std::pair(e.overflow, e.time); });
+    return found;
+  }
+
+ private:
+  RankedCase case_;
+  Topology topology_;
+  CostModel costs_{topology_};
+  OperatorGraph graph_{case_.graph_of(8, 1)};
+  RecipeModel model_{graph_};
+  RankingRequest request_{model_, costs_, {}, 0, {}, {}, {}};
+};
+
+RankedCase llama(Bytes left, std::vector<std::string> only) {
+  return {"llama3-8b:layers=4,hidden=1024,heads=8,kv_heads=4,vocab=4096,sequence=512,ffn=2048", "dgx-a100",
+          left, 16, std::move(only)};
+}
+
+TEST(RankRecipes, FindsTheBestOfAll) {
+  const std::vector<RankedCase> cases{
+      llama(Bytes(0), {"mbs=2,4", "zero=0,1"}),
+      llama(Bytes(0), {"pp=2,4", "cp=1", "mbs=1", "recompute=none,full"}),
+      {"mixtral-8x7b:layers=2,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=1024",
+       "dgx-a100",
+       Bytes(0),
+       8,
+       {"tp=1,2", "cp=1", "mbs=2"}},
+      {"llama3-8b:layers=6,hidden=256,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=512",
+       "levels:4@10GB/s,2@1GB/s",
+       Bytes(0),
+       16,
+       {"tp=1,2", "mbs=1,2", "zero=0,3", "recompute=none"}}};
+  for (const RankedCase& c : cases) {
+    const Ranked ranked(c);
+    const RecipeRanking ranking = ranked.rank();
+    const std::vector<Evaluation> all = ranked.all();
+    ASSERT_FALSE(all.empty());
+    ASSERT_NE(ranking.best(), nullptr);
+    EXPECT_EQ(ranking.best()->evaluation, all.front());
+    EXPECT_TRUE(ranking.proven());
+    EXPECT_EQ(ranking.recipes, ranking.bounded);
+    EXPECT_GE(static_cast<std::size_t>(ranking.recipes), all.size());
+    EXPECT_THAT(ranking.rated.size(), Lt(all.size())) << "all had to be simulated";
+    for (const RatedRecipe& r : ranking.rated) {
+      EXPECT_LE(r.bound.time, r.evaluation.time) << r.recipe.str();
+      EXPECT_LE(r.bound.memory, r.peak) << r.recipe.str();
+    }
+  }
+}
+
+TEST(RankRecipes, LeavesOutWhatDoesNotFit) {
+  const std::vector<std::string> only{"mbs=2,4", "cp=1", "zero=0,1"};
+  const Bytes of_best = Ranked(llama(Bytes(0), only)).rank().best()->peak;
+  const Ranked tight(llama(Bytes(of_best.value / 2), only));
+  const RecipeRanking ranking = tight.rank();
+  const std::vector<Evaluation> all = tight.all();
+  const auto fit = std::ranges::count_if(all, &Evaluation::feasible);
+  ASSERT_THAT(fit, Gt(0));
+  ASSERT_THAT(fit, Lt(std::ssize(all)));
+  ASSERT_NE(ranking.best(), nullptr);
+  EXPECT_EQ(ranking.best()->evaluation, all.front());
+  EXPECT_THAT(ranking.too_large, Gt(0));
+  EXPECT_LE(ranking.too_large, std::ssize(all) - fit);
+}
+
+TEST(RankRecipes, TellsTheLeanestWhereNoneFits) {
+  const RecipeRanking ranking =
+      Ranked(llama(Bytes(1'000'000), {"mbs=2", "cp=1", "pp=1,2", "zero=0,1"})).rank();
+  EXPECT_EQ(ranking.best(), nullptr);
+  EXPECT_TRUE(ranking.proven());
+  EXPECT_EQ(ranking.too_large, ranking.recipes);
+  ASSERT_TRUE(ranking.leanest.has_value());
+  EXPECT_THAT(ranking.leanest->bound.memory.value, Gt(10'000'000));
+}
+
+TEST(RankRecipes, SaysWhatIsLeftWhenItIsEnded) {
+  const Ranked ranked(llama(Bytes(0), {"mbs=1,2"}));
+  const RecipeRanking whole = ranked.rank(), cut = ranked.rank(2);
+  EXPECT_EQ(cut.rated.size(), 2U);
+  EXPECT_FALSE(cut.proven());
+  EXPECT_THAT(cut.left, Gt(0));
+  EXPECT_LE(cut.least_left, whole.best()->evaluation.time);
+  EXPECT_GE(cut.best()->evaluation.time, whole.best()->evaluation.time);
+  const RecipeRanking none = ranked.rank(0);
+  EXPECT_THAT(none.rated, IsEmpty());
+  EXPECT_EQ(none.left, none.recipes);
+  EXPECT_EQ(none.least_left, 0);
+}
+
+TEST(RankRecipes, TheFrontIsFasterOrLeaner) {
+  const RecipeRanking ranking = Ranked(llama(Bytes(0), {"mbs=1,2", "zero=0,1"})).rank();
+  const std::vector<RatedRecipe> front = ranking.pareto_front();
+  ASSERT_FALSE(front.empty());
+  EXPECT_EQ(front.front().recipe, ranking.best()->recipe);
+  for (std::size_t i = 1; i < front.size(); ++i) {
+    EXPECT_GE(front[i].evaluation.time, front[i - 1].evaluation.time);
+    EXPECT_LT(front[i].peak, front[i - 1].peak);
+  }
+  for (const RatedRecipe& r : ranking.rated) {
+    EXPECT_TRUE(std::ranges::any_of(front, [&](const RatedRecipe& f) {
+      return f.evaluation.time <= r.evaluation.time && f.peak <= r.peak;
+    })) << r.recipe.str();
+  }
+}
+
+TEST(RankRecipes, NumbersHaveSeparators) {
+  EXPECT_EQ(with_separators(7), "7");
+  EXPECT_EQ(with_separators(999), "999");
+  EXPECT_EQ(with_separators(41208), "41,208");
+  EXPECT_EQ(with_separators(1234567), "1,234,567");
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,83 @@
+// search --algorithm recipes.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/temporary_folder.h"
+#include "tests/tools/command_line.h"
+
+namespace pipesim {
+namespace {
+
+using ::testing::HasSubstr;
+using RecipeSearchJson = nlohmann::json;
+
+Outcome search_recipes(const std::vector<std::string>& more, const std::string& batch = "16") {
+  std::vector<std::string> args{
+      "search",
+      "--model",
+      "llama3-8b:layers=4,hidden=256,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=512",
+      "--topology",
+      "dgx-a100",
+      "--batch",
+      batch,
+      "--algorithm",
+      "recipes"};
+  args.insert(args.end(), more.begin(), more.end());
+  return pipesim_run(args);
+}
+
+TEST(RecipeSearch, ProvesTheBestAndWritesIt) {
+  const TemporaryFolder folder;
+  const std::string plan = folder.path("plan.json");
+  const Outcome outcome = search_recipes({"--only", "mbs=2", "--not", "zero=2,3", "--json", "-o", plan});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const RecipeSearchJson json = RecipeSearchJson::parse(outcome.out);
+  EXPECT_EQ(json["proven_optimal"], true);
+  EXPECT_THAT(json["note"].get<std::string>(), HasSubstr("recipes, proven; "));
+  const RecipeSearchJson& recipes = json["recipes"];
+  EXPECT_EQ(recipes["left"], 0);
+  EXPECT_EQ(recipes["bounded"], recipes["recipes"]);
+  EXPECT_LT(recipes["simulated"], recipes["recipes"]);
+  const RecipeSearchJson& best = recipes["best"][0];
+  EXPECT_EQ(best["iteration_time_s"], json["iteration_time_s"]);
+  EXPECT_EQ(best["recipe"], json["recipe"]);
+  EXPECT_EQ(recipes["pareto_front"][0], best);
+  EXPECT_THAT(best["recipe"].get<std::string>(), HasSubstr("mbs2"));
+  const Outcome simulated = pipesim_run({"simulate", "--plan", plan, "--json"});
+  ASSERT_EQ(simulated.status, 0) << simulated.err;
+  EXPECT_EQ(RecipeSearchJson::parse(simulated.out)["iteration_time_s"], json["iteration_time_s"]);
+}
+
+TEST(RecipeSearch, ReportsTheBestTen) {
+  const Outcome outcome = search_recipes({"--only", "mbs=2", "--only", "zero=0", "--only", "cp=1"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("planned by recipes in "));
+  EXPECT_THAT(outcome.out, HasSubstr("the others are slower by their bounds\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("iteration  at least   memory\n"));
+}
+
+TEST(RecipeSearch, SaysWhatCannotBe) {
+  const auto refused = [](const std::vector<std::string>& more, const std::string& batch = "16") {
+    const Outcome outcome = search_recipes(more, batch);
+    EXPECT_NE(outcome.status, 0);
+    return outcome.err;
+  };
+  EXPECT_EQ(
+      refused({"--only", "tp=3"}),
+      "pipesim: recipes: --only tp=3 leaves no recipe of 16 samples on 8 devices; with no other condition, "
+      "allowed for tp: 1, 2, 4, 8\n");
+  EXPECT_EQ(refused({"--not", "zero=4"}), "pipesim: --not zero=4: found \"4\", allowed for zero: 0 to 3\n");
+  EXPECT_THAT(refused({"--recompute", "full"}),
+              HasSubstr("search: --recompute does not go with --algorithm recipes, which chooses that; see "
+                        "--only recompute=full"));
+  EXPECT_THAT(
+      refused({"--only", "tp=8", "--memory-margin", "79.38 GB"}),
+      testing::AllOf(HasSubstr("pipesim: recipes: none of "),
+                     HasSubstr(" recipes fits into memory: each needs at least "),
+                     HasSubstr("devices with more memory, would help, or fewer conditions of --only and "
+                               "--not\n")));
+}
+
+}  // namespace
+}  // namespace pipesim
