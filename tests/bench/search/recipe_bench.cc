@@ -38,7 +38,7 @@ void BM_FirstScoreOfLlama405b(benchmark::State& state) {
   time_first_score(state, LlamaOfNodes(state.range(0)));
 }
 
-// A plan whose operators and transfers were met before; goal: below 50 ms.
+// The plan that was scored last, such as under another schedule; goal: below 50 ms.
 void BM_ScoreLlama405b(benchmark::State& state) { time_score(state, LlamaOfNodes(state.range(0))); }
 
 // Two plans in turn, whose operators were met before. Their stages differ, so that devices that are alike are
