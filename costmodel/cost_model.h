@@ -9,6 +9,7 @@
 
 #include "costmodel/collectives.h"
 #include "costmodel/ratio_curve.h"
+#include "costmodel/token_load.h"
 #include "models/box.h"
 #include "models/operator_graph.h"
 #include "topologies/topology.h"
@@ -58,9 +59,11 @@ class CostModel {
   /// shard's share of the work. `ranges`: one per factor. BackwardInput includes the weight gradients of
   /// operators without a weight pass. A pass that runs no kernel (gradients that nothing needs, a reshape, an
   /// empty shard) takes 0, or the time that a backend was measured to spend on it. InternalError for
-  /// Pass::Update (see update_time) and for a wrong number of ranges.
+  /// Pass::Update (see update_time) and for a wrong number of ranges. Under a load that is not even, the time
+  /// grows as by the analytic model.
   [[nodiscard]] Seconds operator_time(const OperatorGraph& graph, const Operator& op, Pass pass,
-                                      std::span<const Range> ranges, DeviceId device) const;
+                                      std::span<const Range> ranges, DeviceId device,
+                                      const TokenLoad& load = {}) const;
   /// Optimizer step over `elements` weights of this shard.
   [[nodiscard]] Seconds update_time(std::int64_t elements, DataType type, Optimizer optimizer,
                                     DeviceId device) const;

@@ -67,8 +67,17 @@ Estimate CostModel::operator_estimate(const OperatorGraph& graph, const Operator
 }
 
 Seconds CostModel::operator_time(const OperatorGraph& graph, const Operator& op, Pass pass,
-                                 std::span<const Range> ranges, DeviceId device) const {
-  return operator_estimate(graph, op, pass, ranges, device).time;
+                                 std::span<const Range> ranges, DeviceId device,
+                                 const TokenLoad& load) const {
+  const Seconds even = operator_estimate(graph, op, pass, ranges, device).time;
+  if (load.is_even()) return even;
+  const ShardKernel kernel = shard_kernel(graph, op, pass, ranges),
+                    loaded = shard_kernel(graph, op, pass, ranges, load);
+  if (!kernel.runs) return even;
+  if (kernel.measured) return even * load.times;
+  const DeviceKind& kind = topology_.kind(device);
+  return even *
+         (analytic_time(loaded.work, loaded.type, kind) / analytic_time(kernel.work, kernel.type, kind));
 }
 
 Estimate CostModel::update_estimate(std::int64_t elements, DataType type, Optimizer optimizer,

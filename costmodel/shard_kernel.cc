@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "costmodel/cost_model.h"
 #include "models/box.h"
@@ -21,8 +22,9 @@ bool has_weight_pass(const Operator& op) { return has_weights(op) && !op.flops_b
 
 class PassOfShard {
  public:
-  PassOfShard(const OperatorGraph& graph, const Operator& op, Pass pass, std::span<const Range> ranges)
-      : graph_(graph), op_(op), pass_(pass), ranges_(ranges) {
+  PassOfShard(const OperatorGraph& graph, const Operator& op, Pass pass, std::span<const Range> ranges,
+              const TokenLoad& load)
+      : graph_(graph), op_(op), pass_(pass), ranges_(ranges), load_(load) {
     if (pass == Pass::Update)
       throw InternalError("operator_time of an update; update_time knows the optimizer");
     if (ranges.size() != op.factors.size()) {
@@ -37,13 +39,13 @@ class PassOfShard {
     kernel.runs = true;
     kernel.type = operand_type(graph_, op_);
     if (op_.measured) {
-      kernel.measured = measured_seconds();
+      kernel.measured = measured_seconds() * load_.times;
       return kernel;
     }
     double visible = visible_share(op_, ranges_);
-    kernel.work.flops = flops() * visible;
+    kernel.work.flops = flops() * visible * load_.times;
     kernel.work.bytes = bytes();
-    if (op_.matrix) kernel.work.matrix = matrix_size(*op_.matrix, pass_, ranges_);
+    if (op_.matrix) kernel.work.matrix = matrix_size(*op_.matrix, pass_, loaded_ranges());
     return kernel;
   }
 
@@ -115,12 +117,22 @@ class PassOfShard {
 
   [[nodiscard]] double bytes() const {
     double total = 0;
-    for (const TensorUse& use : op_.uses) total += passes_over(use) * bytes_of(use);
-    if (pass_ == Pass::Forward) return total + evaluate(op_.bytes_forward_extra, ranges_);
-    total += evaluate(op_.saved_extra_bytes, ranges_);
+    for (const TensorUse& use : op_.uses)
+      total += passes_over(use) * bytes_of(use) * (use.role == Role::Weight ? 1 : load_.times);
+    if (pass_ == Pass::Forward) return total + evaluate(op_.bytes_forward_extra, ranges_) * load_.times;
+    total += evaluate(op_.saved_extra_bytes, ranges_) * load_.times;
     // The scratch traffic of backward belongs to its first kernel.
     bool first = pass_ == Pass::BackwardInput || !wants_some_input();
-    return first ? total + evaluate(op_.bytes_backward_extra, ranges_) : total;
+    return first ? total + evaluate(op_.bytes_backward_extra, ranges_) * load_.times : total;
+  }
+
+  [[nodiscard]] std::vector<Range> loaded_ranges() const {
+    std::vector<Range> ranges(ranges_.begin(), ranges_.end());
+    if (load_.is_even() || load_.tokens < 0) return ranges;
+    Range& tokens = ranges[static_cast<std::size_t>(load_.tokens)];
+    const double length = static_cast<double>(tokens.length()) * load_.times;
+    tokens.end = tokens.begin + static_cast<std::int64_t>(std::ceil(length - 1e-6));
+    return ranges;
   }
 
   [[nodiscard]] double bytes_of(const TensorUse& use) const {
@@ -156,6 +168,7 @@ class PassOfShard {
   const Operator& op_;
   Pass pass_;
   std::span<const Range> ranges_;
+  TokenLoad load_;
 };
 
 /// Log-linear between the points, flat outside; 1 without a curve.
@@ -195,8 +208,8 @@ DataType operand_type(const OperatorGraph& graph, const Operator& op) {
 }
 
 ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pass,
-                         std::span<const Range> ranges) {
-  return PassOfShard(graph, op, pass, ranges).kernel();
+                         std::span<const Range> ranges, const TokenLoad& load) {
+  return PassOfShard(graph, op, pass, ranges, load).kernel();
 }
 
 Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind) {

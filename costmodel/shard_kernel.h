@@ -4,6 +4,7 @@
 #include <span>
 
 #include "costmodel/matrix_efficiency.h"
+#include "costmodel/token_load.h"
 #include "models/operator_graph.h"
 #include "topologies/topology.h"
 
@@ -27,9 +28,10 @@ struct ShardKernel {
 /// The operands' element type: that of the first input, else of the first weight, else of the first use.
 DataType operand_type(const OperatorGraph& graph, const Operator& op);
 
-/// InternalError for Pass::Update and for a wrong number of ranges.
+/// InternalError for Pass::Update and for a wrong number of ranges. With a load that is not even, all work
+/// grows with the tokens but the bytes of weights.
 ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pass,
-                         std::span<const Range> ranges);
+                         std::span<const Range> ranges, const TokenLoad& load = {});
 
 /// launch overhead + max(FLOPs at the achievable rate, bytes at the achievable memory bandwidth).
 Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind);

@@ -199,6 +199,7 @@ class PipelineTrials {
     plain.recompute = options.recompute;
     plain.state_sharding = options.state_sharding;
     plain.gathered_inputs = options.gathered_inputs;
+    plain.imbalance = options.imbalance;
     return plain;
   }
 

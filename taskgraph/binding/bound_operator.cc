@@ -112,8 +112,9 @@ std::vector<double> add_statistics(const Operator& op, Pass pass, const Parallel
 // Prices shards; equal ranges on equal devices are priced once.
 class ShardPrices {
  public:
-  ShardPrices(const OperatorGraph& graph, const Operator& op, Pass pass, const CostModel& costs)
-      : graph_(graph), op_(op), pass_(pass), costs_(costs) {}
+  ShardPrices(const OperatorGraph& graph, const Operator& op, Pass pass, const CostModel& costs,
+              const TokenLoad& load)
+      : graph_(graph), op_(op), pass_(pass), costs_(costs), load_(load) {}
   Seconds operator()(const std::vector<Range>& ranges, DeviceId device) {
     key_.assign(1, costs_.topology().device(device).kind);
     for (const Range& r : ranges) key_.push_back(op_.causal ? r.begin : 0), key_.push_back(r.length());
@@ -130,7 +131,7 @@ class ShardPrices {
     if (last_ != known_.end() && last_->first == key_) return last_->second;  // most shards are alike
     bool fresh = false;
     std::tie(last_, fresh) = known_.try_emplace(key_);
-    if (fresh) last_->second = costs_.operator_time(graph_, op_, pass_, ranges, device);
+    if (fresh) last_->second = costs_.operator_time(graph_, op_, pass_, ranges, device, load_);
     return last_->second;
   }
 
@@ -139,6 +140,7 @@ class ShardPrices {
   const Operator& op_;
   Pass pass_;
   const CostModel& costs_;
+  TokenLoad load_;
   std::vector<std::int64_t> key_;
   std::map<std::vector<std::int64_t>, Seconds> known_;
   std::map<std::vector<std::int64_t>, Seconds>::iterator last_ = known_.end();
@@ -161,11 +163,11 @@ void add_block_times(const Operator& op, const ParallelConfig& config, ShardPric
 }
 
 PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, const ParallelConfig& config,
-                   CommunicationPrices& prices) {
+                   CommunicationPrices& prices, const TokenLoad& load) {
   const ShardGrid grid(op, config);
   PassWork work;
   work.present = true;
-  ShardPrices price(graph, op, pass, prices.costs());
+  ShardPrices price(graph, op, pass, prices.costs(), load);
   if (config.ring) {
     add_ring(graph, op, pass, config, prices, work);
     add_block_times(op, config, price, work);
@@ -226,7 +228,8 @@ Bytes workspace_bytes(const Workspace& workspace, std::span<const Range> ranges)
 }
 
 std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator& op,
-                                      const ParallelConfig& config, bool backward) {
+                                      const ParallelConfig& config, bool backward, const ExpertLoads& loads,
+                                      const TokenLoad& load) {
   const ShardGrid grid(op, config);
   std::vector<ShardMemory> memory(static_cast<std::size_t>(grid.num_shards()));
   const RingBlock block = config.ring ? ring_block(graph, op, config) : RingBlock();
@@ -234,7 +237,10 @@ std::vector<ShardMemory> shard_memory(const OperatorGraph& graph, const Operator
   for (std::size_t k = 0; k < memory.size(); ++k) {
     grid.ranges(static_cast<std::int64_t>(k), ranges);
     for (const TensorUse& use : op.uses) {
-      const Bytes size(box_of(use, op, ranges).elements() * bytes_per_element(graph.tensor(use.tensor).type));
+      const bool of_experts = loads.dimension(use.tensor) >= 0;
+      const Bytes size(
+          loaded(box_of(use, op, ranges).elements() * bytes_per_element(graph.tensor(use.tensor).type),
+                 of_experts ? load.times : 1));
       if (use.role == Role::Output) memory[k].outputs += size;
       if (backward && use.role == Role::Input && graph.wants_gradient(use.tensor))
         memory[k].input_gradients += size;
@@ -279,8 +285,9 @@ Layout gradient_layout(const Operator& op, const TensorUse& use, const ParallelC
 }
 
 BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConfig& config,
-                   CommunicationPrices& prices, LayoutTable& layouts) {
+                   CommunicationPrices& prices, LayoutTable& layouts, const ExpertLoads& loads) {
   const Operator& op = graph.op(id);
+  const TokenLoad load = loads.of(id, op, config);
   BoundOperator bound;
   bound.op = &op;
   bound.config = config;
@@ -300,12 +307,13 @@ BoundOperator bind(const OperatorGraph& graph, OperatorId id, const ParallelConf
     bound.gradient_layout.push_back(output ? complete : sum);
   }
   const BackwardNeed need = backward_need(graph, id);
-  bound.forward = pass_work(graph, op, Pass::Forward, config, prices);
-  if (need.input_pass) bound.backward_input = pass_work(graph, op, Pass::BackwardInput, config, prices);
-  if (need.weight_pass) bound.backward_weight = pass_work(graph, op, Pass::BackwardWeight, config, prices);
+  bound.forward = pass_work(graph, op, Pass::Forward, config, prices, load);
+  if (need.input_pass) bound.backward_input = pass_work(graph, op, Pass::BackwardInput, config, prices, load);
+  if (need.weight_pass)
+    bound.backward_weight = pass_work(graph, op, Pass::BackwardWeight, config, prices, load);
   bound.loads = loads_of(bound, prices.topology().num_lanes());
   bound.communicators = communicators_of(bound, prices.groups());
-  bound.memory = shard_memory(graph, op, config, need.input_pass || need.weight_pass);
+  bound.memory = shard_memory(graph, op, config, need.input_pass || need.weight_pass, loads, load);
   bound.shard_of_device.assign(prices.topology().num_devices(), -1);
   for (std::size_t k = 0; k < config.devices.size(); ++k) {
     bound.shard_of_device[config.devices[k].index()] = static_cast<std::int32_t>(k);

@@ -6,6 +6,7 @@
 #include "costmodel/cost_model.h"
 #include "models/operator_graph.h"
 #include "taskgraph/moving/communication_plan.h"
+#include "taskgraph/moving/expert_loads.h"
 #include "taskgraph/moving/layout.h"
 #include "taskgraph/plan/parallel_config.h"
 
@@ -95,8 +96,8 @@ inline bool reads_for_weights_alone(const BoundOperator& bound, std::size_t use)
   return bound.op->uses[use].saved_for_weights && bound.backward_weight.present;
 }
 
-/// The config must be legal.
+/// The config must be legal. Every shard has the tokens of the fullest, see ExpertLoads.
 BoundOperator bind(const OperatorGraph& graph, OperatorId op, const ParallelConfig& config,
-                   CommunicationPrices& prices, LayoutTable& layouts);
+                   CommunicationPrices& prices, LayoutTable& layouts, const ExpertLoads& loads = {});
 
 }  // namespace pipesim

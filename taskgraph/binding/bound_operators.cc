@@ -24,12 +24,18 @@ std::size_t BoundOperators::ConfigHash::operator()(const ParallelConfig& config)
 }
 
 BoundOperators::BoundOperators(const OperatorGraph& graph, LayoutTable& layouts,
-                               CommunicationPricesByThread& prices)
+                               CommunicationPricesByThread& prices, const ExpertLoads& loads)
     : graph_(graph),
       layouts_(layouts),
       prices_(prices),
+      loads_(loads),
       first_alike_(first_alike(graph)),
-      bound_(graph.operators().size()) {}
+      bound_(graph.operators().size()) {
+  for (std::size_t i = 0; i < first_alike_.size(); ++i) {
+    const OperatorId op(i);
+    if (loads_.factors(first_alike_[i]) != loads_.factors(op)) first_alike_[i] = op;
+  }
+}
 
 // Another thread may have been faster: equal ones, of which one is enough.
 const BoundOperator* BoundOperators::bind(OperatorId op, const ParallelConfig& config) {
@@ -49,7 +55,8 @@ const BoundOperator* BoundOperators::bind(OperatorId op, const ParallelConfig& c
 std::unique_ptr<BoundOperator> BoundOperators::make(OperatorId op, const ParallelConfig& config) {
   const OperatorId first = first_alike_[op.index()];
   if (first == op)
-    return std::make_unique<BoundOperator>(pipesim::bind(graph_, op, config, prices_.local(), layouts_));
+    return std::make_unique<BoundOperator>(
+        pipesim::bind(graph_, op, config, prices_.local(), layouts_, loads_));
   const BoundOperator* there = bind(first, config);
   auto alike = std::make_unique<BoundOperator>(*there);
   alike->op = &graph_.op(op);

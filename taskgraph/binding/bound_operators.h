@@ -15,7 +15,8 @@ namespace pipesim {
 /// uses it.
 class BoundOperators {
  public:
-  BoundOperators(const OperatorGraph& graph, LayoutTable& layouts, CommunicationPricesByThread& prices);
+  BoundOperators(const OperatorGraph& graph, LayoutTable& layouts, CommunicationPricesByThread& prices,
+                 const ExpertLoads& loads);
 
   /// The config must be legal (see illegal()). Valid until clear().
   const BoundOperator* bind(OperatorId op, const ParallelConfig& config);
@@ -33,6 +34,7 @@ class BoundOperators {
   const OperatorGraph& graph_;
   LayoutTable& layouts_;
   CommunicationPricesByThread& prices_;
+  const ExpertLoads& loads_;
   std::vector<OperatorId> first_alike_;  // per operator
   mutable tbb::spin_mutex mutex_;        // for what follows
   std::vector<ByConfig> bound_;          // per operator

@@ -31,9 +31,10 @@ PlanContents::Tables::Tables(const OperatorGraph& g, const CostModel& c, const P
     : graph(g),
       costs(c),
       options(without_pipeline(o)),
+      loads(graph, options.imbalance),
       prices([&c, shared = groups] { return CommunicationPrices(c, shared); }),
-      bound(graph, layouts, prices),
-      plans(layouts, prices),
+      bound(graph, layouts, prices, loads),
+      plans(layouts, prices, &loads),
       updates(costs, options, layouts) {}
 
 PlanContents::PlanContents(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
@@ -114,7 +115,7 @@ void PlanContents::list_gradient_terms(TensorId tensor, const BoundStrategy& str
 }
 
 CommunicationPlans::Setting PlanContents::transfer_setting(TensorId tensor) const {
-  return {bytes_per_element(graph().tensor(tensor).type), kUncut};
+  return {bytes_per_element(graph().tensor(tensor).type), kUncut, tables_->loads.dimension(tensor)};
 }
 
 CommunicationPlans::Setting PlanContents::sync_setting() const {

@@ -37,6 +37,7 @@ class PlanContents {
   [[nodiscard]] const BackwardUses& backward() const { return *backward_; }
   [[nodiscard]] const LayoutTable& layouts() const { return tables_->layouts; }
   [[nodiscard]] const CommunicationPlans& plans() const { return tables_->plans; }
+  [[nodiscard]] const ExpertLoads& loads() const { return tables_->loads; }
   /// The groups of devices that communicate in plans.
   [[nodiscard]] const DeviceGroupTable& device_groups() const { return *tables_->groups; }
   /// Prices of communication, for this thread.
@@ -108,6 +109,7 @@ class PlanContents {
     const OperatorGraph& graph;
     const CostModel& costs;
     PlanOptions options;  // but for pipeline and recompute
+    ExpertLoads loads;
     LayoutTable layouts;
     std::shared_ptr<DeviceGroupTable> groups = std::make_shared<DeviceGroupTable>();
     CommunicationPricesByThread prices;

@@ -373,9 +373,12 @@ class BufferLives {
     const Layout& made =
         contents_.layouts()[one.gradient_layout[static_cast<std::size_t>(consumers.front().use)]];
     const std::int64_t element = bytes_per_element(type);
+    const std::int32_t experts = contents_.loads().dimension(w.tensor);
+    const double load = experts < 0 ? 1 : contents_.loads().of(experts, made);
     for (const DeviceId d : one.config.devices) {
       for (const LayoutEntry& e : made.entries_on(d))
-        alive(d, Bytes(made.box(e).elements() * element), category, gradient_life(w, consumers, d));
+        alive(d, Bytes(loaded(made.box(e).elements() * element, load)), category,
+              gradient_life(w, consumers, d));
     }
   }
 

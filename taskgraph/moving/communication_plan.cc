@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/allocated_bytes.h"
+#include "taskgraph/moving/expert_loads.h"
 
 namespace pipesim {
 
@@ -25,9 +26,13 @@ void append_rounded(const std::vector<LaneHold>& lanes, Nanoseconds duration, st
 // Appends the tasks of redistributions.
 class PlanWriter {
  public:
-  PlanWriter(std::int64_t element_bytes, Bytes largest_piece, CommunicationPrices& prices,
+  PlanWriter(std::int64_t element_bytes, double load, Bytes largest_piece, CommunicationPrices& prices,
              CommunicationPlan& out)
-      : element_bytes_(element_bytes), largest_piece_(largest_piece), prices_(prices), out_(out) {}
+      : element_bytes_(element_bytes),
+        load_(load),
+        largest_piece_(largest_piece),
+        prices_(prices),
+        out_(out) {}
 
   void add(const Redistribution& redistribution, std::int32_t term) {
     first_task_.clear();
@@ -64,7 +69,7 @@ class PlanWriter {
 
   void add_step(const RedistributionStep& step, std::int32_t term, std::int32_t number) {
     first_task_.push_back(out_.tasks.size());
-    const std::int64_t size = step.elements * element_bytes_;
+    const std::int64_t size = loaded(step.elements * element_bytes_, load_);
     const std::int64_t pieces =
         std::max<std::int64_t>(1, (size + largest_piece_.value - 1) / largest_piece_.value);
     for (std::int64_t p = 0; p < pieces; ++p) {
@@ -101,6 +106,7 @@ class PlanWriter {
   }
 
   std::int64_t element_bytes_;
+  double load_;
   Bytes largest_piece_;
   CommunicationPrices& prices_;
   CommunicationPlan& out_;
@@ -131,14 +137,15 @@ Layout total(std::span<const LayoutId> terms, const LayoutTable& layouts) {
 }
 
 // After expansion_of().
-void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, const Layout& target,
-                         std::size_t num_devices) {
+void add_receive_buffers(CommunicationPlan& plan, std::int64_t element_bytes, double load,
+                         const Layout& target, std::size_t num_devices) {
   std::vector<bool> receives(num_devices, false);
   for (const PlanExpansion::Arrival& a : plan.expansion.arrivals) receives[a.device.index()] = true;
   for (std::size_t i = 0; i < num_devices; ++i) {
     if (!receives[i]) continue;
     const DeviceId d(i);
-    const Bytes size(target.elements_on(d) * element_bytes);  // 0 on a device that only helps to reduce
+    const Bytes size(
+        loaded(target.elements_on(d) * element_bytes, load));  // 0 on a device that only helps to reduce
     if (size.value > 0) plan.received.emplace_back(d, size);
   }
 }
@@ -217,18 +224,18 @@ namespace {
 
 CommunicationPlan written(std::span<const Redistribution> redistributions, bool term_by_term, LayoutId target,
                           std::int64_t element_bytes, Bytes largest_piece, const LayoutTable& layouts,
-                          CommunicationPrices& prices) {
+                          CommunicationPrices& prices, double load) {
   CommunicationPlan plan;
   plan.target = target;
   plan.term_by_term = term_by_term;
-  PlanWriter writer(element_bytes, largest_piece, prices, plan);
+  PlanWriter writer(element_bytes, load, largest_piece, prices, plan);
   for (std::size_t i = 0; i < redistributions.size(); ++i)
     writer.add(redistributions[i], term_by_term ? static_cast<std::int32_t>(i) : -1);
   writer.finish();
   plan.expansion = expansion_of(plan.tasks, prices.topology().num_devices());
   std::sort(plan.local.begin(), plan.local.end());
   plan.local.erase(std::unique(plan.local.begin(), plan.local.end()), plan.local.end());
-  add_receive_buffers(plan, element_bytes, layouts[target], prices.topology().num_devices());
+  add_receive_buffers(plan, element_bytes, load, layouts[target], prices.topology().num_devices());
   plan.loads = added_up(plan.lane_uses, prices.topology().num_lanes());
   CommunicatorList needed(prices.groups());
   for (const CommunicationTask& t : plan.tasks) {
@@ -242,7 +249,7 @@ CommunicationPlan written(std::span<const Redistribution> redistributions, bool 
 
 CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
                                      std::int64_t element_bytes, Bytes largest_piece,
-                                     const LayoutTable& layouts, CommunicationPrices& prices) {
+                                     const LayoutTable& layouts, CommunicationPrices& prices, double load) {
   const std::vector<Redistribution> together =
       redistributions_of(terms, target, element_bytes, false, layouts, prices, StepContents::LeaveOut);
   if (terms.size() > 1 && together.front().has_sends()) {
@@ -251,21 +258,24 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
     Seconds apart;
     for (const Redistribution& r : each) apart += estimated_time(r, element_bytes, prices);
     if (apart < estimated_time(together.front(), element_bytes, prices))
-      return written(each, true, target, element_bytes, largest_piece, layouts, prices);
+      return written(each, true, target, element_bytes, largest_piece, layouts, prices, load);
   }
-  return written(together, false, target, element_bytes, largest_piece, layouts, prices);
+  return written(together, false, target, element_bytes, largest_piece, layouts, prices, load);
 }
 
 CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,
-                          Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices) {
-  return written(std::span(&redistribution, 1), false, target, element_bytes, largest_piece, layouts, prices);
+                          Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
+                          double load) {
+  return written(std::span(&redistribution, 1), false, target, element_bytes, largest_piece, layouts, prices,
+                 load);
 }
 
 CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
-                             Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices) {
+                             Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
+                             double load) {
   return written(
       redistributions_of(terms, target, element_bytes, true, layouts, prices, StepContents::LeaveOut), true,
-      target, element_bytes, largest_piece, layouts, prices);
+      target, element_bytes, largest_piece, layouts, prices, load);
 }
 
 // The pieces of a step stand together.

@@ -107,18 +107,22 @@ std::vector<Redistribution> redistributions_of(std::span<const LayoutId> terms, 
 
 /// `terms`: the distinct layouts whose sum is wanted; a single one for activations. If the redistribution of
 /// the sum still needs plain sends, it is compared with moving each term on its own, and the cheaper is used.
-/// Steps larger than `largest_piece` are cut into pieces.
+/// Steps larger than `largest_piece` are cut into pieces. Every step moves `load` times the bytes of its
+/// elements; ways are chosen as if it were 1.
 CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId target,
                                      std::int64_t element_bytes, Bytes largest_piece,
-                                     const LayoutTable& layouts, CommunicationPrices& prices);
+                                     const LayoutTable& layouts, CommunicationPrices& prices,
+                                     double load = 1);
 
 /// The plan that carries out the redistribution of a sum.
 CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,
-                          Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices);
+                          Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
+                          double load = 1);
 
 /// The plan that plan_communication() uses when it moves each term on its own.
 CommunicationPlan plan_terms(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
-                             Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices);
+                             Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,
+                             double load = 1);
 
 /// The time of the redistribution's steps, for a plan that is not term_by_term; see estimated_time().
 Seconds estimated_time(const CommunicationPlan& plan, CommunicationPrices& prices);

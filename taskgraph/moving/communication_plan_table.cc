@@ -2,6 +2,7 @@
 
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "taskgraph/moving/divided_layout.h"
@@ -14,7 +15,7 @@ CommunicationPlans::Key CommunicationPlans::key_of(std::span<const LayoutId> ter
                                                    const Setting& setting) {
   const auto piece = static_cast<std::uint64_t>(setting.largest_piece.value);
   Key key{target.value, static_cast<std::int32_t>(setting.element_bytes),
-          static_cast<std::int32_t>(piece >> 32), static_cast<std::int32_t>(piece)};
+          static_cast<std::int32_t>(piece >> 32), static_cast<std::int32_t>(piece), setting.experts};
   for (const LayoutId id : terms) key.push_back(id.value);
   return key;
 }
@@ -47,7 +48,7 @@ const CommunicationPlan& CommunicationPlans::between(std::span<const LayoutId> t
   if (const Kept* found = kept(key)) return found->plan;
   if (Kept* sum = plan_sum(terms, target, setting)) return share(key, *sum).plan;
   return keep(key, plan_terms(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
-                              prices_.local()))
+                              prices_.local(), load_of(terms, target, setting)))
       .plan;
 }
 
@@ -63,7 +64,7 @@ CommunicationPlans::Kept& CommunicationPlans::plan_term(LayoutId term, LayoutId 
   const Key key = key_of(terms, target, setting);
   if (Kept* found = kept(key)) return *found;
   return keep(key, plan_communication(terms, target, setting.element_bytes, setting.largest_piece, layouts_,
-                                      prices_.local()));
+                                      prices_.local(), load_of(terms, target, setting)));
 }
 
 // As plan_communication() chooses, but from plans that others may have asked for already; nothing where each
@@ -88,7 +89,17 @@ CommunicationPlans::Kept* CommunicationPlans::plan_sum_within(Seconds most, Layo
       redistribute_within(most, layouts_[sum], layouts_[target], setting.element_bytes, prices);
   if (!together) return nullptr;
   return &keep(key_of(std::span(&sum, 1), target, setting),
-               plan_of(*together, target, setting.element_bytes, setting.largest_piece, layouts_, prices));
+               plan_of(*together, target, setting.element_bytes, setting.largest_piece, layouts_, prices,
+                       load_of(std::span(&sum, 1), target, setting)));
+}
+
+// A step is as slow as its fullest device.
+double CommunicationPlans::load_of(std::span<const LayoutId> terms, LayoutId target,
+                                   const Setting& setting) const {
+  if (setting.experts < 0 || !loads_) return 1;
+  double load = loads_->of(setting.experts, layouts_[target]);
+  for (const LayoutId id : terms) load = std::max(load, loads_->of(setting.experts, layouts_[id]));
+  return load;
 }
 
 Seconds CommunicationPlans::time_of(Kept& kept) {

@@ -9,6 +9,7 @@
 
 #include "sim/base/small_vector.h"
 #include "taskgraph/moving/communication_plan.h"
+#include "taskgraph/moving/expert_loads.h"
 #include "taskgraph/moving/id_table.h"
 
 namespace pipesim {
@@ -22,10 +23,13 @@ class CommunicationPlans {
   struct Setting {
     std::int64_t element_bytes = 0;
     Bytes largest_piece;
+    std::int32_t experts = -1;  ///< the tensor's dimension of experts, see ExpertLoads; −1: none
   };
 
-  CommunicationPlans(LayoutTable& layouts, CommunicationPricesByThread& prices)
-      : layouts_(layouts), prices_(prices) {}
+  /// `loads`: of experts; null: even. It must outlive this.
+  CommunicationPlans(LayoutTable& layouts, CommunicationPricesByThread& prices,
+                     const ExpertLoads* loads = nullptr)
+      : layouts_(layouts), prices_(prices), loads_(loads) {}
 
   /// The result of plan_communication(). Valid until clear().
   const CommunicationPlan& between(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
@@ -57,10 +61,13 @@ class CommunicationPlans {
   Kept* plan_sum(std::span<const LayoutId> terms, LayoutId target, const Setting& setting);
   Kept* plan_sum_within(Seconds most, LayoutId sum, LayoutId target, const Setting& setting);
   Seconds time_of(Kept& kept);
+  [[nodiscard]] double load_of(std::span<const LayoutId> terms, LayoutId target,
+                               const Setting& setting) const;
   [[nodiscard]] std::vector<const Layout*> layouts_of(std::span<const LayoutId> ids) const;
 
   LayoutTable& layouts_;
   CommunicationPricesByThread& prices_;
+  const ExpertLoads* loads_;
   tbb::spin_mutex mutex_;  // held to change what follows
   IdTable<Kept*> plans_;
   IdTable<LayoutId> homes_, divided_homes_;

@@ -31,6 +31,7 @@ std::optional<std::string> illegal(const OperatorGraph& graph, const Strategy& s
   if (auto reason = illegal(graph, options.recompute, options.pipeline)) return "recompute: " + *reason;
   if (auto reason = illegal(options.state_sharding, options.pipeline, options.microbatches))
     return "state sharding: " + *reason;
+  if (auto reason = illegal(graph, options.imbalance)) return "imbalance: " + *reason;
   return std::nullopt;
 }
 

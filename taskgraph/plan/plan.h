@@ -8,6 +8,7 @@
 #include "costmodel/cost_model.h"
 #include "sim/base/data_type.h"
 #include "taskgraph/plan/gathered_inputs.h"
+#include "taskgraph/plan/imbalance.h"
 #include "taskgraph/plan/parallel_config.h"
 #include "taskgraph/plan/pipeline.h"
 #include "taskgraph/plan/recompute.h"
@@ -37,6 +38,7 @@ struct PlanOptions {
   Recompute recompute;           ///< which operators run forward once more before backward
   StateSharding state_sharding;  ///< what the copies of a weight divide among each other
   GatheredInputs gathered_inputs = GatheredInputs::Keep;  ///< what backward reads of them
+  Imbalance imbalance;  ///< of the tokens that experts get; it changes times and memory, no result
   bool operator==(const PlanOptions&) const = default;
 };
 

@@ -42,6 +42,18 @@ GatheredInputs gathered_inputs_of(const JsonValue& value) {
   }
 }
 
+// A number, or a list of them.
+Imbalance imbalance_of(const JsonValue& value) {
+  std::string text;
+  for (const JsonValue& load : value.is_array() ? value.items() : std::vector{value})
+    text += fmt::format("{}{}", text.empty() ? "" : ",", load.number(0, 1e6));
+  try {
+    return parse_imbalance(text);
+  } catch (const InputError& error) {
+    value.fail(error.what());
+  }
+}
+
 PlanOptions read_options(const JsonValue& root) {
   PlanOptions options;
   if (const auto v = root.find("optimizer")) options.optimizer = optimizer_of(*v);
@@ -51,6 +63,7 @@ PlanOptions read_options(const JsonValue& root) {
     options.microbatches = static_cast<std::int32_t>(v->integer(1, kMostMicrobatches));
   if (const auto v = root.find("state_sharding")) options.state_sharding = state_sharding_of(*v);
   if (const auto v = root.find("gathered_inputs")) options.gathered_inputs = gathered_inputs_of(*v);
+  if (const auto v = root.find("imbalance")) options.imbalance = imbalance_of(*v);
   return options;
 }
 
@@ -396,10 +409,26 @@ std::string segments_text(const OperatorGraph& graph, const std::vector<std::int
 PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   const JsonValue root = JsonDocument::parse(text, source);
   require_file_kind(root, kPlanKey);
-  root.allow_only({"pipesim_plan", "model", "model_fingerprint", "topology", "topology_fingerprint",
-                   "optimizer", "gradient_type", "gradient_piece", "microbatches", "state_sharding",
-                   "gathered_inputs", "recipe", "found_by", "seed", "schedule", "stages", "replicas",
-                   "recompute", "configs"});
+  root.allow_only({"pipesim_plan",
+                   "model",
+                   "model_fingerprint",
+                   "topology",
+                   "topology_fingerprint",
+                   "optimizer",
+                   "gradient_type",
+                   "gradient_piece",
+                   "microbatches",
+                   "state_sharding",
+                   "gathered_inputs",
+                   "imbalance",
+                   "recipe",
+                   "found_by",
+                   "seed",
+                   "schedule",
+                   "stages",
+                   "replicas",
+                   "recompute",
+                   "configs"});
   const std::int64_t version = root.at("pipesim_plan").integer(0, INT32_MAX);
   if (version < kFirstVersion || version > kVersion)
     root.at("pipesim_plan")
@@ -431,6 +460,7 @@ Plan PlanFile::read(const OperatorGraph& graph, const Topology& topology, const 
     again = Recompute::Kind::Stage;
   if (const auto reason = illegal(graph, plan.options.recompute, plan.options.pipeline))
     root_.at("recompute").fail(*reason);
+  if (const auto reason = illegal(graph, plan.options.imbalance)) root_.at("imbalance").fail(*reason);
   if (const auto reason = illegal(graph, plan.strategy, plan.options, topology))
     root_.at(plan.options.pipeline ? "stages" : "configs").fail(*reason);
   return plan;
@@ -448,6 +478,10 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   if (plan.options.state_sharding.any()) head["state_sharding"] = plan.options.state_sharding.str();
   if (plan.options.gathered_inputs != GatheredInputs::Keep)
     head["gathered_inputs"] = name_of(plan.options.gathered_inputs);
+  if (const std::vector<double>& loads = plan.options.imbalance.loads; loads.size() == 1)
+    head["imbalance"] = loads.front();
+  else if (!loads.empty())
+    head["imbalance"] = loads;
   if (!plan.recipe.empty()) head["recipe"] = plan.recipe;
   if (!plan.found_by.empty()) head["found_by"] = plan.found_by;
   head["seed"] = plan.seed;

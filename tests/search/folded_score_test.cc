@@ -96,7 +96,7 @@ TEST(FoldedScore, OfManyShapesIsTheSame) {
 }
 
 // Random recipes: how many of them are folded.
-int folded_recipes(const char* zoo_model) {
+int folded_recipes(const char* zoo_model, const char* imbalance = "1") {
   const OperatorGraph graph = make_zoo_model(zoo_model);
   const RecipeModel model(graph);
   int folded = 0;
@@ -109,6 +109,7 @@ int folded_recipes(const char* zoo_model) {
       RecipeStrategy made = expand_recipe(recipe, model, topology);
       ReplicaPlan plan{std::move(made.strategy), {}};
       plan.options.microbatches = 4;
+      plan.options.imbalance = parse_imbalance(imbalance);
       made.apply_to(plan.options);
       folded += folded_share(graph, costs, plan) < 1 ? 1 : 0;
     });
@@ -120,6 +121,10 @@ TEST(FoldedScore, OfRecipesIsTheSame) { EXPECT_GT(folded_recipes(kLlama), 0); }
 
 // Experts on a mesh of their own, with and without pipelines.
 TEST(FoldedScore, OfExpertRecipesIsTheSame) { EXPECT_GT(folded_recipes(kMixtral), 0); }
+TEST(FoldedScore, OfUnevenExpertsIsTheSame) {
+  EXPECT_GT(folded_recipes(kMixtral, "1.7"), 0);
+  EXPECT_GT(folded_recipes(kMixtral, "2,1,0.5,0.5"), 0);
+}
 
 // Random pipelines; whether any of their devices are folded does not matter.
 TEST(FoldedScore, OfRandomPlansIsTheSame) {

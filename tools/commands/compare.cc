@@ -205,6 +205,7 @@ CompareRun compare_run_of(const Arguments& a) {
   Topology topology = topology_of(a);
   PlanOptions options = plan_options_of(a, model);
   require_recompute(graph, options.recompute);
+  require_imbalance(graph, options.imbalance);
   std::vector<RecipeRun> recipes = recipe_runs_of(a, topology);
   return {std::move(model),
           std::move(graph),

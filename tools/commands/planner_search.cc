@@ -247,6 +247,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   OperatorGraph graph = open_model(model.model);
   require_recompute(graph, recompute_of(a), true);
   PlanOptions options = plan_options_of(a, model);
+  require_imbalance(graph, options.imbalance);
   AutoOptions of_auto = planner.searches ? auto_options_of(a) : AutoOptions{};
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();

@@ -62,6 +62,7 @@ SearchRun search_run_of(const Arguments& a) {
   if (recipe) options.state_sharding = recipe->state_sharding;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
   require_recompute(graph, options.recompute);
+  require_imbalance(graph, options.imbalance);
   return {std::move(model),
           required_text(a, "topology"),
           std::move(graph),

@@ -369,6 +369,11 @@ void require_recompute(const OperatorGraph& graph, const Recompute& recompute, b
     throw InputError(fmt::format("--recompute {}: {}", name_of(recompute.kind), *reason));
 }
 
+void require_imbalance(const OperatorGraph& graph, const Imbalance& imbalance) {
+  if (const auto reason = illegal(graph, imbalance))
+    throw InputError(fmt::format("--imbalance {}: {}", imbalance.str(), *reason));
+}
+
 void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options) {
   Bytes needed;
   for (const Tensor& t : graph.tensors()) {

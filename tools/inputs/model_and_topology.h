@@ -57,6 +57,8 @@ Topology open_topology(const std::string& text);
 
 /// InputError when the model has no operators of the kind that is to be recomputed, or has to have stages.
 void require_recompute(const OperatorGraph& graph, const Recompute& recompute, bool with_stages = false);
+/// InputError when the model can't have this imbalance of its experts.
+void require_imbalance(const OperatorGraph& graph, const Imbalance& imbalance);
 /// InputError when weights, gradients and optimizer state alone need more memory than all devices together
 /// have. The message says how much is missing.
 void require_room(const OperatorGraph& graph, const Topology& topology, const PlanOptions& options);

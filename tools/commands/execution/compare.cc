@@ -43,6 +43,7 @@ ComparedRun compared_run_of(const Arguments& a) {
   setting.sleep = EmulatedPace::Sleep::Never;
   PlanOptions options = plan_options_of(a);
   require_recompute(graph, options.recompute);
+  require_imbalance(graph, options.imbalance);
   return {std::move(graph),
           std::move(topology),
           std::move(setting),

@@ -125,6 +125,24 @@ Option gathered_inputs_option() {
                       {"again", "only the parts stay; backward gathers them again"}}};
 }
 
+Option imbalance_option() {
+  return {.name = "imbalance",
+          .argument = "LOADS",
+          .default_value = "1",
+          .help = "how unevenly tokens go to the experts of a layer",
+          .details =
+              "1.2: the fullest expert gets 1.2 times the mean. 1.5,1.2,1,0.3: relative loads of the "
+              "experts, repeated until all have one. Every device of a group waits for the fullest."};
+}
+
+Imbalance imbalance_of(const Arguments& arguments) {
+  try {
+    return parse_imbalance(arguments.text("imbalance"));
+  } catch (const InputError& error) {
+    throw UsageError(fmt::format("--{}", error.what()));
+  }
+}
+
 StateSharding state_sharding_of(const Arguments& arguments) {
   try {
     return parse_state_sharding(arguments.text("state-sharding"));
@@ -262,6 +280,7 @@ std::vector<Option> plan_options() {
   options.push_back(recompute_option());
   options.push_back(state_sharding_option());
   options.push_back(gathered_inputs_option());
+  options.push_back(imbalance_option());
   options.push_back(memory_margin_option());
   for (Option& o : batch_options()) options.push_back(std::move(o));
   return options;
@@ -391,6 +410,7 @@ PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   options.recompute = recompute_of(arguments);
   options.state_sharding = state_sharding_of(arguments);
   options.gathered_inputs = parse_gathered_inputs(arguments.choice("gathered-inputs", {"keep", "again"}));
+  options.imbalance = imbalance_of(arguments);
   return options;
 }
 

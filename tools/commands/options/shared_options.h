@@ -36,6 +36,8 @@ Option recompute_option();
 /// --state-sharding, by default none.
 Option state_sharding_option();
 Option gathered_inputs_option();
+/// --imbalance, by default even.
+Option imbalance_option();
 /// --schedule, `help` says of what.
 Option schedule_option(const std::string& help);
 /// --recipe, `help` says for what.

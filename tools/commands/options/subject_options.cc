@@ -45,6 +45,7 @@ Subject subject_of_recipe(const std::string& command, const Arguments& a, std::o
   s.calibration = open_calibration(text_or_none(a, "calibration"), s.topology, err);
   s.profile_note = profile_note_of(a);
   s.plan.options = plan_options_of(a, run);
+  require_imbalance(s.graph, s.plan.options.imbalance);
   name_origin(run, a, s);
   apply_recipe(recipe, RecipeModel(s.graph), s.topology, s.plan);
   return s;
@@ -66,6 +67,7 @@ std::vector<Option> subject_options(const std::string& verb) {
   options.push_back(recompute_option());
   options.push_back(state_sharding_option());
   options.push_back(gathered_inputs_option());
+  options.push_back(imbalance_option());
   for (Option& o : weight_options()) {
     o.details = "For a baseline; a plan file has its own.";
     options.push_back(std::move(o));
@@ -94,8 +96,8 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
   if (a.has("plan")) {
     if (a.has("baseline")) throw UsageError(command + ": --plan and --baseline exclude each other");
     for (const char* option : {"recipe", "optimizer", "gradient-type", "gradient-piece", "microbatches",
-                               "recompute", "state-sharding", "gathered-inputs", "batch", "microbatch",
-                               "profile-batch", "stages", "chunks", "schedule"}) {
+                               "recompute", "state-sharding", "gathered-inputs", "imbalance", "batch",
+                               "microbatch", "profile-batch", "stages", "chunks", "schedule"}) {
       if (a.given(option))
         throw UsageError(
             fmt::format("{}: --plan and --{} exclude each other: the plan tells them", command, option));
@@ -125,6 +127,7 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
   name_origin(run, a, s);
   s.plan.options = plan_options_of(a, run);
   require_recompute(s.graph, s.plan.options.recompute, a.has("stages"));
+  require_imbalance(s.graph, s.plan.options.imbalance);
   s.plan.found_by = a.choice("baseline", names_of_baselines());
   const CostModel costs(s.topology, pointer_to(s.calibration));
   if (a.has("stages")) {
