@@ -89,18 +89,18 @@ RankedCase llama(Bytes left, std::vector<std::string> only) {
 
 TEST(RankRecipes, FindsTheBestOfAll) {
   const std::vector<RankedCase> cases{
-      llama(Bytes(0), {"mbs=2,4", "zero=0,1"}),
-      llama(Bytes(0), {"pp=2,4", "cp=1", "mbs=1", "recompute=none,full"}),
+      llama(Bytes(0), {"mbs=2,4", "zero=0,1", "cp=1,2", "pp=2,4", "recompute=none"}),
+      llama(Bytes(0), {"pp=1,4", "cp=1", "mbs=1", "recompute=selective,full"}),
       {"mixtral-8x7b:layers=2,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=1024",
        "dgx-a100",
        Bytes(0),
        8,
-       {"tp=1,2", "cp=1", "mbs=2"}},
+       {"tp=1,2", "cp=1", "mbs=2", "recompute=none", "pp=1,2", "zero=0,2"}},
       {"llama3-8b:layers=6,hidden=256,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=512",
        "levels:4@10GB/s,2@1GB/s",
        Bytes(0),
        16,
-       {"tp=1,2", "mbs=1,2", "zero=0,3", "recompute=none"}}};
+       {"tp=1,2", "mbs=2", "zero=0,3", "recompute=none", "pp=2"}}};
   for (const RankedCase& c : cases) {
     const Ranked ranked(c);
     const RecipeRanking ranking = ranked.rank();
@@ -120,7 +120,7 @@ TEST(RankRecipes, FindsTheBestOfAll) {
 }
 
 TEST(RankRecipes, LeavesOutWhatDoesNotFit) {
-  const std::vector<std::string> only{"mbs=2,4", "cp=1", "zero=0,1"};
+  const std::vector<std::string> only{"mbs=2", "cp=1", "zero=0,1", "pp=1,2"};
   const Bytes of_best = Ranked(llama(Bytes(0), only)).rank().best()->peak;
   const Ranked tight(llama(Bytes(of_best.value / 2), only));
   const RecipeRanking ranking = tight.rank();
