@@ -9,7 +9,7 @@
 
 #include "costmodel/collectives.h"
 #include "costmodel/ratio_curve.h"
-#include "costmodel/token_load.h"
+#include "costmodel/shard_kernel.h"
 #include "models/box.h"
 #include "models/operator_graph.h"
 #include "topologies/topology.h"

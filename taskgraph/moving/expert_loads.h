@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "costmodel/token_load.h"
-#include "models/expert_parts.h"
+#include "costmodel/shard_kernel.h"
+#include "models/operators/expert_parts.h"
 #include "taskgraph/moving/layout.h"
 #include "taskgraph/plan/imbalance.h"
 #include "taskgraph/plan/parallel_config.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/expert_parts.h"
+#include "models/operators/expert_parts.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "models/expert_parts.h"
+#include "models/operators/expert_parts.h"
 #include "models/zoo/zoo.h"
 #include "taskgraph/plan/plan_json.h"
 #include "tests/refusal.h"

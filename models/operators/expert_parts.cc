@@ -1,4 +1,4 @@
-#include "models/expert_parts.h"
+#include "models/operators/expert_parts.h"
 
 #include <variant>
 
