@@ -23,6 +23,7 @@
 #include "tools/cli/table.h"
 #include "tools/commands/options/planner_options.h"
 #include "tools/commands/options/shared_options.h"
+#include "tools/commands/recipe_ranking.h"
 #include "tools/commands/stage_costs_report.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
@@ -30,7 +31,6 @@
 #include "tools/reports/plan_costs.h"
 #include "tools/reports/plan_reason.h"
 #include "tools/reports/plan_report.h"
-#include "tools/reports/recipe_ranking.h"
 #include "tools/reports/report_in_time.h"
 #include "tools/searching/hints.h"
 #include "tools/searching/search_time.h"
@@ -249,6 +249,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   PlanOptions options = plan_options_of(a, model);
   require_imbalance(graph, options.imbalance);
   AutoOptions of_auto = planner.searches ? auto_options_of(a) : AutoOptions{};
+  if (planner.name == "recipes" && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
   if (recipe) options.state_sharding = recipe->state_sharding;

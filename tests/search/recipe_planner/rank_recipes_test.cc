@@ -82,15 +82,15 @@ class Ranked {
   RankingRequest request_{model_, costs_, {}, 0, {}, {}, {}};
 };
 
-RankedCase llama(Bytes left, std::vector<std::string> only) {
+RankedCase ranked_llama(Bytes left, std::vector<std::string> only) {
   return {"llama3-8b:layers=4,hidden=1024,heads=8,kv_heads=4,vocab=4096,sequence=512,ffn=2048", "dgx-a100",
           left, 16, std::move(only)};
 }
 
 TEST(RankRecipes, FindsTheBestOfAll) {
   const std::vector<RankedCase> cases{
-      llama(Bytes(0), {"mbs=2,4", "zero=0,1", "cp=1,2", "pp=2,4", "recompute=none"}),
-      llama(Bytes(0), {"pp=1,4", "cp=1", "mbs=1", "recompute=selective,full"}),
+      ranked_llama(Bytes(0), {"mbs=2,4", "zero=0,1", "cp=1,2", "pp=2,4", "recompute=none"}),
+      ranked_llama(Bytes(0), {"pp=1,4", "cp=1", "mbs=1", "recompute=selective,full"}),
       {"mixtral-8x7b:layers=2,hidden=512,heads=8,kv_heads=4,vocab=512,sequence=128,ffn=1024",
        "dgx-a100",
        Bytes(0),
@@ -121,8 +121,8 @@ TEST(RankRecipes, FindsTheBestOfAll) {
 
 TEST(RankRecipes, LeavesOutWhatDoesNotFit) {
   const std::vector<std::string> only{"mbs=2", "cp=1", "zero=0,1", "pp=1,2"};
-  const Bytes of_best = Ranked(llama(Bytes(0), only)).rank().best()->peak;
-  const Ranked tight(llama(Bytes(of_best.value / 2), only));
+  const Bytes of_best = Ranked(ranked_llama(Bytes(0), only)).rank().best()->peak;
+  const Ranked tight(ranked_llama(Bytes(of_best.value / 2), only));
   const RecipeRanking ranking = tight.rank();
   const std::vector<Evaluation> all = tight.all();
   const auto fit = std::ranges::count_if(all, &Evaluation::feasible);
@@ -136,7 +136,7 @@ TEST(RankRecipes, LeavesOutWhatDoesNotFit) {
 
 TEST(RankRecipes, TellsTheLeanestWhereNoneFits) {
   const RecipeRanking ranking =
-      Ranked(llama(Bytes(1'000'000), {"mbs=2", "cp=1", "pp=1,2", "zero=0,1"})).rank();
+      Ranked(ranked_llama(Bytes(1'000'000), {"mbs=2", "cp=1", "pp=1,2", "zero=0,1"})).rank();
   EXPECT_EQ(ranking.best(), nullptr);
   EXPECT_TRUE(ranking.proven());
   EXPECT_EQ(ranking.too_large, ranking.recipes);
@@ -145,7 +145,7 @@ TEST(RankRecipes, TellsTheLeanestWhereNoneFits) {
 }
 
 TEST(RankRecipes, SaysWhatIsLeftWhenItIsEnded) {
-  const Ranked ranked(llama(Bytes(0), {"mbs=1,2"}));
+  const Ranked ranked(ranked_llama(Bytes(0), {"mbs=1,2"}));
   const RecipeRanking whole = ranked.rank(), cut = ranked.rank(2);
   EXPECT_EQ(cut.rated.size(), 2U);
   EXPECT_FALSE(cut.proven());
@@ -159,7 +159,7 @@ TEST(RankRecipes, SaysWhatIsLeftWhenItIsEnded) {
 }
 
 TEST(RankRecipes, TheFrontIsFasterOrLeaner) {
-  const RecipeRanking ranking = Ranked(llama(Bytes(0), {"mbs=1,2", "zero=0,1"})).rank();
+  const RecipeRanking ranking = Ranked(ranked_llama(Bytes(0), {"mbs=1,2", "zero=0,1"})).rank();
   const std::vector<RatedRecipe> front = ranking.pareto_front();
   ASSERT_FALSE(front.empty());
   EXPECT_EQ(front.front().recipe, ranking.best()->recipe);

@@ -39,9 +39,9 @@ const std::vector<BoundCase>& bound_cases() {
 }
 
 // One of the recipes, and what it would take.
-class BoundedRecipe {
+class SimulatedPick {
  public:
-  BoundedRecipe(const BoundCase& c, Rng& rng)
+  SimulatedPick(const BoundCase& c, Rng& rng)
       : case_(c), topology_(make_topology(c.topology)), base_(make_zoo_model(c.model)), base_model_(base_) {
     const RecipeSpace space(base_model_, topology_, c.samples, RecipeFilter());
     const auto any = [&](auto list) { return list[rng.below(list.size())]; };
@@ -103,7 +103,7 @@ TEST(RecipeBounds, AreNeverAboveTheSimulation) {
   int number = 0;
   for_each_seed(kSeeds, [&](Rng& rng) {
     const BoundCase& c = bound_cases()[rng.below(bound_cases().size())];
-    BoundedRecipe bounded(c, rng);
+    SimulatedPick bounded(c, rng);
     const RecipeBound simulated = bounded.simulated();
     const std::string which = c.model + " on " + c.topology + ": " + bounded.recipe.str();
     EXPECT_LE(bounded.bound.time, simulated.time) << which;
