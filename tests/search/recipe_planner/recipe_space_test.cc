@@ -48,7 +48,7 @@ struct SpaceCase {
   }
 };
 
-std::set<std::string> names_of(const RecipeSpace& space) {
+std::set<std::string> recipes_in(const RecipeSpace& space) {
   std::set<std::string> names;
   space.visit([&](const Recipe& recipe) { EXPECT_TRUE(names.insert(recipe.str()).second) << recipe.str(); });
   EXPECT_EQ(static_cast<std::int64_t>(names.size()), space.size());
@@ -151,10 +151,10 @@ std::vector<std::string> differing(const std::set<std::string>& a, const std::se
 
 TEST(RecipeSpace, HasEveryRecipeOnce) {
   const SpaceCase llama(kLlamaOfSpace, "dgx-a100:2", 24);
-  EXPECT_THAT(differing(names_of(llama.space()), all_recipes(llama, {0, 2, 4, 8})), IsEmpty());
+  EXPECT_THAT(differing(recipes_in(llama.space()), all_recipes(llama, {0, 2, 4, 8})), IsEmpty());
   EXPECT_GT(llama.space().size(), 5000);
   const SpaceCase mixtral(kMixtralOfSpace, "dgx-a100", 8);
-  EXPECT_THAT(differing(names_of(mixtral.space()), all_recipes(mixtral, {0})), IsEmpty());
+  EXPECT_THAT(differing(recipes_in(mixtral.space()), all_recipes(mixtral, {0})), IsEmpty());
 }
 
 TEST(RecipeSpace, EveryRecipeCanBeExpanded) {
@@ -191,16 +191,16 @@ TEST(RecipeSpace, KeepsToConditions) {
       if (wanted.holds(r) && unwanted.holds(r)) expected.insert(r.str());
     });
     EXPECT_FALSE(expected.empty());
-    EXPECT_EQ(names_of(c.space({only}, {never})), expected) << only << " " << never;
+    EXPECT_EQ(recipes_in(c.space({only}, {never})), expected) << only << " " << never;
   }
 }
 
 TEST(RecipeSpace, TakesWhatIsAskedForBesideTheUsual) {
   const SpaceCase c(kLlamaOfSpace, "dgx-a100:2", 24);
-  EXPECT_THAT(names_of(c.space({"mbs=3", "dp=8", "pp=1", "zero=0", "recompute=none"})),
+  EXPECT_THAT(recipes_in(c.space({"mbs=3", "dp=8", "pp=1", "zero=0", "recompute=none"})),
               testing::ElementsAre("cp2,dp8,mbs3", "tp2,dp8,mbs3", "tp2,dp8,sp,mbs3"));
   const SpaceCase pairs(kLlamaOfSpace, "levels:2@10GB/s,4@1GB/s", 8);  // nodes of two devices
-  EXPECT_FALSE(names_of(pairs.space({"tp=4"})).empty());
+  EXPECT_FALSE(recipes_in(pairs.space({"tp=4"})).empty());
   const RecipeSpace usual = pairs.space();
   for (const Recipe& mesh : usual.meshes()) EXPECT_LE(mesh.tensor, 2);
 }
