@@ -67,11 +67,17 @@ std::string help_for(const RecipeFilter& filter) {
   const std::string all = with_separators(ranking.recipes);
   if (request.observer->interrupted())
     throw Interrupted("recipes: no recipe that fits into memory was found yet");
-  if (!ranking.proven())
+  if (!ranking.proven() && ranking.rated.empty())
     throw InputError(
-        fmt::format("recipes: time was up when {} of {} recipes were bounded and {} simulated, none of which "
-                    "fits into memory; allow more --seconds",
-                    with_separators(ranking.bounded), all, ranking.rated.size()));
+        fmt::format("recipes: time was up when {} of {} recipes were bounded, and none simulated; "
+                    "allow more --seconds, or narrow them with --only and --not",
+                    with_separators(ranking.bounded), all));
+  if (!ranking.proven())
+    throw InputError(fmt::format(
+        "recipes: time was up; of {} recipes {} were simulated, none of which fits into memory; {} are left; "
+        "allow more --seconds",
+        all, with_separators(static_cast<std::int64_t>(ranking.rated.size())),
+        with_separators(ranking.left)));
   const std::string usable = pretty(most_usable(request.topology()));
   if (ranking.rated.empty() && ranking.leanest)
     throw InputError(
