@@ -90,8 +90,9 @@ class MeshMeter::Tables {
         graph_(model.graph()),
         costs_(costs),
         options_(std::move(options)),
+        loads_(graph_, options_.imbalance),
         prices_([&costs] { return CommunicationPrices(costs); }),
-        operators_(graph_, layouts_, prices_),
+        operators_(graph_, layouts_, prices_, loads_),
         plans_(layouts_, prices_),
         backward_(graph_, true),
         bound_(graph_.operators().size(), nullptr) {}
@@ -136,6 +137,7 @@ class MeshMeter::Tables {
   const CostModel& costs_;
   PlanOptions options_;
   LayoutTable layouts_;
+  ExpertLoads loads_;
   CommunicationPricesByThread prices_;
   BoundOperators operators_;
   CommunicationPlans plans_;
