@@ -399,7 +399,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
                                devices_text(topology), batch_text(graph, plan.options), algorithm,
                                pretty(Seconds(planned_s)),
                                run.planner.searches ? " on " + counted(run.of_auto.threads, "thread") : "")
-                << stage_table(planned) << "\n"
+                << (planned.recipes ? "" : stage_table(planned) + "\n")  // a recipe says it
                 << contributions_text(planned, topology);
     if (planned.trials.of != PlannerTrials::Of::Nothing)
       streams.out << trials_text(planned.trials, topology.num_devices()) << "\n";
