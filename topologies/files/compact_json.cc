@@ -10,8 +10,8 @@
 #include "sim/base/errors.h"
 #include "sim/base/json_text.h"
 #include "topologies/device_kinds.h"
-#include "topologies/files/link_entries.h"
 #include "topologies/files/device_kind_json.h"
+#include "topologies/files/link_entries.h"
 #include "topologies/files/topology_json.h"
 #include "topologies/levels.h"
 
