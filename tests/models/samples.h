@@ -89,14 +89,13 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   for (const char* kind : {"layer_norm", "rms_norm", "softmax"}) add(kind, {tokens});
   for (const char* kind : {"relu", "gelu", "silu", "tanh", "sigmoid"}) add(kind, {tokens});
   add("cross_entropy", {tokens, words});
-  add("cross_entropy", {tokens, words}, {{"keep_softmax", 1}});
   add("linear_cross_entropy", {tokens, words}, {{"out", 11}, {"chunks", 3}});
   add("linear_cross_entropy", {tokens, words}, {{"out", 9}, {"bias", 1}, {"transpose_weight", 1}});
   add("embedding", {words}, {{"rows", 11}, {"width", 6}});
   add("lstm_cell", {rows, t.x({4, 8}), t.x({4, 8})}, {{"hidden", 8}});
   add("bahdanau_attention", {rows, t.x({4, 5, 6}), t.x({4, 5, 8})});
   add("attention", {q, k, v});
-  add("attention", {q, self, self}, {{"causal", 1}, {"keep_copy", 1}});
+  add("attention", {q, self, self}, {{"causal", 1}});
   add("relative_attention", {q, k, v}, {{"buckets", 8}});
   add("relative_attention", {q, self, self}, {{"causal", 1}, {"buckets", 4}, {"farthest", 5}});
   add("scored_attention", {q, k, v});
@@ -107,7 +106,6 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("expert_linear", {chosen}, {{"out", 6}, {"activation", "silu"}});
   add("moe_combine", {t.x({4, 2, 5, 8}), scores}, {{"top_k", 1}});
   add("dropout", {tokens}, {{"rate", 0.1}});
-  add("dropout", {tokens}, {{"rate", 0.1}, {"keep_mask", 1}});
   add("add", {tokens, tokens});
   add("mul", {tokens, t.x({7, 1})});
   add("concat", {image, t.x({4, 3, 9, 7}), image}, {{"axis", 1}});
@@ -123,6 +121,9 @@ inline std::vector<Operator> add_all_kinds(Bench& t, const std::set<std::string>
   add("moe_dispatch", {t.x({4, 6, 8}), t.x({4, 6, 2})}, {{"top_k", 1}, {"capacity", 2}, {"groups", 3}});
   add("expert_linear", {grouped}, {{"out", 6}});
   add("moe_combine", {grouped, t.x({4, 6, 2})}, {{"top_k", 1}});
+  add("cross_entropy", {tokens, words}, {{"keep_softmax", 1}});
+  add("dropout", {tokens}, {{"rate", 0.1}, {"keep_mask", 1}});
+  add("attention", {q, self, self}, {{"causal", 1}, {"keep_copy", 1}});
   return ops;
 }
 
