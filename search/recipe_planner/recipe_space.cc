@@ -96,7 +96,7 @@ void RecipeSpace::find_meshes() {
 }
 
 // With all degrees of experts, sp on and off.
-void RecipeSpace::add_meshes(Recipe degrees) {
+void RecipeSpace::add_meshes(const Recipe& degrees) {
   const std::vector<std::int64_t> one{1};
   const bool experts = model_.axes().has(AxisRole::Experts);
   const std::int64_t stage = degrees.tensor * degrees.context * degrees.data;

@@ -63,7 +63,7 @@ class RecipeSpace {
 
  private:
   void find_meshes();
-  void add_meshes(Recipe degrees);
+  void add_meshes(const Recipe& degrees);
   void add_microbatches(Recipe mesh);
   void find_recomputes();
   [[nodiscard]] std::vector<StageDivision> find_divisions(std::int64_t groups) const;

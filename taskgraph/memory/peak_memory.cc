@@ -29,8 +29,8 @@ void sort_by_time(std::vector<MemoryChange>& changes) {
     return;
   }
   const Nanoseconds begin = first->time;
-  const double ranges = static_cast<double>(changes.size() / kOfRange),
-               per_nanosecond = (ranges - 1) / static_cast<double>(last->time - begin);
+  const std::size_t ranges = changes.size() / kOfRange;
+  const double per_nanosecond = static_cast<double>(ranges - 1) / static_cast<double>(last->time - begin);
   const auto range_of = [&](const MemoryChange& c) {
     return static_cast<std::size_t>(static_cast<double>(c.time - begin) * per_nanosecond);
   };
