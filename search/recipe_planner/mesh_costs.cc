@@ -98,8 +98,8 @@ class MeshMeter::Tables {
         bound_(graph_.operators().size(), nullptr) {}
 
   void begin(const Recipe& mesh, std::int64_t group) {
-    constexpr Bytes kMostRemembered(300'000'000);
-    if (plans_.bytes() + layouts_.bytes() + operators_.bytes() > kMostRemembered) {
+    constexpr Bytes kMostOfTables(300'000'000);
+    if (plans_.bytes() + layouts_.bytes() + operators_.bytes() > kMostOfTables) {
       operators_.clear();
       plans_.clear();
       layouts_.clear();

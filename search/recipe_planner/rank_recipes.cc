@@ -42,8 +42,8 @@ class RecipeScorer {
     made.apply_to(options);
     if (illegal(sized.graph, made.strategy, options, request_.costs.topology())) return std::nullopt;
     Evaluator& evaluator = evaluator_for(sized, options);
-    constexpr Bytes kMostRemembered(300'000'000);
-    evaluator.forget(kMostRemembered);
+    constexpr Bytes kMostBytes(300'000'000);
+    evaluator.forget(kMostBytes);
     evaluator.set_pipeline(std::move(options.pipeline), std::move(options.recompute));
     std::vector<DeviceMemory> peaks;
     RatedRecipe rated{recipe, bound, evaluator.score(evaluator.contents().bind(made.strategy), peaks), {}};
@@ -67,8 +67,8 @@ class RecipeScorer {
     if (known != kept_.end()) {
       kept_.splice(kept_.begin(), kept_, known);
     } else {
-      constexpr std::size_t kMostKept = 4;
-      if (kept_.size() == kMostKept) kept_.pop_back();
+      constexpr std::size_t kMostEvaluators = 4;
+      if (kept_.size() == kMostEvaluators) kept_.pop_back();
       auto made = std::make_unique<Evaluator>(sized.graph, request_.costs, unstaged);
       kept_.push_front({&sized.graph, std::move(unstaged), std::move(made)});
     }
