@@ -62,6 +62,8 @@ struct MeshTraffic {
   std::vector<PartTraffic> of_class;
 };
 
+class MeshTables;
+
 /// Measures meshes of a model. What they share is computed once. Not thread-safe.
 class MeshMeter {
  public:
@@ -79,8 +81,7 @@ class MeshMeter {
                       const std::vector<std::int64_t>& groups);
 
  private:
-  class Tables;
-  std::unique_ptr<Tables> tables_;
+  std::unique_ptr<MeshTables> tables_;
   const ModelParts& parts_;
 };
 

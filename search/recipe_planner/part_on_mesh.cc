@@ -1,0 +1,57 @@
+#include "search/recipe_planner/part_on_mesh.h"
+
+#include <algorithm>
+
+namespace pipesim {
+namespace {
+
+void add_distinct(LayoutIds& layouts, LayoutId layout) {
+  if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) layouts.push_back(layout);
+}
+
+}  // namespace
+
+PartOnMesh::PartOnMesh(const ModelPart& part, const ModelParts& parts, MeshTables& tables)
+    : part_(part), parts_(parts), tables_(tables), graph_(tables.graph()) {
+  std::vector<OperatorId> ops = part.operators;
+  if (part.entry) ops.push_back(graph_.tensor(*part.entry).producer);
+  tables.bind(ops);
+}
+
+bool PartOnMesh::is_inside(OperatorId op) const {
+  return std::binary_search(part_.operators.begin(), part_.operators.end(), op);
+}
+
+const CommunicationPlan& PartOnMesh::forward_plan(UseRef use) const {
+  const TensorId tensor = tensor_of(use);
+  const UseRef maker = tables_.backward().producing_use(tensor);
+  const LayoutIds source{data_layout(maker, tables_.strategy())};
+  return tables_.plan(tensor, source, data_layout(use, tables_.strategy()));
+}
+
+bool PartOnMesh::has_whole_gradient(TensorId tensor) const {
+  if (!tables_.backward().has_backward(tensor)) return false;
+  const std::span<const UseRef> makers = tables_.backward().gradient_makers(tensor);
+  return !makers.empty() && std::ranges::all_of(makers, [&](UseRef maker) { return is_inside(maker.op); });
+}
+
+LayoutIds PartOnMesh::gradient_terms(TensorId tensor) const {
+  LayoutIds terms;
+  for (const UseRef maker : tables_.backward().gradient_makers(tensor))
+    add_distinct(terms, gradient_layout(maker, tables_.strategy()));
+  return terms;
+}
+
+PartOnMesh::ReaderLayouts PartOnMesh::reader_layouts(TensorId weight) const {
+  ReaderLayouts readers;
+  for (const UseRef use : graph_.consumers(weight)) {
+    if (is_inside(use.op)) {
+      add_distinct(readers.layouts, data_layout(use, tables_.strategy()));
+    } else {
+      readers.alone = false;
+    }
+  }
+  return readers;
+}
+
+}  // namespace pipesim

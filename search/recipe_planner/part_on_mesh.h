@@ -1,0 +1,49 @@
+#pragma once
+
+#include <vector>
+
+#include "search/recipe_planner/mesh_tables.h"
+#include "search/recipe_planner/model_parts.h"
+
+namespace pipesim {
+
+/// A part of the model on one group of a mesh: what its costs are measured from. All operators that it reads
+/// from are bound.
+class PartOnMesh {
+ public:
+  PartOnMesh(const ModelPart& part, const ModelParts& parts, MeshTables& tables);
+
+  [[nodiscard]] bool empty() const { return part_.operators.empty(); }
+
+ protected:
+  [[nodiscard]] bool is_inside(OperatorId op) const;
+  [[nodiscard]] const Recomputation& recomputation(std::size_t kind) const {
+    return *parts_.recomputation[kind];
+  }
+  [[nodiscard]] bool again(std::size_t kind, OperatorId op) const {
+    return recomputation(kind).any() && recomputation(kind).again(op);
+  }
+  [[nodiscard]] TensorId tensor_of(UseRef use) const {
+    return graph_.op(use.op).uses[static_cast<std::size_t>(use.use)].tensor;
+  }
+  /// From what makes the tensor to the use.
+  [[nodiscard]] const CommunicationPlan& forward_plan(UseRef use) const;
+  /// Whether the tensor has a gradient, and all that add to it are in the part.
+  [[nodiscard]] bool has_whole_gradient(TensorId tensor) const;
+  /// The layouts of what adds to the gradient, each once, in the order of the makers.
+  [[nodiscard]] LayoutIds gradient_terms(TensorId tensor) const;
+
+  /// How readers in the part have a weight.
+  struct ReaderLayouts {
+    LayoutIds layouts;  ///< each once
+    bool alone = true;  ///< no other part reads it
+  };
+  [[nodiscard]] ReaderLayouts reader_layouts(TensorId weight) const;
+
+  const ModelPart& part_;
+  const ModelParts& parts_;
+  MeshTables& tables_;
+  const OperatorGraph& graph_;
+};
+
+}  // namespace pipesim
