@@ -33,6 +33,13 @@ class OperatorDraft {
 
   [[nodiscard]] std::int64_t integer(const std::string& attribute) const;  ///< also of flags
   [[nodiscard]] bool flag(const std::string& attribute) const { return integer(attribute) != 0; }
+  /// A flag that came later than the kind: where it is off it is left out of the attributes, so that models
+  /// keep the fingerprints that they had before.
+  bool added_flag(const std::string& attribute) {
+    const bool on = flag(attribute);
+    if (!on) op.attributes.erase(attribute);
+    return on;
+  }
   [[nodiscard]] double real(const std::string& attribute) const;
   [[nodiscard]] const std::string& word(const std::string& attribute) const;
   [[nodiscard]] const std::vector<std::int64_t>& list(const std::string& attribute) const;

@@ -60,11 +60,8 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
                           {Pass::BackwardInput, Sum, {t}, {1, rows}, 4, 2 * d / backward}};
   draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4], true};
   if (q[1] == v[1]) draft.op.rotation = {s, t};
-  if (draft.flag("keep_copy")) {
+  if (draft.added_flag("keep_copy"))
     draft.op.saved_extra_bytes.push_back({draft.element_bytes(), {b, s, g, r, e}});
-  } else {
-    draft.op.attributes.erase("keep_copy");  // models keep the fingerprints that they had before
-  }
   read_zigzag(draft, q[1]);
   read_documents(draft);
   if (draft.op.zigzag > 1) draft.at(t).max_degree = 1;  // the keys that a query sees are scattered

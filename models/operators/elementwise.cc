@@ -36,11 +36,7 @@ void build_dropout(OperatorDraft& draft) {
   draft.output("", draft.axes(dims));
   draft.op.flops_forward = {{2, dims}};
   draft.op.flops_backward_input = {{1, dims}};
-  if (draft.flag("keep_mask")) {
-    draft.op.saved_extra_bytes = {{1, dims}};
-  } else {
-    draft.op.attributes.erase("keep_mask");  // models keep the fingerprints that they had before
-  }
+  if (draft.added_flag("keep_mask")) draft.op.saved_extra_bytes = {{1, dims}};
 }
 
 /// Dimensions of an operand that numpy's rule stretches to `shape`: aligned at the end, missing or of

@@ -14,7 +14,7 @@ void build_cross_entropy(OperatorDraft& draft) {
   const FactorIndex v = draft.factor("v", FactorKind::Parameter, draft.shape(0).back(), true);
   std::vector<FactorIndex> dims = rows;
   dims.push_back(v);
-  const bool keep_softmax = draft.flag("keep_softmax");
+  const bool keep_softmax = draft.added_flag("keep_softmax");
   draft.input(0, draft.axes(dims)).saved = !keep_softmax;
   TensorUse& labels = draft.index(1, draft.axes(rows));
   labels.lacks = {{v, Lack::Same}};
@@ -27,8 +27,7 @@ void build_cross_entropy(OperatorDraft& draft) {
     draft.op.saved_extra_bytes = {{4, dims}};
     draft.op.bytes_forward_extra = {{4, dims}};
   } else {
-    draft.op.saved_extra_bytes = {{4, rows}};   // log of the row's sum
-    draft.op.attributes.erase("keep_softmax");  // models keep the fingerprints that they had before
+    draft.op.saved_extra_bytes = {{4, rows}};  // log of the row's sum
   }
   using enum InnerStep::Reduce;
   draft.op.inner_steps = {{Pass::Forward, Max, {v}, {1, rows}, 4, 1.0 / 4},

@@ -50,13 +50,6 @@ class WatchedRanking {
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-Bytes most_usable(const Topology& topology) {
-  Bytes most;
-  for (std::size_t d = 0; d < topology.num_devices(); ++d)
-    most = std::max(most, topology.usable_memory(DeviceId(d)));
-  return most;
-}
-
 // What would let recipes fit that do not: twice the devices halve what they divide.
 std::string help_for(const RecipeFilter& filter) {
   return fmt::format("; more devices, or devices with more memory, would help{}",
@@ -78,12 +71,11 @@ std::string help_for(const RecipeFilter& filter) {
         "allow more --seconds",
         all, with_separators(static_cast<std::int64_t>(ranking.rated.size())),
         with_separators(ranking.left)));
-  const std::string usable = pretty(most_usable(request.topology()));
+  const std::string usable = pretty(ranking.usable);
   if (ranking.rated.empty() && ranking.leanest)
     throw InputError(
         fmt::format("recipes: none of {} recipes fits into memory: each needs at least {} on a device, of "
-                    "which {} are for "
-                    "plans; {} needs least{}",
+                    "which {} are for plans; {} needs least{}",
                     all, pretty(ranking.leanest->bound.memory), usable, ranking.leanest->recipe.str(),
                     help_for(request.settings.recipes)));
   if (ranking.rated.empty())
@@ -91,8 +83,7 @@ std::string help_for(const RecipeFilter& filter) {
   const RatedRecipe& nearest = *std::ranges::min_element(ranking.rated, {}, &RatedRecipe::peak);
   throw InputError(fmt::format(
       "recipes: none of {} recipes fits into memory; the nearest, {}, needs {} on a device, of which {} are "
-      "for "
-      "plans{}",
+      "for plans{}",
       all, nearest.recipe.str(), pretty(nearest.peak), usable, help_for(request.settings.recipes)));
 }
 
@@ -115,11 +106,11 @@ std::string note_of_ranking(const RecipeRanking& ranking, bool interrupted) {
 PlannedPipeline propose_recipes(const PlanRequest& request) {
   const RecipeModel model(request.graph);
   const RecipeFilter& filter = request.settings.recipes;
-  if (RecipeSpace(model, request.topology(), request.samples(), filter).size() == 0)
-    throw InputError("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));
   const RankingRequest asked{model,  request.costs,      request.options,    request.samples(),
                              filter, request.with_parts, request.takes_batch};
   RecipeRanking ranking = WatchedRanking(request).rank(asked);
+  if (ranking.recipes == 0)
+    throw InputError("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));
   const RatedRecipe* best = ranking.best();
   if (best == nullptr) refuse_ranking(ranking, request);
   const Recipe& recipe = best->recipe;

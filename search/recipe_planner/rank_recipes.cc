@@ -88,7 +88,7 @@ class RecipeRanker {
         parts_(request.model),
         scorer_(request) {
     for (std::size_t d = 0; d < request.costs.topology().num_devices(); ++d)
-      usable_ = std::max(usable_, request.costs.topology().usable_memory(DeviceId(d)));
+      ranking_.usable = std::max(ranking_.usable, request.costs.topology().usable_memory(DeviceId(d)));
   }
 
   RecipeRanking rank() {
@@ -199,7 +199,7 @@ class RecipeRanker {
                                     false};
           if (!ranking_.leanest || memory < ranking_.leanest->bound.memory)
             ranking_.leanest = BoundedRecipe{recipe_of(candidate), {time, memory}};
-          if (memory > usable_) {
+          if (memory > ranking_.usable) {
             ++ranking_.too_large;
           } else {
             open_.push_back(candidate);
@@ -305,7 +305,6 @@ class RecipeRanker {
   const std::function<bool(const RankingProgress&)>& go_on_;
   RecipeSpace space_;
   ModelParts parts_;
-  Bytes usable_;  // of the device that has most
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SizedRecipeModel>> sized_;
   RecipeScorer scorer_;  // refers to these
   std::map<std::int64_t, std::vector<std::int64_t>> groups_;

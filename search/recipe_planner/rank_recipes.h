@@ -41,6 +41,7 @@ struct BoundedRecipe {
 
 /// The answer, so far.
 struct RecipeRanking {
+  Bytes usable;                          ///< of the device whose plans may take most memory
   std::int64_t recipes = 0;              ///< all
   std::int64_t bounded = 0;              ///< of these
   std::int64_t too_large = 0;            ///< by their bound of memory
