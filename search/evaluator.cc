@@ -2,13 +2,20 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "sim/base/errors.h"
 #include "taskgraph/expansion/add_tasks.h"
+#include "taskgraph/proofs/least_makespan.h"
 
 namespace pipesim {
+namespace {
+
+constexpr Nanoseconds kNoLimit = std::numeric_limits<Nanoseconds>::max();
+
+}  // namespace
 
 Evaluator::Evaluator(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options)
     : contents_(graph, costs, options), expanded_(contents_) {}
@@ -104,12 +111,17 @@ Evaluation Evaluator::score_stream(const BoundStrategy& strategy, bool tell_memo
 }
 
 Evaluation Evaluator::score(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks) {
+  return *score_below(kNoLimit, strategy, peaks);
+}
+
+std::optional<Evaluation> Evaluator::score_below(Nanoseconds limit, const BoundStrategy& strategy,
+                                                 std::vector<DeviceMemory>& peaks) {
   struct Wanted {
     std::vector<DeviceMemory>*& by;
     ~Wanted() { by = nullptr; }
   } const until_scored{wanted_peaks_};
   wanted_peaks_ = &peaks;
-  return score(strategy);
+  return score_if_below(limit, strategy);
 }
 
 Evaluation Evaluator::score_labelled(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks) {
@@ -126,21 +138,40 @@ Evaluation Evaluator::score_labelled(const BoundStrategy& strategy, std::vector<
   return score(strategy, peaks);
 }
 
-Evaluation Evaluator::score(const BoundStrategy& strategy) {
+Evaluation Evaluator::score(const BoundStrategy& strategy) { return *score_if_below(kNoLimit, strategy); }
+
+std::optional<Evaluation> Evaluator::score_if_below(Nanoseconds limit, const BoundStrategy& strategy) {
   folding_ = nullptr;
   steady_.reset();
   if (contents_.versions().several()) return score_stream(strategy);
   const std::vector<std::int32_t> tried = few_microbatches(contents_, strategy);
   folding_ = fold(strategy, tried.empty() ? contents_.options().microbatches : tried.front());
-  if (!folding_) return score_as_it_is(strategy, tried);
-  return score_as_it_is(folding_->strategy(), tried);
+  return score_as_it_is(limit, folding_ ? folding_->strategy() : strategy, tried);
 }
 
-Evaluation Evaluator::score_as_it_is(const BoundStrategy& strategy, std::span<const std::int32_t> tried) {
+std::optional<Evaluation> Evaluator::score_as_it_is(Nanoseconds limit, const BoundStrategy& strategy,
+                                                    std::span<const std::int32_t> tried) {
   for (const std::int32_t few : tried) {
-    if (const auto result = score_few(strategy, few)) return *result;
+    if (const auto result = score_few(strategy, few)) return result;
+    if (limit != kNoLimit && takes_longer(limit, strategy)) return std::nullopt;
   }
   return simulate_all(strategy, {.labels = labels_, .folding = folding_});
+}
+
+// Of a strategy of which few microbatches were simulated, and proved nothing. Simulates more of them where
+// they promise to tell.
+bool Evaluator::takes_longer(Nanoseconds limit, const BoundStrategy& strategy) {
+  const LeastMakespan least = least_makespan(expanded_, timeline_);
+  if (least.time >= limit || least.time <= least.of_steps) return least.time >= limit;
+  constexpr double kSpare = 1.1, kWorthwhile = 0.5;
+  const double promising = kSpare * expanded_.microbatches() * static_cast<double>(limit - least.of_steps) /
+                           static_cast<double>(least.time - least.of_steps);
+  if (promising > kWorthwhile * contents_.options().microbatches) return false;
+  const auto more = static_cast<std::int32_t>(promising) + 1;
+  simulate(strategy, {.labels = labels_,
+                      .microbatches = few_microbatches_from(more, contents_, strategy),
+                      .folding = folding_});
+  return least_makespan(expanded_, timeline_).time >= limit;
 }
 
 const Folding* Evaluator::fold(const BoundStrategy& strategy, std::int32_t microbatches) {

@@ -60,8 +60,12 @@ class Evaluator {
   Evaluation score(const Strategy& strategy) { return score(contents_.bind(strategy)); }
   /// The same, and the peak memory of each device: what peak_memory() gives for all tasks.
   Evaluation score(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
-  /// The same with labels in task_graph(), for reports; part() is then what was simulated. For a schedule
-  /// that has no end it evaluates all.
+  /// The same; or nothing when the iteration is found to take at least as long as `limit`, which costs less
+  /// where no few microbatches prove the times of the others.
+  std::optional<Evaluation> score_below(Nanoseconds limit, const BoundStrategy& strategy,
+                                        std::vector<DeviceMemory>& peaks);
+  /// The same as score() with labels in task_graph(), for reports; part() is then what was simulated. For a
+  /// schedule that has no end it evaluates all.
   Evaluation score_labelled(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
   /// What was simulated last, by evaluate_labelled() or score_labelled().
   [[nodiscard]] SimulatedPart part() const {
@@ -102,7 +106,10 @@ class Evaluator {
   Evaluation simulate_all(const BoundStrategy& strategy, const ExpansionSetting& setting);
   void simulate(const BoundStrategy& strategy, const ExpansionSetting& setting);
   const Folding* fold(const BoundStrategy& strategy, std::int32_t microbatches);
-  Evaluation score_as_it_is(const BoundStrategy& strategy, std::span<const std::int32_t> tried);
+  std::optional<Evaluation> score_if_below(Nanoseconds limit, const BoundStrategy& strategy);
+  std::optional<Evaluation> score_as_it_is(Nanoseconds limit, const BoundStrategy& strategy,
+                                           std::span<const std::int32_t> tried);
+  bool takes_longer(Nanoseconds limit, const BoundStrategy& strategy);
   std::optional<Evaluation> score_few(const BoundStrategy& strategy, std::int32_t few);
   Bytes overflow(const std::vector<DeviceMemory>& peaks);
   [[nodiscard]] bool surely_fits() const;

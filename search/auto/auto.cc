@@ -31,6 +31,10 @@ namespace {
 // other numbers of microbatches, and planners end. A planner may take two of the shares that are left; it has
 // more of them in the number of microbatches that was asked for.
 constexpr double kBaselinesEnd = 0.15, kDataParallelEnd = 0.2, kPlannersEnd = 0.5;
+// Until when recipes are ranked. Nothing else is asked but the joint search where so many operators, counted
+// on each device, make planners and searches over splits slow.
+constexpr double kRecipesEnd = 0.6;
+constexpr std::size_t kManyOperators = 50'000;
 // Until when those go on that had too little time, where the model is too large for a search over splits.
 constexpr double kLatePlannersEnd = 0.85;
 constexpr double kSharesOfPlanner = 2, kSharesAsAsked = 4;
@@ -57,7 +61,9 @@ class Contest {
         subject_{request.graph, request.topology(), request.options, baselines_},
         checkpoints_(options.checkpoint, options.checkpoint_every, subject_),
         candidates_(request.graph, request.topology()),
-        evaluator_(SizedModel(request), request.costs, request.options) {
+        evaluator_(SizedModel(request), request.costs, request.options),
+        only_recipes_(has_recipes(request.graph) &&
+                      request.graph.operators().size() * request.topology().num_devices() > kManyOperators) {
     observer_.expect(options.budget);
     state_.seed = options.seed;
     state_.chains = options.chains;
@@ -74,6 +80,7 @@ class Contest {
   struct Found {
     JointPlan plan;
     std::optional<Evaluation> evaluation = std::nullopt;  // where it is known
+    bool as_asked = true;  // recomputation and sharding are those of the request
   };
   using Algorithm = std::function<Found(std::string& note)>;
   // False: it had too little time.
@@ -92,6 +99,7 @@ class Contest {
 
   // They show whether a checkpoint is of the same search.
   void ask_baselines() {
+    if (only_recipes_) return;
     const std::size_t all = baseline_names().size();
     for (std::size_t i = 0; i < all; ++i) {
       const std::string name(baseline_names()[i]);
@@ -122,8 +130,38 @@ class Contest {
     keep(false);
   }
 
+  // The best of all recipes, with a proof where there is time for it.
+  void ask_recipes() {
+    if (has_recipes(request_.graph) && !how_.recomputes_stages) rank_recipes();
+    if (!only_recipes_ || found_.best() != nullptr) return;
+    only_recipes_ = false;
+    ask_baselines();
+  }
+  void rank_recipes() {
+    ask("recipes", left_until(kRecipesEnd), [&](std::string& note) {
+      PlannedPipeline planned = propose_recipes(request_, progress_.of("recipes"));
+      note = planned.note;
+      JointPlan plan = joint_plan(planned.graph, request_.topology(), planned.options.microbatches,
+                                  planned.strategy, planned.options.pipeline);
+      plan.recompute = planned.options.recompute;
+      plan.state_sharding = planned.options.state_sharding;
+      plan.gathered_inputs = planned.options.gathered_inputs;
+      plan.parts = planned.parts;
+      ranking_ = std::move(planned.recipes);
+      return Found{std::move(plan), planned.scored, false};
+    });
+  }
+
+  // Whoever sets no time waits for a proof; what follows has as much as without recipes.
+  void begin_search() {
+    if (until_.limited() || how_.seconds_of_search == 0) return;
+    until_ = until_.within(how_.seconds_of_search);
+    seconds_ = until_.left();
+  }
+
   // With the same samples, more microbatches need less memory, and fewer are synchronised less often.
   void ask_data_parallel() {
+    if (only_recipes_) return;
     const std::string name = "data-parallel";
     for (const std::int32_t microbatches : other_microbatches(request_.microbatches())) {
       const OperatorGraph* graph = evaluator_.graph(microbatches);
@@ -147,6 +185,7 @@ class Contest {
 
   // With the microbatches that were asked for, then with more and fewer of them.
   void ask_planners() {
+    if (only_recipes_) return;
     std::vector<Ask> asks;
     for (const Planner& planner : planners()) asks.push_back({&planner, request_.microbatches()});
     for (const Planner& planner : planners()) {
@@ -162,6 +201,7 @@ class Contest {
     if (until_.passed()) return;
     const double seconds = until_.limited() ? until_.left() : 0;
     SharedBudget shared({seconds, budget.proposals});
+    if (only_recipes_) return search_jointly(shared.take(1), kLastPart);
     const std::int32_t best = race_splits(shared);
     if (splits_are_too_slow()) late_ = ask_each(late_, kLatePlannersEnd);
     if (!shared.is_spent()) search_jointly(shared.take(kFirstJointly), 0);
@@ -186,8 +226,9 @@ class Contest {
     const ScoredJointPlan* found = found_.best();
     if (found == nullptr) throw InputError("auto: no algorithm found a plan");
     const JointPlan* best = &found->plan;
-    PlannedPipeline planned(*evaluator_.graph(best->microbatches), evaluator_.options(*best),
+    PlannedPipeline planned(*evaluator_.graph(best->microbatches, best->parts), evaluator_.options(*best),
                             evaluator_.strategy(*best));
+    planned.parts = best->parts;
     if (best->microbatches != request_.microbatches()) planned.batch = planned.graph.batch();
     planned.meshes = best->meshes;
     for (std::int32_t s = 0; s < best->pipeline.num_stages(); ++s)
@@ -196,6 +237,8 @@ class Contest {
     planned.contributions = found_.all();
     planned.seed = state_.seed;
     planned.scored = found->evaluation;
+    planned.note = gain_over_recipes(*found);
+    planned.recipes = std::move(ranking_);
     return planned;
   }
 
@@ -207,15 +250,19 @@ class Contest {
     try {
       const Deadline share = until_.within(seconds);
       std::optional<KeepTo> kept(std::in_place, share);
-      auto [found, evaluation] = plan(told.note);
-      if (name != "joint") found.recompute = request_.options.recompute.kind;
+      Found found = plan(told.note);
+      if (found.as_asked) {
+        found.plan.recompute = request_.options.recompute;
+        found.plan.state_sharding = request_.options.state_sharding;
+        found.plan.gathered_inputs = request_.options.gathered_inputs;
+      }
       const Deadline scored = until_.within(std::max(share.left(), seconds / 2));
       kept.emplace(scored);
-      told.evaluation = evaluation ? evaluation : evaluator_.evaluate(found);
+      told.evaluation = found.evaluation ? found.evaluation : evaluator_.evaluate(found.plan);
       if (told.evaluation) {
         told.devices_used =
-            static_cast<std::int64_t>(devices_used(evaluator_.strategy(found), request_.topology()));
-        made.plan = std::move(found);
+            static_cast<std::int64_t>(devices_used(evaluator_.strategy(found.plan), request_.topology()));
+        made.plan = std::move(found.plan);
       } else {
         told.note = "its plan is not legal with these microbatches";
       }
@@ -383,13 +430,27 @@ class Contest {
       const std::string helped = improving_moves(outcome);
       note = fmt::format("from {}; {} proposals, {} accepted{}{}", names[outcome.start], outcome.proposals,
                          outcome.accepted, helped.empty() ? "" : "; better by ", helped);
-      return Found{outcome.best.plan, outcome.best.evaluation};
+      return Found{outcome.best.plan, outcome.best.evaluation, false};
     };
     if (part == kLastPart) {
       found_.add(run("joint", seconds, algorithm));
     } else {
       ask("joint", seconds, algorithm, part);
     }
+  }
+
+  // What the best plan is better than the best recipe by; "" where no recipe was found.
+  [[nodiscard]] std::string gain_over_recipes(const ScoredJointPlan& best) const {
+    const auto [overflow, time] = found_.best_of("recipes");
+    const AutoEntry* recipes = entry("recipes", 0);
+    if (recipes == nullptr || !recipes->contribution.evaluation || overflow.value > 0) return "";
+    const double gain =
+        static_cast<double>(time) / static_cast<double>(std::max<Nanoseconds>(1, best.evaluation.time)) - 1;
+    constexpr double kPercent = 100, kTold = 5e-4;
+    const std::string found = gain < kTold
+                                  ? "no search over other plans found a faster one"
+                                  : fmt::format("{:.1f} % faster than the best recipe", kPercent * gain);
+    return fmt::format("{}; recipes: {}", found, recipes->contribution.note);
   }
 
   [[nodiscard]] std::string name_with(std::string_view algorithm, std::int32_t microbatches) const {
@@ -438,7 +499,7 @@ class Contest {
         sized.settings.copy_microbatch = copy_microbatch;
         PlannedPipeline planned = planner.propose(sized);
         JointPlan plan{planned.options.microbatches,
-                       Recompute::Kind::None,
+                       {},
                        *std::move(planned.options.pipeline),
                        std::move(planned.meshes),
                        {}};
@@ -474,6 +535,8 @@ class Contest {
   std::int64_t given_jointly_ = 0;                               // proposals
   Contributions found_;
   WholeProgress progress_{observer_.callback(), found_};
+  bool only_recipes_;  // and a joint search from the best
+  std::optional<RecipeRanking> ranking_;
   std::vector<Ask> late_;         // planners that had too little time
   bool splits_proposed_ = false;  // a search over splits tried a change
 };
@@ -482,9 +545,14 @@ class Contest {
 
 PlannedPipeline search_auto(const PlanRequest& request, const AutoOptions& options) {
   Contest contest(request, options);
+  {
+    const KeepTo keep(contest.until());
+    contest.ask_baselines();
+    contest.resume();
+    contest.ask_recipes();
+  }
+  contest.begin_search();
   const KeepTo keep(contest.until());
-  contest.ask_baselines();
-  contest.resume();
   contest.ask_data_parallel();
   contest.ask_recipe();
   contest.ask_planners();

@@ -15,7 +15,7 @@ namespace pipesim {
 namespace {
 
 using CheckpointJson = nlohmann::ordered_json;
-constexpr int kAutoVersion = 2;
+constexpr int kAutoVersion = 3;
 
 CheckpointJson json_of(const AutoEntry& entry) {
   const Contribution& c = entry.contribution;

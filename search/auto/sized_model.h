@@ -17,13 +17,14 @@ class SizedModel {
   /// The request must outlive it.
   explicit SizedModel(const PlanRequest& request) : request_(request) {}
 
-  /// The model of one microbatch; nothing when the samples can't be divided like this, or when the model's
-  /// batch is fixed.
-  [[nodiscard]] std::optional<OperatorGraph> operator()(std::int32_t microbatches) const {
-    if (microbatches == request_.microbatches()) return request_.graph;
+  /// The model of one microbatch, with its positions ordered for so many parts of the sequence; nothing when
+  /// the samples can't be divided like this, or when the model's batch is fixed.
+  [[nodiscard]] std::optional<OperatorGraph> operator()(std::int32_t microbatches, std::int64_t parts) const {
+    if (microbatches == request_.microbatches() && parts == 1) return request_.graph;
     if (request_.samples() % microbatches != 0) return std::nullopt;
+    const std::int64_t batch = request_.samples() / microbatches;
     try {
-      return request_.with_batch(request_.samples() / microbatches);
+      return parts > 1 ? request_.with_parts(batch, parts) : request_.with_batch(batch);
     } catch (const InputError&) {
       return std::nullopt;
     }

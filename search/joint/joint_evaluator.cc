@@ -1,5 +1,7 @@
 #include "search/joint/joint_evaluator.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -19,34 +21,37 @@ std::unique_ptr<JointEvaluator> JointEvaluator::another() const {
   return other;
 }
 
-JointEvaluator::Model& JointEvaluator::model(std::int32_t microbatches) {
-  const auto [found, is_new] = models_.try_emplace(microbatches);
-  Model& model = found->second;
-  if (!is_new) return model;
-  model.graph = model_of_(microbatches);
-  if (!model.graph) return model;
-  PlanOptions options = options_;
-  options.microbatches = microbatches;
-  model.evaluator = std::make_unique<Evaluator>(*model.graph, costs_, options);
-  return model;
-}
-
-const OperatorGraph* JointEvaluator::graph(std::int32_t microbatches) {
-  const Model& found = model(microbatches);
-  return found.graph ? &*found.graph : nullptr;
+const OperatorGraph* JointEvaluator::graph(std::int32_t microbatches, std::int64_t parts) {
+  const auto [found, is_new] = graphs_.try_emplace({microbatches, parts});
+  if (is_new) found->second = model_of_(microbatches, parts);
+  return found->second ? &*found->second : nullptr;
 }
 
 PlanOptions JointEvaluator::options(const JointPlan& plan) const {
   PlanOptions options = options_;
   options.microbatches = plan.microbatches;
-  options.recompute = {plan.recompute, {}};
+  options.recompute = plan.recompute;
+  options.state_sharding = plan.state_sharding;
+  options.gathered_inputs = plan.gathered_inputs;
   if (plan.has_pipeline()) options.pipeline = plan.pipeline;
   return options;
 }
 
+Evaluator& JointEvaluator::evaluator_of(const JointPlan& plan, const OperatorGraph& graph) {
+  std::unique_ptr<Evaluator>& made =
+      evaluators_[fmt::format("{} {} {} {}", plan.microbatches, plan.parts, plan.state_sharding.str(),
+                              name_of(plan.gathered_inputs))];
+  if (made) return *made;
+  PlanOptions options = this->options(plan);
+  options.pipeline.reset();
+  options.recompute = {};
+  made = std::make_unique<Evaluator>(graph, costs_, options);
+  return *made;
+}
+
 Strategy JointEvaluator::strategy(const JointPlan& plan) {
   Strategy strategy =
-      staged_strategy(*graph(plan.microbatches), topology(), plan.pipeline, plan.meshes).strategy;
+      staged_strategy(*graph(plan.microbatches, plan.parts), topology(), plan.pipeline, plan.meshes).strategy;
   for (const auto& [op, config] : plan.own) strategy[static_cast<std::size_t>(op)] = config;
   return strategy;
 }
@@ -64,12 +69,12 @@ std::optional<Evaluation> JointEvaluator::evaluate(const JointPlan& plan, const 
 }
 
 JointScore JointEvaluator::score(const JointPlan& plan, const Hopeless& hopeless) {
-  Model& found = model(plan.microbatches);
-  if (!found.graph) return {};
+  const OperatorGraph* model = graph(plan.microbatches, plan.parts);
+  if (model == nullptr) return {};
   const Strategy made = strategy(plan);
   PlanOptions now = options(plan);
-  if (illegal(*found.graph, made, now, topology())) return {};
-  Evaluator& evaluator = *found.evaluator;
+  if (illegal(*model, made, now, topology())) return {};
+  Evaluator& evaluator = evaluator_of(plan, *model);
   evaluator.set_pipeline(std::move(now.pipeline), std::move(now.recompute));
   constexpr std::int64_t kMostBytes = 500'000'000;
   evaluator.forget(Bytes(kMostBytes / sharing_));

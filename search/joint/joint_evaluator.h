@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "search/evaluator.h"
 #include "search/joint/iteration_bound.h"
@@ -17,10 +19,10 @@ namespace pipesim {
 /// thread-safe. Results do not depend on earlier calls.
 class JointEvaluator {
  public:
-  /// The model with the samples of one microbatch, when there are this many; nothing when that is impossible.
-  /// Called from any thread.
-  using ModelOf = std::function<std::optional<OperatorGraph>(std::int32_t microbatches)>;
-  /// `options`: but for microbatches and pipeline. The cost model must outlive it.
+  /// The model with the samples of one microbatch, when there are this many, and its positions ordered for so
+  /// many parts of the sequence; nothing when that is impossible. Called from any thread.
+  using ModelOf = std::function<std::optional<OperatorGraph>(std::int32_t microbatches, std::int64_t parts)>;
+  /// `options`: but for what a JointPlan says itself. The cost model must outlive it.
   JointEvaluator(ModelOf model_of, const CostModel& costs, PlanOptions options);
   /// For another thread.
   [[nodiscard]] std::unique_ptr<JointEvaluator> another() const;
@@ -33,23 +35,22 @@ class JointEvaluator {
   /// Nothing when the plan is illegal, or when the lower bound of its cost (iteration_bound.h) is hopeless.
   std::optional<Evaluation> evaluate(const JointPlan& plan, const Hopeless& hopeless = {});
   /// nullptr: the model can't have this number of microbatches.
-  const OperatorGraph* graph(std::int32_t microbatches);
+  const OperatorGraph* graph(std::int32_t microbatches, std::int64_t parts = 1);
   Strategy strategy(const JointPlan& plan);
   [[nodiscard]] PlanOptions options(const JointPlan& plan) const;
   [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
 
  private:
-  struct Model {
-    std::optional<OperatorGraph> graph;
-    std::unique_ptr<Evaluator> evaluator;
-  };
-  Model& model(std::int32_t microbatches);
+  Evaluator& evaluator_of(const JointPlan& plan, const OperatorGraph& graph);
   JointScore score(const JointPlan& plan, const Hopeless& hopeless);
 
   ModelOf model_of_;
   const CostModel& costs_;
   PlanOptions options_;
-  std::map<std::int32_t, Model> models_;
+  std::map<std::pair<std::int32_t, std::int64_t>, std::optional<OperatorGraph>>
+      graphs_;  // by microbatches and parts
+  std::map<std::string, std::unique_ptr<Evaluator>>
+      evaluators_;  // by what plans must share, see evaluator_of
   IterationBound bound_;
   std::shared_ptr<JointScores> scores_;  // of all evaluators that were made of each other
   std::int64_t sharing_ = 1;

@@ -32,7 +32,12 @@ class JointReader {
   [[nodiscard]] JointPlan plan(const JsonValue& value) const {
     JointPlan plan;
     plan.microbatches = static_cast<std::int32_t>(value.at("microbatches").integer(1, kMostMicrobatches));
-    plan.recompute = parse_recompute(value.at("recompute").string()).kind;
+    plan.recompute = recompute(value);
+    if (const auto sharding = value.find("state_sharding"))
+      plan.state_sharding = parse_state_sharding(sharding->string());
+    if (const auto gathered = value.find("gathered_inputs"))
+      plan.gathered_inputs = parse_gathered_inputs(gathered->string());
+    if (const auto parts = value.find("parts")) plan.parts = parts->integer(1, INT32_MAX);
     plan.pipeline.schedule = value.at("schedule").string();
     plan.pipeline.stage_of = stages(value.at("stage_of"));
     if (const auto scheduled = value.find("scheduled")) plan.scheduled = scheduled->boolean();
@@ -71,6 +76,20 @@ class JointReader {
  private:
   static std::size_t start(const JsonValue& value, std::size_t starts) {
     return static_cast<std::size_t>(value.at("start").integer(0, static_cast<std::int64_t>(starts) - 1));
+  }
+
+  // By name, or by the segment of every operator.
+  [[nodiscard]] Recompute recompute(const JsonValue& value) const {
+    const auto listed = value.find("segments");
+    if (!listed) return parse_recompute(value.at("recompute").string());
+    const auto operators = static_cast<std::int64_t>(graph_.operators().size());
+    Recompute recompute{Recompute::Kind::Listed, {}};
+    for (const std::int64_t segment : listed->integers(kNoSegment, operators - 1))
+      recompute.segment_of.push_back(static_cast<std::int32_t>(segment));
+    if (std::ssize(recompute.segment_of) != operators)
+      listed->fail(fmt::format("found {} segments, the model has {} operators", recompute.segment_of.size(),
+                               operators));
+    return recompute;
   }
 
   [[nodiscard]] ScoredJointPlan scored(const JsonValue& value) const {
@@ -130,9 +149,19 @@ class JointReader {
 }  // namespace
 
 JointJson json_of(const JointPlan& plan) {
-  JointJson json{{"microbatches", plan.microbatches},  {"recompute", name_of(plan.recompute)},
-                 {"schedule", plan.pipeline.schedule}, {"stage_of", plan.pipeline.stage_of},
-                 {"meshes", JointJson::array()},       {"own", JointJson::array()}};
+  JointJson json{{"microbatches", plan.microbatches},
+                 {"schedule", plan.pipeline.schedule},
+                 {"stage_of", plan.pipeline.stage_of},
+                 {"meshes", JointJson::array()},
+                 {"own", JointJson::array()}};
+  if (plan.recompute.kind == Recompute::Kind::Listed) {
+    json["segments"] = plan.recompute.segment_of;
+  } else {
+    json["recompute"] = name_of(plan.recompute.kind);
+  }
+  if (plan.state_sharding.any()) json["state_sharding"] = plan.state_sharding.str();
+  if (plan.gathered_inputs != GatheredInputs::Keep) json["gathered_inputs"] = name_of(plan.gathered_inputs);
+  if (plan.parts > 1) json["parts"] = plan.parts;
   if (plan.scheduled) json["scheduled"] = true;
   for (const StageMesh& mesh : plan.meshes)
     json["meshes"].push_back({{"devices", numbers_of(mesh.devices)}, {"tensor", mesh.tensor}});

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "search/move_units.h"
 
@@ -27,6 +30,36 @@ void forget_own(JointPlan& plan, std::int32_t stage) {
   std::erase_if(plan.own, [&](const auto& own) {
     return plan.pipeline.stage_of[static_cast<std::size_t>(own.first)] == stage;
   });
+}
+
+// The operator was on a stage with these devices. On as many others it keeps its split.
+void move_own(JointPlan& plan, std::int32_t op, const StageGroup& before) {
+  const auto own = plan.own.find(op);
+  const StageGroup& devices = plan.mesh_of(op).devices;
+  if (own == plan.own.end() || devices == before) return;
+  if (devices.size() != before.size()) {
+    plan.own.erase(own);
+    return;
+  }
+  for (DeviceId& d : own->second.devices)
+    d = devices[static_cast<std::size_t>(std::ranges::find(before, d) - before.begin())];
+}
+
+// Only so many of a stage's segments run again, the first ones.
+Recompute with_fewer_segments(const std::vector<std::int32_t>& segment_of,
+                              const std::vector<std::int32_t>& stage_of, std::size_t kept) {
+  Recompute recompute{Recompute::Kind::Listed, std::vector<std::int32_t>(segment_of.size(), kNoSegment)};
+  std::map<std::int32_t, std::set<std::int32_t>> of_stage;
+  std::map<std::int32_t, std::int32_t> number_of;
+  for (std::size_t i = 0; i < segment_of.size(); ++i) {
+    if (segment_of[i] < 0) continue;
+    std::set<std::int32_t>& segments = of_stage[stage_of[i]];
+    if (segments.size() < kept) segments.insert(segment_of[i]);
+    if (!segments.contains(segment_of[i])) continue;
+    recompute.segment_of[i] =
+        number_of.try_emplace(segment_of[i], static_cast<std::int32_t>(number_of.size())).first->second;
+  }
+  return recompute;
 }
 
 void set_devices(StageMesh& mesh, StageGroup devices) {
@@ -114,8 +147,9 @@ bool JointMoves::move_boundary(JointPlan& plan, Rng& rng) const {
   const std::size_t count = 1 + pick(most, rng);
   if (forward) std::ranges::reverse(list);
   for (std::size_t i = 0; i < count; ++i) {
+    const StageGroup before = plan.mesh_of(list[i]).devices;
     plan.pipeline.stage_of[static_cast<std::size_t>(list[i])] = to;
-    plan.own.erase(list[i]);
+    move_own(plan, list[i], before);
   }
   return true;
 }
@@ -195,10 +229,18 @@ bool JointMoves::change_schedule(JointPlan& plan, Rng& rng) {
   return plan.pipeline.num_stages() > 1;
 }
 
-bool JointMoves::change_recompute(JointPlan& plan, Rng& rng) {
+bool JointMoves::change_recompute(JointPlan& plan, Rng& rng) const {
   using enum Recompute::Kind;
   constexpr std::array kinds{None, Selective, Full, Stage};
-  plan.recompute = kinds[pick(kinds.size(), rng)];
+  const Recompute whole{kinds[pick(kinds.size(), rng)], {}};
+  plan.recompute = whole;
+  if ((whole.kind != Selective && whole.kind != Full) || rng.below(2) == 0) return true;
+  const auto pipeline = plan.has_pipeline() ? std::optional(plan.pipeline) : std::nullopt;
+  const std::vector<std::int32_t> segments = recompute_segments(candidates_.graph(), whole, pipeline);
+  const std::set<std::int32_t> all(segments.begin(), segments.end());
+  const std::size_t of_stage = all.size() / static_cast<std::size_t>(plan.pipeline.num_stages());
+  if (of_stage < 2) return true;
+  plan.recompute = with_fewer_segments(segments, plan.pipeline.stage_of, 1 + pick(of_stage - 1, rng));
   return true;
 }
 

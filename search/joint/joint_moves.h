@@ -20,7 +20,7 @@ enum class JointMoveKind : std::uint8_t {
   Replicas,      ///< devices go from a stage to its neighbour
   Tensor,        ///< doubles or halves the tensor-parallel degree of a stage
   Schedule,      ///< another schedule
-  Recompute,     ///< other operators run again before backward, or none
+  Recompute,     ///< other operators run again before backward, or none, or those of some layers
   Microbatches,  ///< doubles or halves their number; the samples stay the same
   Config,        ///< another split of an operator, alone or with its repeats, on its stage's devices
   Plain,         ///< an operator, alone or with its repeats, gets the split of its stage again
@@ -47,7 +47,7 @@ class JointMoves {
   static bool move_replicas(JointPlan& plan, Rng& rng);
   static bool change_tensor(JointPlan& plan, Rng& rng);
   static bool change_schedule(JointPlan& plan, Rng& rng);
-  static bool change_recompute(JointPlan& plan, Rng& rng);
+  bool change_recompute(JointPlan& plan, Rng& rng) const;
   bool change_microbatches(JointPlan& plan, Rng& rng) const;
   bool change_config(JointPlan& plan, Rng& rng) const;
   bool make_plain(JointPlan& plan, Rng& rng) const;

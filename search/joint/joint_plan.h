@@ -7,18 +7,22 @@
 
 #include "search/evaluator.h"
 #include "search/pipelines/pipelined_strategy.h"
+#include "taskgraph/plan/plan.h"
 
 namespace pipesim {
 
 /// A plan of the joint space of pipelines and splits: stages on meshes, and operators that differ from the
-/// split of their stage.
+/// split of their stage. Everything but microbatches and pipeline is as in PlanOptions.
 struct JointPlan {
   std::int32_t microbatches = 1;
-  Recompute::Kind recompute = Recompute::Kind::None;
+  Recompute recompute;
   Pipeline pipeline;
   std::vector<StageMesh> meshes;  ///< stage s runs on meshes[s % meshes.size()]; no two share a device
   std::map<std::int32_t, ParallelConfig> own;  ///< by operator, on devices of its stage's mesh
   bool scheduled = false;  ///< of one stage: it has the schedule's order of steps; else there is no pipeline
+  StateSharding state_sharding = {};
+  GatheredInputs gathered_inputs = GatheredInputs::Keep;
+  std::int64_t parts = 1;  ///< of the sequence, for which the model's positions are ordered
   bool operator==(const JointPlan&) const = default;
   [[nodiscard]] bool has_pipeline() const { return scheduled || pipeline.num_stages() > 1; }
   [[nodiscard]] const StageMesh& mesh_of(std::int32_t op) const {

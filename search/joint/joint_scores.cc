@@ -1,5 +1,7 @@
 #include "search/joint/joint_scores.h"
 
+#include <string>
+
 namespace pipesim {
 namespace {
 
@@ -14,6 +16,10 @@ class PlanMixer {
   template <class List>
   void add_size(const List& list) {
     add(static_cast<std::int64_t>(list.size()));
+  }
+  void add(const std::string& text) {
+    add_size(text);
+    for (const char c : text) add(static_cast<std::int64_t>(c));
   }
   void add(const std::vector<DeviceId>& devices) {
     add_size(devices);
@@ -36,12 +42,13 @@ class PlanMixer {
 PlanDigest digest_of(const JointPlan& plan) {
   PlanMixer mixer;
   mixer.add(plan.microbatches);
-  mixer.add(static_cast<std::int64_t>(plan.recompute));
-  const bool staged = plan.has_pipeline();  // else the schedule decides nothing
-  mixer.add(staged ? static_cast<std::int64_t>(plan.pipeline.schedule.size()) : 0);
-  if (staged) {
-    for (const char c : plan.pipeline.schedule) mixer.add(c);
-  }
+  mixer.add(static_cast<std::int64_t>(plan.recompute.kind));
+  mixer.add_size(plan.recompute.segment_of);
+  for (const std::int32_t segment : plan.recompute.segment_of) mixer.add(segment);
+  mixer.add(plan.state_sharding.str());
+  mixer.add(static_cast<std::int64_t>(plan.gathered_inputs));
+  mixer.add(plan.parts);
+  mixer.add(plan.has_pipeline() ? plan.pipeline.schedule : "");  // else the schedule decides nothing
   mixer.add_size(plan.pipeline.stage_of);
   for (const std::int32_t stage : plan.pipeline.stage_of) mixer.add(stage);
   mixer.add_size(plan.meshes);

@@ -158,8 +158,12 @@ PlannedPipeline propose_dapple(const PlanRequest& request);
 PlannedPipeline propose_alpa(const PlanRequest& request);
 /// Tries all pipelines of few layers on few devices. Needs an observer.
 PlannedPipeline propose_exhaustively(const PlanRequest& request);
-/// Proves which recipe is the best. Needs an observer and with_parts.
+/// Proves which recipe is the best. Needs an observer and with_parts. The second form reports its progress to
+/// the caller instead.
 PlannedPipeline propose_recipes(const PlanRequest& request);
+PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallback& progress);
+/// Whether recipes are for this model: it has attention, in layers that repeat.
+bool has_recipes(const OperatorGraph& graph);
 
 /// The fastest stages under a schedule from a file of costs. InputError when there are none.
 StagePartition partition_of(const StageProblem& problem, const std::string& file,

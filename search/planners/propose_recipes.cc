@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "search/planners/planner.h"
 #include "search/recipe_planner/rank_recipes.h"
 #include "search/recipes/expand_recipe.h"
+#include "search/stopwatch.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
@@ -13,42 +13,24 @@
 namespace pipesim {
 namespace {
 
-// Ranks until the request's observer or deadline ends it.
-class WatchedRanking {
- public:
-  explicit WatchedRanking(const PlanRequest& request) : request_(request) {
-    request.observer->expect(request.settings.budget);
-  }
-
-  RecipeRanking rank(const RankingRequest& asked) {
-    const ProgressCallback watching = request_.observer->callback();
-    std::int64_t simulated = 0;
-    RecipeRanking ranking = rank_recipes(asked, [&](const RankingProgress& now) {
-      if (now.simulated == 0)
-        request_.status(fmt::format("{} of {} recipes bounded", now.bounded, now.recipes));
-      if (now.simulated > 0 && simulated == 0) request_.status("");
-      simulated = now.simulated;
-      SearchProgress progress;
-      progress.proposals = now.simulated;
-      progress.best = now.best;
-      progress.seconds = seconds();
-      return watching(progress);
-    });
-    request_.status("");
-    SearchOutcome told;
-    told.seconds = seconds();
-    told.proposals = static_cast<std::int64_t>(ranking.rated.size());
-    request_.observer->finish(told);
-    return ranking;
-  }
-
- private:
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
-  }
-  const PlanRequest& request_;
-  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-};
+// Ranks until the deadline, or until nobody wants it to go on.
+RecipeRanking rank_in_sight(const PlanRequest& request, const RankingRequest& asked,
+                            const ProgressCallback& progress) {
+  const Stopwatch time;
+  std::int64_t simulated = 0;
+  RecipeRanking ranking = rank_recipes(asked, [&](const RankingProgress& now) {
+    if (now.simulated == 0) request.status(fmt::format("{} of {} recipes bounded", now.bounded, now.recipes));
+    if (now.simulated > 0 && simulated == 0) request.status("");
+    simulated = now.simulated;
+    SearchProgress told;
+    told.proposals = now.simulated;
+    told.best = now.best;
+    told.seconds = time.seconds();
+    return progress(told);
+  });
+  request.status("");
+  return ranking;
+}
 
 // What would let recipes fit that do not: twice the devices halve what they divide.
 std::string help_for(const RecipeFilter& filter) {
@@ -69,8 +51,7 @@ std::string help_for(const RecipeFilter& filter) {
     throw InputError(fmt::format(
         "recipes: time was up; of {} recipes {} were simulated, none of which fits into memory; {} are left; "
         "allow more --seconds",
-        all, with_separators(static_cast<std::int64_t>(ranking.rated.size())),
-        with_separators(ranking.left)));
+        all, with_separators(ranking.simulated()), with_separators(ranking.left)));
   const std::string usable = pretty(ranking.usable);
   if (ranking.rated.empty() && ranking.leanest)
     throw InputError(
@@ -89,8 +70,7 @@ std::string help_for(const RecipeFilter& filter) {
 
 std::string note_of_ranking(const RecipeRanking& ranking, bool interrupted) {
   const std::string of = fmt::format("best of {} recipes", with_separators(ranking.recipes));
-  const std::string simulated =
-      fmt::format("{} simulated", with_separators(static_cast<std::int64_t>(ranking.rated.size())));
+  const std::string simulated = fmt::format("{} simulated", with_separators(ranking.simulated()));
   if (ranking.proven()) return fmt::format("{}, proven; {}", of, simulated);
   const std::string least =
       ranking.bounded < ranking.recipes
@@ -103,16 +83,33 @@ std::string note_of_ranking(const RecipeRanking& ranking, bool interrupted) {
 
 }  // namespace
 
+bool has_recipes(const OperatorGraph& graph) {
+  const RecipeModel model(graph);
+  return model.num_layers() > 1 && model.axes().has(AxisRole::Heads);
+}
+
 PlannedPipeline propose_recipes(const PlanRequest& request) {
+  const Stopwatch time;
+  request.observer->expect(request.settings.budget);
+  PlannedPipeline planned = propose_recipes(request, request.observer->callback());
+  SearchOutcome told;
+  told.seconds = time.seconds();
+  told.proposals = planned.recipes->simulated();
+  request.observer->finish(told);
+  return planned;
+}
+
+PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallback& progress) {
   const RecipeModel model(request.graph);
   const RecipeFilter& filter = request.settings.recipes;
   const RankingRequest asked{model,  request.costs,      request.options,    request.samples(),
                              filter, request.with_parts, request.takes_batch};
-  RecipeRanking ranking = WatchedRanking(request).rank(asked);
+  RecipeRanking ranking = rank_in_sight(request, asked, progress);
   if (ranking.recipes == 0)
     throw InputError("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));
   const RatedRecipe* best = ranking.best();
   if (best == nullptr) refuse_ranking(ranking, request);
+  const KeepTo keep(nullptr);  // writing down what was found takes little
   const Recipe& recipe = best->recipe;
   const std::int64_t batch = recipe.data * recipe.microbatch;
   OperatorGraph graph = request.with_parts(batch, recipe.context);

@@ -1,6 +1,7 @@
 #include "search/recipe_planner/mesh_costs.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -40,6 +41,20 @@ void lower(PartCosts& costs, const PartCosts& other) {
 }
 
 }  // namespace
+
+FewestCopies with_fewest_copies(const Recipe& mesh) {
+  FewestCopies fewest{mesh, 1};
+  const std::int64_t copy = mesh.tensor * mesh.context;
+  const std::int64_t experts = mesh.divides_experts() ? mesh.expert * mesh.expert_tensor_degree() : 1;
+  for (std::int64_t data = 1; data < mesh.data; ++data) {
+    if (mesh.data % data != 0 || copy * data % experts != 0) continue;
+    fewest.times = mesh.data / data;
+    fewest.mesh.data = data;
+    fewest.mesh.pipeline *= fewest.times;
+    break;
+  }
+  return fewest;
+}
 
 MeshMeter::MeshMeter(const RecipeModel& model, const ModelParts& parts, const CostModel& costs,
                      PlanOptions options)
@@ -134,13 +149,14 @@ std::vector<std::int64_t> distinct_groups(std::int64_t groups, const Topology& t
   return distinct;
 }
 
-Bytes least_permanent(const PartCosts& part, const StateSharding& sharding, DataType gradient_type,
-                      Optimizer optimizer) {
+Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateSharding& sharding,
+                      DataType gradient_type, Optimizer optimizer) {
   Bytes sum;
   for (const PartCosts::Weights& w : part.weights) {
+    const std::int64_t copies = times * w.copies;
     const std::int64_t parts = !sharding.any()       ? 1
-                               : sharding.group == 0 ? w.copies
-                                                     : std::min<std::int64_t>(w.copies, sharding.group);
+                               : sharding.group == 0 ? copies
+                                                     : std::min<std::int64_t>(copies, sharding.group);
     const auto state =
         sharding.any() ? static_cast<std::int64_t>(w.mean_elements / static_cast<double>(parts)) : w.elements;
     const auto bytes = [&](std::int64_t elements) {
@@ -151,6 +167,23 @@ Bytes least_permanent(const PartCosts& part, const StateSharding& sharding, Data
     sum += bytes(state).optimizer_state;
   }
   return sum;
+}
+
+Nanoseconds least_time(const RecipeMeshCosts& costs, const ModelParts& parts, std::int64_t groups,
+                       std::int64_t microbatches) {
+  Nanoseconds busy = 0, chain = 0;
+  const auto add = [&](const PartCosts& part, std::int64_t number) {
+    busy += number * (part.busy_forward + part.busy_input + part.busy_weight);
+    Nanoseconds backward = std::numeric_limits<Nanoseconds>::max();
+    for (std::size_t k = 0; k < kNumRecomputes; ++k) {
+      if (parts.recomputation[k]) backward = std::min({backward, part.backward[k], part.backward_first[k]});
+    }
+    chain += number * (std::min(part.forward, part.forward_first) + backward);
+  };
+  add(costs.front, 1);
+  for (const std::size_t number : parts.class_of) add(costs.of_class[number], 1);
+  add(costs.behind, 1);
+  return microbatches * (std::max(busy, chain) / groups);
 }
 
 }  // namespace pipesim

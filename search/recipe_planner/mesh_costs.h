@@ -39,7 +39,7 @@ struct PartCosts {
   struct Weights {
     std::int64_t elements = 0;  ///< on the device with fewest
     double mean_elements = 0;   ///< on a device of the group, on average
-    std::int64_t copies = 1;    ///< at most so many devices hold the same
+    std::int64_t copies = 1;    ///< at most so many of the devices that were measured hold the same
     DataType type = DataType::Float32;
   };
   std::vector<Weights> weights;  ///< that the part is the first to use, and that are trained
@@ -61,6 +61,15 @@ struct MeshTraffic {
   PartTraffic front, behind;
   std::vector<PartTraffic> of_class;
 };
+
+/// A mesh with as few copies of the model as hold all experts, one behind the other. All its copies do the
+/// same on samples of their own, each on neighbouring devices: what one takes, the other mesh takes at least,
+/// but for what its copies send each other.
+struct FewestCopies {
+  Recipe mesh;
+  std::int64_t times = 1;  ///< so many times the copies
+};
+FewestCopies with_fewest_copies(const Recipe& mesh);
 
 class MeshTables;
 
@@ -89,8 +98,13 @@ class MeshMeter {
 /// between them.
 std::vector<std::int64_t> distinct_groups(std::int64_t groups, const Topology& topology);
 
-/// Permanent bytes of a device of the group, at least on one of them, under this sharding.
-Bytes least_permanent(const PartCosts& part, const StateSharding& sharding, DataType gradient_type,
-                      Optimizer optimizer);
+/// Permanent bytes of a device of the group, at least on one of them, under this sharding, where there are
+/// `times` the copies that were measured.
+Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateSharding& sharding,
+                      DataType gradient_type, Optimizer optimizer);
+
+/// No recipe of this mesh takes less: what all microbatches take in all parts, divided evenly.
+Nanoseconds least_time(const RecipeMeshCosts& costs, const ModelParts& parts, std::int64_t groups,
+                       std::int64_t microbatches);
 
 }  // namespace pipesim

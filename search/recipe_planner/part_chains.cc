@@ -186,34 +186,50 @@ class PartChains : private PartOnMesh {
     for (const TermMaker& m : makers) sources.push_back({&tables_[m.op], &runs.at(m.op).end, m.term});
     raise_by(run.begin, arrivals_of(plan, sources, reader));
     if (part_.operators.size() > kMostAncestors) return;
-    std::vector<DeviceId> through = plan.local;  // on which it waits for the makers' runs on the same device
-    for (const PlanExpansion::Arrival& a : plan.expansion.arrivals) {
-      const bool gives = std::ranges::any_of(plan.expansion.contributions, [&](const auto& c) {
-        return c.task == a.task && c.device == a.device;
-      });
-      if (gives) through.push_back(a.device);
-    }
-    for (const DeviceId d : through) {
-      const std::int32_t to = reader.shard_of_device[d.index()];
-      for (const TermMaker& m : makers) {
+    const std::vector<DeviceId> through = devices_that_give_and_take(plan);
+    for (const TermMaker& m : makers) {
+      if (!is_inside(m.op)) continue;
+      const Run& made = runs.at(m.op);
+      const std::size_t place = place_of(m.op);
+      for (const DeviceId d : through) {
+        const std::int32_t to = reader.shard_of_device[d.index()];
         const std::int32_t from = tables_[m.op].shard_of_device[d.index()];
-        if (to < 0 || from < 0 || !is_inside(m.op)) continue;
+        if (to < 0 || from < 0) continue;
         Ancestors& before = run.before[static_cast<std::size_t>(to)];
-        before |= runs.at(m.op).before[static_cast<std::size_t>(from)];
-        before.set(place_of(m.op));
+        before |= made.before[static_cast<std::size_t>(from)];
+        before.set(place);
       }
     }
+  }
+
+  // On which a reader waits for the makers' runs on the same device.
+  static std::vector<DeviceId> devices_that_give_and_take(const CommunicationPlan& plan) {
+    std::vector<DeviceId> through = plan.local;
+    std::vector<std::pair<std::int32_t, DeviceId>> given;
+    for (const PlanExpansion::Contribution& c : plan.expansion.contributions)
+      given.emplace_back(c.task, c.device);
+    std::ranges::sort(given);
+    for (const PlanExpansion::Arrival& a : plan.expansion.arrivals) {
+      if (std::ranges::binary_search(given, std::pair(a.task, a.device))) through.push_back(a.device);
+    }
+    return through;
   }
 
   // A device does one thing after the other: of what the run waits for there, all that can't begin before a
   // moment takes its time after it.
   void finish(Run& run, const Runs& runs, const BoundOperator& bound, const PassWork& work) {
     const std::vector<DeviceId>& devices = bound.config.devices;
+    std::vector<const Run*> run_at(part_.operators.size(), nullptr);
+    for (std::size_t p = 0; p < run_at.size(); ++p) {
+      const auto found = runs.find(part_.operators[p]);
+      if (found != runs.end()) run_at[p] = &found->second;
+    }
+    std::vector<std::pair<Nanoseconds, Nanoseconds>> before;  // begin, duration
     for (std::size_t k = 0; k < devices.size(); ++k) {
-      std::vector<std::pair<Nanoseconds, Nanoseconds>> before;  // begin, duration
-      for (std::size_t p = 0; run.before[k].any() && p < part_.operators.size(); ++p) {
+      before.clear();
+      for (std::size_t p = 0; run.before[k].any() && p < run_at.size(); ++p) {
         if (!run.before[k].test(p)) continue;
-        const Run& other = runs.at(part_.operators[p]);
+        const Run& other = *run_at[p];
         const auto shard =
             static_cast<std::size_t>(tables_[part_.operators[p]].shard_of_device[devices[k].index()]);
         if (other.begin[shard] != kNoChain && other.end[shard] != kNoChain)

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
-#include <numeric>
+#include <string>
 #include <tuple>
 
 #include "search/recipes/expand_recipe.h"
@@ -33,22 +34,27 @@ class RecipeScorer {
  public:
   explicit RecipeScorer(const RankingRequest& request) : request_(request) {}
 
-  // Nothing where a rule that looks at operators refuses the recipe.
-  std::optional<RatedRecipe> score(const Recipe& recipe, const RecipeBound& bound,
-                                   const SizedRecipeModel& sized, std::int64_t microbatches) {
+  enum class Verdict : std::uint8_t { Rated, NotPossible, TooSlow };
+  // Rates the recipe. It is not possible where a rule that looks at operators refuses it; it is too slow when
+  // it was found to take as long as `limit`.
+  Verdict score(RatedRecipe& rated, const SizedRecipeModel& sized, std::int64_t microbatches,
+                Nanoseconds limit) {
+    const Recipe& recipe = rated.recipe;
     const RecipeStrategy made = expand_recipe(recipe, sized.model, request_.costs.topology());
     PlanOptions options = request_.options;
     options.microbatches = static_cast<std::int32_t>(microbatches);
     made.apply_to(options);
-    if (illegal(sized.graph, made.strategy, options, request_.costs.topology())) return std::nullopt;
+    if (illegal(sized.graph, made.strategy, options, request_.costs.topology())) return Verdict::NotPossible;
     Evaluator& evaluator = evaluator_for(sized, options);
     constexpr Bytes kMostBytes(300'000'000);
     evaluator.forget(kMostBytes);
     evaluator.set_pipeline(std::move(options.pipeline), std::move(options.recompute));
     std::vector<DeviceMemory> peaks;
-    RatedRecipe rated{recipe, bound, evaluator.score(evaluator.contents().bind(made.strategy), peaks), {}};
+    const auto evaluation = evaluator.score_below(limit, evaluator.contents().bind(made.strategy), peaks);
+    if (!evaluation) return Verdict::TooSlow;
+    rated.evaluation = *evaluation;
     for (const DeviceMemory& peak : peaks) rated.peak = std::max(rated.peak, peak.peak);
-    return rated;
+    return Verdict::Rated;
   }
 
  private:
@@ -94,12 +100,12 @@ class RecipeRanker {
   RecipeRanking rank() {
     ranking_.recipes = space_.size();
     try {
-      bound_all();
-      simulate_promising();
+      measure_in_time();
+      if (ended_) decide_all();
     } catch (const OutOfTime&) {
       ended_ = false;
     }
-    if (!ended_) note_left();
+    if (!ended_ || measured_ < space_.meshes().size()) note_left();
     std::ranges::stable_sort(ranking_.rated, {}, [](const RatedRecipe& r) {
       return std::tuple(r.evaluation.overflow, r.evaluation.time, r.peak);
     });
@@ -113,7 +119,7 @@ class RecipeRanker {
     std::uint32_t mesh = 0, pipeline = 0;
     std::uint8_t recompute = 0, sharding = 0;
     bool with_links = false;  // are in the bound
-    // Of a heap whose first has the least bound.
+    // Of heaps whose first has the least bound.
     bool operator<(const Candidate& o) const { return order() > o.order(); }
     [[nodiscard]] std::tuple<Nanoseconds, std::uint32_t, std::uint32_t, std::uint8_t, std::uint8_t> order()
         const {
@@ -121,10 +127,24 @@ class RecipeRanker {
     }
   };
 
+  // All recipes of a mesh, and a bound of their times.
+  struct OpenMesh {
+    Nanoseconds bound = 0;
+    std::uint32_t number = 0;
+    bool operator<(const OpenMesh& o) const {
+      return std::pair(bound, number) > std::pair(o.bound, o.number);
+    }
+  };
+  // What was measured of a mesh with fewer copies.
+  struct MeasuredMesh {
+    const RecipeMeshCosts* costs = nullptr;
+    std::int64_t times = 1;
+  };
+
   [[nodiscard]] bool may_go_on() {
     stop_if_late();
     const RatedRecipe* best = best_;
-    ended_ = go_on_({ranking_.bounded, ranking_.recipes, static_cast<std::int64_t>(ranking_.rated.size()),
+    ended_ = go_on_({ranking_.bounded, ranking_.recipes, ranking_.simulated(),
                      best != nullptr ? best->evaluation.time : 0});
     return ended_;
   }
@@ -143,41 +163,76 @@ class RecipeRanker {
     return groups;
   }
 
-  void bound_all() {
+  // With a deadline, half of the time is left for what was measured by then.
+  void measure_in_time() {
+    const Deadline* whole = deadline_kept();
+    if (whole == nullptr || !whole->limited()) return measure_meshes();
+    constexpr double kShare = 0.5;
+    const Deadline share = whole->within(kShare * whole->left());
+    const KeepTo keep(share);
+    try {
+      measure_meshes();
+    } catch (const OutOfTime&) {
+      if (whole->passed()) throw;
+    }
+  }
+
+  void measure_meshes() {
     const auto began = std::chrono::steady_clock::now();
-    costs_.resize(space_.meshes().size());
+    measured_of_.resize(space_.meshes().size());
     // Meshes of one batch and order of positions follow one another.
-    std::vector<std::uint32_t> order(space_.meshes().size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::ranges::stable_sort(order, {}, [&](std::uint32_t m) {
-      const Recipe& mesh = space_.meshes()[m];
-      return std::pair(mesh.data * mesh.microbatch, mesh.context);
+    std::vector<std::pair<FewestCopies, std::uint32_t>> order;
+    for (std::uint32_t m = 0; m < space_.meshes().size(); ++m)
+      order.emplace_back(with_fewest_copies(space_.meshes()[m]), m);
+    std::ranges::stable_sort(order, {}, [](const auto& m) {
+      return std::pair(m.first.mesh.data * m.first.mesh.microbatch, m.first.mesh.context);
     });
-    for (const std::uint32_t m : order) {
+    for (const auto& [fewest, number] : order) {
       if (!may_go_on()) return;
-      bound_mesh(m);
+      measure_mesh(fewest, number);
     }
     ranking_.bounding_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   }
 
-  void bound_mesh(std::uint32_t number) {
+  void measure_mesh(const FewestCopies& fewest, std::uint32_t number) {
+    const Recipe& mesh = space_.meshes()[number];
+    const std::int64_t all = recipes_of(mesh);
+    if (request_.takes_batch && !request_.takes_batch(mesh.data * mesh.microbatch)) {
+      ranking_.not_possible += all;
+    } else {
+      const bool may_be_less =
+          !request_.takes_batch || request_.takes_batch(fewest.mesh.data * fewest.mesh.microbatch);
+      const MeasuredMesh measured =
+          may_be_less ? MeasuredMesh{&costs_of(fewest.mesh), fewest.times} : MeasuredMesh{&costs_of(mesh), 1};
+      measured_of_[number] = measured;
+      open_meshes_.push_back(
+          {least_time(*measured.costs, parts_, mesh.pipeline, space_.microbatches(mesh)), number});
+      std::push_heap(open_meshes_.begin(), open_meshes_.end());
+    }
+    ranking_.bounded += all;
+    ++measured_;
+  }
+
+  [[nodiscard]] std::int64_t recipes_of(const Recipe& mesh) const {
+    return static_cast<std::int64_t>(space_.pipelines(mesh).size() * space_.recomputes().size() *
+                                     space_.shardings(mesh).size());
+  }
+
+  const RecipeMeshCosts& costs_of(const Recipe& mesh) {
+    const auto known = costs_.find(mesh.str());
+    if (known != costs_.end()) return known->second;
+    return costs_.emplace(mesh.str(), sized(mesh).meter.costs(mesh, groups_of(mesh))).first->second;
+  }
+
+  // Bounds every recipe of a mesh.
+  void bound_recipes(std::uint32_t number) {
     const Recipe& mesh = space_.meshes()[number];
     const auto pipelines = space_.pipelines(mesh);
     const auto shardings = space_.shardings(mesh);
-    const auto all =
-        static_cast<std::int64_t>(pipelines.size() * space_.recomputes().size() * shardings.size());
-    if (request_.takes_batch && !request_.takes_batch(mesh.data * mesh.microbatch)) {
-      ranking_.not_possible += all;
-      ranking_.bounded += all;
-      return;
-    }
-    costs_[number] = sized(mesh).meter.costs(mesh, groups_of(mesh));
-    const RecipeMeshCosts& costs = costs_[number];
+    const RecipeMeshCosts& costs = *measured_of_[number].costs;
     std::vector<PermanentBytes> permanent;
-    for (const StateSharding& sharding : shardings)
-      permanent.push_back(
-          permanent_bytes(costs, sharding, request_.options.gradient_type, request_.options.optimizer));
+    for (const StateSharding& sharding : shardings) permanent.push_back(permanent_of(number, sharding));
     for (std::size_t r = 0; r < space_.recomputes().size(); ++r) {
       std::optional<DividedCosts> divided;
       std::size_t division = SIZE_MAX;
@@ -203,11 +258,16 @@ class RecipeRanker {
             ++ranking_.too_large;
           } else {
             open_.push_back(candidate);
+            std::push_heap(open_.begin(), open_.end());
           }
         }
       }
     }
-    ranking_.bounded += all;
+  }
+
+  [[nodiscard]] PermanentBytes permanent_of(std::uint32_t mesh, const StateSharding& sharding) const {
+    return permanent_bytes(*measured_of_[mesh].costs, measured_of_[mesh].times, sharding,
+                           request_.options.gradient_type, request_.options.optimizer);
   }
 
   const ScheduleShape& shape_of(const Recipe& mesh, const PipelineChoice& pipeline) {
@@ -223,27 +283,45 @@ class RecipeRanker {
                          space_.shardings(mesh)[c.sharding]);
   }
 
-  void simulate_promising() {
-    if (!ended_) return;
-    std::make_heap(open_.begin(), open_.end());
+  // The least bound first, of meshes and of recipes, until none is below the best.
+  void decide_all() {
     ranking_.rated.reserve(kExpectedSimulations);
-    while (!open_.empty() && (best_ == nullptr || open_.front().bound < best_->evaluation.time)) {
+    const auto may_be_best = [&](Nanoseconds bound) {
+      return best_ == nullptr || bound < best_->evaluation.time;
+    };
+    while (true) {
+      const bool mesh_first =
+          !open_meshes_.empty() && (open_.empty() || open_meshes_.front().bound <= open_.front().bound);
+      if (mesh_first ? !may_be_best(open_meshes_.front().bound)
+                     : open_.empty() || !may_be_best(open_.front().bound))
+        return;
       if (!may_go_on()) return;
-      const Candidate candidate = open_.front();
-      // It stays among the open ones until it is dealt with.
-      Candidate with_links = candidate;
-      if (!candidate.with_links) {
-        with_links.with_links = true;
-        with_links.bound = std::max(candidate.bound, time_of_links(candidate));
+      if (mesh_first) {
+        std::pop_heap(open_meshes_.begin(), open_meshes_.end());
+        const std::uint32_t number = open_meshes_.back().number;
+        open_meshes_.pop_back();
+        bound_recipes(number);
       } else {
-        simulate(candidate);
+        decide_next();
       }
-      std::pop_heap(open_.begin(), open_.end());
-      open_.pop_back();
-      if (candidate.with_links) continue;
-      open_.push_back(with_links);
-      std::push_heap(open_.begin(), open_.end());
     }
+  }
+
+  void decide_next() {
+    const Candidate candidate = open_.front();
+    // It stays among the open ones until it is dealt with.
+    Candidate with_links = candidate;
+    if (!candidate.with_links) {
+      with_links.with_links = true;
+      with_links.bound = std::max(candidate.bound, time_of_links(candidate));
+    } else {
+      simulate(candidate);
+    }
+    std::pop_heap(open_.begin(), open_.end());
+    open_.pop_back();
+    if (candidate.with_links) return;
+    open_.push_back(with_links);
+    std::push_heap(open_.begin(), open_.end());
   }
 
   Nanoseconds time_of_links(const Candidate& c) {
@@ -260,7 +338,8 @@ class RecipeRanker {
     }
     const StageDivision& division =
         space_.divisions(mesh.pipeline)[space_.pipelines(mesh)[c.pipeline].division];
-    return DividedCosts(costs_[c.mesh], parts_, division, mesh.pipeline, space_.recomputes()[c.recompute])
+    return DividedCosts(*measured_of_[c.mesh].costs, parts_, division, mesh.pipeline,
+                        space_.recomputes()[c.recompute])
         .time(at->second, space_.microbatches(mesh));
   }
 
@@ -269,35 +348,46 @@ class RecipeRanker {
     const Recipe recipe = recipe_of(c);
     const StageDivision& division =
         space_.divisions(mesh.pipeline)[space_.pipelines(mesh)[c.pipeline].division];
-    const DividedCosts divided(costs_[c.mesh], parts_, division, mesh.pipeline, recipe.recompute);
-    const RecipeBound bound{
-        c.bound, divided.memory(shape_of(mesh, space_.pipelines(mesh)[c.pipeline]),
-                                permanent_bytes(costs_[c.mesh], recipe.state_sharding,
-                                                request_.options.gradient_type, request_.options.optimizer))};
-    std::optional<RatedRecipe> rated = scorer_.score(recipe, bound, sized(mesh), space_.microbatches(mesh));
-    if (!rated) {
-      ++ranking_.not_possible;
-      return;
-    }
+    const DividedCosts divided(*measured_of_[c.mesh].costs, parts_, division, mesh.pipeline,
+                               recipe.recompute);
+    const RecipeBound bound{c.bound, divided.memory(shape_of(mesh, space_.pipelines(mesh)[c.pipeline]),
+                                                    permanent_of(c.mesh, recipe.state_sharding))};
+    RatedRecipe rated{recipe, bound, {}, {}};
+    const RecipeScorer::Verdict verdict =
+        scorer_.score(rated, sized(mesh), space_.microbatches(mesh), time_to_tell());
+    if (verdict == RecipeScorer::Verdict::NotPossible) ++ranking_.not_possible;
+    if (verdict == RecipeScorer::Verdict::TooSlow) ++ranking_.too_slow;
+    if (verdict != RecipeScorer::Verdict::Rated) return;
     const bool better =
-        rated->evaluation.feasible() && (best_ == nullptr || rated->evaluation.time < best_->evaluation.time);
+        rated.evaluation.feasible() && (best_ == nullptr || rated.evaluation.time < best_->evaluation.time);
     best_number_ = better ? ranking_.rated.size() : best_number_;
-    ranking_.rated.push_back(*std::move(rated));
+    if (rated.evaluation.feasible()) note_time(rated.evaluation.time);
+    ranking_.rated.push_back(std::move(rated));
     if (best_ != nullptr || better) best_ = &ranking_.rated[best_number_];
+  }
+
+  void note_time(Nanoseconds time) {
+    told_.insert(std::ranges::upper_bound(told_, time), time);
+    if (told_.size() > RecipeRanking::kTold) told_.pop_back();
+  }
+  // Recipes as slow as this are not among those that are told.
+  [[nodiscard]] Nanoseconds time_to_tell() const {
+    return told_.size() < RecipeRanking::kTold ? std::numeric_limits<Nanoseconds>::max() : told_.back();
   }
 
   // What might still be better when time is up.
   void note_left() {
     const bool all_bounded = ranking_.bounded == ranking_.recipes;
+    Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
     ranking_.left = ranking_.recipes - ranking_.bounded;
-    ranking_.least_left = 0;
-    bool any = !all_bounded;
-    for (const Candidate& c : open_) {
-      if (best_ != nullptr && c.bound >= best_->evaluation.time) continue;
-      ++ranking_.left;
-      if (!any || (all_bounded && c.bound < ranking_.least_left)) ranking_.least_left = c.bound;
-      any = true;
-    }
+    const auto note = [&](Nanoseconds bound, std::int64_t recipes) {
+      if (best_ != nullptr && bound >= best_->evaluation.time) return;
+      ranking_.left += recipes;
+      least = std::min(least, bound);
+    };
+    for (const OpenMesh& mesh : open_meshes_) note(mesh.bound, recipes_of(space_.meshes()[mesh.number]));
+    for (const Candidate& c : open_) note(c.bound, 1);
+    ranking_.least_left = all_bounded && ranking_.left > 0 ? least : 0;
   }
 
   static constexpr std::size_t kExpectedSimulations = 256;
@@ -308,14 +398,18 @@ class RecipeRanker {
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SizedRecipeModel>> sized_;
   RecipeScorer scorer_;  // refers to these
   std::map<std::int64_t, std::vector<std::int64_t>> groups_;
-  std::vector<RecipeMeshCosts> costs_;  // by mesh
+  std::map<std::string, RecipeMeshCosts> costs_;  // by mesh with fewest copies
+  std::vector<MeasuredMesh> measured_of_;         // by mesh
+  std::size_t measured_ = 0;                      // of these
+  std::vector<OpenMesh> open_meshes_;
   std::map<std::pair<std::uint32_t, std::uint8_t>, MeshTraffic> traffic_;
   ScheduleShapes shapes_;
   std::vector<Candidate> open_;
   RecipeRanking ranking_;
   const RatedRecipe* best_ = nullptr;
   std::size_t best_number_ = 0;
-  bool ended_ = true;  // not by time or request
+  std::vector<Nanoseconds> told_;  // the best times of recipes that fit, ascending
+  bool ended_ = true;              // not by time or request
 };
 
 }  // namespace

@@ -41,17 +41,20 @@ struct BoundedRecipe {
 
 /// The answer, so far.
 struct RecipeRanking {
-  Bytes usable;                          ///< of the device whose plans may take most memory
-  std::int64_t recipes = 0;              ///< all
-  std::int64_t bounded = 0;              ///< of these
-  std::int64_t too_large = 0;            ///< by their bound of memory
-  std::int64_t not_possible = 0;         ///< refused by a rule that looks at operators
-  std::vector<RatedRecipe> rated;        ///< those that fit first, then the fastest
+  Bytes usable;                             ///< of the device whose plans may take most memory
+  std::int64_t recipes = 0;                 ///< all
+  std::int64_t bounded = 0;                 ///< of these
+  std::int64_t too_large = 0;               ///< by their bound of memory
+  std::int64_t not_possible = 0;            ///< refused by a rule that looks at operators
+  static constexpr std::size_t kTold = 10;  ///< the best that fit are told
+  std::int64_t too_slow = 0;                ///< simulated until they were found to be slower than these
+  std::vector<RatedRecipe> rated;        ///< the other simulated ones: those that fit first, then the fastest
   std::int64_t left = 0;                 ///< that might be better than the best, for lack of time
   Nanoseconds least_left = 0;            ///< the least bound of these; 0 where some were not bounded
   std::optional<BoundedRecipe> leanest;  ///< least bound of memory
   double bounding_seconds = 0;
 
+  [[nodiscard]] std::int64_t simulated() const { return too_slow + static_cast<std::int64_t>(rated.size()); }
   /// The fastest that fits; null: none was found.
   [[nodiscard]] const RatedRecipe* best() const;
   /// No recipe is better than the best; where there is none, none fits.

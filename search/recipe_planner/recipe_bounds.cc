@@ -4,10 +4,10 @@
 
 namespace pipesim {
 
-PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, const StateSharding& sharding,
-                               DataType gradient_type, Optimizer optimizer) {
+PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
+                               const StateSharding& sharding, DataType gradient_type, Optimizer optimizer) {
   const auto of = [&](const PartCosts& part) {
-    return least_permanent(part, sharding, gradient_type, optimizer);
+    return least_permanent(part, times, sharding, gradient_type, optimizer);
   };
   PermanentBytes bytes{of(costs.front), of(costs.behind), {}};
   for (const PartCosts& part : costs.of_class) bytes.of_class.push_back(of(part));

@@ -17,13 +17,13 @@ struct RecipeBound {
   bool operator==(const RecipeBound&) const = default;
 };
 
-/// Permanent bytes of parts under a sharding, see least_permanent().
+/// Permanent bytes of parts under a sharding, with so many times the copies, see least_permanent().
 struct PermanentBytes {
   Bytes front, behind;
   std::vector<Bytes> of_class;
 };
-PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, const StateSharding& sharding,
-                               DataType gradient_type, Optimizer optimizer);
+PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
+                               const StateSharding& sharding, DataType gradient_type, Optimizer optimizer);
 
 /// Costs of the stages of a division under a mesh and a recomputation: sums of costs of parts.
 ///

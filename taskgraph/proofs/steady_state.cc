@@ -323,9 +323,8 @@ Nanoseconds SteadyState::time_of(Nanoseconds of_few) const {
   return time;
 }
 
-namespace {
-
-FewMicrobatches few_of(const ExpandedStrategy& expanded, const Timeline& timeline, std::int32_t many) {
+FewMicrobatches few_microbatches_of(const ExpandedStrategy& expanded, const Timeline& timeline,
+                                    std::int32_t many) {
   const PlanContents& contents = expanded.contents();
   const TaskDag& dag = expanded.dag();
   const TaskBlock block = expanded.block();
@@ -347,17 +346,15 @@ FewMicrobatches few_of(const ExpandedStrategy& expanded, const Timeline& timelin
   return few;
 }
 
-}  // namespace
-
 std::optional<SteadyState> find_steady_state(const ExpandedStrategy& few, const Timeline& timeline) {
-  return find_steady_state(few_of(few, timeline, few.contents().options().microbatches));
+  return find_steady_state(few_microbatches_of(few, timeline, few.contents().options().microbatches));
 }
 
 std::optional<SteadyWindow> find_steady_stream(const ExpandedStrategy& few, const Timeline& timeline) {
   // So many more that every period that is looked for divides them.
   const auto groups = static_cast<std::int32_t>(few.contents().order_of(few.strategy(), 1).steps.size());
   const std::int32_t more = 12 * groups * few.block().microbatches;
-  const auto steady = find_steady_state(few_of(few, timeline, few.microbatches() + more));
+  const auto steady = find_steady_state(few_microbatches_of(few, timeline, few.microbatches() + more));
   if (!steady || steady->windows.size() != 1) return std::nullopt;
   return steady->windows.front();
 }
@@ -395,7 +392,25 @@ std::int32_t most_at_hand(const PipelineOrder& order, std::int32_t microbatches)
   return most;
 }
 
+// Of which every number of microbatches is a multiple, but for what the plan's number leaves over.
+std::int32_t unit_of_microbatches(const PlanContents& contents, std::size_t groups) {
+  const auto& pipeline = contents.options().pipeline;
+  return pipeline && schedule_kind(pipeline->schedule).takes_chunks ? static_cast<std::int32_t>(groups)
+                                                                    : contents.ways();
+}
+
+// The least number from n on that is as many below `all` as a multiple of the divisor.
+std::int32_t at_least(std::int32_t n, std::int32_t all, std::int32_t divisor) {
+  return n + (all - n) % divisor;
+}
+
 }  // namespace
+
+std::int32_t few_microbatches_from(std::int32_t n, const PlanContents& contents,
+                                   const BoundStrategy& strategy) {
+  const std::int32_t all = contents.options().microbatches;
+  return at_least(n, all, unit_of_microbatches(contents, contents.order_of(strategy, all).steps.size()));
+}
 
 std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const BoundStrategy& strategy) {
   // Most plans are steady when their devices have filled up and worked off as many, those that do not put
@@ -407,17 +422,15 @@ std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const B
   const PipelineOrder order = contents.order_of(strategy, all);
   const auto groups = static_cast<std::int32_t>(order.steps.size());
   const auto& pipeline = contents.options().pipeline;
-  const std::int32_t unit =
-      pipeline && schedule_kind(pipeline->schedule).takes_chunks ? groups : contents.ways();
+  const std::int32_t unit = unit_of_microbatches(contents, order.steps.size());
   if (all % unit != 0) return {};
   const std::int32_t at_hand = most_at_hand(order, all);
   // Where all go forward first, they drift apart in stages that are not alike, however long one looks.
   const bool may_drift = pipeline && at_hand == all;
   const std::int32_t filled = may_drift ? groups : at_hand;
-  const auto at_least = [&](std::int32_t n, std::int32_t divisor) { return n + (all - n) % divisor; };
-  const std::int32_t early = at_least(filled + std::max(kMore, 2 * unit), unit);
-  const std::int32_t usual = at_least(2 * filled + kMore, unit);
-  const std::int32_t late = at_least(2 * (2 * filled + kMore), kPeriods * unit);
+  const std::int32_t early = at_least(filled + std::max(kMore, 2 * unit), all, unit);
+  const std::int32_t usual = at_least(2 * filled + kMore, all, unit);
+  const std::int32_t late = at_least(2 * (2 * filled + kMore), all, kPeriods * unit);
   std::vector<std::int32_t> few;
   const bool puts_off_weights = std::ranges::any_of(
       order.steps.front(), [](const PipelineStep& step) { return step.kind == StepKind::BackwardWeight; });

@@ -44,6 +44,10 @@ struct FewMicrobatches {
   std::int32_t of_block = 1, first_regular = 0;
 };
 
+/// Of a strategy that was expanded with few microbatches, where there are `many`.
+FewMicrobatches few_microbatches_of(const ExpandedStrategy& expanded, const Timeline& timeline,
+                                    std::int32_t many);
+
 /// Derives the timeline of all the plan's microbatches from that of a strategy expanded with few. Nothing
 /// when this can't be proven, or when the plan has no more microbatches.
 ///
@@ -76,5 +80,8 @@ std::vector<std::int32_t> stream_lengths(const PlanContents& contents, const Bou
 /// Numbers of microbatches to try, ascending. None where simulating all of the plan's microbatches costs
 /// about as much.
 std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const BoundStrategy& strategy);
+/// The least number of microbatches from n on that may be simulated instead of the plan's own.
+std::int32_t few_microbatches_from(std::int32_t n, const PlanContents& contents,
+                                   const BoundStrategy& strategy);
 
 }  // namespace pipesim

@@ -125,7 +125,8 @@ TEST(OutOfTime, SearchesOverSplitsTellWhatTheyHave) {
 TEST(OutOfTime, JointSearchesTellWhatTheyHave) {
   const Topology topology = make_topology("levels:4@1GB/s,2@0.3GB/s");
   const CostModel costs(topology);
-  const auto model_of = [](std::int32_t microbatches) -> std::optional<OperatorGraph> {
+  const auto model_of = [](std::int32_t microbatches,
+                           std::int64_t /*parts*/) -> std::optional<OperatorGraph> {
     constexpr std::int32_t kBatch = 64;
     if (kBatch % microbatches != 0) return std::nullopt;
     return make_zoo_model(fmt::format(
@@ -135,7 +136,7 @@ TEST(OutOfTime, JointSearchesTellWhatTheyHave) {
   const CandidateSet candidates(*first.graph(4), topology);
   const JointMoves moves(candidates, 64);
   PipelinedStrategy made = gpipe_strategy(*first.graph(4), costs, {2, 1, "1f1b"});
-  const JointPlan start{4, Recompute::Kind::None, std::move(made.pipeline), std::move(made.meshes), {}};
+  const JointPlan start{4, {}, std::move(made.pipeline), std::move(made.meshes), {}};
   const Nanoseconds before = first.evaluate(start)->time;
   int found = 0;
   stop_everywhere([&] {

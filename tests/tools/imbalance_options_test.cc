@@ -48,7 +48,7 @@ TEST(ImbalanceOptions, EveryCommandRefusesWhatTheModelCannotHave) {
   const std::string dense = "pipesim: --imbalance 1.2: model \"lenet\" has no experts\n";
   for (std::vector<std::string> args : {std::vector<std::string>{"simulate", "--baseline", "expert"},
                                         {"compare"},
-                                        {"search", "--proposals", "1"},
+                                        {"search", "--algorithm", "mcmc", "--proposals", "1"},
                                         {"search", "--algorithm", "auto", "--proposals", "1"}}) {
     args.insert(args.end(), {"--model", "lenet", "--topology", "dgx-h100:1", "--imbalance", "1.2"});
     EXPECT_EQ(pipesim_run(args).err, dense) << args[0];

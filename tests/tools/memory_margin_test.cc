@@ -87,7 +87,7 @@ TEST(MemoryMarginOption, NoPlannerOffersForFeasibleWhatLeavesTooLittle) {
 }
 
 TEST(MemoryMarginOption, SearchesKeepToIt) {
-  const std::vector<std::string> mcmc{"--proposals", "200"};
+  const std::vector<std::string> mcmc{"--algorithm", "mcmc", "--proposals", "200"};
   const Json whole = json_of(words("search", "", mcmc));
   const Json found = json_of(words("search", leaving(peak(whole) - 1), mcmc));
   EXPECT_TRUE(found["fits"].get<bool>());

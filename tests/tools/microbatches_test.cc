@@ -34,8 +34,8 @@ TEST(MicrobatchOptions, SamplesOfAllMicrobatchesAreCounted) {
 TEST(MicrobatchOptions, SearchWritesThemIntoThePlan) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json");
-  const Outcome found = pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--proposals",
-                                     "100", "--microbatches", "3", "-o", plan});
+  const Outcome found = pipesim_run({"search", "--algorithm", "mcmc", "--model", "lenet", "--topology",
+                                     "p100-4x4:1", "--proposals", "100", "--microbatches", "3", "-o", plan});
   ASSERT_EQ(found.status, 0) << found.err;
   EXPECT_THAT(found.out, HasSubstr("batch 192 in 3 microbatches of 64"));
   EXPECT_EQ(Json::parse(read_file(plan))["microbatches"], 3);

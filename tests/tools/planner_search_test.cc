@@ -165,7 +165,8 @@ TEST_F(PlannerSearch, TellsWhatAProfileIsTakenFor) {
   };
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"search", "--algorithm", "gpipe"},
-        std::vector<std::string>{"search", "--proposals", "50"}, std::vector<std::string>{"compare"},
+        std::vector<std::string>{"search", "--algorithm", "mcmc", "--proposals", "50"},
+        std::vector<std::string>{"compare"},
         std::vector<std::string>{"simulate", "--baseline", "data-parallel"}}) {
     EXPECT_TRUE(tells(command, profile)) << command.front();
     EXPECT_FALSE(tells(command, profile + ":profile-batch=32")) << command.front();
@@ -246,8 +247,8 @@ TEST_F(PlannerSearch, AutoGoesOnFromACheckpoint) {
   EXPECT_THAT(with("--resume", {"--proposals", "1200", "--recompute", "full"}).err,
               HasSubstr("/subject: the checkpoint is of another search: found no \"recompute\""));
   EXPECT_EQ(run({"--microbatches", "2", "--resume", checkpoint}, "auto").err.substr(0, 10), "pipesim: /");
-  ASSERT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--proposals", "100",
-                         "--checkpoint", checkpoint})
+  ASSERT_EQ(pipesim_run({"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "p100-4x4:1",
+                         "--proposals", "100", "--checkpoint", checkpoint})
                 .status,
             0);
   EXPECT_THAT(

@@ -159,9 +159,9 @@ TEST(RecipeOptions, SearchesBeginWithThem) {
   const auto alone = [](const char* recipe) {
     return simulated({"--recipe", recipe})["iteration_time_s"].get<double>();
   };
-  EXPECT_LE(found({"--recipe", "tp4,sp"}), alone("tp4,sp"));
+  EXPECT_LE(found({"--algorithm", "mcmc", "--recipe", "tp4,sp"}), alone("tp4,sp"));
   EXPECT_LE(found({"--algorithm", "auto", "--recipe", "tp2,pp2"}), alone("tp2,pp2"));
-  const Outcome pipeline = pipesim_run(on_eight("search", {"--recipe", "tp2,pp2"}));
+  const Outcome pipeline = pipesim_run(on_eight("search", {"--algorithm", "mcmc", "--recipe", "tp2,pp2"}));
   EXPECT_EQ(pipeline.status, 2);
   EXPECT_THAT(pipeline.err, HasSubstr("search: --recipe with pp2 needs --algorithm auto"));
 }

@@ -56,8 +56,9 @@ TEST(RecomputeOption, StagesAreRunAgain) {
 TEST(RecomputeOption, SearchWritesItIntoThePlan) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json");
-  const Outcome found = pipesim_run({"search", "--model", kSmallGpt, "--topology", "p100-4x4:1",
-                                     "--proposals", "60", "--recompute", "selective", "-o", plan});
+  const Outcome found =
+      pipesim_run({"search", "--algorithm", "mcmc", "--model", kSmallGpt, "--topology", "p100-4x4:1",
+                   "--proposals", "60", "--recompute", "selective", "-o", plan});
   ASSERT_EQ(found.status, 0) << found.err;
   EXPECT_EQ(Json::parse(read_file(plan))["recompute"], "selective");
   EXPECT_THAT(pipesim_run({"simulate", "--plan", plan}).out, HasSubstr("recompute selective"));

@@ -33,8 +33,8 @@ class SearchCommand : public ::testing::Test {
   }
   // A plan for lenet on four GPUs.
   std::string plan(const std::string& name, std::vector<std::string> more = {}) const {
-    std::vector<std::string> args{"search",      "--model", "lenet", "--topology", "p100-4x4:1",
-                                  "--proposals", "200",     "-o",    file(name)};
+    std::vector<std::string> args{"search",     "--algorithm", "mcmc", "--model", "lenet",   "--topology",
+                                  "p100-4x4:1", "--proposals", "200",  "-o",      file(name)};
     args.insert(args.end(), more.begin(), more.end());
     const Outcome result = pipesim_run(args);
     EXPECT_EQ(result.status, 0) << result.err;
@@ -44,8 +44,8 @@ class SearchCommand : public ::testing::Test {
 };
 
 TEST_F(SearchCommand, JsonHasWhatScriptsNeed) {
-  const Outcome result = pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--proposals",
-                                      "200", "--seed", "3", "--json"});
+  const Outcome result = pipesim_run({"search", "--algorithm", "mcmc", "--model", "lenet", "--topology",
+                                      "p100-4x4:1", "--proposals", "200", "--seed", "3", "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
   const Json json = Json::parse(result.out);
   for (const char* key :
@@ -78,8 +78,8 @@ TEST_F(SearchCommand, SameSeedSameBytesWhateverTheThreads) {
 
 TEST_F(SearchCommand, TellsItsThreads) {
   const auto threads = [&](std::vector<std::string> more) {
-    std::vector<std::string> args{"search",     "--model",     "lenet", "--topology",
-                                  "p100-4x4:1", "--proposals", "100"};
+    std::vector<std::string> args{"search",     "--algorithm", "mcmc",        "--model", "lenet",
+                                  "--topology", "p100-4x4:1",  "--proposals", "100"};
     args.insert(args.end(), more.begin(), more.end());
     const std::string text = pipesim_run(args).out;
     args.emplace_back("--json");
@@ -108,8 +108,8 @@ TEST_F(SearchCommand, PlansCanBeSimulatedTracedAndExplained) {
 }
 
 TEST_F(SearchCommand, SimulatingGivesTheTimeThatSearchSaid) {
-  const Outcome found = pipesim_run({"search", "--model", "mlp:batch=64", "--topology", "pcie-v100-4",
-                                     "--proposals", "100", "-o", file("plan.json"), "--json"});
+  const Outcome found = pipesim_run({"search", "--algorithm", "mcmc", "--model", "mlp:batch=64", "--topology",
+                                     "pcie-v100-4", "--proposals", "100", "-o", file("plan.json"), "--json"});
   ASSERT_EQ(found.status, 0) << found.err;
   const Outcome simulated = pipesim_run({"simulate", "--plan", file("plan.json"), "--json"});
   EXPECT_EQ(Json::parse(found.out)["iteration_time_s"], Json::parse(simulated.out)["iteration_time_s"]);
@@ -141,8 +141,9 @@ TEST_F(SearchCommand, ExhaustiveIsNeverWorseThanABaseline) {
 }
 
 TEST_F(SearchCommand, LogsTheSearchUpToItsEnd) {
-  const Outcome result = pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4:1", "--proposals",
-                                      "200", "--search-log", file("log.csv"), "--json"});
+  const Outcome result =
+      pipesim_run({"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "p100-4x4:1",
+                   "--proposals", "200", "--search-log", file("log.csv"), "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
   const std::string log = read_file(file("log.csv"));
@@ -169,8 +170,8 @@ TEST_F(SearchCommand, ShowsHowTheBestTimeFell) {
 }
 
 TEST_F(SearchCommand, CheckpointsNeedAFile) {
-  const Outcome result =
-      pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4", "--checkpoint-every", "5"});
+  const Outcome result = pipesim_run({"search", "--algorithm", "mcmc", "--model", "lenet", "--topology",
+                                      "p100-4x4", "--checkpoint-every", "5"});
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("--checkpoint-every needs --checkpoint FILE"));
 }
@@ -187,8 +188,8 @@ TEST_F(SearchCommand, OnlyChainsHaveCheckpoints) {
 
 TEST_F(SearchCommand, AResumedSearchKeepsItsSeedAndChains) {
   const auto search = [&](std::vector<std::string> more) {
-    std::vector<std::string> args{"search",     "--model", "lenet",       "--topology",
-                                  "p100-4x4:1", "-o",      file("p.json")};
+    std::vector<std::string> args{"search",     "--algorithm", "mcmc", "--model",     "lenet",
+                                  "--topology", "p100-4x4:1",  "-o",   file("p.json")};
     args.insert(args.end(), more.begin(), more.end());
     return pipesim_run(args);
   };
@@ -217,10 +218,15 @@ TEST_F(SearchCommand, AResumedSearchKeepsItsSeedAndChains) {
 
 TEST_F(SearchCommand, ALargerBudgetGoesOnAsIfThereHadBeenNoSmallerOne) {
   const auto search = [&](std::vector<std::string> more) {
-    std::vector<std::string> args{
-        "search",      "--model",    "rnnlm:batch=32,steps=2,layers=1,hidden=64,vocab=200",
-        "--topology",  "p100-4x4:1", "-o",
-        file("p.json")};
+    std::vector<std::string> args{"search",
+                                  "--algorithm",
+                                  "mcmc",
+                                  "--model",
+                                  "rnnlm:batch=32,steps=2,layers=1,hidden=64,vocab=200",
+                                  "--topology",
+                                  "p100-4x4:1",
+                                  "-o",
+                                  file("p.json")};
     args.insert(args.end(), more.begin(), more.end());
     EXPECT_EQ(pipesim_run(args).status, 0);
     return read_file(file("p.json"));
@@ -241,17 +247,24 @@ struct Refusal {
 TEST_F(SearchCommand, BadInputGetsOneLine) {
   const std::string truncated = write("truncated.json", "{\"pipesim_plan\": 1,\n");
   const std::vector<Refusal> refusals{
-      {{"search", "--model", "resnet5", "--topology", "p100-4x4"}, "did you mean \"resnet50\"?"},
-      {{"search", "--model", "lenet", "--topology", "p100-4x5"}, "did you mean \"p100-4x4\"?"},
-      {{"search", "--model", "lenet:batch=-1", "--topology", "p100-4x4"}, "batch"},
-      {{"search", "--model", "gpt3-175b", "--topology", "p100-4x4"}, "are missing"},
-      {{"search", "--model", "lenet", "--topology", "levels:4@10Gb"}, "10Gb"},
-      {{"search", "--model", "lenet", "--topology", "p100-4x4", "-o", file("no/such/plan.json")},
+      {{"search", "--algorithm", "mcmc", "--model", "resnet5", "--topology", "p100-4x4"},
+       "did you mean \"resnet50\"?"},
+      {{"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "p100-4x5"},
+       "did you mean \"p100-4x4\"?"},
+      {{"search", "--algorithm", "mcmc", "--model", "lenet:batch=-1", "--topology", "p100-4x4"}, "batch"},
+      {{"search", "--algorithm", "mcmc", "--model", "gpt3-175b", "--topology", "p100-4x4"}, "are missing"},
+      {{"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "levels:4@10Gb"}, "10Gb"},
+      {{"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "p100-4x4", "-o",
+        file("no/such/plan.json")},
        "there is no folder"},
-      {{"search", "--model", "lenet", "--topology", "p100-4x4", "-o", folder_.string()}, "is a directory"},
-      {{"search", "--model", "lenet", "--topology", "p100-4x4", "--search-log", file("no/log.csv")},
+      {{"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "p100-4x4", "-o",
+        folder_.string()},
+       "is a directory"},
+      {{"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "p100-4x4", "--search-log",
+        file("no/log.csv")},
        "there is no folder"},
-      {{"search", "--model", "lenet", "--topology", "p100-4x4", "--search-log", folder_.string()},
+      {{"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "p100-4x4", "--search-log",
+        folder_.string()},
        "is a directory"},
       {{"simulate", "--plan", file("missing.json")}, "No such file or directory"},
       {{"simulate", "--plan", folder_.string()}, "is a directory"},
@@ -270,13 +283,17 @@ TEST_F(SearchCommand, BadInputGetsOneLine) {
 }
 
 TEST_F(SearchCommand, WrongUsageExitsWithTwo) {
-  EXPECT_EQ(pipesim_run({"search", "--model", "lenet"}).status, 2);
+  EXPECT_EQ(pipesim_run({"search", "--algorithm", "mcmc", "--model", "lenet"}).status, 2);
   EXPECT_EQ(
       pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4", "--algorithm", "mcmcc"}).status,
       2);
-  EXPECT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4", "--seconds", "nan"}).status,
+  EXPECT_EQ(pipesim_run({"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "p100-4x4",
+                         "--seconds", "nan"})
+                .status,
             2);
-  EXPECT_EQ(pipesim_run({"search", "--model", "lenet", "--topology", "p100-4x4", "--proposals", "0"}).status,
+  EXPECT_EQ(pipesim_run({"search", "--algorithm", "mcmc", "--model", "lenet", "--topology", "p100-4x4",
+                         "--proposals", "0"})
+                .status,
             2);
   EXPECT_EQ(pipesim_run({"simulate"}).status, 2);
 }

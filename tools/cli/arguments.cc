@@ -202,6 +202,12 @@ Arguments::Arguments(const std::string& command, const std::vector<Option>& opti
 
 void Arguments::refuse(const std::string& message) const { pipesim::refuse(command_, message); }
 
+Arguments Arguments::with_default(const std::string& option, const std::string& value) const {
+  Arguments changed = *this;
+  if (!given(option)) changed.values_[option] = value;
+  return changed;
+}
+
 bool Arguments::given(const std::string& option) const { return given_.contains(option); }
 
 const std::string& Arguments::text(const std::string& option) const {

@@ -76,6 +76,9 @@ class Arguments {
   [[nodiscard]] const std::string& choice(const std::string& option,
                                           const std::vector<std::string>& allowed) const;
 
+  /// The same, with another default value of an option that is not given.
+  [[nodiscard]] Arguments with_default(const std::string& option, const std::string& value) const;
+
   [[nodiscard]] const std::vector<std::string>& operands() const { return operands_; }
 
   /// Throws a UsageError `COMMAND: MESSAGE; see "pipesim help COMMAND"`.

@@ -249,7 +249,9 @@ PlannerRun planner_run_of(const Arguments& a) {
   PlanOptions options = plan_options_of(a, model);
   require_imbalance(graph, options.imbalance);
   AutoOptions of_auto = planner.searches ? auto_options_of(a) : AutoOptions{};
-  if (planner.name == "recipes" && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
+  if (!a.given("seconds")) of_auto.seconds_of_search = of_auto.budget.seconds;
+  const bool by_recipes = planner.name == "recipes" || (planner.searches && has_recipes(graph));
+  if (by_recipes && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
   if (recipe) options.state_sharding = recipe->state_sharding;
@@ -263,7 +265,7 @@ PlannerRun planner_run_of(const Arguments& a) {
           std::move(options),
           planner_settings_of(a),
           std::move(of_auto),
-          planner.searches || a.given("seconds") ? search_budget_of(a).seconds : 0,
+          (planner.searches && !by_recipes) || a.given("seconds") ? search_budget_of(a).seconds : 0,
           text_or_none(a, "calibration"),
           text_or_none(a, "output"),
           text_or_none(a, "search-log"),

@@ -13,12 +13,11 @@ namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::size_t kBestShown = 10;
 
 std::vector<RatedRecipe> best_of(const RecipeRanking& ranking) {
   std::vector<RatedRecipe> best;
   for (const RatedRecipe& r : ranking.rated) {
-    if (best.size() < kBestShown && r.evaluation.feasible()) best.push_back(r);
+    if (best.size() < RecipeRanking::kTold && r.evaluation.feasible()) best.push_back(r);
   }
   return best;
 }
@@ -49,12 +48,12 @@ std::string to_text(const RecipeRanking& ranking) {
   std::string text = fmt::format(
       "{} recipes: {} need more memory than there is, {} simulated, the others are slower by their bounds\n",
       with_separators(ranking.recipes), with_separators(ranking.too_large),
-      with_separators(static_cast<std::int64_t>(ranking.rated.size())));
+      with_separators(ranking.simulated()));
   if (ranking.left > 0)
-    text = fmt::format(
-        "{} recipes: {} need more memory than there is, {} simulated, {} left for lack of time\n",
-        with_separators(ranking.recipes), with_separators(ranking.too_large),
-        with_separators(static_cast<std::int64_t>(ranking.rated.size())), with_separators(ranking.left));
+    text =
+        fmt::format("{} recipes: {} need more memory than there is, {} simulated, {} left for lack of time\n",
+                    with_separators(ranking.recipes), with_separators(ranking.too_large),
+                    with_separators(ranking.simulated()), with_separators(ranking.left));
   text += table_of(best_of(ranking));
   const std::vector<RatedRecipe> front = ranking.pareto_front();
   if (front.size() > 1) {
@@ -69,7 +68,7 @@ Json json_of(const RecipeRanking& ranking) {
             {"bounded", ranking.bounded},
             {"too_large", ranking.too_large},
             {"not_possible", ranking.not_possible},
-            {"simulated", ranking.rated.size()},
+            {"simulated", ranking.simulated()},
             {"left", ranking.left},
             {"least_time_left_s", nullptr},
             {"best", rows_of(best_of(ranking))},

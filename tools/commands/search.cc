@@ -297,7 +297,14 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
   return 0;
 }
 
-int run_search(const Arguments& arguments, Streams& streams) {
+// What only one algorithm knows asks for it.
+Arguments with_algorithm(const Arguments& a) {
+  const bool of_mcmc = a.given("moves") || a.given("candidates");
+  return of_mcmc && !a.given("algorithm") ? a.with_default("algorithm", "mcmc") : a;
+}
+
+int run_search(const Arguments& given, Streams& streams) {
+  const Arguments arguments = with_algorithm(given);
   check_search_options(arguments);
   if (planner_of(arguments)) return run_planner(arguments, streams);
   const SearchBudget budget = search_budget_of(arguments);

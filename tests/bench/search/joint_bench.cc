@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int32_t kBertBatch = 256;
 
-std::optional<OperatorGraph> bert48_in(std::int32_t microbatches) {
+std::optional<OperatorGraph> bert48_in(std::int32_t microbatches, std::int64_t /*parts*/) {
   if (kBertBatch % microbatches != 0) return std::nullopt;
   return make_zoo_model("bert48:batch=" + std::to_string(kBertBatch / microbatches));
 }
@@ -36,8 +36,7 @@ void BM_SearchJointly(benchmark::State& state) {
     for (const std::int32_t microbatches : {16, 32}) {
       for (const std::int32_t stages : {2, 4, 8, 16}) {
         PipelinedStrategy made = gpipe_strategy(*evaluator->graph(microbatches), costs, {stages, 1, "1f1b"});
-        starts.push_back(
-            {microbatches, Recompute::Kind::None, std::move(made.pipeline), std::move(made.meshes), {}});
+        starts.push_back({microbatches, {}, std::move(made.pipeline), std::move(made.meshes), {}});
       }
     }
     const CandidateSet candidates(*evaluator->graph(16), topology);

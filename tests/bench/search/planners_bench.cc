@@ -146,7 +146,7 @@ void BM_JointProposals(benchmark::State& state) {
   const CostModel costs(topology);
   constexpr std::int32_t kBatch = 32;
   JointEvaluator evaluator(
-      [](std::int32_t microbatches) -> std::optional<OperatorGraph> {
+      [](std::int32_t microbatches, std::int64_t /*parts*/) -> std::optional<OperatorGraph> {
         if (kBatch % microbatches != 0) return std::nullopt;
         return make_zoo_model("gpt:layers=24,batch=" + std::to_string(kBatch / microbatches));
       },
@@ -154,8 +154,7 @@ void BM_JointProposals(benchmark::State& state) {
   const CandidateSet candidates(*evaluator.graph(8), topology);
   const JointMoves moves(candidates, kMostMicrobatches);
   PipelinedStrategy made = gpipe_strategy(*evaluator.graph(8), costs, {4, 1, "1f1b"});
-  const std::vector<JointPlan> starts{
-      {8, Recompute::Kind::None, std::move(made.pipeline), std::move(made.meshes), {}}};
+  const std::vector<JointPlan> starts{{8, {}, std::move(made.pipeline), std::move(made.meshes), {}}};
   JointOptions options;
   options.budget = {0, 200};
   for (auto _ : state) benchmark::DoNotOptimize(search_jointly(evaluator, moves, starts, options, {}));

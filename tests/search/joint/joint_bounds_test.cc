@@ -63,8 +63,9 @@ TEST_F(JointBounds, HoldWhereStateIsDivided) {
     const Strategy strategy = evaluator.strategy(plan);
     if (!options.state_sharding.any() || illegal(graph, strategy, options, costs.topology())) return;
     SCOPED_TRACE(options.state_sharding.str());
-    JointEvaluator dividing(model_of, costs, options);
-    const std::optional<Evaluation> cost = dividing.evaluate(plan);
+    JointPlan dividing = plan;
+    dividing.state_sharding = options.state_sharding;
+    const std::optional<Evaluation> cost = evaluator.evaluate(dividing);
     ASSERT_TRUE(cost);
     EXPECT_EQ(*cost, Evaluator(graph, costs, options).score(strategy));
     PlanContents contents(graph, costs, options);

@@ -17,14 +17,14 @@ inline constexpr const char* kSmallGpt =
 
 class Joint : public testing::Test {
  protected:
-  static std::optional<OperatorGraph> model_of(std::int32_t microbatches) {
+  static std::optional<OperatorGraph> model_of(std::int32_t microbatches, std::int64_t /*parts*/) {
     constexpr std::int32_t kBatch = 64;
     if (kBatch % microbatches != 0) return std::nullopt;
     return make_zoo_model(kSmallGpt + std::to_string(kBatch / microbatches));
   }
   JointPlan pipelined(std::int32_t stages, std::int32_t microbatches) {
     PipelinedStrategy made = gpipe_strategy(*evaluator.graph(microbatches), costs, {stages, 1, "1f1b"});
-    return {microbatches, Recompute::Kind::None, std::move(made.pipeline), std::move(made.meshes), {}};
+    return {microbatches, {}, std::move(made.pipeline), std::move(made.meshes), {}};
   }
 
   static JointOptions proposals(std::int64_t count, int threads = 1) {

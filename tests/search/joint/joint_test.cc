@@ -38,6 +38,63 @@ TEST_F(Joint, PlansKeepStrategies) {
   EXPECT_TRUE(plan.own.empty());
 }
 
+// Split operators keep their splits where a stage with as many devices takes them.
+TEST_F(Joint, BoundariesMoveWithSplits) {
+  JointPlan plan = pipelined(2, 8);
+  const Strategy plain = evaluator.strategy(plan);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    ParallelConfig alone = plain[i];
+    alone.degrees.assign(alone.degrees.size(), 1);
+    alone.replicas = static_cast<std::int32_t>(alone.devices.size());
+    plan.own[static_cast<std::int32_t>(i)] = alone;
+  }
+  int moved = 0;
+  for_each_seed(10, [&](Rng& rng) {
+    const auto next = moves.propose(plan, JointMoveKind::Boundary, rng);
+    if (!next) return;
+    ++moved;
+    ASSERT_EQ(next->own.size(), plan.own.size());
+    for (const auto& [op, config] : next->own) {
+      EXPECT_EQ(config.devices, next->mesh_of(op).devices);
+      EXPECT_EQ(config.degrees, plan.own.at(op).degrees);
+    }
+    EXPECT_TRUE(evaluator.evaluate(*next) || next->pipeline == plan.pipeline);
+  });
+  EXPECT_GT(moved, 0);
+}
+
+// Some layers of a stage run again, others do not; the plan costs what its options say.
+TEST_F(Joint, SomeLayersRunAgain) {
+  const JointPlan plan = pipelined(1, 8);
+  const OperatorGraph& graph = *evaluator.graph(8);
+  int some = 0;
+  for_each_seed(60, [&](Rng& rng) {
+    const auto next = moves.propose(plan, JointMoveKind::Recompute, rng);
+    if (!next || next->recompute.kind != Recompute::Kind::Listed) return;
+    const auto cost = evaluator.evaluate(*next);
+    if (!cost) return;
+    ++some;
+    const std::set<std::int32_t> segments(next->recompute.segment_of.begin(),
+                                          next->recompute.segment_of.end());
+    EXPECT_TRUE(segments.contains(kNoSegment));
+    EXPECT_GT(segments.size(), 1);
+    EXPECT_EQ(*cost, Evaluator(graph, costs, evaluator.options(*next)).score(evaluator.strategy(*next)));
+    const nlohmann::json json = json_of(*next);
+    EXPECT_EQ(parse_joint_plan(JsonDocument::parse(json.dump(), "plan"), graph, topology), *next);
+  });
+  EXPECT_GT(some, sanitized ? 0 : 5);
+}
+
+TEST_F(Joint, PlansComeBackFromTheirJson) {
+  JointPlan plan = pipelined(2, 8);
+  plan.recompute = parse_recompute("selective");
+  plan.state_sharding = parse_state_sharding("zero3,shard=2");
+  plan.gathered_inputs = GatheredInputs::Again;
+  plan.parts = 2;
+  const nlohmann::json json = json_of(plan);
+  EXPECT_EQ(parse_joint_plan(JsonDocument::parse(json.dump(), "plan"), *evaluator.graph(8), topology), plan);
+}
+
 // Whatever is drawn: every stage has operators and devices of its own, and what may be evaluated is legal.
 TEST_F(Joint, MovesKeepPlansWhole) {
   std::array<int, kJointMoveKinds> legal{};

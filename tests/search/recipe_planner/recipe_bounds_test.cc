@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "models/zoo/zoo.h"
@@ -38,6 +39,27 @@ const std::vector<BoundCase>& bound_cases() {
   return cases;
 }
 
+// Measured with fewest copies of the model, and with all.
+void expect_same(const PartCosts& few, const PartCosts& all, std::int64_t times) {
+  const auto figures = [](const PartCosts& part) {
+    return std::tuple(part.forward, part.forward_first, part.backward, part.backward_first, part.busy_forward,
+                      part.busy_input, part.busy_weight, part.busy_again, part.kept, part.kept_entry,
+                      part.kept_for_weights);
+  };
+  EXPECT_EQ(figures(few), figures(all));
+  ASSERT_EQ(few.weights.size(), all.weights.size());
+  for (std::size_t w = 0; w < few.weights.size(); ++w) {
+    EXPECT_EQ(few.weights[w].elements, all.weights[w].elements);
+    EXPECT_DOUBLE_EQ(few.weights[w].mean_elements, all.weights[w].mean_elements);
+    EXPECT_GE(few.weights[w].copies * times, all.weights[w].copies);
+  }
+}
+void expect_same(const RecipeMeshCosts& few, const RecipeMeshCosts& all, std::int64_t times) {
+  expect_same(few.front, all.front, times);
+  expect_same(few.behind, all.behind, times);
+  for (std::size_t c = 0; c < all.of_class.size(); ++c) expect_same(few.of_class[c], all.of_class[c], times);
+}
+
 // One of the recipes, and what it would take.
 class SimulatedPick {
  public:
@@ -57,15 +79,23 @@ class SimulatedPick {
     options_.optimizer = Optimizer::Adam;
     MeshMeter meter(model, parts, costs_, options_);
     const std::vector<std::int64_t> groups = distinct_groups(recipe.pipeline, topology_);
-    const RecipeMeshCosts made = meter.costs(mesh, groups);
+    const FewestCopies fewest = with_fewest_copies(mesh);
+    const OperatorGraph small =
+        make_zoo_model(c.model + ",batch=" + std::to_string(fewest.mesh.data * recipe.microbatch));
+    const RecipeModel small_model(small);
+    MeshMeter small_meter(small_model, parts, costs_, options_);
+    const RecipeMeshCosts made =
+        small_meter.costs(fewest.mesh, distinct_groups(fewest.mesh.pipeline, topology_));
+    expect_same(made, meter.costs(mesh, groups), fewest.times);
     const MeshTraffic traffic = meter.traffic(mesh, recipe.state_sharding, microbatches, groups);
     ScheduleShapes shapes;
     const ScheduleShape& shape =
         shapes.of(recipe.schedule_name(), recipe.pipeline, microbatches, recipe.chunks);
     const DividedCosts divided(made, parts, division, recipe.pipeline, recipe.recompute);
     bound = {std::max(divided.time(shape, microbatches), divided.time(traffic, microbatches)),
-             divided.memory(shape, permanent_bytes(made, recipe.state_sharding, options_.gradient_type,
-                                                   options_.optimizer))};
+             divided.memory(shape, permanent_bytes(made, fewest.times, recipe.state_sharding,
+                                                   options_.gradient_type, options_.optimizer))};
+    EXPECT_LE(least_time(made, parts, recipe.pipeline, microbatches), divided.time(shape, microbatches));
   }
 
   [[nodiscard]] RecipeBound simulated() {

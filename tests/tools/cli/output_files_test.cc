@@ -26,10 +26,12 @@ class OutputFiles : public testing::Test {
 
 TEST_F(OutputFiles, ReplaceNothingThatTheCommandReads) {
   const std::string before = read_file(model_);
-  EXPECT_EQ(refused({"search", "--model", model_, "--topology", "cpu:2", "-o", model_}),
-            "pipesim: search: --output would replace " + model_ +
-                ", which --model reads; see \"pipesim help search\"\n");
-  EXPECT_THAT(refused({"search", "--model", model_ + ":b=4", "--topology", "cpu:2", "--search-log", model_}),
+  EXPECT_EQ(
+      refused({"search", "--algorithm", "mcmc", "--model", model_, "--topology", "cpu:2", "-o", model_}),
+      "pipesim: search: --output would replace " + model_ +
+          ", which --model reads; see \"pipesim help search\"\n");
+  EXPECT_THAT(refused({"search", "--algorithm", "mcmc", "--model", model_ + ":b=4", "--topology", "cpu:2",
+                       "--search-log", model_}),
               HasSubstr("--search-log would replace " + model_ + ", which --model reads"));
   EXPECT_THAT(refused({"execute", "--model", model_, "--topology", "cpu:2", "--baseline", "expert", "--data",
                        "x=" + model_ + ":float32@4", "--trace", model_}),
@@ -54,13 +56,22 @@ TEST_F(OutputFiles, AreNotTheSameForTwoOptions) {
 
 TEST_F(OutputFiles, OfACheckpointMayBeTheOneItGoesOnFrom) {
   const std::string checkpoint = folder_.path("search.json");
-  std::vector<std::string> search{"search",       "--model", model_,
-                                  "--topology",   "cpu:2",   "--proposals",
-                                  "20",           "-o",      folder_.path("plan.json"),
-                                  "--checkpoint", checkpoint};
+  std::vector<std::string> search{"search",
+                                  "--algorithm",
+                                  "mcmc",
+                                  "--model",
+                                  model_,
+                                  "--topology",
+                                  "cpu:2",
+                                  "--proposals",
+                                  "20",
+                                  "-o",
+                                  folder_.path("plan.json"),
+                                  "--checkpoint",
+                                  checkpoint};
   ASSERT_EQ(pipesim_run(search).status, 0);
   search.insert(search.end(), {"--resume", checkpoint});
-  search[6] = "40";
+  search[8] = "40";
   const Outcome outcome = pipesim_run(search);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
 }

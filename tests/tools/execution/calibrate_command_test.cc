@@ -103,8 +103,8 @@ TEST(Calibrate, FitsWhatIsEstimatedFromOtherSizes) {
 TEST(Calibrate, RunsPlansThatAreGiven) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json"), file = folder.path("cpu.db");
-  ASSERT_EQ(pipesim_run(
-                {"search", "--model", kSampledModel, "--topology", "cpu:2", "--proposals", "20", "-o", plan})
+  ASSERT_EQ(pipesim_run({"search", "--algorithm", "mcmc", "--model", kSampledModel, "--topology", "cpu:2",
+                         "--proposals", "20", "-o", plan})
                 .status,
             0);
   const Outcome run =

@@ -58,8 +58,8 @@ TEST(CompareExecute, ShowsPredictedAndMeasuredTimesOfEachPlan) {
                          "emulated", "--steps", "2", "--random", "0", "-o", file})
                 .status,
             0);
-  ASSERT_EQ(pipesim_run(
-                {"search", "--model", kComparedModel, "--topology", "cpu:2", "--proposals", "20", "-o", plan})
+  ASSERT_EQ(pipesim_run({"search", "--algorithm", "mcmc", "--model", kComparedModel, "--topology", "cpu:2",
+                         "--proposals", "20", "-o", plan})
                 .status,
             0);
   const Outcome run = pipesim_run(compared({"--calibration", file, "--plan", plan}));
@@ -80,8 +80,8 @@ TEST(CompareExecute, IsAskedFor) {
 TEST(CompareExecute, RefusesPlansOfOtherModels) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json");
-  ASSERT_EQ(pipesim_run({"search", "--model", "alexnet:batch=2", "--topology", "cpu:2", "--proposals", "20",
-                         "-o", plan})
+  ASSERT_EQ(pipesim_run({"search", "--algorithm", "mcmc", "--model", "alexnet:batch=2", "--topology", "cpu:2",
+                         "--proposals", "20", "-o", plan})
                 .status,
             0);
   const Outcome run = pipesim_run(compared({"--plan", plan}));

@@ -79,10 +79,10 @@ TEST(Execute, HoldsEverythingInAnArena) {
 TEST(Execute, RunsAPlanThatSearchHasWritten) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json"), trace = folder.path("trace.json");
-  ASSERT_EQ(
-      pipesim_run({"search", "--model", kSmallModel, "--topology", "cpu:2", "--proposals", "50", "-o", plan})
-          .status,
-      0);
+  ASSERT_EQ(pipesim_run({"search", "--algorithm", "mcmc", "--model", kSmallModel, "--topology", "cpu:2",
+                         "--proposals", "50", "-o", plan})
+                .status,
+            0);
   const Outcome run =
       pipesim_run({"execute", "--plan", plan, "--steps", "2", "--oversubscribe", "--trace", trace});
   EXPECT_EQ(run.status, 0) << run;

@@ -83,8 +83,9 @@ TEST(CalibrationOption, WarnsOfAnotherHost) {
 TEST(CalibrationOption, GoesWithSearchAndCompare) {
   const TemporaryFolder folder;
   const std::string file = calibration_of_everything(folder, this_host());
-  const Outcome search = pipesim_run({"search", "--model", kCalibratedModel, "--topology",
-                                      kCalibratedTopology, "--proposals", "50", "--calibration", file});
+  const Outcome search =
+      pipesim_run({"search", "--algorithm", "mcmc", "--model", kCalibratedModel, "--topology",
+                   kCalibratedTopology, "--proposals", "50", "--calibration", file});
   EXPECT_EQ(search.status, 0) << search;
   EXPECT_THAT(search.out, HasSubstr("  durations      "));
   EXPECT_THAT(search.out, HasSubstr(" tasks measured ("));

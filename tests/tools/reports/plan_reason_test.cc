@@ -254,7 +254,8 @@ TEST(PlanReasonCommands, PrintTheTextOfTheirJson) {
   const std::vector<std::vector<std::string>> commands{
       {"search", "--model", "lenet", "--topology", "p100-4x4:1", "--algorithm", "expert", "--proposals",
        "10"},
-      {"search", "--model", "nmt:steps=2,batch=64", "--topology", "p100-4x4", "--proposals", "20"},
+      {"search", "--algorithm", "mcmc", "--model", "nmt:steps=2,batch=64", "--topology", "p100-4x4",
+       "--proposals", "20"},
       {"search", "--model", kOneLayer, "--topology", "p100-4x4:1", "--algorithm", "gpipe", "--microbatches",
        "4"},
       {"search", "--model", kOneLayer, "--topology", "p100-4x4:1", "--algorithm", "auto", "--proposals",

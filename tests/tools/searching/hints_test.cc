@@ -98,7 +98,7 @@ TEST(Hints, StandUnderWhatDoesNotFit) {
     args.insert(args.end(), where.begin(), where.end());
     return pipesim_run(args);
   };
-  const Outcome search = run({"search", "--proposals", "5"});
+  const Outcome search = run({"search", "--algorithm", "mcmc", "--proposals", "5"});
   EXPECT_EQ(search.status, 1);
   EXPECT_THAT(search.err, HasSubstr("; the nearest baseline is "));
   EXPECT_THAT(search.err, testing::EndsWith(std::string(")\n  try ") + kAuto + "\n"));

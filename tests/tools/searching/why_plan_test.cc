@@ -20,7 +20,8 @@ using testing::SizeIs;
 using Json = nlohmann::json;
 
 std::vector<std::string> search_arguments(std::vector<std::string> more) {
-  std::vector<std::string> args{"search", "--model", "lenet", "--topology", "p100-4x4:1"};
+  std::vector<std::string> args{"search", "--algorithm", "mcmc",      "--model",
+                                "lenet",  "--topology",  "p100-4x4:1"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }

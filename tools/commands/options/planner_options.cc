@@ -86,6 +86,17 @@ std::optional<StageCostsFile> stage_costs_of(const Arguments& a) {
 
 constexpr std::int64_t kMostMicrobatch = 1 << 20;
 
+// What options ask for holds for recipes too.
+void add_conditions_of_options(const Arguments& a, std::vector<RecipeCondition>& conditions) {
+  if (a.given("recompute") && a.text("recompute") != "stage")
+    conditions.push_back(parse_recipe_condition("recompute=" + a.text("recompute"), false));
+  if (a.given("state-sharding")) {
+    const StateSharding sharding = parse_state_sharding(a.text("state-sharding"));
+    conditions.push_back(
+        parse_recipe_condition(fmt::format("zero={}", static_cast<int>(sharding.kind)), false));
+  }
+}
+
 }  // namespace
 
 const std::vector<PlannerChoice>& planner_choices() {
@@ -102,8 +113,9 @@ const std::vector<PlannerChoice>& planner_choices() {
          {"only", "not", "seconds", "search-log"},
          {}});
     choices.push_back({"auto",
-                       "all of these but recipes, then a search that may change anything of their plans",
-                       {},
+                       "recipes for models with attention, and all of these; then a search that may change "
+                       "anything of their plans",
+                       {"only", "not"},
                        {},
                        true});
     return choices;
@@ -164,7 +176,7 @@ std::vector<Option> planner_options() {
        {.name = "only",
         .argument = "PART=VALUES",
         .default_value = "",
-        .help = "recipes: choose among those with this part",
+        .help = "recipes, auto: choose among recipes with this part",
         .repeated = true,
         .details =
             "Such as tp=4,8, zero=0,1, sp=on or schedule=1f1b. Parts: tp, cp, dp, ep, etp, pp, vpp, mbs, "
@@ -173,7 +185,7 @@ std::vector<Option> planner_options() {
        {.name = "not",
         .argument = "PART=VALUES",
         .default_value = "",
-        .help = "recipes: choose among those without it",
+        .help = "recipes, auto: choose among recipes without it",
         .repeated = true},
        {"straight", "", "", "pipedream: no stage on more than one device"},
        {"use-fewer", "", "", "pipedream: devices may stay idle"},
@@ -246,6 +258,7 @@ PlannerSettings planner_settings_of(const Arguments& a) {
   std::vector<RecipeCondition> conditions;
   for (const std::string& text : a.texts("only")) conditions.push_back(parse_recipe_condition(text, false));
   for (const std::string& text : a.texts("not")) conditions.push_back(parse_recipe_condition(text, true));
+  if (algorithm == "auto") add_conditions_of_options(a, conditions);
   settings.recipes = RecipeFilter(std::move(conditions));
   settings.stage_costs = stage_costs_of(a);
   // Without options there is no limit: whoever asks for a proof waits for it.
@@ -264,6 +277,7 @@ AutoOptions auto_options_of(const Arguments& a) {
   if (a.has("resume")) options.resume = a.text("resume");
   options.seed_is_asked = a.given("seed");
   options.chains_are_asked = a.given("chains");
+  options.recomputes_stages = a.text("recompute") == "stage";
   if (a.has("microbatch")) options.copy_microbatch = a.integer("microbatch", 1, kMostMicrobatch);
   return options;
 }

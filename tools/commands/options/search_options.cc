@@ -51,8 +51,8 @@ std::vector<Option> own_search_options() {
       OptionGroup::Search,
       {{.name = "algorithm",
         .argument = "NAME",
-        .default_value = "mcmc",
-        .help = "mcmc, auto, dapple, gpipe, …",
+        .default_value = "auto",
+        .help = "auto, recipes, mcmc, gpipe, …",
         .choices = algorithm_choices()},
        {.name = "seconds",
         .argument = "N",
@@ -60,7 +60,7 @@ std::vector<Option> own_search_options() {
         .help = "finish within this time",
         .details = "For baselines, lower bound, planners, search and report together. Without --seconds "
                    "there is no limit where --proposals is given, for planners other than auto, and for "
-                   "exhaustive with pipelines."},
+                   "exhaustive with pipelines; and auto ranks all recipes before its time begins."},
        {.name = "proposals",
         .argument = "N",
         .default_value = "",

@@ -1,0 +1,181 @@
+#include "taskgraph/proofs/least_makespan.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <ranges>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/base/deadline.h"
+
+namespace pipesim {
+namespace {
+
+class MakespanBounder {
+ public:
+  explicit MakespanBounder(const FewMicrobatches& few) : few_(few), dag_(few.dag), timeline_(few.timeline) {}
+
+  LeastMakespan bound() {
+    if (few_.of_block != 1 || few_.many <= few_.few) return {};
+    const Nanoseconds shared = end_of_shared_part();
+    LeastMakespan least;
+    for (std::size_t d = 0; d < few_.barriers.size(); ++d) {
+      if (few_.barriers[d].empty()) continue;
+      const auto begun = static_cast<std::ptrdiff_t>(
+          std::ranges::lower_bound(few_.barriers[d], shared, {},
+                                   [&](TaskId b) { return timeline_.end[b.index()]; }) -
+          few_.barriers[d].begin());
+      const std::vector<Nanoseconds> steps = least_steps(d);
+      Nanoseconds all = 0, rest = 0;
+      for (std::ptrdiff_t i = 0; i < std::ssize(steps); ++i) {
+        all += steps[static_cast<std::size_t>(i)];
+        if (i > begun) rest += steps[static_cast<std::size_t>(i)];
+      }
+      least.of_steps = std::max(least.of_steps, all);
+      least.time = std::max(least.time, shared + rest);
+    }
+    least.time = std::max(least.time, least.of_steps);
+    return least;
+  }
+
+ private:
+  using Step = std::pair<StepKind, std::int32_t>;  // and its stage
+
+  [[nodiscard]] static std::span<const PipelineStep> steps_of(const PipelineOrder& order, std::size_t d) {
+    return order.steps[static_cast<std::size_t>(order.group_of[d])];
+  }
+
+  // A device may take as many steps, counted in barriers, without knowing how many microbatches there are.
+  [[nodiscard]] std::size_t shared_steps(std::size_t d) const {
+    const std::span<const PipelineStep> few = steps_of(few_.few_order, d),
+                                        many = steps_of(few_.many_order, d);
+    std::size_t i = 0;
+    while (i < few.size() && i < many.size() && few[i] == many[i] && few[i].microbatch + 1 < few_.few) ++i;
+    return i / few_.few_order.together;
+  }
+
+  // The first moment when a device is done with these.
+  [[nodiscard]] Nanoseconds end_of_shared_part() const {
+    Nanoseconds end = timeline_.makespan;
+    for (std::size_t d = 0; d < few_.barriers.size(); ++d) {
+      if (few_.barriers[d].empty()) continue;
+      const std::size_t steps = shared_steps(d);
+      end = std::min(end, steps == 0 ? 0 : timeline_.end[few_.barriers[d][steps - 1].index()]);
+    }
+    return end;
+  }
+
+  // By barrier of the many: how long the step, or the steps together, before it take at least.
+  std::vector<Nanoseconds> least_steps(std::size_t d) {
+    const std::size_t together = few_.few_order.together;
+    const std::span<const PipelineStep> few = steps_of(few_.few_order, d),
+                                        many = steps_of(few_.many_order, d);
+    std::map<Step, Nanoseconds> least;  // the first step of a device has no barrier before it
+    for (std::size_t i = together; i < few.size(); ++i) {
+      const auto [at, fresh] = least.try_emplace({few[i].kind, few[i].stage}, 0);
+      if (fresh) at->second = least_step(d, i / together, few[i].microbatch);
+    }
+    std::vector<Nanoseconds> steps((many.size() + together - 1) / together, 0);
+    for (std::size_t i = 0; i < many.size(); ++i) {
+      const auto known = least.find({many[i].kind, many[i].stage});
+      if (known == least.end()) continue;
+      Nanoseconds& step = steps[i / together];
+      step = std::max(step, known->second);
+    }
+    return steps;
+  }
+
+  // From the barrier before a step to its own, by the tasks of the microbatch on the paths between them: the
+  // longest path, or the lane that they hold longest.
+  Nanoseconds least_step(std::size_t d, std::size_t barrier, std::int32_t microbatch) {
+    stop_if_late();
+    const TaskId from = few_.barriers[d][barrier - 1], to = few_.barriers[d][barrier];
+    find_window(from, to, static_cast<std::size_t>(microbatch) * few_.tasks_of_one);
+    Nanoseconds least = 0;
+    for (const TaskId next : dag_.successors(from)) {
+      if (const std::size_t at = place_of(next); at != kOutside) longest_[at] = 0;
+    }
+    for (const std::size_t n : window_) {
+      if (longest_[n] == kUnreached) continue;
+      const Nanoseconds ended = longest_[n] + dag_.duration(task(n));
+      for (const TaskId next : dag_.successors(task(n))) {
+        if (next == to) least = std::max(least, ended);
+        if (const std::size_t at = place_of(next); at != kOutside)
+          longest_[at] = std::max(longest_[at], ended);
+      }
+    }
+    held_.assign(dag_.num_lanes(), 0);
+    for (const std::size_t n : window_ | std::views::reverse) {
+      leads_there_[n] = std::ranges::any_of(dag_.successors(task(n)), [&](TaskId next) {
+        const std::size_t at = place_of(next);
+        return next == to || (at != kOutside && leads_there_[at]);
+      });
+      if (longest_[n] == kUnreached || !leads_there_[n]) continue;
+      for (const LaneUse use : dag_.lanes(task(n)))
+        least = std::max(least, held_[use.lane.index()] += use.hold);
+    }
+    return least;
+  }
+
+  [[nodiscard]] TaskId task(std::size_t place) const { return TaskId(first_ + place); }
+  // Its number in the microbatch, if it ran between the barriers.
+  [[nodiscard]] std::size_t place_of(TaskId t) const {
+    const bool of_it = t.index() >= first_ && t.index() - first_ < few_.tasks_of_one;
+    const bool between = of_it && timeline_.start[t.index()] >= begin_ && timeline_.end[t.index()] <= end_;
+    return between ? t.index() - first_ : kOutside;
+  }
+
+  // What ran between two barriers of the microbatch whose tasks begin with `first`, so that each task comes
+  // before those that wait for it.
+  void find_window(TaskId from, TaskId to, std::size_t first) {
+    first_ = first;
+    begin_ = timeline_.end[from.index()], end_ = timeline_.end[to.index()];
+    waits_for_.assign(few_.tasks_of_one, 0);
+    longest_.assign(few_.tasks_of_one, kUnreached);
+    leads_there_.assign(few_.tasks_of_one, false);
+    window_.clear();
+    std::vector<std::size_t> inside;
+    for (std::size_t n = 0; n < few_.tasks_of_one; ++n) {
+      if (place_of(task(n)) == kOutside) continue;
+      inside.push_back(n);
+      for (const TaskId next : dag_.successors(task(n))) {
+        if (const std::size_t at = place_of(next); at != kOutside) ++waits_for_[at];
+      }
+    }
+    for (const std::size_t n : inside) {
+      if (waits_for_[n] == 0) window_.push_back(n);
+    }
+    for (std::size_t i = 0; i < window_.size(); ++i) {
+      for (const TaskId next : dag_.successors(task(window_[i]))) {
+        const std::size_t at = place_of(next);
+        if (at != kOutside && --waits_for_[at] == 0) window_.push_back(at);
+      }
+    }
+  }
+
+  static constexpr std::size_t kOutside = std::numeric_limits<std::size_t>::max();
+  static constexpr Nanoseconds kUnreached = -1;
+  const FewMicrobatches& few_;
+  const TaskDag& dag_;
+  const Timeline& timeline_;
+  // Of a step: the first task of its microbatch, when it may begin and must have ended, its tasks; by task of
+  // the microbatch how many it waits for, and the longest path to where it begins; by lane how long it is
+  // held.
+  std::size_t first_ = 0;
+  Nanoseconds begin_ = 0, end_ = 0;
+  std::vector<std::size_t> window_;
+  std::vector<std::int32_t> waits_for_;
+  std::vector<Nanoseconds> longest_;
+  std::vector<bool> leads_there_;
+  std::vector<Nanoseconds> held_;
+};
+
+}  // namespace
+
+LeastMakespan least_makespan(const ExpandedStrategy& few, const Timeline& timeline) {
+  return MakespanBounder(few_microbatches_of(few, timeline, few.contents().options().microbatches)).bound();
+}
+
+}  // namespace pipesim
