@@ -233,7 +233,7 @@ class Contest {
     planned.meshes = best->meshes;
     for (std::int32_t s = 0; s < best->pipeline.num_stages(); ++s)
       planned.devices.push_back(static_cast<std::int64_t>(
-          best->meshes[static_cast<std::size_t>(s) % best->meshes.size()].devices.size()));
+          best->meshes[mesh_of_stage(best->pipeline, s, best->meshes.size())].devices.size()));
     planned.contributions = found_.all();
     planned.seed = state_.seed;
     planned.scored = found->evaluation;

@@ -225,7 +225,9 @@ bool JointMoves::change_tensor(JointPlan& plan, Rng& rng) {
 
 bool JointMoves::change_schedule(JointPlan& plan, Rng& rng) {
   const std::vector<std::string> names = plan_schedules();
+  const bool in_v = lies_in_v(plan.pipeline.schedule);
   plan.pipeline.schedule = names[pick(names.size(), rng)];
+  if (has_chunks(plan) && lies_in_v(plan.pipeline.schedule) != in_v) plan.own.clear();  // stages move
   return plan.pipeline.num_stages() > 1;
 }
 

@@ -17,7 +17,7 @@ struct JointPlan {
   std::int32_t microbatches = 1;
   Recompute recompute;
   Pipeline pipeline;
-  std::vector<StageMesh> meshes;  ///< stage s runs on meshes[s % meshes.size()]; no two share a device
+  std::vector<StageMesh> meshes;               ///< of stages by mesh_of_stage(); no two share a device
   std::map<std::int32_t, ParallelConfig> own;  ///< by operator, on devices of its stage's mesh
   bool scheduled = false;  ///< of one stage: it has the schedule's order of steps; else there is no pipeline
   StateSharding state_sharding = {};
@@ -26,8 +26,8 @@ struct JointPlan {
   bool operator==(const JointPlan&) const = default;
   [[nodiscard]] bool has_pipeline() const { return scheduled || pipeline.num_stages() > 1; }
   [[nodiscard]] const StageMesh& mesh_of(std::int32_t op) const {
-    const auto stage = static_cast<std::size_t>(pipeline.stage_of[static_cast<std::size_t>(op)]);
-    return meshes[stage % meshes.size()];
+    const std::int32_t stage = pipeline.stage_of[static_cast<std::size_t>(op)];
+    return meshes[mesh_of_stage(pipeline, stage, meshes.size())];
   }
 };
 

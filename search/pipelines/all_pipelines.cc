@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <utility>
@@ -19,6 +20,7 @@ constexpr Nanoseconds kIllegal = std::numeric_limits<Nanoseconds>::max();
 // So many groups, each with so many stages.
 struct PipelineSize {
   std::int32_t groups = 1, chunks = 1;
+  bool in_v = false;                   // see device_of_stage()
   std::vector<std::string> schedules;  // that suit it
   [[nodiscard]] std::int32_t stages() const { return groups * chunks; }
 };
@@ -27,7 +29,7 @@ struct PipelineSize {
 std::string unsuited(const std::string& schedule, const PipelineShape& shape) {
   const bool one_stage = shape.devices == 1 && shape.chunks == 1;
   const bool takes_chunks = schedule_kind(schedule).takes_chunks;
-  if (!one_stage && takes_chunks != (shape.chunks > 1))
+  if (!one_stage && !lies_in_v(schedule) && takes_chunks != (shape.chunks > 1))
     return fmt::format("schedule \"{}\": found {} a group of devices, allowed: {}", schedule,
                        counted(shape.chunks, "stage"), takes_chunks ? "2 or more" : "1");
   try {
@@ -48,13 +50,15 @@ std::vector<PipelineSize> sizes_of(const PipelineSpace& space, std::int32_t micr
     if (space.stages != 0 && stages != space.stages) continue;
     for (std::int32_t chunks = 1; chunks <= stages; ++chunks) {
       if (stages % chunks != 0) continue;
-      PipelineSize size{stages / chunks, chunks, {}};
+      PipelineSize round{stages / chunks, chunks, false, {}}, in_v{stages / chunks, chunks, true, {}};
       for (const std::string& schedule : space.schedules) {
-        const std::string reason = unsuited(schedule, {size.groups, microbatches, size.chunks});
-        if (reason.empty()) size.schedules.push_back(schedule);
+        const std::string reason = unsuited(schedule, {round.groups, microbatches, chunks});
+        if (reason.empty()) (lies_in_v(schedule) ? in_v : round).schedules.push_back(schedule);
         if (refusal.empty()) refusal = reason;
       }
-      if (!size.schedules.empty()) sizes.push_back(std::move(size));
+      for (PipelineSize& size : std::array{std::move(round), std::move(in_v)}) {
+        if (!size.schedules.empty()) sizes.push_back(std::move(size));
+      }
     }
   }
   return sizes;
@@ -209,9 +213,9 @@ class PipelineTrials {
     Nanoseconds bound = 0;
     for (std::int32_t g = 0; g < size.groups; ++g) {
       LayersOfMesh layers;
-      for (std::int32_t s = g; s < size.stages(); s += size.groups) {
-        const auto stage = static_cast<std::size_t>(s);
-        layers.emplace_back(s == 0 ? 0 : cut[stage - 1] + 1, cut[stage]);
+      for (std::int32_t chunk = 0; chunk < size.chunks; ++chunk) {
+        const auto stage = static_cast<std::size_t>(stage_of_chunk(g, chunk, size.groups, size.in_v));
+        layers.emplace_back(stage == 0 ? 0 : cut[stage - 1] + 1, cut[stage]);
       }
       const std::size_t mesh = meshes[static_cast<std::size_t>(g)];
       const auto [found, is_new] = busiest_.try_emplace({mesh, std::move(layers)}, 0);
@@ -267,7 +271,8 @@ class PipelineTrials {
   bool try_schedules(const UnscheduledPipeline& p) {
     std::vector<StageMesh> meshes;
     for (const std::size_t number : chosen_[p.meshes]) meshes.push_back(meshes_.mesh(number));
-    Pipeline pipeline{"", stages_of_layers(space_.layer_of, cuts_[p.size][p.cut])};
+    Pipeline pipeline{sizes_[p.size].schedules.front(),
+                      stages_of_layers(space_.layer_of, cuts_[p.size][p.cut])};
     PipelinedStrategy made = staged_strategy(graph_, costs_.topology(), std::move(pipeline), meshes);
     for (const std::string& schedule : sizes_[p.size].schedules) {
       made.pipeline.schedule = schedule;

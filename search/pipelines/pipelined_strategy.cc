@@ -30,7 +30,7 @@ PipelinedStrategy without_turns(const OperatorGraph& graph, const Topology& topo
   for (const StageMesh& mesh : meshes)
     rows.push_back(mesh.devices.size() / static_cast<std::size_t>(mesh.tensor));
   const auto mesh_of = [&](std::size_t op) {
-    return static_cast<std::size_t>(pipeline.stage_of[op]) % meshes.size();
+    return mesh_of_stage(pipeline, pipeline.stage_of[op], meshes.size());
   };
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
     const Operator& op = graph.operators()[i];
@@ -53,7 +53,7 @@ PipelinedStrategy without_turns(const OperatorGraph& graph, const Topology& topo
           tensor_parallel_strategy(graph, {static_cast<std::int64_t>(rows[m]), meshes[m].tensor, used[m]});
   }
   for (std::size_t i = 0; i < graph.operators().size(); ++i) {
-    const std::size_t m = static_cast<std::size_t>(made.pipeline.stage_of[i]) % meshes.size();
+    const std::size_t m = mesh_of_stage(made.pipeline, made.pipeline.stage_of[i], meshes.size());
     made.strategy.push_back(of_mesh[m].empty() ? sample_parallel(graph.operators()[i], used[m])
                                                : std::move(of_mesh[m][i]));
   }
@@ -75,6 +75,11 @@ void add_replicas(ParallelConfig& config, const StageMesh& mesh) {
 
 }  // namespace
 
+std::size_t mesh_of_stage(const Pipeline& pipeline, std::int32_t stage, std::size_t meshes) {
+  return static_cast<std::size_t>(
+      device_of_stage(stage, static_cast<std::int64_t>(meshes), lies_in_v(pipeline.schedule)));
+}
+
 PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
                                   const std::vector<StageMesh>& meshes) {
   if (std::ranges::all_of(meshes, [](const StageMesh& mesh) { return mesh.replicas == 1; }))
@@ -87,7 +92,7 @@ PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& to
   PipelinedStrategy made = without_turns(graph, topology, std::move(pipeline), first);
   made.meshes = meshes;
   const auto mesh_of = [&](std::int32_t stage) -> const StageMesh& {
-    return meshes[static_cast<std::size_t>(stage) % meshes.size()];
+    return meshes[mesh_of_stage(made.pipeline, stage, meshes.size())];
   };
   for (std::size_t i = 0; i < made.strategy.size(); ++i)
     add_replicas(made.strategy[i], mesh_of(made.pipeline.stage_of[i]));

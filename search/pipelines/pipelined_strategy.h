@@ -29,9 +29,12 @@ struct PipelinedStrategy {
   std::vector<StageMesh> meshes;  ///< as they were asked for
 };
 
+/// The number of the mesh on which a stage runs, by the schedule: see device_of_stage().
+std::size_t mesh_of_stage(const Pipeline& pipeline, std::int32_t stage, std::size_t meshes);
+
 /// Places stages on meshes. Of a mesh, the first rows are used: as many as every operator's samples can be
-/// divided among. Stage s runs on meshes[s % meshes.size()]. Configs with more than one device per row may be
-/// illegal, see illegal(). Replicas that take turns are entered in the pipeline.
+/// divided among. mesh_of_stage() says which one a stage runs on. Configs with more than one device per row
+/// may be illegal, see illegal(). Replicas that take turns are entered in the pipeline.
 PipelinedStrategy staged_strategy(const OperatorGraph& graph, const Topology& topology, Pipeline pipeline,
                                   const std::vector<StageMesh>& meshes);
 

@@ -16,8 +16,9 @@ std::vector<PipelineDemand> demands(std::int32_t devices, const std::vector<std:
     if (devices % groups != 0) continue;
     for (const std::string& schedule : schedules) {
       for (const std::int32_t chunks : {1, 2, 4}) {
-        if (schedule_kind(schedule).takes_chunks == (chunks > 1))
-          demands.push_back({groups * chunks, chunks, schedule});
+        const bool suits =
+            lies_in_v(schedule) ? chunks == 2 : schedule_kind(schedule).takes_chunks == (chunks > 1);
+        if (suits) demands.push_back({groups * chunks, chunks, schedule});
       }
     }
   }

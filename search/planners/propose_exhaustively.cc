@@ -130,9 +130,10 @@ PlannedPipeline propose_exhaustively(const PlanRequest& request) {
   if (!best.plan) refuse_outcome(best, layers, request.topology(), trials.interrupted());
   const std::vector<StageMesh> meshes = best.plan->meshes;
   PlannedPipeline planned(request, *std::move(best.plan));
-  for (std::int32_t s = 0; s < planned.options.pipeline->num_stages(); ++s)
+  const Pipeline& pipeline = *planned.options.pipeline;
+  for (std::int32_t s = 0; s < pipeline.num_stages(); ++s)
     planned.devices.push_back(
-        static_cast<std::int64_t>(meshes[static_cast<std::size_t>(s) % meshes.size()].devices.size()));
+        static_cast<std::int64_t>(meshes[mesh_of_stage(pipeline, s, meshes.size())].devices.size()));
   planned.note = note_of(best, layers, trials.interrupted());
   planned.proven = best.proven();
   return planned;

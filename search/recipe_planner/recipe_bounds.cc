@@ -16,7 +16,12 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 
 DividedCosts::DividedCosts(const RecipeMeshCosts& mesh, const ModelParts& parts,
                            const StageDivision& division, std::int64_t groups, Recompute::Kind recompute)
-    : mesh_(mesh), parts_(parts), groups_(groups), kind_(number_of(recompute)) {
+    : mesh_(mesh),
+      parts_(parts),
+      groups_(groups),
+      chunks_(division.chunks),
+      in_v_(division.in_v),
+      kind_(number_of(recompute)) {
   std::int64_t from = 0;
   for (std::size_t s = 0; s < division.layers.size(); ++s) {
     stages_.push_back(stage_of(s, division.layers.size(), from, division.layers[s]));
@@ -84,20 +89,21 @@ Nanoseconds DividedCosts::time(const ScheduleShape& shape, std::int64_t microbat
   }
   Nanoseconds longest = 0, fill = 0, drain = 0;
   for (std::size_t g = 0; g < static_cast<std::size_t>(groups_); ++g) {
-    Nanoseconds work = 0, weights = 0;
-    for (std::size_t s = g; s < stages_.size(); s += static_cast<std::size_t>(groups_)) {
-      const Stage& stage = stages_[s];
+    const std::vector<std::int64_t>& steps_behind = shape.weight_steps_behind[g];
+    Nanoseconds work = 0, weights = 0, weights_behind = 0;  // of a microbatch, of all, of those of them
+    for (std::int64_t c = 0; c < chunks_; ++c) {
+      const Stage& stage = stage_on(g, c);
       if (shape.splits_backward) {
         work += stage.forward + std::max(stage.chain, stage.busy_input);
-        weights += stage.busy_weight;
+        weights += microbatches * stage.busy_weight;
+        if (!steps_behind.empty())
+          weights_behind += steps_behind[static_cast<std::size_t>(c)] * stage.busy_weight;
       } else {
         work += stage.forward + std::max(stage.chain, stage.busy_input + stage.busy_weight);
       }
     }
-    const std::int64_t behind = shape.weight_steps_behind[g];
-    const Nanoseconds to_the_last =
-        fill + microbatches * work + (microbatches - std::max<std::int64_t>(0, behind)) * weights;
-    const Nanoseconds rest = behind < 0 ? 0 : std::max(behind * weights, drain);
+    const Nanoseconds to_the_last = fill + microbatches * work + weights - weights_behind;
+    const Nanoseconds rest = steps_behind.empty() ? 0 : std::max(weights_behind, drain);
     longest = std::max(longest, to_the_last + rest);
     const Stage& first = stages_[g];
     fill += first.forward_chain;
@@ -115,11 +121,11 @@ Nanoseconds DividedCosts::time(const MeshTraffic& traffic, std::int64_t microbat
     const auto add = [&](const PartTraffic& part, std::int64_t number) {
       held += number * (microbatches * part.each + part.once);
     };
-    for (std::size_t s = g; s < stages_.size(); s += static_cast<std::size_t>(groups_)) {
-      if (stages_[s].first) add(traffic.front, 1);
-      if (stages_[s].last) add(traffic.behind, 1);
-      for (std::size_t k = 0; k < stages_[s].layers.size(); ++k)
-        add(traffic.of_class[k], stages_[s].layers[k]);
+    for (std::int64_t c = 0; c < chunks_; ++c) {
+      const Stage& stage = stage_on(g, c);
+      if (stage.first) add(traffic.front, 1);
+      if (stage.last) add(traffic.behind, 1);
+      for (std::size_t k = 0; k < stage.layers.size(); ++k) add(traffic.of_class[k], stage.layers[k]);
     }
     longest = std::max(longest, held);
   }
@@ -130,16 +136,16 @@ Bytes DividedCosts::memory(const ScheduleShape& shape, const PermanentBytes& per
   Bytes most;
   for (std::size_t g = 0; g < static_cast<std::size_t>(groups_); ++g) {
     Bytes always;
-    for (std::size_t s = g; s < stages_.size(); s += static_cast<std::size_t>(groups_)) {
-      if (stages_[s].first) always += permanent.front;
-      if (stages_[s].last) always += permanent.behind;
-      for (std::size_t k = 0; k < stages_[s].layers.size(); ++k)
-        always += stages_[s].layers[k] * permanent.of_class[k];
+    for (std::int64_t c = 0; c < chunks_; ++c) {
+      const Stage& stage = stage_on(g, c);
+      if (stage.first) always += permanent.front;
+      if (stage.last) always += permanent.behind;
+      for (std::size_t k = 0; k < stage.layers.size(); ++k) always += stage.layers[k] * permanent.of_class[k];
     }
     for (const ScheduleShape::Moment& moment : shape.moments[g]) {
       Bytes sum = always;
       for (std::size_t c = 0; c < moment.before_input.size(); ++c) {
-        const Stage& stage = stages_[g + c * static_cast<std::size_t>(groups_)];
+        const Stage& stage = stage_on(g, static_cast<std::int64_t>(c));
         sum += moment.before_input[c] * stage.kept +
                (moment.before_weight[c] - moment.before_input[c]) * stage.kept_for_weights;
       }

@@ -7,6 +7,7 @@
 #include "search/recipe_planner/mesh_costs.h"
 #include "search/recipe_planner/recipe_space.h"
 #include "search/recipe_planner/schedule_shape.h"
+#include "taskgraph/schedules/schedule.h"
 
 namespace pipesim {
 
@@ -62,9 +63,15 @@ class DividedCosts {
   [[nodiscard]] Stage stage_of(std::size_t number, std::size_t stages, std::int64_t from,
                                std::int64_t count) const;
 
+  [[nodiscard]] const Stage& stage_on(std::size_t group, std::int64_t chunk) const {
+    return stages_[static_cast<std::size_t>(
+        stage_of_chunk(static_cast<std::int64_t>(group), chunk, groups_, in_v_))];
+  }
+
   const RecipeMeshCosts& mesh_;
   const ModelParts& parts_;
-  std::int64_t groups_;
+  std::int64_t groups_, chunks_;
+  bool in_v_;
   std::size_t kind_;
   std::vector<Stage> stages_;
 };

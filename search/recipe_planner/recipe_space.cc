@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <set>
+#include <tuple>
 
 #include "search/recipes/expand_recipe.h"
 #include "taskgraph/plan/plan.h"
@@ -37,6 +38,15 @@ std::int64_t devices_in_smallest_node(const Topology& topology) {
     if (here > 0) least = std::min(least, here);
   }
   return least;
+}
+
+// Divisions are alike under all of them.
+const std::string& a_schedule_in_v() {
+  static const std::string name = [] {
+    const std::vector<std::string> all = plan_schedules();
+    return *std::ranges::find_if(all, [](const std::string& schedule) { return lies_in_v(schedule); });
+  }();
+  return name;
 }
 
 }  // namespace
@@ -133,14 +143,20 @@ void RecipeSpace::add_microbatches(Recipe mesh) {
 std::vector<StageDivision> RecipeSpace::find_divisions(std::int64_t groups) const {
   const std::int64_t layers = model_.num_layers();
   std::vector<StageDivision> found;
-  std::set<std::pair<std::int64_t, std::vector<std::int64_t>>> seen;
-  const auto add = [&](std::int64_t chunks, std::optional<std::int64_t> first,
-                       std::optional<std::int64_t> last) {
+  std::set<std::tuple<std::int64_t, bool, std::vector<std::int64_t>>> seen;
+  const auto add_one = [&](std::int64_t chunks, std::optional<std::int64_t> first,
+                           std::optional<std::int64_t> last, const std::string& schedule) {
     Recipe recipe;
     recipe.pipeline = groups, recipe.chunks = chunks, recipe.first = first, recipe.last = last;
+    recipe.schedule = schedule;
     LayerDivision division = divide_layers(recipe, layers);
-    if (!division.error.empty() || !seen.emplace(chunks, division.layers).second) return;
-    found.push_back({chunks, first, last, std::move(division.layers)});
+    if (!division.error.empty() || !seen.emplace(chunks, recipe.in_v(), division.layers).second) return;
+    found.push_back({chunks, recipe.in_v(), first, last, std::move(division.layers)});
+  };
+  const auto add = [&](std::int64_t chunks, std::optional<std::int64_t> first,
+                       std::optional<std::int64_t> last) {
+    add_one(chunks, first, last, "");
+    if (chunks == 2) add_one(chunks, first, last, a_schedule_in_v());
   };
   if (groups == 1) {
     add(1, {}, {});
@@ -178,7 +194,8 @@ std::vector<PipelineChoice> RecipeSpace::find_pipelines(std::int64_t groups,
     const std::string implied = recipe.schedule_name();
     for (const std::string& schedule : plan_schedules()) {
       const ScheduleKind& kind = plan_schedule(schedule);
-      if (kind.takes_chunks != (recipe.chunks > 1) || (groups == 1 && schedule != implied)) continue;
+      if (kind.takes_chunks != (recipe.chunks > 1) || kind.in_v != divisions[d].in_v) continue;
+      if (groups == 1 && schedule != implied) continue;
       const PipelineShape shape{static_cast<std::int32_t>(groups), static_cast<std::int32_t>(microbatches),
                                 static_cast<std::int32_t>(recipe.chunks)};
       if (groups > 1 && !kind.refusal(shape).empty()) continue;

@@ -17,8 +17,9 @@ namespace pipesim {
 /// How the layers of a model lie on the groups of a pipeline.
 struct StageDivision {
   std::int64_t chunks = 1;                  ///< stages on each group
+  bool in_v = false;                        ///< where they lie, see device_of_stage()
   std::optional<std::int64_t> first, last;  ///< layers on these groups, where they differ from the others
-  std::vector<std::int64_t> layers;         ///< of each stage; stage s is on group s mod pp
+  std::vector<std::int64_t> layers;         ///< of each stage
 };
 
 /// A division and the order of steps; "" is the schedule that the number of chunks implies.

@@ -12,30 +12,32 @@ class GroupSteps {
  public:
   explicit GroupSteps(std::int64_t chunks)
       : now_{std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0),
-             std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0)} {}
+             std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0)},
+        none_(static_cast<std::size_t>(chunks), 0),
+        behind_(none_) {}
 
   void add(const PipelineStep& step, std::size_t chunk) {
     switch (step.kind) {
       case StepKind::Forward:
         ++now_.before_input[chunk], ++now_.before_weight[chunk];
-        behind_ = -1;
+        behind_.clear();
         return;
       case StepKind::Backward:
       case StepKind::BackwardInput:
         look();
         --now_.before_input[chunk];
         if (step.kind == StepKind::Backward) --now_.before_weight[chunk];
-        behind_ = chunk == 0 ? 0 : -1;
+        behind_ = chunk == 0 ? none_ : std::vector<std::int64_t>();
         return;
       case StepKind::BackwardWeight:
         look();
         --now_.before_weight[chunk];
-        if (behind_ >= 0) ++behind_;
+        if (!behind_.empty()) ++behind_[chunk];
         return;
     }
   }
   [[nodiscard]] std::vector<ScheduleShape::Moment> moments() const { return {most_input_, most_weight_}; }
-  [[nodiscard]] std::int64_t behind() const { return behind_; }
+  [[nodiscard]] const std::vector<std::int64_t>& behind() const { return behind_; }
 
  private:
   static std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
@@ -49,7 +51,7 @@ class GroupSteps {
   }
 
   ScheduleShape::Moment now_, most_input_, most_weight_;
-  std::int64_t behind_ = 0;  // see ScheduleShape::weight_steps_behind
+  std::vector<std::int64_t> none_, behind_;  // see ScheduleShape::weight_steps_behind
 };
 
 ScheduleShape shape_of(const PipelineSchedule& schedule, std::int64_t groups, std::int64_t chunks) {
@@ -74,7 +76,7 @@ const ScheduleShape& ScheduleShapes::of(const std::string& schedule, std::int64_
   if (!fresh) return at->second;
   if (groups == 1) {  // one microbatch after the other
     at->second.moments = {{{{1}, {1}}}};
-    at->second.weight_steps_behind = {0};
+    at->second.weight_steps_behind = {{0}};
     return at->second;
   }
   const PipelineShape asked{static_cast<std::int32_t>(groups),

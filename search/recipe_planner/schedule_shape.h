@@ -17,9 +17,9 @@ struct ScheduleShape {
   };
   /// By group: the moments at which most are under way of either.
   std::vector<std::vector<Moment>> moments;
-  /// By group: steps for weight gradients alone that come after the last step of backward through the group's
-  /// first stage; −1: other steps come after it, too.
-  std::vector<std::int64_t> weight_steps_behind;
+  /// By group, then by stage on it: steps for weight gradients alone that come after the last step of
+  /// backward through the group's first stage. Empty: other steps come after it, too.
+  std::vector<std::vector<std::int64_t>> weight_steps_behind;
   bool splits_backward = false;  ///< weight gradients have steps of their own
 };
 

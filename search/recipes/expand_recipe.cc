@@ -35,19 +35,23 @@ class RecipeExpander {
     if (recipe_.pipeline > 1) made.pipeline = Pipeline{recipe_.schedule_name(), stage_of};
     for (std::size_t i = 0; i < model_.graph().operators().size(); ++i) {
       stop_if_late();
-      made.strategy.push_back(config_of(OperatorId(i), mesh_.group(stage_of[i] % recipe_.pipeline)));
+      made.strategy.push_back(config_of(OperatorId(i), mesh_.group(group_of(stage_of[i]))));
     }
     return made;
   }
 
   [[nodiscard]] ParallelConfig config_of(OperatorId id) const {
-    return config_of(id, mesh_.group(stages()[id.index()] % recipe_.pipeline));
+    return config_of(id, mesh_.group(group_of(stages()[id.index()])));
   }
   [[nodiscard]] ParallelConfig config_on_group(OperatorId id, std::int64_t group) const {
     return config_of(id, mesh_.group(group));
   }
 
  private:
+  [[nodiscard]] std::int64_t group_of(std::int32_t stage) const {
+    return device_of_stage(stage, recipe_.pipeline, recipe_.in_v());
+  }
+
   // The layers of each stage follow one another.
   [[nodiscard]] std::vector<std::int32_t> stages() const {
     const std::vector<std::int64_t> layers = divide_layers(recipe_, model_.num_layers()).layers;

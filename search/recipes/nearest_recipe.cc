@@ -101,7 +101,8 @@ std::optional<Recipe> nearest_legal(const Recipe& recipe, const RecipeModel& mod
     for (const std::int64_t context : divisors) {
       for (const std::int64_t pipeline : divisors) {
         if (devices % (tensor * context * pipeline) != 0) continue;
-        for (std::int64_t chunks = 1; chunks <= recipe.chunks; ++chunks) {
+        const std::int64_t most = recipe.in_v() ? std::max<std::int64_t>(2, recipe.chunks) : recipe.chunks;
+        for (std::int64_t chunks = 1; chunks <= most; ++chunks) {
           Recipe r = recipe;
           r.tensor = tensor, r.context = context, r.pipeline = pipeline, r.chunks = chunks;
           r.data = devices / (tensor * context * pipeline);

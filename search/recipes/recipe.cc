@@ -123,7 +123,8 @@ const std::vector<PartKind>& part_kinds() {
       degree("etp", "etp1", "tensor parallel within an expert: parts of its features; left out, as tp",
              &Recipe::expert_tensor),
       degree("pp", "pp4", "pipeline parallel: groups of devices, one behind the other", &Recipe::pipeline),
-      degree("vpp", "vpp2", "stages on each of these groups (schedule interleaved)", &Recipe::chunks),
+      degree("vpp", "vpp2", "stages on each of these groups (schedule interleaved; zb-v has 2)",
+             &Recipe::chunks),
       degree("mbs", "mbs1", "samples of a microbatch on each copy of the model; left out, 1",
              &Recipe::microbatch),
       {"sp",
@@ -198,6 +199,9 @@ const PartKind& kind_of(const WrittenPart& part) {
                              list_names(names)));
 }
 
+// Where vpp is left out.
+std::int64_t implied_chunks(const Recipe& recipe) { return recipe.in_v() ? 2 : 1; }
+
 }  // namespace
 
 std::string_view name_of(MeshAxis axis) { return kAxisNames[static_cast<std::size_t>(axis)]; }
@@ -227,6 +231,7 @@ Recipe parse_recipe(std::string_view text) {
     if (all.size() == left.size()) break;
     left.remove_prefix(all.size() + 1);
   }
+  if (!seen.contains("vpp")) recipe.chunks = implied_chunks(recipe);
   if (const auto why = contradiction(recipe.state_sharding))
     throw InputError(fmt::format("recipe \"{}\": {}", text, *why));
   return recipe;
@@ -237,6 +242,8 @@ std::string Recipe::schedule_name() const {
   return chunks > 1 ? "interleaved" : "1f1b";
 }
 
+bool Recipe::in_v() const { return lies_in_v(schedule); }
+
 std::string Recipe::str() const {
   std::vector<std::string> parts;
   const auto degree = [&](const char* name, std::int64_t value, std::int64_t left_out) {
@@ -244,7 +251,7 @@ std::string Recipe::str() const {
   };
   degree("tp", tensor, 1);
   degree("pp", pipeline, 1);
-  degree("vpp", chunks, 1);
+  degree("vpp", chunks, implied_chunks(*this));
   degree("cp", context, 1);
   if (ulysses != 1) parts.push_back(fmt::format("ulysses={}", ulysses));
   if (ring) parts.emplace_back("ring");

@@ -38,7 +38,7 @@ struct Recipe {
   std::int64_t expert = 1;         ///< ep: parts of the experts of a layer
   std::int64_t expert_tensor = 0;  ///< etp: parts of the features of an expert; 0: as many as tp
   std::int64_t pipeline = 1;       ///< pp: groups of devices, one behind the other
-  std::int64_t chunks = 1;         ///< vpp: stages on each of these groups
+  std::int64_t chunks = 1;         ///< vpp: stages on each of these groups; two where they lie in a V
   std::int64_t microbatch = 0;     ///< mbs: samples of a microbatch on each copy; 0: not said
   bool sequence_parallel = false;  ///< sp: norms, dropout and residuals divide the sequence over tp
   Recompute::Kind recompute = Recompute::Kind::None;
@@ -73,6 +73,8 @@ struct Recipe {
   }
   /// The schedule, or the one that the number of chunks implies.
   [[nodiscard]] std::string schedule_name() const;
+  /// Whether stages lie on the groups in a V, see ScheduleKind::in_v.
+  [[nodiscard]] bool in_v() const;
 };
 
 /// Parts in any order, separated by commas: a name with a number ("tp8" or "tp=8"), a word ("sp"), or

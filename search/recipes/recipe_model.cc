@@ -26,7 +26,8 @@ void divide_group(std::int64_t layers, std::int64_t group, const Recipe& recipe,
   const std::int64_t missing = each * recipe.chunks - layers;
   for (std::int64_t chunk = 0; chunk < recipe.chunks; ++chunk) {
     const bool short_of_one = missing_first ? chunk < missing : chunk >= recipe.chunks - missing;
-    of_stage[static_cast<std::size_t>(chunk * recipe.pipeline + group)] = each - (short_of_one ? 1 : 0);
+    const std::int64_t stage = stage_of_chunk(group, chunk, recipe.pipeline, recipe.in_v());
+    of_stage[static_cast<std::size_t>(stage)] = each - (short_of_one ? 1 : 0);
   }
 }
 
@@ -37,6 +38,7 @@ LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers) {
   const auto fail = [&](const std::string& why) { return LayerDivision{{}, why}; };
   LayerDivision division{std::vector<std::int64_t>(static_cast<std::size_t>(stages), 0), ""};
   if (groups == 1) {
+    if (recipe.in_v()) return fail(fmt::format("schedule={} needs pp2 or more", recipe.schedule));
     if (recipe.chunks > 1) return fail(fmt::format("vpp{} needs pp2 or more", recipe.chunks));
     if (recipe.first || recipe.last) return fail("first and last need pp2 or more");
     division.layers = {layers};
@@ -61,16 +63,22 @@ LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers) {
     const std::int64_t more = (stages - layers % stages) % stages;
     if (more > 2)
       return fail(fmt::format("pp{}{} makes {} stages, which {} layers do not fill evenly", groups,
-                              recipe.chunks > 1 ? fmt::format(",vpp{}", recipe.chunks) : "", stages, layers));
+                              recipe.in_v()       ? fmt::format(",schedule={}", recipe.schedule)
+                              : recipe.chunks > 1 ? fmt::format(",vpp{}", recipe.chunks)
+                                                  : "",
+                              stages, layers));
     inner = (layers + more) / groups;
-    first = inner - (more == 2 ? 1 : 0);
-    last = inner - (more > 0 ? 1 : 0);
+    first = inner - (recipe.in_v() ? more : more == 2 ? 1 : 0);  // a V also ends on the first group
+    last = inner - (more > 0 && !recipe.in_v() ? 1 : 0);
   }
   if (inner % recipe.chunks != 0)
-    return fail(fmt::format("vpp{} does not divide the {} layers of a group", recipe.chunks, inner));
+    return fail(fmt::format(
+        "{} does not divide the {} layers of a group",
+        recipe.in_v() ? fmt::format("schedule={}", recipe.schedule) : fmt::format("vpp{}", recipe.chunks),
+        inner));
   for (std::int64_t group = 0; group < groups; ++group) {
     const std::int64_t here = group == 0 ? first : group == groups - 1 ? last : inner;
-    divide_group(here, group, recipe, group == 0, division.layers);
+    divide_group(here, group, recipe, group == 0 && !recipe.in_v(), division.layers);
   }
   // Embedding and head are always there.
   for (std::size_t s = 1; s + 1 < division.layers.size(); ++s) {
@@ -201,7 +209,10 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (recipe.recompute == Recompute::Kind::Stage && recipe.pipeline == 1)
     return "recompute=stage needs pp2 or more";
   if (!recipe.schedule.empty() && recipe.pipeline == 1) return "schedule needs pp2 or more";
-  if (recipe.chunks > 1 && recipe.schedule_name() != "interleaved")
+  if (recipe.in_v() && recipe.chunks != 2)
+    return fmt::format("schedule={} puts two stages on each group, which vpp{} does not", recipe.schedule,
+                       recipe.chunks);
+  if (recipe.chunks > 1 && !recipe.in_v() && recipe.schedule_name() != "interleaved")
     return fmt::format("vpp{} needs schedule=interleaved", recipe.chunks);
   if (recipe.recompute != Recompute::Kind::Stage) {
     if (const auto reason = pipesim::illegal(graph_, Recompute{recipe.recompute, {}}, std::nullopt))

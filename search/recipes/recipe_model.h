@@ -45,9 +45,9 @@ class RecipeModel {
 /// if that is given.
 Recipe completed(Recipe recipe, std::int64_t devices, const RecipeModel* model = nullptr);
 
-/// By stage of the pipeline, its number of layers; stage s runs on group s % pp. Without `first` and `last`,
-/// every stage has as many; where that does not come out even, embedding and head may count as a layer. Or
-/// why there is no such division, as an error.
+/// By stage of the pipeline, its number of layers; device_of_stage() says on which of the pp groups it runs.
+/// Without `first` and `last`, every stage has as many; where that does not come out even, embedding and head
+/// may count as a layer. Or why there is no such division, as an error.
 struct LayerDivision {
   std::vector<std::int64_t> layers;
   std::string error;

@@ -98,8 +98,11 @@ class RecipeReader {
     if (divide_layers(recipe, model_.num_layers()).layers == layers) return;
     std::int64_t first = 0, last = 0;
     for (std::int64_t chunk = 0; chunk < recipe.chunks; ++chunk) {
-      first += layers[static_cast<std::size_t>(chunk * groups)];
-      last += layers[static_cast<std::size_t>(chunk * groups + groups - 1)];
+      const auto layers_of = [&](std::int64_t group) {
+        return layers[static_cast<std::size_t>(stage_of_chunk(group, chunk, groups, recipe.in_v()))];
+      };
+      first += layers_of(0);
+      last += layers_of(groups - 1);
     }
     recipe.first = first;
     recipe.last = last;

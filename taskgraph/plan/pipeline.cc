@@ -75,7 +75,8 @@ std::optional<std::string> refuse_stages(const OperatorGraph& graph, const Pipel
   return std::nullopt;
 }
 
-std::optional<std::string> refuse_devices(const std::vector<Devices>& stages, const Topology& topology) {
+std::optional<std::string> refuse_devices(const std::vector<Devices>& stages, const std::string& schedule,
+                                          const Topology& topology) {
   for (std::size_t a = 0; a < stages.size(); ++a) {
     for (std::size_t b = a + 1; b < stages.size(); ++b) {
       if (stages[a] == stages[b]) continue;
@@ -93,15 +94,21 @@ std::optional<std::string> refuse_devices(const std::vector<Devices>& stages, co
     return fmt::format("{} stages on {} groups of devices; each group must have as many", stages.size(),
                        groups.size());
   }
+  const bool in_v = lies_in_v(schedule);
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    if (stages[s] == groups[s % groups.size()]) continue;
+    const std::int64_t group =
+        device_of_stage(static_cast<std::int64_t>(s), static_cast<std::int64_t>(groups.size()), in_v);
+    const Devices& expected = groups[static_cast<std::size_t>(group)];
+    if (stages[s] == expected) continue;
     const auto first_on = [&](const Devices& devices) {
       return std::ranges::find(stages, devices) - stages.begin();
     };
     return fmt::format(
-        "stage {} has the devices of stage {}; {} groups of devices take turns, so it must have those of "
-        "stage {}",
-        s, first_on(stages[s]), groups.size(), first_on(groups[s % groups.size()]));
+        "stage {} has the devices of stage {}; {}, so it must have those of stage {}", s, first_on(stages[s]),
+        in_v ? fmt::format("under schedule \"{}\" stages go down {} groups of devices and up again", schedule,
+                           groups.size())
+             : fmt::format("{} groups of devices take turns", groups.size()),
+        first_on(expected));
   }
   return std::nullopt;
 }
@@ -245,7 +252,7 @@ std::optional<std::string> illegal(const OperatorGraph& graph, std::span<const P
                                    const Topology& topology) {
   if (auto reason = refuse_stages(graph, pipeline)) return reason;
   const std::vector<Devices> stages = devices_of_stages(pointers_to(configs), pipeline);
-  if (auto reason = refuse_devices(stages, topology)) return reason;
+  if (auto reason = refuse_devices(stages, pipeline.schedule, topology)) return reason;
   try {
     const ScheduleKind& kind = plan_schedule(pipeline.schedule);
     const TensorId shared =

@@ -15,7 +15,8 @@ namespace pipesim {
 /// Operators in stages. Microbatches pass the stages one after the other, in the order of a schedule.
 ///
 /// A stage's devices are those of its operators' configs. Two stages have the same devices or none in common.
-/// With fewer groups of devices than stages, group g runs the stages g, g + groups, g + 2·groups, …
+/// With fewer groups of devices than stages, group g runs the stages g, g + groups, g + 2·groups, …; under
+/// schedules in a V, the stages g and 2·groups − 1 − g.
 struct Pipeline {
   std::string schedule = "1f1b";       ///< as schedule_kind() reads it
   std::vector<std::int32_t> stage_of;  ///< by operator; from 0, every stage has an operator

@@ -15,6 +15,7 @@ ScheduleKind interleaved_schedule();
 ScheduleKind zero_bubble_h1_schedule();
 ScheduleKind zero_bubble_h2_schedule();
 ScheduleKind automatic_zero_bubble_schedule();
+ScheduleKind zero_bubble_v_schedule();
 ScheduleKind chimera_schedule();
 ScheduleKind pipedream_schedule();
 ScheduleKind pipedream_vertical_sync_schedule();
@@ -53,5 +54,8 @@ PipelineSchedule schedule_of_replicas(const PipelineShape& shape, StepsOf steps_
 
 /// For schedules that suit every shape.
 inline std::string suits_every_shape(const PipelineShape&) { return ""; }
+
+/// For schedules whose stages lie in a V (ScheduleKind::in_v).
+std::string refuse_all_but_two_chunks(const PipelineShape& shape);
 
 }  // namespace pipesim

@@ -55,16 +55,34 @@ NamedSchedule named(std::string_view written) {
 }  // namespace
 
 std::span<const ScheduleKind> schedule_kinds() {
-  static const std::array kinds{gpipe_schedule(),           one_forward_one_backward_schedule(),
-                                interleaved_schedule(),     zero_bubble_h1_schedule(),
-                                zero_bubble_h2_schedule(),  automatic_zero_bubble_schedule(),
-                                pipedream_schedule(),       pipedream_vertical_sync_schedule(),
-                                double_buffered_schedule(), chimera_schedule(),
+  static const std::array kinds{gpipe_schedule(),
+                                one_forward_one_backward_schedule(),
+                                interleaved_schedule(),
+                                zero_bubble_h1_schedule(),
+                                zero_bubble_h2_schedule(),
+                                automatic_zero_bubble_schedule(),
+                                zero_bubble_v_schedule(),
+                                pipedream_schedule(),
+                                pipedream_vertical_sync_schedule(),
+                                double_buffered_schedule(),
+                                chimera_schedule(),
                                 inference_schedule()};
   return kinds;
 }
 
 const ScheduleKind& schedule_kind(std::string_view written) { return named(written).kind; }
+
+bool lies_in_v(std::string_view written) {
+  return std::ranges::any_of(schedule_kinds(),
+                             [name = written.substr(0, written.find(':'))](const ScheduleKind& k) {
+                               return k.in_v && k.name == name;
+                             });
+}
+
+std::string refuse_all_but_two_chunks(const PipelineShape& shape) {
+  if (shape.chunks == 2) return "";
+  return fmt::format("found {} a device, allowed: 2, as in a V", counted(shape.chunks, "chunk"));
+}
 
 namespace {
 

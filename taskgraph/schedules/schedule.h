@@ -70,6 +70,9 @@ struct ScheduleKind {
   /// Whether a microbatch uses, in all stages, the weights of the moment to which its version in the first
   /// stage belongs.
   bool vertical_sync = false;
+  /// Whether stages lie on the devices in a V: of p devices, device d has the stages d and 2p − 1 − d. The
+  /// shape must then have two chunks. Otherwise stages go round the devices.
+  bool in_v = false;
   /// How it is written: "1f1b", "zb-auto:LIMIT".
   [[nodiscard]] std::string form() const { return std::string(name) + (takes_limit ? ":LIMIT" : ""); }
 };
@@ -79,6 +82,20 @@ std::span<const ScheduleKind> schedule_kinds();
 /// The kind of a schedule written as NAME or NAME:LIMIT. InputError with the allowed names, or when a limit
 /// is missing, is not taken, or is no whole number from 1.
 const ScheduleKind& schedule_kind(std::string_view written);
+
+/// The device that has a stage, where so many devices have the stages in turn: of three, the devices 0, 1, 2,
+/// 0, 1, … have the stages 0, 1, 2, 3, 4, …; in a V the devices 0, 1, 2, 2, 1, 0 have them.
+constexpr std::int64_t device_of_stage(std::int64_t stage, std::int64_t devices, bool in_v) {
+  const bool back = in_v && stage / devices % 2 == 1;
+  return back ? devices - 1 - stage % devices : stage % devices;
+}
+/// The inverse: the stage that is chunk number `chunk` of the device.
+constexpr std::int64_t stage_of_chunk(std::int64_t device, std::int64_t chunk, std::int64_t devices,
+                                      bool in_v) {
+  return chunk * devices + (in_v && chunk % 2 == 1 ? devices - 1 - device : device);
+}
+/// Whether a schedule, as it is written, has stages in a V. False where there is no such schedule.
+bool lies_in_v(std::string_view written);
 
 /// InputError `schedule "NAME": …` when the shape does not suit the schedule. require_shape() only checks;
 /// make_schedule() checks and makes the schedule.

@@ -59,7 +59,7 @@ TEST(FoldedScore, OfEverySchedule) {
   const OperatorGraph graph = make_zoo_model(kGpt);
   const Topology topology = without_memory("dgx-a100:6");
   const CostModel costs(topology);
-  for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2"}) {
+  for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2", "zb-v"}) {
     for (const char* recompute : {"none", "full"}) {
       for (const std::int32_t microbatches : {2, 16}) {
         if (microbatches > 2 && sanitized) continue;
@@ -81,7 +81,7 @@ TEST(FoldedScore, OfManyShapesIsTheSame) {
     const CostModel costs(topology);
     for (const ReplicaShape shape :
          {ReplicaShape{8, 1, 6}, {4, 2, 6}, {2, 2, 12}, {4, 4, 3}, {4, 2, 3}, {4, 1, 6}}) {
-      for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1"}) {
+      for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-v"}) {
         for (const std::int32_t more : {0, 5}) {
           SCOPED_TRACE(fmt::format("{}, {} x {} x {}, {}, {} more", name, shape.tensor, shape.pipeline,
                                    shape.data, schedule, more));

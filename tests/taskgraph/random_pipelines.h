@@ -36,8 +36,13 @@ inline RandomPipeline random_pipeline(const OperatorGraph& graph, Rng& rng, cons
     const std::vector<DeviceId> order = random_devices(rng, devices, devices);
     RandomPipeline made;
     made.options.microbatches = static_cast<std::int32_t>(1 + rng.below(6));
+    // Not drawn: it has as many chunks, and does not refuse these microbatches.
+    if (chunks == 2 && static_cast<std::size_t>(made.options.microbatches) % groups != 0)
+      pipeline.schedule = "zb-v";
     for (std::size_t op = 0; op < n; ++op) {
-      const auto stage = static_cast<std::size_t>(pipeline.stage_of[op]), group = stage % groups;
+      const auto stage = static_cast<std::size_t>(pipeline.stage_of[op]);
+      const auto group = static_cast<std::size_t>(device_of_stage(
+          static_cast<std::int64_t>(stage), static_cast<std::int64_t>(groups), lies_in_v(pipeline.schedule)));
       const std::size_t first = group * devices / groups, size = (group + 1) * devices / groups - first;
       const Operator& o = graph.operators()[op];
       ParallelConfig config = random_config(o, rng, size, static_cast<std::int64_t>(size));

@@ -41,16 +41,16 @@ struct ReplicaPlan {
 inline ReplicaPlan plan_in_both(const OperatorGraph& graph, const ReplicaShape& shape,
                                 const std::string& schedule, std::int32_t more = 0) {
   const auto n = static_cast<std::int32_t>(graph.operators().size());
-  const std::int32_t stages = shape.pipeline * (schedule == "interleaved" ? 2 : 1);
+  const std::int32_t stages = shape.pipeline * (schedule_kind(schedule).takes_chunks ? 2 : 1);
   ReplicaPlan plan;
   plan.options.microbatches = 4;
   plan.options.pipeline = Pipeline{schedule, {}};
   for (std::int32_t i = 0; i < n; ++i) {
     const std::int32_t stage = std::max(0, i - more) * stages / (n - more);
     plan.options.pipeline->stage_of.push_back(stage);
+    const auto group = static_cast<std::int32_t>(device_of_stage(stage, shape.pipeline, lies_in_v(schedule)));
     plan.strategy.push_back(in_both(graph.operators()[static_cast<std::size_t>(i)],
-                                    stage % shape.pipeline * shape.tensor * shape.data, shape.data,
-                                    shape.tensor));
+                                    group * shape.tensor * shape.data, shape.data, shape.tensor));
   }
   return plan;
 }

@@ -175,8 +175,12 @@ std::string PipelineReport::stages_of_row(std::size_t row) const {
     return stages[stage].replicas == 1 ? fmt::format("{}", stage) : fmt::format("{}.{}", stage, row);
   }
   std::string text;
-  for (std::size_t s = row; s < stages.size(); s += strip.rows.size())
-    text += fmt::format("{}{}", text.empty() ? "" : ",", s);
+  const auto groups = static_cast<std::int64_t>(strip.rows.size());
+  for (std::int64_t chunk = 0; chunk * groups < static_cast<std::int64_t>(stages.size()); ++chunk) {
+    const std::int64_t stage =
+        stage_of_chunk(static_cast<std::int64_t>(row), chunk, groups, lies_in_v(schedule));
+    text += fmt::format("{}{}", text.empty() ? "" : ",", stage);
+  }
   return text;
 }
 

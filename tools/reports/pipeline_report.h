@@ -35,8 +35,8 @@ struct PipelineReport {
   /// waiting for data, synchronising weights, and updating them at the end.
   double idle = 0;
   PipelineStrip strip;  ///< a row for each group of devices; replicas are groups of their own
-  /// The stages of a row: "0"; "0,4" when they share devices; "0/3" for even and for odd microbatches; "0.1"
-  /// for a stage's second replica.
+  /// The stages of a row: "0"; "0,4", or in a V "0,7", when they share devices; "0/3" for even and for odd
+  /// microbatches; "0.1" for a stage's second replica.
   [[nodiscard]] std::string stages_of_row(std::size_t row) const;
 };
 

@@ -256,7 +256,7 @@ TEST(BestPipeline, BoundsHoldWhereStateIsDivided) {
 // Schedules that a search tries only when it is asked: forward alone, and weights that change on the way.
 TEST(BestPipeline, BoundsHoldForOtherSchedules) {
   std::map<std::string, std::int32_t> planned;
-  for (const char* schedule : {"inference", "pipedream", "chimera"}) {
+  for (const char* schedule : {"inference", "pipedream", "chimera", "zb-v"}) {
     for_each_seed(8, [&](Rng& rng) {
       SmallCase c = SmallCase::random(rng, true);
       c.space.schedules = {schedule};

@@ -20,7 +20,7 @@ TEST(TryPipelines, JudgesEveryKindOfPipelineBySimulation) {
   options.microbatches = 4;
   std::size_t calls = 0;
   const std::vector<PipelineTrial> trials =
-      try_pipelines(graph, costs, options, {"gpipe", "1f1b", "interleaved", "chimera"},
+      try_pipelines(graph, costs, options, {"gpipe", "1f1b", "interleaved", "zb-v", "chimera"},
                     [&](const PipelineTrial&) { ++calls; });
   EXPECT_EQ(calls, trials.size());
   std::set<std::tuple<std::int32_t, std::int32_t, std::string>> met;
@@ -31,12 +31,12 @@ TEST(TryPipelines, JudgesEveryKindOfPipelineBySimulation) {
     piped.pipeline = made.pipeline;
     EXPECT_EQ(Evaluator(graph, costs, piped).evaluate(made.strategy), t.evaluation);
   }
-  EXPECT_THAT(
-      met, testing::UnorderedElementsAre(
-               std::tuple(1, 1, "gpipe"), std::tuple(2, 1, "gpipe"), std::tuple(4, 1, "gpipe"),
-               std::tuple(2, 1, "1f1b"), std::tuple(4, 1, "1f1b"), std::tuple(4, 2, "interleaved"),
-               std::tuple(8, 4, "interleaved"), std::tuple(8, 2, "interleaved"),
-               std::tuple(16, 4, "interleaved"), std::tuple(2, 1, "chimera"), std::tuple(4, 1, "chimera")));
+  EXPECT_THAT(met, testing::UnorderedElementsAre(
+                       std::tuple(1, 1, "gpipe"), std::tuple(2, 1, "gpipe"), std::tuple(4, 1, "gpipe"),
+                       std::tuple(2, 1, "1f1b"), std::tuple(4, 1, "1f1b"), std::tuple(4, 2, "interleaved"),
+                       std::tuple(8, 4, "interleaved"), std::tuple(8, 2, "interleaved"),
+                       std::tuple(16, 4, "interleaved"), std::tuple(4, 2, "zb-v"), std::tuple(8, 2, "zb-v"),
+                       std::tuple(2, 1, "chimera"), std::tuple(4, 1, "chimera")));
   EXPECT_TRUE(std::ranges::is_sorted(trials, {}, [](const PipelineTrial& t) {
     return std::tuple(t.evaluation.overflow, t.evaluation.time, t.demand.stages);
   }));

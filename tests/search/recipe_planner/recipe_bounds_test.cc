@@ -147,7 +147,7 @@ TEST(RecipeBounds, AreNeverAboveTheSimulation) {
   RecordProperty("time_share", std::to_string(time_share / number));
   RecordProperty("memory_share", std::to_string(memory_share / number));
   if (number < 100) return;  // a single seed
-  EXPECT_EQ(schedules.size(), 6U);
+  EXPECT_EQ(schedules.size(), 7U);
   EXPECT_GT(time_share / number, 0.4);
   EXPECT_GT(memory_share / number, 0.4);
 }

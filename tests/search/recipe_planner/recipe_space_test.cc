@@ -92,11 +92,14 @@ std::set<std::string> all_recipes(const SpaceCase& c, const std::vector<std::int
     }
   }
   for (const Recipe& base : degrees) {
-    for (std::int64_t vpp = 1; vpp <= layers; ++vpp) {
+    for (std::int64_t written = 0; written <= layers; ++written) {
+      const bool in_v = written == 0;
+      const std::int64_t vpp = in_v ? 2 : written;
       std::set<std::vector<std::int64_t>> divisions;
       for (const Uneven& end : ends) {
         Recipe divided = base;
         divided.chunks = vpp;
+        if (in_v) divided.schedule = "zb-v";
         const std::int64_t left = layers - end.first - end.last;
         if (end.first != 0 || end.last != 0) {
           if (base.pipeline == 1 || left % base.pipeline != 0) continue;
@@ -122,7 +125,8 @@ std::set<std::string> all_recipes(const SpaceCase& c, const std::vector<std::int
                     if (zero > 0 && std::max(dense, r.divides_experts() ? r.expert_data() : 1) == 1) continue;
                     if (group > 0 && (zero == 0 || group * r.tensor != in_node || group >= dense)) continue;
                     r.state_sharding.group = static_cast<std::int32_t>(group);
-                    if ((schedule == "interleaved") != (vpp > 1)) continue;
+                    if ((schedule == "zb-v") != in_v || (schedule == "interleaved") != (!in_v && vpp > 1))
+                      continue;
                     if (schedule != r.schedule_name()) r.schedule = schedule;
                     if (c.samples % (r.data * mbs) != 0 || c.model.illegal(r)) continue;
                     const PipelineShape shape{static_cast<std::int32_t>(r.pipeline),
@@ -174,7 +178,8 @@ TEST(RecipeSpace, EveryRecipeCanBeExpanded) {
     made.apply_to(options);
     EXPECT_EQ(illegal(graph, made.strategy, options, c.topology), std::nullopt) << recipe.str();
   });
-  EXPECT_THAT(schedules, testing::ElementsAre("1f1b", "gpipe", "interleaved", "none", "zb-h1", "zb-h2"));
+  EXPECT_THAT(schedules,
+              testing::ElementsAre("1f1b", "gpipe", "interleaved", "none", "zb-h1", "zb-h2", "zb-v"));
 }
 
 TEST(RecipeSpace, KeepsToConditions) {

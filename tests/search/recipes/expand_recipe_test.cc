@@ -144,6 +144,12 @@ TEST(DivideLayers, EvenlyOrWithShortEnds) {
   EXPECT_THAT(layers("pp4,first=1,last=3", 14), ElementsAre(1, 5, 5, 3));
   EXPECT_THAT(layers("pp2,first=1,last=3", 4), ElementsAre(1, 3));
   EXPECT_THAT(layers("pp2,vpp2,first=3,last=5", 8), ElementsAre(1, 3, 2, 2));
+  // In a V the first group has the first stage and the last.
+  EXPECT_THAT(layers("pp2,schedule=zb-v", 8), ElementsAre(2, 2, 2, 2));
+  EXPECT_THAT(layers("pp2,schedule=zb-v", 7), ElementsAre(2, 2, 2, 1));
+  EXPECT_THAT(layers("pp2,schedule=zb-v", 6), ElementsAre(1, 2, 2, 1));
+  EXPECT_THAT(layers("pp3,schedule=zb-v,first=3", 11), ElementsAre(2, 2, 2, 2, 2, 1));
+  EXPECT_THAT(layers("pp2,schedule=zb-v,first=3,last=5", 8), ElementsAre(2, 3, 2, 1));
   // Llama 3 405B.
   const std::vector<std::int64_t> llama = layers("pp16,vpp8", 126);
   EXPECT_EQ(llama.size(), 128);
@@ -163,6 +169,11 @@ TEST(DivideLayers, SaysWhyNot) {
             "1 of 3 layers are left for 0 of the pp2 groups, which does not come out even");
   EXPECT_EQ(refused("pp4,vpp2,first=1", 10), "vpp2 does not divide the 3 layers of a group");
   EXPECT_EQ(refused("pp4,first=4", 4), "stage 1 gets no layer");
+  EXPECT_EQ(refused("schedule=zb-v", 8), "schedule=zb-v needs pp2 or more");
+  EXPECT_EQ(refused("pp4,schedule=zb-v", 12),
+            "pp4,schedule=zb-v makes 8 stages, which 12 layers do not fill evenly");
+  EXPECT_EQ(refused("pp4,schedule=zb-v,first=1", 10),
+            "schedule=zb-v does not divide the 3 layers of a group");
 }
 
 TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
@@ -204,6 +215,13 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
             "nearest that is possible: dp8,mbs1,zero1");
   EXPECT_THAT(message(kSmallGpt, "schedule=gpipe"), HasSubstr("schedule needs pp2 or more"));
   EXPECT_THAT(message(kSmallGpt, "pp2,vpp2,schedule=1f1b"), HasSubstr("vpp2 needs schedule=interleaved"));
+  EXPECT_EQ(message(kSmallGpt, "pp4,schedule=zb-v"),
+            "recipe \"pp4,dp2,mbs1,schedule=zb-v\": pp4,schedule=zb-v makes 8 stages, which 4 layers do not "
+            "fill evenly; the nearest that is possible: pp2,dp4,mbs1,schedule=zb-v");
+  EXPECT_EQ(
+      message(kSmallGpt, "pp2,vpp1,schedule=zb-v"),
+      "recipe \"pp2,vpp1,dp4,mbs1,schedule=zb-v\": schedule=zb-v puts two stages on each group, which vpp1 "
+      "does not; the nearest that is possible: pp2,dp4,mbs1");
   EXPECT_THAT(message("resnet50:batch=", "cp2"),
               HasSubstr("cp2 divides a sequence, and the model has no attention"));
   EXPECT_THAT(message("lenet:batch=", "pp2"),

@@ -37,6 +37,7 @@ inline Recipe random_recipe(const RecipeModel& model, std::int64_t devices, Rng&
     if (rng.below(4) == 0) r.first = static_cast<std::int64_t>(rng.below(3));
     if (rng.below(4) == 0) r.last = static_cast<std::int64_t>(rng.below(3));
     if (rng.below(3) == 0 && r.chunks == 1) r.schedule = rng.below(2) == 0 ? "gpipe" : "zb-h1";
+    if (r.chunks == 2 && rng.below(2) == 0) r.schedule = "zb-v";
     constexpr std::array kinds{Recompute::Kind::None, Recompute::Kind::Selective, Recompute::Kind::Full,
                                Recompute::Kind::Stage};
     r.recompute = kinds[rng.below(kinds.size())];

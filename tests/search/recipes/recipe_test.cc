@@ -32,7 +32,8 @@ TEST(Recipe, ReadsWhatPeopleWrite) {
 TEST(Recipe, IsWrittenAsItIsRead) {
   for (const char* text :
        {"tp8,pp4,vpp2,cp2,dp16,sp,mbs1,first=3,last=0,recompute=full,schedule=gpipe", "dp1", "tp2",
-        "tp4,dp8,ep16,etp2", "dp8,ep8", "cp8,ulysses=2,ring,dp1", "pp2,order=pp-tp-cp-ep-dp"}) {
+        "tp4,dp8,ep16,etp2", "dp8,ep8", "cp8,ulysses=2,ring,dp1", "pp2,order=pp-tp-cp-ep-dp",
+        "pp4,schedule=zb-v", "pp4,vpp1,schedule=zb-v", "pp4,vpp4,schedule=zb-v"}) {
     const Recipe r = parse_recipe(text);
     EXPECT_EQ(r.str(), text);
     EXPECT_EQ(parse_recipe(r.str()), r);
@@ -80,6 +81,10 @@ TEST(Recipe, ImpliesItsSchedule) {
   EXPECT_EQ(parse_recipe("pp4").schedule_name(), "1f1b");
   EXPECT_EQ(parse_recipe("pp4,vpp2").schedule_name(), "interleaved");
   EXPECT_EQ(parse_recipe("pp4,schedule=zb-h1").schedule_name(), "zb-h1");
+  EXPECT_EQ(parse_recipe("schedule=zb-v,pp4").chunks, 2);
+  EXPECT_EQ(parse_recipe("vpp2,schedule=zb-v,pp4"), parse_recipe("pp4,schedule=zb-v"));
+  EXPECT_TRUE(parse_recipe("pp4,schedule=zb-v").in_v());
+  EXPECT_FALSE(parse_recipe("pp4,vpp2").in_v());
 }
 
 TEST(Recipe, RefusesWhatItDoesNotKnow) {

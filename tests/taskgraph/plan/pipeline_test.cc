@@ -155,6 +155,18 @@ TEST(PipelineOrder, GroupsOfDevicesTakeTurns) {
   for (const PipelineStep& step : order.steps[1]) EXPECT_EQ(step.stage % 2, 1);
 }
 
+TEST(PipelineOrder, StagesLieInAV) {
+  const OperatorGraph graph = chain(4);
+  Strategy strategy;
+  for (const std::size_t d : {2U, 0U, 0U, 2U})
+    strategy.push_back(single_device(graph.operators()[0], DeviceId(d)));
+  const PipelineOrder order = pipeline_order(strategy, {"zb-v", {0, 1, 2, 3}}, 3, 4);
+  EXPECT_THAT(order.group_of, ElementsAre(1, -1, 0, -1));
+  ASSERT_EQ(order.steps.size(), 2U);
+  for (const PipelineStep& step : order.steps[0]) EXPECT_TRUE(step.stage == 0 || step.stage == 3);
+  for (const PipelineStep& step : order.steps[1]) EXPECT_TRUE(step.stage == 1 || step.stage == 2);
+}
+
 class IllegalPipeline : public testing::Test {
  protected:
   [[nodiscard]] std::string reason(std::vector<std::size_t> devices, const Pipeline& pipeline,
@@ -188,11 +200,21 @@ TEST_F(IllegalPipeline, NamesDevices) {
   EXPECT_EQ(
       reason({0, 0, 1, 1}, {"interleaved", {0, 1, 2, 3}}),
       "stage 1 has the devices of stage 0; 2 groups of devices take turns, so it must have those of stage 2");
+  EXPECT_EQ(
+      reason({0, 1, 0, 1}, {"zb-v", {0, 1, 2, 3}}),
+      "stage 2 has the devices of stage 0; under schedule \"zb-v\" stages go down 2 groups of devices and "
+      "up again, so it must have those of stage 1");
 }
 
 TEST_F(IllegalPipeline, SaysWhatTheScheduleNeeds) {
   EXPECT_THAT(reason({0, 1, 0, 1}, {"1f1b", {0, 1, 2, 3}}), HasSubstr("found 2 chunks a device, allowed: 1"));
   EXPECT_EQ(reason({0, 1, 0, 1}, {"interleaved", {0, 1, 2, 3}}), "legal");
+  EXPECT_EQ(reason({0, 1, 1, 0}, {"zb-v", {0, 1, 2, 3}}), "legal");
+  EXPECT_EQ(
+      reason({0, 1, 1, 0}, {"interleaved", {0, 1, 2, 3}}),
+      "stage 2 has the devices of stage 1; 2 groups of devices take turns, so it must have those of stage 0");
+  EXPECT_EQ(reason({0, 1, 2, 3}, {"zb-v", {0, 1, 2, 3}}),
+            "schedule \"zb-v\": found 1 chunk a device, allowed: 2, as in a V");
   EXPECT_THAT(reason({0, 1, 0, 1}, {"interleaved", {0, 1, 2, 3}}, 3),
               HasSubstr("schedule \"interleaved\": "));
   EXPECT_THAT(reason({0, 1, 2, 3}, {"1f2b", {0, 1, 2, 3}}), HasSubstr("did you mean \"1f1b\""));

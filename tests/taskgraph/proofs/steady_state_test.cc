@@ -60,7 +60,7 @@ TEST(SteadyState, IsWhatSimulatingAllGives) {
     for (const char* name : {"p100-4x4:2", "levels:2@10GB/s,3@0.1GB/s", "levels:4@1GB/s,2@1GB/s"}) {
       const Topology topology = make_topology(name);
       const CostModel costs(topology);
-      for_each_seed(5, [&](Rng& rng) {
+      for_each_seed(12, [&](Rng& rng) {
         RandomPipeline p = random_pipeline(graph, rng, topology);
         const bool piped = rng.below(6) > 0;
         if (!piped) p.options.pipeline.reset();
@@ -80,7 +80,7 @@ TEST(SteadyState, IsWhatSimulatingAllGives) {
     }
   }
   if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
-  for (const char* schedule : {"none", "1f1b", "interleaved", "zb-h1", "zb-h2"})
+  for (const char* schedule : {"none", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v"})
     EXPECT_THAT(proven[schedule], Ge(5)) << schedule;
 }
 

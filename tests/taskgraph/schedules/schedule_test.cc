@@ -139,7 +139,8 @@ TEST(Schedules, RunEveryStepOnceWhereItsStageIs) {
             for (const PipelineStep& s : schedule[static_cast<std::size_t>(d)]) {
               steps[{s.microbatch, s.stage}].insert(s.kind);
               const bool up = kind.name == "chimera" && s.microbatch % 2 == 1;
-              EXPECT_EQ(up ? devices - 1 - s.stage : s.stage % devices, d);
+              const bool back = kind.name == "zb-v" && s.stage >= devices;
+              EXPECT_EQ(up ? devices - 1 - s.stage : back ? 2 * devices - 1 - s.stage : s.stage % devices, d);
             }
           }
           // Runs: the engine throws where tasks wait for each other.
@@ -196,6 +197,57 @@ TEST(Schedules, WeightGradientsFillBubbles) {
     const PipelineSchedule h2 = made("zb-h2", devices, microbatches);
     EXPECT_EQ(Simulated(h2, times).bubble(times), (devices - 1) * (rest - times.weight));
   });
+}
+
+// Qi et al.: no bubbles where all steps take equally long, and as much memory as 1f1b takes at most. The last
+// device begins when all others have gone forward once.
+TEST(Schedules, ZeroBubbleVHasNeitherBubblesNorMoreMemory) {
+  const PassTimes& even = kTimes[0];
+  for (std::int32_t devices = 1; devices <= 16; ++devices) {
+    for (const std::int32_t microbatches :
+         {2 * devices - 1, 2 * devices, 2 * devices + 1, 3 * devices + 2, 5 * devices}) {
+      SCOPED_TRACE(testing::Message() << devices << " devices, " << microbatches << " microbatches");
+      const PipelineSchedule schedule = made("zb-v", devices, microbatches, 2);
+      const Simulated simulated(schedule, even);
+      EXPECT_EQ(simulated.bubble(even), 0);
+      EXPECT_EQ(simulated.timeline.makespan, 2 * microbatches * even.all() + (devices - 1) * even.forward);
+      // Of single stages: two of them are a device's part of a microbatch.
+      EXPECT_THAT(in_flight(schedule), Each(Eq(2 * devices)));
+    }
+  }
+}
+
+TEST(Schedules, ZeroBubbleVOfFewMicrobatchesIsNoWorseThanWithoutChunks) {
+  for_each_shape([](std::int32_t devices, std::int32_t microbatches, const PassTimes& times) {
+    const PipelineSchedule schedule = made("zb-v", devices, microbatches, 2);
+    EXPECT_THAT(in_flight(schedule), Each(Le(2 * std::min(devices, microbatches))));
+    if (times.input != times.weight) return;
+    // One stage a device takes twice as long.
+    const PassTimes twice{2 * times.forward, 2 * times.input, 2 * times.weight};
+    EXPECT_LE(Simulated(schedule, times).timeline.makespan,
+              Simulated(made("zb-h1", devices, microbatches), twice).timeline.makespan);
+  });
+}
+
+TEST(Schedules, StagesGoRoundTheDevicesOrLieInAV) {
+  const auto devices_of = [](std::int64_t stages, std::int64_t devices, bool in_v) {
+    std::vector<std::int64_t> found;
+    for (std::int64_t s = 0; s < stages; ++s) found.push_back(device_of_stage(s, devices, in_v));
+    return found;
+  };
+  EXPECT_THAT(devices_of(6, 3, false), testing::ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(devices_of(6, 3, true), testing::ElementsAre(0, 1, 2, 2, 1, 0));
+  EXPECT_THAT(devices_of(2, 1, true), testing::ElementsAre(0, 0));
+  for (const bool in_v : {false, true}) {
+    for (std::int64_t devices = 1; devices <= 5; ++devices) {
+      for (std::int64_t stage = 0; stage < 3 * devices; ++stage) {
+        EXPECT_EQ(stage_of_chunk(device_of_stage(stage, devices, in_v), stage / devices, devices, in_v),
+                  stage);
+      }
+    }
+  }
+  EXPECT_TRUE(lies_in_v("zb-v"));
+  for (const char* other : {"interleaved", "zb-h1", "zb-auto:4", "zb", ""}) EXPECT_FALSE(lies_in_v(other));
 }
 
 TEST(Schedules, ChunksDivideBubbles) {
@@ -381,6 +433,8 @@ TEST(Schedules, RefuseShapesThatDoNotSuitThem) {
   EXPECT_EQ(refusal("chimera", 3, 6),
             "schedule \"chimera\": found 3 stages, allowed: an even number, like 4");
   EXPECT_EQ(refusal("1f1b", 3, 6, 2), "schedule \"1f1b\": found 2 chunks a device, allowed: 1");
+  EXPECT_EQ(refusal("zb-v", 3, 6, 1), "schedule \"zb-v\": found 1 chunk a device, allowed: 2, as in a V");
+  EXPECT_EQ(refusal("zb-v", 3, 6, 4), "schedule \"zb-v\": found 4 chunks a device, allowed: 2, as in a V");
   EXPECT_THAT(refusal("1f2b", 3, 6), HasSubstr("did you mean \"1f1b\"?"));
   EXPECT_EQ(refusal("zb-auto:3", 3, 6, 2), "schedule \"zb-auto\": found 2 chunks a device, allowed: 1");
   const std::string allowed =

@@ -335,8 +335,10 @@ std::vector<ListedStage> stage_list_of(const Arguments& a) {
 
 PipelineDemand pipeline_demand_of(const Arguments& arguments) {
   constexpr std::int64_t kMost = 100'000;
+  const std::string& schedule = schedule_of(arguments);
+  const bool implied = lies_in_v(schedule) && !arguments.given("chunks");
   return {static_cast<std::int32_t>(arguments.integer("stages", 1, kMost)),
-          static_cast<std::int32_t>(arguments.integer("chunks", 1, kMost)), schedule_of(arguments)};
+          implied ? 2 : static_cast<std::int32_t>(arguments.integer("chunks", 1, kMost)), schedule};
 }
 
 std::vector<Option> batch_options() {
