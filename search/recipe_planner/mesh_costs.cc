@@ -183,6 +183,7 @@ Nanoseconds least_time(const RecipeMeshCosts& costs, const ModelParts& parts, st
   add(costs.front, 1);
   for (const std::size_t number : parts.class_of) add(costs.of_class[number], 1);
   add(costs.behind, 1);
+  if (groups > 1) chain /= 2;  // two steps beside each other have their chains at the same time
   return microbatches * (std::max(busy, chain) / groups);
 }
 

@@ -197,7 +197,7 @@ class RecipeRanker {
 
   void measure_mesh(const FewestCopies& fewest, std::uint32_t number) {
     const Recipe& mesh = space_.meshes()[number];
-    const std::int64_t all = recipes_of(mesh);
+    const std::int64_t all = space_.size_of(mesh);
     if (request_.takes_batch && !request_.takes_batch(mesh.data * mesh.microbatch)) {
       ranking_.not_possible += all;
     } else {
@@ -212,11 +212,6 @@ class RecipeRanker {
     }
     ranking_.bounded += all;
     ++measured_;
-  }
-
-  [[nodiscard]] std::int64_t recipes_of(const Recipe& mesh) const {
-    return static_cast<std::int64_t>(space_.pipelines(mesh).size() * space_.recomputes().size() *
-                                     space_.shardings(mesh).size());
   }
 
   const RecipeMeshCosts& costs_of(const Recipe& mesh) {
@@ -245,6 +240,7 @@ class RecipeRanker {
         const ScheduleShape& shape = shape_of(mesh, pipelines[p]);
         const Nanoseconds time = divided->time(shape, space_.microbatches(mesh));
         for (std::size_t s = 0; s < shardings.size(); ++s) {
+          if (!pipelines[p].suits(shardings[s])) continue;
           const Bytes memory = divided->memory(shape, permanent[s]);
           const Candidate candidate{time,
                                     number,
@@ -340,7 +336,7 @@ class RecipeRanker {
         space_.divisions(mesh.pipeline)[space_.pipelines(mesh)[c.pipeline].division];
     return DividedCosts(*measured_of_[c.mesh].costs, parts_, division, mesh.pipeline,
                         space_.recomputes()[c.recompute])
-        .time(at->second, space_.microbatches(mesh));
+        .time(at->second, shape_of(mesh, space_.pipelines(mesh)[c.pipeline]));
   }
 
   void simulate(const Candidate& c) {
@@ -385,7 +381,7 @@ class RecipeRanker {
       ranking_.left += recipes;
       least = std::min(least, bound);
     };
-    for (const OpenMesh& mesh : open_meshes_) note(mesh.bound, recipes_of(space_.meshes()[mesh.number]));
+    for (const OpenMesh& mesh : open_meshes_) note(mesh.bound, space_.size_of(space_.meshes()[mesh.number]));
     for (const Candidate& c : open_) note(c.bound, 1);
     ranking_.least_left = all_bounded && ranking_.left > 0 ? least : 0;
   }

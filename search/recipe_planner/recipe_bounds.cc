@@ -16,12 +16,7 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 
 DividedCosts::DividedCosts(const RecipeMeshCosts& mesh, const ModelParts& parts,
                            const StageDivision& division, std::int64_t groups, Recompute::Kind recompute)
-    : mesh_(mesh),
-      parts_(parts),
-      groups_(groups),
-      chunks_(division.chunks),
-      in_v_(division.in_v),
-      kind_(number_of(recompute)) {
+    : mesh_(mesh), parts_(parts), groups_(groups), kind_(number_of(recompute)) {
   std::int64_t from = 0;
   for (std::size_t s = 0; s < division.layers.size(); ++s) {
     stages_.push_back(stage_of(s, division.layers.size(), from, division.layers[s]));
@@ -87,45 +82,54 @@ Nanoseconds DividedCosts::time(const ScheduleShape& shape, std::int64_t microbat
     const Stage& s = stages_.front();
     return microbatches * std::max(s.forward_chain + s.chain, s.busy_forward + s.busy_input + s.busy_weight);
   }
-  Nanoseconds longest = 0, fill = 0, drain = 0;
-  for (std::size_t g = 0; g < static_cast<std::size_t>(groups_); ++g) {
-    const std::vector<std::int64_t>& steps_behind = shape.weight_steps_behind[g];
-    Nanoseconds work = 0, weights = 0, weights_behind = 0;  // of a microbatch, of all, of those of them
-    for (std::int64_t c = 0; c < chunks_; ++c) {
-      const Stage& stage = stage_on(g, c);
-      if (shape.splits_backward) {
-        work += stage.forward + std::max(stage.chain, stage.busy_input);
-        weights += microbatches * stage.busy_weight;
-        if (!steps_behind.empty())
-          weights_behind += steps_behind[static_cast<std::size_t>(c)] * stage.busy_weight;
-      } else {
-        work += stage.forward + std::max(stage.chain, stage.busy_input + stage.busy_weight);
-      }
-    }
-    const Nanoseconds to_the_last = fill + microbatches * work + weights - weights_behind;
-    const Nanoseconds rest = steps_behind.empty() ? 0 : std::max(weights_behind, drain);
-    longest = std::max(longest, to_the_last + rest);
-    const Stage& first = stages_[g];
-    fill += first.forward_chain;
+  std::vector<Nanoseconds> fill{0}, drain{0};  // by stage: of those before it
+  for (const Stage& stage : stages_) {
     const Nanoseconds busy =
-        first.busy_input - first.again_of_last + (shape.splits_backward ? 0 : first.busy_weight);
-    drain += std::max(first.drain_chain, busy);
+        stage.busy_input - stage.again_of_last + (shape.splits_backward ? 0 : stage.busy_weight);
+    fill.push_back(fill.back() + stage.forward_chain);
+    drain.push_back(drain.back() + std::max(stage.drain_chain, busy));
+  }
+  Nanoseconds longest = 0;
+  for (const ScheduleShape::Group& group : shape.groups) {
+    Nanoseconds behind = 0;
+    for (const ScheduleShape::Steps& steps : group.steps)
+      behind += steps.weight_behind * stage(steps).busy_weight;
+    const Nanoseconds to_the_last =
+        fill[static_cast<std::size_t>(group.first_stage)] + work_of(group) - behind;
+    const Nanoseconds rest = std::max(behind, drain[static_cast<std::size_t>(group.last_stage)]);
+    longest = std::max(longest, to_the_last + rest);
   }
   return longest;
 }
 
-Nanoseconds DividedCosts::time(const MeshTraffic& traffic, std::int64_t microbatches) const {
+// Steps beside each other share the devices, and each has its chain.
+Nanoseconds DividedCosts::work_of(const ScheduleShape::Group& group) const {
+  Nanoseconds work = 0;
+  for (const ScheduleShape::Steps& steps : group.steps) {
+    const Stage& s = stage(steps);
+    work += steps.forward * s.forward + steps.backward * std::max(s.chain, s.busy_input + s.busy_weight) +
+            steps.input * std::max(s.chain, s.busy_input) + steps.weight * s.busy_weight;
+  }
+  for (const ScheduleShape::Pairs& pairs : group.pairs) {
+    const Stage &f = stage(group.steps[pairs.forward]), &b = stage(group.steps[pairs.backward]);
+    work += pairs.times * std::max({f.forward_chain, b.chain, f.busy_forward + b.busy_input + b.busy_weight});
+  }
+  return work;
+}
+
+// Where weights have copies in two groups, they are synchronised over other links as well; that is left out.
+Nanoseconds DividedCosts::time(const MeshTraffic& traffic, const ScheduleShape& shape) const {
   Nanoseconds longest = 0;
-  for (std::size_t g = 0; g < static_cast<std::size_t>(groups_); ++g) {
+  for (const ScheduleShape::Group& group : shape.groups) {
     Nanoseconds held = 0;
-    const auto add = [&](const PartTraffic& part, std::int64_t number) {
-      held += number * (microbatches * part.each + part.once);
-    };
-    for (std::int64_t c = 0; c < chunks_; ++c) {
-      const Stage& stage = stage_on(g, c);
-      if (stage.first) add(traffic.front, 1);
-      if (stage.last) add(traffic.behind, 1);
-      for (std::size_t k = 0; k < stage.layers.size(); ++k) add(traffic.of_class[k], stage.layers[k]);
+    for (const ScheduleShape::Steps& steps : group.steps) {
+      const Stage& here = stage(steps);
+      const auto add = [&](const PartTraffic& part, std::int64_t number) {
+        held += number * (steps.microbatches * part.each + (shape.both_ways ? 0 : part.once));
+      };
+      if (here.first) add(traffic.front, 1);
+      if (here.last) add(traffic.behind, 1);
+      for (std::size_t k = 0; k < here.layers.size(); ++k) add(traffic.of_class[k], here.layers[k]);
     }
     longest = std::max(longest, held);
   }
@@ -134,20 +138,20 @@ Nanoseconds DividedCosts::time(const MeshTraffic& traffic, std::int64_t microbat
 
 Bytes DividedCosts::memory(const ScheduleShape& shape, const PermanentBytes& permanent) const {
   Bytes most;
-  for (std::size_t g = 0; g < static_cast<std::size_t>(groups_); ++g) {
+  for (const ScheduleShape::Group& group : shape.groups) {
     Bytes always;
-    for (std::int64_t c = 0; c < chunks_; ++c) {
-      const Stage& stage = stage_on(g, c);
-      if (stage.first) always += permanent.front;
-      if (stage.last) always += permanent.behind;
-      for (std::size_t k = 0; k < stage.layers.size(); ++k) always += stage.layers[k] * permanent.of_class[k];
+    for (const ScheduleShape::Steps& steps : group.steps) {
+      const Stage& here = stage(steps);
+      if (here.first) always += permanent.front;
+      if (here.last) always += permanent.behind;
+      for (std::size_t k = 0; k < here.layers.size(); ++k) always += here.layers[k] * permanent.of_class[k];
     }
-    for (const ScheduleShape::Moment& moment : shape.moments[g]) {
+    for (const ScheduleShape::Moment& moment : group.moments) {
       Bytes sum = always;
       for (std::size_t c = 0; c < moment.before_input.size(); ++c) {
-        const Stage& stage = stage_on(g, static_cast<std::int64_t>(c));
-        sum += moment.before_input[c] * stage.kept +
-               (moment.before_weight[c] - moment.before_input[c]) * stage.kept_for_weights;
+        const Stage& here = stage(group.steps[c]);
+        sum += moment.before_input[c] * here.kept +
+               (moment.before_weight[c] - moment.before_input[c]) * here.kept_for_weights;
       }
       most = std::max(most, sum);
     }

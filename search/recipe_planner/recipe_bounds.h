@@ -7,7 +7,6 @@
 #include "search/recipe_planner/mesh_costs.h"
 #include "search/recipe_planner/recipe_space.h"
 #include "search/recipe_planner/schedule_shape.h"
-#include "taskgraph/schedules/schedule.h"
 
 namespace pipesim {
 
@@ -29,12 +28,12 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 /// Costs of the stages of a division under a mesh and a recomputation: sums of costs of parts.
 ///
 /// Time. The steps of a group of devices follow one another, and each takes at least the longest chain
-/// through it, and as long as its devices are busy. The group's first step waits for the stages before; after
-/// its last backward the stages before have one to do. So for every group g
-///   T ≥ Σ_{r<g} F_r + m · Σ_{stages of g} (F + B) + Σ_{r<g} B_r
-/// with the first stage of each group in the sums of r; where steps of weight gradients alone come behind the
-/// last backward, these or the sum, whichever is longer. Under schedules whose last step is another one the
-/// sum is left out.
+/// through it, and as long as its devices are busy; two steps beside each other take as long as both keep the
+/// devices busy, or as the longer chain. The group's first step waits for the stages before; after its last
+/// backward the stages before have one to do. So for every group
+///   T ≥ Σ_{r<first} F_r + Σ steps + Σ_{r<last} B_r
+/// with the stages of its first step and of its last backward; where steps of weight gradients alone come
+/// behind that, these or the last sum, whichever is longer.
 ///
 /// Memory. When backward of the microbatch begins for which most are in flight, what all of them keep is
 /// there, and weights, gradients and optimizer state always are.
@@ -45,7 +44,7 @@ class DividedCosts {
 
   [[nodiscard]] Nanoseconds time(const ScheduleShape& shape, std::int64_t microbatches) const;
   /// By the links alone: no lane is held by two transfers at once.
-  [[nodiscard]] Nanoseconds time(const MeshTraffic& traffic, std::int64_t microbatches) const;
+  [[nodiscard]] Nanoseconds time(const MeshTraffic& traffic, const ScheduleShape& shape) const;
   [[nodiscard]] Bytes memory(const ScheduleShape& shape, const PermanentBytes& permanent) const;
 
  private:
@@ -63,15 +62,14 @@ class DividedCosts {
   [[nodiscard]] Stage stage_of(std::size_t number, std::size_t stages, std::int64_t from,
                                std::int64_t count) const;
 
-  [[nodiscard]] const Stage& stage_on(std::size_t group, std::int64_t chunk) const {
-    return stages_[static_cast<std::size_t>(
-        stage_of_chunk(static_cast<std::int64_t>(group), chunk, groups_, in_v_))];
+  [[nodiscard]] const Stage& stage(const ScheduleShape::Steps& steps) const {
+    return stages_[static_cast<std::size_t>(steps.stage)];
   }
+  [[nodiscard]] Nanoseconds work_of(const ScheduleShape::Group& group) const;
 
   const RecipeMeshCosts& mesh_;
   const ModelParts& parts_;
-  std::int64_t groups_, chunks_;
-  bool in_v_;
+  std::int64_t groups_;
   std::size_t kind_;
   std::vector<Stage> stages_;
 };

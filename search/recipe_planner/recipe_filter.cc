@@ -59,7 +59,7 @@ AllowedValues allowed_values(RecipeTrait trait) {
     case RecipeTrait::Recompute:
       return {{"none", "selective", "full"}};
     case RecipeTrait::Schedule: {
-      AllowedValues allowed{plan_schedules()};
+      AllowedValues allowed{recipe_schedules()};
       allowed.words.emplace_back("none");
       return allowed;
     }
@@ -91,6 +91,14 @@ std::string layers_or_even(const std::optional<std::int64_t>& layers) {
 }
 
 }  // namespace
+
+std::vector<std::string> recipe_schedules() {
+  std::vector<std::string> names = plan_schedules();
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (kind.both_ways) names.emplace_back(kind.name);
+  }
+  return names;
+}
 
 std::string_view name_of(RecipeTrait trait) {
   return std::ranges::find(kTraitNames, trait, &TraitName::trait)->name;

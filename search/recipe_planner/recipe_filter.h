@@ -10,6 +10,9 @@
 
 namespace pipesim {
 
+/// Names of the schedules that the planner tries: those of plan_schedules(), and those that go both ways.
+std::vector<std::string> recipe_schedules();
+
 /// The parts of a recipe that a set of recipes may be narrowed by.
 enum class RecipeTrait : std::uint8_t {
   Tensor,

@@ -66,10 +66,18 @@ RecipeSpace::RecipeSpace(const RecipeModel& model, const Topology& topology, std
     const std::pair shape(groups, microbatches(mesh));
     if (!pipelines_.contains(shape)) pipelines_[shape] = find_pipelines(shape.first, shape.second);
     if (!shardings_.contains(copies_of(mesh))) shardings_[copies_of(mesh)] = find_shardings(mesh);
-    size_ += static_cast<std::int64_t>(pipelines(mesh).size() * recomputes_.size() * shardings(mesh).size());
+    size_ += size_of(mesh);
   }
-  std::erase_if(meshes_,
-                [&](const Recipe& mesh) { return pipelines(mesh).empty() || shardings(mesh).empty(); });
+  std::erase_if(meshes_, [&](const Recipe& mesh) { return size_of(mesh) == 0; });
+}
+
+std::int64_t RecipeSpace::size_of(const Recipe& mesh) const {
+  const auto all = shardings(mesh);
+  const std::int64_t undivided = std::ranges::count_if(all, [](const StateSharding& s) { return !s.any(); });
+  std::int64_t choices = 0;
+  for (const PipelineChoice& pipeline : pipelines(mesh))
+    choices += pipeline.both_ways ? undivided : static_cast<std::int64_t>(all.size());
+  return choices * static_cast<std::int64_t>(recomputes_.size());
 }
 
 std::string RecipeSpace::description() {
@@ -192,7 +200,7 @@ std::vector<PipelineChoice> RecipeSpace::find_pipelines(std::int64_t groups,
     recipe.pipeline = groups, recipe.chunks = divisions[d].chunks;
     recipe.first = divisions[d].first, recipe.last = divisions[d].last;
     const std::string implied = recipe.schedule_name();
-    for (const std::string& schedule : plan_schedules()) {
+    for (const std::string& schedule : recipe_schedules()) {
       const ScheduleKind& kind = plan_schedule(schedule);
       if (kind.takes_chunks != (recipe.chunks > 1) || kind.in_v != divisions[d].in_v) continue;
       if (groups == 1 && schedule != implied) continue;
@@ -200,7 +208,7 @@ std::vector<PipelineChoice> RecipeSpace::find_pipelines(std::int64_t groups,
                                 static_cast<std::int32_t>(recipe.chunks)};
       if (groups > 1 && !kind.refusal(shape).empty()) continue;
       recipe.schedule = schedule == implied ? "" : schedule;
-      if (filter_.allows(recipe, kPipelineTraits)) found.push_back({d, recipe.schedule});
+      if (filter_.allows(recipe, kPipelineTraits)) found.push_back({d, recipe.schedule, kind.both_ways});
     }
   }
   return found;
@@ -261,7 +269,7 @@ void RecipeSpace::visit(const std::function<void(const Recipe&)>& each) const {
     for (const PipelineChoice& pipeline : pipelines(mesh)) {
       for (const Recompute::Kind recompute : recomputes_) {
         for (const StateSharding& sharding : shardings(mesh))
-          each(recipe(mesh, pipeline, recompute, sharding));
+          if (pipeline.suits(sharding)) each(recipe(mesh, pipeline, recompute, sharding));
       }
     }
   }

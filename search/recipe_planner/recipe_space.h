@@ -26,6 +26,8 @@ struct StageDivision {
 struct PipelineChoice {
   std::size_t division = 0;  ///< of RecipeSpace::divisions()
   std::string schedule;
+  bool both_ways = false;  ///< needs another copy of the weights, and divides no state
+  [[nodiscard]] bool suits(const StateSharding& sharding) const { return !both_ways || !sharding.any(); }
 };
 
 /// All recipes of a model on a topology for so many samples an iteration:
@@ -34,13 +36,15 @@ struct PipelineChoice {
 ///   sp on and off where tp > 1
 ///   mbs 1, 2, 4, 8 or 16, or what a condition asks for
 ///   first and last stage within two layers of the others; every vpp that divides the layers of a group
-///   the schedules that take no limit and train as the model does without a pipeline
+///   the schedules that take no limit and train as the model does without a pipeline; those that go both ways
+///   with zero 0 alone
 ///   recompute none, selective, full
 ///   zero 0 to 3, over all copies of a weight or over those inside a node
 /// Everything else has its default. Recipes that expand to the same plan come once: zero needs copies, and
 /// of two ways to write a division of layers the shorter one counts.
 ///
-/// A recipe is a mesh (all degrees, sp and mbs) and choices that are independent of each other.
+/// A recipe is a mesh (all degrees, sp and mbs) and choices that are independent of each other, but for
+/// PipelineChoice::suits().
 class RecipeSpace {
  public:
   RecipeSpace(const RecipeModel& model, const Topology& topology, std::int64_t samples, RecipeFilter filter);
@@ -57,6 +61,7 @@ class RecipeSpace {
                               const StateSharding& sharding) const;
 
   [[nodiscard]] std::int64_t size() const { return size_; }
+  [[nodiscard]] std::int64_t size_of(const Recipe& mesh) const;
   void visit(const std::function<void(const Recipe&)>& each) const;
   [[nodiscard]] const RecipeFilter& filter() const { return filter_; }
   /// What is enumerated, for reports.

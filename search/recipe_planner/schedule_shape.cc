@@ -1,5 +1,6 @@
 #include "search/recipe_planner/schedule_shape.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "taskgraph/schedules/schedule.h"
@@ -10,36 +11,74 @@ namespace {
 // Follows the steps of one group.
 class GroupSteps {
  public:
-  explicit GroupSteps(std::int64_t chunks)
-      : now_{std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0),
-             std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0)},
-        none_(static_cast<std::size_t>(chunks), 0),
-        behind_(none_) {}
-
-  void add(const PipelineStep& step, std::size_t chunk) {
-    switch (step.kind) {
-      case StepKind::Forward:
-        ++now_.before_input[chunk], ++now_.before_weight[chunk];
-        behind_.clear();
-        return;
-      case StepKind::Backward:
-      case StepKind::BackwardInput:
-        look();
-        --now_.before_input[chunk];
-        if (step.kind == StepKind::Backward) --now_.before_weight[chunk];
-        behind_ = chunk == 0 ? none_ : std::vector<std::int64_t>();
-        return;
-      case StepKind::BackwardWeight:
-        look();
-        --now_.before_weight[chunk];
-        if (!behind_.empty()) ++behind_[chunk];
-        return;
-    }
+  explicit GroupSteps(const std::vector<std::int64_t>& stages)
+      : now_{std::vector<std::int64_t>(stages.size(), 0), std::vector<std::int64_t>(stages.size(), 0)} {
+    for (const std::int64_t stage : stages) group_.steps.push_back({.stage = stage});
   }
-  [[nodiscard]] std::vector<ScheduleShape::Moment> moments() const { return {most_input_, most_weight_}; }
-  [[nodiscard]] const std::vector<std::int64_t>& behind() const { return behind_; }
+
+  void follow(const std::vector<PipelineStep>& steps) {
+    group_.first_stage = steps.front().stage;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const bool pair = i + 1 < steps.size() && steps[i + 1].beside;
+      if (pair) {  // when backward begins, forward beside it may keep nothing yet
+        pass(steps[i + 1]);
+        pass(steps[i]);
+        add_pair(number_of(steps[i]), number_of(steps[i + 1]));
+        ++i;
+      } else {
+        pass(steps[i]);
+        count(steps[i]);
+      }
+    }
+    group_.moments = {most_input_, most_weight_};
+  }
+  [[nodiscard]] ScheduleShape::Group&& group() && { return std::move(group_); }
 
  private:
+  // Among the stages of the group.
+  [[nodiscard]] std::size_t number_of(const PipelineStep& step) const {
+    return static_cast<std::size_t>(
+        std::ranges::find(group_.steps, step.stage, &ScheduleShape::Steps::stage) - group_.steps.begin());
+  }
+
+  void pass(const PipelineStep& step) {
+    const std::size_t at = number_of(step);
+    if (step.kind == StepKind::Forward) {
+      ++group_.steps[at].microbatches;
+      ++now_.before_input[at], ++now_.before_weight[at];
+      return;
+    }
+    look();
+    if (step.kind != StepKind::Backward)
+      --(step.kind == StepKind::BackwardInput ? now_.before_input : now_.before_weight)[at];
+    if (step.kind == StepKind::Backward) --now_.before_input[at], --now_.before_weight[at];
+    if (step.kind == StepKind::BackwardWeight) {
+      ++group_.steps[at].weight_behind;
+      return;
+    }
+    group_.last_stage = step.stage;
+    for (ScheduleShape::Steps& of_stage : group_.steps) of_stage.weight_behind = 0;
+  }
+
+  void count(const PipelineStep& step) {
+    ScheduleShape::Steps& of_stage = group_.steps[number_of(step)];
+    if (step.kind == StepKind::Forward) ++of_stage.forward;
+    if (step.kind == StepKind::Backward) ++of_stage.backward;
+    if (step.kind == StepKind::BackwardInput) ++of_stage.input;
+    if (step.kind == StepKind::BackwardWeight) ++of_stage.weight;
+  }
+
+  void add_pair(std::size_t forward, std::size_t backward) {
+    const auto known = std::ranges::find_if(group_.pairs, [&](const ScheduleShape::Pairs& p) {
+      return p.forward == forward && p.backward == backward;
+    });
+    if (known == group_.pairs.end()) {
+      group_.pairs.push_back({forward, backward, 1});
+    } else {
+      ++known->times;
+    }
+  }
+
   static std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
     return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
   }
@@ -50,20 +89,25 @@ class GroupSteps {
       most_weight_ = now_;
   }
 
+  ScheduleShape::Group group_;
   ScheduleShape::Moment now_, most_input_, most_weight_;
-  std::vector<std::int64_t> none_, behind_;  // see ScheduleShape::weight_steps_behind
 };
 
-ScheduleShape shape_of(const PipelineSchedule& schedule, std::int64_t groups, std::int64_t chunks) {
+ScheduleShape shape_of(const PipelineSchedule& schedule, const ScheduleKind& kind, std::int64_t chunks) {
   ScheduleShape shape;
-  for (const std::vector<PipelineStep>& of_group : schedule) {
-    GroupSteps steps(chunks);
-    for (const PipelineStep& step : of_group) {
-      shape.splits_backward |= step.kind == StepKind::BackwardWeight;
-      steps.add(step, static_cast<std::size_t>(step.stage / groups));
-    }
-    shape.moments.push_back(steps.moments());
-    shape.weight_steps_behind.push_back(steps.behind());
+  shape.both_ways = kind.both_ways;
+  const auto groups = static_cast<std::int64_t>(schedule.size());
+  for (std::int64_t group = 0; group < groups; ++group) {
+    std::vector<std::int64_t> stages;
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
+      stages.push_back(stage_of_chunk(group, chunk, groups, kind.in_v));
+    if (kind.both_ways) stages.push_back(groups - 1 - group);
+    const std::vector<PipelineStep>& steps = schedule[static_cast<std::size_t>(group)];
+    GroupSteps followed(stages);
+    followed.follow(steps);
+    shape.groups.push_back(std::move(followed).group());
+    shape.splits_backward |= std::ranges::any_of(
+        steps, [](const PipelineStep& step) { return step.kind == StepKind::BackwardWeight; });
   }
   return shape;
 }
@@ -75,8 +119,11 @@ const ScheduleShape& ScheduleShapes::of(const std::string& schedule, std::int64_
   const auto [at, fresh] = made_.try_emplace({schedule, groups, microbatches, chunks});
   if (!fresh) return at->second;
   if (groups == 1) {  // one microbatch after the other
-    at->second.moments = {{{{1}, {1}}}};
-    at->second.weight_steps_behind = {{0}};
+    ScheduleShape::Group alone;
+    alone.steps = {
+        {.stage = 0, .microbatches = microbatches, .forward = microbatches, .backward = microbatches}};
+    alone.moments = {{{1}, {1}}};
+    at->second.groups = {alone};
     return at->second;
   }
   const PipelineShape asked{static_cast<std::int32_t>(groups),
@@ -84,7 +131,8 @@ const ScheduleShape& ScheduleShapes::of(const std::string& schedule, std::int64_
                             static_cast<std::int32_t>(chunks),
                             0,
                             {}};
-  at->second = shape_of(make_schedule(schedule, asked), groups, chunks);
+  const ScheduleKind& kind = schedule_kind(schedule);
+  at->second = shape_of(make_schedule(kind, asked), kind, chunks);
   return at->second;
 }
 

@@ -15,12 +15,29 @@ struct ScheduleShape {
     std::vector<std::int64_t> before_input;   ///< gone forward, their backward not begun
     std::vector<std::int64_t> before_weight;  ///< the same, or their weight gradients not begun
   };
-  /// By group: the moments at which most are under way of either.
-  std::vector<std::vector<Moment>> moments;
-  /// By group, then by stage on it: steps for weight gradients alone that come after the last step of
-  /// backward through the group's first stage. Empty: other steps come after it, too.
-  std::vector<std::vector<std::int64_t>> weight_steps_behind;
-  bool splits_backward = false;  ///< weight gradients have steps of their own
+  /// A stage on a group, and its steps in an iteration. Backward is whole, or of inputs and of weights.
+  struct Steps {
+    std::int64_t stage = 0;
+    std::int64_t microbatches = 0;                                  ///< that go through it
+    std::int64_t forward = 0, backward = 0, input = 0, weight = 0;  ///< those that run alone
+    std::int64_t weight_behind =
+        0;  ///< of these, after the group's last step of backward that is not of weights
+  };
+  /// So many steps forward through one of the group's stages, each beside a whole backward through one.
+  struct Pairs {
+    std::size_t forward = 0, backward = 0;  ///< of Group::steps
+    std::int64_t times = 0;
+  };
+  struct Group {
+    std::vector<Steps> steps;  ///< by stage on it
+    std::vector<Pairs> pairs;
+    std::vector<Moment> moments;   ///< at which most are under way of either
+    std::int64_t first_stage = 0;  ///< of the first step
+    std::int64_t last_stage = 0;   ///< of the last step of backward that is not of weights alone
+  };
+  std::vector<Group> groups;
+  bool splits_backward = false;  ///< some weight gradients have steps of their own
+  bool both_ways = false;  ///< a group's two stages have weights of their own, as ScheduleKind::both_ways
 };
 
 /// Shapes, each made once.

@@ -123,7 +123,7 @@ const std::vector<PartKind>& part_kinds() {
       degree("etp", "etp1", "tensor parallel within an expert: parts of its features; left out, as tp",
              &Recipe::expert_tensor),
       degree("pp", "pp4", "pipeline parallel: groups of devices, one behind the other", &Recipe::pipeline),
-      degree("vpp", "vpp2", "stages on each of these groups (schedule interleaved; zb-v has 2)",
+      degree("vpp", "vpp2", "stages on each of these groups (schedule interleaved; zb-v, dualpipe-v: 2)",
              &Recipe::chunks),
       degree("mbs", "mbs1", "samples of a microbatch on each copy of the model; left out, 1",
              &Recipe::microbatch),

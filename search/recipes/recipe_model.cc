@@ -136,6 +136,17 @@ std::optional<std::string> RecipeModel::illegal_ring(const Recipe& recipe) const
 
 namespace {
 
+std::optional<std::string> illegal_both_ways(const Recipe& recipe) {
+  if (recipe.pipeline == 1 || !schedule_kind(recipe.schedule_name()).both_ways) return std::nullopt;
+  if (recipe.pipeline % 2 != 0)
+    return fmt::format("schedule={} needs an even number of groups, which pp{} is not", recipe.schedule,
+                       recipe.pipeline);
+  if (recipe.state_sharding.any())
+    return fmt::format("schedule={} has copies of weights in two groups, which {} does not divide",
+                       recipe.schedule, recipe.state_sharding.str());
+  return std::nullopt;
+}
+
 std::optional<std::string> illegal_sharding(const Recipe& recipe) {
   const StateSharding& sharding = recipe.state_sharding;
   const std::int64_t copies = recipe.data * recipe.context;
@@ -209,6 +220,7 @@ std::optional<std::string> RecipeModel::illegal(const Recipe& recipe) const {
   if (recipe.recompute == Recompute::Kind::Stage && recipe.pipeline == 1)
     return "recompute=stage needs pp2 or more";
   if (!recipe.schedule.empty() && recipe.pipeline == 1) return "schedule needs pp2 or more";
+  if (auto reason = illegal_both_ways(recipe)) return reason;
   if (recipe.in_v() && recipe.chunks != 2)
     return fmt::format("schedule={} puts two stages on each group, which vpp{} does not", recipe.schedule,
                        recipe.chunks);

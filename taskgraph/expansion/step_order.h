@@ -29,7 +29,7 @@ inline void add_shards(const BoundStrategy& strategy, std::int32_t way,
 }
 
 /// Keeps the steps of a device in order with barriers. Edges from each task of one step to each of the next
-/// would be too many. `steps`: all steps of the device; a barrier comes after every `together` of them. With
+/// would be too many. `steps`: all steps of the device; barriers stand where steps_to_barrier() says. With
 /// `to_update` a barrier follows the last step, too, and is returned (see update_after_steps()). `Tasks` has
 ///   Dag& dag                                          to which edges are added
 ///   const OperatorTasks& of(OperatorId)               the tasks of the first microbatch, or
@@ -37,7 +37,8 @@ inline void add_shards(const BoundStrategy& strategy, std::int32_t way,
 ///   several ways TaskId at(TaskId, std::int32_t microbatch)        the same task of another microbatch
 ///   std::int32_t stage_of(OperatorId)
 ///   TaskId add_barrier(std::size_t step, std::int32_t microbatch)
-///   TaskId enter(const PipelineStep&, TaskId before)  optional: what else a step waits for
+///   TaskId enter(std::span<const PipelineStep>, TaskId before)  optional: what else the steps up to a
+///   barrier wait for
 template <class Tasks>
 class StepOrder {
  public:
@@ -50,18 +51,23 @@ class StepOrder {
     TaskId before;
     const bool by_stage = together == 1;
     if (by_stage) sort_by_stage(shards, steps);
-    for (std::size_t n = 0; n < steps.size(); n += together) {
-      const std::span<const PipelineStep> now = steps.subspan(n, together);
-      const bool last = n + together == steps.size();
+    std::size_t barriers = 0;
+    for (std::size_t n = 0, length = 0; n < steps.size(); n += length, ++barriers) {
+      length = steps_to_barrier(steps, n, together);
+      const std::span<const PipelineStep> now = steps.subspan(n, length);
+      const bool last = n + length == steps.size();
       const TaskId after =
-          last && !to_update ? TaskId() : tasks_.add_barrier(n / together, now.front().microbatch);
-      if constexpr (requires { tasks_.enter(now.front(), before); })
-        before = tasks_.enter(now.front(), before);
+          last && !to_update ? TaskId() : tasks_.add_barrier(barriers, now.front().microbatch);
+      if constexpr (requires { tasks_.enter(now, before); }) before = tasks_.enter(now, before);
       bool any = false;
-      const std::span<const OperatorShard> among =
-          by_stage ? of_stage_[static_cast<std::size_t>(now.front().stage)] : shards;
-      for (const OperatorShard& shard : of_way(among, now.front().microbatch))
-        any |= connect_shard(shard, now, before, after);
+      // Those beside each other are no more than neighbours: each lies between the barriers.
+      for (std::size_t i = 0; i < (by_stage ? length : 1); ++i) {
+        const PipelineStep& step = now[i];
+        const std::span<const OperatorShard> among =
+            by_stage ? of_stage_[static_cast<std::size_t>(step.stage)] : shards;
+        for (const OperatorShard& shard : of_way(among, step.microbatch))
+          any |= connect_shard(shard, by_stage ? now.subspan(i, 1) : now, before, after);
+      }
       if (!any && before.valid() && after.valid()) tasks_.dag.add_edge(before, after);
       before = after;
     }

@@ -251,9 +251,10 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
       TaskId add_barrier(std::size_t step, std::int32_t microbatch) {
         return expander.add_barrier(device, step, microbatch);
       }
-      TaskId enter(const PipelineStep& step, TaskId before) {
-        expander.gathers_.enter(step, device, expander.contents_.options().pipeline.has_value());
-        return expander.version_gates_.enter(step, device, before);
+      TaskId enter(std::span<const PipelineStep> steps, TaskId before) {
+        const bool alone = expander.contents_.options().pipeline.has_value();
+        expander.gathers_.enter(alone ? steps : steps.first(1), device, alone);
+        return expander.version_gates_.enter(steps.front(), device, before);
       }
     };
     const TaskId first_barrier(dag().num_tasks());

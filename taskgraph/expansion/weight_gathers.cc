@@ -192,18 +192,23 @@ TaskId WeightGathers::last_of(const PipelineStep& step, const Part& part) const 
   return last;
 }
 
-void WeightGathers::enter(const PipelineStep& step, DeviceId device, bool alone) {
+void WeightGathers::enter(std::span<const PipelineStep> steps, DeviceId device, bool alone) {
   if (!contents_.options().state_sharding.gathers_to_use()) return;
-  step_before_.resize(contents_.costs().topology().num_devices());
-  const Part& part = part_of(step.stage, device);
-  TaskId& before = step_before_[device.index()];
-  if (before.valid() && step.kind != StepKind::BackwardWeight) {
-    for (const TaskId first : step.kind == StepKind::Forward ? part.first_forward : part.first_backward)
-      expander_.dag().add_edge(before, made_.in_microbatch(first, step.microbatch));
+  steps_before_.resize(contents_.costs().topology().num_devices());
+  std::vector<TaskId>& before = steps_before_[device.index()];
+  std::vector<TaskId> now;
+  for (const PipelineStep& step : steps) {
+    const Part& part = part_of(step.stage, device);
+    for (const TaskId task : before) {
+      if (step.kind == StepKind::BackwardWeight) break;
+      for (const TaskId first : step.kind == StepKind::Forward ? part.first_forward : part.first_backward)
+        expander_.dag().add_edge(task, made_.in_microbatch(first, step.microbatch));
+    }
+    const PipelineStep ends{alone ? step.kind : StepKind::Backward, step.microbatch, step.stage};
+    const TaskId last = last_of(ends, part);
+    if (last.valid()) now.push_back(made_.in_microbatch(last, step.microbatch));
   }
-  const PipelineStep ends{alone ? step.kind : StepKind::Backward, step.microbatch, step.stage};
-  const TaskId last = last_of(ends, part);
-  if (last.valid()) before = made_.in_microbatch(last, step.microbatch);
+  if (!now.empty()) before = std::move(now);
 }
 
 void WeightGathers::add_after_update(OperatorId owner, TaskId update,

@@ -32,9 +32,10 @@ class WeightGathers {
   /// zero1, zero2 with gathers in forward: adds them for the first microbatch, each before the first use of
   /// its weight. The first layers' of each stage wait for nothing.
   void add_in_forward(const BoundStrategy& strategy);
-  /// Makes the first gathers of a step wait for the step of the device before; call it for all of a device's
-  /// steps, in order. `alone`: the step is not followed by another one before the next barrier.
-  void enter(const PipelineStep& step, DeviceId device, bool alone);
+  /// Makes the first gathers of steps wait for what the device did before the last barrier; call it for all
+  /// of a device's steps, in order, with those that run beside each other at once. `alone`: they are not
+  /// followed by another one before the next barrier.
+  void enter(std::span<const PipelineStep> steps, DeviceId device, bool alone);
   /// zero1, zero2: adds the gathers of an operator's weights, and a gate where each device has got them.
   /// `update`: the first task of the updates.
   void add_after_update(OperatorId owner, TaskId update, std::span<const std::int32_t> update_of_device);
@@ -82,7 +83,8 @@ class WeightGathers {
   std::vector<std::int32_t> layers_;     // by stage
   std::optional<UsedDevices> devices_;   // all microbatches have the same ones
   std::vector<Part> parts_;              // of the first microbatch, by stage and used device
-  std::vector<TaskId> step_before_;      // by device: its last task
+  // By device: the last tasks of the step before, or of the steps that ran beside each other.
+  std::vector<std::vector<TaskId>> steps_before_;
   // Of the microbatch that is being added:
   const BoundStrategy* now_ = nullptr;
   std::int32_t microbatch_ = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -41,8 +42,25 @@ inline constexpr std::int32_t kMostWays = 128;
 struct PipelineOrder {
   std::vector<std::int32_t> group_of;  ///< by device; −1: it has no stage
   PipelineSchedule steps;              ///< by group
-  std::size_t together = 1;            ///< number of steps between two barriers
+  std::size_t together = 1;            ///< number of steps between two barriers, see steps_to_barrier()
 };
+
+/// The number of steps, from number `first` on, up to the next barrier: `together`, and those beside them.
+inline std::size_t steps_to_barrier(std::span<const PipelineStep> steps, std::size_t first,
+                                    std::size_t together) {
+  std::size_t end = std::min(first + together, steps.size());
+  while (end < steps.size() && steps[end].beside) ++end;
+  return end - first;
+}
+
+/// Where the steps of a group between two barriers begin, and where the last ones end.
+inline std::vector<std::size_t> begins_between_barriers(std::span<const PipelineStep> steps,
+                                                        std::size_t together) {
+  std::vector<std::size_t> begins{0};
+  while (begins.back() < steps.size())
+    begins.push_back(begins.back() + steps_to_barrier(steps, begins.back(), together));
+  return begins;
+}
 
 /// The first use of an activation in an earlier stage than the one that makes it, in the order of tensors.
 /// Its operator is invalid when no activation goes back.

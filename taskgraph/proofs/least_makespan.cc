@@ -27,11 +27,11 @@ class MakespanBounder {
           std::ranges::lower_bound(few_.barriers[d], shared, {},
                                    [&](TaskId b) { return timeline_.end[b.index()]; }) -
           few_.barriers[d].begin());
-      const std::vector<Nanoseconds> steps = least_steps(d);
+      const std::vector<Nanoseconds> times = least_times(d);
       Nanoseconds all = 0, rest = 0;
-      for (std::ptrdiff_t i = 0; i < std::ssize(steps); ++i) {
-        all += steps[static_cast<std::size_t>(i)];
-        if (i > begun) rest += steps[static_cast<std::size_t>(i)];
+      for (std::ptrdiff_t i = 0; i < std::ssize(times); ++i) {
+        all += times[static_cast<std::size_t>(i)];
+        if (i > begun) rest += times[static_cast<std::size_t>(i)];
       }
       least.of_steps = std::max(least.of_steps, all);
       least.time = std::max(least.time, shared + rest);
@@ -41,59 +41,85 @@ class MakespanBounder {
   }
 
  private:
-  using Step = std::pair<StepKind, std::int32_t>;  // and its stage
+  // Steps between two barriers, by kind and stage.
+  using Kinds = std::vector<std::pair<StepKind, std::int32_t>>;
 
   [[nodiscard]] static std::span<const PipelineStep> steps_of(const PipelineOrder& order, std::size_t d) {
     return order.steps[static_cast<std::size_t>(order.group_of[d])];
   }
-
-  // A device may take as many steps, counted in barriers, without knowing how many microbatches there are.
-  [[nodiscard]] std::size_t shared_steps(std::size_t d) const {
-    const std::span<const PipelineStep> few = steps_of(few_.few_order, d),
-                                        many = steps_of(few_.many_order, d);
-    std::size_t i = 0;
-    while (i < few.size() && i < many.size() && few[i] == many[i] && few[i].microbatch + 1 < few_.few) ++i;
-    return i / few_.few_order.together;
+  // By barrier, the steps before it.
+  [[nodiscard]] static std::vector<std::span<const PipelineStep>> between_barriers(const PipelineOrder& order,
+                                                                                   std::size_t d) {
+    const std::span<const PipelineStep> steps = steps_of(order, d);
+    const std::vector<std::size_t> begins = begins_between_barriers(steps, order.together);
+    std::vector<std::span<const PipelineStep>> between;
+    for (std::size_t i = 0; i + 1 < begins.size(); ++i)
+      between.push_back(steps.subspan(begins[i], begins[i + 1] - begins[i]));
+    return between;
+  }
+  static Kinds kinds_of(std::span<const PipelineStep> steps) {
+    Kinds kinds;
+    for (const PipelineStep& step : steps) kinds.emplace_back(step.kind, step.stage);
+    return kinds;
   }
 
-  // The first moment when a device is done with these.
+  // A device passes as many barriers without knowing how many microbatches there are.
+  [[nodiscard]] std::size_t shared_barriers(std::size_t d) const {
+    const auto few = between_barriers(few_.few_order, d), many = between_barriers(few_.many_order, d);
+    std::size_t i = 0;
+    while (i < few.size() && i < many.size() && i < few_.barriers[d].size() &&
+           std::ranges::equal(few[i], many[i]) &&
+           std::ranges::all_of(few[i], [&](const PipelineStep& s) { return s.microbatch + 1 < few_.few; }))
+      ++i;
+    return i;
+  }
+
+  // The first moment when a device has passed these.
   [[nodiscard]] Nanoseconds end_of_shared_part() const {
     Nanoseconds end = timeline_.makespan;
     for (std::size_t d = 0; d < few_.barriers.size(); ++d) {
       if (few_.barriers[d].empty()) continue;
-      const std::size_t steps = shared_steps(d);
-      end = std::min(end, steps == 0 ? 0 : timeline_.end[few_.barriers[d][steps - 1].index()]);
+      const std::size_t passed = shared_barriers(d);
+      end = std::min(end, passed == 0 ? 0 : timeline_.end[few_.barriers[d][passed - 1].index()]);
     }
     return end;
   }
 
-  // By barrier of the many: how long the step, or the steps together, before it take at least.
-  std::vector<Nanoseconds> least_steps(std::size_t d) {
-    const std::size_t together = few_.few_order.together;
-    const std::span<const PipelineStep> few = steps_of(few_.few_order, d),
-                                        many = steps_of(few_.many_order, d);
-    std::map<Step, Nanoseconds> least;  // the first step of a device has no barrier before it
-    for (std::size_t i = together; i < few.size(); ++i) {
-      const auto [at, fresh] = least.try_emplace({few[i].kind, few[i].stage}, 0);
-      if (fresh) at->second = least_step(d, i / together, few[i].microbatch);
+  // By barrier of the many: how long the steps before it take at least.
+  std::vector<Nanoseconds> least_times(std::size_t d) {
+    const auto few = between_barriers(few_.few_order, d);
+    std::map<Kinds, Nanoseconds> least;  // the first steps of a device have no barrier before them
+    for (std::size_t i = 1; i < std::min(few.size(), few_.barriers[d].size()); ++i) {
+      const auto [at, fresh] = least.try_emplace(kinds_of(few[i]), 0);
+      if (fresh) at->second = least_time(d, i, few[i]);
     }
-    std::vector<Nanoseconds> steps((many.size() + together - 1) / together, 0);
-    for (std::size_t i = 0; i < many.size(); ++i) {
-      const auto known = least.find({many[i].kind, many[i].stage});
-      if (known == least.end()) continue;
-      Nanoseconds& step = steps[i / together];
-      step = std::max(step, known->second);
+    std::vector<Nanoseconds> times;
+    for (const std::span<const PipelineStep> steps : between_barriers(few_.many_order, d)) {
+      const auto known = least.find(kinds_of(steps));
+      times.push_back(known == least.end() ? 0 : known->second);
     }
-    return steps;
+    return times;
   }
 
-  // From the barrier before a step to its own, by the tasks of the microbatch on the paths between them: the
-  // longest path, or the lane that they hold longest.
-  Nanoseconds least_step(std::size_t d, std::size_t barrier, std::int32_t microbatch) {
+  // From the barrier before the steps to their own, by tasks on the paths between them: the longest path, or
+  // the lane that they hold longest.
+  Nanoseconds least_time(std::size_t d, std::size_t barrier, std::span<const PipelineStep> steps) {
     stop_if_late();
     const TaskId from = few_.barriers[d][barrier - 1], to = few_.barriers[d][barrier];
-    find_window(from, to, static_cast<std::size_t>(microbatch) * few_.tasks_of_one);
+    held_.assign(dag_.num_lanes(), 0);
     Nanoseconds least = 0;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const auto same = [&](const PipelineStep& s) { return s.microbatch == steps[i].microbatch; };
+      if (std::ranges::any_of(steps.first(i), same)) continue;  // its tasks are counted
+      find_window(from, to, static_cast<std::size_t>(steps[i].microbatch) * few_.tasks_of_one);
+      least = std::max(least, longest_path(from, to));
+      least = std::max(least, hold_lanes(to));
+    }
+    return least;
+  }
+
+  Nanoseconds longest_path(TaskId from, TaskId to) {
+    Nanoseconds longest = 0;
     for (const TaskId next : dag_.successors(from)) {
       if (const std::size_t at = place_of(next); at != kOutside) longest_[at] = 0;
     }
@@ -101,12 +127,17 @@ class MakespanBounder {
       if (longest_[n] == kUnreached) continue;
       const Nanoseconds ended = longest_[n] + dag_.duration(task(n));
       for (const TaskId next : dag_.successors(task(n))) {
-        if (next == to) least = std::max(least, ended);
+        if (next == to) longest = std::max(longest, ended);
         if (const std::size_t at = place_of(next); at != kOutside)
           longest_[at] = std::max(longest_[at], ended);
       }
     }
-    held_.assign(dag_.num_lanes(), 0);
+    return longest;
+  }
+
+  // Adds what the tasks on these paths hold; returns the most that a lane of theirs is held.
+  Nanoseconds hold_lanes(TaskId to) {
+    Nanoseconds most = 0;
     for (const std::size_t n : window_ | std::views::reverse) {
       leads_there_[n] = std::ranges::any_of(dag_.successors(task(n)), [&](TaskId next) {
         const std::size_t at = place_of(next);
@@ -114,9 +145,9 @@ class MakespanBounder {
       });
       if (longest_[n] == kUnreached || !leads_there_[n]) continue;
       for (const LaneUse use : dag_.lanes(task(n)))
-        least = std::max(least, held_[use.lane.index()] += use.hold);
+        most = std::max(most, held_[use.lane.index()] += use.hold);
     }
-    return least;
+    return most;
   }
 
   [[nodiscard]] TaskId task(std::size_t place) const { return TaskId(first_ + place); }

@@ -45,6 +45,10 @@ class SteadyStateFinder {
       for (const TaskId barrier : of_device) times.push_back(timeline_.end[barrier.index()]);
     }
     list_devices();
+    for (const std::size_t d : devices_) {
+      few_begins_.push_back(begins_of(from_.few_order, d));
+      many_begins_.push_back(begins_of(from_.many_order, d));
+    }
     find_ready_times();
     barriers_decide_ = all_have_as_many_barriers() || have_barriers_before_no_time();
   }
@@ -157,26 +161,29 @@ class SteadyStateFinder {
   // The steps of every device in the stretch, and the one that is not yet over, are those of the iteration of
   // many.
   [[nodiscard]] bool has_steps(const Stretch& stretch, const WindowSteps& steps) const {
-    const auto together = static_cast<std::ptrdiff_t>(from_.few_order.together);
     for (std::size_t device = 0; device < devices_.size(); ++device) {
       const std::size_t d = devices_[device];
       const std::span<const PipelineStep> few = steps_of(from_.few_order, d),
                                           many = steps_of(from_.many_order, d);
-      const auto few_size = std::ssize(few), many_size = std::ssize(many);
-      const std::ptrdiff_t begin = reached(d, stretch.begin) * together,
-                           end = std::min(few_size, (reached(d, stretch.end) + 1) * together);
+      const auto &few_begin = few_begins_[device], &many_begin = many_begins_[device];  // by barriers before
+      const std::ptrdiff_t of_few = std::ssize(few_begin) - 1, of_many = std::ssize(many_begin) - 1;
+      const std::ptrdiff_t begin = reached(d, stretch.begin),
+                           end = std::min(of_few, reached(d, stretch.end) + 1);
       for (std::int32_t n = 0; n < stretch.times; ++n) {
-        const std::ptrdiff_t more =
-            together * steps.in(device, stretch.first.windows + n * stretch.next.windows,
-                                stretch.first.second_windows + n * stretch.next.second_windows);
-        if (end + more > many_size || (end == few_size) != (end + more == many_size)) return false;
+        const std::ptrdiff_t more = steps.in(device, stretch.first.windows + n * stretch.next.windows,
+                                             stretch.first.second_windows + n * stretch.next.second_windows);
+        if (end + more > of_many || (end == of_few) != (end + more == of_many)) return false;
+        const std::size_t first = few_begin[static_cast<std::size_t>(begin)],
+                          last = few_begin[static_cast<std::size_t>(end)],
+                          there = many_begin[static_cast<std::size_t>(begin + more)];
+        if (many_begin[static_cast<std::size_t>(end + more)] - there != last - first) return false;
         const std::int32_t add =
             (stretch.first.microbatches + n * stretch.next.microbatches) * from_.of_block;
-        for (std::ptrdiff_t i = begin; i < end; ++i) {
-          PipelineStep step = few[static_cast<std::size_t>(i)];
+        for (std::size_t i = first; i < last; ++i) {
+          PipelineStep step = few[i];
           if (add != 0 && step.microbatch < from_.first_regular) return false;
           step.microbatch += add;
-          if (many[static_cast<std::size_t>(i + more)] != step) return false;
+          if (many[there + i - first] != step) return false;
         }
       }
     }
@@ -186,6 +193,9 @@ class SteadyStateFinder {
   [[nodiscard]] static std::span<const PipelineStep> steps_of(const PipelineOrder& order,
                                                               std::size_t device) {
     return order.steps[static_cast<std::size_t>(order.group_of[device])];
+  }
+  [[nodiscard]] static std::vector<std::size_t> begins_of(const PipelineOrder& order, std::size_t device) {
+    return begins_between_barriers(steps_of(order, device), order.together);
   }
   // Barriers that the device reaches before.
   [[nodiscard]] std::ptrdiff_t reached(std::size_t device, Nanoseconds time) const {
@@ -309,8 +319,9 @@ class SteadyStateFinder {
   std::size_t of_one_;
   std::vector<std::vector<Nanoseconds>> barriers_;  // by device: when it reaches them
   std::vector<std::size_t> devices_;
-  std::vector<Nanoseconds> ready_;  // by task
-  bool barriers_decide_ = false;    // by their keys, what is taken first
+  std::vector<std::vector<std::size_t>> few_begins_, many_begins_;  // in the order of devices_: of steps
+  std::vector<Nanoseconds> ready_;                                  // by task
+  bool barriers_decide_ = false;                                    // by their keys, what is taken first
 };
 
 }  // namespace
@@ -395,8 +406,9 @@ std::int32_t most_at_hand(const PipelineOrder& order, std::int32_t microbatches)
 // Of which every number of microbatches is a multiple, but for what the plan's number leaves over.
 std::int32_t unit_of_microbatches(const PlanContents& contents, std::size_t groups) {
   const auto& pipeline = contents.options().pipeline;
-  return pipeline && schedule_kind(pipeline->schedule).takes_chunks ? static_cast<std::int32_t>(groups)
-                                                                    : contents.ways();
+  const bool in_rounds =
+      pipeline && schedule_kind(pipeline->schedule).takes_chunks && !lies_in_v(pipeline->schedule);
+  return in_rounds ? static_cast<std::int32_t>(groups) : contents.ways();
 }
 
 // The least number from n on that is as many below `all` as a multiple of the divisor.
@@ -427,7 +439,9 @@ std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const B
   const std::int32_t at_hand = most_at_hand(order, all);
   // Where all go forward first, they drift apart in stages that are not alike, however long one looks.
   const bool may_drift = pipeline && at_hand == all;
-  const std::int32_t filled = may_drift ? groups : at_hand;
+  // Pairs of both directions are steady when microbatches of the far end have passed all devices.
+  const bool pairs = contents.ways() > 1 && std::ranges::any_of(order.steps.front(), &PipelineStep::beside);
+  const std::int32_t filled = may_drift ? groups : pairs ? std::max(at_hand, 2 * groups) : at_hand;
   const std::int32_t early = at_least(filled + std::max(kMore, 2 * unit), all, unit);
   const std::int32_t usual = at_least(2 * filled + kMore, all, unit);
   const std::int32_t late = at_least(2 * (2 * filled + kMore), all, kPeriods * unit);

@@ -17,6 +17,8 @@ ScheduleKind zero_bubble_h2_schedule();
 ScheduleKind automatic_zero_bubble_schedule();
 ScheduleKind zero_bubble_v_schedule();
 ScheduleKind chimera_schedule();
+ScheduleKind dual_pipe_schedule();
+ScheduleKind dual_pipe_v_schedule();
 ScheduleKind pipedream_schedule();
 ScheduleKind pipedream_vertical_sync_schedule();
 ScheduleKind double_buffered_schedule();

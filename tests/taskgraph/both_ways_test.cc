@@ -21,13 +21,22 @@ namespace {
 using testing::Ge;
 using testing::IsEmpty;
 
+std::vector<TaskKind> kinds_of(StepKind kind) {
+  if (kind == StepKind::Forward) return {TaskKind::Forward};
+  if (kind == StepKind::BackwardInput) return {TaskKind::BackwardInput};
+  if (kind == StepKind::BackwardWeight) return {TaskKind::BackwardWeight};
+  return {TaskKind::BackwardInput, TaskKind::BackwardWeight};
+}
+
 /// A random pipeline of stages that have as many devices as their opposite ones, under Chimera's schedule (Li
-/// and Hoefler, SC 2021).
-std::optional<RandomPipeline> random_both_ways(const OperatorGraph& graph, Rng& rng,
-                                               const Topology& topology) {
+/// and Hoefler, SC 2021) or DualPipe's (DeepSeek-V3).
+std::optional<RandomPipeline> random_both_ways(const OperatorGraph& graph, Rng& rng, const Topology& topology,
+                                               const std::string& schedule) {
   for (int tries = 0; tries < 20; ++tries) {
     RandomPipeline p = random_pipeline(graph, rng, topology);
-    p.options.pipeline->schedule = "chimera";
+    p.options.pipeline->schedule = schedule;
+    if (schedule == "dualpipe")
+      p.options.microbatches = 2 * p.options.pipeline->num_stages() + 2 * (p.options.microbatches / 2);
     if (!illegal(graph, p.strategy, p.options, topology)) return p;
   }
   return std::nullopt;
@@ -35,14 +44,16 @@ std::optional<RandomPipeline> random_both_ways(const OperatorGraph& graph, Rng& 
 
 // Microbatches with odd numbers run every operator's shards on the opposite devices; each device follows the
 // schedule, step after step.
-TEST(BothWays, OddMicrobatchesGoTheOppositeWay) {
+class BothWays : public testing::TestWithParam<const char*> {};
+
+TEST_P(BothWays, OddMicrobatchesGoTheOppositeWay) {
   std::int32_t checked = 0;
   for (const char* model : {"mlp:batch=8,layers=6", "lenet:batch=8", "rnnlm:batch=4,steps=2,hidden=8"}) {
     const OperatorGraph graph = make_zoo_model(model);
     const Topology topology = make_topology("p100-4x4:2");
     const CostModel costs(topology);
     for_each_seed(8, [&](Rng& rng) {
-      const auto p = random_both_ways(graph, rng, topology);
+      const auto p = random_both_ways(graph, rng, topology, GetParam());
       if (!p) return;
       ++checked;
       SimulatedPlan s(graph, costs, p->options, p->strategy);
@@ -52,7 +63,7 @@ TEST(BothWays, OddMicrobatchesGoTheOppositeWay) {
       const std::vector<DeviceId> opposite = opposite_devices(p->strategy, pipeline, topology.num_devices());
       const PipelineOrder order =
           pipeline_order(p->strategy, pipeline, p->options.microbatches, topology.num_devices());
-      using Place = std::tuple<std::int32_t, std::int32_t, bool, DeviceId>;  // stage, microbatch, forward
+      using Place = std::tuple<std::int32_t, std::int32_t, TaskKind, DeviceId>;  // stage, microbatch
       std::map<Place, std::pair<Nanoseconds, Nanoseconds>> spans;
       for (std::size_t t = 0; t < s.tasks.labels.size(); ++t) {
         const TaskLabel& label = s.tasks.labels[t];
@@ -62,21 +73,27 @@ TEST(BothWays, OddMicrobatchesGoTheOppositeWay) {
         const bool there = std::ranges::any_of(
             devices, [&](DeviceId d) { return (m % 2 == 0 ? d : opposite[d.index()]) == label.device; });
         EXPECT_TRUE(there) << label.op.value << " of microbatch " << m << " on " << label.device.value;
-        const Place place{s.contents.stage_of(label.op), m, label.kind == TaskKind::Forward, label.device};
+        const Place place{s.contents.stage_of(label.op), m, label.kind, label.device};
         const auto [it, fresh] = spans.try_emplace(place, s.timeline.start[t], s.timeline.end[t]);
         it->second.first = std::min(it->second.first, s.timeline.start[t]);
         it->second.second = std::max(it->second.second, s.timeline.end[t]);
       }
       for (std::size_t d = 0; d < topology.num_devices(); ++d) {
         if (order.group_of[d] < 0) continue;
+        const std::vector<PipelineStep>& steps = order.steps[static_cast<std::size_t>(order.group_of[d])];
         Nanoseconds done = 0;
-        for (const PipelineStep& step : order.steps[static_cast<std::size_t>(order.group_of[d])]) {
-          const auto span =
-              spans.find({step.stage, step.microbatch, step.kind == StepKind::Forward, DeviceId(d)});
-          if (span == spans.end()) continue;
-          EXPECT_GE(span->second.first, done);
-          done = span->second.second;
-          spans.erase(span);
+        for (std::size_t first = 0, count = 0; first < steps.size(); first += count) {
+          count = steps_to_barrier(steps, first, 1);
+          const Nanoseconds before = done;
+          for (std::size_t i = first; i < first + count; ++i) {
+            for (const TaskKind kind : kinds_of(steps[i].kind)) {
+              const auto span = spans.find({steps[i].stage, steps[i].microbatch, kind, DeviceId(d)});
+              if (span == spans.end()) continue;
+              EXPECT_GE(span->second.first, before);
+              done = std::max(done, span->second.second);
+              spans.erase(span);
+            }
+          }
         }
       }
       EXPECT_THAT(spans, IsEmpty());
@@ -87,12 +104,12 @@ TEST(BothWays, OddMicrobatchesGoTheOppositeWay) {
 
 // Each device keeps two stages' weights, which both ways' gradients update: stages of equal layers then take
 // twice the memory for what is kept for good.
-TEST(BothWays, WeightsAreKeptTwiceAndSynchronised) {
+TEST_P(BothWays, WeightsAreKeptTwiceAndSynchronised) {
   GraphBuilder b("layers", 4);
   TensorId x = b.data("x", {4, 256});
   RandomPipeline p;
-  p.options.microbatches = 6;
-  p.options.pipeline = Pipeline{"chimera", {0, 1, 2, 3}};
+  p.options.microbatches = 8;
+  p.options.pipeline = Pipeline{GetParam(), {0, 1, 2, 3}};
   for (int l = 0; l < 4; ++l)
     x = b.add("linear", "fc" + std::to_string(l), {x}, {{"out", std::int64_t{256}}, {"bias", 0}});
   const OperatorGraph graph = b.build();
@@ -100,7 +117,7 @@ TEST(BothWays, WeightsAreKeptTwiceAndSynchronised) {
   const CostModel costs(topology);
   for (std::size_t i = 0; i < 4; ++i) p.strategy.push_back(single_device(graph.operators()[i], DeviceId(i)));
   SimulatedPlan s(graph, costs, p.options, p.strategy);
-  s.build(6);
+  s.build(8);
   constexpr std::int64_t kWeights = 256 * 256 * 4;
   for (const WeightMemory& m : s.contents.permanent_memory(s.bound)) {
     EXPECT_EQ(m.weights.value, 2 * kWeights);
@@ -124,14 +141,14 @@ TEST(BothWays, WeightsAreKeptTwiceAndSynchronised) {
   }
 }
 
-TEST(BothWays, SteadyStatesAreWhatSimulatingAllGives) {
+TEST_P(BothWays, SteadyStatesAreWhatSimulatingAllGives) {
   std::int32_t proven = 0;
   for (const char* model : {"mlp:batch=8,layers=6", "lenet:batch=8"}) {
     const OperatorGraph graph = make_zoo_model(model);
     const Topology topology = make_topology("p100-4x4:2");
     const CostModel costs(topology);
     for_each_seed(6, [&](Rng& rng) {
-      auto p = random_both_ways(graph, rng, topology);
+      auto p = random_both_ways(graph, rng, topology, GetParam());
       if (!p) return;
       p->options.microbatches = 48;
       SimulatedPlan all(graph, costs, p->options, p->strategy), few(graph, costs, p->options, p->strategy);
@@ -149,6 +166,9 @@ TEST(BothWays, SteadyStatesAreWhatSimulatingAllGives) {
   }
   EXPECT_THAT(proven, Ge(sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr ? 0 : 5));
 }
+
+INSTANTIATE_TEST_SUITE_P(Schedules, BothWays, testing::Values("chimera", "dualpipe"),
+                         [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace
 }  // namespace pipesim

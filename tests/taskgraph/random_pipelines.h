@@ -36,9 +36,11 @@ inline RandomPipeline random_pipeline(const OperatorGraph& graph, Rng& rng, cons
     const std::vector<DeviceId> order = random_devices(rng, devices, devices);
     RandomPipeline made;
     made.options.microbatches = static_cast<std::int32_t>(1 + rng.below(6));
-    // Not drawn: it has as many chunks, and does not refuse these microbatches.
-    if (chunks == 2 && static_cast<std::size_t>(made.options.microbatches) % groups != 0)
-      pipeline.schedule = "zb-v";
+    // Not drawn: those that have as many chunks, where they do not refuse these microbatches.
+    const auto microbatches = static_cast<std::size_t>(made.options.microbatches);
+    if (chunks == 2 && microbatches % groups != 0) pipeline.schedule = "zb-v";
+    if (chunks == 2 && (microbatches == 2 * groups || microbatches == 2 * groups + 1))
+      pipeline.schedule = "dualpipe-v";
     for (std::size_t op = 0; op < n; ++op) {
       const auto stage = static_cast<std::size_t>(pipeline.stage_of[op]);
       const auto group = static_cast<std::size_t>(device_of_stage(

@@ -68,9 +68,10 @@ class SimulatedPick {
     const RecipeSpace space(base_model_, topology_, c.samples, RecipeFilter());
     const auto any = [&](auto list) { return list[rng.below(list.size())]; };
     const Recipe mesh = any(space.meshes());
-    const PipelineChoice pipeline = any(space.pipelines(mesh));
+    PipelineChoice pipeline = any(space.pipelines(mesh));
     const StageDivision division = space.divisions(mesh.pipeline)[pipeline.division];
     StateSharding sharding = any(space.shardings(mesh));
+    if (!pipeline.suits(sharding)) sharding = {};
     recipe = space.recipe(mesh, pipeline, any(space.recomputes()), sharding);
     microbatches = space.microbatches(mesh);
     graph_.emplace(make_zoo_model(c.model + ",batch=" + std::to_string(recipe.data * recipe.microbatch)));
@@ -92,7 +93,7 @@ class SimulatedPick {
     const ScheduleShape& shape =
         shapes.of(recipe.schedule_name(), recipe.pipeline, microbatches, recipe.chunks);
     const DividedCosts divided(made, parts, division, recipe.pipeline, recipe.recompute);
-    bound = {std::max(divided.time(shape, microbatches), divided.time(traffic, microbatches)),
+    bound = {std::max(divided.time(shape, microbatches), divided.time(traffic, shape)),
              divided.memory(shape, permanent_bytes(made, fewest.times, recipe.state_sharding,
                                                    options_.gradient_type, options_.optimizer))};
     EXPECT_LE(least_time(made, parts, recipe.pipeline, microbatches), divided.time(shape, microbatches));
@@ -147,7 +148,7 @@ TEST(RecipeBounds, AreNeverAboveTheSimulation) {
   RecordProperty("time_share", std::to_string(time_share / number));
   RecordProperty("memory_share", std::to_string(memory_share / number));
   if (number < 100) return;  // a single seed
-  EXPECT_EQ(schedules.size(), 7U);
+  EXPECT_EQ(schedules.size(), 10U);
   EXPECT_GT(time_share / number, 0.4);
   EXPECT_GT(memory_share / number, 0.4);
 }

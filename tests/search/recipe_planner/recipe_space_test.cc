@@ -111,7 +111,7 @@ std::set<std::string> all_recipes(const SpaceCase& c, const std::vector<std::int
         }
         const LayerDivision division = divide_layers(divided, layers);
         if (!division.error.empty() || !divisions.insert(division.layers).second) continue;
-        for (const std::string& schedule : plan_schedules()) {
+        for (const std::string& schedule : recipe_schedules()) {
           for (const bool sp : {false, true}) {
             for (const std::int64_t mbs : {1, 2, 4, 8, 16}) {
               for (const Recompute::Kind kind :
@@ -125,8 +125,8 @@ std::set<std::string> all_recipes(const SpaceCase& c, const std::vector<std::int
                     if (zero > 0 && std::max(dense, r.divides_experts() ? r.expert_data() : 1) == 1) continue;
                     if (group > 0 && (zero == 0 || group * r.tensor != in_node || group >= dense)) continue;
                     r.state_sharding.group = static_cast<std::int32_t>(group);
-                    if ((schedule == "zb-v") != in_v || (schedule == "interleaved") != (!in_v && vpp > 1))
-                      continue;
+                    const bool lies = schedule == "zb-v" || schedule == "dualpipe-v";
+                    if (lies != in_v || (schedule == "interleaved") != (!in_v && vpp > 1)) continue;
                     if (schedule != r.schedule_name()) r.schedule = schedule;
                     if (c.samples % (r.data * mbs) != 0 || c.model.illegal(r)) continue;
                     const PipelineShape shape{static_cast<std::int32_t>(r.pipeline),
@@ -178,8 +178,8 @@ TEST(RecipeSpace, EveryRecipeCanBeExpanded) {
     made.apply_to(options);
     EXPECT_EQ(illegal(graph, made.strategy, options, c.topology), std::nullopt) << recipe.str();
   });
-  EXPECT_THAT(schedules,
-              testing::ElementsAre("1f1b", "gpipe", "interleaved", "none", "zb-h1", "zb-h2", "zb-v"));
+  EXPECT_THAT(schedules, testing::ElementsAre("1f1b", "chimera", "dualpipe", "dualpipe-v", "gpipe",
+                                              "interleaved", "none", "zb-h1", "zb-h2", "zb-v"));
 }
 
 TEST(RecipeSpace, KeepsToConditions) {

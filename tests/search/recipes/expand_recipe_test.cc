@@ -218,6 +218,12 @@ TEST(ExpandRecipe, SaysWhyNotAndWhatWouldBePossible) {
   EXPECT_EQ(message(kSmallGpt, "pp4,schedule=zb-v"),
             "recipe \"pp4,dp2,mbs1,schedule=zb-v\": pp4,schedule=zb-v makes 8 stages, which 4 layers do not "
             "fill evenly; the nearest that is possible: pp2,dp4,mbs1,schedule=zb-v");
+  EXPECT_EQ(message(kSmallGpt, "pp1,schedule=chimera"),
+            "recipe \"dp8,mbs1,schedule=chimera\": schedule needs pp2 or more; the nearest that is possible: "
+            "dp8,mbs1");
+  EXPECT_EQ(message(kSmallGpt, "pp2,schedule=dualpipe,zero1"),
+            "recipe \"pp2,dp4,mbs1,zero1,schedule=dualpipe\": schedule=dualpipe has copies of weights in two "
+            "groups, which zero1 does not divide; the nearest that is possible: pp2,dp4,mbs1,zero1");
   EXPECT_EQ(
       message(kSmallGpt, "pp2,vpp1,schedule=zb-v"),
       "recipe \"pp2,vpp1,dp4,mbs1,schedule=zb-v\": schedule=zb-v puts two stages on each group, which vpp1 "

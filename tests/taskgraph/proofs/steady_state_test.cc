@@ -80,7 +80,7 @@ TEST(SteadyState, IsWhatSimulatingAllGives) {
     }
   }
   if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
-  for (const char* schedule : {"none", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v"})
+  for (const char* schedule : {"none", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe-v"})
     EXPECT_THAT(proven[schedule], Ge(5)) << schedule;
 }
 

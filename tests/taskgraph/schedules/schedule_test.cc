@@ -138,8 +138,9 @@ TEST(Schedules, RunEveryStepOnceWhereItsStageIs) {
           for (std::int32_t d = 0; d < devices; ++d) {
             for (const PipelineStep& s : schedule[static_cast<std::size_t>(d)]) {
               steps[{s.microbatch, s.stage}].insert(s.kind);
-              const bool up = kind.name == "chimera" && s.microbatch % 2 == 1;
-              const bool back = kind.name == "zb-v" && s.stage >= devices;
+              const bool both_ways = kind.name == "chimera" || kind.name == "dualpipe";
+              const bool up = both_ways && s.microbatch % 2 == 1;
+              const bool back = (kind.name == "zb-v" || kind.name == "dualpipe-v") && s.stage >= devices;
               EXPECT_EQ(up ? devices - 1 - s.stage : back ? 2 * devices - 1 - s.stage : s.stage % devices, d);
             }
           }
@@ -148,7 +149,10 @@ TEST(Schedules, RunEveryStepOnceWhereItsStageIs) {
           EXPECT_EQ(steps.size(), static_cast<std::size_t>(microbatches * devices * chunks));
           using enum StepKind;
           for (const auto& [where, kinds] : steps) {
-            if (kind.name == "inference") {
+            if (kind.name.starts_with("dualpipe")) {
+              EXPECT_TRUE((kinds == std::multiset{Forward, Backward}) ||
+                          (kinds == std::multiset{Forward, BackwardInput, BackwardWeight}));
+            } else if (kind.name == "inference") {
               EXPECT_EQ(kinds, std::multiset{Forward});
             } else if (kind.name.starts_with("zb-")) {
               EXPECT_EQ(kinds, (std::multiset{Forward, BackwardInput, BackwardWeight}));
@@ -229,6 +233,103 @@ TEST(Schedules, ZeroBubbleVOfFewMicrobatchesIsNoWorseThanWithoutChunks) {
   });
 }
 
+// A schedule in which steps beside each other are one step, whose results come when both are done: what
+// DualPipe's formula counts on. The longest that a device waits between its first and its last step.
+Nanoseconds bubble_of_pairs(const PipelineSchedule& schedule, std::int32_t stages, const PassTimes& times) {
+  std::map<std::tuple<bool, std::int32_t, std::int32_t>, Nanoseconds> ends;  // by forward, microbatch, stage
+  std::vector<std::size_t> next(schedule.size(), 0);
+  std::vector<Nanoseconds> first(schedule.size(), -1), free(schedule.size(), 0), work(schedule.size(), 0);
+  const auto ready = [&](const PipelineStep& s) -> std::optional<Nanoseconds> {
+    const bool forward = s.kind == StepKind::Forward;
+    const std::int32_t before = s.stage + (forward ? -1 : 1);
+    const bool any = s.kind != StepKind::BackwardWeight && before >= 0 && before < stages;
+    const auto found = any ? ends.find({forward, s.microbatch, before}) : ends.end();
+    if (any && found == ends.end()) return std::nullopt;
+    const Nanoseconds from_before = any ? found->second : 0;
+    return forward ? from_before : std::max(from_before, ends.at({true, s.microbatch, s.stage}));
+  };
+  const auto advance = [&](std::size_t d) {
+    const std::vector<PipelineStep>& steps = schedule[d];
+    const std::size_t end = next[d] + (next[d] + 1 < steps.size() && steps[next[d] + 1].beside ? 2 : 1);
+    Nanoseconds begin = free[d], takes = 0;
+    for (std::size_t i = next[d]; i < end; ++i) {
+      const auto at = ready(steps[i]);
+      if (!at) return false;
+      begin = std::max(begin, *at);
+      takes += times.of(steps[i].kind);
+    }
+    if (first[d] < 0) first[d] = begin;
+    free[d] = begin + takes;
+    work[d] += takes;
+    for (; next[d] < end; ++next[d]) {
+      const PipelineStep& s = steps[next[d]];
+      if (s.kind != StepKind::BackwardWeight)
+        ends[{s.kind == StepKind::Forward, s.microbatch, s.stage}] = free[d];
+    }
+    return true;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t d = 0; d < schedule.size(); ++d) {
+      while (next[d] < schedule[d].size() && advance(d)) moved = true;
+    }
+  }
+  Nanoseconds most = 0;
+  for (std::size_t d = 0; d < schedule.size(); ++d) {
+    EXPECT_EQ(next[d], schedule[d].size()) << "devices wait for each other";
+    most = std::max(most, free[d] - first[d] - work[d]);
+  }
+  return most;
+}
+
+// DeepSeek-V3's report, section 3.2.1: of p devices, the bubble is (p/2 − 1)(F&B + B − 3W), with F&B the time
+// of a pair and B that of a whole backward; p + 1 microbatches' activations are kept. The half of it in a V
+// has the bubble of twice as many devices, and keeps as many activations of single stages.
+TEST(Schedules, DualPipesHaveTheBubblesAndKeepWhatTheirFormulasSay) {
+  for (const PassTimes& times : kTimes) {
+    const Nanoseconds backward = times.input + times.weight;
+    for (const std::int32_t half : {1, 2, 3, 4, 8}) {
+      const Nanoseconds formula = (half - 1) * ((times.forward + backward) + backward - 3 * times.weight);
+      for (const std::int32_t more : {0, 1, 2, 5, 3 * half}) {
+        SCOPED_TRACE(testing::Message() << half << ", " << more << " more, " << times.weight);
+        const PipelineSchedule whole = made("dualpipe", 2 * half, 4 * half + 2 * more),
+                               in_v = made("dualpipe-v", half, 2 * half + more, 2);
+        EXPECT_THAT(in_flight(whole), Each(Eq(2 * half + 1)));
+        EXPECT_THAT(in_flight(in_v), Each(Eq(2 * half + 1)));
+        // The first pair in the middle is none, which the formula does not count on; it matters where weight
+        // gradients take less time than those of inputs.
+        const Nanoseconds less = (half - 1) * (times.input - times.weight);
+        for (const Nanoseconds bubble :
+             {bubble_of_pairs(whole, 2 * half, times), bubble_of_pairs(in_v, 2 * half, times)}) {
+          EXPECT_LE(bubble, formula);
+          EXPECT_GE(bubble, formula - less);
+        }
+      }
+    }
+  }
+}
+
+TEST(Schedules, DualPipesPairForwardWithBackwardOfTheOtherStream) {
+  for (const auto& [name, devices, chunks] : {std::tuple("dualpipe", 8, 1), std::tuple("dualpipe-v", 4, 2)}) {
+    const PipelineSchedule schedule = made(name, devices, 24, chunks);
+    for (const std::vector<PipelineStep>& steps : schedule) {
+      std::int32_t pairs = 0;
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        if (!steps[i].beside) continue;
+        ++pairs;
+        ASSERT_GT(i, 0U);
+        EXPECT_FALSE(steps[i - 1].beside);
+        EXPECT_EQ(steps[i - 1].kind, StepKind::Forward);
+        EXPECT_EQ(steps[i].kind, StepKind::Backward);
+        EXPECT_NE(steps[i - 1].stage, steps[i].stage);
+      }
+      // All but those with which the devices fill up and run dry.
+      const std::int32_t in_a_stream = chunks == 1 ? 12 : 24, places = 4;
+      EXPECT_GE(pairs, 2 * (in_a_stream - 2 * places) + places);
+    }
+  }
+}
+
 TEST(Schedules, StagesGoRoundTheDevicesOrLieInAV) {
   const auto devices_of = [](std::int64_t stages, std::int64_t devices, bool in_v) {
     std::vector<std::int64_t> found;
@@ -247,7 +348,9 @@ TEST(Schedules, StagesGoRoundTheDevicesOrLieInAV) {
     }
   }
   EXPECT_TRUE(lies_in_v("zb-v"));
-  for (const char* other : {"interleaved", "zb-h1", "zb-auto:4", "zb", ""}) EXPECT_FALSE(lies_in_v(other));
+  EXPECT_TRUE(lies_in_v("dualpipe-v"));
+  for (const char* other : {"interleaved", "zb-h1", "zb-auto:4", "zb", "dualpipe", ""})
+    EXPECT_FALSE(lies_in_v(other));
 }
 
 TEST(Schedules, ChunksDivideBubbles) {
@@ -433,6 +536,19 @@ TEST(Schedules, RefuseShapesThatDoNotSuitThem) {
   EXPECT_EQ(refusal("chimera", 3, 6),
             "schedule \"chimera\": found 3 stages, allowed: an even number, like 4");
   EXPECT_EQ(refusal("1f1b", 3, 6, 2), "schedule \"1f1b\": found 2 chunks a device, allowed: 1");
+  EXPECT_EQ(refusal("dualpipe-v", 3, 6, 1),
+            "schedule \"dualpipe-v\": found 1 chunk a device, allowed: 2, as in a V");
+  EXPECT_EQ(
+      refusal("dualpipe-v", 3, 5, 2),
+      "schedule \"dualpipe-v\": found 5 microbatches for 3 devices, allowed: twice as many or more, like 6");
+  EXPECT_EQ(refusal("dualpipe", 3, 6),
+            "schedule \"dualpipe\": found 3 stages, allowed: an even number, like 4");
+  EXPECT_EQ(
+      refusal("dualpipe", 4, 6),
+      "schedule \"dualpipe\": found 6 microbatches for 4 devices, allowed: twice as many or more, like 8");
+  EXPECT_EQ(refusal("dualpipe", 4, 9),
+            "schedule \"dualpipe\": found 9 microbatches, allowed: an even number, like 10");
+  EXPECT_EQ(refusal("dualpipe", 4, 8, 2), "schedule \"dualpipe\": found 2 chunks a device, allowed: 1");
   EXPECT_EQ(refusal("zb-v", 3, 6, 1), "schedule \"zb-v\": found 1 chunk a device, allowed: 2, as in a V");
   EXPECT_EQ(refusal("zb-v", 3, 6, 4), "schedule \"zb-v\": found 4 chunks a device, allowed: 2, as in a V");
   EXPECT_THAT(refusal("1f2b", 3, 6), HasSubstr("did you mean \"1f1b\"?"));
