@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "sim/base/deadline.h"
 
@@ -58,31 +60,20 @@ Roles differing(std::span<const UseRef> uses, const CommunicationPlan& plan, con
   return roles;
 }
 
-// The number of parts of the sequence; of queries and keys, whichever has more.
-std::int64_t sequence_parts(UseRef use, const BoundStrategy& strategy, const ModelAxes& axes) {
-  std::int64_t parts = 1;
-  for (const SplitFactor& s : split_factors(use.op, *strategy[use.op.index()], axes)) {
-    if (s.role == bit(AxisRole::Sequence)) parts = std::max(parts, s.degree);
-  }
-  return parts;
-}
-
-// Between sequence parallelism and what needs the sequence whole. Attention that divides heads where others
-// divide the sequence is a form of context parallelism.
-bool divides_sequence_anew(const Wiring& wiring, const BoundStrategy& strategy, const ModelAxes& axes) {
-  const std::int64_t parts = sequence_parts(wiring.sources.front(), strategy, axes);
-  const auto other = [&](UseRef use) { return sequence_parts(use, strategy, axes) != parts; };
-  const auto attends = [&](UseRef use) { return is_multi_head(*strategy[use.op.index()]->op); };
-  if (std::ranges::any_of(wiring.sources, attends) || std::ranges::any_of(wiring.destinations, attends))
-    return false;
-  return std::ranges::any_of(wiring.sources, other) || std::ranges::any_of(wiring.destinations, other);
-}
-
-CommunicationCause cause_of_roles(Roles roles, bool sequence_anew) {
+CommunicationCause cause_of_roles(Roles roles, bool between_contexts) {
+  constexpr Roles sequence = bit(AxisRole::Sequence) | bit(AxisRole::TokenGroups);
   if ((roles & bit(AxisRole::Experts)) != 0) return CommunicationCause::Expert;
-  if ((roles & bit(AxisRole::Sequence)) != 0)
-    return sequence_anew ? CommunicationCause::Sequence : CommunicationCause::Context;
+  if ((roles & sequence) != 0)
+    return between_contexts ? CommunicationCause::Context : CommunicationCause::Sequence;
   return roles == bit(AxisRole::Samples) ? CommunicationCause::Data : CommunicationCause::Tensor;
+}
+
+// What tensor parallelism divides by heads, features or words. Attention may exchange these for its sequence,
+// and experts have a mesh of their own.
+bool keeps_contexts(OperatorId op, const Operator& o, const ModelAxes& axes) {
+  const auto has = [&](AxisRole role) { return !axes.factors(op, role).empty(); };
+  return (has(AxisRole::Heads) || has(AxisRole::Features) || has(AxisRole::Vocabulary)) &&
+         !is_multi_head(o) && !axes.is_of_experts(op);
 }
 
 bool apart(OperatorId a, OperatorId b, const BoundStrategy& strategy,
@@ -95,6 +86,39 @@ bool apart(OperatorId a, OperatorId b, const BoundStrategy& strategy,
 
 }  // namespace
 
+ContextParts::ContextParts(const PlanContents& contents, const BoundStrategy& strategy, const ModelAxes& axes)
+    : context_of_device_(contents.costs().topology().num_devices()) {
+  using Cut = std::pair<std::int64_t, std::int64_t>;  // stride and degree of a split of the sequence
+  std::set<std::pair<std::vector<DeviceId>, std::vector<Cut>>> seen;
+  std::map<std::pair<std::int32_t, std::int64_t>, std::int32_t> refined;  // by context so far, and part of it
+  for (std::int32_t way = 0; way < contents.ways(); ++way) {
+    const BoundStrategy& used = contents.strategy_of(way, strategy);
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      const BoundOperator& bound = *used[i];
+      if (!keeps_contexts(OperatorId(i), *bound.op, axes)) continue;
+      std::vector<Cut> cuts;
+      for (const SplitFactor& s : split_factors(OperatorId(i), bound, axes)) {
+        if (s.role == bit(AxisRole::Sequence)) cuts.emplace_back(s.stride, s.degree);
+      }
+      if (cuts.empty() || !seen.emplace(bound.config.devices, cuts).second) continue;
+      for (const DeviceId d : bound.config.devices) {
+        std::int64_t part = 0;
+        for (const auto& [stride, degree] : cuts)
+          part = part * degree + bound.shard_of_device[d.index()] / stride % degree;
+        std::int32_t& context = context_of_device_[d.index()];
+        const auto next = static_cast<std::int32_t>(refined.size()) + 1;
+        context = refined.try_emplace({context, part}, next).first->second;
+      }
+    }
+  }
+}
+
+bool ContextParts::differ(std::span<const DeviceId> group) const {
+  return std::ranges::any_of(group, [&](DeviceId d) {
+    return context_of_device_[d.index()] != context_of_device_[group.front().index()];
+  });
+}
+
 std::string_view name_of(CommunicationCause cause) {
   constexpr ByCause<std::string_view> names{"tensor", "sequence", "context", "expert",
                                             "data",   "pipeline", "sharding"};
@@ -103,7 +127,7 @@ std::string_view name_of(CommunicationCause cause) {
 
 CommunicationCause cause_of(const Wiring& wiring, const CommunicationPlan& whole,
                             const BoundStrategy& strategy, const std::optional<Pipeline>& pipeline,
-                            const ModelAxes& axes) {
+                            const ModelAxes& axes, const ContextParts& contexts) {
   if (wiring.kind == TaskKind::GradientSync) return CommunicationCause::Data;
   if (wiring.kind == TaskKind::WeightGather) return CommunicationCause::Sharding;
   for (const UseRef from : wiring.sources) {
@@ -113,20 +137,24 @@ CommunicationCause cause_of(const Wiring& wiring, const CommunicationPlan& whole
   }
   const Roles roles = differing(wiring.sources, whole, strategy, axes) |
                       differing(wiring.destinations, whole, strategy, axes);
-  return cause_of_roles(roles, divides_sequence_anew(wiring, strategy, axes));
+  return cause_of_roles(roles, std::ranges::any_of(whole.tasks, [&](const CommunicationTask& task) {
+                          return contexts.differ(task.group);
+                        }));
 }
 
 CommunicationCause cause_of_statistic(OperatorId op, std::span<const DeviceId> group,
-                                      const BoundStrategy& strategy, const ModelAxes& axes) {
+                                      const BoundStrategy& strategy, const ModelAxes& axes,
+                                      const ContextParts& contexts) {
   const BoundOperator& bound = *strategy[op.index()];
   const Roles roles = differing(group, bound, split_factors(op, bound, axes));
-  return cause_of_roles(roles, false);
+  return cause_of_roles(roles, contexts.differ(group));
 }
 
 std::vector<CommunicationCause> causes_of_tasks(Evaluator& evaluator, const BoundStrategy& strategy,
                                                 const DeviceGroups& groups, const ModelAxes& axes) {
   const SimulatedPart part = evaluator.part();
   const PlanContents& contents = evaluator.contents();
+  const ContextParts contexts(contents, strategy, axes);
   std::vector<CommunicationCause> causes(part.dag().num_tasks(), CommunicationCause::Tensor);
   // Microbatches have equal wirings.
   std::map<std::tuple<const CommunicationPlan*, TensorId, TaskKind>, CommunicationCause> known;
@@ -137,7 +165,7 @@ std::vector<CommunicationCause> causes_of_tasks(Evaluator& evaluator, const Boun
       stop_if_late();
       const CommunicationPlan& whole = part.folding ? part.folding->whole(*wiring.plan) : *wiring.plan;
       at->second = cause_of(wiring, whole, contents.strategy_of(std::max(0, wiring.microbatch), strategy),
-                            contents.options().pipeline, axes);
+                            contents.options().pipeline, axes, contexts);
     }
     std::fill_n(causes.begin() + static_cast<std::ptrdiff_t>(wiring.first_task.index()),
                 wiring.plan->tasks.size(), at->second);
@@ -145,8 +173,8 @@ std::vector<CommunicationCause> causes_of_tasks(Evaluator& evaluator, const Boun
   for (std::size_t t = 0; t < causes.size(); ++t) {
     const TaskLabel& label = part.labels()[t];
     if (!is_inner(label.kind)) continue;
-    causes[t] = cause_of_statistic(label.op, groups[t],
-                                   contents.strategy_of(std::max(0, label.microbatch), strategy), axes);
+    causes[t] = cause_of_statistic(
+        label.op, groups[t], contents.strategy_of(std::max(0, label.microbatch), strategy), axes, contexts);
   }
   return causes;
 }

@@ -16,6 +16,7 @@
 namespace pipesim {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
@@ -149,6 +150,8 @@ std::int64_t sequence_parts(OperatorId op, const Strategy& strategy, const Model
   return parts;
 }
 
+// What goes from one context part to another is of context parallelism, also where sequence parallelism
+// divides anew at once, as with tp more distant than cp.
 CommunicationCause expected(const Wiring& wiring, const Strategy& strategy, const Recipe& recipe,
                             const ModelAxes& axes) {
   if (wiring.kind == TaskKind::WeightGather) return CommunicationCause::Sharding;
@@ -158,11 +161,10 @@ CommunicationCause expected(const Wiring& wiring, const Strategy& strategy, cons
   for (const CommunicationTask& task : wiring.plan->tasks) differing.merge(mesh.differing(task.group));
   if (differing.contains(MeshAxis::Pipeline)) return CommunicationCause::Pipeline;
   EXPECT_FALSE(differing.contains(MeshAxis::Data));
+  if (differing.contains(MeshAxis::Context)) return CommunicationCause::Context;
   const bool redistributed = sequence_parts(wiring.sources.front().op, strategy, axes) !=
                              sequence_parts(wiring.destinations.front().op, strategy, axes);
-  const bool exchanges_heads = recipe.ulysses > 1 && differing.contains(MeshAxis::Context);
-  if (redistributed && !exchanges_heads) return CommunicationCause::Sequence;
-  return differing.contains(MeshAxis::Context) ? CommunicationCause::Context : CommunicationCause::Tensor;
+  return redistributed ? CommunicationCause::Sequence : CommunicationCause::Tensor;
 }
 
 TEST(CommunicationCause, IsTheAxisOfTheMeshAlongWhichDevicesDiffer) {
@@ -172,7 +174,7 @@ TEST(CommunicationCause, IsTheAxisOfTheMeshAlongWhichDevicesDiffer) {
   const CostModel costs(topology);
   const RecipeModel model(graph);
   ByCause<int> met{};
-  for_each_seed(60, [&](Rng& rng) {
+  for_each_seed(180, [&](Rng& rng) {
     const Recipe recipe = random_recipe(model, 16, rng);
     SCOPED_TRACE(recipe.str());
     const RecipeStrategy made = expand_recipe(recipe, model, topology);
@@ -182,10 +184,11 @@ TEST(CommunicationCause, IsTheAxisOfTheMeshAlongWhichDevicesDiffer) {
     Evaluator evaluator(graph, costs, options);
     const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
     evaluator.evaluate_labelled(strategy);
+    const ContextParts contexts(evaluator.contents(), strategy, model.axes());
     for (const Wiring& wiring : evaluator.expanded().wirings()) {
       if (wiring.plan->tasks.empty()) continue;
       const CommunicationCause cause =
-          cause_of(wiring, *wiring.plan, strategy, options.pipeline, model.axes());
+          cause_of(wiring, *wiring.plan, strategy, options.pipeline, model.axes(), contexts);
       ++met[static_cast<std::size_t>(cause)];
       EXPECT_EQ(name_of(cause), name_of(expected(wiring, made.strategy, recipe, model.axes())))
           << graph.tensor(wiring.tensor).name << " " << name_of(wiring.kind);
@@ -195,6 +198,49 @@ TEST(CommunicationCause, IsTheAxisOfTheMeshAlongWhichDevicesDiffer) {
        {CommunicationCause::Tensor, CommunicationCause::Sequence, CommunicationCause::Context,
         CommunicationCause::Pipeline, CommunicationCause::Sharding})
     EXPECT_GT(met[static_cast<std::size_t>(cause)], 20) << name_of(cause);
+}
+
+// Causes for which the recipe has a degree above 1; gradients are added up in all.
+CauseNames possible_causes(const Recipe& recipe) {
+  CauseNames causes{"data"};
+  const std::int64_t expert_tensor = recipe.expert_tensor_degree();
+  if (recipe.tensor > 1 || expert_tensor > 1) causes.emplace("tensor");
+  if (recipe.tensor > 1 && recipe.sequence_parallel) causes.emplace("sequence");
+  if (recipe.context > 1) causes.emplace("context");
+  if (recipe.expert > 1) causes.emplace("expert");
+  if (recipe.pipeline > 1) causes.emplace("pipeline");
+  if (recipe.state_sharding.any()) causes.emplace("sharding");
+  return causes;
+}
+
+void expect_possible_causes(const std::string& name) {
+  const OperatorGraph graph = make_zoo_model(name);
+  const Topology topology = make_topology("dgx-h100:2");
+  const RecipeModel model(graph);
+  CauseNames met;
+  for_each_seed(120, [&](Rng& rng) {
+    const Recipe recipe = random_recipe(model, 16, rng);
+    SCOPED_TRACE(recipe.str());
+    const CauseNames possible = possible_causes(recipe);
+    for (const auto& [kind, causes] : causes_of_recipe(graph, topology, recipe.str().c_str())) {
+      for (const std::string& cause : causes) {
+        EXPECT_THAT(possible, Contains(cause)) << name_of(kind);
+        met.insert(cause);
+      }
+    }
+  });
+  const bool experts = model.axes().has(AxisRole::Experts);
+  EXPECT_EQ(met.size(), experts ? kCommunicationCauses : kCommunicationCauses - 1);
+}
+
+TEST(CommunicationCause, IsOfWhatTheRecipeDivides) {
+  expect_possible_causes("llama:layers=4,hidden=64,heads=8,kv_heads=4,vocab=96,sequence=32,ffn=64,batch=8");
+  for (const char* groups : {"1", "4", "16"}) {
+    expect_possible_causes(
+        "mixtral-8x7b:batch=8,layers=2,hidden=32,heads=8,kv_heads=4,vocab=96,sequence=32,ffn=64,"
+        "token_groups=" +
+        std::string(groups));
+  }
 }
 
 TEST(CommunicationCause, OfAStatisticIsWhatItsGroupDivides) {
@@ -213,7 +259,9 @@ TEST(CommunicationCause, OfAStatisticIsWhatItsGroupDivides) {
       strategy[i] = arranged(op, std::span(&split, 1), both);
       const CostModel costs(topology);
       const PlanContents contents(graph, costs, {});
-      EXPECT_EQ(cause_of_statistic(OperatorId(i), both, contents.bind(strategy), axes), cause) << factor;
+      const BoundStrategy bound = contents.bind(strategy);
+      const ContextParts contexts(contents, bound, axes);
+      EXPECT_EQ(cause_of_statistic(OperatorId(i), both, bound, axes, contexts), cause) << factor;
     }
     return;
   }
