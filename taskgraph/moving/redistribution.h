@@ -53,9 +53,9 @@ struct Redistribution {
 /// 3). First the addends that every destination already holds are peeled off. The rest is divided into
 /// connected components of overlapping boxes. Each component is moved by a recognised collective, by a chain
 /// of collectives, broadcast, reduce, reduce-first, share-then-gather or direct sends: the candidate with the
-/// least (time, rounds, place in this list). Collectives, and chains that move no more than sends, are used
-/// without comparison. Addends of `from` that lie in the same places must be merged already (sum_of). Pure
-/// and deterministic.
+/// least (time, rounds, place in this list). Collectives are used without comparison, and where all-to-alls
+/// alone move no more than sends, only chains are compared. Addends of `from` that lie in the same places
+/// must be merged already (sum_of). Pure and deterministic.
 Redistribution redistribute(const Layout& from, const Layout& to, std::int64_t element_bytes,
                             CommunicationPrices& prices, StepContents contents = StepContents::List);
 

@@ -389,6 +389,8 @@ std::int64_t elements_on_links(const Steps& steps) {
   return sum;
 }
 
+bool in_one_round(const Steps& steps) { return steps.empty() || steps.front().round == steps.back().round; }
+
 // Of direct sends, where the parts are regular and cover what is wanted: all addends that a device lacks.
 std::int64_t elements_of_sends(const RedistributionComponent& c, const Shape& shape) {
   std::int64_t sum = 0;
@@ -455,7 +457,7 @@ std::optional<Steps> cheapest_steps(const RedistributionComponent& component,
     const std::int64_t sent = elements_of_sends(component, shape);
     bool certain = false;
     for (Steps& steps : composed_steps(component, shape.lanes, setting)) {
-      certain = certain || elements_on_links(steps) <= sent;
+      certain = certain || (in_one_round(steps) && elements_on_links(steps) <= sent);
       cheapest.consider(std::move(steps));
     }
     if (certain) return cheapest.take();

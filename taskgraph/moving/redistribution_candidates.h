@@ -41,8 +41,9 @@ struct RedistributionSetting {
 
 /// The cheapest candidate of one component: the least (time, rounds, order of the algebra's table). A
 /// recognised collective is used without comparison, since its implementation may itself send directly where
-/// that is faster; so are composed_steps() that move no more than sends. Nothing when all candidates contain
-/// sends and are certain to take longer than `setting.most`.
+/// that is faster. So are all-to-alls alone where they move no more than sends: only other chains may be
+/// cheaper then. Nothing when all candidates contain sends and are certain to take longer than
+/// `setting.most`.
 std::optional<std::vector<RedistributionStep>> cheapest_steps(const RedistributionComponent& component,
                                                               const RedistributionSetting& setting);
 
@@ -64,11 +65,11 @@ std::vector<RedistributionStep> direct_steps(const RedistributionComponent& comp
 /// Reduce-scatter, all-to-all, all-gather, without those that are not needed. Addends of a box are reduced to
 /// pieces of it, or copies of it give a piece each; what all devices give each other are equal blocks; where
 /// several devices want a box, each gets a share of it and gathers the rest. Parts and wanted boxes may also
-/// be left whole: then devices get copies of a block, or addends that they add themselves. Two ways at most:
-/// the one with the smallest groups that exchange all-to-all, and the one that moves least, if that is
-/// another. None unless devices are alike and cuts come out even. `lanes`: disjoint sets of devices that hold
-/// one copy of every part, in the order of the parts, which are boxes × addends, the boxes disjoint. No
-/// device wants two boxes.
+/// be left whole: then devices get copies of a block, or addends that they add themselves. Whether parts and
+/// wanted boxes are cut makes four kinds of ways. Of each, two at most: the one with the smallest groups that
+/// exchange all-to-all, and the one that moves least, if that is another. None unless devices are alike and
+/// cuts come out even. `lanes`: disjoint sets of devices that hold one copy of every part, in the order of
+/// the parts, which are boxes × addends, the boxes disjoint. No device wants two boxes.
 std::vector<std::vector<RedistributionStep>> composed_steps(const RedistributionComponent& component,
                                                             std::span<const std::vector<DeviceId>> lanes,
                                                             const RedistributionSetting& setting);

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -65,6 +67,25 @@ bool divides(std::size_t count, const Box& box, std::size_t dim) {
   return box[dim].length() % static_cast<std::int64_t>(count) == 0;
 }
 
+class BestOfKind {
+ public:
+  void consider(const Cutting& cutting) {
+    const auto groups = [](const Cutting& c) { return std::tie(c.largest, c.traffic); };
+    const auto traffic = [](const Cutting& c) { return std::tie(c.traffic, c.largest); };
+    if (!smallest_groups_ || groups(cutting) < groups(*smallest_groups_)) smallest_groups_ = cutting;
+    if (!least_traffic_ || traffic(cutting) < traffic(*least_traffic_)) least_traffic_ = cutting;
+  }
+  void append_to(std::vector<Cutting>& found) {
+    if (!smallest_groups_) return;
+    const bool same = smallest_groups_->traffic == least_traffic_->traffic;
+    found.push_back(std::move(*smallest_groups_));
+    if (!same) found.push_back(std::move(*least_traffic_));
+  }
+
+ private:
+  std::optional<Cutting> smallest_groups_, least_traffic_;
+};
+
 // Finds how to cut parts and wanted boxes so that all that is left between them are all-to-alls of equal
 // blocks in disjoint groups.
 class CuttingFinder {
@@ -79,24 +100,23 @@ class CuttingFinder {
     by_wanted_ = ordered_by(now_.all, [](const Exchanger& e) { return std::tie(e.wanted_number, e.device); });
   }
 
-  // The cutting whose groups are smallest, and the one with the least traffic, if that is another. First
-  // dimensions win, and cutting does over leaving boxes whole.
+  // Of each kind the cutting whose groups are smallest, and the one with the least traffic, if that is
+  // another. First dimensions win. Bytes do not tell which kind is fastest: a gathering moves as many again,
+  // but may do so inside nodes.
   std::vector<Cutting> find() {
-    std::vector<Cutting> found;  // smallest groups, least traffic
-    if (!possible_) return found;
-    const std::size_t dims = now_.all.front().held->dims();
-    for (std::size_t s = copies_ > 1 ? 0 : dims; s <= dims; ++s) {
-      if (!cut_shares(s)) continue;
-      for (std::size_t p = lanes_ * addends_ > 1 ? 0 : dims; p <= dims; ++p) {
-        if (!cut_pieces(p) || !exchange_in_groups()) continue;
-        if (found.empty()) found.assign(2, now_);
-        const auto groups = [](const Cutting& c) { return std::tie(c.largest, c.traffic); };
-        const auto traffic = [](const Cutting& c) { return std::tie(c.traffic, c.largest); };
-        if (groups(now_) < groups(found[0])) found[0] = now_;
-        if (traffic(now_) < traffic(found[1])) found[1] = now_;
+    std::array<BestOfKind, 4> best;
+    if (possible_) {
+      const std::size_t dims = now_.all.front().held->dims();
+      for (std::size_t s = copies_ > 1 ? 0 : dims; s <= dims; ++s) {
+        if (!cut_shares(s)) continue;
+        for (std::size_t p = lanes_ * addends_ > 1 ? 0 : dims; p <= dims; ++p) {
+          if (cut_pieces(p) && exchange_in_groups())
+            best[(now_.shares_divide ? 0 : 2) + (now_.pieces_divide ? 0 : 1)].consider(now_);
+        }
       }
     }
-    if (!found.empty() && found[0].traffic == found[1].traffic) found.pop_back();
+    std::vector<Cutting> found;
+    for (BestOfKind& kind : best) kind.append_to(found);
     return found;
   }
 
