@@ -146,6 +146,32 @@ class ShardPrices {
   std::map<std::vector<std::int64_t>, Seconds>::iterator last_ = known_.end();
 };
 
+// Of the gradients of a block that arrive: two are read and one is written.
+Seconds time_of_sum(const OperatorGraph& graph, const Operator& op, const ParallelConfig& config,
+                    const DeviceKind& kind) {
+  const DataType type = operand_type(graph, op);
+  const auto bytes = static_cast<double>(ring_block(graph, op, config).gradients.value);
+  const double elements = bytes / static_cast<double>(bytes_per_element(type));
+  return analytic_time({elements, 3 * bytes, {}}, type, kind);
+}
+
+// Where gradients go round, the first who works on the block of another begins their sum. The others add to
+// what arrives, and so does the owner in the end.
+void add_sum_times(const OperatorGraph& graph, const Operator& op, const ParallelConfig& config,
+                   const Topology& topology, PassWork& work) {
+  const RingStages stages = ring_stages(graph, op, Pass::BackwardInput, config);
+  constexpr std::int32_t kFirstSum = 3;
+  const std::size_t shards = config.devices.size();
+  for (std::size_t k = 0; k < shards; ++k) {
+    const Nanoseconds sum = to_nanoseconds(time_of_sum(graph, op, config, topology.kind(config.devices[k])));
+    for (std::int32_t stage = kFirstSum; stage < stages.stages(); ++stage) {
+      Nanoseconds& duration = work.durations[static_cast<std::size_t>(stage) * shards + k];
+      const bool passes_on = stages.works(stage) && duration <= 1;  // it sees nothing of the block
+      if (!passes_on) duration += sum;
+    }
+  }
+}
+
 // The passes of a ring work on one block after the other. One that no query sees is left out.
 void add_block_times(const Operator& op, const ParallelConfig& config, ShardPrices& price, PassWork& work) {
   const ShardGrid grid(op, config);
@@ -171,6 +197,8 @@ PassWork pass_work(const OperatorGraph& graph, const Operator& op, Pass pass, co
   if (config.ring) {
     add_ring(graph, op, pass, config, prices, work);
     add_block_times(op, config, price, work);
+    if (pass == Pass::BackwardInput && ring_stages(graph, op, pass, config).gradients)
+      add_sum_times(graph, op, config, prices.topology(), work);
     return work;
   }
   const std::vector<double> shares = add_statistics(op, pass, config, prices, work);

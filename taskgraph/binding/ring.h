@@ -14,7 +14,8 @@ namespace pipesim {
 ///
 /// Backward passes keys and values round again. Each member but the owner adds its share to the gradients of
 /// a block and sends them on, so they follow the block round and end at their owner. Of these a member holds
-/// two blocks that it makes or sends, and two that arrived or arrive.
+/// two blocks that it makes or sends, and two that arrived or arrive. The time to add is part of the stage
+/// that works on the block.
 ///
 /// The stages of a pass: 0 begins; block i is worked on in stage 1 + i; where gradients go round, the last
 /// one adds to the own gradients what came home.

@@ -173,6 +173,27 @@ TEST(Ring, DoesEqualWorkEverywhereInZigzagOrder) {
   }
 }
 
+// Blocks of equal work: the own one, that of a neighbour, whose sum begins here, and those of others, to
+// whose sums that arrive the own share is added. In the end the owner adds what comes home.
+TEST(Ring, AddsUpGradientsInTheTimeThatTheirBytesTake) {
+  const Expansion e = ring_of(4, 1, 0, 1, 8192);
+  const BoundOperator& mix = *e.bound[3];
+  const DeviceKind& kind = e.topology.kind(DeviceId(0));
+  const double block = 2 * (2 * 2048 * 4 * 64) * 4;  // keys and values, float32
+  const auto sum = to_nanoseconds(
+      kind.launch_overhead + Seconds(3 * block / (kind.memory_bandwidth.value * kind.memory_efficiency)));
+  const auto at = [&](std::size_t stage, std::size_t member) {
+    return mix.backward_input.durations[stage * 4 + member];
+  };
+  for (std::size_t member = 0; member < 4; ++member) {
+    EXPECT_EQ(at(2, member), at(1, member));
+    EXPECT_EQ(at(3, member), at(2, member) + sum);
+    EXPECT_EQ(at(4, member), at(2, member) + sum);
+    EXPECT_NEAR(static_cast<double>(at(5, member)), static_cast<double>(sum), 1.0);
+    EXPECT_EQ(mix.forward.durations[4 * 4 + member], mix.forward.durations[1 * 4 + member]);
+  }
+}
+
 // A message moves while the block before is worked on.
 TEST(Ring, WorksWhileItPassesOn) {
   const Expansion e = ring_of(4, 1, 0, 1, 8192);
