@@ -99,11 +99,10 @@ TEST(Import, RefusesWhatDoesNotGoTogether) {
   EXPECT_EQ(
       pipesim_run({"import", "topology", "--nodes", "2"}),
       (Outcome{2, "", "pipesim: import: --nodes goes with FILE: this machine is not asked for its NICs\n"}));
-  EXPECT_EQ(
-      pipesim_run({"import", "plan"}),
-      (Outcome{2, "",
-               "pipesim: import: found \"plan\", allowed: topology or model, as in \"pipesim import topology "
-               "plan\"; see \"pipesim help import\"\n"}));
+  EXPECT_EQ(pipesim_run({"import", "plans"}), (Outcome{2, "",
+                                                       "pipesim: import: found \"plans\", allowed: topology, "
+                                                       "model or plan, as in \"pipesim import topology "
+                                                       "plans\"; see \"pipesim help import\"\n"}));
   EXPECT_THAT(
       pipesim_run({"import", "topology", "--device", "H20"}).err,
       StartsWith("pipesim: option --device: unknown kind \"H20\" (did you mean \"H200\"?); allowed: "));

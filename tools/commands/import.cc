@@ -8,6 +8,7 @@
 #include "sim/base/files.h"
 #include "tools/cli/command.h"
 #include "tools/commands/execution_commands.h"
+#include "tools/commands/import_plan.h"
 #include "tools/commands/options/import_options.h"
 #include "tools/inputs/model_and_topology.h"
 #include "topologies/files/nccl_topology.h"
@@ -64,10 +65,15 @@ int import_model(const Arguments& arguments, Streams& streams) {
 
 int run_import(const Arguments& arguments, Streams& streams) {
   const std::string& what = arguments.operands()[0];
+  if (what == "plan") return import_plan(arguments, streams);
+  for (const Option& option : import_plan_options()) {
+    if (arguments.given(option.name))
+      throw UsageError(fmt::format("import: --{} goes with plan", option.name));
+  }
   if (what == "model") return import_model(arguments, streams);
   if (what != "topology")
     arguments.refuse(fmt::format(
-        "found \"{0}\", allowed: topology or model, as in \"pipesim import topology {0}\"", what));
+        "found \"{0}\", allowed: topology, model or plan, as in \"pipesim import topology {0}\"", what));
   if (arguments.operands().size() == 1) {
     check_import_of_this_machine(arguments);
     return run_import_of_this_machine(arguments, streams);
@@ -79,60 +85,74 @@ int run_import(const Arguments& arguments, Streams& streams) {
 }  // namespace
 
 Command import_command() {
-  return {.name = "import",
-          .summary = "make a topology of GPUs or a dump of NCCL, or a model",
-          .description =
-              "A topology without FILE describes this machine's GPUs. With FILE it is read from XML that "
-              "NCCL wrote, as it does when NCCL_TOPO_DUMP_FILE=FILE.xml is set. A model is read from a "
-              "config.json of Hugging Face.\n\nThis machine's GPUs are described as CUDA, NVML and Linux "
-              "report them, with memory, NVLinks, PCIe and processors. That needs libpipesim_cuda.so and a "
-              "driver. NCCL's XML also names the NICs, so that several hosts can be joined. Nothing is "
-              "measured: link rates are those that NCCL assumes, and other figures come from the GPU's "
-              "kind, by name or PCI device id.\n\n--virtual-devices N divides the first GPU into N parts, "
-              "with the multiprocessors that the driver gives to each. Copies between parts share one bus, "
-              "the GPU's memory. The file says which figures come from a datasheet and which are "
-              "derived.\n\nTypes of config.json that can be read: llama, mistral, mixtral, qwen2, "
-              "qwen2_moe, qwen3, qwen3_moe, gpt2, deepseek_v3. The file may be followed by keys of the "
-              "zoo's model: config.json:sequence=4096. What the config asks for and the model does not "
-              "have is listed on stderr.\n\nAssumptions are listed on stderr.",
-          .operands = {{.name = "WHAT", .help = "topology or model", .choices = {{"topology"}, {"model"}}},
-                       {.name = "FILE",
-                        .help = "an XML file of NCCL (default: this machine), or a config.json",
-                        .required = false}},
-          .options = {{.name = "output",
-                       .argument = "FILE",
-                       .default_value = "",
-                       .help = "write the topology or model to FILE instead of stdout",
-                       .letter = 'o'},
-                      {.name = "nodes",
-                       .argument = "N",
-                       .default_value = "1",
-                       .help = "copies of the hosts of FILE, on one network"},
-                      {.name = "virtual-devices",
-                       .argument = "N",
-                       .default_value = "",
-                       .help = "N equal parts of this machine's first GPU",
-                       .details = "For --backend cuda --virtual-devices."},
-                      {.name = "device",
-                       .argument = "KIND",
-                       .default_value = "",
-                       .help = "the kind of all GPUs, such as H200",
-                       .details = "Overrides what their names or PCI device ids say."},
-                      {.name = "name",
-                       .argument = "NAME",
-                       .default_value = "",
-                       .help = "the topology's name; default: the file's or the host's"}},
-          .examples = {{"pipesim import topology -o here.topology.json", "this machine"},
-                       {"pipesim import topology --virtual-devices 8 -o eight.topology.json",
-                        "eight parts of its first GPU"},
-                       {"pipesim import topology docs/examples/node.xml --nodes 16 -o cluster.topology.json",
-                        "sixteen nodes like the one on which \"NCCL_TOPO_DUMP_FILE=node.xml torchrun "
-                        "--nproc-per-node 8 train.py\" ran"},
-                       {"pipesim import topology docs/examples/node.xml --device H200",
-                        "GPUs whose ids are unknown"},
-                       {"pipesim import model docs/examples/config.json -o llama.model.json",
-                        "a model file of a config of Hugging Face"}},
-          .run = run_import};
+  Command c{
+      .name = "import",
+      .summary = "read a topology, a model or a plan from files of others",
+      .description =
+          "A topology is read from this machine's GPUs, or from FILE: XML that NCCL wrote, as it does when "
+          "NCCL_TOPO_DUMP_FILE=FILE.xml is set. A model is read from a config.json of Hugging Face, a plan "
+          "from "
+          "the arguments of a run of Megatron-LM.\n\nThis machine's "
+          "GPUs are described as CUDA, NVML and Linux "
+          "report them, with memory, NVLinks, PCIe and processors. That needs libpipesim_cuda.so and a "
+          "driver. NCCL's XML also names the NICs, so that several hosts can be joined. Nothing is "
+          "measured: link rates are those that NCCL assumes, and other figures come from the GPU's "
+          "kind, by name or PCI device id.\n\n--virtual-devices N divides the first GPU into N parts, "
+          "with the multiprocessors that the driver gives to each. Copies between parts share one bus, "
+          "the GPU's memory. The file says which figures come from a datasheet and which are "
+          "derived.\n\nTypes of config.json that can be read: llama, mistral, mixtral, qwen2, "
+          "qwen2_moe, qwen3, qwen3_moe, gpt2, deepseek_v3. The file may be followed by keys of the "
+          "zoo's model: config.json:sequence=4096. What the config asks for and the model does not "
+          "have is listed on stderr.\n\nArguments of Megatron-LM stand in a file of their own, in a shell "
+          "script that starts the run, or as --flag: value in YAML. Of a script, variables with plain "
+          "values are understood. The report says what the run is as a recipe, how long an iteration "
+          "takes, and which recipe is the best for as many samples on the same devices, and "
+          "why.\n\nAssumptions are listed on stderr.",
+      .operands = {{.name = "WHAT",
+                    .help = "topology, model or plan",
+                    .choices = {{"topology"}, {"model"}, {"plan"}}},
+                   {.name = "FILE",
+                    .help = "XML of NCCL (or this machine), a config.json, arguments of Megatron-LM",
+                    .required = false}},
+      .options = {{.name = "output",
+                   .argument = "FILE",
+                   .default_value = "",
+                   .help = "write the topology, model or plan to FILE",
+                   .letter = 'o'},
+                  {.name = "nodes",
+                   .argument = "N",
+                   .default_value = "1",
+                   .help = "copies of the hosts of FILE, on one network"},
+                  {.name = "virtual-devices",
+                   .argument = "N",
+                   .default_value = "",
+                   .help = "N equal parts of this machine's first GPU",
+                   .details = "For --backend cuda --virtual-devices."},
+                  {.name = "device",
+                   .argument = "KIND",
+                   .default_value = "",
+                   .help = "the kind of all GPUs, such as H200",
+                   .details = "Overrides what their names or PCI device ids say."},
+                  {.name = "name",
+                   .argument = "NAME",
+                   .default_value = "",
+                   .help = "the topology's name; default: the file's or the host's"}},
+      .examples = {{"pipesim import topology -o here.topology.json", "this machine"},
+                   {"pipesim import topology --virtual-devices 8 -o eight.topology.json",
+                    "eight parts of its first GPU"},
+                   {"pipesim import topology docs/examples/node.xml --nodes 16 -o cluster.topology.json",
+                    "sixteen nodes like the one on which \"NCCL_TOPO_DUMP_FILE=node.xml torchrun "
+                    "--nproc-per-node 8 train.py\" ran"},
+                   {"pipesim import topology docs/examples/node.xml --device H200",
+                    "GPUs whose ids are unknown"},
+                   {"pipesim import model docs/examples/config.json -o llama.model.json",
+                    "a model file of a config of Hugging Face"},
+                   {"pipesim import plan llama.run/megatron.args --topology dgx-h100:1 -o yours.plan.json",
+                    "how good is the run with these arguments?"}},
+      .run = run_import};
+  c.common = {"output", "nodes", "topology", "seconds"};
+  for (Option& option : import_plan_options()) c.options.push_back(std::move(option));
+  return c;
 }
 
 }  // namespace pipesim

@@ -21,6 +21,7 @@ Command accuracy_command();
 Command models_command();
 Command topologies_command();
 Command import_command();
+Command export_command();
 Command devices_command();
 Command help_command();
 
@@ -46,7 +47,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
       search_command(),    simulate_command(), compare_command(), execute_command(),
       calibrate_command(), accuracy_command(), models_command(),  topologies_command(),
-      import_command(),    devices_command(),  help_command(),
+      export_command(),    import_command(),   devices_command(), help_command(),
   };
   return all;
 }

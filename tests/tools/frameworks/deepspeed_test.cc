@@ -1,0 +1,86 @@
+#include "tools/frameworks/deepspeed.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/frameworks/documented_settings.h"
+#include "tests/tools/frameworks/framework_case.h"
+
+namespace pipesim {
+namespace {
+
+nlohmann::json config_in(const FrameworkPlan& plan) {
+  return nlohmann::json::parse(deepspeed_files(plan).front().content);
+}
+
+void expect_documented(const DocumentedSettings& documented, const std::string& path,
+                       const nlohmann::json& json) {
+  if (!json.is_object()) {
+    documented.expect(path, {json.is_string() ? json.get<std::string>() : json.dump()});
+    return;
+  }
+  for (const auto& [key, value] : json.items())
+    expect_documented(documented, path.empty() ? key : path + "." + key, value);
+}
+
+TEST(DeepSpeed, KeysAreDocumentedAndBatchesComeOutEven) {
+  const DocumentedSettings documented("deepspeed");
+  for_random_plans(
+      framework_named("deepspeed"), 60, [&](const FrameworkPlan& plan, const RecipeModel&, const Topology&) {
+        const nlohmann::json config = config_in(plan);
+        expect_documented(documented, "", config);
+        const auto number = [&](const char* key) { return config.at(key).get<std::int64_t>(); };
+        EXPECT_EQ(number("train_batch_size"), number("train_micro_batch_size_per_gpu") *
+                                                  number("gradient_accumulation_steps") * plan.recipe.data);
+        const bool divides_weights = config["zero_optimization"]["stage"] >= 2;
+        EXPECT_FALSE(config.contains("pipeline") && divides_weights);
+      });
+}
+
+TEST(DeepSpeed, WritesAConfigurationAndALaunchLine) {
+  const Topology topology = make_topology("dgx-h100:2");
+  const FrameworkPlan plan =
+      framework_plan("llama3-8b", parse_recipe("pp4,dp4,mbs2,zero1,recompute=full"), topology, 4);
+  EXPECT_EQ(config_in(plan), nlohmann::json::parse(R"({
+    "train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4,
+    "optimizer": {"type": "Adam", "params": {"lr": 0.0001}},
+    "zero_optimization": {"stage": 1, "overlap_comm": true}, "bf16": {"enabled": true},
+    "data_types": {"grad_accum_dtype": "fp32"}, "communication_data_type": "fp32",
+    "pipeline": {"stages": 4, "partition": "type:layer", "activation_checkpoint_interval": 1}})"));
+  const std::string launch = deepspeed_files(plan)[1].content;
+  EXPECT_NE(launch.find("# The model is a PipelineModule with num_stages=4, partition_method=\"type:layer\""),
+            std::string::npos)
+      << launch;
+  EXPECT_NE(launch.find("deepspeed --hostfile \"$here/hostfile\" --num_nodes 2 --num_gpus 8 \\\n  "
+                        "\"${@:?is your program and its arguments}\" --deepspeed --deepspeed_config "
+                        "\"$here/ds_config.json\"\n"),
+            std::string::npos)
+      << launch;
+}
+
+TEST(DeepSpeed, RefusesWhatHasNoKey) {
+  const Topology topology = make_topology("dgx-h100:1");
+  const auto refused = [&](const std::string& recipe) {
+    std::string text;
+    for (const Refusal& r : deepspeed_refusals(framework_plan("llama3-8b", parse_recipe(recipe), topology)))
+      text += fmt::format("{}: {}\n", r.part, r.reason);
+    return text;
+  };
+  EXPECT_EQ(refused("dp8,mbs1,zero3"), "");
+  EXPECT_EQ(refused("tp2,dp4,mbs1,zero2"), "");
+  EXPECT_EQ(refused("cp8,ulysses=8,dp1,mbs1,zero3"), "");
+  EXPECT_EQ(refused("pp4,dp2,mbs1,zero2"),
+            "zero2 with pp4: ZeRO-2 and ZeRO-3 are incompatible with its pipelines\n");
+  EXPECT_EQ(refused("pp4,dp2,mbs1,zero3"),
+            "zero3 with pp4: ZeRO-2 and ZeRO-3 are incompatible with its pipelines\n");
+  EXPECT_EQ(refused("pp4,vpp2,dp2,mbs1"), "vpp2: a device has one stage\n");
+  EXPECT_EQ(refused("tp2,dp4,mbs1,zero3"), "zero3 with tp2: AutoTP goes with ZeRO stages 0, 1 and 2\n");
+  EXPECT_EQ(refused("tp2,dp4,mbs1,sp"), "sp: AutoTP copies norms and residuals\n");
+  EXPECT_EQ(refused("pp4,dp2,mbs1,first=7,last=9"),
+            "stages of 7 to 9 layers: its partition type:… gives each stage as many layers\n");
+}
+
+}  // namespace
+}  // namespace pipesim

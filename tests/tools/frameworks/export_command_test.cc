@@ -1,0 +1,154 @@
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "sim/base/files.h"
+#include "tests/tools/command_line.h"
+
+namespace pipesim {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+std::string plan_of_recipe(const TemporaryFolder& folder, const std::string& model, const std::string& recipe,
+                           const std::string& batch = "64", const std::string& topology = "dgx-h100:1") {
+  std::string file = folder.path("plan.json");
+  pipesim_run({"simulate", "--model", model, "--topology", topology, "--batch", batch, "--recipe", recipe,
+               "-o", file});  // it need not fit into memory
+  EXPECT_TRUE(fs::exists(file)) << recipe;
+  return file;
+}
+
+TEST(Export, WritesFilesAndReplacesThemOnlyWithForce) {
+  const TemporaryFolder folder;
+  const std::string plan = plan_of_recipe(folder, "llama3-8b", "tp4,dp2,sp,mbs1,zero1");
+  const std::string out = folder.path("run");
+  const std::vector<std::string> command{"export", "--plan", plan, "--to", "megatron", "-o", out};
+  const Outcome written{0,
+                        "tp4,dp2,sp,mbs1,zero1 for Megatron-LM, on a host of 8 devices\n  " + out +
+                            "/megatron.args\n  " + out + "/launch.sh\n  " + out + "/hostfile\n  " + out +
+                            "/ranks.csv\n",
+                        ""};
+  EXPECT_EQ(pipesim_run(command), written);
+  write_file(out + "/hostfile", "mine\n");
+  EXPECT_EQ(pipesim_run(command),
+            (Outcome{1, "", "pipesim: " + out + "/megatron.args: is there already; --force replaces it\n"}));
+  EXPECT_EQ(read_file(out + "/hostfile"), "mine\n");
+  fs::remove(out + "/megatron.args");
+  EXPECT_EQ(pipesim_run(command),
+            (Outcome{1, "", "pipesim: " + out + "/launch.sh: is there already; --force replaces it\n"}));
+  EXPECT_FALSE(fs::exists(out + "/megatron.args"));
+  std::vector<std::string> forced = command;
+  forced.emplace_back("--force");
+  EXPECT_EQ(pipesim_run(forced), written);
+  EXPECT_EQ(read_file(out + "/hostfile"), "node0 slots=8\n");
+}
+
+// The plan that is read back is the plan that was written, byte for byte.
+TEST(Export, ReadsBackToTheSamePlanFile) {
+  const TemporaryFolder folder;
+  const std::string back = folder.path("back.json"), out = folder.path("run");
+  for (const auto& [model, recipe] :
+       {std::pair{"llama3-8b", "tp2,pp2,dp2,sp,mbs1,zero1,overlap=gather,recompute=selective"},
+        {"llama3-8b:layers=30", "pp4,vpp2,dp2,mbs2,first=7,last=7,zero1"},
+        {"gpt3-1.3b:vocab=50304", "tp2,cp2,ring,dp2,mbs2,recompute=full"},
+        {"mixtral-8x7b:layers=4", "dp8,ep8,etp1,mbs1,zero1"},
+        {"qwen3-8b:layers=4", "cp4,ulysses=2,ring,dp2,mbs1,zero3"}}) {
+    const std::string plan = plan_of_recipe(folder, model, recipe);
+    ASSERT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", out, "--force"}).status, 0);
+    const Outcome read = pipesim_run(
+        {"import", "plan", out + "/megatron.args", "--topology", "dgx-h100:1", "--seconds", "0", "-o", back});
+    EXPECT_EQ(read.err, "") << recipe;
+    EXPECT_TRUE(read_file(back) == read_file(plan)) << recipe;
+  }
+}
+
+TEST(Export, RefusesWithTheNearestRecipeAndItsCost) {
+  const TemporaryFolder folder;
+  const std::string out = folder.path("run");
+  const std::string plan = plan_of_recipe(folder, "llama3-8b:layers=8", "pp4,dp2,mbs1,schedule=zb-h1");
+  const Outcome megatron = pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", out});
+  EXPECT_EQ(megatron.status, 1);
+  EXPECT_THAT(
+      megatron.err,
+      testing::MatchesRegex(
+          "pipesim: .*plan.json: Megatron-LM can't run this plan: schedule=zb-h1: its pipelines run "
+          "1f1b, or interleaved where there is vpp; the nearest that it can is pp4,dp2,mbs1: [0-9.]+ "
+          "m?s an iteration, [0-9.]+ % more than [0-9.]+ m?s; \"pipesim simulate --model "
+          "llama3-8b:layers=8,batch=2 --topology dgx-h100:1 --batch 64 --recipe pp4,dp2,mbs1 -o FILE\" "
+          "writes it\n"));
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_EQ(
+      pipesim_run({"export", "--plan", plan, "--to", "torchtitan", "-o", out}).err,
+      "pipesim: " + plan +
+          ": torchtitan can't run this plan: model \"llama3-8b:layers=8,batch=2\": it has configurations "
+          "of llama3-8b, llama3-70b, llama3-405b and deepseek-v3, with any sequence; other sizes are "
+          "written in its own code; dp2 without FSDP: its DDP goes with no other parallelism\n");
+}
+
+TEST(Export, NamesAnOperatorThatIsSplitOtherwise) {
+  const TemporaryFolder folder;
+  const std::string plan = plan_of_recipe(folder, "llama3-8b:layers=2", "tp4,dp2,mbs1");
+  std::string text = read_file(plan);
+  const std::string before = R"({"operator":"layer1.gate","split":[["b",2],["o",4]])";
+  const std::size_t at = text.find(before);
+  ASSERT_NE(at, std::string::npos) << text.substr(0, 3000);
+  text.replace(at, before.size(), R"({"operator":"layer1.gate","split":[["b",2],["s",4]])");
+  write_file(plan, text);
+  const Outcome outcome =
+      pipesim_run({"export", "--plan", plan, "--to", "deepspeed", "-o", folder.path("run")});
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr("DeepSpeed can't run this plan: operator \"layer1.gate\": is split or placed otherwise "
+                "than tp4,dp2,mbs1 says, and frameworks split all layers alike; the nearest that it can "
+                "is tp4,dp2,mbs1: "));
+}
+
+TEST(Export, SaysWhatIsMissing) {
+  const TemporaryFolder folder;
+  const std::string plan = data_parallel_lenet(folder);
+  EXPECT_EQ(
+      pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", folder.path("run")}).err,
+      "pipesim: model \"lenet\": frameworks are given the sizes of a decoder, allowed: gpt, llama, mixtral, "
+      "qwen3 and deepseek models of the zoo, or a config.json of Hugging Face\n");
+  EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron"}).err,
+            "pipesim: export: --output is missing; see \"pipesim help export\"\n");
+  EXPECT_EQ(
+      pipesim_run({"export", "--plan", plan, "-o", "x"}).err,
+      "pipesim: export: --to is missing: the framework that the plan is written for; see \"pipesim help "
+      "export\"\n");
+  EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatorn", "-o", "x"}).err,
+            "pipesim: export: option --to is one of megatron, torchtitan, deepspeed, not \"megatorn\" (did "
+            "you mean \"megatron\"?); see \"pipesim help export\"\n");
+}
+
+TEST(ImportPlan, JudgesARunAgainstTheBestRecipe) {
+  const TemporaryFolder folder;
+  const std::string script = folder.path("run.sh"), plan = folder.path("yours.json");
+  write_file(script,
+             "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 1024 "
+             "--num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 --bf16 "
+             "--tensor-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 16 --vocab-size 1023 "
+             "--tokenizer-type NullTokenizer --hidden-dropout 0 --fp8-margin 0\n");
+  const Outcome outcome = pipesim_run({"import", "plan", script, "--topology", "dgx-h100:1", "-o", plan});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("  model      gpt"));
+  EXPECT_THAT(outcome.out, HasSubstr("  recipe     tp8,dp1,mbs1\n  batch      16 in 16 microbatches of 1\n"));
+  EXPECT_THAT(outcome.out,
+              testing::ContainsRegex("\nyours [0-9.]+ ms, best [0-9.]+ ms, because [^\n]+\n  the "
+                                     "best of [0-9,]+ recipes is [^\n]+\n"));
+  EXPECT_EQ(pipesim_run({"simulate", "--plan", plan}).status, 0);
+  EXPECT_EQ(pipesim_run({"import", "plan", script}).err,
+            "pipesim: import: --topology is missing: a plan needs the devices that it runs on\n");
+  EXPECT_EQ(pipesim_run({"import", "plan", script, "--topology", "dgx-h100:2"}).err,
+            "pipesim: " + script +
+                ": --nnodes x --nproc-per-node are 8 devices, and topology \"dgx-h100:2\" has 16\n");
+  EXPECT_EQ(pipesim_run({"import", "plan"}).err,
+            "pipesim: import: a plan is read from a FILE, and there is none\n");
+  EXPECT_EQ(pipesim_run({"import", "model", script, "--seconds", "2"}).err,
+            "pipesim: import: --seconds goes with plan\n");
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,232 @@
+#include "tools/frameworks/megatron.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/errors.h"
+#include "tests/refusal.h"
+#include "tests/tools/frameworks/documented_settings.h"
+#include "tests/tools/frameworks/framework_case.h"
+#include "tools/frameworks/megatron_run.h"
+
+namespace pipesim {
+namespace {
+
+const std::string kMegatronFile = "run.sh";
+
+std::string content_named(const std::vector<ExportedFile>& files, const std::string& name) {
+  for (const ExportedFile& file : files) {
+    if (file.name == name) return file.content;
+  }
+  ADD_FAILURE() << "no file " << name;
+  return "";
+}
+
+MegatronRun run_of_text(const std::string& text, std::int64_t devices) {
+  return megatron_run(MegatronFile::parse(text, kMegatronFile), devices);
+}
+
+// What is written is read back to the same plan of the same model.
+TEST(Megatron, ArgumentsReadBackToThePlan) {
+  for_random_plans(framework_named("megatron"), 60,
+                   [](const FrameworkPlan& plan, const RecipeModel& model, const Topology& topology) {
+                     const std::string text = content_named(megatron_files(plan), "megatron.args");
+                     const MegatronRun run = run_of_text(text, 8);
+                     EXPECT_EQ(decoder_sizes(run.model), plan.sizes) << text;
+                     EXPECT_EQ(run.samples, plan.samples);
+                     EXPECT_EQ(run.optimizer, plan.optimizer);
+                     EXPECT_EQ(run.gradient_type, plan.gradient_type) << text;
+                     EXPECT_EQ(run.recipe.microbatch, plan.recipe.microbatch);
+                     EXPECT_TRUE(run.left_out.empty()) << run.left_out.front();
+                     expect_same_plan(run.recipe, plan.recipe, model, topology);
+                   });
+}
+
+TEST(Megatron, ArgumentsAreDocumented) {
+  const DocumentedSettings documented("megatron");
+  for_random_plans(framework_named("megatron"), 40,
+                   [&](const FrameworkPlan& plan, const RecipeModel&, const Topology&) {
+                     for (const MegatronArgument& a : megatron_arguments(plan))
+                       documented.expect(a.flag, a.values);
+                   });
+}
+
+// As a name alone builds a zoo model again.
+TEST(Megatron, SizesOfTheZooAreReadBackToItsNames) {
+  for (const char* name : {"gpt", "gpt3-760m", "gpt3-175b", "llama", "llama3-8b", "llama3-70b", "qwen3-8b",
+                           "mixtral-8x7b", "mixtral-8x22b", "qwen3-235b", "deepseek-v3"})
+    EXPECT_EQ(zoo_text(decoder_sizes(name)), name);
+  EXPECT_EQ(zoo_text(decoder_sizes("llama3-8b:layers=4,sequence=32768")),
+            "llama3-8b:sequence=32768,layers=4");
+  EXPECT_EQ(
+      refusal([] { decoder_sizes("vgg16"); }),
+      "model \"vgg16\": frameworks are given the sizes of a decoder, allowed: gpt, llama, mixtral, qwen3 "
+      "and deepseek models of the zoo, or a config.json of Hugging Face");
+}
+
+TEST(Megatron, WritesArgumentsAndALaunchLine) {
+  const Topology topology = make_topology("dgx-h100:2");
+  Recipe recipe = parse_recipe("tp4,pp4,vpp2,dp1,sp,mbs1,zero1,first=6,last=6,recompute=full");
+  const FrameworkPlan plan = framework_plan("llama3-8b:layers=28", recipe, topology, 16);
+  const std::vector<ExportedFile> files = megatron_files(plan);
+  EXPECT_EQ(
+      content_named(files, "megatron.args"),
+      "--num-layers 28\n--hidden-size 4096\n--ffn-hidden-size 14336\n--num-attention-heads 32\n"
+      "--group-query-attention\n--num-query-groups 8\n--seq-length 8192\n--max-position-embeddings 8192\n"
+      "--position-embedding-type rope\n--normalization RMSNorm\n--swiglu\n--disable-bias-linear\n"
+      "--untie-embeddings-and-output-weights\n--hidden-dropout 0\n--attention-dropout 0\n"
+      "--padded-vocab-size 128256\n--bf16\n--tensor-model-parallel-size 4\n--sequence-parallel\n"
+      "--context-parallel-size 1\n--pipeline-model-parallel-size 4\n"
+      "--pipeline-model-parallel-layout Et*3|t*4|t*4|t*3|t*3|t*4|t*4|t*3L\n--optimizer adam\n"
+      "--accumulate-allreduce-grads-in-fp32\n--use-distributed-optimizer\n--micro-batch-size 1\n"
+      "--global-batch-size 16\n--recompute-granularity full\n--recompute-method uniform\n"
+      "--recompute-num-layers 1\n");
+  EXPECT_EQ(content_named(files, "hostfile"), "node0 slots=8\nnode1 slots=8\n");
+  const std::string ranks = content_named(files, "ranks.csv");
+  EXPECT_NE(ranks.find("rank,host,local_rank,device,tp,cp,dp,pp\n0,node0,0,node0.gpu0,0,0,0,0\n"),
+            std::string::npos)
+      << ranks;
+  EXPECT_NE(ranks.find("13,node1,5,node1.gpu5,1,0,0,3\n"), std::string::npos) << ranks;
+  EXPECT_EQ(content_named(files, "launch.sh"),
+            "#!/bin/sh\n# tp4,pp4,vpp2,dp1,sp,mbs1,zero1,first=6,last=6,recompute=full\n"
+            "# Start it in the folder of Megatron-LM, on each host. Data, learning rate and checkpoints are "
+            "yours: replace the last\n# line's arguments, or add to them.\nset -f\nhere=$(dirname \"$0\")\n"
+            "export CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun --nnodes 2 --nproc-per-node 8 \\\n"
+            "  --node-rank \"${NODE_RANK:?is the number of this host, from 0 to 1}\" \\\n"
+            "  --master-addr \"${MASTER_ADDR:-node0}\" --master-port \"${MASTER_PORT:-29500}\" \\\n"
+            "  pretrain_gpt.py $(cat \"$here/megatron.args\") \\\n"
+            "  --mock-data --tokenizer-type NullTokenizer --vocab-size 128255 --train-iters 20 --lr 1e-4 "
+            "--log-interval 1 \"$@\"\n");
+}
+
+TEST(Megatron, RefusesWhatHasNoArgument) {
+  const Topology topology = make_topology("dgx-h100:1");
+  const auto refused = [&](const std::string& recipe, const char* model = "llama3-8b") {
+    std::string text;
+    for (const Refusal& r : megatron_refusals(framework_plan(model, parse_recipe(recipe), topology)))
+      text += fmt::format("{}: {}\n", r.part, r.reason);
+    return text;
+  };
+  EXPECT_EQ(refused("pp4,dp2,mbs1,schedule=zb-h1"),
+            "schedule=zb-h1: its pipelines run 1f1b, or interleaved where there is vpp\n");
+  EXPECT_EQ(
+      refused("pp4,dp2,mbs1,zero3"),
+      "zero3 with pp4: its FSDP is documented with tp, cp and ep alone, and --use-distributed-optimizer is "
+      "zero1\n");
+  EXPECT_EQ(refused("tp2,dp4,mbs1,order=dp-tp-cp-ep-pp"),
+            "order=dp-tp: ranks are in the order tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp with "
+            "--use-tp-pp-dp-mapping\n");
+  EXPECT_EQ(refused("tp2,dp2,pp2,mbs1,order=cp-tp-ep-pp-dp"), "");
+  EXPECT_EQ(refused("dp8,mbs1,fsdp"),
+            "weights=float32: weights are kept in the model's type, with a float32 copy\n");
+  EXPECT_EQ(refused("tp8,dp1,mbs1,ep8", "mixtral-8x7b"),
+            "tp8 without sp: models with experts need --sequence-parallel where there is tp\n");
+}
+
+TEST(Megatron, ReadsAScript) {
+  const std::string script = R"(#!/bin/bash
+# An interleaved run.
+TP=4
+GPT_ARGS="
+    --num-layers 32 \
+    --hidden-size 4096
+    --num-attention-heads 32
+    --seq-length 2048
+    --max-position-embeddings 2048
+"
+PARALLEL=(
+    --tensor-model-parallel-size $TP  # within a node
+    --pipeline-model-parallel-size ${PP:-2}
+    --num-layers-per-virtual-pipeline-stage 4
+    --sequence-parallel
+)
+torchrun --nproc_per_node 8 --nnodes=2 pretrain_gpt.py $GPT_ARGS "${PARALLEL[@]}" \
+    --micro-batch-size 2 --global-batch-size=64 --bf16 --vocab-size 50257 \
+    --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --save $DIR --lr 0.00015
+)";
+  const MegatronFile file = MegatronFile::parse(script, kMegatronFile);
+  EXPECT_EQ(devices_of_launch(file), 16);
+  const MegatronRun run = megatron_run(file, 16);
+  EXPECT_EQ(run.recipe.str(), "tp4,pp2,vpp4,dp2,sp,mbs2,zero1,overlap=gather");
+  EXPECT_EQ(run.samples, 64);
+  EXPECT_EQ(run.model, "gpt3-6.7b:dtype=bfloat16,vocab=50688");
+  EXPECT_TRUE(run.left_out.empty());
+}
+
+TEST(Megatron, ReadsYaml) {
+  const MegatronRun run = run_of_text(
+      "MODEL_ARGS:\n  --num-layers: 12\n  --hidden-size: 512\n  --num-attention-heads: 8\n  --seq-length: "
+      "1024\n"
+      "  --max-position-embeddings: 1024\n  --micro-batch-size: 4\n  --global-batch-size: 32\n  --bf16: "
+      "true\n"
+      "  --sequence-parallel: false\n  --tensor-model-parallel-size: 2\n  --vocab-size: 1000\n"
+      "  --overlap-grad-reduce: true\n",
+      8);
+  EXPECT_EQ(run.recipe.str(), "tp2,dp4,mbs4");
+  EXPECT_EQ(decoder_sizes(run.model).vocabulary, 1024);
+}
+
+TEST(Megatron, ReadsLayouts) {
+  const auto recipe_with = [](const std::string& layout, int layers, int stages) {
+    return run_of_text(fmt::format("--num-layers {} --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
+                                   "--micro-batch-size 1 --vocab-size 512 --pipeline-model-parallel-size {} "
+                                   "--pipeline-model-parallel-layout \"{}\"",
+                                   layers, stages, layout),
+                       stages)
+        .recipe.str();
+  };
+  EXPECT_EQ(recipe_with("Et*2|(tt|)*2,t*2L", 8, 4), "pp4,dp1,mbs1");
+  EXPECT_EQ(recipe_with("E|t*3|t*3|t*2L", 8, 4), "pp4,dp1,mbs1,first=0,last=2");
+  EXPECT_EQ(recipe_with("Et|t|t|tL", 4, 2), "pp2,vpp2,dp1,mbs1");
+  EXPECT_EQ(
+      refusal([&] { recipe_with("Et*2|t*4|t|tL", 8, 4); }),
+      "run.sh:1: --pipeline-model-parallel-layout: found stages of 2, 4, 1, 1 layers, allowed: as many on "
+      "all groups of devices but the first and the last");
+  EXPECT_EQ(
+      refusal([&] { recipe_with("Et*2|t*4L", 8, 2); }),
+      "run.sh:1: --pipeline-model-parallel-layout: found \"Et*2|t*4L\", allowed: E, 8 times t and L, with "
+      "| between stages, such as Et*4|t*4L");
+}
+
+TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
+  const std::string usual =
+      "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 "
+      "--vocab-size 512 ";
+  const auto refused = [&](const std::string& more, std::int64_t devices = 8) {
+    return refusal([&] { run_of_text(usual + more, devices); });
+  };
+  EXPECT_EQ(refused("--fp8-format hybrid"), "run.sh:1: --fp8-format: 8-bit types can't be expressed");
+  EXPECT_EQ(refused("--tensor-model-parallel-size 3"),
+            "run.sh: tp3 x cp1 x pp1 is 3 devices, which do not divide the 8 of the run");
+  EXPECT_EQ(refused("--tensor-model-parallel-size $TP"),
+            "run.sh:1: --tensor-model-parallel-size: found \"$TP\", allowed: a whole number from 1; the file "
+            "gives this variable of the shell no plain value");
+  EXPECT_EQ(refused("--global-batch-size 12"),
+            "run.sh:1: --global-batch-size: found 12, allowed: a multiple of --micro-batch-size 1 x dp8");
+  EXPECT_EQ(refused("--optimizer muon"), "run.sh:1: --optimizer: found \"muon\", allowed: adam, sgd");
+  EXPECT_EQ(refused("--hidden-dropout two"),
+            "run.sh:1: --hidden-dropout: found \"two\", allowed: a number from 0 up to 1");
+  EXPECT_EQ(refusal([] { MegatronFile::parse("hello", kMegatronFile); }),
+            "run.sh: has no arguments of Megatron-LM, allowed: a file with words such as --num-layers 32");
+  EXPECT_EQ(refusal([] { MegatronFile::parse("--a 1\n--b \"2", kMegatronFile); }),
+            "run.sh:2: a quote is not closed");
+  EXPECT_EQ(refusal([] { run_of_text("--hidden-size 64", 8); }), "run.sh: --num-layers is missing");
+  const MegatronRun run = run_of_text(usual +
+                                          "--swiglu --tp-comm-overlap --recompute-granularity selective "
+                                          "--recompute-modules core_attn mlp",
+                                      8);
+  EXPECT_EQ(
+      run.left_out,
+      (std::vector<std::string>{
+          "--tp-comm-overlap: communication of tp is not hidden behind products",
+          "--overlap-grad-reduce: is missing; gradients are reduced beside backward all the same",
+          "--hidden-dropout: 0.1: nothing is dropped with --swiglu",
+          "--normalization: LayerNorm is taken as RMSNorm with --swiglu",
+          "--position-embedding-type: learned positions are taken as rotary with --swiglu",
+          "--disable-bias-linear: is missing; products have no biases with --swiglu, but for queries, keys "
+          "and values",
+          "--recompute-modules: mlp is kept, only core_attn is computed again"}));
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,218 @@
+#include "tools/frameworks/torchtitan.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "tests/tools/frameworks/documented_settings.h"
+#include "tests/tools/frameworks/framework_case.h"
+
+namespace pipesim {
+namespace {
+
+const std::vector<const char*> kTorchtitanModels{"llama3-8b:batch=8"};
+
+std::map<std::string, std::string> fields_by_path(const FrameworkPlan& plan) {
+  std::map<std::string, std::string> fields;
+  for (const TorchtitanField& field : torchtitan_fields(plan)) fields[field.path] = field.value;
+  return fields;
+}
+
+std::string file_of(const FrameworkPlan& plan, const std::string& name) {
+  for (const ExportedFile& file : torchtitan_files(plan)) {
+    if (file.name == name) return file.content;
+  }
+  return "";
+}
+
+TEST(Torchtitan, FieldsAreDocumented) {
+  const DocumentedSettings documented("torchtitan");
+  for_random_plans(
+      framework_named("torchtitan"), 150,
+      [&](const FrameworkPlan& plan, const RecipeModel&, const Topology&) {
+        for (const TorchtitanField& field : torchtitan_fields(plan))
+          documented.expect(field.path, {field.value});
+        documented.expect("parallelism.module_fqns_per_model_part", {"[[]]"});
+      },
+      kTorchtitanModels);
+}
+
+// Degrees multiply up to the devices, and batches to the samples of an iteration.
+TEST(Torchtitan, DegreesAndBatchesComeOutEven) {
+  for_random_plans(
+      framework_named("torchtitan"), 150,
+      [&](const FrameworkPlan& plan, const RecipeModel&, const Topology&) {
+        const auto fields = fields_by_path(plan);
+        const auto number = [&](const std::string& path) { return std::stoll(fields.at(path)); };
+        EXPECT_EQ(number("parallelism.data_parallel_replicate_degree") *
+                      number("parallelism.data_parallel_shard_degree") *
+                      number("parallelism.tensor_parallel_degree") *
+                      number("parallelism.context_parallel_degree") *
+                      number("parallelism.pipeline_parallel_degree"),
+                  8);
+        EXPECT_EQ(number("training.global_batch_size"), plan.samples);
+        EXPECT_EQ(
+            number("training.global_batch_size") % (number("training.local_batch_size") * plan.recipe.data),
+            0);
+        if (plan.recipe.pipeline == 1) return;
+        EXPECT_EQ(
+            number("training.local_batch_size") / number("parallelism.pipeline_parallel_microbatch_size"),
+            plan.microbatches());
+        // Every layer is in one model part, in order.
+        const std::string config = file_of(plan, "pipesim_plan.py");
+        std::size_t at = config.find("tok_embeddings");
+        for (std::int64_t layer = 0; layer < plan.sizes.layers; ++layer) {
+          at = config.find(fmt::format("\"layers.{}\"", layer), at);
+          ASSERT_NE(at, std::string::npos) << layer << "\n" << config;
+        }
+        EXPECT_EQ(config.find("\"layers.", at + 1), std::string::npos);
+      },
+      kTorchtitanModels);
+}
+
+// A step as its cell says.
+struct Cell {
+  int stage = 0, microbatch = 0;
+  char action = 'F';
+};
+
+Cell cell_of(const std::string& text) {
+  Cell cell;
+  std::istringstream stream(text);
+  stream >> cell.stage >> cell.action >> cell.microbatch;
+  EXPECT_FALSE(stream.fail()) << text;
+  EXPECT_TRUE(stream.eof() || stream.peek() == EOF) << text;
+  return cell;
+}
+
+std::vector<std::vector<Cell>> cells_of(const std::string& csv) {
+  std::vector<std::vector<Cell>> rows;
+  std::istringstream lines(csv);
+  for (std::string line; std::getline(lines, line);) {
+    rows.emplace_back();
+    std::istringstream cells(line);
+    for (std::string cell; std::getline(cells, cell, ',');) rows.back().push_back(cell_of(cell));
+  }
+  return rows;
+}
+
+// Every stage runs each microbatch forward once, then its gradients, at once or in two steps; stage s is on
+// group s mod groups; and the rows can be carried out, each step when those that it needs are done.
+void expect_complete(const std::string& csv, int groups, int stages, int microbatches) {
+  const auto rows = cells_of(csv);
+  ASSERT_EQ(static_cast<int>(rows.size()), groups);
+  std::set<std::tuple<int, int, char>> done;
+  std::vector<std::size_t> next(rows.size(), 0);
+  const auto possible = [&](const Cell& c) {
+    const bool last = c.stage + 1 == stages;
+    if (c.action == 'F') return c.stage == 0 || done.contains({c.stage - 1, c.microbatch, 'F'});
+    if (c.action == 'W') return done.contains({c.stage, c.microbatch, 'I'});
+    return done.contains({c.stage, c.microbatch, 'F'}) &&
+           (last || done.contains({c.stage + 1, c.microbatch, 'B'}) ||
+            done.contains({c.stage + 1, c.microbatch, 'I'}));
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t g = 0; g < rows.size(); ++g) {
+      while (next[g] < rows[g].size() && possible(rows[g][next[g]])) {
+        const Cell& c = rows[g][next[g]++];
+        EXPECT_EQ(c.stage % groups, static_cast<int>(g));
+        EXPECT_TRUE(done.insert({c.stage, c.microbatch, c.action}).second);
+        moved = true;
+      }
+    }
+  }
+  for (std::size_t g = 0; g < rows.size(); ++g) EXPECT_EQ(next[g], rows[g].size()) << csv;
+  for (int s = 0; s < stages; ++s) {
+    for (int m = 0; m < microbatches; ++m) {
+      EXPECT_TRUE(done.contains({s, m, 'F'}));
+      EXPECT_NE(done.contains({s, m, 'B'}), done.contains({s, m, 'I'}) && done.contains({s, m, 'W'}));
+    }
+  }
+}
+
+TEST(Torchtitan, SchedulesAreWrittenForAllThatItKnows) {
+  const Topology topology = make_topology("dgx-h100:1");
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    const std::string name = std::string(kind.name) + (kind.takes_limit ? ":8" : "");
+    const int chunks = kind.takes_chunks ? 2 : 1;
+    const FrameworkPlan plan = framework_plan(
+        "llama3-8b", parse_recipe(fmt::format("pp4,vpp{},dp2,mbs1,fsdp,schedule={}", chunks, name)),
+        topology);
+    const bool known = kind.weights == WeightChange::AfterIteration && !kind.both_ways;
+    EXPECT_EQ(torchtitan_refusals(plan).empty(), known) << name;
+    if (known) expect_complete(file_of(plan, "schedule.csv"), 4, 4 * chunks, 8);
+  }
+}
+
+TEST(Torchtitan, WritesASmallScheduleAsItsOwnExamplesDo) {
+  EXPECT_EQ(torchtitan_schedule(make_schedule("1f1b", {.devices = 2, .microbatches = 3})),
+            "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n");
+  EXPECT_EQ(torchtitan_schedule(make_schedule("zb-h1", {.devices = 1, .microbatches = 1})), "0F0,0I0,0W0\n");
+}
+
+TEST(Torchtitan, WritesAConfigurationAndALaunchLine) {
+  const Topology topology = make_topology("dgx-h100:1");
+  const FrameworkPlan plan = framework_plan(
+      "llama3-8b:layers=32", parse_recipe("tp2,pp2,dp2,sp,mbs1,fsdp,recompute=full"), topology, 4);
+  const std::string config = file_of(plan, "pipesim_plan.py");
+  EXPECT_NE(config.find("from torchtitan.models.llama3.config_registry import llama3_8b\n\n\ndef "
+                        "pipesim_plan():\n    config = llama3_8b()\n"
+                        "    config.parallelism.data_parallel_replicate_degree = 1\n"
+                        "    config.parallelism.data_parallel_shard_degree = 2\n"
+                        "    config.parallelism.fsdp_reshard_after_forward = \"always\"\n"
+                        "    config.parallelism.tensor_parallel_degree = 2\n"
+                        "    config.parallelism.enable_sequence_parallel = True\n"
+                        "    config.parallelism.context_parallel_degree = 1\n"
+                        "    config.parallelism.expert_parallel_degree = 1\n"
+                        "    config.parallelism.pipeline_parallel_degree = 2\n"
+                        "    config.parallelism.pipeline_parallel_schedule = \"PipelineScheduleMulti\"\n"
+                        "    config.parallelism.pipeline_parallel_schedule_csv = "
+                        "str(Path(__file__).with_name(\"schedule.csv\"))\n"
+                        "    config.parallelism.pipeline_parallel_microbatch_size = 1\n"
+                        "    config.training.local_batch_size = 4\n"
+                        "    config.training.global_batch_size = 8\n"
+                        "    config.training.seq_len = 8192\n"
+                        "    config.training.mixed_precision_param = \"bfloat16\"\n"
+                        "    config.training.mixed_precision_reduce = \"float32\"\n"
+                        "    config.activation_checkpoint.mode = \"full\"\n"
+                        "    config.parallelism.module_fqns_per_model_part = [\n"
+                        "        [\"tok_embeddings\", \"layers.0\", "),
+            std::string::npos)
+      << config;
+  EXPECT_NE(config.find("\"layers.31\", \"norm\", \"output\"],\n    ]\n    return config\n"),
+            std::string::npos);
+  EXPECT_NE(
+      file_of(plan, "launch.sh")
+          .find("torchrun --nnodes 1 --nproc-per-node 8 --standalone \\\n  -m torchtitan.train --module "
+                "pipesim_plan --config pipesim_plan \"$@\"\n"),
+      std::string::npos);
+  EXPECT_NE(file_of(plan, "overrides.txt").find("--parallelism.tensor_parallel_degree 2\n"),
+            std::string::npos);
+}
+
+TEST(Torchtitan, RefusesWhatHasNoField) {
+  const Topology topology = make_topology("dgx-h100:1");
+  const auto refused = [&](const std::string& recipe, const char* model = "llama3-8b") {
+    std::string text;
+    for (const Refusal& r : torchtitan_refusals(framework_plan(model, parse_recipe(recipe), topology)))
+      text += fmt::format("{}: {}\n", r.part, r.reason);
+    return text;
+  };
+  EXPECT_EQ(refused("dp8,mbs1"), "");
+  EXPECT_EQ(refused("dp8,mbs1,hsdp=4"), "");
+  EXPECT_EQ(refused("tp2,dp4,mbs1"), "dp4 without FSDP: its DDP goes with no other parallelism\n");
+  EXPECT_EQ(refused("dp8,mbs1,zero2"),
+            "zero2: its data parallelism divides weights as FSDP2 does, or nothing\n");
+  EXPECT_EQ(refused("tp8,dp1,mbs1"),
+            "dp1: 16-bit compute with tp or pp comes with FSDP, which needs two copies of a weight\n");
+  EXPECT_EQ(refused("dp8,mbs1", "llama3-8b:layers=4"),
+            "model \"llama3-8b:layers=4\": it has configurations of llama3-8b, llama3-70b, llama3-405b and "
+            "deepseek-v3, with any sequence; other sizes are written in its own code\n");
+}
+
+}  // namespace
+}  // namespace pipesim

@@ -1,0 +1,184 @@
+#include "tools/frameworks/decoder_sizes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "models/zoo/zoo.h"
+#include "sim/base/errors.h"
+#include "tools/inputs/model_and_topology.h"
+
+namespace pipesim {
+namespace {
+
+// Networks of the zoo that frameworks have, told apart by an option that only they take.
+enum class DecoderNetwork : std::uint8_t { Gpt, Llama, Experts, Latent };
+
+bool takes_option(const ZooModel& model, std::string_view key) {
+  return std::ranges::find(model.options, key, &ZooOption::key) != model.options.end();
+}
+
+std::optional<DecoderNetwork> network_of(const ZooModel& model) {
+  if (takes_option(model, "query_latent")) return DecoderNetwork::Latent;
+  if (takes_option(model, "shared_ffn")) return DecoderNetwork::Experts;
+  if (takes_option(model, "attention_bias")) return DecoderNetwork::Llama;
+  if (takes_option(model, "kept")) return DecoderNetwork::Gpt;
+  return std::nullopt;
+}
+
+bool has_head_norm(const ZooModel& model) { return model.name.starts_with("qwen3"); }
+
+struct OpenedDecoder {
+  const ZooModel& model;
+  DecoderNetwork network;
+  ZooValues values;
+};
+
+OpenedDecoder open_decoder(const std::string& text) {
+  const std::string zoo = model_of_config(text);
+  const std::string name = zoo.substr(0, zoo.find(':'));
+  const auto model = std::ranges::find(zoo_models(), name, &ZooModel::name);
+  const std::optional<DecoderNetwork> network =
+      model == zoo_models().end() ? std::nullopt : network_of(*model);
+  if (!network)
+    throw InputError(
+        fmt::format("model \"{}\": frameworks are given the sizes of a decoder, allowed: gpt, llama, "
+                    "mixtral, qwen3 and deepseek models of the zoo, or a config.json of Hugging Face",
+                    text));
+  const std::size_t colon = zoo.find(':');
+  const std::string assignments = colon == std::string::npos ? "" : zoo.substr(colon + 1);
+  return {*model, *network, ZooValues(model->name, model->options, assignments)};
+}
+
+std::int64_t or_derived(std::int64_t value, std::int64_t otherwise) { return value > 0 ? value : otherwise; }
+
+DecoderSizes::Biases decoder_biases(const OpenedDecoder& d) {
+  using Biases = DecoderSizes::Biases;
+  if (d.network == DecoderNetwork::Latent) return Biases::None;
+  if (d.network == DecoderNetwork::Gpt) return d.values.word("bias") == "yes" ? Biases::Layers : Biases::None;
+  const std::string& written = d.values.word("attention_bias");
+  return written == "all" ? Biases::Attention : written == "qkv" ? Biases::Qkv : Biases::None;
+}
+
+std::optional<DecoderExperts> decoder_experts(const OpenedDecoder& d, std::int64_t ffn) {
+  const ZooValues& v = d.values;
+  if (!v.has("experts") || (d.network == DecoderNetwork::Gpt && v.integer("experts") == 1))
+    return std::nullopt;
+  DecoderExperts experts{.count = v.integer("experts"), .top_k = v.integer("top_k"), .ffn = ffn};
+  experts.capacity = v.real("capacity_factor");
+  if (d.network == DecoderNetwork::Experts) experts.shared_ffn = v.integer("shared_ffn");
+  if (d.network == DecoderNetwork::Latent) {
+    experts.ffn = v.integer("expert_ffn");
+    experts.shared_ffn = experts.ffn * v.integer("shared_experts");
+    experts.dense_layers = v.integer("dense_layers");
+  }
+  return experts;
+}
+
+// What the text of a zoo model says for an option; nothing: its default stands.
+std::optional<std::string> value_for(const ZooOption& option, const DecoderSizes& s) {
+  // 0 stands for what follows from other sizes.
+  const auto derived = [&](std::int64_t value, std::int64_t follows) {
+    return fmt::format("{}", option.default_value == "0" && value == follows ? 0 : value);
+  };
+  const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
+  const std::string& key = option.key;
+  if (key == "dtype") return std::string(name_of(s.type));
+  if (key == "sequence") return number(s.sequence);
+  if (key == "layers") return number(s.layers);
+  if (key == "hidden") return number(s.hidden);
+  if (key == "heads") return number(s.heads);
+  if (key == "head_width") return derived(s.head_width, s.hidden / s.heads);
+  if (key == "kv_heads") return derived(s.kv_heads, s.heads);
+  if (key == "ffn") return derived(s.ffn, 4 * s.hidden);
+  if (key == "vocab") return number(s.vocabulary);
+  if (key == "projection") return s.tied ? "tied" : "untied";
+  if (key == "attention") return s.writes_scores ? "scores" : "fused";
+  if (key == "dropout") return fmt::format("{}", s.dropout);
+  if (key == "position") return s.positions > 0 ? "learned" : "rotary";
+  if (key == "positions" && s.positions > 0) return number(s.positions);
+  if (key == "bias") return s.biases == DecoderSizes::Biases::Layers ? "yes" : "no";
+  if (key == "attention_bias")
+    return s.biases == DecoderSizes::Biases::Attention ? "all"
+           : s.biases == DecoderSizes::Biases::Qkv     ? "qkv"
+                                                       : "none";
+  if (s.experts && key == "experts") return number(s.experts->count);
+  if (s.experts && key == "top_k") return number(s.experts->top_k);
+  if (s.experts && key == "capacity_factor") return fmt::format("{}", s.experts->capacity);
+  if (s.experts && key == "shared_ffn") return number(s.experts->shared_ffn);
+  if (s.experts && key == "expert_ffn") return number(s.experts->ffn);
+  if (s.experts && key == "shared_experts") return number(s.experts->shared_ffn / s.experts->ffn);
+  if (s.experts && key == "dense_layers") return number(s.experts->dense_layers);
+  if (s.latent && key == "query_latent") return number(s.latent->query_rank);
+  if (s.latent && key == "key_latent") return number(s.latent->key_rank);
+  if (s.latent && key == "rotary_width") return number(s.latent->rotary_width);
+  if (s.latent && key == "value_width") return number(s.latent->value_width);
+  return std::nullopt;
+}
+
+bool suits_sizes(const ZooModel& model, const DecoderSizes& s) {
+  const std::optional<DecoderNetwork> network = network_of(model);
+  if (!network || has_head_norm(model) != s.head_norm) return false;
+  if (*network == DecoderNetwork::Latent) return s.latent.has_value();
+  if (s.latent || s.gated == (*network == DecoderNetwork::Gpt)) return false;
+  return *network == DecoderNetwork::Gpt || (*network == DecoderNetwork::Experts) == s.experts.has_value();
+}
+
+}  // namespace
+
+DecoderSizes decoder_sizes(const std::string& model) {
+  const OpenedDecoder d = open_decoder(model);
+  const ZooValues& v = d.values;
+  DecoderSizes s;
+  s.gated = d.network != DecoderNetwork::Gpt;
+  s.head_norm = has_head_norm(d.model);
+  s.type = v.data_type();
+  s.sequence = v.integer("sequence");
+  s.layers = v.integer("layers");
+  s.hidden = v.integer("hidden");
+  s.heads = v.integer("heads");
+  s.kv_heads = or_derived(v.has("kv_heads") ? v.integer("kv_heads") : 0, s.heads);
+  s.head_width = or_derived(v.has("head_width") ? v.integer("head_width") : 0, s.hidden / s.heads);
+  s.ffn = or_derived(v.integer("ffn"), 4 * s.hidden);
+  s.vocabulary = v.integer("vocab");
+  if (d.network == DecoderNetwork::Gpt && v.word("position") == "learned")
+    s.positions = std::max(v.integer("positions"), s.sequence);
+  s.biases = decoder_biases(d);
+  s.tied = v.has("projection") && v.word("projection") == "tied";
+  s.writes_scores = v.word("attention") == "scores";
+  if (v.has("dropout")) s.dropout = v.real("dropout");
+  s.experts = decoder_experts(d, s.ffn);
+  if (d.network == DecoderNetwork::Latent)
+    s.latent = LatentAttention{v.integer("query_latent"), v.integer("key_latent"), v.integer("rotary_width"),
+                               v.integer("value_width")};
+  return s;
+}
+
+std::string zoo_text(const DecoderSizes& sizes) {
+  std::optional<std::string> shortest;
+  for (const ZooModel& model : zoo_models()) {
+    if (!suits_sizes(model, sizes)) continue;
+    std::string assignments;
+    for (const ZooOption& option : model.options) {
+      const std::optional<std::string> value = value_for(option, sizes);
+      if (value) assignments += fmt::format("{}{}={}", assignments.empty() ? "" : ",", option.key, *value);
+    }
+    const std::string text = ZooValues(model.name, model.options, assignments).name();
+    if (!shortest || text.size() < shortest->size()) shortest = text;
+  }
+  if (!shortest) throw InputError("the zoo has no such decoder: see \"pipesim models\"");
+  return *shortest;
+}
+
+std::vector<std::string> options_left_out(const std::string& model) {
+  const OpenedDecoder d = open_decoder(model);
+  std::vector<std::string> left_out;
+  for (const char* key : {"loss_chunks", "document_length"}) {
+    if (d.values.integer(key) > 0) left_out.push_back(fmt::format("{}={}", key, d.values.word(key)));
+  }
+  return left_out;
+}
+
+}  // namespace pipesim

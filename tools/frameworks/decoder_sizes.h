@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/data_type.h"
+
+namespace pipesim {
+
+/// Experts in place of a decoder's feed-forward parts.
+struct DecoderExperts {
+  std::int64_t count = 0, top_k = 0;
+  std::int64_t ffn = 0;           ///< width of one
+  std::int64_t shared_ffn = 0;    ///< of all experts together that take every token; 0: none
+  std::int64_t dense_layers = 0;  ///< first layers, which have none
+  double capacity = 1;            ///< tokens that one takes, in shares of a balanced load
+  bool operator==(const DecoderExperts&) const = default;
+};
+
+/// Attention with latents (DeepSeek-AI, arXiv:2405.04434, section 2.1).
+struct LatentAttention {
+  std::int64_t query_rank = 0, key_rank = 0, rotary_width = 0, value_width = 0;
+  bool operator==(const LatentAttention&) const = default;
+};
+
+/// A decoder of the zoo by the sizes that frameworks ask for. Decoders like Llama (gated) have RMS norms,
+/// rotary positions and SwiGLU; the others layer norms and GELU.
+struct DecoderSizes {
+  enum class Biases : std::uint8_t { None, Qkv, Attention, Layers };
+  bool gated = false;
+  bool head_norm = false;  ///< norms of queries and keys
+  DataType type = DataType::Float32;
+  std::int64_t sequence = 0, layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_width = 0;
+  std::int64_t ffn = 0, vocabulary = 0;
+  std::int64_t positions = 0;  ///< rows of a table of learned positions; 0: they are rotary
+  Biases biases = Biases::None;
+  bool tied = false;           ///< the projection to words has the embedding's weight
+  bool writes_scores = false;  ///< attention is no single kernel
+  double dropout = 0;
+  std::optional<DecoderExperts> experts;
+  std::optional<LatentAttention> latent;
+  bool operator==(const DecoderSizes&) const = default;
+};
+
+/// The sizes of a model's text, as open_model() takes it. InputError when it is no decoder of the zoo.
+DecoderSizes decoder_sizes(const std::string& model);
+
+/// The shortest text of a zoo model with these sizes, without its batch. InputError when the zoo has none.
+std::string zoo_text(const DecoderSizes& sizes);
+
+/// Options of the model's text that no framework has, as "loss_chunks=8".
+std::vector<std::string> options_left_out(const std::string& model);
+
+}  // namespace pipesim

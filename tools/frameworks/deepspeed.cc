@@ -1,0 +1,217 @@
+#include "tools/frameworks/deepspeed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+// The keys are those of DeepSpeed's page "DeepSpeed Configuration JSON" and of its pages on AutoTP, AutoEP,
+// Ulysses and pipelines; tests/tools/frameworks/documented/deepspeed.txt lists them.
+
+namespace pipesim {
+namespace {
+
+using DeepspeedJson = nlohmann::ordered_json;
+constexpr const char* kDeepspeedConfig = "ds_config.json";
+
+void refuse_deepspeed_pipeline(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  if (r.pipeline == 1) return;
+  if (r.chunks > 1)
+    refusals.push_back(
+        {fmt::format("vpp{}", r.chunks), "a device has one stage", amend_recipe([](Recipe& recipe) {
+           recipe.chunks = 1;
+           if (recipe.schedule == "interleaved") recipe.schedule.clear();
+         })});
+  if (r.chunks == 1 && r.schedule_name() != "1f1b")
+    refusals.push_back({"schedule=" + r.schedule_name(), "its pipelines run 1f1b",
+                        amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })});
+  if (r.state_sharding.each_microbatch())
+    refusals.push_back({fmt::format("zero{} with pp{}", static_cast<int>(r.state_sharding.kind), r.pipeline),
+                        "ZeRO-2 and ZeRO-3 are incompatible with its pipelines",
+                        amend_recipe([](Recipe& recipe) {
+                          recipe.state_sharding = {.kind = StateSharding::Kind::Optimizer};
+                        })});
+  if (r.tensor > 1)
+    refusals.push_back({fmt::format("tp{} with pp{}", r.tensor, r.pipeline),
+                        "its AutoTP does not split the layers of a PipelineModule",
+                        amend_recipe([](Recipe& recipe) {
+                          recipe.data *= recipe.tensor;
+                          recipe.tensor = 1;
+                          recipe.sequence_parallel = false;
+                        })});
+  if (r.context > 1)
+    refusals.push_back({fmt::format("cp{} with pp{}", r.context, r.pipeline),
+                        "its sequence parallelism does not go with a PipelineModule",
+                        amend_recipe([](Recipe& recipe) {
+                          recipe.data *= recipe.context;
+                          recipe.context = recipe.ulysses = 1;
+                          recipe.ring = false;
+                        })});
+  const auto [fewest, most] = std::ranges::minmax(plan.layers);
+  if (fewest != most)
+    refusals.push_back({fmt::format("stages of {} to {} layers", fewest, most),
+                        "its partition type:… gives each stage as many layers",
+                        amend_recipe([](Recipe& recipe) { recipe.first.reset(), recipe.last.reset(); })});
+}
+
+void refuse_deepspeed_order(const FrameworkPlan& plan, Refusals& refusals) {
+  Recipe usual = plan.recipe;
+  usual.order = Recipe().order;
+  if (order_text(plan.recipe) == order_text(usual)) return;
+  refusals.push_back({"order=" + order_text(plan.recipe),
+                      "tensor and sequence parallel ranks are neighbours, and stages the most distant",
+                      amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })});
+}
+
+void refuse_deepspeed_splits(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  if (r.sequence_parallel)
+    refusals.push_back({"sp", "AutoTP copies norms and residuals",
+                        amend_recipe([](Recipe& recipe) { recipe.sequence_parallel = false; })});
+  if (r.context > 1 && (r.ulysses != r.context || r.ring))
+    refusals.push_back({fmt::format("cp{} that divides the sequence in attention", r.context),
+                        "its sequence parallelism is Ulysses, which divides heads there",
+                        amend_recipe([](Recipe& recipe) {
+                          recipe.ulysses = recipe.context;
+                          recipe.ring = false;
+                        })});
+  if (r.context > 1 && r.tensor > 1)
+    refusals.push_back({fmt::format("tp{} with cp{}", r.tensor, r.context),
+                        "AutoTP does not go with sequence parallelism", amend_recipe([](Recipe& recipe) {
+                          recipe.data *= recipe.tensor;
+                          recipe.tensor = 1;
+                          recipe.sequence_parallel = false;
+                        })});
+  if (r.expert > 1 && r.expert_tensor_degree() != 1)
+    refusals.push_back({fmt::format("etp{}", r.expert_tensor_degree()),
+                        "expert_parallel.expert_tensor_parallel_size is 1",
+                        amend_recipe([](Recipe& recipe) { recipe.expert_tensor = 1; })});
+  if (r.expert > 1 && r.state_sharding.gathers_to_use())
+    refusals.push_back({fmt::format("zero3 with ep{}", r.expert), "AutoEP goes with ZeRO stages 0, 1 and 2",
+                        amend_recipe([](Recipe& recipe) {
+                          recipe.state_sharding = {.kind = StateSharding::Kind::Gradients};
+                        })});
+  if (r.recompute == Recompute::Kind::Selective || r.recompute == Recompute::Kind::Stage)
+    refusals.push_back({fmt::format("recompute={}", name_of(r.recompute)), "whole layers are computed again",
+                        amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })});
+}
+
+void refuse_deepspeed_sharding(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  const StateSharding& s = r.state_sharding;
+  const bool narrow = plan.sizes.type != DataType::Float32;
+  const auto reset = [](auto StateSharding::*part) {
+    return amend_recipe([part](Recipe& recipe) { recipe.state_sharding.*part = StateSharding().*part; });
+  };
+  if (s.gathers_to_use() && r.tensor > 1)
+    refusals.push_back({fmt::format("zero3 with tp{}", r.tensor), "AutoTP goes with ZeRO stages 0, 1 and 2",
+                        amend_recipe([](Recipe& recipe) {
+                          recipe.state_sharding = {.kind = StateSharding::Kind::Gradients};
+                        })});
+  if (s.group > 0 && s.group < plan.copies())
+    refusals.push_back({fmt::format("shard={}", s.group), "all copies of a weight divide its state",
+                        reset(&StateSharding::group)});
+  if (s.wide_weights && narrow)
+    refusals.push_back({"weights=float32", "weights are kept in the model's type, with a float32 copy",
+                        reset(&StateSharding::wide_weights)});
+  if (s.wide_gathers && narrow)
+    refusals.push_back(
+        {"gather=float32", "weights travel in the model's type", reset(&StateSharding::wide_gathers)});
+  if (s.keep_gathered)
+    refusals.push_back({"reshard=never", "ZeRO-3 gathers weights for forward and again for backward",
+                        reset(&StateSharding::keep_gathered)});
+  if (s.prefetch != 1)
+    refusals.push_back({fmt::format("prefetch={}", s.prefetch),
+                        "zero_optimization.stage3_prefetch_bucket_size counts elements, not layers",
+                        reset(&StateSharding::prefetch)});
+  if (s.gathers_in_forward)
+    refusals.push_back({"overlap=gather", "ZeRO-1 and ZeRO-2 gather weights after the update",
+                        reset(&StateSharding::gathers_in_forward)});
+}
+
+const char* type_name(DataType type) {
+  return type == DataType::Float32 ? "fp32" : type == DataType::Float16 ? "fp16" : "bf16";
+}
+
+DeepspeedJson optimizer_of(const FrameworkPlan& plan) {
+  if (plan.optimizer == Optimizer::Adam) return {{"type", "Adam"}, {"params", {{"lr", 1e-4}}}};
+  return {{"type", "SGD"},
+          {"params", {{"lr", 1e-4}, {"momentum", plan.optimizer == Optimizer::Momentum ? 0.9 : 0.0}}}};
+}
+
+DeepspeedJson deepspeed_config(const FrameworkPlan& plan) {
+  const Recipe& r = plan.recipe;
+  DeepspeedJson json{{"train_batch_size", plan.samples},
+                     {"train_micro_batch_size_per_gpu", r.microbatch},
+                     {"gradient_accumulation_steps", plan.microbatches()},
+                     {"optimizer", optimizer_of(plan)},
+                     {"zero_optimization", {{"stage", static_cast<int>(r.state_sharding.kind)}}}};
+  if (r.state_sharding.any()) json["zero_optimization"]["overlap_comm"] = true;
+  if (plan.sizes.type == DataType::BFloat16) json["bf16"] = {{"enabled", true}};
+  if (plan.sizes.type == DataType::Float16) json["fp16"] = {{"enabled", true}};
+  json["data_types"] = {{"grad_accum_dtype", type_name(plan.gradient_type)}};
+  json["communication_data_type"] = type_name(plan.gradient_type);
+  if (r.pipeline > 1)
+    json["pipeline"] = {{"stages", r.pipeline},
+                        {"partition", "type:layer"},
+                        {"activation_checkpoint_interval", r.recompute == Recompute::Kind::Full ? 1 : 0}};
+  if (r.tensor > 1) json["tensor_parallel"] = {{"autotp_size", r.tensor}};
+  if (r.context > 1) json["sequence_parallel_size"] = r.context;
+  if (r.expert > 1)
+    json["expert_parallel"] = {{"enabled", true},
+                               {"autoep_size", r.expert},
+                               {"expert_tensor_parallel_size", r.expert_tensor_degree()}};
+  if (r.pipeline == 1 && r.recompute == Recompute::Kind::Full)
+    json["activation_checkpointing"] = {{"partition_activations", false}};
+  return json;
+}
+
+// What a configuration can't say, as it is no part of the JSON.
+std::string told_to_the_program(const FrameworkPlan& plan) {
+  const Recipe& r = plan.recipe;
+  std::string text;
+  if (r.pipeline > 1)
+    text += fmt::format(
+        "# The model is a PipelineModule with num_stages={}, partition_method=\"type:layer\" (the class of a "
+        "layer has\n# \"layer\" in its name) and activation_checkpoint_interval={}.\n",
+        r.pipeline, r.recompute == Recompute::Kind::Full ? 1 : 0);
+  if (r.pipeline == 1 && r.recompute == Recompute::Kind::Full)
+    text += "# The model calls deepspeed.checkpointing.checkpoint() for each of its layers.\n";
+  if (r.context > 1)
+    text += fmt::format(
+        "# Attention is deepspeed.sequence.layer.DistributedAttention, over groups of {} "
+        "neighbouring ranks.\n",
+        r.context);
+  return text;
+}
+
+std::string deepspeed_launch(const FrameworkPlan& plan) {
+  return fmt::format(
+      "#!/bin/sh\n# {}\n# Start it on the first host, with the name of your program: sh launch.sh train.py "
+      "…\n"
+      "{}here=$(dirname \"$0\")\ndeepspeed --hostfile \"$here/hostfile\" --num_nodes {} --num_gpus {} \\\n  "
+      "\"${{@:?is your program and its arguments}}\" --deepspeed --deepspeed_config \"$here/{}\"\n",
+      plan.recipe.str(), told_to_the_program(plan), plan.hosts.names.size(), plan.hosts.devices_of_each,
+      kDeepspeedConfig);
+}
+
+}  // namespace
+
+Refusals deepspeed_refusals(const FrameworkPlan& plan) {
+  Refusals refusals;
+  refuse_deepspeed_pipeline(plan, refusals);
+  refuse_deepspeed_order(plan, refusals);
+  refuse_deepspeed_splits(plan, refusals);
+  refuse_deepspeed_sharding(plan, refusals);
+  return refusals;
+}
+
+std::vector<ExportedFile> deepspeed_files(const FrameworkPlan& plan) {
+  return {{kDeepspeedConfig, deepspeed_config(plan).dump(2) + "\n"},
+          {"launch.sh", deepspeed_launch(plan)},
+          {"hostfile", host_file(plan.hosts)},
+          {"ranks.csv", rank_table(plan.hosts, plan.recipe)}};
+}
+
+}  // namespace pipesim

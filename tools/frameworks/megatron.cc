@@ -1,0 +1,313 @@
+#include "tools/frameworks/megatron.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+// The arguments are those of megatron/training/arguments.py (core 0.15), of which
+// tests/tools/frameworks/documented/megatron.txt lists names and values.
+
+namespace pipesim {
+namespace {
+
+constexpr const char* kMegatronArguments = "megatron.args";
+
+bool shards_gradients(const Recipe& recipe) { return recipe.state_sharding.each_microbatch(); }
+
+void refuse_megatron_schedule(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  if (r.pipeline == 1) return;
+  const std::string schedule = r.schedule_name();
+  if (schedule != "1f1b" && schedule != "interleaved")
+    refusals.push_back({"schedule=" + schedule, "its pipelines run 1f1b, or interleaved where there is vpp",
+                        amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); })});
+}
+
+void refuse_megatron_order(const FrameworkPlan& plan, Refusals& refusals) {
+  Recipe usual = plan.recipe, pipeline_first = plan.recipe;
+  usual.order = Recipe().order;
+  pipeline_first.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Pipeline,
+                          MeshAxis::Data};
+  const std::string order = order_text(plan.recipe);
+  if (order == order_text(usual) || order == order_text(pipeline_first)) return;
+  refusals.push_back({"order=" + order,
+                      "ranks are in the order tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp with --use-tp-pp-dp-mapping",
+                      amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })});
+}
+
+void refuse_megatron_context(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  if (r.context == 1) return;
+  if (plan.sizes.sequence % (2 * r.context) != 0)
+    refusals.push_back(
+        {fmt::format("cp{}", r.context),
+         fmt::format("--seq-length must be a multiple of 2 x cp, and is {}", plan.sizes.sequence),
+         amend_recipe([](Recipe& recipe) {
+           recipe.data *= recipe.context;
+           recipe.context = recipe.ulysses = 1;
+           recipe.ring = false;
+         })});
+  if (r.ulysses > 1 && r.ulysses < r.context && !r.ring)
+    refusals.push_back({fmt::format("ulysses={} of cp{} with gathered keys", r.ulysses, r.context),
+                        "--cp-comm-type a2a+p2p passes keys and values round in a ring",
+                        amend_recipe([](Recipe& recipe) { recipe.ring = true; })});
+}
+
+void refuse_megatron_sharding(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  const StateSharding& s = r.state_sharding;
+  if (shards_gradients(r) && r.pipeline > 1)
+    refusals.push_back({fmt::format("zero{} with pp{}", static_cast<int>(s.kind), r.pipeline),
+                        "its FSDP is documented with tp, cp and ep alone, and --use-distributed-optimizer is "
+                        "zero1",
+                        amend_recipe([](Recipe& recipe) {
+                          const std::int32_t group = recipe.state_sharding.group;
+                          recipe.state_sharding = {.kind = StateSharding::Kind::Optimizer, .group = group};
+                        })});
+  if (s.wide_weights && plan.sizes.type != DataType::Float32)
+    refusals.push_back({"weights=float32", "weights are kept in the model's type, with a float32 copy",
+                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_weights = false; })});
+  if (s.wide_gathers && plan.sizes.type != DataType::Float32)
+    refusals.push_back({"gather=float32", "weights travel in the model's type",
+                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_gathers = false; })});
+  if (s.keep_gathered)
+    refusals.push_back({"reshard=never", "no argument keeps what its FSDP has gathered",
+                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.keep_gathered = false; })});
+  if (s.prefetch != 1)
+    refusals.push_back({fmt::format("prefetch={}", s.prefetch), "no argument counts layers to gather ahead",
+                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.prefetch = 1; })});
+}
+
+void refuse_megatron_experts(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  if (!plan.sizes.experts) return;
+  if (r.tensor > 1 && !r.sequence_parallel)
+    refusals.push_back({fmt::format("tp{} without sp", r.tensor),
+                        "models with experts need --sequence-parallel where there is tp",
+                        amend_recipe([](Recipe& recipe) { recipe.sequence_parallel = true; })});
+  if (r.expert > 1 && plan.sizes.type == DataType::Float16)
+    refusals.push_back({fmt::format("ep{}", r.expert), "expert parallelism is refused with --fp16",
+                        amend_recipe([](Recipe& recipe) { recipe.expert = 1, recipe.expert_tensor = 0; })});
+}
+
+void refuse_megatron_recompute(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  if (r.recompute == Recompute::Kind::Stage)
+    refusals.push_back({"recompute=stage", "--recompute-granularity is full, layer by layer, or selective",
+                        amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })});
+  if (r.gathered && (r.sequence_parallel || r.context > 1))
+    refusals.push_back({"gathered=keep", "inputs that forward gathered are gathered again for backward",
+                        amend_recipe([](Recipe& recipe) { recipe.gathered.reset(); })});
+}
+
+void refuse_megatron_model(const FrameworkPlan& plan, Refusals& refusals) {
+  if (plan.gradient_type != DataType::Float32 && plan.gradient_type != plan.sizes.type)
+    refusals.push_back({fmt::format("--gradient-type {}", name_of(plan.gradient_type)),
+                        "gradients are in float32, or in the model's type",
+                        [](FrameworkPlan& p) { p.gradient_type = DataType::Float32; }});
+  if (plan.sizes.biases == DecoderSizes::Biases::Attention)
+    refusals.push_back(
+        {"attention_bias=all", "--add-qkv-bias adds biases to queries, keys and values alone", {}});
+}
+
+// Collects arguments.
+class ArgumentWriter {
+ public:
+  void flag(const char* name) { arguments_.push_back({name, {}}); }
+  template <class... T>
+  void add(const char* name, const T&... values) {
+    arguments_.push_back({name, {fmt::format("{}", values)...}});
+  }
+  std::vector<MegatronArgument> take() && { return std::move(arguments_); }
+
+ private:
+  std::vector<MegatronArgument> arguments_;
+};
+
+void write_megatron_attention(const DecoderSizes& s, ArgumentWriter& w) {
+  w.add("--num-attention-heads", s.heads);
+  if (s.writes_scores) w.add("--attention-backend", "unfused");
+  if (s.latent) {
+    w.flag("--multi-latent-attention");
+    w.add("--q-lora-rank", s.latent->query_rank);
+    w.add("--kv-lora-rank", s.latent->key_rank);
+    w.add("--qk-head-dim", s.head_width);
+    w.add("--qk-pos-emb-head-dim", s.latent->rotary_width);
+    w.add("--v-head-dim", s.latent->value_width);
+    return;
+  }
+  if (s.head_width * s.heads != s.hidden) w.add("--kv-channels", s.head_width);
+  if (s.kv_heads != s.heads) {
+    w.flag("--group-query-attention");
+    w.add("--num-query-groups", s.kv_heads);
+  }
+  if (s.head_norm) w.flag("--qk-layernorm");
+}
+
+void write_megatron_experts(const DecoderSizes& s, ArgumentWriter& w) {
+  const DecoderExperts& e = *s.experts;
+  w.add("--num-experts", e.count);
+  w.add("--moe-router-topk", e.top_k);
+  w.add("--moe-ffn-hidden-size", e.ffn);
+  if (e.shared_ffn > 0) w.add("--moe-shared-expert-intermediate-size", e.shared_ffn);
+  if (e.dense_layers > 0)
+    w.add("--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", e.dense_layers, s.layers - e.dense_layers));
+  if (s.latent) w.add("--moe-router-score-function", "sigmoid");
+  if (e.capacity != 1) {
+    w.add("--moe-expert-capacity-factor", e.capacity);
+    w.flag("--moe-pad-expert-input-to-capacity");
+  }
+  w.add("--moe-token-dispatcher-type", "alltoall");
+  w.flag("--moe-grouped-gemm");
+}
+
+void write_megatron_model(const FrameworkPlan& plan, ArgumentWriter& w) {
+  const DecoderSizes& s = plan.sizes;
+  w.add("--num-layers", s.layers);
+  w.add("--hidden-size", s.hidden);
+  w.add("--ffn-hidden-size", s.ffn);
+  write_megatron_attention(s, w);
+  w.add("--seq-length", s.sequence);
+  w.add("--max-position-embeddings", std::max(s.sequence, s.positions));
+  w.add("--position-embedding-type", s.positions > 0 ? "learned_absolute" : "rope");
+  w.add("--normalization", s.gated ? "RMSNorm" : "LayerNorm");
+  if (s.gated) w.flag("--swiglu");
+  if (s.biases != DecoderSizes::Biases::Layers) w.flag("--disable-bias-linear");
+  if (s.biases == DecoderSizes::Biases::Qkv) w.flag("--add-qkv-bias");
+  if (!s.tied) w.flag("--untie-embeddings-and-output-weights");
+  w.add("--hidden-dropout", s.dropout);
+  w.add("--attention-dropout", 0);
+  const std::int64_t tp = plan.recipe.tensor;
+  w.add("--padded-vocab-size", (s.vocabulary + tp - 1) / tp * tp);
+  if (s.experts) write_megatron_experts(s, w);
+  if (s.type == DataType::BFloat16) w.flag("--bf16");
+  if (s.type == DataType::Float16) w.flag("--fp16");
+}
+
+// "Et*10|t*10|t*10L".
+std::string layout_of(const std::vector<std::int64_t>& layers) {
+  std::string layout = "E";
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    if (stage > 0) layout += "|";
+    if (layers[stage] == 1) layout += "t";
+    if (layers[stage] > 1) layout += fmt::format("t*{}", layers[stage]);
+  }
+  return layout + "L";
+}
+
+void write_megatron_parallelism(const FrameworkPlan& plan, ArgumentWriter& w) {
+  const Recipe& r = plan.recipe;
+  w.add("--tensor-model-parallel-size", r.tensor);
+  if (r.sequence_parallel) w.flag("--sequence-parallel");
+  w.add("--context-parallel-size", r.context);
+  if (r.context > 1) {
+    const bool both = r.ulysses > 1 && r.ulysses < r.context;
+    w.add("--cp-comm-type", both ? "a2a+p2p" : r.ulysses > 1 ? "a2a" : r.ring ? "p2p" : "all_gather");
+    if (both) w.add("--hierarchical-context-parallel-sizes", r.ulysses, r.context / r.ulysses);
+  }
+  w.add("--pipeline-model-parallel-size", r.pipeline);
+  if (r.pipeline > 1) w.add("--pipeline-model-parallel-layout", layout_of(plan.layers));
+  if (plan.sizes.experts) {
+    w.add("--expert-model-parallel-size", r.expert);
+    w.add("--expert-tensor-parallel-size", r.expert_tensor_degree());
+  }
+  Recipe usual = r;
+  usual.order = Recipe().order;
+  if (order_text(r) != order_text(usual)) w.flag("--use-tp-pp-dp-mapping");
+}
+
+void write_megatron_optimizer(const FrameworkPlan& plan, ArgumentWriter& w) {
+  const Recipe& r = plan.recipe;
+  const StateSharding& s = r.state_sharding;
+  w.add("--optimizer", plan.optimizer == Optimizer::Adam ? "adam" : "sgd");
+  if (plan.optimizer == Optimizer::Sgd) w.add("--sgd-momentum", 0);
+  if (plan.optimizer == Optimizer::Momentum) w.add("--sgd-momentum", 0.9);
+  if (plan.sizes.type == DataType::BFloat16 && plan.gradient_type == DataType::BFloat16)
+    w.flag("--grad-reduce-in-bf16");
+  if (plan.sizes.type != DataType::Float32 && plan.gradient_type == DataType::Float32)
+    w.flag("--accumulate-allreduce-grads-in-fp32");
+  if (plan.copies() > 1) w.flag("--overlap-grad-reduce");
+  if (!s.any()) return;
+  w.flag("--use-distributed-optimizer");
+  if (s.gathers_in_forward) w.flag("--overlap-param-gather");
+  if (s.group > 0 && s.group < plan.copies())
+    w.add("--num-distributed-optimizer-instances", plan.copies() / s.group);
+  if (!shards_gradients(r)) return;
+  w.flag("--use-megatron-fsdp");
+  w.add("--data-parallel-sharding-strategy",
+        s.kind == StateSharding::Kind::Weights ? "optim_grads_params" : "optim_grads");
+  w.flag("--no-gradient-accumulation-fusion");
+  w.add("--ckpt-format", "fsdp_dtensor");
+}
+
+void write_megatron_batch(const FrameworkPlan& plan, ArgumentWriter& w) {
+  w.add("--micro-batch-size", plan.recipe.microbatch);
+  w.add("--global-batch-size", plan.samples);
+  if (plan.recipe.recompute == Recompute::Kind::Selective) {
+    w.add("--recompute-granularity", "selective");
+    w.add("--recompute-modules", "core_attn");
+  }
+  if (plan.recipe.recompute == Recompute::Kind::Full) {
+    w.add("--recompute-granularity", "full");
+    w.add("--recompute-method", "uniform");
+    w.add("--recompute-num-layers", 1);
+  }
+}
+
+std::string megatron_arguments_text(const FrameworkPlan& plan) {
+  std::string text;
+  for (const MegatronArgument& argument : megatron_arguments(plan))
+    text += fmt::format("{}{}{}\n", argument.flag, argument.values.empty() ? "" : " ",
+                        fmt::join(argument.values, " "));
+  return text;
+}
+
+// Tokens beside the vocabulary of the model: NullTokenizer adds one of its own.
+std::string megatron_launch(const FrameworkPlan& plan) {
+  const Recipe& r = plan.recipe;
+  std::string text = "#!/bin/sh\n# " + plan.recipe.str() +
+                     "\n# Start it in the folder of Megatron-LM, on each host. Data, learning rate and "
+                     "checkpoints are yours: replace the last\n# line's arguments, or add to them.\n"
+                     "set -f\nhere=$(dirname \"$0\")\n";
+  if ((r.tensor > 1 || r.context > 1) && !shards_gradients(r))
+    text += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+  return text + torchrun_text(plan.hosts) +
+         fmt::format(
+             " \\\n  pretrain_gpt.py $(cat \"$here/{}\") \\\n  --mock-data --tokenizer-type "
+             "NullTokenizer --vocab-size {} --train-iters 20 --lr 1e-4 --log-interval 1 \"$@\"\n",
+             kMegatronArguments, plan.sizes.vocabulary - 1);
+}
+
+}  // namespace
+
+Refusals megatron_refusals(const FrameworkPlan& plan) {
+  Refusals refusals;
+  refuse_megatron_schedule(plan, refusals);
+  refuse_megatron_order(plan, refusals);
+  refuse_megatron_context(plan, refusals);
+  refuse_megatron_sharding(plan, refusals);
+  refuse_megatron_experts(plan, refusals);
+  refuse_megatron_recompute(plan, refusals);
+  refuse_megatron_model(plan, refusals);
+  return refusals;
+}
+
+std::vector<MegatronArgument> megatron_arguments(const FrameworkPlan& plan) {
+  ArgumentWriter writer;
+  write_megatron_model(plan, writer);
+  write_megatron_parallelism(plan, writer);
+  write_megatron_optimizer(plan, writer);
+  write_megatron_batch(plan, writer);
+  return std::move(writer).take();
+}
+
+std::vector<ExportedFile> megatron_files(const FrameworkPlan& plan) {
+  return {{kMegatronArguments, megatron_arguments_text(plan)},
+          {"launch.sh", megatron_launch(plan)},
+          {"hostfile", host_file(plan.hosts)},
+          {"ranks.csv", rank_table(plan.hosts, plan.recipe)}};
+}
+
+}  // namespace pipesim

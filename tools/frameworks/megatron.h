@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/frameworks/framework_plan.h"
+
+namespace pipesim {
+
+/// What Megatron-LM can't run of a plan, by the documentation of its arguments.
+Refusals megatron_refusals(const FrameworkPlan& plan);
+
+/// An argument of Megatron-LM and its values.
+struct MegatronArgument {
+  std::string flag;  ///< "--num-layers"
+  std::vector<std::string> values;
+};
+/// Arguments of the model, its parallelism and its batch; not of data, learning rates and checkpoints.
+std::vector<MegatronArgument> megatron_arguments(const FrameworkPlan& plan);
+
+/// The arguments, a script that launches them, the hosts and the order of ranks.
+std::vector<ExportedFile> megatron_files(const FrameworkPlan& plan);
+
+}  // namespace pipesim

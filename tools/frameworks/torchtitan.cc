@@ -1,0 +1,304 @@
+#include "tools/frameworks/torchtitan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "taskgraph/plan/pipeline.h"
+
+// The fields are those of torchtitan/config/configs.py at 0014ac2 (2026), of which
+// tests/tools/frameworks/documented/torchtitan.txt lists names and values.
+
+namespace pipesim {
+namespace {
+
+constexpr const char* kTorchtitanConfig = "pipesim_plan";
+constexpr const char* kTorchtitanSchedule = "schedule.csv";
+
+// Models that torchtitan has a configuration of.
+struct TorchtitanModel {
+  std::string_view zoo, module, config;
+};
+constexpr std::array kTorchtitanModels{TorchtitanModel{"llama3-8b", "llama3", "llama3_8b"},
+                                       TorchtitanModel{"llama3-70b", "llama3", "llama3_70b"},
+                                       TorchtitanModel{"llama3-405b", "llama3", "llama3_405b"},
+                                       TorchtitanModel{"deepseek-v3", "deepseek_v3", "deepseek_v3_671b"}};
+
+// The model but for its sequence and type, which are fields.
+const TorchtitanModel* torchtitan_model(const DecoderSizes& sizes) {
+  for (const TorchtitanModel& model : kTorchtitanModels) {
+    DecoderSizes known = decoder_sizes(std::string(model.zoo));
+    known.sequence = sizes.sequence;
+    known.type = sizes.type;
+    if (known == sizes) return &model;
+  }
+  return nullptr;
+}
+
+void refuse_torchtitan_model(const FrameworkPlan& plan, Refusals& refusals) {
+  if (!torchtitan_model(plan.sizes))
+    refusals.push_back(
+        {fmt::format("model \"{}\"", plan.model),
+         "it has configurations of llama3-8b, llama3-70b, llama3-405b and deepseek-v3, with any "
+         "sequence; other sizes are written in its own code",
+         {}});
+  if (plan.sizes.type == DataType::Float16)
+    refusals.push_back({"dtype=float16", "training.mixed_precision_param is bfloat16 or float32", {}});
+  if (plan.gradient_type != DataType::Float32)
+    refusals.push_back({fmt::format("--gradient-type {}", name_of(plan.gradient_type)),
+                        "training.mixed_precision_reduce is float32",
+                        [](FrameworkPlan& p) { p.gradient_type = DataType::Float32; }});
+  if (plan.optimizer != Optimizer::Adam)
+    refusals.push_back({fmt::format("--optimizer {}", name_of(plan.optimizer)),
+                        "its optimizers are Adam and AdamW",
+                        [](FrameworkPlan& p) { p.optimizer = Optimizer::Adam; }});
+}
+
+void refuse_torchtitan_schedule(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  if (r.pipeline == 1) return;
+  const ScheduleKind& kind = schedule_kind(r.schedule_name());
+  const auto change = amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); });
+  if (kind.weights != WeightChange::AfterIteration)
+    refusals.push_back({"schedule=" + r.schedule_name(), "weights change once an iteration", change});
+  if (kind.both_ways)
+    refusals.push_back(
+        {"schedule=" + r.schedule_name(), "a stage is on one group of devices for all microbatches", change});
+}
+
+void refuse_torchtitan_order(const FrameworkPlan& plan, Refusals& refusals) {
+  Recipe usual = plan.recipe;
+  usual.order = Recipe().order;
+  if (order_text(plan.recipe) == order_text(usual)) return;
+  refusals.push_back({"order=" + order_text(plan.recipe), "its mesh has the order tp-cp-ep-dp-pp",
+                      amend_recipe([](Recipe& recipe) { recipe.order = Recipe().order; })});
+}
+
+// As PyTorch's FSDP2 does it, over all copies or over neighbouring ones.
+void shard_weights(Recipe& recipe) {
+  const std::int32_t group = recipe.state_sharding.group;
+  recipe.state_sharding = {.kind = StateSharding::Kind::Weights, .group = group, .wide_weights = true};
+}
+
+void refuse_torchtitan_sharding(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  const StateSharding& s = r.state_sharding;
+  using Kind = StateSharding::Kind;
+  const bool narrow = plan.sizes.type != DataType::Float32;
+  if (plan.copies() == 1) {
+    if (narrow && (r.tensor > 1 || r.pipeline > 1))
+      refusals.push_back({"dp1",
+                          "16-bit compute with tp or pp comes with FSDP, which needs two copies of a weight",
+                          amend_recipe([](Recipe& recipe) {
+                            std::int64_t& halved = recipe.pipeline > 1 ? recipe.pipeline : recipe.tensor;
+                            recipe.data = halved % 2 == 0 ? 2 : halved;
+                            halved /= recipe.data;
+                            recipe.sequence_parallel = recipe.sequence_parallel && recipe.tensor > 1;
+                            if (recipe.pipeline == 1) recipe.chunks = 1;
+                            if (recipe.pipeline == 1) recipe.schedule.clear();
+                            shard_weights(recipe);
+                          })});
+    return;
+  }
+  if (s.kind == Kind::Optimizer || s.kind == Kind::Gradients)
+    refusals.push_back({fmt::format("zero{}", static_cast<int>(s.kind)),
+                        "its data parallelism divides weights as FSDP2 does, or nothing",
+                        amend_recipe(shard_weights)});
+  if (s.kind == Kind::Weights && narrow && !s.wide_weights)
+    refusals.push_back({"zero3 without weights=float32",
+                        "FSDP2 keeps float32 weights and gathers them in training.mixed_precision_param",
+                        amend_recipe(shard_weights)});
+  if (s.wide_gathers && narrow)
+    refusals.push_back({"gather=float32", "weights are gathered in the type that they are used in",
+                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.wide_gathers = false; })});
+  if (s.prefetch != 1)
+    refusals.push_back({fmt::format("prefetch={}", s.prefetch), "no field counts layers to gather ahead",
+                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.prefetch = 1; })});
+  if (!s.any() && plan.copies() > 1 && (r.tensor > 1 || r.pipeline > 1 || r.context > 1))
+    refusals.push_back({fmt::format("dp{} without FSDP", r.data), "its DDP goes with no other parallelism",
+                        amend_recipe(shard_weights)});
+  if (s.group > 0 && (s.group % r.context != 0 || plan.copies() % s.group != 0))
+    refusals.push_back({fmt::format("shard={}", s.group),
+                        fmt::format("data_parallel_shard_degree x cp{} copies divide weights", r.context),
+                        amend_recipe([](Recipe& recipe) { recipe.state_sharding.group = 0; })});
+}
+
+void refuse_torchtitan_splits(const FrameworkPlan& plan, Refusals& refusals) {
+  const Recipe& r = plan.recipe;
+  if (r.ulysses > 1)
+    refusals.push_back({fmt::format("ulysses={}", r.ulysses),
+                        "context parallelism divides sequences, not heads",
+                        amend_recipe([](Recipe& recipe) { recipe.ulysses = 1; })});
+  if (r.expert > 1 && r.expert_tensor_degree() != 1)
+    refusals.push_back({fmt::format("etp{}", r.expert_tensor_degree()),
+                        "with expert parallelism an expert is whole on its device",
+                        amend_recipe([](Recipe& recipe) { recipe.expert_tensor = 1; })});
+  if (r.recompute == Recompute::Kind::Selective || r.recompute == Recompute::Kind::Stage)
+    refusals.push_back({fmt::format("recompute={}", name_of(r.recompute)),
+                        "activation_checkpoint.mode is none or full; its selective mode computes products "
+                        "again, not attention",
+                        amend_recipe([](Recipe& recipe) { recipe.recompute = Recompute::Kind::Full; })});
+  if (r.gathered && (r.sequence_parallel || r.context > 1))
+    refusals.push_back({fmt::format("gathered={}", name_of(*r.gathered)),
+                        "no field says which inputs are kept",
+                        amend_recipe([](Recipe& recipe) { recipe.gathered.reset(); })});
+}
+
+char torchtitan_letter(StepKind kind) {
+  switch (kind) {
+    case StepKind::Forward:
+      return 'F';
+    case StepKind::Backward:
+      return 'B';
+    case StepKind::BackwardInput:
+      return 'I';
+    case StepKind::BackwardWeight:
+      break;
+  }
+  return 'W';
+}
+
+std::vector<std::vector<std::string>> modules_of(const FrameworkPlan& plan) {
+  std::vector<std::vector<std::string>> parts(plan.layers.size());
+  std::int64_t layer = 0;
+  parts.front().emplace_back("tok_embeddings");
+  for (std::size_t stage = 0; stage < parts.size(); ++stage) {
+    for (std::int64_t i = 0; i < plan.layers[stage]; ++i)
+      parts[stage].push_back(fmt::format("layers.{}", layer++));
+  }
+  parts.back().emplace_back("norm");
+  parts.back().emplace_back("output");
+  return parts;
+}
+
+std::string modules_text(const FrameworkPlan& plan) {
+  std::string text = "    config.parallelism.module_fqns_per_model_part = [\n";
+  for (const auto& part : modules_of(plan)) {
+    text += "        [";
+    for (std::size_t i = 0; i < part.size(); ++i)
+      text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", part[i]);
+    text += "],\n";
+  }
+  return text + "    ]\n";
+}
+
+std::string torchtitan_config(const FrameworkPlan& plan) {
+  const TorchtitanModel& model = *torchtitan_model(plan.sizes);
+  std::string text = fmt::format(
+      "# {0}\n# For torchtitan of 2026 without TOML files (config/configs.py at 0014ac2). Later versions "
+      "name "
+      "some fields otherwise:\n# pipeline_parallel_module_fqns_per_model_part, num_pp_microbatches, and the "
+      "module lm_head in place of output.\n\nfrom pathlib import Path\n\nfrom "
+      "torchtitan.models.{1}.config_registry import {2}\n\n\ndef {3}():\n    config = {2}()\n",
+      plan.recipe.str(), model.module, model.config, kTorchtitanConfig);
+  for (const TorchtitanField& field : torchtitan_fields(plan)) {
+    // The schedule stands beside this file, wherever that is.
+    const std::string value = field.path.ends_with("schedule_csv")
+                                  ? fmt::format("str(Path(__file__).with_name(\"{}\"))", field.value)
+                              : field.quoted ? fmt::format("\"{}\"", field.value)
+                                             : field.value;
+    text += fmt::format("    config.{} = {}\n", field.path, value);
+  }
+  if (plan.recipe.pipeline > 1) text += modules_text(plan);
+  return text + "    return config\n";
+}
+
+std::string overrides_text(const FrameworkPlan& plan) {
+  std::string text;
+  for (const TorchtitanField& field : torchtitan_fields(plan))
+    text += fmt::format("--{} {}\n", field.path, field.value);
+  return text;
+}
+
+std::string torchtitan_launch(const FrameworkPlan& plan) {
+  return fmt::format(
+      "#!/bin/sh\n# {}\n# Start it in the folder of torchtitan, on each host. Data, learning rate and "
+      "checkpoints are those of the configuration\n# that {}.py begins with; further overrides go behind "
+      "this script's name.\nhere=$(cd \"$(dirname \"$0\")\" && pwd)\nexport "
+      "PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\"\n{} \\\n  -m torchtitan.train --module {} --config "
+      "{} \"$@\"\n",
+      plan.recipe.str(), kTorchtitanConfig, torchrun_text(plan.hosts), kTorchtitanConfig, kTorchtitanConfig);
+}
+
+PipelineSchedule schedule_of_plan(const FrameworkPlan& plan) {
+  const Recipe& r = plan.recipe;
+  PipelineShape shape;
+  shape.devices = static_cast<std::int32_t>(r.pipeline);
+  shape.microbatches = static_cast<std::int32_t>(plan.microbatches());
+  shape.chunks = static_cast<std::int32_t>(r.chunks);
+  return make_schedule(r.schedule_name(), shape);
+}
+
+}  // namespace
+
+Refusals torchtitan_refusals(const FrameworkPlan& plan) {
+  Refusals refusals;
+  refuse_torchtitan_model(plan, refusals);
+  refuse_torchtitan_schedule(plan, refusals);
+  refuse_torchtitan_order(plan, refusals);
+  refuse_torchtitan_sharding(plan, refusals);
+  refuse_torchtitan_splits(plan, refusals);
+  return refusals;
+}
+
+std::string torchtitan_schedule(const PipelineSchedule& schedule) {
+  std::string text;
+  for (const auto& steps : schedule) {
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      text += fmt::format("{}{}{}{}", i == 0 ? "" : ",", steps[i].stage, torchtitan_letter(steps[i].kind),
+                          steps[i].microbatch);
+    text += "\n";
+  }
+  return text;
+}
+
+std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
+  const Recipe& r = plan.recipe;
+  const StateSharding& s = r.state_sharding;
+  std::vector<TorchtitanField> fields;
+  const auto number = [&](const char* path, std::int64_t value) {
+    fields.push_back({path, fmt::format("{}", value), false});
+  };
+  const auto word = [&](const char* path, std::string_view value) {
+    fields.push_back({path, std::string(value), true});
+  };
+  const std::int64_t sharded =
+      !s.any() ? 1 : (s.group > 0 ? static_cast<std::int64_t>(s.group) : plan.copies()) / r.context;
+  number("parallelism.data_parallel_replicate_degree", r.data / sharded);
+  number("parallelism.data_parallel_shard_degree", sharded);
+  if (s.any()) word("parallelism.fsdp_reshard_after_forward", s.keep_gathered ? "never" : "always");
+  number("parallelism.tensor_parallel_degree", r.tensor);
+  fields.push_back({"parallelism.enable_sequence_parallel", r.sequence_parallel ? "True" : "False", false});
+  number("parallelism.context_parallel_degree", r.context);
+  if (r.context > 1) word("parallelism.context_parallel_rotate_method", r.ring ? "alltoall" : "allgather");
+  number("parallelism.expert_parallel_degree", r.expert);
+  number("parallelism.pipeline_parallel_degree", r.pipeline);
+  if (r.pipeline > 1) {
+    word("parallelism.pipeline_parallel_schedule", "PipelineScheduleMulti");
+    word("parallelism.pipeline_parallel_schedule_csv", kTorchtitanSchedule);
+    number("parallelism.pipeline_parallel_microbatch_size", r.microbatch);
+  }
+  // With a pipeline, a device's batch is that of all its microbatches; else gradients accumulate.
+  number("training.local_batch_size", r.pipeline > 1 ? r.microbatch * plan.microbatches() : r.microbatch);
+  number("training.global_batch_size", plan.samples);
+  number("training.seq_len", plan.sizes.sequence);
+  word("training.mixed_precision_param", name_of(plan.sizes.type));
+  word("training.mixed_precision_reduce", "float32");
+  word("activation_checkpoint.mode", r.recompute == Recompute::Kind::Full ? "full" : "none");
+  return fields;
+}
+
+std::vector<ExportedFile> torchtitan_files(const FrameworkPlan& plan) {
+  std::vector<ExportedFile> files{{fmt::format("{}.py", kTorchtitanConfig), torchtitan_config(plan)},
+                                  {"overrides.txt", overrides_text(plan)}};
+  if (plan.recipe.pipeline > 1)
+    files.push_back({kTorchtitanSchedule, torchtitan_schedule(schedule_of_plan(plan))});
+  files.push_back({"launch.sh", torchtitan_launch(plan)});
+  files.push_back({"hostfile", host_file(plan.hosts)});
+  files.push_back({"ranks.csv", rank_table(plan.hosts, plan.recipe)});
+  return files;
+}
+
+}  // namespace pipesim
