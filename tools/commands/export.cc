@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -11,9 +12,9 @@
 #include "tools/cli/command.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/frameworks/framework_plan.h"
+#include "tools/frameworks/nearest_plan.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/plan_origin.h"
-#include "tools/inputs/recipe_run.h"
 
 namespace pipesim {
 namespace {
@@ -29,6 +30,7 @@ struct ExportRun {
   Plan plan;
   fs::path folder;
   bool force = false, json = false;
+  std::string base;  // MODULE:FUNCTION, or ""
 };
 
 const Framework& framework_asked(const Arguments& a) {
@@ -36,6 +38,21 @@ const Framework& framework_asked(const Arguments& a) {
   std::vector<std::string> names;
   for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
   return *std::ranges::find(frameworks(), a.choice("to", names), &Framework::name);
+}
+
+std::string base_of(const Arguments& a, const Framework& framework) {
+  if (!a.has("base")) return "";
+  if (framework.name != "torchtitan") throw UsageError("export: --base goes with --to torchtitan");
+  const std::string& base = a.text("base");
+  const std::size_t colon = base.find(':');
+  const auto is_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+  };
+  const bool plain = std::ranges::count_if(base, is_name) + 1 == static_cast<std::ptrdiff_t>(base.size());
+  if (!plain || colon == std::string::npos || colon == 0 || colon + 1 == base.size())
+    throw UsageError(fmt::format(
+        "export: --base \"{}\", allowed: MODULE:FUNCTION, such as my_runs.llama:llama_13b", base));
+  return base;
 }
 
 ExportRun export_run_of(const Arguments& a) {
@@ -47,58 +64,40 @@ ExportRun export_run_of(const Arguments& a) {
   Topology topology = topology_of(a, a.has("topology") ? a.text("topology") : plan.topology());
   std::vector<OtherOrigin> others;
   Plan read = read_plan(plan, graph, topology, others);
-  return {framework,       file,   std::move(graph), std::move(topology),
-          std::move(read), folder, a.given("force"), a.given("json")};
-}
-
-// The order of positions follows from the recipe.
-std::string without_zigzag(std::string model) {
-  const std::size_t begin = model.find("zigzag=");
-  if (begin == std::string::npos) return model;
-  const std::size_t end = model.find(',', begin);
-  if (end == std::string::npos) return model.erase(begin - 1);  // with what stands before it
-  return model.erase(begin, end + 1 - begin);
-}
-
-// The iteration of the plan that the framework can express, where it differs.
-Evaluation evaluated_export(const FrameworkPlan& plan, const Topology& topology, const PlanOptions& options) {
-  Recipe recipe = plan.recipe;
-  const BatchRequest asked{.batch = plan.samples, .microbatch = {}, .microbatches = {}};
-  const ModelRun run = run_of_recipe(without_zigzag(plan.model), recipe.devices(), asked, recipe);
-  const OperatorGraph graph = open_model(run.model);
-  Plan made;
-  made.options = options;
-  made.options.pipeline.reset();
-  made.options.optimizer = plan.optimizer;
-  made.options.gradient_type = plan.gradient_type;
-  made.options.microbatches = run.microbatches;
-  apply_recipe(recipe, RecipeModel(graph), topology, made);
-  const CostModel costs(topology);
-  return Evaluator(graph, costs, made.options).score(made.strategy);
+  return {framework,
+          file,
+          std::move(graph),
+          std::move(topology),
+          std::move(read),
+          folder,
+          a.given("force"),
+          a.given("json"),
+          base_of(a, framework)};
 }
 
 // "; the nearest that it can is tp2,dp8,mbs1: 13.2 s an iteration, 4.1 % more than 12.7 s".
 std::string nearest_export(const ExportRun& run, const ReadPlan& read, const RecipeModel& model) {
   const auto beyond_recipes = [](const Refusal& refusal) { return !refusal.amend; };
   if (std::ranges::any_of(read.refusals, beyond_recipes)) return "";
-  const auto nearest = nearest_expressible(run.framework, read.plan, read.refusals, model);
+  const auto nearest = nearest_plan(run.framework, read, model, run.topology, run.plan.options);
   if (!nearest) return "; no recipe near it is possible";
   const CostModel costs(run.topology);
   const Evaluation before = Evaluator(run.graph, costs, run.plan.options).score(run.plan.strategy);
-  const Evaluation after = evaluated_export(*nearest, run.topology, run.plan.options);
+  const Evaluation& after = nearest->evaluation;
+  const FrameworkPlan& plan = nearest->plan;
   const double change = static_cast<double>(after.time) / static_cast<double>(before.time) - 1;
-  std::string text = fmt::format(
-      "; the nearest that it can is {}: {} an iteration, {:.1f} % {} than {}{}", nearest->recipe.str(),
-      pretty(to_seconds(after.time)), std::abs(100 * change), change >= 0 ? "more" : "less",
-      pretty(to_seconds(before.time)), after.feasible() ? "" : ", and it does not fit into memory");
-  if (nearest->gradient_type != read.plan.gradient_type)
-    text += fmt::format(", with --gradient-type {}", name_of(nearest->gradient_type));
-  if (nearest->optimizer != read.plan.optimizer)
-    text += fmt::format(", with --optimizer {}", name_of(nearest->optimizer));
+  std::string text = fmt::format("; the nearest that it can is {}: {} an iteration, {:.1f} % {} than {}{}",
+                                 plan.recipe.str(), pretty(to_seconds(after.time)), std::abs(100 * change),
+                                 change >= 0 ? "more" : "less", pretty(to_seconds(before.time)),
+                                 after.feasible() ? "" : ", and it does not fit into memory");
+  if (plan.gradient_type != read.plan.gradient_type)
+    text += fmt::format(", with --gradient-type {}", name_of(plan.gradient_type));
+  if (plan.optimizer != read.plan.optimizer)
+    text += fmt::format(", with --optimizer {}", name_of(plan.optimizer));
   return text + fmt::format(
                     "; \"pipesim simulate --model {} --topology {} --batch {} --recipe {} -o FILE\" "
                     "writes it",
-                    run.plan.model, run.plan.topology, nearest->samples, nearest->recipe.str());
+                    run.plan.model, run.plan.topology, plan.samples, plan.recipe.str());
 }
 
 [[noreturn]] void refuse_export(const ExportRun& run, const ReadPlan& read, const RecipeModel& model) {
@@ -131,6 +130,7 @@ int run_export(const Arguments& arguments, Streams& streams) {
   const ExportRun run = export_run_of(arguments);
   const RecipeModel model(run.graph);
   ReadPlan read = read_framework_plan(run.plan, model, run.topology);
+  read.plan.base = run.base;
   for (Refusal& refusal : run.framework.refusals(read.plan)) read.refusals.push_back(std::move(refusal));
   if (!read.refusals.empty()) refuse_export(run, read, model);
   const std::vector<ExportedFile> files = run.framework.files(read.plan);
@@ -172,17 +172,24 @@ Command export_command() {
       "CSV. deepspeed: its JSON.\n\nWhat the framework can't express is refused, with the reason, the "
       "nearest "
       "recipe that it can, and what that costs.";
-  c.options = {{"plan", "FILE", "", "the plan, as search -o and simulate -o write it"},
-               {.name = "to",
-                .argument = "FRAMEWORK",
-                .default_value = "",
-                .help = "the framework that it is written for",
-                .choices = {{"megatron", "Megatron-LM"}, {"torchtitan"}, {"deepspeed", "DeepSpeed"}}},
-               {.name = "topology",
-                .argument = "TOPOLOGY",
-                .default_value = "",
-                .help = "hosts and devices; default: those of the plan"},
-               memory_margin_option()};
+  c.options = {
+      {"plan", "FILE", "", "the plan, as search -o and simulate -o write it"},
+      {.name = "to",
+       .argument = "FRAMEWORK",
+       .default_value = "",
+       .help = "the framework that it is written for",
+       .choices = {{"megatron", "Megatron-LM"}, {"torchtitan"}, {"deepspeed", "DeepSpeed"}}},
+      {.name = "topology",
+       .argument = "TOPOLOGY",
+       .default_value = "",
+       .help = "hosts and devices; default: those of the plan"},
+      {.name = "base",
+       .argument = "MODULE:FUNCTION",
+       .default_value = "",
+       .help = "torchtitan: your configuration of the model",
+       .details = "A function in Python that returns it. The plan's settings are put on it. Left out, it is "
+                  "torchtitan's own, of models that it has one for."},
+      memory_margin_option()};
   for (Option& o :
        in_group(OptionGroup::Output, {{.name = "output",
                                      .argument = "FOLDER",
@@ -194,10 +201,7 @@ Command export_command() {
     c.options.push_back(std::move(o));
   c.common = {"plan", "to", "output", "force"};
   c.examples = {
-      {"pipesim simulate --model llama3-8b --topology dgx-h100:1 --batch 64 --recipe tp4,dp2,sp,zero1 -o "
-       "llama.plan.json",
-       "a plan to export"},
-      {"pipesim export --plan llama.plan.json --to megatron -o llama.run", "the arguments of its run"},
+      {"pipesim export --plan llama.plan.json --to megatron -o llama.run", "arguments of Megatron-LM"},
       {"pipesim export --plan llama.plan.json --to megatron -o llama.run --force",
        "in place of earlier files"}};
   c.run = run_export;

@@ -32,9 +32,7 @@ struct JudgedPlan {
   Plan plan;
   OperatorGraph graph;
   PlanReport report;
-  [[nodiscard]] IterationParts parts() const {
-    return iteration_parts(report.iteration_time, report.compute, report.recompute, report.by_cause);
-  }
+  [[nodiscard]] IterationParts parts() const { return iteration_parts(report); }
 };
 
 // Everything that the command line asks for.
@@ -173,10 +171,11 @@ std::vector<Option> import_plan_options() {
 int import_plan(const Arguments& arguments, Streams& streams) {
   const ImportedRun run = imported_run_of(arguments);
   for (const std::string& what : run.run.left_out)
-    streams.err << fmt::format("pipesim: {}: left out is {}\n", run.file, what);
+    streams.err << fmt::format("pipesim: {}: {}\n", run.file, what);
   const JudgedPlan yours = judged_plan(run, run.run.recipe);
   if (!run.output.empty()) write_file(run.output, to_json(yours.plan, yours.graph, run.topology));
-  Json json{{"yours", json_of_plan(yours)}, {"best", nullptr}, {"because", nullptr}};
+  Json json{{"yours", json_of_plan(yours)}, {"best", nullptr},   {"because", nullptr},
+            {"recipes", nullptr},           {"proven", nullptr}, {"left_out", run.run.left_out}};
   if (!run.json) report_run(run, yours, streams.out);
   if (run.seconds > 0) {
     SearchWatch watch(streams.err, SearchBudget{}, std::nullopt, "");

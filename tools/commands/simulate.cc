@@ -185,7 +185,10 @@ Command simulate_command() {
       {"pipesim simulate --model alexnet --topology p100-4x4 --baseline data-parallel", "a baseline"},
       {"pipesim simulate --model gpt:batch=4 --topology p100-4x4:1 --baseline data-parallel --stages 4 "
        "--microbatches 8",
-       "a pipeline of four stages"}};
+       "a pipeline of four stages"},
+      {"pipesim simulate --model llama3-8b --topology dgx-h100:1 --batch 64 --recipe tp4,dp2,sp,zero1 -o "
+       "llama.plan.json",
+       "a recipe as a plan file"}};
   c.run = run_simulate;
   return c;
 }

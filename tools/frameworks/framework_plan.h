@@ -24,6 +24,7 @@ struct FrameworkPlan {
   Optimizer optimizer = Optimizer::Adam;
   DataType gradient_type = DataType::Float32;
   Hosts hosts;
+  std::string base = {};  ///< torchtitan: MODULE:FUNCTION, a configuration of the model; "": its own
   [[nodiscard]] std::int64_t microbatches() const { return samples / (recipe.data * recipe.microbatch); }
   [[nodiscard]] std::int64_t copies() const { return recipe.data * recipe.context; }  ///< of a weight
 };

@@ -101,7 +101,7 @@ class RunReader {
       r.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Pipeline, MeshAxis::Data};
     if (r.context > 1) read_context();
     if (r.data * r.context > 1 && !given("--overlap-grad-reduce") && !given("--use-megatron-fsdp"))
-      leave_out("--overlap-grad-reduce", "is missing; gradients are reduced beside backward all the same");
+      leave_out("--overlap-grad-reduce", "missing; gradients are reduced beside backward all the same");
   }
 
   // Keys and values go round in a ring unless the arguments say otherwise.
@@ -197,7 +197,7 @@ class RunReader {
     } else {
       constexpr std::int64_t kWordsOfGpt2 = 50257;
       words = kWordsOfGpt2;
-      leave_out("--vocab-size", fmt::format("is missing, as where a tokenizer's files tell it; taken is that "
+      leave_out("--vocab-size", fmt::format("missing, as where a tokenizer's files tell it; taken is that "
                                             "of GPT-2, {}",
                                             words));
     }
@@ -281,12 +281,12 @@ class RunReader {
     s.positions = 0;
     if (s.biases == DecoderSizes::Biases::Layers) {
       leave_out("--disable-bias-linear",
-                "is missing; products have no biases with --swiglu, but for queries, "
+                "missing; products have no biases with --swiglu, but for queries, "
                 "keys and values");
       s.biases = DecoderSizes::Biases::Qkv;
     }
     if (s.latent && s.tied) {
-      leave_out("--untie-embeddings-and-output-weights", "is missing; the projection has its own weight");
+      leave_out("--untie-embeddings-and-output-weights", "missing; the projection has its own weight");
       s.tied = false;
     }
     if (s.latent) s.biases = DecoderSizes::Biases::None;
@@ -322,8 +322,8 @@ class RunReader {
     r.last = file_.count("--decoder-last-pipeline-num-layers", 0);
     if (r.first || r.last || embedding + loss == 0) {
       if (!r.first && !r.last && sizes_.layers % (r.pipeline * r.chunks) != 0)
-        file_.fail("--num-layers", fmt::format("found {}, allowed: a multiple of pp{} x vpp{}", sizes_.layers,
-                                               r.pipeline, r.chunks));
+        file_.fail("--num-layers", fmt::format("found {}, allowed: a multiple of {} stages", sizes_.layers,
+                                               r.pipeline * r.chunks));
       return;
     }
     if (places % r.pipeline != 0)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "taskgraph/plan/pipeline.h"
 
@@ -38,12 +39,11 @@ const TorchtitanModel* torchtitan_model(const DecoderSizes& sizes) {
 }
 
 void refuse_torchtitan_model(const FrameworkPlan& plan, Refusals& refusals) {
-  if (!torchtitan_model(plan.sizes))
-    refusals.push_back(
-        {fmt::format("model \"{}\"", plan.model),
-         "it has configurations of llama3-8b, llama3-70b, llama3-405b and deepseek-v3, with any "
-         "sequence; other sizes are written in its own code",
-         {}});
+  if (plan.base.empty() && !torchtitan_model(plan.sizes))
+    refusals.push_back({fmt::format("model \"{}\"", plan.model),
+                        "it has configurations of llama3-8b, llama3-70b, llama3-405b and deepseek-v3, with "
+                        "any sequence; --base names one of yours",
+                        {}});
   if (plan.sizes.type == DataType::Float16)
     refusals.push_back({"dtype=float16", "training.mixed_precision_param is bfloat16 or float32", {}});
   if (plan.gradient_type != DataType::Float32)
@@ -184,15 +184,23 @@ std::string modules_text(const FrameworkPlan& plan) {
   return text + "    ]\n";
 }
 
-std::string torchtitan_config(const FrameworkPlan& plan) {
+// The module and the function of the configuration that the plan's settings are put on.
+std::pair<std::string, std::string> base_of_plan(const FrameworkPlan& plan) {
+  const std::size_t colon = plan.base.find(':');
+  if (!plan.base.empty()) return {plan.base.substr(0, colon), plan.base.substr(colon + 1)};
   const TorchtitanModel& model = *torchtitan_model(plan.sizes);
+  return {fmt::format("torchtitan.models.{}.config_registry", model.module), std::string(model.config)};
+}
+
+std::string torchtitan_config(const FrameworkPlan& plan) {
+  const auto [module, function] = base_of_plan(plan);
   std::string text = fmt::format(
       "# {0}\n# For torchtitan of 2026 without TOML files (config/configs.py at 0014ac2). Later versions "
       "name "
       "some fields otherwise:\n# pipeline_parallel_module_fqns_per_model_part, num_pp_microbatches, and the "
-      "module lm_head in place of output.\n\nfrom pathlib import Path\n\nfrom "
-      "torchtitan.models.{1}.config_registry import {2}\n\n\ndef {3}():\n    config = {2}()\n",
-      plan.recipe.str(), model.module, model.config, kTorchtitanConfig);
+      "module lm_head in place of output.\n\nfrom pathlib import Path\n\nfrom {1} import {2}\n\n\ndef "
+      "{3}():\n    config = {2}()\n",
+      plan.recipe.str(), module, function, kTorchtitanConfig);
   for (const TorchtitanField& field : torchtitan_fields(plan)) {
     // The schedule stands beside this file, wherever that is.
     const std::string value = field.path.ends_with("schedule_csv")

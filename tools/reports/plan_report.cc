@@ -514,4 +514,8 @@ std::string batch_text(const OperatorGraph& graph, const PlanOptions& options) {
                      : fmt::format(", recompute {}", name_of(recompute.kind)));
 }
 
+IterationParts iteration_parts(const PlanReport& report) {
+  return iteration_parts(report.iteration_time, report.compute, report.recompute, report.by_cause);
+}
+
 }  // namespace pipesim

@@ -8,6 +8,7 @@
 #include "search/evaluator.h"
 #include "sim/explain.h"
 #include "tools/reports/breakdown/exposed_communication.h"
+#include "tools/reports/breakdown/iteration_parts.h"
 #include "tools/reports/breakdown/memory_by_stage.h"
 
 namespace pipesim {
@@ -56,6 +57,9 @@ std::string borrowed_rates(const OperatorGraph& graph, const Topology& topology)
 /// evaluator's part() is of this plan.
 PlanReport report_plan(Evaluator& evaluator, const BoundStrategy& strategy);
 PlanReport report_plan_in_full(Evaluator& evaluator, const BoundStrategy& strategy);
+
+/// Where the plan's time goes; the report must be in full. Two of them say why one plan is faster: because().
+IterationParts iteration_parts(const PlanReport& report);
 
 /// The report as members of a JSON object (without the braces' owner): text of a JSON object with the keys
 /// iteration_time_s, iteration_time_spread_s (where it is an estimate), makespan_s (where it is another),

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "sim/base/files.h"
 #include "tests/tools/command_line.h"
@@ -83,8 +84,19 @@ TEST(Export, RefusesWithTheNearestRecipeAndItsCost) {
       pipesim_run({"export", "--plan", plan, "--to", "torchtitan", "-o", out}).err,
       "pipesim: " + plan +
           ": torchtitan can't run this plan: model \"llama3-8b:layers=8,batch=2\": it has configurations "
-          "of llama3-8b, llama3-70b, llama3-405b and deepseek-v3, with any sequence; other sizes are "
-          "written in its own code; dp2 without FSDP: its DDP goes with no other parallelism\n");
+          "of llama3-8b, llama3-70b, llama3-405b and deepseek-v3, with any sequence; --base names one of "
+          "yours; dp2 without FSDP: its DDP goes with no other parallelism\n");
+}
+
+// The nearest recipe of DeepSpeed needs more memory than there is; with more stages it fits.
+TEST(Export, LooksForANearestRecipeThatFits) {
+  const TemporaryFolder folder;
+  const std::string plan =
+      plan_of_recipe(folder, "llama3-70b", "tp8,pp8,sp,mbs1,recompute=full,zero1", "64", "dgx-h100:8");
+  const Outcome outcome =
+      pipesim_run({"export", "--plan", plan, "--to", "deepspeed", "-o", folder.path("run")});
+  EXPECT_THAT(outcome.err, HasSubstr("; the nearest that it can is pp16,dp4,mbs1,zero1,recompute=full: "));
+  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("does not fit")));
 }
 
 TEST(Export, NamesAnOperatorThatIsSplitOtherwise) {
@@ -139,6 +151,12 @@ TEST(ImportPlan, JudgesARunAgainstTheBestRecipe) {
               testing::ContainsRegex("\nyours [0-9.]+ ms, best [0-9.]+ ms, because [^\n]+\n  the "
                                      "best of [0-9,]+ recipes is [^\n]+\n"));
   EXPECT_EQ(pipesim_run({"simulate", "--plan", plan}).status, 0);
+  const nlohmann::json json = nlohmann::json::parse(
+      pipesim_run({"import", "plan", script, "--topology", "dgx-h100:1", "--json"}).out);
+  EXPECT_EQ(json["yours"]["recipe"], "tp8,dp1,mbs1");
+  EXPECT_EQ(json["proven"], true);
+  EXPECT_LT(json["best"]["iteration_time_s"], json["yours"]["iteration_time_s"]);
+  EXPECT_THAT(json["because"].get<std::string>(), testing::StartsWith("because "));
   EXPECT_EQ(pipesim_run({"import", "plan", script}).err,
             "pipesim: import: --topology is missing: a plan needs the devices that it runs on\n");
   EXPECT_EQ(pipesim_run({"import", "plan", script, "--topology", "dgx-h100:2"}).err,

@@ -219,11 +219,11 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
       run.left_out,
       (std::vector<std::string>{
           "--tp-comm-overlap: communication of tp is not hidden behind products",
-          "--overlap-grad-reduce: is missing; gradients are reduced beside backward all the same",
+          "--overlap-grad-reduce: missing; gradients are reduced beside backward all the same",
           "--hidden-dropout: 0.1: nothing is dropped with --swiglu",
           "--normalization: LayerNorm is taken as RMSNorm with --swiglu",
           "--position-embedding-type: learned positions are taken as rotary with --swiglu",
-          "--disable-bias-linear: is missing; products have no biases with --swiglu, but for queries, keys "
+          "--disable-bias-linear: missing; products have no biases with --swiglu, but for queries, keys "
           "and values",
           "--recompute-modules: mlp is kept, only core_attn is computed again"}));
 }

@@ -148,6 +148,29 @@ TEST(Torchtitan, SchedulesAreWrittenForAllThatItKnows) {
   }
 }
 
+// tests/assets/custom_schedule.csv of pytorch/torchtitan (BSD-3).
+TEST(Torchtitan, SchedulesHaveTheFormOfItsOwnExample) {
+  std::string example;
+  for (int g = 0; g < 2; ++g) {
+    const auto cells = [&](int stage, const char* actions, int first, int last) {
+      for (int m = first; m <= last; ++m) {
+        for (const char* a = actions; *a != 0; ++a)
+          example +=
+              fmt::format("{}{}{}{}", example.empty() || example.back() == '\n' ? "" : ",", stage, *a, m);
+      }
+    };
+    cells(g, "F", 0, 7);
+    cells(g + 2, "F", 0, 7);
+    for (int m = 0; m < 8; m += 2) {
+      cells(g + 2, "IW", m, m + 1);
+      cells(g, "IW", m, m + 1);
+    }
+    example += '\n';
+  }
+  EXPECT_TRUE(example.starts_with("0F0,0F1,0F2,0F3,0F4,0F5,0F6,0F7,2F0,")) << example;
+  expect_complete(example, 2, 4, 8);
+}
+
 TEST(Torchtitan, WritesASmallScheduleAsItsOwnExamplesDo) {
   EXPECT_EQ(torchtitan_schedule(make_schedule("1f1b", {.devices = 2, .microbatches = 3})),
             "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n");
@@ -194,6 +217,18 @@ TEST(Torchtitan, WritesAConfigurationAndALaunchLine) {
             std::string::npos);
 }
 
+TEST(Torchtitan, TakesAConfigurationOfTheUser) {
+  FrameworkPlan plan =
+      framework_plan("llama:layers=4", parse_recipe("dp8,mbs1,fsdp"), make_topology("dgx-h100:1"));
+  EXPECT_EQ(torchtitan_refusals(plan).size(), 1U);
+  plan.base = "my_runs.llama:small";
+  EXPECT_TRUE(torchtitan_refusals(plan).empty());
+  EXPECT_NE(file_of(plan, "pipesim_plan.py")
+                .find("from my_runs.llama import small\n\n\ndef pipesim_plan():\n    "
+                      "config = small()\n"),
+            std::string::npos);
+}
+
 TEST(Torchtitan, RefusesWhatHasNoField) {
   const Topology topology = make_topology("dgx-h100:1");
   const auto refused = [&](const std::string& recipe, const char* model = "llama3-8b") {
@@ -211,7 +246,7 @@ TEST(Torchtitan, RefusesWhatHasNoField) {
             "dp1: 16-bit compute with tp or pp comes with FSDP, which needs two copies of a weight\n");
   EXPECT_EQ(refused("dp8,mbs1", "llama3-8b:layers=4"),
             "model \"llama3-8b:layers=4\": it has configurations of llama3-8b, llama3-70b, llama3-405b and "
-            "deepseek-v3, with any sequence; other sizes are written in its own code\n");
+            "deepseek-v3, with any sequence; --base names one of yours\n");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ std::string amount(double gain) { return pretty(Seconds(std::abs(gain))); }
 const char* direction(double gain) { return gain > 0 ? "less" : "more"; }
 
 std::string share_text(double part, const IterationParts& of) {
-  return fmt::format("{:.2g} %", of.iteration > 0 ? 100 * part / of.iteration : 0);
+  return fmt::format("{:.1f} %", of.iteration > 0 ? 100 * part / of.iteration : 0);
 }
 
 std::vector<PartChange> changes_of(const IterationParts& before, const IterationParts& after) {
@@ -72,7 +72,7 @@ IterationParts iteration_parts(Nanoseconds iteration, const std::vector<Nanoseco
   parts.compute = all / devices - parts.recompute;
   const CommunicationSummary summary = summary_of(communication, compute);
   parts.exposed = summary.exposed;
-  parts.idle = parts.iteration - all / devices - summary.all_exposed;
+  parts.idle = std::max(0.0, parts.iteration - all / devices - summary.all_exposed);  // but for rounding
   return parts;
 }
 

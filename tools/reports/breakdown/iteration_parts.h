@@ -24,7 +24,7 @@ IterationParts iteration_parts(Nanoseconds iteration, const std::vector<Nanoseco
                                const std::vector<CommunicationTime>& communication);
 
 /// Why the second iteration is shorter, in one clause: "because devices idle 5.1 s less (9.1 % of the
-/// iteration instead of 16 %) and 3 s less of tensor communication is exposed, although 0.4 s more is
+/// iteration instead of 16.0 %) and 3 s less of tensor communication is exposed, although 0.4 s more is
 /// computed again". Parts with less than a tenth of the difference are left out. "" where the second is not
 /// shorter.
 std::string because(const IterationParts& before, const IterationParts& after);
