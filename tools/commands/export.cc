@@ -126,6 +126,18 @@ void write_export(const ExportRun& run, const std::vector<ExportedFile>& files) 
   for (const ExportedFile& file : files) write_file(run.folder / file.name, file.content);
 }
 
+// Frameworks hand out tokens to experts on the device where they are.
+void warn_of_dispatch(const ExportRun& run, const FrameworkPlan& plan, std::ostream& err) {
+  const Recipe& r = plan.recipe;
+  const std::int64_t groups = token_groups(run.plan.model),
+                     parts = r.context * (r.sequence_parallel ? r.tensor : 1);
+  if (plan.sizes.experts && groups != parts)
+    err << fmt::format(
+        "pipesim: {}: token_groups={}: {} hands out the tokens of each device by themselves, as "
+        "token_groups={} does\n",
+        run.file, groups, run.framework.title, parts);
+}
+
 int run_export(const Arguments& arguments, Streams& streams) {
   const ExportRun run = export_run_of(arguments);
   const RecipeModel model(run.graph);
@@ -136,6 +148,7 @@ int run_export(const Arguments& arguments, Streams& streams) {
   const std::vector<ExportedFile> files = run.framework.files(read.plan);
   require_new(run, files);
   write_export(run, files);
+  warn_of_dispatch(run, read.plan, streams.err);
   for (const std::string& option : options_left_out(run.plan.model))
     streams.err << fmt::format("pipesim: {}: left out is {}, which belongs to the model's own code\n",
                                run.file, option);

@@ -172,6 +172,11 @@ std::string zoo_text(const DecoderSizes& sizes) {
   return *shortest;
 }
 
+std::int64_t token_groups(const std::string& model) {
+  const OpenedDecoder d = open_decoder(model);
+  return d.values.has("token_groups") ? d.values.integer("token_groups") : 1;
+}
+
 std::vector<std::string> options_left_out(const std::string& model) {
   const OpenedDecoder d = open_decoder(model);
   std::vector<std::string> left_out;

@@ -50,6 +50,10 @@ DecoderSizes decoder_sizes(const std::string& model);
 /// The shortest text of a zoo model with these sizes, without its batch. InputError when the zoo has none.
 std::string zoo_text(const DecoderSizes& sizes);
 
+/// Groups of a sample's tokens that experts take by themselves: the option token_groups, 1 where the model
+/// has none.
+std::int64_t token_groups(const std::string& model);
+
 /// Options of the model's text that no framework has, as "loss_chunks=8".
 std::vector<std::string> options_left_out(const std::string& model);
 

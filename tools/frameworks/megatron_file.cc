@@ -13,7 +13,7 @@
 namespace pipesim {
 namespace {
 
-constexpr std::int64_t kMostOfAnArgument = std::int64_t{1} << 40;
+constexpr std::int64_t kMostOfAnArgument = 1 << 20;  // products of three are whole numbers of 64 bits
 
 struct ShellWord {
   std::size_t line = 0;
@@ -207,7 +207,8 @@ std::optional<std::int64_t> MegatronFile::count(std::string_view flag, std::int6
   const char* const end = written->data() + written->size();
   const auto [stopped, error] = std::from_chars(written->data(), end, number);
   if (error == std::errc() && stopped == end && number >= least && number <= kMostOfAnArgument) return number;
-  fail(flag, fmt::format("found \"{}\", allowed: a whole number from {}{}", *written, least,
+  fail(flag, fmt::format("found \"{}\", allowed: a whole number from {} to {}{}", *written, least,
+                         kMostOfAnArgument,
                          written->find('$') != std::string::npos
                              ? "; the file gives this variable of the shell no plain value"
                              : ""));

@@ -24,7 +24,7 @@ class MegatronFile {
   /// Its first value; "" without one. Nothing when it is not given.
   [[nodiscard]] std::optional<std::string> text(std::string_view flag) const;
   [[nodiscard]] std::vector<std::string> texts(std::string_view flag) const;
-  /// A whole number. InputError `FILE:LINE: --flag: found "x", allowed: a number from LEAST` otherwise.
+  /// A whole number up to 2^20. InputError `FILE:LINE: --flag: found "x", allowed: …` otherwise.
   [[nodiscard]] std::optional<std::int64_t> count(std::string_view flag, std::int64_t least = 1) const;
   /// The same; InputError `FILE: --flag is missing` without it.
   [[nodiscard]] std::int64_t required(std::string_view flag) const;

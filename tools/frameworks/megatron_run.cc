@@ -318,6 +318,9 @@ class RunReader {
             fmt::format("found {}, allowed: a divisor of {} layers by pp{}", *each, places, r.pipeline));
       r.chunks = places / r.pipeline / *each;
     }
+    if (r.chunks > sizes_.layers)
+      file_.fail("--num-virtual-stages-per-pipeline-rank",
+                 fmt::format("found {}, allowed: up to --num-layers {}", r.chunks, sizes_.layers));
     r.first = file_.count("--decoder-first-pipeline-num-layers", 0);
     r.last = file_.count("--decoder-last-pipeline-num-layers", 0);
     if (r.first || r.last || embedding + loss == 0) {
@@ -375,6 +378,8 @@ class RunReader {
         if (error != std::errc() || times > kMost) return text;
         next = static_cast<std::size_t>(stopped - text.data());
       }
+      constexpr std::size_t kLongest = 1 << 20;
+      if (result.size() + times * unit.size() > kLongest) return text;
       for (std::size_t i = 0; i < times; ++i) result += unit;
       at = next;
     }

@@ -117,6 +117,17 @@ TEST(Export, NamesAnOperatorThatIsSplitOtherwise) {
                 "is tp4,dp2,mbs1: "));
 }
 
+TEST(Export, SaysWhatTheFrameworkDoesOtherwise) {
+  const TemporaryFolder folder;
+  const std::string plan =
+      plan_of_recipe(folder, "mixtral-8x7b:layers=2,loss_chunks=4", "tp2,dp4,ep4,etp1,sp,mbs1,zero1");
+  EXPECT_EQ(pipesim_run({"export", "--plan", plan, "--to", "megatron", "-o", folder.path("run")}).err,
+            "pipesim: " + plan +
+                ": token_groups=1: Megatron-LM hands out the tokens of each device by themselves, as "
+                "token_groups=2 does\npipesim: " +
+                plan + ": left out is loss_chunks=4, which belongs to the model's own code\n");
+}
+
 TEST(Export, SaysWhatIsMissing) {
   const TemporaryFolder folder;
   const std::string plan = data_parallel_lenet(folder);

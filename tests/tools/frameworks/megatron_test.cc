@@ -5,6 +5,7 @@
 
 #include "sim/base/errors.h"
 #include "tests/refusal.h"
+#include "tests/seeds.h"
 #include "tests/tools/frameworks/documented_settings.h"
 #include "tests/tools/frameworks/framework_case.h"
 #include "tools/frameworks/megatron_run.h"
@@ -199,7 +200,8 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
   EXPECT_EQ(refused("--tensor-model-parallel-size 3"),
             "run.sh: tp3 x cp1 x pp1 is 3 devices, which do not divide the 8 of the run");
   EXPECT_EQ(refused("--tensor-model-parallel-size $TP"),
-            "run.sh:1: --tensor-model-parallel-size: found \"$TP\", allowed: a whole number from 1; the file "
+            "run.sh:1: --tensor-model-parallel-size: found \"$TP\", allowed: a whole number from 1 to "
+            "1048576; the file "
             "gives this variable of the shell no plain value");
   EXPECT_EQ(refused("--global-batch-size 12"),
             "run.sh:1: --global-batch-size: found 12, allowed: a multiple of --micro-batch-size 1 x dp8");
@@ -226,6 +228,82 @@ TEST(Megatron, SaysWhatItLeavesOutOrCannotRead) {
           "--disable-bias-linear: missing; products have no biases with --swiglu, but for queries, keys "
           "and values",
           "--recompute-modules: mlp is kept, only core_attn is computed again"}));
+}
+
+// Whatever stands in a file, it is read or refused.
+TEST(Megatron, ReadsOrRefusesAnything) {
+  const std::vector<std::string> parts{"--num-layers",
+                                       "--hidden-size",
+                                       "--num-attention-heads",
+                                       "--seq-length",
+                                       "--micro-batch-size",
+                                       "--swiglu",
+                                       "--num-experts",
+                                       "--pipeline-model-parallel-size",
+                                       "--pipeline-model-parallel-layout",
+                                       "--num-virtual-stages-per-pipeline-rank",
+                                       "--decoder-first-pipeline-num-layers",
+                                       "--kv-channels",
+                                       "--moe-layer-freq",
+                                       "--multi-latent-attention",
+                                       "--q-lora-rank",
+                                       "--context-parallel-size",
+                                       "--cp-comm-type",
+                                       "--tensor-model-parallel-size",
+                                       "--num-query-groups",
+                                       "--group-query-attention",
+                                       "--use-distributed-optimizer",
+                                       "--num-distributed-optimizer-instances",
+                                       "1",
+                                       "2",
+                                       "4",
+                                       "8",
+                                       "64",
+                                       "1048576",
+                                       "9999999999999",
+                                       "-1",
+                                       "0",
+                                       "0.5",
+                                       "Et*4|t*4L",
+                                       "(t*9999)*9999",
+                                       "(((",
+                                       "a2a+p2p",
+                                       "([0]*1+[1]*7)",
+                                       "\\",
+                                       "\\\n",
+                                       "\n",
+                                       "#",
+                                       "'",
+                                       "\"",
+                                       "$",
+                                       "${",
+                                       "${X",
+                                       "${X:-2}",
+                                       "X=3",
+                                       "$X",
+                                       "A=(",
+                                       ")",
+                                       "=",
+                                       "--",
+                                       "--=",
+                                       ":"};
+  int read = 0;
+  for_each_seed(3000, [&](Rng& rng) {
+    std::string text = rng.below(2) == 0 ? ""
+                                         : "--num-layers 8 --hidden-size 64 --num-attention-heads 8 "
+                                           "--seq-length 64 --micro-batch-size 1 ";
+    for (std::uint64_t i = rng.below(20); i > 0; --i)
+      text += parts[rng.below(parts.size())] + (rng.below(8) == 0 ? "" : " ");
+    try {
+      const MegatronRun run = run_of_text(text, 8);
+      EXPECT_EQ(run.recipe.devices(), 8) << text;
+      EXPECT_GT(decoder_sizes(run.model).layers, 0) << text;
+      ++read;
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()), "") << text;
+    }
+  });
+  EXPECT_GT(read, 100);
 }
 
 }  // namespace
