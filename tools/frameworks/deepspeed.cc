@@ -78,7 +78,8 @@ void refuse_deepspeed_splits(const FrameworkPlan& plan, Refusals& refusals) {
                         })});
   if (r.context > 1 && r.tensor > 1)
     refusals.push_back({fmt::format("tp{} with cp{}", r.tensor, r.context),
-                        "AutoTP does not go with sequence parallelism", amend_recipe([](Recipe& recipe) {
+                        "its sequence parallelism does not go with tensor parallelism",
+                        amend_recipe([](Recipe& recipe) {
                           recipe.data *= recipe.tensor;
                           recipe.tensor = 1;
                           recipe.sequence_parallel = false;
@@ -104,11 +105,6 @@ void refuse_deepspeed_sharding(const FrameworkPlan& plan, Refusals& refusals) {
   const auto reset = [](auto StateSharding::*part) {
     return amend_recipe([part](Recipe& recipe) { recipe.state_sharding.*part = StateSharding().*part; });
   };
-  if (s.gathers_to_use() && r.tensor > 1)
-    refusals.push_back({fmt::format("zero3 with tp{}", r.tensor), "AutoTP goes with ZeRO stages 0, 1 and 2",
-                        amend_recipe([](Recipe& recipe) {
-                          recipe.state_sharding = {.kind = StateSharding::Kind::Gradients};
-                        })});
   if (s.group > 0 && s.group < plan.copies())
     refusals.push_back({fmt::format("shard={}", s.group), "all copies of a weight divide its state",
                         reset(&StateSharding::group)});
@@ -180,8 +176,8 @@ std::string told_to_the_program(const FrameworkPlan& plan) {
     text += "# The model calls deepspeed.checkpointing.checkpoint() for each of its layers.\n";
   if (r.context > 1)
     text += fmt::format(
-        "# Attention is deepspeed.sequence.layer.DistributedAttention, over groups of {} "
-        "neighbouring ranks.\n",
+        "# UlyssesSPAttentionHF.register_with_transformers() gives the model its attention, with "
+        "sequence_parallel_size={}, and\n# UlyssesSPDataLoaderAdapter divides its data.\n",
         r.context);
   return text;
 }

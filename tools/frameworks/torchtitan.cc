@@ -127,6 +127,24 @@ void refuse_torchtitan_sharding(const FrameworkPlan& plan, Refusals& refusals) {
 
 void refuse_torchtitan_splits(const FrameworkPlan& plan, Refusals& refusals) {
   const Recipe& r = plan.recipe;
+  const std::int64_t parts = r.tensor * (r.context > 1 ? 2 * r.context : 1);
+  if (plan.sizes.sequence % parts != 0)
+    refusals.push_back({fmt::format("tp{} with cp{}", r.tensor, r.context),
+                        fmt::format("training.seq_len must be a multiple of tp x 2 cp, {}, and is {}", parts,
+                                    plan.sizes.sequence),
+                        amend_recipe([](Recipe& recipe) {
+                          recipe.data *= recipe.context;
+                          recipe.context = recipe.ulysses = 1;
+                          recipe.ring = false;
+                        })});
+  if (plan.sizes.tied && r.pipeline > 1)
+    refusals.push_back({fmt::format("pp{} with a tied projection", r.pipeline),
+                        "its pipelines share no weight between stages", amend_recipe([](Recipe& recipe) {
+                          recipe.data *= recipe.pipeline;
+                          recipe.pipeline = recipe.chunks = 1;
+                          recipe.schedule.clear();
+                          recipe.first.reset(), recipe.last.reset();
+                        })});
   if (r.ulysses > 1)
     refusals.push_back({fmt::format("ulysses={}", r.ulysses),
                         "context parallelism divides sequences, not heads",

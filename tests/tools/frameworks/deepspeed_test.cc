@@ -76,7 +76,9 @@ TEST(DeepSpeed, RefusesWhatHasNoKey) {
   EXPECT_EQ(refused("pp4,dp2,mbs1,zero3"),
             "zero3 with pp4: ZeRO-2 and ZeRO-3 are incompatible with its pipelines\n");
   EXPECT_EQ(refused("pp4,vpp2,dp2,mbs1"), "vpp2: a device has one stage\n");
-  EXPECT_EQ(refused("tp2,dp4,mbs1,zero3"), "zero3 with tp2: AutoTP goes with ZeRO stages 0, 1 and 2\n");
+  EXPECT_EQ(refused("tp2,dp4,mbs1,zero3"), "");
+  EXPECT_EQ(refused("tp2,cp2,ulysses=2,dp2,mbs1"),
+            "tp2 with cp2: its sequence parallelism does not go with tensor parallelism\n");
   EXPECT_EQ(refused("tp2,dp4,mbs1,sp"), "sp: AutoTP copies norms and residuals\n");
   EXPECT_EQ(refused("pp4,dp2,mbs1,first=7,last=9"),
             "stages of 7 to 9 layers: its partition type:… gives each stage as many layers\n");

@@ -242,6 +242,8 @@ TEST(Torchtitan, RefusesWhatHasNoField) {
   EXPECT_EQ(refused("tp2,dp4,mbs1"), "dp4 without FSDP: its DDP goes with no other parallelism\n");
   EXPECT_EQ(refused("dp8,mbs1,zero2"),
             "zero2: its data parallelism divides weights as FSDP2 does, or nothing\n");
+  EXPECT_EQ(refused("tp2,cp2,dp2,mbs1,fsdp", "llama3-8b:sequence=8196"),
+            "tp2 with cp2: training.seq_len must be a multiple of tp x 2 cp, 8, and is 8196\n");
   EXPECT_EQ(refused("tp8,dp1,mbs1"),
             "dp1: 16-bit compute with tp or pp comes with FSDP, which needs two copies of a weight\n");
   EXPECT_EQ(refused("dp8,mbs1", "llama3-8b:layers=4"),
