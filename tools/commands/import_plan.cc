@@ -55,12 +55,14 @@ ImportedRun imported_run_of(const Arguments& a) {
   const MegatronFile file = MegatronFile::load(a.operands()[1]);
   Topology topology = topology_of(a, a.text("topology"));
   const auto devices = static_cast<std::int64_t>(topology.num_devices());
+  MegatronRun run = megatron_run(file, devices);
   if (const auto launched = devices_of_launch(file); launched && *launched != devices)
-    throw InputError(fmt::format("{}: --nnodes x --nproc-per-node are {} devices, and topology \"{}\" has {}",
-                                 file.source(), *launched, topology.name(), devices));
+    run.left_out.push_back(
+        fmt::format("--nproc-per-node: {} devices are launched, taken are the {} of topology \"{}\"",
+                    *launched, devices, topology.name()));
   constexpr double kMostSeconds = 1e6;
-  return {file.source(),       a.text("topology"),          text_or_none(a, "output"),
-          std::move(topology), megatron_run(file, devices), a.number("seconds", 0, kMostSeconds),
+  return {file.source(),       a.text("topology"), text_or_none(a, "output"),
+          std::move(topology), std::move(run),     a.number("seconds", 0, kMostSeconds),
           a.given("json")};
 }
 
@@ -96,7 +98,7 @@ RecipeRanking ranked_for(const ImportedRun& run, const JudgedPlan& yours, Search
     return open_model(with_batch(with_zigzag(text, whole, parts), batch));
   };
   const RankingRequest request{model, costs, options, run.run.samples, RecipeFilter(), graph_of, {}};
-  const Deadline until(run.seconds, watch.interruption());
+  const Deadline until(run.seconds, {}, watch.interruption());
   const KeepTo keep(until);
   const ProgressCallback watching = watch.callback();
   const auto began = std::chrono::steady_clock::now();
@@ -118,15 +120,16 @@ std::string iteration_text(const PlanReport& report) { return pretty(to_seconds(
 // "yours 71.2 s, best 62.4 s, because …".
 std::string verdict(const JudgedPlan& yours, const std::optional<JudgedPlan>& best,
                     const RecipeRanking& ranking) {
-  const std::string of = fmt::format("of {} recipes{}", with_separators(ranking.recipes),
-                                     ranking.proven() ? "" : fmt::format(", as far as --seconds went"));
-  if (!best) return fmt::format("yours {}; none {} fits into memory\n", iteration_text(yours.report), of);
+  const std::string of = fmt::format("of {} recipes", with_separators(ranking.recipes));
+  const std::string far = ranking.proven() ? "" : ", as far as --seconds went";
+  if (!best)
+    return fmt::format("yours {}; none {} fits into memory{}\n", iteration_text(yours.report), of, far);
   const bool faster = best->report.iteration_time < yours.report.iteration_time;
   if (!faster && !yours.report.infeasible)
-    return fmt::format("yours {}; none {} is faster\n", iteration_text(yours.report), of);
+    return fmt::format("yours {}; none {} is faster{}\n", iteration_text(yours.report), of, far);
   const std::string why = faster ? because(yours.parts(), best->parts()) : "which fits into memory";
-  return fmt::format("yours {}, best {}, {}\n  the best {} is {}\n", iteration_text(yours.report),
-                     iteration_text(best->report), why, of, best->recipe.str());
+  return fmt::format("yours {}, best {}, {}\n  the best {} is {}{}\n", iteration_text(yours.report),
+                     iteration_text(best->report), why, of, best->recipe.str(), far);
 }
 
 Json json_of_plan(const JudgedPlan& plan) {

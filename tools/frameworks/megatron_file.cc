@@ -132,7 +132,13 @@ std::vector<ShellWord> without_assignments(const std::vector<ShellWord>& words, 
     std::string_view name = std::string_view(word.text).substr(0, std::min(equals, word.text.size()));
     if (name.ends_with('+')) name.remove_suffix(1);
     if (equals == std::string::npos || !is_shell_name(name)) {
-      plain.push_back({word.line, expanded(word.text, variables)});
+      const std::string text = expanded(word.text, variables);
+      const bool several = text.starts_with("--") && text.find_first_of(" \t\n") != std::string::npos;
+      if (!several) {
+        plain.push_back({word.line, text});
+        continue;
+      }
+      for (ShellWord& inner : ShellWords(text, source, word.line).all()) plain.push_back(std::move(inner));
       continue;
     }
     std::string value = expanded(std::string_view(word.text).substr(equals + 1), variables);
@@ -160,7 +166,10 @@ MegatronFile MegatronFile::parse(std::string_view text, const std::string& sourc
   Given* last = nullptr;
   for (const ShellWord& word : without_assignments(ShellWords(text, source).all(), source)) {
     if (!is_argument_flag(word.text)) {
-      if (last != nullptr && word.text != ")" && word.text != "(") last->values.push_back(word.text);
+      std::string value = word.text;
+      // The end of a list of the shell.
+      if (value.ends_with(')') && value.find('(') == std::string::npos) value.pop_back();
+      if (last != nullptr && !value.empty() && value != "(") last->values.push_back(value);
       continue;
     }
     const std::size_t end = std::min(word.text.find_first_of("=:)"), word.text.size());

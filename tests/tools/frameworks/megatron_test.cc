@@ -154,6 +154,34 @@ torchrun --nproc_per_node 8 --nnodes=2 pretrain_gpt.py $GPT_ARGS "${PARALLEL[@]}
   EXPECT_TRUE(run.left_out.empty());
 }
 
+TEST(Megatron, ReadsArraysAndDefaultsOfAScript) {
+  const MegatronFile file = MegatronFile::parse(R"sh(
+GPUS_PER_NODE=8
+NNODES=${SLURM_NNODES:-"4"}
+WORLD_SIZE=$(($GPUS_PER_NODE*$NNODES))
+mkdir -p "$(dirname "$SAVE")"
+LAUNCH=(--nproc_per_node $GPUS_PER_NODE --nnodes $NNODES)
+ARGS=(
+    "--num-layers 4"
+    "--hidden-size  64"  "--num-attention-heads 4"
+#-- seq - length 99
+    --seq-length 128 # it's short
+)
+if [ -n "${MORE}" ]; then
+  ARGS+=(--micro-batch-size 2)
+fi
+torchrun ${
+    LAUNCH[@]} pretrain_gpt.py "${ARGS[@]}" --vocab-size 512 --save $SAVE
+)sh",
+                                                kMegatronFile);
+  EXPECT_EQ(devices_of_launch(file), 32);
+  EXPECT_EQ(file.count("--num-layers"), 4);
+  EXPECT_EQ(file.count("--hidden-size"), 64);
+  EXPECT_EQ(file.count("--seq-length"), 128);
+  EXPECT_EQ(file.count("--micro-batch-size"), 2);
+  EXPECT_EQ(megatron_run(file, 32).recipe.str(), "dp32,mbs2");
+}
+
 TEST(Megatron, ReadsYaml) {
   const MegatronRun run = run_of_text(
       "MODEL_ARGS:\n  --num-layers: 12\n  --hidden-size: 512\n  --num-attention-heads: 8\n  --seq-length: "
