@@ -37,7 +37,8 @@ void move_own(JointPlan& plan, std::int32_t op, const StageGroup& before) {
   const auto own = plan.own.find(op);
   const StageGroup& devices = plan.mesh_of(op).devices;
   if (own == plan.own.end() || devices == before) return;
-  if (devices.size() != before.size()) {
+  const auto was_before = [&](DeviceId d) { return std::ranges::find(before, d) != before.end(); };
+  if (devices.size() != before.size() || !std::ranges::all_of(own->second.devices, was_before)) {
     plan.own.erase(own);
     return;
   }
