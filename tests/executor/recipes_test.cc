@@ -44,6 +44,31 @@ TEST(EqualRecipes, DivideAWeightOfTwoStages) {
   }
 }
 
+// Two stages on each group, steps beside each other, experts, weights that are gathered for each step, and
+// forward that runs again.
+TEST(EqualRecipes, LieInAV) {
+  for (const char* text :
+       {"gpt:batch=4,layers=4,hidden=32,heads=8,vocab=50,sequence=8,positions=8",
+        "mixtral-8x7b:batch=4,layers=4,hidden=16,heads=4,kv_heads=2,vocab=48,sequence=8,ffn=24,"
+        "token_groups=4,dtype=float32"}) {
+    const EqualityCase c{std::string(text)};
+    PlanOptions unsplit;
+    unsplit.microbatches = 5;
+    Reference reference = c.reference(unsplit);
+    for (const std::string schedule : {"zb-v", "dualpipe-v"}) {
+      for (const char* recipe : {"tp2,pp2,dp2,mbs2", "tp2,pp2,dp2,sp,mbs2,zero3,recompute=full",
+                                 "pp2,dp4,mbs1,zero1,recompute=selective"}) {
+        SCOPED_TRACE(std::string(text) + " " + recipe + " " + schedule);
+        PlanOptions options = unsplit;
+        const RecipeStrategy made = expand_recipe(parse_recipe(std::string(recipe) + ",schedule=" + schedule),
+                                                  RecipeModel(c.graph), c.topology);
+        made.apply_to(options);
+        reference.check(made.strategy, options);
+      }
+    }
+  }
+}
+
 // Rings alone and with all that changes what they pass on: masks, orders of positions, groups of heads,
 // slopes, learned biases, types, and forward that runs again.
 TEST(EqualRecipes, PassKeysRoundRings) {
