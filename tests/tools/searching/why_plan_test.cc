@@ -93,7 +93,7 @@ TEST(WhyPlan, TextHasFiguresChangesAndOneMoreChange) {
           "  operator    saves          split now -> then\n"
           "  linear1   25.4 us  14.8 %  o/4 on 4 devices from 0 -> o/2 on 2 devices from "
           "0\n"
-          "  linear2   14.3 us   8.4 %  o/4 on 4 devices from 0 -> b/2 on 2 devices from 2\n"
+          "  linear2   15.5 us   9.1 %  o/4 -> x4 copies on 4 devices from 0\n"
           "  loss      9.64 us   5.6 %  b/2 v/2 on 4 devices from 0 -> b/2 x2 copies on 4 devices from 0\n"));
 }
 
