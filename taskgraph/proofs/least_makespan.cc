@@ -18,7 +18,7 @@ class MakespanBounder {
   explicit MakespanBounder(const FewMicrobatches& few) : few_(few), dag_(few.dag), timeline_(few.timeline) {}
 
   LeastMakespan bound() {
-    if (few_.of_block != 1 || few_.many <= few_.few) return {};
+    if (few_.first_regular > 0 || few_.many <= few_.few) return {};
     const Nanoseconds shared = end_of_shared_part();
     LeastMakespan least;
     for (std::size_t d = 0; d < few_.barriers.size(); ++d) {
@@ -47,6 +47,9 @@ class MakespanBounder {
   [[nodiscard]] static std::span<const PipelineStep> steps_of(const PipelineOrder& order, std::size_t d) {
     return order.steps[static_cast<std::size_t>(order.group_of[d])];
   }
+  [[nodiscard]] std::int32_t block_of(const PipelineStep& step) const {
+    return step.microbatch / few_.of_block;
+  }
   // By barrier, the steps before it.
   [[nodiscard]] static std::vector<std::span<const PipelineStep>> between_barriers(const PipelineOrder& order,
                                                                                    std::size_t d) {
@@ -69,7 +72,7 @@ class MakespanBounder {
     std::size_t i = 0;
     while (i < few.size() && i < many.size() && i < few_.barriers[d].size() &&
            std::ranges::equal(few[i], many[i]) &&
-           std::ranges::all_of(few[i], [&](const PipelineStep& s) { return s.microbatch + 1 < few_.few; }))
+           std::ranges::all_of(few[i], [&](const PipelineStep& s) { return block_of(s) + 1 < few_.few; }))
       ++i;
     return i;
   }
@@ -109,9 +112,9 @@ class MakespanBounder {
     held_.assign(dag_.num_lanes(), 0);
     Nanoseconds least = 0;
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      const auto same = [&](const PipelineStep& s) { return s.microbatch == steps[i].microbatch; };
+      const auto same = [&](const PipelineStep& s) { return block_of(s) == block_of(steps[i]); };
       if (std::ranges::any_of(steps.first(i), same)) continue;  // its tasks are counted
-      find_window(from, to, static_cast<std::size_t>(steps[i].microbatch) * few_.tasks_of_one);
+      find_window(from, to, static_cast<std::size_t>(block_of(steps[i])) * few_.tasks_of_one);
       least = std::max(least, longest_path(from, to));
       least = std::max(least, hold_lanes(to));
     }
