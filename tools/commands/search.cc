@@ -368,7 +368,7 @@ Command search_command() {
   c.common = {"model",   "topology",  "batch",  "microbatches", "algorithm",
               "seconds", "proposals", "output", "json"};
   c.examples = {
-      {"pipesim search --model nmt --topology p100-4x4 --proposals 4000 -o nmt.plan.json",
+      {"pipesim search --model nmt --topology p100-4x4 --algorithm mcmc --proposals 4000 -o nmt.plan.json",
        "find a plan and keep it"},
       {"pipesim search --model lenet --topology p100-4x4:1 --algorithm exhaustive", "prove the optimum"},
       {"pipesim search --model gpt:layers=6 --topology p100-4x4:1 --algorithm exhaustive --microbatches 8",

@@ -63,6 +63,9 @@ void refuse_torchtitan_schedule(const FrameworkPlan& plan, Refusals& refusals) {
   const auto change = amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); });
   if (kind.weights != WeightChange::AfterIteration)
     refusals.push_back({"schedule=" + r.schedule_name(), "weights change once an iteration", change});
+  if (kind.in_v)
+    refusals.push_back({"schedule=" + r.schedule_name(),
+                        "a schedule of steps has stage s on group s mod pp, and no stages in a V", change});
   if (kind.both_ways)
     refusals.push_back(
         {"schedule=" + r.schedule_name(), "a stage is on one group of devices for all microbatches", change});
