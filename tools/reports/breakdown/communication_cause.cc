@@ -88,15 +88,15 @@ bool apart(OperatorId a, OperatorId b, const BoundStrategy& strategy,
 
 ContextParts::ContextParts(const PlanContents& contents, const BoundStrategy& strategy, const ModelAxes& axes)
     : context_of_device_(contents.costs().topology().num_devices()) {
-  using Cut = std::pair<std::int64_t, std::int64_t>;  // stride and degree of a split of the sequence
-  std::set<std::pair<std::vector<DeviceId>, std::vector<Cut>>> seen;
+  using PartCut = std::pair<std::int64_t, std::int64_t>;  // stride and degree of a split of the sequence
+  std::set<std::pair<std::vector<DeviceId>, std::vector<PartCut>>> seen;
   std::map<std::pair<std::int32_t, std::int64_t>, std::int32_t> refined;  // by context so far, and part of it
   for (std::int32_t way = 0; way < contents.ways(); ++way) {
     const BoundStrategy& used = contents.strategy_of(way, strategy);
     for (std::size_t i = 0; i < used.size(); ++i) {
       const BoundOperator& bound = *used[i];
       if (!keeps_contexts(OperatorId(i), *bound.op, axes)) continue;
-      std::vector<Cut> cuts;
+      std::vector<PartCut> cuts;
       for (const SplitFactor& s : split_factors(OperatorId(i), bound, axes)) {
         if (s.role == bit(AxisRole::Sequence)) cuts.emplace_back(s.stride, s.degree);
       }
