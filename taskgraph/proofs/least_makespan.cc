@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
@@ -141,7 +140,8 @@ class MakespanBounder {
   // Adds what the tasks on these paths hold; returns the most that a lane of theirs is held.
   Nanoseconds hold_lanes(TaskId to) {
     Nanoseconds most = 0;
-    for (const std::size_t n : window_ | std::views::reverse) {
+    for (auto at_last = window_.rbegin(); at_last != window_.rend(); ++at_last) {
+      const std::size_t n = *at_last;
       leads_there_[n] = std::ranges::any_of(dag_.successors(task(n)), [&](TaskId next) {
         const std::size_t at = place_of(next);
         return next == to || (at != kOutside && leads_there_[at]);
