@@ -32,7 +32,7 @@ search() {
 
 for signal in INT TERM; do
   rm -f "$folder/plan.json"
-  search $signal --model lenet --topology p100-4x4:1 -o "$folder/plan.json"
+  search $signal --algorithm mcmc --model lenet --topology p100-4x4:1 -o "$folder/plan.json"
   check "status after $signal" "$status" 0
   check "message" "$(sed 's/[0-9.]* s$/N s/' "$folder/err")" "pipesim: interrupted after N s"
   check "report" "$(grep -c '^best plan: ' "$folder/out")" 1
@@ -46,7 +46,7 @@ cat >"$folder/tiny.json" <<'TOPOLOGY'
  "device_kinds": {"tiny": {"peak": {"float32": "1 TFLOP/s"}, "memory": "1 MB", "memory_bandwidth": "100 GB/s"}},
  "levels": [{"size": 2, "bandwidth": "10 GB/s"}], "device": "tiny"}
 TOPOLOGY
-search INT --model lenet --topology "$folder/tiny.json" -o "$folder/none.json"
+search INT --algorithm mcmc --model lenet --topology "$folder/tiny.json" -o "$folder/none.json"
 check "status without a plan" "$status" 130
 check "first line" "$(sed -n '1s/[0-9.]* s$/N s/p' "$folder/err")" "pipesim: interrupted after N s"
 check "second line" "$(sed -n '2s/ was found;.*//p' "$folder/err")" \

@@ -115,7 +115,7 @@ const std::vector<PlannerChoice>& planner_choices() {
     choices.push_back({"auto",
                        "recipes for models with attention, and all of these; then a search that may change "
                        "anything of their plans",
-                       {"only", "not"},
+                       {"only", "not", "search-log"},
                        {},
                        true});
     return choices;
