@@ -63,7 +63,8 @@ class Contest {
         checkpoints_(options.checkpoint, options.checkpoint_every, subject_),
         candidates_(request.graph, request.topology()),
         evaluator_(SizedModel(request), request.costs, request.options),
-        only_recipes_(has_recipes(request.graph) &&
+        has_recipes_(has_recipes(request.graph) && !options.recomputes_stages),
+        only_recipes_(has_recipes_ &&
                       request.graph.operators().size() * request.topology().num_devices() > kManyOperators) {
     observer_.expect(options.budget);
     state_.seed = options.seed;
@@ -133,7 +134,7 @@ class Contest {
 
   // The best of all recipes, with a proof where there is time for it.
   void ask_recipes() {
-    if (has_recipes(request_.graph) && !how_.recomputes_stages) rank_recipes();
+    if (has_recipes_) rank_recipes();
     if (!only_recipes_ || found_.best() != nullptr) return;
     only_recipes_ = false;
     ask_baselines();
@@ -536,7 +537,8 @@ class Contest {
   std::int64_t given_jointly_ = 0;                               // proposals
   Contributions found_;
   WholeProgress progress_{observer_.callback(), found_};
-  bool only_recipes_;  // and a joint search from the best
+  bool has_recipes_;   // that may be ranked
+  bool only_recipes_;  // are asked, and a joint search from the best
   std::optional<RecipeRanking> ranking_;
   std::vector<Ask> late_;         // planners that had too little time
   bool splits_proposed_ = false;  // a search over splits tried a change

@@ -16,17 +16,13 @@ namespace {
 // Ranks until the deadline, or until nobody wants it to go on.
 RecipeRanking rank_in_sight(const PlanRequest& request, const RankingRequest& asked,
                             const ProgressCallback& progress) {
-  const Stopwatch time;
+  const auto tell = told_as_search(progress);
   std::int64_t simulated = 0;
   RecipeRanking ranking = rank_recipes(asked, [&](const RankingProgress& now) {
     if (now.simulated == 0) request.status(fmt::format("{} of {} recipes bounded", now.bounded, now.recipes));
     if (now.simulated > 0 && simulated == 0) request.status("");
     simulated = now.simulated;
-    SearchProgress told;
-    told.proposals = now.simulated;
-    told.best = now.best;
-    told.seconds = time.seconds();
-    return progress(told);
+    return tell(now);
   });
   request.status("");
   return ranking;

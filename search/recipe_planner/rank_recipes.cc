@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "search/recipes/expand_recipe.h"
+#include "search/stopwatch.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
@@ -426,6 +427,16 @@ std::vector<RatedRecipe> RecipeRanking::pareto_front() const {
 RecipeRanking rank_recipes(const RankingRequest& request,
                            const std::function<bool(const RankingProgress&)>& go_on) {
   return RecipeRanker(request, go_on).rank();
+}
+
+std::function<bool(const RankingProgress&)> told_as_search(ProgressCallback tell) {
+  return [tell = std::move(tell), time = Stopwatch()](const RankingProgress& now) {
+    SearchProgress told;
+    told.proposals = now.simulated;
+    told.best = now.best;
+    told.seconds = time.seconds();
+    return tell(told);
+  };
 }
 
 std::string with_separators(std::int64_t number) {

@@ -9,6 +9,7 @@
 #include "search/evaluator.h"
 #include "search/recipe_planner/recipe_bounds.h"
 #include "search/recipe_planner/recipe_space.h"
+#include "search/search.h"
 
 namespace pipesim {
 
@@ -74,6 +75,10 @@ struct RankingProgress {
 /// deadline passes (sim/base/deadline.h).
 RecipeRanking rank_recipes(const RankingRequest& request,
                            const std::function<bool(const RankingProgress&)>& go_on);
+
+/// Tells progress as that of a search, whose proposals are the recipes that were simulated. Seconds count
+/// from this call.
+std::function<bool(const RankingProgress&)> told_as_search(ProgressCallback tell);
 
 /// "41,208".
 std::string with_separators(std::int64_t number);

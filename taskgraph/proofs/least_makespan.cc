@@ -14,14 +14,14 @@ namespace {
 
 class MakespanBounder {
  public:
-  explicit MakespanBounder(const FewMicrobatches& few) : few_(few), dag_(few.dag), timeline_(few.timeline) {}
+  explicit MakespanBounder(const FewMicrobatches& few)
+      : few_(few), dag_(few.dag), timeline_(few.timeline), devices_(devices_unlike_others(few)) {}
 
   LeastMakespan bound() {
     if (few_.first_regular > 0 || few_.many <= few_.few) return {};
     const Nanoseconds shared = end_of_shared_part();
     LeastMakespan least;
-    for (std::size_t d = 0; d < few_.barriers.size(); ++d) {
-      if (few_.barriers[d].empty()) continue;
+    for (const std::size_t d : devices_) {
       const auto begun = static_cast<std::ptrdiff_t>(
           std::ranges::lower_bound(few_.barriers[d], shared, {},
                                    [&](TaskId b) { return timeline_.end[b.index()]; }) -
@@ -79,8 +79,7 @@ class MakespanBounder {
   // The first moment when a device has passed these.
   [[nodiscard]] Nanoseconds end_of_shared_part() const {
     Nanoseconds end = timeline_.makespan;
-    for (std::size_t d = 0; d < few_.barriers.size(); ++d) {
-      if (few_.barriers[d].empty()) continue;
+    for (const std::size_t d : devices_) {
       const std::size_t passed = shared_barriers(d);
       end = std::min(end, passed == 0 ? 0 : timeline_.end[few_.barriers[d][passed - 1].index()]);
     }
@@ -194,6 +193,7 @@ class MakespanBounder {
   const FewMicrobatches& few_;
   const TaskDag& dag_;
   const Timeline& timeline_;
+  std::vector<std::size_t> devices_;
   // Of a step: the first task of its microbatch, when it may begin and must have ended, its tasks; by task of
   // the microbatch how many it waits for, and the longest path to where it begins; by lane how long it is
   // held.

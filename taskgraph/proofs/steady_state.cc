@@ -44,7 +44,7 @@ class SteadyStateFinder {
       std::vector<Nanoseconds>& times = barriers_.emplace_back();
       for (const TaskId barrier : of_device) times.push_back(timeline_.end[barrier.index()]);
     }
-    list_devices();
+    devices_ = devices_unlike_others(from_);
     for (const std::size_t d : devices_) {
       few_begins_.push_back(begins_of(from_.few_order, d));
       many_begins_.push_back(begins_of(from_.many_order, d));
@@ -72,19 +72,6 @@ class SteadyStateFinder {
  private:
   [[nodiscard]] std::size_t id(std::int32_t microbatch, std::size_t task) const {
     return static_cast<std::size_t>(microbatch) * of_one_ + task;
-  }
-
-  // A device of each group and course of barriers: others of the group that reach theirs at the same times
-  // are like it.
-  void list_devices() {
-    for (std::size_t d = 0; d < barriers_.size(); ++d) {
-      if (barriers_[d].empty()) continue;
-      const bool fresh = std::ranges::none_of(devices_, [&](std::size_t other) {
-        return from_.few_order.group_of[other] == from_.few_order.group_of[d] &&
-               barriers_[other] == barriers_[d];
-      });
-      if (fresh) devices_.push_back(d);
-    }
   }
 
   void find_ready_times() {
@@ -332,6 +319,20 @@ Nanoseconds SteadyState::time_of(Nanoseconds of_few) const {
     if (of_few >= w.end) time += repeats * w.length();
   }
   return time;
+}
+
+std::vector<std::size_t> devices_unlike_others(const FewMicrobatches& few) {
+  const auto end_of = [&](TaskId barrier) { return few.timeline.end[barrier.index()]; };
+  std::vector<std::size_t> devices;
+  for (std::size_t d = 0; d < few.barriers.size(); ++d) {
+    if (few.barriers[d].empty()) continue;
+    const bool fresh = std::ranges::none_of(devices, [&](std::size_t other) {
+      return few.few_order.group_of[other] == few.few_order.group_of[d] &&
+             std::ranges::equal(few.barriers[other], few.barriers[d], {}, end_of, end_of);
+    });
+    if (fresh) devices.push_back(d);
+  }
+  return devices;
 }
 
 FewMicrobatches few_microbatches_of(const ExpandedStrategy& expanded, const Timeline& timeline,

@@ -48,6 +48,10 @@ struct FewMicrobatches {
 FewMicrobatches few_microbatches_of(const ExpandedStrategy& expanded, const Timeline& timeline,
                                     std::int32_t many);
 
+/// A device of each group and course of barriers: others of the group that reach theirs at the same times are
+/// like it.
+std::vector<std::size_t> devices_unlike_others(const FewMicrobatches& few);
+
 /// Derives the timeline of all the plan's microbatches from that of a strategy expanded with few. Nothing
 /// when this can't be proven, or when the plan has no more microbatches.
 ///

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -100,15 +99,8 @@ RecipeRanking ranked_for(const ImportedRun& run, const JudgedPlan& yours, Search
   const RankingRequest request{model, costs, options, run.run.samples, RecipeFilter(), graph_of, {}};
   const Deadline until(run.seconds, {}, watch.interruption());
   const KeepTo keep(until);
-  const ProgressCallback watching = watch.callback();
-  const auto began = std::chrono::steady_clock::now();
-  return rank_recipes(request, [&](const RankingProgress& now) {
-    SearchProgress progress;
-    progress.proposals = now.simulated;
-    progress.best = now.best;
-    progress.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    return !until.passed() && watching(progress);
-  });
+  const auto tell = told_as_search(watch.callback());
+  return rank_recipes(request, [&](const RankingProgress& now) { return !until.passed() && tell(now); });
 }
 
 std::string fits_in_words(const PlanReport& report) {
@@ -184,7 +176,7 @@ int import_plan(const Arguments& arguments, Streams& streams) {
     SearchWatch watch(streams.err, SearchBudget{}, std::nullopt, "");
     const RecipeRanking ranking = ranked_for(run, yours, watch);
     SearchOutcome told;
-    told.proposals = static_cast<std::int64_t>(ranking.rated.size());
+    told.proposals = ranking.simulated();
     watch.finish(told);
     std::optional<JudgedPlan> best;
     if (ranking.best() != nullptr) best = judged_plan(run, ranking.best()->recipe);
