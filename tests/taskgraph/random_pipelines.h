@@ -4,11 +4,15 @@
 #include <array>
 #include <numeric>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "models/zoo/zoo.h"
 #include "taskgraph/plan/plan.h"
+#include "tests/seeds.h"
 #include "tests/taskgraph/random_strategies.h"
+#include "topologies/presets/presets.h"
 
 namespace pipesim {
 
@@ -97,6 +101,29 @@ inline RandomPipeline random_replicas(const OperatorGraph& graph, Rng& rng, cons
       made.strategy[op] = std::move(config);
     }
     if (!illegal(graph, made.strategy, made.options, topology)) return made;
+  }
+}
+
+/// Small models on small topologies in random pipelines, some without one, some with recomputation, of about
+/// twenty microbatches. visit(graph, costs, pipeline, unit): multiples of `unit` are allowed, too.
+template <class Visit>
+void for_pipelines_of_many_microbatches(int seeds, Visit visit) {
+  for (const char* model : small_models) {
+    if (model == std::string_view("resnet50:batch=8,image=64")) continue;  // many tasks, nothing new
+    const OperatorGraph graph = make_zoo_model(model);
+    for (const char* name : {"p100-4x4:2", "levels:2@10GB/s,3@0.1GB/s", "levels:4@1GB/s,2@1GB/s"}) {
+      const Topology topology = make_topology(name);
+      const CostModel costs(topology);
+      for_each_seed(seeds, [&](Rng& rng) {
+        RandomPipeline p = random_pipeline(graph, rng, topology);
+        if (rng.below(6) == 0) p.options.pipeline.reset();
+        if (rng.below(3) == 0) p.options.recompute = parse_recompute("full");
+        const std::int32_t unit = p.options.microbatches;
+        constexpr std::int32_t kMany = 20;
+        p.options.microbatches = unit * (kMany / unit);
+        visit(graph, costs, p, unit);
+      });
+    }
   }
 }
 

@@ -3,13 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
-#include "models/zoo/zoo.h"
 #include "sim/simulate.h"
-#include "tests/seeds.h"
 #include "tests/taskgraph/random_pipelines.h"
-#include "topologies/presets/presets.h"
 
 namespace pipesim {
 namespace {
@@ -17,18 +12,8 @@ namespace {
 TEST(LeastMakespan, IsNeverAboveThatOfAllMicrobatches) {
   double share = 0;
   int bounded = 0;
-  for (const char* model : small_models) {
-    if (model == std::string_view("resnet50:batch=8,image=64")) continue;  // many tasks, nothing new
-    const OperatorGraph graph = make_zoo_model(model);
-    for (const char* name : {"p100-4x4:2", "levels:2@10GB/s,3@0.1GB/s", "levels:4@1GB/s,2@1GB/s"}) {
-      const Topology topology = make_topology(name);
-      const CostModel costs(topology);
-      for_each_seed(5, [&](Rng& rng) {
-        RandomPipeline p = random_pipeline(graph, rng, topology);
-        if (rng.below(6) == 0) p.options.pipeline.reset();
-        if (rng.below(3) == 0) p.options.recompute = parse_recompute("full");
-        const std::int32_t unit = p.options.microbatches;  // allowed, so its multiples are
-        p.options.microbatches = unit * (24 / unit);
+  for_pipelines_of_many_microbatches(
+      5, [&](const OperatorGraph& graph, const CostModel& costs, const RandomPipeline& p, std::int32_t unit) {
         const PlanContents contents(graph, costs, p.options);
         if (contents.versions().several()) return;
         const BoundStrategy bound = contents.bind(p.strategy);
@@ -47,8 +32,6 @@ TEST(LeastMakespan, IsNeverAboveThatOfAllMicrobatches) {
         expanded.expand(bound);
         EXPECT_EQ(least_makespan(expanded, simulate(expanded.dag())).time, 0);
       });
-    }
-  }
   EXPECT_GT(share, 0.8 * bounded);
 }
 

@@ -54,31 +54,18 @@ void expect_same(FewAndMany& few, const SteadyState& steady, FewAndMany& all) {
 // Whatever number is simulated: what is claimed of all of them is so, to the nanosecond and the byte.
 TEST(SteadyState, IsWhatSimulatingAllGives) {
   std::map<std::string, std::int64_t> proven;
-  for (const char* model : small_models) {
-    if (model == std::string_view("resnet50:batch=8,image=64")) continue;  // many tasks, nothing new
-    const OperatorGraph graph = make_zoo_model(model);
-    for (const char* name : {"p100-4x4:2", "levels:2@10GB/s,3@0.1GB/s", "levels:4@1GB/s,2@1GB/s"}) {
-      const Topology topology = make_topology(name);
-      const CostModel costs(topology);
-      for_each_seed(12, [&](Rng& rng) {
-        RandomPipeline p = random_pipeline(graph, rng, topology);
-        const bool piped = rng.below(6) > 0;
-        if (!piped) p.options.pipeline.reset();
-        if (rng.below(3) == 0) p.options.recompute = parse_recompute("full");
-        const std::int32_t unit = p.options.microbatches;  // allowed, so its multiples are
-        p.options.microbatches = unit * (20 / unit);
-        FewAndMany all(graph, costs, p.options, p.strategy), few(graph, costs, p.options, p.strategy);
-        all.build(p.options.microbatches);
-        for (std::int32_t n = unit; n < p.options.microbatches; n += unit) {
-          SCOPED_TRACE(n);
-          if (const auto steady = few.find(n)) {
-            ++proven[piped ? p.options.pipeline->schedule : "none"];
-            expect_same(few, *steady, all);
-          }
-        }
-      });
+  for_pipelines_of_many_microbatches(12, [&](const OperatorGraph& graph, const CostModel& costs,
+                                             const RandomPipeline& p, std::int32_t unit) {
+    FewAndMany all(graph, costs, p.options, p.strategy), few(graph, costs, p.options, p.strategy);
+    all.build(p.options.microbatches);
+    for (std::int32_t n = unit; n < p.options.microbatches; n += unit) {
+      SCOPED_TRACE(n);
+      if (const auto steady = few.find(n)) {
+        ++proven[p.options.pipeline ? p.options.pipeline->schedule : "none"];
+        expect_same(few, *steady, all);
+      }
     }
-  }
+  });
   if (sanitized || std::getenv("PIPESIM_TEST_SEED") != nullptr) return;  // fewer seeds
   for (const char* schedule : {"none", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe-v"})
     EXPECT_THAT(proven[schedule], Ge(5)) << schedule;

@@ -61,12 +61,8 @@ TEST(DeepSpeed, WritesAConfigurationAndALaunchLine) {
 }
 
 TEST(DeepSpeed, RefusesWhatHasNoKey) {
-  const Topology topology = make_topology("dgx-h100:1");
-  const auto refused = [&](const std::string& recipe) {
-    std::string text;
-    for (const Refusal& r : deepspeed_refusals(framework_plan("llama3-8b", parse_recipe(recipe), topology)))
-      text += fmt::format("{}: {}\n", r.part, r.reason);
-    return text;
+  const auto refused = [](const std::string& recipe) {
+    return refusals_text("deepspeed", "llama3-8b", recipe);
   };
   EXPECT_EQ(refused("dp8,mbs1,zero3"), "");
   EXPECT_EQ(refused("tp2,dp4,mbs1,zero2"), "");

@@ -96,4 +96,14 @@ void for_random_plans(const Framework& framework, std::uint64_t seeds, Check che
   EXPECT_GT(as_they_are + amended, kEnough);
 }
 
+/// What a framework refuses of a recipe on eight devices: a line "part: reason" for each.
+inline std::string refusals_text(std::string_view framework, const std::string& model,
+                                 const std::string& recipe) {
+  std::string text;
+  for (const Refusal& r : framework_named(framework).refusals(
+           framework_plan(model, parse_recipe(recipe), make_topology("dgx-h100:1"))))
+    text += r.part + ": " + r.reason + "\n";
+  return text;
+}
+
 }  // namespace pipesim

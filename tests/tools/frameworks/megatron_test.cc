@@ -101,12 +101,8 @@ TEST(Megatron, WritesArgumentsAndALaunchLine) {
 }
 
 TEST(Megatron, RefusesWhatHasNoArgument) {
-  const Topology topology = make_topology("dgx-h100:1");
-  const auto refused = [&](const std::string& recipe, const char* model = "llama3-8b") {
-    std::string text;
-    for (const Refusal& r : megatron_refusals(framework_plan(model, parse_recipe(recipe), topology)))
-      text += fmt::format("{}: {}\n", r.part, r.reason);
-    return text;
+  const auto refused = [](const std::string& recipe, const char* model = "llama3-8b") {
+    return refusals_text("megatron", model, recipe);
   };
   EXPECT_EQ(refused("pp4,dp2,mbs1,schedule=zb-h1"),
             "schedule=zb-h1: its pipelines run 1f1b, or interleaved where there is vpp\n");

@@ -230,12 +230,8 @@ TEST(Torchtitan, TakesAConfigurationOfTheUser) {
 }
 
 TEST(Torchtitan, RefusesWhatHasNoField) {
-  const Topology topology = make_topology("dgx-h100:1");
-  const auto refused = [&](const std::string& recipe, const char* model = "llama3-8b") {
-    std::string text;
-    for (const Refusal& r : torchtitan_refusals(framework_plan(model, parse_recipe(recipe), topology)))
-      text += fmt::format("{}: {}\n", r.part, r.reason);
-    return text;
+  const auto refused = [](const std::string& recipe, const char* model = "llama3-8b") {
+    return refusals_text("torchtitan", model, recipe);
   };
   EXPECT_EQ(refused("dp8,mbs1"), "");
   EXPECT_EQ(refused("dp8,mbs1,hsdp=4"), "");
