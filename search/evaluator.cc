@@ -114,14 +114,40 @@ Evaluation Evaluator::score(const BoundStrategy& strategy, std::vector<DeviceMem
   return *score_below(kNoLimit, strategy, peaks);
 }
 
+namespace {
+
+// While it exists, peaks of memory are written there.
+struct PeaksWanted {
+  std::vector<DeviceMemory>*& by;
+  PeaksWanted(std::vector<DeviceMemory>*& wanted, std::vector<DeviceMemory>& peaks) : by(wanted) {
+    by = &peaks;
+  }
+  ~PeaksWanted() { by = nullptr; }
+  PeaksWanted(const PeaksWanted&) = delete;
+  PeaksWanted& operator=(const PeaksWanted&) = delete;
+};
+
+}  // namespace
+
 std::optional<Evaluation> Evaluator::score_below(Nanoseconds limit, const BoundStrategy& strategy,
                                                  std::vector<DeviceMemory>& peaks) {
-  struct Wanted {
-    std::vector<DeviceMemory>*& by;
-    ~Wanted() { by = nullptr; }
-  } const until_scored{wanted_peaks_};
-  wanted_peaks_ = &peaks;
+  const PeaksWanted wanted(wanted_peaks_, peaks);
   return score_if_below(limit, strategy);
+}
+
+std::optional<Evaluation> Evaluator::score_from_few(const BoundStrategy& strategy,
+                                                    std::vector<DeviceMemory>& peaks,
+                                                    Nanoseconds& at_least) {
+  const PeaksWanted wanted(wanted_peaks_, peaks);
+  at_least = 0;
+  if (contents_.versions().several()) return score_if_below(kNoLimit, strategy);
+  const std::vector<std::int32_t> tried = fold_for_few(strategy);
+  if (tried.empty()) return score_as_it_is(kNoLimit, folded(strategy), tried);
+  for (const std::int32_t few : tried) {
+    if (const auto result = score_few(folded(strategy), few)) return result;
+    at_least = std::max(at_least, least_makespan(expanded_, timeline_).time);
+  }
+  return std::nullopt;
 }
 
 Evaluation Evaluator::score_labelled(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks) {
@@ -141,12 +167,22 @@ Evaluation Evaluator::score_labelled(const BoundStrategy& strategy, std::vector<
 Evaluation Evaluator::score(const BoundStrategy& strategy) { return *score_if_below(kNoLimit, strategy); }
 
 std::optional<Evaluation> Evaluator::score_if_below(Nanoseconds limit, const BoundStrategy& strategy) {
+  if (contents_.versions().several()) {
+    folding_ = nullptr;
+    steady_.reset();
+    return score_stream(strategy);
+  }
+  const std::vector<std::int32_t> tried = fold_for_few(strategy);
+  return score_as_it_is(limit, folded(strategy), tried);
+}
+
+// So many microbatches may tell the times of the others.
+std::vector<std::int32_t> Evaluator::fold_for_few(const BoundStrategy& strategy) {
   folding_ = nullptr;
   steady_.reset();
-  if (contents_.versions().several()) return score_stream(strategy);
-  const std::vector<std::int32_t> tried = few_microbatches(contents_, strategy);
+  std::vector<std::int32_t> tried = few_microbatches(contents_, strategy);
   folding_ = fold(strategy, tried.empty() ? contents_.options().microbatches : tried.front());
-  return score_as_it_is(limit, folding_ ? folding_->strategy() : strategy, tried);
+  return tried;
 }
 
 std::optional<Evaluation> Evaluator::score_as_it_is(Nanoseconds limit, const BoundStrategy& strategy,

@@ -64,6 +64,10 @@ class Evaluator {
   /// where no few microbatches prove the times of the others.
   std::optional<Evaluation> score_below(Nanoseconds limit, const BoundStrategy& strategy,
                                         std::vector<DeviceMemory>& peaks);
+  /// The same as score() where few microbatches prove the times of the others; else nothing, and the time is
+  /// found to be no less than `at_least`.
+  std::optional<Evaluation> score_from_few(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks,
+                                           Nanoseconds& at_least);
   /// The same as score() with labels in task_graph(), for reports; part() is then what was simulated. For a
   /// schedule that has no end it evaluates all.
   Evaluation score_labelled(const BoundStrategy& strategy, std::vector<DeviceMemory>& peaks);
@@ -107,6 +111,10 @@ class Evaluator {
   void simulate(const BoundStrategy& strategy, const ExpansionSetting& setting);
   const Folding* fold(const BoundStrategy& strategy, std::int32_t microbatches);
   std::optional<Evaluation> score_if_below(Nanoseconds limit, const BoundStrategy& strategy);
+  std::vector<std::int32_t> fold_for_few(const BoundStrategy& strategy);
+  [[nodiscard]] const BoundStrategy& folded(const BoundStrategy& strategy) const {
+    return folding_ != nullptr ? folding_->strategy() : strategy;
+  }
   std::optional<Evaluation> score_as_it_is(Nanoseconds limit, const BoundStrategy& strategy,
                                            std::span<const std::int32_t> tried);
   bool takes_longer(Nanoseconds limit, const BoundStrategy& strategy);

@@ -35,11 +35,12 @@ class RecipeScorer {
  public:
   explicit RecipeScorer(const RankingRequest& request) : request_(request) {}
 
-  enum class Verdict : std::uint8_t { Rated, NotPossible, TooSlow };
+  enum class Verdict : std::uint8_t { Rated, NotPossible, TooSlow, Open };
   // Rates the recipe. It is not possible where a rule that looks at operators refuses it; it is too slow when
-  // it was found to take as long as `limit`.
+  // it was found to take as long as `limit`. Without a limit it stays open where few microbatches do not tell
+  // its time, but that it is no less than what then is the bound.
   Verdict score(RatedRecipe& rated, const SizedRecipeModel& sized, std::int64_t microbatches,
-                Nanoseconds limit) {
+                std::optional<Nanoseconds> limit) {
     const Recipe& recipe = rated.recipe;
     const RecipeStrategy made = expand_recipe(recipe, sized.model, request_.costs.topology());
     PlanOptions options = request_.options;
@@ -51,8 +52,12 @@ class RecipeScorer {
     evaluator.forget(kMostBytes);
     evaluator.set_pipeline(std::move(options.pipeline), std::move(options.recompute));
     std::vector<DeviceMemory> peaks;
-    const auto evaluation = evaluator.score_below(limit, evaluator.contents().bind(made.strategy), peaks);
-    if (!evaluation) return Verdict::TooSlow;
+    const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
+    Nanoseconds at_least = 0;
+    const auto evaluation = limit ? evaluator.score_below(*limit, strategy, peaks)
+                                  : evaluator.score_from_few(strategy, peaks, at_least);
+    rated.bound.time = std::max(rated.bound.time, at_least);
+    if (!evaluation) return limit ? Verdict::TooSlow : Verdict::Open;
     rated.evaluation = *evaluation;
     for (const DeviceMemory& peak : peaks) rated.peak = std::max(rated.peak, peak.peak);
     return Verdict::Rated;
@@ -119,7 +124,8 @@ class RecipeRanker {
     Nanoseconds bound = 0;
     std::uint32_t mesh = 0, pipeline = 0;
     std::uint8_t recompute = 0, sharding = 0;
-    bool with_links = false;  // are in the bound
+    enum class Known : std::uint8_t { OfParts, OfLinks, OfFew };
+    Known known = Known::OfParts;  // what its bound is made of, too
     // Of heaps whose first has the least bound.
     bool operator<(const Candidate& o) const { return order() > o.order(); }
     [[nodiscard]] std::tuple<Nanoseconds, std::uint32_t, std::uint32_t, std::uint8_t, std::uint8_t> order()
@@ -247,8 +253,7 @@ class RecipeRanker {
                                     number,
                                     static_cast<std::uint32_t>(p),
                                     static_cast<std::uint8_t>(r),
-                                    static_cast<std::uint8_t>(s),
-                                    false};
+                                    static_cast<std::uint8_t>(s)};
           if (!ranking_.leanest || memory < ranking_.leanest->bound.memory)
             ranking_.leanest = BoundedRecipe{recipe_of(candidate), {time, memory}};
           if (memory > ranking_.usable) {
@@ -305,19 +310,19 @@ class RecipeRanker {
   }
 
   void decide_next() {
-    const Candidate candidate = open_.front();
     // It stays among the open ones until it is dealt with.
-    Candidate with_links = candidate;
-    if (!candidate.with_links) {
-      with_links.with_links = true;
-      with_links.bound = std::max(candidate.bound, time_of_links(candidate));
+    Candidate next = open_.front();
+    bool still_open = true;
+    if (next.known == Candidate::Known::OfParts) {
+      next.known = Candidate::Known::OfLinks;
+      next.bound = std::max(next.bound, time_of_links(next));
     } else {
-      simulate(candidate);
+      still_open = simulate(next);
     }
     std::pop_heap(open_.begin(), open_.end());
     open_.pop_back();
-    if (candidate.with_links) return;
-    open_.push_back(with_links);
+    if (!still_open) return;
+    open_.push_back(next);
     std::push_heap(open_.begin(), open_.end());
   }
 
@@ -340,7 +345,9 @@ class RecipeRanker {
         .time(at->second, shape_of(mesh, space_.pipelines(mesh)[c.pipeline]));
   }
 
-  void simulate(const Candidate& c) {
+  // Few microbatches first, and all only where the bound that these give is still the least. Returns whether
+  // that is to be seen.
+  bool simulate(Candidate& c) {
     const Recipe& mesh = space_.meshes()[c.mesh];
     const Recipe recipe = recipe_of(c);
     const StageDivision& division =
@@ -350,17 +357,25 @@ class RecipeRanker {
     const RecipeBound bound{c.bound, divided.memory(shape_of(mesh, space_.pipelines(mesh)[c.pipeline]),
                                                     permanent_of(c.mesh, recipe.state_sharding))};
     RatedRecipe rated{recipe, bound, {}, {}};
+    const bool all = c.known == Candidate::Known::OfFew;
     const RecipeScorer::Verdict verdict =
-        scorer_.score(rated, sized(mesh), space_.microbatches(mesh), time_to_tell());
+        scorer_.score(rated, sized(mesh), space_.microbatches(mesh),
+                      all ? std::optional(time_to_tell()) : std::nullopt);
+    if (verdict == RecipeScorer::Verdict::Open) {
+      c.known = Candidate::Known::OfFew;
+      c.bound = rated.bound.time;
+      return true;
+    }
     if (verdict == RecipeScorer::Verdict::NotPossible) ++ranking_.not_possible;
     if (verdict == RecipeScorer::Verdict::TooSlow) ++ranking_.too_slow;
-    if (verdict != RecipeScorer::Verdict::Rated) return;
+    if (verdict != RecipeScorer::Verdict::Rated) return false;
     const bool better =
         rated.evaluation.feasible() && (best_ == nullptr || rated.evaluation.time < best_->evaluation.time);
     best_number_ = better ? ranking_.rated.size() : best_number_;
     if (rated.evaluation.feasible()) note_time(rated.evaluation.time);
     ranking_.rated.push_back(std::move(rated));
     if (best_ != nullptr || better) best_ = &ranking_.rated[best_number_];
+    return false;
   }
 
   void note_time(Nanoseconds time) {
