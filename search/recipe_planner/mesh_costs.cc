@@ -30,13 +30,14 @@ void lower(PartCosts& costs, const PartCosts& other) {
   lower_to(costs.busy_forward, other.busy_forward);
   lower_to(costs.busy_input, other.busy_input);
   lower_to(costs.busy_weight, other.busy_weight);
+  lower_to(costs.kept_for_weights, other.kept_for_weights);
   for (std::size_t k = 0; k < kNumRecomputes; ++k) {
     lower_to(costs.backward[k], other.backward[k]);
     lower_to(costs.backward_first[k], other.backward_first[k]);
     lower_to(costs.busy_again[k], other.busy_again[k]);
     lower_to(costs.kept[k], other.kept[k]);
     lower_to(costs.kept_entry[k], other.kept_entry[k]);
-    lower_to(costs.kept_for_weights[k], other.kept_for_weights[k]);
+    lower_to(costs.made_again[k], other.made_again[k]);
   }
 }
 

@@ -33,8 +33,11 @@ struct PartCosts {
   /// Least bytes, over the devices, that a microbatch keeps until its backward begins: what the part makes
   /// for itself, and what the part before made for it on the same devices.
   std::array<Bytes, kNumRecomputes> kept{}, kept_entry{};
-  /// Of `kept`, what is there until the pass of weight gradients begins.
-  std::array<Bytes, kNumRecomputes> kept_for_weights{};
+  /// The same of what is there from the end of that backward until the pass of weight gradients begins, where
+  /// it is a step of its own.
+  Bytes kept_for_weights;
+  /// What was made again, and is there when the last of it has been. 0 where something is not proven.
+  std::array<Bytes, kNumRecomputes> made_again{};
   /// Elements of weights, by what copies of them could divide.
   struct Weights {
     std::int64_t elements = 0;  ///< on the device with fewest

@@ -186,12 +186,11 @@ class PartChains : private PartOnMesh {
     for (const TermMaker& m : makers) sources.push_back({&tables_[m.op], &runs.at(m.op).end, m.term});
     raise_by(run.begin, arrivals_of(plan, sources, reader));
     if (part_.operators.size() > kMostAncestors) return;
-    const std::vector<DeviceId> through = devices_that_give_and_take(plan);
     for (const TermMaker& m : makers) {
       if (!is_inside(m.op)) continue;
       const Run& made = runs.at(m.op);
       const std::size_t place = place_of(m.op);
-      for (const DeviceId d : through) {
+      for (const DeviceId d : devices_that_give_and_take(plan, m.term)) {
         const std::int32_t to = reader.shard_of_device[d.index()];
         const std::int32_t from = tables_[m.op].shard_of_device[d.index()];
         if (to < 0 || from < 0) continue;
@@ -200,19 +199,6 @@ class PartChains : private PartOnMesh {
         before.set(place);
       }
     }
-  }
-
-  // On which a reader waits for the makers' runs on the same device.
-  static std::vector<DeviceId> devices_that_give_and_take(const CommunicationPlan& plan) {
-    std::vector<DeviceId> through = plan.local;
-    std::vector<std::pair<std::int32_t, DeviceId>> given;
-    for (const PlanExpansion::Contribution& c : plan.expansion.contributions)
-      given.emplace_back(c.task, c.device);
-    std::ranges::sort(given);
-    for (const PlanExpansion::Arrival& a : plan.expansion.arrivals) {
-      if (std::ranges::binary_search(given, std::pair(a.task, a.device))) through.push_back(a.device);
-    }
-    return through;
   }
 
   // A device does one thing after the other: of what the run waits for there, all that can't begin before a
@@ -270,8 +256,7 @@ class PartChains : private PartOnMesh {
         const auto term = std::find(terms.begin(), terms.end(), layout) - terms.begin();
         makers.push_back({maker.op, static_cast<std::int32_t>(term)});
       }
-      const LayoutId target = gradient_layout(UseRef{op, static_cast<std::int32_t>(u)}, tables_.strategy());
-      wait_for(run, runs, bound, tables_.plan(use.tensor, terms, target), makers);
+      wait_for(run, runs, bound, gradient_plan(use.tensor), makers);
     }
   }
 

@@ -13,8 +13,11 @@ class PartMemory : private PartOnMesh {
 
   void measure(PartCosts& costs) {
     for (std::size_t k = 0; k < kNumRecomputes; ++k) {
-      if (parts_.recomputation[k]) measure_kept(k, costs);
+      if (!parts_.recomputation[k]) continue;
+      measure_kept(k, costs);
+      costs.made_again[k] = made_again(k);
     }
+    measure_kept_for_weights(costs);
     measure_weights(costs);
   }
 
@@ -31,89 +34,195 @@ class PartMemory : private PartOnMesh {
            });
   }
 
+  [[nodiscard]] bool has_backward(OperatorId op) const {
+    const BackwardNeed& need = tables_.backward().need(op);
+    return need.input_pass || need.weight_pass;
+  }
+  [[nodiscard]] bool is_saved_for(UseRef use) const {
+    return graph_.op(use.op).uses[static_cast<std::size_t>(use.use)].saved && has_backward(use.op);
+  }
+  [[nodiscard]] bool reads_again(std::size_t kind, UseRef use) const {
+    return recomputation(kind).any() && recomputation(kind).reads_again(use);
+  }
   // A reader for whom the tensor is still there when backward begins.
   [[nodiscard]] bool is_kept_for(std::size_t kind, UseRef use) const {
-    const TensorUse& read = graph_.op(use.op).uses[static_cast<std::size_t>(use.use)];
-    const BackwardNeed& need = tables_.backward().need(use.op);
-    const bool saved = read.saved && (need.input_pass || need.weight_pass);
-    return (saved || again(kind, use.op)) &&
-           !(recomputation(kind).any() && recomputation(kind).reads_again(use));
+    return (is_saved_for(use) || again(kind, use.op)) && !reads_again(kind, use);
   }
 
-  // What a device keeps, and of this what it keeps until weights have their gradients.
-  struct KeptBytes {
-    std::map<DeviceId, Bytes> all, for_weights;
-    void add(const KeptBytes& other) {
-      for (const auto& [d, bytes] : other.all) all[d] += bytes;
-      for (const auto& [d, bytes] : other.for_weights) for_weights[d] += bytes;
-    }
-    [[nodiscard]] static Bytes least_of(const std::map<DeviceId, Bytes>& bytes) {
-      Bytes fewest = bytes.begin()->second;
-      for (const auto& [d, b] : bytes) fewest = std::min(fewest, b);
-      return fewest;
-    }
-  };
+  using ByDevice = std::map<DeviceId, Bytes>;
+  static void add(ByDevice& sum, const ByDevice& more) {
+    for (const auto& [d, bytes] : more) sum[d] += bytes;
+  }
+  static Bytes least_of(const ByDevice& bytes) {
+    Bytes fewest = bytes.begin()->second;
+    for (const auto& [d, b] : bytes) fewest = std::min(fewest, b);
+    return fewest;
+  }
+  [[nodiscard]] ByDevice nothing() const {
+    ByDevice none;
+    for (const DeviceId d : tables_[part_.operators.front()].config.devices) none[d];
+    return none;
+  }
+  [[nodiscard]] static ByDevice saved_by(const BoundOperator& bound) {
+    ByDevice bytes;
+    for (std::size_t k = 0; k < bound.memory.size(); ++k)
+      bytes[bound.config.devices[k]] += bound.memory[k].saved;
+    return bytes;
+  }
 
-  // Of the tensor for readers in the part: the device's own piece, or what arrived. `own_kept`: for its
-  // maker.
-  [[nodiscard]] KeptBytes kept_of(std::size_t kind, TensorId tensor, bool own_kept) {
+  // Of a tensor, what is there for a reader.
+  enum class There : std::uint8_t { Nothing, OwnPieces, All };
+  // Bytes of the tensor: the device's own piece for its maker and for readers there, and what arrived.
+  // What is gathered again is there, or the own piece is.
+  template <class ThereFor>
+  [[nodiscard]] ByDevice bytes_of(TensorId tensor, bool for_maker, ThereFor there_for) {
     const UseRef maker = tables_.backward().producing_use(tensor);
     const Layout& made = tables_.layouts()[data_layout(maker, tables_.strategy())];
     const std::int64_t element = bytes_per_element(graph_.tensor(tensor).type);
-    KeptBytes own, arrived;
-    const auto keep_own = [&](DeviceId d, bool for_weights) {
-      const Bytes bytes(made.elements_on(d) * element);
-      own.all[d] = bytes;
-      if (for_weights) own.for_weights[d] = bytes;
-    };
-    if (own_kept) {
-      for (const DeviceId d : tables_[maker.op].config.devices)
-        keep_own(d, tables_.backward().need(maker.op).weight_pass);
-    }
+    ByDevice own, arrived;
+    const auto keep_own = [&](DeviceId d) { own[d] = Bytes(made.elements_on(d) * element); };
+    if (for_maker) std::ranges::for_each(tables_[maker.op].config.devices, keep_own);
     std::set<LayoutId> targets;
     for (const UseRef use : graph_.consumers(tensor)) {
-      if (!is_inside(use.op) || !is_kept_for(kind, use)) continue;
-      const TensorUse& read = graph_.op(use.op).uses[static_cast<std::size_t>(use.use)];
-      const bool for_weights = read.saved && tables_.backward().need(use.op).weight_pass;
+      const There there = is_inside(use.op) ? there_for(use) : There::Nothing;
+      if (there == There::Nothing) continue;
       const CommunicationPlan& plan = forward_plan(use);
-      for (const DeviceId d : plan.local) keep_own(d, for_weights);
-      if (plan.tasks.empty() || !targets.insert(plan.target).second) continue;
-      const bool again_moved = gathered_ == GatheredInputs::Again && is_gathered(use, plan);
+      std::ranges::for_each(plan.local, keep_own);
+      if (there != There::All || plan.tasks.empty() || !targets.insert(plan.target).second) continue;
+      const bool gathered = gathered_ == GatheredInputs::Again && is_gathered(use, plan);
       for (const auto& [d, bytes] : plan.received) {
-        if (again_moved) {  // the own part, or, where nothing behind is awaited, all that arrived
-          keep_own(d, false);
+        if (gathered) {
+          keep_own(d);
         } else {
-          arrived.all[d] += bytes;
-          if (for_weights) arrived.for_weights[d] += bytes;
+          arrived[d] += bytes;
         }
       }
     }
-    own.add(arrived);
+    add(own, arrived);
     return own;
   }
 
   void measure_kept(std::size_t kind, PartCosts& costs) {
-    KeptBytes kept, of_entry;
-    for (const DeviceId d : tables_[part_.operators.front()].config.devices)
-      kept.all[d], kept.for_weights[d], of_entry.all[d];
+    const auto kept_for = [&](UseRef use) { return is_kept_for(kind, use) ? There::All : There::Nothing; };
+    ByDevice kept = nothing(), of_entry = nothing();
     for (const OperatorId op : part_.operators) {
-      const BoundOperator& bound = tables_[op];
-      const BackwardNeed& need = tables_.backward().need(op);
-      const bool backward = need.input_pass || need.weight_pass;
-      for (const TensorUse& use : bound.op->uses) {
-        if (use.role == Role::Output)
-          kept.add(kept_of(kind, use.tensor, use.saved && !again(kind, op) && backward));
+      const bool once = !again(kind, op) && has_backward(op);
+      for (const TensorUse& use : tables_[op].op->uses) {
+        if (use.role == Role::Output) add(kept, bytes_of(use.tensor, use.saved && once, kept_for));
       }
-      if (again(kind, op) || !backward) continue;
-      for (std::size_t k = 0; k < bound.memory.size(); ++k) {
-        kept.all[bound.config.devices[k]] += bound.memory[k].saved;
-        if (need.weight_pass) kept.for_weights[bound.config.devices[k]] += bound.memory[k].saved;
+      if (once) add(kept, saved_by(tables_[op]));
+    }
+    if (part_.entry) add(of_entry, bytes_of(*part_.entry, false, kept_for));
+    costs.kept[kind] = least_of(kept);
+    costs.kept_entry[kind] = least_of(of_entry);
+  }
+
+  // What passes of weight gradients read, whether it was made once or again, and the gradients that they
+  // need.
+  void measure_kept_for_weights(PartCosts& costs) {
+    const auto has_weights = [&](OperatorId op) { return tables_.backward().need(op).weight_pass; };
+    ByDevice kept = nothing();
+    for (const OperatorId op : part_.operators) {
+      for (const TensorUse& use : tables_[op].op->uses) {
+        if (use.role != Role::Output) continue;
+        add(kept, bytes_of(use.tensor, use.saved && has_weights(op), [&](UseRef read) {
+              return is_saved_for(read) && has_weights(read.op) ? There::All : There::Nothing;
+            }));
+        if (has_weights(op) && has_whole_gradient(use.tensor)) add(kept, gradient_bytes(use.tensor));
+      }
+      if (has_weights(op)) add(kept, saved_by(tables_[op]));
+    }
+    costs.kept_for_weights = least_of(kept);
+  }
+
+  // What arrives, and what stays where it was made.
+  [[nodiscard]] ByDevice gradient_bytes(TensorId tensor) {
+    const CommunicationPlan& plan = gradient_plan(tensor);
+    const std::int64_t element = bytes_per_element(graph_.tensor(tensor).type);
+    ByDevice bytes(plan.received.begin(), plan.received.end());
+    for (const LayoutId term : gradient_terms(tensor)) {
+      for (const DeviceId d : plan.local) bytes[d] += Bytes(tables_.layouts()[term].elements_on(d) * element);
+    }
+    return bytes;
+  }
+
+  // When the last operator that runs again has done so on a device: what all those made again there that it
+  // waits for, as far as backward passes read it that wait for it in turn.
+  [[nodiscard]] Bytes made_again(std::size_t kind) {
+    const auto last = std::find_if(part_.operators.rbegin(), part_.operators.rend(),
+                                   [&](OperatorId op) { return again(kind, op); });
+    if (last == part_.operators.rend()) return {};
+    const std::set<OperatorId> before = ran_before(kind, *last), behind = backward_behind(kind, *last);
+    if (!part_.entry || !gradient_waits_for(*part_.entry, behind)) return {};
+    ByDevice made = nothing();
+    for (const OperatorId op : before) {
+      for (const TensorUse& use : tables_[op].op->uses) {
+        if (use.role != Role::Output) continue;
+        add(made, bytes_of(use.tensor, use.saved && behind.contains(op), [&](UseRef read) {
+              if (!is_saved_for(read) || !behind.contains(read.op)) return There::Nothing;
+              return before.contains(read.op) ? There::All : There::OwnPieces;
+            }));
+      }
+      if (behind.contains(op)) add(made, saved_by(tables_[op]));
+    }
+    return least_of(made);
+  }
+
+  // Each device of the reader waits for what the same device gives.
+  [[nodiscard]] bool waits_everywhere(const CommunicationPlan& plan, std::int32_t term, OperatorId reader) {
+    std::vector<DeviceId> through = devices_that_give_and_take(plan, term);
+    std::ranges::sort(through);
+    return std::ranges::all_of(tables_[reader].config.devices,
+                               [&](DeviceId d) { return std::ranges::binary_search(through, d); });
+  }
+
+  // Operators that run again before this one on every device, and itself.
+  [[nodiscard]] std::set<OperatorId> ran_before(std::size_t kind, OperatorId last) {
+    std::set<OperatorId> before{last};
+    for (auto op = part_.operators.rbegin(); op != part_.operators.rend(); ++op) {
+      if (!again(kind, *op)) continue;
+      for (const TensorUse& use : tables_[*op].op->uses) {
+        if (use.role != Role::Output) continue;
+        const auto readers = graph_.consumers(use.tensor);
+        if (std::ranges::any_of(readers, [&](UseRef read) {
+              return before.contains(read.op) && reads_again(kind, read) &&
+                     waits_everywhere(forward_plan(read), 0, read.op);
+            }))
+          before.insert(*op);
       }
     }
-    if (part_.entry) of_entry.add(kept_of(kind, *part_.entry, false));
-    costs.kept[kind] = KeptBytes::least_of(kept.all);
-    costs.kept_for_weights[kind] = KeptBytes::least_of(kept.for_weights);
-    costs.kept_entry[kind] = KeptBytes::least_of(of_entry.all);
+    return before;
+  }
+
+  // Operators whose backward waits on every device until this one has run again there.
+  [[nodiscard]] std::set<OperatorId> backward_behind(std::size_t kind, OperatorId last) {
+    std::set<OperatorId> behind{last};
+    for (auto op = part_.operators.rbegin(); op != part_.operators.rend(); ++op) {
+      if (!has_backward(*op)) continue;
+      const std::vector<TensorUse>& uses = tables_[*op].op->uses;
+      for (std::size_t u = 0; u < uses.size(); ++u) {
+        const UseRef use{*op, static_cast<std::int32_t>(u)};
+        const bool waits = uses[u].role == Role::Output
+                               ? gradient_waits_for(uses[u].tensor, behind)
+                               : graph_.tensor(uses[u].tensor).producer == last && !again(kind, *op) &&
+                                     is_saved_for(use) && reads_again(kind, use) &&
+                                     waits_everywhere(forward_plan(use), 0, *op);
+        if (waits) behind.insert(*op);
+      }
+    }
+    return behind;
+  }
+
+  // Whether what makes the tensor waits for its gradient from one of these.
+  [[nodiscard]] bool gradient_waits_for(TensorId tensor, const std::set<OperatorId>& makers) {
+    if (!has_whole_gradient(tensor)) return false;
+    const LayoutIds terms = gradient_terms(tensor);
+    const OperatorId to = tables_.backward().producing_use(tensor).op;
+    return std::ranges::any_of(tables_.backward().gradient_makers(tensor), [&](UseRef maker) {
+      if (!makers.contains(maker.op)) return false;
+      const auto term = std::ranges::find(terms, gradient_layout(maker, tables_.strategy())) - terms.begin();
+      return waits_everywhere(gradient_plan(tensor), static_cast<std::int32_t>(term), to);
+    });
   }
 
   // Weights that another part uses too may have copies there.

@@ -1,6 +1,7 @@
 #include "search/recipe_planner/part_on_mesh.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipesim {
 namespace {
@@ -27,6 +28,25 @@ const CommunicationPlan& PartOnMesh::forward_plan(UseRef use) const {
   const UseRef maker = tables_.backward().producing_use(tensor);
   const LayoutIds source{data_layout(maker, tables_.strategy())};
   return tables_.plan(tensor, source, data_layout(use, tables_.strategy()));
+}
+
+const CommunicationPlan& PartOnMesh::gradient_plan(TensorId tensor) const {
+  const UseRef maker = tables_.backward().producing_use(tensor);
+  return tables_.plan(tensor, gradient_terms(tensor), gradient_layout(maker, tables_.strategy()));
+}
+
+std::vector<DeviceId> PartOnMesh::devices_that_give_and_take(const CommunicationPlan& plan,
+                                                             std::int32_t term) {
+  std::vector<DeviceId> through = plan.local;
+  std::vector<std::pair<std::int32_t, DeviceId>> given;
+  for (const PlanExpansion::Contribution& c : plan.expansion.contributions) {
+    if (c.term < 0 || c.term == term) given.emplace_back(c.task, c.device);
+  }
+  std::ranges::sort(given);
+  for (const PlanExpansion::Arrival& a : plan.expansion.arrivals) {
+    if (std::ranges::binary_search(given, std::pair(a.task, a.device))) through.push_back(a.device);
+  }
+  return through;
 }
 
 bool PartOnMesh::has_whole_gradient(TensorId tensor) const {

@@ -28,6 +28,11 @@ class PartOnMesh {
   }
   /// From what makes the tensor to the use.
   [[nodiscard]] const CommunicationPlan& forward_plan(UseRef use) const;
+  /// From those that make the tensor's gradient to what makes the tensor.
+  [[nodiscard]] const CommunicationPlan& gradient_plan(TensorId tensor) const;
+  /// On which a reader waits for what the same device gives for this term; in no order, maybe more than once.
+  [[nodiscard]] static std::vector<DeviceId> devices_that_give_and_take(const CommunicationPlan& plan,
+                                                                        std::int32_t term);
   /// Whether the tensor has a gradient, and all that add to it are in the part.
   [[nodiscard]] bool has_whole_gradient(TensorId tensor) const;
   /// The layouts of what adds to the gradient, each once, in the order of the makers.

@@ -112,6 +112,9 @@ class RecipeRanker {
       ended_ = false;
     }
     if (!ended_ || measured_ < space_.meshes().size()) note_left();
+    ranking_.too_slow += std::ranges::count_if(open_, [&](const Candidate& c) {
+      return c.known == Candidate::Known::OfFew && !may_be_best(c.bound);
+    });
     std::ranges::stable_sort(ranking_.rated, {}, [](const RatedRecipe& r) {
       return std::tuple(r.evaluation.overflow, r.evaluation.time, r.peak);
     });
@@ -147,6 +150,10 @@ class RecipeRanker {
     const RecipeMeshCosts* costs = nullptr;
     std::int64_t times = 1;
   };
+
+  [[nodiscard]] bool may_be_best(Nanoseconds bound) const {
+    return best_ == nullptr || bound < best_->evaluation.time;
+  }
 
   [[nodiscard]] bool may_go_on() {
     stop_if_late();
@@ -249,10 +256,7 @@ class RecipeRanker {
         for (std::size_t s = 0; s < shardings.size(); ++s) {
           if (!pipelines[p].suits(shardings[s])) continue;
           const Bytes memory = divided->memory(shape, permanent[s]);
-          const Candidate candidate{time,
-                                    number,
-                                    static_cast<std::uint32_t>(p),
-                                    static_cast<std::uint8_t>(r),
+          const Candidate candidate{time, number, static_cast<std::uint32_t>(p), static_cast<std::uint8_t>(r),
                                     static_cast<std::uint8_t>(s)};
           if (!ranking_.leanest || memory < ranking_.leanest->bound.memory)
             ranking_.leanest = BoundedRecipe{recipe_of(candidate), {time, memory}};
@@ -288,9 +292,6 @@ class RecipeRanker {
   // The least bound first, of meshes and of recipes, until none is below the best.
   void decide_all() {
     ranking_.rated.reserve(kExpectedSimulations);
-    const auto may_be_best = [&](Nanoseconds bound) {
-      return best_ == nullptr || bound < best_->evaluation.time;
-    };
     while (true) {
       const bool mesh_first =
           !open_meshes_.empty() && (open_.empty() || open_meshes_.front().bound <= open_.front().bound);
@@ -357,10 +358,10 @@ class RecipeRanker {
     const RecipeBound bound{c.bound, divided.memory(shape_of(mesh, space_.pipelines(mesh)[c.pipeline]),
                                                     permanent_of(c.mesh, recipe.state_sharding))};
     RatedRecipe rated{recipe, bound, {}, {}};
-    const bool all = c.known == Candidate::Known::OfFew;
-    const RecipeScorer::Verdict verdict =
-        scorer_.score(rated, sized(mesh), space_.microbatches(mesh),
-                      all ? std::optional(time_to_tell()) : std::nullopt);
+    std::optional<Nanoseconds> limit;
+    if (c.known == Candidate::Known::OfFew)
+      limit = best_ != nullptr ? best_->evaluation.time : std::numeric_limits<Nanoseconds>::max();
+    const RecipeScorer::Verdict verdict = scorer_.score(rated, sized(mesh), space_.microbatches(mesh), limit);
     if (verdict == RecipeScorer::Verdict::Open) {
       c.known = Candidate::Known::OfFew;
       c.bound = rated.bound.time;
@@ -372,19 +373,9 @@ class RecipeRanker {
     const bool better =
         rated.evaluation.feasible() && (best_ == nullptr || rated.evaluation.time < best_->evaluation.time);
     best_number_ = better ? ranking_.rated.size() : best_number_;
-    if (rated.evaluation.feasible()) note_time(rated.evaluation.time);
     ranking_.rated.push_back(std::move(rated));
     if (best_ != nullptr || better) best_ = &ranking_.rated[best_number_];
     return false;
-  }
-
-  void note_time(Nanoseconds time) {
-    told_.insert(std::ranges::upper_bound(told_, time), time);
-    if (told_.size() > RecipeRanking::kTold) told_.pop_back();
-  }
-  // Recipes as slow as this are not among those that are told.
-  [[nodiscard]] Nanoseconds time_to_tell() const {
-    return told_.size() < RecipeRanking::kTold ? std::numeric_limits<Nanoseconds>::max() : told_.back();
   }
 
   // What might still be better when time is up.
@@ -393,7 +384,7 @@ class RecipeRanker {
     Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
     ranking_.left = ranking_.recipes - ranking_.bounded;
     const auto note = [&](Nanoseconds bound, std::int64_t recipes) {
-      if (best_ != nullptr && bound >= best_->evaluation.time) return;
+      if (!may_be_best(bound)) return;
       ranking_.left += recipes;
       least = std::min(least, bound);
     };
@@ -420,8 +411,7 @@ class RecipeRanker {
   RecipeRanking ranking_;
   const RatedRecipe* best_ = nullptr;
   std::size_t best_number_ = 0;
-  std::vector<Nanoseconds> told_;  // the best times of recipes that fit, ascending
-  bool ended_ = true;              // not by time or request
+  bool ended_ = true;  // not by time or request
 };
 
 }  // namespace

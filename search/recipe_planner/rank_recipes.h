@@ -48,7 +48,7 @@ struct RecipeRanking {
   std::int64_t too_large = 0;               ///< by their bound of memory
   std::int64_t not_possible = 0;            ///< refused by a rule that looks at operators
   static constexpr std::size_t kTold = 10;  ///< the best that fit are told
-  std::int64_t too_slow = 0;                ///< simulated until they were found to be slower than these
+  std::int64_t too_slow = 0;                ///< simulated until they were found to be no faster than the best
   std::vector<RatedRecipe> rated;        ///< the other simulated ones: those that fit first, then the fastest
   std::int64_t left = 0;                 ///< that might be better than the best, for lack of time
   Nanoseconds least_left = 0;            ///< the least bound of these; 0 where some were not bounded

@@ -39,7 +39,7 @@ DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stage
     stage.busy_weight += part.busy_weight;
     stage.again_of_last = part.busy_again[kind_];
     stage.kept += part.kept[kind_] + (any ? part.kept_entry[kind_] : Bytes(0));
-    stage.kept_for_weights += part.kept_for_weights[kind_];
+    stage.kept_for_weights += part.kept_for_weights;
     chain += any ? part.forward : part.forward_first;
     if (full) return;
     stage.chain += any ? part.backward[kind_] : part.backward_first[kind_];
@@ -53,6 +53,7 @@ DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stage
     const std::size_t number_of_class = parts_.class_of[static_cast<std::size_t>(l)];
     const PartCosts& part = mesh_.of_class[number_of_class];
     ++stage.layers[number_of_class];
+    stage.while_again = stage.kept + part.made_again[kind_];
     add(part);
     any = true;
     const bool last_of_model = l + 1 == layers;
@@ -147,13 +148,14 @@ Bytes DividedCosts::memory(const ScheduleShape& shape, const PermanentBytes& per
       for (std::size_t k = 0; k < here.layers.size(); ++k) always += here.layers[k] * permanent.of_class[k];
     }
     for (const ScheduleShape::Moment& moment : group.moments) {
-      Bytes sum = always;
+      Bytes sum = always, again;
       for (std::size_t c = 0; c < moment.before_input.size(); ++c) {
         const Stage& here = stage(group.steps[c]);
         sum += moment.before_input[c] * here.kept +
                (moment.before_weight[c] - moment.before_input[c]) * here.kept_for_weights;
+        if (moment.begins == c) again = std::max(Bytes(0), here.while_again - here.kept);
       }
-      most = std::max(most, sum);
+      most = std::max(most, sum + again);
     }
   }
   return most;

@@ -36,7 +36,8 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 /// behind that, these or the last sum, whichever is longer.
 ///
 /// Memory. When backward of the microbatch begins for which most are in flight, what all of them keep is
-/// there, and weights, gradients and optimizer state always are.
+/// there, and weights, gradients and optimizer state always are. A little later, what the stage's last layer
+/// made again is there instead of what it and the parts behind it kept.
 class DividedCosts {
  public:
   DividedCosts(const RecipeMeshCosts& mesh, const ModelParts& parts, const StageDivision& division,
@@ -55,7 +56,8 @@ class DividedCosts {
     Nanoseconds busy_input = 0, busy_weight = 0;  // with what runs again
     // Once the gradient has come in from behind: what of it runs again first may have done so before.
     Nanoseconds drain_chain = 0, again_of_last = 0;
-    Bytes kept, kept_for_weights;      // of a microbatch
+    Bytes kept, kept_for_weights;  // of a microbatch
+    Bytes while_again;  // of a microbatch when the last layer has run again, and nothing before it has
     bool first = false, last = false;  // has what is in front of the layers, or behind
     std::vector<std::int64_t> layers;  // by class
   };

@@ -1,7 +1,8 @@
 #include "search/recipe_planner/schedule_shape.h"
 
 #include <algorithm>
-#include <numeric>
+#include <map>
+#include <utility>
 
 #include "taskgraph/schedules/schedule.h"
 
@@ -12,7 +13,7 @@ namespace {
 class GroupSteps {
  public:
   explicit GroupSteps(const std::vector<std::int64_t>& stages)
-      : now_{std::vector<std::int64_t>(stages.size(), 0), std::vector<std::int64_t>(stages.size(), 0)} {
+      : now_{std::vector<std::int64_t>(stages.size(), 0), std::vector<std::int64_t>(stages.size(), 0), {}} {
     for (const std::int64_t stage : stages) group_.steps.push_back({.stage = stage});
   }
 
@@ -30,7 +31,7 @@ class GroupSteps {
         count(steps[i]);
       }
     }
-    group_.moments = {most_input_, most_weight_};
+    group_.moments = outermost(std::move(moments_));
   }
   [[nodiscard]] ScheduleShape::Group&& group() && { return std::move(group_); }
 
@@ -48,6 +49,8 @@ class GroupSteps {
       ++now_.before_input[at], ++now_.before_weight[at];
       return;
     }
+    now_.begins.reset();
+    if (step.kind != StepKind::BackwardWeight) now_.begins = at;
     look();
     if (step.kind != StepKind::Backward)
       --(step.kind == StepKind::BackwardInput ? now_.before_input : now_.before_weight)[at];
@@ -79,18 +82,46 @@ class GroupSteps {
     }
   }
 
-  static std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
-    return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+  // How many wait for all of their backward, and how many for their weight gradients alone.
+  struct Counts {
+    std::int64_t input = 0, weight = 0;
+  };
+  static Counts counts_of(const ScheduleShape::Moment& moment) {
+    Counts counts;
+    for (std::size_t c = 0; c < moment.before_input.size(); ++c) {
+      counts.input += moment.before_input[c];
+      counts.weight += moment.before_weight[c] - moment.before_input[c];
+    }
+    return counts;
   }
+
+  // Of moments with as many before their input, the first with most before their weights.
   void look() {
-    if (most_input_.before_input.empty() || sum_of(now_.before_input) > sum_of(most_input_.before_input))
-      most_input_ = now_;
-    if (most_weight_.before_weight.empty() || sum_of(now_.before_weight) > sum_of(most_weight_.before_weight))
-      most_weight_ = now_;
+    const Counts counts = counts_of(now_);
+    const auto [known, fresh] = moments_.try_emplace(counts.input, now_);
+    if (!fresh && counts_of(known->second).weight < counts.weight) known->second = now_;
+  }
+
+  // Whatever a microbatch of either kind keeps, most is kept at one of these: a corner of the hull of all.
+  static std::vector<ScheduleShape::Moment> outermost(std::map<std::int64_t, ScheduleShape::Moment>&& all) {
+    std::vector<ScheduleShape::Moment> corners;  // more and more weights, less and less input
+    for (auto moment = all.rbegin(); moment != all.rend(); ++moment) {
+      const Counts next = counts_of(moment->second);
+      if (!corners.empty() && next.weight <= counts_of(corners.back()).weight) continue;
+      while (corners.size() >= 2) {
+        const Counts a = counts_of(corners[corners.size() - 2]), b = counts_of(corners.back());
+        if ((b.weight - a.weight) * (b.input - next.input) > (next.weight - b.weight) * (a.input - b.input))
+          break;
+        corners.pop_back();
+      }
+      corners.push_back(std::move(moment->second));
+    }
+    return corners;
   }
 
   ScheduleShape::Group group_;
-  ScheduleShape::Moment now_, most_input_, most_weight_;
+  ScheduleShape::Moment now_;
+  std::map<std::int64_t, ScheduleShape::Moment> moments_;  // by how many are before their input
 };
 
 ScheduleShape shape_of(const PipelineSchedule& schedule, const ScheduleKind& kind, std::int64_t chunks) {
@@ -122,7 +153,7 @@ const ScheduleShape& ScheduleShapes::of(const std::string& schedule, std::int64_
     ScheduleShape::Group alone;
     alone.steps = {
         {.stage = 0, .microbatches = microbatches, .forward = microbatches, .backward = microbatches}};
-    alone.moments = {{{1}, {1}}};
+    alone.moments = {{{1}, {1}, 0}};
     at->second.groups = {alone};
     return at->second;
   }

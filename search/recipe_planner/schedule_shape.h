@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -14,6 +15,7 @@ struct ScheduleShape {
   struct Moment {
     std::vector<std::int64_t> before_input;   ///< gone forward, their backward not begun
     std::vector<std::int64_t> before_weight;  ///< the same, or their weight gradients not begun
+    std::optional<std::size_t> begins;        ///< whose step it is, if not of weights alone
   };
   /// A stage on a group, and its steps in an iteration. Backward is whole, or of inputs and of weights.
   struct Steps {
@@ -31,7 +33,7 @@ struct ScheduleShape {
   struct Group {
     std::vector<Steps> steps;  ///< by stage on it
     std::vector<Pairs> pairs;
-    std::vector<Moment> moments;   ///< at which most are under way of either
+    std::vector<Moment> moments;   ///< at which most are under way, of either kind or of both together
     std::int64_t first_stage = 0;  ///< of the first step
     std::int64_t last_stage = 0;   ///< of the last step of backward that is not of weights alone
   };

@@ -44,7 +44,7 @@ void expect_same(const PartCosts& few, const PartCosts& all, std::int64_t times)
   const auto figures = [](const PartCosts& part) {
     return std::tuple(part.forward, part.forward_first, part.backward, part.backward_first, part.busy_forward,
                       part.busy_input, part.busy_weight, part.busy_again, part.kept, part.kept_entry,
-                      part.kept_for_weights);
+                      part.kept_for_weights, part.made_again);
   };
   EXPECT_EQ(figures(few), figures(all));
   ASSERT_EQ(few.weights.size(), all.weights.size());
