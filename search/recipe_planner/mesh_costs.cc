@@ -13,16 +13,6 @@
 namespace pipesim {
 namespace {
 
-PartCosts part_costs(const ModelPart& part, const ModelParts& parts, MeshTables& tables,
-                     GatheredInputs gathered) {
-  PartCosts costs;
-  const PartOnMesh on_mesh(part, parts, tables);
-  if (on_mesh.empty()) return costs;
-  measure_chains(on_mesh, costs);
-  measure_memory(on_mesh, gathered, costs);
-  return costs;
-}
-
 void lower(PartCosts& costs, const PartCosts& other) {
   const auto lower_to = [](auto& a, const auto& b) { a = std::min(a, b); };
   lower_to(costs.forward, other.forward);
@@ -63,21 +53,38 @@ MeshMeter::MeshMeter(const RecipeModel& model, const ModelParts& parts, const Co
 
 MeshMeter::~MeshMeter() = default;
 
-RecipeMeshCosts MeshMeter::costs(const Recipe& mesh, const std::vector<std::int64_t>& groups) {
+// `measure`: adds to the costs of a part.
+template <class Measure>
+RecipeMeshCosts MeshMeter::least_of_groups(const Recipe& mesh, const std::vector<std::int64_t>& groups,
+                                           Measure measure) {
   RecipeMeshCosts made;
   made.of_class.resize(parts_.representative.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     tables_->begin(mesh, groups[g]);
-    const auto measure = [&](const ModelPart& part, PartCosts& into) {
-      const PartCosts measured = part_costs(part, parts_, *tables_, mesh.gathered_inputs());
+    const auto measure_part = [&](const ModelPart& part, PartCosts& into) {
+      PartCosts measured;
+      const PartOnMesh on_mesh(part, parts_, *tables_);
+      if (!on_mesh.empty()) measure(on_mesh, measured);
       if (g == 0) into = measured;
       lower(into, measured);
     };
-    measure(parts_.front, made.front);
-    for (std::size_t c = 0; c < made.of_class.size(); ++c) measure(parts_.of_class(c), made.of_class[c]);
-    measure(parts_.behind, made.behind);
+    measure_part(parts_.front, made.front);
+    for (std::size_t c = 0; c < made.of_class.size(); ++c) measure_part(parts_.of_class(c), made.of_class[c]);
+    measure_part(parts_.behind, made.behind);
   }
   return made;
+}
+
+RecipeMeshCosts MeshMeter::costs(const Recipe& mesh, const std::vector<std::int64_t>& groups) {
+  return least_of_groups(mesh, groups, [&](const PartOnMesh& part, PartCosts& costs) {
+    measure_busy(part, costs);
+    measure_chains(part, costs);
+    measure_memory(part, mesh.gathered_inputs(), costs);
+  });
+}
+
+RecipeMeshCosts MeshMeter::busy(const Recipe& mesh, const std::vector<std::int64_t>& groups) {
+  return least_of_groups(mesh, groups, measure_busy);
 }
 
 MeshTraffic MeshMeter::traffic(const Recipe& mesh, const StateSharding& sharding, std::int64_t microbatches,

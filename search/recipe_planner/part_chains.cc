@@ -74,41 +74,22 @@ Moments arrivals_of(const CommunicationPlan& plan, const std::vector<Maker>& mak
   return there;
 }
 
-class PartChains : private PartOnMesh {
+class BusyDevices : private PartOnMesh {
  public:
-  explicit PartChains(const PartOnMesh& part)
-      : PartOnMesh(part), shards_(tables_[part_.operators.front()].config.devices.size()) {}
-
-  void measure(PartCosts& costs) {
-    measure_busy(costs);
-    if (part_.entry) costs.forward = end_of_forward(forward_runs(true));
-    costs.forward_first = end_of_forward(forward_runs(false));
-    for (std::size_t k = 0; k < kNumRecomputes; ++k) {
-      if (!parts_.recomputation[k]) continue;
-      if (kRecipeRecomputes[k] == Recompute::Kind::Full) {
-        costs.backward[k] = std::max<Nanoseconds>(0, backward_again(k));
-        costs.backward_first[k] = costs.backward_first[0];
-      } else {
-        measure_backward(k, costs);
-      }
-    }
-  }
-
- private:
-  static constexpr std::size_t kMostAncestors = 256;
-  using Ancestors = std::bitset<kMostAncestors>;
+  explicit BusyDevices(const PartOnMesh& part) : PartOnMesh(part) {}
 
   // How long each device is busy, by its place among the devices of the part's first operator.
-  void measure_busy(PartCosts& costs) {
+  void measure(PartCosts& costs) const {
     const std::vector<DeviceId>& devices = tables_[part_.operators.front()].config.devices;
-    Moments forward(shards_, 0), input(shards_, 0), weight(shards_, 0);
+    const std::size_t places = devices.size();
+    Moments forward(places, 0), input(places, 0), weight(places, 0);
     std::array<Moments, kNumRecomputes> once_more;
-    once_more.fill(Moments(shards_, 0));
+    once_more.fill(Moments(places, 0));
     for (const OperatorId op : part_.operators) {
       stop_if_late();
       const BoundOperator& bound = tables_[op];
       const std::size_t shards = bound.config.devices.size();
-      for (std::size_t d = 0; d < shards_; ++d) {
+      for (std::size_t d = 0; d < places; ++d) {
         const std::int32_t shard = bound.shard_of_device[devices[d].index()];
         if (shard < 0) continue;
         const auto k = static_cast<std::size_t>(shard);
@@ -126,6 +107,30 @@ class PartChains : private PartOnMesh {
     costs.busy_weight = least(weight);
     for (std::size_t r = 0; r < kNumRecomputes; ++r) costs.busy_again[r] = least(once_more[r]);
   }
+};
+
+class PartChains : private PartOnMesh {
+ public:
+  explicit PartChains(const PartOnMesh& part)
+      : PartOnMesh(part), shards_(tables_[part_.operators.front()].config.devices.size()) {}
+
+  void measure(PartCosts& costs) {
+    if (part_.entry) costs.forward = end_of_forward(forward_runs(true));
+    costs.forward_first = end_of_forward(forward_runs(false));
+    for (std::size_t k = 0; k < kNumRecomputes; ++k) {
+      if (!parts_.recomputation[k]) continue;
+      if (kRecipeRecomputes[k] == Recompute::Kind::Full) {
+        costs.backward[k] = std::max<Nanoseconds>(0, backward_again(k));
+        costs.backward_first[k] = costs.backward_first[0];
+      } else {
+        measure_backward(k, costs);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMostAncestors = 256;
+  using Ancestors = std::bitset<kMostAncestors>;
 
   // Runs of shards on the way to something.
   struct Run {
@@ -357,6 +362,8 @@ class PartChains : private PartOnMesh {
 };
 
 }  // namespace
+
+void measure_busy(const PartOnMesh& part, PartCosts& costs) { BusyDevices(part).measure(costs); }
 
 void measure_chains(const PartOnMesh& part, PartCosts& costs) { PartChains(part).measure(costs); }
 

@@ -5,7 +5,10 @@
 
 namespace pipesim {
 
-/// The part's chains of passes and transfers, and how long devices are busy (PartCosts, "Chains" and "Busy").
+/// How long devices are busy (PartCosts, "Busy"): by the passes alone, which is known at once.
+void measure_busy(const PartOnMesh& part, PartCosts& costs);
+
+/// The part's chains of passes and transfers (PartCosts, "Chains").
 void measure_chains(const PartOnMesh& part, PartCosts& costs);
 
 }  // namespace pipesim

@@ -106,12 +106,12 @@ class RecipeRanker {
   RecipeRanking rank() {
     ranking_.recipes = space_.size();
     try {
-      measure_in_time();
+      bound_in_time();
       if (ended_) decide_all();
     } catch (const OutOfTime&) {
       ended_ = false;
     }
-    if (!ended_ || measured_ < space_.meshes().size()) note_left();
+    if (!ended_ || bounded_meshes_ < space_.meshes().size()) note_left();
     ranking_.too_slow += std::ranges::count_if(open_, [&](const Candidate& c) {
       return c.known == Candidate::Known::OfFew && !may_be_best(c.bound);
     });
@@ -137,18 +137,20 @@ class RecipeRanker {
     }
   };
 
-  // All recipes of a mesh, and a bound of their times.
+  // All recipes of a mesh, and a bound of their times: of busy devices, or of all that is measured.
   struct OpenMesh {
     Nanoseconds bound = 0;
     std::uint32_t number = 0;
+    bool measured = false;
     bool operator<(const OpenMesh& o) const {
       return std::pair(bound, number) > std::pair(o.bound, o.number);
     }
   };
   // What was measured of a mesh with fewer copies.
   struct MeasuredMesh {
+    Recipe mesh;
+    std::int64_t times = 1;  // so many times its copies
     const RecipeMeshCosts* costs = nullptr;
-    std::int64_t times = 1;
   };
 
   [[nodiscard]] bool may_be_best(Nanoseconds bound) const {
@@ -177,21 +179,21 @@ class RecipeRanker {
     return groups;
   }
 
-  // With a deadline, half of the time is left for what was measured by then.
-  void measure_in_time() {
+  // With a deadline, half of the time is left for what was bounded by then.
+  void bound_in_time() {
     const Deadline* whole = deadline_kept();
-    if (whole == nullptr || !whole->limited()) return measure_meshes();
+    if (whole == nullptr || !whole->limited()) return bound_meshes();
     constexpr double kShare = 0.5;
     const Deadline share = whole->within(kShare * whole->left());
     const KeepTo keep(share);
     try {
-      measure_meshes();
+      bound_meshes();
     } catch (const OutOfTime&) {
       if (whole->passed()) throw;
     }
   }
 
-  void measure_meshes() {
+  void bound_meshes() {
     const auto began = std::chrono::steady_clock::now();
     measured_of_.resize(space_.meshes().size());
     // Meshes of one batch and order of positions follow one another.
@@ -201,31 +203,46 @@ class RecipeRanker {
     std::ranges::stable_sort(order, {}, [](const auto& m) {
       return std::pair(m.first.mesh.data * m.first.mesh.microbatch, m.first.mesh.context);
     });
+    std::map<std::string, RecipeMeshCosts> busy;
     for (const auto& [fewest, number] : order) {
       if (!may_go_on()) return;
-      measure_mesh(fewest, number);
+      bound_mesh(fewest, number, busy);
     }
     ranking_.bounding_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   }
 
-  void measure_mesh(const FewestCopies& fewest, std::uint32_t number) {
+  void bound_mesh(const FewestCopies& fewest, std::uint32_t number,
+                  std::map<std::string, RecipeMeshCosts>& busy) {
     const Recipe& mesh = space_.meshes()[number];
     const std::int64_t all = space_.size_of(mesh);
-    if (request_.takes_batch && !request_.takes_batch(mesh.data * mesh.microbatch)) {
-      ranking_.not_possible += all;
+    if (takes_batch_of(mesh)) {
+      MeasuredMesh& measured = measured_of_[number];
+      measured = takes_batch_of(fewest.mesh) ? MeasuredMesh{fewest.mesh, fewest.times, nullptr}
+                                             : MeasuredMesh{mesh, 1, nullptr};
+      const std::string name = measured.mesh.str();
+      auto known = busy.find(name);
+      if (known == busy.end()) {
+        known = busy.emplace(name, sized(measured.mesh).meter.busy(measured.mesh, groups_of(measured.mesh)))
+                    .first;
+      }
+      add_mesh(number, known->second, false);
     } else {
-      const bool may_be_less =
-          !request_.takes_batch || request_.takes_batch(fewest.mesh.data * fewest.mesh.microbatch);
-      const MeasuredMesh measured =
-          may_be_less ? MeasuredMesh{&costs_of(fewest.mesh), fewest.times} : MeasuredMesh{&costs_of(mesh), 1};
-      measured_of_[number] = measured;
-      open_meshes_.push_back(
-          {least_time(*measured.costs, parts_, mesh.pipeline, space_.microbatches(mesh)), number});
-      std::push_heap(open_meshes_.begin(), open_meshes_.end());
+      ranking_.not_possible += all;
     }
     ranking_.bounded += all;
-    ++measured_;
+    ++bounded_meshes_;
+  }
+
+  [[nodiscard]] bool takes_batch_of(const Recipe& mesh) const {
+    return !request_.takes_batch || request_.takes_batch(mesh.data * mesh.microbatch);
+  }
+
+  void add_mesh(std::uint32_t number, const RecipeMeshCosts& costs, bool measured) {
+    const Recipe& mesh = space_.meshes()[number];
+    open_meshes_.push_back(
+        {least_time(costs, parts_, mesh.pipeline, space_.microbatches(mesh)), number, measured});
+    std::push_heap(open_meshes_.begin(), open_meshes_.end());
   }
 
   const RecipeMeshCosts& costs_of(const Recipe& mesh) {
@@ -300,13 +317,24 @@ class RecipeRanker {
         return;
       if (!may_go_on()) return;
       if (mesh_first) {
-        std::pop_heap(open_meshes_.begin(), open_meshes_.end());
-        const std::uint32_t number = open_meshes_.back().number;
-        open_meshes_.pop_back();
-        bound_recipes(number);
+        decide_mesh();
       } else {
         decide_next();
       }
+    }
+  }
+
+  // Measures it, or bounds its recipes one by one. Until then it stays among the open ones.
+  void decide_mesh() {
+    const OpenMesh mesh = open_meshes_.front();
+    MeasuredMesh& of_mesh = measured_of_[mesh.number];
+    if (!mesh.measured) of_mesh.costs = &costs_of(of_mesh.mesh);
+    std::pop_heap(open_meshes_.begin(), open_meshes_.end());
+    open_meshes_.pop_back();
+    if (mesh.measured) {
+      bound_recipes(mesh.number);
+    } else {
+      add_mesh(mesh.number, *of_mesh.costs, true);
     }
   }
 
@@ -403,7 +431,7 @@ class RecipeRanker {
   std::map<std::int64_t, std::vector<std::int64_t>> groups_;
   std::map<std::string, RecipeMeshCosts> costs_;  // by mesh with fewest copies
   std::vector<MeasuredMesh> measured_of_;         // by mesh
-  std::size_t measured_ = 0;                      // of these
+  std::size_t bounded_meshes_ = 0;
   std::vector<OpenMesh> open_meshes_;
   std::map<std::pair<std::uint32_t, std::uint8_t>, MeshTraffic> traffic_;
   ScheduleShapes shapes_;
