@@ -100,22 +100,31 @@ MeshTraffic MeshMeter::traffic(const Recipe& mesh, const StateSharding& sharding
     const LaneLoads front = loads_of(parts_.front), behind = loads_of(parts_.behind);
     std::vector<LaneLoads> of_class;
     for (std::size_t c = 0; c < layers_of_class.size(); ++c) of_class.push_back(loads_of(parts_.of_class(c)));
-    // One lane for all parts: that which an iteration of all layers holds longest.
-    std::size_t busiest = tables_->topology().num_devices();
-    Nanoseconds longest = -1;
-    for (std::size_t lane = busiest; lane < tables_->topology().num_lanes(); ++lane) {
-      Nanoseconds held = 0;
-      for (std::size_t c = 0; c < of_class.size(); ++c)
-        held += layers_of_class[c] * (microbatches * of_class[c].each[lane] + of_class[c].once[lane]);
-      if (held > longest) longest = held, busiest = lane;
-    }
+    // One lane for all parts: that which all layers hold longest.
+    const auto busiest = [&](auto held_by) {
+      std::size_t lane = tables_->topology().num_devices();
+      Nanoseconds longest = -1;
+      for (std::size_t l = lane; l < tables_->topology().num_lanes(); ++l) {
+        Nanoseconds held = 0;
+        for (std::size_t c = 0; c < of_class.size(); ++c)
+          held += layers_of_class[c] * held_by(of_class[c], l);
+        if (held > longest) longest = held, lane = l;
+      }
+      return lane;
+    };
+    const std::size_t in_all = busiest([&](const LaneLoads& loads, std::size_t lane) {
+      return microbatches * loads.each[lane] + loads.once[lane];
+    });
+    const std::size_t at_end =
+        busiest([](const LaneLoads& loads, std::size_t lane) { return loads.at_end[lane]; });
+    const bool any = tables_->topology().num_lanes() > tables_->topology().num_devices();
     const auto on_lane = [&](const LaneLoads& loads) {
-      return longest < 0 ? PartTraffic() : PartTraffic{loads.each[busiest], loads.once[busiest]};
+      return any ? PartTraffic{loads.each[in_all], loads.once[in_all], loads.at_end[at_end]} : PartTraffic();
     };
     MeshTraffic made{on_lane(front), on_lane(behind), {}};
     for (const LaneLoads& loads : of_class) made.of_class.push_back(on_lane(loads));
     const auto lower_to = [](PartTraffic& a, const PartTraffic& b) {
-      a.each = std::min(a.each, b.each), a.once = std::min(a.once, b.once);
+      a = {std::min(a.each, b.each), std::min(a.once, b.once), std::min(a.at_end, b.at_end)};
     };
     if (g == 0) least_of_all = made;
     lower_to(least_of_all.front, made.front);

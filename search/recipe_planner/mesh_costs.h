@@ -57,8 +57,9 @@ struct RecipeMeshCosts {
 /// How long one device's share of a link, the busiest of them, is held by transfers within parts, gradients
 /// and gathered weights.
 struct PartTraffic {
-  Nanoseconds each = 0;  ///< by every microbatch
-  Nanoseconds once = 0;  ///< by an iteration
+  Nanoseconds each = 0;    ///< by every microbatch
+  Nanoseconds once = 0;    ///< by an iteration
+  Nanoseconds at_end = 0;  ///< when the last backward has begun
 };
 struct MeshTraffic {
   PartTraffic front, behind;

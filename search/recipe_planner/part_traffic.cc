@@ -13,7 +13,8 @@ class PartTransfers : private PartOnMesh {
 
   LaneLoads loads(const StateSharding& sharding) {
     const std::size_t lanes = tables_.topology().num_lanes();
-    LaneLoads loads{std::vector<Nanoseconds>(lanes, 0), std::vector<Nanoseconds>(lanes, 0)};
+    const std::vector<Nanoseconds> none(lanes, 0);
+    LaneLoads loads{none, none, none};
     for (const OperatorId op : part_.operators) {
       stop_if_late();
       for (std::size_t u = 0; u < tables_[op].op->uses.size(); ++u) {
@@ -50,9 +51,10 @@ class PartTransfers : private PartOnMesh {
     const LayoutId state = sharding.any() ? tables_.plans().divided_home(home, terms, sharding.group) : home;
     const bool divided = state != home;
     const PlanOptions& options = tables_.options();
-    add(tables_.plans().between(terms, state,
-                                {bytes_per_element(options.gradient_type), options.gradient_piece}),
-        1, sharding.each_microbatch() && divided ? loads.each : loads.once);
+    const CommunicationPlan& sync = tables_.plans().between(
+        terms, state, {bytes_per_element(options.gradient_type), options.gradient_piece});
+    add(sync, 1, sharding.each_microbatch() && divided ? loads.each : loads.once);
+    add(sync, 1, loads.at_end);
     if (!divided) return;
     const CommunicationPlan& gather = tables_.plans().between(
         LayoutIds{state}, home,
@@ -61,6 +63,7 @@ class PartTransfers : private PartOnMesh {
       add(gather, sharding.keep_gathered ? 1 : 2, loads.each);
     } else {
       add(gather, 1, loads.once);
+      if (!sharding.gathers_before_use()) add(gather, 1, loads.at_end);
     }
   }
 };

@@ -127,7 +127,7 @@ class RecipeRanker {
     Nanoseconds bound = 0;
     std::uint32_t mesh = 0, pipeline = 0;
     std::uint8_t recompute = 0, sharding = 0;
-    enum class Known : std::uint8_t { OfParts, OfLinks, OfFew };
+    enum class Known : std::uint8_t { OfParts, OfLinks, OfSteps, OfFew };
     Known known = Known::OfParts;  // what its bound is made of, too
     // Of heaps whose first has the least bound.
     bool operator<(const Candidate& o) const { return order() > o.order(); }
@@ -345,6 +345,9 @@ class RecipeRanker {
     if (next.known == Candidate::Known::OfParts) {
       next.known = Candidate::Known::OfLinks;
       next.bound = std::max(next.bound, time_of_links(next));
+    } else if (next.known == Candidate::Known::OfLinks && space_.meshes()[next.mesh].pipeline > 1) {
+      next.known = Candidate::Known::OfSteps;
+      next.bound = std::max(next.bound, time_of_steps(next));
     } else {
       still_open = simulate(next);
     }
@@ -355,7 +358,7 @@ class RecipeRanker {
     std::push_heap(open_.begin(), open_.end());
   }
 
-  Nanoseconds time_of_links(const Candidate& c) {
+  const MeshTraffic& traffic_of(const Candidate& c) {
     const Recipe& mesh = space_.meshes()[c.mesh];
     const auto [at, fresh] = traffic_.try_emplace({c.mesh, c.sharding});
     if (fresh) {
@@ -367,11 +370,26 @@ class RecipeRanker {
         throw;
       }
     }
+    return at->second;
+  }
+
+  [[nodiscard]] DividedCosts divided(const Candidate& c) const {
+    const Recipe& mesh = space_.meshes()[c.mesh];
     const StageDivision& division =
         space_.divisions(mesh.pipeline)[space_.pipelines(mesh)[c.pipeline].division];
-    return DividedCosts(*measured_of_[c.mesh].costs, parts_, division, mesh.pipeline,
-                        space_.recomputes()[c.recompute])
-        .time(at->second, shape_of(mesh, space_.pipelines(mesh)[c.pipeline]));
+    return {*measured_of_[c.mesh].costs, parts_, division, mesh.pipeline, space_.recomputes()[c.recompute]};
+  }
+
+  Nanoseconds time_of_links(const Candidate& c) {
+    const Recipe& mesh = space_.meshes()[c.mesh];
+    return divided(c).time(traffic_of(c), shape_of(mesh, space_.pipelines(mesh)[c.pipeline]));
+  }
+
+  Nanoseconds time_of_steps(const Candidate& c) {
+    const Recipe recipe = recipe_of(c);
+    return divided(c).time_of_steps(
+        sequences_.of(recipe.schedule_name(), recipe.pipeline, space_.microbatches(recipe), recipe.chunks),
+        traffic_of(c));
   }
 
   // Few microbatches first, and all only where the bound that these give is still the least. Returns whether
@@ -379,12 +397,8 @@ class RecipeRanker {
   bool simulate(Candidate& c) {
     const Recipe& mesh = space_.meshes()[c.mesh];
     const Recipe recipe = recipe_of(c);
-    const StageDivision& division =
-        space_.divisions(mesh.pipeline)[space_.pipelines(mesh)[c.pipeline].division];
-    const DividedCosts divided(*measured_of_[c.mesh].costs, parts_, division, mesh.pipeline,
-                               recipe.recompute);
-    const RecipeBound bound{c.bound, divided.memory(shape_of(mesh, space_.pipelines(mesh)[c.pipeline]),
-                                                    permanent_of(c.mesh, recipe.state_sharding))};
+    const RecipeBound bound{c.bound, divided(c).memory(shape_of(mesh, space_.pipelines(mesh)[c.pipeline]),
+                                                       permanent_of(c.mesh, recipe.state_sharding))};
     RatedRecipe rated{recipe, bound, {}, {}};
     std::optional<Nanoseconds> limit;
     if (c.known == Candidate::Known::OfFew)
@@ -435,6 +449,7 @@ class RecipeRanker {
   std::vector<OpenMesh> open_meshes_;
   std::map<std::pair<std::uint32_t, std::uint8_t>, MeshTraffic> traffic_;
   ScheduleShapes shapes_;
+  StepSequences sequences_;
   std::vector<Candidate> open_;
   RecipeRanking ranking_;
   const RatedRecipe* best_ = nullptr;

@@ -1,6 +1,7 @@
 #include "search/recipe_planner/recipe_bounds.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace pipesim {
 
@@ -118,23 +119,118 @@ Nanoseconds DividedCosts::work_of(const ScheduleShape::Group& group) const {
   return work;
 }
 
+Nanoseconds DividedCosts::held(const Stage& stage, const MeshTraffic& traffic,
+                               Nanoseconds PartTraffic::*by) const {
+  Nanoseconds sum = (stage.first ? traffic.front.*by : 0) + (stage.last ? traffic.behind.*by : 0);
+  for (std::size_t k = 0; k < stage.layers.size(); ++k) sum += stage.layers[k] * traffic.of_class[k].*by;
+  return sum;
+}
+
 // Where weights have copies in two groups, they are synchronised over other links as well; that is left out.
 Nanoseconds DividedCosts::time(const MeshTraffic& traffic, const ScheduleShape& shape) const {
   Nanoseconds longest = 0;
   for (const ScheduleShape::Group& group : shape.groups) {
-    Nanoseconds held = 0;
+    Nanoseconds sum = 0;
     for (const ScheduleShape::Steps& steps : group.steps) {
-      const Stage& here = stage(steps);
-      const auto add = [&](const PartTraffic& part, std::int64_t number) {
-        held += number * (steps.microbatches * part.each + (shape.both_ways ? 0 : part.once));
-      };
-      if (here.first) add(traffic.front, 1);
-      if (here.last) add(traffic.behind, 1);
-      for (std::size_t k = 0; k < here.layers.size(); ++k) add(traffic.of_class[k], here.layers[k]);
+      sum += steps.microbatches * held(stage(steps), traffic, &PartTraffic::each);
+      if (!shape.both_ways) sum += held(stage(steps), traffic, &PartTraffic::once);
     }
-    longest = std::max(longest, held);
+    longest = std::max(longest, sum);
   }
   return longest;
+}
+
+// When the last backward of a stage begins.
+struct DividedCosts::LastBackward {
+  const Stage* stage = nullptr;
+  std::int32_t group = 0;
+  Nanoseconds begin = 0;
+};
+
+// The earliest times of the steps of a sequence.
+class DividedCosts::FollowedSteps {
+ public:
+  FollowedSteps(const std::vector<Stage>& stages, const StepSequence& sequence)
+      : stages_(stages),
+        microbatches_(static_cast<std::size_t>(sequence.microbatches)),
+        forward_(stages.size() * microbatches_, 0),
+        backward_(forward_),
+        groups_(static_cast<std::size_t>(sequence.groups)),
+        last_backward_(stages.size()) {
+    for (const StepSequence::Step& step : sequence.steps) follow(step);
+  }
+
+  [[nodiscard]] Nanoseconds end() const {
+    Nanoseconds last = 0;
+    for (const Group& group : groups_) last = std::max(last, group.free);
+    return last;
+  }
+  [[nodiscard]] const std::vector<LastBackward>& last_backward() const { return last_backward_; }
+
+ private:
+  struct Group {
+    Nanoseconds free = 0;  // all steps so far have ended
+    // Of a forward that a backward is to run beside:
+    Nanoseconds end_beside = 0, begin_beside = 0, busy_beside = 0;
+  };
+
+  void follow(const StepSequence::Step& step) {
+    const auto number = static_cast<std::size_t>(step.what.stage);
+    const Stage& stage = stages_[number];
+    Group& group = groups_[static_cast<std::size_t>(step.group)];
+    const std::size_t at = number * microbatches_ + static_cast<std::size_t>(step.what.microbatch);
+    if (step.what.kind == StepKind::Forward) {
+      const Nanoseconds begin = std::max(group.free, number == 0 ? 0 : forward_[at - microbatches_]);
+      forward_[at] = begin + stage.forward_chain;
+      if (step.leads_pair) {
+        group.begin_beside = begin, group.end_beside = begin + stage.forward;
+        group.busy_beside = stage.busy_forward;
+      } else {
+        group.free = begin + stage.forward;
+      }
+    } else if (step.what.kind == StepKind::BackwardWeight) {
+      group.free += stage.busy_weight;
+    } else {
+      const Nanoseconds gradient = number + 1 == stages_.size() ? 0 : backward_[at + microbatches_];
+      const Nanoseconds busy =
+          stage.busy_input + (step.what.kind == StepKind::Backward ? stage.busy_weight : 0);
+      backward_[at] = std::max(group.free + stage.chain, gradient + stage.drain_chain);
+      last_backward_[number] = {&stage, step.group, std::max(group.free, gradient)};
+      Nanoseconds end = std::max(group.free + std::max(stage.chain, busy),
+                                 gradient + std::max(stage.drain_chain, busy - stage.again_of_last));
+      if (step.what.beside) {
+        const Nanoseconds begin = std::max(group.free, std::min(group.begin_beside, gradient));
+        end = std::max({end, group.end_beside, group.free + group.busy_beside + busy,
+                        begin + group.busy_beside + busy - stage.again_of_last});
+      }
+      group.free = end;
+    }
+  }
+
+  const std::vector<Stage>& stages_;
+  std::size_t microbatches_;
+  std::vector<Nanoseconds> forward_,
+      backward_;  // by stage and microbatch: its results may have been handed on
+  std::vector<Group> groups_;
+  std::vector<LastBackward> last_backward_;
+};
+
+Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps, const MeshTraffic& traffic) const {
+  const FollowedSteps followed(stages_, steps);
+  Nanoseconds end = followed.end();
+  if (steps.both_ways) return end;
+  std::vector<std::vector<const LastBackward*>> of_group(static_cast<std::size_t>(steps.groups));
+  for (const LastBackward& last : followed.last_backward())
+    of_group[static_cast<std::size_t>(last.group)].push_back(&last);
+  for (std::vector<const LastBackward*>& stages : of_group) {
+    std::ranges::sort(stages, std::greater<>(), &LastBackward::begin);
+    Nanoseconds sum = 0;  // of transfers that can't begin before
+    for (const LastBackward* last : stages) {
+      sum += held(*last->stage, traffic, &PartTraffic::at_end);
+      end = std::max(end, last->begin + sum);
+    }
+  }
+  return end;
 }
 
 Bytes DividedCosts::memory(const ScheduleShape& shape, const PermanentBytes& permanent) const {

@@ -7,6 +7,7 @@
 #include "search/recipe_planner/mesh_costs.h"
 #include "search/recipe_planner/recipe_space.h"
 #include "search/recipe_planner/schedule_shape.h"
+#include "search/recipe_planner/step_sequence.h"
 
 namespace pipesim {
 
@@ -35,6 +36,11 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 /// with the stages of its first step and of its last backward; where steps of weight gradients alone come
 /// behind that, these or the last sum, whichever is longer.
 ///
+/// A closer bound follows every step (time_of_steps()): it begins when the one before on its group has ended
+/// and the stage that hands it its data has, by the chains. The gradients of a stage's weights are
+/// synchronised, and weights gathered, when its last backward has begun: a lane does so for one stage after
+/// the other.
+///
 /// Memory. When backward of the microbatch begins for which most are in flight, what all of them keep is
 /// there, and weights, gradients and optimizer state always are. A little later, what the stage's last layer
 /// made again is there instead of what it and the parts behind it kept.
@@ -46,6 +52,8 @@ class DividedCosts {
   [[nodiscard]] Nanoseconds time(const ScheduleShape& shape, std::int64_t microbatches) const;
   /// By the links alone: no lane is held by two transfers at once.
   [[nodiscard]] Nanoseconds time(const MeshTraffic& traffic, const ScheduleShape& shape) const;
+  /// `steps`: of a pipeline; their stages are these.
+  [[nodiscard]] Nanoseconds time_of_steps(const StepSequence& steps, const MeshTraffic& traffic) const;
   [[nodiscard]] Bytes memory(const ScheduleShape& shape, const PermanentBytes& permanent) const;
 
  private:
@@ -68,6 +76,11 @@ class DividedCosts {
     return stages_[static_cast<std::size_t>(steps.stage)];
   }
   [[nodiscard]] Nanoseconds work_of(const ScheduleShape::Group& group) const;
+  // Of the parts of a stage.
+  [[nodiscard]] Nanoseconds held(const Stage& stage, const MeshTraffic& traffic,
+                                 Nanoseconds PartTraffic::*by) const;
+  struct LastBackward;
+  class FollowedSteps;
 
   const RecipeMeshCosts& mesh_;
   const ModelParts& parts_;

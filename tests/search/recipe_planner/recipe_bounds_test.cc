@@ -93,7 +93,13 @@ class SimulatedPick {
     const ScheduleShape& shape =
         shapes.of(recipe.schedule_name(), recipe.pipeline, microbatches, recipe.chunks);
     const DividedCosts divided(made, parts, division, recipe.pipeline, recipe.recompute);
-    bound = {std::max(divided.time(shape, microbatches), divided.time(traffic, shape)),
+    StepSequences sequences;
+    const Nanoseconds by_steps =
+        recipe.pipeline == 1 ? 0
+                             : divided.time_of_steps(sequences.of(recipe.schedule_name(), recipe.pipeline,
+                                                                  microbatches, recipe.chunks),
+                                                     traffic);
+    bound = {std::max({divided.time(shape, microbatches), divided.time(traffic, shape), by_steps}),
              divided.memory(shape, permanent_bytes(made, fewest.times, recipe.state_sharding,
                                                    options_.gradient_type, options_.optimizer))};
     EXPECT_LE(least_time(made, parts, recipe.pipeline, microbatches), divided.time(shape, microbatches));
