@@ -10,13 +10,19 @@
 #include "taskgraph/plan/pipeline.h"
 
 // The fields are those of torchtitan/config/configs.py at 0014ac2 (2026), of which
-// tests/tools/frameworks/documented/torchtitan.txt lists names and values.
+// tests/tools/frameworks/documented/torchtitan.txt lists names and values. How they place stages and take
+// steps is in torchtitan/distributed/pipeline_parallel.py, and in PyTorch's
+// torch/distributed/pipelining/schedules.py.
 
 namespace pipesim {
 namespace {
 
 constexpr const char* kTorchtitanConfig = "pipesim_plan";
 constexpr const char* kTorchtitanSchedule = "schedule.csv";
+
+// Schedules in a V.
+constexpr const char* kZeroBubbleV = "zb-v";
+constexpr const char* kDualPipeV = "dualpipe-v";
 
 // Models that torchtitan has a configuration of.
 struct TorchtitanModel {
@@ -63,12 +69,20 @@ void refuse_torchtitan_schedule(const FrameworkPlan& plan, Refusals& refusals) {
   const auto change = amend_recipe([](Recipe& recipe) { recipe.schedule.clear(); });
   if (kind.weights != WeightChange::AfterIteration)
     refusals.push_back({"schedule=" + r.schedule_name(), "weights change once an iteration", change});
-  if (kind.in_v)
-    refusals.push_back({"schedule=" + r.schedule_name(),
-                        "a schedule of steps has stage s on group s mod pp, and no stages in a V", change});
   if (kind.both_ways)
     refusals.push_back(
         {"schedule=" + r.schedule_name(), "a stage is on one group of devices for all microbatches", change});
+  if (kind.name != kDualPipeV) return;
+  // The stages stay where they are.
+  const auto one_by_one = amend_recipe([](Recipe& recipe) { recipe.schedule = kZeroBubbleV; });
+  if (r.expert == 1)
+    refusals.push_back({fmt::format("schedule={} without ep", kDualPipeV),
+                        "its DualPipeV runs forward beside backward only where there is expert parallelism",
+                        one_by_one});
+  if (r.expert > 1 && r.recompute != Recompute::Kind::None)
+    refusals.push_back({fmt::format("schedule={} with recompute={}", kDualPipeV, name_of(r.recompute)),
+                        "its DualPipeV runs forward beside backward only where nothing is computed again",
+                        one_by_one});
 }
 
 void refuse_torchtitan_order(const FrameworkPlan& plan, Refusals& refusals) {
@@ -213,16 +227,19 @@ std::pair<std::string, std::string> base_of_plan(const FrameworkPlan& plan) {
   return {fmt::format("torchtitan.models.{}.config_registry", model.module), std::string(model.config)};
 }
 
-std::string torchtitan_config(const FrameworkPlan& plan) {
+std::string torchtitan_config(const FrameworkPlan& plan, const std::vector<TorchtitanField>& fields) {
   const auto [module, function] = base_of_plan(plan);
   std::string text = fmt::format(
       "# {0}\n# For torchtitan of 2026 without TOML files (config/configs.py at 0014ac2). Later versions "
       "name "
       "some fields otherwise:\n# pipeline_parallel_module_fqns_per_model_part, num_pp_microbatches, and the "
-      "module lm_head in place of output.\n\nfrom pathlib import Path\n\nfrom {1} import {2}\n\n\ndef "
+      "module lm_head in place of output;\n# they have no pipeline_parallel_expert_parallel_overlap.\n\nfrom "
+      "pathlib import Path\n\nfrom {1} import {2}\n\n\ndef "
       "{3}():\n    config = {2}()\n",
       plan.recipe.str(), module, function, kTorchtitanConfig);
-  for (const TorchtitanField& field : torchtitan_fields(plan)) {
+  for (const TorchtitanField& field : fields) {
+    if (plan.recipe.in_v() && field.path.ends_with("schedule_csv"))
+      text += "    # Stages lie in a V because of the schedule's name. Their steps are these.\n";
     // The schedule stands beside this file, wherever that is.
     const std::string value = field.path.ends_with("schedule_csv")
                                   ? fmt::format("str(Path(__file__).with_name(\"{}\"))", field.value)
@@ -234,10 +251,25 @@ std::string torchtitan_config(const FrameworkPlan& plan) {
   return text + "    return config\n";
 }
 
-std::string overrides_text(const FrameworkPlan& plan) {
+// "--compile.no-enable": options of truth values take no value.
+std::string negated_option(const std::string& path) {
+  const std::size_t name = path.rfind('.') + 1;
+  std::string option = path.substr(0, name) + "no-" + path.substr(name);
+  std::ranges::replace(option.begin() + static_cast<std::ptrdiff_t>(name), option.end(), '_', '-');
+  return option;
+}
+
+std::string overrides_text(const std::vector<TorchtitanField>& fields) {
   std::string text;
-  for (const TorchtitanField& field : torchtitan_fields(plan))
-    text += fmt::format("--{} {}\n", field.path, field.value);
+  for (const TorchtitanField& field : fields) {
+    if (field.value == "True") {
+      text += fmt::format("--{}\n", field.path);
+    } else if (field.value == "False") {
+      text += fmt::format("--{}\n", negated_option(field.path));
+    } else {
+      text += fmt::format("--{} {}\n", field.path, field.value);
+    }
+  }
   return text;
 }
 
@@ -258,6 +290,21 @@ PipelineSchedule schedule_of_plan(const FrameworkPlan& plan) {
   shape.microbatches = static_cast<std::int32_t>(plan.microbatches());
   shape.chunks = static_cast<std::int32_t>(r.chunks);
   return make_schedule(r.schedule_name(), shape);
+}
+
+// What places the stages. The steps are those of the CSV, but for DualPipeV: its own are those of dualpipe-v,
+// and steps of a CSV would run one after the other.
+const char* torchtitan_schedule_name(const Recipe& recipe) {
+  if (!recipe.in_v()) return "PipelineScheduleMulti";
+  return recipe.schedule == kDualPipeV ? "DualPipeV" : "ZBVZeroBubble";
+}
+bool takes_steps(const Recipe& recipe) { return recipe.pipeline > 1 && recipe.schedule != kDualPipeV; }
+
+bool splits_backward(const PipelineSchedule& schedule) {
+  return std::ranges::any_of(schedule, [](const std::vector<PipelineStep>& steps) {
+    return std::ranges::any_of(steps,
+                               [](const PipelineStep& step) { return step.kind == StepKind::BackwardInput; });
+  });
 }
 
 }  // namespace
@@ -293,20 +340,24 @@ std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
   const auto word = [&](const char* path, std::string_view value) {
     fields.push_back({path, std::string(value), true});
   };
+  const auto truth = [&](const char* path, bool value) {
+    fields.push_back({path, value ? "True" : "False", false});
+  };
   const std::int64_t sharded =
       !s.any() ? 1 : (s.group > 0 ? static_cast<std::int64_t>(s.group) : plan.copies()) / r.context;
   number("parallelism.data_parallel_replicate_degree", r.data / sharded);
   number("parallelism.data_parallel_shard_degree", sharded);
   if (s.any()) word("parallelism.fsdp_reshard_after_forward", s.keep_gathered ? "never" : "always");
   number("parallelism.tensor_parallel_degree", r.tensor);
-  fields.push_back({"parallelism.enable_sequence_parallel", r.sequence_parallel ? "True" : "False", false});
+  truth("parallelism.enable_sequence_parallel", r.sequence_parallel);
   number("parallelism.context_parallel_degree", r.context);
   if (r.context > 1) word("parallelism.context_parallel_rotate_method", r.ring ? "alltoall" : "allgather");
   number("parallelism.expert_parallel_degree", r.expert);
   number("parallelism.pipeline_parallel_degree", r.pipeline);
   if (r.pipeline > 1) {
-    word("parallelism.pipeline_parallel_schedule", "PipelineScheduleMulti");
-    word("parallelism.pipeline_parallel_schedule_csv", kTorchtitanSchedule);
+    word("parallelism.pipeline_parallel_schedule", torchtitan_schedule_name(r));
+    if (takes_steps(r)) word("parallelism.pipeline_parallel_schedule_csv", kTorchtitanSchedule);
+    if (r.schedule == kDualPipeV) truth("parallelism.pipeline_parallel_expert_parallel_overlap", true);
     number("parallelism.pipeline_parallel_microbatch_size", r.microbatch);
   }
   // With a pipeline, a device's batch is that of all its microbatches; else gradients accumulate.
@@ -316,13 +367,16 @@ std::vector<TorchtitanField> torchtitan_fields(const FrameworkPlan& plan) {
   word("training.mixed_precision_param", name_of(plan.sizes.type));
   word("training.mixed_precision_reduce", "float32");
   word("activation_checkpoint.mode", r.recompute == Recompute::Kind::Full ? "full" : "none");
+  // PyTorch refuses compiled modules where the gradients of inputs and of weights are steps of their own.
+  if (r.pipeline > 1 && splits_backward(schedule_of_plan(plan))) truth("compile.enable", false);
   return fields;
 }
 
 std::vector<ExportedFile> torchtitan_files(const FrameworkPlan& plan) {
-  std::vector<ExportedFile> files{{fmt::format("{}.py", kTorchtitanConfig), torchtitan_config(plan)},
-                                  {"overrides.txt", overrides_text(plan)}};
-  if (plan.recipe.pipeline > 1)
+  const std::vector<TorchtitanField> fields = torchtitan_fields(plan);
+  std::vector<ExportedFile> files{{fmt::format("{}.py", kTorchtitanConfig), torchtitan_config(plan, fields)},
+                                  {"overrides.txt", overrides_text(fields)}};
+  if (takes_steps(plan.recipe))
     files.push_back({kTorchtitanSchedule, torchtitan_schedule(schedule_of_plan(plan))});
   files.push_back({"launch.sh", torchtitan_launch(plan)});
   files.push_back({"hostfile", host_file(plan.hosts)});
