@@ -1,0 +1,163 @@
+#include "search/auto/planner_turns.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "search/auto/sized_model.h"
+#include "search/baselines/baselines.h"
+#include "search/recipes/expand_recipe.h"
+
+namespace pipesim {
+namespace {
+
+// Shares of the time that the deadline leaves at the beginning: until when baselines, data parallelism in
+// other numbers of microbatches, and planners end. A planner may take two of the shares that are left; it has
+// more of them in the number of microbatches that was asked for.
+constexpr double kBaselinesEnd = 0.15, kDataParallelEnd = 0.2, kPlannersEnd = 0.5;
+constexpr double kSharesOfPlanner = 2, kSharesAsAsked = 4;
+// Until when recipes are ranked, and the longest time for it.
+constexpr double kRecipesEnd = 0.6;
+constexpr double kLongestRanking = 600;  // seconds
+constexpr std::size_t kManyOperators = 50'000;
+// Until when those go on that had too little time, where the model is too large for a search over splits.
+constexpr double kLatePlannersEnd = 0.85;
+
+}  // namespace
+
+PlannerTurns::PlannerTurns(Contest& contest)
+    : contest_(contest),
+      request_(contest.request()),
+      options_(contest.options()),
+      has_recipes_(has_recipes(request_.graph) && !options_.recomputes_stages),
+      only_recipes_(has_recipes_ &&
+                    request_.graph.operators().size() * request_.topology().num_devices() > kManyOperators) {}
+
+void PlannerTurns::ask_baselines() {
+  if (only_recipes_) return;
+  const auto names = baseline_names();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    contest_.ask_baseline(std::string(names[i]),
+                          contest_.left_until(kBaselinesEnd) / static_cast<double>(names.size() - i));
+}
+
+void PlannerTurns::ask_recipes() {
+  if (has_recipes_) rank_recipes();
+  if (!only_recipes_ || contest_.found().best() != nullptr) return;
+  only_recipes_ = false;
+  ask_baselines();
+}
+
+void PlannerTurns::rank_recipes() {
+  const double seconds = std::min(kLongestRanking, contest_.left_until(kRecipesEnd));
+  contest_.ask("recipes", seconds, [&](std::string& note) {
+    PlannedPipeline planned = propose_recipes(request_, contest_.progress_of("recipes"));
+    note = planned.note;
+    JointPlan plan = joint_plan(planned.graph, request_.topology(), planned.options.microbatches,
+                                planned.strategy, planned.options.pipeline);
+    plan.recompute = planned.options.recompute;
+    plan.state_sharding = planned.options.state_sharding;
+    plan.gathered_inputs = planned.options.gathered_inputs;
+    plan.parts = planned.parts;
+    ranking_ = std::move(planned.recipes);
+    return Contest::Found{std::move(plan), planned.scored, false};
+  });
+}
+
+void PlannerTurns::ask_simple_plans() {
+  ask_data_parallel();
+  ask_recipe();
+}
+
+// With the same samples, more microbatches need less memory, and fewer are synchronised less often.
+void PlannerTurns::ask_data_parallel() {
+  if (only_recipes_) return;
+  const std::string name = "data-parallel";
+  for (const std::int32_t microbatches : other_microbatches(request_.microbatches())) {
+    const OperatorGraph* graph = contest_.evaluator().graph(microbatches);
+    if (graph == nullptr || contest_.until().passed()) continue;
+    contest_.ask(
+        contest_.name_with(name, microbatches), contest_.left_until(kDataParallelEnd), [&](std::string&) {
+          return Contest::Found{joint_plan(*graph, request_.topology(), microbatches,
+                                           baseline_strategy(name, *graph, request_.costs), std::nullopt)};
+        });
+  }
+}
+
+void PlannerTurns::ask_recipe() {
+  if (!options_.recipe) return;
+  const Recipe& recipe = *options_.recipe;
+  contest_.ask("recipe " + recipe.str(), contest_.left_until(kDataParallelEnd), [&](std::string&) {
+    const RecipeStrategy made = expand_recipe(recipe, RecipeModel(request_.graph), request_.topology());
+    return Contest::Found{joint_plan(request_.graph, request_.topology(), request_.microbatches(),
+                                     made.strategy, made.pipeline)};
+  });
+}
+
+// With the microbatches that were asked for, then with more and fewer of them.
+void PlannerTurns::ask_planners() {
+  if (only_recipes_) return;
+  std::vector<Ask> asks;
+  for (const Planner& planner : planners()) asks.push_back({&planner, request_.microbatches()});
+  for (const Planner& planner : planners()) {
+    for (const std::int32_t microbatches : other_microbatches(request_.microbatches())) {
+      if (contest_.evaluator().graph(microbatches) != nullptr) asks.push_back({&planner, microbatches});
+    }
+  }
+  late_ = ask_each(asks, kPlannersEnd);
+}
+
+void PlannerTurns::ask_late_planners() { late_ = ask_each(late_, kLatePlannersEnd); }
+
+// Until so much of the time has passed. Returns those that had too little.
+std::vector<PlannerTurns::Ask> PlannerTurns::ask_each(const std::vector<Ask>& asks, double end) {
+  const auto shares = [&](const Ask& ask) {
+    return ask.microbatches == request_.microbatches() ? kSharesAsAsked : 1;
+  };
+  double shares_left = 0;
+  for (const Ask& ask : asks) shares_left += shares(ask);
+  std::vector<Ask> late;
+  for (const Ask& ask : asks) {
+    const double left = contest_.left_until(end),
+                 share = std::min(1.0, kSharesOfPlanner * shares(ask) / shares_left);
+    shares_left -= shares(ask);
+    if (left <= 0 || contest_.until().passed() || !ask_planner(*ask.planner, ask.microbatches, share * left))
+      late.push_back(ask);
+  }
+  return late;
+}
+
+// False: it had too little time.
+bool PlannerTurns::ask_planner(const Planner& planner, std::int32_t microbatches, double seconds) {
+  const OperatorGraph& graph =
+      microbatches == request_.microbatches() ? request_.graph : *contest_.evaluator().graph(microbatches);
+  const auto ask_one = [&](const std::string& name, std::optional<std::int64_t> copy_microbatch) {
+    return contest_.ask(name, seconds, [&](std::string&) {
+      PlanRequest sized{graph,
+                        request_.costs,
+                        request_.options,
+                        request_.with_batch,
+                        request_.takes_batch,
+                        request_.settings,
+                        request_.status};
+      sized.options.microbatches = microbatches;
+      sized.settings.copy_microbatch = copy_microbatch;
+      PlannedPipeline planned = planner.propose(sized);
+      JointPlan plan{planned.options.microbatches,
+                     {},
+                     *std::move(planned.options.pipeline),
+                     std::move(planned.meshes),
+                     {}};
+      plan.scheduled = plan.pipeline.num_stages() == 1;
+      return Contest::Found{std::move(plan)};
+    });
+  };
+  const bool had_time = ask_one(contest_.name_with(planner.name, microbatches), std::nullopt);
+  const bool has_own = planner.name == "dapple" && options_.copy_microbatch;
+  if (has_own && microbatches == request_.microbatches())
+    ask_one("dapple, --microbatch a copy", options_.copy_microbatch);
+  return had_time;
+}
+
+}  // namespace pipesim

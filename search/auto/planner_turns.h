@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "search/auto/contest.h"
+#include "search/planners/planner.h"
+
+namespace pipesim {
+
+/// Asks for plans, each for its share of the time: recipes, baselines and planners, in the number of
+/// microbatches that was asked for and in others.
+class PlannerTurns {
+ public:
+  /// The contest must outlive it.
+  explicit PlannerTurns(Contest& contest);
+
+  /// Whether nothing is asked but recipes: where so many operators, counted on each device, make planners and
+  /// searches over splits slow.
+  [[nodiscard]] bool only_recipes() const { return only_recipes_; }
+  void ask_baselines();
+  /// The best of all recipes, with a proof where there is time for it. Where there is none, all else is
+  /// asked.
+  void ask_recipes();
+  /// Data parallelism in other numbers of microbatches, and the recipe to begin with.
+  void ask_simple_plans();
+  void ask_planners();
+  /// Asks again those planners that had too little time, where searches over splits have no use for it.
+  void ask_late_planners();
+  /// The recipes that were ranked, at the first call; nothing where none were.
+  [[nodiscard]] std::optional<RecipeRanking> take_ranking() { return std::exchange(ranking_, std::nullopt); }
+
+ private:
+  struct Ask {
+    const Planner* planner;
+    std::int32_t microbatches;
+  };
+  void rank_recipes();
+  void ask_data_parallel();
+  void ask_recipe();
+  std::vector<Ask> ask_each(const std::vector<Ask>& asks, double end);
+  bool ask_planner(const Planner& planner, std::int32_t microbatches, double seconds);
+
+  Contest& contest_;
+  const PlanRequest& request_;
+  const AutoOptions& options_;
+  bool has_recipes_;   // that may be ranked
+  bool only_recipes_;  // are asked, and a joint search from the best
+  std::optional<RecipeRanking> ranking_;
+  std::vector<Ask> late_;  // planners that had too little time
+};
+
+}  // namespace pipesim
