@@ -22,8 +22,10 @@ void lower(PartCosts& costs, const PartCosts& other) {
   lower_to(costs.busy_weight, other.busy_weight);
   lower_to(costs.kept_for_weights, other.kept_for_weights);
   for (std::size_t k = 0; k < kNumRecomputes; ++k) {
-    lower_to(costs.backward[k], other.backward[k]);
-    lower_to(costs.backward_first[k], other.backward_first[k]);
+    lower_to(costs.backward.all[k], other.backward.all[k]);
+    lower_to(costs.backward.first[k], other.backward.first[k]);
+    lower_to(costs.whole_backward.all[k], other.whole_backward.all[k]);
+    lower_to(costs.whole_backward.first[k], other.whole_backward.first[k]);
     lower_to(costs.busy_again[k], other.busy_again[k]);
     lower_to(costs.kept[k], other.kept[k]);
     lower_to(costs.kept_entry[k], other.kept_entry[k]);
@@ -78,7 +80,7 @@ RecipeMeshCosts MeshMeter::least_of_groups(const Recipe& mesh, const std::vector
 RecipeMeshCosts MeshMeter::costs(const Recipe& mesh, const std::vector<std::int64_t>& groups) {
   return least_of_groups(mesh, groups, [&](const PartOnMesh& part, PartCosts& costs) {
     measure_busy(part, costs);
-    measure_chains(part, costs);
+    measure_chains(part, mesh.gathered_inputs(), costs);
     measure_memory(part, mesh.gathered_inputs(), costs);
   });
 }
@@ -193,7 +195,8 @@ Nanoseconds least_time(const RecipeMeshCosts& costs, const ModelParts& parts, st
     busy += number * (part.busy_forward + part.busy_input + part.busy_weight);
     Nanoseconds backward = std::numeric_limits<Nanoseconds>::max();
     for (std::size_t k = 0; k < kNumRecomputes; ++k) {
-      if (parts.recomputation[k]) backward = std::min({backward, part.backward[k], part.backward_first[k]});
+      if (parts.recomputation[k])
+        backward = std::min({backward, part.backward.all[k], part.backward.first[k]});
     }
     chain += number * (std::min(part.forward, part.forward_first) + backward);
   };

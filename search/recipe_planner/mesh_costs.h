@@ -12,6 +12,16 @@
 
 namespace pipesim {
 
+/// Chains of the way back through a part, by recomputation.
+struct BackwardChains {
+  /// None and selective: from the start of the backward of what makes the exit to that of what makes the
+  /// entry. Full: from the end of the backward of all parts behind on every device, to that of this part; the
+  /// part runs forward again in between.
+  std::array<Nanoseconds, kNumRecomputes> all{};
+  /// From the start of the backward of what makes the exit to the end of the backward on every device.
+  std::array<Nanoseconds, kNumRecomputes> first{};
+};
+
 /// Lower bounds of what one microbatch takes in a part of the model, on the devices of a pipeline's group.
 ///
 /// Chains. Say that no device of the group begins before a moment. Then none of them has made what the part
@@ -22,12 +32,8 @@ namespace pipesim {
 struct PartCosts {
   Nanoseconds forward = 0;        ///< chain from what the part before makes, with its way here
   Nanoseconds forward_first = 0;  ///< the same where the part is the first of its stage
-  /// By recomputation. None and selective: the chain from the start of the backward of what makes the exit to
-  /// that of what makes the entry. Full: from the end of the backward of all parts behind on every device, to
-  /// that of this part; the part runs forward again in between.
-  std::array<Nanoseconds, kNumRecomputes> backward{};
-  /// From the start of the backward of what makes the exit to the end of the backward on every device.
-  std::array<Nanoseconds, kNumRecomputes> backward_first{};
+  BackwardChains backward;        ///< of inputs' gradients
+  BackwardChains whole_backward;  ///< where weights' gradients are in the same step
   Nanoseconds busy_forward = 0, busy_input = 0, busy_weight = 0;
   std::array<Nanoseconds, kNumRecomputes> busy_again{};
   /// Least bytes, over the devices, that a microbatch keeps until its backward begins: what the part makes

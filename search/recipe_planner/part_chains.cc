@@ -1,9 +1,10 @@
 #include "search/recipe_planner/part_chains.h"
 
 #include <algorithm>
-#include <bitset>
+#include <array>
+#include <bit>
 #include <functional>
-#include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -140,35 +141,86 @@ class BusyDevices : private PartOnMesh {
   }
 };
 
-class PartChains : private PartOnMesh {
+// Operators of a part, by their place.
+class Ancestors {
  public:
-  explicit PartChains(const PartOnMesh& part)
-      : PartOnMesh(part), shards_(tables_[part_.operators.front()].config.devices.size()) {}
-
-  void measure(PartCosts& costs) {
-    if (part_.entry) costs.forward = end_of_forward(forward_runs(true));
-    costs.forward_first = end_of_forward(forward_runs(false));
-    for (std::size_t k = 0; k < kNumRecomputes; ++k) {
-      if (!parts_.recomputation[k]) continue;
-      if (kRecipeRecomputes[k] == Recompute::Kind::Full) {
-        costs.backward[k] = std::max<Nanoseconds>(0, backward_again(k));
-        costs.backward_first[k] = costs.backward_first[0];
-      } else {
-        measure_backward(k, costs);
-      }
+  static constexpr std::size_t kMost = 256;
+  void set(std::size_t place) { words_[place / kBits] |= std::uint64_t{1} << place % kBits; }
+  Ancestors& operator|=(const Ancestors& other) {
+    for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
+    return *this;
+  }
+  template <class Visit>
+  void visit(Visit visit) const {
+    for (std::size_t w = 0; w < words_.size(); ++w) {
+      for (std::uint64_t left = words_[w]; left != 0; left &= left - 1)
+        visit(w * kBits + static_cast<std::size_t>(std::countr_zero(left)));
     }
   }
 
  private:
-  static constexpr std::size_t kMostAncestors = 256;
-  using Ancestors = std::bitset<kMostAncestors>;
+  static constexpr std::size_t kBits = 64;
+  std::array<std::uint64_t, kMost / kBits> words_{};
+};
 
+// A device that does one thing after the other is not through before any of these moments with all that takes
+// its time after it. `work`: begin, duration; is sorted.
+Nanoseconds end_of_all(std::vector<std::pair<Nanoseconds, Nanoseconds>>& work) {
+  std::ranges::sort(work, std::greater<>());
+  Nanoseconds sum = 0, end = kNoChain;
+  for (const auto& [begin, duration] : work) {
+    sum += duration;
+    end = std::max(end, begin + sum);
+  }
+  return end;
+}
+
+class PartChains : private PartOnMesh {
+ public:
+  explicit PartChains(const PartOnMesh& part, GatheredInputs gathered)
+      : PartOnMesh(part), gathered_(gathered) {}
+
+  void measure(PartCosts& costs) {
+    if (part_.entry) costs.forward = end_of_forward(forward_runs(true));
+    costs.forward_first = end_of_forward(forward_runs(false));
+    measure_backward(Weights::Apart, costs.backward);
+    measure_backward(Weights::Counted, costs.whole_backward);
+  }
+
+ private:
   // Runs of shards on the way to something.
   struct Run {
     Moments begin, end;
     std::vector<Ancestors> before;  // by shard: runs on the same device that it waits for
+    Moments weight;                 // by shard: how long the pass of weight gradients takes, if it is counted
   };
-  using Runs = std::map<OperatorId, Run>;
+  // Of operators in the part, and of one outside.
+  class Runs {
+   public:
+    explicit Runs(const PartChains& chains) : chains_(chains), inside_(chains.part_.operators.size()) {}
+    Run& operator[](OperatorId op) {
+      if (!chains_.is_inside(op)) return outside_ = op, of_outside_;
+      std::optional<Run>& run = inside_[chains_.place_of(op)];
+      return run ? *run : run.emplace();
+    }
+    [[nodiscard]] const Run* find(OperatorId op) const {
+      if (outside_ == op) return &of_outside_;
+      return chains_.is_inside(op) ? at_place(chains_.place_of(op)) : nullptr;
+    }
+    [[nodiscard]] const Run* at_place(std::size_t place) const {
+      return inside_[place] ? &*inside_[place] : nullptr;
+    }
+    [[nodiscard]] bool empty() const {
+      return std::ranges::none_of(inside_, [](const auto& run) { return run.has_value(); });
+    }
+
+   private:
+    const PartChains& chains_;
+    std::vector<std::optional<Run>> inside_;
+    OperatorId outside_;
+    Run of_outside_;
+  };
+  enum class Weights : std::uint8_t { Apart, Counted };
 
   [[nodiscard]] std::size_t place_of(OperatorId op) const {
     return static_cast<std::size_t>(std::ranges::lower_bound(part_.operators, op) - part_.operators.begin());
@@ -177,12 +229,12 @@ class PartChains : private PartOnMesh {
   // When shards run forward. Chains begin at 0 with what makes the entry, or without its way in with what
   // reads it; in front of the layers with any operator.
   Runs forward_runs(bool with_way_in) {
-    Runs runs;
+    Runs runs(*this);
     const bool front = &part_ == &parts_.front;
     if (part_.entry && with_way_in) {
       const OperatorId producer = graph_.tensor(*part_.entry).producer;
       const Moments there(tables_[producer].config.devices.size(), 0);
-      runs[producer] = {there, there, std::vector<Ancestors>(there.size())};
+      runs[producer] = {there, there, std::vector<Ancestors>(there.size()), {}};
     }
     for (const OperatorId op : part_.operators) {
       const BoundOperator& bound = tables_[op];
@@ -201,13 +253,13 @@ class PartChains : private PartOnMesh {
 
   static Run unmet(const BoundOperator& bound, bool may_begin) {
     const std::size_t shards = bound.config.devices.size();
-    return {Moments(shards, may_begin ? 0 : kNoChain), {}, std::vector<Ancestors>(shards)};
+    return {Moments(shards, may_begin ? 0 : kNoChain), {}, std::vector<Ancestors>(shards), {}};
   }
 
   void wait_for_input(Run& run, const Runs& runs, UseRef use) {
     const TensorId tensor = tensor_of(use);
     const UseRef maker = tables_.backward().producing_use(tensor);
-    if (maker.op.valid() && runs.contains(maker.op))
+    if (maker.op.valid() && runs.find(maker.op) != nullptr)
       wait_for(run, runs, tables_[use.op], forward_plan(use), {{maker.op, 0}});
   }
 
@@ -219,12 +271,12 @@ class PartChains : private PartOnMesh {
   void wait_for(Run& run, const Runs& runs, const BoundOperator& reader, const CommunicationPlan& plan,
                 const std::vector<TermMaker>& makers) {
     std::vector<Maker> sources;
-    for (const TermMaker& m : makers) sources.push_back({&tables_[m.op], &runs.at(m.op).end, m.term});
+    for (const TermMaker& m : makers) sources.push_back({&tables_[m.op], &runs.find(m.op)->end, m.term});
     raise_by(run.begin, arrivals_of(plan, sources, reader));
-    if (part_.operators.size() > kMostAncestors) return;
+    if (part_.operators.size() > Ancestors::kMost) return;
     for (const TermMaker& m : makers) {
       if (!is_inside(m.op)) continue;
-      const Run& made = runs.at(m.op);
+      const Run& made = *runs.find(m.op);
       const std::size_t place = place_of(m.op);
       for (const DeviceId d : devices_that_give_and_take(plan, m.term)) {
         const std::int32_t to = reader.shard_of_device[d.index()];
@@ -241,32 +293,27 @@ class PartChains : private PartOnMesh {
   // moment takes its time after it.
   void finish(Run& run, const Runs& runs, const BoundOperator& bound, const PassWork& work) {
     const std::vector<DeviceId>& devices = bound.config.devices;
-    std::vector<const Run*> run_at(part_.operators.size(), nullptr);
-    for (std::size_t p = 0; p < run_at.size(); ++p) {
-      const auto found = runs.find(part_.operators[p]);
-      if (found != runs.end()) run_at[p] = &found->second;
-    }
     std::vector<std::pair<Nanoseconds, Nanoseconds>> before;  // begin, duration
     for (std::size_t k = 0; k < devices.size(); ++k) {
       before.clear();
-      for (std::size_t p = 0; run.before[k].any() && p < run_at.size(); ++p) {
-        if (!run.before[k].test(p)) continue;
-        const Run& other = *run_at[p];
-        const auto shard =
-            static_cast<std::size_t>(tables_[part_.operators[p]].shard_of_device[devices[k].index()]);
-        if (other.begin[shard] != kNoChain && other.end[shard] != kNoChain)
-          before.emplace_back(other.begin[shard], other.end[shard] - other.begin[shard]);
-      }
-      std::ranges::sort(before, std::greater<>());
-      Nanoseconds sum = 0;
-      for (const auto& [begin, duration] : before) {
-        sum += duration;
-        run.begin[k] = std::max(run.begin[k], begin + sum);
-      }
+      run.before[k].visit([&](std::size_t place) {
+        if (const Run* other = runs.at_place(place)) add_work(*other, place, devices[k], before);
+      });
+      run.begin[k] = std::max(run.begin[k], end_of_all(before));
     }
     run.end = run.begin;
     for (std::size_t k = 0; k < run.end.size(); ++k)
       run.end[k] = after(run.end[k], work.present ? duration_of(work, k, run.end.size()) : 0);
+  }
+
+  // What the device has to do in the run of the operator at this place: begin, duration.
+  void add_work(const Run& run, std::size_t place, DeviceId device,
+                std::vector<std::pair<Nanoseconds, Nanoseconds>>& work) const {
+    const std::int32_t shard = tables_[part_.operators[place]].shard_of_device[device.index()];
+    if (shard < 0) return;
+    const auto k = static_cast<std::size_t>(shard);
+    if (run.begin[k] == kNoChain || run.end[k] == kNoChain) return;
+    work.emplace_back(run.begin[k], run.end[k] - run.begin[k] + (run.weight.empty() ? 0 : run.weight[k]));
   }
 
   static void raise_by(Moments& moments, const Moments& others) {
@@ -276,7 +323,7 @@ class PartChains : private PartOnMesh {
   // When the exit is made on every device; 0 where no chain leads there.
   [[nodiscard]] Nanoseconds end_of_forward(const Runs& runs) const {
     if (!part_.exit) return 0;
-    return std::max<Nanoseconds>(0, least(runs.at(graph_.tensor(*part_.exit).producer).end));
+    return std::max<Nanoseconds>(0, least(runs.find(graph_.tensor(*part_.exit).producer)->end));
   }
 
   // Waits for the gradient of what the operator makes, where it comes from the part alone.
@@ -298,8 +345,8 @@ class PartChains : private PartOnMesh {
 
   // Passes of inputs' gradients. Chains begin with the backward of what makes the exit, or, where `again` is
   // given, with what runs again.
-  Runs backward_runs(std::size_t kind, const Runs* again_runs) {
-    Runs runs;
+  Runs backward_runs(std::size_t kind, const Runs* again_runs, Weights weights) {
+    Runs runs(*this);
     const OperatorId last = part_.exit ? graph_.tensor(*part_.exit).producer : OperatorId();
     for (auto op = part_.operators.rbegin(); op != part_.operators.rend(); ++op) {
       const BoundOperator& bound = tables_[*op];
@@ -307,7 +354,7 @@ class PartChains : private PartOnMesh {
       wait_for_gradients(run, runs, *op);
       if (again(kind, *op)) {
         if (again_runs != nullptr) {
-          raise_by(run.begin, again_runs->at(*op).end);
+          raise_by(run.begin, again_runs->find(*op)->end);
         } else {
           wait_for_own_run(run, runs, *op, kind);
         }
@@ -315,9 +362,34 @@ class PartChains : private PartOnMesh {
       finish(run, runs, bound, bound.backward_input);
       // Without such a pass an operator makes no gradients that others wait for.
       if (!bound.backward_input.present) run.end.assign(run.end.size(), kNoChain);
+      if (weights == Weights::Counted && weights_come_next(kind, *op)) {
+        for (std::size_t k = 0; k < run.end.size(); ++k)
+          run.weight.push_back(duration_of(bound.backward_weight, k, run.end.size()));
+      }
       runs[*op] = std::move(run);
     }
     return runs;
+  }
+
+  // Whether each shard's pass of weight gradients may begin as soon as that of inputs' gradients, and so does
+  // begin before all that waits for the latter: lanes are taken in the order of readiness.
+  [[nodiscard]] bool weights_come_next(std::size_t kind, OperatorId op) const {
+    const BoundOperator& bound = tables_[op];
+    const auto takes_time = [](Nanoseconds duration) { return duration > 0; };
+    if (!bound.backward_input.present || !bound.backward_weight.present ||
+        bound.backward_weight.stages() != 1 ||
+        !std::ranges::all_of(bound.backward_input.durations, takes_time))
+      return false;
+    // Inputs that are gathered again for these passes alone come later.
+    if (gathered_ == GatheredInputs::Keep || again(kind, op)) return true;
+    for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
+      const UseRef use{op, static_cast<std::int32_t>(u)};
+      const TensorUse& read = bound.op->uses[u];
+      if (read.saved && graph_.tensor(read.tensor).producer.valid() && read.role != Role::Output &&
+          is_gathered(use, forward_plan(use)))
+        return false;
+    }
+    return true;
   }
 
   // An operator that runs again by itself does so when the device has done the backward of all behind the
@@ -329,13 +401,15 @@ class PartChains : private PartOnMesh {
       if (std::ranges::find(segment.operators, op) != segment.operators.end()) last = segment.last;
     }
     Moments gate(run.begin.size(), kNoChain);
-    for (const auto& [behind, other] : runs) {
-      if (!(last < behind)) continue;
-      for (std::size_t k = 0; k < other.end.size(); ++k) {
+    for (std::size_t place = 0; place < part_.operators.size(); ++place) {
+      const OperatorId behind = part_.operators[place];
+      const Run* other = runs.at_place(place);
+      if (other == nullptr || !(last < behind)) continue;
+      for (std::size_t k = 0; k < other->end.size(); ++k) {
         const std::int32_t shard = bound.shard_of_device[tables_[behind].config.devices[k].index()];
         if (shard >= 0)
           gate[static_cast<std::size_t>(shard)] =
-              std::max(gate[static_cast<std::size_t>(shard)], other.end[k]);
+              std::max(gate[static_cast<std::size_t>(shard)], other->end[k]);
       }
     }
     for (std::size_t k = 0; k < gate.size(); ++k)
@@ -343,36 +417,47 @@ class PartChains : private PartOnMesh {
     raise_by(run.begin, gate);
   }
 
-  // When each device has done all it has to do for inputs' gradients; the least of them.
+  // When each device has done all that these runs have for it; the least of them.
   [[nodiscard]] Nanoseconds end_on_every_device(const Runs& runs) const {
-    std::map<DeviceId, Nanoseconds> done;
-    for (const auto& [op, run] : runs) {
-      const std::vector<DeviceId>& devices = tables_[op].config.devices;
-      for (std::size_t k = 0; k < run.end.size(); ++k) {
-        Nanoseconds& moment = done.try_emplace(devices[k], kNoChain).first->second;
-        moment = std::max(moment, run.end[k]);
-      }
-    }
     Moments all;
-    for (const auto& [device, moment] : done) all.push_back(moment);
+    std::vector<std::pair<Nanoseconds, Nanoseconds>> work;
+    for (const DeviceId device : tables_[part_.operators.front()].config.devices) {
+      work.clear();
+      for (std::size_t place = 0; place < part_.operators.size(); ++place) {
+        if (const Run* run = runs.at_place(place)) add_work(*run, place, device, work);
+      }
+      all.push_back(end_of_all(work));
+    }
     return least(all);
   }
 
-  void measure_backward(std::size_t kind, PartCosts& costs) {
+  void measure_backward(Weights weights, BackwardChains& chains) {
+    for (std::size_t k = 0; k < kNumRecomputes; ++k) {
+      if (!parts_.recomputation[k]) continue;
+      if (kRecipeRecomputes[k] == Recompute::Kind::Full) {
+        chains.all[k] = std::max<Nanoseconds>(0, backward_again(k, weights));
+        chains.first[k] = chains.first[0];
+      } else {
+        measure_backward(k, weights, chains);
+      }
+    }
+  }
+
+  void measure_backward(std::size_t kind, Weights weights, BackwardChains& chains) {
     if (!part_.exit) return;
-    const Runs runs = backward_runs(kind, nullptr);
-    costs.backward_first[kind] = std::max<Nanoseconds>(0, end_on_every_device(runs));
+    const Runs runs = backward_runs(kind, nullptr, weights);
+    chains.first[kind] = std::max<Nanoseconds>(0, end_on_every_device(runs));
     if (!part_.entry) return;
     const OperatorId producer = graph_.tensor(*part_.entry).producer;
     Run run = unmet(tables_[producer], false);
     wait_for_gradients(run, runs, producer);
     finish(run, runs, tables_[producer], PassWork());
-    costs.backward[kind] = std::max<Nanoseconds>(0, least(run.begin));
+    chains.all[kind] = std::max<Nanoseconds>(0, least(run.begin));
   }
 
   // All that runs again does so from 0 on; then comes backward.
-  Nanoseconds backward_again(std::size_t kind) {
-    Runs runs;
+  Nanoseconds backward_again(std::size_t kind, Weights weights) {
+    Runs runs(*this);
     for (const OperatorId op : part_.operators) {
       if (!again(kind, op)) continue;
       const BoundOperator& bound = tables_[op];
@@ -387,15 +472,17 @@ class PartChains : private PartOnMesh {
       runs[op] = std::move(run);
     }
     if (runs.empty()) return 0;
-    return end_on_every_device(backward_runs(kind, &runs));
+    return end_on_every_device(backward_runs(kind, &runs, weights));
   }
-  std::size_t shards_;  // of the part's first operator
+  GatheredInputs gathered_;
 };
 
 }  // namespace
 
 void measure_busy(const PartOnMesh& part, PartCosts& costs) { BusyDevices(part).measure(costs); }
 
-void measure_chains(const PartOnMesh& part, PartCosts& costs) { PartChains(part).measure(costs); }
+void measure_chains(const PartOnMesh& part, GatheredInputs gathered, PartCosts& costs) {
+  PartChains(part, gathered).measure(costs);
+}
 
 }  // namespace pipesim

@@ -9,6 +9,6 @@ namespace pipesim {
 void measure_busy(const PartOnMesh& part, PartCosts& costs);
 
 /// The part's chains of passes and transfers (PartCosts, "Chains").
-void measure_chains(const PartOnMesh& part, PartCosts& costs);
+void measure_chains(const PartOnMesh& part, GatheredInputs gathered, PartCosts& costs);
 
 }  // namespace pipesim

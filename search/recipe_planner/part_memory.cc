@@ -22,18 +22,6 @@ class PartMemory : private PartOnMesh {
   }
 
  private:
-  // Sums are as large as their addends; what is gathered is more than a device's own part.
-  [[nodiscard]] bool is_gathered(UseRef use, const CommunicationPlan& plan) {
-    const TensorId tensor = tensor_of(use);
-    const UseRef maker = tables_.backward().producing_use(tensor);
-    const Layout& held = tables_.layouts()[data_layout(maker, tables_.strategy())];
-    const Layout& got = tables_.layouts()[plan.target];
-    return held.num_addends() == 1 && std::ranges::all_of(got.entries(), [&](const LayoutEntry& e) {
-             const std::int64_t before = held.elements_on(e.device);
-             return before > 0 && before < got.elements_on(e.device);
-           });
-  }
-
   [[nodiscard]] bool has_backward(OperatorId op) const {
     const BackwardNeed& need = tables_.backward().need(op);
     return need.input_pass || need.weight_pass;

@@ -30,6 +30,17 @@ const CommunicationPlan& PartOnMesh::forward_plan(UseRef use) const {
   return tables_.plan(tensor, source, data_layout(use, tables_.strategy()));
 }
 
+// Sums are as large as their addends.
+bool PartOnMesh::is_gathered(UseRef use, const CommunicationPlan& plan) const {
+  const UseRef maker = tables_.backward().producing_use(tensor_of(use));
+  const Layout& held = tables_.layouts()[data_layout(maker, tables_.strategy())];
+  const Layout& got = tables_.layouts()[plan.target];
+  return held.num_addends() == 1 && std::ranges::all_of(got.entries(), [&](const LayoutEntry& e) {
+           const std::int64_t before = held.elements_on(e.device);
+           return before > 0 && before < got.elements_on(e.device);
+         });
+}
+
 const CommunicationPlan& PartOnMesh::gradient_plan(TensorId tensor) const {
   const UseRef maker = tables_.backward().producing_use(tensor);
   return tables_.plan(tensor, gradient_terms(tensor), gradient_layout(maker, tables_.strategy()));

@@ -28,6 +28,8 @@ class PartOnMesh {
   }
   /// From what makes the tensor to the use.
   [[nodiscard]] const CommunicationPlan& forward_plan(UseRef use) const;
+  /// Whether the plan, of this use, brings devices more than their own part: they gather it.
+  [[nodiscard]] bool is_gathered(UseRef use, const CommunicationPlan& plan) const;
   /// From those that make the tensor's gradient to what makes the tensor.
   [[nodiscard]] const CommunicationPlan& gradient_plan(TensorId tensor) const;
   /// On which a reader waits for what the same device gives for this term; in no order, maybe more than once.

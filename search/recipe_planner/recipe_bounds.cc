@@ -27,7 +27,6 @@ DividedCosts::DividedCosts(const RecipeMeshCosts& mesh, const ModelParts& parts,
 
 DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stages, std::int64_t from,
                                            std::int64_t count) const {
-  const bool full = kRecipeRecomputes[kind_] == Recompute::Kind::Full;
   Stage stage;
   stage.first = number == 0;
   stage.last = number + 1 == stages;
@@ -42,13 +41,11 @@ DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stage
     stage.kept += part.kept[kind_] + (any ? part.kept_entry[kind_] : Bytes(0));
     stage.kept_for_weights += part.kept_for_weights;
     chain += any ? part.forward : part.forward_first;
-    if (full) return;
-    stage.chain += any ? part.backward[kind_] : part.backward_first[kind_];
     any = true;
   };
   const auto has = [&](bool here, const ModelPart& part) { return here && !part.operators.empty(); };
   const bool behind = has(stage.last, parts_.behind);
-  if (has(stage.first, parts_.front)) add(mesh_.front), any = true;
+  if (has(stage.first, parts_.front)) add(mesh_.front);
   const auto layers = static_cast<std::int64_t>(parts_.class_of.size());
   for (std::int64_t l = from; l < from + count; ++l) {
     const std::size_t number_of_class = parts_.class_of[static_cast<std::size_t>(l)];
@@ -56,40 +53,66 @@ DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stage
     ++stage.layers[number_of_class];
     stage.while_again = stage.kept + part.made_again[kind_];
     add(part);
-    any = true;
     const bool last_of_model = l + 1 == layers;
     // What the layer makes may be read again behind it, or not, if that is in another stage.
     if (last_of_model && !behind && !parts_.behind.operators.empty())
       stage.busy_input -= part.busy_again[kind_], stage.again_of_last = 0;
-    if (full) stage.chain += last_of_model ? part.backward_first[0] : part.backward[kind_];
-    if (l + 1 == from + count)
-      stage.drain_chain =
-          full ? stage.chain - (last_of_model ? 0 : part.backward[kind_] - part.backward_first[0]) : 0;
   }
   if (behind) {
     const Nanoseconds again_before = stage.again_of_last;
     add(mesh_.behind);
     stage.again_of_last = std::max(stage.again_of_last, again_before);
-    if (full) stage.chain += any ? mesh_.behind.backward[0] : mesh_.behind.backward_first[0];
   }
-  if (!full || behind) stage.drain_chain = stage.chain;
+  stage.input = backward_of(stage, from, count, &PartCosts::backward);
+  stage.whole = backward_of(stage, from, count, &PartCosts::whole_backward);
   stage.forward_chain = chain;
   stage.forward = std::max(chain, busy_forward);
   stage.busy_forward = busy_forward;
   return stage;
 }
 
+DividedCosts::Stage::Backward DividedCosts::backward_of(const Stage& stage, std::int64_t from,
+                                                        std::int64_t count,
+                                                        BackwardChains PartCosts::*chains) const {
+  const bool full = kRecipeRecomputes[kind_] == Recompute::Kind::Full;
+  const bool front = stage.first && !parts_.front.operators.empty();
+  const bool behind = stage.last && !parts_.behind.operators.empty();
+  const auto layers = static_cast<std::int64_t>(parts_.class_of.size());
+  bool any = false;  // parts so far
+  Stage::Backward made;
+  const auto add = [&](const BackwardChains& part, std::size_t kind) {
+    made.chain += any ? part.all[kind] : part.first[kind];
+    any = true;
+  };
+  if (front && !full) add(mesh_.front.*chains, kind_);
+  for (std::int64_t l = from; l < from + count; ++l) {
+    const BackwardChains& part = mesh_.of_class[parts_.class_of[static_cast<std::size_t>(l)]].*chains;
+    if (!full) {
+      add(part, kind_);
+      continue;
+    }
+    const bool last_of_model = l + 1 == layers;
+    made.drain = made.chain + part.first[0];
+    made.chain += last_of_model ? part.first[0] : part.all[kind_];
+  }
+  any |= front || count > 0;
+  if (behind) add(mesh_.behind.*chains, full ? 0 : kind_);
+  if (!full || behind) made.drain = made.chain;
+  return made;
+}
+
 Nanoseconds DividedCosts::time(const ScheduleShape& shape, std::int64_t microbatches) const {
   if (groups_ == 1) {
     const Stage& s = stages_.front();
-    return microbatches * std::max(s.forward_chain + s.chain, s.busy_forward + s.busy_input + s.busy_weight);
+    return microbatches *
+           std::max(s.forward_chain + s.whole.chain, s.busy_forward + s.busy_input + s.busy_weight);
   }
   std::vector<Nanoseconds> fill{0}, drain{0};  // by stage: of those before it
   for (const Stage& stage : stages_) {
     const Nanoseconds busy =
         stage.busy_input - stage.again_of_last + (shape.splits_backward ? 0 : stage.busy_weight);
     fill.push_back(fill.back() + stage.forward_chain);
-    drain.push_back(drain.back() + std::max(stage.drain_chain, busy));
+    drain.push_back(drain.back() + std::max((shape.splits_backward ? stage.input : stage.whole).drain, busy));
   }
   Nanoseconds longest = 0;
   for (const ScheduleShape::Group& group : shape.groups) {
@@ -109,12 +132,14 @@ Nanoseconds DividedCosts::work_of(const ScheduleShape::Group& group) const {
   Nanoseconds work = 0;
   for (const ScheduleShape::Steps& steps : group.steps) {
     const Stage& s = stage(steps);
-    work += steps.forward * s.forward + steps.backward * std::max(s.chain, s.busy_input + s.busy_weight) +
-            steps.input * std::max(s.chain, s.busy_input) + steps.weight * s.busy_weight;
+    work += steps.forward * s.forward +
+            steps.backward * std::max(s.whole.chain, s.busy_input + s.busy_weight) +
+            steps.input * std::max(s.input.chain, s.busy_input) + steps.weight * s.busy_weight;
   }
   for (const ScheduleShape::Pairs& pairs : group.pairs) {
     const Stage &f = stage(group.steps[pairs.forward]), &b = stage(group.steps[pairs.backward]);
-    work += pairs.times * std::max({f.forward_chain, b.chain, f.busy_forward + b.busy_input + b.busy_weight});
+    work += pairs.times *
+            std::max({f.forward_chain, b.whole.chain, f.busy_forward + b.busy_input + b.busy_weight});
   }
   return work;
 }
@@ -192,12 +217,13 @@ class DividedCosts::FollowedSteps {
       group.free += stage.busy_weight;
     } else {
       const Nanoseconds gradient = number + 1 == stages_.size() ? 0 : backward_[at + microbatches_];
-      const Nanoseconds busy =
-          stage.busy_input + (step.what.kind == StepKind::Backward ? stage.busy_weight : 0);
-      backward_[at] = std::max(group.free + stage.chain, gradient + stage.drain_chain);
+      const bool whole = step.what.kind == StepKind::Backward;
+      const Stage::Backward& back = whole ? stage.whole : stage.input;
+      const Nanoseconds busy = stage.busy_input + (whole ? stage.busy_weight : 0);
+      backward_[at] = std::max(group.free + back.chain, gradient + back.drain);
       last_backward_[number] = {&stage, step.group, std::max(group.free, gradient)};
-      Nanoseconds end = std::max(group.free + std::max(stage.chain, busy),
-                                 gradient + std::max(stage.drain_chain, busy - stage.again_of_last));
+      Nanoseconds end = std::max(group.free + std::max(back.chain, busy),
+                                 gradient + std::max(back.drain, busy - stage.again_of_last));
       if (step.what.beside) {
         const Nanoseconds begin = std::max(group.free, std::min(group.begin_beside, gradient));
         end = std::max({end, group.end_beside, group.free + group.busy_beside + busy,

@@ -60,10 +60,14 @@ class DividedCosts {
   struct Stage {
     Nanoseconds forward = 0;  // a step
     Nanoseconds forward_chain = 0, busy_forward = 0;
-    Nanoseconds chain = 0;                        // of backward
     Nanoseconds busy_input = 0, busy_weight = 0;  // with what runs again
-    // Once the gradient has come in from behind: what of it runs again first may have done so before.
-    Nanoseconds drain_chain = 0, again_of_last = 0;
+    // Chains of backward, and once the gradient has come in from behind: what of it runs again first may have
+    // done so before.
+    struct Backward {
+      Nanoseconds chain = 0, drain = 0;
+    };
+    Backward input, whole;
+    Nanoseconds again_of_last = 0;
     Bytes kept, kept_for_weights;  // of a microbatch
     Bytes while_again;  // of a microbatch when the last layer has run again, and nothing before it has
     bool first = false, last = false;  // has what is in front of the layers, or behind
@@ -71,6 +75,9 @@ class DividedCosts {
   };
   [[nodiscard]] Stage stage_of(std::size_t number, std::size_t stages, std::int64_t from,
                                std::int64_t count) const;
+
+  [[nodiscard]] Stage::Backward backward_of(const Stage& stage, std::int64_t from, std::int64_t count,
+                                            BackwardChains PartCosts::*chains) const;
 
   [[nodiscard]] const Stage& stage(const ScheduleShape::Steps& steps) const {
     return stages_[static_cast<std::size_t>(steps.stage)];

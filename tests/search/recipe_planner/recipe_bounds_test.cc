@@ -42,9 +42,10 @@ const std::vector<BoundCase>& bound_cases() {
 // Measured with fewest copies of the model, and with all.
 void expect_same(const PartCosts& few, const PartCosts& all, std::int64_t times) {
   const auto figures = [](const PartCosts& part) {
-    return std::tuple(part.forward, part.forward_first, part.backward, part.backward_first, part.busy_forward,
-                      part.busy_input, part.busy_weight, part.busy_again, part.kept, part.kept_entry,
-                      part.kept_for_weights, part.made_again);
+    return std::tuple(part.forward, part.forward_first, part.backward.all, part.backward.first,
+                      part.whole_backward.all, part.whole_backward.first, part.busy_forward, part.busy_input,
+                      part.busy_weight, part.busy_again, part.kept, part.kept_entry, part.kept_for_weights,
+                      part.made_again);
   };
   EXPECT_EQ(figures(few), figures(all));
   ASSERT_EQ(few.weights.size(), all.weights.size());
