@@ -136,8 +136,7 @@ std::optional<Evaluation> Evaluator::score_below(Nanoseconds limit, const BoundS
 }
 
 std::optional<Evaluation> Evaluator::score_from_few(const BoundStrategy& strategy,
-                                                    std::vector<DeviceMemory>& peaks,
-                                                    Nanoseconds& at_least) {
+                                                    std::vector<DeviceMemory>& peaks, Nanoseconds& at_least) {
   const PeaksWanted wanted(wanted_peaks_, peaks);
   at_least = 0;
   if (contents_.versions().several()) return score_if_below(kNoLimit, strategy);

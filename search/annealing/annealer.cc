@@ -51,7 +51,7 @@ std::int64_t Annealer::proposals_of(std::int64_t n) const {
   return has_whole_slice() ? slice.proposals : left * (n + 1) / slice.chains - left * n / slice.chains;
 }
 
-void Annealer::run_chains(const std::vector<std::size_t>& chains, const ChainThreads::Run& run) {
+void Annealer::run_chains(const std::vector<std::size_t>& chains, const WorkerThreads::Run& run) {
   threads_.run(chains, [&](std::size_t chain, std::size_t worker) {
     try {
       run(chain, worker);

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "search/annealing/annealing_state.h"
-#include "search/annealing/chain_threads.h"
 #include "search/search.h"
 #include "search/stopwatch.h"
+#include "search/worker_threads.h"
 
 namespace pipesim {
 
@@ -54,9 +54,9 @@ class Annealer {
 
   /// The number of proposals of the n-th chain in the next slice. Their sum does not exceed the budget.
   [[nodiscard]] std::int64_t proposals_of(std::int64_t n) const;
-  /// Like ChainThreads::run, but stops the search when a chain has no time left.
-  void run_chains(const std::vector<std::size_t>& chains, const ChainThreads::Run& run);
-  [[nodiscard]] ChainThreads& threads() { return threads_; }
+  /// Like WorkerThreads::run, but stops the search when a chain has no time left.
+  void run_chains(const std::vector<std::size_t>& chains, const WorkerThreads::Run& run);
+  [[nodiscard]] WorkerThreads& threads() { return threads_; }
 
   /// Reports what a chain did since its last report, and the iteration time of its best plan that fits (0:
   /// none). False: stop. Any thread may call it.
@@ -76,7 +76,7 @@ class Annealer {
   SearchBudget budget_;
   const ProgressCallback& progress_;
   Stopwatch time_;
-  ChainThreads threads_;
+  WorkerThreads threads_;
   std::mutex mutex_;  // for what follows
   SearchProgress shown_;
   bool stopped_ = false;

@@ -51,6 +51,7 @@ struct PlannerSettings {
   std::optional<StageCostsFile> stage_costs;  ///< alpa
   SearchBudget budget;                        ///< exhaustive
   RecipeFilter recipes;                       ///< recipes: those to choose among
+  int threads = 1;                            ///< recipes: that simulate
 };
 
 /// A request for plans of a model on a topology.

@@ -98,8 +98,8 @@ PlannedPipeline propose_recipes(const PlanRequest& request) {
 PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallback& progress) {
   const RecipeModel model(request.graph);
   const RecipeFilter& filter = request.settings.recipes;
-  const RankingRequest asked{model,  request.costs,      request.options,    request.samples(),
-                             filter, request.with_parts, request.takes_batch};
+  const RankingRequest asked{model,  request.costs,      request.options,     request.samples(),
+                             filter, request.with_parts, request.takes_batch, request.settings.threads};
   RecipeRanking ranking = rank_in_sight(request, asked, progress);
   if (ranking.recipes == 0)
     throw InputError("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));

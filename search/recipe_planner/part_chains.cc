@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <utility>
 
 #include "sim/base/deadline.h"
@@ -41,29 +40,6 @@ struct Maker {
   std::int32_t term;
 };
 
-// A transfer to a shard, on one of its lanes.
-struct ArrivingTask {
-  std::int32_t shard;
-  LaneId lane;
-  Nanoseconds ready, hold;
-  Nanoseconds rest;  // until it has arrived, when it no longer holds the lane
-};
-
-// A lane is held by one transfer at a time: of those to a shard, all that can't begin before a moment take
-// their time after it.
-void raise_by_lanes(Moments& there, std::vector<ArrivingTask> tasks) {
-  std::ranges::sort(tasks, std::greater<>(),
-                    [](const ArrivingTask& t) { return std::tuple(t.shard, t.lane, t.ready); });
-  Nanoseconds held = 0, rest = 0;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const bool same = i > 0 && tasks[i - 1].shard == tasks[i].shard && tasks[i - 1].lane == tasks[i].lane;
-    held = (same ? held : 0) + tasks[i].hold;
-    rest = same ? std::min(rest, tasks[i].rest) : tasks[i].rest;
-    Nanoseconds& moment = there[static_cast<std::size_t>(tasks[i].shard)];
-    moment = std::max(moment, tasks[i].ready + held + rest);
-  }
-}
-
 // By shard of the reader: when what the plan brings is there.
 Moments arrivals_of(const CommunicationPlan& plan, const std::vector<Maker>& makers,
                     const BoundOperator& reader) {
@@ -84,17 +60,10 @@ Moments arrivals_of(const CommunicationPlan& plan, const std::vector<Maker>& mak
     ends[t] = after(ends[t], plan.expansion.tasks[t].duration);
   }
   Moments there(reader.config.devices.size(), kNoChain);
-  std::vector<ArrivingTask> arriving;
   for (const PlanExpansion::Arrival& a : plan.expansion.arrivals) {
     const std::int32_t shard = reader.shard_of_device[a.device.index()];
-    const Nanoseconds end = ends[static_cast<std::size_t>(a.task)];
-    if (shard < 0 || end == kNoChain) continue;
-    raise(there[static_cast<std::size_t>(shard)], end);
-    const PlanExpansion::Task& task = plan.expansion.tasks[static_cast<std::size_t>(a.task)];
-    for (const LaneUse& use : std::span(task.lanes, task.num_lanes))
-      arriving.push_back({shard, use.lane, end - task.duration, use.hold, task.duration - use.hold});
+    if (shard >= 0) raise(there[static_cast<std::size_t>(shard)], ends[static_cast<std::size_t>(a.task)]);
   }
-  raise_by_lanes(there, std::move(arriving));
   for (const DeviceId d : plan.local) {
     const std::int32_t shard = reader.shard_of_device[d.index()];
     for (const Maker& maker : makers) {

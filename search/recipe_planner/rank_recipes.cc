@@ -9,11 +9,13 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 
 #include "search/recipes/expand_recipe.h"
 #include "search/stopwatch.h"
+#include "search/worker_threads.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 
@@ -98,7 +100,8 @@ class RecipeRanker {
         go_on_(go_on),
         space_(request.model, request.costs.topology(), request.samples, request.filter),
         parts_(request.model),
-        scorer_(request) {
+        threads_(static_cast<std::size_t>(request.threads)) {
+    for (std::size_t t = 0; t < threads_.count(); ++t) scorers_.emplace_back(request);
     for (std::size_t d = 0; d < request.costs.topology().num_devices(); ++d)
       ranking_.usable = std::max(ranking_.usable, request.costs.topology().usable_memory(DeviceId(d)));
   }
@@ -135,6 +138,15 @@ class RecipeRanker {
         const {
       return {bound, mesh, pipeline, recompute, sharding};
     }
+  };
+
+  // Of few microbatches first, and of all only where the bound that these give is still among the least.
+  struct Simulation {
+    Candidate candidate;
+    RatedRecipe rated;
+    SizedRecipeModel* sized = nullptr;
+    std::optional<Nanoseconds> limit;
+    RecipeScorer::Verdict verdict = RecipeScorer::Verdict::Open;
   };
 
   // All recipes of a mesh, and a bound of their times: of busy devices, or of all that is measured.
@@ -280,8 +292,7 @@ class RecipeRanker {
           if (memory > ranking_.usable) {
             ++ranking_.too_large;
           } else {
-            open_.push_back(candidate);
-            std::push_heap(open_.begin(), open_.end());
+            add(candidate);
           }
         }
       }
@@ -309,19 +320,38 @@ class RecipeRanker {
   // The least bound first, of meshes and of recipes, until none is below the best.
   void decide_all() {
     ranking_.rated.reserve(kExpectedSimulations);
-    while (true) {
+    for (std::vector<Simulation> next = next_simulations(); !next.empty(); next = next_simulations())
+      simulate(next);
+  }
+
+  // As many as may run at the same time: those with the least bounds, when all others have closer ones.
+  std::vector<Simulation> next_simulations() {
+    constexpr std::size_t kMost = 4;
+    std::vector<Simulation> next;
+    while (next.size() < kMost) {
       const bool mesh_first =
           !open_meshes_.empty() && (open_.empty() || open_meshes_.front().bound <= open_.front().bound);
       if (mesh_first ? !may_be_best(open_meshes_.front().bound)
                      : open_.empty() || !may_be_best(open_.front().bound))
-        return;
-      if (!may_go_on()) return;
-      if (mesh_first) {
-        decide_mesh();
-      } else {
-        decide_next();
+        break;
+      try {
+        if (!may_go_on()) break;
+        if (mesh_first) {
+          decide_mesh();
+        } else if (!is_bound_closely(open_.front())) {
+          bound_closer();
+        } else {
+          next.push_back(simulation_of(open_.front()));
+          take_first();
+        }
+      } catch (const OutOfTime&) {
+        for (const Simulation& s : next) add(s.candidate);
+        throw;
       }
     }
+    if (ended_) return next;
+    for (const Simulation& s : next) add(s.candidate);
+    return {};
   }
 
   // Measures it, or bounds its recipes one by one. Until then it stays among the open ones.
@@ -338,24 +368,31 @@ class RecipeRanker {
     }
   }
 
-  void decide_next() {
-    // It stays among the open ones until it is dealt with.
+  // A closer bound takes its place.
+  void bound_closer() {
     Candidate next = open_.front();
-    bool still_open = true;
     if (next.known == Candidate::Known::OfParts) {
       next.known = Candidate::Known::OfLinks;
       next.bound = std::max(next.bound, time_of_links(next));
-    } else if (next.known == Candidate::Known::OfLinks && space_.meshes()[next.mesh].pipeline > 1) {
+    } else {
       next.known = Candidate::Known::OfSteps;
       next.bound = std::max(next.bound, time_of_steps(next));
-    } else {
-      still_open = simulate(next);
     }
+    take_first();
+    add(next);
+  }
+  [[nodiscard]] bool is_bound_closely(const Candidate& c) const {
+    return c.known >= Candidate::Known::OfSteps ||
+           (c.known == Candidate::Known::OfLinks && space_.meshes()[c.mesh].pipeline == 1);
+  }
+
+  void add(const Candidate& candidate) {
+    open_.push_back(candidate);
+    std::push_heap(open_.begin(), open_.end());
+  }
+  void take_first() {
     std::pop_heap(open_.begin(), open_.end());
     open_.pop_back();
-    if (!still_open) return;
-    open_.push_back(next);
-    std::push_heap(open_.begin(), open_.end());
   }
 
   const MeshTraffic& traffic_of(const Candidate& c) {
@@ -392,32 +429,48 @@ class RecipeRanker {
         traffic_of(c));
   }
 
-  // Few microbatches first, and all only where the bound that these give is still the least. Returns whether
-  // that is to be seen.
-  bool simulate(Candidate& c) {
+  Simulation simulation_of(const Candidate& c) {
     const Recipe& mesh = space_.meshes()[c.mesh];
     const Recipe recipe = recipe_of(c);
     const RecipeBound bound{c.bound, divided(c).memory(shape_of(mesh, space_.pipelines(mesh)[c.pipeline]),
                                                        permanent_of(c.mesh, recipe.state_sharding))};
-    RatedRecipe rated{recipe, bound, {}, {}};
-    std::optional<Nanoseconds> limit;
+    Simulation made{c, {recipe, bound, {}, {}}, &sized(mesh), {}, {}};
     if (c.known == Candidate::Known::OfFew)
-      limit = best_ != nullptr ? best_->evaluation.time : std::numeric_limits<Nanoseconds>::max();
-    const RecipeScorer::Verdict verdict = scorer_.score(rated, sized(mesh), space_.microbatches(mesh), limit);
-    if (verdict == RecipeScorer::Verdict::Open) {
-      c.known = Candidate::Known::OfFew;
-      c.bound = rated.bound.time;
-      return true;
+      made.limit = best_ != nullptr ? best_->evaluation.time : std::numeric_limits<Nanoseconds>::max();
+    return made;
+  }
+
+  // At the same time. Without an answer for lack of time they stay among the open ones.
+  void simulate(std::vector<Simulation>& all) {
+    std::vector<std::size_t> numbers(all.size());
+    std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+    try {
+      threads_.run(numbers, [&](std::size_t number, std::size_t worker) {
+        Simulation& s = all[number];
+        s.verdict = scorers_[worker].score(s.rated, *s.sized,
+                                           space_.microbatches(space_.meshes()[s.candidate.mesh]), s.limit);
+      });
+    } catch (const OutOfTime&) {
+      for (const Simulation& s : all) add(s.candidate);
+      throw;
     }
-    if (verdict == RecipeScorer::Verdict::NotPossible) ++ranking_.not_possible;
-    if (verdict == RecipeScorer::Verdict::TooSlow) ++ranking_.too_slow;
-    if (verdict != RecipeScorer::Verdict::Rated) return false;
-    const bool better =
-        rated.evaluation.feasible() && (best_ == nullptr || rated.evaluation.time < best_->evaluation.time);
+    for (Simulation& s : all) conclude(s);
+  }
+
+  void conclude(Simulation& s) {
+    if (s.verdict == RecipeScorer::Verdict::Open) {
+      s.candidate.known = Candidate::Known::OfFew;
+      s.candidate.bound = s.rated.bound.time;
+      add(s.candidate);
+    }
+    if (s.verdict == RecipeScorer::Verdict::NotPossible) ++ranking_.not_possible;
+    if (s.verdict == RecipeScorer::Verdict::TooSlow) ++ranking_.too_slow;
+    if (s.verdict != RecipeScorer::Verdict::Rated) return;
+    const bool better = s.rated.evaluation.feasible() &&
+                        (best_ == nullptr || s.rated.evaluation.time < best_->evaluation.time);
     best_number_ = better ? ranking_.rated.size() : best_number_;
-    ranking_.rated.push_back(std::move(rated));
+    ranking_.rated.push_back(std::move(s.rated));
     if (best_ != nullptr || better) best_ = &ranking_.rated[best_number_];
-    return false;
   }
 
   // What might still be better when time is up.
@@ -441,7 +494,8 @@ class RecipeRanker {
   RecipeSpace space_;
   ModelParts parts_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SizedRecipeModel>> sized_;
-  RecipeScorer scorer_;  // refers to these
+  WorkerThreads threads_;
+  std::vector<RecipeScorer> scorers_;  // by thread; refer to these
   std::map<std::int64_t, std::vector<std::int64_t>> groups_;
   std::map<std::string, RecipeMeshCosts> costs_;  // by mesh with fewest copies
   std::vector<MeasuredMesh> measured_of_;         // by mesh

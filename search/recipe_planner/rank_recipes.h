@@ -24,6 +24,7 @@ struct RankingRequest {
   std::function<OperatorGraph(std::int64_t batch, std::int64_t parts)> graph_of;
   /// Whether the model can have a batch; empty: any.
   std::function<bool(std::int64_t batch)> takes_batch;
+  int threads = 1;  ///< that simulate; the answer is the same with any number of them
 };
 
 /// A recipe that was simulated.

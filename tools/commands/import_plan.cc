@@ -9,6 +9,7 @@
 
 #include "search/evaluator.h"
 #include "search/recipe_planner/rank_recipes.h"
+#include "sim/base/cores.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
@@ -96,7 +97,8 @@ RecipeRanking ranked_for(const ImportedRun& run, const JudgedPlan& yours, Search
   const auto graph_of = [&](std::int64_t batch, std::int64_t parts) {
     return open_model(with_batch(with_zigzag(text, whole, parts), batch));
   };
-  const RankingRequest request{model, costs, options, run.run.samples, RecipeFilter(), graph_of, {}};
+  const RankingRequest request{model,          costs,    options, run.run.samples,
+                               RecipeFilter(), graph_of, {},      available_cores()};
   const Deadline until(run.seconds, {}, watch.interruption());
   const KeepTo keep(until);
   const auto tell = told_as_search(watch.callback());

@@ -29,7 +29,8 @@ void BM_BoundAllRecipes(benchmark::State& state) {
                                  if (parts > 1) name += ",zigzag=" + std::to_string(parts);
                                  return make_zoo_model(name);
                                },
-                               {}};
+                               {},
+                               1};
   std::int64_t decided = 0;
   for (auto _ : state) {
     const RecipeRanking ranking =

@@ -51,8 +51,10 @@ class Ranked {
     return whole.with_memory_margin({0, whole.usable_memory(DeviceId(0)) - c.left});
   }
 
-  [[nodiscard]] RecipeRanking rank(std::int64_t most = INT64_MAX) const {
-    return rank_recipes(request_, [&](const RankingProgress& now) { return now.simulated < most; });
+  [[nodiscard]] RecipeRanking rank(std::int64_t most = INT64_MAX, int threads = 1) const {
+    RankingRequest request = request_;
+    request.threads = threads;
+    return rank_recipes(request, [&](const RankingProgress& now) { return now.simulated < most; });
   }
 
   // All recipes, simulated one by one; those that fit first, then the fastest.
@@ -79,7 +81,7 @@ class Ranked {
   CostModel costs_{topology_};
   OperatorGraph graph_{case_.graph_of(8, 1)};
   RecipeModel model_{graph_};
-  RankingRequest request_{model_, costs_, {}, 0, {}, {}, {}};
+  RankingRequest request_{model_, costs_, {}, 0, {}, {}, {}, 1};
 };
 
 RankedCase ranked_llama(Bytes left, std::vector<std::string> only) {
@@ -147,7 +149,7 @@ TEST(RankRecipes, TellsTheLeanestWhereNoneFits) {
 TEST(RankRecipes, SaysWhatIsLeftWhenItIsEnded) {
   const Ranked ranked(ranked_llama(Bytes(0), {"mbs=1,2"}));
   const RecipeRanking whole = ranked.rank(), cut = ranked.rank(2);
-  EXPECT_EQ(cut.rated.size(), 2U);
+  EXPECT_EQ(cut.simulated(), 4);  // so many at a time
   EXPECT_FALSE(cut.proven());
   EXPECT_THAT(cut.left, Gt(0));
   EXPECT_LE(cut.least_left, whole.best()->evaluation.time);
@@ -156,6 +158,23 @@ TEST(RankRecipes, SaysWhatIsLeftWhenItIsEnded) {
   EXPECT_THAT(none.rated, IsEmpty());
   EXPECT_EQ(none.left, none.recipes);
   EXPECT_EQ(none.least_left, 0);
+}
+
+TEST(RankRecipes, IsTheSameWithAnyNumberOfThreads) {
+  const Ranked ranked(ranked_llama(Bytes(0), {"mbs=1,2", "zero=0,1"}));
+  const RecipeRanking alone = ranked.rank();
+  for (const int threads : {2, 5}) {
+    const RecipeRanking together = ranked.rank(INT64_MAX, threads);
+    EXPECT_EQ(together.too_slow, alone.too_slow);
+    EXPECT_EQ(together.too_large, alone.too_large);
+    ASSERT_EQ(together.rated.size(), alone.rated.size());
+    for (std::size_t i = 0; i < alone.rated.size(); ++i) {
+      EXPECT_EQ(together.rated[i].recipe, alone.rated[i].recipe);
+      EXPECT_EQ(together.rated[i].bound, alone.rated[i].bound);
+      EXPECT_EQ(together.rated[i].evaluation.time, alone.rated[i].evaluation.time);
+      EXPECT_EQ(together.rated[i].peak, alone.rated[i].peak);
+    }
+  }
 }
 
 TEST(RankRecipes, TheFrontIsFasterOrLeaner) {

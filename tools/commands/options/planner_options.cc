@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/base/cores.h"
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
 #include "tools/commands/options/shared_options.h"
@@ -110,7 +111,7 @@ const std::vector<PlannerChoice>& planner_choices() {
         {"recipes",
          "the best of all recipes, with a proof; it chooses microbatches, recomputation and state "
          "sharding too",
-         {"only", "not", "seconds", "search-log"},
+         {"only", "not", "seconds", "threads", "search-log"},
          {}});
     choices.push_back({"auto",
                        "recipes for models with attention, and all of these; then a search that may change "
@@ -260,6 +261,7 @@ PlannerSettings planner_settings_of(const Arguments& a) {
   for (const std::string& text : a.texts("not")) conditions.push_back(parse_recipe_condition(text, true));
   if (algorithm == "auto") add_conditions_of_options(a, conditions);
   settings.recipes = RecipeFilter(std::move(conditions));
+  settings.threads = a.given("threads") ? threads_of(a) : available_cores();
   settings.stage_costs = stage_costs_of(a);
   // Without options there is no limit: whoever asks for a proof waits for it.
   if (a.given("seconds") || a.has("proposals")) settings.budget = search_budget_of(a);

@@ -1,4 +1,4 @@
-#include "search/annealing/chain_threads.h"
+#include "search/worker_threads.h"
 
 #include <tbb/parallel_for.h>
 
@@ -8,12 +8,12 @@
 
 namespace pipesim {
 
-ChainThreads::ChainThreads(std::size_t threads)
+WorkerThreads::WorkerThreads(std::size_t threads)
     : count_(threads),
       allowed_(tbb::global_control::max_allowed_parallelism, threads),
       arena_(static_cast<int>(threads)) {}
 
-void ChainThreads::run(const std::vector<std::size_t>& chains, const Run& run) {
+void WorkerThreads::run(const std::vector<std::size_t>& chains, const Run& run) {
   std::atomic<std::size_t> next = 0;
   const Deadline* deadline = deadline_kept();
   const auto run_next = [&](std::size_t worker) {
@@ -25,7 +25,7 @@ void ChainThreads::run(const std::vector<std::size_t>& chains, const Run& run) {
   const std::scoped_lock lock(mutex_);
 }
 
-void ChainThreads::execute(const std::function<void()>& work) {
+void WorkerThreads::execute(const std::function<void()>& work) {
   const Deadline* deadline = deadline_kept();
   arena_.execute([&] {
     const KeepTo keep(deadline);

@@ -10,10 +10,11 @@
 
 namespace pipesim {
 
-/// The threads that the chains of a search run on. They keep to the deadline of the calling thread.
-class ChainThreads {
+/// The threads that a search runs its chains on, or whatever else has numbers. They keep to the deadline of
+/// the calling thread.
+class WorkerThreads {
  public:
-  explicit ChainThreads(std::size_t threads);  ///< 1 or more
+  explicit WorkerThreads(std::size_t threads);  ///< 1 or more
 
   [[nodiscard]] std::size_t count() const { return count_; }
   /// Calls run(chain, worker) once for each chain of the list, beginning them in that order. Workers have the
