@@ -55,6 +55,9 @@ MeshMeter::MeshMeter(const RecipeModel& model, const ModelParts& parts, const Co
 
 MeshMeter::~MeshMeter() = default;
 
+Bytes MeshMeter::bytes() const { return tables_->bytes(); }
+void MeshMeter::forget() { tables_->forget(); }
+
 // `measure`: adds to the costs of a part.
 template <class Measure>
 RecipeMeshCosts MeshMeter::least_of_groups(const Recipe& mesh, const std::vector<std::int64_t>& groups,

@@ -101,6 +101,10 @@ class MeshMeter {
   MeshTraffic traffic(const Recipe& mesh, const StateSharding& sharding, std::int64_t microbatches,
                       const std::vector<std::int64_t>& groups);
 
+  /// What it keeps to measure further meshes faster, and forgets here.
+  [[nodiscard]] Bytes bytes() const;
+  void forget();
+
  private:
   template <class Measure>
   RecipeMeshCosts least_of_groups(const Recipe& mesh, const std::vector<std::int64_t>& groups,

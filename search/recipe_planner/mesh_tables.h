@@ -32,14 +32,17 @@ class MeshTables {
 
   void begin(const Recipe& mesh, std::int64_t group) {
     constexpr Bytes kMostOfTables(300'000'000);
-    if (plans_.bytes() + layouts_.bytes() + operators_.bytes() > kMostOfTables) {
-      operators_.clear();
-      plans_.clear();
-      layouts_.clear();
-    }
+    if (bytes() > kMostOfTables) forget();
     mesh_ = &mesh;
     group_ = group;
     std::ranges::fill(bound_, nullptr);
+  }
+
+  [[nodiscard]] Bytes bytes() const { return plans_.bytes() + layouts_.bytes() + operators_.bytes(); }
+  void forget() {
+    operators_.clear();
+    plans_.clear();
+    layouts_.clear();
   }
 
   void bind(const std::vector<OperatorId>& ops) {

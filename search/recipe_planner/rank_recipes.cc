@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <limits>
-#include <list>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -32,7 +31,7 @@ struct SizedRecipeModel {
       : graph(std::move(made)), model(graph), meter(model, parts, request.costs, request.options) {}
 };
 
-// Scores recipes. Evaluators of the last few settings are kept.
+// Scores recipes. The evaluator of the last setting is kept.
 class RecipeScorer {
  public:
   explicit RecipeScorer(const RankingRequest& request) : request_(request) {}
@@ -66,31 +65,23 @@ class RecipeScorer {
   }
 
  private:
-  struct Kept {
-    const OperatorGraph* graph;
-    PlanOptions options;
-    std::unique_ptr<Evaluator> evaluator;
-  };
-
   Evaluator& evaluator_for(const SizedRecipeModel& sized, const PlanOptions& options) {
     PlanOptions unstaged = options;
     unstaged.pipeline.reset();
     unstaged.recompute = {};
-    const auto known = std::ranges::find_if(
-        kept_, [&](const Kept& kept) { return kept.graph == &sized.graph && kept.options == unstaged; });
-    if (known != kept_.end()) {
-      kept_.splice(kept_.begin(), kept_, known);
-    } else {
-      constexpr std::size_t kMostEvaluators = 4;
-      if (kept_.size() == kMostEvaluators) kept_.pop_back();
-      auto made = std::make_unique<Evaluator>(sized.graph, request_.costs, unstaged);
-      kept_.push_front({&sized.graph, std::move(unstaged), std::move(made)});
+    if (evaluator_ == nullptr || graph_ != &sized.graph || options_ != unstaged) {
+      evaluator_.reset();  // task graphs may be large
+      evaluator_ = std::make_unique<Evaluator>(sized.graph, request_.costs, unstaged);
+      graph_ = &sized.graph;
+      options_ = std::move(unstaged);
     }
-    return *kept_.front().evaluator;
+    return *evaluator_;
   }
 
   const RankingRequest& request_;
-  std::list<Kept> kept_;  // the last used first
+  const OperatorGraph* graph_ = nullptr;
+  PlanOptions options_;
+  std::unique_ptr<Evaluator> evaluator_;  // of these
 };
 
 class RecipeRanker {
@@ -182,7 +173,17 @@ class RecipeRanker {
     std::unique_ptr<SizedRecipeModel>& made = sized_[key];
     if (!made)
       made = std::make_unique<SizedRecipeModel>(request_.graph_of(key.first, key.second), parts_, request_);
+    if (made.get() != measured_last_) forget_tables();
+    measured_last_ = made.get();
     return *made;
+  }
+
+  void forget_tables() {
+    constexpr Bytes kMostOfAll(500'000'000);
+    Bytes all;
+    for (const auto& [key, made] : sized_) all += made->meter.bytes();
+    if (all <= kMostOfAll) return;
+    for (const auto& [key, made] : sized_) made->meter.forget();
   }
 
   const std::vector<std::int64_t>& groups_of(const Recipe& mesh) {
@@ -494,6 +495,7 @@ class RecipeRanker {
   RecipeSpace space_;
   ModelParts parts_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SizedRecipeModel>> sized_;
+  const SizedRecipeModel* measured_last_ = nullptr;
   WorkerThreads threads_;
   std::vector<RecipeScorer> scorers_;  // by thread; refer to these
   std::map<std::int64_t, std::vector<std::int64_t>> groups_;

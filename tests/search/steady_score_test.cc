@@ -37,8 +37,16 @@ bool is_proven(const OperatorGraph& graph, const CostModel& costs, const PlanOpt
   Evaluator evaluator(graph, costs, options);
   const Evaluation score = evaluator.score(strategy);
   const std::size_t tasks = evaluator.task_graph().dag.num_tasks();
-  EXPECT_EQ(score, evaluator.evaluate(strategy));
-  return tasks < evaluator.task_graph().dag.num_tasks();
+  const Evaluation whole = evaluator.evaluate(strategy);
+  EXPECT_EQ(score, whole);
+  const bool proven = tasks < evaluator.task_graph().dag.num_tasks();
+  std::vector<DeviceMemory> peaks;
+  Nanoseconds at_least = 0;
+  const auto from_few = evaluator.score_from_few(evaluator.contents().bind(strategy), peaks, at_least);
+  EXPECT_LE(at_least, whole.time);
+  EXPECT_TRUE(from_few || !proven);
+  EXPECT_EQ(from_few.value_or(whole), whole);
+  return proven;
 }
 
 class Score : public testing::TestWithParam<const char*> {};

@@ -70,8 +70,10 @@ std::vector<Option> own_search_options() {
        {.name = "threads",
         .argument = "N",
         .default_value = "all cores",
-        .help = "threads to run chains on",
-        .details = "At most as many as chains. With a budget in proposals the plan does not depend on them."},
+        .help = "threads to run chains or simulations of recipes on",
+        .details =
+            "At most as many as chains. With a budget in proposals the plan does not depend on them, nor "
+            "do recipes that are ranked to the end."},
        {"chains", "N", "8", "number of Markov chains, each at its own temperature"},
        {.name = "moves",
         .argument = "NAME",
