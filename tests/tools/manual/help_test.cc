@@ -81,7 +81,7 @@ TEST(Help, OptionsOfSearchStandInGroups) {
   EXPECT_THAT(brief, HasSubstr("more options, details and examples: \"pipesim help search --all\"."));
   EXPECT_THAT(brief, Not(HasSubstr("--gradient-piece")));
   EXPECT_THAT(pipesim_run({"help", "search", "--all"}).out,
-              HasSubstr("  --threads N        threads to run chains on (default: all cores)\n"));
+              HasSubstr("  --threads N        threads to run chains or simulations of recipes on\n"));
 }
 
 TEST(Help, AllHelpIsThatOfEveryCommand) {
