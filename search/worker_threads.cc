@@ -13,12 +13,12 @@ WorkerThreads::WorkerThreads(std::size_t threads)
       allowed_(tbb::global_control::max_allowed_parallelism, threads),
       arena_(static_cast<int>(threads)) {}
 
-void WorkerThreads::run(const std::vector<std::size_t>& chains, const Run& run) {
+void WorkerThreads::run(const std::vector<std::size_t>& numbers, const Run& run) {
   std::atomic<std::size_t> next = 0;
   const Deadline* deadline = deadline_kept();
   const auto run_next = [&](std::size_t worker) {
     const KeepTo keep(deadline);
-    for (std::size_t k = next++; k < chains.size(); k = next++) run(chains[k], worker);
+    for (std::size_t k = next++; k < numbers.size(); k = next++) run(numbers[k], worker);
     const std::scoped_lock lock(mutex_);  // ThreadSanitizer does not see oneTBB wait for its tasks
   };
   arena_.execute([&] { tbb::parallel_for(std::size_t{0}, count_, run_next, tbb::simple_partitioner()); });

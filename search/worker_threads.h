@@ -10,17 +10,17 @@
 
 namespace pipesim {
 
-/// The threads that a search runs its chains on, or whatever else has numbers. They keep to the deadline of
+/// The threads that a search runs its chains or simulations on. They keep to the deadline of
 /// the calling thread.
 class WorkerThreads {
  public:
   explicit WorkerThreads(std::size_t threads);  ///< 1 or more
 
   [[nodiscard]] std::size_t count() const { return count_; }
-  /// Calls run(chain, worker) once for each chain of the list, beginning them in that order. Workers have the
-  /// numbers 0 to count() − 1, and each runs one chain at a time. Returns when all are done.
-  using Run = std::function<void(std::size_t chain, std::size_t worker)>;
-  void run(const std::vector<std::size_t>& chains, const Run& run);
+  /// Calls run(number, worker) once for each number of the list, beginning them in that order. Workers have
+  /// the numbers 0 to count() − 1, and each runs one at a time. Returns when all are done.
+  using Run = std::function<void(std::size_t number, std::size_t worker)>;
+  void run(const std::vector<std::size_t>& numbers, const Run& run);
   /// On one of the threads.
   void execute(const std::function<void()>& work);
 

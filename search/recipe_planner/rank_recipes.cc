@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <limits>
 #include <map>
 #include <memory>
@@ -12,7 +11,7 @@
 #include <string>
 #include <tuple>
 
-#include "search/recipes/expand_recipe.h"
+#include "search/recipe_planner/recipe_scorer.h"
 #include "search/stopwatch.h"
 #include "search/worker_threads.h"
 #include "sim/base/deadline.h"
@@ -21,69 +20,6 @@
 namespace pipesim {
 namespace {
 
-// The model with the batch and the order of positions that recipes need.
-struct SizedRecipeModel {
-  OperatorGraph graph;
-  RecipeModel model;
-  MeshMeter meter;
-
-  SizedRecipeModel(OperatorGraph made, const ModelParts& parts, const RankingRequest& request)
-      : graph(std::move(made)), model(graph), meter(model, parts, request.costs, request.options) {}
-};
-
-// Scores recipes. The evaluator of the last setting is kept.
-class RecipeScorer {
- public:
-  explicit RecipeScorer(const RankingRequest& request) : request_(request) {}
-
-  enum class Verdict : std::uint8_t { Rated, NotPossible, TooSlow, Open };
-  // Rates the recipe. It is not possible where a rule that looks at operators refuses it; it is too slow when
-  // it was found to take as long as `limit`. Without a limit it stays open where few microbatches do not tell
-  // its time, but that it is no less than what then is the bound.
-  Verdict score(RatedRecipe& rated, const SizedRecipeModel& sized, std::int64_t microbatches,
-                std::optional<Nanoseconds> limit) {
-    const Recipe& recipe = rated.recipe;
-    const RecipeStrategy made = expand_recipe(recipe, sized.model, request_.costs.topology());
-    PlanOptions options = request_.options;
-    options.microbatches = static_cast<std::int32_t>(microbatches);
-    made.apply_to(options);
-    if (illegal(sized.graph, made.strategy, options, request_.costs.topology())) return Verdict::NotPossible;
-    Evaluator& evaluator = evaluator_for(sized, options);
-    constexpr Bytes kMostBytes(300'000'000);
-    evaluator.forget(kMostBytes);
-    evaluator.set_pipeline(std::move(options.pipeline), std::move(options.recompute));
-    std::vector<DeviceMemory> peaks;
-    const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
-    Nanoseconds at_least = 0;
-    const auto evaluation = limit ? evaluator.score_below(*limit, strategy, peaks)
-                                  : evaluator.score_from_few(strategy, peaks, at_least);
-    rated.bound.time = std::max(rated.bound.time, at_least);
-    if (!evaluation) return limit ? Verdict::TooSlow : Verdict::Open;
-    rated.evaluation = *evaluation;
-    for (const DeviceMemory& peak : peaks) rated.peak = std::max(rated.peak, peak.peak);
-    return Verdict::Rated;
-  }
-
- private:
-  Evaluator& evaluator_for(const SizedRecipeModel& sized, const PlanOptions& options) {
-    PlanOptions unstaged = options;
-    unstaged.pipeline.reset();
-    unstaged.recompute = {};
-    if (evaluator_ == nullptr || graph_ != &sized.graph || options_ != unstaged) {
-      evaluator_.reset();  // task graphs may be large
-      evaluator_ = std::make_unique<Evaluator>(sized.graph, request_.costs, unstaged);
-      graph_ = &sized.graph;
-      options_ = std::move(unstaged);
-    }
-    return *evaluator_;
-  }
-
-  const RankingRequest& request_;
-  const OperatorGraph* graph_ = nullptr;
-  PlanOptions options_;
-  std::unique_ptr<Evaluator> evaluator_;  // of these
-};
-
 class RecipeRanker {
  public:
   RecipeRanker(const RankingRequest& request, const std::function<bool(const RankingProgress&)>& go_on)
@@ -91,7 +27,7 @@ class RecipeRanker {
         go_on_(go_on),
         space_(request.model, request.costs.topology(), request.samples, request.filter),
         parts_(request.model),
-        threads_(static_cast<std::size_t>(request.threads)) {
+        threads_(std::min(static_cast<std::size_t>(request.threads), kMostAtATime)) {
     for (std::size_t t = 0; t < threads_.count(); ++t) scorers_.emplace_back(request);
     for (std::size_t d = 0; d < request.costs.topology().num_devices(); ++d)
       ranking_.usable = std::max(ranking_.usable, request.costs.topology().usable_memory(DeviceId(d)));
@@ -162,9 +98,8 @@ class RecipeRanker {
 
   [[nodiscard]] bool may_go_on() {
     stop_if_late();
-    const RatedRecipe* best = best_;
     ended_ = go_on_({ranking_.bounded, ranking_.recipes, ranking_.simulated(),
-                     best != nullptr ? best->evaluation.time : 0});
+                     best_ != nullptr ? best_->evaluation.time : 0});
     return ended_;
   }
 
@@ -207,7 +142,6 @@ class RecipeRanker {
   }
 
   void bound_meshes() {
-    const auto began = std::chrono::steady_clock::now();
     measured_of_.resize(space_.meshes().size());
     // Meshes of one batch and order of positions follow one another.
     std::vector<std::pair<FewestCopies, std::uint32_t>> order;
@@ -221,8 +155,6 @@ class RecipeRanker {
       if (!may_go_on()) return;
       bound_mesh(fewest, number, busy);
     }
-    ranking_.bounding_seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   }
 
   void bound_mesh(const FewestCopies& fewest, std::uint32_t number,
@@ -327,9 +259,8 @@ class RecipeRanker {
 
   // As many as may run at the same time: those with the least bounds, when all others have closer ones.
   std::vector<Simulation> next_simulations() {
-    constexpr std::size_t kMost = 4;
     std::vector<Simulation> next;
-    while (next.size() < kMost) {
+    while (next.size() < kMostAtATime) {
       const bool mesh_first =
           !open_meshes_.empty() && (open_.empty() || open_meshes_.front().bound <= open_.front().bound);
       if (mesh_first ? !may_be_best(open_meshes_.front().bound)
@@ -346,12 +277,12 @@ class RecipeRanker {
           take_first();
         }
       } catch (const OutOfTime&) {
-        for (const Simulation& s : next) add(s.candidate);
+        put_back(next);
         throw;
       }
     }
     if (ended_) return next;
-    for (const Simulation& s : next) add(s.candidate);
+    put_back(next);
     return {};
   }
 
@@ -390,6 +321,9 @@ class RecipeRanker {
   void add(const Candidate& candidate) {
     open_.push_back(candidate);
     std::push_heap(open_.begin(), open_.end());
+  }
+  void put_back(const std::vector<Simulation>& simulations) {
+    for (const Simulation& s : simulations) add(s.candidate);
   }
   void take_first() {
     std::pop_heap(open_.begin(), open_.end());
@@ -452,7 +386,7 @@ class RecipeRanker {
                                            space_.microbatches(space_.meshes()[s.candidate.mesh]), s.limit);
       });
     } catch (const OutOfTime&) {
-      for (const Simulation& s : all) add(s.candidate);
+      put_back(all);
       throw;
     }
     for (Simulation& s : all) conclude(s);
@@ -489,7 +423,7 @@ class RecipeRanker {
     ranking_.least_left = all_bounded && ranking_.left > 0 ? least : 0;
   }
 
-  static constexpr std::size_t kExpectedSimulations = 256;
+  static constexpr std::size_t kExpectedSimulations = 256, kMostAtATime = 4;
   const RankingRequest& request_;
   const std::function<bool(const RankingProgress&)>& go_on_;
   RecipeSpace space_;

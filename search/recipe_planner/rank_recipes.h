@@ -24,7 +24,7 @@ struct RankingRequest {
   std::function<OperatorGraph(std::int64_t batch, std::int64_t parts)> graph_of;
   /// Whether the model can have a batch; empty: any.
   std::function<bool(std::int64_t batch)> takes_batch;
-  int threads = 1;  ///< that simulate; the answer is the same with any number of them
+  int threads = 1;  ///< that simulate, 4 at most; the answer is the same with any number of them
 };
 
 /// A recipe that was simulated.
@@ -54,7 +54,6 @@ struct RecipeRanking {
   std::int64_t left = 0;                 ///< that might be better than the best, for lack of time
   Nanoseconds least_left = 0;            ///< the least bound of these; 0 where some were not bounded
   std::optional<BoundedRecipe> leanest;  ///< least bound of memory
-  double bounding_seconds = 0;
 
   [[nodiscard]] std::int64_t simulated() const { return too_slow + static_cast<std::int64_t>(rated.size()); }
   /// The fastest that fits; null: none was found.

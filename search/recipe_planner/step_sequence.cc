@@ -1,6 +1,7 @@
 #include "search/recipe_planner/step_sequence.h"
 
 #include <stdexcept>
+#include <utility>
 
 namespace pipesim {
 namespace {
@@ -69,14 +70,14 @@ const StepSequence& StepSequences::of(const std::string& schedule, std::int64_t 
                             0,
                             {}};
   const ScheduleKind& kind = schedule_kind(schedule);
-  StepSequence& made = made_[key];
+  StepSequence made;
   made.groups = shape.devices;
   made.stages = shape.devices * shape.chunks;
   made.microbatches = shape.microbatches;
   made.both_ways = kind.both_ways;
   list_steps(make_schedule(kind, shape), made);
   steps_ += made.steps.size();
-  return made;
+  return made_.emplace(key, std::move(made)).first->second;
 }
 
 }  // namespace pipesim

@@ -1,0 +1,49 @@
+#include "search/recipe_planner/recipe_scorer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "search/recipes/expand_recipe.h"
+
+namespace pipesim {
+
+SizedRecipeModel::SizedRecipeModel(OperatorGraph made, const ModelParts& parts, const RankingRequest& request)
+    : graph(std::move(made)), model(graph), meter(model, parts, request.costs, request.options) {}
+
+RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated, const SizedRecipeModel& sized,
+                                          std::int64_t microbatches, std::optional<Nanoseconds> limit) {
+  const RecipeStrategy made = expand_recipe(rated.recipe, sized.model, request_.costs.topology());
+  PlanOptions options = request_.options;
+  options.microbatches = static_cast<std::int32_t>(microbatches);
+  made.apply_to(options);
+  if (illegal(sized.graph, made.strategy, options, request_.costs.topology())) return Verdict::NotPossible;
+  Evaluator& evaluator = evaluator_for(sized, options);
+  constexpr Bytes kMostBytes(300'000'000);
+  evaluator.forget(kMostBytes);
+  evaluator.set_pipeline(std::move(options.pipeline), std::move(options.recompute));
+  std::vector<DeviceMemory> peaks;
+  const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
+  Nanoseconds at_least = 0;
+  const auto evaluation = limit ? evaluator.score_below(*limit, strategy, peaks)
+                                : evaluator.score_from_few(strategy, peaks, at_least);
+  rated.bound.time = std::max(rated.bound.time, at_least);
+  if (!evaluation) return limit ? Verdict::TooSlow : Verdict::Open;
+  rated.evaluation = *evaluation;
+  for (const DeviceMemory& peak : peaks) rated.peak = std::max(rated.peak, peak.peak);
+  return Verdict::Rated;
+}
+
+Evaluator& RecipeScorer::evaluator_for(const SizedRecipeModel& sized, const PlanOptions& options) {
+  PlanOptions unstaged = options;
+  unstaged.pipeline.reset();
+  unstaged.recompute = {};
+  if (evaluator_ == nullptr || graph_ != &sized.graph || options_ != unstaged) {
+    evaluator_.reset();  // task graphs may be large
+    evaluator_ = std::make_unique<Evaluator>(sized.graph, request_.costs, unstaged);
+    graph_ = &sized.graph;
+    options_ = std::move(unstaged);
+  }
+  return *evaluator_;
+}
+
+}  // namespace pipesim
