@@ -9,9 +9,9 @@
 namespace pipesim {
 namespace {
 
-// Decides recipes of Llama 3 70B on 64 devices by bounds alone: all are bounded, none is simulated. Goal:
-// 10,000 a second.
-void BM_BoundAllRecipes(benchmark::State& state) {
+// Finds and proves the best recipe of Llama 3 70B on 64 devices, on one thread; those that are simulated
+// included. Goals: 10,000 recipes a second, 20 s.
+void BM_ProveTheBestRecipe(benchmark::State& state) {
   const OperatorGraph graph = make_zoo_model("llama3-70b");
   const Topology topology = make_topology("dgx-h100:8");
   const CostModel costs(topology);
@@ -33,13 +33,12 @@ void BM_BoundAllRecipes(benchmark::State& state) {
                                1};
   std::int64_t decided = 0;
   for (auto _ : state) {
-    const RecipeRanking ranking =
-        rank_recipes(request, [](const RankingProgress& now) { return now.bounded < now.recipes; });
-    decided += ranking.bounded;
+    const RecipeRanking ranking = rank_recipes(request, [](const RankingProgress&) { return true; });
+    decided += ranking.recipes - ranking.left;
   }
   state.counters["recipes"] = benchmark::Counter(static_cast<double>(decided), benchmark::Counter::kIsRate);
 }
-BENCHMARK(BM_BoundAllRecipes)->Unit(benchmark::kSecond);
+BENCHMARK(BM_ProveTheBestRecipe)->Unit(benchmark::kSecond)->Iterations(1);
 
 }  // namespace
 }  // namespace pipesim
