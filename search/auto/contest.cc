@@ -81,6 +81,7 @@ AutoEntry Contest::run(const std::string& name, double seconds, const Algorithm&
       found.plan.recompute = request_.options.recompute;
       found.plan.state_sharding = request_.options.state_sharding;
       found.plan.gathered_inputs = request_.options.gathered_inputs;
+      found.plan.gradient_reduction = request_.options.gradient_reduction;
     }
     const Deadline scored = until_.within(std::max(share.left(), seconds / 2));
     kept.emplace(scored);

@@ -33,14 +33,15 @@ PlanOptions JointEvaluator::options(const JointPlan& plan) const {
   options.recompute = plan.recompute;
   options.state_sharding = plan.state_sharding;
   options.gathered_inputs = plan.gathered_inputs;
+  options.gradient_reduction = plan.gradient_reduction;
   if (plan.has_pipeline()) options.pipeline = plan.pipeline;
   return options;
 }
 
 Evaluator& JointEvaluator::evaluator_of(const JointPlan& plan, const OperatorGraph& graph) {
   std::unique_ptr<Evaluator>& made =
-      evaluators_[fmt::format("{} {} {} {}", plan.microbatches, plan.parts, plan.state_sharding.str(),
-                              name_of(plan.gathered_inputs))];
+      evaluators_[fmt::format("{} {} {} {} {}", plan.microbatches, plan.parts, plan.state_sharding.str(),
+                              name_of(plan.gathered_inputs), name_of(plan.gradient_reduction))];
   if (made) return *made;
   PlanOptions options = this->options(plan);
   options.pipeline.reset();

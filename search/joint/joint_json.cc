@@ -37,6 +37,8 @@ class JointReader {
       plan.state_sharding = parse_state_sharding(sharding->string());
     if (const auto gathered = value.find("gathered_inputs"))
       plan.gathered_inputs = parse_gathered_inputs(gathered->string());
+    if (const auto reduction = value.find("gradient_reduction"))
+      plan.gradient_reduction = parse_gradient_reduction(reduction->string());
     if (const auto parts = value.find("parts")) plan.parts = parts->integer(1, INT32_MAX);
     plan.pipeline.schedule = value.at("schedule").string();
     plan.pipeline.stage_of = stages(value.at("stage_of"));
@@ -161,6 +163,8 @@ JointJson json_of(const JointPlan& plan) {
   }
   if (plan.state_sharding.any()) json["state_sharding"] = plan.state_sharding.str();
   if (plan.gathered_inputs != GatheredInputs::Keep) json["gathered_inputs"] = name_of(plan.gathered_inputs);
+  if (plan.gradient_reduction != GradientReduction::Overlapped)
+    json["gradient_reduction"] = name_of(plan.gradient_reduction);
   if (plan.parts > 1) json["parts"] = plan.parts;
   if (plan.scheduled) json["scheduled"] = true;
   for (const StageMesh& mesh : plan.meshes)

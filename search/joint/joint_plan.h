@@ -22,6 +22,7 @@ struct JointPlan {
   bool scheduled = false;  ///< of one stage: it has the schedule's order of steps; else there is no pipeline
   StateSharding state_sharding = {};
   GatheredInputs gathered_inputs = GatheredInputs::Keep;
+  GradientReduction gradient_reduction = GradientReduction::Overlapped;
   std::int64_t parts = 1;  ///< of the sequence, for which the model's positions are ordered
   bool operator==(const JointPlan&) const = default;
   [[nodiscard]] bool has_pipeline() const { return scheduled || pipeline.num_stages() > 1; }

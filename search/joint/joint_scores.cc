@@ -47,6 +47,7 @@ PlanDigest digest_of(const JointPlan& plan) {
   for (const std::int32_t segment : plan.recompute.segment_of) mixer.add(segment);
   mixer.add(plan.state_sharding.str());
   mixer.add(static_cast<std::int64_t>(plan.gathered_inputs));
+  mixer.add(static_cast<std::int64_t>(plan.gradient_reduction));
   mixer.add(plan.parts);
   mixer.add(plan.has_pipeline() ? plan.pipeline.schedule : "");  // else the schedule decides nothing
   mixer.add_size(plan.pipeline.stage_of);

@@ -192,6 +192,8 @@ Json json_of(const SearchSubject& subject) {
   if (subject.options.state_sharding.any()) json["state_sharding"] = subject.options.state_sharding.str();
   if (subject.options.gathered_inputs != GatheredInputs::Keep)
     json["gathered_inputs"] = name_of(subject.options.gathered_inputs);
+  if (subject.options.gradient_reduction != GradientReduction::Overlapped)
+    json["gradient_reduction"] = name_of(subject.options.gradient_reduction);
   if (subject.options.imbalance.any()) json["imbalance"] = subject.options.imbalance.str();
   if (const MemoryMargin& margin = subject.topology.memory_margin(); !margin.is_none())
     json["memory_margin"] = margin.str();

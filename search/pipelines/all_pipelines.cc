@@ -203,6 +203,7 @@ class PipelineTrials {
     plain.recompute = options.recompute;
     plain.state_sharding = options.state_sharding;
     plain.gathered_inputs = options.gathered_inputs;
+    plain.gradient_reduction = options.gradient_reduction;
     plain.imbalance = options.imbalance;
     return plain;
   }

@@ -16,6 +16,7 @@ void RecipeStrategy::apply_to(PlanOptions& options) const {
   options.recompute = recompute;
   options.state_sharding = state_sharding;
   options.gathered_inputs = gathered_inputs;
+  options.gradient_reduction = gradient_reduction;
 }
 
 namespace {
@@ -31,6 +32,7 @@ class RecipeExpander {
     made.recompute.kind = recipe_.recompute;
     made.state_sharding = recipe_.state_sharding;
     made.gathered_inputs = recipe_.gathered_inputs();
+    made.gradient_reduction = recipe_.gradient_reduction();
     const std::vector<std::int32_t> stage_of = stages();
     if (recipe_.pipeline > 1) made.pipeline = Pipeline{recipe_.schedule_name(), stage_of};
     for (std::size_t i = 0; i < model_.graph().operators().size(); ++i) {

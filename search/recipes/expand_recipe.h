@@ -29,6 +29,7 @@ struct RecipeStrategy {
   Recompute recompute;
   StateSharding state_sharding;
   GatheredInputs gathered_inputs = GatheredInputs::Keep;
+  GradientReduction gradient_reduction = GradientReduction::Overlapped;
   /// Sets what the recipe says of a plan's options: all but the strategy.
   void apply_to(PlanOptions& options) const;
 };

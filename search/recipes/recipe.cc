@@ -69,6 +69,14 @@ GatheredInputs gathered_of(const WrittenPart& part) {
   }
 }
 
+GradientReduction reduction_of(const WrittenPart& part) {
+  try {
+    return parse_gradient_reduction(part.value);
+  } catch (const InputError& error) {
+    fail(part.all, error.what());
+  }
+}
+
 std::string schedule_of(const WrittenPart& part) {
   try {
     (void)plan_schedule(std::string(part.value));
@@ -165,6 +173,11 @@ const std::vector<PartKind>& part_kinds() {
         "inputs gathered for forward are kept for backward (keep) or gathered again; left out, again "
         "with sp and cp"},
        [](const WrittenPart& p, Recipe& r) { r.gathered = gathered_of(p); }},
+      {"reduce",
+       {"reduce=overlapped",
+        "a pipeline reduces gradients beside backward (overlapped), or behind a device's steps "
+        "(after-steps, the default)"},
+       [](const WrittenPart& p, Recipe& r) { r.reduction = reduction_of(p); }},
       {"schedule",
        {"schedule=1f1b", "the order of the pipeline's steps; left out, 1f1b, or interleaved with vpp"},
        [](const WrittenPart& p, Recipe& r) { r.schedule = schedule_of(p); }},
@@ -266,6 +279,7 @@ std::string Recipe::str() const {
   if (recompute != Recompute::Kind::None)
     parts.push_back(fmt::format("recompute={}", pipesim::name_of(recompute)));
   if (gathered) parts.push_back(fmt::format("gathered={}", pipesim::name_of(*gathered)));
+  if (reduction) parts.push_back(fmt::format("reduce={}", pipesim::name_of(*reduction)));
   if (!schedule.empty()) parts.push_back("schedule=" + schedule);
   if (order != Recipe().order) {
     std::vector<std::string_view> names;

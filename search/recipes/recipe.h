@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "taskgraph/plan/gathered_inputs.h"
+#include "taskgraph/plan/gradient_reduction.h"
 #include "taskgraph/plan/recompute.h"
 #include "taskgraph/plan/state_sharding.h"
 
@@ -45,6 +46,8 @@ struct Recipe {
   StateSharding state_sharding;  ///< zero1, zero2, zero3: what copies of weights (dp · cp) divide
   /// gathered: what backward reads of inputs that forward gathered; nothing: again under sp and cp.
   std::optional<GatheredInputs> gathered;
+  /// reduce: when a pipeline reduces gradients, unless each microbatch does; nothing: after a device's steps.
+  std::optional<GradientReduction> reduction;
   std::string schedule;  ///< "": 1f1b, or interleaved where there are chunks
   /// Which devices are neighbours: the first axis has the closest. A permutation of all five.
   std::array<MeshAxis, kMeshAxes> order{MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Data,
@@ -70,6 +73,10 @@ struct Recipe {
   [[nodiscard]] GatheredInputs gathered_inputs() const {
     const bool divides = sequence_parallel || context > 1;
     return gathered.value_or(divides ? GatheredInputs::Again : GatheredInputs::Keep);
+  }
+  [[nodiscard]] GradientReduction gradient_reduction() const {
+    const bool once = pipeline > 1 && !state_sharding.each_microbatch();
+    return reduction.value_or(once ? GradientReduction::AfterSteps : GradientReduction::Overlapped);
   }
   /// The schedule, or the one that the number of chunks implies.
   [[nodiscard]] std::string schedule_name() const;

@@ -67,6 +67,8 @@ class RecipeReader {
       recipe.microbatch = std::max<std::int64_t>(1, model_.graph().batch() / devices);
     }
     if (recipe.gathered_inputs() != options_.gathered_inputs) recipe.gathered = options_.gathered_inputs;
+    if (recipe.gradient_reduction() != options_.gradient_reduction)
+      recipe.reduction = options_.gradient_reduction;
     choose_order(recipe);
     compare(found);
     return found;

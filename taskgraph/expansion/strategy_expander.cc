@@ -248,8 +248,8 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
         return expander.out_.in_microbatch(task, microbatch);
       }
       [[nodiscard]] std::int32_t stage_of(OperatorId op) const { return expander.contents_.stage_of(op); }
-      TaskId add_barrier(std::size_t step, std::int32_t microbatch) {
-        return expander.add_barrier(device, step, microbatch);
+      TaskId add_barrier(std::size_t step, std::int32_t microbatch, bool last) {
+        return expander.add_barrier(device, step, microbatch, last);
       }
       TaskId enter(std::span<const PipelineStep> steps, TaskId before) {
         const bool alone = expander.contents_.options().pipeline.has_value();
@@ -267,6 +267,24 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
   if (!contents_.options().pipeline || contents_.versions().several()) return;
   update_after_steps(out_, out_.strategy_, done,
                      [&](TaskId last, TaskId update) { dag().add_edge(last, update); });
+  if (reduces_after_steps()) reduce_after(done);
+}
+
+bool StrategyExpander::reduces_after_steps() const {
+  const PlanOptions& options = contents_.options();
+  return options.gradient_reduction == GradientReduction::AfterSteps && options.pipeline &&
+         !options.state_sharding.each_microbatch() && !contents_.versions().several();
+}
+
+// By device its last barrier.
+void StrategyExpander::reduce_after(std::span<const TaskId> done) {
+  for (const Wiring& wiring : out_.wirings()) {
+    if (wiring.kind != TaskKind::GradientSync) continue;
+    for (const PlanExpansion::Contribution& c : wiring.plan->expansion.contributions) {
+      const TaskId last = done[c.device.index()];
+      if (last.valid()) dag().add_edge(last, task_at(wiring.first_task, c.task));
+    }
+  }
 }
 
 TaskId StrategyExpander::add_gate(TaskKey key, DeviceId device, const TaskLabel& label, OperatorId gathered) {
@@ -276,8 +294,11 @@ TaskId StrategyExpander::add_gate(TaskKey key, DeviceId device, const TaskLabel&
   return gate;
 }
 
-TaskId StrategyExpander::add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch) {
-  const TaskId barrier = dag().add_task(barrier_key(step, device), 0, LaneId());
+// What several devices reduce together must be ready at one time and compared by its keys. Were the last
+// barriers to take no time, reductions that wait for one device would go before those that wait for one more.
+TaskId StrategyExpander::add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch, bool last) {
+  const Nanoseconds takes = last && reduces_after_steps() ? 1 : 0;
+  const TaskId barrier = dag().add_task(barrier_key(step, device), takes, LaneId());
   out_.barriers_.push_back({device, microbatch, barrier});
   if (labels_) {
     out_.graph_.labels.push_back({TaskKind::Barrier,
@@ -520,7 +541,7 @@ std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microb
   list_sources(wiring);
   wiring.plan = &folded_by(folding_, contents_.sync_plan(weight, out_.strategy_));
   add_transfers(wiring);
-  connect_sources(wiring);
+  if (!folding_ || !reduces_after_steps()) connect_sources(wiring);  // else the order of steps implies it
   return number;
 }
 

@@ -52,8 +52,10 @@ class StrategyExpander {
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void add_updates(OperatorId owner);
+  [[nodiscard]] bool reduces_after_steps() const;
+  void reduce_after(std::span<const TaskId> done);
   std::size_t sync_gradient(TensorId weight, std::int32_t microbatch);
-  TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
+  TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch, bool last);
 
   void wire_forward(TensorId tensor);
   void plan_forward(TensorId tensor);

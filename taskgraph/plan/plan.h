@@ -8,6 +8,7 @@
 #include "costmodel/cost_model.h"
 #include "sim/base/data_type.h"
 #include "taskgraph/plan/gathered_inputs.h"
+#include "taskgraph/plan/gradient_reduction.h"
 #include "taskgraph/plan/imbalance.h"
 #include "taskgraph/plan/parallel_config.h"
 #include "taskgraph/plan/pipeline.h"
@@ -37,7 +38,8 @@ struct PlanOptions {
   std::optional<Pipeline> pipeline;
   Recompute recompute;           ///< which operators run forward once more before backward
   StateSharding state_sharding;  ///< what the copies of a weight divide among each other
-  GatheredInputs gathered_inputs = GatheredInputs::Keep;  ///< what backward reads of them
+  GatheredInputs gathered_inputs = GatheredInputs::Keep;                 ///< what backward reads of them
+  GradientReduction gradient_reduction = GradientReduction::Overlapped;  ///< in pipelines
   Imbalance imbalance;  ///< of the tokens that experts get; it changes times and memory, no result
   bool operator==(const PlanOptions&) const = default;
 };

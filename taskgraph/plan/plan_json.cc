@@ -41,6 +41,14 @@ GatheredInputs gathered_inputs_of(const JsonValue& value) {
   }
 }
 
+GradientReduction gradient_reduction_of(const JsonValue& value) {
+  try {
+    return parse_gradient_reduction(value.string());
+  } catch (const InputError& error) {
+    value.fail(error.what());
+  }
+}
+
 // A number, or a list of them.
 Imbalance imbalance_of(const JsonValue& value) {
   std::string text;
@@ -62,6 +70,7 @@ PlanOptions read_options(const JsonValue& root) {
     options.microbatches = static_cast<std::int32_t>(v->integer(1, kMostMicrobatches));
   if (const auto v = root.find("state_sharding")) options.state_sharding = state_sharding_of(*v);
   if (const auto v = root.find("gathered_inputs")) options.gathered_inputs = gathered_inputs_of(*v);
+  if (const auto v = root.find("gradient_reduction")) options.gradient_reduction = gradient_reduction_of(*v);
   if (const auto v = root.find("imbalance")) options.imbalance = imbalance_of(*v);
   return options;
 }
@@ -87,6 +96,7 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
                    "microbatches",
                    "state_sharding",
                    "gathered_inputs",
+                   "gradient_reduction",
                    "imbalance",
                    "recipe",
                    "found_by",
@@ -145,6 +155,8 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
   if (plan.options.state_sharding.any()) head["state_sharding"] = plan.options.state_sharding.str();
   if (plan.options.gathered_inputs != GatheredInputs::Keep)
     head["gathered_inputs"] = name_of(plan.options.gathered_inputs);
+  if (plan.options.gradient_reduction != GradientReduction::Overlapped)
+    head["gradient_reduction"] = name_of(plan.options.gradient_reduction);
   if (const std::vector<double>& loads = plan.options.imbalance.loads; loads.size() == 1)
     head["imbalance"] = loads.front();
   else if (!loads.empty())

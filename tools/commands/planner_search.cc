@@ -254,6 +254,7 @@ PlannerRun planner_run_of(const Arguments& a) {
   if (by_recipes && !a.given("optimizer")) options.optimizer = Optimizer::Adam;
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
+  if (recipe) options.gradient_reduction = recipe->gradient_reduction();
   if (recipe) options.state_sharding = recipe->state_sharding;
   of_auto.recipe = std::move(recipe);
   return {planner,

@@ -61,6 +61,7 @@ SearchRun search_run_of(const Arguments& a) {
   if (recipe) options.recompute.kind = recipe->recompute;
   if (recipe) options.state_sharding = recipe->state_sharding;
   if (recipe) options.gathered_inputs = recipe->gathered_inputs();
+  if (recipe) options.gradient_reduction = recipe->gradient_reduction();
   require_recompute(graph, options.recompute);
   require_imbalance(graph, options.imbalance);
   return {std::move(model),

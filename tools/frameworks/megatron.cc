@@ -228,7 +228,8 @@ void write_megatron_optimizer(const FrameworkPlan& plan, ArgumentWriter& w) {
     w.flag("--grad-reduce-in-bf16");
   if (plan.sizes.type != DataType::Float32 && plan.gradient_type == DataType::Float32)
     w.flag("--accumulate-allreduce-grads-in-fp32");
-  if (plan.copies() > 1) w.flag("--overlap-grad-reduce");
+  const bool overlaps = r.gradient_reduction() == GradientReduction::Overlapped || s.gathers_in_forward;
+  if (plan.copies() > 1 && overlaps) w.flag("--overlap-grad-reduce");
   if (!s.any()) return;
   w.flag("--use-distributed-optimizer");
   if (s.gathers_in_forward) w.flag("--overlap-param-gather");

@@ -101,8 +101,15 @@ class RunReader {
     if (given("--use-tp-pp-dp-mapping"))
       r.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Expert, MeshAxis::Pipeline, MeshAxis::Data};
     if (r.context > 1) read_context();
-    if (r.data * r.context > 1 && !given("--overlap-grad-reduce") && !given("--use-megatron-fsdp"))
+    if (r.data * r.context > 1 && !given("--use-megatron-fsdp")) read_reduction();
+  }
+
+  void read_reduction() {
+    const bool overlaps = given("--overlap-grad-reduce");
+    if (recipe().pipeline == 1 && !overlaps)
       leave_out("--overlap-grad-reduce", "missing; gradients are reduced beside backward all the same");
+    if (recipe().pipeline > 1 && overlaps && !given("--overlap-param-gather"))  // which needs it
+      leave_out("--overlap-grad-reduce", "gradients are reduced when all steps of a device are done");
   }
 
   // Keys and values go round in a ring unless the arguments say otherwise.

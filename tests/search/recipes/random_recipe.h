@@ -43,6 +43,7 @@ inline Recipe random_recipe(const RecipeModel& model, std::int64_t devices, Rng&
     r.recompute = kinds[rng.below(kinds.size())];
     r.state_sharding = random_state_sharding(rng);
     if (rng.below(4) == 0) r.gathered = rng.below(2) == 0 ? GatheredInputs::Keep : GatheredInputs::Again;
+    if (rng.below(4) == 0) r.reduction = GradientReduction::Overlapped;
     for (std::size_t i = kMeshAxes; rng.below(2) == 0 && i-- > 1;)
       std::swap(r.order[i], r.order[rng.below(i + 1)]);
     if (!model.illegal(r)) return r;

@@ -49,6 +49,16 @@ TEST(Recipe, GathersInputsAgainWhereTheSequenceIsDivided) {
   EXPECT_EQ(parse_recipe("tp8,sp,gathered=keep").str(), "tp8,sp,gathered=keep");
 }
 
+TEST(Recipe, ReducesGradientsBehindTheStepsOfAPipeline) {
+  EXPECT_EQ(parse_recipe("dp8,zero1").gradient_reduction(), GradientReduction::Overlapped);
+  EXPECT_EQ(parse_recipe("pp2,dp4,zero1").gradient_reduction(), GradientReduction::AfterSteps);
+  EXPECT_EQ(parse_recipe("pp2,dp4,zero2").gradient_reduction(), GradientReduction::Overlapped);
+  EXPECT_EQ(parse_recipe("pp2,reduce=overlapped").gradient_reduction(), GradientReduction::Overlapped);
+  EXPECT_EQ(parse_recipe("pp2,reduce=overlapped").str(), "pp2,reduce=overlapped");
+  EXPECT_EQ(refusal([] { (void)parse_recipe("pp2,reduce=late"); }),
+            "recipe: \"reduce=late\": gradient reduction \"late\", allowed: overlapped, after-steps");
+}
+
 TEST(Recipe, DividesState) {
   for (const char* text : {"dp8,zero1", "dp8,mbs1,zero2,shard=4", "dp8,zero3,reshard=never,prefetch=2",
                            "dp8,zero3,weights=float32,gather=float32", "dp8,zero1,prefetch=0,overlap=gather"})
@@ -94,7 +104,7 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(
       message("tq8"),
       "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, ulysses, ring, dp, ep, etp, "
-      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, … (26 in "
+      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, … (27 in "
       "all)");
   EXPECT_EQ(message("cp2,ring=2"), "recipe: \"ring=2\": allowed: ring, without a value");
   EXPECT_EQ(message("tp0"), "recipe: \"tp0\": allowed: tp with a number from 1 to 1048576");

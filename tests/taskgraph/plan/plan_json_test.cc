@@ -70,6 +70,16 @@ TEST_F(PlanJson, HoldsWhetherInputsAreGatheredAgain) {
             "p.json: /gathered_inputs: gathered inputs \"drop\", allowed: keep, again");
 }
 
+TEST_F(PlanJson, HoldsWhenGradientsAreReduced) {
+  const std::string all = R"({"operator": "fc1", "split": [["b", 4]], "devices": "all"})";
+  const Plan plan = read(text(all, R"("gradient_reduction": "after-steps", )"));
+  EXPECT_EQ(plan.options.gradient_reduction, GradientReduction::AfterSteps);
+  EXPECT_EQ(read(to_json(plan, graph_, topology_)), plan);
+  EXPECT_EQ(read(text(all)).options.gradient_reduction, GradientReduction::Overlapped);
+  EXPECT_EQ(message(text(all, R"("gradient_reduction": "late", )")),
+            "p.json: /gradient_reduction: gradient reduction \"late\", allowed: overlapped, after-steps");
+}
+
 TEST_F(PlanJson, SplitsAreReadSlowestFirst) {
   // o is slower than b in the file; shards are numbered with b slower, as the operator lists its factors.
   const Plan plan = read(text(

@@ -125,6 +125,19 @@ Option gathered_inputs_option() {
                       {"again", "only the parts stay; backward gathers them again"}}};
 }
 
+Option gradient_reduction_option() {
+  return {
+      .name = "gradient-reduction",
+      .argument = "WHEN",
+      .default_value = "overlapped",
+      .help = "when a pipeline reduces weight gradients",
+      .details =
+          "Of pipelines that reduce them once an iteration. Beside backward they may hold links that stages "
+          "before wait for. Recipes with pp reduce them after the steps unless they say reduce=overlapped.",
+      .choices = {{"overlapped", "as soon as backward has made them"},
+                  {"after-steps", "when all steps of the device are done"}}};
+}
+
 Option imbalance_option() {
   return {.name = "imbalance",
           .argument = "LOADS",
@@ -280,6 +293,7 @@ std::vector<Option> plan_options() {
   options.push_back(recompute_option());
   options.push_back(state_sharding_option());
   options.push_back(gathered_inputs_option());
+  options.push_back(gradient_reduction_option());
   options.push_back(imbalance_option());
   options.push_back(memory_margin_option());
   for (Option& o : batch_options()) options.push_back(std::move(o));
@@ -412,6 +426,8 @@ PlanOptions plan_options_of(const Arguments& arguments, const ModelRun& run) {
   options.recompute = recompute_of(arguments);
   options.state_sharding = state_sharding_of(arguments);
   options.gathered_inputs = parse_gathered_inputs(arguments.choice("gathered-inputs", {"keep", "again"}));
+  options.gradient_reduction =
+      parse_gradient_reduction(arguments.choice("gradient-reduction", {"overlapped", "after-steps"}));
   options.imbalance = imbalance_of(arguments);
   return options;
 }

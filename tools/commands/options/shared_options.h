@@ -36,6 +36,7 @@ Option recompute_option();
 /// --state-sharding, by default none.
 Option state_sharding_option();
 Option gathered_inputs_option();
+Option gradient_reduction_option();
 /// --imbalance, by default even.
 Option imbalance_option();
 /// --schedule, `help` says of what.

@@ -67,6 +67,7 @@ std::vector<Option> subject_options(const std::string& verb) {
   options.push_back(recompute_option());
   options.push_back(state_sharding_option());
   options.push_back(gathered_inputs_option());
+  options.push_back(gradient_reduction_option());
   options.push_back(imbalance_option());
   for (Option& o : weight_options()) {
     o.details = "For a baseline; a plan file has its own.";

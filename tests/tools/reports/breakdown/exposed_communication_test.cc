@@ -34,7 +34,7 @@ std::vector<CommunicationTime> slow_times(Evaluator& evaluator, const BoundStrat
       if (is_communication(label.kind)) {
         for (const DeviceId d : groups[t])
           communicates[d.index()].insert(static_cast<std::size_t>(causes[t]));
-      } else {
+      } else if (label.kind != TaskKind::Barrier) {
         computes[label.device.index()] = true;
       }
     }
