@@ -327,6 +327,8 @@ class PartChains : private PartOnMesh {
         } else {
           wait_for_own_run(run, runs, *op, kind);
         }
+      } else if (again_runs != nullptr) {
+        wait_for_data_again(run, *again_runs, *op, kind);
       }
       finish(run, runs, bound, bound.backward_input);
       // Without such a pass an operator makes no gradients that others wait for.
@@ -338,6 +340,21 @@ class PartChains : private PartOnMesh {
       runs[*op] = std::move(run);
     }
     return runs;
+  }
+
+  // Of an operator that does not run again itself: what its backward reads of those that do comes once more.
+  void wait_for_data_again(Run& run, const Runs& again_runs, OperatorId op, std::size_t kind) {
+    const BoundOperator& bound = tables_[op];
+    for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
+      const UseRef use{op, static_cast<std::int32_t>(u)};
+      const TensorUse& read = bound.op->uses[u];
+      if ((read.role != Role::Input && read.role != Role::Index) || !recomputation(kind).reads_again(use))
+        continue;
+      const OperatorId maker = tables_.backward().producing_use(tensor_of(use)).op;
+      const Run* made = maker.valid() && again(kind, maker) ? again_runs.find(maker) : nullptr;
+      if (made != nullptr)
+        raise_by(run.begin, arrivals_of(forward_plan(use), {{&tables_[maker], &made->end, 0}}, bound));
+    }
   }
 
   // Whether each shard's pass of weight gradients may begin as soon as that of inputs' gradients, and so does
