@@ -5,6 +5,7 @@
 #include <bit>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -115,6 +116,7 @@ class Ancestors {
  public:
   static constexpr std::size_t kMost = 256;
   void set(std::size_t place) { words_[place / kBits] |= std::uint64_t{1} << place % kBits; }
+  bool operator==(const Ancestors&) const = default;
   Ancestors& operator|=(const Ancestors& other) {
     for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
     return *this;
@@ -166,12 +168,22 @@ class PartChains : private PartOnMesh {
   // Of operators in the part, and of one outside.
   class Runs {
    public:
-    explicit Runs(const PartChains& chains) : chains_(chains), inside_(chains.part_.operators.size()) {}
-    Run& operator[](OperatorId op) {
-      if (!chains_.is_inside(op)) return outside_ = op, of_outside_;
-      std::optional<Run>& run = inside_[chains_.place_of(op)];
-      return run ? *run : run.emplace();
+    explicit Runs(const PartChains& chains)
+        : chains_(chains),
+          inside_(chains.part_.operators.size()),
+          history_(chains.tables_.topology().num_devices(), 0) {}
+    void add(OperatorId op, Run run) {
+      if (!chains_.is_inside(op)) {
+        outside_ = op;
+        of_outside_ = std::move(run);
+        return;
+      }
+      std::optional<Run>& made = inside_[chains_.place_of(op)];
+      made = std::move(run);
+      go_on(chains_.tables_[op].config.devices, *made);
     }
+    // Of two devices with the same number, all runs so far were the same.
+    [[nodiscard]] std::int32_t history(DeviceId device) const { return history_[device.index()]; }
     [[nodiscard]] const Run* find(OperatorId op) const {
       if (outside_ == op) return &of_outside_;
       return chains_.is_inside(op) ? at_place(chains_.place_of(op)) : nullptr;
@@ -184,8 +196,28 @@ class PartChains : private PartOnMesh {
     }
 
    private:
+    void go_on(const std::vector<DeviceId>& devices, const Run& run) {
+      struct Step {
+        std::int32_t before;
+        Nanoseconds begin, end, weight;
+        std::int32_t after;
+      };
+      std::vector<Step> steps;
+      for (std::size_t k = 0; k < devices.size(); ++k) {
+        std::int32_t& history = history_[devices[k].index()];
+        const Step now{history, run.begin[k], run.end[k], run.weight.empty() ? 0 : run.weight[k], 0};
+        const auto same = std::ranges::find_if(steps, [&](const Step& s) {
+          return s.before == now.before && s.begin == now.begin && s.end == now.end && s.weight == now.weight;
+        });
+        history = same != steps.end() ? same->after : ++histories_;
+        if (same == steps.end()) steps.push_back({now.before, now.begin, now.end, now.weight, history});
+      }
+    }
+
     const PartChains& chains_;
     std::vector<std::optional<Run>> inside_;
+    std::vector<std::int32_t> history_;  // by device
+    std::int32_t histories_ = 0;
     OperatorId outside_;
     Run of_outside_;
   };
@@ -203,7 +235,7 @@ class PartChains : private PartOnMesh {
     if (part_.entry && with_way_in) {
       const OperatorId producer = graph_.tensor(*part_.entry).producer;
       const Moments there(tables_[producer].config.devices.size(), 0);
-      runs[producer] = {there, there, std::vector<Ancestors>(there.size()), {}};
+      runs.add(producer, {there, there, std::vector<Ancestors>(there.size()), {}});
     }
     for (const OperatorId op : part_.operators) {
       const BoundOperator& bound = tables_[op];
@@ -215,7 +247,7 @@ class PartChains : private PartOnMesh {
         wait_for_input(run, runs, {op, static_cast<std::int32_t>(u)});
       }
       finish(run, runs, bound, bound.forward);
-      runs[op] = std::move(run);
+      runs.add(op, std::move(run));
     }
     return runs;
   }
@@ -263,12 +295,24 @@ class PartChains : private PartOnMesh {
   void finish(Run& run, const Runs& runs, const BoundOperator& bound, const PassWork& work) {
     const std::vector<DeviceId>& devices = bound.config.devices;
     std::vector<std::pair<Nanoseconds, Nanoseconds>> before;  // begin, duration
+    struct Alike {
+      std::int32_t history;
+      Ancestors before;
+      Nanoseconds end;
+    };
+    std::vector<Alike> seen;
     for (std::size_t k = 0; k < devices.size(); ++k) {
-      before.clear();
-      run.before[k].visit([&](std::size_t place) {
-        if (const Run* other = runs.at_place(place)) add_work(*other, place, devices[k], before);
-      });
-      run.begin[k] = std::max(run.begin[k], end_of_all(before));
+      const std::int32_t history = runs.history(devices[k]);
+      auto same = std::ranges::find_if(
+          seen, [&](const Alike& a) { return a.history == history && a.before == run.before[k]; });
+      if (same == seen.end()) {
+        before.clear();
+        run.before[k].visit([&](std::size_t place) {
+          if (const Run* other = runs.at_place(place)) add_work(*other, place, devices[k], before);
+        });
+        same = seen.insert(seen.end(), {history, run.before[k], end_of_all(before)});
+      }
+      run.begin[k] = std::max(run.begin[k], same->end);
     }
     run.end = run.begin;
     for (std::size_t k = 0; k < run.end.size(); ++k)
@@ -337,7 +381,7 @@ class PartChains : private PartOnMesh {
         for (std::size_t k = 0; k < run.end.size(); ++k)
           run.weight.push_back(duration_of(bound.backward_weight, k, run.end.size()));
       }
-      runs[*op] = std::move(run);
+      runs.add(*op, std::move(run));
     }
     return runs;
   }
@@ -407,7 +451,9 @@ class PartChains : private PartOnMesh {
   [[nodiscard]] Nanoseconds end_on_every_device(const Runs& runs) const {
     Moments all;
     std::vector<std::pair<Nanoseconds, Nanoseconds>> work;
+    std::set<std::int32_t> seen;  // histories
     for (const DeviceId device : tables_[part_.operators.front()].config.devices) {
+      if (!seen.insert(runs.history(device)).second) continue;
       work.clear();
       for (std::size_t place = 0; place < part_.operators.size(); ++place) {
         if (const Run* run = runs.at_place(place)) add_work(*run, place, device, work);
@@ -455,7 +501,7 @@ class PartChains : private PartOnMesh {
         if (recomputation(kind).reads_again(use)) wait_for_input(run, runs, use);
       }
       finish(run, runs, bound, bound.forward);
-      runs[op] = std::move(run);
+      runs.add(op, std::move(run));
     }
     if (runs.empty()) return 0;
     return end_on_every_device(backward_runs(kind, &runs, weights));

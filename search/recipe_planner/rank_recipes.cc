@@ -11,6 +11,7 @@
 #include <string>
 #include <tuple>
 
+#include "search/recipe_planner/measured_meshes.h"
 #include "search/recipe_planner/recipe_scorer.h"
 #include "search/stopwatch.h"
 #include "search/worker_threads.h"
@@ -27,7 +28,8 @@ class RecipeRanker {
         go_on_(go_on),
         space_(request.model, request.costs.topology(), request.samples, request.filter),
         parts_(request.model),
-        threads_(std::min(static_cast<std::size_t>(request.threads), kMostAtATime)) {
+        threads_(std::min(static_cast<std::size_t>(request.threads), kMostAtATime)),
+        meshes_(request, parts_, threads_) {
     for (std::size_t t = 0; t < threads_.count(); ++t) scorers_.emplace_back(request);
     for (std::size_t d = 0; d < request.costs.topology().num_devices(); ++d)
       ranking_.usable = std::max(ranking_.usable, request.costs.topology().usable_memory(DeviceId(d)));
@@ -103,30 +105,6 @@ class RecipeRanker {
     return ended_;
   }
 
-  SizedRecipeModel& sized(const Recipe& mesh) {
-    const std::pair key(mesh.data * mesh.microbatch, mesh.context);
-    std::unique_ptr<SizedRecipeModel>& made = sized_[key];
-    if (!made)
-      made = std::make_unique<SizedRecipeModel>(request_.graph_of(key.first, key.second), parts_, request_);
-    if (made.get() != measured_last_) forget_tables();
-    measured_last_ = made.get();
-    return *made;
-  }
-
-  void forget_tables() {
-    constexpr Bytes kMostOfAll(500'000'000);
-    Bytes all;
-    for (const auto& [key, made] : sized_) all += made->meter.bytes();
-    if (all <= kMostOfAll) return;
-    for (const auto& [key, made] : sized_) made->meter.forget();
-  }
-
-  const std::vector<std::int64_t>& groups_of(const Recipe& mesh) {
-    std::vector<std::int64_t>& groups = groups_[mesh.pipeline];
-    if (groups.empty()) groups = distinct_groups(mesh.pipeline, request_.costs.topology());
-    return groups;
-  }
-
   // With a deadline, half of the time is left for what was bounded by then.
   void bound_in_time() {
     const Deadline* whole = deadline_kept();
@@ -143,40 +121,48 @@ class RecipeRanker {
 
   void bound_meshes() {
     measured_of_.resize(space_.meshes().size());
-    // Meshes of one batch and order of positions follow one another.
-    std::vector<std::pair<FewestCopies, std::uint32_t>> order;
-    for (std::uint32_t m = 0; m < space_.meshes().size(); ++m)
-      order.emplace_back(with_fewest_copies(space_.meshes()[m]), m);
-    std::ranges::stable_sort(order, {}, [](const auto& m) {
-      return std::pair(m.first.mesh.data * m.first.mesh.microbatch, m.first.mesh.context);
-    });
-    std::map<std::string, RecipeMeshCosts> busy;
-    for (const auto& [fewest, number] : order) {
+    std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::uint32_t>> by_model;
+    for (std::uint32_t m = 0; m < space_.meshes().size(); ++m) {
+      const Recipe& mesh = space_.meshes()[m];
+      const FewestCopies fewest = with_fewest_copies(mesh);
+      measured_of_[m] = takes_batch_of(fewest.mesh) ? MeasuredMesh{fewest.mesh, fewest.times, nullptr}
+                                                    : MeasuredMesh{mesh, 1, nullptr};
+      const Recipe& measured = measured_of_[m].mesh;
+      by_model[{measured.data * measured.microbatch, measured.context}].push_back(m);
+    }
+    // Meshes of one model follow one another, of as many models at a time as may be measured together.
+    while (!by_model.empty()) {
       if (!may_go_on()) return;
-      bound_mesh(fewest, number, busy);
+      std::vector<std::uint32_t> next;
+      auto of_model = by_model.begin();
+      for (std::size_t n = 0; n < kMostAtATime && of_model != by_model.end(); ++n) {
+        std::vector<std::uint32_t>& left = of_model->second;
+        const std::size_t taken = std::min(left.size(), kMeshesOfAModel);
+        next.insert(next.end(), left.end() - static_cast<std::ptrdiff_t>(taken), left.end());
+        left.resize(left.size() - taken);
+        of_model = left.empty() ? by_model.erase(of_model) : std::next(of_model);
+      }
+      bound_meshes(next);
     }
   }
 
-  void bound_mesh(const FewestCopies& fewest, std::uint32_t number,
-                  std::map<std::string, RecipeMeshCosts>& busy) {
-    const Recipe& mesh = space_.meshes()[number];
-    const std::int64_t all = space_.size_of(mesh);
-    if (takes_batch_of(mesh)) {
-      MeasuredMesh& measured = measured_of_[number];
-      measured = takes_batch_of(fewest.mesh) ? MeasuredMesh{fewest.mesh, fewest.times, nullptr}
-                                             : MeasuredMesh{mesh, 1, nullptr};
-      const std::string name = measured.mesh.str();
-      auto known = busy.find(name);
-      if (known == busy.end()) {
-        known = busy.emplace(name, sized(measured.mesh).meter.busy(measured.mesh, groups_of(measured.mesh)))
-                    .first;
-      }
-      add_mesh(number, known->second, false);
-    } else {
-      ranking_.not_possible += all;
+  void bound_meshes(const std::vector<std::uint32_t>& numbers) {
+    std::vector<Recipe> measured;
+    for (const std::uint32_t number : numbers) {
+      if (takes_batch_of(space_.meshes()[number])) measured.push_back(measured_of_[number].mesh);
     }
-    ranking_.bounded += all;
-    ++bounded_meshes_;
+    meshes_.measure_busy(measured);
+    for (const std::uint32_t number : numbers) {
+      const Recipe& mesh = space_.meshes()[number];
+      const std::int64_t all = space_.size_of(mesh);
+      if (takes_batch_of(mesh)) {
+        add_mesh(number, meshes_.busy(measured_of_[number].mesh), false);
+      } else {
+        ranking_.not_possible += all;
+      }
+      ranking_.bounded += all;
+      ++bounded_meshes_;
+    }
   }
 
   [[nodiscard]] bool takes_batch_of(const Recipe& mesh) const {
@@ -185,15 +171,15 @@ class RecipeRanker {
 
   void add_mesh(std::uint32_t number, const RecipeMeshCosts& costs, bool measured) {
     const Recipe& mesh = space_.meshes()[number];
-    open_meshes_.push_back(
-        {least_time(costs, parts_, mesh.pipeline, space_.microbatches(mesh)), number, measured});
+    add_mesh({least_time(costs, parts_, mesh.pipeline, space_.microbatches(mesh)), number, measured});
+  }
+  void add_mesh(const OpenMesh& mesh) {
+    open_meshes_.push_back(mesh);
     std::push_heap(open_meshes_.begin(), open_meshes_.end());
   }
-
-  const RecipeMeshCosts& costs_of(const Recipe& mesh) {
-    const auto known = costs_.find(mesh.str());
-    if (known != costs_.end()) return known->second;
-    return costs_.emplace(mesh.str(), sized(mesh).meter.costs(mesh, groups_of(mesh))).first->second;
+  void take_mesh() {
+    std::pop_heap(open_meshes_.begin(), open_meshes_.end());
+    open_meshes_.pop_back();
   }
 
   // Bounds every recipe of a mesh.
@@ -286,16 +272,35 @@ class RecipeRanker {
     return {};
   }
 
-  // Measures it, or bounds its recipes one by one. Until then it stays among the open ones.
+  // Measures the meshes with the least bounds, or bounds the recipes of the first one by one. Until then they
+  // stay among the open ones.
   void decide_mesh() {
-    const OpenMesh mesh = open_meshes_.front();
-    MeasuredMesh& of_mesh = measured_of_[mesh.number];
-    if (!mesh.measured) of_mesh.costs = &costs_of(of_mesh.mesh);
-    std::pop_heap(open_meshes_.begin(), open_meshes_.end());
-    open_meshes_.pop_back();
-    if (mesh.measured) {
-      bound_recipes(mesh.number);
-    } else {
+    if (!open_meshes_.front().measured) return measure_meshes();
+    const std::uint32_t number = open_meshes_.front().number;
+    take_mesh();
+    bound_recipes(number);
+  }
+
+  void measure_meshes() {
+    std::vector<OpenMesh> taken;
+    std::vector<Recipe> measured;
+    const Nanoseconds least = open_.empty() ? std::numeric_limits<Nanoseconds>::max() : open_.front().bound;
+    while (taken.size() < kMeshesAtATime && !open_meshes_.empty()) {
+      const OpenMesh& next = open_meshes_.front();
+      if (next.measured || (!taken.empty() && (next.bound > least || !may_be_best(next.bound)))) break;
+      taken.push_back(next);
+      measured.push_back(measured_of_[next.number].mesh);
+      take_mesh();
+    }
+    try {
+      meshes_.measure_costs(measured);
+    } catch (const OutOfTime&) {
+      for (const OpenMesh& mesh : taken) add_mesh(mesh);
+      throw;
+    }
+    for (const OpenMesh& mesh : taken) {
+      MeasuredMesh& of_mesh = measured_of_[mesh.number];
+      of_mesh.costs = &meshes_.costs(of_mesh.mesh);
       add_mesh(mesh.number, *of_mesh.costs, true);
     }
   }
@@ -335,8 +340,7 @@ class RecipeRanker {
     const auto [at, fresh] = traffic_.try_emplace({c.mesh, c.sharding});
     if (fresh) {
       try {
-        at->second = sized(mesh).meter.traffic(mesh, space_.shardings(mesh)[c.sharding],
-                                               space_.microbatches(mesh), groups_of(mesh));
+        at->second = meshes_.traffic(mesh, space_.shardings(mesh)[c.sharding], space_.microbatches(mesh));
       } catch (const OutOfTime&) {
         traffic_.erase(at);
         throw;
@@ -369,7 +373,7 @@ class RecipeRanker {
     const Recipe recipe = recipe_of(c);
     const RecipeBound bound{c.bound, divided(c).memory(shape_of(mesh, space_.pipelines(mesh)[c.pipeline]),
                                                        permanent_of(c.mesh, recipe.state_sharding))};
-    Simulation made{c, {recipe, bound, {}, {}}, &sized(mesh), {}, {}};
+    Simulation made{c, {recipe, bound, {}, {}}, &meshes_.sized(mesh), {}, {}};
     if (c.known == Candidate::Known::OfFew)
       made.limit = best_ != nullptr ? best_->evaluation.time : std::numeric_limits<Nanoseconds>::max();
     return made;
@@ -423,18 +427,16 @@ class RecipeRanker {
     ranking_.least_left = all_bounded && ranking_.left > 0 ? least : 0;
   }
 
-  static constexpr std::size_t kExpectedSimulations = 256, kMostAtATime = 4;
+  static constexpr std::size_t kExpectedSimulations = 256, kMostAtATime = 4, kMeshesAtATime = 16,
+                               kMeshesOfAModel = 16;
   const RankingRequest& request_;
   const std::function<bool(const RankingProgress&)>& go_on_;
   RecipeSpace space_;
   ModelParts parts_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SizedRecipeModel>> sized_;
-  const SizedRecipeModel* measured_last_ = nullptr;
   WorkerThreads threads_;
-  std::vector<RecipeScorer> scorers_;  // by thread; refer to these
-  std::map<std::int64_t, std::vector<std::int64_t>> groups_;
-  std::map<std::string, RecipeMeshCosts> costs_;  // by mesh with fewest copies
-  std::vector<MeasuredMesh> measured_of_;         // by mesh
+  MeasuredMeshes meshes_;
+  std::vector<RecipeScorer> scorers_;      // by thread; refer to these
+  std::vector<MeasuredMesh> measured_of_;  // by mesh
   std::size_t bounded_meshes_ = 0;
   std::vector<OpenMesh> open_meshes_;
   std::map<std::pair<std::uint32_t, std::uint8_t>, MeshTraffic> traffic_;

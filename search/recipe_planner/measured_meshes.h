@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "search/recipe_planner/mesh_costs.h"
+#include "search/recipe_planner/recipe_scorer.h"
+#include "search/worker_threads.h"
+
+namespace pipesim {
+
+/// What was measured of the meshes of a ranking, each once. The models of different batches and orders of
+/// positions share nothing, so meshes of several models are measured at the same time. For one thread at a
+/// time.
+class MeasuredMeshes {
+ public:
+  /// All must outlive it.
+  MeasuredMeshes(const RankingRequest& request, const ModelParts& parts, WorkerThreads& threads)
+      : request_(request), parts_(parts), threads_(threads) {}
+
+  /// The model that recipes of this mesh need.
+  SizedRecipeModel& sized(const Recipe& mesh);
+
+  /// See MeshMeter. Costs and traffic of a mesh stay valid.
+  const RecipeMeshCosts& busy(const Recipe& mesh) { return one(mesh, busy_, &MeshMeter::busy); }
+  const RecipeMeshCosts& costs(const Recipe& mesh) { return one(mesh, costs_, &MeshMeter::costs); }
+  MeshTraffic traffic(const Recipe& mesh, const StateSharding& sharding, std::int64_t microbatches);
+
+  /// Measures them, so that the functions above only look them up.
+  void measure_busy(std::span<const Recipe> meshes) { all(meshes, busy_, &MeshMeter::busy); }
+  void measure_costs(std::span<const Recipe> meshes) { all(meshes, costs_, &MeshMeter::costs); }
+
+ private:
+  using CostsByMesh = std::map<std::string, RecipeMeshCosts>;
+  using Measure = RecipeMeshCosts (MeshMeter::*)(const Recipe&, const std::vector<std::int64_t>&);
+
+  const RecipeMeshCosts& one(const Recipe& mesh, CostsByMesh& known, Measure measure);
+  void all(std::span<const Recipe> meshes, CostsByMesh& known, Measure measure);
+  const std::vector<std::int64_t>& groups_of(const Recipe& mesh);
+  void limit_tables();
+
+  const RankingRequest& request_;
+  const ModelParts& parts_;
+  WorkerThreads& threads_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SizedRecipeModel>> sized_;
+  const SizedRecipeModel* measured_last_ = nullptr;
+  std::map<std::int64_t, std::vector<std::int64_t>> groups_;  // by their number in a pipeline
+  CostsByMesh busy_, costs_;
+};
+
+}  // namespace pipesim
