@@ -365,7 +365,7 @@ class RecipeRanker {
     const Recipe recipe = recipe_of(c);
     return divided(c).time_of_steps(
         sequences_.of(recipe.schedule_name(), recipe.pipeline, space_.microbatches(recipe), recipe.chunks),
-        traffic_of(c));
+        traffic_of(c), recipe.gradient_reduction());
   }
 
   Simulation simulation_of(const Candidate& c) {

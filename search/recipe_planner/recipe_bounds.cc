@@ -190,6 +190,7 @@ class DividedCosts::FollowedSteps {
     for (const Group& group : groups_) last = std::max(last, group.free);
     return last;
   }
+  [[nodiscard]] Nanoseconds end_of(std::size_t group) const { return groups_[group].free; }
   [[nodiscard]] const std::vector<LastBackward>& last_backward() const { return last_backward_; }
 
  private:
@@ -241,14 +242,22 @@ class DividedCosts::FollowedSteps {
   std::vector<LastBackward> last_backward_;
 };
 
-Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps, const MeshTraffic& traffic) const {
+Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps, const MeshTraffic& traffic,
+                                        GradientReduction reduction) const {
   const FollowedSteps followed(stages_, steps);
   Nanoseconds end = followed.end();
   if (steps.both_ways) return end;
   std::vector<std::vector<const LastBackward*>> of_group(static_cast<std::size_t>(steps.groups));
   for (const LastBackward& last : followed.last_backward())
     of_group[static_cast<std::size_t>(last.group)].push_back(&last);
-  for (std::vector<const LastBackward*>& stages : of_group) {
+  for (std::size_t group = 0; group < of_group.size(); ++group) {
+    std::vector<const LastBackward*>& stages = of_group[group];
+    if (reduction == GradientReduction::AfterSteps) {
+      Nanoseconds sum = followed.end_of(group);
+      for (const LastBackward* last : stages) sum += held(*last->stage, traffic, &PartTraffic::at_end);
+      end = std::max(end, sum);
+      continue;
+    }
     std::ranges::sort(stages, std::greater<>(), &LastBackward::begin);
     Nanoseconds sum = 0;  // of transfers that can't begin before
     for (const LastBackward* last : stages) {

@@ -38,8 +38,8 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 ///
 /// A closer bound follows every step (time_of_steps()): it begins when the one before on its group has ended
 /// and the stage that hands it its data has, by the chains. The gradients of a stage's weights are
-/// synchronised, and weights gathered, when its last backward has begun: a lane does so for one stage after
-/// the other.
+/// synchronised, and weights gathered, when its last backward has begun, or behind the group's steps: a lane
+/// does so for one stage after the other.
 ///
 /// Memory. When backward of the microbatch begins for which most are in flight, what all of them keep is
 /// there, and weights, gradients and optimizer state always are. A little later, what the stage's last layer
@@ -53,7 +53,8 @@ class DividedCosts {
   /// By the links alone: no lane is held by two transfers at once.
   [[nodiscard]] Nanoseconds time(const MeshTraffic& traffic, const ScheduleShape& shape) const;
   /// `steps`: of a pipeline; their stages are these.
-  [[nodiscard]] Nanoseconds time_of_steps(const StepSequence& steps, const MeshTraffic& traffic) const;
+  [[nodiscard]] Nanoseconds time_of_steps(const StepSequence& steps, const MeshTraffic& traffic,
+                                          GradientReduction reduction) const;
   [[nodiscard]] Bytes memory(const ScheduleShape& shape, const PermanentBytes& permanent) const;
 
  private:

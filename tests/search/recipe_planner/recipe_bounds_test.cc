@@ -99,7 +99,7 @@ class SimulatedPick {
         recipe.pipeline == 1 ? 0
                              : divided.time_of_steps(sequences.of(recipe.schedule_name(), recipe.pipeline,
                                                                   microbatches, recipe.chunks),
-                                                     traffic);
+                                                     traffic, recipe.gradient_reduction());
     bound = {std::max({divided.time(shape, microbatches), divided.time(traffic, shape), by_steps}),
              divided.memory(shape, permanent_bytes(made, fewest.times, recipe.state_sharding,
                                                    options_.gradient_type, options_.optimizer))};
