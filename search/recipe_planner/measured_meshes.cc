@@ -46,6 +46,30 @@ void MeasuredMeshes::all(std::span<const Recipe> meshes, CostsByMesh& known, Mea
     if (!known.contains(name) && seen.insert(name).second)
       by_model[&sized(mesh)].push_back({&mesh, std::move(name), &groups_of(mesh), {}});
   }
+  at_the_same_time(by_model, [&](SizedRecipeModel& model, Work& work) {
+    work.costs = (model.meter.*measure)(*work.mesh, *work.groups);
+  });
+  for (auto& [model, all] : by_model) {
+    for (Work& work : all) known.emplace(std::move(work.name), std::move(work.costs));
+  }
+}
+
+void MeasuredMeshes::measure_traffic(std::span<ShardedMesh> meshes) {
+  struct Work {
+    ShardedMesh* what;
+    const std::vector<std::int64_t>* groups;
+  };
+  std::map<SizedRecipeModel*, std::vector<Work>> by_model;
+  for (ShardedMesh& what : meshes) by_model[&sized(*what.mesh)].push_back({&what, &groups_of(*what.mesh)});
+  at_the_same_time(by_model, [](SizedRecipeModel& model, Work& work) {
+    work.what->traffic =
+        model.meter.traffic(*work.what->mesh, work.what->sharding, work.what->microbatches, *work.groups);
+  });
+}
+
+// A model's work is that of one thread.
+template <class Work, class Run>
+void MeasuredMeshes::at_the_same_time(std::map<SizedRecipeModel*, std::vector<Work>>& by_model, Run run) {
   if (by_model.empty()) return;
   if (by_model.size() > 1 || by_model.begin()->first != measured_last_) limit_tables();
   measured_last_ = by_model.size() > 1 ? nullptr : by_model.begin()->first;
@@ -54,20 +78,8 @@ void MeasuredMeshes::all(std::span<const Recipe> meshes, CostsByMesh& known, Mea
   std::vector<std::size_t> numbers(jobs.size());
   std::iota(numbers.begin(), numbers.end(), std::size_t{0});
   threads_.run(numbers, [&](std::size_t number, std::size_t) {
-    auto& [model, all] = *jobs[number];
-    for (Work& work : all) work.costs = (model->meter.*measure)(*work.mesh, *work.groups);
+    for (Work& work : jobs[number]->second) run(*jobs[number]->first, work);
   });
-  for (auto& [model, all] : by_model) {
-    for (Work& work : all) known.emplace(std::move(work.name), std::move(work.costs));
-  }
-}
-
-MeshTraffic MeasuredMeshes::traffic(const Recipe& mesh, const StateSharding& sharding,
-                                    std::int64_t microbatches) {
-  SizedRecipeModel& model = sized(mesh);
-  if (&model != measured_last_) limit_tables();
-  measured_last_ = &model;
-  return model.meter.traffic(mesh, sharding, microbatches, groups_of(mesh));
 }
 
 }  // namespace pipesim

@@ -14,7 +14,7 @@
 
 namespace pipesim {
 
-/// What was measured of the meshes of a ranking, each once. The models of different batches and orders of
+/// What is measured of the meshes of a ranking. The models of different batches and orders of
 /// positions share nothing, so meshes of several models are measured at the same time. For one thread at a
 /// time.
 class MeasuredMeshes {
@@ -26,14 +26,21 @@ class MeasuredMeshes {
   /// The model that recipes of this mesh need.
   SizedRecipeModel& sized(const Recipe& mesh);
 
-  /// See MeshMeter. Costs and traffic of a mesh stay valid.
+  /// See MeshMeter. Valid as long as this is.
   const RecipeMeshCosts& busy(const Recipe& mesh) { return one(mesh, busy_, &MeshMeter::busy); }
   const RecipeMeshCosts& costs(const Recipe& mesh) { return one(mesh, costs_, &MeshMeter::costs); }
-  MeshTraffic traffic(const Recipe& mesh, const StateSharding& sharding, std::int64_t microbatches);
 
   /// Measures them, so that the functions above only look them up.
   void measure_busy(std::span<const Recipe> meshes) { all(meshes, busy_, &MeshMeter::busy); }
   void measure_costs(std::span<const Recipe> meshes) { all(meshes, costs_, &MeshMeter::costs); }
+
+  struct ShardedMesh {
+    const Recipe* mesh;
+    StateSharding sharding;
+    std::int64_t microbatches = 1;
+    MeshTraffic traffic = {};  ///< is set
+  };
+  void measure_traffic(std::span<ShardedMesh> meshes);
 
  private:
   using CostsByMesh = std::map<std::string, RecipeMeshCosts>;
@@ -41,6 +48,8 @@ class MeasuredMeshes {
 
   const RecipeMeshCosts& one(const Recipe& mesh, CostsByMesh& known, Measure measure);
   void all(std::span<const Recipe> meshes, CostsByMesh& known, Measure measure);
+  template <class Work, class Run>
+  void at_the_same_time(std::map<SizedRecipeModel*, std::vector<Work>>& by_model, Run run);
   const std::vector<std::int64_t>& groups_of(const Recipe& mesh);
   void limit_tables();
 

@@ -358,12 +358,12 @@ class PartChains : private PartOnMesh {
 
   // Passes of inputs' gradients. Chains begin with the backward of what makes the exit, or, where `again` is
   // given, with what runs again.
-  Runs backward_runs(std::size_t kind, const Runs* again_runs, Weights weights) {
+  Runs backward_runs(std::size_t kind, const Runs* again_runs, Weights weights, bool from_exit) {
     Runs runs(*this);
     const OperatorId last = part_.exit ? graph_.tensor(*part_.exit).producer : OperatorId();
     for (auto op = part_.operators.rbegin(); op != part_.operators.rend(); ++op) {
       const BoundOperator& bound = tables_[*op];
-      Run run = unmet(bound, last == *op && again_runs == nullptr);
+      Run run = unmet(bound, last == *op && from_exit);
       wait_for_gradients(run, runs, *op);
       if (again(kind, *op)) {
         if (again_runs != nullptr) {
@@ -468,7 +468,7 @@ class PartChains : private PartOnMesh {
       if (!parts_.recomputation[k]) continue;
       if (kRecipeRecomputes[k] == Recompute::Kind::Full) {
         chains.all[k] = std::max<Nanoseconds>(0, backward_again(k, weights));
-        chains.first[k] = chains.first[0];
+        chains.first[k] = std::max(chains.first[0], backward_with_gate(k, weights));
       } else {
         measure_backward(k, weights, chains);
       }
@@ -477,7 +477,7 @@ class PartChains : private PartOnMesh {
 
   void measure_backward(std::size_t kind, Weights weights, BackwardChains& chains) {
     if (!part_.exit) return;
-    const Runs runs = backward_runs(kind, nullptr, weights);
+    const Runs runs = backward_runs(kind, nullptr, weights, true);
     chains.first[kind] = std::max<Nanoseconds>(0, end_on_every_device(runs));
     if (!part_.entry) return;
     const OperatorId producer = graph_.tensor(*part_.entry).producer;
@@ -489,11 +489,45 @@ class PartChains : private PartOnMesh {
 
   // All that runs again does so from 0 on; then comes backward.
   Nanoseconds backward_again(std::size_t kind, Weights weights) {
+    const Runs runs = runs_again(kind, {});
+    return runs.empty() ? 0 : end_on_every_device(backward_runs(kind, &runs, weights, false));
+  }
+
+  // From the start of the backward of what makes the exit. What runs again waits on each device for the
+  // backward of all behind the last reader of its results. 0 where nothing in the part is behind.
+  Nanoseconds backward_with_gate(std::size_t kind, Weights weights) {
+    if (!part_.exit) return 0;
+    const OperatorId exit = graph_.tensor(*part_.exit).producer;
+    OperatorId last;
+    for (const Recomputation::Segment& segment : recomputation(kind).segments()) {
+      const bool inside =
+          std::ranges::any_of(segment.operators, [&](OperatorId op) { return is_inside(op); });
+      if (inside && last.valid()) return 0;  // of several segments
+      if (inside) last = segment.last;
+    }
+    if (!last.valid() || !(last < exit) || again(kind, exit)) return 0;
+    const Runs behind = backward_runs(0, nullptr, Weights::Apart, true);
+    Moments gate(tables_.topology().num_devices(), 0);
+    for (const OperatorId op : part_.operators) {
+      const Run* run = behind.find(op);
+      if (!(last < op) || run == nullptr) continue;
+      const std::vector<DeviceId>& devices = tables_[op].config.devices;
+      for (std::size_t k = 0; k < devices.size(); ++k)
+        gate[devices[k].index()] = std::max(gate[devices[k].index()], run->end[k]);
+    }
+    const Runs runs = runs_again(kind, gate);
+    return end_on_every_device(backward_runs(kind, &runs, weights, true));
+  }
+
+  // `gate`: by device, when it may begin; empty: at 0.
+  Runs runs_again(std::size_t kind, const Moments& gate) {
     Runs runs(*this);
     for (const OperatorId op : part_.operators) {
       if (!again(kind, op)) continue;
       const BoundOperator& bound = tables_[op];
       Run run = unmet(bound, true);
+      for (std::size_t k = 0; !gate.empty() && k < run.begin.size(); ++k)
+        run.begin[k] = gate[bound.config.devices[k].index()];
       for (std::size_t u = 0; u < bound.op->uses.size(); ++u) {
         const UseRef use{op, static_cast<std::int32_t>(u)};
         const TensorUse& read = bound.op->uses[u];
@@ -503,9 +537,9 @@ class PartChains : private PartOnMesh {
       finish(run, runs, bound, bound.forward);
       runs.add(op, std::move(run));
     }
-    if (runs.empty()) return 0;
-    return end_on_every_device(backward_runs(kind, &runs, weights));
+    return runs;
   }
+
   GatheredInputs gathered_;
 };
 

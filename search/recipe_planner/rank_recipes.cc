@@ -1,7 +1,5 @@
 #include "search/recipe_planner/rank_recipes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -13,7 +11,6 @@
 
 #include "search/recipe_planner/measured_meshes.h"
 #include "search/recipe_planner/recipe_scorer.h"
-#include "search/stopwatch.h"
 #include "search/worker_threads.h"
 #include "sim/base/deadline.h"
 #include "sim/base/errors.h"
@@ -305,19 +302,41 @@ class RecipeRanker {
     }
   }
 
-  // A closer bound takes its place.
+  // A closer bound takes its place, or those of several.
   void bound_closer() {
+    if (open_.front().known == Candidate::Known::OfParts) return bound_by_links();
     Candidate next = open_.front();
-    if (next.known == Candidate::Known::OfParts) {
-      next.known = Candidate::Known::OfLinks;
-      next.bound = std::max(next.bound, time_of_links(next));
-    } else {
-      next.known = Candidate::Known::OfSteps;
-      next.bound = std::max(next.bound, time_of_steps(next));
-    }
+    next.known = Candidate::Known::OfSteps;
+    next.bound = std::max(next.bound, time_of_steps(next));
     take_first();
     add(next);
   }
+
+  void bound_by_links() {
+    std::vector<Candidate> taken;
+    const Nanoseconds least =
+        open_meshes_.empty() ? std::numeric_limits<Nanoseconds>::max() : open_meshes_.front().bound;
+    while (taken.size() < kMeshesAtATime && !open_.empty()) {
+      const Candidate& next = open_.front();
+      if (next.known != Candidate::Known::OfParts ||
+          (!taken.empty() && (next.bound >= least || !may_be_best(next.bound))))
+        break;
+      taken.push_back(next);
+      take_first();
+    }
+    try {
+      measure_traffic(taken);
+    } catch (const OutOfTime&) {
+      for (const Candidate& c : taken) add(c);
+      throw;
+    }
+    for (Candidate& c : taken) {
+      c.known = Candidate::Known::OfLinks;
+      c.bound = std::max(c.bound, time_of_links(c));
+      add(c);
+    }
+  }
+
   [[nodiscard]] bool is_bound_closely(const Candidate& c) const {
     return c.known >= Candidate::Known::OfSteps ||
            (c.known == Candidate::Known::OfLinks && space_.meshes()[c.mesh].pipeline == 1);
@@ -335,18 +354,20 @@ class RecipeRanker {
     open_.pop_back();
   }
 
-  const MeshTraffic& traffic_of(const Candidate& c) {
-    const Recipe& mesh = space_.meshes()[c.mesh];
-    const auto [at, fresh] = traffic_.try_emplace({c.mesh, c.sharding});
-    if (fresh) {
-      try {
-        at->second = meshes_.traffic(mesh, space_.shardings(mesh)[c.sharding], space_.microbatches(mesh));
-      } catch (const OutOfTime&) {
-        traffic_.erase(at);
-        throw;
-      }
+  void measure_traffic(const std::vector<Candidate>& candidates) {
+    std::map<std::pair<std::uint32_t, std::uint8_t>, std::size_t> number_of;
+    std::vector<MeasuredMeshes::ShardedMesh> asked;
+    for (const Candidate& c : candidates) {
+      const std::pair key(c.mesh, c.sharding);
+      if (traffic_.contains(key) || !number_of.try_emplace(key, asked.size()).second) continue;
+      const Recipe& mesh = space_.meshes()[c.mesh];
+      asked.push_back({&mesh, space_.shardings(mesh)[c.sharding], space_.microbatches(mesh)});
     }
-    return at->second;
+    meshes_.measure_traffic(asked);
+    for (const auto& [key, number] : number_of) traffic_.emplace(key, std::move(asked[number].traffic));
+  }
+  [[nodiscard]] const MeshTraffic& traffic_of(const Candidate& c) const {
+    return traffic_.at({c.mesh, c.sharding});
   }
 
   [[nodiscard]] DividedCosts divided(const Candidate& c) const {
@@ -451,40 +472,9 @@ class RecipeRanker {
 
 }  // namespace
 
-const RatedRecipe* RecipeRanking::best() const {
-  return rated.empty() || !rated.front().evaluation.feasible() ? nullptr : &rated.front();
-}
-
-std::vector<RatedRecipe> RecipeRanking::pareto_front() const {
-  std::vector<RatedRecipe> front;
-  for (const RatedRecipe& r : rated) {
-    if (!r.evaluation.feasible()) break;
-    if (front.empty() || r.peak < front.back().peak) front.push_back(r);
-  }
-  return front;
-}
-
 RecipeRanking rank_recipes(const RankingRequest& request,
                            const std::function<bool(const RankingProgress&)>& go_on) {
   return RecipeRanker(request, go_on).rank();
-}
-
-std::function<bool(const RankingProgress&)> told_as_search(ProgressCallback tell) {
-  return [tell = std::move(tell), time = Stopwatch()](const RankingProgress& now) {
-    SearchProgress told;
-    told.proposals = now.simulated;
-    told.best = now.best;
-    told.seconds = time.seconds();
-    return tell(told);
-  };
-}
-
-std::string with_separators(std::int64_t number) {
-  std::string text = fmt::format("{}", number);
-  constexpr std::ptrdiff_t kDigits = 3;
-  for (std::ptrdiff_t at = std::ssize(text) - kDigits; at > 0; at -= kDigits)
-    text.insert(static_cast<std::size_t>(at), 1, ',');
-  return text;
 }
 
 }  // namespace pipesim

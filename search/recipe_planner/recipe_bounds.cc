@@ -92,7 +92,7 @@ DividedCosts::Stage::Backward DividedCosts::backward_of(const Stage& stage, std:
       continue;
     }
     const bool last_of_model = l + 1 == layers;
-    made.drain = made.chain + part.first[0];
+    made.drain = made.chain + part.first[last_of_model ? 0 : kind_];
     made.chain += last_of_model ? part.first[0] : part.all[kind_];
   }
   any |= front || count > 0;

@@ -1,0 +1,43 @@
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+#include "search/recipe_planner/rank_recipes.h"
+#include "search/stopwatch.h"
+
+namespace pipesim {
+
+const RatedRecipe* RecipeRanking::best() const {
+  return rated.empty() || !rated.front().evaluation.feasible() ? nullptr : &rated.front();
+}
+
+std::vector<RatedRecipe> RecipeRanking::pareto_front() const {
+  std::vector<RatedRecipe> front;
+  for (const RatedRecipe& r : rated) {
+    if (!r.evaluation.feasible()) break;
+    if (front.empty() || r.peak < front.back().peak) front.push_back(r);
+  }
+  return front;
+}
+
+std::function<bool(const RankingProgress&)> told_as_search(ProgressCallback tell) {
+  return [tell = std::move(tell), time = Stopwatch()](const RankingProgress& now) {
+    SearchProgress told;
+    told.proposals = now.simulated;
+    told.best = now.best;
+    told.seconds = time.seconds();
+    return tell(told);
+  };
+}
+
+std::string with_separators(std::int64_t number) {
+  std::string text = fmt::format("{}", number);
+  constexpr std::ptrdiff_t kDigits = 3;
+  for (std::ptrdiff_t at = std::ssize(text) - kDigits; at > 0; at -= kDigits)
+    text.insert(static_cast<std::size_t>(at), 1, ',');
+  return text;
+}
+
+}  // namespace pipesim
