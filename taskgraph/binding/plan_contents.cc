@@ -81,6 +81,7 @@ BoundStrategy PlanContents::bind(const Strategy& strategy) const {
 const BoundStrategy& PlanContents::strategy_of(std::int32_t microbatch, const BoundStrategy& strategy) const {
   if (ways_ == 1) return strategy;
   const auto way = static_cast<std::size_t>(microbatch % ways_);
+  if (!folded_.of_way.empty() && folded_.strategy == strategy) return folded_.of_way[way];
   const bool known = !last_.of_way.empty() && last_.generation == generation() && last_.strategy == strategy;
   if (known) return last_.of_way[way];
   std::vector<ParallelConfig> configs;
@@ -92,6 +93,10 @@ const BoundStrategy& PlanContents::strategy_of(std::int32_t microbatch, const Bo
   }
   last_ = std::move(now);
   return last_.of_way[way];
+}
+
+void PlanContents::know_ways(const BoundStrategy& strategy, std::vector<BoundStrategy> of_way) const {
+  folded_ = {generation(), strategy, std::move(of_way)};
 }
 
 PipelineOrder PlanContents::order_of(const BoundStrategy& strategy, std::int32_t microbatches) const {

@@ -58,6 +58,9 @@ class PlanContents {
   /// The strategy on the devices that run this microbatch. Valid until the next call with another strategy.
   [[nodiscard]] const BoundStrategy& strategy_of(std::int32_t microbatch,
                                                  const BoundStrategy& strategy) const;
+  /// Says what strategy_of() is of a folded strategy, whose operators nobody bound. Valid until it is said of
+  /// another.
+  void know_ways(const BoundStrategy& strategy, std::vector<BoundStrategy> of_way) const;
   /// The steps of the strategy's devices with this number of microbatches.
   [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;
 
@@ -137,6 +140,7 @@ class PlanContents {
   std::shared_ptr<const BackwardUses> backward_;
   std::int32_t ways_ = 1;
   mutable Ways last_;
+  mutable Ways folded_;  // see know_ways()
 };
 
 }  // namespace pipesim

@@ -21,6 +21,8 @@ class Folding {
   /// The strategy on the devices that stand for others. Layouts and communicators are still those of all
   /// devices. Expand it with ExpansionSetting::folding.
   [[nodiscard]] const BoundStrategy& strategy() const { return strategy_; }
+  /// What PlanContents::strategy_of() is for each way of microbatches, on these devices; empty with one way.
+  [[nodiscard]] const std::vector<BoundStrategy>& ways() const { return ways_; }
   /// The folded version of a communication plan, or of updates, of the whole strategy.
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& whole) const {
     return plans_.at(&whole).plan;
@@ -50,6 +52,7 @@ class Folding {
   std::vector<LaneId> first_lane_;  // by lane
   std::deque<BoundOperator> operators_;
   BoundStrategy strategy_;
+  std::vector<BoundStrategy> ways_;
   struct Plan {
     CommunicationPlan plan;
     std::vector<std::int32_t> task_of;

@@ -38,13 +38,16 @@ void label_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const 
 
 // Folded graphs leave out edges that others imply. A device's tasks of one step come after those of the step
 // before, so what waits for the weight gradients of all microbatches need only wait for the last ones. By
-// stage: those of the last steps that run backward_input and backward_weight.
+// stage and way (stage · ways + way): those of the last steps that run backward_input and backward_weight.
 std::vector<std::pair<std::int32_t, std::int32_t>> last_backward(const PipelineOrder& order,
-                                                                 std::size_t stages) {
-  std::vector<std::pair<std::int32_t, std::int32_t>> last(stages, {0, 0});
+                                                                 std::int32_t stages, std::int32_t ways) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> last;
+  for (std::int32_t s = 0; s < stages; ++s) {
+    for (std::int32_t way = 0; way < ways; ++way) last.emplace_back(way, way);
+  }
   for (const std::vector<PipelineStep>& steps : order.steps) {
     for (const PipelineStep& step : steps) {
-      auto& [input, weight] = last[static_cast<std::size_t>(step.stage)];
+      auto& [input, weight] = last[static_cast<std::size_t>(step.stage * ways + step.microbatch % ways)];
       const bool both = step.kind == StepKind::Backward;
       if (both || step.kind == StepKind::BackwardInput) input = step.microbatch;
       if (both || step.kind == StepKind::BackwardWeight) weight = step.microbatch;
@@ -109,7 +112,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
   const std::int32_t microbatches = out_.microbatches_;
   if (folding_) {
     const std::int32_t stages = pipeline ? pipeline->num_stages() : 1;
-    last_backward_ = last_backward(order, static_cast<std::size_t>(stages));
+    last_backward_ = last_backward(order, stages, contents_.ways());
   }
   for (microbatch_ = 0; microbatch_ < microbatches; ++microbatch_) {
     now_ = &contents_.strategy_of(microbatch_, out_.strategy_);
@@ -317,14 +320,16 @@ TaskId StrategyExpander::add_barrier(DeviceId device, std::size_t step, std::int
 
 // From the first to before the second.
 std::pair<std::int32_t, std::int32_t> StrategyExpander::microbatches_of(const Wiring& wiring,
-                                                                        OperatorId source) const {
+                                                                        std::size_t number) const {
+  const OperatorId source = wiring.sources[number].op;
   if (wiring.microbatch >= 0 && wiring.kind == TaskKind::GradientSync && contents_.versions().several()) {
     const std::int32_t end = wiring.microbatch + contents_.versions().every(contents_.stage_of(source));
     return {wiring.microbatch, std::min(end, out_.microbatches_)};
   }
   if (wiring.microbatch >= 0) return {wiring.microbatch, wiring.microbatch + 1};
   if (!folding_) return {0, out_.microbatches_};
-  const auto [input, weight] = last_backward_[static_cast<std::size_t>(contents_.stage_of(source))];
+  const auto [input, weight] = last_backward_[static_cast<std::size_t>(
+      contents_.stage_of(source) * contents_.ways() + wiring.way_of(number))];
   const std::int32_t last = out_.tasks_of(source).backward_weight.valid() ? weight : input;
   return {last, last + 1};
 }
@@ -351,7 +356,7 @@ void StrategyExpander::visit_sources(const Wiring& wiring, Visit visit) {
   const bool by_way = contents_.ways() > 1 && wiring.kind == TaskKind::GradientSync;
   for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
     const OperatorId op = wiring.sources[s].op;
-    const auto [first_microbatch, end_microbatch] = microbatches_of(wiring, op);
+    const auto [first_microbatch, end_microbatch] = microbatches_of(wiring, s);
     for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
       if (by_way && m % wiring.ways != wiring.way_of(s)) continue;
       const BoundOperator& bound =

@@ -66,7 +66,7 @@ class StrategyExpander {
   template <class Visit>
   void visit_sources(const Wiring& wiring, Visit visit);
   [[nodiscard]] std::pair<std::int32_t, std::int32_t> microbatches_of(const Wiring& wiring,
-                                                                      OperatorId source) const;
+                                                                      std::size_t number) const;
   [[nodiscard]] OperatorTasks& tasks_of(OperatorId op, std::int32_t microbatch);
   [[nodiscard]] const BoundStrategy& strategy_of(TaskKind kind) const;
 
@@ -80,7 +80,7 @@ class StrategyExpander {
   InputGathers input_gathers_;
   const BoundStrategy* now_;     // on the devices of microbatch_
   std::int32_t microbatch_ = 0;  // being added
-  // Folded: by stage, the microbatches of its last backward steps, see last_backward().
+  // Folded: by stage and way, the microbatches of its last backward steps, see last_backward().
   std::vector<std::pair<std::int32_t, std::int32_t>> last_backward_;
   std::map<TensorId, std::vector<std::size_t>> syncs_;  // wirings, of weights reduced after each microbatch
   LayoutIds terms_;                                     // scratch: distinct layouts

@@ -27,7 +27,7 @@ enum class TaskKind : std::uint8_t {
   Rotation,           ///< a block of keys and values, or of their gradients, on its way round a ring
   Barrier  ///< takes no time (1 ns where reductions begin behind it): a device is done with a step of its
            ///< schedule, may begin to recompute, or has got its updated weights
-};                                        // what is ready at the same time goes in this order
+};         // what is ready at the same time goes in this order
 std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "inner-reduce", "barrier"
 constexpr bool is_pass(TaskKind kind) {
   return kind <= TaskKind::Recompute;

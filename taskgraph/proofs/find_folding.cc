@@ -21,8 +21,11 @@ class FoldingFinder {
 
   std::optional<Folding> find() {
     list_groups();
-    for (const BoundOperator* b : strategy_) add_operator(*b);
-    list_transfers();
+    for (std::int32_t way = 0; way < contents_.ways(); ++way) {
+      const BoundStrategy of_way = contents_.strategy_of(way, strategy_);
+      for (const BoundOperator* b : of_way) add_operator(*b);
+      list_transfers(of_way);
+    }
     list_weights();
     if (!takes_time_) return std::nullopt;
     const auto found = classes();
@@ -123,7 +126,7 @@ class FoldingFinder {
     }
   }
 
-  void list_transfers() {
+  void list_transfers(const BoundStrategy& strategy) {
     const OperatorGraph& graph = contents_.graph();
     LayoutIds terms, targets;
     for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
@@ -131,17 +134,17 @@ class FoldingFinder {
       const UseRef producer = contents_.backward().producing_use(tensor);
       stop_if_late();
       if (!producer.op.valid()) continue;
-      const LayoutId source = data_layout(producer, strategy_);
+      const LayoutId source = data_layout(producer, strategy);
       targets.clear();
       for (const UseRef use : graph.consumers(tensor)) {
-        const LayoutId target = data_layout(use, strategy_);
+        const LayoutId target = data_layout(use, strategy);
         if (std::find(targets.begin(), targets.end(), target) != targets.end()) continue;
         targets.push_back(target);
         add_plan(contents_.transfer_plan(tensor, std::span(&source, 1), target));
       }
       if (!contents_.backward().has_backward(tensor)) continue;
-      contents_.list_gradient_terms(tensor, strategy_, terms);
-      add_plan(contents_.transfer_plan(tensor, terms, gradient_layout(producer, strategy_)));
+      contents_.list_gradient_terms(tensor, strategy, terms);
+      add_plan(contents_.transfer_plan(tensor, terms, gradient_layout(producer, strategy)));
     }
   }
 
@@ -246,10 +249,17 @@ class FoldingFinder {
       first_lane_.push_back(classes.first[static_cast<std::size_t>(c)]);
     f.first_lane_ = first_lane_;
     for (std::size_t d = 0; d < facts_.size(); ++d) f.first_of_.emplace_back(first_lane_[d].index());
-    for (const BoundOperator* b : strategy_) {
-      f.operators_.push_back(fold(*b, classes.of_task[pattern_of_operator_.at(&first_alike(*b))]));
-      f.strategy_.push_back(&f.operators_.back());
-    }
+    const auto fold_all = [&](const BoundStrategy& strategy) {
+      BoundStrategy made;
+      for (const BoundOperator* b : strategy) {
+        f.operators_.push_back(fold(*b, classes.of_task[pattern_of_operator_.at(&first_alike(*b))]));
+        made.push_back(&f.operators_.back());
+      }
+      return made;
+    };
+    f.strategy_ = fold_all(strategy_);
+    for (std::int32_t way = 0; contents_.ways() > 1 && way < contents_.ways(); ++way)
+      f.ways_.push_back(way == 0 ? f.strategy_ : fold_all(contents_.strategy_of(way, strategy_)));
     for (const auto& [plan, pattern] : pattern_of_plan_) {
       const auto [at, fresh] = f.plans_.try_emplace(
           plan, Folding::Plan{fold(*plan, classes.of_task[pattern]), classes.of_task[pattern]});
@@ -451,7 +461,9 @@ class FoldingFinder {
 };
 
 std::optional<Folding> find_folding(const PlanContents& contents, const BoundStrategy& strategy) {
-  if (contents.ways() > 1 || contents.versions().several()) return std::nullopt;
+  const bool replicated =
+      contents.ways() > 1 && !schedule_kind(contents.options().pipeline->schedule).both_ways;
+  if (replicated || contents.versions().several()) return std::nullopt;
   return FoldingFinder(contents, strategy).find();
 }
 

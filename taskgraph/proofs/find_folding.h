@@ -24,8 +24,10 @@ namespace pipesim {
 /// own device only, and kinds alone decide whether that work or other work gets a lane first. So one task per
 /// class, on one lane per class of lanes, runs as all of them do.
 ///
+/// Where microbatches go both ways, all of this holds for each way.
+///
 /// Nothing when a condition fails, or when too few devices are alike for folding to pay. Nothing either when
-/// microbatches go several ways or weights change between microbatches.
+/// stages have replicas or weights change between microbatches.
 std::optional<Folding> find_folding(const PlanContents& contents, const BoundStrategy& strategy);
 
 }  // namespace pipesim

@@ -7,12 +7,12 @@
 namespace pipesim {
 
 const std::optional<Folding>& KnownFolding::of(const PlanContents& contents, const BoundStrategy& strategy) {
-  if (contents.ways() > 1 || contents.versions().several()) {
+  const std::optional<Pipeline>& pipeline = contents.options().pipeline;
+  if (contents.versions().several() || (pipeline && !pipeline->replicas.empty())) {
     subject_.reset();
     return folding_ = find_folding(contents, strategy);
   }
-  const std::optional<Pipeline>& pipeline = contents.options().pipeline;
-  Subject now{contents.generation(), contents.versions().trained(), strategy,
+  Subject now{contents.generation(), contents.versions().trained(), contents.ways(), strategy,
               pipeline ? pipeline->stage_of : std::vector<std::int32_t>()};
   if (subject_ == now) return folding_;
   subject_.reset();  // until the search has come to its end

@@ -17,11 +17,12 @@ class KnownFolding {
   const std::optional<Folding>& of(const PlanContents& contents, const BoundStrategy& strategy);
 
  private:
-  /// All that find_folding() reads and that may differ between two plans. Where all microbatches go one way,
+  /// All that find_folding() reads and that may differ between two plans. Where no stage has replicas,
   /// the groups of devices follow from their stages.
   struct Subject {
     std::uint64_t generation = 0;
     bool trained = true;
+    std::int32_t ways = 1;
     BoundStrategy strategy;
     std::vector<std::int32_t> stage_of;  // by operator; empty: no pipeline
     bool operator==(const Subject&) const = default;

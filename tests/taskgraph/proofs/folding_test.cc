@@ -192,8 +192,8 @@ TEST(Folding, TakesReplicasAndTheirPartsForOneDevice) {
     for (const auto& [name, least] : {std::pair("dgx-a100:2", 6.0), std::pair("p100-4x4", 1.9),
                                       std::pair("levels:4@100GB/s,4@5GB/s", 1.9)}) {
       const Topology topology = make_topology(name);
-      for (const char* schedule :
-           {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2", "zb-auto:2", "zb-v", "dualpipe-v"}) {
+      for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2", "zb-auto:2", "zb-v",
+                                   "dualpipe-v", "chimera", "dualpipe"}) {
         SCOPED_TRACE(fmt::format("{} on {}, {}", model, name, schedule));
         EXPECT_THAT(folded_to(graph, topology, plan_in_both(graph, {4, 2, 2}, schedule)), Ge(least));
       }
@@ -215,9 +215,11 @@ TEST(Folding, OfManyShapesRunsAsTheWholePlan) {
                                    {1, 8, 2},
                                    {2, 8, 1},
                                    {1, 16, 1}}) {
-    for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v"}) {
+    for (const char* schedule :
+         {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v", "chimera", "dualpipe"}) {
       if (schedule_kind(schedule).takes_chunks && 4 % shape.pipeline != 0) continue;
-      if (schedule == std::string_view("dualpipe-v") && shape.pipeline > 2) continue;
+      if (std::string_view(schedule).starts_with("dualpipe") && shape.pipeline > 2) continue;
+      if (schedule_kind(schedule).both_ways && shape.pipeline % 2 != 0) continue;
       for (const std::int32_t more : {0, 5}) {
         SCOPED_TRACE(fmt::format("{} x {} x {}, {}, {} more", shape.tensor, shape.pipeline, shape.data,
                                  schedule, more));
@@ -233,7 +235,8 @@ TEST(Folding, OfWhatRunsAgainRunsAsTheWholePlan) {
   const OperatorGraph graph = make_zoo_model(kReplicatedLlama);
   const Topology topology = make_topology("dgx-a100:2");
   for (const char* recompute : {"full", "selective"}) {
-    for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-v", "dualpipe-v"}) {
+    for (const char* schedule :
+         {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-v", "dualpipe-v", "chimera", "dualpipe"}) {
       SCOPED_TRACE(fmt::format("{}, {}", recompute, schedule));
       ReplicaPlan plan = plan_in_both(graph, {4, 2, 2}, schedule);
       plan.options.recompute = parse_recompute(recompute);
@@ -273,7 +276,7 @@ TEST(Folding, OfInputsThatAreGatheredAgainRunsAsTheWholePlan) {
   const OperatorGraph graph = make_zoo_model(kReplicatedLlama);
   const Topology topology = make_topology("dgx-a100:2");
   for (const char* recompute : {"none", "selective", "full"}) {
-    for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v"}) {
+    for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v", "dualpipe"}) {
       SCOPED_TRACE(fmt::format("{}, {}", recompute, schedule));
       ReplicaPlan plan = plan_in_both(graph, {4, 2, 2}, schedule);
       plan.options.recompute = parse_recompute(recompute);
@@ -295,7 +298,7 @@ TEST(Folding, OfOtherModelsAndMachinesRunsAsTheWholePlan) {
          {"gpt:batch=8,layers=2,hidden=64,heads=4,sequence=16,vocab=50,positions=16,projection=untied",
           "gpt:batch=8,layers=2,hidden=64,heads=4,sequence=16,vocab=50,positions=16"}) {
       const OperatorGraph graph = make_zoo_model(model);
-      for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v"}) {
+      for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v", "dualpipe"}) {
         SCOPED_TRACE(fmt::format("{}, {}", model, schedule));
         ReplicaPlan plan = plan_in_both(graph, {4, 2, 2}, schedule);
         plan.options.gradient_piece = Bytes(1000);
