@@ -253,7 +253,7 @@ class RecipeRanker {
         if (!may_go_on()) break;
         if (mesh_first) {
           decide_mesh();
-        } else if (!is_bound_closely(open_.front())) {
+        } else if (!is_bound_closely(open_.front()) && !wants_an_answer()) {
           bound_closer();
         } else {
           next.push_back(simulation_of(open_.front()));
@@ -316,7 +316,7 @@ class RecipeRanker {
     std::vector<Candidate> taken;
     const Nanoseconds least =
         open_meshes_.empty() ? std::numeric_limits<Nanoseconds>::max() : open_meshes_.front().bound;
-    while (taken.size() < kMeshesAtATime && !open_.empty()) {
+    while (taken.size() < traffic_at_a_time() && !open_.empty()) {
       const Candidate& next = open_.front();
       if (next.known != Candidate::Known::OfParts ||
           (!taken.empty() && (next.bound >= least || !may_be_best(next.bound))))
@@ -337,6 +337,18 @@ class RecipeRanker {
     }
   }
 
+  // On thousands of devices closer bounds take so long that a recipe that fits is found first: it tells
+  // others to be too slow, and is an answer when time is up.
+  [[nodiscard]] bool wants_an_answer() const {
+    constexpr std::size_t kDevicesFirst = 65'536;
+    const std::size_t all = traffic_.size() * request_.costs.topology().num_devices();
+    return best_ == nullptr && all >= kDevicesFirst * (1 + ranking_.rated.size() / kMostAtATime);
+  }
+  // What is measured before the next look at the bounds.
+  [[nodiscard]] std::size_t traffic_at_a_time() const {
+    constexpr std::size_t kDevices = 16'384;
+    return std::clamp(kDevices / request_.costs.topology().num_devices(), std::size_t{1}, kMeshesAtATime);
+  }
   [[nodiscard]] bool is_bound_closely(const Candidate& c) const {
     return c.known >= Candidate::Known::OfSteps ||
            (c.known == Candidate::Known::OfLinks && space_.meshes()[c.mesh].pipeline == 1);
