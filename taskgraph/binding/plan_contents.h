@@ -59,7 +59,7 @@ class PlanContents {
   [[nodiscard]] const BoundStrategy& strategy_of(std::int32_t microbatch,
                                                  const BoundStrategy& strategy) const;
   /// Says what strategy_of() is of a folded strategy, whose operators nobody bound. Valid until it is said of
-  /// another.
+  /// another, or of none with an empty `of_way`.
   void know_ways(const BoundStrategy& strategy, std::vector<BoundStrategy> of_way) const;
   /// The steps of the strategy's devices with this number of microbatches.
   [[nodiscard]] PipelineOrder order_of(const BoundStrategy& strategy, std::int32_t microbatches) const;

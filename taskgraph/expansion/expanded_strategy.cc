@@ -35,8 +35,7 @@ void ExpandedStrategy::expand(const BoundStrategy& strategy, const ExpansionSett
   const std::int32_t microbatches = setting.microbatches > 0 ? setting.microbatches : options.microbatches;
   build_with_memory(*this, microbatches, [&] {
     begin(strategy, microbatches);
-    if (setting.folding != nullptr && contents_->ways() > 1)
-      contents_->know_ways(strategy, setting.folding->ways());
+    if (setting.folding != nullptr) contents_->know_ways(strategy, setting.folding->ways());
     const PipelineOrder order = contents_->order_of(strategy, microbatches);
     StrategyExpander expander(*this, setting.labels, setting.folding);
     expander.add_microbatches(order);

@@ -464,6 +464,7 @@ std::optional<Folding> find_folding(const PlanContents& contents, const BoundStr
   const bool replicated =
       contents.ways() > 1 && !schedule_kind(contents.options().pipeline->schedule).both_ways;
   if (replicated || contents.versions().several()) return std::nullopt;
+  contents.know_ways({}, {});  // those of a folding before, whose operators are gone
   return FoldingFinder(contents, strategy).find();
 }
 
