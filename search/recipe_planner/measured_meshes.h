@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/recipe_planner/mesh_costs.h"
+#include "search/recipe_planner/measuring/mesh_costs.h"
 #include "search/recipe_planner/recipe_scorer.h"
 #include "search/worker_threads.h"
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "search/recipe_planner/mesh_costs.h"
+#include "search/recipe_planner/measuring/mesh_costs.h"
 #include "search/recipe_planner/recipe_space.h"
 #include "search/recipe_planner/schedule_shape.h"
 #include "search/recipe_planner/step_sequence.h"

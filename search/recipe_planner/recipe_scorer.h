@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "search/evaluator.h"
-#include "search/recipe_planner/mesh_costs.h"
+#include "search/recipe_planner/measuring/mesh_costs.h"
 #include "search/recipe_planner/rank_recipes.h"
 
 namespace pipesim {

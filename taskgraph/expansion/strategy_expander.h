@@ -67,7 +67,9 @@ class StrategyExpander {
   void visit_sources(const Wiring& wiring, Visit visit);
   [[nodiscard]] std::pair<std::int32_t, std::int32_t> microbatches_of(const Wiring& wiring,
                                                                       std::size_t number) const;
-  [[nodiscard]] OperatorTasks& tasks_of(OperatorId op, std::int32_t microbatch);
+  [[nodiscard]] OperatorTasks& tasks_of(OperatorId op, std::int32_t microbatch) {
+    return out_.tasks_[static_cast<std::size_t>(microbatch) * out_.operators_ + op.index()];
+  }
   [[nodiscard]] const BoundStrategy& strategy_of(TaskKind kind) const;
 
   ExpandedStrategy& out_;

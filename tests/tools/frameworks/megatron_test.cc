@@ -38,7 +38,8 @@ TEST(Megatron, ArgumentsReadBackToThePlan) {
                      EXPECT_EQ(run.optimizer, plan.optimizer);
                      EXPECT_EQ(run.gradient_type, plan.gradient_type) << text;
                      EXPECT_EQ(run.recipe.microbatch, plan.recipe.microbatch);
-                     EXPECT_TRUE(run.left_out.empty()) << run.left_out.front();
+                     const bool overlaps = plan.recipe.reduction.has_value();
+                     EXPECT_TRUE(run.left_out.empty() || overlaps) << run.left_out.front();
                      expect_same_plan(run.recipe, plan.recipe, model, topology);
                    });
 }

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "search/recipe_planner/part_on_mesh.h"
+#include "search/recipe_planner/measuring/part_on_mesh.h"
 
 namespace pipesim {
 

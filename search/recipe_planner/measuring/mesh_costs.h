@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "search/recipe_planner/model_parts.h"
+#include "search/recipe_planner/measuring/model_parts.h"
 #include "search/recipes/recipe.h"
 #include "taskgraph/plan/plan.h"
 

@@ -1,4 +1,4 @@
-#include "search/recipe_planner/part_chains.h"
+#include "search/recipe_planner/measuring/part_chains.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "search/recipe_planner/part_traffic.h"
+#include "search/recipe_planner/measuring/part_traffic.h"
 
 #include <set>
 

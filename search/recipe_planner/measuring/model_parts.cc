@@ -1,4 +1,4 @@
-#include "search/recipe_planner/model_parts.h"
+#include "search/recipe_planner/measuring/model_parts.h"
 
 #include <algorithm>
 #include <map>

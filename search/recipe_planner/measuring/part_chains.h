@@ -1,7 +1,7 @@
 #pragma once
 
-#include "search/recipe_planner/mesh_costs.h"
-#include "search/recipe_planner/part_on_mesh.h"
+#include "search/recipe_planner/measuring/mesh_costs.h"
+#include "search/recipe_planner/measuring/part_on_mesh.h"
 
 namespace pipesim {
 

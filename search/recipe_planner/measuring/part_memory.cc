@@ -1,4 +1,4 @@
-#include "search/recipe_planner/part_memory.h"
+#include "search/recipe_planner/measuring/part_memory.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "search/recipe_planner/part_on_mesh.h"
+#include "search/recipe_planner/measuring/part_on_mesh.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "search/recipe_planner/mesh_costs.h"
+#include "search/recipe_planner/measuring/mesh_costs.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "search/recipe_planner/part_chains.h"
-#include "search/recipe_planner/part_memory.h"
-#include "search/recipe_planner/part_traffic.h"
+#include "search/recipe_planner/measuring/part_chains.h"
+#include "search/recipe_planner/measuring/part_memory.h"
+#include "search/recipe_planner/measuring/part_traffic.h"
 
 namespace pipesim {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "search/recipe_planner/mesh_tables.h"
-#include "search/recipe_planner/model_parts.h"
+#include "search/recipe_planner/measuring/mesh_tables.h"
+#include "search/recipe_planner/measuring/model_parts.h"
 
 namespace pipesim {
 

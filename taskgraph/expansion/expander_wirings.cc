@@ -1,0 +1,271 @@
+#include <algorithm>
+#include <array>
+
+#include "taskgraph/expansion/add_tasks.h"
+#include "taskgraph/expansion/strategy_expander.h"
+
+namespace pipesim {
+namespace {
+
+// The layout's position among the terms; appended if it is new.
+std::int32_t term_of(LayoutId layout, LayoutIds& terms) {
+  const auto at = static_cast<std::size_t>(std::find(terms.begin(), terms.end(), layout) - terms.begin());
+  if (at == terms.size()) terms.push_back(layout);
+  return static_cast<std::int32_t>(at);
+}
+
+// A last change may take in fewer microbatches than there are replicas: those without one take part when they
+// have made the change before, whose updates begin with the task.
+void connect_idle_replicas(TaskDag& dag, const Wiring& wiring, std::int32_t microbatches, TaskId before,
+                           std::span<const std::int32_t> update_of_device) {
+  for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
+    if (wiring.microbatch_of(s) >= microbatches)
+      connect_source(dag, *wiring.plan, wiring.first_task, wiring.source_terms[s], before, update_of_device);
+  }
+}
+
+// The plan, or the updates, on the devices that the folding keeps.
+template <class Work>
+const Work& folded_by(const Folding* folding, const Work& work) {
+  return folding ? folding->folded(work) : work;
+}
+
+}  // namespace
+
+// From the first to before the second.
+std::pair<std::int32_t, std::int32_t> StrategyExpander::microbatches_of(const Wiring& wiring,
+                                                                        std::size_t number) const {
+  const OperatorId source = wiring.sources[number].op;
+  if (wiring.microbatch >= 0 && wiring.kind == TaskKind::GradientSync && contents_.versions().several()) {
+    const std::int32_t end = wiring.microbatch + contents_.versions().every(contents_.stage_of(source));
+    return {wiring.microbatch, std::min(end, out_.microbatches_)};
+  }
+  if (wiring.microbatch >= 0) return {wiring.microbatch, wiring.microbatch + 1};
+  if (!folding_) return {0, out_.microbatches_};
+  const auto [input, weight] = last_backward_[static_cast<std::size_t>(
+      contents_.stage_of(source) * contents_.ways() + wiring.way_of(number))];
+  const std::int32_t last = out_.tasks_of(source).backward_weight.valid() ? weight : input;
+  return {last, last + 1};
+}
+
+void StrategyExpander::add_transfers(Wiring& wiring) {
+  const std::uint64_t key = transfer_key_high(wiring.kind, std::max(0, wiring.microbatch), wiring.tensor,
+                                              static_cast<std::uint64_t>(wiring.ordinal));
+  wiring.first_task = pipesim::add_transfers(dag(), *wiring.plan, key);
+  connect_transfers(dag(), *wiring.plan, wiring.first_task);
+  if (!labels_) return;
+  for (const CommunicationTask& t : wiring.plan->tasks) {
+    const bool send = t.kind == Collective::Send;
+    out_.graph_.labels.push_back({wiring.kind, t.kind, graph_.tensor(wiring.tensor).producer, wiring.tensor,
+                                  t.group.front(), send ? t.group.back() : DeviceId(),
+                                  static_cast<std::int32_t>(t.group.size()), std::max(t.piece, t.round),
+                                  t.size, labelled(wiring.microbatch)});
+  }
+}
+
+// visit(number, operator, first task that makes its data) of each source in each microbatch. Sources of a
+// weight's gradient stand once for each way of microbatches through their stage.
+template <class Visit>
+void StrategyExpander::visit_sources(const Wiring& wiring, Visit visit) {
+  const bool by_way = contents_.ways() > 1 && wiring.kind == TaskKind::GradientSync;
+  for (std::size_t s = 0; s < wiring.sources.size(); ++s) {
+    const OperatorId op = wiring.sources[s].op;
+    const auto [first_microbatch, end_microbatch] = microbatches_of(wiring, s);
+    for (std::int32_t m = first_microbatch; m < end_microbatch; ++m) {
+      if (by_way && m % wiring.ways != wiring.way_of(s)) continue;
+      const BoundOperator& bound =
+          *(by_way ? contents_.strategy_of(m, out_.strategy_) : strategy_of(wiring.kind))[op.index()];
+      visit(s, bound, making_tasks(wiring.kind, bound, out_.tasks_of(op, m)));
+    }
+  }
+}
+
+void StrategyExpander::connect_sources(const Wiring& wiring) {
+  visit_sources(wiring, [&](std::size_t s, const BoundOperator& bound, TaskId maker) {
+    connect_source(dag(), *wiring.plan, wiring.first_task, wiring.source_terms[s], maker,
+                   bound.shard_of_device);
+  });
+}
+
+void StrategyExpander::connect_readers(const Wiring& wiring, TaskId first_reader,
+                                       std::span<const std::int32_t> reader_of_device) {
+  pipesim::connect_readers(dag(), *wiring.plan, wiring.first_task, first_reader, reader_of_device);
+  visit_sources(wiring, [&](std::size_t, const BoundOperator& bound, TaskId maker) {
+    connect_local(dag(), *wiring.plan, maker, bound.shard_of_device, first_reader, reader_of_device);
+  });
+}
+
+// Its memory is used again.
+Wiring& StrategyExpander::begin_wiring(TaskKind kind, TensorId tensor) {
+  if (out_.num_wirings_ == out_.wirings_.size()) out_.wirings_.emplace_back();
+  Wiring& w = out_.wirings_[out_.num_wirings_++];
+  w.kind = kind;
+  w.tensor = tensor;
+  w.microbatch = kind == TaskKind::GradientSync ? -1 : microbatch_;
+  w.read_in = ReadIn::BothPasses;
+  w.ordinal = 0;
+  w.plan = nullptr;
+  w.first_task = {};
+  w.sources.clear();
+  w.destinations.clear();
+  w.source_terms.clear();
+  w.ways = 1;
+  return w;
+}
+
+// From the producer to all consumers: one for each layout that is wanted.
+void StrategyExpander::plan_forward(TensorId tensor) {
+  const UseRef producer = contents_.backward().producing_use(tensor);
+  if (!producer.op.valid()) return;
+  const std::size_t first = out_.num_wirings_;
+  const auto consumers = graph_.consumers(tensor);
+  for (std::size_t i = 0; i < consumers.size(); ++i) {
+    const LayoutId target = data_layout(consumers[i], *now_);
+    std::size_t w = first;
+    while (w < out_.num_wirings_ && out_.wirings_[w].plan->target != target) ++w;
+    if (w == out_.num_wirings_) {
+      Wiring& wiring = begin_wiring(TaskKind::ForwardTransfer, tensor);
+      wiring.ordinal = static_cast<std::int32_t>(i);
+      wiring.sources.push_back(producer);
+      wiring.source_terms.push_back(0);
+      const LayoutId source = data_layout(producer, *now_);
+      wiring.plan = &folded_by(folding_, contents_.transfer_plan(tensor, std::span(&source, 1), target));
+    }
+    out_.wirings_[w].destinations.push_back(consumers[i]);
+  }
+}
+
+void StrategyExpander::wire_forward(TensorId tensor) {
+  const std::size_t first = out_.num_wirings_;
+  plan_forward(tensor);
+  for (std::size_t w = first; w < out_.num_wirings_; ++w) {
+    add_transfers(out_.wirings_[w]);
+    connect_sources(out_.wirings_[w]);
+    for (const UseRef c : out_.wirings_[w].destinations) {
+      connect_readers(out_.wirings_[w], out_.tasks_of(c.op, microbatch_).forward,
+                      (*now_)[c.op.index()]->shard_of_device);
+    }
+  }
+  const std::size_t end = out_.num_wirings_;
+  if (!contents_.recomputation().any() || first == end ||
+      !contents_.recomputation().again(contents_.backward().producing_use(tensor).op))
+    return;
+  for (std::size_t w = first; w < end; ++w) wire_again(w);
+}
+
+// The way of what was made again, to those that read it.
+void StrategyExpander::wire_again(std::size_t forward_wiring) {
+  const Wiring& forward = out_.wirings_[forward_wiring];
+  std::vector<UseRef> readers;
+  std::ranges::copy_if(forward.destinations, std::back_inserter(readers),
+                       [&](UseRef use) { return contents_.recomputation().reads_again(use); });
+  if (readers.empty()) return;
+  const Wiring& wiring = move_again(forward_wiring, std::move(readers));
+  for (const UseRef c : wiring.destinations) {
+    const OperatorTasks& tasks = out_.tasks_of(c.op, microbatch_);
+    // The backward of what is run again waits for that.
+    const std::array<TaskId, 2> backward{tasks.backward_input, tasks.backward_weight},
+        again{tasks.recompute, {}};
+    for (const TaskId first : tasks.recompute.valid() ? again : backward) {
+      if (first.valid()) connect_readers(wiring, first, (*now_)[c.op.index()]->shard_of_device);
+    }
+  }
+}
+
+Wiring& StrategyExpander::move_again(std::size_t forward_wiring, std::vector<UseRef> readers) {
+  Wiring& wiring = begin_wiring(TaskKind::RecomputeTransfer, out_.wirings_[forward_wiring].tensor);
+  const Wiring& once = out_.wirings_[forward_wiring];  // where it lies now
+  wiring.ordinal = once.ordinal;
+  wiring.plan = once.plan;
+  wiring.sources = once.sources;
+  wiring.source_terms = once.source_terms;
+  wiring.destinations = std::move(readers);
+  add_transfers(wiring);
+  connect_sources(wiring);
+  return wiring;
+}
+
+// The consumers that make a gradient, and the terms in which they make it.
+void StrategyExpander::list_sources(Wiring& wiring) {
+  terms_.clear();
+  const std::span<const UseRef> makers = contents_.backward().gradient_makers(wiring.tensor);
+  wiring.ways = wiring.kind == TaskKind::GradientSync ? contents_.ways_through(makers.front().op) : 1;
+  for (std::int32_t way = 0; way < wiring.ways; ++way) {
+    const BoundStrategy& used =
+        wiring.ways == 1 ? strategy_of(wiring.kind) : contents_.strategy_of(way, out_.strategy_);
+    for (const UseRef maker : makers) {
+      wiring.sources.push_back(maker);
+      wiring.source_terms.push_back(term_of(gradient_layout(maker, used), terms_));
+    }
+  }
+}
+
+void StrategyExpander::wire_backward(TensorId tensor) {
+  if (!contents_.backward().has_backward(tensor)) return;
+  Wiring& wiring = begin_wiring(TaskKind::BackwardTransfer, tensor);
+  list_sources(wiring);
+  const UseRef producer = contents_.backward().producing_use(tensor);
+  wiring.destinations.push_back(producer);
+  wiring.plan =
+      &folded_by(folding_, contents_.transfer_plan(tensor, terms_, gradient_layout(producer, *now_)));
+  add_transfers(wiring);
+  connect_sources(wiring);
+  const OperatorTasks& tasks = out_.tasks_of(producer.op, microbatch_);
+  for (const TaskId first : {tasks.backward_input, tasks.backward_weight}) {
+    if (first.valid()) connect_readers(wiring, first, (*now_)[producer.op.index()]->shard_of_device);
+  }
+}
+
+void StrategyExpander::add_updates(OperatorId owner) {
+  if (contents_.backward().owned_weights(owner).empty()) return;
+  const OwnedUpdates& work = folded_by(folding_, contents_.update_work(owner, out_.strategy_));
+  const std::int32_t every =
+      contents_.versions().several() ? contents_.versions().every(contents_.stage_of(owner)) : 1;
+  const std::int32_t first = contents_.versions().several() ? microbatch_ / every * every : 0;
+  OperatorTasks& tasks = tasks_of(owner, first);
+  tasks.update = TaskId(dag().num_tasks());
+  tasks.update_devices = work.devices;
+  for (std::size_t i = 0; i < work.devices.size(); ++i) {
+    const DeviceId d = work.devices[i];
+    dag().add_task(compute_key(TaskKind::Update, first, owner, 0, d), work.durations[i], LaneId(d.value));
+    const std::int32_t number = contents_.versions().several() ? labelled(first) : -1;
+    if (labels_)
+      out_.graph_.labels.push_back(
+          {TaskKind::Update, Collective::Send, owner, {}, d, d, 1, 0, Bytes(0), number});
+  }
+  for (const TensorId w : contents_.backward().owned_weights(owner)) {
+    if (contents_.syncs_each_microbatch(w, out_.strategy_)) {
+      for (const std::size_t sync : syncs_[w])
+        connect_readers(out_.wirings_[sync], tasks.update, work.update_of_device);
+      continue;
+    }
+    const Wiring& sync = out_.wirings_[sync_gradient(w, contents_.versions().several() ? first : -1)];
+    if (first > 0) {
+      connect_idle_replicas(dag(), sync, out_.microbatches_, out_.tasks_of(owner, first - every).update,
+                            work.update_of_device);
+    }
+    connect_readers(sync, tasks.update, work.update_of_device);
+  }
+  const StateSharding& sharding = contents_.options().state_sharding;
+  if (sharding.any() && !sharding.gathers_before_use())
+    gathers_.add_after_update(owner, tasks.update, work.update_of_device);
+}
+
+// Of the gradients of one microbatch, a change of weights, or (−1) all microbatches. Returns the wiring's
+// number.
+std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microbatch) {
+  const std::size_t number = out_.num_wirings_;
+  Wiring& wiring = begin_wiring(TaskKind::GradientSync, weight);
+  wiring.microbatch = microbatch;
+  list_sources(wiring);
+  wiring.plan = &folded_by(folding_, contents_.sync_plan(weight, out_.strategy_));
+  add_transfers(wiring);
+  if (!folding_ || !reduces_after_steps()) connect_sources(wiring);  // else the order of steps implies it
+  return number;
+}
+
+const CommunicationPlan& StrategyExpander::folded(const CommunicationPlan& plan) const {
+  return folded_by(folding_, plan);
+}
+
+}  // namespace pipesim
