@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "search/recipe_planner/measuring/part_busy.h"
 #include "search/recipe_planner/measuring/part_chains.h"
 #include "search/recipe_planner/measuring/part_memory.h"
 #include "search/recipe_planner/measuring/part_traffic.h"

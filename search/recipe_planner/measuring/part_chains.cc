@@ -9,107 +9,10 @@
 #include <span>
 #include <utility>
 
-#include "sim/base/deadline.h"
+#include "search/recipe_planner/measuring/arrivals.h"
 
 namespace pipesim {
 namespace {
-
-constexpr Nanoseconds kNoChain = -1;  // no chain leads there
-
-// By shard: the end of the longest chain, or kNoChain.
-using Moments = std::vector<Nanoseconds>;
-
-Nanoseconds after(Nanoseconds moment, Nanoseconds duration) {
-  return moment == kNoChain ? kNoChain : moment + duration;
-}
-
-Nanoseconds least(const Moments& moments) {
-  return moments.empty() ? kNoChain : *std::ranges::min_element(moments);
-}
-
-// A pass of one shard: its stages follow one another.
-Nanoseconds duration_of(const PassWork& work, std::size_t shard, std::size_t shards) {
-  Nanoseconds sum = 0;
-  for (std::size_t i = shard; i < work.durations.size(); i += shards) sum += work.durations[i];
-  return sum;
-}
-
-// What provides data for a transfer: an operator's shards, and when they have made it.
-struct Maker {
-  const BoundOperator* bound;
-  const Moments* made;
-  std::int32_t term;
-};
-
-// By shard of the reader: when what the plan brings is there.
-Moments arrivals_of(const CommunicationPlan& plan, const std::vector<Maker>& makers,
-                    const BoundOperator& reader) {
-  const auto raise = [](Nanoseconds& moment, Nanoseconds other) { moment = std::max(moment, other); };
-  Moments ends(plan.expansion.tasks.size(), kNoChain);
-  for (const PlanExpansion::Contribution& c : plan.expansion.contributions) {
-    for (const Maker& maker : makers) {
-      const std::int32_t shard = maker.bound->shard_of_device[c.device.index()];
-      if (shard >= 0 && (c.term < 0 || c.term == maker.term))
-        raise(ends[static_cast<std::size_t>(c.task)], (*maker.made)[static_cast<std::size_t>(shard)]);
-    }
-  }
-  std::vector<std::vector<std::int32_t>> waits(ends.size());
-  for (const PlanExpansion::Wait& w : plan.expansion.waits)
-    waits[static_cast<std::size_t>(w.after)].push_back(w.before);
-  for (std::size_t t = 0; t < ends.size(); ++t) {  // a task waits for earlier ones
-    for (const std::int32_t before : waits[t]) raise(ends[t], ends[static_cast<std::size_t>(before)]);
-    ends[t] = after(ends[t], plan.expansion.tasks[t].duration);
-  }
-  Moments there(reader.config.devices.size(), kNoChain);
-  for (const PlanExpansion::Arrival& a : plan.expansion.arrivals) {
-    const std::int32_t shard = reader.shard_of_device[a.device.index()];
-    if (shard >= 0) raise(there[static_cast<std::size_t>(shard)], ends[static_cast<std::size_t>(a.task)]);
-  }
-  for (const DeviceId d : plan.local) {
-    const std::int32_t shard = reader.shard_of_device[d.index()];
-    for (const Maker& maker : makers) {
-      const std::int32_t from = maker.bound->shard_of_device[d.index()];
-      if (shard >= 0 && from >= 0)
-        raise(there[static_cast<std::size_t>(shard)], (*maker.made)[static_cast<std::size_t>(from)]);
-    }
-  }
-  return there;
-}
-
-class BusyDevices : private PartOnMesh {
- public:
-  explicit BusyDevices(const PartOnMesh& part) : PartOnMesh(part) {}
-
-  // How long each device is busy, by its place among the devices of the part's first operator.
-  void measure(PartCosts& costs) const {
-    const std::vector<DeviceId>& devices = tables_[part_.operators.front()].config.devices;
-    const std::size_t places = devices.size();
-    Moments forward(places, 0), input(places, 0), weight(places, 0);
-    std::array<Moments, kNumRecomputes> once_more;
-    once_more.fill(Moments(places, 0));
-    for (const OperatorId op : part_.operators) {
-      stop_if_late();
-      const BoundOperator& bound = tables_[op];
-      const std::size_t shards = bound.config.devices.size();
-      for (std::size_t d = 0; d < places; ++d) {
-        const std::int32_t shard = bound.shard_of_device[devices[d].index()];
-        if (shard < 0) continue;
-        const auto k = static_cast<std::size_t>(shard);
-        forward[d] += duration_of(bound.forward, k, shards);
-        input[d] += duration_of(bound.backward_input, k, shards);
-        weight[d] += duration_of(bound.backward_weight, k, shards);
-        for (std::size_t r = 0; r < kNumRecomputes; ++r) {
-          if (parts_.recomputation[r] && again(r, op))
-            once_more[r][d] += duration_of(bound.forward, k, shards);
-        }
-      }
-    }
-    costs.busy_forward = least(forward);
-    costs.busy_input = least(input);
-    costs.busy_weight = least(weight);
-    for (std::size_t r = 0; r < kNumRecomputes; ++r) costs.busy_again[r] = least(once_more[r]);
-  }
-};
 
 // Operators of a part, by their place.
 class Ancestors {
@@ -544,8 +447,6 @@ class PartChains : private PartOnMesh {
 };
 
 }  // namespace
-
-void measure_busy(const PartOnMesh& part, PartCosts& costs) { BusyDevices(part).measure(costs); }
 
 void measure_chains(const PartOnMesh& part, GatheredInputs gathered, PartCosts& costs) {
   PartChains(part, gathered).measure(costs);

@@ -5,9 +5,6 @@
 
 namespace pipesim {
 
-/// How long devices are busy (PartCosts, "Busy"): by the passes alone, which is known at once.
-void measure_busy(const PartOnMesh& part, PartCosts& costs);
-
 /// The part's chains of passes and transfers (PartCosts, "Chains").
 void measure_chains(const PartOnMesh& part, GatheredInputs gathered, PartCosts& costs);
 

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/recipe_planner/measuring/moments.h"
+#include "taskgraph/moving/communication_plan.h"
+
+namespace pipesim {
+
+/// What provides data for a transfer: an operator's shards, and when they have made it.
+struct Maker {
+  const BoundOperator* bound;
+  const Moments* made;
+  std::int32_t term;
+};
+
+/// By shard of the reader: when what the plan brings is there.
+Moments arrivals_of(const CommunicationPlan& plan, const std::vector<Maker>& makers,
+                    const BoundOperator& reader);
+
+}  // namespace pipesim
