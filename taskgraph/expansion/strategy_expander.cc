@@ -210,6 +210,7 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
     strategies.push_back(&contents_.strategy_of(way, out_.strategy_));
     add_shards(*strategies.back(), way, shards);
   }
+  if (reduces_after_steps()) add_reduction_gates(order);
   std::vector<TaskId> done(shards.size());  // of a pipeline: the last barriers
   for (std::size_t d = 0; d < shards.size(); ++d) {
     if (order.group_of[d] < 0 || shards[d].empty()) continue;
@@ -224,8 +225,8 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
         return expander.out_.in_microbatch(task, microbatch);
       }
       [[nodiscard]] std::int32_t stage_of(OperatorId op) const { return expander.contents_.stage_of(op); }
-      TaskId add_barrier(std::size_t step, std::int32_t microbatch, bool last) {
-        return expander.add_barrier(device, step, microbatch, last);
+      TaskId add_barrier(std::size_t step, std::int32_t microbatch) {
+        return expander.add_barrier(device, step, microbatch);
       }
       TaskId enter(std::span<const PipelineStep> steps, TaskId before) {
         const bool alone = expander.contents_.options().pipeline.has_value();
@@ -243,7 +244,7 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
   if (!contents_.options().pipeline || contents_.versions().several()) return;
   update_after_steps(out_, out_.strategy_, done,
                      [&](TaskId last, TaskId update) { dag().add_edge(last, update); });
-  if (reduces_after_steps()) reduce_after(done);
+  if (reduces_after_steps()) reduce_after(order, done);
 }
 
 bool StrategyExpander::reduces_after_steps() const {
@@ -252,29 +253,73 @@ bool StrategyExpander::reduces_after_steps() const {
          !options.state_sharding.each_microbatch() && !contents_.versions().several();
 }
 
-// By device its last barrier.
-void StrategyExpander::reduce_after(std::span<const TaskId> done) {
+namespace {
+
+// The groups of a pipeline whose devices reduce the gradient together, ascending.
+std::vector<std::int32_t> groups_of(const Wiring& sync, const PipelineOrder& order) {
+  std::vector<std::int32_t> groups;
+  for (const PlanExpansion::Contribution& c : sync.plan->expansion.contributions)
+    groups.push_back(order.group_of[c.device.index()]);
+  std::ranges::sort(groups);
+  const auto same = std::ranges::unique(groups);
+  groups.erase(same.begin(), same.end());
+  return groups;
+}
+
+}  // namespace
+
+// All reductions of a group begin together, so that all its devices have them in the order of their keys.
+// Otherwise those of devices that are done a moment earlier would all go before the first one in which others
+// take part, and the others would have to wait for them. A gate takes a moment, so that reductions behind
+// gates of several groups, too, are compared by their keys.
+void StrategyExpander::add_reduction_gates(const PipelineOrder& order) {
+  reduction_gates_.clear();
   for (const Wiring& wiring : out_.wirings()) {
-    if (wiring.kind != TaskKind::GradientSync) continue;
+    if (wiring.kind != TaskKind::GradientSync || wiring.plan->expansion.tasks.empty()) continue;
+    const auto [gate, is_new] = reduction_gates_.try_emplace(groups_of(wiring, order));
+    if (!is_new) continue;
+    const DeviceId device = wiring.plan->expansion.contributions.front().device;
+    TaskLabel label;
+    label.kind = TaskKind::Barrier;
+    label.tensor = wiring.tensor;
+    label.device = label.peer = device;
+    gate->second = add_gate(reduction_gate_key(reduction_gates_.size(), device), device, label, {}, 1);
+  }
+}
+
+// `done`: by device its last barrier.
+void StrategyExpander::reduce_after(const PipelineOrder& order, std::span<const TaskId> done) {
+  for (const auto& [groups, gate] : reduction_gates_) {
+    for (std::size_t d = 0; d < done.size(); ++d) {
+      if (done[d].valid() && std::ranges::binary_search(groups, order.group_of[d]))
+        dag().add_edge(done[d], gate);
+    }
+  }
+  std::vector<bool> waits;  // by task of a plan
+  for (const Wiring& wiring : out_.wirings()) {
+    if (wiring.kind != TaskKind::GradientSync || wiring.plan->expansion.tasks.empty()) continue;
+    const TaskId gate = reduction_gates_.at(groups_of(wiring, order));
+    waits.assign(wiring.plan->expansion.tasks.size(), false);
     for (const PlanExpansion::Contribution& c : wiring.plan->expansion.contributions) {
+      const TaskId task = task_at(wiring.first_task, c.task);
+      if (!waits[static_cast<std::size_t>(c.task)]) dag().add_edge(gate, task);
+      waits[static_cast<std::size_t>(c.task)] = true;
       const TaskId last = done[c.device.index()];
-      if (last.valid()) dag().add_edge(last, task_at(wiring.first_task, c.task));
+      if (!folding_ && last.valid()) dag().add_edge(last, task);  // else the gate implies it
     }
   }
 }
 
-TaskId StrategyExpander::add_gate(TaskKey key, DeviceId device, const TaskLabel& label, OperatorId gathered) {
-  const TaskId gate = dag().add_task(key, 0, LaneId());
+TaskId StrategyExpander::add_gate(TaskKey key, DeviceId device, const TaskLabel& label, OperatorId gathered,
+                                  Nanoseconds takes) {
+  const TaskId gate = dag().add_task(key, takes, LaneId());
   out_.gates_.push_back({device, gate, gathered});
   if (labels_) out_.graph_.labels.push_back(label);
   return gate;
 }
 
-// What several devices reduce together must be ready at one time and compared by its keys. Were the last
-// barriers to take no time, reductions that wait for one device would go before those that wait for one more.
-TaskId StrategyExpander::add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch, bool last) {
-  const Nanoseconds takes = last && reduces_after_steps() ? 1 : 0;
-  const TaskId barrier = dag().add_task(barrier_key(step, device), takes, LaneId());
+TaskId StrategyExpander::add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch) {
+  const TaskId barrier = dag().add_task(barrier_key(step, device), 0, LaneId());
   out_.barriers_.push_back({device, microbatch, barrier});
   if (labels_) {
     out_.graph_.labels.push_back({TaskKind::Barrier,

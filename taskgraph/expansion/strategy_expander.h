@@ -24,8 +24,9 @@ class StrategyExpander {
   /// Adds barriers between the steps of each device.
   void order_steps(const PipelineOrder& order);
 
-  /// A task that takes no time and holds no lane. `label` says what it waits for. `gathered`: see Gate.
-  TaskId add_gate(TaskKey key, DeviceId device, const TaskLabel& label, OperatorId gathered = {});
+  /// A task that holds no lane. `label` says what it waits for. `gathered`: see Gate.
+  TaskId add_gate(TaskKey key, DeviceId device, const TaskLabel& label, OperatorId gathered = {},
+                  Nanoseconds takes = 0);
   /// A wiring that is not yet filled. Valid until the next one begins.
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
   /// Adds the tasks of the wiring's plan.
@@ -53,9 +54,10 @@ class StrategyExpander {
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void add_updates(OperatorId owner);
   [[nodiscard]] bool reduces_after_steps() const;
-  void reduce_after(std::span<const TaskId> done);
+  void add_reduction_gates(const PipelineOrder& order);
+  void reduce_after(const PipelineOrder& order, std::span<const TaskId> done);
   std::size_t sync_gradient(TensorId weight, std::int32_t microbatch);
-  TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch, bool last);
+  TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
 
   void wire_forward(TensorId tensor);
   void plan_forward(TensorId tensor);
@@ -85,7 +87,8 @@ class StrategyExpander {
   // Folded: by stage and way, the microbatches of its last backward steps, see last_backward().
   std::vector<std::pair<std::int32_t, std::int32_t>> last_backward_;
   std::map<TensorId, std::vector<std::size_t>> syncs_;  // wirings, of weights reduced after each microbatch
-  LayoutIds terms_;                                     // scratch: distinct layouts
+  std::map<std::vector<std::int32_t>, TaskId> reduction_gates_;  // by groups of the pipeline, ascending
+  LayoutIds terms_;                                              // scratch: distinct layouts
 };
 
 }  // namespace pipesim

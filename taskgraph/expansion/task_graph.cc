@@ -48,8 +48,10 @@ std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const To
                      part_of(label));
 }
 
-// Of a barrier inside a step.
+// Of a barrier that does not end a step.
 std::string event_of(const TaskLabel& label, const OperatorGraph& graph) {
+  if (!label.op.valid())
+    return fmt::format("gradients of {} and others may be reduced", graph.tensor(label.tensor).name);
   if (!label.tensor.valid()) return fmt::format("recompute from {} on may begin", graph.op(label.op).name);
   return fmt::format("weights of {} are gathered", graph.op(label.op).name);
 }
@@ -60,7 +62,7 @@ std::string describe(const TaskLabel& label, const OperatorGraph& graph, const T
   const bool barrier = label.kind == TaskKind::Barrier;
   if (barrier && label.stage < 0)
     return fmt::format("weights have changed as microbatch {} needs it", label.microbatch + 1);
-  if (barrier && !label.op.valid())
+  if (barrier && !label.op.valid() && !label.tensor.valid())
     return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
   const std::string work = barrier ? event_of(label, graph) : work_of(label, graph, topology);
   return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);

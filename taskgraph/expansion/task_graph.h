@@ -47,8 +47,8 @@ struct TaskLabel {
   Collective collective = Collective::Send;  ///< of communication tasks
   OperatorId op;    ///< of compute tasks, inner reduces and rotations; transfers: the tensor's producer, if
                     ///< any; barriers before recompute: the first operator that is run again
-  TensorId tensor;  ///< of transfers and gradient synchronisation; of barriers behind gathers of weights:
-                    ///< the first of these
+  TensorId tensor;  ///< of transfers and gradient synchronisation; of barriers behind gathers of weights, or
+                    ///< before reductions of gradients: the first of these
   DeviceId device;  ///< compute, barriers: where; communication: the first of the group (a send's source)
   DeviceId peer;    ///< a send's destination
   std::int32_t group_size = 1;  ///< of communication tasks

@@ -49,6 +49,13 @@ inline TaskKey gathered_key(OperatorId owner, DeviceId device) {
           static_cast<std::uint64_t>(device.value)};
 }
 
+/// `number`: the gate's number.
+inline TaskKey reduction_gate_key(std::size_t number, DeviceId device) {
+  return {key_of(TaskKind::Barrier, 0) | std::uint64_t{1} << (kMicrobatchShift - 2) |
+              std::uint64_t{1} << (kMicrobatchShift - 3) | number,
+          static_cast<std::uint64_t>(device.value)};
+}
+
 /// `kind`: InnerReduce or Rotation; of one pass and step, a device is first in one group only.
 inline TaskKey inner_exchange_key(TaskKind kind, TaskKind pass, std::int32_t microbatch, OperatorId op,
                                   std::int32_t step, DeviceId first) {

@@ -10,7 +10,7 @@ namespace pipesim {
 enum class GradientReduction : std::uint8_t {
   Overlapped,  ///< as soon as backward has made them (Megatron-LM's --overlap-grad-reduce); where links are
                ///< shared, what stages before wait for queues up behind it
-  AfterSteps   ///< when all steps of the device are done
+  AfterSteps   ///< when all steps of the devices that hold the weight are done
 };
 
 /// "overlapped", "after-steps".

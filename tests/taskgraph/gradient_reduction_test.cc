@@ -59,6 +59,34 @@ TEST_F(GradientReductionTest, BeginsWhenTheStepsOfTheDeviceAreDone) {
   }
 }
 
+// Else those of devices that end first would all go before one in which others take part, and the others
+// would wait for them.
+TEST_F(GradientReductionTest, BeginsAtOneTimeOnAllDevicesOfAStage) {
+  for (const char* schedule : {"1f1b", "gpipe", "dualpipe", "chimera"}) {
+    SCOPED_TRACE(schedule);
+    ReplicaPlan plan = plan_in_both(graph_, {2, 4, 2}, schedule);
+    plan.options.gradient_reduction = GradientReduction::AfterSteps;
+    const PlanContents contents(graph_, costs_, plan.options);
+    ExpandedStrategy expanded(contents);
+    expanded.expand(contents.bind(plan.strategy), {.labels = Labels::Make});
+    const Timeline timeline = simulate(expanded.dag());
+    const std::vector<TaskLabel>& labels = expanded.graph().labels;
+    // By groups of the pipeline of four devices each: the end of the steps.
+    std::vector<Nanoseconds> end(4, 0);
+    for (std::size_t t = 0; t < labels.size(); ++t) {
+      Nanoseconds& of_group = end[labels[t].device.index() / 4];
+      if (labels[t].kind <= TaskKind::BackwardWeight) of_group = std::max(of_group, timeline.end[t]);
+    }
+    int reductions = 0;
+    for (std::size_t t = 0; t < labels.size(); ++t) {
+      if (labels[t].kind != TaskKind::GradientSync) continue;
+      EXPECT_GT(timeline.start[t], end[labels[t].device.index() / 4]);
+      ++reductions;
+    }
+    EXPECT_GT(reductions, 8);
+  }
+}
+
 TEST_F(GradientReductionTest, KeepsNoStageWaiting) {
   const Times beside = run("1f1b", GradientReduction::Overlapped);
   const Times behind = run("1f1b", GradientReduction::AfterSteps);

@@ -43,7 +43,7 @@ inline ReplicaPlan plan_in_both(const OperatorGraph& graph, const ReplicaShape& 
   const auto n = static_cast<std::int32_t>(graph.operators().size());
   const std::int32_t stages = shape.pipeline * (schedule_kind(schedule).takes_chunks ? 2 : 1);
   ReplicaPlan plan;
-  plan.options.microbatches = 4;
+  plan.options.microbatches = schedule == "dualpipe" ? 2 * shape.pipeline : 4;
   plan.options.pipeline = Pipeline{schedule, {}};
   for (std::int32_t i = 0; i < n; ++i) {
     const std::int32_t stage = std::max(0, i - more) * stages / (n - more);

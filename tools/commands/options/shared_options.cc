@@ -135,7 +135,7 @@ Option gradient_reduction_option() {
           "Of pipelines that reduce them once an iteration. Beside backward they may hold links that stages "
           "before wait for. Recipes with pp reduce them after the steps unless they say reduce=overlapped.",
       .choices = {{"overlapped", "as soon as backward has made them"},
-                  {"after-steps", "when all steps of the device are done"}}};
+                  {"after-steps", "when the stage has done all its steps"}}};
 }
 
 Option imbalance_option() {
