@@ -15,10 +15,34 @@ Box bounds_of(const std::vector<Box>& boxes) {
   return b;
 }
 
+namespace {
+
+// The dimension along which most boxes begin at different places.
+std::size_t most_cut_dim(const std::vector<Box>& boxes) {
+  std::size_t dim = 0, most = 0;
+  std::vector<std::int64_t> begins(boxes.size());
+  for (std::size_t i = 0; i < boxes.front().dims(); ++i) {
+    std::ranges::transform(boxes, begins.begin(), [&](const Box& b) { return b[i].begin; });
+    std::ranges::sort(begins);
+    const auto different = static_cast<std::size_t>(std::ranges::unique(begins).begin() - begins.begin());
+    if (different > most) most = different, dim = i;
+  }
+  return dim;
+}
+
+}  // namespace
+
 bool disjoint(const std::vector<Box>& boxes) {
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    for (std::size_t j = i + 1; j < boxes.size() && !begins_behind(boxes[j], boxes[i]); ++j) {
-      if (boxes[i].meets(boxes[j])) return false;
+  if (boxes.size() < 2) return true;
+  if (boxes.front().dims() == 0) return false;
+  const std::size_t dim = most_cut_dim(boxes);
+  std::vector<const Box*> ordered;
+  for (const Box& b : boxes) ordered.push_back(&b);
+  std::ranges::sort(ordered, {}, [&](const Box* b) { return (*b)[dim].begin; });
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    for (std::size_t j = i + 1; j < ordered.size() && (*ordered[j])[dim].begin < (*ordered[i])[dim].end;
+         ++j) {
+      if (ordered[i]->meets(*ordered[j])) return false;
     }
   }
   return true;

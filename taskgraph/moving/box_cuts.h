@@ -11,7 +11,7 @@ namespace pipesim {
 
 /// The smallest box around `boxes`, of which there is at least one.
 [[nodiscard]] Box bounds_of(const std::vector<Box>& boxes);
-/// Whether no two of the boxes, which ascend, meet.
+/// Whether no two of the boxes meet.
 [[nodiscard]] bool disjoint(const std::vector<Box>& boxes);
 
 /// Finds those of an ascending list of boxes that may meet another box, by their first dimension. Lists of

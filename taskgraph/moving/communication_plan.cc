@@ -23,6 +23,11 @@ void append_rounded(const std::vector<LaneHold>& lanes, Nanoseconds duration, st
   for (const LaneHold& l : lanes) out.push_back({l.lane, std::min(to_nanoseconds(l.hold), duration)});
 }
 
+// Into how many pieces a step of so many bytes is cut.
+std::int64_t pieces_of(std::int64_t size, Bytes largest_piece) {
+  return std::max<std::int64_t>(1, (size + largest_piece.value - 1) / largest_piece.value);
+}
+
 // Appends the tasks of redistributions.
 class PlanWriter {
  public:
@@ -70,8 +75,7 @@ class PlanWriter {
   void add_step(const RedistributionStep& step, std::int32_t term, std::int32_t number) {
     first_task_.push_back(out_.tasks.size());
     const std::int64_t size = loaded(step.elements * element_bytes_, load_);
-    const std::int64_t pieces =
-        std::max<std::int64_t>(1, (size + largest_piece_.value - 1) / largest_piece_.value);
+    const std::int64_t pieces = pieces_of(size, largest_piece_);
     for (std::int64_t p = 0; p < pieces; ++p) {
       CommunicationTask& task = out_.tasks.emplace_back();
       task.kind = step.kind;
@@ -261,6 +265,32 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
       return written(each, true, target, element_bytes, largest_piece, layouts, prices, load);
   }
   return written(together, false, target, element_bytes, largest_piece, layouts, prices, load);
+}
+
+// The pieces of a step are of two sizes at most.
+std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
+                                Bytes largest_piece, const LayoutTable& layouts,
+                                CommunicationPrices& prices) {
+  const std::vector<Redistribution> together =
+      redistributions_of(terms, target, element_bytes, false, layouts, prices, StepContents::LeaveOut);
+  if (terms.size() > 1 && together.front().has_sends())
+    return plan_communication(terms, target, element_bytes, largest_piece, layouts, prices).loads;
+  std::vector<LaneUse> uses;
+  for (const Redistribution& r : together) {
+    for (const RedistributionStep& step : r.steps) {
+      const std::int64_t size = step.elements * element_bytes, pieces = pieces_of(size, largest_piece);
+      const std::int64_t larger = size % pieces;
+      for (const auto& [bytes, times] :
+           {std::pair(size / pieces, pieces - larger), std::pair(size / pieces + 1, larger)}) {
+        if (times == 0) continue;
+        const CollectiveTime& time = prices.time(step.kind, step.group, Bytes(bytes));
+        const std::size_t first = uses.size();
+        append_rounded(time.lanes, to_nanoseconds(time.duration), uses);
+        for (std::size_t u = first; u < uses.size(); ++u) uses[u].hold *= times;
+      }
+    }
+  }
+  return added_up(uses, prices.topology().num_lanes());
 }
 
 CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,

@@ -114,6 +114,10 @@ CommunicationPlan plan_communication(std::span<const LayoutId> terms, LayoutId t
                                      const LayoutTable& layouts, CommunicationPrices& prices,
                                      double load = 1);
 
+/// CommunicationPlan::loads of that plan, without making its tasks.
+std::vector<LaneUse> lane_loads(std::span<const LayoutId> terms, LayoutId target, std::int64_t element_bytes,
+                                Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices);
+
 /// The plan that carries out the redistribution of a sum.
 CommunicationPlan plan_of(const Redistribution& redistribution, LayoutId target, std::int64_t element_bytes,
                           Bytes largest_piece, const LayoutTable& layouts, CommunicationPrices& prices,

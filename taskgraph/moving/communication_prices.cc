@@ -21,12 +21,24 @@ std::size_t CommunicationPrices::KeyHash::operator()(const Key& key) const noexc
   return h;
 }
 
+namespace {
+
+Bytes bytes_of(const CollectivePlan& plan) {
+  std::size_t bytes = sizeof(plan);
+  for (const CollectiveAlgorithm& a : plan.algorithms()) bytes += a.loads.size() * sizeof(LaneLoad);
+  return Bytes(static_cast<std::int64_t>(bytes));
+}
+
+}  // namespace
+
 const CollectivePlan& CommunicationPrices::collective(Collective kind, std::span<const DeviceId> group) {
   key_.kind = kind;
   key_.group.assign(group.begin(), group.end());
   const auto it = plans_.find(key_);
   if (it != plans_.end()) return it->second;
-  return plans_.emplace(key_, costs_.plan_collective(kind, group)).first->second;
+  const CollectivePlan& made = plans_.emplace(key_, costs_.plan_collective(kind, group)).first->second;
+  bytes_ += bytes_of(made);
+  return made;
 }
 
 const CollectivePlan& CommunicationPrices::plan(Collective kind, std::span<const DeviceId> group) {
@@ -34,9 +46,12 @@ const CollectivePlan& CommunicationPrices::plan(Collective kind, std::span<const
   auto& row = sends_[group[0].index()];
   if (row.empty()) row.resize((topology().num_devices() + kPage - 1) / kPage);
   auto& page = row[group[1].index() / kPage];
-  if (!page) page = std::make_unique<Page>();
+  if (!page) page = std::make_unique<Page>(), bytes_ += Bytes(sizeof(Page));
   auto& slot = (*page)[group[1].index() % kPage];
-  if (!slot) slot = std::make_unique<const CollectivePlan>(costs_.plan_collective(kind, group));
+  if (!slot) {
+    slot = std::make_unique<const CollectivePlan>(costs_.plan_collective(kind, group));
+    bytes_ += bytes_of(*slot);
+  }
   return *slot;
 }
 

@@ -45,6 +45,8 @@ class CommunicationPrices {
   [[nodiscard]] int distance(DeviceId a, DeviceId b) const;
   /// See CostModel::collective_time. Valid until the next call.
   [[nodiscard]] const CollectiveTime& time(Collective kind, std::span<const DeviceId> group, Bytes size);
+  /// What it remembers, about.
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
   /// Scratch for the time of many steps. It is empty when handed out, and the caller must leave it empty.
   [[nodiscard]] ConcurrentTime& concurrent() { return concurrent_; }
 
@@ -69,7 +71,8 @@ class CommunicationPrices {
   static constexpr std::size_t kPage = 64;  // devices
   using Page = std::array<std::unique_ptr<const CollectivePlan>, kPage>;
   std::vector<std::vector<std::unique_ptr<Page>>> sends_;  // [from][page of to]
-  Key key_;                                                // scratch
+  Bytes bytes_;
+  Key key_;  // scratch
   CollectiveTime time_;
   ConcurrentTime concurrent_;
 };

@@ -132,12 +132,16 @@ class DisjointSets {
 };
 
 // Connected components of overlapping boxes, in the order of their first wanted box; those without a part
-// need nothing.
+// need nothing. Parts with the same box stand together.
 std::vector<RedistributionComponent> components(std::vector<RedistributionPart> parts,
                                                 std::vector<RedistributionWant> wants) {
   DisjointSets sets(parts.size() + wants.size());
   const AscendingBoxes wanted(wants.size(), [&](std::size_t w) -> const Box& { return wants[w].box; });
   for (std::size_t p = 0; p < parts.size(); ++p) {
+    if (p > 0 && parts[p].box == parts[p - 1].box) {
+      sets.join(p, p - 1);
+      continue;
+    }
     const AscendingBoxes::Stretch near = wanted.near(parts[p].box);
     for (std::size_t w = near.begin; w < near.end; ++w) {
       if (parts[p].box.meets(wants[w].box)) sets.join(p, parts.size() + w);

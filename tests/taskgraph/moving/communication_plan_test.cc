@@ -104,6 +104,32 @@ TEST_F(CommunicationPlanning, SumsTermsUnlessApartIsCheaper) {
   }
 }
 
+TEST_F(CommunicationPlanning, LoadsOfLanesNeedNoTasks) {
+  int cut = 0, of_terms = 0;
+  for_each_seed(400, [&](Rng& rng) {
+    const std::vector<std::int64_t> shape{256, 510};
+    std::vector<LayoutId> terms;
+    for (std::uint64_t n = 1 + rng.below(3); terms.size() < n;) {
+      const LayoutId id = layout(random_grid(rng, shape, 4, true).pieces());
+      if (std::find(terms.begin(), terms.end(), id) == terms.end()) terms.push_back(id);
+    }
+    const LayoutId target = layout(random_grid(rng, shape, 4, false).pieces());
+    const Bytes piece(rng.below(2) == 0 ? 1 << 30 : 1000 + static_cast<std::int64_t>(rng.below(100'000)));
+    const CommunicationPlan whole = plan(terms, target, piece);
+    const auto listed = [](const std::vector<LaneUse>& loads) {
+      std::vector<std::pair<LaneId, Nanoseconds>> list;
+      for (const LaneUse& load : loads) list.emplace_back(load.lane, load.hold);
+      return list;
+    };
+    EXPECT_EQ(listed(lane_loads(terms, target, 4, piece, layouts_, prices_)), listed(whole.loads));
+    of_terms += whole.term_by_term;
+    cut += std::ranges::any_of(whole.tasks, [](const CommunicationTask& t) { return t.pieces > 1; });
+  });
+  if (std::getenv("PIPESIM_TEST_SEED") != nullptr) return;
+  EXPECT_GT(cut, 50);
+  EXPECT_GT(of_terms, 10);
+}
+
 TEST_F(CommunicationPlanning, TasksCarryThePricesOfTheCostModel) {
   const std::vector<DeviceId> group{dev(1), dev(2)};
   const PricedTask task = priced_task(Collective::Send, group, Bytes(1'000'000), prices_);
