@@ -52,6 +52,7 @@ struct PlannerSettings {
   SearchBudget budget;                        ///< exhaustive
   RecipeFilter recipes;                       ///< recipes: those to choose among
   int threads = 1;                            ///< recipes: that simulate
+  double within = 0;                          ///< recipes: how much better others may be, see RankingRequest
 };
 
 /// A request for plans of a model on a topology.

@@ -64,17 +64,23 @@ std::string help_for(const RecipeFilter& filter) {
       all, nearest.recipe.str(), pretty(nearest.peak), usable, help_for(request.settings.recipes)));
 }
 
-std::string note_of_ranking(const RecipeRanking& ranking, bool interrupted) {
+std::string note_of_ranking(const RecipeRanking& ranking, double within, bool interrupted) {
+  constexpr double kPercent = 100;
   const std::string of = fmt::format("best of {} recipes", with_separators(ranking.recipes));
   const std::string simulated = fmt::format("{} simulated", with_separators(ranking.simulated()));
   if (ranking.proven()) return fmt::format("{}, proven; {}", of, simulated);
+  const std::optional<double> gap = ranking.gap();
   const std::string least =
-      ranking.bounded < ranking.recipes
-          ? fmt::format("{} not bounded", with_separators(ranking.recipes - ranking.bounded))
-          : fmt::format("none of them faster than {}", pretty(to_seconds(ranking.least_left)));
-  return fmt::format("not proven to be the {}: {} ended the search; {}, {} left, {}", of,
-                     interrupted ? "an interruption" : "--seconds", simulated, with_separators(ranking.left),
-                     least);
+      gap ? fmt::format("none of them faster than {}, {:.1f} % less than the best",
+                        pretty(to_seconds(ranking.least_left)), *gap * kPercent)
+          : fmt::format("{} not bounded", with_separators(ranking.recipes - ranking.bounded));
+  const std::string left = fmt::format("{}, {} left, {}", simulated, with_separators(ranking.left), least);
+  if (gap && *gap <= within) return fmt::format("{}, proven within {:.1f} %; {}", of, *gap * kPercent, left);
+  const std::string_view why = interrupted ? "an interruption ended the search"
+                               : ranking.left == ranking.too_large_to_simulate
+                                   ? "their task graphs do not fit into memory"
+                                   : "--seconds ended the search";
+  return fmt::format("not proven to be the {}: {}; {}", of, why, left);
 }
 
 }  // namespace
@@ -98,8 +104,15 @@ PlannedPipeline propose_recipes(const PlanRequest& request) {
 PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallback& progress) {
   const RecipeModel model(request.graph);
   const RecipeFilter& filter = request.settings.recipes;
-  const RankingRequest asked{model,  request.costs,      request.options,     request.samples(),
-                             filter, request.with_parts, request.takes_batch, request.settings.threads};
+  const RankingRequest asked{model,
+                             request.costs,
+                             request.options,
+                             request.samples(),
+                             filter,
+                             request.with_parts,
+                             request.takes_batch,
+                             request.settings.threads,
+                             request.settings.within};
   RecipeRanking ranking = rank_in_sight(request, asked, progress);
   if (ranking.recipes == 0)
     throw InputError("recipes: " + why_no_recipe(model, request.topology(), request.samples(), filter));
@@ -118,7 +131,7 @@ PlannedPipeline propose_recipes(const PlanRequest& request, const ProgressCallba
   planned.parts = recipe.context;
   planned.devices.assign(static_cast<std::size_t>(recipe.pipeline * recipe.chunks),
                          recipe.devices() / recipe.pipeline);
-  planned.note = note_of_ranking(ranking, request.observer->interrupted());
+  planned.note = note_of_ranking(ranking, request.settings.within, request.observer->interrupted());
   planned.proven = ranking.proven();
   planned.scored = best->evaluation;
   planned.recipes = std::move(ranking);

@@ -1,7 +1,10 @@
 #include "search/recipe_planner/measured_meshes.h"
 
 #include <numeric>
+#include <optional>
 #include <set>
+
+#include "search/recipe_planner/measuring/distinct_groups.h"
 
 namespace pipesim {
 
@@ -21,10 +24,15 @@ void MeasuredMeshes::limit_tables() {
   for (const auto& [key, made] : sized_) made->meter.forget();
 }
 
-const std::vector<std::int64_t>& MeasuredMeshes::groups_of(const Recipe& mesh) {
-  std::vector<std::int64_t>& groups = groups_[mesh.pipeline];
-  if (groups.empty()) groups = distinct_groups(mesh.pipeline, request_.costs.topology());
-  return groups;
+const StageGroups& MeasuredMeshes::groups_of(const Recipe& mesh, bool both_ways) {
+  const auto [groups, is_new] = groups_.try_emplace({mesh.pipeline, both_ways});
+  if (is_new) {
+    const Topology& topology = request_.costs.topology();
+    groups->second = {
+        both_ways ? distinct_pairs(mesh.pipeline, topology) : distinct_groups(mesh.pipeline, topology),
+        both_ways};
+  }
+  return groups->second;
 }
 
 const RecipeMeshCosts& MeasuredMeshes::one(const Recipe& mesh, CostsByMesh& known, Measure measure) {
@@ -36,7 +44,7 @@ void MeasuredMeshes::all(std::span<const Recipe> meshes, CostsByMesh& known, Mea
   struct Work {
     const Recipe* mesh;
     std::string name;
-    const std::vector<std::int64_t>* groups;
+    const StageGroups* groups;
     RecipeMeshCosts costs;
   };
   std::map<SizedRecipeModel*, std::vector<Work>> by_model;
@@ -47,24 +55,79 @@ void MeasuredMeshes::all(std::span<const Recipe> meshes, CostsByMesh& known, Mea
       by_model[&sized(mesh)].push_back({&mesh, std::move(name), &groups_of(mesh), {}});
   }
   at_the_same_time(by_model, [&](SizedRecipeModel& model, Work& work) {
-    work.costs = (model.meter.*measure)(*work.mesh, *work.groups);
+    work.costs = (model.meter.*measure)(*work.mesh, work.groups->distinct);
   });
   for (auto& [model, all] : by_model) {
     for (Work& work : all) known.emplace(std::move(work.name), std::move(work.costs));
   }
 }
 
-void MeasuredMeshes::measure_traffic(std::span<ShardedMesh> meshes) {
+void MeasuredMeshes::measure_transfers(std::span<const ShardedMesh> meshes) {
   struct Work {
-    ShardedMesh* what;
-    const std::vector<std::int64_t>* groups;
+    const Recipe* copy;
+    std::int64_t group;
+    HeldByParts* held;
   };
   std::map<SizedRecipeModel*, std::vector<Work>> by_model;
-  for (ShardedMesh& what : meshes) by_model[&sized(*what.mesh)].push_back({&what, &groups_of(*what.mesh)});
+  for (const ShardedMesh& what : meshes) {
+    for (const std::int64_t g : groups_of(*what.mesh, what.both_ways).distinct) {
+      const std::int64_t group = g * what.copies.times;
+      const auto [held, is_new] = transfers_.try_emplace({what.copies.mesh.str(), group});
+      if (is_new) by_model[&sized(what.copies.mesh)].push_back({&what.copies.mesh, group, &held->second});
+    }
+  }
   at_the_same_time(by_model, [](SizedRecipeModel& model, Work& work) {
-    work.what->traffic =
-        model.meter.traffic(*work.what->mesh, work.what->sharding, work.what->microbatches, *work.groups);
+    *work.held = model.meter.transfers(*work.copy, work.group);
   });
+}
+
+MeasuredMeshes::WeightsKey MeasuredMeshes::weights_key(const ShardedMesh& what, std::int64_t group) {
+  Recipe degrees = *what.mesh;
+  degrees.microbatch = 1;
+  const StateSharding& sharding = what.shardings.front();
+  return {degrees.str(), group, sharding.any(), sharding.group, what.both_ways};
+}
+
+void MeasuredMeshes::measure_weights(std::span<const ShardedMesh> meshes) {
+  struct Work {
+    const ShardedMesh* what;
+    std::int64_t group;
+    HeldByPartsWeights* held;
+  };
+  std::map<SizedRecipeModel*, std::vector<Work>> by_model;
+  for (const ShardedMesh& what : meshes) {
+    for (const std::int64_t group : groups_of(*what.mesh, what.both_ways).distinct) {
+      const auto [held, is_new] = weights_.try_emplace(weights_key(what, group));
+      if (is_new) by_model[&sized(*what.mesh)].push_back({&what, group, &held->second});
+    }
+  }
+  at_the_same_time(by_model, [](SizedRecipeModel& model, Work& work) {
+    *work.held =
+        model.meter.weights(*work.what->mesh, work.what->shardings.front(), work.group, work.what->both_ways);
+  });
+}
+
+void MeasuredMeshes::measure_traffic(std::span<ShardedMesh> meshes) {
+  try {
+    measure_transfers(meshes);
+    measure_weights(meshes);
+  } catch (...) {  // some are not measured
+    transfers_.clear(), weights_.clear();
+    throw;
+  }
+  for (ShardedMesh& what : meshes) {
+    for (const StateSharding& sharding : what.shardings) {
+      std::optional<MeshTraffic> least;
+      for (const std::int64_t group : groups_of(*what.mesh, what.both_ways).distinct) {
+        const MeshTraffic made =
+            on_busiest_lanes(transfers_.at({what.copies.mesh.str(), group * what.copies.times}),
+                             weights_.at(weights_key(what, group)), sharding, parts_, what.microbatches);
+        if (least) lower(*least, made);
+        if (!least) least = made;
+      }
+      what.traffic.push_back(std::move(*least));
+    }
+  }
 }
 
 // A model's work is that of one thread.
@@ -77,8 +140,11 @@ void MeasuredMeshes::at_the_same_time(std::map<SizedRecipeModel*, std::vector<Wo
   for (auto& job : by_model) jobs.push_back(&job);
   std::vector<std::size_t> numbers(jobs.size());
   std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  constexpr Bytes kMostOfOne(60'000'000);
   threads_.run(numbers, [&](std::size_t number, std::size_t) {
-    for (Work& work : jobs[number]->second) run(*jobs[number]->first, work);
+    SizedRecipeModel& model = *jobs[number]->first;
+    for (Work& work : jobs[number]->second) run(model, work);
+    if (model.meter.bytes() > kMostOfOne) model.meter.forget();
   });
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,9 +37,11 @@ class MeasuredMeshes {
 
   struct ShardedMesh {
     const Recipe* mesh;
-    StateSharding sharding;
+    FewestCopies copies;  ///< of which transfers within parts are measured; or the mesh itself
+    std::vector<StateSharding> shardings;  ///< that divide the state of weights in the same way
+    bool both_ways = false;                ///< the schedule
     std::int64_t microbatches = 1;
-    MeshTraffic traffic = {};  ///< is set
+    std::vector<MeshTraffic> traffic = {};  ///< is set, by sharding
   };
   void measure_traffic(std::span<ShardedMesh> meshes);
 
@@ -50,7 +53,9 @@ class MeasuredMeshes {
   void all(std::span<const Recipe> meshes, CostsByMesh& known, Measure measure);
   template <class Work, class Run>
   void at_the_same_time(std::map<SizedRecipeModel*, std::vector<Work>>& by_model, Run run);
-  const std::vector<std::int64_t>& groups_of(const Recipe& mesh);
+  const StageGroups& groups_of(const Recipe& mesh, bool both_ways = false);
+  void measure_transfers(std::span<const ShardedMesh> meshes);
+  void measure_weights(std::span<const ShardedMesh> meshes);
   void limit_tables();
 
   const RankingRequest& request_;
@@ -58,8 +63,15 @@ class MeasuredMeshes {
   WorkerThreads& threads_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<SizedRecipeModel>> sized_;
   const SizedRecipeModel* measured_last_ = nullptr;
-  std::map<std::int64_t, std::vector<std::int64_t>> groups_;  // by their number in a pipeline
+  std::map<std::pair<std::int64_t, bool>, StageGroups> groups_;  // by their number in a pipeline
   CostsByMesh busy_, costs_;
+  // What many meshes have in common: of those with fewest copies, by group; and by all degrees, the group and
+  // how state is divided, whatever the number of samples in a microbatch.
+  using CopyKey = std::pair<std::string, std::int64_t>;
+  using WeightsKey = std::tuple<std::string, std::int64_t, bool, std::int32_t, bool>;
+  static WeightsKey weights_key(const ShardedMesh& what, std::int64_t group);
+  std::map<CopyKey, HeldByParts> transfers_;
+  std::map<WeightsKey, HeldByPartsWeights> weights_;
 };
 
 }  // namespace pipesim

@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <tuple>
 
 #include "search/recipe_planner/measured_meshes.h"
+#include "search/recipe_planner/open_recipes.h"
 #include "search/recipe_planner/recipe_scorer.h"
 #include "search/worker_threads.h"
 #include "sim/base/deadline.h"
@@ -40,9 +42,9 @@ class RecipeRanker {
     } catch (const OutOfTime&) {
       ended_ = false;
     }
-    if (!ended_ || bounded_meshes_ < space_.meshes().size()) note_left();
-    ranking_.too_slow += std::ranges::count_if(open_, [&](const Candidate& c) {
-      return c.known == Candidate::Known::OfFew && !may_be_best(c.bound);
+    note_left();
+    ranking_.too_slow += std::ranges::count_if(open_, [&](const OpenRecipe& c) {
+      return c.known == OpenRecipe::Known::OfFew && !may_be_best(c.bound);
     });
     std::ranges::stable_sort(ranking_.rated, {}, [](const RatedRecipe& r) {
       return std::tuple(r.evaluation.overflow, r.evaluation.time, r.peak);
@@ -51,39 +53,15 @@ class RecipeRanker {
   }
 
  private:
-  // A recipe by its choices, and the bound of its time.
-  struct Candidate {
-    Nanoseconds bound = 0;
-    std::uint32_t mesh = 0, pipeline = 0;
-    std::uint8_t recompute = 0, sharding = 0;
-    enum class Known : std::uint8_t { OfParts, OfLinks, OfSteps, OfFew };
-    Known known = Known::OfParts;  // what its bound is made of, too
-    // Of heaps whose first has the least bound.
-    bool operator<(const Candidate& o) const { return order() > o.order(); }
-    [[nodiscard]] std::tuple<Nanoseconds, std::uint32_t, std::uint32_t, std::uint8_t, std::uint8_t> order()
-        const {
-      return {bound, mesh, pipeline, recompute, sharding};
-    }
-  };
-
   // Of few microbatches first, and of all only where the bound that these give is still among the least.
   struct Simulation {
-    Candidate candidate;
+    OpenRecipe candidate;
     RatedRecipe rated;
     SizedRecipeModel* sized = nullptr;
     std::optional<Nanoseconds> limit;
     RecipeScorer::Verdict verdict = RecipeScorer::Verdict::Open;
   };
 
-  // All recipes of a mesh, and a bound of their times: of busy devices, or of all that is measured.
-  struct OpenMesh {
-    Nanoseconds bound = 0;
-    std::uint32_t number = 0;
-    bool measured = false;
-    bool operator<(const OpenMesh& o) const {
-      return std::pair(bound, number) > std::pair(o.bound, o.number);
-    }
-  };
   // What was measured of a mesh with fewer copies.
   struct MeasuredMesh {
     Recipe mesh;
@@ -93,6 +71,11 @@ class RecipeRanker {
 
   [[nodiscard]] bool may_be_best(Nanoseconds bound) const {
     return best_ == nullptr || bound < best_->evaluation.time;
+  }
+  // Or so little that nobody wants to know.
+  [[nodiscard]] bool may_be_much_better(Nanoseconds bound) const {
+    return best_ == nullptr ||
+           static_cast<double>(bound) < static_cast<double>(best_->evaluation.time) * (1 - request_.within);
   }
 
   [[nodiscard]] bool may_go_on() {
@@ -168,15 +151,7 @@ class RecipeRanker {
 
   void add_mesh(std::uint32_t number, const RecipeMeshCosts& costs, bool measured) {
     const Recipe& mesh = space_.meshes()[number];
-    add_mesh({least_time(costs, parts_, mesh.pipeline, space_.microbatches(mesh)), number, measured});
-  }
-  void add_mesh(const OpenMesh& mesh) {
-    open_meshes_.push_back(mesh);
-    std::push_heap(open_meshes_.begin(), open_meshes_.end());
-  }
-  void take_mesh() {
-    std::pop_heap(open_meshes_.begin(), open_meshes_.end());
-    open_meshes_.pop_back();
+    open_meshes_.add({least_time(costs, parts_, mesh.pipeline, space_.microbatches(mesh)), number, measured});
   }
 
   // Bounds every recipe of a mesh.
@@ -201,14 +176,14 @@ class RecipeRanker {
         for (std::size_t s = 0; s < shardings.size(); ++s) {
           if (!pipelines[p].suits(shardings[s])) continue;
           const Bytes memory = divided->memory(shape, permanent[s]);
-          const Candidate candidate{time, number, static_cast<std::uint32_t>(p), static_cast<std::uint8_t>(r),
-                                    static_cast<std::uint8_t>(s)};
+          const OpenRecipe candidate{time, number, static_cast<std::uint32_t>(p),
+                                     static_cast<std::uint8_t>(r), static_cast<std::uint8_t>(s)};
           if (!ranking_.leanest || memory < ranking_.leanest->bound.memory)
             ranking_.leanest = BoundedRecipe{recipe_of(candidate), {time, memory}};
           if (memory > ranking_.usable) {
             ++ranking_.too_large;
           } else {
-            add(candidate);
+            open_.add(candidate);
           }
         }
       }
@@ -227,7 +202,7 @@ class RecipeRanker {
     return shapes_.of(recipe.schedule_name(), mesh.pipeline, space_.microbatches(mesh), recipe.chunks);
   }
 
-  [[nodiscard]] Recipe recipe_of(const Candidate& c) const {
+  [[nodiscard]] Recipe recipe_of(const OpenRecipe& c) const {
     const Recipe& mesh = space_.meshes()[c.mesh];
     return space_.recipe(mesh, space_.pipelines(mesh)[c.pipeline], space_.recomputes()[c.recompute],
                          space_.shardings(mesh)[c.sharding]);
@@ -246,18 +221,19 @@ class RecipeRanker {
     while (next.size() < kMostAtATime) {
       const bool mesh_first =
           !open_meshes_.empty() && (open_.empty() || open_meshes_.front().bound <= open_.front().bound);
-      if (mesh_first ? !may_be_best(open_meshes_.front().bound)
-                     : open_.empty() || !may_be_best(open_.front().bound))
+      if (mesh_first ? !may_be_much_better(open_meshes_.front().bound)
+                     : open_.empty() || !may_be_much_better(open_.front().bound))
         break;
       try {
         if (!may_go_on()) break;
         if (mesh_first) {
           decide_mesh();
-        } else if (!is_bound_closely(open_.front()) && !wants_an_answer()) {
+        } else if (const std::optional<OpenRecipe> early = wanted_answer()) {
+          next.push_back(simulation_of(*early));
+        } else if (open_.front().known < OpenRecipe::Known::OfTraffic) {
           bound_closer();
         } else {
-          next.push_back(simulation_of(open_.front()));
-          take_first();
+          next.push_back(simulation_of(open_.take_first()));
         }
       } catch (const OutOfTime&) {
         put_back(next);
@@ -273,9 +249,7 @@ class RecipeRanker {
   // stay among the open ones.
   void decide_mesh() {
     if (!open_meshes_.front().measured) return measure_meshes();
-    const std::uint32_t number = open_meshes_.front().number;
-    take_mesh();
-    bound_recipes(number);
+    bound_recipes(open_meshes_.take_first().number);
   }
 
   void measure_meshes() {
@@ -287,12 +261,12 @@ class RecipeRanker {
       if (next.measured || (!taken.empty() && (next.bound > least || !may_be_best(next.bound)))) break;
       taken.push_back(next);
       measured.push_back(measured_of_[next.number].mesh);
-      take_mesh();
+      open_meshes_.take_first();
     }
     try {
       meshes_.measure_costs(measured);
     } catch (const OutOfTime&) {
-      for (const OpenMesh& mesh : taken) add_mesh(mesh);
+      for (const OpenMesh& mesh : taken) open_meshes_.add(mesh);
       throw;
     }
     for (const OpenMesh& mesh : taken) {
@@ -304,110 +278,121 @@ class RecipeRanker {
 
   // A closer bound takes its place, or those of several.
   void bound_closer() {
-    if (open_.front().known == Candidate::Known::OfParts) return bound_by_links();
-    Candidate next = open_.front();
-    next.known = Candidate::Known::OfSteps;
-    next.bound = std::max(next.bound, time_of_steps(next));
-    take_first();
-    add(next);
+    if (needs_traffic(open_.front())) return bound_by_traffic();
+    OpenRecipe next = open_.take_first();
+    next.known = OpenRecipe::Known::OfSteps;
+    next.bound = std::max(next.bound, divided(next).time_of_steps(steps_of(next)));
+    open_.add(next);
+  }
+  [[nodiscard]] bool needs_traffic(const OpenRecipe& c) const {
+    const OpenRecipe::Known before =
+        space_.meshes()[c.mesh].pipeline == 1 ? OpenRecipe::Known::OfParts : OpenRecipe::Known::OfSteps;
+    return c.known == before;
   }
 
-  void bound_by_links() {
-    std::vector<Candidate> taken;
+  void bound_by_traffic() {
+    std::vector<OpenRecipe> taken;
     const Nanoseconds least =
         open_meshes_.empty() ? std::numeric_limits<Nanoseconds>::max() : open_meshes_.front().bound;
     while (taken.size() < traffic_at_a_time() && !open_.empty()) {
-      const Candidate& next = open_.front();
-      if (next.known != Candidate::Known::OfParts ||
-          (!taken.empty() && (next.bound >= least || !may_be_best(next.bound))))
+      const OpenRecipe& next = open_.front();
+      if (!needs_traffic(next) || (!taken.empty() && (next.bound >= least || !may_be_best(next.bound))))
         break;
-      taken.push_back(next);
-      take_first();
+      taken.push_back(open_.take_first());
     }
     try {
       measure_traffic(taken);
     } catch (const OutOfTime&) {
-      for (const Candidate& c : taken) add(c);
+      for (const OpenRecipe& c : taken) open_.add(c);
       throw;
     }
-    for (Candidate& c : taken) {
-      c.known = Candidate::Known::OfLinks;
-      c.bound = std::max(c.bound, time_of_links(c));
-      add(c);
+    for (OpenRecipe& c : taken) {
+      c.known = OpenRecipe::Known::OfTraffic;
+      c.bound = std::max(c.bound, time_of_traffic(c));
+      open_.add(c);
     }
   }
 
   // On thousands of devices closer bounds take so long that a recipe that fits is found first: it tells
-  // others to be too slow, and is an answer when time is up.
-  [[nodiscard]] bool wants_an_answer() const {
+  // others to be too slow, and is an answer when time is up. Among those that take little to simulate it is
+  // the one with the least bound; it is taken from the open ones.
+  std::optional<OpenRecipe> wanted_answer() {
     constexpr std::size_t kDevicesFirst = 65'536;
     const std::size_t all = traffic_.size() * request_.costs.topology().num_devices();
-    return best_ == nullptr && all >= kDevicesFirst * (1 + ranking_.rated.size() / kMostAtATime);
+    if (best_ != nullptr || all < kDevicesFirst * (1 + ranking_.rated.size() / kMostAtATime)) return {};
+    return open_.take_first([&](const OpenRecipe& c) {
+      return c.known == OpenRecipe::Known::OfTraffic &&
+             !space_.shardings(space_.meshes()[c.mesh])[c.sharding].each_microbatch();
+    });
   }
   // What is measured before the next look at the bounds.
   [[nodiscard]] std::size_t traffic_at_a_time() const {
     constexpr std::size_t kDevices = 16'384;
     return std::clamp(kDevices / request_.costs.topology().num_devices(), std::size_t{1}, kMeshesAtATime);
   }
-  [[nodiscard]] bool is_bound_closely(const Candidate& c) const {
-    return c.known >= Candidate::Known::OfSteps ||
-           (c.known == Candidate::Known::OfLinks && space_.meshes()[c.mesh].pipeline == 1);
-  }
 
-  void add(const Candidate& candidate) {
-    open_.push_back(candidate);
-    std::push_heap(open_.begin(), open_.end());
-  }
   void put_back(const std::vector<Simulation>& simulations) {
-    for (const Simulation& s : simulations) add(s.candidate);
-  }
-  void take_first() {
-    std::pop_heap(open_.begin(), open_.end());
-    open_.pop_back();
+    for (const Simulation& s : simulations) open_.add(s.candidate);
   }
 
-  void measure_traffic(const std::vector<Candidate>& candidates) {
-    std::map<std::pair<std::uint32_t, std::uint8_t>, std::size_t> number_of;
+  // Mesh, sharding, and whether the schedule goes both ways.
+  using TrafficKey = std::tuple<std::uint32_t, std::size_t, bool>;
+  [[nodiscard]] TrafficKey traffic_key(const OpenRecipe& c) const {
+    return {c.mesh, c.sharding, pipeline_of(c).both_ways};
+  }
+  // With that of a sharding comes that of all which divide the state in the same way.
+  void measure_traffic(const std::vector<OpenRecipe>& candidates) {
+    std::map<TrafficKey, std::pair<std::size_t, std::size_t>> places;
     std::vector<MeasuredMeshes::ShardedMesh> asked;
-    for (const Candidate& c : candidates) {
-      const std::pair key(c.mesh, c.sharding);
-      if (traffic_.contains(key) || !number_of.try_emplace(key, asked.size()).second) continue;
+    for (const OpenRecipe& c : candidates) {
+      const bool both_ways = pipeline_of(c).both_ways;
+      if (traffic_.contains(traffic_key(c)) || places.contains(traffic_key(c))) continue;
       const Recipe& mesh = space_.meshes()[c.mesh];
-      asked.push_back({&mesh, space_.shardings(mesh)[c.sharding], space_.microbatches(mesh)});
+      const MeasuredMesh& measured = measured_of_[c.mesh];
+      asked.push_back({&mesh, {measured.mesh, measured.times}, {}, both_ways, space_.microbatches(mesh)});
+      const std::span<const StateSharding> all = space_.shardings(mesh);
+      for (std::size_t s = 0; s < all.size(); ++s) {
+        if (all[s].any() != all[c.sharding].any() || all[s].group != all[c.sharding].group) continue;
+        places[{c.mesh, s, both_ways}] = {asked.size() - 1, asked.back().shardings.size()};
+        asked.back().shardings.push_back(all[s]);
+      }
     }
     meshes_.measure_traffic(asked);
-    for (const auto& [key, number] : number_of) traffic_.emplace(key, std::move(asked[number].traffic));
+    for (const auto& [key, at] : places) traffic_.emplace(key, std::move(asked[at.first].traffic[at.second]));
   }
-  [[nodiscard]] const MeshTraffic& traffic_of(const Candidate& c) const {
-    return traffic_.at({c.mesh, c.sharding});
+  [[nodiscard]] const MeshTraffic& traffic_of(const OpenRecipe& c) const {
+    return traffic_.at(traffic_key(c));
+  }
+  [[nodiscard]] const PipelineChoice& pipeline_of(const OpenRecipe& c) const {
+    return space_.pipelines(space_.meshes()[c.mesh])[c.pipeline];
   }
 
-  [[nodiscard]] DividedCosts divided(const Candidate& c) const {
+  [[nodiscard]] DividedCosts divided(const OpenRecipe& c) const {
     const Recipe& mesh = space_.meshes()[c.mesh];
-    const StageDivision& division =
-        space_.divisions(mesh.pipeline)[space_.pipelines(mesh)[c.pipeline].division];
+    const StageDivision& division = space_.divisions(mesh.pipeline)[pipeline_of(c).division];
     return {*measured_of_[c.mesh].costs, parts_, division, mesh.pipeline, space_.recomputes()[c.recompute]};
   }
 
-  Nanoseconds time_of_links(const Candidate& c) {
-    const Recipe& mesh = space_.meshes()[c.mesh];
-    return divided(c).time(traffic_of(c), shape_of(mesh, space_.pipelines(mesh)[c.pipeline]));
-  }
-
-  Nanoseconds time_of_steps(const Candidate& c) {
+  const StepSequence& steps_of(const OpenRecipe& c) {
     const Recipe recipe = recipe_of(c);
-    return divided(c).time_of_steps(
-        sequences_.of(recipe.schedule_name(), recipe.pipeline, space_.microbatches(recipe), recipe.chunks),
-        traffic_of(c), recipe.gradient_reduction());
+    return sequences_.of(recipe.schedule_name(), recipe.pipeline, space_.microbatches(recipe), recipe.chunks);
   }
 
-  Simulation simulation_of(const Candidate& c) {
+  Nanoseconds time_of_traffic(const OpenRecipe& c) {
+    const Recipe& mesh = space_.meshes()[c.mesh];
+    const DividedCosts costs = divided(c);
+    const Nanoseconds held = costs.time(traffic_of(c), shape_of(mesh, pipeline_of(c)));
+    if (mesh.pipeline == 1) return held;
+    return std::max(held, costs.time_of_steps(steps_of(c), traffic_of(c), recipe_of(c).gradient_reduction()));
+  }
+
+  Simulation simulation_of(const OpenRecipe& c) {
     const Recipe& mesh = space_.meshes()[c.mesh];
     const Recipe recipe = recipe_of(c);
     const RecipeBound bound{c.bound, divided(c).memory(shape_of(mesh, space_.pipelines(mesh)[c.pipeline]),
                                                        permanent_of(c.mesh, recipe.state_sharding))};
     Simulation made{c, {recipe, bound, {}, {}}, &meshes_.sized(mesh), {}, {}};
-    if (c.known == Candidate::Known::OfFew)
+    if (c.known == OpenRecipe::Known::OfFew)
       made.limit = best_ != nullptr ? best_->evaluation.time : std::numeric_limits<Nanoseconds>::max();
     return made;
   }
@@ -431,10 +416,11 @@ class RecipeRanker {
 
   void conclude(Simulation& s) {
     if (s.verdict == RecipeScorer::Verdict::Open) {
-      s.candidate.known = Candidate::Known::OfFew;
+      s.candidate.known = OpenRecipe::Known::OfFew;
       s.candidate.bound = s.rated.bound.time;
-      add(s.candidate);
+      open_.add(s.candidate);
     }
+    if (s.verdict == RecipeScorer::Verdict::TooLarge) unsimulated_.push_back(s.candidate);
     if (s.verdict == RecipeScorer::Verdict::NotPossible) ++ranking_.not_possible;
     if (s.verdict == RecipeScorer::Verdict::TooSlow) ++ranking_.too_slow;
     if (s.verdict != RecipeScorer::Verdict::Rated) return;
@@ -445,7 +431,7 @@ class RecipeRanker {
     if (best_ != nullptr || better) best_ = &ranking_.rated[best_number_];
   }
 
-  // What might still be better when time is up.
+  // What might still be better.
   void note_left() {
     const bool all_bounded = ranking_.bounded == ranking_.recipes;
     Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
@@ -456,7 +442,10 @@ class RecipeRanker {
       least = std::min(least, bound);
     };
     for (const OpenMesh& mesh : open_meshes_) note(mesh.bound, space_.size_of(space_.meshes()[mesh.number]));
-    for (const Candidate& c : open_) note(c.bound, 1);
+    for (const OpenRecipe& c : open_) note(c.bound, 1);
+    const std::int64_t open = ranking_.left;
+    for (const OpenRecipe& c : unsimulated_) note(c.bound, 1);
+    ranking_.too_large_to_simulate = ranking_.left - open;
     ranking_.least_left = all_bounded && ranking_.left > 0 ? least : 0;
   }
 
@@ -471,11 +460,12 @@ class RecipeRanker {
   std::vector<RecipeScorer> scorers_;      // by thread; refer to these
   std::vector<MeasuredMesh> measured_of_;  // by mesh
   std::size_t bounded_meshes_ = 0;
-  std::vector<OpenMesh> open_meshes_;
-  std::map<std::pair<std::uint32_t, std::uint8_t>, MeshTraffic> traffic_;
+  OpenBounds<OpenMesh> open_meshes_;
+  std::map<TrafficKey, MeshTraffic> traffic_;
   ScheduleShapes shapes_;
   StepSequences sequences_;
-  std::vector<Candidate> open_;
+  OpenBounds<OpenRecipe> open_;
+  std::vector<OpenRecipe> unsimulated_;  // their task graphs are too large for this machine
   RecipeRanking ranking_;
   const RatedRecipe* best_ = nullptr;
   std::size_t best_number_ = 0;

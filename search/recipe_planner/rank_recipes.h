@@ -24,7 +24,8 @@ struct RankingRequest {
   std::function<OperatorGraph(std::int64_t batch, std::int64_t parts)> graph_of;
   /// Whether the model can have a batch; empty: any.
   std::function<bool(std::int64_t batch)> takes_batch;
-  int threads = 1;  ///< that simulate, 4 at most; the answer is the same with any number of them
+  int threads = 1;    ///< that simulate, 4 at most; the answer is the same with any number of them
+  double within = 0;  ///< it ends when no recipe can take less than the best, less this share of it
 };
 
 /// A recipe that was simulated.
@@ -50,16 +51,19 @@ struct RecipeRanking {
   std::int64_t not_possible = 0;            ///< refused by a rule that looks at operators
   static constexpr std::size_t kTold = 10;  ///< the best that fit are told
   std::int64_t too_slow = 0;                ///< simulated until they were found to be no faster than the best
-  std::vector<RatedRecipe> rated;        ///< the other simulated ones: those that fit first, then the fastest
-  std::int64_t left = 0;                 ///< that might be better than the best, for lack of time
-  Nanoseconds least_left = 0;            ///< the least bound of these; 0 where some were not bounded
-  std::optional<BoundedRecipe> leanest;  ///< least bound of memory
+  std::vector<RatedRecipe> rated;  ///< the other simulated ones: those that fit first, then the fastest
+  std::int64_t left = 0;       ///< that might be better than the best: time was up, or `within` was reached
+  Nanoseconds least_left = 0;  ///< the least bound of these; 0 where some were not bounded
+  std::int64_t too_large_to_simulate = 0;  ///< of these: their task graphs did not fit into memory
+  std::optional<BoundedRecipe> leanest;    ///< least bound of memory
 
   [[nodiscard]] std::int64_t simulated() const { return too_slow + static_cast<std::int64_t>(rated.size()); }
   /// The fastest that fits; null: none was found.
   [[nodiscard]] const RatedRecipe* best() const;
   /// No recipe is better than the best; where there is none, none fits.
   [[nodiscard]] bool proven() const { return left == 0 && bounded == recipes; }
+  /// The share of the best's time by which no recipe is better; nothing where that is not known.
+  [[nodiscard]] std::optional<double> gap() const;
   /// Of the simulated ones that fit: those than which none is both faster and leaner, the fastest first.
   [[nodiscard]] std::vector<RatedRecipe> pareto_front() const;
 };

@@ -151,14 +151,13 @@ Nanoseconds DividedCosts::held(const Stage& stage, const MeshTraffic& traffic,
   return sum;
 }
 
-// Where weights have copies in two groups, they are synchronised over other links as well; that is left out.
 Nanoseconds DividedCosts::time(const MeshTraffic& traffic, const ScheduleShape& shape) const {
   Nanoseconds longest = 0;
   for (const ScheduleShape::Group& group : shape.groups) {
     Nanoseconds sum = 0;
     for (const ScheduleShape::Steps& steps : group.steps) {
-      sum += steps.microbatches * held(stage(steps), traffic, &PartTraffic::each);
-      if (!shape.both_ways) sum += held(stage(steps), traffic, &PartTraffic::once);
+      sum += steps.microbatches * held(stage(steps), traffic, &PartTraffic::each) +
+             held(stage(steps), traffic, &PartTraffic::once);
     }
     longest = std::max(longest, sum);
   }
@@ -242,22 +241,20 @@ class DividedCosts::FollowedSteps {
   std::vector<LastBackward> last_backward_;
 };
 
+Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps) const {
+  return FollowedSteps(stages_, steps).end();
+}
+
 Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps, const MeshTraffic& traffic,
                                         GradientReduction reduction) const {
   const FollowedSteps followed(stages_, steps);
+  if (reduction == GradientReduction::AfterSteps) return end_of_reductions(followed, steps, traffic);
   Nanoseconds end = followed.end();
   if (steps.both_ways) return end;
   std::vector<std::vector<const LastBackward*>> of_group(static_cast<std::size_t>(steps.groups));
   for (const LastBackward& last : followed.last_backward())
     of_group[static_cast<std::size_t>(last.group)].push_back(&last);
-  for (std::size_t group = 0; group < of_group.size(); ++group) {
-    std::vector<const LastBackward*>& stages = of_group[group];
-    if (reduction == GradientReduction::AfterSteps) {
-      Nanoseconds sum = followed.end_of(group);
-      for (const LastBackward* last : stages) sum += held(*last->stage, traffic, &PartTraffic::at_end);
-      end = std::max(end, sum);
-      continue;
-    }
+  for (std::vector<const LastBackward*>& stages : of_group) {
     std::ranges::sort(stages, std::greater<>(), &LastBackward::begin);
     Nanoseconds sum = 0;  // of transfers that can't begin before
     for (const LastBackward* last : stages) {
@@ -265,6 +262,24 @@ Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps, const MeshTra
       end = std::max(end, last->begin + sum);
     }
   }
+  return end;
+}
+
+// They begin when all groups that hold the stages have done their steps.
+Nanoseconds DividedCosts::end_of_reductions(const FollowedSteps& followed, const StepSequence& steps,
+                                            const MeshTraffic& traffic) const {
+  const auto groups = static_cast<std::size_t>(steps.groups);
+  const auto mirrored = [&](std::size_t group) { return steps.both_ways ? groups - 1 - group : group; };
+  std::vector<Nanoseconds> reductions(groups, 0);
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const Nanoseconds reduction = held(stages_[s], traffic, &PartTraffic::at_end);
+    const auto group = static_cast<std::size_t>(followed.last_backward()[s].group);
+    reductions[group] += reduction;
+    if (mirrored(group) != group) reductions[mirrored(group)] += reduction;
+  }
+  Nanoseconds end = 0;
+  for (std::size_t g = 0; g < groups; ++g)
+    end = std::max(end, std::max(followed.end_of(g), followed.end_of(mirrored(g))) + reductions[g]);
   return end;
 }
 

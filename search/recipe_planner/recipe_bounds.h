@@ -52,7 +52,8 @@ class DividedCosts {
   [[nodiscard]] Nanoseconds time(const ScheduleShape& shape, std::int64_t microbatches) const;
   /// By the links alone: no lane is held by two transfers at once.
   [[nodiscard]] Nanoseconds time(const MeshTraffic& traffic, const ScheduleShape& shape) const;
-  /// `steps`: of a pipeline; their stages are these.
+  /// `steps`: of a pipeline; their stages are these. Without traffic: as if gradients were reduced at once.
+  [[nodiscard]] Nanoseconds time_of_steps(const StepSequence& steps) const;
   [[nodiscard]] Nanoseconds time_of_steps(const StepSequence& steps, const MeshTraffic& traffic,
                                           GradientReduction reduction) const;
   [[nodiscard]] Bytes memory(const ScheduleShape& shape, const PermanentBytes& permanent) const;
@@ -89,6 +90,8 @@ class DividedCosts {
                                  Nanoseconds PartTraffic::*by) const;
   struct LastBackward;
   class FollowedSteps;
+  [[nodiscard]] Nanoseconds end_of_reductions(const FollowedSteps& followed, const StepSequence& steps,
+                                              const MeshTraffic& traffic) const;
 
   const RecipeMeshCosts& mesh_;
   const ModelParts& parts_;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "search/recipe_planner/rank_recipes.h"
@@ -11,6 +12,13 @@ namespace pipesim {
 
 const RatedRecipe* RecipeRanking::best() const {
   return rated.empty() || !rated.front().evaluation.feasible() ? nullptr : &rated.front();
+}
+
+std::optional<double> RecipeRanking::gap() const {
+  if (best() == nullptr || bounded < recipes) return std::nullopt;
+  if (left == 0) return 0;
+  const auto time = static_cast<double>(best()->evaluation.time);
+  return (time - static_cast<double>(least_left)) / time;
 }
 
 std::vector<RatedRecipe> RecipeRanking::pareto_front() const {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "search/recipes/expand_recipe.h"
+#include "sim/base/out_of_memory.h"
 
 namespace pipesim {
 
@@ -24,8 +25,14 @@ RecipeScorer::Verdict RecipeScorer::score(RatedRecipe& rated, const SizedRecipeM
   std::vector<DeviceMemory> peaks;
   const BoundStrategy strategy = evaluator.contents().bind(made.strategy);
   Nanoseconds at_least = 0;
-  const auto evaluation = limit ? evaluator.score_below(*limit, strategy, peaks)
-                                : evaluator.score_from_few(strategy, peaks, at_least);
+  std::optional<Evaluation> evaluation;
+  try {
+    evaluation = limit ? evaluator.score_below(*limit, strategy, peaks)
+                       : evaluator.score_from_few(strategy, peaks, at_least);
+  } catch (const OutOfMemory&) {
+    evaluator_.reset();
+    return Verdict::TooLarge;
+  }
   rated.bound.time = std::max(rated.bound.time, at_least);
   if (!evaluation) return limit ? Verdict::TooSlow : Verdict::Open;
   rated.evaluation = *evaluation;

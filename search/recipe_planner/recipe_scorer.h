@@ -23,10 +23,11 @@ class RecipeScorer {
  public:
   explicit RecipeScorer(const RankingRequest& request) : request_(request) {}
 
-  enum class Verdict : std::uint8_t { Rated, NotPossible, TooSlow, Open };
+  enum class Verdict : std::uint8_t { Rated, NotPossible, TooSlow, Open, TooLarge };
   /// Rates the recipe. It is not possible where a rule that looks at operators refuses it; it is too slow
   /// when it was found to take as long as `limit` (ns). Without a limit it stays open where few microbatches
-  /// do not tell its time, but that it is no less than what then is the bound.
+  /// do not tell its time, but that it is no less than what then is the bound. It is too large where its task
+  /// graph does not fit into memory.
   Verdict score(RatedRecipe& rated, const SizedRecipeModel& sized, std::int64_t microbatches,
                 std::optional<Nanoseconds> limit);
 

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "search/recipe_planner/measuring/part_busy.h"
 #include "search/recipe_planner/measuring/part_chains.h"
 #include "search/recipe_planner/measuring/part_memory.h"
-#include "search/recipe_planner/measuring/part_traffic.h"
 
 namespace pipesim {
 namespace {
@@ -93,83 +91,41 @@ RecipeMeshCosts MeshMeter::busy(const Recipe& mesh, const std::vector<std::int64
   return least_of_groups(mesh, groups, measure_busy);
 }
 
-MeshTraffic MeshMeter::traffic(const Recipe& mesh, const StateSharding& sharding, std::int64_t microbatches,
-                               const std::vector<std::int64_t>& groups) {
-  std::vector<std::int64_t> layers_of_class(parts_.representative.size(), 0);
-  for (const std::size_t number : parts_.class_of) ++layers_of_class[number];
-  MeshTraffic least_of_all;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    tables_->begin(mesh, groups[g]);
-    const auto loads_of = [&](const ModelPart& part) {
-      return lane_loads(PartOnMesh(part, parts_, *tables_), sharding);
-    };
-    const LaneLoads front = loads_of(parts_.front), behind = loads_of(parts_.behind);
-    std::vector<LaneLoads> of_class;
-    for (std::size_t c = 0; c < layers_of_class.size(); ++c) of_class.push_back(loads_of(parts_.of_class(c)));
-    // One lane for all parts: that which all layers hold longest.
-    const auto busiest = [&](auto held_by) {
-      std::size_t lane = tables_->topology().num_devices();
-      Nanoseconds longest = -1;
-      for (std::size_t l = lane; l < tables_->topology().num_lanes(); ++l) {
-        Nanoseconds held = 0;
-        for (std::size_t c = 0; c < of_class.size(); ++c)
-          held += layers_of_class[c] * held_by(of_class[c], l);
-        if (held > longest) longest = held, lane = l;
-      }
-      return lane;
-    };
-    const std::size_t in_all = busiest([&](const LaneLoads& loads, std::size_t lane) {
-      return microbatches * loads.each[lane] + loads.once[lane];
-    });
-    const std::size_t at_end =
-        busiest([](const LaneLoads& loads, std::size_t lane) { return loads.at_end[lane]; });
-    const bool any = tables_->topology().num_lanes() > tables_->topology().num_devices();
-    const auto on_lane = [&](const LaneLoads& loads) {
-      return any ? PartTraffic{loads.each[in_all], loads.once[in_all], loads.at_end[at_end]} : PartTraffic();
-    };
-    MeshTraffic made{on_lane(front), on_lane(behind), {}};
-    for (const LaneLoads& loads : of_class) made.of_class.push_back(on_lane(loads));
-    const auto lower_to = [](PartTraffic& a, const PartTraffic& b) {
-      a = {std::min(a.each, b.each), std::min(a.once, b.once), std::min(a.at_end, b.at_end)};
-    };
-    if (g == 0) least_of_all = made;
-    lower_to(least_of_all.front, made.front);
-    lower_to(least_of_all.behind, made.behind);
-    for (std::size_t c = 0; c < of_class.size(); ++c) lower_to(least_of_all.of_class[c], made.of_class[c]);
-  }
-  return least_of_all;
+// Front, behind, and each class.
+template <class Visit>
+void MeshMeter::for_each_part(Visit visit) const {
+  visit(parts_.front);
+  visit(parts_.behind);
+  for (std::size_t c = 0; c < parts_.representative.size(); ++c) visit(parts_.of_class(c));
 }
 
-std::vector<std::int64_t> distinct_groups(std::int64_t groups, const Topology& topology) {
-  const auto size = topology.num_devices() / static_cast<std::size_t>(groups);
-  // Lanes are numbered as routes meet them.
-  const auto shape_of = [&](std::int64_t group) {
-    std::vector<double> shape;
-    std::map<LaneId, std::size_t> lanes;
-    const std::size_t first = static_cast<std::size_t>(group) * size;
-    for (std::size_t i = 0; i < size; ++i) {
-      shape.push_back(topology.device(DeviceId(first + i)).kind);
-      for (std::size_t j = 0; j < size; ++j) {
-        if (i == j) continue;
-        const DeviceId from(first + i), to(first + j);
-        const Route route = topology.route(from, to);
-        shape.push_back(topology.distance(from, to));
-        shape.push_back(route.latency.value);
-        for (const LaneId lane : route.lanes) {
-          shape.push_back(static_cast<double>(lanes.try_emplace(lane, lanes.size()).first->second));
-          shape.push_back(topology.lane_bandwidth(lane).value);
-        }
-      }
-    }
-    return shape;
+HeldByParts MeshMeter::transfers(const Recipe& mesh, std::int64_t group) {
+  tables_->begin(mesh, group);
+  HeldByParts held;
+  for_each_part(
+      [&](const ModelPart& part) { held.push_back(held_by_transfers(PartOnMesh(part, parts_, *tables_))); });
+  return held;
+}
+
+HeldByPartsWeights MeshMeter::weights(const Recipe& mesh, const StateSharding& sharding, std::int64_t group,
+                                      bool both_ways) {
+  tables_->begin(mesh, group);
+  std::vector<PlacesByWeight> places(2 + parts_.representative.size());
+  const auto add_places = [&] {
+    std::size_t number = 0;
+    for_each_part([&](const ModelPart& part) {
+      add_weight_places(PartOnMesh(part, parts_, *tables_, PartOnMesh::Bound::ReadersOfWeights),
+                        places[number++]);
+    });
   };
-  std::vector<std::int64_t> distinct{0};
-  if (groups == 1) return distinct;
-  std::set<std::vector<double>> shapes{shape_of(0)};
-  for (std::int64_t g = 1; g < groups; ++g) {
-    if (shapes.insert(shape_of(g)).second) distinct.push_back(g);
+  add_places();
+  if (both_ways) {
+    tables_->go_to(mesh.pipeline - 1 - group);
+    add_places();
   }
-  return distinct;
+  HeldByPartsWeights held;
+  for (const PlacesByWeight& of_part : places) held.push_back(held_by_weights(of_part, sharding, *tables_));
+  return held;
 }
 
 Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateSharding& sharding,

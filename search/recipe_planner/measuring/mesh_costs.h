@@ -3,9 +3,11 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "costmodel/cost_model.h"
+#include "search/recipe_planner/measuring/mesh_traffic.h"
 #include "search/recipe_planner/measuring/model_parts.h"
 #include "search/recipes/recipe.h"
 #include "taskgraph/plan/plan.h"
@@ -60,18 +62,6 @@ struct RecipeMeshCosts {
   std::vector<PartCosts> of_class;
 };
 
-/// How long one device's share of a link, the busiest of them, is held by transfers within parts, gradients
-/// and gathered weights.
-struct PartTraffic {
-  Nanoseconds each = 0;    ///< by every microbatch
-  Nanoseconds once = 0;    ///< by an iteration
-  Nanoseconds at_end = 0;  ///< when the last backward has begun
-};
-struct MeshTraffic {
-  PartTraffic front, behind;
-  std::vector<PartTraffic> of_class;
-};
-
 /// A mesh with as few copies of the model as hold all experts, one behind the other. All its copies do the
 /// same on samples of their own, each on neighbouring devices: what one takes, the other mesh takes at least,
 /// but for what its copies send each other.
@@ -98,14 +88,19 @@ class MeshMeter {
   RecipeMeshCosts costs(const Recipe& mesh, const std::vector<std::int64_t>& groups);
   /// Only how long devices are busy, and no chains or bytes: no more than costs(), in a tenth of its time.
   RecipeMeshCosts busy(const Recipe& mesh, const std::vector<std::int64_t>& groups);
-  MeshTraffic traffic(const Recipe& mesh, const StateSharding& sharding, std::int64_t microbatches,
-                      const std::vector<std::int64_t>& groups);
+  HeldByParts transfers(const Recipe& mesh, std::int64_t group);
+  /// The same whatever the number of samples in a microbatch. `sharding`: any that divides the state of
+  /// weights as it is to be. `both_ways`: with the group as far from the other end, see StageGroups.
+  HeldByPartsWeights weights(const Recipe& mesh, const StateSharding& sharding, std::int64_t group,
+                             bool both_ways);
 
   /// What it keeps to measure further meshes faster, and forgets here.
   [[nodiscard]] Bytes bytes() const;
   void forget();
 
  private:
+  template <class Visit>
+  void for_each_part(Visit visit) const;
   template <class Measure>
   RecipeMeshCosts least_of_groups(const Recipe& mesh, const std::vector<std::int64_t>& groups,
                                   Measure measure);
@@ -113,10 +108,6 @@ class MeshMeter {
   std::unique_ptr<MeshTables> tables_;
   const ModelParts& parts_;
 };
-
-/// Groups of a pipeline of which every other one is a copy: the same kinds of devices with the same routes
-/// between them.
-std::vector<std::int64_t> distinct_groups(std::int64_t groups, const Topology& topology);
 
 /// Permanent bytes of a device of the group, at least on one of them, under this sharding, where there are
 /// `times` the copies that were measured.

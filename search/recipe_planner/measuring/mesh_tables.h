@@ -34,12 +34,21 @@ class MeshTables {
     constexpr Bytes kMostOfTables(300'000'000);
     if (bytes() > kMostOfTables) forget();
     mesh_ = &mesh;
+    go_to(group);
+  }
+  /// Another group of the same mesh. Layouts and plans stay.
+  void go_to(std::int64_t group) {
     group_ = group;
     std::ranges::fill(bound_, nullptr);
   }
 
-  [[nodiscard]] Bytes bytes() const { return plans_.bytes() + layouts_.bytes() + operators_.bytes(); }
+  [[nodiscard]] Bytes bytes() const {
+    Bytes all = plans_.bytes() + layouts_.bytes() + operators_.bytes();
+    for (const CommunicationPrices& prices : prices_) all += prices.bytes();
+    return all;
+  }
   void forget() {
+    prices_.clear();
     operators_.clear();
     plans_.clear();
     layouts_.clear();
@@ -66,6 +75,11 @@ class MeshTables {
     return plans_.between(terms, target, {bytes_per_element(graph_.tensor(tensor).type), kWholePiece});
   }
   [[nodiscard]] CommunicationPlans& plans() { return plans_; }
+  /// Of a plan that is not kept.
+  [[nodiscard]] std::vector<LaneUse> loads(const LayoutIds& terms, LayoutId target, DataType type,
+                                           Bytes largest_piece) {
+    return lane_loads(terms, target, bytes_per_element(type), largest_piece, layouts_, prices_.local());
+  }
 
  private:
   const RecipeModel& model_;

@@ -1,21 +1,27 @@
 #include "search/recipe_planner/measuring/part_on_mesh.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace pipesim {
-namespace {
 
 void add_distinct(LayoutIds& layouts, LayoutId layout) {
   if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) layouts.push_back(layout);
 }
 
-}  // namespace
-
-PartOnMesh::PartOnMesh(const ModelPart& part, const ModelParts& parts, MeshTables& tables)
+PartOnMesh::PartOnMesh(const ModelPart& part, const ModelParts& parts, MeshTables& tables, Bound bound)
     : part_(part), parts_(parts), tables_(tables), graph_(tables.graph()) {
-  std::vector<OperatorId> ops = part.operators;
-  if (part.entry) ops.push_back(graph_.tensor(*part.entry).producer);
+  std::vector<OperatorId> ops;
+  if (bound == Bound::All) {
+    ops = part.operators;
+    if (part.entry) ops.push_back(graph_.tensor(*part.entry).producer);
+  } else {
+    std::ranges::copy_if(part.operators, std::back_inserter(ops), [&](OperatorId op) {
+      return std::ranges::any_of(graph_.op(op).uses,
+                                 [](const TensorUse& u) { return u.role == Role::Weight; });
+    });
+  }
   tables.bind(ops);
 }
 

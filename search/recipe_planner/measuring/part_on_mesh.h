@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "search/recipe_planner/measuring/mesh_tables.h"
@@ -7,11 +8,16 @@
 
 namespace pipesim {
 
-/// A part of the model on one group of a mesh: what its costs are measured from. All operators that it reads
-/// from are bound.
+/// Appends it unless it is there.
+void add_distinct(LayoutIds& layouts, LayoutId layout);
+
+/// A part of the model on one group of a mesh: what its costs are measured from.
 class PartOnMesh {
  public:
-  PartOnMesh(const ModelPart& part, const ModelParts& parts, MeshTables& tables);
+  /// What is bound, on all devices of the group: the part's operators and those that it reads from, or only
+  /// what reads weights.
+  enum class Bound : std::uint8_t { All, ReadersOfWeights };
+  PartOnMesh(const ModelPart& part, const ModelParts& parts, MeshTables& tables, Bound bound = Bound::All);
 
   [[nodiscard]] bool empty() const { return part_.operators.empty(); }
 

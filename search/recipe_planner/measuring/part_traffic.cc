@@ -1,77 +1,102 @@
 #include "search/recipe_planner/measuring/part_traffic.h"
 
+#include <algorithm>
 #include <set>
+#include <span>
 
 #include "sim/base/deadline.h"
 
 namespace pipesim {
 namespace {
 
+class LaneSums {
+ public:
+  explicit LaneSums(const Topology& topology) : held_(topology.num_lanes(), 0) {}
+  void add(std::span<const LaneUse> loads) {
+    for (const LaneUse& load : loads) held_[load.lane.index()] += load.hold;
+  }
+  [[nodiscard]] HeldLanes lanes() const {
+    HeldLanes lanes;
+    for (std::size_t l = 0; l < held_.size(); ++l) {
+      if (held_[l] > 0) lanes.emplace_back(l, held_[l]);
+    }
+    return lanes;
+  }
+
+ private:
+  std::vector<Nanoseconds> held_;  // by lane
+};
+
 class PartTransfers : private PartOnMesh {
  public:
   explicit PartTransfers(const PartOnMesh& part) : PartOnMesh(part) {}
 
-  LaneLoads loads(const StateSharding& sharding) {
-    const std::size_t lanes = tables_.topology().num_lanes();
-    const std::vector<Nanoseconds> none(lanes, 0);
-    LaneLoads loads{none, none, none};
+  [[nodiscard]] HeldLanes held() const {
+    LaneSums sums(tables_.topology());
     for (const OperatorId op : part_.operators) {
       stop_if_late();
       for (std::size_t u = 0; u < tables_[op].op->uses.size(); ++u) {
-        const UseRef use{op, static_cast<std::int32_t>(u)};
-        if (tables_[op].op->uses[u].role == Role::Output) add_transfers(use, loads.each);
+        if (tables_[op].op->uses[u].role == Role::Output)
+          add_transfers({op, static_cast<std::int32_t>(u)}, sums);
       }
-      for (const TensorId weight : tables_.backward().owned_weights(op)) add_weight(weight, sharding, loads);
     }
-    return loads;
+    return sums.lanes();
+  }
+
+  void add_places(PlacesByWeight& places) const {
+    for (const OperatorId op : part_.operators) {
+      for (const TensorId weight : tables_.backward().owned_weights(op)) {
+        const auto [needed, alone] = reader_layouts(weight);
+        if (!alone) continue;
+        WeightPlaces& at = places[weight];
+        for (const LayoutId layout : needed) add_distinct(at.needed, layout);
+        for (const LayoutId layout : gradient_terms(weight)) add_distinct(at.gradients, layout);
+      }
+    }
   }
 
  private:
-  static void add(const CommunicationPlan& plan, std::int64_t times, std::vector<Nanoseconds>& lanes) {
-    for (const LaneUse& load : plan.loads) lanes[load.lane.index()] += times * load.hold;
-  }
-
   // To readers in the part, each layout once, and back.
-  void add_transfers(UseRef maker, std::vector<Nanoseconds>& lanes) {
+  void add_transfers(UseRef maker, LaneSums& sums) const {
     const TensorId tensor = tensor_of(maker);
     std::set<LayoutId> targets;
     for (const UseRef use : graph_.consumers(tensor)) {
-      if (!is_inside(use.op) || !targets.insert(data_layout(use, tables_.strategy())).second) continue;
-      add(forward_plan(use), 1, lanes);
+      if (is_inside(use.op) && targets.insert(data_layout(use, tables_.strategy())).second)
+        sums.add(forward_plan(use).loads);
     }
-    if (!has_whole_gradient(tensor)) return;
-    add(tables_.plan(tensor, gradient_terms(tensor), gradient_layout(maker, tables_.strategy())), 1, lanes);
-  }
-
-  void add_weight(TensorId weight, const StateSharding& sharding, LaneLoads& loads) {
-    const auto [needed, alone] = reader_layouts(weight);
-    if (!alone) return;
-    const LayoutIds terms = gradient_terms(weight);
-    const LayoutId home = tables_.plans().home(needed);
-    const LayoutId state = sharding.any() ? tables_.plans().divided_home(home, terms, sharding.group) : home;
-    const bool divided = state != home;
-    const PlanOptions& options = tables_.options();
-    const CommunicationPlan& sync = tables_.plans().between(
-        terms, state, {bytes_per_element(options.gradient_type), options.gradient_piece});
-    add(sync, 1, sharding.each_microbatch() && divided ? loads.each : loads.once);
-    add(sync, 1, loads.at_end);
-    if (!divided) return;
-    const CommunicationPlan& gather = tables_.plans().between(
-        LayoutIds{state}, home,
-        {bytes_per_element(sharding.gather_type(graph_.tensor(weight).type)), kWholePiece});
-    if (sharding.gathers_to_use()) {
-      add(gather, sharding.keep_gathered ? 1 : 2, loads.each);
-    } else {
-      add(gather, 1, loads.once);
-      if (!sharding.gathers_before_use()) add(gather, 1, loads.at_end);
-    }
+    if (has_whole_gradient(tensor)) sums.add(gradient_plan(tensor).loads);
   }
 };
 
 }  // namespace
 
-LaneLoads lane_loads(const PartOnMesh& part, const StateSharding& sharding) {
-  return PartTransfers(part).loads(sharding);
+HeldLanes held_by_transfers(const PartOnMesh& part) { return PartTransfers(part).held(); }
+
+void add_weight_places(const PartOnMesh& part, PlacesByWeight& places) {
+  PartTransfers(part).add_places(places);
+}
+
+HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding& sharding,
+                              MeshTables& tables) {
+  constexpr std::int64_t kSmall = 500;  // the largest has so many times the elements
+  const PlanOptions& options = tables.options();
+  const auto elements_of = [&](TensorId weight) { return tables.graph().tensor(weight).elements(); };
+  std::int64_t largest = 0;
+  for (const auto& [weight, at] : places) largest = std::max(largest, elements_of(weight));
+  LaneSums whole(tables.topology()), divided(tables.topology()), gather(tables.topology());
+  for (const auto& [weight, at] : places) {
+    stop_if_late();
+    if (elements_of(weight) < largest / kSmall) continue;
+    const LayoutId home = tables.plans().home(at.needed);
+    const LayoutId state =
+        sharding.any() ? tables.plans().divided_home(home, at.gradients, sharding.group) : home;
+    (state == home ? whole : divided)
+        .add(tables.loads(at.gradients, state, options.gradient_type, options.gradient_piece));
+    if (state == home) continue;
+    const DataType type = sharding.gather_type(tables.graph().tensor(weight).type);
+    gather.add(tables.loads(LayoutIds{state}, home, type, kWholePiece));
+  }
+  return {whole.lanes(), divided.lanes(), gather.lanes()};
 }
 
 }  // namespace pipesim

@@ -1,18 +1,35 @@
 #pragma once
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "search/recipe_planner/measuring/part_on_mesh.h"
 
 namespace pipesim {
 
-/// How long transfers hold each lane of the topology.
-struct LaneLoads {
-  std::vector<Nanoseconds> each, once;  ///< of a microbatch, of an iteration
-  std::vector<Nanoseconds> at_end;      ///< of these, what waits for the last microbatch's gradients
-};
+/// How long transfers hold lanes, by the numbers of the lanes, ascending; others are not held.
+using HeldLanes = std::vector<std::pair<std::size_t, Nanoseconds>>;
 
-/// Of transfers in the part alone, and of gradients and weights that no other part uses.
-LaneLoads lane_loads(const PartOnMesh& part, const StateSharding& sharding);
+/// By a microbatch's transfers in the part.
+HeldLanes held_by_transfers(const PartOnMesh& part);
+
+/// Where a weight's copies and gradients are, each layout once: on one group of devices, or on several that
+/// hold the same stage.
+struct WeightPlaces {
+  LayoutIds needed, gradients;
+};
+/// Of the weights that the part is the first to use, and that no other part uses.
+using PlacesByWeight = std::map<TensorId, WeightPlaces>;
+void add_weight_places(const PartOnMesh& part, PlacesByWeight& places);
+
+/// By reducing gradients once, of weights whose state stays whole and of those whose state is divided, and by
+/// gathering the latter once. Weights that are small beside the others are left out.
+struct HeldByWeights {
+  HeldLanes whole, divided, gather;
+};
+/// `sharding`: any that divides the state as these weights'.
+HeldByWeights held_by_weights(const PlacesByWeight& places, const StateSharding& sharding,
+                              MeshTables& tables);
 
 }  // namespace pipesim

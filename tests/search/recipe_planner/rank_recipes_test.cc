@@ -51,9 +51,10 @@ class Ranked {
     return whole.with_memory_margin({0, whole.usable_memory(DeviceId(0)) - c.left});
   }
 
-  [[nodiscard]] RecipeRanking rank(std::int64_t most = INT64_MAX, int threads = 1) const {
+  [[nodiscard]] RecipeRanking rank(std::int64_t most = INT64_MAX, int threads = 1, double within = 0) const {
     RankingRequest request = request_;
     request.threads = threads;
+    request.within = within;
     return rank_recipes(request, [&](const RankingProgress& now) { return now.simulated < most; });
   }
 
@@ -81,7 +82,7 @@ class Ranked {
   CostModel costs_{topology_};
   OperatorGraph graph_{case_.graph_of(8, 1)};
   RecipeModel model_{graph_};
-  RankingRequest request_{model_, costs_, {}, 0, {}, {}, {}, 1};
+  RankingRequest request_{model_, costs_, {}, 0, {}, {}, {}, 1, 0};
 };
 
 RankedCase ranked_llama(Bytes left, std::vector<std::string> only) {
@@ -158,6 +159,20 @@ TEST(RankRecipes, SaysWhatIsLeftWhenItIsEnded) {
   EXPECT_THAT(none.rated, IsEmpty());
   EXPECT_EQ(none.left, none.recipes);
   EXPECT_EQ(none.least_left, 0);
+}
+
+TEST(RankRecipes, EndsWhenNoneCanBeMuchBetter) {
+  const Ranked ranked(ranked_llama(Bytes(0), {"mbs=1,2"}));
+  const RecipeRanking whole = ranked.rank(), near = ranked.rank(INT64_MAX, 1, 0.2);
+  EXPECT_EQ(whole.gap(), 0);
+  EXPECT_THAT(near.simulated(), Lt(whole.simulated()));
+  ASSERT_TRUE(near.gap().has_value());
+  EXPECT_LE(*near.gap(), 0.2);
+  EXPECT_THAT(near.left, Gt(0));
+  EXPECT_FALSE(near.proven());
+  const auto best = static_cast<double>(whole.best()->evaluation.time);
+  EXPECT_LE(static_cast<double>(near.best()->evaluation.time) * (1 - *near.gap()), best);
+  EXPECT_EQ(ranked.rank(0).gap(), std::nullopt);
 }
 
 TEST(RankRecipes, IsTheSameWithAnyNumberOfThreads) {

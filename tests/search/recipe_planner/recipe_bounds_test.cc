@@ -9,6 +9,7 @@
 
 #include "models/zoo/zoo.h"
 #include "search/evaluator.h"
+#include "search/recipe_planner/measuring/distinct_groups.h"
 #include "search/recipe_planner/recipe_bounds.h"
 #include "search/recipes/expand_recipe.h"
 #include "tests/seeds.h"
@@ -89,7 +90,16 @@ class SimulatedPick {
     const RecipeMeshCosts made =
         small_meter.costs(fewest.mesh, distinct_groups(fewest.mesh.pipeline, topology_));
     expect_same(made, meter.costs(mesh, groups), fewest.times);
-    const MeshTraffic traffic = meter.traffic(mesh, recipe.state_sharding, microbatches, groups);
+    std::optional<MeshTraffic> traffic;
+    for (const std::int64_t group :
+         pipeline.both_ways ? distinct_pairs(recipe.pipeline, topology_) : groups) {
+      const MeshTraffic of_group =
+          on_busiest_lanes(small_meter.transfers(fewest.mesh, group * fewest.times),
+                           meter.weights(mesh, recipe.state_sharding, group, pipeline.both_ways),
+                           recipe.state_sharding, parts, microbatches);
+      if (traffic) lower(*traffic, of_group);
+      if (!traffic) traffic = of_group;
+    }
     ScheduleShapes shapes;
     const ScheduleShape& shape =
         shapes.of(recipe.schedule_name(), recipe.pipeline, microbatches, recipe.chunks);
@@ -99,8 +109,8 @@ class SimulatedPick {
         recipe.pipeline == 1 ? 0
                              : divided.time_of_steps(sequences.of(recipe.schedule_name(), recipe.pipeline,
                                                                   microbatches, recipe.chunks),
-                                                     traffic, recipe.gradient_reduction());
-    bound = {std::max({divided.time(shape, microbatches), divided.time(traffic, shape), by_steps}),
+                                                     *traffic, recipe.gradient_reduction());
+    bound = {std::max({divided.time(shape, microbatches), divided.time(*traffic, shape), by_steps}),
              divided.memory(shape, permanent_bytes(made, fewest.times, recipe.state_sharding,
                                                    options_.gradient_type, options_.optimizer))};
     EXPECT_LE(least_time(made, parts, recipe.pipeline, microbatches), divided.time(shape, microbatches));

@@ -111,12 +111,12 @@ const std::vector<PlannerChoice>& planner_choices() {
         {"recipes",
          "the best of all recipes, with a proof; it chooses microbatches, recomputation and state "
          "sharding too",
-         {"only", "not", "seconds", "threads", "search-log"},
+         {"only", "not", "within", "seconds", "threads", "search-log"},
          {}});
     choices.push_back({"auto",
                        "recipes for models with attention, and all of these; then a search that may change "
                        "anything of their plans",
-                       {"only", "not", "search-log"},
+                       {"only", "not", "within", "search-log"},
                        {},
                        true});
     return choices;
@@ -188,6 +188,11 @@ std::vector<Option> planner_options() {
         .default_value = "",
         .help = "recipes, auto: choose among recipes without it",
         .repeated = true},
+       {.name = "within",
+        .argument = "PERCENT",
+        .default_value = "0",
+        .help = "recipes, auto: end when no recipe can be better by more",
+        .details = "Of the best one's time. A little saves much: the last proofs take longest."},
        {"straight", "", "", "pipedream: no stage on more than one device"},
        {"use-fewer", "", "", "pipedream: devices may stay idle"},
        {"memory-limit", "SIZE", "", "pipedream: memory for all batches in flight on a device"}});
@@ -262,6 +267,8 @@ PlannerSettings planner_settings_of(const Arguments& a) {
   if (algorithm == "auto") add_conditions_of_options(a, conditions);
   settings.recipes = RecipeFilter(std::move(conditions));
   settings.threads = a.given("threads") ? threads_of(a) : available_cores();
+  constexpr double kPercent = 0.01;
+  settings.within = kPercent * a.number("within", 0, 50);
   settings.stage_costs = stage_costs_of(a);
   // Without options there is no limit: whoever asks for a proof waits for it.
   if (a.given("seconds") || a.has("proposals")) settings.budget = search_budget_of(a);

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/recipe_planner/measuring/part_traffic.h"
+
+namespace pipesim {
+
+/// How long one device's share of a link, the busiest of them, is held by transfers within parts, gradients
+/// and gathered weights.
+struct PartTraffic {
+  Nanoseconds each = 0;    ///< by every microbatch
+  Nanoseconds once = 0;    ///< by an iteration
+  Nanoseconds at_end = 0;  ///< when the last backward has begun
+};
+struct MeshTraffic {
+  PartTraffic front, behind;
+  std::vector<PartTraffic> of_class;
+};
+/// Makes each figure the lower one.
+void lower(MeshTraffic& traffic, const MeshTraffic& other);
+
+/// On which groups of a pipeline stages may lie whose traffic may differ; it is the least of them.
+struct StageGroups {
+  std::vector<std::int64_t> distinct;  ///< distinct_groups(), or distinct_pairs()
+  bool both_ways = false;              ///< each stage lies on two groups: as ScheduleKind::both_ways
+};
+
+/// By part: in front of the layers, behind them, and each class.
+using HeldByParts = std::vector<HeldLanes>;
+using HeldByPartsWeights = std::vector<HeldByWeights>;
+
+/// On one lane for all parts: that which all layers hold longest.
+MeshTraffic on_busiest_lanes(const HeldByParts& transfers, const HeldByPartsWeights& weights,
+                             const StateSharding& sharding, const ModelParts& parts,
+                             std::int64_t microbatches);
+
+}  // namespace pipesim
