@@ -53,7 +53,7 @@ LayerGraph layers_of(const OperatorGraph& graph, const CostModel& costs, DeviceI
       if (use.role == Role::Output) layer.output += bytes_of(tensor);
       if (use.role == Role::Weight && graph.consumers(use.tensor).front().op == OperatorId(i))
         layer.parameters += bytes_of(tensor);
-      if (use.role == Role::Input && tensor.producer.valid())
+      if ((use.role == Role::Input || use.role == Role::Index) && tensor.producer.valid())
         edges.emplace_back(tensor.producer.value, static_cast<std::int32_t>(i));
     }
     if (op.measured) {
@@ -137,7 +137,7 @@ std::vector<std::int32_t> of_operators(const OperatorGraph& graph, const LayerGr
     found[i] = 0;
     for (const TensorUse& use : graph.operators()[i].uses) {
       const OperatorId producer = graph.tensor(use.tensor).producer;
-      if (use.role == Role::Input && producer.valid()) found[i] = std::max(found[i], found[producer.index()]);
+      if (use.role != Role::Output && producer.valid()) found[i] = std::max(found[i], found[producer.index()]);
     }
   }
   return found;

@@ -155,6 +155,7 @@ class DapplePlanner {
         for (const ServerUse& server : occupations_[number]) rest -= server.used;
         for (std::int32_t replicas = more ? copies_ : rest; replicas <= rest; replicas += copies_) {
           if (search_.dividing && microbatch_ % (replicas / copies_) != 0) continue;
+          if (gave_up()) return next;
           for (const Counts& on : placements(occupations_[number], replicas))
             extend(stage, from, number, labels, on, rest - replicas, next);
         }
@@ -166,6 +167,7 @@ class DapplePlanner {
   // All ends of a stage on these devices, with `rest` left for those behind.
   void extend(std::int32_t stage, std::size_t from, std::size_t number, const Labels& labels,
               const Counts& on, std::int32_t rest, std::vector<Front>& next) {
+    if (is_large()) ++steps_;  // even where no label is kept
     Occupation after = occupations_[number];
     Counts before;
     double replicas = 0;
@@ -272,7 +274,13 @@ class DapplePlanner {
     return found;
   }
 
-  static std::vector<Counts> placements(const Occupation& servers, std::int32_t replicas) {
+  // With so many units of devices all placements take minutes.
+  [[nodiscard]] bool is_large() const {
+    constexpr std::int32_t kMany = 32;
+    return search_.most_kept > 0 && devices_ / copies_ > kMany;
+  }
+  [[nodiscard]] std::vector<Counts> placements(const Occupation& servers, std::int32_t replicas) const {
+    if (is_large()) return published_placements(servers, replicas);
     std::vector<Counts> all = all_placements(servers, replicas);
     return all.empty() ? published_placements(servers, replicas) : all;
   }

@@ -56,6 +56,24 @@ TEST(LayerGraph, OfAProfileRoundsNothingToSamples) {
   }
 }
 
+// Experts read where tokens go as indices, which carry no gradient.
+TEST(LayerGraph, EveryReaderOfAnOperatorFollowsIt) {
+  const OperatorGraph model =
+      make_zoo_model("mixtral-8x7b:layers=2,hidden=64,heads=4,kv_heads=2,vocab=64,sequence=16,ffn=64");
+  const Topology topology = make_topology("levels:1@1GB/s");
+  const LayerGraph graph = layers_of(model, CostModel(topology), DeviceId(0));
+  int indices = 0;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.size()); ++i) {
+    for (const TensorUse& use : model.op(OperatorId(i)).uses) {
+      const OperatorId from = model.tensor(use.tensor).producer;
+      if (use.role == Role::Output || !from.valid()) continue;
+      EXPECT_THAT(graph.inputs(i), testing::Contains(from.value)) << graph[i].name;
+      indices += use.role == Role::Index;
+    }
+  }
+  EXPECT_GT(indices, 0);
+}
+
 TEST(LayerGraph, PipeDreamLeavesInputsAndItemsOut) {
   const LayerGraph graph = without_inputs(profiled());
   ASSERT_EQ(graph.size(), 2U);

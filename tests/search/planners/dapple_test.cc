@@ -443,6 +443,22 @@ TEST(Dapple, GivesUpAfterItsSteps) {
   EXPECT_TRUE(complete);
 }
 
+// A use of the devices counts as a step, too, however little comes of it: there are thousands.
+TEST(Dapple, EndsAfterItsStepsOnManyServers) {
+  const LayerGraph layers = bert48();
+  const DappleProblem problem{&layers, 2, servers(8, 8), 512, 2};
+  DappleSearch search{1, 64, kAnyLatency};
+  search.most_kept = 2;
+  search.most_steps = 100'000;
+  bool complete = true;
+  const std::vector<DapplePlan> plans = dapple(problem, search, &complete);
+  EXPECT_FALSE(complete);
+  ASSERT_FALSE(plans.empty());
+  std::size_t devices = 0;
+  for (const DappleStage& stage : plans.back().stages) devices += stage.devices.size();
+  EXPECT_EQ(devices, 64);
+}
+
 TEST(Dapple, RefusesWhatCantBe) {
   const LayerGraph layers = bert48();
   EXPECT_THROW(dapple({&layers, 2, servers(2, 8), 64, 2}, {3, 2, kAnyLatency}), InternalError);
