@@ -137,7 +137,8 @@ std::vector<std::int32_t> of_operators(const OperatorGraph& graph, const LayerGr
     found[i] = 0;
     for (const TensorUse& use : graph.operators()[i].uses) {
       const OperatorId producer = graph.tensor(use.tensor).producer;
-      if (use.role != Role::Output && producer.valid()) found[i] = std::max(found[i], found[producer.index()]);
+      if (use.role != Role::Output && producer.valid())
+        found[i] = std::max(found[i], found[producer.index()]);
     }
   }
   return found;

@@ -261,8 +261,7 @@ std::vector<std::int32_t> groups_of(const Wiring& sync, const PipelineOrder& ord
   for (const PlanExpansion::Contribution& c : sync.plan->expansion.contributions)
     groups.push_back(order.group_of[c.device.index()]);
   std::ranges::sort(groups);
-  const auto same = std::ranges::unique(groups);
-  groups.erase(same.begin(), same.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
   return groups;
 }
 

@@ -24,7 +24,8 @@ std::size_t most_cut_dim(const std::vector<Box>& boxes) {
   for (std::size_t i = 0; i < boxes.front().dims(); ++i) {
     std::ranges::transform(boxes, begins.begin(), [&](const Box& b) { return b[i].begin; });
     std::ranges::sort(begins);
-    const auto different = static_cast<std::size_t>(std::ranges::unique(begins).begin() - begins.begin());
+    const auto different =
+        static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
     if (different > most) most = different, dim = i;
   }
   return dim;

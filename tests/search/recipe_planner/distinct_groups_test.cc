@@ -55,7 +55,8 @@ void expect_all_known(const std::vector<std::int64_t>& distinct, std::int64_t gr
 }
 
 TEST(DistinctGroups, EveryGroupIsACopyOfOne) {
-  for (const char* preset : {"dgx-h100:8", "dgx1-v100", "p100-4x4", "levels:4@10GB/s,2@1GB/s", "dgx-a100:3"}) {
+  for (const char* preset :
+       {"dgx-h100:8", "dgx1-v100", "p100-4x4", "levels:4@10GB/s,2@1GB/s", "dgx-a100:3"}) {
     const Topology topology = make_topology(preset);
     for (const std::int64_t groups : {1, 2, 3, 4, 6, 8, 16}) {
       if (topology.num_devices() % static_cast<std::size_t>(groups) != 0) continue;
