@@ -38,6 +38,11 @@ std::string help_for(const RecipeFilter& filter) {
   const std::string all = with_separators(ranking.recipes);
   if (request.observer->interrupted())
     throw Interrupted("recipes: no recipe that fits into memory was found yet");
+  if (ranking.left > 0 && ranking.left == ranking.too_large_to_simulate)
+    throw InputError(
+        fmt::format("recipes: the task graphs of {} of {} recipes do not fit into memory, and none of the "
+                    "others was found to fit its devices; narrow them with --only and --not",
+                    with_separators(ranking.left), all));
   if (!ranking.proven() && ranking.rated.empty())
     throw InputError(
         fmt::format("recipes: time was up when {} of {} recipes were bounded, and none simulated; "
@@ -78,7 +83,7 @@ std::string note_of_ranking(const RecipeRanking& ranking, double within, bool in
   if (gap && *gap <= within) return fmt::format("{}, proven within {:.1f} %; {}", of, *gap * kPercent, left);
   const std::string_view why = interrupted ? "an interruption ended the search"
                                : ranking.left == ranking.too_large_to_simulate
-                                   ? "their task graphs do not fit into memory"
+                                   ? "the task graphs of those left do not fit into memory"
                                    : "--seconds ended the search";
   return fmt::format("not proven to be the {}: {}; {}", of, why, left);
 }

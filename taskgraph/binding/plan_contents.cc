@@ -11,10 +11,6 @@ namespace {
 
 constexpr Bytes kUncut{INT64_MAX / 2};
 
-void add_distinct(LayoutId layout, LayoutIds& layouts) {
-  if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) layouts.push_back(layout);
-}
-
 PlanOptions without_pipeline(PlanOptions options) {
   options.pipeline.reset();
   options.recompute = {};
@@ -114,7 +110,7 @@ void PlanContents::list_gradient_terms(TensorId tensor, const BoundStrategy& str
   for (std::int32_t way = 0; way < all; ++way) {
     const BoundStrategy& used = all == 1 ? strategy : strategy_of(way, strategy);
     for (const UseRef maker : backward_->gradient_makers(tensor)) {
-      if (way < ways_through(maker.op)) add_distinct(gradient_layout(maker, used), out);
+      if (way < ways_through(maker.op)) add_distinct(out, gradient_layout(maker, used));
     }
   }
 }
@@ -143,7 +139,7 @@ LayoutId PlanContents::home_of(TensorId weight, const BoundStrategy& strategy) c
   for (std::int32_t way = 0; way < ways_; ++way) {
     const BoundStrategy& used = strategy_of(way, strategy);
     for (const UseRef use : graph().consumers(weight)) {
-      if (way < ways_through(use.op)) add_distinct(data_layout(use, used), needed);
+      if (way < ways_through(use.op)) add_distinct(needed, data_layout(use, used));
     }
   }
   return tables_->plans.home(needed);
@@ -152,7 +148,7 @@ LayoutId PlanContents::home_of(TensorId weight, const BoundStrategy& strategy) c
 LayoutId PlanContents::needed_in(std::int32_t stage, TensorId weight, const BoundStrategy& strategy) const {
   LayoutIds needed;
   for (const UseRef use : graph().consumers(weight)) {
-    if (stage_of(use.op) == stage) add_distinct(data_layout(use, strategy), needed);
+    if (stage_of(use.op) == stage) add_distinct(needed, data_layout(use, strategy));
   }
   return tables_->plans.home(needed);
 }

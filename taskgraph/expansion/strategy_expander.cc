@@ -273,16 +273,20 @@ std::vector<std::int32_t> groups_of(const Wiring& sync, const PipelineOrder& ord
 // gates of several groups, too, are compared by their keys.
 void StrategyExpander::add_reduction_gates(const PipelineOrder& order) {
   reduction_gates_.clear();
-  for (const Wiring& wiring : out_.wirings()) {
+  reductions_.clear();
+  for (std::size_t w = 0; w < out_.num_wirings_; ++w) {
+    const Wiring& wiring = out_.wirings_[w];
     if (wiring.kind != TaskKind::GradientSync || wiring.plan->expansion.tasks.empty()) continue;
     const auto [gate, is_new] = reduction_gates_.try_emplace(groups_of(wiring, order));
-    if (!is_new) continue;
-    const DeviceId device = wiring.plan->expansion.contributions.front().device;
-    TaskLabel label;
-    label.kind = TaskKind::Barrier;
-    label.tensor = wiring.tensor;
-    label.device = label.peer = device;
-    gate->second = add_gate(reduction_gate_key(reduction_gates_.size(), device), device, label, {}, 1);
+    if (is_new) {
+      const DeviceId device = wiring.plan->expansion.contributions.front().device;
+      TaskLabel label;
+      label.kind = TaskKind::Barrier;
+      label.tensor = wiring.tensor;
+      label.device = label.peer = device;
+      gate->second = add_gate(reduction_gate_key(reduction_gates_.size(), device), device, label, {}, 1);
+    }
+    reductions_.emplace_back(w, gate->second);
   }
 }
 
@@ -295,9 +299,8 @@ void StrategyExpander::reduce_after(const PipelineOrder& order, std::span<const 
     }
   }
   std::vector<bool> waits;  // by task of a plan
-  for (const Wiring& wiring : out_.wirings()) {
-    if (wiring.kind != TaskKind::GradientSync || wiring.plan->expansion.tasks.empty()) continue;
-    const TaskId gate = reduction_gates_.at(groups_of(wiring, order));
+  for (const auto& [number, gate] : reductions_) {
+    const Wiring& wiring = out_.wirings_[number];
     waits.assign(wiring.plan->expansion.tasks.size(), false);
     for (const PlanExpansion::Contribution& c : wiring.plan->expansion.contributions) {
       const TaskId task = task_at(wiring.first_task, c.task);

@@ -88,6 +88,7 @@ class StrategyExpander {
   std::vector<std::pair<std::int32_t, std::int32_t>> last_backward_;
   std::map<TensorId, std::vector<std::size_t>> syncs_;  // wirings, of weights reduced after each microbatch
   std::map<std::vector<std::int32_t>, TaskId> reduction_gates_;  // by groups of the pipeline, ascending
+  std::vector<std::pair<std::size_t, TaskId>> reductions_;       // wirings behind them
   LayoutIds terms_;                                              // scratch: distinct layouts
 };
 

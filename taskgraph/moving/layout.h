@@ -3,6 +3,7 @@
 #include <tbb/concurrent_vector.h>
 #include <tbb/spin_mutex.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -64,6 +65,11 @@ std::uint64_t hash_of(const Layout& layout);
 
 using LayoutId = Id<struct LayoutTag>;
 using LayoutIds = SmallVector<LayoutId, 8>;
+
+/// Appends it unless it is there.
+inline void add_distinct(LayoutIds& layouts, LayoutId layout) {
+  if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) layouts.push_back(layout);
+}
 
 /// Gives equal layouts equal ids, so that comparing layouts, and caching by them, costs O(1). Any number of
 /// threads may use it. Call clear() only while no thread uses it.

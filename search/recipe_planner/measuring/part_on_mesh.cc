@@ -6,10 +6,6 @@
 
 namespace pipesim {
 
-void add_distinct(LayoutIds& layouts, LayoutId layout) {
-  if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) layouts.push_back(layout);
-}
-
 PartOnMesh::PartOnMesh(const ModelPart& part, const ModelParts& parts, MeshTables& tables, Bound bound)
     : part_(part), parts_(parts), tables_(tables), graph_(tables.graph()) {
   std::vector<OperatorId> ops;

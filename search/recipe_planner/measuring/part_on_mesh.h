@@ -8,9 +8,6 @@
 
 namespace pipesim {
 
-/// Appends it unless it is there.
-void add_distinct(LayoutIds& layouts, LayoutId layout);
-
 /// A part of the model on one group of a mesh: what its costs are measured from.
 class PartOnMesh {
  public:
