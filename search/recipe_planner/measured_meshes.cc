@@ -4,8 +4,6 @@
 #include <optional>
 #include <set>
 
-#include "search/recipe_planner/measuring/distinct_groups.h"
-
 namespace pipesim {
 
 SizedRecipeModel& MeasuredMeshes::sized(const Recipe& mesh) {
@@ -107,12 +105,53 @@ void MeasuredMeshes::measure_weights(std::span<const ShardedMesh> meshes) {
   });
 }
 
+// Groups of the copies' mesh that are neighbours in a pipeline are as far apart as it has times the copies.
+void MeasuredMeshes::measure_stage_transfers(std::span<const ShardedMesh> meshes) {
+  struct Work {
+    const Recipe* copy;
+    std::int64_t group, other;
+    StageTransfer* made;
+  };
+  std::map<SizedRecipeModel*, std::vector<Work>> by_model;
+  for (const ShardedMesh& what : meshes) {
+    const Recipe& copy = what.copies.mesh;
+    if (what.mesh->pipeline == 1) continue;
+    const auto [pairs, is_new_number] = neighbours_.try_emplace({copy.pipeline, what.copies.times});
+    if (is_new_number)
+      pairs->second = neighbour_groups(copy.pipeline, what.copies.times, request_.costs.topology());
+    const auto [stage_transfers, is_new] = stage_transfers_.try_emplace(copy.str(), pairs->second.distinct.size());
+    for (std::size_t c = 0; is_new && c < stage_transfers->second.size(); ++c) {
+      const std::int64_t group = pairs->second.distinct[c];
+      by_model[&sized(copy)].push_back(
+          {&copy, group, (group + what.copies.times) % copy.pipeline, &stage_transfers->second[c]});
+    }
+  }
+  at_the_same_time(by_model, [](SizedRecipeModel& model, Work& work) {
+    *work.made = model.meter.stage_transfer(*work.copy, work.group, work.other);
+  });
+}
+
+std::vector<StageTransfer> MeasuredMeshes::stage_transfers_of(const ShardedMesh& what) const {
+  if (what.mesh->pipeline == 1) return {};
+  const std::vector<std::size_t>& class_of =
+      neighbours_.at({what.copies.mesh.pipeline, what.copies.times}).class_of;
+  const std::vector<StageTransfer>& by_class = stage_transfers_.at(what.copies.mesh.str());
+  const auto times = static_cast<std::size_t>(what.copies.times);
+  std::vector<StageTransfer> stage_transfers;  // the least of all copies
+  for (std::size_t group = 0; group < class_of.size(); ++group) {
+    if (group % times == 0) stage_transfers.push_back(by_class[class_of[group]]);
+    lower(stage_transfers.back(), by_class[class_of[group]]);
+  }
+  return stage_transfers;
+}
+
 void MeasuredMeshes::measure_traffic(std::span<ShardedMesh> meshes) {
   try {
     measure_transfers(meshes);
     measure_weights(meshes);
+    measure_stage_transfers(meshes);
   } catch (...) {  // some are not measured
-    transfers_.clear(), weights_.clear();
+    transfers_.clear(), weights_.clear(), stage_transfers_.clear();
     throw;
   }
   for (ShardedMesh& what : meshes) {
@@ -125,6 +164,7 @@ void MeasuredMeshes::measure_traffic(std::span<ShardedMesh> meshes) {
         if (least) lower(*least, made);
         if (!least) least = made;
       }
+      least->stage_transfers = stage_transfers_of(what);
       what.traffic.push_back(std::move(*least));
     }
   }

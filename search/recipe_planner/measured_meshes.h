@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "search/recipe_planner/measuring/distinct_groups.h"
 #include "search/recipe_planner/measuring/mesh_costs.h"
 #include "search/recipe_planner/recipe_scorer.h"
 #include "search/worker_threads.h"
@@ -56,6 +57,8 @@ class MeasuredMeshes {
   const StageGroups& groups_of(const Recipe& mesh, bool both_ways = false);
   void measure_transfers(std::span<const ShardedMesh> meshes);
   void measure_weights(std::span<const ShardedMesh> meshes);
+  void measure_stage_transfers(std::span<const ShardedMesh> meshes);
+  [[nodiscard]] std::vector<StageTransfer> stage_transfers_of(const ShardedMesh& what) const;
   void limit_tables();
 
   const RankingRequest& request_;
@@ -72,6 +75,8 @@ class MeasuredMeshes {
   static WeightsKey weights_key(const ShardedMesh& what, std::int64_t group);
   std::map<CopyKey, HeldByParts> transfers_;
   std::map<WeightsKey, HeldByPartsWeights> weights_;
+  std::map<std::pair<std::int64_t, std::int64_t>, NeighbourGroups> neighbours_;  // by neighbour_groups()
+  std::map<std::string, std::vector<StageTransfer>> stage_transfers_;  // of those with fewest copies: by class of neighbours
 };
 
 }  // namespace pipesim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 
 namespace pipesim {
 
@@ -174,10 +175,12 @@ struct DividedCosts::LastBackward {
 // The earliest times of the steps of a sequence.
 class DividedCosts::FollowedSteps {
  public:
-  FollowedSteps(const std::vector<Stage>& stages, const StepSequence& sequence)
+  /// `stage_transfers`: see MeshTraffic; empty: as if there were none.
+  FollowedSteps(const std::vector<Stage>& stages, const StepSequence& sequence, std::span<const StageTransfer> stage_transfers)
       : stages_(stages),
+        stage_transfers_(stage_transfers),
         microbatches_(static_cast<std::size_t>(sequence.microbatches)),
-        forward_(stages.size() * microbatches_, 0),
+        forward_(stages.size() * microbatches_),
         backward_(forward_),
         groups_(static_cast<std::size_t>(sequence.groups)),
         last_backward_(stages.size()) {
@@ -195,9 +198,23 @@ class DividedCosts::FollowedSteps {
  private:
   struct Group {
     Nanoseconds free = 0;  // all steps so far have ended
-    // Of a forward that a backward is to run beside:
-    Nanoseconds end_beside = 0, begin_beside = 0, busy_beside = 0;
+    // Of the last forward: for which it waits, and where its end is to be noted.
+    Nanoseconds input = 0;
+    std::size_t forward = 0;
+    const Stage* of_forward = nullptr;
   };
+
+  // What a stage has made, at the earliest, and on which group.
+  struct HandedOn {
+    Nanoseconds made = 0;
+    std::int32_t group = 0;
+  };
+  [[nodiscard]] Nanoseconds arrival(HandedOn from, std::int32_t to, Nanoseconds StageTransfer::*way) const {
+    if (stage_transfers_.empty() || from.group == to) return from.made;
+    const auto groups = static_cast<std::int32_t>(groups_.size());
+    const std::int32_t front = (from.group + 1) % groups == to ? from.group : to;
+    return from.made + stage_transfers_[static_cast<std::size_t>(front)].*way;
+  }
 
   void follow(const StepSequence::Step& step) {
     const auto number = static_cast<std::size_t>(step.what.stage);
@@ -205,49 +222,53 @@ class DividedCosts::FollowedSteps {
     Group& group = groups_[static_cast<std::size_t>(step.group)];
     const std::size_t at = number * microbatches_ + static_cast<std::size_t>(step.what.microbatch);
     if (step.what.kind == StepKind::Forward) {
-      const Nanoseconds begin = std::max(group.free, number == 0 ? 0 : forward_[at - microbatches_]);
-      forward_[at] = begin + stage.forward_chain;
-      if (step.leads_pair) {
-        group.begin_beside = begin, group.end_beside = begin + stage.forward;
-        group.busy_beside = stage.busy_forward;
-      } else {
-        group.free = begin + stage.forward;
-      }
+      group.input = number == 0 ? 0 : arrival(forward_[at - microbatches_], step.group, &StageTransfer::forward);
+      group.forward = at;
+      group.of_forward = &stage;
+      if (step.leads_pair) return;
+      const Nanoseconds begin = std::max(group.free, group.input);
+      forward_[at] = {begin + stage.forward_chain, step.group};
+      group.free = begin + stage.forward;
     } else if (step.what.kind == StepKind::BackwardWeight) {
       group.free += stage.busy_weight;
     } else {
-      const Nanoseconds gradient = number + 1 == stages_.size() ? 0 : backward_[at + microbatches_];
+      const Nanoseconds gradient = number + 1 == stages_.size()
+                                       ? 0
+                                       : arrival(backward_[at + microbatches_], step.group, &StageTransfer::backward);
       const bool whole = step.what.kind == StepKind::Backward;
       const Stage::Backward& back = whole ? stage.whole : stage.input;
       const Nanoseconds busy = stage.busy_input + (whole ? stage.busy_weight : 0);
-      backward_[at] = std::max(group.free + back.chain, gradient + back.drain);
-      last_backward_[number] = {&stage, step.group, std::max(group.free, gradient)};
-      Nanoseconds end = std::max(group.free + std::max(back.chain, busy),
-                                 gradient + std::max(back.drain, busy - stage.again_of_last));
-      if (step.what.beside) {
-        const Nanoseconds begin = std::max(group.free, std::min(group.begin_beside, gradient));
-        end = std::max({end, group.end_beside, group.free + group.busy_beside + busy,
-                        begin + group.busy_beside + busy - stage.again_of_last});
+      if (step.what
+              .beside) {  // one call: it begins with what both wait for, and both results leave at its end
+        const Nanoseconds begin = std::max({group.free, group.input, gradient});
+        last_backward_[number] = {&stage, step.group, begin};
+        group.free =
+            begin + std::max({group.of_forward->forward, back.chain, group.of_forward->busy_forward + busy});
+        backward_[at] = forward_[group.forward] = {group.free, step.group};
+        return;
       }
-      group.free = end;
+      backward_[at] = {std::max(group.free + back.chain, gradient + back.drain), step.group};
+      last_backward_[number] = {&stage, step.group, std::max(group.free, gradient)};
+      group.free = std::max(group.free + std::max(back.chain, busy),
+                            gradient + std::max(back.drain, busy - stage.again_of_last));
     }
   }
 
   const std::vector<Stage>& stages_;
+  std::span<const StageTransfer> stage_transfers_;
   std::size_t microbatches_;
-  std::vector<Nanoseconds> forward_,
-      backward_;  // by stage and microbatch: its results may have been handed on
+  std::vector<HandedOn> forward_, backward_;  // by stage and microbatch
   std::vector<Group> groups_;
   std::vector<LastBackward> last_backward_;
 };
 
 Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps) const {
-  return FollowedSteps(stages_, steps).end();
+  return FollowedSteps(stages_, steps, {}).end();
 }
 
 Nanoseconds DividedCosts::time_of_steps(const StepSequence& steps, const MeshTraffic& traffic,
                                         GradientReduction reduction) const {
-  const FollowedSteps followed(stages_, steps);
+  const FollowedSteps followed(stages_, steps, traffic.stage_transfers);
   if (reduction == GradientReduction::AfterSteps) return end_of_reductions(followed, steps, traffic);
   Nanoseconds end = followed.end();
   if (steps.both_ways) return end;

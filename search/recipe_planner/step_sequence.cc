@@ -1,7 +1,11 @@
 #include "search/recipe_planner/step_sequence.h"
 
+#include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <utility>
+
+#include "taskgraph/plan/pipeline.h"
 
 namespace pipesim {
 namespace {
@@ -45,10 +49,15 @@ void list_steps(const PipelineSchedule& schedule, StepSequence& sequence) {
     const std::size_t before = sequence.steps.size();
     for (std::size_t group = 0; group < schedule.size(); ++group) {
       const std::vector<PipelineStep>& steps = schedule[group];
-      for (std::size_t& i = next[group]; i < steps.size() && listed.has_input_of(steps[i]); ++i) {
-        listed.add(steps[i]);
-        sequence.steps.push_back(
-            {steps[i], static_cast<std::int32_t>(group), i + 1 < steps.size() && steps[i + 1].beside});
+      for (std::size_t& i = next[group]; i < steps.size();) {
+        const auto call = std::span(steps).subspan(i, steps_to_barrier(steps, i, 1));
+        if (!std::ranges::all_of(call, [&](const PipelineStep& s) { return listed.has_input_of(s); })) break;
+        for (const PipelineStep& step : call) {
+          listed.add(step);
+          sequence.steps.push_back(
+              {step, static_cast<std::int32_t>(group), call.size() > 1 && &step == &call.front()});
+        }
+        i += call.size();
       }
     }
     if (sequence.steps.size() == before) throw std::logic_error("a schedule whose steps wait for each other");

@@ -11,7 +11,8 @@
 namespace pipesim {
 
 /// The steps of all groups of a pipeline in one list, in which each stands behind those that it waits for:
-/// those before it on its group, and the one that hands it its input or its gradient.
+/// those before it on its group, and the one that hands it its input or its gradient. Steps beside each other
+/// stand together, behind all that either of them waits for.
 struct StepSequence {
   struct Step {
     PipelineStep what;

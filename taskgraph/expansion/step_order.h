@@ -36,7 +36,7 @@ inline void add_shards(const BoundStrategy& strategy, std::int32_t way,
 ///   const OperatorTasks& of(OperatorId, way)          of the first microbatch of the way, if there are
 ///   several ways TaskId at(TaskId, std::int32_t microbatch)        the same task of another microbatch
 ///   std::int32_t stage_of(OperatorId)
-///   TaskId add_barrier(std::size_t step, std::int32_t microbatch)
+///   TaskId add_barrier(std::size_t step, std::span<const PipelineStep> behind)
 ///   TaskId enter(std::span<const PipelineStep>, TaskId before)  optional: what else the steps up to a
 ///   barrier wait for
 template <class Tasks>
@@ -56,8 +56,7 @@ class StepOrder {
       length = steps_to_barrier(steps, n, together);
       const std::span<const PipelineStep> now = steps.subspan(n, length);
       const bool last = n + length == steps.size();
-      const TaskId after =
-          last && !to_update ? TaskId() : tasks_.add_barrier(barriers, now.front().microbatch);
+      const TaskId after = last && !to_update ? TaskId() : tasks_.add_barrier(barriers, now);
       if constexpr (requires { tasks_.enter(now, before); }) before = tasks_.enter(now, before);
       bool any = false;
       // Those beside each other are no more than neighbours: each lies between the barriers.

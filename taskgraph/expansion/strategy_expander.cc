@@ -65,6 +65,7 @@ StrategyExpander::StrategyExpander(ExpandedStrategy& out, Labels labels, const F
       labels_(labels == Labels::Make),
       folding_(folding),
       version_gates_(*this),
+      pair_gates_(*this),
       gathers_(*this),
       input_gathers_(*this),
       now_(&out.strategy()) {}
@@ -112,6 +113,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     if (contents_.recomputation().any()) add_recompute_gates(*this, *now_, microbatch_);
     if (contents_.options().state_sharding.gathers_to_use()) gathers_.add_before_use(*now_, microbatch_);
     if (versions.several()) version_gates_.add(*now_, microbatch_);
+    pair_gates_.add(order, *now_, microbatch_);
     if (microbatch_ == 0) {
       out_.tasks_of_one_microbatch_ = dag().num_tasks();
       require_room(out_.graph_, microbatches, contents_.costs().topology());
@@ -122,7 +124,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     }
     if (microbatch_ < std::max(contents_.ways(), versions.period()))
       out_.block_ = {microbatch_ + 1, dag().num_tasks()};
-    if (microbatch_ == 0 && microbatches_are_alike()) repeat_first_microbatch();
+    if (microbatch_ + 1 == contents_.ways() && blocks_are_alike()) repeat_first_block();
   }
   if (versions.several()) return;
   if (contents_.options().state_sharding.gathers_in_forward) gathers_.add_in_forward(out_.strategy_);
@@ -132,25 +134,26 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
   }
 }
 
-// But for their numbers in keys.
-bool StrategyExpander::microbatches_are_alike() const {
-  return contents_.ways() == 1 && !contents_.versions().several() &&
+// But for their numbers in keys: a microbatch of each way, again and again.
+bool StrategyExpander::blocks_are_alike() const {
+  return out_.microbatches_ % contents_.ways() == 0 && !contents_.versions().several() &&
          !contents_.options().state_sharding.each_microbatch();
 }
 
-void StrategyExpander::repeat_first_microbatch() {
-  const auto more = static_cast<std::size_t>(out_.microbatches_ - 1);
+void StrategyExpander::repeat_first_block() {
+  const std::int32_t ways = contents_.ways(), more = out_.microbatches_ / ways - 1;
   const std::size_t tasks = dag().num_tasks(), ops = out_.operators_, wirings = out_.num_wirings_,
                     gates = out_.gates_.size(), labels = out_.graph_.labels.size();
-  dag().repeat(more, std::uint64_t{1} << kMicrobatchShift);
-  const auto later = [&](TaskId task) {
-    return task.valid() ? task_at(task, microbatch_ * static_cast<std::int32_t>(tasks)) : task;
-  };
-  for (++microbatch_; microbatch_ < out_.microbatches_; ++microbatch_) {
+  dag().repeat(static_cast<std::size_t>(more), static_cast<std::uint64_t>(ways) << kMicrobatchShift);
+  for (std::int32_t block = 1; block <= more; ++block) {
     stop_if_late();
-    for (std::size_t i = 0; i < ops; ++i) {
+    const auto later = [&](TaskId task) {
+      return task.valid() ? task_at(task, block * static_cast<std::int32_t>(tasks)) : task;
+    };
+    const std::int32_t shift = block * ways;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(ways) * ops; ++i) {
       const OperatorTasks& first = out_.tasks_[i];
-      OperatorTasks& now = tasks_of(OperatorId(i), microbatch_);
+      OperatorTasks& now = out_.tasks_[static_cast<std::size_t>(shift) * ops + i];
       now = {};
       now.forward = later(first.forward);
       now.backward_input = later(first.backward_input);
@@ -161,7 +164,7 @@ void StrategyExpander::repeat_first_microbatch() {
       if (out_.num_wirings_ == out_.wirings_.size()) out_.wirings_.emplace_back();
       Wiring& now = out_.wirings_[out_.num_wirings_++];
       now = out_.wirings_[w];
-      now.microbatch = microbatch_;
+      now.microbatch += shift;
       now.first_task = later(now.first_task);
     }
     for (std::size_t g = 0; g < gates; ++g) {
@@ -171,11 +174,11 @@ void StrategyExpander::repeat_first_microbatch() {
     }
     for (std::size_t l = 0; l < labels; ++l) {
       TaskLabel label = out_.graph_.labels[l];
-      label.microbatch = microbatch_;
+      label.microbatch += shift;
       out_.graph_.labels.push_back(label);
     }
   }
-  --microbatch_;  // the last one is done
+  microbatch_ = out_.microbatches_ - 1;  // the last one is done
 }
 
 void StrategyExpander::add_operator(OperatorId op, const BoundOperator& bound) {
@@ -212,6 +215,7 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
   }
   if (reduces_after_steps()) add_reduction_gates(order);
   std::vector<TaskId> done(shards.size());  // of a pipeline: the last barriers
+  std::vector<TaskId> first_barriers(shards.size());
   for (std::size_t d = 0; d < shards.size(); ++d) {
     if (order.group_of[d] < 0 || shards[d].empty()) continue;
     struct Tasks {
@@ -225,22 +229,24 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
         return expander.out_.in_microbatch(task, microbatch);
       }
       [[nodiscard]] std::int32_t stage_of(OperatorId op) const { return expander.contents_.stage_of(op); }
-      TaskId add_barrier(std::size_t step, std::int32_t microbatch) {
-        return expander.add_barrier(device, step, microbatch);
+      TaskId add_barrier(std::size_t step, std::span<const PipelineStep> behind) {
+        return expander.add_barrier(device, step, behind);
       }
       TaskId enter(std::span<const PipelineStep> steps, TaskId before) {
         const bool alone = expander.contents_.options().pipeline.has_value();
         expander.gathers_.enter(alone ? steps : steps.first(1), device, alone);
-        return expander.version_gates_.enter(steps.front(), device, before);
+        const TaskId entered = expander.version_gates_.enter(steps.front(), device, before);
+        return alone ? expander.pair_gates_.enter(steps, device, entered) : entered;
       }
     };
-    const TaskId first_barrier(dag().num_tasks());
+    first_barriers[d] = TaskId(dag().num_tasks());
     const std::vector<PipelineStep>& steps = order.steps[static_cast<std::size_t>(order.group_of[d])];
     done[d] = StepOrder(Tasks{*this, DeviceId(d), dag()}, strategies)
                   .connect(shards[d], steps, order.together, contents_.options().pipeline.has_value());
     if (contents_.versions().several())
-      version_gates_.update_between_steps(DeviceId(d), steps, first_barrier);
+      version_gates_.update_between_steps(DeviceId(d), steps, first_barriers[d]);
   }
+  pair_gates_.connect(order, first_barriers);
   if (!contents_.options().pipeline || contents_.versions().several()) return;
   update_after_steps(out_, out_.strategy_, done,
                      [&](TaskId last, TaskId update) { dag().add_edge(last, update); });
@@ -320,8 +326,12 @@ TaskId StrategyExpander::add_gate(TaskKey key, DeviceId device, const TaskLabel&
   return gate;
 }
 
-TaskId StrategyExpander::add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch) {
-  const TaskId barrier = dag().add_task(barrier_key(step, device), 0, LaneId());
+TaskId StrategyExpander::add_barrier(DeviceId device, std::size_t step,
+                                     std::span<const PipelineStep> behind) {
+  // What is sent behind steps beside each other holds lanes that others want, too, and is compared by keys.
+  const Nanoseconds takes = behind.back().beside ? 1 : 0;
+  const std::int32_t microbatch = behind.front().microbatch;
+  const TaskId barrier = dag().add_task(barrier_key(step, device), takes, LaneId());
   out_.barriers_.push_back({device, microbatch, barrier});
   if (labels_) {
     out_.graph_.labels.push_back({TaskKind::Barrier,

@@ -8,6 +8,7 @@
 
 #include "taskgraph/expansion/expanded_strategy.h"
 #include "taskgraph/expansion/input_gathers.h"
+#include "taskgraph/expansion/pair_gates.h"
 #include "taskgraph/expansion/version_gates.h"
 #include "taskgraph/expansion/weight_gathers.h"
 
@@ -48,8 +49,8 @@ class StrategyExpander {
   [[nodiscard]] std::int32_t labelled(std::int32_t microbatch) const;
 
  private:
-  [[nodiscard]] bool microbatches_are_alike() const;
-  void repeat_first_microbatch();
+  [[nodiscard]] bool blocks_are_alike() const;
+  void repeat_first_block();
   void add_operator(OperatorId op, const BoundOperator& bound);
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void add_updates(OperatorId owner);
@@ -57,7 +58,7 @@ class StrategyExpander {
   void add_reduction_gates(const PipelineOrder& order);
   void reduce_after(const PipelineOrder& order, std::span<const TaskId> done);
   std::size_t sync_gradient(TensorId weight, std::int32_t microbatch);
-  TaskId add_barrier(DeviceId device, std::size_t step, std::int32_t microbatch);
+  TaskId add_barrier(DeviceId device, std::size_t step, std::span<const PipelineStep> behind);
 
   void wire_forward(TensorId tensor);
   void plan_forward(TensorId tensor);
@@ -80,6 +81,7 @@ class StrategyExpander {
   const bool labels_;
   const Folding* folding_;
   VersionGates version_gates_;
+  PairGates pair_gates_;
   WeightGathers gathers_;
   InputGathers input_gathers_;
   const BoundStrategy* now_;     // on the devices of microbatch_

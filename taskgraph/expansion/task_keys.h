@@ -42,6 +42,12 @@ inline TaskKey version_gate_key(std::int32_t microbatch, std::size_t number, Dev
           static_cast<std::uint64_t>(device.value)};
 }
 
+/// `number`: the gate's number within its microbatch. Segments are fewer than 2³⁶.
+inline TaskKey pair_gate_key(std::int32_t microbatch, std::size_t number, DeviceId device) {
+  return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{5} << (kMicrobatchShift - 3) | number,
+          static_cast<std::uint64_t>(device.value)};
+}
+
 /// A device has got an operator's updated weights.
 inline TaskKey gathered_key(OperatorId owner, DeviceId device) {
   return {key_of(TaskKind::Barrier, 0) | std::uint64_t{1} << (kMicrobatchShift - 2) |

@@ -440,16 +440,16 @@ std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const B
   const std::int32_t at_hand = most_at_hand(order, all);
   // Where all go forward first, they drift apart in stages that are not alike, however long one looks.
   const bool may_drift = pipeline && at_hand == all;
-  // Pairs of both directions are steady when microbatches of the far end have passed all devices.
-  const bool pairs = contents.ways() > 1 && std::ranges::any_of(order.steps.front(), &PipelineStep::beside);
+  // Pairs are steady when microbatches of the far end have passed all devices, and most of them once more.
+  const bool pairs = std::ranges::any_of(order.steps.front(), &PipelineStep::beside);
   const std::int32_t filled = may_drift ? groups : pairs ? std::max(at_hand, 2 * groups) : at_hand;
-  const std::int32_t early = at_least(filled + std::max(kMore, 2 * unit), all, unit);
+  const std::int32_t early = at_least(filled + (pairs ? groups : std::max(kMore, 2 * unit)), all, unit);
   const std::int32_t usual = at_least(2 * filled + kMore, all, unit);
   const std::int32_t late = at_least(2 * (2 * filled + kMore), all, kPeriods * unit);
   std::vector<std::int32_t> few;
   const bool puts_off_weights = std::ranges::any_of(
       order.steps.front(), [](const PipelineStep& step) { return step.kind == StepKind::BackwardWeight; });
-  const bool soon = !may_drift && !puts_off_weights && contents.ways() == 1;
+  const bool soon = !may_drift && (pairs || (!puts_off_weights && contents.ways() == 1));
   if (soon && 2 * early <= all && (4 * early <= 3 * usual || 2 * usual > all)) few.push_back(early);
   if (2 * usual <= all) few.push_back(usual);
   if (2 * late <= all && !may_drift) few.push_back(late);

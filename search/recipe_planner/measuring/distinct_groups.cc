@@ -32,6 +32,21 @@ class GroupShapes {
     return devices.size() <= kFew ? routes_between(devices) : places_of(devices);
   }
 
+  // Nodes are numbered as devices meet them.
+  [[nodiscard]] Shape places_of(const std::vector<DeviceId>& devices) const {
+    Shape shape;
+    std::map<std::int32_t, std::size_t> nodes;
+    for (const DeviceId d : devices) {
+      const std::int32_t node = topology_.device(d).node;
+      const auto [number, is_new] = nodes.try_emplace(node, nodes.size());
+      if (is_new) shape.push_back(class_of_[static_cast<std::size_t>(node)]);
+      shape.push_back(static_cast<double>(number->second));
+      const std::span<const DeviceId> all = topology_.devices_of_node(node);
+      shape.push_back(static_cast<double>(std::ranges::find(all, d) - all.begin()));
+    }
+    return shape;
+  }
+
  private:
   // Lanes are numbered as routes meet them.
   [[nodiscard]] Shape routes_between(const std::vector<DeviceId>& devices) const {
@@ -49,21 +64,6 @@ class GroupShapes {
           shape.push_back(topology_.lane_bandwidth(lane).value);
         }
       }
-    }
-    return shape;
-  }
-
-  // Nodes are numbered as devices meet them.
-  [[nodiscard]] Shape places_of(const std::vector<DeviceId>& devices) const {
-    Shape shape;
-    std::map<std::int32_t, std::size_t> nodes;
-    for (const DeviceId d : devices) {
-      const std::int32_t node = topology_.device(d).node;
-      const auto [number, is_new] = nodes.try_emplace(node, nodes.size());
-      if (is_new) shape.push_back(class_of_[static_cast<std::size_t>(node)]);
-      shape.push_back(static_cast<double>(number->second));
-      const std::span<const DeviceId> all = topology_.devices_of_node(node);
-      shape.push_back(static_cast<double>(std::ranges::find(all, d) - all.begin()));
     }
     return shape;
   }
@@ -100,6 +100,21 @@ std::vector<std::int64_t> distinct_pairs(std::int64_t groups, const Topology& to
     devices.insert(devices.end(), mirrored.begin(), mirrored.end());
     return devices;
   });
+}
+
+NeighbourGroups neighbour_groups(std::int64_t groups, std::int64_t apart, const Topology& topology) {
+  const GroupShapes shapes(groups, topology);
+  NeighbourGroups made;
+  std::map<Shape, std::size_t> known;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    std::vector<DeviceId> devices = shapes.devices_of(g);
+    const std::vector<DeviceId> behind = shapes.devices_of((g + apart) % groups);
+    devices.insert(devices.end(), behind.begin(), behind.end());
+    const auto [at, is_new] = known.try_emplace(shapes.places_of(devices), known.size());
+    if (is_new) made.distinct.push_back(g);
+    made.class_of.push_back(at->second);
+  }
+  return made;
 }
 
 }  // namespace pipesim

@@ -15,4 +15,12 @@ std::vector<std::int64_t> distinct_groups(std::int64_t groups, const Topology& t
 /// one as far from the other end. By the first group of each.
 std::vector<std::int64_t> distinct_pairs(std::int64_t groups, const Topology& topology);
 
+/// Pairs of groups that are neighbours in a pipeline, each with the one that is `apart` groups behind it;
+/// behind the last group comes the first one.
+struct NeighbourGroups {
+  std::vector<std::size_t> class_of;   ///< by the first group of a pair: those of a class are copies
+  std::vector<std::int64_t> distinct;  ///< by class: the first group of its first pair
+};
+NeighbourGroups neighbour_groups(std::int64_t groups, std::int64_t apart, const Topology& topology);
+
 }  // namespace pipesim

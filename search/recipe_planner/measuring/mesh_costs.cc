@@ -107,6 +107,11 @@ HeldByParts MeshMeter::transfers(const Recipe& mesh, std::int64_t group) {
   return held;
 }
 
+StageTransfer MeshMeter::stage_transfer(const Recipe& mesh, std::int64_t group, std::int64_t other) {
+  tables_->begin(mesh, group);
+  return measure_stage_transfer(parts_, group, other, *tables_);
+}
+
 HeldByPartsWeights MeshMeter::weights(const Recipe& mesh, const StateSharding& sharding, std::int64_t group,
                                       bool both_ways) {
   tables_->begin(mesh, group);

@@ -89,6 +89,8 @@ class MeshMeter {
   /// Only how long devices are busy, and no chains or bytes: no more than costs(), in a tenth of its time.
   RecipeMeshCosts busy(const Recipe& mesh, const std::vector<std::int64_t>& groups);
   HeldByParts transfers(const Recipe& mesh, std::int64_t group);
+  /// See measure_stage_transfer().
+  StageTransfer stage_transfer(const Recipe& mesh, std::int64_t group, std::int64_t other);
   /// The same whatever the number of samples in a microbatch. `sharding`: any that divides the state of
   /// weights as it is to be. `both_ways`: with the group as far from the other end, see StageGroups.
   HeldByPartsWeights weights(const Recipe& mesh, const StateSharding& sharding, std::int64_t group,

@@ -69,7 +69,7 @@ MeshTraffic on_busiest_lanes(const HeldByParts& transfers, const HeldByPartsWeig
     });
     return sum;
   };
-  MeshTraffic made{on_lanes(0), on_lanes(1), {}};
+  MeshTraffic made{on_lanes(0), on_lanes(1), {}, {}};
   for (std::size_t c = 0; c < layers.size(); ++c) made.of_class.push_back(on_lanes(2 + c));
   return made;
 }

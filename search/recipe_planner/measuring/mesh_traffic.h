@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/recipe_planner/measuring/stage_transfers.h"
 #include "search/recipe_planner/measuring/part_traffic.h"
 
 namespace pipesim {
@@ -17,8 +18,9 @@ struct PartTraffic {
 struct MeshTraffic {
   PartTraffic front, behind;
   std::vector<PartTraffic> of_class;
+  std::vector<StageTransfer> stage_transfers;  ///< by group of the pipeline: to the one behind it, of the last one to the first
 };
-/// Makes each figure the lower one.
+/// Makes each figure of parts the lower one.
 void lower(MeshTraffic& traffic, const MeshTraffic& other);
 
 /// On which groups of a pipeline stages may lie whose traffic may differ; it is the least of them.

@@ -145,7 +145,7 @@ class SimulatedPick {
 };
 
 TEST(RecipeBounds, AreNeverAboveTheSimulation) {
-  constexpr std::uint64_t kSeeds = 300;
+  constexpr std::uint64_t kSeeds = 3000;
   double time_share = 0, memory_share = 0;
   std::set<std::string> schedules;
   int number = 0;
