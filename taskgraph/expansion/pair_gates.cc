@@ -59,7 +59,7 @@ void PairGates::add(const PipelineOrder& order, const BoundStrategy& strategy, s
     TaskLabel label;
     label.kind = TaskKind::Barrier;
     label.device = label.peer = device;
-    label.stage = -1;
+    label.stage = -2;
     label.microbatch = expander_.labelled(microbatch);
     const TaskId made = expander_.add_gate(pair_gate_key(microbatch, n, device), device, label);
     if (microbatch >= ways) continue;

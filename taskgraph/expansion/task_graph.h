@@ -25,8 +25,8 @@ enum class TaskKind : std::uint8_t {
   WeightGather,       ///< brings a weight whose state is divided to those that use it
   InnerReduce,        ///< a statistic inside an operator
   Rotation,           ///< a block of keys and values, or of their gradients, on its way round a ring
-  Barrier  ///< takes no time (1 ns where reductions begin behind it): a device is done with a step of its
-           ///< schedule, may begin to recompute, or has got its updated weights
+  Barrier  ///< takes no time (1 ns where communication begins behind it): a device is done with a step of its
+           ///< schedule, may begin one or recompute, or has got its updated weights
 };         // what is ready at the same time goes in this order
 std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "inner-reduce", "barrier"
 constexpr bool is_pass(TaskKind kind) {
@@ -53,8 +53,8 @@ struct TaskLabel {
   DeviceId peer;    ///< a send's destination
   std::int32_t group_size = 1;  ///< of communication tasks
   std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece, round or
-                                ///< step; barriers: which of the device's steps ends, −1 before a step: its
-                                ///< weights have changed
+                                ///< step; barriers: which of the device's steps ends; before a step: −1 its
+                                ///< weights have changed, −2 all that comes in is there
   Bytes size;                   ///< of communication tasks, as costmodel counts it
   std::int32_t microbatch = -1;  ///< −1: of all together, or there is only one
 };

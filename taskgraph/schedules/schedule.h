@@ -16,8 +16,9 @@ struct PipelineStep {
   StepKind kind = StepKind::Forward;
   std::int32_t microbatch = 0;
   std::int32_t stage = 0;
-  /// Whether the step runs beside the one before it in the device's list: neither waits for the other, and
-  /// the next step waits for both. Backward beside forward of another stage or microbatch.
+  /// Whether the step runs beside the one before it in the device's list: neither waits for the other. Both
+  /// begin when what comes in for both is there; the next step, and what is sent to other devices, waits for
+  /// both. Backward beside forward of another stage or microbatch.
   bool beside = false;
   bool operator==(const PipelineStep&) const = default;
 };

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "topologies/presets/presets.h"
@@ -66,6 +67,28 @@ TEST(DistinctGroups, EveryGroupIsACopyOfOne) {
   }
 }
 
+TEST(DistinctGroups, NeighboursOfAClassAreCopies) {
+  for (const char* preset :
+       {"dgx-h100:8", "dgx1-v100", "p100-4x4", "levels:4@10GB/s,2@1GB/s", "dgx-a100:3"}) {
+    const Topology topology = make_topology(preset);
+    for (const auto& [groups, apart] : {std::pair(2, 1), {4, 1}, {4, 2}, {8, 1}, {8, 2}, {8, 4}, {16, 4}}) {
+      if (topology.num_devices() % static_cast<std::size_t>(groups) != 0) continue;
+      const NeighbourGroups made = neighbour_groups(groups, apart, topology);
+      ASSERT_EQ(std::ssize(made.class_of), groups);
+      const auto routes_of = [&](std::int64_t first) {
+        Devices devices;
+        add_group(first, groups, topology, devices);
+        add_group((first + apart) % groups, groups, topology, devices);
+        return routes_between(devices, topology);
+      };
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const std::int64_t like = made.distinct[made.class_of[static_cast<std::size_t>(g)]];
+        EXPECT_EQ(routes_of(g), routes_of(like)) << preset << ": " << g << " is as " << like;
+      }
+    }
+  }
+}
+
 TEST(DistinctGroups, AMixedClusterHasMore) {
   TopologyParts parts = make_topology("dgx-h100:4").parts();
   parts.kinds.push_back(parts.kinds.front());
@@ -84,6 +107,8 @@ TEST(DistinctGroups, OfOneKindOfNodesThereIsOne) {
   EXPECT_THAT(distinct_groups(2, topology), testing::ElementsAre(0));
   EXPECT_THAT(distinct_groups(64, topology), testing::ElementsAre(0));
   EXPECT_THAT(distinct_pairs(64, topology), testing::ElementsAre(0));
+  EXPECT_THAT(neighbour_groups(64, 1, topology).distinct, testing::ElementsAre(0));
+  EXPECT_THAT(neighbour_groups(8192 / 4, 1, topology).distinct, testing::ElementsAre(0, 1));
 }
 
 }  // namespace
