@@ -15,10 +15,11 @@
 namespace pipesim {
 namespace {
 
-// A pass of a microbatch through a stage on a device, or on a group of devices.
-using Pass = std::tuple<bool, std::int32_t, std::int32_t, std::int64_t>;  // forward, stage, microbatch, where
+// A pass of a microbatch through a stage on a device.
+using PassOnDevice =
+    std::tuple<bool, std::int32_t, std::int32_t, std::int64_t>;  // forward, stage, microbatch, device
 
-struct PassTimes {
+struct TimesOfPass {
   Nanoseconds begin = INT64_MAX, end = 0;           // of compute
   Nanoseconds arrived = 0, first_sent = INT64_MAX;  // from and to other groups
 };
@@ -47,15 +48,15 @@ class PairGatesTest : public testing::TestWithParam<std::string> {
     return 0;
   }
 
-  // By device; what is sent and arrives by the stage and the group that do so.
-  [[nodiscard]] std::map<Pass, PassTimes> passes(const ExpandedStrategy& expanded, const Timeline& timeline) {
-    std::map<Pass, PassTimes> passes;
+  [[nodiscard]] std::map<PassOnDevice, TimesOfPass> passes(const ExpandedStrategy& expanded,
+                                                           const Timeline& timeline) {
+    std::map<PassOnDevice, TimesOfPass> passes;
     const std::vector<TaskLabel>& labels = expanded.graph().labels;
     for (std::size_t t = 0; t < labels.size(); ++t) {
       const TaskLabel& label = labels[t];
       if (!is_pass(label.kind)) continue;
-      const Pass pass(is_forward(label.kind), contents_.stage_of(label.op), label.microbatch,
-                      label.device.value);
+      const PassOnDevice pass(is_forward(label.kind), contents_.stage_of(label.op), label.microbatch,
+                              label.device.value);
       passes[pass].begin = std::min(passes[pass].begin, timeline.start[t]);
       passes[pass].end = std::max(passes[pass].end, timeline.end[t]);
     }
@@ -67,11 +68,11 @@ class PairGatesTest : public testing::TestWithParam<std::string> {
           continue;
         ++crossings_;
         const std::size_t at = w.task(i).index();
-        PassTimes& from = passes.at({is_forward(w.kind), stage_that_sends(w, task.group.front()),
-                                     w.microbatch, task.group.front().value});
+        TimesOfPass& from = passes.at({is_forward(w.kind), stage_that_sends(w, task.group.front()),
+                                       w.microbatch, task.group.front().value});
         from.first_sent = std::min(from.first_sent, timeline.start[at]);
-        PassTimes& to = passes.at({is_forward(w.kind), contents_.stage_of(w.destinations.front().op),
-                                   w.microbatch, task.group.back().value});
+        TimesOfPass& to = passes.at({is_forward(w.kind), contents_.stage_of(w.destinations.front().op),
+                                     w.microbatch, task.group.back().value});
         to.arrived = std::max(to.arrived, timeline.end[at]);
       }
     }
@@ -93,7 +94,7 @@ TEST_P(PairGatesTest, BeginWithWhatBothWaitForAndSendWhenBothHaveEnded) {
   ExpandedStrategy expanded(contents_);
   order_ = contents_.order_of(bound_, plan_.options.microbatches);
   expanded.expand(bound_, {.labels = Labels::Make});
-  std::map<Pass, PassTimes> all = passes(expanded, simulate(expanded.dag()));
+  std::map<PassOnDevice, TimesOfPass> all = passes(expanded, simulate(expanded.dag()));
   EXPECT_GT(crossings_, 0);
   std::int64_t pairs = 0;
   bool one_waits_for_the_other = false;
@@ -106,7 +107,7 @@ TEST_P(PairGatesTest, BeginWithWhatBothWaitForAndSendWhenBothHaveEnded) {
       const auto times = [&](const PipelineStep& s) {
         return all.at({s.kind == StepKind::Forward, s.stage, s.microbatch, static_cast<std::int64_t>(d)});
       };
-      const PassTimes forward = times(steps[i - 1]), backward = times(steps[i]);
+      const TimesOfPass forward = times(steps[i - 1]), backward = times(steps[i]);
       const Nanoseconds begin = std::min(forward.begin, backward.begin),
                         end = std::max(forward.end, backward.end);
       EXPECT_GE(begin, std::max(forward.arrived, backward.arrived));
