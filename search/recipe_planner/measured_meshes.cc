@@ -119,7 +119,8 @@ void MeasuredMeshes::measure_stage_transfers(std::span<const ShardedMesh> meshes
     const auto [pairs, is_new_number] = neighbours_.try_emplace({copy.pipeline, what.copies.times});
     if (is_new_number)
       pairs->second = neighbour_groups(copy.pipeline, what.copies.times, request_.costs.topology());
-    const auto [stage_transfers, is_new] = stage_transfers_.try_emplace(copy.str(), pairs->second.distinct.size());
+    const auto [stage_transfers, is_new] =
+        stage_transfers_.try_emplace(copy.str(), pairs->second.distinct.size());
     for (std::size_t c = 0; is_new && c < stage_transfers->second.size(); ++c) {
       const std::int64_t group = pairs->second.distinct[c];
       by_model[&sized(copy)].push_back(

@@ -76,7 +76,8 @@ class MeasuredMeshes {
   std::map<CopyKey, HeldByParts> transfers_;
   std::map<WeightsKey, HeldByPartsWeights> weights_;
   std::map<std::pair<std::int64_t, std::int64_t>, NeighbourGroups> neighbours_;  // by neighbour_groups()
-  std::map<std::string, std::vector<StageTransfer>> stage_transfers_;  // of those with fewest copies: by class of neighbours
+  std::map<std::string, std::vector<StageTransfer>>
+      stage_transfers_;  // of those with fewest copies: by class of neighbours
 };
 
 }  // namespace pipesim

@@ -176,7 +176,8 @@ struct DividedCosts::LastBackward {
 class DividedCosts::FollowedSteps {
  public:
   /// `stage_transfers`: see MeshTraffic; empty: as if there were none.
-  FollowedSteps(const std::vector<Stage>& stages, const StepSequence& sequence, std::span<const StageTransfer> stage_transfers)
+  FollowedSteps(const std::vector<Stage>& stages, const StepSequence& sequence,
+                std::span<const StageTransfer> stage_transfers)
       : stages_(stages),
         stage_transfers_(stage_transfers),
         microbatches_(static_cast<std::size_t>(sequence.microbatches)),
@@ -222,7 +223,8 @@ class DividedCosts::FollowedSteps {
     Group& group = groups_[static_cast<std::size_t>(step.group)];
     const std::size_t at = number * microbatches_ + static_cast<std::size_t>(step.what.microbatch);
     if (step.what.kind == StepKind::Forward) {
-      group.input = number == 0 ? 0 : arrival(forward_[at - microbatches_], step.group, &StageTransfer::forward);
+      group.input =
+          number == 0 ? 0 : arrival(forward_[at - microbatches_], step.group, &StageTransfer::forward);
       group.forward = at;
       group.of_forward = &stage;
       if (step.leads_pair) return;
@@ -232,9 +234,10 @@ class DividedCosts::FollowedSteps {
     } else if (step.what.kind == StepKind::BackwardWeight) {
       group.free += stage.busy_weight;
     } else {
-      const Nanoseconds gradient = number + 1 == stages_.size()
-                                       ? 0
-                                       : arrival(backward_[at + microbatches_], step.group, &StageTransfer::backward);
+      const Nanoseconds gradient =
+          number + 1 == stages_.size()
+              ? 0
+              : arrival(backward_[at + microbatches_], step.group, &StageTransfer::backward);
       const bool whole = step.what.kind == StepKind::Backward;
       const Stage::Backward& back = whole ? stage.whole : stage.input;
       const Nanoseconds busy = stage.busy_input + (whole ? stage.busy_weight : 0);

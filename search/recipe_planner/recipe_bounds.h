@@ -38,9 +38,9 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 ///
 /// A closer bound follows every step (time_of_steps()): it begins when the one before on its group has ended
 /// and the stage that hands it its data has, by the chains; with traffic, the data must also have come over.
-/// Two steps beside each other begin and hand on their results together. The gradients of a stage's weights are
-/// synchronised, and weights gathered, when its last backward has begun, or behind the group's steps: a lane
-/// does so for one stage after the other.
+/// Two steps beside each other begin and hand on their results together. The gradients of a stage's weights
+/// are synchronised, and weights gathered, when its last backward has begun, or behind the group's steps: a
+/// lane does so for one stage after the other.
 ///
 /// Memory. When backward of the microbatch begins for which most are in flight, what all of them keep is
 /// there, and weights, gradients and optimizer state always are. A little later, what the stage's last layer

@@ -62,8 +62,8 @@ struct StepBarrier {
 
 /// The task after which a device may run operators of a segment again (see Recomputation), or may begin a
 /// step for which the weights must have changed (see WeightVersions) or for which data must have come in (see
-/// PairGates), or has got updated weights (see StateSharding). Also the task after which groups of a pipeline may reduce gradients (see
-/// GradientReduction::AfterSteps): of the first of their devices, for all.
+/// PairGates), or has got updated weights (see StateSharding). Also the task after which groups of a pipeline
+/// may reduce gradients (see GradientReduction::AfterSteps): of the first of their devices, for all.
 struct Gate {
   DeviceId device;
   TaskId task;

@@ -21,8 +21,9 @@ namespace pipesim {
 /// the same order, since keys compare kind, microbatch and operator or tensor first. By induction over time,
 /// tasks of a class become ready together, find their lanes free at the same time, and start and end
 /// together. The same holds for barriers and gates. Those that take no time hold no lane and release work of
-/// their own device only, and kinds alone decide whether that work or other work gets a lane first. What those
-/// of 1 ns release is ready a moment later, and is compared by keys with all else. So one task per class, on one lane per class of lanes, runs as all of them do.
+/// their own device only, and kinds alone decide whether that work or other work gets a lane first. What
+/// those of 1 ns release is ready a moment later, and is compared by keys with all else. So one task per
+/// class, on one lane per class of lanes, runs as all of them do.
 ///
 /// Where microbatches go both ways, all of this holds for each way.
 ///

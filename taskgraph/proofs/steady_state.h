@@ -58,8 +58,9 @@ std::vector<std::size_t> devices_unlike_others(const FewMicrobatches& few);
 /// The proof. Say that a task is popped by a moment when it became ready before it. From a moment on, the
 /// engine's actions depend only on which tasks are popped, when the running tasks end, when busy lanes become
 /// free, and the rest of the graph. Microbatches have equal tasks, which wait for tasks of the same
-/// microbatch and for barriers; the gate of a step also for what comes in for the step beside it. Barriers stand in the order of the device's steps. Keys compare microbatches
-/// only among tasks of one kind, so adding the same number to all microbatches changes no order. Assume:
+/// microbatch and for barriers; the gate of a step also for what comes in for the step beside it. Barriers
+/// stand in the order of the device's steps. Keys compare microbatches only among tasks of one kind, so
+/// adding the same number to all microbatches changes no order. Assume:
 ///  1. at both ends of a window, a task of microbatch m is popped at the begin exactly when the same task
 ///     of m + u is popped at the end; the first u microbatches are done at the end; running tasks and lanes
 ///     end as long after;

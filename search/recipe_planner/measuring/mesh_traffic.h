@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/recipe_planner/measuring/stage_transfers.h"
 #include "search/recipe_planner/measuring/part_traffic.h"
+#include "search/recipe_planner/measuring/stage_transfers.h"
 
 namespace pipesim {
 
@@ -18,7 +18,8 @@ struct PartTraffic {
 struct MeshTraffic {
   PartTraffic front, behind;
   std::vector<PartTraffic> of_class;
-  std::vector<StageTransfer> stage_transfers;  ///< by group of the pipeline: to the one behind it, of the last one to the first
+  std::vector<StageTransfer>
+      stage_transfers;  ///< by group of the pipeline: to the one behind it, of the last one to the first
 };
 /// Makes each figure of parts the lower one.
 void lower(MeshTraffic& traffic, const MeshTraffic& other);

@@ -77,7 +77,8 @@ void lower(StageTransfer& least, const StageTransfer& other) {
   least = {std::min(least.forward, other.forward), std::min(least.backward, other.backward)};
 }
 
-StageTransfer measure_stage_transfer(const ModelParts& parts, std::int64_t group, std::int64_t other, MeshTables& tables) {
+StageTransfer measure_stage_transfer(const ModelParts& parts, std::int64_t group, std::int64_t other,
+                                     MeshTables& tables) {
   constexpr Nanoseconds kMost = std::numeric_limits<Nanoseconds>::max();
   StageTransfer least{kMost, kMost};
   const auto measure = [&](const ModelPart& before) {

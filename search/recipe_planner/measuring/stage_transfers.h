@@ -19,6 +19,7 @@ void lower(StageTransfer& least, const StageTransfer& other);
 /// Between these groups of the tables' mesh, whichever of the two has the stage in front; the least over all
 /// layers between which a pipeline may be cut. What the devices of a group exchange among themselves before
 /// they send does not count.
-StageTransfer measure_stage_transfer(const ModelParts& parts, std::int64_t group, std::int64_t other, MeshTables& tables);
+StageTransfer measure_stage_transfer(const ModelParts& parts, std::int64_t group, std::int64_t other,
+                                     MeshTables& tables);
 
 }  // namespace pipesim
