@@ -440,7 +440,7 @@ std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const B
   const std::int32_t at_hand = most_at_hand(order, all);
   // Where all go forward first, they drift apart in stages that are not alike, however long one looks.
   const bool may_drift = pipeline && at_hand == all;
-  // Pairs are steady when microbatches of the far end have passed all devices, and most of them once more.
+  // Most pairs are steady when microbatches of the far end have passed all devices, and many of them again.
   const bool pairs = std::ranges::any_of(order.steps.front(), &PipelineStep::beside);
   const std::int32_t filled = may_drift ? groups : pairs ? std::max(at_hand, 2 * groups) : at_hand;
   const std::int32_t early = at_least(filled + (pairs ? groups : std::max(kMore, 2 * unit)), all, unit);
@@ -449,7 +449,7 @@ std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const B
   std::vector<std::int32_t> few;
   const bool puts_off_weights = std::ranges::any_of(
       order.steps.front(), [](const PipelineStep& step) { return step.kind == StepKind::BackwardWeight; });
-  const bool soon = !may_drift && (pairs || (!puts_off_weights && contents.ways() == 1));
+  const bool soon = !may_drift && (pairs ? 2 * usual <= all : !puts_off_weights && contents.ways() == 1);
   if (soon && 2 * early <= all && (4 * early <= 3 * usual || 2 * usual > all)) few.push_back(early);
   if (2 * usual <= all) few.push_back(usual);
   if (2 * late <= all && !may_drift) few.push_back(late);
