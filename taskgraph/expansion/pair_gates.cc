@@ -47,13 +47,7 @@ void PairGates::add(const PipelineOrder& order, const BoundStrategy& strategy, s
     crossings_.clear();
   }
   if (!any_) return;
-  std::vector<std::pair<std::int32_t, DeviceId>> places;
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    for (const DeviceId d : strategy[i]->config.devices)
-      places.emplace_back(contents_.stage_of(OperatorId(i)), d);
-  }
-  std::ranges::sort(places);
-  places.erase(std::unique(places.begin(), places.end()), places.end());
+  const std::vector<std::pair<std::int32_t, DeviceId>> places = expander_.places_of_stages(strategy);
   for (std::size_t n = 0; n < places.size(); ++n) {
     const auto [stage, device] = places[n];
     TaskLabel label;

@@ -79,6 +79,18 @@ std::int32_t StrategyExpander::labelled(std::int32_t microbatch) const {
   return contents_.options().microbatches > 1 ? microbatch : -1;
 }
 
+std::vector<std::pair<std::int32_t, DeviceId>> StrategyExpander::places_of_stages(
+    const BoundStrategy& strategy) const {
+  std::vector<std::pair<std::int32_t, DeviceId>> places;
+  for (std::size_t i = 0; i < strategy.size(); ++i) {
+    for (const DeviceId d : strategy[i]->config.devices)
+      places.emplace_back(contents_.stage_of(OperatorId(i)), d);
+  }
+  std::ranges::sort(places);
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
+
 void StrategyExpander::add_microbatches(const PipelineOrder& order) {
   const std::size_t ops = graph_.operators().size();
   const auto& pipeline = contents_.options().pipeline;

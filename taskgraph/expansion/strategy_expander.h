@@ -45,6 +45,9 @@ class StrategyExpander {
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& plan) const;
   [[nodiscard]] const ExpandedStrategy& made() const { return out_; }
   [[nodiscard]] TaskDag& dag() { return out_.graph_.dag; }
+  /// Each stage with each device that has a part of it, ascending.
+  [[nodiscard]] std::vector<std::pair<std::int32_t, DeviceId>> places_of_stages(
+      const BoundStrategy& strategy) const;
   /// The microbatch's number for labels: none where there is only one microbatch.
   [[nodiscard]] std::int32_t labelled(std::int32_t microbatch) const;
 

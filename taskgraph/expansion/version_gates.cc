@@ -33,13 +33,7 @@ void VersionGates::for_updates(std::int32_t stage, DeviceId device, std::int32_t
 }
 
 void VersionGates::add(const BoundStrategy& strategy, std::int32_t microbatch) {
-  std::vector<std::pair<std::int32_t, DeviceId>> places;
-  for (std::size_t i = 0; i < strategy.size(); ++i) {
-    for (const DeviceId d : strategy[i]->config.devices)
-      places.emplace_back(contents_.stage_of(OperatorId(i)), d);
-  }
-  std::ranges::sort(places);
-  places.erase(std::unique(places.begin(), places.end()), places.end());
+  const std::vector<std::pair<std::int32_t, DeviceId>> places = expander_.places_of_stages(strategy);
   for (std::size_t n = 0; n < places.size(); ++n) {
     for (const StepKind way : {StepKind::Forward, StepKind::Backward}) {
       const auto [stage, device] = places[n];
