@@ -32,7 +32,7 @@ TEST(LeastMakespan, IsNeverAboveThatOfAllMicrobatches) {
         expanded.expand(bound);
         EXPECT_EQ(least_makespan(expanded, simulate(expanded.dag())).time, 0);
       });
-  EXPECT_GT(share, 0.75 * bounded);
+  EXPECT_GT(share, (sanitized ? 0.75 : 0.8) * bounded);  // fewer seeds vary more
 }
 
 }  // namespace
