@@ -156,6 +156,7 @@ void MeasuredMeshes::measure_traffic(std::span<ShardedMesh> meshes) {
     throw;
   }
   for (ShardedMesh& what : meshes) {
+    const std::vector<StageTransfer> stage_transfers = stage_transfers_of(what);
     for (const StateSharding& sharding : what.shardings) {
       std::optional<MeshTraffic> least;
       for (const std::int64_t group : groups_of(*what.mesh, what.both_ways).distinct) {
@@ -165,7 +166,7 @@ void MeasuredMeshes::measure_traffic(std::span<ShardedMesh> meshes) {
         if (least) lower(*least, made);
         if (!least) least = made;
       }
-      least->stage_transfers = stage_transfers_of(what);
+      least->stage_transfers = stage_transfers;
       what.traffic.push_back(std::move(*least));
     }
   }

@@ -241,8 +241,8 @@ class DividedCosts::FollowedSteps {
       const bool whole = step.what.kind == StepKind::Backward;
       const Stage::Backward& back = whole ? stage.whole : stage.input;
       const Nanoseconds busy = stage.busy_input + (whole ? stage.busy_weight : 0);
-      if (step.what
-              .beside) {  // one call: it begins with what both wait for, and both results leave at its end
+      if (step.what.beside) {
+        // One call: it begins with what both wait for, and both results leave at its end.
         const Nanoseconds begin = std::max({group.free, group.input, gradient});
         last_backward_[number] = {&stage, step.group, begin};
         group.free =

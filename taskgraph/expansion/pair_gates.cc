@@ -9,12 +9,6 @@
 namespace pipesim {
 namespace {
 
-bool has_pairs(const PipelineOrder& order) {
-  return std::ranges::any_of(order.steps, [](const std::vector<PipelineStep>& steps) {
-    return std::ranges::any_of(steps, &PipelineStep::beside);
-  });
-}
-
 // Of a term, or of all.
 bool gives_term(const PlanExpansion::Contribution& c, std::int32_t term) {
   return c.term < 0 || c.term == term;
@@ -39,7 +33,7 @@ TaskId PairGates::gate(std::int32_t stage, std::int32_t microbatch, DeviceId dev
 void PairGates::add(const PipelineOrder& order, const BoundStrategy& strategy, std::int32_t microbatch) {
   const std::int32_t ways = contents_.ways();
   if (microbatch == 0) {
-    any_ = has_pairs(order);
+    any_ = order.has_pairs();
     if (!any_) return;
     stages_ = static_cast<std::size_t>(contents_.options().pipeline->num_stages());
     group_of_stage_.assign(static_cast<std::size_t>(ways) * stages_, -1);
@@ -51,9 +45,7 @@ void PairGates::add(const PipelineOrder& order, const BoundStrategy& strategy, s
   for (std::size_t n = 0; n < places.size(); ++n) {
     const auto [stage, device] = places[n];
     TaskLabel label;
-    label.kind = TaskKind::Barrier;
-    label.device = label.peer = device;
-    label.stage = -2;
+    label.stage = TaskLabel::data_came_in;
     label.microbatch = expander_.labelled(microbatch);
     const TaskId made = expander_.add_gate(pair_gate_key(microbatch, n, device), device, label);
     if (microbatch >= ways) continue;

@@ -92,9 +92,7 @@ class AwaitedTasks {
 TaskId add_gate(StrategyExpander& expander, std::int32_t microbatch, std::size_t segment, DeviceId device,
                 TaskId previous, std::span<const TaskId> awaited) {
   TaskLabel label;
-  label.kind = TaskKind::Barrier;
   label.op = expander.made().contents().recomputation().segments()[segment].operators.front();
-  label.device = label.peer = device;
   label.microbatch = expander.labelled(microbatch);
   const TaskId gate = expander.add_gate(recompute_gate_key(microbatch, segment, device), device, label);
   for (const TaskId task : awaited) expander.dag().add_edge(task, gate);

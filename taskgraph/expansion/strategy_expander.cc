@@ -299,9 +299,7 @@ void StrategyExpander::add_reduction_gates(const PipelineOrder& order) {
     if (is_new) {
       const DeviceId device = wiring.plan->expansion.contributions.front().device;
       TaskLabel label;
-      label.kind = TaskKind::Barrier;
       label.tensor = wiring.tensor;
-      label.device = label.peer = device;
       gate->second = add_gate(reduction_gate_key(reduction_gates_.size(), device), device, label, {}, 1);
     }
     reductions_.emplace_back(w, gate->second);
@@ -334,7 +332,11 @@ TaskId StrategyExpander::add_gate(TaskKey key, DeviceId device, const TaskLabel&
                                   Nanoseconds takes) {
   const TaskId gate = dag().add_task(key, takes, LaneId());
   out_.gates_.push_back({device, gate, gathered});
-  if (labels_) out_.graph_.labels.push_back(label);
+  if (!labels_) return gate;
+  out_.graph_.labels.push_back(label);
+  TaskLabel& made = out_.graph_.labels.back();
+  made.kind = TaskKind::Barrier;
+  made.device = made.peer = device;
   return gate;
 }
 

@@ -25,7 +25,8 @@ class StrategyExpander {
   /// Adds barriers between the steps of each device.
   void order_steps(const PipelineOrder& order);
 
-  /// A task that holds no lane. `label` says what it waits for. `gathered`: see Gate.
+  /// A task that holds no lane. `label` says what it waits for, but for kind and device. `gathered`: see
+  /// Gate.
   TaskId add_gate(TaskKey key, DeviceId device, const TaskLabel& label, OperatorId gathered = {},
                   Nanoseconds takes = 0);
   /// A wiring that is not yet filled. Valid until the next one begins.

@@ -60,9 +60,9 @@ std::string event_of(const TaskLabel& label, const OperatorGraph& graph) {
 
 std::string describe(const TaskLabel& label, const OperatorGraph& graph, const Topology& topology) {
   const bool barrier = label.kind == TaskKind::Barrier;
-  if (barrier && label.stage == -2)
+  if (barrier && label.stage == TaskLabel::data_came_in)
     return fmt::format("what comes in for a step of microbatch {} is there", label.microbatch + 1);
-  if (barrier && label.stage == -1)
+  if (barrier && label.stage == TaskLabel::weights_changed)
     return fmt::format("weights have changed as microbatch {} needs it", label.microbatch + 1);
   if (barrier && !label.op.valid() && !label.tensor.valid())
     return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);

@@ -53,9 +53,9 @@ struct TaskLabel {
   DeviceId peer;    ///< a send's destination
   std::int32_t group_size = 1;  ///< of communication tasks
   std::int32_t stage = 0;       ///< compute: position among the pass's stages; communication: piece, round or
-                                ///< step; barriers: which of the device's steps ends; before a step: −1 its
-                                ///< weights have changed, −2 all that comes in is there
-  Bytes size;                   ///< of communication tasks, as costmodel counts it
+                                ///< step; barriers: which of the device's steps ends, or one of these:
+  static constexpr std::int32_t weights_changed = -1, data_came_in = -2;  ///< before a step
+  Bytes size;                    ///< of communication tasks, as costmodel counts it
   std::int32_t microbatch = -1;  ///< −1: of all together, or there is only one
 };
 

@@ -39,9 +39,7 @@ void VersionGates::add(const BoundStrategy& strategy, std::int32_t microbatch) {
       const auto [stage, device] = places[n];
       const std::size_t key = 2 * n + (way == StepKind::Forward ? 0 : 1);
       TaskLabel label;
-      label.kind = TaskKind::Barrier;
-      label.device = label.peer = device;
-      label.stage = -1;
+      label.stage = TaskLabel::weights_changed;
       label.microbatch = microbatch;
       const TaskId gate = expander_.add_gate(version_gate_key(microbatch, key, device), device, label);
       const std::size_t at = number({way, microbatch, stage}, device);

@@ -232,10 +232,8 @@ void WeightGathers::add_after_update(OperatorId owner, TaskId update,
   }
   for (const auto& [device, tasks] : arrivals) {
     TaskLabel label;
-    label.kind = TaskKind::Barrier;
     label.op = owner;
     label.tensor = contents_.backward().owned_weights(owner).front();
-    label.device = label.peer = device;
     const TaskId gate = expander_.add_gate(gathered_key(owner, device), device, label, owner);
     for (const TaskId task : tasks) expander_.dag().add_edge(task, gate);
   }

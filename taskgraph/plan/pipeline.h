@@ -43,6 +43,12 @@ struct PipelineOrder {
   std::vector<std::int32_t> group_of;  ///< by device; −1: it has no stage
   PipelineSchedule steps;              ///< by group
   std::size_t together = 1;            ///< number of steps between two barriers, see steps_to_barrier()
+  /// Whether any steps run beside each other.
+  [[nodiscard]] bool has_pairs() const {
+    return std::ranges::any_of(steps, [](const std::vector<PipelineStep>& of_group) {
+      return std::ranges::any_of(of_group, &PipelineStep::beside);
+    });
+  }
 };
 
 /// The number of steps, from number `first` on, up to the next barrier: `together`, and those beside them.

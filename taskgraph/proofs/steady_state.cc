@@ -441,7 +441,7 @@ std::vector<std::int32_t> few_microbatches(const PlanContents& contents, const B
   // Where all go forward first, they drift apart in stages that are not alike, however long one looks.
   const bool may_drift = pipeline && at_hand == all;
   // Most pairs are steady when microbatches of the far end have passed all devices, and many of them again.
-  const bool pairs = std::ranges::any_of(order.steps.front(), &PipelineStep::beside);
+  const bool pairs = order.has_pairs();
   const std::int32_t filled = may_drift ? groups : pairs ? std::max(at_hand, 2 * groups) : at_hand;
   const std::int32_t early = at_least(filled + (pairs ? groups : std::max(kMore, 2 * unit)), all, unit);
   const std::int32_t usual = at_least(2 * filled + kMore, all, unit);

@@ -15,6 +15,11 @@ struct Maker {
   std::int32_t term;
 };
 
+/// By shard of the reader: when the last of what the plan's tasks bring is there. A task takes its time when
+/// it may begin (`begins`, by task) and those that it waits for have ended; with `sent_alone` only those take
+/// time that bring the reader something.
+Moments arrivals_of(const CommunicationPlan& plan, Moments begins, const BoundOperator& reader,
+                    bool sent_alone);
 /// By shard of the reader: when what the plan brings is there.
 Moments arrivals_of(const CommunicationPlan& plan, const std::vector<Maker>& makers,
                     const BoundOperator& reader);

@@ -6,34 +6,17 @@
 #include <utility>
 #include <vector>
 
+#include "search/recipe_planner/measuring/arrivals.h"
 #include "search/recipe_planner/measuring/mesh_tables.h"
-#include "search/recipe_planner/measuring/moments.h"
 #include "sim/base/deadline.h"
 
 namespace pipesim {
 namespace {
 
-// When the last of what the plan brings is there, on the device that has it first, of what is there at 0.
+// When all that the plan brings is there, on the device that has it first, of what is there at 0.
 Nanoseconds first_device_to_have_all(const CommunicationPlan& plan, const BoundOperator& reader) {
-  const PlanExpansion& expansion = plan.expansion;
-  Moments ends(expansion.tasks.size(), 0), there(reader.config.devices.size(), 0);
-  std::vector<bool> arrives(ends.size(), false);
-  const auto shard_of = [&](DeviceId d) { return reader.shard_of_device[d.index()]; };
-  for (const PlanExpansion::Arrival a : expansion.arrivals) {
-    if (shard_of(a.device) >= 0) arrives[static_cast<std::size_t>(a.task)] = true;
-  }
-  auto wait = expansion.waits.begin();  // in the order of the tasks that wait
-  for (std::size_t t = 0; t < ends.size(); ++t) {
-    for (; wait != expansion.waits.end() && static_cast<std::size_t>(wait->after) == t; ++wait)
-      ends[t] = std::max(ends[t], ends[static_cast<std::size_t>(wait->before)]);
-    if (arrives[t]) ends[t] += expansion.tasks[t].duration;
-  }
-  for (const PlanExpansion::Arrival a : expansion.arrivals) {
-    if (shard_of(a.device) < 0) continue;
-    Nanoseconds& last = there[static_cast<std::size_t>(shard_of(a.device))];
-    last = std::max(last, ends[static_cast<std::size_t>(a.task)]);
-  }
-  return least(there);
+  const Moments at_once(plan.expansion.tasks.size(), 0);
+  return std::max<Nanoseconds>(0, least(arrivals_of(plan, at_once, reader, true)));
 }
 
 // The activation between two parts.
