@@ -129,6 +129,8 @@ void SearchTurns::search_jointly(const SearchBudget& more, std::int32_t part) {
         const JointMoves moves(contest_.candidates(), kMostMicrobatches);
         AutoState& state = contest_.state();
         JointOptions options;
+        // Other numbers of microbatches stand behind a comma, see Contest::name_with().
+        for (const std::string& n : names) options.algorithms.push_back(n.substr(0, n.find(',')));
         options.budget.proposals = given_jointly_;
         options.seed = state.seed;
         options.threads = contest_.options().threads;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "search/annealing/cooling.h"
@@ -78,11 +80,19 @@ class JointSearch : Annealer {
     state_.cost =
         Cost::with_price_of(fastest.best.evaluation.time, evaluators_.front()->topology().usable_memory());
     sort(chains);
-    if (chains.size() > kMostChains) chains.resize(kMostChains);
     state_.best = chains.front().best;
     state_.start = chains.front().start;
+    best_of_algorithms_first(chains);
+    if (chains.size() > kMostChains) chains.resize(kMostChains);
     if (state_.best.evaluation.feasible()) note_best(state_.best.evaluation.time, 0);
     begin_round();
+  }
+
+  void best_of_algorithms_first(std::vector<JointChain>& sorted) const {
+    if (options_.algorithms.empty()) return;
+    std::set<std::string> met;
+    std::ranges::stable_partition(
+        sorted, [&](const JointChain& c) { return met.insert(options_.algorithms[c.start]).second; });
   }
 
   void begin_round() {

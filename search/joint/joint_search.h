@@ -13,6 +13,9 @@
 namespace pipesim {
 
 struct JointOptions : AnnealingOptions {
+  /// By start, the algorithm that it came from. The best of each algorithm come before all others, so that
+  /// starts that are nearly the same do not crowd out different ones. Empty: they come by their cost alone.
+  std::vector<std::string> algorithms;
   /// The state to continue from, with its own seed. It must come from the same evaluator, moves and starts.
   std::optional<JointState> resume;
   /// Called between parts of rounds, see Annealer::keep_state().
@@ -33,10 +36,10 @@ std::string improving_moves(const JointOutcome& outcome);
 
 /// Markov chain Monte Carlo over joint plans, scored by simulation. It begins with plans of planners and
 /// changes them by all kinds of joint_moves.h. In a round, chains of simulated annealing continue side by
-/// side from the best starts. Then the worse half of the chains is dropped, and the others get twice as long
-/// (successive halving). When few are left, several continue from each of them (after Aldous and Vazirani,
-/// "Go with the winners", 1994). The cost of a plan that does not fit is that of mcmc.h; such a plan is the
-/// best only while none fits.
+/// side from the best starts (see JointOptions::algorithms). Then the worse half of the chains is dropped,
+/// and the others get twice as long (successive halving). When few are left, several continue from each of
+/// them (after Aldous and Vazirani, "Go with the winners", 1994). The cost of a plan that does not fit is
+/// that of mcmc.h; such a plan is the best only while none fits.
 ///
 /// With a budget in proposals alone the outcome depends on the seed, never on the threads, nor on whether the
 /// search was resumed. If the thread's deadline (sim/base/deadline.h) passes, the outcome is what was found

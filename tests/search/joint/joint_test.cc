@@ -176,6 +176,30 @@ TEST_F(Joint, ThreadsAndPiecesDecideNothing) {
   EXPECT_EQ(found, best);
 }
 
+// Eight starts that are the same leave no room for a worse one, unless it is the best of another algorithm.
+TEST_F(Joint, BeginsWithTheBestOfEachAlgorithm) {
+  std::vector<JointPlan> starts{pipelined(1, 8), pipelined(2, 8), pipelined(4, 8)};
+  std::ranges::sort(starts, {}, [&](const JointPlan& plan) { return evaluator.evaluate(plan)->time; });
+  starts.resize(2);
+  ASSERT_LT(evaluator.evaluate(starts[0])->time, evaluator.evaluate(starts[1])->time);
+  starts.insert(starts.begin(), 7, starts[0]);
+  const auto began_with = [&](std::vector<std::string> algorithms) {
+    JointOptions options = proposals(8);
+    options.algorithms = std::move(algorithms);
+    std::vector<std::size_t> numbers;
+    options.keep = [&](const JointState& state, bool) {
+      numbers.clear();
+      for (const JointChain& chain : state.chains) numbers.push_back(chain.start);
+    };
+    search_jointly(evaluator, moves, starts, options, {});
+    return numbers;
+  };
+  EXPECT_THAT(began_with({}), testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  std::vector<std::string> algorithms(8, "gpipe");
+  algorithms.emplace_back("dapple");
+  EXPECT_THAT(began_with(algorithms), testing::UnorderedElementsAre(0, 8, 1, 2, 3, 4, 5, 6));
+}
+
 // What is found before it is stopped counts, and what it goes on from is a whole part.
 TEST_F(Joint, StopsWhenItIsTold) {
   const std::vector<JointPlan> starts{pipelined(2, 8), pipelined(4, 8)};
