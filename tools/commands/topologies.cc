@@ -25,8 +25,7 @@ std::string presets_table() {
   return table.str() +
          "\nNAME:N is the same with N nodes; cpu:N stands for N threads of a host. \"pipesim topologies "
          "NAME\" shows one.\nNAME:N,network=rail and NAME:N,network=fat-tree join the nodes by leaf and "
-         "spine "
-         "switches, see docs/files.md.\n";
+         "spine switches,\nNAME:gpus=4 has only four GPUs a node, see docs/files.md.\n";
 }
 
 std::string presets_json() {

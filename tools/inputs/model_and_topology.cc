@@ -38,7 +38,8 @@ const char* const kModelDetails =
 const char* const kTopologyHelp = "NAME, NAME:N (N nodes), cpu:N, levels:…, or FILE.json";
 const char* const kTopologyDetails =
     "`pipesim topologies` lists the names. cpu:N means N threads of a host. NAME:N,network=rail,… joins the "
-    "nodes by another network than one ideal switch: rail or fat-tree, docs/files.md says more. "
+    "nodes by another network than one ideal switch, rail or fat-tree, and NAME:gpus=4 is a node with only "
+    "four of its GPUs; docs/files.md says more. "
     "levels:4@10GB/s,2@1.25GB/s means "
     "two groups of four devices, with 10 GB/s within a group and 1.25 GB/s between groups. FILE.json is a "
     "topology file; `pipesim topologies NAME --json` prints one.";

@@ -153,7 +153,7 @@ void add_single_v100_box(TopologyDraft& draft, const BoxPlace& place, Cable netw
 void add_railed_box(TopologyDraft& draft, const BoxPlace& place, std::string_view kind, Cable nvswitch,
                     Cable bus, Cable network, std::int32_t gpus = 8) {
   Box box(draft, place);
-  box.add_gpus(gpus, kind);
+  box.add_gpus(place.gpus > 0 ? place.gpus : gpus, kind);
   box.connect_all_gpus(box.add_switch("nvswitch"), nvswitch);
   for (std::size_t i = 0; i < box.num_gpus(); ++i) box.add_nic(i, box.gpu(i), bus, network);
 }

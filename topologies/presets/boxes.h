@@ -9,11 +9,12 @@
 namespace pipesim {
 
 /// Where a box (one server, or one rack that NVLink joins) is built: its node, the prefix of its names
-/// ("node3." or ""), and the switches of the network between the boxes. NIC i is on switch i modulo their
-/// number; without any, a box is built without NICs.
+/// ("node3." or ""), how many GPUs it has (0: all), and the switches of the network between the boxes. NIC i
+/// is on switch i modulo their number; without any, a box is built without NICs.
 struct BoxPlace {
   std::int32_t node = 0;
   std::string prefix;
+  std::int32_t gpus = 0;
   std::vector<DraftVertex> network;
 };
 

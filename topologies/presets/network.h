@@ -23,14 +23,9 @@ struct NetworkOptions {
   double oversubscription = 1;       ///< bandwidth of a leaf's NICs by that of its way to the spines
   double core_oversubscription = 1;  ///< bandwidth from a pod's leaves to its spines by that on to the core
   bool operator==(const NetworkOptions&) const = default;
-
-  /// "network=rail,leaf=16": what differs from the defaults, in the order of the members.
-  [[nodiscard]] std::string str() const;
 };
 
-/// Reads "key=value,…" of the topology text `whole`. InputError on unknown or repeated keys, on bad values,
-/// and on keys that the ideal network does not have.
-NetworkOptions parse_network_options(std::string_view text, std::string_view whole);
+std::string_view name_of(NetworkOptions::Kind kind);  ///< "ideal", "rail", "fat-tree"
 
 /// What a network must know of the nodes.
 struct NetworkNodes {

@@ -39,18 +39,18 @@ std::vector<TopologyPreset> all_presets() {
       {"dgx2", 1, 16, "DGX-2: 16 V100 on NVSwitch, 8 x 100 Gb/s NICs, two GPUs a NIC",
        "NVIDIA DGX-2 datasheet; NVIDIA/nccl-tests#78", add_dgx2_box, 8, 8},
       {"dgx-a100", 1, 8, "DGX A100: 8 A100-80GB on NVSwitch, 8 x 200 Gb/s NICs",
-       "NVIDIA DGX A100 datasheet; NVIDIA/nccl#1505", add_dgx_a100_box, 8, 8},
+       "NVIDIA DGX A100 datasheet; NVIDIA/nccl#1505", add_dgx_a100_box, 8, 8, true},
       {"dgx-h100", 1, 8, "DGX H100: 8 H100 on NVSwitch, 8 x 400 Gb/s NICs", "NVIDIA DGX H100 datasheet",
-       add_dgx_h100_box, 8, 8},
+       add_dgx_h100_box, 8, 8, true},
       {"hgx-h800", 1, 8, "HGX H800: 8 H800 on NVSwitch, 8 x 400 Gb/s NICs",
-       "DeepSeek-AI, Insights into DeepSeek-V3, ISCA 2025; arXiv:2505.09343", add_hgx_h800_box, 8, 8},
+       "DeepSeek-AI, Insights into DeepSeek-V3, ISCA 2025; arXiv:2505.09343", add_hgx_h800_box, 8, 8, true},
       {"hgx-h200", 1, 8, "HGX H200: 8 H200 on NVSwitch, 8 x 400 Gb/s NICs", "NVIDIA HGX H200 datasheet",
-       add_hgx_h200_box, 8, 8},
+       add_hgx_h200_box, 8, 8, true},
       {"dgx-b200", 1, 8, "DGX B200: 8 B200 on NVSwitch, 8 x 400 Gb/s NICs", "NVIDIA DGX B200 datasheet",
-       add_dgx_b200_box, 8, 8},
+       add_dgx_b200_box, 8, 8, true},
       {"gb200-nvl72", 1, 72, "GB200 NVL72: a rack of 72 GB200 on NVSwitch, 72 x 400 Gb/s NICs",
        "NVIDIA GB200 NVL72 datasheet; DGX SuperPOD GB200 reference architecture: 4 NICs a tray",
-       add_nvl72_box, 72, 4},
+       add_nvl72_box, 72, 4, true},
       {"pcie-v100-4", 1, 4, "4 V100-PCIe on one PCIe switch, a 10 Gb/s Ethernet NIC",
        "the 4-GPU servers of Narayanan et al., PipeDream, SOSP 2019 (cluster A)", add_pcie_v100_box},
       {"flexflow-sim", 2, 4, "4 ideal devices a node over the links of FlexFlow's stand-alone simulator",
@@ -78,15 +78,30 @@ std::int64_t parse_node_count(std::string_view text, std::string_view whole, std
   return nodes;
 }
 
+void check_gpus(const TopologyPreset& preset, std::int64_t gpus, const std::string& topology) {
+  if (gpus == 0) return;
+  if (!preset.takes_fewer) {
+    std::vector<std::string> names;
+    for (const TopologyPreset& p : topology_presets()) {
+      if (p.takes_fewer) names.push_back(p.name);
+    }
+    throw InputError(fmt::format("topology \"{}\": its nodes have all their GPUs; gpus suits {}", topology,
+                                 list_names(names)));
+  }
+  if (gpus > preset.devices_per_node)
+    throw InputError(fmt::format("topology \"{}\": found {} GPUs a node, allowed 1 to {}", topology, gpus,
+                                 preset.devices_per_node));
+}
+
 // `size`: "N", "key=value,…", or both with a comma.
 Topology sized_topology(const TopologyPreset& preset, std::string_view size, std::string_view whole) {
   const std::size_t comma = size.find(',');
   const std::string_view first = size.substr(0, comma);
   if (first.find('=') != std::string_view::npos)
-    return preset_topology(preset, preset.default_nodes, parse_network_options(size, whole));
+    return preset_topology(preset, preset.default_nodes, parse_preset_options(size, whole));
   const std::int64_t nodes = parse_node_count(first, whole, most_nodes(preset));
   if (comma == std::string_view::npos) return preset_topology(preset, nodes);
-  return preset_topology(preset, nodes, parse_network_options(size.substr(comma + 1), whole));
+  return preset_topology(preset, nodes, parse_preset_options(size.substr(comma + 1), whole));
 }
 
 Topology named_topology(std::string_view text) {
@@ -101,11 +116,11 @@ Topology named_topology(std::string_view text) {
     return cpu_topology(
         colon == std::string_view::npos ? 2 : parse_node_count(text.substr(colon + 1), text, max_devices));
   const std::vector<std::string> names = preset_names();
-  throw InputError(
-      fmt::format("unknown topology \"{}\"{}; allowed: {}, each also as NAME:N for N nodes (cpu:N for N "
-                  "threads of a host), presets also as NAME:N,network=rail, levels:4@10GB/s,2@1.25GB/s, "
-                  "or a .json file",
-                  text, did_you_mean(name, names), list_names(names)));
+  throw InputError(fmt::format(
+      "unknown topology \"{}\"{}; allowed: {}, each also as NAME:N for N nodes (cpu:N for N "
+      "threads of a host), presets also as NAME:N,gpus=4,network=rail, levels:4@10GB/s,2@1.25GB/s, "
+      "or a .json file",
+      text, did_you_mean(name, names), list_names(names)));
 }
 
 }  // namespace
@@ -115,23 +130,31 @@ std::span<const TopologyPreset> topology_presets() {
   return presets;
 }
 
-Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes, const NetworkOptions& network) {
+Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes, const PresetOptions& options) {
+  PresetOptions said = options;
+  if (said.gpus == preset.devices_per_node) said.gpus = 0;
   std::string name = preset.name;
   if (nodes != preset.default_nodes) name += fmt::format(":{}", nodes);
-  if (const std::string options = network.str(); !options.empty())
-    name += (nodes != preset.default_nodes ? "," : ":") + options;
+  if (const std::string text = said.str(); !text.empty())
+    name += (nodes != preset.default_nodes ? "," : ":") + text;
   if (nodes < 1 || nodes > most_nodes(preset))
     throw InputError(
         fmt::format("topology \"{}\": found {} nodes, allowed 1 to {}", name, nodes, most_nodes(preset)));
+  check_gpus(preset, said.gpus, name);
+  const auto with_gpus = [&](std::int64_t number) {
+    return said.gpus > 0 ? std::min(number, said.gpus) : number;
+  };
   TopologyDraft draft(name, preset.source);
   std::optional<Network> built;
-  if (nodes > 1 || network != NetworkOptions{})
-    built.emplace(draft, network, NetworkNodes{nodes, preset.nics, preset.rails}, name);
+  if (nodes > 1 || said.network != NetworkOptions{})
+    built.emplace(draft, said.network, NetworkNodes{nodes, with_gpus(preset.nics), with_gpus(preset.rails)},
+                  name);
   for (std::int64_t n = 0; n < nodes; ++n) {
     const std::string node = fmt::format("node{}", n);
     BoxPlace place;
     place.node = draft.add_node(node);
     place.prefix = nodes > 1 ? node + "." : "";
+    place.gpus = static_cast<std::int32_t>(said.gpus);
     if (built) place.network = built->switches_of(n);
     preset.add_box(draft, place);
   }

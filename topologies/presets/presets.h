@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "topologies/presets/boxes.h"
-#include "topologies/presets/network.h"
+#include "topologies/presets/preset_options.h"
 #include "topologies/topology.h"
 
 namespace pipesim {
@@ -21,6 +21,8 @@ struct TopologyPreset {
   void (*add_box)(TopologyDraft&, const BoxPlace&) = nullptr;
   std::int64_t nics = 1;   ///< of a node
   std::int64_t rails = 1;  ///< of network=rail: NIC i is on rail i modulo this
+  bool takes_fewer =
+      false;  ///< a node may have fewer GPUs: they are on one switch, each with a NIC of its own
 };
 
 /// All presets, in the order to list them.
@@ -28,13 +30,12 @@ std::span<const TopologyPreset> topology_presets();
 
 /// `nodes` boxes of the preset over a network. Its name is the preset's, followed by ":N" when N is not the
 /// default and by the options that are not. InputError unless 1 ≤ nodes, there are at most max_devices
-/// devices, and the network suits them.
-Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes,
-                         const NetworkOptions& network = {});
+/// devices, nodes may have so few GPUs, and the network suits them.
+Topology preset_topology(const TopologyPreset& preset, std::int64_t nodes, const PresetOptions& options = {});
 
 /// A topology from what a person writes: a preset's name, "NAME:N" for N of its nodes, "NAME:N,key=value,…"
-/// for another network (see network.h), "cpu:N" (see cpu.h), "levels:4@10GB/s,2@1.25GB/s" (see levels.h), or
-/// a JSON file (a path that ends in .json or exists).
+/// for other nodes or another network (see preset_options.h), "cpu:N" (see cpu.h),
+/// "levels:4@10GB/s,2@1.25GB/s" (see levels.h), or a JSON file (a path that ends in .json or exists).
 /// InputError with "did you mean" otherwise.
 Topology make_topology(std::string_view text);
 

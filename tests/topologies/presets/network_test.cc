@@ -130,7 +130,7 @@ TEST(Network, HasAsManyNodesOnALeafAsSwitchesOf64PortsTake) {
 
 TEST(Network, SuitsAllPresets) {
   for (const TopologyPreset& preset : topology_presets()) {
-    const Topology t = preset_topology(preset, 2, {.kind = NetworkOptions::Kind::Rail});
+    const Topology t = preset_topology(preset, 2, {.network = {.kind = NetworkOptions::Kind::Rail}});
     std::set<std::string> rails;
     std::int64_t nics = 0;
     for (const Vertex& v : t.parts().vertices) {
@@ -142,6 +142,28 @@ TEST(Network, SuitsAllPresets) {
     EXPECT_EQ(static_cast<std::int64_t>(rails.size()), preset.rails) << preset.name;
     EXPECT_EQ(make_topology(t.name()), t) << preset.name;
   }
+}
+
+TEST(Preset, HasFewerGpusWhereTheyAreAlike) {
+  const Topology t = make_topology("dgx-a100:2,gpus=3");
+  EXPECT_EQ(t.num_devices(), 6U);
+  EXPECT_EQ(t.name(), "dgx-a100:2,gpus=3");
+  EXPECT_EQ(make_topology(t.name()), t);
+  // The GPUs that are there, their NICs and the switch have the links that they have in a whole node.
+  const Topology whole = make_topology("dgx-a100:2");
+  EXPECT_EQ(t.route(DeviceId(0), DeviceId(2)).bandwidth, whole.route(DeviceId(0), DeviceId(2)).bandwidth);
+  EXPECT_EQ(t.route(DeviceId(0), DeviceId(3)).latency, whole.route(DeviceId(0), DeviceId(8)).latency);
+  EXPECT_EQ(t.parts().vertices.size(), 2U * (3 + 3 + 1) + 1);
+  EXPECT_EQ(make_topology("dgx-h100:2,gpus=4,network=rail").num_devices(), 8U);
+  EXPECT_EQ(make_topology("dgx-h100:2,gpus=8"), make_topology("dgx-h100:2"));
+  EXPECT_EQ(make_topology("gb200-nvl72:gpus=8").name(), "gb200-nvl72:gpus=8");
+  EXPECT_EQ(refused_network("dgx-a100:gpus=9"),
+            "topology \"dgx-a100:gpus=9\": found 9 GPUs a node, allowed 1 to 8");
+  EXPECT_EQ(refused_network("dgx-a100:gpus=0"),
+            "topology \"dgx-a100:gpus=0\": gpus must be a number of GPUs of a node from 1 on, got \"0\"");
+  EXPECT_EQ(refused_network("p100-4x4:gpus=2"),
+            "topology \"p100-4x4:gpus=2\": its nodes have all their GPUs; gpus suits dgx-a100, dgx-h100, "
+            "hgx-h800, hgx-h200, dgx-b200, gb200-nvl72");
 }
 
 TEST(Network, NamesBuildTheSameAgain) {
@@ -161,7 +183,7 @@ TEST(Network, RefusesBadOptions) {
     EXPECT_TRUE(all.starts_with(begin)) << all;
     return all.substr(std::min(begin.size(), all.size()));
   };
-  const std::string keys = "network, leaf, pod, oversubscription, core_oversubscription";
+  const std::string keys = "gpus, network, leaf, pod, oversubscription, core_oversubscription";
   EXPECT_EQ(said("rail"), "found \"rail\", allowed is key=value with the keys " + keys);
   EXPECT_EQ(said(""), "found \"\", allowed is key=value with the keys " + keys);
   EXPECT_EQ(said("network=rail,"), "found \"\", allowed is key=value with the keys " + keys);

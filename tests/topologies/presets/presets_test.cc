@@ -150,7 +150,7 @@ TEST(Presets, RefuseWhatIsNone) {
   const std::string all =
       "; allowed: p100-4x4, k80-16x4, dapple-a, dapple-b, dapple-c, dgx1-v100, dgx2, dgx-a100, dgx-h100, "
       "hgx-h800, hgx-h200, dgx-b200, gb200-nvl72, pcie-v100-4, flexflow-sim, cpu, each also as NAME:N for N "
-      "nodes (cpu:N for N threads of a host), presets also as NAME:N,network=rail, "
+      "nodes (cpu:N for N threads of a host), presets also as NAME:N,gpus=4,network=rail, "
       "levels:4@10GB/s,2@1.25GB/s, or a .json file";
   EXPECT_EQ(refused_name("dgx-a10"), "unknown topology \"dgx-a10\" (did you mean \"dgx-a100\"?)" + all);
   EXPECT_EQ(refused_name("supercomputer"), "unknown topology \"supercomputer\"" + all);
