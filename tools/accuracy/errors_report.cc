@@ -2,92 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/errors.h"
 #include "tools/cli/table.h"
 
 namespace pipesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::optional<double> error_of(Bytes predicted, Bytes measured) {
-  if (measured.value == 0) return std::nullopt;
-  return static_cast<double>(predicted.value) / static_cast<double>(measured.value) - 1;
-}
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-GroupErrors errors_of(const std::string& group, const std::vector<const JudgedRun*>& runs) {
-  GroupErrors errors;
-  errors.group = group;
-  errors.runs = runs.size();
-  std::vector<double> peaks, states;
-  for (const JudgedRun* run : runs) {
-    const double error = run->peak_error().value_or(0);
-    peaks.push_back(std::abs(error));
-    errors.mean += std::abs(error) / static_cast<double>(runs.size());
-    errors.bias += error / static_cast<double>(runs.size());
-    if (std::abs(error) > std::abs(errors.worst)) errors.worst = error, errors.worst_run = run->measured.name;
-    if (const auto state = run->state_error()) states.push_back(std::abs(*state));
-  }
-  errors.median = median_of(std::move(peaks));
-  errors.state_median = median_of(std::move(states));
-  return errors;
-}
-
-std::vector<GroupErrors> by_group(const std::vector<JudgedRun>& runs) {
-  std::vector<std::pair<std::string, std::vector<const JudgedRun*>>> groups = {{"all", {}}};
-  for (const JudgedRun& run : runs) {
-    if (!run.peak_error()) continue;
-    groups.front().second.push_back(&run);
-    for (const std::string& name : run.measured.groups) {
-      auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == name; });
-      if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
-      group->second.push_back(&run);
-    }
-  }
-  std::vector<GroupErrors> errors;
-  for (const auto& [name, members] : groups) errors.push_back(errors_of(name, members));
-  return errors;
-}
-
-std::vector<std::pair<std::string, std::size_t>> reasons_of(const std::vector<JudgedRun>& runs) {
-  std::vector<std::pair<std::string, std::size_t>> reasons;
-  for (const JudgedRun& run : runs) {
-    if (run.reason.empty()) continue;
-    const auto known =
-        std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == run.reason; });
-    if (known == reasons.end()) {
-      reasons.emplace_back(run.reason, 1);
-    } else {
-      ++known->second;
-    }
-  }
-  std::stable_sort(reasons.begin(), reasons.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  return reasons;
-}
-
-JudgedRun judged(MeasuredRun run, RunPredictor& predictor) {
-  JudgedRun judged{.measured = std::move(run), .predicted = {}, .reason = {}};
-  judged.reason = judged.measured.reason;
-  if (!judged.measured.run) return judged;
-  try {
-    judged.predicted = predictor.predict(*judged.measured.run);
-  } catch (const InputError& error) {
-    judged.reason = error.what();
-  }
-  return judged;
-}
 
 std::string signed_percent(double error) { return fmt::format("{:+.1f} %", 100 * error); }
 std::string plain_percent(double error) { return fmt::format("{:.1f} %", 100 * error); }
@@ -98,110 +21,214 @@ std::vector<std::string> cells_of(const GroupErrors& g) {
           plain_percent(g.median),
           plain_percent(g.mean),
           signed_percent(g.bias),
-          signed_percent(g.worst),
-          plain_percent(g.state_median)};
+          signed_percent(g.worst)};
 }
 
-constexpr const char* kHeads[] = {"runs of", "runs", "median", "mean", "bias", "worst", "state, median"};
+constexpr const char* kHeads[] = {"runs of", "runs", "median", "mean", "bias", "worst"};
 
-std::size_t expressed(const ErrorsReport& report) { return report.groups.front().runs; }
-
-}  // namespace
-
-std::optional<double> JudgedRun::peak_error() const {
-  return predicted ? error_of(predicted->peak, measured.measured_peak) : std::nullopt;
-}
-
-std::optional<double> JudgedRun::state_error() const {
-  return predicted ? error_of(predicted->state, measured.measured_state) : std::nullopt;
-}
-
-ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs) {
-  ErrorsReport report{.table = table, .runs = {}, .groups = {}, .reasons = {}};
-  RunPredictor predictor;
-  for (MeasuredRun& run : runs) report.runs.push_back(judged(std::move(run), predictor));
-  report.groups = by_group(report.runs);
-  report.reasons = reasons_of(report.runs);
-  return report;
-}
-
-std::string to_text(const ErrorsReport& report, bool each_row) {
-  std::string text = fmt::format("{}: {} runs, {} of them predicted\n\nerrors of the peak memory\n",
-                                 report.table, report.runs.size(), expressed(report));
-  std::vector<Table::Column> columns;
-  for (const char* head : kHeads) columns.push_back({head, columns.empty() ? Align::Left : Align::Right});
-  Table groups(columns);
-  for (const GroupErrors& g : report.groups) groups.add(cells_of(g));
-  text += groups.str(2);
-  if (!report.groups.front().worst_run.empty())
-    text += fmt::format("\n  worst: {}\n", report.groups.front().worst_run);
-  if (!report.reasons.empty()) {
-    Table reasons({{"runs", Align::Right}, {"not predicted because of"}});
-    for (const auto& [reason, count] : report.reasons) reasons.add({std::to_string(count), reason});
-    text += "\n" + reasons.str(2);
+std::string_view described(RunFigure figure) {
+  switch (figure) {
+    case RunFigure::Time:
+      return "the time of an iteration";
+    case RunFigure::Peak:
+      return "the peak memory";
+    case RunFigure::State:
+      return "the state at an iteration's end";
   }
-  if (!each_row) return text;
-  Table rows({{"run"},
-              {"measured", Align::Right},
-              {"predicted", Align::Right},
-              {"peak", Align::Right},
-              {"state", Align::Right},
-              {""}});
-  for (const JudgedRun& run : report.runs) {
-    const auto peak = run.peak_error(), state = run.state_error();
-    rows.add({run.measured.name, pretty(run.measured.measured_peak),
-              run.predicted ? pretty(run.predicted->peak) : "", peak ? signed_percent(*peak) : "",
-              state ? signed_percent(*state) : "", run.reason});
-  }
-  return text + "\n" + rows.str(2);
+  return "";
 }
 
-std::string to_markdown(const ErrorsReport& report) {
+// Traits that say something.
+std::string traits_text(const FigureErrors& errors) {
+  constexpr double kLeast = 0.2;
   std::string text;
-  for (const char* head : kHeads) text += fmt::format("| {} ", head);
-  text += "|\n|---|" + std::string("---:|---:|---:|---:|---:|---:|\n");
-  for (const GroupErrors& g : report.groups) {
-    for (const std::string& cell : cells_of(g)) text += fmt::format("| {} ", cell);
-    text += "|\n";
+  for (const auto& [name, correlation] : errors.traits) {
+    if (std::abs(correlation) < kLeast) break;
+    text += fmt::format("{}{} {:+.2f}", text.empty() ? "" : ", ", name, correlation);
   }
-  text += "\n| runs | not predicted because of |\n|---:|---|\n";
-  for (const auto& [reason, count] : report.reasons) text += fmt::format("| {} | {} |\n", count, reason);
   return text;
 }
 
-Json json_of(const ErrorsReport& report) {
-  Json groups = Json::array(), reasons = Json::array(), runs = Json::array();
-  for (const GroupErrors& g : report.groups) {
+std::string order_text(const RunOrder& order) {
+  std::string text;
+  if (order.spearman) text += fmt::format("Spearman {:.3f} over all runs", *order.spearman);
+  if (order.workloads == 0) return text;
+  return fmt::format(
+      "{}{}{} compared, {} in all: the run that is predicted to be the fastest is {} slower than the fastest "
+      "on average, {} at worst ({}); the best of the first three {} and {}",
+      text, text.empty() ? "" : "; ",
+      order.workloads == 1 ? "1 workload" : fmt::format("{} workloads", order.workloads),
+      order.runs == 1 ? "1 run" : fmt::format("{} runs", order.runs), plain_percent(order.top1_mean),
+      plain_percent(order.top1_worst), order.top1_worst_workload, plain_percent(order.top3_mean),
+      plain_percent(order.top3_worst));
+}
+
+std::string verdicts_text(const MemoryVerdicts& v) {
+  return fmt::format(
+      "{} runs had enough memory, and {} of them are said to fit; {} were short of it, and {} are said not "
+      "to "
+      "fit",
+      v.ran_and_fits + v.ran_but_does_not_fit, v.ran_and_fits, v.short_but_fits + v.short_and_does_not_fit,
+      v.short_and_does_not_fit);
+}
+
+// Sentences about all runs.
+std::vector<std::string> sentences_of(const ErrorsReport& report) {
+  std::vector<std::string> sentences;
+  for (const FigureErrors& errors : report.errors) {
+    if (const std::string text = traits_text(errors); !text.empty())
+      sentences.push_back(
+          fmt::format("the error of {} goes with (Spearman): {}", described(errors.figure), text));
+  }
+  if (const std::string text = order_text(report.order); !text.empty()) sentences.push_back(text);
+  if (report.verdicts.runs() > 0) sentences.push_back(verdicts_text(report.verdicts));
+  return sentences;
+}
+
+std::string time_text(Seconds time) { return time.value > 0 ? pretty(time) : ""; }
+
+std::string rows_text(const ErrorsReport& report) {
+  std::vector<Table::Column> columns{{"run"}};
+  for (const FigureErrors& errors : report.errors) {
+    const std::string name(name_of(errors.figure));
+    columns.push_back({name + " measured", Align::Right});
+    columns.push_back({"predicted", Align::Right});
+    columns.push_back({"error", Align::Right});
+  }
+  columns.push_back({""});
+  Table rows(columns);
+  for (const JudgedRun& run : report.runs) {
+    std::vector<std::string> cells{run.measured.name};
+    const auto add = [&](const std::string& measured, const std::string& predicted, RunFigure figure) {
+      const auto error = run.error(figure);
+      cells.insert(cells.end(),
+                   {measured, run.predicted ? predicted : "", error ? signed_percent(*error) : ""});
+    };
+    const PredictedRun none, &predicted = run.predicted ? *run.predicted : none;
+    const auto memory = [](Bytes bytes) { return bytes.value > 0 ? pretty(bytes) : ""; };
+    for (const FigureErrors& errors : report.errors) {
+      const RunFigure figure = errors.figure;
+      if (figure == RunFigure::Time)
+        add(time_text(run.measured.measured_time), time_text(predicted.time), figure);
+      if (figure == RunFigure::Peak) add(memory(run.measured.measured_peak), memory(predicted.peak), figure);
+      if (figure == RunFigure::State)
+        add(memory(run.measured.measured_state), memory(predicted.state), figure);
+    }
+    cells.push_back(run.reason);
+    rows.add(cells);
+  }
+  return rows.str(2);
+}
+
+Json json_of(const RunOrder& order) {
+  Json json{{"workloads", order.workloads}, {"runs", order.runs}};
+  if (order.spearman) json["spearman"] = *order.spearman;
+  json["top1_regret"] = {{"mean", order.top1_mean}, {"worst", order.top1_worst}};
+  json["top3_regret"] = {{"mean", order.top3_mean}, {"worst", order.top3_worst}};
+  return json;
+}
+
+Json json_of(const FigureErrors& errors) {
+  Json groups = Json::array(), traits = Json::object();
+  for (const GroupErrors& g : errors.groups) {
     groups.push_back({{"group", g.group},
                       {"runs", g.runs},
                       {"median", g.median},
                       {"mean", g.mean},
                       {"bias", g.bias},
                       {"worst", g.worst},
-                      {"worst_run", g.worst_run},
-                      {"state_median", g.state_median}});
+                      {"worst_run", g.worst_run}});
   }
+  for (const auto& [name, correlation] : errors.traits) traits[name] = correlation;
+  return {{"of", name_of(errors.figure)}, {"groups", groups}, {"correlations", traits}};
+}
+
+Json json_of(const JudgedRun& run) {
+  Json row{{"name", run.measured.name}};
+  if (const auto& expressed = run.measured.run) {
+    row["model"] = expressed->model;
+    row["topology"] = expressed->topology;
+    row["recipe"] = expressed->recipe;
+    row["batch"] = expressed->batch;
+    row["workspace_bytes"] = expressed->workspace.value;
+  }
+  if (!run.measured.workload.empty()) row["workload"] = run.measured.workload;
+  if (run.measured.measured_time.value > 0) row["measured_time_s"] = run.measured.measured_time.value;
+  if (run.measured.measured_peak.value > 0) row["measured_peak_bytes"] = run.measured.measured_peak.value;
+  if (run.measured.measured_state.value > 0) row["measured_state_bytes"] = run.measured.measured_state.value;
+  if (run.measured.fitted) row["fitted"] = *run.measured.fitted;
+  if (run.predicted) {
+    row["predicted_time_s"] = run.predicted->time.value;
+    row["predicted_peak_bytes"] = run.predicted->peak.value;
+    row["predicted_state_bytes"] = run.predicted->state.value;
+    row["fits"] = run.predicted->fits;
+  }
+  for (const RunFigure figure : kRunFigures) {
+    if (const auto error = run.error(figure)) row[fmt::format("{}_error", name_of(figure))] = *error;
+  }
+  if (!run.reason.empty()) row["reason"] = run.reason;
+  return row;
+}
+
+}  // namespace
+
+std::string to_text(const ErrorsReport& report, bool each_row) {
+  std::string text =
+      fmt::format("{}: {} runs, {} of them predicted\n", report.table, report.runs.size(), report.predicted);
+  for (const FigureErrors& errors : report.errors) {
+    text += fmt::format("\nerrors of {}\n", described(errors.figure));
+    std::vector<Table::Column> columns;
+    for (const char* head : kHeads) columns.push_back({head, columns.empty() ? Align::Left : Align::Right});
+    Table groups(columns);
+    for (const GroupErrors& g : errors.groups) groups.add(cells_of(g));
+    text += groups.str(2);
+    text += fmt::format("\n  worst: {}\n", errors.groups.front().worst_run);
+  }
+  const std::vector<std::string> sentences = sentences_of(report);
+  if (!sentences.empty()) text += "\n";
+  for (const std::string& sentence : sentences) text += fmt::format("  {}\n", sentence);
+  if (!report.reasons.empty()) {
+    Table reasons({{"runs", Align::Right}, {"not predicted because of"}});
+    for (const auto& [reason, count] : report.reasons) reasons.add({std::to_string(count), reason});
+    text += "\n" + reasons.str(2);
+  }
+  return each_row ? text + "\n" + rows_text(report) : text;
+}
+
+std::string to_markdown(const ErrorsReport& report) {
+  std::string text;
+  for (const FigureErrors& errors : report.errors) {
+    text += fmt::format("Errors of {}:\n\n", described(errors.figure));
+    for (const char* head : kHeads) text += fmt::format("| {} ", head);
+    text += "|\n|---|" + std::string("---:|---:|---:|---:|---:|\n");
+    for (const GroupErrors& g : errors.groups) {
+      for (const std::string& cell : cells_of(g)) text += fmt::format("| {} ", cell);
+      text += "|\n";
+    }
+    text += "\n";
+  }
+  for (const std::string& sentence : sentences_of(report)) text += fmt::format("- {}\n", sentence);
+  if (report.reasons.empty()) return text;
+  text += "\n| runs | not predicted because of |\n|---:|---|\n";
+  for (const auto& [reason, count] : report.reasons) text += fmt::format("| {} | {} |\n", count, reason);
+  return text;
+}
+
+Json json_of(const ErrorsReport& report) {
+  Json errors = Json::array(), reasons = Json::array(), runs = Json::array();
+  for (const FigureErrors& e : report.errors) errors.push_back(json_of(e));
   for (const auto& [reason, count] : report.reasons) reasons.push_back({{"reason", reason}, {"runs", count}});
-  for (const JudgedRun& run : report.runs) {
-    Json row{{"name", run.measured.name}};
-    if (run.measured.run) {
-      row["model"] = run.measured.run->model;
-      row["recipe"] = run.measured.run->recipe;
-      row["batch"] = run.measured.run->batch;
-      row["devices"] = run.measured.run->devices;
-      row["workspace_bytes"] = run.measured.run->workspace.value;
-    }
-    row["measured_peak_bytes"] = run.measured.measured_peak.value;
-    row["measured_state_bytes"] = run.measured.measured_state.value;
-    if (run.predicted) {
-      row["predicted_peak_bytes"] = run.predicted->peak.value;
-      row["predicted_state_bytes"] = run.predicted->state.value;
-    }
-    if (const auto error = run.peak_error()) row["error"] = *error;
-    if (!run.reason.empty()) row["reason"] = run.reason;
-    runs.push_back(std::move(row));
-  }
-  return {{"table", report.table}, {"groups", groups}, {"not_predicted", reasons}, {"runs", runs}};
+  for (const JudgedRun& run : report.runs) runs.push_back(json_of(run));
+  Json json{{"table", report.table}, {"predicted", report.predicted}, {"errors", errors}};
+  if (report.order.spearman) json["order"] = json_of(report.order);
+  if (const MemoryVerdicts& v = report.verdicts; v.runs() > 0)
+    json["memory_verdicts"] = {{"ran_and_fits", v.ran_and_fits},
+                               {"ran_but_does_not_fit", v.ran_but_does_not_fit},
+                               {"short_but_fits", v.short_but_fits},
+                               {"short_and_does_not_fit", v.short_and_does_not_fit}};
+  json["not_predicted"] = reasons;
+  json["runs"] = runs;
+  return json;
 }
 
 }  // namespace pipesim

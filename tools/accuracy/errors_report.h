@@ -1,22 +1,30 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/accuracy/predict_run.h"
 
 namespace pipesim {
 
+/// What is compared: the time of an iteration, the memory at its peak, and what is left at its end.
+enum class RunFigure : std::uint8_t { Time, Peak, State };
+inline constexpr RunFigure kRunFigures[] = {RunFigure::Time, RunFigure::Peak, RunFigure::State};
+std::string_view name_of(RunFigure figure);  ///< "time", "peak", "state"
+
 /// A row of a table with what was predicted of it, or why nothing was.
 struct JudgedRun {
   MeasuredRun measured;
-  std::optional<PredictedMemory> predicted;
+  std::optional<PredictedRun> predicted;
   std::string reason;
   /// Predicted by measured - 1: above 0 where the prediction is too high. Nothing where either is missing.
-  [[nodiscard]] std::optional<double> peak_error() const;
-  [[nodiscard]] std::optional<double> state_error() const;
+  [[nodiscard]] std::optional<double> error(RunFigure figure) const;
 };
 
 /// Errors of the runs of a group.
@@ -27,18 +35,48 @@ struct GroupErrors {
   double bias = 0;              ///< mean of the errors with their signs
   double worst = 0;             ///< with its sign
   std::string worst_run;
-  double state_median = 0;  ///< the absolute error of the state
+};
+
+struct FigureErrors {
+  RunFigure figure = RunFigure::Time;
+  std::vector<GroupErrors> groups;  ///< all first, then by name
+  /// Spearman's correlation of the error and a trait, the strongest first. Traits that are the same in all
+  /// runs are left out.
+  std::vector<std::pair<std::string, double>> traits;
+};
+
+/// How well predicted times order runs. A workload is compared where it has two runs or more.
+struct RunOrder {
+  std::size_t workloads = 0, runs = 0;  ///< that are compared
+  std::optional<double> spearman;       ///< of all runs, predicted against measured
+  /// Over the workloads: how much slower the run that is predicted to be the fastest is than the one that is,
+  /// and the fastest of the three that are predicted to be the fastest. Only workloads of more than three
+  /// runs count for the latter.
+  double top1_mean = 0, top1_worst = 0, top3_mean = 0, top3_worst = 0;
+  std::string top1_worst_workload;
+};
+
+/// Verdicts on memory where it is known whether the run had enough.
+struct MemoryVerdicts {
+  std::size_t ran_and_fits = 0, ran_but_does_not_fit = 0, short_but_fits = 0, short_and_does_not_fit = 0;
+  [[nodiscard]] std::size_t runs() const {
+    return ran_and_fits + ran_but_does_not_fit + short_but_fits + short_and_does_not_fit;
+  }
 };
 
 struct ErrorsReport {
-  std::string table;                ///< the file
-  std::vector<JudgedRun> runs;      ///< all rows, in order
-  std::vector<GroupErrors> groups;  ///< all first, then in the order in which rows name them
+  std::string table;                 ///< the file
+  std::vector<JudgedRun> runs;       ///< all rows, in order
+  std::size_t predicted = 0;         ///< of these
+  std::vector<FigureErrors> errors;  ///< of what is measured
+  RunOrder order;
+  MemoryVerdicts verdicts;
   std::vector<std::pair<std::string, std::size_t>> reasons;  ///< rows not predicted, most frequent first
 };
 
-/// Predicts every run that can be expressed.
-ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs);
+/// Predicts every run that can be expressed. `predicted`: see predict_runs().
+ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs,
+                   const std::function<void(std::size_t done)>& predicted = {});
 
 std::string to_text(const ErrorsReport& report, bool each_row);
 std::string to_markdown(const ErrorsReport& report);  ///< the same tables for a document

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/data_type.h"
@@ -12,9 +14,8 @@ namespace pipesim {
 
 /// A measured run as pipesim expresses it.
 struct ExpressedRun {
-  std::string model;        ///< text of open_model()
-  std::string device_kind;  ///< of the preset topologies, "H100-SXM5"
-  std::int64_t devices = 0;
+  std::string model;     ///< text of open_model()
+  std::string topology;  ///< text of open_topology()
   std::string recipe;
   std::int64_t batch = 0;  ///< samples of an iteration
   DataType gradient_type = DataType::Float32;
@@ -30,9 +31,20 @@ struct MeasuredRun {
   std::vector<std::string> groups;  ///< that errors are reported for
   std::optional<ExpressedRun> run;
   std::string reason;  ///< why there is no run
+  /// What is the same in all runs that could replace each other: model, devices, batch. "": it is compared
+  /// with no other run.
+  std::string workload;
+  Seconds measured_time;  ///< of an iteration; 0: not measured
   /// At the peak, and at the end of an iteration: weights, gradients and optimizer state are left. 0: not
   /// measured.
   Bytes measured_peak, measured_state;
+  std::optional<bool> fitted;  ///< whether it ran, or was short of memory; nothing where that is not known
+  /// Figures that the error may go with, as {"tp", 8}.
+  std::vector<std::pair<std::string, double>> traits;
 };
+
+/// So many devices of a preset with `each` devices a node: a part of one node, or whole nodes. Nothing where
+/// they are neither.
+std::optional<std::string> part_of_preset(std::string_view preset, std::int64_t each, std::int64_t devices);
 
 }  // namespace pipesim

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -99,6 +100,10 @@ std::optional<std::size_t> MeasuredTable::column_named(std::string_view name) co
   return static_cast<std::size_t>(found - columns_.begin());
 }
 
+bool MeasuredTable::has(const std::vector<std::string>& columns) const {
+  return std::ranges::all_of(columns, [&](const std::string& c) { return column_named(c).has_value(); });
+}
+
 void MeasuredTable::require(const std::vector<std::string>& columns) const {
   for (const std::string& name : columns) {
     if (!column_named(name)) throw InputError(fmt::format("{}:1: has no column \"{}\"", source_, name));
@@ -129,6 +134,17 @@ std::optional<std::int64_t> MeasuredTable::count(std::size_t row, std::string_vi
   if (error != std::errc() || stopped != cell.data() + cell.size() || value < 0)
     refuse(row,
            fmt::format("column \"{}\": found \"{}\", allowed: a whole number, or nothing", column, cell));
+  return value;
+}
+
+std::optional<double> MeasuredTable::number(std::size_t row, std::string_view column) const {
+  const std::string& cell = text(row, column);
+  if (cell.empty()) return std::nullopt;
+  double value = 0;
+  const auto [stopped, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc() || stopped != cell.data() + cell.size() || !(value >= 0) || !std::isfinite(value))
+    refuse(row, fmt::format("column \"{}\": found \"{}\", allowed: a number of 0 or more, or nothing", column,
+                            cell));
   return value;
 }
 

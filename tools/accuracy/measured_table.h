@@ -19,6 +19,7 @@ class MeasuredTable {
   static MeasuredTable load(const std::string& path);
 
   [[nodiscard]] std::size_t rows() const { return rows_.size(); }
+  [[nodiscard]] bool has(const std::vector<std::string>& columns) const;
   /// Refuses the file unless it has all of these columns.
   void require(const std::vector<std::string>& columns) const;
   /// Refuses a second row with the same value in the column.
@@ -28,6 +29,8 @@ class MeasuredTable {
   [[nodiscard]] const std::string& text(std::size_t row, std::string_view column) const;
   /// Nothing where the cell is empty; refuses all but whole numbers of 0 or more.
   [[nodiscard]] std::optional<std::int64_t> count(std::size_t row, std::string_view column) const;
+  /// Nothing where the cell is empty; refuses all but finite numbers of 0 or more.
+  [[nodiscard]] std::optional<double> number(std::size_t row, std::string_view column) const;
   /// Whether the cell says True; refuses all but True, False and nothing.
   [[nodiscard]] bool flag(std::size_t row, std::string_view column) const;
   [[noreturn]] void refuse(std::size_t row, const std::string& message) const;

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <map>
 #include <string_view>
 #include <utility>
 
@@ -35,6 +35,14 @@ constexpr std::array kUnexpressed = std::to_array<Unexpressed>({
     {"gpt3_moe_mcore", "shared experts"},
 });
 
+struct Platform {
+  std::string_view start, kind, preset;  // of its name in the table; of its devices; of its nodes
+  std::int64_t devices;                  // of a node
+};
+constexpr std::array kPlatforms = std::to_array<Platform>({{"dgx_a100", "A100-80GB", "dgx-a100", 8},
+                                                           {"dgx_h100", "H100-SXM5", "dgx-h100", 8},
+                                                           {"dgx_gb200", "GB200", "gb200-nvl72", 72}});
+
 // One row, and what its case's name adds.
 class MegatronRow {
  public:
@@ -50,8 +58,7 @@ class MegatronRow {
     if (!run.reason.empty()) return run;
     run.groups = groups();
     run.run = ExpressedRun{.model = model(),
-                           .device_kind = device_kind(),
-                           .devices = devices(),
+                           .topology = *topology(),
                            .recipe = recipe(),
                            .batch = count("gbs").value_or(0),
                            .gradient_type = half() ? DataType::Float16 : DataType::Float32,
@@ -81,15 +88,15 @@ class MegatronRow {
     return devices() / (degree("tp") * degree("pp") * degree("cp"));
   }
 
-  [[nodiscard]] std::string device_kind() const {
-    const std::string& platform = table_.text(row_, "platform");
-    for (const auto& [start, kind] :
-         {std::pair{"dgx_a100", "A100-80GB"}, {"dgx_h100", "H100-SXM5"}, {"dgx_gb200", "GB200"}}) {
-      if (platform.starts_with(start)) return kind;
-    }
-    return "";
+  [[nodiscard]] const Platform* platform() const {
+    const auto found = std::ranges::find_if(
+        kPlatforms, [&](const Platform& p) { return table_.text(row_, "platform").starts_with(p.start); });
+    return found == kPlatforms.end() ? nullptr : found;
   }
-  [[nodiscard]] bool ampere() const { return device_kind() == "A100-80GB"; }
+  [[nodiscard]] std::optional<std::string> topology() const {
+    return part_of_preset(platform()->preset, platform()->devices, devices());
+  }
+  [[nodiscard]] bool ampere() const { return platform()->kind == "A100-80GB"; }
 
   [[nodiscard]] std::string refusal() const {
     if (model_ == "bert" || model_ == "t5")
@@ -107,7 +114,8 @@ class MegatronRow {
       if (!count("n_gpus")) return "a release run that does not tell its number of devices";
     }
     if (!count("mem_max_alloc_bytes")) return "no peak memory measured";
-    if (device_kind().empty()) return "a platform that pipesim does not know";
+    if (platform() == nullptr) return "a platform that pipesim does not know";
+    if (!topology()) return "nodes that are not whole";
     for (const char* column : {"layers", "hidden", "heads", "seq", "mbs", "gbs"}) {
       if (!count(column)) return fmt::format("no {} in the table", column);
     }
@@ -192,7 +200,7 @@ class MegatronRow {
     if (!table_.text(row_, "recompute").empty()) groups.emplace_back("recompute");
     groups.emplace_back(fused_attention() ? "fused attention" : "attention with scores");
     if (half()) groups.emplace_back("float16");
-    groups.push_back(device_kind());
+    groups.emplace_back(platform()->kind);
     return groups;
   }
 

@@ -2,30 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <thread>
 #include <vector>
 
 #include "search/evaluator.h"
 #include "search/recipes/recipe.h"
+#include "search/worker_threads.h"
+#include "sim/base/errors.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
-#include "topologies/files/topology_json.h"
 
 namespace pipesim {
 namespace {
 
-// A node of so many devices on a switch. Its links decide times, and hardly any memory.
-Topology node_of(const std::string& kind, std::int64_t devices) {
-  return parse_topology(fmt::format(R"({{"pipesim_topology": 1, "name": "node", "nodes": {{"name": "node0",
-        "devices": {{"count": {}, "kind": "{}"}}, "switches": ["switch"],
-        "links": [{{"between": ["gpu*", "switch"], "bandwidth": "300 GB/s", "latency": "500 ns"}}]}}}})",
-                                    devices, kind),
-                        "node");
-}
-
-PredictedMemory simulated(const ExpressedRun& run) {
-  const Topology topology = node_of(run.device_kind, run.devices);
+PredictedRun simulated(const ExpressedRun& run) {
+  const Topology topology = open_topology(run.topology);
   Recipe recipe = parse_recipe(run.recipe);
-  const ModelRun sized = run_of_recipe(run.model, run.devices,
+  const ModelRun sized = run_of_recipe(run.model, static_cast<std::int64_t>(topology.num_devices()),
                                        {.batch = run.batch, .microbatch = {}, .microbatches = {}}, recipe);
   const OperatorGraph graph = open_model(sized.model);
   Plan plan;
@@ -44,18 +40,49 @@ PredictedMemory simulated(const ExpressedRun& run) {
   const Bytes weights = at_peak(MemoryCategory::Weights);
   Bytes state = weights + at_peak(MemoryCategory::Gradients) + at_peak(MemoryCategory::OptimizerState);
   if (run.update_gradients) state += Bytes(2 * weights.value);  // 4 bytes beside 2 of the weight
-  return {last.peak + run.workspace, state + run.workspace, to_seconds(scored.time)};
+  return {to_seconds(scored.time), last.peak + run.workspace, state + run.workspace, scored.feasible(), ""};
+}
+
+PredictedRun predicted_or_refused(const ExpressedRun& run) {
+  try {
+    return simulated(run);
+  } catch (const InputError& error) {
+    PredictedRun refused;
+    refused.error = error.what();
+    return refused;
+  }
+}
+
+std::string key_of(const ExpressedRun& run) {
+  return fmt::format("{} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch,
+                     static_cast<int>(run.gradient_type), run.workspace.value, run.update_gradients);
 }
 
 }  // namespace
 
-PredictedMemory RunPredictor::predict(const ExpressedRun& run) {
-  const std::string key =
-      fmt::format("{} {} {} {} {} {} {} {}", run.model, run.device_kind, run.devices, run.recipe, run.batch,
-                  static_cast<int>(run.gradient_type), run.workspace.value, run.update_gradients);
-  const auto found = known_.find(key);
-  if (found != known_.end()) return found->second;
-  return known_[key] = simulated(run);
+std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs,
+                                       const std::function<void(std::size_t done)>& predicted) {
+  std::map<std::string, std::size_t> number_of;  // by content: of a run
+  std::vector<std::size_t> different, first;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto [known, is_new] = number_of.try_emplace(key_of(runs[i]), i);
+    if (is_new) different.push_back(i);
+    first.push_back(known->second);
+  }
+  std::vector<PredictedRun> all(runs.size());
+  std::mutex mutex;
+  std::size_t done = 0;
+  WorkerThreads threads(std::max(1U, std::thread::hardware_concurrency()));
+  threads.run(different, [&](std::size_t number, std::size_t) {
+    all[number] = predicted_or_refused(runs[number]);
+    const std::lock_guard lock(mutex);
+    ++done;
+    if (predicted) predicted(done);
+  });
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (first[i] != i) all[i] = all[first[i]];
+  }
+  return all;
 }
 
 }  // namespace pipesim

@@ -1,54 +1,108 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "sim/base/errors.h"
+#include "sim/base/suggest.h"
 #include "tools/accuracy/errors_report.h"
+#include "tools/accuracy/gpt_runs.h"
 #include "tools/accuracy/measured_table.h"
 #include "tools/accuracy/megatron_runs.h"
+#include "tools/accuracy/nanotron_runs.h"
+#include "tools/accuracy/own_runs.h"
 #include "tools/cli/command.h"
+#include "tools/cli/status_line.h"
 #include "tools/commands/options/shared_options.h"
 
 namespace pipesim {
 namespace {
 
-// The tables that are understood, by the names of their files.
-struct KnownTable {
+// The forms of tables that are understood. A file is of a form by its name, or else by its columns.
+struct TableForm {
   const char* file;
+  std::vector<std::string> columns;
   std::vector<MeasuredRun> (*runs)(const MeasuredTable& table);
 };
-constexpr KnownTable kTables[] = {{"megatron_golden.csv", megatron_runs}};
 
-std::vector<ErrorsReport> judged_tables(const std::string& folder) {
-  std::vector<ErrorsReport> reports;
-  std::string names;
-  for (const KnownTable& known : kTables) {
-    names += (names.empty() ? "" : ", ") + std::string(known.file);
-    const std::filesystem::path path = std::filesystem::path(folder) / known.file;
-    if (!std::filesystem::exists(path)) continue;
-    reports.push_back(judge(known.file, known.runs(MeasuredTable::load(path.string()))));
+const std::vector<TableForm>& table_forms() {
+  static const std::vector<TableForm> forms{
+      {"megatron_golden.csv", {"case", "mem_max_alloc_bytes"}, megatron_runs},
+      {"llm_a100_single_node.csv", {"hidden", "iter_time_ms", "schedule"}, gpt_runs},
+      {"ultrascale_h100.csv", {"grad_acc", "mfu_pct", "gpu_mem_GB"}, nanotron_runs},
+      {"runs.csv", kColumnsOfOwnRuns, own_runs}};
+  return forms;
+}
+
+const TableForm* form_of(const std::string& file, const MeasuredTable& table) {
+  for (const TableForm& form : table_forms()) {
+    if (file == form.file) return &form;
   }
-  if (!std::filesystem::is_directory(folder)) throw InputError(fmt::format("{}: is no folder", folder));
+  for (const TableForm& form : table_forms()) {
+    if (table.has(form.columns)) return &form;
+  }
+  return nullptr;
+}
+
+// The CSV files of a folder, by name; or the one file.
+std::vector<std::filesystem::path> files_of(const std::string& path) {
+  if (std::filesystem::is_regular_file(path)) return {path};
+  if (!std::filesystem::is_directory(path))
+    throw InputError(fmt::format("{}: is no folder and no file", path));
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    if (entry.path().extension() == ".csv") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+ErrorsReport judged(const std::string& file, std::vector<MeasuredRun> runs, StatusLine& status) {
+  const std::size_t all = runs.size();
+  return judge(file, std::move(runs), [&](std::size_t done) {
+    if (status.due()) status.show(fmt::format("{}: {} of at most {} runs predicted", file, done, all));
+  });
+}
+
+std::vector<ErrorsReport> judged_tables(const std::string& path, std::ostream& err) {
+  std::vector<ErrorsReport> reports;
+  StatusLine status(err);
+  for (const std::filesystem::path& file : files_of(path)) {
+    const MeasuredTable table = MeasuredTable::load(file.string());
+    const std::string name = file.filename().string();
+    if (const TableForm* form = form_of(name, table)) {
+      reports.push_back(judged(name, form->runs(table), status));
+    } else {
+      status.clear();
+      err << fmt::format("note: {} is left out, its columns are of no form that accuracy knows\n",
+                         file.string());
+    }
+  }
   if (reports.empty())
-    throw InputError(fmt::format("{}: has no table that accuracy knows, allowed: {}", folder, names));
+    throw InputError(
+        fmt::format("{}: has no table that accuracy knows, allowed: CSV files with the columns {}, "
+                    "or those that `pipesim help accuracy --all` names",
+                    path, list_names(kColumnsOfOwnRuns)));
   return reports;
 }
 
 int run_accuracy(const Arguments& arguments, Streams& streams) {
   if (arguments.given("json") && arguments.given("markdown"))
     throw UsageError("accuracy: --json and --markdown exclude each other");
-  const std::vector<ErrorsReport> reports = judged_tables(required_text(arguments, "data"));
+  const std::vector<ErrorsReport> reports = judged_tables(required_text(arguments, "data"), streams.err);
   if (arguments.given("json")) {
     nlohmann::ordered_json tables = nlohmann::ordered_json::array();
     for (const ErrorsReport& report : reports) tables.push_back(json_of(report));
     streams.out << nlohmann::ordered_json{{"tables", tables}}.dump(2) << "\n";
     return 0;
   }
-  for (const ErrorsReport& report : reports)
+  for (const ErrorsReport& report : reports) {
+    if (&report != &reports.front()) streams.out << "\n";
     streams.out << (arguments.given("markdown") ? to_markdown(report)
                                                 : to_text(report, arguments.given("rows")));
+  }
   return 0;
 }
 
@@ -59,11 +113,19 @@ Command accuracy_command() {
   c.name = "accuracy";
   c.summary = "compare predictions with tables of measured runs";
   c.description =
-      "Reads tables of measured runs from a folder, predicts each run as simulate --recipe would, and prints "
-      "the errors by group: median, mean and bias of the relative error, and the worst one. Runs that "
-      "pipesim can't express are counted with the reason.\n\nIt knows megatron_golden.csv, the memory of "
-      "Megatron-LM's functional tests; docs/llm.md describes it.";
-  c.options = {{"data", "FOLDER", "", "the folder of the tables"},
+      "Reads tables of measured runs, predicts each run as simulate --recipe would, and prints by group "
+      "how far the predictions are off (median, mean and bias of the relative error, and the worst one), "
+      "with what the error goes, how well they order runs of the same workload, and whether verdicts on "
+      "memory are right. Runs that pipesim can't express are counted with the reason.\n\nA table of your "
+      "own runs is a CSV file whose first line names its columns. It must have model and devices (as "
+      "--model and --topology take them), recipe, and batch (samples of an iteration). It may have time "
+      "(of an iteration, \"372 ms\"), memory (the peak of the fullest device, \"59 GB\"), status (ok, or "
+      "oom where memory was short; all else is a run that failed for another reason), name, and group "
+      "(groups that errors are reported for, divided by semicolons).\n\nIt also knows "
+      "megatron_golden.csv, the memory of Megatron-LM's functional tests (docs/llm.md), "
+      "llm_a100_single_node.csv, GPT models on A100 under Megatron-DeepSpeed, and ultrascale_h100.csv, "
+      "Llama-like models on H100 under nanotron; docs/fidelity.md describes them.";
+  c.options = {{"data", "PATH", "", "the folder of the tables, or one of them"},
                {.name = "rows",
                 .argument = "",
                 .default_value = "",

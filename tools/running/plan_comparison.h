@@ -8,7 +8,7 @@
 #include "tools/inputs/plan_set.h"
 #include "tools/running/execution_report.h"
 #include "tools/running/plan_run.h"
-#include "tools/running/rank_agreement.h"
+#include "tools/accuracy/rank_agreement.h"
 
 namespace pipesim {
 

@@ -1,4 +1,4 @@
-#include "tools/running/rank_agreement.h"
+#include "tools/accuracy/rank_agreement.h"
 
 #include <algorithm>
 #include <cmath>

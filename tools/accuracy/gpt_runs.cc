@@ -1,0 +1,94 @@
+#include "tools/accuracy/gpt_runs.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace pipesim {
+namespace {
+
+class GptRow {
+ public:
+  GptRow(const MeasuredTable& table, std::size_t row) : table_(table), row_(row) {}
+
+  [[nodiscard]] MeasuredRun run() const {
+    MeasuredRun run;
+    run.name =
+        fmt::format("{} x {} on {}: tp{} pp{} dp{} mbs{} batch {}", count("layers"), count("hidden"),
+                    count("n_gpus"), count("tp"), count("pp"), count("dp"), count("mbs"), count("gbs"));
+    run.measured_time = Seconds(table_.number(row_, "iter_time_ms").value_or(0) / 1e3);
+    run.fitted = true;
+    run.reason = refusal();
+    if (!run.reason.empty()) return run;
+    run.groups = {fmt::format("hidden {}", count("hidden")), fmt::format("tp {}", count("tp")),
+                  fmt::format("pp {}", count("pp")), fmt::format("mbs {}", count("mbs"))};
+    run.workload = fmt::format("{} layers of width {} on {} GPUs, batch {}", count("layers"), count("hidden"),
+                               count("n_gpus"), count("gbs"));
+    for (const char* trait : {"n_gpus", "gbs", "mbs", "hidden", "layers", "tp", "dp", "pp"})
+      run.traits.emplace_back(trait, static_cast<double>(count(trait)));
+    run.run = ExpressedRun{.model = model(),
+                           .topology = *topology(),
+                           .recipe = recipe(),
+                           .batch = count("gbs"),
+                           .gradient_type = DataType::Float16,
+                           .workspace = {},
+                           .update_gradients = false};
+    return run;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t count(std::string_view column) const {
+    const std::int64_t found = table_.count(row_, column).value_or(0);
+    if (found == 0)
+      table_.refuse(row_, fmt::format("column \"{}\": found \"{}\", allowed: 1 or more", column,
+                                      table_.text(row_, column)));
+    return found;
+  }
+  [[nodiscard]] std::optional<std::string> topology() const {
+    return part_of_preset("dgx-a100", 8, count("n_gpus"));
+  }
+
+  [[nodiscard]] std::string refusal() const {
+    if (!table_.text(row_, "gpu").starts_with("A100-80GB")) return "a GPU that pipesim does not know";
+    if (!topology()) return "nodes that are not whole";
+    if (table_.text(row_, "schedule") != "1F1B") return "schedule " + table_.text(row_, "schedule");
+    if (const std::string& what = table_.text(row_, "recompute"); what != "full" && what != "none")
+      return "recompute " + what;
+    if (count("tp") * count("pp") * count("dp") != count("n_gpus"))
+      return "degrees that do not multiply to the number of GPUs";
+    if (count("gbs") % (count("mbs") * count("dp")) != 0) return "a batch that microbatches do not divide";
+    return "";
+  }
+
+  // Words of GPT-2's vocabulary, padded as Megatron-LM does, so that each rank has a multiple of 128.
+  [[nodiscard]] std::string model() const {
+    constexpr std::int64_t kWords = 50257;
+    const std::int64_t cut = 128 * count("tp");
+    return fmt::format(
+        "gpt:dtype=float16,sequence={0},positions={0},layers={1},hidden={2},heads={3},vocab={4},"
+        "attention=scores,kept=megatron",
+        count("seq"), count("layers"), count("hidden"), count("heads"), (kWords + cut - 1) / cut * cut);
+  }
+
+  [[nodiscard]] std::string recipe() const {
+    std::string text =
+        fmt::format("tp{},pp{},dp{},mbs{}", count("tp"), count("pp"), count("dp"), count("mbs"));
+    if (table_.text(row_, "recompute") == "full") text += ",recompute=full";
+    return text;
+  }
+
+  const MeasuredTable& table_;
+  std::size_t row_;
+};
+
+}  // namespace
+
+std::vector<MeasuredRun> gpt_runs(const MeasuredTable& table) {
+  table.require({"n_gpus", "gbs", "mbs", "hidden", "heads", "layers", "seq", "tp", "dp", "pp", "iter_time_ms",
+                 "recompute", "schedule", "gpu"});
+  std::vector<MeasuredRun> runs;
+  for (std::size_t row = 0; row < table.rows(); ++row) runs.push_back(GptRow(table, row).run());
+  return runs;
+}
+
+}  // namespace pipesim

@@ -1,0 +1,120 @@
+#include "tools/accuracy/nanotron_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace pipesim {
+namespace {
+
+// Sizes of the playbook's models. Every head has keys and values of its own, of width 128; the embedding is
+// tied.
+struct Sizes {
+  std::string_view name;
+  std::int64_t layers, hidden, ffn;
+};
+constexpr std::array kModels = std::to_array<Sizes>(
+    {{"1B", 16, 2048, 8192}, {"3B", 28, 3072, 8192}, {"8B", 32, 4096, 14336}, {"80B", 80, 8192, 28672}});
+constexpr std::int64_t kSequence = 4096, kWords = 131072, kHeadWidth = 128;
+constexpr double kLeastUse = 10;  // % of the peak rate
+
+class NanotronRow {
+ public:
+  NanotronRow(const MeasuredTable& table, std::size_t row) : table_(table), row_(row) {}
+
+  [[nodiscard]] MeasuredRun run() const {
+    const std::string& name = table_.text(row_, "model");
+    MeasuredRun run;
+    run.name = fmt::format("{} on {}: tp{} pp{} dp{} mbs{} zero{}", name, count("n_gpus"), count("tp"),
+                           count("pp"), count("dp"), count("mbs"), zero());
+    run.reason = refusal();
+    if (!run.reason.empty()) return run;
+    run.fitted = true;
+    run.measured_time =
+        Seconds(static_cast<double>(count("gbs") * kSequence) / *table_.number(row_, "tokens_per_s"));
+    run.measured_peak = Bytes(static_cast<std::int64_t>(table_.number(row_, "gpu_mem_GB").value_or(0) * 1e9));
+    run.groups = {name,
+                  fmt::format("zero {}", zero()),
+                  fmt::format("tp {}", count("tp")),
+                  fmt::format("pp {}", count("pp")),
+                  fmt::format("mbs {}", count("mbs")),
+                  fmt::format("{} GPUs", count("n_gpus"))};
+    run.workload = fmt::format("{} on {} GPUs, batch {}", name, count("n_gpus"), count("gbs"));
+    for (const char* trait : {"n_gpus", "mbs", "grad_acc", "dp", "pp", "tp"})
+      run.traits.emplace_back(trait, static_cast<double>(count(trait)));
+    run.run = ExpressedRun{.model = model(),
+                           .topology = *topology(),
+                           .recipe = recipe(),
+                           .batch = count("gbs"),
+                           .gradient_type = DataType::Float32,
+                           .workspace = {},
+                           .update_gradients = false};
+    return run;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t count(std::string_view column) const {
+    const std::int64_t found = table_.count(row_, column).value_or(0);
+    if (found == 0)
+      table_.refuse(row_, fmt::format("column \"{}\": found \"{}\", allowed: 1 or more", column,
+                                      table_.text(row_, column)));
+    return found;
+  }
+  [[nodiscard]] std::int64_t zero() const { return table_.count(row_, "zero").value_or(0); }
+  [[nodiscard]] std::optional<std::string> topology() const {
+    return part_of_preset("dgx-h100", 8, count("n_gpus"));
+  }
+  [[nodiscard]] const Sizes* sizes() const {
+    const auto found = std::ranges::find(kModels, table_.text(row_, "model"), &Sizes::name);
+    return found == kModels.end() ? nullptr : found;
+  }
+
+  [[nodiscard]] std::string refusal() const {
+    if (table_.text(row_, "status") != "ok") return "a run that failed: the table does not tell why";
+    if (sizes() == nullptr) return "a model whose sizes pipesim does not know";
+    if (!topology()) return "nodes that are not whole";
+    if (zero() > 1) return fmt::format("ZeRO-{}", zero());
+    if (!table_.number(row_, "tokens_per_s") || *table_.number(row_, "tokens_per_s") == 0)
+      return "no rate measured";
+    if (table_.number(row_, "mfu_pct").value_or(0) < kLeastUse) return "less than 10 % of the peak rate";
+    if (count("tp") * count("pp") * count("dp") != count("n_gpus"))
+      return "degrees that do not multiply to the number of GPUs";
+    if (count("dp") * count("mbs") * count("grad_acc") != count("gbs"))
+      return "a batch that microbatches do not divide";
+    return "";
+  }
+
+  [[nodiscard]] std::string model() const {
+    const Sizes& s = *sizes();
+    return fmt::format(
+        "llama:dtype=bfloat16,sequence={},layers={},hidden={},ffn={},heads={},kv_heads={},vocab={},"
+        "projection=tied",
+        kSequence, s.layers, s.hidden, s.ffn, s.hidden / kHeadWidth, s.hidden / kHeadWidth, kWords);
+  }
+
+  // Tensor parallelism scatters the sequence (tp_mode REDUCE_SCATTER of the playbook's configurations).
+  [[nodiscard]] std::string recipe() const {
+    std::string text =
+        fmt::format("tp{},pp{},dp{},mbs{}", count("tp"), count("pp"), count("dp"), count("mbs"));
+    if (count("tp") > 1) text += ",sp";
+    if (zero() == 1) text += ",zero1";
+    return text;
+  }
+
+  const MeasuredTable& table_;
+  std::size_t row_;
+};
+
+}  // namespace
+
+std::vector<MeasuredRun> nanotron_runs(const MeasuredTable& table) {
+  table.require({"model", "n_gpus", "mbs", "grad_acc", "gbs", "dp", "pp", "tp", "zero", "status", "mfu_pct",
+                 "tokens_per_s", "gpu_mem_GB"});
+  std::vector<MeasuredRun> runs;
+  for (std::size_t row = 0; row < table.rows(); ++row) runs.push_back(NanotronRow(table, row).run());
+  return runs;
+}
+
+}  // namespace pipesim
