@@ -18,6 +18,7 @@ Command compare_command();
 Command execute_command();
 Command calibrate_command();
 Command accuracy_command();
+Command collective_command();
 Command models_command();
 Command topologies_command();
 Command import_command();
@@ -45,9 +46,9 @@ std::string meant_by(std::string_view word, const std::vector<std::string>& name
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
-      search_command(),    simulate_command(), compare_command(), execute_command(),
-      calibrate_command(), accuracy_command(), models_command(),  topologies_command(),
-      export_command(),    import_command(),   devices_command(), help_command(),
+      search_command(),   simulate_command(),   compare_command(), execute_command(),    calibrate_command(),
+      accuracy_command(), collective_command(), models_command(),  topologies_command(), export_command(),
+      import_command(),   devices_command(),    help_command(),
   };
   return all;
 }

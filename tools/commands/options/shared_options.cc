@@ -45,11 +45,15 @@ std::vector<Option> model_and_topology_options() {
            .help = kModelHelp,
            .details = kModelDetails},
           set_option(),
-          {.name = "topology",
-           .argument = "TOPOLOGY",
-           .default_value = "",
-           .help = kTopologyHelp,
-           .details = kTopologyDetails}};
+          topology_option()};
+}
+
+Option topology_option() {
+  return {.name = "topology",
+          .argument = "TOPOLOGY",
+          .default_value = "",
+          .help = kTopologyHelp,
+          .details = kTopologyDetails};
 }
 
 Option set_option() {

@@ -14,6 +14,7 @@ namespace pipesim {
 
 /// Options that search, simulate and compare share, and functions that read them.
 std::vector<Option> model_and_topology_options();
+Option topology_option();
 std::vector<Option> plan_options();
 /// --set, which goes with a model.
 Option set_option();
