@@ -193,14 +193,14 @@ ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs,
   for (MeasuredRun& run : runs) {
     JudgedRun judged{.measured = std::move(run), .predicted = {}, .reason = {}};
     judged.reason = judged.measured.reason;
-    if (judged.measured.run) {
-      if (next->error.empty()) {
-        judged.predicted = *next;
-        ++report.predicted;
-      } else {
-        judged.reason = next->error;
-      }
-      ++next;
+    std::optional<PredictedRun> said;
+    if (judged.measured.run) said = *next++;
+    if (judged.measured.collective) said = predict_collective(*judged.measured.collective);
+    if (said && said->error.empty()) {
+      judged.predicted = said;
+      ++report.predicted;
+    } else if (said) {
+      judged.reason = said->error;
     }
     report.runs.push_back(std::move(judged));
   }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/collectives.h"
 #include "sim/base/data_type.h"
 #include "sim/base/units.h"
 
@@ -25,16 +26,25 @@ struct ExpressedRun {
   bool update_gradients = false;
 };
 
+/// A measured collective, in the terms of nccl-tests (tools/reports/collective_report.h).
+struct ExpressedCollective {
+  std::string topology;  ///< text of open_topology()
+  Collective kind = Collective::AllReduce;
+  std::int64_t devices = 0;  ///< the first ones of the topology
+  Bytes size;
+};
+
 /// A row of a measured table.
 struct MeasuredRun {
   std::string name;                 ///< what the run is called in its table
   std::vector<std::string> groups;  ///< that errors are reported for
-  std::optional<ExpressedRun> run;
+  std::optional<ExpressedRun> run;  ///< or a collective
+  std::optional<ExpressedCollective> collective;
   std::string reason;  ///< why there is no run
   /// What is the same in all runs that could replace each other: model, devices, batch. "": it is compared
   /// with no other run.
   std::string workload;
-  Seconds measured_time;  ///< of an iteration; 0: not measured
+  Seconds measured_time;  ///< of an iteration, or of a collective; 0: not measured
   /// At the peak, and at the end of an iteration: weights, gradients and optimizer state are left. 0: not
   /// measured.
   Bytes measured_peak, measured_state;

@@ -4,7 +4,7 @@
 
 #include <map>
 #include <mutex>
-#include <numeric>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "sim/base/errors.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
+#include "tools/reports/collective_report.h"
 
 namespace pipesim {
 namespace {
@@ -43,9 +44,27 @@ PredictedRun simulated(const ExpressedRun& run) {
   return {to_seconds(scored.time), last.peak + run.workspace, state + run.workspace, scored.feasible(), ""};
 }
 
-PredictedRun predicted_or_refused(const ExpressedRun& run) {
+std::vector<DeviceId> first_devices(std::int64_t count, const Topology& topology) {
+  const auto all = static_cast<std::int64_t>(topology.num_devices());
+  if (count < 2 || count > all)
+    throw InputError(fmt::format("a collective of {} devices on {} of {}", count, all, topology.name()));
+  std::vector<DeviceId> devices;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(count); ++d) devices.emplace_back(d);
+  return devices;
+}
+
+PredictedRun timed(const ExpressedCollective& c) {
+  const Topology topology = open_topology(c.topology);
+  const std::vector<DeviceId> devices = first_devices(c.devices, topology);
+  PredictedRun predicted;
+  predicted.time = time_collective(CostModel(topology), c.kind, devices, std::span(&c.size, 1)).front().time;
+  return predicted;
+}
+
+template <class Expressed>
+PredictedRun predicted_or_refused(const Expressed& what, PredictedRun (*predict)(const Expressed&)) {
   try {
-    return simulated(run);
+    return predict(what);
   } catch (const InputError& error) {
     PredictedRun refused;
     refused.error = error.what();
@@ -59,6 +78,10 @@ std::string key_of(const ExpressedRun& run) {
 }
 
 }  // namespace
+
+PredictedRun predict_collective(const ExpressedCollective& collective) {
+  return predicted_or_refused(collective, timed);
+}
 
 std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs,
                                        const std::function<void(std::size_t done)>& predicted) {
@@ -74,7 +97,7 @@ std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs,
   std::size_t done = 0;
   WorkerThreads threads(std::max(1U, std::thread::hardware_concurrency()));
   threads.run(different, [&](std::size_t number, std::size_t) {
-    all[number] = predicted_or_refused(runs[number]);
+    all[number] = predicted_or_refused(runs[number], simulated);
     const std::lock_guard lock(mutex);
     ++done;
     if (predicted) predicted(done);

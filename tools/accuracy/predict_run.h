@@ -19,6 +19,9 @@ struct PredictedRun {
   std::string error;  ///< why the run can't be predicted: its recipe does not suit its model; else ""
 };
 
+/// The time that the cost model says.
+PredictedRun predict_collective(const ExpressedCollective& collective);
+
 /// Predicts runs as `simulate --recipe` does, equal ones once, on all cores. `predicted`, with the number of
 /// runs that are done, is called now and then from any thread, one call at a time.
 std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs,

@@ -12,6 +12,7 @@
 #include "tools/accuracy/measured_table.h"
 #include "tools/accuracy/megatron_runs.h"
 #include "tools/accuracy/nanotron_runs.h"
+#include "tools/accuracy/nccl_runs.h"
 #include "tools/accuracy/own_runs.h"
 #include "tools/cli/command.h"
 #include "tools/cli/status_line.h"
@@ -32,6 +33,7 @@ const std::vector<TableForm>& table_forms() {
       {"megatron_golden.csv", {"case", "mem_max_alloc_bytes"}, megatron_runs},
       {"llm_a100_single_node.csv", {"hidden", "iter_time_ms", "schedule"}, gpt_runs},
       {"ultrascale_h100.csv", {"grad_acc", "mfu_pct", "gpu_mem_GB"}, nanotron_runs},
+      {"nccl_a100_h100.csv", {"system", "op", "latency_us", "n_gpus", "bytes"}, nccl_runs},
       {"runs.csv", kColumnsOfOwnRuns, own_runs}};
   return forms;
 }
@@ -123,8 +125,9 @@ Command accuracy_command() {
       "oom where memory was short; all else is a run that failed for another reason), name, and group "
       "(groups that errors are reported for, divided by semicolons).\n\nIt also knows "
       "megatron_golden.csv, the memory of Megatron-LM's functional tests (docs/llm.md), "
-      "llm_a100_single_node.csv, GPT models on A100 under Megatron-DeepSpeed, and ultrascale_h100.csv, "
-      "Llama-like models on H100 under nanotron; docs/fidelity.md describes them.";
+      "llm_a100_single_node.csv, GPT models on A100 under Megatron-DeepSpeed, ultrascale_h100.csv, "
+      "Llama-like models on H100 under nanotron, and nccl_a100_h100.csv, collectives in a node; "
+      "docs/fidelity.md describes them.";
   c.options = {{"data", "PATH", "", "the folder of the tables, or one of them"},
                {.name = "rows",
                 .argument = "",

@@ -186,11 +186,21 @@ TEST(Accuracy, ReadsPublishedRuns) {
                     "model,n_gpus,mbs,grad_acc,gbs,dp,pp,tp,zero,status,mfu_pct,tokens_per_s,gpu_mem_GB\n"
                     "1B,16,2,8,256,16,1,1,1,ok,37.9,621437,35.0\n"
                     "1B,16,2,8,256,16,1,1,1,failed,,,\n");
+  // ai-dynamo/aiconfigurator (Apache-2.0)
+  (void)folder.file("nccl.csv",
+                    "system,nccl_version,op,dtype,n_gpus,bytes,latency_us\n"
+                    "a100_sxm,2.27.3,all_gather,half,2,1024,9.08\n"
+                    "a100_sxm,2.27.3,all_gather,half,16,1024,9.08\n");
   const Outcome outcome = pipesim_run({"accuracy", "--data", folder.path(), "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome;
   const Json tables = Json::parse(outcome.out)["tables"];
-  ASSERT_EQ(tables.size(), 2U);
-  const Json gpt = tables[0]["runs"], nanotron = tables[1]["runs"];
+  ASSERT_EQ(tables.size(), 3U);
+  const Json gpt = tables[0]["runs"], nanotron = tables[1]["runs"], nccl = tables[2]["runs"];
+  const Outcome collective = pipesim_run({"collective", "--topology", "dgx-a100", "--kind", "all-gather",
+                                          "--devices", "0,1", "--sizes", "1KiB", "--json"});
+  EXPECT_EQ(nccl[0]["predicted_time_s"], Json::parse(collective.out)["sizes"][0]["time_s"]);
+  EXPECT_NEAR(nccl[0]["measured_time_s"].get<double>(), 9.08e-6, 1e-12);
+  EXPECT_EQ(nccl[1]["reason"], "other than 2 to 8 GPUs");
   EXPECT_EQ(gpt[0]["topology"], "dgx-a100:gpus=2");
   EXPECT_EQ(gpt[0]["recipe"], "tp1,pp2,dp1,mbs8,recompute=full");
   EXPECT_EQ(gpt[0]["measured_time_s"], 0.372160408);

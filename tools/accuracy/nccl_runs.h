@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "tools/accuracy/measured_run.h"
+#include "tools/accuracy/measured_table.h"
+
+namespace pipesim {
+
+/// Collectives that nccl-tests measured inside one node (ai-dynamo/aiconfigurator): columns system
+/// ("h100_sxm"), nccl_version, op ("all_reduce"), dtype, n_gpus, bytes, latency_us. InputError for a
+/// malformed table.
+std::vector<MeasuredRun> nccl_runs(const MeasuredTable& table);
+
+}  // namespace pipesim
