@@ -4,8 +4,8 @@
 
 #include "sim/base/errors.h"
 #include "tests/tools/command_line.h"
+#include "tools/accuracy/collective_report.h"
 #include "tools/inputs/collective_run.h"
-#include "tools/reports/collective_report.h"
 #include "topologies/presets/presets.h"
 
 namespace pipesim {

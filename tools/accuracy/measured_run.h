@@ -26,7 +26,7 @@ struct ExpressedRun {
   bool update_gradients = false;
 };
 
-/// A measured collective, in the terms of nccl-tests (tools/reports/collective_report.h).
+/// A measured collective, in the terms of nccl-tests (tools/accuracy/collective_report.h).
 struct ExpressedCollective {
   std::string topology;  ///< text of open_topology()
   Collective kind = Collective::AllReduce;

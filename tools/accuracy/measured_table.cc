@@ -137,6 +137,13 @@ std::optional<std::int64_t> MeasuredTable::count(std::size_t row, std::string_vi
   return value;
 }
 
+std::int64_t MeasuredTable::positive(std::size_t row, std::string_view column) const {
+  const std::int64_t found = count(row, column).value_or(0);
+  if (found == 0)
+    refuse(row, fmt::format("column \"{}\": found \"{}\", allowed: 1 or more", column, text(row, column)));
+  return found;
+}
+
 std::optional<double> MeasuredTable::number(std::size_t row, std::string_view column) const {
   const std::string& cell = text(row, column);
   if (cell.empty()) return std::nullopt;

@@ -29,6 +29,8 @@ class MeasuredTable {
   [[nodiscard]] const std::string& text(std::size_t row, std::string_view column) const;
   /// Nothing where the cell is empty; refuses all but whole numbers of 0 or more.
   [[nodiscard]] std::optional<std::int64_t> count(std::size_t row, std::string_view column) const;
+  /// Refuses all but whole numbers of 1 or more.
+  [[nodiscard]] std::int64_t positive(std::size_t row, std::string_view column) const;
   /// Nothing where the cell is empty; refuses all but finite numbers of 0 or more.
   [[nodiscard]] std::optional<double> number(std::size_t row, std::string_view column) const;
   /// Whether the cell says True; refuses all but True, False and nothing.

@@ -73,10 +73,7 @@ class MegatronRow {
     return table_.count(row_, column);
   }
   [[nodiscard]] std::int64_t degree(std::string_view column) const {
-    const std::int64_t degree = count(column).value_or(1);
-    if (degree == 0)
-      table_.refuse(row_, fmt::format("column \"{}\": found \"0\", allowed: 1 or more", column));
-    return degree;
+    return table_.text(row_, column).empty() ? 1 : table_.positive(row_, column);
   }
   [[nodiscard]] bool flag(std::string_view column) const { return table_.flag(row_, column); }
   [[nodiscard]] bool half() const { return table_.text(row_, "precision") == "fp16"; }

@@ -55,13 +55,7 @@ class NanotronRow {
   }
 
  private:
-  [[nodiscard]] std::int64_t count(std::string_view column) const {
-    const std::int64_t found = table_.count(row_, column).value_or(0);
-    if (found == 0)
-      table_.refuse(row_, fmt::format("column \"{}\": found \"{}\", allowed: 1 or more", column,
-                                      table_.text(row_, column)));
-    return found;
-  }
+  [[nodiscard]] std::int64_t count(std::string_view column) const { return table_.positive(row_, column); }
   [[nodiscard]] std::int64_t zero() const { return table_.count(row_, "zero").value_or(0); }
   [[nodiscard]] std::optional<std::string> topology() const {
     return part_of_preset("dgx-h100", 8, count("n_gpus"));

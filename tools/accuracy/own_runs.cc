@@ -29,12 +29,10 @@ class OwnRow {
       run.reason = "a run that failed: " + status;
       return run;
     }
-    const std::optional<std::int64_t> batch = table_.count(row_, "batch");
-    if (*batch == 0) table_.refuse(row_, "column \"batch\": found \"0\", allowed: 1 or more");
     run.run = ExpressedRun{.model = model,
                            .topology = devices,
                            .recipe = recipe,
-                           .batch = *batch,
+                           .batch = table_.positive(row_, "batch"),
                            .gradient_type = DataType::Float32,
                            .workspace = {},
                            .update_gradients = false};

@@ -12,9 +12,9 @@
 #include "search/recipes/recipe.h"
 #include "search/worker_threads.h"
 #include "sim/base/errors.h"
+#include "tools/accuracy/collective_report.h"
 #include "tools/inputs/model_and_topology.h"
 #include "tools/inputs/recipe_run.h"
-#include "tools/reports/collective_report.h"
 
 namespace pipesim {
 namespace {

@@ -4,12 +4,12 @@
 #include <ostream>
 
 #include "sim/base/errors.h"
+#include "tools/accuracy/collective_report.h"
 #include "tools/cli/command.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/collective_run.h"
 #include "tools/inputs/model_and_topology.h"
-#include "tools/reports/collective_report.h"
 
 namespace pipesim {
 namespace {

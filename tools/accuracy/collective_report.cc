@@ -1,4 +1,4 @@
-#include "tools/reports/collective_report.h"
+#include "tools/accuracy/collective_report.h"
 
 #include <fmt/format.h>
 
