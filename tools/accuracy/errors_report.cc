@@ -29,7 +29,7 @@ constexpr const char* kHeads[] = {"runs of", "runs", "median", "mean", "bias", "
 std::string_view described(RunFigure figure) {
   switch (figure) {
     case RunFigure::Time:
-      return "the time of an iteration";
+      return "the time";
     case RunFigure::Peak:
       return "the peak memory";
     case RunFigure::State:
@@ -55,12 +55,13 @@ std::string order_text(const RunOrder& order) {
   if (order.workloads == 0) return text;
   return fmt::format(
       "{}{}{} compared, {} in all: the run that is predicted to be the fastest is {} slower than the fastest "
-      "on average, {} at worst ({}); the best of the first three {} and {}",
+      "on average, {} at worst{}; the best of the first three {} and {}",
       text, text.empty() ? "" : "; ",
       order.workloads == 1 ? "1 workload" : fmt::format("{} workloads", order.workloads),
       order.runs == 1 ? "1 run" : fmt::format("{} runs", order.runs), plain_percent(order.top1_mean),
-      plain_percent(order.top1_worst), order.top1_worst_workload, plain_percent(order.top3_mean),
-      plain_percent(order.top3_worst));
+      plain_percent(order.top1_worst),
+      order.top1_worst_workload.empty() ? "" : fmt::format(" ({})", order.top1_worst_workload),
+      plain_percent(order.top3_mean), plain_percent(order.top3_worst));
 }
 
 std::string verdicts_text(const MemoryVerdicts& v) {
@@ -152,6 +153,12 @@ Json json_of(const JudgedRun& run) {
     row["batch"] = expressed->batch;
     row["workspace_bytes"] = expressed->workspace.value;
   }
+  if (const auto& expressed = run.measured.collective) {
+    row["collective"] = name_of(expressed->kind);
+    row["topology"] = expressed->topology;
+    row["devices"] = expressed->devices;
+    row["size_bytes"] = expressed->size.value;
+  }
   if (!run.measured.workload.empty()) row["workload"] = run.measured.workload;
   if (run.measured.measured_time.value > 0) row["measured_time_s"] = run.measured.measured_time.value;
   if (run.measured.measured_peak.value > 0) row["measured_peak_bytes"] = run.measured.measured_peak.value;
@@ -159,9 +166,11 @@ Json json_of(const JudgedRun& run) {
   if (run.measured.fitted) row["fitted"] = *run.measured.fitted;
   if (run.predicted) {
     row["predicted_time_s"] = run.predicted->time.value;
-    row["predicted_peak_bytes"] = run.predicted->peak.value;
-    row["predicted_state_bytes"] = run.predicted->state.value;
-    row["fits"] = run.predicted->fits;
+    if (run.measured.run) {
+      row["predicted_peak_bytes"] = run.predicted->peak.value;
+      row["predicted_state_bytes"] = run.predicted->state.value;
+      row["fits"] = run.predicted->fits;
+    }
   }
   for (const RunFigure figure : kRunFigures) {
     if (const auto error = run.error(figure)) row[fmt::format("{}_error", name_of(figure))] = *error;

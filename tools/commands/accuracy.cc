@@ -8,12 +8,14 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/accuracy/errors_report.h"
+#include "tools/accuracy/foundry_runs.h"
 #include "tools/accuracy/gpt_runs.h"
 #include "tools/accuracy/measured_table.h"
 #include "tools/accuracy/megatron_runs.h"
 #include "tools/accuracy/nanotron_runs.h"
 #include "tools/accuracy/nccl_runs.h"
 #include "tools/accuracy/own_runs.h"
+#include "tools/accuracy/published_runs.h"
 #include "tools/cli/command.h"
 #include "tools/cli/status_line.h"
 #include "tools/commands/options/shared_options.h"
@@ -33,6 +35,8 @@ const std::vector<TableForm>& table_forms() {
       {"megatron_golden.csv", {"case", "mem_max_alloc_bytes"}, megatron_runs},
       {"llm_a100_single_node.csv", {"hidden", "iter_time_ms", "schedule"}, gpt_runs},
       {"ultrascale_h100.csv", {"grad_acc", "mfu_pct", "gpu_mem_GB"}, nanotron_runs},
+      {"llm_training.csv", {"source", "iter_time_s", "seq_par", "gbs"}, published_runs},
+      {"llm_foundry_mpt.csv", {"SeqLen (T)", "Sharding Strategy", "Activation Checkpointing"}, foundry_runs},
       {"nccl_a100_h100.csv", {"system", "op", "latency_us", "n_gpus", "bytes"}, nccl_runs},
       {"runs.csv", kColumnsOfOwnRuns, own_runs}};
   return forms;
@@ -123,11 +127,10 @@ Command accuracy_command() {
       "--model and --topology take them), recipe, and batch (samples of an iteration). It may have time "
       "(of an iteration, \"372 ms\"), memory (the peak of the fullest device, \"59 GB\"), status (ok, or "
       "oom where memory was short; all else is a run that failed for another reason), name, and group "
-      "(groups that errors are reported for, divided by semicolons).\n\nIt also knows "
-      "megatron_golden.csv, the memory of Megatron-LM's functional tests (docs/llm.md), "
-      "llm_a100_single_node.csv, GPT models on A100 under Megatron-DeepSpeed, ultrascale_h100.csv, "
-      "Llama-like models on H100 under nanotron, and nccl_a100_h100.csv, collectives in a node; "
-      "docs/fidelity.md describes them.";
+      "(groups that errors are reported for, divided by semicolons).\n\nIt also knows the tables that "
+      "docs/fidelity.md and docs/llm.md describe: megatron_golden.csv, llm_a100_single_node.csv, "
+      "ultrascale_h100.csv, llm_training.csv, llm_foundry_mpt.csv and nccl_a100_h100.csv, or others with "
+      "their columns.";
   c.options = {{"data", "PATH", "", "the folder of the tables, or one of them"},
                {.name = "rows",
                 .argument = "",
