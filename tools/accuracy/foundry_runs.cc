@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "tools/accuracy/measured_row.h"
+
 namespace pipesim {
 namespace {
 
@@ -27,9 +29,9 @@ constexpr std::int64_t kMptWords = 50368;
 constexpr std::array kMptNodes = std::to_array<std::pair<std::string_view, std::string_view>>(
     {{"a100_80gb", "dgx-a100"}, {"h100_80gb", "dgx-h100"}});
 
-class FoundryRow {
+class FoundryRow : MeasuredRow {
  public:
-  FoundryRow(const MeasuredTable& table, std::size_t row) : table_(table), row_(row) {}
+  using MeasuredRow::MeasuredRow;
 
   [[nodiscard]] MeasuredRun run() const {
     MeasuredRun run;
@@ -41,13 +43,12 @@ class FoundryRow {
     if (!run.reason.empty()) return run;
     run.fitted = true;
     run.measured_time =
-        Seconds(static_cast<double>(count("GlobalBatchSize")) / *table_.number(row_, "Throughput (S/s)"));
+        Seconds(static_cast<double>(count("GlobalBatchSize")) / number_or_none("Throughput (S/s)"));
     run.groups = {gpu, model, fmt::format("{} GPUs", count("# GPUs")),
                   fmt::format("{} tokens", count("SeqLen (T)")), recomputes() ? "recompute" : "no recompute"};
     run.workload = fmt::format("{} of {} tokens on {} {}, batch {}", model, count("SeqLen (T)"),
                                count("# GPUs"), gpu, count("GlobalBatchSize"));
-    for (const char* trait : {"SeqLen (T)", "# GPUs", "MicroBatchSize", "GradAccum"})
-      run.traits.emplace_back(trait, static_cast<double>(count(trait)));
+    add_traits({"SeqLen (T)", "# GPUs", "MicroBatchSize", "GradAccum"}, run);
     run.traits.emplace_back("hidden", static_cast<double>(sizes()->hidden));
     run.run =
         ExpressedRun{.model = expressed_model(),
@@ -62,9 +63,7 @@ class FoundryRow {
   }
 
  private:
-  [[nodiscard]] const std::string& text(std::string_view column) const { return table_.text(row_, column); }
-  [[nodiscard]] std::int64_t count(std::string_view column) const { return table_.positive(row_, column); }
-  [[nodiscard]] bool recomputes() const { return table_.flag(row_, "Activation Checkpointing"); }
+  [[nodiscard]] bool recomputes() const { return flag("Activation Checkpointing"); }
   [[nodiscard]] const MptSizes* sizes() const {
     const auto found = std::ranges::find(kMptModels, text("Model"), &MptSizes::name);
     return found == kMptModels.end() ? nullptr : found;
@@ -83,7 +82,7 @@ class FoundryRow {
     if (text("Sharding Strategy") != "FULL_SHARD") return "sharding strategy " + text("Sharding Strategy");
     if (count("# GPUs") * count("MicroBatchSize") * count("GradAccum") != count("GlobalBatchSize"))
       return "a batch that microbatches do not divide";
-    if (table_.number(row_, "Throughput (S/s)").value_or(0) == 0) return "no rate measured";
+    if (number_or_none("Throughput (S/s)") == 0) return "no rate measured";
     return "";
   }
 
@@ -93,9 +92,6 @@ class FoundryRow {
         "gpt:dtype=bfloat16,sequence={0},positions={0},layers={1},hidden={2},heads={3},vocab={4},dropout=0",
         count("SeqLen (T)"), s.layers, s.hidden, s.heads, kMptWords);
   }
-
-  const MeasuredTable& table_;
-  std::size_t row_;
 };
 
 }  // namespace
@@ -103,9 +99,7 @@ class FoundryRow {
 std::vector<MeasuredRun> foundry_runs(const MeasuredTable& table) {
   table.require({"Model", "SeqLen (T)", "# GPUs", "GPU", "MicroBatchSize", "GradAccum", "GlobalBatchSize",
                  "Throughput (S/s)", "Precision", "Sharding Strategy", "Activation Checkpointing"});
-  std::vector<MeasuredRun> runs;
-  for (std::size_t row = 0; row < table.rows(); ++row) runs.push_back(FoundryRow(table, row).run());
-  return runs;
+  return runs_of_rows<FoundryRow>(table);
 }
 
 }  // namespace pipesim

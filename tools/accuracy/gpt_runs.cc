@@ -4,19 +4,21 @@
 
 #include <utility>
 
+#include "tools/accuracy/measured_row.h"
+
 namespace pipesim {
 namespace {
 
-class GptRow {
+class GptRow : MeasuredRow {
  public:
-  GptRow(const MeasuredTable& table, std::size_t row) : table_(table), row_(row) {}
+  using MeasuredRow::MeasuredRow;
 
   [[nodiscard]] MeasuredRun run() const {
     MeasuredRun run;
     run.name =
         fmt::format("{} x {} on {}: tp{} pp{} dp{} mbs{} batch {}", count("layers"), count("hidden"),
                     count("n_gpus"), count("tp"), count("pp"), count("dp"), count("mbs"), count("gbs"));
-    run.measured_time = Seconds(table_.number(row_, "iter_time_ms").value_or(0) / 1e3);
+    run.measured_time = Seconds(number_or_none("iter_time_ms") / 1e3);
     run.fitted = true;
     run.reason = refusal();
     if (!run.reason.empty()) return run;
@@ -24,8 +26,7 @@ class GptRow {
                   fmt::format("pp {}", count("pp")), fmt::format("mbs {}", count("mbs"))};
     run.workload = fmt::format("{} layers of width {} on {} GPUs, batch {}", count("layers"), count("hidden"),
                                count("n_gpus"), count("gbs"));
-    for (const char* trait : {"n_gpus", "gbs", "mbs", "hidden", "layers", "tp", "dp", "pp"})
-      run.traits.emplace_back(trait, static_cast<double>(count(trait)));
+    add_traits({"n_gpus", "gbs", "mbs", "hidden", "layers", "tp", "dp", "pp"}, run);
     run.run = ExpressedRun{.model = model(),
                            .topology = *topology(),
                            .recipe = recipe(),
@@ -37,16 +38,15 @@ class GptRow {
   }
 
  private:
-  [[nodiscard]] std::int64_t count(std::string_view column) const { return table_.positive(row_, column); }
   [[nodiscard]] std::optional<std::string> topology() const {
     return part_of_preset("dgx-a100", 8, count("n_gpus"));
   }
 
   [[nodiscard]] std::string refusal() const {
-    if (!table_.text(row_, "gpu").starts_with("A100-80GB")) return "a GPU that pipesim does not know";
+    if (!text("gpu").starts_with("A100-80GB")) return "a GPU that pipesim does not know";
     if (!topology()) return "nodes that are not whole";
-    if (table_.text(row_, "schedule") != "1F1B") return "schedule " + table_.text(row_, "schedule");
-    if (const std::string& what = table_.text(row_, "recompute"); what != "full" && what != "none")
+    if (text("schedule") != "1F1B") return "schedule " + text("schedule");
+    if (const std::string& what = text("recompute"); what != "full" && what != "none")
       return "recompute " + what;
     if (count("tp") * count("pp") * count("dp") != count("n_gpus"))
       return "degrees that do not multiply to the number of GPUs";
@@ -65,14 +65,11 @@ class GptRow {
   }
 
   [[nodiscard]] std::string recipe() const {
-    std::string text =
+    std::string recipe =
         fmt::format("tp{},pp{},dp{},mbs{}", count("tp"), count("pp"), count("dp"), count("mbs"));
-    if (table_.text(row_, "recompute") == "full") text += ",recompute=full";
-    return text;
+    if (text("recompute") == "full") recipe += ",recompute=full";
+    return recipe;
   }
-
-  const MeasuredTable& table_;
-  std::size_t row_;
 };
 
 }  // namespace
@@ -80,9 +77,7 @@ class GptRow {
 std::vector<MeasuredRun> gpt_runs(const MeasuredTable& table) {
   table.require({"n_gpus", "gbs", "mbs", "hidden", "heads", "layers", "seq", "tp", "dp", "pp", "iter_time_ms",
                  "recompute", "schedule", "gpu"});
-  std::vector<MeasuredRun> runs;
-  for (std::size_t row = 0; row < table.rows(); ++row) runs.push_back(GptRow(table, row).run());
-  return runs;
+  return runs_of_rows<GptRow>(table);
 }
 
 }  // namespace pipesim

@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "tools/accuracy/measured_row.h"
+
 namespace pipesim {
 namespace {
 
@@ -20,12 +22,12 @@ constexpr std::array kModels = std::to_array<Sizes>(
 constexpr std::int64_t kSequence = 4096, kWords = 131072, kHeadWidth = 128;
 constexpr double kLeastUse = 10;  // % of the peak rate
 
-class NanotronRow {
+class NanotronRow : MeasuredRow {
  public:
-  NanotronRow(const MeasuredTable& table, std::size_t row) : table_(table), row_(row) {}
+  using MeasuredRow::MeasuredRow;
 
   [[nodiscard]] MeasuredRun run() const {
-    const std::string& name = table_.text(row_, "model");
+    const std::string& name = text("model");
     MeasuredRun run;
     run.name = fmt::format("{} on {}: tp{} pp{} dp{} mbs{} zero{}", name, count("n_gpus"), count("tp"),
                            count("pp"), count("dp"), count("mbs"), zero());
@@ -33,8 +35,8 @@ class NanotronRow {
     if (!run.reason.empty()) return run;
     run.fitted = true;
     run.measured_time =
-        Seconds(static_cast<double>(count("gbs") * kSequence) / *table_.number(row_, "tokens_per_s"));
-    run.measured_peak = Bytes(static_cast<std::int64_t>(table_.number(row_, "gpu_mem_GB").value_or(0) * 1e9));
+        Seconds(static_cast<double>(count("gbs") * kSequence) / number_or_none("tokens_per_s"));
+    run.measured_peak = Bytes(static_cast<std::int64_t>(number_or_none("gpu_mem_GB") * 1e9));
     run.groups = {name,
                   fmt::format("zero {}", zero()),
                   fmt::format("tp {}", count("tp")),
@@ -42,8 +44,7 @@ class NanotronRow {
                   fmt::format("mbs {}", count("mbs")),
                   fmt::format("{} GPUs", count("n_gpus"))};
     run.workload = fmt::format("{} on {} GPUs, batch {}", name, count("n_gpus"), count("gbs"));
-    for (const char* trait : {"n_gpus", "mbs", "grad_acc", "dp", "pp", "tp"})
-      run.traits.emplace_back(trait, static_cast<double>(count(trait)));
+    add_traits({"n_gpus", "mbs", "grad_acc", "dp", "pp", "tp"}, run);
     run.run = ExpressedRun{.model = model(),
                            .topology = *topology(),
                            .recipe = recipe(),
@@ -55,24 +56,22 @@ class NanotronRow {
   }
 
  private:
-  [[nodiscard]] std::int64_t count(std::string_view column) const { return table_.positive(row_, column); }
-  [[nodiscard]] std::int64_t zero() const { return table_.count(row_, "zero").value_or(0); }
+  [[nodiscard]] std::int64_t zero() const { return count_or_none("zero"); }
   [[nodiscard]] std::optional<std::string> topology() const {
     return part_of_preset("dgx-h100", 8, count("n_gpus"));
   }
   [[nodiscard]] const Sizes* sizes() const {
-    const auto found = std::ranges::find(kModels, table_.text(row_, "model"), &Sizes::name);
+    const auto found = std::ranges::find(kModels, text("model"), &Sizes::name);
     return found == kModels.end() ? nullptr : found;
   }
 
   [[nodiscard]] std::string refusal() const {
-    if (table_.text(row_, "status") != "ok") return "a run that failed: the table does not tell why";
+    if (text("status") != "ok") return "a run that failed: the table does not tell why";
     if (sizes() == nullptr) return "a model whose sizes pipesim does not know";
     if (!topology()) return "nodes that are not whole";
     if (zero() > 1) return fmt::format("ZeRO-{}", zero());
-    if (!table_.number(row_, "tokens_per_s") || *table_.number(row_, "tokens_per_s") == 0)
-      return "no rate measured";
-    if (table_.number(row_, "mfu_pct").value_or(0) < kLeastUse) return "less than 10 % of the peak rate";
+    if (number_or_none("tokens_per_s") == 0) return "no rate measured";
+    if (number_or_none("mfu_pct") < kLeastUse) return "less than 10 % of the peak rate";
     if (count("tp") * count("pp") * count("dp") != count("n_gpus"))
       return "degrees that do not multiply to the number of GPUs";
     if (count("dp") * count("mbs") * count("grad_acc") != count("gbs"))
@@ -90,15 +89,12 @@ class NanotronRow {
 
   // Tensor parallelism scatters the sequence (tp_mode REDUCE_SCATTER of the playbook's configurations).
   [[nodiscard]] std::string recipe() const {
-    std::string text =
+    std::string recipe =
         fmt::format("tp{},pp{},dp{},mbs{}", count("tp"), count("pp"), count("dp"), count("mbs"));
-    if (count("tp") > 1) text += ",sp";
-    if (zero() == 1) text += ",zero1";
-    return text;
+    if (count("tp") > 1) recipe += ",sp";
+    if (zero() == 1) recipe += ",zero1";
+    return recipe;
   }
-
-  const MeasuredTable& table_;
-  std::size_t row_;
 };
 
 }  // namespace
@@ -106,9 +102,7 @@ class NanotronRow {
 std::vector<MeasuredRun> nanotron_runs(const MeasuredTable& table) {
   table.require({"model", "n_gpus", "mbs", "grad_acc", "gbs", "dp", "pp", "tp", "zero", "status", "mfu_pct",
                  "tokens_per_s", "gpu_mem_GB"});
-  std::vector<MeasuredRun> runs;
-  for (std::size_t row = 0; row < table.rows(); ++row) runs.push_back(NanotronRow(table, row).run());
-  return runs;
+  return runs_of_rows<NanotronRow>(table);
 }
 
 }  // namespace pipesim

@@ -4,12 +4,14 @@
 
 #include <utility>
 
+#include "tools/accuracy/measured_row.h"
+
 namespace pipesim {
 namespace {
 
-class PublishedRow {
+class PublishedRow : MeasuredRow {
  public:
-  PublishedRow(const MeasuredTable& table, std::size_t row) : table_(table), row_(row) {}
+  using MeasuredRow::MeasuredRow;
 
   [[nodiscard]] MeasuredRun run() const {
     MeasuredRun run;
@@ -19,11 +21,10 @@ class PublishedRow {
     run.reason = refusal();
     if (!run.reason.empty()) return run;
     run.fitted = true;
-    run.measured_time = Seconds(*table_.number(row_, "iter_time_s"));
+    run.measured_time = Seconds(number_or_none("iter_time_s"));
     run.groups = {fmt::format("pp {}", count("pp"))};
     run.workload = fmt::format("{} on {} GPUs, batch {}", text("model"), count("n_gpus"), count("gbs"));
-    for (const char* trait : {"n_gpus", "pp", "dp", "hidden"})
-      run.traits.emplace_back(trait, static_cast<double>(count(trait)));
+    add_traits({"n_gpus", "pp", "dp", "hidden"}, run);
     run.run = ExpressedRun{.model = model(),
                            .topology = *topology(),
                            .recipe = recipe(),
@@ -35,11 +36,6 @@ class PublishedRow {
   }
 
  private:
-  [[nodiscard]] const std::string& text(std::string_view column) const { return table_.text(row_, column); }
-  [[nodiscard]] std::int64_t count(std::string_view column) const { return table_.positive(row_, column); }
-  [[nodiscard]] bool says(std::string_view column, std::string_view word) const {
-    return text(column).find(word) != std::string::npos;
-  }
   [[nodiscard]] std::optional<std::string> topology() const {
     return part_of_preset("dgx-a100", 8, count("n_gpus"));
   }
@@ -52,7 +48,7 @@ class PublishedRow {
     if (says("schedule", "not given")) return "a number of stages that is not told";
     if (const std::string& what = text("recompute"); what != "full" && what != "selective" && !what.empty())
       return "recompute " + what;
-    if (table_.number(row_, "iter_time_s").value_or(0) == 0) return "no time measured";
+    if (number_or_none("iter_time_s") == 0) return "no time measured";
     return "";
   }
 
@@ -69,15 +65,11 @@ class PublishedRow {
   [[nodiscard]] std::string recipe() const {
     std::string recipe =
         fmt::format("tp{},pp{},dp{},mbs{}", count("tp"), count("pp"), count("dp"), count("mbs"));
-    if (const std::int64_t chunks = table_.count(row_, "vpp").value_or(1); chunks > 1)
-      recipe += fmt::format(",vpp{}", chunks);
-    if (table_.count(row_, "seq_par").value_or(0) > 0) recipe += ",sp";
+    if (const std::int64_t chunks = count_or_none("vpp"); chunks > 1) recipe += fmt::format(",vpp{}", chunks);
+    if (count_or_none("seq_par") > 0) recipe += ",sp";
     if (!text("recompute").empty()) recipe += ",recompute=" + text("recompute");
     return recipe;
   }
-
-  const MeasuredTable& table_;
-  std::size_t row_;
 };
 
 }  // namespace
@@ -86,9 +78,7 @@ std::vector<MeasuredRun> published_runs(const MeasuredTable& table) {
   table.require({"source",   "model",     "hidden",  "ffn", "heads", "layers",     "vocab",
                  "seq",      "gpu",       "n_gpus",  "tp",  "pp",    "dp",         "vpp",
                  "schedule", "recompute", "seq_par", "gbs", "mbs",   "iter_time_s"});
-  std::vector<MeasuredRun> runs;
-  for (std::size_t row = 0; row < table.rows(); ++row) runs.push_back(PublishedRow(table, row).run());
-  return runs;
+  return runs_of_rows<PublishedRow>(table);
 }
 
 }  // namespace pipesim
