@@ -91,8 +91,9 @@ class JointSearch : Annealer {
   void best_of_algorithms_first(std::vector<JointChain>& sorted) const {
     if (options_.algorithms.empty()) return;
     std::set<std::string> met;
-    std::ranges::stable_partition(
-        sorted, [&](const JointChain& c) { return met.insert(options_.algorithms[c.start]).second; });
+    std::stable_partition(sorted.begin(), sorted.end(), [&](const JointChain& c) {
+      return met.insert(options_.algorithms[c.start]).second;
+    });
   }
 
   void begin_round() {

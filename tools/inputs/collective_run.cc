@@ -29,7 +29,8 @@ void for_each_part(std::string_view text, Visit visit) {
 
 class DeviceListReader {
  public:
-  DeviceListReader(std::string_view text, std::size_t count) : text_(text), count_(count), met_(count, false) {}
+  DeviceListReader(std::string_view text, std::size_t count)
+      : text_(text), count_(count), met_(count, false) {}
 
   std::vector<DeviceId> devices() {
     for_each_part(text_, [&](std::string_view part) { add(part); });

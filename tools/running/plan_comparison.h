@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "tools/accuracy/rank_agreement.h"
 #include "tools/inputs/plan_set.h"
 #include "tools/running/execution_report.h"
 #include "tools/running/plan_run.h"
-#include "tools/accuracy/rank_agreement.h"
 
 namespace pipesim {
 
