@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <thread>
 
 #include "sim/base/rng.h"
@@ -189,18 +188,16 @@ TEST(Routing, OfRandomNodesIsThatOfAllVertices) {
   RecordProperty("by nodes", by_nodes);
 }
 
-// The bound is far above the 30 ms or so that it takes, for sanitizers and busy machines.
-TEST(Routing, OfTenThousandDevicesOnANetworkAreQuick) {
+// So that they need two nodes and the network each, and not a tree over all (BM_FirstRouteOf10000).
+TEST(Routing, OfTenThousandDevicesOnANetworkAreFoundByNodes) {
   for (const char* name : {"dgx-h100:1250", "dgx-h100:1250,network=fat-tree"}) {
     const Topology t = make_topology(name);
-    const auto start = std::chrono::steady_clock::now();
+    const std::vector<bool> none(t.parts().vertices.size());
+    EXPECT_NE(NodeRoutes::find(t.parts(), none, 1 << 20), nullptr) << name;
     std::size_t lanes = 0;
     for (std::int32_t i = 0; i < 1000; ++i)
       lanes += t.route(DeviceId(10 * i), DeviceId((10 * i + 5000) % 10'000)).lanes.size();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    EXPECT_GE(lanes, 4000U);
-    EXPECT_LT(elapsed.count(), 5);
-    RecordProperty(name, fmt::format("{:.0f} us", elapsed.count() * 1e6));
+    EXPECT_GE(lanes, 4000U) << name;
   }
 }
 
@@ -288,18 +285,13 @@ TEST(Routing, TenThousandDevices) {
     EXPECT_EQ(t.route(DeviceId(i), DeviceId((i + 5000) % 10'000)).bandwidth, BytesPerSecond(10e9));
 }
 
-// The bound is far above the 1 ms or so that it takes, for sanitizers and busy machines.
-TEST(Routing, AllPairsOfSixtyFourDevicesAreQuick) {
+TEST(Routing, OfAllPairsOfSixtyFourDevicesHaveTheirLanes) {
   const Topology t = make_topology("dgx-a100:8");
-  const auto start = std::chrono::steady_clock::now();
   std::size_t lanes = 0;
   for (std::int32_t a = 0; a < 64; ++a)
     for (std::int32_t b = 0; b < 64; ++b)
       if (a != b) lanes += t.route(DeviceId(a), DeviceId(b)).lanes.size();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(lanes, 64u * 7 * 2 + 64u * 56 * 4);
-  EXPECT_LT(elapsed.count(), 0.5);
-  RecordProperty("microseconds", fmt::format("{:.0f}", elapsed.count() * 1e6));
 }
 
 }  // namespace
