@@ -18,9 +18,9 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-using Runs = std::vector<const JudgedRun*>;
+using JudgedRuns = std::vector<const JudgedRun*>;
 
-GroupErrors errors_of(const std::string& group, const Runs& runs, RunFigure figure) {
+GroupErrors errors_of(const std::string& group, const JudgedRuns& runs, RunFigure figure) {
   GroupErrors errors;
   errors.group = group;
   errors.runs = runs.size();
@@ -36,7 +36,7 @@ GroupErrors errors_of(const std::string& group, const Runs& runs, RunFigure figu
   return errors;
 }
 
-std::vector<std::pair<std::string, double>> traits_of(const Runs& runs, RunFigure figure) {
+std::vector<std::pair<std::string, double>> traits_of(const JudgedRuns& runs, RunFigure figure) {
   std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> values;  // trait and error
   for (const JudgedRun* run : runs) {
     for (const auto& [name, value] : run->measured.traits) {
@@ -63,7 +63,7 @@ std::tuple<std::string, std::string, std::int64_t> place_of(const std::string& g
 }
 
 FigureErrors errors_of(const std::vector<JudgedRun>& runs, RunFigure figure) {
-  std::vector<std::pair<std::string, Runs>> groups = {{"all", {}}};
+  std::vector<std::pair<std::string, JudgedRuns>> groups = {{"all", {}}};
   for (const JudgedRun& run : runs) {
     if (!run.error(figure)) continue;
     groups.front().second.push_back(&run);
@@ -82,8 +82,8 @@ FigureErrors errors_of(const std::vector<JudgedRun>& runs, RunFigure figure) {
 
 // By how much the fastest of the `count` runs that are predicted to be the fastest is slower than the
 // fastest.
-double regret(const Runs& runs, std::size_t count) {
-  Runs sorted = runs;
+double regret(const JudgedRuns& runs, std::size_t count) {
+  JudgedRuns sorted = runs;
   std::ranges::stable_sort(sorted, {}, [](const JudgedRun* r) { return r->predicted->time; });
   const auto measured = [](const JudgedRun* r) { return r->measured.measured_time.value; };
   const auto fastest = [&](std::size_t first) {
@@ -95,7 +95,7 @@ double regret(const Runs& runs, std::size_t count) {
 RunOrder order_of(const std::vector<JudgedRun>& runs) {
   RunOrder order;
   std::vector<double> predicted, measured;
-  std::map<std::string, Runs> workloads;
+  std::map<std::string, JudgedRuns> workloads;
   for (const JudgedRun& run : runs) {
     if (!run.error(RunFigure::Time)) continue;
     predicted.push_back(run.predicted->time.value);
@@ -165,7 +165,7 @@ std::optional<double> error_of(double predicted, double measured) {
   return predicted / measured - 1;
 }
 
-double bytes(Bytes b) { return static_cast<double>(b.value); }
+double number_of(Bytes b) { return static_cast<double>(b.value); }
 
 }  // namespace
 
@@ -176,8 +176,9 @@ std::string_view name_of(RunFigure figure) {
 std::optional<double> JudgedRun::error(RunFigure figure) const {
   if (!predicted) return std::nullopt;
   if (figure == RunFigure::Time) return error_of(predicted->time.value, measured.measured_time.value);
-  if (figure == RunFigure::Peak) return error_of(bytes(predicted->peak), bytes(measured.measured_peak));
-  return error_of(bytes(predicted->state), bytes(measured.measured_state));
+  if (figure == RunFigure::Peak)
+    return error_of(number_of(predicted->peak), number_of(measured.measured_peak));
+  return error_of(number_of(predicted->state), number_of(measured.measured_state));
 }
 
 ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs,

@@ -11,15 +11,15 @@
 namespace pipesim {
 namespace {
 
-// Sizes of the playbook's models. Every head has keys and values of its own, of width 128; the embedding is
-// tied.
-struct Sizes {
+// PlaybookSizes of the playbook's models. Every head has keys and values of its own, of width 128; the
+// embedding is tied.
+struct PlaybookSizes {
   std::string_view name;
   std::int64_t layers, hidden, ffn;
 };
-constexpr std::array kModels = std::to_array<Sizes>(
+constexpr std::array kPlaybookModels = std::to_array<PlaybookSizes>(
     {{"1B", 16, 2048, 8192}, {"3B", 28, 3072, 8192}, {"8B", 32, 4096, 14336}, {"80B", 80, 8192, 28672}});
-constexpr std::int64_t kSequence = 4096, kWords = 131072, kHeadWidth = 128;
+constexpr std::int64_t kSequence = 4096, kPlaybookWords = 131072, kHeadWidth = 128;
 constexpr double kLeastUse = 10;  // % of the peak rate
 
 class NanotronRow : MeasuredRow {
@@ -60,9 +60,9 @@ class NanotronRow : MeasuredRow {
   [[nodiscard]] std::optional<std::string> topology() const {
     return part_of_preset("dgx-h100", 8, count("n_gpus"));
   }
-  [[nodiscard]] const Sizes* sizes() const {
-    const auto found = std::ranges::find(kModels, text("model"), &Sizes::name);
-    return found == kModels.end() ? nullptr : found;
+  [[nodiscard]] const PlaybookSizes* sizes() const {
+    const auto found = std::ranges::find(kPlaybookModels, text("model"), &PlaybookSizes::name);
+    return found == kPlaybookModels.end() ? nullptr : found;
   }
 
   [[nodiscard]] std::string refusal() const {
@@ -80,11 +80,11 @@ class NanotronRow : MeasuredRow {
   }
 
   [[nodiscard]] std::string model() const {
-    const Sizes& s = *sizes();
+    const PlaybookSizes& s = *sizes();
     return fmt::format(
         "llama:dtype=bfloat16,sequence={},layers={},hidden={},ffn={},heads={},kv_heads={},vocab={},"
         "projection=tied",
-        kSequence, s.layers, s.hidden, s.ffn, s.hidden / kHeadWidth, s.hidden / kHeadWidth, kWords);
+        kSequence, s.layers, s.hidden, s.ffn, s.hidden / kHeadWidth, s.hidden / kHeadWidth, kPlaybookWords);
   }
 
   // Tensor parallelism scatters the sequence (tp_mode REDUCE_SCATTER of the playbook's configurations).

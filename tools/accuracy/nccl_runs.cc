@@ -10,10 +10,10 @@
 namespace pipesim {
 namespace {
 
-using Names = std::pair<std::string_view, std::string_view>;
-constexpr std::array kNodes = std::to_array<Names>(
+using NcclName = std::pair<std::string_view, std::string_view>;
+constexpr std::array kNcclNodes = std::to_array<NcclName>(
     {{"a100_sxm", "dgx-a100"}, {"h100_sxm", "dgx-h100"}, {"h200_sxm", "hgx-h200"}, {"b200_sxm", "dgx-b200"}});
-constexpr std::array kKinds =
+constexpr std::array kNcclKinds =
     std::to_array<std::pair<std::string_view, Collective>>({{"all_reduce", Collective::AllReduce},
                                                             {"reduce_scatter", Collective::ReduceScatter},
                                                             {"all_gather", Collective::AllGather},
@@ -37,8 +37,8 @@ MeasuredRun run_of(const MeasuredTable& table, std::size_t row) {
   MeasuredRun run;
   run.name = fmt::format("{} of {} bytes on {} {}, {} {}", op, bytes, gpus, system, table.text(row, "dtype"),
                          table.text(row, "nccl_version"));
-  const auto* node = found_in<Names>(kNodes, system);
-  const auto* kind = found_in<std::pair<std::string_view, Collective>>(kKinds, op);
+  const auto* node = found_in<NcclName>(kNcclNodes, system);
+  const auto* kind = found_in<std::pair<std::string_view, Collective>>(kNcclKinds, op);
   if (node == nullptr) run.reason = "a system that pipesim does not know";
   if (kind == nullptr) run.reason = "a collective that pipesim does not know";
   if (gpus < 2 || gpus > 8) run.reason = "other than 2 to 8 GPUs";

@@ -13,9 +13,9 @@
 namespace pipesim {
 namespace {
 
-constexpr Collective kKinds[] = {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
-                                 Collective::AllToAll,  Collective::Broadcast,     Collective::Reduce,
-                                 Collective::Send};
+constexpr Collective kAllCollectives[] = {
+    Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather, Collective::AllToAll,
+    Collective::Broadcast, Collective::Reduce,        Collective::Send};
 
 // Calls visit(part) for the parts between commas.
 template <class Visit>
@@ -76,7 +76,7 @@ class DeviceListReader {
 
 Collective parse_collective(std::string_view text) {
   std::vector<std::string> names;
-  for (const Collective kind : kKinds) {
+  for (const Collective kind : kAllCollectives) {
     if (name_of(kind) == text) return kind;
     names.emplace_back(name_of(kind));
   }
