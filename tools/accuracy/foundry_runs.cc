@@ -55,10 +55,7 @@ class FoundryRow : MeasuredRow {
                      .topology = *topology(),
                      .recipe = fmt::format("dp{},mbs{},zero3{}", count("# GPUs"), count("MicroBatchSize"),
                                            recomputes() ? ",recompute=full" : ""),
-                     .batch = count("GlobalBatchSize"),
-                     .gradient_type = DataType::Float32,
-                     .workspace = {},
-                     .update_gradients = false};
+                     .batch = count("GlobalBatchSize")};
     return run;
   }
 

@@ -31,16 +31,12 @@ class GptRow : MeasuredRow {
                            .topology = *topology(),
                            .recipe = recipe(),
                            .batch = count("gbs"),
-                           .gradient_type = DataType::Float16,
-                           .workspace = {},
-                           .update_gradients = false};
+                           .gradient_type = DataType::Float16};
     return run;
   }
 
  private:
-  [[nodiscard]] std::optional<std::string> topology() const {
-    return part_of_preset("dgx-a100", 8, count("n_gpus"));
-  }
+  [[nodiscard]] std::optional<std::string> topology() const { return gpus_of("dgx-a100"); }
 
   [[nodiscard]] std::string refusal() const {
     if (!text("gpu").starts_with("A100-80GB")) return "a GPU that pipesim does not know";

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,10 @@ class MeasuredRow {
     return table_.number(row_, column).value_or(0);
   }
   [[nodiscard]] bool flag(std::string_view column) const { return table_.flag(row_, column); }
+  /// Column n_gpus, of a preset with eight a node; see part_of_preset().
+  [[nodiscard]] std::optional<std::string> gpus_of(std::string_view preset) const {
+    return part_of_preset(preset, 8, count("n_gpus"));
+  }
   void add_traits(std::initializer_list<const char*> columns, MeasuredRun& run) const {
     for (const char* column : columns) run.traits.emplace_back(column, static_cast<double>(count(column)));
   }

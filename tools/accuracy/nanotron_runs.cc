@@ -45,21 +45,14 @@ class NanotronRow : MeasuredRow {
                   fmt::format("{} GPUs", count("n_gpus"))};
     run.workload = fmt::format("{} on {} GPUs, batch {}", name, count("n_gpus"), count("gbs"));
     add_traits({"n_gpus", "mbs", "grad_acc", "dp", "pp", "tp"}, run);
-    run.run = ExpressedRun{.model = model(),
-                           .topology = *topology(),
-                           .recipe = recipe(),
-                           .batch = count("gbs"),
-                           .gradient_type = DataType::Float32,
-                           .workspace = {},
-                           .update_gradients = false};
+    run.run =
+        ExpressedRun{.model = model(), .topology = *topology(), .recipe = recipe(), .batch = count("gbs")};
     return run;
   }
 
  private:
   [[nodiscard]] std::int64_t zero() const { return count_or_none("zero"); }
-  [[nodiscard]] std::optional<std::string> topology() const {
-    return part_of_preset("dgx-h100", 8, count("n_gpus"));
-  }
+  [[nodiscard]] std::optional<std::string> topology() const { return gpus_of("dgx-h100"); }
   [[nodiscard]] const PlaybookSizes* sizes() const {
     const auto found = std::ranges::find(kPlaybookModels, text("model"), &PlaybookSizes::name);
     return found == kPlaybookModels.end() ? nullptr : found;

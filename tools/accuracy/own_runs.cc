@@ -29,13 +29,8 @@ class OwnRow {
       run.reason = "a run that failed: " + status;
       return run;
     }
-    run.run = ExpressedRun{.model = model,
-                           .topology = devices,
-                           .recipe = recipe,
-                           .batch = table_.positive(row_, "batch"),
-                           .gradient_type = DataType::Float32,
-                           .workspace = {},
-                           .update_gradients = false};
+    run.run = ExpressedRun{
+        .model = model, .topology = devices, .recipe = recipe, .batch = table_.positive(row_, "batch")};
     return run;
   }
 

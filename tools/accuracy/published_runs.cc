@@ -25,20 +25,13 @@ class PublishedRow : MeasuredRow {
     run.groups = {fmt::format("pp {}", count("pp"))};
     run.workload = fmt::format("{} on {} GPUs, batch {}", text("model"), count("n_gpus"), count("gbs"));
     add_traits({"n_gpus", "pp", "dp", "hidden"}, run);
-    run.run = ExpressedRun{.model = model(),
-                           .topology = *topology(),
-                           .recipe = recipe(),
-                           .batch = count("gbs"),
-                           .gradient_type = DataType::Float32,
-                           .workspace = {},
-                           .update_gradients = false};
+    run.run =
+        ExpressedRun{.model = model(), .topology = *topology(), .recipe = recipe(), .batch = count("gbs")};
     return run;
   }
 
  private:
-  [[nodiscard]] std::optional<std::string> topology() const {
-    return part_of_preset("dgx-a100", 8, count("n_gpus"));
-  }
+  [[nodiscard]] std::optional<std::string> topology() const { return gpus_of("dgx-a100"); }
 
   [[nodiscard]] std::string refusal() const {
     if (!text("gpu").starts_with("A100-80GB")) return "a GPU that pipesim does not know";
