@@ -77,6 +77,16 @@ GradientReduction reduction_of(const WrittenPart& part) {
   }
 }
 
+std::vector<std::int64_t> layers_of_groups(const WrittenPart& part) {
+  std::vector<std::int64_t> layers;
+  for (std::string_view left = part.value;;) {
+    const std::string_view one = left.substr(0, left.find('-'));
+    layers.push_back(number_of({part.all, part.name, one}, 0));
+    if (one.size() == left.size()) return layers;
+    left.remove_prefix(one.size() + 1);
+  }
+}
+
 std::string schedule_of(const WrittenPart& part) {
   try {
     (void)plan_schedule(std::string(part.value));
@@ -187,9 +197,12 @@ const std::vector<PartKind>& part_kinds() {
       {"first",
        {"first=7", "layers on the first of the pp groups; left out, as many as on the others"},
        [](const WrittenPart& p, Recipe& r) { r.first = number_of(p, 0); }},
-      {"last", {"last=7", "the same of the last group"}, [](const WrittenPart& p, Recipe& r) {
-         r.last = number_of(p, 0);
-       }}};
+      {"last",
+       {"last=7", "the same of the last group"},
+       [](const WrittenPart& p, Recipe& r) { r.last = number_of(p, 0); }},
+      {"layers",
+       {"layers=3-4-4-3", "layers on each of the pp groups, where neither first nor last says enough"},
+       [](const WrittenPart& p, Recipe& r) { r.layers = layers_of_groups(p); }}};
   return kinds;
 }
 
@@ -276,6 +289,7 @@ std::string Recipe::str() const {
   if (state_sharding.any()) parts.push_back(state_sharding.str());
   if (first) parts.push_back(fmt::format("first={}", *first));
   if (last) parts.push_back(fmt::format("last={}", *last));
+  if (!layers.empty()) parts.push_back(fmt::format("layers={}", fmt::join(layers, "-")));
   if (recompute != Recompute::Kind::None)
     parts.push_back(fmt::format("recompute={}", pipesim::name_of(recompute)));
   if (gathered) parts.push_back(fmt::format("gathered={}", pipesim::name_of(*gathered)));

@@ -54,6 +54,8 @@ struct Recipe {
                                         MeshAxis::Pipeline};
   /// Layers on the first and on the last group of devices; nothing: as many as on the others.
   std::optional<std::int64_t> first, last;
+  /// layers: on each group of devices; empty: as `first` and `last` say.
+  std::vector<std::int64_t> layers;
 
   bool operator==(const Recipe&) const = default;
   /// Reads back to an equal recipe: "tp8,pp4,dp16,sp,mbs1,recompute=selective". Parts with their default are

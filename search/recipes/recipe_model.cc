@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
 
 #include "search/baselines/placement.h"
 #include "sim/base/errors.h"
@@ -31,6 +34,24 @@ void divide_group(std::int64_t layers, std::int64_t group, const Recipe& recipe,
   }
 }
 
+std::optional<std::string> why_not_listed(const Recipe& recipe, std::int64_t layers) {
+  if (recipe.first || recipe.last) return "layers, and first or last, exclude each other";
+  const auto listed = static_cast<std::int64_t>(recipe.layers.size());
+  if (listed != recipe.pipeline)
+    return fmt::format("layers lists {} groups, and there are pp{}", listed, recipe.pipeline);
+  const std::int64_t sum = std::accumulate(recipe.layers.begin(), recipe.layers.end(), std::int64_t{0});
+  if (sum != layers) return fmt::format("layers lists {} layers of {}", sum, layers);
+  return std::nullopt;
+}
+
+// Embedding and head are always in the first and in the last.
+std::optional<std::size_t> empty_stage(std::span<const std::int64_t> layers) {
+  for (std::size_t s = 1; s + 1 < layers.size(); ++s) {
+    if (layers[s] == 0) return s;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers) {
@@ -41,11 +62,20 @@ LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers) {
     if (recipe.in_v()) return fail(fmt::format("schedule={} needs pp2 or more", recipe.schedule));
     if (recipe.chunks > 1) return fail(fmt::format("vpp{} needs pp2 or more", recipe.chunks));
     if (recipe.first || recipe.last) return fail("first and last need pp2 or more");
+    if (!recipe.layers.empty()) return fail("layers needs pp2 or more");
     division.layers = {layers};
     return division;
   }
   if (layers == 0)
     return fail(fmt::format("pp{} divides layers, and the model has none that it repeats", groups));
+  if (!recipe.layers.empty()) {
+    if (const auto why = why_not_listed(recipe, layers)) return fail(*why);
+    for (std::int64_t group = 0; group < groups; ++group)
+      divide_group(recipe.layers[static_cast<std::size_t>(group)], group, recipe, false, division.layers);
+    if (const auto stage = empty_stage(division.layers))
+      return fail(fmt::format("stage {} gets no layer", *stage));
+    return division;
+  }
   std::int64_t first = 0, last = 0, inner = 0;  // layers of the groups
   if (recipe.first || recipe.last) {
     const std::int64_t open = groups - (recipe.first ? 1 : 0) - (recipe.last ? 1 : 0);
@@ -80,10 +110,8 @@ LayerDivision divide_layers(const Recipe& recipe, std::int64_t layers) {
     const std::int64_t here = group == 0 ? first : group == groups - 1 ? last : inner;
     divide_group(here, group, recipe, group == 0 && !recipe.in_v(), division.layers);
   }
-  // Embedding and head are always there.
-  for (std::size_t s = 1; s + 1 < division.layers.size(); ++s) {
-    if (division.layers[s] == 0) return fail(fmt::format("stage {} gets no layer", s));
-  }
+  if (const auto stage = empty_stage(division.layers))
+    return fail(fmt::format("stage {} gets no layer", *stage));
   return division;
 }
 

@@ -112,6 +112,14 @@ class RecipeReader {
     if (uneven.layers == layers) return;
     recipe.first.reset();
     recipe.last.reset();
+    for (std::int64_t group = 0; group < groups; ++group) {
+      std::int64_t here = 0;
+      for (std::int64_t chunk = 0; chunk < recipe.chunks; ++chunk)
+        here += layers[static_cast<std::size_t>(stage_of_chunk(group, chunk, groups, recipe.in_v()))];
+      recipe.layers.push_back(here);
+    }
+    if (divide_layers(recipe, model_.num_layers()).layers == layers) return;
+    recipe.layers.clear();
     found.differences.emplace_back("stages of other layers");
   }
 

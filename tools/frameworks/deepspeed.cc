@@ -52,7 +52,9 @@ void refuse_deepspeed_pipeline(const FrameworkPlan& plan, Refusals& refusals) {
   if (fewest != most)
     refusals.push_back({fmt::format("stages of {} to {} layers", fewest, most),
                         "its partition type:… gives each stage as many layers",
-                        amend_recipe([](Recipe& recipe) { recipe.first.reset(), recipe.last.reset(); })});
+                        amend_recipe([](Recipe& recipe) {
+                          recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
+                        })});
 }
 
 void refuse_deepspeed_order(const FrameworkPlan& plan, Refusals& refusals) {

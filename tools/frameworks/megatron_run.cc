@@ -255,12 +255,19 @@ class RunReader {
     Recipe uneven = r;
     uneven.first = first;
     uneven.last = last;
-    if (divide_layers(uneven, sizes_.layers).layers != stages)
-      file_.fail("--pipeline-model-parallel-layout",
-                 fmt::format("found stages of {} layers, allowed: as many on all groups of devices but the "
-                             "first and the last",
-                             fmt::join(stages, ", ")));
-    r = uneven;
+    if (divide_layers(uneven, sizes_.layers).layers == stages) {
+      r = uneven;
+      return;
+    }
+    std::vector<std::int64_t> of_group(static_cast<std::size_t>(r.pipeline), 0);
+    for (std::size_t s = 0; s < stages.size(); ++s) of_group[s % of_group.size()] += stages[s];
+    r.layers = std::move(of_group);
+    if (divide_layers(r, sizes_.layers).layers != stages)
+      file_.fail(
+          "--pipeline-model-parallel-layout",
+          fmt::format("found stages of {} layers, allowed: on each group of devices, as many in all of "
+                      "its stages, or one less in the last ones",
+                      fmt::join(stages, ", ")));
   }
 
   void read_sharding() {

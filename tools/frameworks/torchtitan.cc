@@ -160,7 +160,7 @@ void refuse_torchtitan_splits(const FrameworkPlan& plan, Refusals& refusals) {
                           recipe.data *= recipe.pipeline;
                           recipe.pipeline = recipe.chunks = 1;
                           recipe.schedule.clear();
-                          recipe.first.reset(), recipe.last.reset();
+                          recipe.first.reset(), recipe.last.reset(), recipe.layers.clear();
                         })});
   if (r.ulysses > 1)
     refusals.push_back({fmt::format("ulysses={}", r.ulysses),

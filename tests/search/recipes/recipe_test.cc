@@ -33,7 +33,7 @@ TEST(Recipe, IsWrittenAsItIsRead) {
   for (const char* text :
        {"tp8,pp4,vpp2,cp2,dp16,sp,mbs1,first=3,last=0,recompute=full,schedule=gpipe", "dp1", "tp2",
         "tp4,dp8,ep16,etp2", "dp8,ep8", "cp8,ulysses=2,ring,dp1", "pp2,order=pp-tp-cp-ep-dp",
-        "pp4,schedule=zb-v", "pp4,vpp1,schedule=zb-v", "pp4,vpp4,schedule=zb-v"}) {
+        "pp4,layers=3-4-4-12", "pp4,schedule=zb-v", "pp4,vpp1,schedule=zb-v", "pp4,vpp4,schedule=zb-v"}) {
     const Recipe r = parse_recipe(text);
     EXPECT_EQ(r.str(), text);
     EXPECT_EQ(parse_recipe(r.str()), r);
@@ -104,7 +104,7 @@ TEST(Recipe, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(
       message("tq8"),
       "recipe: \"tq8\": unknown part (did you mean \"tp\"?), allowed: tp, cp, ulysses, ring, dp, ep, etp, "
-      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, … (27 in "
+      "pp, vpp, mbs, sp, zero, fsdp, hsdp, shard, reshard, prefetch, weights, gather, overlap, … (28 in "
       "all)");
   EXPECT_EQ(message("cp2,ring=2"), "recipe: \"ring=2\": allowed: ring, without a value");
   EXPECT_EQ(message("tp0"), "recipe: \"tp0\": allowed: tp with a number from 1 to 1048576");

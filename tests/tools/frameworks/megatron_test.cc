@@ -204,10 +204,10 @@ TEST(Megatron, ReadsLayouts) {
   EXPECT_EQ(recipe_with("Et*2|(tt|)*2,t*2L", 8, 4), "pp4,dp1,mbs1");
   EXPECT_EQ(recipe_with("E|t*3|t*3|t*2L", 8, 4), "pp4,dp1,mbs1,first=0,last=2");
   EXPECT_EQ(recipe_with("Et|t|t|tL", 4, 2), "pp2,vpp2,dp1,mbs1");
-  EXPECT_EQ(
-      refusal([&] { recipe_with("Et*2|t*4|t|tL", 8, 4); }),
-      "run.sh:1: --pipeline-model-parallel-layout: found stages of 2, 4, 1, 1 layers, allowed: as many on "
-      "all groups of devices but the first and the last");
+  EXPECT_EQ(recipe_with("Et*2|t*4|t|tL", 8, 4), "pp4,dp1,mbs1,layers=2-4-1-1");
+  EXPECT_EQ(refusal([&] { recipe_with("Et*3|t|t|t*3L", 8, 2); }),
+            "run.sh:1: --pipeline-model-parallel-layout: found stages of 3, 1, 1, 3 layers, allowed: on each "
+            "group of devices, as many in all of its stages, or one less in the last ones");
   EXPECT_EQ(
       refusal([&] { recipe_with("Et*2|t*4L", 8, 2); }),
       "run.sh:1: --pipeline-model-parallel-layout: found \"Et*2|t*4L\", allowed: E, 8 times t and L, with "
