@@ -9,6 +9,7 @@
 
 #include "costmodel/collectives.h"
 #include "costmodel/ratio_curve.h"
+#include "costmodel/runtime/runtime.h"
 #include "costmodel/shard_kernel.h"
 #include "models/box.h"
 #include "models/operator_graph.h"
@@ -51,8 +52,10 @@ DataType rate_type(const DeviceKind& kind, DataType type);
 class CostModel {
  public:
   /// `calibration` is read only in the constructor; null: everything is analytic.
-  explicit CostModel(const Topology& topology, const Calibration* calibration = nullptr);
+  explicit CostModel(const Topology& topology, const Calibration* calibration = nullptr,
+                     Runtime runtime = {});
   [[nodiscard]] const Topology& topology() const { return topology_; }
+  [[nodiscard]] const Runtime& runtime() const { return runtime_; }
 
   /// Time of one pass of one shard on a device: launch overhead + max(FLOPs at the achievable rate, bytes at
   /// the achievable memory bandwidth). An operator with measured times takes these instead, scaled by the
@@ -105,7 +108,10 @@ class CostModel {
   [[nodiscard]] Seconds idle_pass_time(const OperatorGraph& graph, const Operator& op, Pass pass,
                                        std::span<const Range> ranges, DeviceId device) const;
 
+  [[nodiscard]] Seconds analytic_time(const ShardKernel& kernel, DeviceId device) const;
+
   const Topology& topology_;
+  Runtime runtime_;
   std::shared_ptr<const LinkBundles> bundles_;
   std::shared_ptr<const CalibratedTimes> times_;  ///< none without a calibration
 };

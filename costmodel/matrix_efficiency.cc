@@ -82,11 +82,18 @@ double matrix_efficiency(const MatrixSize& size, MatrixUnits units) {
   return best;
 }
 
-std::optional<double> fused_efficiency(const MatrixSize& size, DataType type, const DeviceKind& kind) {
+std::optional<double> fused_efficiency(const MatrixSize& size, DataType type, const DeviceKind& kind,
+                                       std::int32_t flash_attention) {
   const bool takes = type == DataType::Float16 || type == DataType::BFloat16;
   if (size.fused == FusedPass::None || !kind.fused_attention || !takes) return std::nullopt;
   const bool forward = size.fused == FusedPass::Forward;
-  const double share = forward ? kind.fused_attention->forward : kind.fused_attention->backward;
+  const bool older = flash_attention <= 2 && kind.flash_attention_2;
+  const FusedAttention& shares = older ? *kind.flash_attention_2 : *kind.fused_attention;
+  // Version 1 reaches at most 0.5 and 0.35 of an A100's peak, version 2 0.73 and 0.63 (Dao,
+  // arXiv:2307.08691).
+  const FusedAttention first =
+      flash_attention == 1 ? FusedAttention{0.5 / 0.73, 0.35 / 0.63} : FusedAttention{};
+  const double share = forward ? shares.forward * first.forward : shares.backward * first.backward;
   if (!kind.shape_losses) return share;
   MatrixSize scores = size;
   if (!forward) std::swap(scores.columns, scores.inner);

@@ -45,6 +45,9 @@ double matrix_efficiency(const MatrixSize& size, MatrixUnits units);
 /// Share of the peak rate that fused attention reaches, in (0, 1]; nothing for other products and where the
 /// kind does not tell. It is the kind's, more or less by the width of heads as matrix_efficiency() of the
 /// scores is.
-std::optional<double> fused_efficiency(const MatrixSize& size, DataType type, const DeviceKind& kind);
+/// `flash_attention`: its version, see DeviceKind::flash_attention_2.
+constexpr std::int32_t kNewestFlashAttention = 4;
+std::optional<double> fused_efficiency(const MatrixSize& size, DataType type, const DeviceKind& kind,
+                                       std::int32_t flash_attention = kNewestFlashAttention);
 
 }  // namespace pipesim

@@ -36,8 +36,10 @@ FlopsPerSecond peak_rate(const DeviceKind& kind, DataType type) {
   return kind.peak.at(rate_type(kind, type));
 }
 
-CostModel::CostModel(const Topology& topology, const Calibration* calibration)
-    : topology_(topology), bundles_(std::make_shared<const LinkBundles>(topology)) {
+CostModel::CostModel(const Topology& topology, const Calibration* calibration, Runtime runtime)
+    : topology_(topology),
+      runtime_(std::move(runtime)),
+      bundles_(std::make_shared<const LinkBundles>(topology)) {
   if (calibration) times_ = std::make_shared<const CalibratedTimes>(*calibration, topology);
 }
 
@@ -50,13 +52,20 @@ Seconds CostModel::idle_pass_time(const OperatorGraph& graph, const Operator& op
   return estimate.source == DurationSource::Measured ? estimate.time : Seconds(0);
 }
 
+Seconds CostModel::analytic_time(const ShardKernel& kernel, DeviceId device) const {
+  const DeviceKind& kind = topology_.kind(device);
+  return runtime_.separate_kernels
+             ? analytic_time_of_separate(kernel.work, kernel.type, kind, runtime_.flash_attention)
+             : pipesim::analytic_time(kernel.work, kernel.type, kind);
+}
+
 Estimate CostModel::operator_estimate(const OperatorGraph& graph, const Operator& op, Pass pass,
                                       std::span<const Range> ranges, DeviceId device) const {
   const ShardKernel kernel = shard_kernel(graph, op, pass, ranges);
   if (!kernel.runs)
     return {times_ ? idle_pass_time(graph, op, pass, ranges, device) : Seconds(0), DurationSource::Measured};
   if (kernel.measured) return {Seconds(*kernel.measured), DurationSource::Measured};
-  const Seconds analytic = analytic_time(kernel.work, kernel.type, topology_.kind(device));
+  const Seconds analytic = analytic_time(kernel, device);
   if (!times_) return {analytic, DurationSource::Analytic};
   const CalibrationKey key =
       operator_key(graph, op, pass, ranges, times_->place(device), busy_neighbours(device));
@@ -75,14 +84,13 @@ Seconds CostModel::operator_time(const OperatorGraph& graph, const Operator& op,
                     loaded = shard_kernel(graph, op, pass, ranges, load);
   if (!kernel.runs) return even;
   if (kernel.measured) return even * load.times;
-  const DeviceKind& kind = topology_.kind(device);
-  return even *
-         (analytic_time(loaded.work, loaded.type, kind) / analytic_time(kernel.work, kernel.type, kind));
+  return even * (analytic_time(loaded, device) / analytic_time(kernel, device));
 }
 
 Estimate CostModel::update_estimate(std::int64_t elements, DataType type, Optimizer optimizer,
                                     DeviceId device) const {
-  const Seconds analytic = analytic_update_time(elements, type, optimizer, topology_.kind(device));
+  const Seconds analytic =
+      analytic_update_time(elements, type, optimizer, topology_.kind(device)) * runtime_.update;
   if (!times_ || elements == 0) return {analytic, DurationSource::Analytic};
   const CalibrationKey key =
       update_key(optimizer, elements, type, times_->place(device), busy_neighbours(device));

@@ -45,6 +45,8 @@ class PassOfShard {
     double visible = visible_share(op_, ranges_);
     kernel.work.flops = flops() * visible * load_.times;
     kernel.work.bytes = bytes();
+    kernel.work.bytes_apart = bytes_apart();
+    kernel.work.in_turn = op_.separate.in_turn;
     if (op_.matrix) kernel.work.matrix = matrix_size(*op_.matrix, pass_, loaded_ranges());
     return kernel;
   }
@@ -135,6 +137,26 @@ class PassOfShard {
     return ranges;
   }
 
+  /// Beside those of SeparateKernels: a framework adds the gradient of a weight, which it reads and which
+  /// this pass has written, to a sum in float32.
+  [[nodiscard]] double bytes_apart() const {
+    constexpr double kSum = 4 + 4;
+    const SeparateKernels& separate = op_.separate;
+    if (pass_ == Pass::Forward) return evaluate(separate.bytes_forward, ranges_) * load_.times;
+    double bytes = 0;
+    if (pass_ == Pass::BackwardWeight || weights_ride_along()) {
+      for (const TensorUse& use : op_.uses) {
+        if (use.role != Role::Weight) continue;
+        const auto elements =
+            static_cast<double>(std::max<std::int64_t>(0, box_of(use, op_, ranges_).elements()));
+        bytes += bytes_of(use) + kSum * elements;
+      }
+    }
+    const auto& own =
+        pass_ == Pass::BackwardWeight ? separate.bytes_backward_weight : separate.bytes_backward_input;
+    return bytes + evaluate(own, ranges_) * load_.times;
+  }
+
   [[nodiscard]] double bytes_of(const TensorUse& use) const {
     auto elements = static_cast<double>(std::max<std::int64_t>(0, box_of(use, op_, ranges_).elements()));
     return elements * static_cast<double>(bytes_per_element(graph_.tensor(use.tensor).type));
@@ -187,13 +209,14 @@ double kernel_efficiency(const DeviceKind& kind, double flops) {
 /// Point-wise operators run on the plain units, products on the matrix units.
 DataType unit_type(const KernelWork& work, DataType type) { return work.matrix ? type : DataType::Float32; }
 
-double compute_seconds(const KernelWork& work, DataType type, const DeviceKind& kind) {
+double compute_seconds(const KernelWork& work, DataType type, const DeviceKind& kind,
+                       std::int32_t flash_attention) {
   if (work.flops <= 0) return 0;
   double at_peak = work.flops / peak_rate(kind, unit_type(work, type)).value;
   if (!work.matrix) return at_peak;
-  if (const auto fused = fused_efficiency(*work.matrix, type, kind)) return at_peak / *fused;
+  if (const auto fused = fused_efficiency(*work.matrix, type, kind, flash_attention)) return at_peak / *fused;
   const double shape = kind.shape_losses ? matrix_efficiency(*work.matrix, matrix_units(kind, type)) : 1;
-  return at_peak / (kernel_efficiency(kind, work.flops) * shape);
+  return at_peak / (kernel_efficiency(kind, work.flops) * shape * kind.sustained);
 }
 
 }  // namespace
@@ -214,7 +237,16 @@ ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pa
 
 Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind) {
   const double memory = work.bytes / (kind.memory_bandwidth.value * kind.memory_efficiency);
-  return kind.launch_overhead + Seconds(std::max(compute_seconds(work, type, kind), memory));
+  return kind.launch_overhead +
+         Seconds(std::max(compute_seconds(work, type, kind, kNewestFlashAttention), memory));
+}
+
+Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const DeviceKind& kind,
+                                  std::int32_t flash_attention) {
+  const double bandwidth = kind.memory_bandwidth.value * kind.memory_efficiency;
+  const double compute = compute_seconds(work, type, kind, flash_attention), memory = work.bytes / bandwidth;
+  const double main = work.in_turn ? compute + memory : std::max(compute, memory);
+  return kind.launch_overhead + Seconds(main + work.bytes_apart / bandwidth);
 }
 
 Seconds ideal_time(const KernelWork& work, DataType type, const DeviceKind& kind) {

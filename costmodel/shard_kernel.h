@@ -21,6 +21,8 @@ struct TokenLoad {
 struct KernelWork {
   double flops = 0, bytes = 0;
   std::optional<MatrixSize> matrix;
+  double bytes_apart = 0;  ///< of SeparateKernels
+  bool in_turn = false;    ///< SeparateKernels::in_turn
   bool operator==(const KernelWork&) const = default;
 };
 
@@ -42,6 +44,9 @@ ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pa
 
 /// launch overhead + max(FLOPs at the achievable rate, bytes at the achievable memory bandwidth).
 Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind);
+/// The same in a framework that launches SeparateKernels.
+Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const DeviceKind& kind,
+                                  std::int32_t flash_attention);
 /// max(FLOPs at the peak rate, bytes at the peak bandwidth).
 Seconds ideal_time(const KernelWork& work, DataType type, const DeviceKind& kind);
 

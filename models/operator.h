@@ -91,6 +91,15 @@ struct Workspace {
   bool operator==(const Workspace&) const = default;
 };
 
+/// An operator in a framework that runs one kernel after the other where pipesim has one.
+struct SeparateKernels {
+  double forward = 1, backward_input = 1, backward_weight = 1;  ///< how many it launches for a pass
+  /// What they move beside the bytes that the operator counts. While they do, nothing is computed.
+  std::vector<ProductTerm> bytes_forward, bytes_backward_input, bytes_backward_weight;
+  bool in_turn = false;  ///< products and the operator's other bytes take turns, too
+  bool operator==(const SeparateKernels&) const = default;
+};
+
 /// Times measured for the whole, unsplit operator (an imported profile); they override the analytic model and
 /// scale with the shard's share of the work.
 struct MeasuredTime {
@@ -131,6 +140,7 @@ struct Operator {
                             ///< parts of the keys round a ring instead of holding all of them
   std::int64_t zigzag = 1;  ///< parts in whose order its positions come (ZigzagOrder), of operators that
                             ///< know positions
+  SeparateKernels separate;
   std::optional<MeasuredTime> measured;
   bool moves_nothing = false;  ///< reshape of a contiguous box: no kernel at all
   bool operator==(const Operator&) const = default;

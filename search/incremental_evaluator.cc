@@ -7,13 +7,16 @@
 
 namespace pipesim {
 
-bool evaluates_in_full(const PlanOptions& options) {
-  return options.microbatches > 1 || options.pipeline || options.state_sharding.any() ||
+bool evaluates_in_full(const PlanOptions& options, const Runtime& runtime) {
+  return runtime.has_host() || runtime.overlap != ReductionOverlap::Always || options.microbatches > 1 ||
+         options.pipeline || options.state_sharding.any() ||
          options.recompute.kind != Recompute::Kind::None || options.gathered_inputs != GatheredInputs::Keep;
 }
 
 IncrementalEvaluator::IncrementalEvaluator(Evaluator& full)
-    : full_(full), in_full_(evaluates_in_full(full.contents().options())), graph_(full.contents()) {}
+    : full_(full),
+      in_full_(evaluates_in_full(full.contents().options(), full.contents().costs().runtime())),
+      graph_(full.contents()) {}
 
 const BoundStrategy& IncrementalEvaluator::strategy() const {
   return in_full_ ? strategy_ : graph_.strategy();

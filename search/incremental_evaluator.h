@@ -11,8 +11,8 @@
 namespace pipesim {
 
 /// Whether plans with these options are always evaluated in full: several microbatches, stages,
-/// recompute, or divided state.
-bool evaluates_in_full(const PlanOptions& options);
+/// recompute, divided state, or a runtime with a host or an order of its own.
+bool evaluates_in_full(const PlanOptions& options, const Runtime& runtime);
 
 /// Scores one change of a strategy after another. The result is the Evaluator's for the changed strategy, but
 /// the effort grows only with the change, except where evaluates_in_full(). Not thread-safe.

@@ -66,6 +66,7 @@ class PartsCheck {
       require(where + ", memory", fault_of_memory(kind.memory));
       require(where + ", memory bandwidth", fault_of_memory_bandwidth(kind.memory_bandwidth));
       require(where + ", memory efficiency", fault_of_fraction(kind.memory_efficiency));
+      require(where + ", sustained rate", fault_of_fraction(kind.sustained));
       require(where + ", memory overhead", fault_of_overhead(kind.memory_overhead));
       require(where + ", launch overhead", fault_of_latency(kind.launch_overhead));
     }

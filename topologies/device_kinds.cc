@@ -77,6 +77,21 @@ DeviceKind with_flash_attention_3(DeviceKind kind) {
       "0.62 of peak in forward, 614 of 989 TFLOP/s as pytorch/benchmark measured, and 0.565 "
       "in backward, 559 TFLOP/s, Shah et al., arXiv:2407.08608, figure 6");
 }
+// Beside that of a later version.
+DeviceKind with_flash_attention_2_on_hopper(DeviceKind kind) {
+  kind.flash_attention_2 = {0.37, 0.31};
+  kind.source +=
+      "; FlashAttention-2: 0.37 and 0.31 of peak in forward and backward, as Shah et al. measured beside "
+      "version 3, figures 5 and 6";
+  return kind;
+}
+constexpr double kSustainedAmpere = 0.93, kSustainedHopper = 0.8;
+// Of products, in runs of hours.
+DeviceKind with_sustained(DeviceKind kind, double share) {
+  kind.sustained = share;
+  kind.source += "; sustained: estimated";
+  return kind;
+}
 DeviceKind with_flash_attention_4(DeviceKind kind) {
   return with_fused_attention(
       std::move(kind), {0.71, 0.65},
@@ -131,13 +146,16 @@ std::vector<DeviceKind> ampere() {
   const std::string sheet = "NVIDIA A100 (float64 on tensor cores)";
   const std::string fitted = "0.817 of peak and launch overhead, fitted to GEMMs of ai-dynamo/aiconfigurator";
   return {
-      with_flash_attention_2(with_frameworks(kind("A100-40GB", peak, 0.817, {40, 1555, 0.84},
-                                                  {sheet, fitted, "1300 of 1555 GB/s, as commonly reported"}),
-                                             40960)),
-      with_flash_attention_2(with_frameworks(
-          kind("A100-80GB", peak, 0.817, {80, 2039, 0.8},
-               {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"}),
-          81920))};
+      with_sustained(with_flash_attention_2(
+                         with_frameworks(kind("A100-40GB", peak, 0.817, {40, 1555, 0.84},
+                                              {sheet, fitted, "1300 of 1555 GB/s, as commonly reported"}),
+                                         40960)),
+                     kSustainedAmpere),
+      with_sustained(with_flash_attention_2(with_frameworks(
+                         kind("A100-80GB", peak, 0.817, {80, 2039, 0.8},
+                              {sheet, fitted, "1630 of 2039 GB/s, as aiconfigurator's a100_sxm.yaml counts"}),
+                         81920)),
+                     kSustainedAmpere)};
 }
 
 // An H100 with fewer NVLinks and hardly any float64.
@@ -162,11 +180,14 @@ std::vector<DeviceKind> hopper() {
                       "0.8 of memory bandwidth, as aiconfigurator's h100_sxm.yaml counts"};
   };
   constexpr std::int64_t kOf80 = 81559, kOf141 = 143771;  // MiB
-  return {with_flash_attention_3(with_frameworks(
-              kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")), kOf80)),
-          with_flash_attention_3(with_frameworks(h800(peak), kOf80)),
-          with_flash_attention_3(with_frameworks(
-              kind("H200", peak, 0.776, {141, 4800, 0.8}, from("NVIDIA H200", "0.776")), kOf141))};
+  const auto hopper_kind = [](DeviceKind made, std::int64_t memory) {
+    return with_sustained(
+        with_flash_attention_2_on_hopper(with_flash_attention_3(with_frameworks(std::move(made), memory))),
+        kSustainedHopper);
+  };
+  return {hopper_kind(kind("H100-SXM5", peak, 0.767, {80, 3350, 0.8}, from("NVIDIA H100", "0.767")), kOf80),
+          hopper_kind(h800(peak), kOf80),
+          hopper_kind(kind("H200", peak, 0.776, {141, 4800, 0.8}, from("NVIDIA H200", "0.776")), kOf141)};
 }
 
 std::vector<DeviceKind> blackwell() {

@@ -65,6 +65,11 @@ class Fingerprint {
     // Plans name the fingerprints of kinds as they were before there was this.
     if (!kind.shape_losses) add(kind.shape_losses);
     if (kind.fused_attention) add(kind.fused_attention->forward), add(kind.fused_attention->backward);
+    if (kind.flash_attention_2) {
+      add(std::string_view("flash_attention_2"));
+      add(kind.flash_attention_2->forward), add(kind.flash_attention_2->backward);
+    }
+    if (kind.sustained != 1) add(std::string_view("sustained")), add(kind.sustained);
   }
   void add(const Link& link) {
     add(link.a), add(link.b), add(link.bandwidth.value), add(link.latency.value), add(link.duplex);

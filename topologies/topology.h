@@ -38,10 +38,14 @@ struct FusedAttention {
 
 /// The properties of one model of device.
 struct DeviceKind {
-  std::string name;                               ///< "V100-SXM2-16GB"
-  std::map<DataType, FlopsPerSecond> peak;        ///< dense matrix rate per element type
-  std::vector<EfficiencyPoint> efficiency;        ///< ascending in flops; log-linear between, flat outside
-  std::optional<FusedAttention> fused_attention;  ///< without it: as other products
+  std::string name;                         ///< "V100-SXM2-16GB"
+  std::map<DataType, FlopsPerSecond> peak;  ///< dense matrix rate per element type
+  std::vector<EfficiencyPoint> efficiency;  ///< ascending in flops; log-linear between, flat outside
+  /// Share of the rate of short runs that products reach when the device multiplies all the time, and its
+  /// power limits its clock. In (0, 1].
+  double sustained = 1;
+  std::optional<FusedAttention> fused_attention;    ///< without it: as other products
+  std::optional<FusedAttention> flash_attention_2;  ///< where `fused_attention` is a later version's
   Bytes memory;
   BytesPerSecond memory_bandwidth;  ///< peak
   double memory_efficiency = 1;     ///< achievable fraction of memory_bandwidth, in (0, 1]

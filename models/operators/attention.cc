@@ -59,6 +59,8 @@ void build_scores(OperatorDraft& draft, std::int64_t buckets, bool alibi) {
                           {Pass::Forward, Sum, {t}, {1, rows}, 4, (2 * d + 4 + added) / forward},
                           {Pass::BackwardInput, Sum, {t}, {1, rows}, 4, 2 * d / backward}};
   draft.op.matrix = MatrixShape{{b, g, r}, {s}, {t}, {}, 1, 1, q[4], true};
+  draft.op.separate.forward = 4;  // the three inputs are brought into the kernel's order
+  draft.op.separate.backward_input = 5;
   if (q[1] == v[1]) draft.op.rotation = {s, t};
   if (draft.added_flag("keep_copy"))
     draft.op.saved_extra_bytes.push_back({draft.element_bytes(), {b, s, g, r, e}});
@@ -117,6 +119,9 @@ void build_scored_attention(OperatorDraft& draft) {
     op.flops_forward.push_back({2, scores});
     op.flops_backward_input.push_back({2, scores});
   }
+  op.separate.forward = dropout ? 8 : 7;  // four copies among them
+  op.separate.backward_input = dropout ? 12 : 11;
+  op.separate.in_turn = true;
   op.causal.reset();    // masked after the product, which is computed in full
   op.rotation.reset();  // the softmax that it keeps is of all keys at once
 }
@@ -138,6 +143,7 @@ void build_rotary(OperatorDraft& draft) {
   draft.input(0, draft.axes(dims));
   draft.output("", draft.axes(dims));
   draft.op.flops_forward = draft.op.flops_backward_input = {{3, dims}};
+  draft.op.separate.forward = draft.op.separate.backward_input = 5;  // halves are turned, multiplied, added
   read_zigzag(draft, shape[1]);
 }
 

@@ -86,6 +86,10 @@ void fuse_activation(OperatorDraft& draft, const std::string& activation,
   for (const FactorIndex f : partial) draft.at(f).max_degree = 1;
   draft.op.flops_forward.push_back({function.flops, elements});
   draft.op.flops_backward_input.push_back({function.flops, elements});
+  SeparateKernels& separate = draft.op.separate;  // reads and writes; backward reads what was kept, too
+  ++separate.forward, ++separate.backward_input;
+  separate.bytes_forward.push_back({2 * draft.element_bytes(), elements});
+  separate.bytes_backward_input.push_back({3 * draft.element_bytes(), elements});
   if (function.saves_output) {
     draft.op.uses.back().saved = true;
   } else {

@@ -57,6 +57,8 @@ void build_linear(OperatorDraft& draft) {
     for (const FactorIndex f : inner) bias.lacks.emplace_back(f, Lack::Once);
     draft.op.flops_forward.push_back({1, result});
     draft.op.flops_backward_weight.push_back({1, result});
+    draft.op.separate.backward_weight = 2;  // the sum of rows reads the gradient once more
+    draft.op.separate.bytes_backward_weight = {{draft.element_bytes(), result}};
   }
   draft.output("", draft.axes(result));
   draft.op.matrix = MatrixShape{{}, batch, columns, inner};

@@ -15,6 +15,13 @@ void build_cross_entropy(OperatorDraft& draft) {
   std::vector<FactorIndex> dims = rows;
   dims.push_back(v);
   const bool keep_softmax = draft.added_flag("keep_softmax");
+  // Kernels in float32. Forward: a copy of x, the largest logit, the difference, its exponential, the sum,
+  // the quotient; or a copy and the logarithm of the softmax, which reads twice. Backward: a product, or what
+  // the softmax needs, and a copy in x's type.
+  draft.op.separate.forward = keep_softmax ? 10 : 4;
+  draft.op.separate.backward_input = keep_softmax ? 4 : 3;
+  draft.op.separate.bytes_forward = {{keep_softmax ? 32.0 : 16.0, dims}};
+  draft.op.separate.bytes_backward_input = {{keep_softmax ? 8.0 : 10.0, dims}};
   draft.input(0, draft.axes(dims)).saved = !keep_softmax;
   TensorUse& labels = draft.index(1, draft.axes(rows));
   labels.lacks = {{v, Lack::Same}};

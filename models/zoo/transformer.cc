@@ -238,6 +238,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(zigzag_option());
   options.push_back(loss_chunks_option());
   options.push_back(document_length_option());
+  options.push_back(kept_option());
   return options;
 }
 

@@ -199,7 +199,7 @@ class Tree {
 SearchOutcome exhaustive(const OperatorGraph& graph, const CostModel& costs, const PlanOptions& options,
                          const CandidateSet& candidates, const std::vector<SearchStart>& starts,
                          const SearchBudget& budget, const ProgressCallback& progress) {
-  if (evaluates_in_full(options))
+  if (evaluates_in_full(options, costs.runtime()))
     throw InternalError("exhaustive() searches plans of one microbatch, without stages and recomputation");
   Meter meter(budget, progress);
   Tree tree(graph, costs, options, candidates, meter);

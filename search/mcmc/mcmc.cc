@@ -57,7 +57,7 @@ class Tempering : Annealer {
         repeat_moves_(space, units_),
         options_(options) {
     // While one evaluates in full, nothing else can be done beside.
-    const std::size_t memories = evaluates_in_full(plan_options) ? threads().count() : 1;
+    const std::size_t memories = evaluates_in_full(plan_options, costs.runtime()) ? threads().count() : 1;
     for (std::size_t i = 0; i < memories; ++i)
       memories_.push_back(std::make_unique<Memory>(graph, costs, plan_options, space));
   }

@@ -48,7 +48,9 @@ OwnedUpdates WeightUpdates::plan(const WeightHomes& homes, DataType type) const 
     if (state[d] == 0) continue;
     work.update_of_device[d] = static_cast<std::int32_t>(work.devices.size());
     work.devices.push_back(device);
-    work.durations.push_back(to_nanoseconds(costs_.update_time(state[d], kept, options_.optimizer, device)));
+    const Seconds update = costs_.update_time(state[d], kept, options_.optimizer, device),
+                  host = costs_.runtime().host.weight * static_cast<double>(homes.whole.size());
+    work.durations.push_back(to_nanoseconds(std::max(update, host)));
   }
   return work;
 }

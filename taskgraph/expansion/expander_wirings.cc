@@ -261,7 +261,48 @@ std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microb
   wiring.plan = &folded_by(folding_, contents_.sync_plan(weight, out_.strategy_));
   add_transfers(wiring);
   if (!folding_ || !reduces_after_steps()) connect_sources(wiring);  // else the order of steps implies it
+  if (microbatch < 0 && reduces_after_backward()) wait_for_backward(wiring);
   return number;
+}
+
+// Runtime::overlap says so.
+bool StrategyExpander::reduces_after_backward() const {
+  const PlanOptions& options = contents_.options();
+  if (options.pipeline || options.state_sharding.each_microbatch() || contents_.versions().several())
+    return false;
+  const ReductionOverlap overlap = contents_.costs().runtime().overlap;
+  return overlap == ReductionOverlap::Never ||
+         (overlap == ReductionOverlap::UnlessSharded && options.state_sharding.any());
+}
+
+// Backward ends with the first operators: each device waits for the last pass of the first one that it has.
+void StrategyExpander::wait_for_backward(const Wiring& sync) {
+  if (last_passes_.empty()) {
+    last_passes_.resize(contents_.costs().topology().num_devices());
+    for (std::size_t i = out_.strategy_.size(); i-- > 0;) {
+      const BoundOperator& bound = *out_.strategy_[i];
+      const OperatorTasks& tasks = tasks_of(OperatorId(i), out_.microbatches_ - 1);
+      const bool weights = tasks.backward_weight.valid();
+      const TaskId first = weights ? tasks.backward_weight : tasks.backward_input;
+      const PassWork& work = weights ? bound.backward_weight : bound.backward_input;
+      for (std::size_t k = 0; first.valid() && k < bound.config.devices.size(); ++k)
+        last_passes_[bound.config.devices[k].index()] = shard_task(first, bound, work.stages() - 1, k);
+    }
+  }
+  for (const PlanExpansion::Contribution& c : sync.plan->expansion.contributions) {
+    const TaskId last = last_passes_[c.device.index()];
+    if (last.valid()) dag().add_edge(last, task_at(sync.first_task, c.task));
+  }
+}
+
+std::vector<std::int32_t> StrategyExpander::group_sizes(const CommunicationPlan& plan) const {
+  const CommunicationPlan& whole = folding_ ? folding_->whole(plan) : plan;
+  std::vector<std::int32_t> sizes(plan.tasks.size(), 0);
+  for (std::size_t t = 0; t < whole.tasks.size(); ++t) {
+    const std::size_t task = folding_ ? static_cast<std::size_t>(folding_->tasks_of(whole)[t]) : t;
+    sizes[task] = static_cast<std::int32_t>(whole.tasks[t].group.size());
+  }
+  return sizes;
 }
 
 const CommunicationPlan& StrategyExpander::folded(const CommunicationPlan& plan) const {

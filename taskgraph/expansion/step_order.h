@@ -67,6 +67,12 @@ class StepOrder {
         for (const OperatorShard& shard : of_way(among, step.microbatch))
           any |= connect_shard(shard, by_stage ? now.subspan(i, 1) : now, before, after);
       }
+      if constexpr (requires { tasks_.connect_host(now.front(), before, after); }) {
+        for (std::size_t i = 0; i < length; ++i) {
+          const bool first = i == 0 || by_stage, ends = i + 1 == length || by_stage;
+          tasks_.connect_host(now[i], first ? before : TaskId(), ends ? after : TaskId());
+        }
+      }
       if (!any && before.valid() && after.valid()) tasks_.dag.add_edge(before, after);
       before = after;
     }

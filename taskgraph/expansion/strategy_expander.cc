@@ -68,6 +68,7 @@ StrategyExpander::StrategyExpander(ExpandedStrategy& out, Labels labels, const F
       pair_gates_(*this),
       gathers_(*this),
       input_gathers_(*this),
+      host_tasks_(*this),
       now_(&out.strategy()) {}
 
 // Transfers are those of one microbatch, synchronisation that of all.
@@ -102,6 +103,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
   }
   for (microbatch_ = 0; microbatch_ < microbatches; ++microbatch_) {
     now_ = &contents_.strategy_of(microbatch_, out_.strategy_);
+    const std::size_t first_wiring = out_.num_wirings_;
     for (std::size_t i = 0; i < ops; ++i) {
       stop_if_late();
       add_operator(OperatorId(i), *(*now_)[i]);
@@ -126,6 +128,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     if (contents_.options().state_sharding.gathers_to_use()) gathers_.add_before_use(*now_, microbatch_);
     if (versions.several()) version_gates_.add(*now_, microbatch_);
     pair_gates_.add(order, *now_, microbatch_);
+    host_tasks_.add(order, *now_, microbatch_, first_wiring);
     if (microbatch_ == 0) {
       out_.tasks_of_one_microbatch_ = dag().num_tasks();
       require_room(out_.graph_, microbatches, contents_.costs().topology());
@@ -244,6 +247,9 @@ void StrategyExpander::order_steps(const PipelineOrder& order) {
       TaskId add_barrier(std::size_t step, std::span<const PipelineStep> behind) {
         return expander.add_barrier(device, step, behind);
       }
+      void connect_host(const PipelineStep& step, TaskId before, TaskId after) {
+        expander.host_tasks_.connect(step, device, before, after);
+      }
       TaskId enter(std::span<const PipelineStep> steps, TaskId before) {
         const bool alone = expander.contents_.options().pipeline.has_value();
         expander.gathers_.enter(alone ? steps : steps.first(1), device, alone);
@@ -335,7 +341,7 @@ TaskId StrategyExpander::add_gate(TaskKey key, DeviceId device, const TaskLabel&
   if (!labels_) return gate;
   out_.graph_.labels.push_back(label);
   TaskLabel& made = out_.graph_.labels.back();
-  made.kind = TaskKind::Barrier;
+  if (made.kind != TaskKind::Host) made.kind = TaskKind::Barrier;
   made.device = made.peer = device;
   return gate;
 }

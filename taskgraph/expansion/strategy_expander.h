@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "taskgraph/expansion/expanded_strategy.h"
+#include "taskgraph/expansion/host_tasks.h"
 #include "taskgraph/expansion/input_gathers.h"
 #include "taskgraph/expansion/pair_gates.h"
 #include "taskgraph/expansion/version_gates.h"
@@ -44,6 +45,8 @@ class StrategyExpander {
                        std::span<const std::int32_t> reader_of_device);
   /// The plan on the devices that the folding keeps.
   [[nodiscard]] const CommunicationPlan& folded(const CommunicationPlan& plan) const;
+  /// By task of the plan: the number of devices that take part, those that the folding leaves out among them.
+  [[nodiscard]] std::vector<std::int32_t> group_sizes(const CommunicationPlan& plan) const;
   [[nodiscard]] const ExpandedStrategy& made() const { return out_; }
   [[nodiscard]] TaskDag& dag() { return out_.graph_.dag; }
   /// Each stage with each device that has a part of it, ascending.
@@ -59,6 +62,8 @@ class StrategyExpander {
   TaskId add_pass(OperatorId op, const BoundOperator& bound, TaskKind kind, const PassWork& work);
   void add_updates(OperatorId owner);
   [[nodiscard]] bool reduces_after_steps() const;
+  [[nodiscard]] bool reduces_after_backward() const;
+  void wait_for_backward(const Wiring& sync);
   void add_reduction_gates(const PipelineOrder& order);
   void reduce_after(const PipelineOrder& order, std::span<const TaskId> done);
   std::size_t sync_gradient(TensorId weight, std::int32_t microbatch);
@@ -88,6 +93,7 @@ class StrategyExpander {
   PairGates pair_gates_;
   WeightGathers gathers_;
   InputGathers input_gathers_;
+  HostTasks host_tasks_;
   const BoundStrategy* now_;     // on the devices of microbatch_
   std::int32_t microbatch_ = 0;  // being added
   // Folded: by stage and way, the microbatches of its last backward steps, see last_backward().
@@ -95,6 +101,7 @@ class StrategyExpander {
   std::map<TensorId, std::vector<std::size_t>> syncs_;  // wirings, of weights reduced after each microbatch
   std::map<std::vector<std::int32_t>, TaskId> reduction_gates_;  // by groups of the pipeline, ascending
   std::vector<std::pair<std::size_t, TaskId>> reductions_;       // wirings behind them
+  std::vector<TaskId> last_passes_;                              // by device, see wait_for_backward()
   LayoutIds terms_;                                              // scratch: distinct layouts
 };
 

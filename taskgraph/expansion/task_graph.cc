@@ -9,11 +9,10 @@
 namespace pipesim {
 
 std::string_view name_of(TaskKind kind) {
-  constexpr std::array<std::string_view, 13> names{
-      "forward",       "backward-input",   "backward-weight",    "recompute",
-      "update",        "forward-transfer", "recompute-transfer", "backward-transfer",
-      "gradient-sync", "weight-gather",    "inner-reduce",       "rotation",
-      "barrier"};
+  constexpr std::array<std::string_view, 14> names{
+      "forward",          "backward-input",     "backward-weight",   "recompute",     "update",
+      "forward-transfer", "recompute-transfer", "backward-transfer", "gradient-sync", "weight-gather",
+      "inner-reduce",     "rotation",           "barrier",           "host"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -66,6 +65,13 @@ std::string describe(const TaskLabel& label, const OperatorGraph& graph, const T
     return fmt::format("weights have changed as microbatch {} needs it", label.microbatch + 1);
   if (barrier && !label.op.valid() && !label.tensor.valid())
     return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
+  if (label.kind == TaskKind::Host) {
+    constexpr std::array<std::string_view, 3> passes{"forward", "backward", "weight gradients"};
+    const std::string launched = fmt::format(
+        "launches of {} from {} on", passes[static_cast<std::size_t>(label.stage)], graph.op(label.op).name);
+    return label.microbatch < 0 ? launched
+                                : fmt::format("{} of microbatch {}", launched, label.microbatch + 1);
+  }
   const std::string work = barrier ? event_of(label, graph) : work_of(label, graph, topology);
   return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);
 }

@@ -25,9 +25,10 @@ enum class TaskKind : std::uint8_t {
   WeightGather,       ///< brings a weight whose state is divided to those that use it
   InnerReduce,        ///< a statistic inside an operator
   Rotation,           ///< a block of keys and values, or of their gradients, on its way round a ring
-  Barrier  ///< takes no time (1 ns where communication begins behind it): a device is done with a step of its
-           ///< schedule, may begin one or recompute, or has got its updated weights
-};         // what is ready at the same time goes in this order
+  Barrier,  ///< takes no time (1 ns where communication begins behind it): a device is done with a step of
+            ///< its schedule, may begin one or recompute, or has got its updated weights
+  Host      ///< a processor launches the kernels of some operators' passes on its device; no lane
+};          // what is ready at the same time goes in this order
 std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "inner-reduce", "barrier"
 constexpr bool is_pass(TaskKind kind) {
   return kind <= TaskKind::Recompute;

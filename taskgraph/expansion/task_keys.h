@@ -11,7 +11,7 @@ namespace pipesim {
 /// rounds. Bits of the first word: 4 for the kind, 21 for the microbatch, 22 for the operator or tensor, and
 /// 17 for the stage or the wiring of a tensor.
 inline constexpr int kKindShift = 60, kMicrobatchShift = 39, kOperatorShift = 17;
-static_assert(static_cast<int>(TaskKind::Barrier) < 1 << (64 - kKindShift));
+static_assert(static_cast<int>(TaskKind::Host) < 1 << (64 - kKindShift));
 static_assert(std::int64_t{kMostMicrobatches} < std::int64_t{1} << (kKindShift - kMicrobatchShift));
 
 inline std::uint64_t key_of(TaskKind kind, std::int32_t microbatch) {
@@ -45,6 +45,12 @@ inline TaskKey version_gate_key(std::int32_t microbatch, std::size_t number, Dev
 /// `number`: the gate's number within its microbatch. Segments are fewer than 2³⁶.
 inline TaskKey pair_gate_key(std::int32_t microbatch, std::size_t number, DeviceId device) {
   return {key_of(TaskKind::Barrier, microbatch) | std::uint64_t{5} << (kMicrobatchShift - 3) | number,
+          static_cast<std::uint64_t>(device.value)};
+}
+
+/// `phase`: 0 … 3; `segment`: of operators, see HostTasks.
+inline TaskKey host_key(std::int32_t microbatch, std::size_t segment, std::size_t phase, DeviceId device) {
+  return {key_of(TaskKind::Host, microbatch) | static_cast<std::uint64_t>(segment) << 2 | phase,
           static_cast<std::uint64_t>(device.value)};
 }
 

@@ -49,6 +49,14 @@ GradientReduction gradient_reduction_of(const JsonValue& value) {
   }
 }
 
+Runtime runtime_in(const JsonValue& value) {
+  try {
+    return parse_runtime(value.string());
+  } catch (const InputError& error) {
+    value.fail(error.what());
+  }
+}
+
 // A number, or a list of them.
 Imbalance imbalance_of(const JsonValue& value) {
   std::string text;
@@ -98,6 +106,7 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
                    "gathered_inputs",
                    "gradient_reduction",
                    "imbalance",
+                   "runtime",
                    "recipe",
                    "found_by",
                    "seed",
@@ -117,6 +126,7 @@ PlanFile PlanFile::parse(std::string_view text, const std::string& source) {
   plan.model_fingerprint = optional_string(root, "model_fingerprint");
   plan.topology_fingerprint = optional_string(root, "topology_fingerprint");
   plan.options = read_options(root);
+  if (const auto v = root.find("runtime")) plan.runtime = runtime_in(*v);
   plan.recipe = optional_string(root, "recipe");
   plan.found_by = optional_string(root, "found_by");
   if (const auto v = root.find("seed")) plan.seed = static_cast<std::uint64_t>(v->integer(0, INT64_MAX));
@@ -161,6 +171,7 @@ std::string to_json(const Plan& plan, const OperatorGraph& graph, const Topology
     head["imbalance"] = loads.front();
   else if (!loads.empty())
     head["imbalance"] = loads;
+  if (plan.runtime != Runtime()) head["runtime"] = plan.runtime.name;
   if (!plan.recipe.empty()) head["recipe"] = plan.recipe;
   if (!plan.found_by.empty()) head["found_by"] = plan.found_by;
   head["seed"] = plan.seed;

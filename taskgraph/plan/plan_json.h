@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "costmodel/runtime/runtime.h"
 #include "models/operator_graph.h"
 #include "sim/base/json_reader.h"
 #include "taskgraph/plan/plan.h"
@@ -21,6 +22,7 @@ struct Plan {
   std::string found_by;  ///< name of the algorithm; "" when written by hand
   std::uint64_t seed = 0;
   Strategy strategy;
+  Runtime runtime = {};     ///< what runs it, for predictions
   std::string recipe = {};  ///< what practitioners call it (search/recipes); "" where nobody said
   bool operator==(const Plan&) const = default;
 };

@@ -108,7 +108,9 @@ double gemm_milliseconds(const CostModel& costs, const GemmRow& row) {
 
 template <class Rows>
 std::vector<Comparison> compare_gemms(const Rows& rows, const char* system) {
-  Topology topology = make_topology(system);
+  TopologyParts parts = make_topology(system).parts();
+  for (DeviceKind& kind : parts.kinds) kind.sustained = 1;  // they were run one by one
+  Topology topology(parts);
   CostModel costs(topology);
   std::vector<Comparison> compared;
   for (const GemmRow& row : rows) {

@@ -175,6 +175,8 @@ TEST(Topology, FingerprintFollowsWhatChangesASimulation) {
   EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].overlap = false; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].shape_losses = false; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].fused_attention = {0.5, 0.25}; }));
+  EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].flash_attention_2 = {0.5, 0.25}; }));
+  EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].sustained = 0.5; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { p.kinds[0].efficiency[0].fraction /= 2; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { p.devices[2].node = p.vertices[2].node = 0; }));
   EXPECT_TRUE(changed([](TopologyParts& p) { std::swap(p.links[0], p.links[1]); }));

@@ -20,7 +20,8 @@ struct ExpressedRun {
   std::string recipe;
   std::int64_t batch = 0;  ///< samples of an iteration
   DataType gradient_type = DataType::Float32;
-  Bytes workspace = {};  ///< what libraries allocate beside the model, for the whole run
+  std::string runtime = "megatron";  ///< text of parse_runtime()
+  Bytes workspace = {};              ///< what libraries allocate beside the model, for the whole run
   /// Whether the state as measured holds gradients once more in float32: made for the update, and freed
   /// before the next iteration's forward pass.
   bool update_gradients = false;

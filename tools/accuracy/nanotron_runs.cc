@@ -45,8 +45,11 @@ class NanotronRow : MeasuredRow {
                   fmt::format("{} GPUs", count("n_gpus"))};
     run.workload = fmt::format("{} on {} GPUs, batch {}", name, count("n_gpus"), count("gbs"));
     add_traits({"n_gpus", "mbs", "grad_acc", "dp", "pp", "tp"}, run);
-    run.run =
-        ExpressedRun{.model = model(), .topology = *topology(), .recipe = recipe(), .batch = count("gbs")};
+    run.run = ExpressedRun{.model = model(),
+                           .topology = *topology(),
+                           .recipe = recipe(),
+                           .batch = count("gbs"),
+                           .runtime = "nanotron"};
     return run;
   }
 
@@ -76,7 +79,7 @@ class NanotronRow : MeasuredRow {
     const PlaybookSizes& s = *sizes();
     return fmt::format(
         "llama:dtype=bfloat16,sequence={},layers={},hidden={},ffn={},heads={},kv_heads={},vocab={},"
-        "projection=tied",
+        "projection=tied,kept=megatron",
         kSequence, s.layers, s.hidden, s.ffn, s.hidden / kHeadWidth, s.hidden / kHeadWidth, kPlaybookWords);
   }
 
@@ -86,7 +89,23 @@ class NanotronRow : MeasuredRow {
         fmt::format("tp{},pp{},dp{},mbs{}", count("tp"), count("pp"), count("dp"), count("mbs"));
     if (count("tp") > 1) recipe += ",sp";
     if (zero() == 1) recipe += ",zero1";
+    if (count("pp") > 1) recipe += fmt::format(",layers={}", fmt::join(layers_of_groups(), "-"));
     return recipe;
+  }
+
+  // As nanotron cuts pipelines (PipelineModel.build_model): by the parameters of layers' products and of the
+  // head, each group ending before its share of them is exceeded.
+  [[nodiscard]] std::vector<std::int64_t> layers_of_groups() const {
+    const PlaybookSizes& s = *sizes();
+    const std::int64_t layer = 4 * s.hidden * s.hidden + 3 * s.ffn * s.hidden, pp = count("pp"),
+                       all = s.layers * layer + kPlaybookWords * s.hidden;
+    std::vector<std::int64_t> groups(static_cast<std::size_t>(pp), 0);
+    std::int64_t group = 0;
+    for (std::int64_t done = 1; done <= s.layers; ++done) {
+      if (group + 1 < pp && done * layer * pp > all * (group + 1)) ++group;
+      ++groups[static_cast<std::size_t>(group)];
+    }
+    return groups;
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "costmodel/runtime/runtime.h"
 #include "sim/base/errors.h"
 
 namespace pipesim {
@@ -31,6 +32,8 @@ class OwnRow {
     }
     run.run = ExpressedRun{
         .model = model, .topology = devices, .recipe = recipe, .batch = table_.positive(row_, "batch")};
+    if (const std::string runtime = optional("runtime"); !runtime.empty())
+      run.run->runtime = checked(runtime);
     return run;
   }
 
@@ -42,6 +45,14 @@ class OwnRow {
   }
   [[nodiscard]] std::string optional(const char* column) const {
     return table_.has({column}) ? table_.text(row_, column) : "";
+  }
+
+  [[nodiscard]] std::string checked(const std::string& runtime) const {
+    try {
+      return parse_runtime(runtime).name;
+    } catch (const InputError& error) {
+      table_.refuse(row_, fmt::format("column \"runtime\": {}", error.what()));
+    }
   }
 
   template <class Value>

@@ -30,7 +30,7 @@ PredictedRun simulated(const ExpressedRun& run) {
   plan.options.gradient_type = run.gradient_type;
   plan.options.microbatches = sized.microbatches;
   apply_recipe(recipe, RecipeModel(graph), topology, plan);
-  const CostModel costs(topology);
+  const CostModel costs(topology, nullptr, parse_runtime(run.runtime));
   Evaluator evaluator(graph, costs, plan.options);
   std::vector<DeviceMemory> peaks;
   const Evaluation scored = evaluator.score(evaluator.contents().bind(plan.strategy), peaks);
@@ -73,7 +73,7 @@ PredictedRun predicted_or_refused(const Expressed& what, PredictedRun (*predict)
 }
 
 std::string key_of(const ExpressedRun& run) {
-  return fmt::format("{} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch,
+  return fmt::format("{} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch, run.runtime,
                      static_cast<int>(run.gradient_type), run.workspace.value, run.update_gradients);
 }
 

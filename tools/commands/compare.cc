@@ -195,6 +195,7 @@ struct CompareRun {
   PlanOptions options;
   std::string calibration, profile_note;  // "": none
   std::vector<RecipeRun> recipes;
+  Runtime runtime;
   bool json;
 };
 
@@ -214,6 +215,7 @@ CompareRun compare_run_of(const Arguments& a) {
           text_or_none(a, "calibration"),
           profile_note_of(a),
           std::move(recipes),
+          runtime_of(a),
           a.given("json")};
 }
 
@@ -238,9 +240,9 @@ std::vector<Baseline> with_recipes(std::vector<Baseline> rows, const std::vector
 }
 
 int compare(const CompareRun& run, Streams& streams) {
-  const auto& [model, graph, topology, options, file, profile, recipe_runs, as_json] = run;
+  const auto& [model, graph, topology, options, file, profile, recipe_runs, runtime, as_json] = run;
   const std::optional<Calibration> calibration = open_calibration(file, topology, streams.err);
-  const CostModel costs(topology, pointer_to(calibration));
+  const CostModel costs(topology, pointer_to(calibration), runtime);
   Evaluator evaluator(graph, costs, options);
   const std::vector<Baseline> baselines = score_baselines(evaluator);
   const std::optional<double> bound = bound_of(costs, graph, options);
@@ -297,6 +299,7 @@ Command compare_command() {
   c.options.push_back(recipe_option("compares a recipe with them; may be repeated"));
   c.options.back().repeated = true;
   c.options.push_back(calibration_option());
+  c.options.push_back(runtime_option());
   c.options.push_back({.name = "execute",
                        .argument = "",
                        .default_value = "",

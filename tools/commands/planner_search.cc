@@ -228,6 +228,7 @@ struct PlannerRun {
   AutoOptions of_auto;
   double seconds;  // 0: no limit, as for planners that do not search unless one is given
   std::string calibration, output, log;  // files; "": none
+  Runtime runtime;
   bool json;
   [[nodiscard]] std::string algorithm() const { return std::string(planner.name); }
 };
@@ -270,6 +271,7 @@ PlannerRun planner_run_of(const Arguments& a) {
           text_or_none(a, "calibration"),
           text_or_none(a, "output"),
           text_or_none(a, "search-log"),
+          runtime_of(a),
           a.given("json")};
 }
 
@@ -325,7 +327,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   const Topology& topology = run.topology;
   const std::string algorithm = run.algorithm();
   const std::optional<Calibration> calibration = open_calibration(run.calibration, topology, streams.err);
-  const CostModel costs(topology, pointer_to(calibration));
+  const CostModel costs(topology, pointer_to(calibration), run.runtime);
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   PlanRequest request = request_of(run, costs);
@@ -376,6 +378,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   } catch (const OutOfTime&) {  // the plan is told without them
   }
   keep.reset();
+  plan.runtime = run.runtime;
   if (!run.output.empty() && !report.infeasible) write_file(run.output, to_json(plan, graph, topology));
   const std::string& profile = run.profile_note;
   if (run.json) {

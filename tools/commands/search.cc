@@ -64,6 +64,10 @@ SearchRun search_run_of(const Arguments& a) {
   if (recipe) options.gradient_reduction = recipe->gradient_reduction();
   require_recompute(graph, options.recompute);
   require_imbalance(graph, options.imbalance);
+  if (const Runtime runtime = runtime_of(a); a.text("algorithm") == "exhaustive" && runtime != Runtime())
+    throw UsageError(
+        fmt::format("search: --runtime {} with --algorithm exhaustive, allowed: pipesim, other algorithms",
+                    runtime.name));
   return {std::move(model),
           required_text(a, "topology"),
           std::move(graph),
@@ -86,7 +90,8 @@ SearchRun search_run_of(const Arguments& a) {
           a.number("checkpoint-every", 0, 1e6),
           a.given("candidates"),
           a.given("json"),
-          std::move(recipe)};
+          std::move(recipe),
+          runtime_of(a)};
 }
 
 std::vector<SearchStart> starts_of(const std::vector<Baseline>& baselines, bool flexflow_moves) {
@@ -261,7 +266,7 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
   }
   require_room(run.graph, run.topology, run.options);
   const std::optional<Calibration> calibration = open_calibration(run.calibration, run.topology, streams.err);
-  const CostModel costs(run.topology, pointer_to(calibration));
+  const CostModel costs(run.topology, pointer_to(calibration), run.runtime);
   Evaluator evaluator(run.graph, costs, run.options);
   std::vector<Baseline> baselines = score_in_time(evaluator, time);
   if (run.recipe) baselines.push_back(scored_recipe(*run.recipe, run, evaluator));
@@ -285,6 +290,7 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
     Plan plan{
         run.model.model,  run.topology_text, run.graph.fingerprint(), run.topology.fingerprint(), run.options,
         outcome.found_by, run.seed,          outcome.best->strategy};
+    plan.runtime = run.runtime;
     plan.recipe = report.recipe;
     write_file(run.output, to_json(plan, run.graph, run.topology));
   }
@@ -354,6 +360,7 @@ Command search_command() {
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   for (Option& o : planner_options()) c.options.push_back(std::move(o));
   c.options.push_back(calibration_option());
+  c.options.push_back(runtime_option());
   for (Option& o :
        in_group(OptionGroup::Output,
                 {{"output", "FILE", "", "write the plan to FILE", 'o'},

@@ -33,6 +33,7 @@ struct SearchRun {
   double checkpoint_every;                                   // seconds
   bool candidates, json;                                     // what to print
   std::optional<Recipe> recipe;                              // to begin with; complete
+  Runtime runtime;
 };
 
 /// How good the figures of the best plan are.

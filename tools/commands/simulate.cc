@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "sim/base/files.h"
-#include "taskgraph/expansion/task_graph_dot.h"
+#include "taskgraph/drawing/task_graph_dot.h"
 #include "tools/cli/command.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
@@ -87,7 +87,7 @@ void write_plan(const SimulateRun& run, const std::string& recipe) {
 int run_simulate(const Arguments& arguments, Streams& streams) {
   const SimulateRun run = simulate_run_of(arguments, streams.err);
   const Subject& s = run.subject;
-  const CostModel costs(s.topology, pointer_to(s.calibration));
+  const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   Evaluator evaluator(s.graph, costs, s.plan.options);
   const BoundStrategy strategy = evaluator.contents().bind(s.plan.strategy);
   const bool every_task = !run.trace.empty() || !run.dot.empty() || !run.explain.empty();
@@ -154,6 +154,7 @@ Command simulate_command() {
       "the memory of each.\n\nA plan that does "
       "not fit into memory is reported too, with exit status 1.";
   c.options = subject_options("simulate");
+  c.options.push_back(runtime_option());
   for (Option& o :
        in_group(OptionGroup::Output,
                 {{.name = "output",

@@ -40,7 +40,8 @@ std::vector<std::string> differences(const DeviceKind& before, const DeviceKind&
   }
   add_figure(out, " to launch a kernel", before.launch_overhead, now.launch_overhead);
   if (before.efficiency != now.efficiency || before.memory_efficiency != now.memory_efficiency ||
-      before.shape_losses != now.shape_losses || before.fused_attention != now.fused_attention)
+      before.shape_losses != now.shape_losses || before.fused_attention != now.fused_attention ||
+      before.flash_attention_2 != now.flash_attention_2 || before.sustained != now.sustained)
     out.emplace_back("other shares of the peak rates are reached");
   if (before.overlap != now.overlap)
     out.emplace_back(now.overlap ? "transfers and kernels overlap" : "transfers and kernels do not overlap");

@@ -137,7 +137,7 @@ class ChainText {
 
   // What tasks do, but for which operator or tensor; all that a device computes alike where `all_passes`.
   [[nodiscard]] std::string work(const TaskLabel& l, bool all_passes) const {
-    if (all_passes && !is_communication(l.kind)) return "pass of operators";
+    if (all_passes && !is_communication(l.kind) && l.kind != TaskKind::Host) return "pass of operators";
     switch (l.kind) {
       case TaskKind::Forward:
         return "forward pass";
@@ -164,6 +164,8 @@ class ChainText {
         return communication(l, "blocks of keys");
       case TaskKind::Barrier:
         return "step of the schedule";
+      case TaskKind::Host:
+        return "launch of kernels";
     }
     return "";
   }

@@ -76,7 +76,9 @@ Json short_kind(const DeviceKind& kind) {
   if (!kind.memory_overhead.is_none()) json["memory_overhead"] = overhead_json(kind.memory_overhead);
   if (!kind.overlap) json["overlap"] = false;
   if (!kind.shape_losses) json["shape_losses"] = false;
+  if (kind.sustained != 1) json["sustained"] = kind.sustained;
   if (kind.fused_attention) json["fused_attention"] = fused_attention_json(*kind.fused_attention);
+  if (kind.flash_attention_2) json["flash_attention_2"] = fused_attention_json(*kind.flash_attention_2);
   if (!kind.source.empty()) json["source"] = kind.source;
   return json;
 }

@@ -55,7 +55,9 @@ Json kind_json(const DeviceKind& kind) {
             {"overlap", kind.overlap},
             {"source", kind.source}};
   if (!kind.shape_losses) json["shape_losses"] = false;
+  if (kind.sustained != 1) json["sustained"] = kind.sustained;
   if (kind.fused_attention) json["fused_attention"] = fused_attention_json(*kind.fused_attention);
+  if (kind.flash_attention_2) json["flash_attention_2"] = fused_attention_json(*kind.flash_attention_2);
   if (!kind.memory_overhead.is_none()) json["memory_overhead"] = overhead_json(kind.memory_overhead);
   return json;
 }

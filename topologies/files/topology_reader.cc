@@ -127,8 +127,8 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
     return *kind;
   }
   value.allow_only({"peak", "efficiency", "memory", "memory_bandwidth", "memory_efficiency",
-                    "launch_overhead", "memory_overhead", "overlap", "shape_losses", "fused_attention",
-                    "source"});
+                    "launch_overhead", "memory_overhead", "overlap", "shape_losses", "sustained",
+                    "fused_attention", "flash_attention_2", "source"});
   DeviceKind kind;
   kind.name = checked(value, name, fault_of_name(name));
   kind.peak = read_peaks(value.at("peak"));
@@ -143,10 +143,15 @@ DeviceKind read_device_kind(const std::string& name, const JsonValue& value) {
   if (const auto overhead = value.find("memory_overhead")) kind.memory_overhead = memory_overhead(*overhead);
   if (const auto overlap = value.find("overlap")) kind.overlap = overlap->boolean();
   if (const auto losses = value.find("shape_losses")) kind.shape_losses = losses->boolean();
-  if (const auto fused = value.find("fused_attention")) {
+  if (const auto share = value.find("sustained")) kind.sustained = fraction(*share);
+  const auto attention = [&](std::string_view key) -> std::optional<FusedAttention> {
+    const auto fused = value.find(key);
+    if (!fused) return std::nullopt;
     fused->allow_only({"forward", "backward"});
-    kind.fused_attention = {fraction(fused->at("forward")), fraction(fused->at("backward"))};
-  }
+    return FusedAttention{fraction(fused->at("forward")), fraction(fused->at("backward"))};
+  };
+  kind.fused_attention = attention("fused_attention");
+  kind.flash_attention_2 = attention("flash_attention_2");
   kind.source = text_or(value, "source", "");
   return kind;
 }

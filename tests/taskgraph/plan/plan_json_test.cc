@@ -70,6 +70,16 @@ TEST_F(PlanJson, HoldsWhetherInputsAreGatheredAgain) {
             "p.json: /gathered_inputs: gathered inputs \"drop\", allowed: keep, again");
 }
 
+TEST_F(PlanJson, SaysWhatRunsThePlan) {
+  const std::string all = R"({"operator": "fc1", "split": [["b", 4]], "devices": "all"})";
+  const Plan plan = read(text(all, R"("runtime": "megatron:module=50us", )"));
+  EXPECT_EQ(plan.runtime, parse_runtime("megatron:module=50us"));
+  EXPECT_EQ(read(to_json(plan, graph_, topology_)), plan);
+  EXPECT_EQ(read(text(all)).runtime, Runtime());
+  EXPECT_THAT(message(text(all, R"("runtime": "megatrom", )")),
+              testing::HasSubstr("p.json: /runtime: unknown runtime \"megatrom\" (did you mean"));
+}
+
 TEST_F(PlanJson, HoldsWhenGradientsAreReduced) {
   const std::string all = R"({"operator": "fc1", "split": [["b", 4]], "devices": "all"})";
   const Plan plan = read(text(all, R"("gradient_reduction": "after-steps", )"));

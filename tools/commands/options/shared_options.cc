@@ -230,6 +230,21 @@ Option calibration_option() {
           .details = "A file from the command calibrate. The report lists durations that had to be guessed."};
 }
 
+Option runtime_option() {
+  Option option{.name = "runtime",
+                .argument = "NAME",
+                .default_value = "pipesim",
+                .help = "what runs the plan, with what its host costs",
+                .details = "NAME:KEY=VALUE,… changes figures. KEY: " + runtime_keys_text() + "."};
+  for (const RuntimePreset& preset : runtime_presets())
+    option.choices.push_back({preset.runtime.name, preset.description});
+  return option;
+}
+
+Runtime runtime_of(const Arguments& arguments) {
+  return arguments.has("runtime") ? parse_runtime(arguments.text("runtime")) : Runtime();
+}
+
 Option json_option() {
   return {.name = "json",
           .argument = "",

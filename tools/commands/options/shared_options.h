@@ -56,6 +56,10 @@ ModelRun recipe_run_of(const Arguments& arguments, const Topology& topology, Rec
 std::string text_or_none(const Arguments& arguments, const std::string& option);
 /// --calibration FILE, for search, simulate and compare.
 Option calibration_option();
+/// --runtime NAME[:KEY=VALUE,…], for search, simulate and compare.
+Option runtime_option();
+/// pipesim's own where a command has no such option.
+Runtime runtime_of(const Arguments& arguments);
 /// --json.
 Option json_option();
 /// Names as choices without meanings.

@@ -45,6 +45,7 @@ Subject subject_of_recipe(const std::string& command, const Arguments& a, std::o
   s.calibration = open_calibration(text_or_none(a, "calibration"), s.topology, err);
   s.profile_note = profile_note_of(a);
   s.plan.options = plan_options_of(a, run);
+  s.plan.runtime = runtime_of(a);
   require_imbalance(s.graph, s.plan.options.imbalance);
   name_origin(run, a, s);
   apply_recipe(recipe, RecipeModel(s.graph), s.topology, s.plan);
@@ -112,6 +113,7 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
     Topology topology = topology_of(a, a.has("topology") ? a.text("topology") : file.topology());
     std::vector<OtherOrigin> others;
     Plan plan = read_plan(file, graph, topology, others);
+    if (a.has("runtime") && a.given("runtime")) plan.runtime = runtime_of(a);
     std::optional<Calibration> calibration = open_calibration(text_or_none(a, "calibration"), topology, err);
     return {std::move(graph),       std::move(topology), std::move(plan),
             std::move(calibration), profile_note(model), std::move(others)};
@@ -130,7 +132,8 @@ Subject subject_of(const std::string& command, const Arguments& a, std::ostream&
   require_recompute(s.graph, s.plan.options.recompute, a.has("stages"));
   require_imbalance(s.graph, s.plan.options.imbalance);
   s.plan.found_by = a.choice("baseline", names_of_baselines());
-  const CostModel costs(s.topology, pointer_to(s.calibration));
+  s.plan.runtime = runtime_of(a);
+  const CostModel costs(s.topology, pointer_to(s.calibration), s.plan.runtime);
   if (a.has("stages")) {
     make_pipeline(command, a, s, costs);
     return s;

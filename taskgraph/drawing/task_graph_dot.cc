@@ -1,4 +1,4 @@
-#include "taskgraph/expansion/task_graph_dot.h"
+#include "taskgraph/drawing/task_graph_dot.h"
 
 #include <fmt/format.h>
 

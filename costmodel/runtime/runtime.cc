@@ -1,0 +1,176 @@
+#include "costmodel/runtime/runtime.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <utility>
+
+#include "sim/base/errors.h"
+#include "sim/base/suggest.h"
+
+namespace pipesim {
+namespace {
+
+constexpr Seconds micro(double us) { return Seconds(us * 1e-6); }
+
+std::vector<RuntimePreset> all_presets() {
+  const HostTimes megatron{.module = micro(60),
+                           .backward = micro(45),
+                           .kernel = micro(13),
+                           .collective = micro(60),
+                           .member = {},
+                           .step = micro(900),
+                           .weight = {}};
+  const HostTimes nanotron{.module = micro(90),
+                           .backward = micro(67),
+                           .kernel = micro(20),
+                           .collective = micro(90),
+                           .member = micro(210),
+                           .step = micro(1350),
+                           .weight = micro(400)};
+  const HostTimes compiled{.module = {},
+                           .backward = {},
+                           .kernel = micro(8),
+                           .collective = micro(30),
+                           .member = {},
+                           .step = micro(500),
+                           .weight = {}};
+  const HostTimes graph{.module = {},
+                        .backward = {},
+                        .kernel = micro(0.5),
+                        .collective = micro(1),
+                        .member = {},
+                        .step = micro(50),
+                        .weight = {}};
+  constexpr double kUpdate = 1.3;
+  const std::string on_a100 = "host: fitted to 721 runs of Megatron-DeepSpeed on A100 (VIA-Research/vTrain)";
+  using enum ReductionOverlap;
+  return {
+      {Runtime(), "pipesim's own executor; its host is not modelled", ""},
+      {{"megatron", megatron, true, 4, kUpdate, Never}, "Megatron-LM: PyTorch, kernel by kernel", on_a100},
+      {{"torch-eager", megatron, true, 2, kUpdate, Always},
+       "PyTorch, kernel by kernel, with FlashAttention-2",
+       on_a100},
+      {{"torch-compile", compiled, false, 2, 1, Always},
+       "PyTorch, compiled, with FlashAttention-2",
+       "host: estimated, one launch a kernel and nothing between"},
+      {{"cuda-graph", graph, true, 4, kUpdate, Never},
+       "Megatron-LM whose steps are CUDA graphs",
+       "host: 0.5 us a kernel of a graph, estimated"},
+      {{"nanotron", nanotron, true, 2, kUpdate, UnlessSharded},
+       "nanotron: PyTorch, kernel by kernel, with FlashAttention-2",
+       "host: fitted to runs on H100 of the Ultra-Scale Playbook"},
+  };
+}
+
+// A figure that a text may change.
+struct RuntimeKey {
+  std::string_view name, allowed;
+  std::function<void(const std::string&, Runtime&)> set;
+};
+
+RuntimeKey duration_key(std::string_view name, Seconds HostTimes::*member) {
+  return {name, "a time such as 60us",
+          [member](const std::string& text, Runtime& r) { r.host.*member = parse_duration(text); }};
+}
+
+double number_between(const std::string& text, double least, double most) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != 0 || !(number >= least && number <= most))
+    throw InputError(fmt::format("\"{}\", allowed: a number from {} to {}", text, least, most));
+  return number;
+}
+
+ReductionOverlap overlap_named(const std::string& text) {
+  using enum ReductionOverlap;
+  for (const auto& [name, overlap] :
+       {std::pair("always", Always), {"unless-sharded", UnlessSharded}, {"never", Never}}) {
+    if (text == name) return overlap;
+  }
+  throw InputError(fmt::format("\"{}\", allowed: always, unless-sharded, never", text));
+}
+
+const std::vector<RuntimeKey>& runtime_keys() {
+  static const std::vector<RuntimeKey> keys{
+      duration_key("module", &HostTimes::module),
+      duration_key("backward", &HostTimes::backward),
+      duration_key("kernel", &HostTimes::kernel),
+      duration_key("collective", &HostTimes::collective),
+      duration_key("member", &HostTimes::member),
+      duration_key("step", &HostTimes::step),
+      duration_key("weight", &HostTimes::weight),
+      {"flash", "1 to 4",
+       [](const std::string& text, Runtime& r) {
+         r.flash_attention = static_cast<std::int32_t>(std::floor(number_between(text, 1, 4)));
+       }},
+      {"overlap", "always, unless-sharded or never",
+       [](const std::string& text, Runtime& r) { r.overlap = overlap_named(text); }},
+      {"update", "1 to 10",
+       [](const std::string& text, Runtime& r) { r.update = number_between(text, 1, 10); }},
+  };
+  return keys;
+}
+
+void change(std::string_view part, Runtime& runtime) {
+  const std::size_t equals = part.find('=');
+  const std::string_view name = part.substr(0, equals);
+  const auto key = std::ranges::find(runtime_keys(), name, &RuntimeKey::name);
+  if (equals == std::string_view::npos || key == runtime_keys().end()) {
+    throw InputError(fmt::format("runtime \"{}\": \"{}\", allowed: KEY=VALUE with {}", runtime.name, part,
+                                 runtime_keys_text()));
+  }
+  try {
+    key->set(std::string(part.substr(equals + 1)), runtime);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("runtime \"{}\": {}: {}", runtime.name, name, error.what()));
+  }
+}
+
+}  // namespace
+
+const std::vector<RuntimePreset>& runtime_presets() {
+  static const std::vector<RuntimePreset> all = all_presets();
+  return all;
+}
+
+std::string runtime_keys_text() {
+  std::string text;
+  for (const RuntimeKey& key : runtime_keys())
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", key.name, key.allowed);
+  return text;
+}
+
+Runtime parse_runtime(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string name(text.substr(0, colon));
+  const auto has_name = [&](const RuntimePreset& preset) { return preset.runtime.name == name; };
+  const auto found = std::ranges::find_if(runtime_presets(), has_name);
+  if (found == runtime_presets().end()) {
+    std::vector<std::string> names;
+    for (const RuntimePreset& preset : runtime_presets()) names.push_back(preset.runtime.name);
+    throw InputError(fmt::format("unknown runtime \"{}\"{}; allowed: {}", name, did_you_mean(name, names),
+                                 list_names(names)));
+  }
+  Runtime runtime = found->runtime;
+  if (colon == std::string_view::npos) return runtime;
+  for (std::size_t begin = colon + 1; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    change(text.substr(begin, end - begin), runtime);
+    begin = end + 1;
+  }
+  runtime.name = text;
+  return runtime;
+}
+
+Seconds host_time(const Operator& op, Pass pass, const HostTimes& times) {
+  const SeparateKernels& kernels = op.separate;
+  if (pass == Pass::Forward) return times.module + times.kernel * kernels.forward;
+  if (pass == Pass::BackwardWeight) return times.kernel * kernels.backward_weight;
+  return times.backward + times.kernel * kernels.backward_input;
+}
+
+}  // namespace pipesim

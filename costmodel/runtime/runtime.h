@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/operator.h"
+#include "sim/base/units.h"
+
+namespace pipesim {
+
+/// What the process of a device spends on its processor to feed the device; it has one thread.
+struct HostTimes {
+  Seconds module;      ///< of an operator's forward pass, beside its kernels: modules and their bookkeeping
+  Seconds backward;    ///< of an operator's backward pass, beside its kernels
+  Seconds kernel;      ///< of a kernel that is launched
+  Seconds collective;  ///< of a collective, or a message
+  Seconds member;      ///< more for each member of its group, in pipelines over several nodes
+  Seconds step;        ///< of a step of the schedule: fetching data, handing tensors over
+  Seconds weight;      ///< of a weight in the optimizer's step
+  bool operator==(const HostTimes&) const = default;
+};
+
+/// Whether a framework reduces gradients while backward still runs, where no pipeline orders its steps.
+enum class ReductionOverlap : std::uint8_t {
+  Always,
+  UnlessSharded,  ///< not where copies divide what they keep (StateSharding)
+  Never
+};
+
+/// What runs a plan: a framework, and how much of it is compiled.
+struct Runtime {
+  std::string name = "pipesim";  ///< reads back to an equal runtime by parse_runtime()
+  HostTimes host;                ///< all 0: the host is not modelled
+  /// One kernel after the other where pipesim has one, see SeparateKernels.
+  bool separate_kernels = false;
+  /// Version of FlashAttention: 1 (as written in Triton), 2, or later ones, see DeviceKind.
+  std::int32_t flash_attention = 4;
+  /// Time of an update by that of the least that it moves: gradients are clipped and copied, too.
+  double update = 1;
+  ReductionOverlap overlap = ReductionOverlap::Always;
+  [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
+  bool operator==(const Runtime&) const = default;
+};
+
+/// A runtime with a name of its own.
+struct RuntimePreset {
+  Runtime runtime;
+  std::string description, source;  ///< where the figures come from
+};
+
+/// "pipesim" (its own executor, without a host) first.
+const std::vector<RuntimePreset>& runtime_presets();
+/// NAME, or NAME:KEY=VALUE,… with other figures. InputError with what is allowed.
+Runtime parse_runtime(std::string_view text);
+/// The keys, with what they may be, for help.
+std::string runtime_keys_text();
+
+/// The time that the host spends on a pass that runs (Pass::BackwardWeight: beside that of
+/// Pass::BackwardInput).
+Seconds host_time(const Operator& op, Pass pass, const HostTimes& times);
+
+}  // namespace pipesim

@@ -1,0 +1,237 @@
+#include "taskgraph/expansion/host_tasks.h"
+
+#include <algorithm>
+
+#include "taskgraph/expansion/add_tasks.h"
+#include "taskgraph/expansion/strategy_expander.h"
+
+namespace pipesim {
+namespace {
+
+// Operators of a segment: about half a transformer layer, so that there are few tasks.
+constexpr std::size_t kOperatorsOfSegment = 8;
+
+// There are fewer than 2²⁴ devices and 2²⁰ stages (checks.h, Pipeline).
+constexpr int kDeviceBits = 24, kPhaseBits = 2, kStageBits = 20;
+
+std::uint64_t chain_key(std::int32_t stage, std::size_t phase, DeviceId device) {
+  return (static_cast<std::uint64_t>(stage) << kPhaseBits | phase) << kDeviceBits | device.index();
+}
+
+std::uint64_t with_way(std::uint64_t chain, std::int32_t way) {
+  return chain | static_cast<std::uint64_t>(way) << (kDeviceBits + kPhaseBits + kStageBits);
+}
+
+std::uint64_t launch_key(std::size_t segment, std::size_t phase, DeviceId device) {
+  return (static_cast<std::uint64_t>(segment) << kPhaseBits | phase) << kDeviceBits | device.index();
+}
+
+}  // namespace
+
+HostTasks::HostTasks(StrategyExpander& expander)
+    : expander_(expander), contents_(expander.made().contents()), made_(expander.made()) {}
+
+void HostTasks::begin(const PipelineOrder& order) {
+  begun_ = true;
+  const OperatorGraph& graph = contents_.graph();
+  const HostTimes& times = contents_.costs().runtime().host;
+  for (std::size_t i = 0; i < graph.operators().size(); ++i) {
+    const Operator& op = graph.op(OperatorId(i));
+    op_times_.push_back({host_time(op, Pass::Forward, times), host_time(op, Pass::BackwardInput, times),
+                         host_time(op, Pass::BackwardWeight, times)});
+    const std::size_t first = segment_ends_.empty() ? 0 : segment_ends_.back();
+    const bool ends = i > 0 && (i - first == kOperatorsOfSegment ||
+                                contents_.stage_of(OperatorId(i)) != contents_.stage_of(OperatorId(i - 1)));
+    if (ends) segment_ends_.push_back(i);
+    segment_of_.push_back(segment_ends_.size());
+  }
+  segment_ends_.push_back(graph.operators().size());
+  stages_on_several_nodes_ = has_stages_on_several_nodes();
+  part_of_device_.assign(contents_.costs().topology().num_devices(), -1);
+  const auto is_split = [](const PipelineStep& step) { return step.kind == StepKind::BackwardInput; };
+  splits_backward_ = std::ranges::any_of(
+      order.steps, [&](const auto& steps) { return std::ranges::any_of(steps, is_split); });
+}
+
+bool HostTasks::has_stages_on_several_nodes() const {
+  if (!contents_.options().pipeline) return false;
+  const Topology& topology = contents_.costs().topology();
+  const auto node_of = [&](const BoundOperator* bound) {
+    return topology.device(bound->config.devices.front()).node;
+  };
+  const BoundStrategy& strategy = made_.strategy();
+  return std::ranges::any_of(strategy,
+                             [&](const BoundOperator* b) { return node_of(b) != node_of(strategy.front()); });
+}
+
+HostTasks::Part& HostTasks::part_of(DeviceId device, Phase phase) {
+  std::int32_t& part = part_of_device_[device.index()];
+  if (part < 0) {
+    part = static_cast<std::int32_t>(devices_.size());
+    devices_.push_back(device);
+    parts_.emplace_back();
+  }
+  return parts_[static_cast<std::size_t>(part)][phase];
+}
+
+void HostTasks::add_operator(OperatorId op, const BoundOperator& bound, const OperatorTasks& tasks) {
+  const std::array<Seconds, kPhases>& times = op_times_[op.index()];
+  const Seconds collective = contents_.costs().runtime().host.collective;
+  const Phase weights = splits_backward_ ? kWeights : kBackward;
+  // Backward runs through the operators the other way, so that the first one keeps its pass.
+  const auto add_pass = [&](TaskId first, const PassWork& work, Phase phase, Seconds time,
+                            bool is_last = false, bool again = false) {
+    if (!first.valid()) return;
+    for (std::size_t k = 0; k < bound.config.devices.size(); ++k) {
+      Part& part = part_of(bound.config.devices[k], phase);
+      const auto takes_part = [&](const InnerExchange& e) {
+        return std::ranges::find(e.shards, static_cast<std::int32_t>(k)) != e.shards.end();
+      };
+      part.time += time + collective * static_cast<double>(std::ranges::count_if(work.exchanges, takes_part));
+      const TaskId task = shard_task(first, bound, 0, k);
+      if (is_last || !part.last.valid()) {
+        part.last = op;
+        part.last_passes = {task, {}};
+      } else if (part.last == op && !again) {
+        part.last_passes[1] = task;
+      }
+    }
+  };
+  if (contents_.graph().op(op).moves_nothing) return;
+  add_pass(tasks.forward, bound.forward, kForward, times[kForward], true);
+  add_pass(tasks.backward_weight, bound.backward_weight, weights, times[kWeights]);
+  add_pass(tasks.backward_input, bound.backward_input, kBackward, times[kBackward]);
+  add_pass(tasks.recompute, bound.forward, kBackward, times[kForward], false, true);
+}
+
+// A collective is launched by those that bring something to it, a message by its sender.
+void HostTasks::count_launches(std::size_t first_wiring) {
+  launches_.clear();
+  const HostTimes& times = contents_.costs().runtime().host;
+  const bool by_member = times.member.value > 0 && stages_on_several_nodes_;
+  const std::span<const Wiring> wirings = made_.wirings();
+  for (const Wiring& w : wirings.subspan(first_wiring)) {
+    if (!moves_activations(w.kind) && w.kind != TaskKind::BackwardTransfer) continue;
+    const Phase phase = w.kind == TaskKind::ForwardTransfer ? kForward : kBackward;
+    const std::size_t segment = segment_of_[w.sources.front().op.index()];
+    std::vector<std::int32_t> sizes;
+    if (by_member) sizes = expander_.group_sizes(*w.plan);
+    std::vector<std::pair<DeviceId, std::int32_t>> seen;
+    for (const PlanExpansion::Contribution& c : w.plan->expansion.contributions)
+      seen.emplace_back(c.device, c.task);
+    std::ranges::sort(seen);
+    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+    for (const auto& [device, task] : seen) {
+      Seconds& time = launches_[launch_key(segment, phase, device)];
+      time += times.collective;
+      if (by_member) time += times.member * static_cast<double>(sizes[static_cast<std::size_t>(task)]);
+    }
+  }
+}
+
+void HostTasks::collect(std::size_t segment, const BoundStrategy& strategy, std::int32_t microbatch) {
+  for (const DeviceId d : devices_) part_of_device_[d.index()] = -1;
+  devices_.clear();
+  parts_.clear();
+  const std::size_t first = segment == 0 ? 0 : segment_ends_[segment - 1];
+  for (std::size_t i = first; i < segment_ends_[segment]; ++i)
+    add_operator(OperatorId(i), *strategy[i], made_.tasks_of(OperatorId(i), microbatch));
+  for (std::size_t n = 0; n < devices_.size(); ++n) {
+    for (const Phase phase : {kForward, kBackward}) {
+      const auto found = launches_.find(launch_key(segment, phase, devices_[n]));
+      if (found != launches_.end()) parts_[n][phase].time += found->second;
+    }
+  }
+}
+
+void HostTasks::add_parts(std::size_t segment, Phase phase, std::int32_t microbatch) {
+  const std::size_t first = segment == 0 ? 0 : segment_ends_[segment - 1];
+  const std::int32_t stage = contents_.stage_of(OperatorId(first));
+  for (std::size_t n = 0; n < devices_.size(); ++n) {
+    const Part& part = parts_[n][phase];
+    if (!part.last.valid()) continue;
+    Chain& chain = now_[chain_key(stage, phase, devices_[n])];
+    Seconds time = part.time;
+    if (!chain.first.valid() && phase != kWeights) time += contents_.costs().runtime().host.step;
+    TaskLabel label;
+    label.kind = TaskKind::Host;
+    label.op = OperatorId(first);
+    label.stage = phase;
+    label.microbatch = expander_.labelled(microbatch);
+    const TaskId task = expander_.add_gate(host_key(microbatch, segment, phase, devices_[n]), devices_[n],
+                                           label, {}, to_nanoseconds(time));
+    if (chain.last.valid()) expander_.dag().add_edge(chain.last, task);
+    if (!chain.first.valid()) chain.first = task;
+    chain.last = task;
+    for (const TaskId last : part.last_passes) {
+      if (last.valid()) expander_.dag().add_edge(task, last);
+    }
+  }
+}
+
+void HostTasks::add(const PipelineOrder& order, const BoundStrategy& strategy, std::int32_t microbatch,
+                    std::size_t first_wiring) {
+  if (!contents_.costs().runtime().has_host()) return;
+  if (!begun_) begin(order);
+  now_.clear();
+  count_launches(first_wiring);
+  const std::size_t segments = segment_ends_.size();
+  for (std::size_t s = 0; s < segments; ++s) {
+    collect(s, strategy, microbatch);
+    add_parts(s, kForward, microbatch);
+  }
+  for (std::size_t s = segments; s-- > 0;) {
+    collect(s, strategy, microbatch);
+    add_parts(s, kBackward, microbatch);
+    add_parts(s, kWeights, microbatch);
+  }
+  wait_for_data(first_wiring);
+  if (!contents_.options().pipeline) turn_round();
+  // Those of later microbatches have the same places in theirs.
+  if (microbatch < contents_.ways()) {
+    for (auto& [key, chain] : now_) chains_.emplace(with_way(key, microbatch), chain);
+  }
+}
+
+// Without stages, a process goes from forward to backward.
+void HostTasks::turn_round() {
+  for (std::size_t d = 0; d < part_of_device_.size(); ++d) {
+    const auto forward = now_.find(chain_key(0, kForward, DeviceId(d))),
+               backward = now_.find(chain_key(0, kBackward, DeviceId(d)));
+    if (forward != now_.end() && backward != now_.end())
+      expander_.dag().add_edge(forward->second.last, backward->second.first);
+  }
+}
+
+void HostTasks::wait_for_data(std::size_t first_wiring) {
+  if (!contents_.options().pipeline) return;
+  for (const Wiring& w : made_.wirings().subspan(first_wiring)) {
+    if (w.kind != TaskKind::ForwardTransfer && w.kind != TaskKind::BackwardTransfer) continue;
+    const Phase phase = w.kind == TaskKind::ForwardTransfer ? kForward : kBackward;
+    for (const UseRef reader : w.destinations) {
+      const std::int32_t stage = contents_.stage_of(reader.op);
+      const auto is_elsewhere = [&](UseRef source) { return contents_.stage_of(source.op) != stage; };
+      if (!std::ranges::all_of(w.sources, is_elsewhere)) continue;  // else it waits for the step itself
+      for (const PlanExpansion::Arrival a : w.plan->expansion.arrivals) {
+        const auto chain = now_.find(chain_key(stage, phase, a.device));
+        if (chain != now_.end()) expander_.dag().add_edge(task_at(w.first_task, a.task), chain->second.first);
+      }
+    }
+  }
+}
+
+void HostTasks::connect(const PipelineStep& step, DeviceId device, TaskId before, TaskId after) {
+  if (!begun_) return;
+  const std::int32_t way = step.microbatch % contents_.ways();
+  const Phase phase = step.kind == StepKind::Forward          ? kForward
+                      : step.kind == StepKind::BackwardWeight ? kWeights
+                                                              : kBackward;
+  const std::int32_t stage = contents_.options().pipeline ? step.stage : 0;
+  const auto found = chains_.find(with_way(chain_key(stage, phase, device), way));
+  if (found == chains_.end()) return;
+  const auto at = [&](TaskId task) { return made_.in_microbatch(task, step.microbatch); };
+  if (before.valid()) expander_.dag().add_edge(before, at(found->second.first));
+  if (after.valid()) expander_.dag().add_edge(at(found->second.last), after);
+}
+
+}  // namespace pipesim

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "taskgraph/expansion/made_tasks.h"
+#include "taskgraph/expansion/task_graph.h"
+#include "taskgraph/plan/pipeline.h"
+
+namespace pipesim {
+
+class StrategyExpander;
+class PlanContents;
+class ExpandedStrategy;
+
+/// The processes that launch kernels (Runtime::host): one for each device, which goes through the operators
+/// of a step in their order and runs ahead of the device. Operators are launched in segments of a few: the
+/// device can't end a segment before its process has. A process begins a step when its device has ended the
+/// step before, and when data from other stages have come in: that is when frameworks wait for the device
+/// (Megatron-LM's torch.cuda.synchronize() after messages, for one).
+///
+/// Steps beside each other (PipelineStep::beside) are launched as if by two processes.
+class HostTasks {
+ public:
+  explicit HostTasks(StrategyExpander& expander);
+
+  /// Adds the tasks of a microbatch, whose passes and transfers (the wirings from `first_wiring` on) are
+  /// made.
+  void add(const PipelineOrder& order, const BoundStrategy& strategy, std::int32_t microbatch,
+           std::size_t first_wiring);
+  /// Makes the process of the device begin the step behind `before`, and `after` wait for it. Either may be
+  /// invalid.
+  void connect(const PipelineStep& step, DeviceId device, TaskId before, TaskId after);
+
+ private:
+  enum Phase : std::uint8_t { kForward, kBackward, kWeights };
+  static constexpr std::size_t kPhases = 3;
+  struct Chain {
+    TaskId first, last;
+  };
+  /// What a process launches of one segment in one phase.
+  struct Part {
+    Seconds time;
+    OperatorId last;                    ///< whose passes the device runs last, all of which
+    std::array<TaskId, 2> last_passes;  ///< wait; the second may be invalid
+  };
+  void begin(const PipelineOrder& order);
+  [[nodiscard]] bool has_stages_on_several_nodes() const;
+  void count_launches(std::size_t first_wiring);
+  void collect(std::size_t segment, const BoundStrategy& strategy, std::int32_t microbatch);
+  void add_operator(OperatorId op, const BoundOperator& bound, const OperatorTasks& tasks);
+  [[nodiscard]] Part& part_of(DeviceId device, Phase phase);
+  void add_parts(std::size_t segment, Phase phase, std::int32_t microbatch);
+  void wait_for_data(std::size_t first_wiring);
+  void turn_round();
+
+  StrategyExpander& expander_;
+  const PlanContents& contents_;
+  const ExpandedStrategy& made_;
+  bool begun_ = false, splits_backward_ = false, stages_on_several_nodes_ = false;
+  std::vector<std::array<Seconds, kPhases>> op_times_;   // by operator; kWeights: of its weights' gradients
+  std::vector<std::size_t> segment_ends_;                // behind the last operator of each
+  std::vector<std::size_t> segment_of_;                  // by operator
+  std::unordered_map<std::uint64_t, Chain> chains_;      // of the first microbatch of each way
+  std::unordered_map<std::uint64_t, Chain> now_;         // of the microbatch that is being added
+  std::unordered_map<std::uint64_t, Seconds> launches_;  // of communication, by segment, phase, device
+  std::vector<DeviceId> devices_;                        // of the segment, in the order of their parts
+  std::vector<std::int32_t> part_of_device_;             // −1: none
+  std::vector<std::array<Part, kPhases>> parts_;
+};
+
+}  // namespace pipesim

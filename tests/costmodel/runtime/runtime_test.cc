@@ -1,0 +1,103 @@
+#include "costmodel/runtime/runtime.h"
+
+#include <gmock/gmock.h>
+
+#include "costmodel/cost_model.h"
+#include "models/graph_builder.h"
+#include "models/zoo/zoo.h"
+#include "tests/refusal.h"
+#include "topologies/presets/presets.h"
+
+namespace pipesim {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string why_refused(std::string_view text) {
+  return refusal([&] { parse_runtime(text); });
+}
+
+TEST(Runtime, OfPipesimIsTheDefault) {
+  EXPECT_EQ(parse_runtime("pipesim"), Runtime());
+  EXPECT_EQ(runtime_presets().front().runtime, Runtime());
+  EXPECT_FALSE(Runtime().has_host());
+}
+
+TEST(Runtime, ReadsBackFromItsName) {
+  for (const RuntimePreset& preset : runtime_presets())
+    EXPECT_EQ(parse_runtime(preset.runtime.name), preset.runtime) << preset.runtime.name;
+  const Runtime changed = parse_runtime("megatron:module=55us,flash=2,overlap=always,update=1.5");
+  EXPECT_EQ(changed.host.module, Seconds(55e-6));
+  EXPECT_EQ(changed.host.kernel, parse_runtime("megatron").host.kernel);
+  EXPECT_EQ(changed.flash_attention, 2);
+  EXPECT_EQ(changed.overlap, ReductionOverlap::Always);
+  EXPECT_EQ(changed.update, 1.5);
+  EXPECT_EQ(parse_runtime(changed.name), changed);
+}
+
+TEST(Runtime, NamesWhatIsAllowed) {
+  EXPECT_THAT(why_refused("megatrom"),
+              AllOf(HasSubstr("did you mean \"megatron\""), HasSubstr("torch-eager")));
+  EXPECT_THAT(why_refused("megatron:speed=2"), AllOf(HasSubstr("\"speed=2\""), HasSubstr("module (a time")));
+  EXPECT_THAT(why_refused("megatron:module"), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(why_refused("megatron:"), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(why_refused("megatron:module=fast"), AllOf(HasSubstr("module"), HasSubstr("fast")));
+  EXPECT_THAT(why_refused("megatron:module=-1us"), HasSubstr("module"));
+  EXPECT_THAT(why_refused("megatron:flash=9"), HasSubstr("from 1 to 4"));
+  EXPECT_THAT(why_refused("megatron:update=nan"), HasSubstr("from 1 to 10"));
+  EXPECT_THAT(why_refused("megatron:overlap=sometimes"), HasSubstr("unless-sharded"));
+}
+
+// Processes launch what an operator says that frameworks launch.
+TEST(Runtime, PaysForModulesAndKernels) {
+  GraphBuilder b("g", 4);
+  const TensorId x = b.data("x", {4, 8});
+  const TensorId y =
+      b.add("linear", "fc", {x}, {{"out", std::vector<std::int64_t>{8}}, {"activation", "gelu"}});
+  b.add("linear", "plain", {y}, {{"out", std::vector<std::int64_t>{8}}, {"bias", 0}});
+  const OperatorGraph graph = b.build();
+  const HostTimes times = parse_runtime("pipesim:module=100us,backward=10us,kernel=1us").host;
+  const auto micros = [&](std::size_t op, Pass pass) {
+    return host_time(graph.operators()[op], pass, times).value * 1e6;
+  };
+  EXPECT_DOUBLE_EQ(micros(0, Pass::Forward), 100 + 2);  // the product, the activation
+  EXPECT_DOUBLE_EQ(micros(0, Pass::BackwardInput), 10 + 2);
+  EXPECT_DOUBLE_EQ(micros(0, Pass::BackwardWeight), 2);  // of the weight, of the bias
+  EXPECT_DOUBLE_EQ(micros(1, Pass::Forward), 100 + 1);
+  EXPECT_DOUBLE_EQ(micros(1, Pass::BackwardWeight), 1);
+}
+
+// An A100 moves 2039 GB/s x 0.8.
+TEST(Runtime, PaysForWhatSeparateKernelsMove) {
+  GraphBuilder b("g", 4096, DataType::Float16);
+  const TensorId x = b.data("x", {4096, 4096}, DataType::Float16);
+  const TensorId y =
+      b.add("linear", "fc", {x}, {{"out", std::vector<std::int64_t>{4096}}, {"activation", "gelu"}});
+  b.add("linear", "next", {y}, {{"out", std::vector<std::int64_t>{4096}}, {"bias", 0}});
+  const OperatorGraph graph = b.build();
+  const Topology topology = make_topology("dgx-a100:gpus=1");
+  const CostModel fused(topology), separate(topology, nullptr, parse_runtime("megatron"));
+  const auto more = [&](std::size_t number, Pass pass) {
+    const Operator& op = graph.operators()[number];
+    std::vector<Range> whole;
+    for (const Factor& f : op.factors) whole.push_back({0, f.size});
+    return (separate.operator_time(graph, op, pass, whole, DeviceId(0)) -
+            fused.operator_time(graph, op, pass, whole, DeviceId(0)))
+        .value;
+  };
+  const double elements = 4096.0 * 4096, bandwidth = 2039e9 * 0.8;
+  const auto moved = [&](double bytes) { return elements * bytes / bandwidth; };
+  EXPECT_NEAR(more(0, Pass::Forward), moved(4), moved(0.001));  // the activation reads and writes
+  EXPECT_NEAR(more(1, Pass::Forward), 0, moved(0.001));
+  // The gradient of a weight is added to a sum in float32: read, and read and written there.
+  EXPECT_NEAR(more(1, Pass::BackwardWeight), moved(2 + 8), moved(0.001));
+  EXPECT_NEAR(more(0, Pass::BackwardWeight), moved(2 + 8) + moved(2),
+              moved(0.01));  // the bias's reads once more
+  EXPECT_DOUBLE_EQ((separate.update_time(1'000'000, DataType::Float16, Optimizer::Adam, DeviceId(0)) /
+                    fused.update_time(1'000'000, DataType::Float16, Optimizer::Adam, DeviceId(0))),
+                   1.3);
+}
+
+}  // namespace
+}  // namespace pipesim
