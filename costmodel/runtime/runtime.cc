@@ -31,20 +31,9 @@ std::vector<RuntimePreset> all_presets() {
                            .member = micro(210),
                            .step = micro(1350),
                            .weight = micro(400)};
-  const HostTimes compiled{.module = {},
-                           .backward = {},
-                           .kernel = micro(8),
-                           .collective = micro(30),
-                           .member = {},
-                           .step = micro(500),
-                           .weight = {}};
-  const HostTimes graph{.module = {},
-                        .backward = {},
-                        .kernel = micro(0.5),
-                        .collective = micro(1),
-                        .member = {},
-                        .step = micro(50),
-                        .weight = {}};
+  HostTimes compiled, graph;
+  compiled.kernel = micro(8), compiled.collective = micro(30), compiled.step = micro(500);
+  graph.kernel = micro(0.5), graph.collective = micro(1), graph.step = micro(50);
   constexpr double kUpdate = 1.3;
   const std::string on_a100 = "host: fitted to 721 runs of Megatron-DeepSpeed on A100 (VIA-Research/vTrain)";
   using enum ReductionOverlap;
@@ -105,7 +94,10 @@ const std::vector<RuntimeKey>& runtime_keys() {
       duration_key("weight", &HostTimes::weight),
       {"flash", "1 to 4",
        [](const std::string& text, Runtime& r) {
-         r.flash_attention = static_cast<std::int32_t>(std::floor(number_between(text, 1, 4)));
+         const double version = number_between(text, 1, 4);
+         if (version != std::floor(version))
+           throw InputError(fmt::format("\"{}\", allowed: 1, 2, 3 or 4", text));
+         r.flash_attention = static_cast<std::int32_t>(version);
        }},
       {"overlap", "always, unless-sharded or never",
        [](const std::string& text, Runtime& r) { r.overlap = overlap_named(text); }},

@@ -47,7 +47,8 @@ void HostTasks::begin(const PipelineOrder& order) {
   }
   segment_ends_.push_back(graph.operators().size());
   stages_on_several_nodes_ = has_stages_on_several_nodes();
-  part_of_device_.assign(contents_.costs().topology().num_devices(), -1);
+  by_segment_.resize(segment_ends_.size());
+  number_of_device_.assign(contents_.costs().topology().num_devices(), -1);
   const auto is_split = [](const PipelineStep& step) { return step.kind == StepKind::BackwardInput; };
   splits_backward_ = std::ranges::any_of(
       order.steps, [&](const auto& steps) { return std::ranges::any_of(steps, is_split); });
@@ -65,13 +66,12 @@ bool HostTasks::has_stages_on_several_nodes() const {
 }
 
 HostTasks::Part& HostTasks::part_of(DeviceId device, Phase phase) {
-  std::int32_t& part = part_of_device_[device.index()];
-  if (part < 0) {
-    part = static_cast<std::int32_t>(devices_.size());
-    devices_.push_back(device);
-    parts_.emplace_back();
+  std::int32_t& number = number_of_device_[device.index()];
+  if (number < 0) {
+    number = static_cast<std::int32_t>(now_collected_->size());
+    now_collected_->push_back({device, {}});
   }
-  return parts_[static_cast<std::size_t>(part)][phase];
+  return (*now_collected_)[static_cast<std::size_t>(number)].parts[phase];
 }
 
 void HostTasks::add_operator(OperatorId op, const BoundOperator& bound, const OperatorTasks& tasks) {
@@ -130,16 +130,16 @@ void HostTasks::count_launches(std::size_t first_wiring) {
 }
 
 void HostTasks::collect(std::size_t segment, const BoundStrategy& strategy, std::int32_t microbatch) {
-  for (const DeviceId d : devices_) part_of_device_[d.index()] = -1;
-  devices_.clear();
-  parts_.clear();
+  now_collected_ = &by_segment_[segment];
+  now_collected_->clear();
   const std::size_t first = segment == 0 ? 0 : segment_ends_[segment - 1];
   for (std::size_t i = first; i < segment_ends_[segment]; ++i)
     add_operator(OperatorId(i), *strategy[i], made_.tasks_of(OperatorId(i), microbatch));
-  for (std::size_t n = 0; n < devices_.size(); ++n) {
+  for (Launches& l : *now_collected_) {
+    number_of_device_[l.device.index()] = -1;
     for (const Phase phase : {kForward, kBackward}) {
-      const auto found = launches_.find(launch_key(segment, phase, devices_[n]));
-      if (found != launches_.end()) parts_[n][phase].time += found->second;
+      const auto found = launches_.find(launch_key(segment, phase, l.device));
+      if (found != launches_.end()) l.parts[phase].time += found->second;
     }
   }
 }
@@ -147,19 +147,18 @@ void HostTasks::collect(std::size_t segment, const BoundStrategy& strategy, std:
 void HostTasks::add_parts(std::size_t segment, Phase phase, std::int32_t microbatch) {
   const std::size_t first = segment == 0 ? 0 : segment_ends_[segment - 1];
   const std::int32_t stage = contents_.stage_of(OperatorId(first));
-  for (std::size_t n = 0; n < devices_.size(); ++n) {
-    const Part& part = parts_[n][phase];
+  for (const auto& [device, parts] : by_segment_[segment]) {
+    const Part& part = parts[phase];
     if (!part.last.valid()) continue;
-    Chain& chain = now_[chain_key(stage, phase, devices_[n])];
+    Chain& chain = now_[chain_key(stage, phase, device)];
     Seconds time = part.time;
     if (!chain.first.valid() && phase != kWeights) time += contents_.costs().runtime().host.step;
     TaskLabel label;
-    label.kind = TaskKind::Host;
     label.op = OperatorId(first);
     label.stage = phase;
     label.microbatch = expander_.labelled(microbatch);
-    const TaskId task = expander_.add_gate(host_key(microbatch, segment, phase, devices_[n]), devices_[n],
-                                           label, {}, to_nanoseconds(time));
+    const TaskId task = expander_.add_gate(host_key(microbatch, segment, phase, device), device, label, {},
+                                           to_nanoseconds(time), TaskKind::Host);
     if (chain.last.valid()) expander_.dag().add_edge(chain.last, task);
     if (!chain.first.valid()) chain.first = task;
     chain.last = task;
@@ -181,7 +180,6 @@ void HostTasks::add(const PipelineOrder& order, const BoundStrategy& strategy, s
     add_parts(s, kForward, microbatch);
   }
   for (std::size_t s = segments; s-- > 0;) {
-    collect(s, strategy, microbatch);
     add_parts(s, kBackward, microbatch);
     add_parts(s, kWeights, microbatch);
   }
@@ -195,7 +193,7 @@ void HostTasks::add(const PipelineOrder& order, const BoundStrategy& strategy, s
 
 // Without stages, a process goes from forward to backward.
 void HostTasks::turn_round() {
-  for (std::size_t d = 0; d < part_of_device_.size(); ++d) {
+  for (std::size_t d = 0; d < number_of_device_.size(); ++d) {
     const auto forward = now_.find(chain_key(0, kForward, DeviceId(d))),
                backward = now_.find(chain_key(0, kBackward, DeviceId(d)));
     if (forward != now_.end() && backward != now_.end())

@@ -47,6 +47,11 @@ class HostTasks {
     OperatorId last;                    ///< whose passes the device runs last, all of which
     std::array<TaskId, 2> last_passes;  ///< wait; the second may be invalid
   };
+  /// What a device's process launches of one segment.
+  struct Launches {
+    DeviceId device;
+    std::array<Part, kPhases> parts;
+  };
   void begin(const PipelineOrder& order);
   [[nodiscard]] bool has_stages_on_several_nodes() const;
   void count_launches(std::size_t first_wiring);
@@ -67,9 +72,9 @@ class HostTasks {
   std::unordered_map<std::uint64_t, Chain> chains_;      // of the first microbatch of each way
   std::unordered_map<std::uint64_t, Chain> now_;         // of the microbatch that is being added
   std::unordered_map<std::uint64_t, Seconds> launches_;  // of communication, by segment, phase, device
-  std::vector<DeviceId> devices_;                        // of the segment, in the order of their parts
-  std::vector<std::int32_t> part_of_device_;             // −1: none
-  std::vector<std::array<Part, kPhases>> parts_;
+  std::vector<std::vector<Launches>> by_segment_;        // of the microbatch that is being added
+  std::vector<Launches>* now_collected_ = nullptr;       // of the segment that is being collected
+  std::vector<std::int32_t> number_of_device_;           // among these; −1: none
 };
 
 }  // namespace pipesim

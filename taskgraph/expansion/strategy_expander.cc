@@ -335,13 +335,13 @@ void StrategyExpander::reduce_after(const PipelineOrder& order, std::span<const 
 }
 
 TaskId StrategyExpander::add_gate(TaskKey key, DeviceId device, const TaskLabel& label, OperatorId gathered,
-                                  Nanoseconds takes) {
+                                  Nanoseconds takes, TaskKind kind) {
   const TaskId gate = dag().add_task(key, takes, LaneId());
   out_.gates_.push_back({device, gate, gathered});
   if (!labels_) return gate;
   out_.graph_.labels.push_back(label);
   TaskLabel& made = out_.graph_.labels.back();
-  if (made.kind != TaskKind::Host) made.kind = TaskKind::Barrier;
+  made.kind = kind;
   made.device = made.peer = device;
   return gate;
 }

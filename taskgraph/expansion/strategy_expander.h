@@ -29,7 +29,7 @@ class StrategyExpander {
   /// A task that holds no lane. `label` says what it waits for, but for kind and device. `gathered`: see
   /// Gate.
   TaskId add_gate(TaskKey key, DeviceId device, const TaskLabel& label, OperatorId gathered = {},
-                  Nanoseconds takes = 0);
+                  Nanoseconds takes = 0, TaskKind kind = TaskKind::Barrier);
   /// A wiring that is not yet filled. Valid until the next one begins.
   Wiring& begin_wiring(TaskKind kind, TensorId tensor);
   /// Adds the tasks of the wiring's plan.

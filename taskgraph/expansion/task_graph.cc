@@ -47,6 +47,12 @@ std::string work_of(const TaskLabel& label, const OperatorGraph& graph, const To
                      part_of(label));
 }
 
+std::string launches_of(const TaskLabel& label, const OperatorGraph& graph) {
+  constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "weight gradients"};
+  return fmt::format("launches of {} from {} on", kPhases[static_cast<std::size_t>(label.stage)],
+                     graph.op(label.op).name);
+}
+
 // Of a barrier that does not end a step.
 std::string event_of(const TaskLabel& label, const OperatorGraph& graph) {
   if (!label.op.valid())
@@ -65,14 +71,9 @@ std::string describe(const TaskLabel& label, const OperatorGraph& graph, const T
     return fmt::format("weights have changed as microbatch {} needs it", label.microbatch + 1);
   if (barrier && !label.op.valid() && !label.tensor.valid())
     return fmt::format("end of step {}, of microbatch {}", label.stage + 1, label.microbatch + 1);
-  if (label.kind == TaskKind::Host) {
-    constexpr std::array<std::string_view, 3> passes{"forward", "backward", "weight gradients"};
-    const std::string launched = fmt::format(
-        "launches of {} from {} on", passes[static_cast<std::size_t>(label.stage)], graph.op(label.op).name);
-    return label.microbatch < 0 ? launched
-                                : fmt::format("{} of microbatch {}", launched, label.microbatch + 1);
-  }
-  const std::string work = barrier ? event_of(label, graph) : work_of(label, graph, topology);
+  const std::string work = barrier                        ? event_of(label, graph)
+                           : label.kind == TaskKind::Host ? launches_of(label, graph)
+                                                          : work_of(label, graph, topology);
   return label.microbatch < 0 ? work : fmt::format("{} of microbatch {}", work, label.microbatch + 1);
 }
 

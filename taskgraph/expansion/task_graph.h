@@ -29,7 +29,7 @@ enum class TaskKind : std::uint8_t {
             ///< its schedule, may begin one or recompute, or has got its updated weights
   Host      ///< a processor launches the kernels of some operators' passes on its device; no lane
 };          // what is ready at the same time goes in this order
-std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "inner-reduce", "barrier"
+std::string_view name_of(TaskKind kind);  ///< "forward", "backward-input", …, "barrier", "host"
 constexpr bool is_pass(TaskKind kind) {
   return kind <= TaskKind::Recompute;
 }  ///< of an operator, all but updates

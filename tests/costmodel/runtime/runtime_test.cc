@@ -45,6 +45,7 @@ TEST(Runtime, NamesWhatIsAllowed) {
   EXPECT_THAT(why_refused("megatron:module=fast"), AllOf(HasSubstr("module"), HasSubstr("fast")));
   EXPECT_THAT(why_refused("megatron:module=-1us"), HasSubstr("module"));
   EXPECT_THAT(why_refused("megatron:flash=9"), HasSubstr("from 1 to 4"));
+  EXPECT_THAT(why_refused("megatron:flash=2.5"), HasSubstr("allowed: 1, 2, 3 or 4"));
   EXPECT_THAT(why_refused("megatron:update=nan"), HasSubstr("from 1 to 10"));
   EXPECT_THAT(why_refused("megatron:overlap=sometimes"), HasSubstr("unless-sharded"));
 }
