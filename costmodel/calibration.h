@@ -1,9 +1,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "costmodel/constants/cluster_constants.h"
 #include "costmodel/cost_model.h"
 #include "costmodel/distribution.h"
 #include "costmodel/fit.h"
@@ -77,11 +79,16 @@ struct MeasuredKey {
   bool operator==(const MeasuredKey&) const = default;
 };
 
-/// Everything that was measured, in memory. calibration_store.h keeps it in a file.
+/// Everything that was measured, in memory. calibration_store.h keeps durations in a file, and constants have
+/// one of their own.
 struct Calibration {
   std::vector<CalibrationRun> runs;
   std::map<CalibrationKey, MeasuredKey> keys;
   std::map<std::string, Correction> corrections;  ///< by class, see fit.h
+  std::optional<ClusterConstants> constants;      ///< fitted to runs
+
+  /// Whether there is more than constants.
+  [[nodiscard]] bool has_durations() const { return !constants || !keys.empty(); }
 
   /// Adds to the last run, which must exist. InputError when there is no clean sample (`no clean samples of
   /// …, 12 were dropped`) or one is not above zero; the calibration is unchanged then.

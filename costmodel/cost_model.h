@@ -51,7 +51,8 @@ DataType rate_type(const DeviceKind& kind, DataType type);
 /// correction of their class. Profiles that operators bring along are not changed.
 class CostModel {
  public:
-  /// `calibration` is read only in the constructor; null: everything is analytic.
+  /// `calibration` is read only in the constructor; null: everything is analytic. Its constants are in the
+  /// figures of topology() and runtime() then. InputError as with_constants().
   explicit CostModel(const Topology& topology, const Calibration* calibration = nullptr,
                      Runtime runtime = {});
   [[nodiscard]] const Topology& topology() const { return topology_; }
@@ -110,8 +111,10 @@ class CostModel {
 
   [[nodiscard]] Seconds analytic_time(const ShardKernel& kernel, DeviceId device) const;
 
+  std::shared_ptr<const Topology> with_constants_;  ///< none without constants of the cluster
   const Topology& topology_;
   Runtime runtime_;
+  double latency_factor_ = 1;
   std::shared_ptr<const LinkBundles> bundles_;
   std::shared_ptr<const CalibratedTimes> times_;  ///< none without a calibration
 };

@@ -37,10 +37,19 @@ FlopsPerSecond peak_rate(const DeviceKind& kind, DataType type) {
 }
 
 CostModel::CostModel(const Topology& topology, const Calibration* calibration, Runtime runtime)
-    : topology_(topology),
+    : with_constants_(
+          calibration && calibration->constants
+              ? std::make_shared<const Topology>(pipesim::with_constants(topology, *calibration->constants))
+              : nullptr),
+      topology_(with_constants_ ? *with_constants_ : topology),
       runtime_(std::move(runtime)),
-      bundles_(std::make_shared<const LinkBundles>(topology)) {
-  if (calibration) times_ = std::make_shared<const CalibratedTimes>(*calibration, topology);
+      bundles_(std::make_shared<const LinkBundles>(topology_)) {
+  if (!calibration) return;
+  if (calibration->constants) {
+    runtime_ = pipesim::with_constants(std::move(runtime_), *calibration->constants);
+    latency_factor_ = latency_factor(*calibration->constants);
+  }
+  if (calibration->has_durations()) times_ = std::make_shared<const CalibratedTimes>(*calibration, topology_);
 }
 
 // What a backend spends on a pass for which no kernel is needed, where that was measured.

@@ -251,6 +251,10 @@ CollectivePlan CostModel::plan_collective(Collective kind, std::span<const Devic
   } else {
     algorithms = Planner(topology_, *bundles_, group).algorithms(kind);
   }
+  for (CollectiveAlgorithm& algorithm : algorithms) {
+    algorithm.latency = algorithm.latency * latency_factor_;
+    for (Phase& phase : algorithm.phases) phase.chunk_overhead = phase.chunk_overhead * latency_factor_;
+  }
   CollectivePlan plan(std::move(algorithms), std::move(compute_lanes));
   if (times_)
     plan.calibrate(times_->transfer_ratios(kind, group, plan), times_->correction(correction_class(kind)));

@@ -30,6 +30,8 @@ constexpr std::array kKinds{
     FileKind{kAutoSearchKey, "a checkpoint of a search with --algorithm auto",
              "\"pipesim search … --algorithm auto --resume {}\" goes on from it",
              "\"pipesim search … --algorithm auto --checkpoint FILE\" writes a checkpoint"},
+    FileKind{kConstantsKey, "a file of constants", "constants go with --calibration {}",
+             "\"pipesim calibrate --runs TABLE -o FILE\" fits constants to runs"},
     FileKind{"traceEvents", "a trace", "ui.perfetto.dev shows it", ""},
     FileKind{"iteration_time_s", "a report, as --json prints it", "pipesim reads no reports", ""}};
 

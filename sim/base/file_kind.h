@@ -10,7 +10,7 @@ namespace pipesim {
 /// The JSON keys that hold the version of each kind of pipesim file. The key that is present tells the kind.
 inline constexpr std::string_view kModelKey = "pipesim_model", kTopologyKey = "pipesim_topology",
                                   kPlanKey = "pipesim_plan", kSearchKey = "pipesim_search",
-                                  kAutoSearchKey = "pipesim_auto_search";
+                                  kAutoSearchKey = "pipesim_auto_search", kConstantsKey = "pipesim_constants";
 
 /// InputError when the file should have `key` but is another kind of pipesim file. The message says which
 /// kind it is, which option takes it, and which command writes the kind that is needed. Any other file

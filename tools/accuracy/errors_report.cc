@@ -82,6 +82,12 @@ std::vector<std::string> sentences_of(const ErrorsReport& report) {
           fmt::format("the error of {} goes with (Spearman): {}", described(errors.figure), text));
   }
   if (const std::string text = order_text(report.order); !text.empty()) sentences.push_back(text);
+  if (const IntervalsHeld& i = report.intervals; i.runs > 0)
+    sentences.push_back(fmt::format(
+        "{} of {} measured times lie in the interval in which 90 % are expected ({}), which reaches {} to "
+        "either side on average",
+        i.held, i.runs, plain_percent(static_cast<double>(i.held) / static_cast<double>(i.runs)),
+        plain_percent(i.width)));
   if (report.verdicts.runs() > 0) sentences.push_back(verdicts_text(report.verdicts));
   return sentences;
 }
@@ -166,6 +172,8 @@ Json json_of(const JudgedRun& run) {
   if (run.measured.fitted) row["fitted"] = *run.measured.fitted;
   if (run.predicted) {
     row["predicted_time_s"] = run.predicted->time.value;
+    if (const auto& interval = run.predicted->interval)
+      row["interval_s"] = {interval->low.value, interval->high.value};
     if (run.measured.run) {
       row["predicted_peak_bytes"] = run.predicted->peak.value;
       row["predicted_state_bytes"] = run.predicted->state.value;
@@ -235,6 +243,8 @@ Json json_of(const ErrorsReport& report) {
                                {"ran_but_does_not_fit", v.ran_but_does_not_fit},
                                {"short_but_fits", v.short_but_fits},
                                {"short_and_does_not_fit", v.short_and_does_not_fit}};
+  if (const IntervalsHeld& i = report.intervals; i.runs > 0)
+    json["intervals"] = {{"runs", i.runs}, {"held", i.held}, {"mean_half_width", i.width}};
   json["not_predicted"] = reasons;
   json["runs"] = runs;
   return json;

@@ -64,6 +64,13 @@ struct MemoryVerdicts {
   }
 };
 
+/// How often measured times lie in the intervals of their predictions.
+struct IntervalsHeld {
+  std::size_t runs = 0;  ///< that have a measured time and an interval
+  std::size_t held = 0;  ///< of these
+  double width = 0;      ///< mean of half the interval by the prediction
+};
+
 struct ErrorsReport {
   std::string table;                 ///< the file
   std::vector<JudgedRun> runs;       ///< all rows, in order
@@ -71,11 +78,13 @@ struct ErrorsReport {
   std::vector<FigureErrors> errors;  ///< of what is measured
   RunOrder order;
   MemoryVerdicts verdicts;
+  IntervalsHeld intervals;
   std::vector<std::pair<std::string, std::size_t>> reasons;  ///< rows not predicted, most frequent first
 };
 
-/// Predicts every run that can be expressed. `predicted`: see predict_runs().
+/// Predicts every run that can be expressed. `calibration` and `predicted`: see predict_runs().
 ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs,
+                   const Calibration* calibration = nullptr,
                    const std::function<void(std::size_t done)>& predicted = {});
 
 std::string to_text(const ErrorsReport& report, bool each_row);

@@ -136,6 +136,20 @@ MemoryVerdicts verdicts_of(const std::vector<JudgedRun>& runs) {
   return verdicts;
 }
 
+IntervalsHeld intervals_of(const std::vector<JudgedRun>& runs) {
+  IntervalsHeld intervals;
+  for (const JudgedRun& run : runs) {
+    const double measured = run.measured.measured_time.value;
+    if (!run.predicted || !run.predicted->interval || measured == 0) continue;
+    const auto [low, high] = *run.predicted->interval;
+    ++intervals.runs;
+    if (low.value <= measured && measured <= high.value) ++intervals.held;
+    intervals.width += (high - low).value / 2 / run.predicted->time.value;
+  }
+  if (intervals.runs > 0) intervals.width /= static_cast<double>(intervals.runs);
+  return intervals;
+}
+
 // `recipe "tp2,pp8": …; the nearest that is possible: tp2,pp4` is the same reason as that of other recipes.
 std::string without_recipes(std::string reason) {
   if (reason.starts_with("recipe \"")) reason.erase(0, reason.find("\": ") + 3);
@@ -181,13 +195,13 @@ std::optional<double> JudgedRun::error(RunFigure figure) const {
   return error_of(number_of(predicted->state), number_of(measured.measured_state));
 }
 
-ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs,
+ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs, const Calibration* calibration,
                    const std::function<void(std::size_t done)>& predicted) {
   std::vector<ExpressedRun> expressed;
   for (const MeasuredRun& run : runs) {
     if (run.run) expressed.push_back(*run.run);
   }
-  const std::vector<PredictedRun> found = predict_runs(expressed, predicted);
+  const std::vector<PredictedRun> found = predict_runs(expressed, calibration, predicted);
   ErrorsReport report;
   report.table = table;
   auto next = found.begin();
@@ -196,7 +210,7 @@ ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs,
     judged.reason = judged.measured.reason;
     std::optional<PredictedRun> said;
     if (judged.measured.run) said = *next++;
-    if (judged.measured.collective) said = predict_collective(*judged.measured.collective);
+    if (judged.measured.collective) said = predict_collective(*judged.measured.collective, calibration);
     if (said && said->error.empty()) {
       judged.predicted = said;
       ++report.predicted;
@@ -211,6 +225,7 @@ ErrorsReport judge(const std::string& table, std::vector<MeasuredRun> runs,
   }
   report.order = order_of(report.runs);
   report.verdicts = verdicts_of(report.runs);
+  report.intervals = intervals_of(report.runs);
   report.reasons = reasons_of(report.runs);
   return report;
 }

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "costmodel/constants/fit_constants.h"
 #include "search/evaluator.h"
 #include "search/recipes/recipe.h"
 #include "search/worker_threads.h"
@@ -19,7 +21,7 @@
 namespace pipesim {
 namespace {
 
-PredictedRun simulated(const ExpressedRun& run) {
+PredictedRun simulated(const ExpressedRun& run, const Calibration* calibration) {
   const Topology topology = open_topology(run.topology);
   Recipe recipe = parse_recipe(run.recipe);
   const ModelRun sized = run_of_recipe(run.model, static_cast<std::int64_t>(topology.num_devices()),
@@ -30,7 +32,7 @@ PredictedRun simulated(const ExpressedRun& run) {
   plan.options.gradient_type = run.gradient_type;
   plan.options.microbatches = sized.microbatches;
   apply_recipe(recipe, RecipeModel(graph), topology, plan);
-  const CostModel costs(topology, nullptr, parse_runtime(run.runtime));
+  const CostModel costs(topology, calibration, parse_runtime(run.runtime));
   Evaluator evaluator(graph, costs, plan.options);
   std::vector<DeviceMemory> peaks;
   const Evaluation scored = evaluator.score(evaluator.contents().bind(plan.strategy), peaks);
@@ -41,7 +43,12 @@ PredictedRun simulated(const ExpressedRun& run) {
   const Bytes weights = at_peak(MemoryCategory::Weights);
   Bytes state = weights + at_peak(MemoryCategory::Gradients) + at_peak(MemoryCategory::OptimizerState);
   if (run.update_gradients) state += Bytes(2 * weights.value);  // 4 bytes beside 2 of the weight
-  return {to_seconds(scored.time), last.peak + run.workspace, state + run.workspace, scored.feasible(), ""};
+  return {.time = to_seconds(scored.time),
+          .interval = {},
+          .peak = last.peak + run.workspace,
+          .state = state + run.workspace,
+          .fits = scored.feasible(),
+          .error = ""};
 }
 
 std::vector<DeviceId> first_devices(std::int64_t count, const Topology& topology) {
@@ -53,18 +60,20 @@ std::vector<DeviceId> first_devices(std::int64_t count, const Topology& topology
   return devices;
 }
 
-PredictedRun timed(const ExpressedCollective& c) {
+PredictedRun timed(const ExpressedCollective& c, const Calibration* calibration) {
   const Topology topology = open_topology(c.topology);
   const std::vector<DeviceId> devices = first_devices(c.devices, topology);
   PredictedRun predicted;
-  predicted.time = time_collective(CostModel(topology), c.kind, devices, std::span(&c.size, 1)).front().time;
+  predicted.time =
+      time_collective(CostModel(topology, calibration), c.kind, devices, std::span(&c.size, 1)).front().time;
   return predicted;
 }
 
 template <class Expressed>
-PredictedRun predicted_or_refused(const Expressed& what, PredictedRun (*predict)(const Expressed&)) {
+PredictedRun predicted_or_refused(const Expressed& what, const Calibration* calibration,
+                                  PredictedRun (*predict)(const Expressed&, const Calibration*)) {
   try {
-    return predict(what);
+    return predict(what, calibration);
   } catch (const InputError& error) {
     PredictedRun refused;
     refused.error = error.what();
@@ -72,18 +81,29 @@ PredictedRun predicted_or_refused(const Expressed& what, PredictedRun (*predict)
   }
 }
 
+PredictedRun with_interval(const ExpressedRun& run, const Calibration* calibration) {
+  PredictedRun predicted = predicted_or_refused(run, calibration, simulated);
+  if (!calibration || !calibration->constants || !predicted.error.empty()) return predicted;
+  const double base = std::log(predicted.time.value);
+  const auto slopes =
+      sensitivities_of(*calibration->constants, std::span(&base, 1), [&](const ClusterConstants& moved) {
+        Calibration there = *calibration;
+        there.constants = moved;
+        return std::vector{std::log(predicted_or_refused(run, &there, simulated).time.value)};
+      });
+  predicted.interval =
+      interval_around(predicted.time, log_deviation(*calibration->constants, slopes.front()));
+  return predicted;
+}
+
 std::string key_of(const ExpressedRun& run) {
   return fmt::format("{} {} {} {} {} {} {} {}", run.model, run.topology, run.recipe, run.batch, run.runtime,
                      static_cast<int>(run.gradient_type), run.workspace.value, run.update_gradients);
 }
 
-}  // namespace
-
-PredictedRun predict_collective(const ExpressedCollective& collective) {
-  return predicted_or_refused(collective, timed);
-}
-
-std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs,
+// Equal runs once.
+std::vector<PredictedRun> predict_each(const std::vector<ExpressedRun>& runs,
+                                       const std::function<PredictedRun(const ExpressedRun&)>& predict,
                                        const std::function<void(std::size_t done)>& predicted) {
   std::map<std::string, std::size_t> number_of;  // by content: of a run
   std::vector<std::size_t> different, first;
@@ -97,7 +117,7 @@ std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs,
   std::size_t done = 0;
   WorkerThreads threads(std::max(1U, std::thread::hardware_concurrency()));
   threads.run(different, [&](std::size_t number, std::size_t) {
-    all[number] = predicted_or_refused(runs[number], simulated);
+    all[number] = predict(runs[number]);
     const std::lock_guard lock(mutex);
     ++done;
     if (predicted) predicted(done);
@@ -106,6 +126,24 @@ std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs,
     if (first[i] != i) all[i] = all[first[i]];
   }
   return all;
+}
+
+}  // namespace
+
+PredictedRun predict_collective(const ExpressedCollective& collective, const Calibration* calibration) {
+  return predicted_or_refused(collective, calibration, timed);
+}
+
+std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs, const Calibration* calibration,
+                                       const std::function<void(std::size_t done)>& predicted) {
+  return predict_each(
+      runs, [&](const ExpressedRun& run) { return with_interval(run, calibration); }, predicted);
+}
+
+std::vector<PredictedRun> predict_times(const std::vector<ExpressedRun>& runs,
+                                        const Calibration* calibration) {
+  return predict_each(
+      runs, [&](const ExpressedRun& run) { return predicted_or_refused(run, calibration, simulated); }, {});
 }
 
 }  // namespace pipesim

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "costmodel/calibration.h"
 #include "sim/base/units.h"
 #include "tools/accuracy/measured_run.h"
 
@@ -12,19 +14,27 @@ namespace pipesim {
 /// What the simulator says of a run. Memory is that of the last device, which measures in the runs that we
 /// know; both figures contain the run's workspace.
 struct PredictedRun {
-  Seconds time;  ///< of an iteration
+  Seconds time;                                ///< of an iteration
+  std::optional<PredictionInterval> interval;  ///< of the time; of runs, with constants
   Bytes peak;
   Bytes state;        ///< weights, gradients, optimizer state
   bool fits = true;   ///< into all devices
   std::string error;  ///< why the run can't be predicted: its recipe does not suit its model; else ""
 };
 
-/// The time that the cost model says.
-PredictedRun predict_collective(const ExpressedCollective& collective);
+/// The time that the cost model says. `calibration`: null, or what CostModel takes.
+PredictedRun predict_collective(const ExpressedCollective& collective,
+                                const Calibration* calibration = nullptr);
 
 /// Predicts runs as `simulate --recipe` does, equal ones once, on all cores. `predicted`, with the number of
-/// runs that are done, is called now and then from any thread, one call at a time.
+/// runs that are done, is called now and then from any thread, one call at a time. A calibration with
+/// constants gives intervals, for which each run is simulated once more for each constant.
 std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs,
+                                       const Calibration* calibration = nullptr,
                                        const std::function<void(std::size_t done)>& predicted = {});
+
+/// The same without intervals.
+std::vector<PredictedRun> predict_times(const std::vector<ExpressedRun>& runs,
+                                        const Calibration* calibration = nullptr);
 
 }  // namespace pipesim

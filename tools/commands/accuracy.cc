@@ -8,49 +8,15 @@
 #include "sim/base/errors.h"
 #include "sim/base/suggest.h"
 #include "tools/accuracy/errors_report.h"
-#include "tools/accuracy/foundry_runs.h"
-#include "tools/accuracy/gpt_runs.h"
-#include "tools/accuracy/measured_table.h"
-#include "tools/accuracy/megatron_runs.h"
-#include "tools/accuracy/nanotron_runs.h"
-#include "tools/accuracy/nccl_runs.h"
+#include "tools/accuracy/measured_tables.h"
 #include "tools/accuracy/own_runs.h"
-#include "tools/accuracy/published_runs.h"
 #include "tools/cli/command.h"
 #include "tools/cli/status_line.h"
 #include "tools/commands/options/shared_options.h"
+#include "tools/inputs/calibration_use.h"
 
 namespace pipesim {
 namespace {
-
-// The forms of tables that are understood. A file is of a form by its name, or else by its columns.
-struct TableForm {
-  const char* file;
-  std::vector<std::string> columns;
-  std::vector<MeasuredRun> (*runs)(const MeasuredTable& table);
-};
-
-const std::vector<TableForm>& table_forms() {
-  static const std::vector<TableForm> forms{
-      {"megatron_golden.csv", {"case", "mem_max_alloc_bytes"}, megatron_runs},
-      {"llm_a100_single_node.csv", {"hidden", "iter_time_ms", "schedule"}, gpt_runs},
-      {"ultrascale_h100.csv", {"grad_acc", "mfu_pct", "gpu_mem_GB"}, nanotron_runs},
-      {"llm_training.csv", {"source", "iter_time_s", "seq_par", "gbs"}, published_runs},
-      {"llm_foundry_mpt.csv", {"SeqLen (T)", "Sharding Strategy", "Activation Checkpointing"}, foundry_runs},
-      {"nccl_a100_h100.csv", {"system", "op", "latency_us", "n_gpus", "bytes"}, nccl_runs},
-      {"runs.csv", kColumnsOfOwnRuns, own_runs}};
-  return forms;
-}
-
-const TableForm* form_of(const std::string& file, const MeasuredTable& table) {
-  for (const TableForm& form : table_forms()) {
-    if (file == form.file) return &form;
-  }
-  for (const TableForm& form : table_forms()) {
-    if (table.has(form.columns)) return &form;
-  }
-  return nullptr;
-}
 
 // The CSV files of a folder, by name; or the one file.
 std::vector<std::filesystem::path> files_of(const std::string& path) {
@@ -65,21 +31,23 @@ std::vector<std::filesystem::path> files_of(const std::string& path) {
   return files;
 }
 
-ErrorsReport judged(const std::string& file, std::vector<MeasuredRun> runs, StatusLine& status) {
+ErrorsReport judged(const std::string& file, std::vector<MeasuredRun> runs, const Calibration* calibration,
+                    StatusLine& status) {
   const std::size_t all = runs.size();
-  return judge(file, std::move(runs), [&](std::size_t done) {
+  return judge(file, std::move(runs), calibration, [&](std::size_t done) {
     if (status.due()) status.show(fmt::format("{}: {} of at most {} runs predicted", file, done, all));
   });
 }
 
-std::vector<ErrorsReport> judged_tables(const std::string& path, std::ostream& err) {
+std::vector<ErrorsReport> judged_tables(const std::string& path, const Calibration* calibration,
+                                        std::ostream& err) {
   std::vector<ErrorsReport> reports;
   StatusLine status(err);
   for (const std::filesystem::path& file : files_of(path)) {
     const MeasuredTable table = MeasuredTable::load(file.string());
     const std::string name = file.filename().string();
-    if (const TableForm* form = form_of(name, table)) {
-      reports.push_back(judged(name, form->runs(table), status));
+    if (auto runs = runs_of_table(name, table)) {
+      reports.push_back(judged(name, std::move(*runs), calibration, status));
     } else {
       status.clear();
       err << fmt::format("note: {} is left out, its columns are of no form that accuracy knows\n",
@@ -97,7 +65,10 @@ std::vector<ErrorsReport> judged_tables(const std::string& path, std::ostream& e
 int run_accuracy(const Arguments& arguments, Streams& streams) {
   if (arguments.given("json") && arguments.given("markdown"))
     throw UsageError("accuracy: --json and --markdown exclude each other");
-  const std::vector<ErrorsReport> reports = judged_tables(required_text(arguments, "data"), streams.err);
+  std::optional<Calibration> calibration;
+  if (arguments.has("calibration")) calibration = load_calibrations(arguments.text("calibration"));
+  const std::vector<ErrorsReport> reports =
+      judged_tables(required_text(arguments, "data"), pointer_to(calibration), streams.err);
   if (arguments.given("json")) {
     nlohmann::ordered_json tables = nlohmann::ordered_json::array();
     for (const ErrorsReport& report : reports) tables.push_back(json_of(report));
@@ -132,6 +103,7 @@ Command accuracy_command() {
       "ultrascale_h100.csv, llm_training.csv, llm_foundry_mpt.csv and nccl_a100_h100.csv, or others with "
       "their columns.";
   c.options = {{"data", "PATH", "", "the folder of the tables, or one of them"},
+               calibration_option(),
                {.name = "rows",
                 .argument = "",
                 .default_value = "",

@@ -1,10 +1,25 @@
+#include <fmt/format.h>
+
+#include "sim/base/errors.h"
 #include "tools/cli/command.h"
+#include "tools/commands/calibrate_runs.h"
 #include "tools/commands/execution_commands.h"
 #include "tools/commands/options/run_options.h"
 #include "tools/commands/options/shared_options.h"
 #include "tools/inputs/plan_set.h"
 
 namespace pipesim {
+namespace {
+
+int run_calibrate_either(const Arguments& arguments, Streams& streams) {
+  if (arguments.has("runs")) return run_calibrate_runs(arguments, streams);
+  for (const char* option : {"most-runs", "suggest", "json"}) {
+    if (arguments.given(option)) throw UsageError(fmt::format("calibrate: --{} needs --runs", option));
+  }
+  return run_calibrate(arguments, streams);
+}
+
+}  // namespace
 
 Command calibrate_command() {
   Command c;
@@ -19,10 +34,13 @@ Command calibrate_command() {
       "duration, the file stays as it is and the duration is named.\n\nWith --fit, four more random "
       "strategies are run and predicted from the file. Durations that had to be estimated from other sizes "
       "are compared with what was measured; a factor and an overhead for each class of tasks (forward "
-      "passes, all-reduces, …) are fitted and kept in the file.";
+      "passes, all-reduces, …) are fitted and kept in the file.\n\nWith --runs nothing is run here. A few "
+      "constants of a cluster are fitted to runs that were made there, and written to a JSON file, which "
+      "--calibration takes instead of an SQLite file or beside one (FILE,FILE).";
   c.options = model_and_topology_options();
+  for (Option& o : calibrate_runs_options()) c.options.push_back(std::move(o));
   for (Option& o :
-       in_group(OptionGroup::Output, {{"output", "FILE", "", "the calibration, an SQLite file", 'o'}}))
+       in_group(OptionGroup::Output, {{"output", "FILE", "", "where to write it", 'o'}, json_option()}))
     c.options.push_back(std::move(o));
   for (Option& o : plan_set_options("run", "16")) c.options.push_back(std::move(o));
   for (Option& o : in_group(OptionGroup::Execution,
@@ -31,13 +49,14 @@ Command calibrate_command() {
     c.options.push_back(std::move(o));
   for (Option& o : plan_options()) c.options.push_back(std::move(o));
   for (Option& o : run_options("40")) c.options.push_back(std::move(o));
-  c.common = {"model", "topology", "output", "plan", "random", "fit", "backend"};
+  c.common = {"model", "topology", "output", "plan", "random", "fit", "backend", "runs"};
   c.examples = {
       {"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o lenet.db",
        "measure on two cores of this machine"},
       {"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o lenet.db --plan lenet.plan.json --fit",
-       "add the durations of a plan, and correct estimates"}};
-  c.run = run_calibrate;
+       "add the durations of a plan, and correct estimates"},
+      {"pipesim calibrate --runs runs.csv -o my-cluster.json", "fit a few constants to runs of a cluster"}};
+  c.run = run_calibrate_either;
   return c;
 }
 

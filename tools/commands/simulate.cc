@@ -13,6 +13,7 @@
 #include "tools/commands/options/shared_options.h"
 #include "tools/commands/options/subject_options.h"
 #include "tools/inputs/calibration_use.h"
+#include "tools/inputs/prediction_interval.h"
 #include "tools/inputs/subject.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_report.h"
@@ -102,6 +103,8 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     write_file(run.dot, dot.str());
   }
   constexpr std::size_t kSteps = 8, kExplained = 24, kConfigs = 12, kStrip = 96;
+  const std::optional<PredictionInterval> interval =
+      interval_of(s.graph, s.topology, s.calibration, s.plan, report.iteration_time);
   const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
   if (!run.explain.empty()) {
     const TaskExplanation why = explain_task(evaluator, strategy, run.explain);
@@ -117,7 +120,9 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     if (!s.others.empty()) json["made_for"] = json_of(s.others);
     if (run.tokens) json.update(training_json(report, s.topology, *run.tokens));
     if (pipeline) json["pipeline"] = json_of(*pipeline);
-    if (s.calibration) json["calibration"] = json_of(calibration_use(evaluator, strategy));
+    if (s.calibration && s.calibration->has_durations())
+      json["calibration"] = json_of(calibration_use(evaluator, strategy));
+    if (interval) json["interval_s"] = {interval->low.value, interval->high.value};
     streams.out << json.dump(2) << "\n";
   } else {
     streams.out << fmt::format("{} on {} ({}), {}{}\n\n", s.graph.name(), s.topology.name(),
@@ -126,7 +131,10 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                 << (s.profile_note.empty() ? "" : fmt::format("  {}\n\n", s.profile_note))
                 << (s.others.empty() ? "" : to_text(s.others) + "\n") << to_text(report, s.topology)
                 << (run.tokens ? training_text(report, s.topology, *run.tokens) : "")
-                << (s.calibration ? durations_line(calibration_use(evaluator, strategy)) : "") << "\n"
+                << (s.calibration && s.calibration->has_durations()
+                        ? durations_line(calibration_use(evaluator, strategy))
+                        : "")
+                << (interval ? interval_line(*interval, *s.calibration->constants) : "") << "\n"
                 << (pipeline
                         ? to_text(*pipeline) + "\n" + memory_table(report.memory_of_stages, s.topology) + "\n"
                         : "")

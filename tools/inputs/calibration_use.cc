@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "costmodel/calibration_store.h"
+#include "sim/base/errors.h"
+#include "sim/base/file_kind.h"
+#include "sim/base/files.h"
 #include "tools/cli/figures.h"
+#include "tools/cli/text.h"
 
 namespace pipesim {
 
@@ -136,12 +141,37 @@ class UseCounter {
   std::map<std::pair<Collective, std::vector<DeviceId>>, std::optional<CollectivePlan>> plans_;
 };
 
+// Other JSON is refused as a calibration.
+bool holds_constants(const std::string& file) {
+  std::ifstream in(file);
+  if (in.get() != '{') return false;
+  const JsonValue root = JsonDocument::load(file);
+  return root.is_object() && root.find(kConstantsKey);
+}
+
 }  // namespace
+
+Calibration load_calibrations(const std::string& files) {
+  std::optional<Calibration> durations;
+  std::optional<ClusterConstants> constants;
+  for (const std::string& file : split(files, ",")) {
+    if (holds_constants(file)) {
+      if (constants) throw InputError(fmt::format("{}: a second file of constants", file));
+      constants = parse_constants(read_file(file), file);
+    } else {
+      if (durations) throw InputError(fmt::format("{}: a second file of durations", file));
+      durations = load_calibration(file);
+    }
+  }
+  Calibration both = durations ? std::move(*durations) : Calibration();
+  both.constants = std::move(constants);
+  return both;
+}
 
 std::optional<Calibration> open_calibration(const std::string& file, const Topology& topology,
                                             std::ostream& err) {
   if (file.empty()) return std::nullopt;
-  Calibration calibration = load_calibration(file);
+  Calibration calibration = load_calibrations(file);
   warn_of_differences(calibration, file, topology, err);
   return calibration;
 }

@@ -12,7 +12,11 @@
 
 namespace pipesim {
 
-/// Opens a calibration file; none for "". InputError as in load_calibration. Warns on `err` when the
+/// What --calibration names: durations (SQLite), constants (JSON), or one of each, separated by a comma.
+/// InputError as in load_calibration and parse_constants, or for two of a kind.
+Calibration load_calibrations(const std::string& files);
+
+/// Opens what --calibration names; none for "". InputError as load_calibrations(). Warns on `err` when the
 /// calibration comes from another host than this one, or from other devices than the topology's, and says
 /// what differs.
 std::optional<Calibration> open_calibration(const std::string& file, const Topology& topology,

@@ -15,6 +15,7 @@ parts_of() {
     case $word in
       --help | --help-all | -h) return 0 ;;
       --execute) executes=1 ;;
+      --runs | --runs=*) [[ $1 != calibrate ]] || return 0 ;;  # read, not made
       --backend=cuda) cuda=1 ;;
       --rendezvous=mpi) mpi=1 ;;
     esac

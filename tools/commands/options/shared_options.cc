@@ -226,8 +226,10 @@ Option calibration_option() {
   return {.name = "calibration",
           .argument = "FILE",
           .default_value = "",
-          .help = "use measured durations where there are any",
-          .details = "A file from the command calibrate. The report lists durations that had to be guessed."};
+          .help = "use measured durations, or constants fitted to runs",
+          .details =
+              "A file from the command calibrate. The report lists durations that had to be guessed. "
+              "FILE,FILE: durations, and constants from calibrate --runs."};
 }
 
 Option runtime_option() {

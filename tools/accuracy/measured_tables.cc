@@ -1,0 +1,45 @@
+#include "tools/accuracy/measured_tables.h"
+
+#include "tools/accuracy/foundry_runs.h"
+#include "tools/accuracy/gpt_runs.h"
+#include "tools/accuracy/megatron_runs.h"
+#include "tools/accuracy/nanotron_runs.h"
+#include "tools/accuracy/nccl_runs.h"
+#include "tools/accuracy/own_runs.h"
+#include "tools/accuracy/published_runs.h"
+
+namespace pipesim {
+namespace {
+
+struct TableForm {
+  const char* file;
+  std::vector<std::string> columns;
+  std::vector<MeasuredRun> (*runs)(const MeasuredTable& table);
+};
+
+const std::vector<TableForm>& table_forms() {
+  static const std::vector<TableForm> forms{
+      {"megatron_golden.csv", {"case", "mem_max_alloc_bytes"}, megatron_runs},
+      {"llm_a100_single_node.csv", {"hidden", "iter_time_ms", "schedule"}, gpt_runs},
+      {"ultrascale_h100.csv", {"grad_acc", "mfu_pct", "gpu_mem_GB"}, nanotron_runs},
+      {"llm_training.csv", {"source", "iter_time_s", "seq_par", "gbs"}, published_runs},
+      {"llm_foundry_mpt.csv", {"SeqLen (T)", "Sharding Strategy", "Activation Checkpointing"}, foundry_runs},
+      {"nccl_a100_h100.csv", {"system", "op", "latency_us", "n_gpus", "bytes"}, nccl_runs},
+      {"runs.csv", kColumnsOfOwnRuns, own_runs}};
+  return forms;
+}
+
+}  // namespace
+
+std::optional<std::vector<MeasuredRun>> runs_of_table(const std::string& file_name,
+                                                      const MeasuredTable& table) {
+  for (const TableForm& form : table_forms()) {
+    if (file_name == form.file) return form.runs(table);
+  }
+  for (const TableForm& form : table_forms()) {
+    if (table.has(form.columns)) return form.runs(table);
+  }
+  return std::nullopt;
+}
+
+}  // namespace pipesim
