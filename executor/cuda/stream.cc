@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "executor/cuda/errors.h"
+#include "executor/cuda/gate.h"
 #include "executor/cuda/launch.h"
 #include "executor/gpu/machine/library_steps.h"
 #include "sim/base/errors.h"
@@ -172,6 +173,12 @@ void CudaStream::repeat(const Recording& recording) {
   not_while_recording();
   gpu().use();
   dynamic_cast<const CudaRecording&>(recording).repeat(stream_);
+}
+
+std::unique_ptr<Gate> CudaStream::close_gate(Nanoseconds limit) {
+  not_while_recording();
+  gpu().use();
+  return std::make_unique<CudaGate>(gpu(), stream_, limit);
 }
 
 std::byte* CudaStream::scratch(std::size_t bytes) { return memory().scratch().take(bytes); }

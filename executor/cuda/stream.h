@@ -61,6 +61,7 @@ class CudaStream : public Stream {
   void record(Event& event) override;
   void wait(const Event& event) override;
   void repeat(const Recording& recording) override;
+  [[nodiscard]] std::unique_ptr<Gate> close_gate(Nanoseconds limit) override;
   std::byte* scratch(std::size_t bytes) override;
   void free_scratch() override;
   void finish() override;

@@ -14,6 +14,11 @@
 
 namespace pipesim::gpu {
 
+/// How long the devices of GpuBackend::Settings::hold wait for the host, in nanoseconds. Enqueuing a step
+/// takes a few milliseconds. But a driver takes about a thousand launches for a stream. Then the host waits
+/// for the devices, which wait for the host: such steps are lengthened by this much.
+inline constexpr Nanoseconds kHoldForHost = 100'000'000;
+
 /// Devices of a machine that runs behind the host. Programs need places in arenas (Program::arenas).
 class GpuBackend : public Backend {
  public:
@@ -23,6 +28,10 @@ class GpuBackend : public Backend {
     /// Takes the times of tasks; null, or where it refuses: events do. Not of recorded steps.
     ActivityCollector* activity = nullptr;
     bool recorded = false;  ///< steps after the first repeat what it did: faster, and without times of tasks
+    /// Devices begin a step when the host has enqueued all of it, so that times of tasks don't contain
+    /// waiting for the host; at the latest after so many nanoseconds (StepRecord::outran_host). 0: at once.
+    /// Not of recorded steps.
+    Nanoseconds hold = 0;
   };
   /// All must outlive this.
   GpuBackend(const OperatorGraph& graph, Machine& machine, Collectives& collectives, Optimizer optimizer,

@@ -107,11 +107,13 @@ StepRecord StreamExecution::run(const StepContext& context, const std::function<
     } else {
       ActivityCollector* activity = backend_.settings().activity;
       const bool collects = activity != nullptr && activity->start();
-      begin_together();
+      const std::unique_ptr<Gate> gate = begin_together();
       give_all(context);
+      const bool outran_host = gate && !gate->open();
       finish();
       if (collects) activity->stop();
       record = times();
+      record.outran_host = outran_host;
     }
     if (inspect) inspect();
   } catch (const std::exception& error) {
@@ -153,15 +155,18 @@ void StreamExecution::begin_step(const StepContext& context) {
   }
 }
 
-// No stream begins before the last one has come, so that times of one device mean the same on another.
-void StreamExecution::begin_together() {
-  if (lists_.empty()) return;
+// No stream begins before the last one has come, so that times of one device mean the same on another, nor
+// before the gate opens, if there is one.
+std::unique_ptr<Gate> StreamExecution::begin_together() {
+  if (lists_.empty()) return nullptr;
   Stream& first = *lists_.front()->stream;
   for (const auto& device : devices_) {
     Stream& stream = *device->lists.front()->stream;
     stream.record(*device->origin);
     if (&stream != &first) first.wait(*device->origin);
   }
+  const Nanoseconds hold = backend_.settings().hold;
+  std::unique_ptr<Gate> gate = hold > 0 ? first.close_gate(hold) : nullptr;
   first.record(*go_);
   for (const auto& device : devices_) {
     Stream& stream = *device->lists.front()->stream;
@@ -171,6 +176,7 @@ void StreamExecution::begin_together() {
       if (list->stream.get() != &stream) list->stream->wait(*device->origin);
     }
   }
+  return gate;
 }
 
 void StreamExecution::record_step(const StepContext& context) {

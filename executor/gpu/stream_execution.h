@@ -60,7 +60,7 @@ class StreamExecution : public Execution {
   StepRecord repeat(const StepContext& context);
   void for_each_instruction(const std::function<void(const Placed&)>& visit) const;
   void begin_step(const StepContext& context);
-  void begin_together();
+  [[nodiscard]] std::unique_ptr<Gate> begin_together();
   void let_all_wait_for_first();
   void record_step(const StepContext& context);
   void give_all(const StepContext& context);

@@ -53,14 +53,20 @@ bool StepSampling::complete() const {
                       [](const Measurement& m) { return m.seconds.empty(); });
 }
 
-std::vector<Measurement> sample_steps(Training& training, const TaskDurations& durations,
-                                      const SamplingLength& length) {
+SampledSteps sample_steps(Training& training, const TaskDurations& durations, const SamplingLength& length) {
+  SampledSteps sampled;
   StepSampling sampling(durations);
   for (std::int64_t s = 0; s < length.warmup; ++s) training.step();
   for (std::int64_t round = 0; round == 0 || (round <= length.repeats && !sampling.complete()); ++round) {
-    for (std::int64_t s = 0; s < length.steps; ++s) sampling.add(training.step());
+    for (std::int64_t s = 0; s < length.steps; ++s) {
+      const StepRecord step = training.step();
+      sampling.add(step);
+      ++sampled.steps;
+      sampled.outran_host += step.outran_host ? 1 : 0;
+    }
   }
-  return sampling.measurements();
+  sampled.measurements = sampling.measurements();
+  return sampled;
 }
 
 }  // namespace pipesim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <vector>
 
@@ -45,8 +46,13 @@ struct SamplingLength {
   std::int64_t repeats = 5;
 };
 
+struct SampledSteps {
+  std::vector<Measurement> measurements;  ///< by key, in the order of TaskDurations::keys
+  std::int64_t steps = 0;
+  std::int64_t outran_host = 0;  ///< of them: StepRecord::outran_host
+};
+
 /// Runs the training and takes samples; keys whose tasks were all interrupted have none.
-std::vector<Measurement> sample_steps(Training& training, const TaskDurations& durations,
-                                      const SamplingLength& length);
+SampledSteps sample_steps(Training& training, const TaskDurations& durations, const SamplingLength& length);
 
 }  // namespace pipesim

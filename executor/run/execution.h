@@ -29,6 +29,9 @@ struct StepRecord {
   Nanoseconds makespan = 0;  ///< until the last instruction ended
   std::int64_t involuntary_switches =
       0;  ///< times that the system took the processor from one of our threads
+  /// Devices that were to wait until the host has enqueued the step began before
+  /// (GpuBackend::Settings::hold).
+  bool outran_host = false;
   /// By task id: when the last member arrived, and when the task ended. Tasks of other processes: 0.
   [[nodiscard]] Timeline timeline(std::size_t num_tasks) const;
 };

@@ -20,7 +20,9 @@ std::string class_of(const CalibrationKey& key) {
 }  // namespace
 
 Calibrator::Calibrator(const RunSetting& setting, std::ostream& progress)
-    : setting_(setting), line_(progress) {}
+    : setting_(setting), line_(progress) {
+  if (setting_.gpus) setting_.gpus->held = true;
+}
 
 PlanSamples Calibrator::run(const NamedSubject& plan, std::int64_t steps) {
   DeviceWorlds worlds(plan.subject.topology, false);
@@ -28,7 +30,10 @@ PlanSamples Calibrator::run(const NamedSubject& plan, std::int64_t steps) {
   SamplingLength length;
   length.warmup = setting_.warmup;
   length.steps = steps;
-  return PlanRun(plan.subject, setting_, worlds).sample(length);
+  PlanSamples samples = PlanRun(plan.subject, setting_, worlds).sample(length);
+  steps_ += samples.sampled.steps;
+  outran_host_ += samples.sampled.outran_host;
+  return samples;
 }
 
 // Parts of a GPU share its memory: what one does alone there is faster than beside others. Threads of CPUs
@@ -49,7 +54,7 @@ void Calibrator::sample(const std::vector<NamedSubject>& plans) {
     for (std::size_t p = 0; p < plans.size(); ++p) {
       line_.show(fmt::format("round {} of {}, plan {} of {}: {}", round + 1, rounds, p + 1, plans.size(),
                              plans[p].name));
-      samples_.add(run(busy(plans[p]), steps).measurements);
+      samples_.add(run(busy(plans[p]), steps).sampled.measurements);
     }
   }
   line_.clear();
@@ -60,8 +65,8 @@ std::map<std::string, Correction> Calibrator::fit(const std::vector<NamedSubject
   for (const NamedSubject& plan : plans) {
     line_.show(fmt::format("fitting to {}", plan.name));
     const PlanSamples samples = run(busy(plan), setting_.steps);
-    for (std::size_t k = 0; k < samples.measurements.size(); ++k) {
-      const Measurement& m = samples.measurements[k];
+    for (std::size_t k = 0; k < samples.sampled.measurements.size(); ++k) {
+      const Measurement& m = samples.sampled.measurements[k];
       const Estimate& estimate = samples.durations.keys[k].estimate;
       if (estimate.source == DurationSource::Measured || m.seconds.empty()) continue;
       tasks.push_back({class_of(m.key), estimate.time.value, Distribution(m.seconds).median().value});

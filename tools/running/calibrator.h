@@ -18,7 +18,8 @@ namespace pipesim {
 /// caches and neighbours.
 class Calibrator {
  public:
-  /// `progress` gets one line that changes, if it is standard error and that is a terminal.
+  /// `progress` gets one line that changes, if it is standard error and that is a terminal. GPUs begin a step
+  /// when the host has enqueued it (GpuSetting::held), since predictions have no host.
   Calibrator(const RunSetting& setting, std::ostream& progress);
 
   /// Runs all plans, at least one, in turns, so that other load on the host affects all of them alike. On
@@ -27,6 +28,10 @@ class Calibrator {
   void sample(const std::vector<NamedSubject>& plans);
   /// By key, of all plans that were run.
   [[nodiscard]] std::vector<Measurement> measurements() const { return samples_.all(); }
+
+  /// Steps that were sampled, and those of them that GPUs began before the host had enqueued them all.
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
+  [[nodiscard]] std::int64_t outran_host() const { return outran_host_; }
 
   /// Fits corrections by class, from tasks whose durations the calibrations of `plans` had to estimate from
   /// other sizes. These calibrations must have no corrections yet. Classes with hardly any estimated task are
@@ -40,6 +45,7 @@ class Calibrator {
   RunSetting setting_;
   StatusLine line_;
   SampleSet samples_;
+  std::int64_t steps_ = 0, outran_host_ = 0;
 };
 
 }  // namespace pipesim

@@ -88,7 +88,7 @@ std::string shared_gpu(const std::vector<std::string>& places) {
 }
 
 GpuDevices::GpuDevices(const Subject& subject, const GpuSetting& setting, DeviceWorlds& worlds)
-    : worlds_(worlds), recorded_(setting.recorded) {
+    : worlds_(worlds), recorded_(setting.recorded), held_(setting.held) {
   if (setting.virtual_devices && worlds.ranks() > 1)
     throw InputError(
         "--virtual-devices: NCCL refuses two ranks on one GPU, so that all virtual devices must be in one "
@@ -133,6 +133,7 @@ std::unique_ptr<Backend> GpuDevices::make_backend(const Subject& subject,
                                                   gpu::GpuBackend::Settings settings) {
   settings.recorded = recorded_ && !settings.watch_for_nan;
   settings.activity = activity_.get();
+  if (held_) settings.hold = gpu::kHoldForHost;
   return std::make_unique<gpu::GpuBackend>(subject.graph, *machine_, *collectives_,
                                            subject.plan.options.optimizer, settings);
 }

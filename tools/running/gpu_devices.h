@@ -22,6 +22,7 @@ struct GpuSetting {
   bool tf32 = false;             ///< see gpu::MachineSetting
   bool recorded = false;         ///< see gpu::GpuBackend::Settings
   bool emulate_links = false;  ///< what moves between virtual devices takes the time of the topology's links
+  bool held = false;  ///< devices begin a step after the host: gpu::GpuBackend::Settings::hold, kHoldForHost
 };
 
 /// "ranks 0 and 1 are both on GPU 0000:18:00.0 of host a", "" when each GPU has one rank. `places`: by rank,
@@ -53,7 +54,7 @@ class GpuDevices {
   // Ends last: what follows may hang when a peer dies.
   ShutdownLimit shutdown_limit_{std::chrono::seconds(10)};
   DeviceWorlds& worlds_;
-  bool recorded_;
+  bool recorded_, held_;
   std::string name_;  // with the driver
   std::string times_by_;
   std::unique_ptr<ActivityCollector> activity_;  // null: events take times

@@ -130,7 +130,7 @@ PlanSamples PlanRun::sample(const SamplingLength& length) {
   backend_ = make_backend(false);
   training_ = make_training(*backend_);
   PlanSamples samples{task_durations(training_->expanded(), training_->program(), KeyPlace::Topology), {}};
-  samples.measurements = sample_steps(*training_, samples.durations, length);
+  samples.sampled = sample_steps(*training_, samples.durations, length);
   return samples;
 }
 

@@ -50,7 +50,7 @@ void require_cores(const Strategy& strategy, const RunSetting& setting, const De
 /// The durations of tasks that a run of a plan measured.
 struct PlanSamples {
   TaskDurations durations;
-  std::vector<Measurement> measurements;  ///< by key, as durations.keys
+  SampledSteps sampled;  ///< with measurements by key, as durations.keys
 };
 
 /// One plan, run as the setting says. All arguments must outlive it.

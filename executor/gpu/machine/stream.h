@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "executor/gpu/bodies/all.h"
 #include "executor/gpu/machine/library_calls.h"
+#include "sim/base/units.h"
 
 namespace pipesim::gpu {
 
@@ -18,6 +20,14 @@ class Event {
 class Recording {
  public:
   virtual ~Recording() = default;
+};
+
+/// Holds later work of a stream (Stream::close_gate). Opens at the latest when it is destroyed.
+class Gate {
+ public:
+  virtual ~Gate() = default;
+  /// Lets the work begin. False when the limit of time had done so before.
+  virtual bool open() = 0;
 };
 
 /// Work of one device, in order. Calls return when the work is noted, before it is done, unless they say
@@ -44,6 +54,10 @@ class Stream {
   /// any device.
   virtual void wait(const Event& event) = 0;
   virtual void repeat(const Recording& recording) = 0;
+  /// Later work of this stream begins when the gate is opened, at the latest `limit` nanoseconds after the
+  /// stream has come to it: a device takes only so much work, then the host waits for the device. Not while
+  /// recording.
+  [[nodiscard]] virtual std::unique_ptr<Gate> close_gate(Nanoseconds limit) = 0;
 
   /// Memory that is this caller's until the next free_scratch(), aligned to 256. DeviceError when there is no
   /// more.

@@ -22,6 +22,21 @@ class HostRecording : public Recording {
   std::vector<std::pair<HostMachine::Queue*, HostMachine::Work>> work;
 };
 
+class HostGate : public Gate {
+ public:
+  explicit HostGate(std::shared_ptr<HostMachine::Point> point) : point_(std::move(point)) {}
+  ~HostGate() override { point_->over = true; }
+  HostGate(const HostGate&) = delete;
+  HostGate& operator=(const HostGate&) = delete;
+  bool open() override {
+    point_->over = true;
+    return !point_->by_limit;
+  }
+
+ private:
+  std::shared_ptr<HostMachine::Point> point_;
+};
+
 class HostStream : public Stream {
  public:
   HostStream(HostMachine& machine, DeviceId device) : machine_(machine), device_(device) {
@@ -91,6 +106,10 @@ class HostStream : public Stream {
       machine_.note(*queue, std::move(copy));
     }
     for (const auto& [queue, work] : noted.work) machine_.drain(*queue);
+  }
+  std::unique_ptr<Gate> close_gate(Nanoseconds /*limit*/) override {
+    if (machine_.recording()) throw InternalError("a gate is closed in work that is only recorded");
+    return std::make_unique<HostGate>(machine_.gate(queue_));
   }
   std::byte* scratch(std::size_t bytes) override {
     const auto size = static_cast<std::int64_t>((bytes + kAlignment - 1) / kAlignment * kAlignment);
@@ -178,15 +197,33 @@ void HostMachine::note(Queue& queue, Work work) {
   work.task = task_;
   if (noted_) {
     noted_->emplace_back(&queue, std::move(work));
-  } else {
-    queue.work.push_back(std::move(work));
+    return;
   }
+  while (settings_.room > 0 && std::ssize(queue.work) >= settings_.room) {
+    if (!step()) throw InternalError("streams wait for one another");
+  }
+  queue.work.push_back(std::move(work));
+}
+
+std::shared_ptr<HostMachine::Point> HostMachine::gate(Queue& queue) {
+  auto point = std::make_shared<Point>();
+  note(queue, {.run = {}, .awaited = point});
+  std::erase_if(gates_, [](const auto& gate) { return gate.expired(); });
+  gates_.emplace_back(point);
+  return point;
+}
+
+void HostMachine::pass_limits() {
+  for (const std::weak_ptr<Point>& gate : gates_) {
+    const std::shared_ptr<Point> point = gate.lock();
+    if (point && !point->over) point->over = point->by_limit = true;
+  }
+  gates_.clear();
 }
 
 void HostMachine::leave(const Queue& queue) { std::erase(queues_, &queue); }
 
-// One piece of work of a stream that may go on; false when none may.
-bool HostMachine::step() {
+bool HostMachine::do_what_may_begin() {
   std::vector<Queue*> ready;
   for (Queue* queue : queues_) {
     if (queue->work.empty()) continue;
@@ -202,6 +239,17 @@ bool HostMachine::step() {
   ++done_;
   if (work.reached) *work.reached = {true, done_};
   return true;
+}
+
+bool HostMachine::waits() const {
+  return std::ranges::any_of(queues_, [](const Queue* queue) { return !queue->work.empty(); });
+}
+
+// One piece of work of a stream that may go on, now or when time has passed; false when none may.
+bool HostMachine::step() {
+  if (do_what_may_begin()) return true;
+  pass_limits();
+  return do_what_may_begin();
 }
 
 void HostMachine::drain(const Queue& queue) {

@@ -24,6 +24,7 @@ class HostMachine : public Machine {
     int team = 1;              ///< threads of a team
     std::int64_t memory = -1;  ///< bytes of a device; −1: no limit
     std::int64_t hidden = 0;   ///< bytes of them that are told to be free, and are not
+    std::int64_t room = 0;     ///< pieces of work that fit into a stream; the host waits for more; 0: any
   };
   HostMachine() : HostMachine(Settings{}) {}
   explicit HostMachine(const Settings& settings) : settings_(settings), rng_(settings.seed) {}
@@ -48,6 +49,10 @@ class HostMachine : public Machine {
   [[nodiscard]] std::int64_t allocated() const { return allocated_; }
   /// Pieces of work that were done.
   [[nodiscard]] std::int64_t done() const { return done_; }
+  /// Does one piece of work that has nothing to wait for; false when there is none.
+  bool do_what_may_begin();
+  /// Whether there is work that is not done.
+  [[nodiscard]] bool waits() const;
 
   /// What is noted from now on belongs to a task; 0: to none.
   void of_task(std::uint64_t task) { task_ = task; }
@@ -62,6 +67,7 @@ class HostMachine : public Machine {
   struct Point {
     bool over = false;
     std::int64_t time = 0;
+    bool by_limit = false;  // of a gate: time has opened it
   };
   struct Work {
     std::function<void()> run;         // empty: only waits or records
@@ -78,14 +84,18 @@ class HostMachine : public Machine {
   [[nodiscard]] bool recording() const { return noted_.has_value(); }
   void enter(Queue& queue) { queues_.push_back(&queue); }
   void leave(const Queue& queue);
+  /// A closed gate. Time passes only while all streams wait, and then until the limits of all gates.
+  [[nodiscard]] std::shared_ptr<Point> gate(Queue& queue);
   [[nodiscard]] const Settings& settings() const { return settings_; }
 
  private:
   bool step();
+  void pass_limits();
 
   Settings settings_;
   Rng rng_;
   std::vector<Queue*> queues_;
+  std::vector<std::weak_ptr<Point>> gates_;
   std::map<std::int32_t, std::int64_t> used_;  // bytes by device
   std::int64_t allocated_ = 0, done_ = 0;
   std::uint64_t task_ = 0;

@@ -319,15 +319,41 @@ void check_convolutions(Machine& machine, int /*devices*/) {
   }
 }
 
-constexpr std::array all_checks{MachineCheck{"Copies", check_copies},
-                                MachineCheck{"ManySmallUploads", check_many_small_uploads},
-                                MachineCheck{"Memory", check_memory},
-                                MachineCheck{"Waits", check_waits},
-                                MachineCheck{"Times", check_times},
-                                MachineCheck{"Scratch", check_scratch},
-                                MachineCheck{"Recordings", check_recordings},
-                                MachineCheck{"Products", check_products},
-                                MachineCheck{"Convolutions", check_convolutions}};
+void check_gates(Machine& machine, int devices) {
+  constexpr Nanoseconds never = 3'600'000'000'000, at_once = 1;
+  constexpr std::int64_t count = 10'000;
+  const auto first = machine.make_stream(DeviceId(0)), second = machine.make_stream(DeviceId(devices - 1));
+  const auto written = machine.make_event(DeviceId(0));
+  const Twin memory(machine, Stored::Float32, count);
+  const auto write = [&](float value) {
+    put_numbers(*first, memory.on_device(), counted(count, value));
+    first->record(*written);
+    second->wait(*written);
+  };
+  {
+    const auto gate = first->close_gate(never);
+    write(1);
+    EXPECT_TRUE(gate->open());
+    EXPECT_EQ(memory.downloaded(*second), counted(count, 1));
+    EXPECT_TRUE(gate->open());
+  }
+  {
+    const auto opened_by_its_end = first->close_gate(never);
+    write(2);
+  }
+  EXPECT_EQ(memory.downloaded(*second), counted(count, 2));
+  const auto opened_by_time = first->close_gate(at_once);
+  write(3);
+  EXPECT_EQ(memory.downloaded(*second), counted(count, 3));
+  EXPECT_FALSE(opened_by_time->open());
+}
+
+constexpr std::array all_checks{
+    MachineCheck{"Copies", check_copies},         MachineCheck{"ManySmallUploads", check_many_small_uploads},
+    MachineCheck{"Memory", check_memory},         MachineCheck{"Waits", check_waits},
+    MachineCheck{"Times", check_times},           MachineCheck{"Scratch", check_scratch},
+    MachineCheck{"Recordings", check_recordings}, MachineCheck{"Gates", check_gates},
+    MachineCheck{"Products", check_products},     MachineCheck{"Convolutions", check_convolutions}};
 
 }  // namespace
 

@@ -253,6 +253,68 @@ TEST(StreamExecution, TakesTimesOfWhatTheProfilerSaw) {
   expect_same_values(profiled.training().values(), events.training().values(), c.graph);
 }
 
+GpuBackend::Settings held() {
+  GpuBackend::Settings waiting;
+  waiting.hold = kHoldForHost;
+  return waiting;
+}
+
+TEST(StreamExecution, ComputesTheSameWhenDevicesWaitForTheHost) {
+  const EqualityCase c(kModel);
+  const Strategy strategy = some_strategy(c, 4);
+  StreamedPlan plain(c, strategy, {.seed = 1}), waiting(c, strategy, {.seed = 2}, held());
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_FALSE(plain.training().step().outran_host);
+    EXPECT_FALSE(waiting.training().step().outran_host);
+    expect_same_values(waiting.training().values(), plain.training().values(), c.graph);
+  }
+}
+
+// A host that waits for devices all the time while it enqueues: they do all that they may.
+TEST(StreamExecution, HoldsDevicesUntilTheHostHasEnqueuedTheStep) {
+  const EqualityCase c(kModel);
+  StreamedPlan plan(c, some_strategy(c, 4), {.seed = 2}, held());
+  plan.training().step();
+  std::set<std::int64_t> done;
+  std::size_t tasks = 0;
+  plan.training().execution().on_task([&](DeviceId, TaskId) {
+    while (plan.machine().do_what_may_begin()) {
+    }
+    done.insert(plan.machine().done());
+    ++tasks;
+  });
+  EXPECT_FALSE(plan.training().step().outran_host);
+  EXPECT_GT(tasks, 10U);
+  EXPECT_EQ(done.size(), 1U);
+}
+
+TEST(StreamExecution, LetsDevicesBeginWhenTheyTakeNoMoreWork) {
+  const EqualityCase c(kModel);
+  const Strategy strategy = some_strategy(c, 4);
+  StreamedPlan plain(c, strategy, {.seed = 1}), full(c, strategy, {.seed = 2, .room = 12}, held());
+  for (int step = 0; step < 2; ++step) {
+    plain.training().step();
+    EXPECT_TRUE(full.training().step().outran_host);
+    expect_same_values(full.training().values(), plain.training().values(), c.graph);
+  }
+}
+
+TEST(StreamExecution, DoesNotHoldDevicesAfterAnError) {
+  const EqualityCase c(kModel);
+  StreamedPlan plan(c, some_strategy(c, 4), {.seed = 2}, held());
+  plan.training().step();
+  int left = 10;
+  plan.training().execution().on_task([&](DeviceId, TaskId) {
+    if (--left == 0) throw DeviceError("it fails here");
+  });
+  EXPECT_EQ(refusal<DeviceError>([&] { plan.training().step(); }), "it fails here");
+  const std::int64_t before = plan.machine().done();
+  while (plan.machine().do_what_may_begin()) {
+  }
+  EXPECT_GT(plan.machine().done(), before);
+  EXPECT_FALSE(plan.machine().waits());
+}
+
 TEST(StreamExecution, GivesAllMemoryBack) {
   const EqualityCase c(kModel);
   StreamedPlan plan(c, some_strategy(c, 6), {.seed = 4});

@@ -33,7 +33,7 @@ class EmulatedPlan {
   [[nodiscard]] const TaskDurations& durations() const { return durations_; }
   [[nodiscard]] Training& training() { return training_; }
   std::vector<Measurement> sample(std::int64_t steps = 2) {
-    return sample_steps(training_, durations_, {0, steps, 0});
+    return sample_steps(training_, durations_, {0, steps, 0}).measurements;
   }
 
  private:

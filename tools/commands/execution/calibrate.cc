@@ -146,6 +146,16 @@ std::string summary(const std::string& file, const CalibrationStore& store,
   return text;
 }
 
+// "" when the host was always ahead.
+std::string host_note(const Calibrator& calibrator) {
+  if (calibrator.outran_host() == 0) return "";
+  return fmt::format(
+      "  {} of {} steps began after {}, before the host had enqueued them: durations of their tasks may "
+      "contain "
+      "waiting for the host\n",
+      calibrator.outran_host(), calibrator.steps(), pretty(to_seconds(gpu::kHoldForHost)));
+}
+
 }  // namespace
 
 int run_calibrate(const Arguments& arguments, Streams& streams) {
@@ -161,6 +171,7 @@ int run_calibrate(const Arguments& arguments, Streams& streams) {
   store.add(measurements);
   streams.out << summary(run.output, store, measurements, set.plans().size());
   if (run.fit) streams.out << fit(store, calibrator, run);
+  streams.out << host_note(calibrator);
   return 0;
 }
 
