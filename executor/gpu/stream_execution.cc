@@ -9,6 +9,26 @@
 #include "sim/base/errors.h"
 
 namespace pipesim::gpu {
+namespace {
+
+// The first dimension of several, cut so that a part has at most so many elements, or one index of it. One
+// part lies behind the other.
+std::vector<Box> parts_to_fill(const Box& box, std::int64_t most) {
+  if (box.empty()) return {};
+  std::size_t dim = 0;
+  while (dim < box.dims() && box[dim].length() == 1) ++dim;
+  if (dim == box.dims()) return {box};
+  const std::int64_t of_one = box.elements() / box[dim].length();
+  const std::int64_t step = std::max<std::int64_t>(1, most / of_one);
+  std::vector<Box> parts;
+  for (std::int64_t begin = box[dim].begin; begin < box[dim].end; begin += step) {
+    Box& part = parts.emplace_back(box);
+    part[dim] = {begin, std::min(box[dim].end, begin + step)};
+  }
+  return parts;
+}
+
+}  // namespace
 
 StreamExecution::StreamExecution(const GpuBackend& backend, const ExecutionParts& parts)
     : program_(parts.program),
@@ -356,14 +376,21 @@ void StreamExecution::free_results() {
     buffers_.release(program_.buffers[r.view.buffer.index()].device, std::span(&r.view.buffer, 1));
 }
 
+// In parts: pages that a large tensor takes from the system cost the host more than the numbers in them.
 void StreamExecution::fill(const View& view, const std::function<void(const HostPiece&)>& fill) {
+  constexpr std::int64_t most_elements = 1 << 19;
   const Buffer& buffer = buffers_.buffer(view.buffer);
   const std::int64_t width = bytes_per_element(buffer.type);
-  std::vector<std::byte> content(static_cast<std::size_t>(view.box.elements() * width));
-  fill({content.data(), buffer.type, view.box});
-  transfers_.at(buffer.device)
-      ->upload(buffers_.address(view.buffer) + view.offset * width, content.data(), content.size());
-  transfers_.at(buffer.device)->finish();
+  Stream& stream = *transfers_.at(buffer.device);
+  std::byte* to = buffers_.address(view.buffer) + view.offset * width;
+  std::vector<std::byte> content;
+  for (const Box& part : parts_to_fill(view.box, most_elements)) {
+    content.resize(static_cast<std::size_t>(part.elements() * width));
+    fill({content.data(), buffer.type, part});
+    stream.upload(to, content.data(), content.size());
+    to += content.size();
+  }
+  stream.finish();
 }
 
 void StreamExecution::read(const View& view, const std::function<void(const HostPiece&)>& look) const {

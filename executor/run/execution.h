@@ -44,7 +44,8 @@ class Execution {
   /// possible. `inspect`, if given, may read() results before their buffers are freed.
   virtual StepRecord run(const StepContext& context, const std::function<void()>& inspect) = 0;
 
-  /// Between steps: lets `fill` write a buffer that stays, in the host's memory or a copy in it.
+  /// Between steps: lets `fill` write a buffer that stays, in the host's memory or a copy in it, at once or
+  /// part after part.
   virtual void fill(const View& view, const std::function<void(const HostPiece&)>& fill) = 0;
   /// Lets `look` read the data of a view.
   virtual void read(const View& view, const std::function<void(const HostPiece&)>& look) const = 0;

@@ -105,6 +105,37 @@ class GpuCheck(unittest.TestCase):
         self.assertRegex(report, r"whole models .*\| all +\| 1 of 1 +\| reached")
         self.assertIn("[ RUN      ] Kernel.Crashes", self.read("report.log"))
 
+    def test_whole_models_that_no_kernel_computes_are_not_missed(self):
+        self.program("gpu_test", """#!/bin/sh
+case "$*" in *list_tests*) printf 'Zoo/EqualZoo.\\n  Holds/mlp\\n  Holds/bert\\n  Holds/lenet\\n'; exit ;; esac
+for name in $(echo "$GTEST_FILTER" | tr : ' '); do
+  echo "[ RUN      ] $name"
+  case $name in *bert) echo "[  SKIPPED ] $name (1 ms)" ;; *) echo "[       OK ] $name (1 ms)" ;; esac
+done
+""")
+        status, _, report = self.check("--only", "tests")
+        self.assertEqual(status, 0)
+        self.assertRegex(report, r"whole models .*\| all +\| 2 of 2, 1 skipped +\| reached")
+        self.assertEqual(gpu_parts.missed_goals({"whole models": (0, 0, 3)}),
+                         ["whole models under random plans equal the unsplit one"])
+
+    def test_predicts_steps_that_are_recorded(self):
+        self.program("pipesim", PIPESIM.replace("  calibrate*)", """  calibrate*gpt*) echo '  3 of 90 steps began after 100 ms, before the host had enqueued them: so' ;;
+  *compare*--recorded*) echo '{"plans": [{"name": "single", "predicted_s": 1, "measured_s": {"median": 1}, "error": 0.04},
+                              {"name": "split", "predicted_s": 2, "measured_s": {"median": 2}, "error": -0.02}],
+                              "spearman": 1, "clear_pairs": 1, "wrong_clear_pairs": 0}' ;;
+  calibrate*)""", 1))
+        status, _, report = self.check("--only", "predictions")
+        self.assertEqual(status, 4)  # two plans of each case are too few
+        self.assertEqual(report.count("clear pairs in the wrong order, Spearman 1\n"), 4)
+        self.assertEqual(report.count("calibration: 3 of 90 steps began after 100 ms"), 2)
+        self.assertRegex(report, r"plans predicted +\| at least 40 +\| 8 +\| MISSED")
+        self.assertRegex(report, r"median error of predictions +\| at most 5 % +\| 2.0 % +\| reached")
+        self.assertNotIn("FAILED", report)
+
+    def test_all_parts_fit_into_the_time_for_everything(self):
+        self.assertLessEqual(sum(part.seconds for part in gpu_parts.PARTS), gpu_check.arguments_of([]).within)
+
     def test_tells_plans_that_failed_from_those_that_are_equal(self):
         status, _, report = self.check("--only", "plans")
         self.assertEqual(status, 1)

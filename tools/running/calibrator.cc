@@ -11,7 +11,8 @@
 namespace pipesim {
 namespace {
 
-constexpr std::int64_t most_rounds = 4, least_tasks = 3;
+// Devices that begin after the host hardly feel other load on it, and what a run prepares takes seconds.
+constexpr std::int64_t most_rounds = 4, most_rounds_on_gpus = 2, least_tasks = 3;
 
 std::string class_of(const CalibrationKey& key) {
   return key.subject == CalibrationKey::Subject::Transfer ? key.name : correction_class(key.pass);
@@ -48,7 +49,7 @@ NamedSubject Calibrator::busy(NamedSubject plan) const {
 }
 
 void Calibrator::sample(const std::vector<NamedSubject>& plans) {
-  const std::int64_t rounds = std::min(most_rounds, setting_.steps);
+  const std::int64_t rounds = std::min(setting_.gpus ? most_rounds_on_gpus : most_rounds, setting_.steps);
   for (std::int64_t round = 0; round < rounds; ++round) {
     const std::int64_t steps = setting_.steps * (round + 1) / rounds - setting_.steps * round / rounds;
     for (std::size_t p = 0; p < plans.size(); ++p) {

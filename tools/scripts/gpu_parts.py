@@ -90,7 +90,7 @@ def parts_topology(check, parts):
 
 # --- Tests of kernels, collectives and whole plans.
 
-QUIET = 25  # seconds in which a test ends, and prints that
+QUIET = 60  # seconds in which a test ends, and prints that; the longest take 23 s where eight processes share a GPU
 LARGE = "-*resnet50:*vgg16:*alexnet:*inception_v3"
 
 
@@ -168,7 +168,9 @@ def tests(check):
         check.figures["error " + name] = error
         lines.append(f"largest error of operators in {name}: {error:.2g} {where}")
     whole = [name for name in names if "/Equal" in name]
-    check.figures["whole models"] = (sum(name in runs.passed or name in alone.passed for name in whole), len(whole))
+    skipped = sum(name in runs.skipped or name in alone.skipped for name in whole)
+    check.figures["whole models"] = (sum(name in runs.passed or name in alone.passed for name in whole), len(whole) - skipped,
+                                     skipped)
     for name in failed:
         how = "passes alone" if name in alone.passed else "fails alone, too" if name in alone.failed else "not run alone"
         lines.append(f"FAILED {name} ({how}): {alone.failed.get(name, runs.failed[name])}")
@@ -246,7 +248,8 @@ def plans(check):
     return lines
 
 
-# --- Calibrates with the other parts busy, then predicts plans that are new to it.
+# --- Calibrates with the other parts busy, then predicts plans that are new to it. Their steps are recorded: predictions have
+# no host that enqueues, nor has a graph. Most of the time goes into preparing runs, so that few plans and steps make it fit.
 
 def predictions(check):
     errors, wrong, clear, lines = [], 0, 0, []
@@ -256,12 +259,15 @@ def predictions(check):
             for model in PREDICTED:
                 where = ["--model", model, "--topology", topology, "--backend", "cuda", "--virtual-devices"]
                 store = os.path.join(check.scratch, f"predictions-{devices}.db")
-                require(check.run([check.program, "calibrate", *where, "--random", "8", "--steps", "20", "-o", store]))
-                compared = read_json(require(check.run([check.program, "compare", "--execute", *where, "--calibration", store,
-                                                        "--random", "12", "--seed", "1000", "--steps", "20", "--json"])))
+                calibrated = require(check.run([check.program, "calibrate", *where, "--random", "8", "--warmup", "2",
+                                                "--steps", "10", "-o", store]))
+                compared = read_json(require(check.run([check.program, "compare", "--execute", *where, "--recorded",
+                                                        "--calibration", store, "--random", "8", "--seed", "1000",
+                                                        "--steps", "6", "--json"])))
                 rows = compared["plans"]
                 lines.append(f"{model.split(':')[0]} on {devices} parts: {len(rows)} plans, {compared['wrong_clear_pairs']} of "
                              f"{compared['clear_pairs']} clear pairs in the wrong order, Spearman {compared['spearman']}")
+                lines += ["  calibration: " + line.strip() for line in calibrated.out.splitlines() if "host" in line]
                 lines += [f"  {row['name']}: predicted {row['predicted_s']:.3e} s, measured {row['measured_s']['median']:.3e} s, "
                           f"{100 * row['error']:+.1f} % {row.get('not_quiet', '')}".rstrip() for row in rows]
                 errors += [100 * abs(row["error"]) for row in rows]
@@ -381,14 +387,14 @@ def calibration(check):
 
 
 PARTS = [
-    Part("tests", 110, "kernels, machine, collectives and whole plans by gpu_test, on the GPU", tests),
-    Part("memcheck", 40, "compute-sanitizer's memcheck over tests of kernels", functools.partial(sanitized, "memcheck")),
-    Part("racecheck", 40, "compute-sanitizer's racecheck over the same", functools.partial(sanitized, "racecheck")),
-    Part("plans", 45, "plans on 1 to 8 parts of the GPU against the unsplit model", plans),
-    Part("speed", 50, "bfloat16 products and a block's training step beside PyTorch's", speed),
-    Part("collection", 20, "what CUPTI costs", collection),
-    Part("predictions", 110, "a calibration, and how well it predicts other plans", predictions),
-    Part("calibration", 40, "a calibration of the zoo's operators, kept beside the report (.db)", calibration),
+    Part("tests", 105, "kernels, machine, collectives and whole plans by gpu_test, on the GPU", tests),
+    Part("memcheck", 30, "compute-sanitizer's memcheck over tests of kernels", functools.partial(sanitized, "memcheck")),
+    Part("racecheck", 65, "compute-sanitizer's racecheck over the same", functools.partial(sanitized, "racecheck")),
+    Part("plans", 30, "plans on 1 to 8 parts of the GPU against the unsplit model", plans),
+    Part("speed", 42, "bfloat16 products and a block's training step beside PyTorch's", speed),
+    Part("collection", 14, "what CUPTI costs", collection),
+    Part("predictions", 138, "a calibration, and how well it predicts other plans", predictions),
+    Part("calibration", 36, "a calibration of the zoo's operators, kept beside the report (.db)", calibration),
 ]
 
 Goal = collections.namedtuple("Goal", "figure goal key shown reached")
@@ -413,7 +419,8 @@ def clean(tool):
 GOALS = [
     at_most("operators against the CPU's, float32", "error float32", 1e-4, ""),
     at_most("operators against the CPU's, bfloat16", "error bfloat16", 2e-2, ""),
-    all_of("whole models under random plans equal the unsplit one", "whole models"),
+    Goal("whole models under random plans equal the unsplit one", "all", "whole models",
+         lambda x: f"{x[0]} of {x[1]}" + (f", {x[2]} skipped" if x[2] else ""), lambda x: x[0] == x[1] > 0),
     all_of("baselines on parts of the GPU equal the unsplit model", "plans"),
     clean("memcheck"),
     clean("racecheck"),

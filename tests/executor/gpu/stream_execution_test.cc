@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "executor/gpu/machine/machine_collectives.h"
 #include "executor/run/training.h"
@@ -313,6 +315,33 @@ TEST(StreamExecution, DoesNotHoldDevicesAfterAnError) {
   }
   EXPECT_GT(plan.machine().done(), before);
   EXPECT_FALSE(plan.machine().waits());
+}
+
+TEST(StreamExecution, FillsLargeTensorsPartAfterPart) {
+  const EqualityCase c("mlp:batch=8,layers=1,hidden=1300");
+  StreamedPlan plan(c, some_strategy(c, 4), {.seed = 2});
+  plan.training().step();
+  std::size_t in_parts = 0;
+  for (const Loaded& l : plan.training().program().loaded) {
+    if (l.content != Loaded::Content::Weight) continue;
+    std::size_t parts = 0;
+    Execution& execution = plan.training().execution();
+    const auto fill = [&](const HostPiece& piece) { c.source.fill(l.content, l.tensor, piece, {}); };
+    execution.fill(l.view, [&](const HostPiece& piece) {
+      fill(piece);
+      ++parts;
+    });
+    in_parts += parts > 1 ? 1 : 0;
+    execution.read(l.view, [&](const HostPiece& found) {
+      const auto elements = static_cast<std::size_t>(found.box.elements());
+      ASSERT_EQ(found.type, DataType::Float32);
+      std::vector<float> expected(elements);
+      fill({reinterpret_cast<std::byte*>(expected.data()), found.type, found.box});
+      const auto* numbers = reinterpret_cast<const float*>(found.memory);
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), numbers));
+    });
+  }
+  EXPECT_GT(in_parts, 0U);
 }
 
 TEST(StreamExecution, GivesAllMemoryBack) {
