@@ -90,7 +90,7 @@ def parts_topology(check, parts):
 
 # --- Tests of kernels, collectives and whole plans.
 
-QUIET = 60  # seconds in which a test ends, and prints that; the longest take 23 s where eight processes share a GPU
+QUIET = 60  # seconds in which a test ends, and prints that; the longest took 23 s where eight processes shared a GPU
 LARGE = "-*resnet50:*vgg16:*alexnet:*inception_v3"
 
 

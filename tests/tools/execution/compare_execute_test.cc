@@ -77,6 +77,18 @@ TEST(CompareExecute, IsAskedFor) {
   EXPECT_EQ(run, (Outcome{2, "", "pipesim: compare: --random needs --execute\n"}));
 }
 
+TEST(CompareExecute, TakesRecordedStepsOfGpus) {
+  const std::vector<std::string> words{"compare",    "--execute", "--model",   kComparedModel,
+                                       "--topology", "cpu:2",     "--backend", "cuda",
+                                       "--steps",    "2",         "--recorded"};
+  const Outcome run = pipesim_run(words);
+  if (run.status == 0) GTEST_SKIP() << "this machine has GPUs";
+  EXPECT_NE(run.status, 2) << run;
+  EXPECT_THAT(run.err,
+              testing::AnyOf(HasSubstr("no GPU to run on: "), HasSubstr("libpipesim_cuda.so is not in "),
+                             HasSubstr(" and this machine has ")));
+}
+
 TEST(CompareExecute, RefusesPlansOfOtherModels) {
   const TemporaryFolder folder;
   const std::string plan = folder.path("plan.json");
