@@ -120,7 +120,8 @@ done
                          ["whole models under random plans equal the unsplit one"])
 
     def test_predicts_steps_that_are_recorded(self):
-        self.program("pipesim", PIPESIM.replace("  calibrate*)", """  calibrate*gpt*) echo '  3 of 90 steps began after 100 ms, before the host had' ;;
+        self.program("pipesim", PIPESIM.replace("  calibrate*)", """
+  calibrate*gpt*) echo '  3 of 90 steps began after 100 ms, before the host had' ;;
   *compare*--recorded*) echo '{"plans": [{"name": "single", "predicted_s": 1, "measured_s": {"median": 1}, "error": 0.04},
                               {"name": "split", "predicted_s": 2, "measured_s": {"median": 2}, "error": -0.02}],
                               "spearman": 1, "clear_pairs": 1, "wrong_clear_pairs": 0}' ;;
