@@ -255,7 +255,7 @@ TEST(StreamExecution, TakesTimesOfWhatTheProfilerSaw) {
   expect_same_values(profiled.training().values(), events.training().values(), c.graph);
 }
 
-GpuBackend::Settings held() {
+GpuBackend::Settings behind_the_host() {
   GpuBackend::Settings waiting;
   waiting.hold = kHoldForHost;
   return waiting;
@@ -264,7 +264,7 @@ GpuBackend::Settings held() {
 TEST(StreamExecution, ComputesTheSameWhenDevicesWaitForTheHost) {
   const EqualityCase c(kModel);
   const Strategy strategy = some_strategy(c, 4);
-  StreamedPlan plain(c, strategy, {.seed = 1}), waiting(c, strategy, {.seed = 2}, held());
+  StreamedPlan plain(c, strategy, {.seed = 1}), waiting(c, strategy, {.seed = 2}, behind_the_host());
   for (int step = 0; step < 2; ++step) {
     EXPECT_FALSE(plain.training().step().outran_host);
     EXPECT_FALSE(waiting.training().step().outran_host);
@@ -272,10 +272,10 @@ TEST(StreamExecution, ComputesTheSameWhenDevicesWaitForTheHost) {
   }
 }
 
-// A host that waits for devices all the time while it enqueues: they do all that they may.
+// Before each instruction is enqueued, the devices do all that they may.
 TEST(StreamExecution, HoldsDevicesUntilTheHostHasEnqueuedTheStep) {
   const EqualityCase c(kModel);
-  StreamedPlan plan(c, some_strategy(c, 4), {.seed = 2}, held());
+  StreamedPlan plan(c, some_strategy(c, 4), {.seed = 2}, behind_the_host());
   plan.training().step();
   std::set<std::int64_t> done;
   std::size_t tasks = 0;
@@ -293,7 +293,7 @@ TEST(StreamExecution, HoldsDevicesUntilTheHostHasEnqueuedTheStep) {
 TEST(StreamExecution, LetsDevicesBeginWhenTheyTakeNoMoreWork) {
   const EqualityCase c(kModel);
   const Strategy strategy = some_strategy(c, 4);
-  StreamedPlan plain(c, strategy, {.seed = 1}), full(c, strategy, {.seed = 2, .room = 12}, held());
+  StreamedPlan plain(c, strategy, {.seed = 1}), full(c, strategy, {.seed = 2, .room = 12}, behind_the_host());
   for (int step = 0; step < 2; ++step) {
     plain.training().step();
     EXPECT_TRUE(full.training().step().outran_host);
@@ -303,7 +303,7 @@ TEST(StreamExecution, LetsDevicesBeginWhenTheyTakeNoMoreWork) {
 
 TEST(StreamExecution, DoesNotHoldDevicesAfterAnError) {
   const EqualityCase c(kModel);
-  StreamedPlan plan(c, some_strategy(c, 4), {.seed = 2}, held());
+  StreamedPlan plan(c, some_strategy(c, 4), {.seed = 2}, behind_the_host());
   plan.training().step();
   int left = 10;
   plan.training().execution().on_task([&](DeviceId, TaskId) {

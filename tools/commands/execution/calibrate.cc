@@ -150,8 +150,7 @@ std::string summary(const std::string& file, const CalibrationStore& store,
 std::string host_note(const Calibrator& calibrator) {
   if (calibrator.outran_host() == 0) return "";
   return fmt::format(
-      "  {} of {} steps began after {}, before the host had enqueued them: durations of their tasks may "
-      "contain "
+      "  {} of {} steps began after {}, before the host had enqueued them: their durations may contain "
       "waiting for the host\n",
       calibrator.outran_host(), calibrator.steps(), pretty(to_seconds(gpu::kHoldForHost)));
 }
