@@ -2,15 +2,59 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 
 #include "executor/cuda/errors.h"
-#include "executor/cuda/gate.h"
 #include "executor/cuda/launch.h"
 #include "executor/gpu/machine/library_steps.h"
 #include "sim/base/errors.h"
 
 namespace pipesim::gpu {
+namespace {
+
+// A function of the host that the stream calls and that waits there. CUDA calls such functions one after
+// another, so that only one gate should be closed at a time.
+class CudaGate : public Gate {
+ public:
+  CudaGate(const CudaGpu& gpu, cudaStream_t stream, Nanoseconds limit) : latch_(std::make_shared<Latch>()) {
+    latch_->limit = std::chrono::nanoseconds(limit);
+    auto held = std::make_unique<std::shared_ptr<Latch>>(latch_);
+    check(cudaLaunchHostFunc(stream, hold, held.get()), "cudaLaunchHostFunc", gpu);
+    static_cast<void>(held.release());  // hold() deletes it
+  }
+  ~CudaGate() override { let_go(); }
+  CudaGate(const CudaGate&) = delete;
+  CudaGate& operator=(const CudaGate&) = delete;
+  bool open() override { return let_go(); }
+
+ private:
+  struct Latch {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::chrono::nanoseconds limit{};
+    bool open = false, limit_passed = false;
+  };
+  bool let_go() {
+    const std::scoped_lock lock(latch_->mutex);
+    latch_->open = true;
+    latch_->changed.notify_all();
+    return !latch_->limit_passed;
+  }
+  static void CUDART_CB hold(void* held) {
+    const std::unique_ptr<std::shared_ptr<Latch>> latch(static_cast<std::shared_ptr<Latch>*>(held));
+    Latch& l = **latch;
+    std::unique_lock lock(l.mutex);
+    l.limit_passed = !l.changed.wait_for(lock, l.limit, [&] { return l.open; });
+  }
+
+  std::shared_ptr<Latch> latch_;  // the stream's, too, which may come to it after this is gone
+};
+
+}  // namespace
+
 CudaEvent::CudaEvent(const CudaGpu& of) : gpu(of) {
   gpu.use();
   check(cudaEventCreate(&event), "cudaEventCreate", gpu);
