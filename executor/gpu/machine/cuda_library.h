@@ -16,7 +16,7 @@ class Machine;
 /// The functions of libpipesim_cuda.so. Through them pipesim itself starts without CUDA.
 class CudaLibrary {
  public:
-  static constexpr int kVersion = 5;
+  static constexpr int kVersion = 6;
   virtual ~CudaLibrary() = default;
   /// Asks the driver; without one, or without GPUs, says so.
   [[nodiscard]] virtual GpuInventory inventory() const = 0;
