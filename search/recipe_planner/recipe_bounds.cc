@@ -38,6 +38,9 @@ DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stage
     busy_forward += part.busy_forward;
     stage.busy_input += part.busy_input + part.busy_again[kind_];
     stage.busy_weight += part.busy_weight;
+    stage.host_forward += part.host_forward;
+    stage.host_input += part.host_input + part.host_again[kind_];
+    stage.host_weight += part.host_weight;
     stage.again_of_last = part.busy_again[kind_];
     stage.kept += part.kept[kind_] + (any ? part.kept_entry[kind_] : Bytes(0));
     stage.kept_for_weights += part.kept_for_weights;
@@ -57,7 +60,8 @@ DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stage
     const bool last_of_model = l + 1 == layers;
     // What the layer makes may be read again behind it, or not, if that is in another stage.
     if (last_of_model && !behind && !parts_.behind.operators.empty())
-      stage.busy_input -= part.busy_again[kind_], stage.again_of_last = 0;
+      stage.busy_input -= part.busy_again[kind_], stage.host_input -= part.host_again[kind_],
+          stage.again_of_last = 0;
   }
   if (behind) {
     const Nanoseconds again_before = stage.again_of_last;
@@ -67,7 +71,9 @@ DividedCosts::Stage DividedCosts::stage_of(std::size_t number, std::size_t stage
   stage.input = backward_of(stage, from, count, &PartCosts::backward);
   stage.whole = backward_of(stage, from, count, &PartCosts::whole_backward);
   stage.forward_chain = chain;
-  stage.forward = std::max(chain, busy_forward);
+  stage.host_forward += mesh_.host_step;
+  stage.host_input += mesh_.host_step;
+  stage.forward = std::max({chain, busy_forward, stage.host_forward});
   stage.busy_forward = busy_forward;
   return stage;
 }
@@ -106,7 +112,8 @@ Nanoseconds DividedCosts::time(const ScheduleShape& shape, std::int64_t microbat
   if (groups_ == 1) {
     const Stage& s = stages_.front();
     return microbatches *
-           std::max(s.forward_chain + s.whole.chain, s.busy_forward + s.busy_input + s.busy_weight);
+           std::max({s.forward_chain + s.whole.chain, s.busy_forward + s.busy_input + s.busy_weight,
+                     s.host_forward + s.host_input + s.host_weight});
   }
   std::vector<Nanoseconds> fill{0}, drain{0};  // by stage: of those before it
   for (const Stage& stage : stages_) {
@@ -119,7 +126,7 @@ Nanoseconds DividedCosts::time(const ScheduleShape& shape, std::int64_t microbat
   for (const ScheduleShape::Group& group : shape.groups) {
     Nanoseconds behind = 0;
     for (const ScheduleShape::Steps& steps : group.steps)
-      behind += steps.weight_behind * stage(steps).busy_weight;
+      behind += steps.weight_behind * stage(steps).least_weight();
     const Nanoseconds to_the_last =
         fill[static_cast<std::size_t>(group.first_stage)] + work_of(group) - behind;
     const Nanoseconds rest = std::max(behind, drain[static_cast<std::size_t>(group.last_stage)]);
@@ -133,14 +140,13 @@ Nanoseconds DividedCosts::work_of(const ScheduleShape::Group& group) const {
   Nanoseconds work = 0;
   for (const ScheduleShape::Steps& steps : group.steps) {
     const Stage& s = stage(steps);
-    work += steps.forward * s.forward +
-            steps.backward * std::max(s.whole.chain, s.busy_input + s.busy_weight) +
-            steps.input * std::max(s.input.chain, s.busy_input) + steps.weight * s.busy_weight;
+    work += steps.forward * s.forward + steps.backward * std::max(s.whole.chain, s.least_whole()) +
+            steps.input * std::max(s.input.chain, s.least_input()) + steps.weight * s.least_weight();
   }
   for (const ScheduleShape::Pairs& pairs : group.pairs) {
     const Stage &f = stage(group.steps[pairs.forward]), &b = stage(group.steps[pairs.backward]);
-    work += pairs.times *
-            std::max({f.forward_chain, b.whole.chain, f.busy_forward + b.busy_input + b.busy_weight});
+    work += pairs.times * std::max({f.forward, b.whole.chain, f.busy_forward + b.busy_input + b.busy_weight,
+                                    b.host_input + b.host_weight});
   }
   return work;
 }
@@ -232,7 +238,7 @@ class DividedCosts::FollowedSteps {
       forward_[at] = {begin + stage.forward_chain, step.group};
       group.free = begin + stage.forward;
     } else if (step.what.kind == StepKind::BackwardWeight) {
-      group.free += stage.busy_weight;
+      group.free += stage.least_weight();
     } else {
       const Nanoseconds gradient =
           number + 1 == stages_.size()
@@ -240,19 +246,20 @@ class DividedCosts::FollowedSteps {
               : arrival(backward_[at + microbatches_], step.group, &StageTransfer::backward);
       const bool whole = step.what.kind == StepKind::Backward;
       const Stage::Backward& back = whole ? stage.whole : stage.input;
-      const Nanoseconds busy = stage.busy_input + (whole ? stage.busy_weight : 0);
+      const Nanoseconds busy = stage.busy_input + (whole ? stage.busy_weight : 0),
+                        least = whole ? stage.least_whole() : stage.least_input();
       if (step.what.beside) {
         // One call: it begins with what both wait for, and both results leave at its end.
         const Nanoseconds begin = std::max({group.free, group.input, gradient});
         last_backward_[number] = {&stage, step.group, begin};
-        group.free =
-            begin + std::max({group.of_forward->forward, back.chain, group.of_forward->busy_forward + busy});
+        group.free = begin + std::max({group.of_forward->forward, back.chain, least,
+                                       group.of_forward->busy_forward + busy});
         backward_[at] = forward_[group.forward] = {group.free, step.group};
         return;
       }
       backward_[at] = {std::max(group.free + back.chain, gradient + back.drain), step.group};
       last_backward_[number] = {&stage, step.group, std::max(group.free, gradient)};
-      group.free = std::max(group.free + std::max(back.chain, busy),
+      group.free = std::max(group.free + std::max(back.chain, least),
                             gradient + std::max(back.drain, busy - stage.again_of_last));
     }
   }

@@ -29,9 +29,10 @@ PermanentBytes permanent_bytes(const RecipeMeshCosts& costs, std::int64_t times,
 /// Costs of the stages of a division under a mesh and a recomputation: sums of costs of parts.
 ///
 /// Time. The steps of a group of devices follow one another, and each takes at least the longest chain
-/// through it, and as long as its devices are busy; two steps beside each other take as long as both keep the
-/// devices busy, or as the longer chain. The group's first step waits for the stages before; after its last
-/// backward the stages before have one to do. So for every group
+/// through it, as long as its devices are busy, and as long as their hosts launch it; two steps beside each
+/// other take as long as both keep the devices busy, as the longer chain, or as the host of either. The
+/// group's first step waits for the stages before; after its last backward the stages before have one to do.
+/// So for every group
 ///   T ≥ Σ_{r<first} F_r + Σ steps + Σ_{r<last} B_r
 /// with the stages of its first step and of its last backward; where steps of weight gradients alone come
 /// behind that, these or the last sum, whichever is longer.
@@ -63,7 +64,14 @@ class DividedCosts {
   struct Stage {
     Nanoseconds forward = 0;  // a step
     Nanoseconds forward_chain = 0, busy_forward = 0;
-    Nanoseconds busy_input = 0, busy_weight = 0;  // with what runs again
+    Nanoseconds busy_input = 0, busy_weight = 0;                    // with what runs again
+    Nanoseconds host_forward = 0, host_input = 0, host_weight = 0;  // the same of the hosts, by step
+    // Of backward steps, by devices or hosts, what is longer.
+    [[nodiscard]] Nanoseconds least_whole() const {
+      return std::max(busy_input + busy_weight, host_input + host_weight);
+    }
+    [[nodiscard]] Nanoseconds least_input() const { return std::max(busy_input, host_input); }
+    [[nodiscard]] Nanoseconds least_weight() const { return std::max(busy_weight, host_weight); }
     // Chains of backward, and once the gradient has come in from behind: what of it runs again first may have
     // done so before.
     struct Backward {

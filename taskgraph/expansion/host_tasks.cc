@@ -13,6 +13,7 @@ constexpr std::size_t kOperatorsOfSegment = 8;
 
 // There are fewer than 2²⁴ devices and 2²⁰ stages (checks.h, Pipeline).
 constexpr int kDeviceBits = 24, kPhaseBits = 2, kStageBits = 20;
+constexpr std::uint64_t kPhaseMask = (1U << kPhaseBits) - 1;
 
 std::uint64_t chain_key(std::int32_t stage, std::size_t phase, DeviceId device) {
   return (static_cast<std::uint64_t>(stage) << kPhaseBits | phase) << kDeviceBits | device.index();
@@ -185,6 +186,7 @@ void HostTasks::add(const PipelineOrder& order, const BoundStrategy& strategy, s
   }
   wait_for_data(first_wiring);
   if (!contents_.options().pipeline) turn_round();
+  if (splits_backward_) launch_weights_behind_inputs();
   // Those of later microbatches have the same places in theirs.
   if (microbatch < contents_.ways()) {
     for (auto& [key, chain] : now_) chains_.emplace(with_way(key, microbatch), chain);
@@ -198,6 +200,15 @@ void HostTasks::turn_round() {
                backward = now_.find(chain_key(0, kBackward, DeviceId(d)));
     if (forward != now_.end() && backward != now_.end())
       expander_.dag().add_edge(forward->second.last, backward->second.first);
+  }
+}
+
+// Of a microbatch; some have both in one step, others in two. Then the first step is over anyway.
+void HostTasks::launch_weights_behind_inputs() {
+  for (const auto& [key, weights] : now_) {
+    if (((key >> kDeviceBits) & kPhaseMask) != kWeights) continue;
+    const auto inputs = now_.find(key - ((kWeights - kBackward) << kDeviceBits));
+    if (inputs != now_.end()) expander_.dag().add_edge(inputs->second.last, weights.first);
   }
 }
 
@@ -220,10 +231,15 @@ void HostTasks::wait_for_data(std::size_t first_wiring) {
 
 void HostTasks::connect(const PipelineStep& step, DeviceId device, TaskId before, TaskId after) {
   if (!begun_) return;
-  const std::int32_t way = step.microbatch % contents_.ways();
   const Phase phase = step.kind == StepKind::Forward          ? kForward
                       : step.kind == StepKind::BackwardWeight ? kWeights
                                                               : kBackward;
+  connect(step, phase, device, before, after);
+  if (step.kind == StepKind::Backward && splits_backward_) connect(step, kWeights, device, before, after);
+}
+
+void HostTasks::connect(const PipelineStep& step, Phase phase, DeviceId device, TaskId before, TaskId after) {
+  const std::int32_t way = step.microbatch % contents_.ways();
   const std::int32_t stage = contents_.options().pipeline ? step.stage : 0;
   const auto found = chains_.find(with_way(chain_key(stage, phase, device), way));
   if (found == chains_.end()) return;

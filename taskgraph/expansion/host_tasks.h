@@ -61,6 +61,8 @@ class HostTasks {
   void add_parts(std::size_t segment, Phase phase, std::int32_t microbatch);
   void wait_for_data(std::size_t first_wiring);
   void turn_round();
+  void launch_weights_behind_inputs();
+  void connect(const PipelineStep& step, Phase phase, DeviceId device, TaskId before, TaskId after);
 
   StrategyExpander& expander_;
   const PlanContents& contents_;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "search/recipe_planner/measuring/moments.h"
 #include "search/recipe_planner/measuring/part_busy.h"
 #include "search/recipe_planner/measuring/part_chains.h"
 #include "search/recipe_planner/measuring/part_memory.h"
@@ -19,6 +20,9 @@ void lower(PartCosts& costs, const PartCosts& other) {
   lower_to(costs.busy_forward, other.busy_forward);
   lower_to(costs.busy_input, other.busy_input);
   lower_to(costs.busy_weight, other.busy_weight);
+  lower_to(costs.host_forward, other.host_forward);
+  lower_to(costs.host_input, other.host_input);
+  lower_to(costs.host_weight, other.host_weight);
   lower_to(costs.kept_for_weights, other.kept_for_weights);
   for (std::size_t k = 0; k < kNumRecomputes; ++k) {
     lower_to(costs.backward.all[k], other.backward.all[k]);
@@ -26,6 +30,7 @@ void lower(PartCosts& costs, const PartCosts& other) {
     lower_to(costs.whole_backward.all[k], other.whole_backward.all[k]);
     lower_to(costs.whole_backward.first[k], other.whole_backward.first[k]);
     lower_to(costs.busy_again[k], other.busy_again[k]);
+    lower_to(costs.host_again[k], other.host_again[k]);
     lower_to(costs.kept[k], other.kept[k]);
     lower_to(costs.kept_entry[k], other.kept_entry[k]);
     lower_to(costs.made_again[k], other.made_again[k]);
@@ -62,6 +67,7 @@ template <class Measure>
 RecipeMeshCosts MeshMeter::least_of_groups(const Recipe& mesh, const std::vector<std::int64_t>& groups,
                                            Measure measure) {
   RecipeMeshCosts made;
+  made.host_step = least_host_time(tables_->runtime().host.step);
   made.of_class.resize(parts_.representative.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     tables_->begin(mesh, groups[g]);
@@ -155,8 +161,9 @@ Bytes least_permanent(const PartCosts& part, std::int64_t times, const StateShar
 
 Nanoseconds least_time(const RecipeMeshCosts& costs, const ModelParts& parts, std::int64_t groups,
                        std::int64_t microbatches) {
-  Nanoseconds busy = 0, chain = 0;
+  Nanoseconds busy = 0, chain = 0, host = 2 * costs.host_step;
   const auto add = [&](const PartCosts& part, std::int64_t number) {
+    host += number * (part.host_forward + part.host_input + part.host_weight);
     busy += number * (part.busy_forward + part.busy_input + part.busy_weight);
     Nanoseconds backward = std::numeric_limits<Nanoseconds>::max();
     for (std::size_t k = 0; k < kNumRecomputes; ++k) {
@@ -168,8 +175,8 @@ Nanoseconds least_time(const RecipeMeshCosts& costs, const ModelParts& parts, st
   add(costs.front, 1);
   for (const std::size_t number : parts.class_of) add(costs.of_class[number], 1);
   add(costs.behind, 1);
-  if (groups > 1) chain /= 2;  // two steps beside each other have their chains at the same time
-  return microbatches * (std::max(busy, chain) / groups);
+  if (groups > 1) chain /= 2, host /= 2;  // two steps beside each other have theirs at the same time
+  return microbatches * (std::max({busy, chain, host}) / groups);
 }
 
 }  // namespace pipesim

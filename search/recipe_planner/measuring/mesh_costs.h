@@ -31,6 +31,9 @@ struct BackwardChains {
 /// transfers that leads there from what comes in. Such bounds add up over parts. So do those of the way back.
 ///
 /// Busy. The least, over the devices, of the time that passes take on them.
+///
+/// Host. The least, over the devices, of the time that their processes take to launch these passes. A process
+/// begins a step with its device and ends before it (HostTasks).
 struct PartCosts {
   Nanoseconds forward = 0;        ///< chain from what the part before makes, with its way here
   Nanoseconds forward_first = 0;  ///< the same where the part is the first of its stage
@@ -38,6 +41,8 @@ struct PartCosts {
   BackwardChains whole_backward;  ///< where weights' gradients are in the same step
   Nanoseconds busy_forward = 0, busy_input = 0, busy_weight = 0;
   std::array<Nanoseconds, kNumRecomputes> busy_again{};
+  Nanoseconds host_forward = 0, host_input = 0, host_weight = 0;
+  std::array<Nanoseconds, kNumRecomputes> host_again{};
   /// Least bytes, over the devices, that a microbatch keeps until its backward begins: what the part makes
   /// for itself, and what the part before made for it on the same devices.
   std::array<Bytes, kNumRecomputes> kept{}, kept_entry{};
@@ -60,6 +65,7 @@ struct PartCosts {
 struct RecipeMeshCosts {
   PartCosts front, behind;
   std::vector<PartCosts> of_class;
+  Nanoseconds host_step = 0;  ///< of each forward step and each backward step of gradients of inputs
 };
 
 /// A mesh with as few copies of the model as hold all experts, one behind the other. All its copies do the

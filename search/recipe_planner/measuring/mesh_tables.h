@@ -66,6 +66,7 @@ class MeshTables {
 
   [[nodiscard]] const OperatorGraph& graph() const { return graph_; }
   [[nodiscard]] const PlanOptions& options() const { return options_; }
+  [[nodiscard]] const Runtime& runtime() const { return costs_.runtime(); }
   [[nodiscard]] const Topology& topology() const { return costs_.topology(); }
   [[nodiscard]] const BackwardUses& backward() const { return backward_; }
   [[nodiscard]] const BoundOperator& operator[](OperatorId op) const { return *bound_[op.index()]; }

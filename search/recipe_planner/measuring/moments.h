@@ -20,6 +20,11 @@ inline Nanoseconds least(const Moments& moments) {
   return moments.empty() ? kNoChain : *std::ranges::min_element(moments);
 }
 
+/// What it adds at least to a task of a process, whose sum of times is rounded.
+inline Nanoseconds least_host_time(Seconds time) {
+  return std::max<Nanoseconds>(0, to_nanoseconds(time) - 1);
+}
+
 /// A pass of one shard: its stages follow one another.
 inline Nanoseconds duration_of(const PassWork& work, std::size_t shard, std::size_t shards) {
   Nanoseconds sum = 0;

@@ -5,7 +5,8 @@
 
 namespace pipesim {
 
-/// How long devices are busy (PartCosts, "Busy"): by the passes alone, which is known at once.
+/// How long devices are busy, and their hosts (PartCosts, "Busy" and "Host"): by the passes alone, which is
+/// known at once.
 void measure_busy(const PartOnMesh& part, PartCosts& costs);
 
 }  // namespace pipesim

@@ -1,0 +1,224 @@
+"""Training steps of GPTs and Llamas in PyTorch on one GPU, as rows for `pipesim accuracy`; a trace of one of them.
+
+Usage: torch_runs.py ROWS.csv TRACE.json.gz SECONDS
+Weights are bfloat16 with float32 copies; gradients of microbatches are added in float32; Adam, after clipping.
+"""
+import gc
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+ROWS, TRACE, END = sys.argv[1], sys.argv[2], time.monotonic() + float(sys.argv[3])
+VOCAB = 50304
+nn = torch.nn
+
+
+class Block(nn.Module):
+    def __init__(self, hidden, heads, llama):
+        super().__init__()
+        self.heads, self.llama = heads, llama
+        norm = nn.RMSNorm if llama else nn.LayerNorm
+        self.norm1, self.norm2 = norm(hidden), norm(hidden)
+        ffn = (8 * hidden // 3 + 255) // 256 * 256 if llama else 4 * hidden
+        self.qkv, self.projection = nn.Linear(hidden, 3 * hidden, bias=not llama), nn.Linear(hidden, hidden, bias=not llama)
+        self.up, self.down = nn.Linear(hidden, (2 if llama else 1) * ffn, bias=not llama), nn.Linear(ffn, hidden, bias=not llama)
+
+    def forward(self, x, rope):
+        b, s, h = x.shape
+        q, k, v = (t.view(b, s, self.heads, -1) for t in self.qkv(self.norm1(x)).chunk(3, -1))
+        if self.llama:
+            q, k = rotate(q, rope), rotate(k, rope)
+        a = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True)
+        x = x + self.projection(a.transpose(1, 2).reshape(b, s, h))
+        y = self.up(self.norm2(x))
+        if self.llama:
+            gate, up = y.chunk(2, -1)
+            y = F.silu(gate) * up
+        else:
+            y = F.gelu(y, approximate="tanh")
+        return x + self.down(y)
+
+
+def rotate(x, rope):
+    cos, sin = rope
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat((-second, first), -1) * sin
+
+
+class Model(nn.Module):
+    def __init__(self, layers, hidden, heads, sequence, llama):
+        super().__init__()
+        self.llama = llama
+        self.words = nn.Embedding(VOCAB, hidden)
+        if not llama:
+            self.positions = nn.Embedding(sequence, hidden)
+        self.blocks = nn.ModuleList(Block(hidden, heads, llama) for _ in range(layers))
+        self.norm = (nn.RMSNorm if llama else nn.LayerNorm)(hidden)
+        self.head = nn.Linear(hidden, VOCAB, bias=False)
+        if not llama:
+            self.head.weight = self.words.weight
+        angles = torch.outer(torch.arange(sequence).float(), 1e4 ** (-torch.arange(0, hidden // heads, 2).float() / (hidden // heads)))
+        angles = torch.cat((angles, angles), -1)[None, :, None, :]
+        self.register_buffer("cos", angles.cos()), self.register_buffer("sin", angles.sin())
+        self.register_buffer("place", torch.arange(sequence), persistent=False)
+
+    def forward(self, tokens, labels):
+        x = self.words(tokens)
+        if not self.llama:
+            x = x + self.positions(self.place)
+        rope = (self.cos, self.sin)
+        for block in self.blocks:
+            x = block(x, rope)
+        return F.cross_entropy(self.head(self.norm(x)).float().view(-1, VOCAB), labels.view(-1))
+
+
+class Training:
+    def __init__(self, kind, layers, hidden, sequence, size, microbatches, mode):
+        torch.manual_seed(1)
+        with torch.device("cuda"):
+            self.model = Model(layers, hidden, hidden // (128 if hidden >= 2048 else 64), sequence, kind == "llama")
+        self.model.to(torch.bfloat16)
+        self.model.place = torch.arange(sequence, device="cuda")
+        self.weights = list(self.model.parameters())
+        for w in self.weights:
+            nn.init.normal_(w, std=0.02)
+            w.main_grad = torch.zeros_like(w, dtype=torch.float32)
+            w.register_post_accumulate_grad_hook(self.add)
+        self.masters = [w.detach().float().requires_grad_() for w in self.weights]
+        for m, w in zip(self.masters, self.weights):
+            m.grad = w.main_grad
+        self.optimizer = torch.optim.AdamW(self.masters, lr=1e-4, fused=True, capturable=mode == "cuda-graph")
+        self.tokens = torch.randint(VOCAB, (microbatches, size, sequence), device="cuda")
+        self.labels = torch.randint(VOCAB, (microbatches, size, sequence), device="cuda")
+        self.run = self.step
+        if mode == "torch-compile":
+            for block in self.model.blocks:
+                block.compile(dynamic=False)
+        if mode == "cuda-graph":
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    self.step()
+            torch.cuda.current_stream().wait_stream(side)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.step()
+            self.run = self.graph.replay
+
+    @staticmethod
+    def add(w):
+        w.main_grad.add_(w.grad)
+        w.grad = None
+
+    def step(self):
+        torch._foreach_zero_([w.main_grad for w in self.weights])
+        for tokens, labels in zip(self.tokens, self.labels):
+            self.model(tokens, labels).backward()
+        norms = torch._foreach_norm([w.main_grad for w in self.weights])
+        scale = (1.0 / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)).clamp(max=1.0)
+        torch._foreach_mul_([w.main_grad for w in self.weights], scale)
+        self.optimizer.step()
+        with torch.no_grad():
+            torch._foreach_copy_([w.detach() for w in self.weights], self.masters)
+
+
+def measure(training, warmup, steps):
+    for _ in range(warmup):
+        training.run()
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(steps):
+        begin = time.perf_counter()
+        training.run()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return sorted(times)[len(times) // 2]
+
+
+def spec(kind, layers, hidden, sequence, size):
+    heads = hidden // (128 if hidden >= 2048 else 64)
+    if kind == "gpt":
+        return f"gpt:batch={size},layers={layers},hidden={hidden},heads={heads},vocab={VOCAB},sequence={sequence},positions={sequence},dropout=0,dtype=bfloat16"
+    ffn = (8 * hidden // 3 + 255) // 256 * 256
+    return (f"llama:batch={size},layers={layers},hidden={hidden},heads={heads},kv_heads={heads},ffn={ffn},vocab={VOCAB},"
+            f"sequence={sequence},dtype=bfloat16")
+
+
+E, G, C = "torch-eager", "cuda-graph", "torch-compile"
+CASES = [
+    ("gpt", 8, 1024, 1024, 1, 1, E), ("gpt", 8, 2048, 2048, 1, 1, E), ("gpt", 8, 2048, 2048, 4, 1, E),
+    ("gpt", 8, 1024, 1024, 16, 1, E), ("gpt", 16, 512, 512, 1, 1, E), ("gpt", 16, 512, 512, 32, 1, E),
+    ("gpt", 4, 4096, 2048, 1, 1, E), ("gpt", 4, 4096, 2048, 4, 1, E), ("gpt", 8, 1024, 1024, 1, 8, E),
+    ("gpt", 8, 1024, 1024, 4, 2, E), ("gpt", 2, 8192, 4096, 1, 1, E), ("gpt", 8, 2048, 8192, 1, 1, E),
+    ("llama", 8, 1024, 1024, 1, 1, E), ("llama", 8, 2048, 2048, 1, 1, E), ("llama", 8, 2048, 2048, 4, 1, E),
+    ("llama", 4, 4096, 4096, 1, 1, E), ("llama", 4, 4096, 4096, 1, 4, E),
+    ("gpt", 24, 1024, 1024, 1, 1, E), ("gpt", 8, 2048, 2048, 1, 4, E),
+    ("gpt", 16, 512, 512, 1, 1, G), ("gpt", 8, 1024, 1024, 1, 1, G), ("gpt", 8, 1024, 1024, 16, 1, G),
+    ("gpt", 8, 2048, 2048, 1, 1, G), ("gpt", 8, 2048, 2048, 4, 1, G), ("llama", 8, 2048, 2048, 1, 1, G),
+    ("gpt", 4, 4096, 2048, 4, 1, G), ("llama", 4, 4096, 4096, 1, 1, G), ("gpt", 8, 1024, 1024, 1, 8, G),
+    ("gpt", 8, 1024, 1024, 1, 1, C), ("gpt", 8, 2048, 2048, 4, 1, C), ("gpt", 16, 512, 512, 1, 1, C),
+    ("llama", 8, 2048, 2048, 4, 1, C), ("llama", 4, 4096, 4096, 1, 1, C),
+]
+
+
+def host_microseconds(run, count):
+    run()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(count):
+        run()
+    told = time.perf_counter() - begin
+    torch.cuda.synchronize()
+    return 1e6 * told / count
+
+
+def main():
+    print(torch.__version__, torch.cuda.get_device_name(), flush=True)
+    x = torch.zeros(16, device="cuda")
+    print(f"host: {host_microseconds(lambda: x.add_(1), 800):.2f} us a small kernel", flush=True)
+    linear = nn.Linear(64, 64, device="cuda", dtype=torch.bfloat16)
+    y = torch.zeros(16, 64, device="cuda", dtype=torch.bfloat16)
+    print(f"host: {host_microseconds(lambda: linear(y), 300):.2f} us a Linear", flush=True)
+    with open(ROWS, "w", encoding="utf-8") as rows, sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        print("name,model,recipe,batch,time,memory,runtime,status,group", file=rows)
+        for case in CASES:
+            kind, layers, hidden, sequence, size, microbatches, mode = case
+            if time.monotonic() > END - (15 if mode == C else 4):
+                print("no time for", *case, flush=True)
+                continue
+            began, training = time.monotonic(), None
+            line = [f"{kind} {hidden} x {layers}", f'"{spec(kind, layers, hidden, sequence, size * microbatches)}"',
+                    f"mbs{size}", str(size * microbatches)]
+            try:
+                torch.cuda.reset_peak_memory_stats()
+                training = Training(*case)
+                seconds = measure(training, 3, 12)
+                peak = torch.cuda.max_memory_allocated()
+                line += [f"{1e3 * seconds:.4f} ms", f"{peak / 1e9:.3f} GB", mode, "ok"]
+            except torch.OutOfMemoryError:
+                seconds = float("nan")
+                line += ["", "", mode, "oom"]
+            except Exception as error:  # the other cases must run
+                seconds = float("nan")
+                print("FAILED", case, repr(error)[:300], flush=True)
+                line += ["", "", mode, "failed"]
+            print(",".join(line) + f",{mode};{kind};hidden {hidden}", file=rows, flush=True)
+            print(f"{1e3 * seconds:10.3f} ms  {case}  ({time.monotonic() - began:.1f} s)", flush=True)
+            training = None
+            gc.collect()
+            torch.cuda.empty_cache()
+        training = Training("gpt", 2, 1024, 1024, 2, 1, E)
+        measure(training, 3, 2)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA],
+                                    record_shapes=True) as profiler:
+            for _ in range(2):
+                training.run()
+            torch.cuda.synchronize()
+        profiler.export_chrome_trace(TRACE)
+
+
+main()
