@@ -38,6 +38,7 @@ needs 'execution cuda' compare --backend cuda --execute
 needs '' compare --backend cuda
 needs 'execution cuda' calibrate --backend cuda -o cuda.db
 needs execution calibrate --model cuda --plan --backend
+needs '' calibrate --runs runs.csv -o cluster.json
 needs 'execution mpi cuda' execute --backend cuda --rendezvous mpi
 needs 'execution mpi cuda' execute --rendezvous=mpi --backend=cuda
 needs execution execute --rendezvous tcp://a:1

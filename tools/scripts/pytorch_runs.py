@@ -1,8 +1,10 @@
-"""Training steps of GPTs and Llamas in PyTorch on one GPU, as rows for `pipesim accuracy`; a trace of one of them.
+"""Training steps of GPTs and Llamas in PyTorch on one GPU, as rows for `pipesim accuracy` and `pipesim calibrate --runs`.
 
-Usage: torch_runs.py ROWS.csv TRACE.json.gz SECONDS
-Weights are bfloat16 with float32 copies; gradients of microbatches are added in float32; Adam, after clipping.
+Usage: pytorch_runs.py DEVICES ROWS.csv [SECONDS], for example pytorch_runs.py dgx-h100:gpus=1 runs.csv
+DEVICES is what --topology takes. Weights are bfloat16 with float32 copies; gradients of microbatches are added in float32; Adam,
+after clipping. Within SECONDS (100) as many of the cases as possible are measured, once each.
 """
+
 import gc
 import sys
 import time
@@ -11,7 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-ROWS, TRACE, END = sys.argv[1], sys.argv[2], time.monotonic() + float(sys.argv[3])
+if not 3 <= len(sys.argv) <= 4:
+    sys.exit(__doc__)
+DEVICES, ROWS = sys.argv[1:3]
+END = time.monotonic() + (float(sys.argv[3]) if len(sys.argv) == 4 else 100)
 VOCAB = 50304
 nn = torch.nn
 
@@ -165,26 +170,10 @@ CASES = [
 ]
 
 
-def host_microseconds(run, count):
-    run()
-    torch.cuda.synchronize()
-    begin = time.perf_counter()
-    for _ in range(count):
-        run()
-    told = time.perf_counter() - begin
-    torch.cuda.synchronize()
-    return 1e6 * told / count
-
-
 def main():
     print(torch.__version__, torch.cuda.get_device_name(), flush=True)
-    x = torch.zeros(16, device="cuda")
-    print(f"host: {host_microseconds(lambda: x.add_(1), 800):.2f} us a small kernel", flush=True)
-    linear = nn.Linear(64, 64, device="cuda", dtype=torch.bfloat16)
-    y = torch.zeros(16, 64, device="cuda", dtype=torch.bfloat16)
-    print(f"host: {host_microseconds(lambda: linear(y), 300):.2f} us a Linear", flush=True)
     with open(ROWS, "w", encoding="utf-8") as rows, sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        print("name,model,recipe,batch,time,memory,runtime,status,group", file=rows)
+        print("name,model,devices,recipe,batch,time,memory,runtime,status,group", file=rows)
         for case in CASES:
             kind, layers, hidden, sequence, size, microbatches, mode = case
             if time.monotonic() > END - (15 if mode == C else 4):
@@ -192,7 +181,7 @@ def main():
                 continue
             began, training = time.monotonic(), None
             line = [f"{kind} {hidden} x {layers}", f'"{spec(kind, layers, hidden, sequence, size * microbatches)}"',
-                    f"mbs{size}", str(size * microbatches)]
+                    DEVICES, f"mbs{size}", str(size * microbatches)]
             try:
                 torch.cuda.reset_peak_memory_stats()
                 training = Training(*case)
@@ -211,14 +200,6 @@ def main():
             training = None
             gc.collect()
             torch.cuda.empty_cache()
-        training = Training("gpt", 2, 1024, 1024, 2, 1, E)
-        measure(training, 3, 2)
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA],
-                                    record_shapes=True) as profiler:
-            for _ in range(2):
-                training.run()
-            torch.cuda.synchronize()
-        profiler.export_chrome_trace(TRACE)
 
 
 main()
