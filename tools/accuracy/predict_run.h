@@ -7,7 +7,7 @@
 
 #include "costmodel/calibration.h"
 #include "sim/base/units.h"
-#include "tools/accuracy/measured_run.h"
+#include "tools/accuracy/tables/measured_run.h"
 
 namespace pipesim {
 

@@ -55,7 +55,8 @@ Command calibrate_command() {
        "measure on two cores of this machine"},
       {"pipesim calibrate --model lenet:batch=32 --topology cpu:2 -o lenet.db --plan lenet.plan.json --fit",
        "add the durations of a plan, and correct estimates"},
-      {"pipesim calibrate --runs runs.csv -o my-cluster.json", "fit a few constants to runs of a cluster"}};
+      {"pipesim calibrate --runs docs/examples/pytorch_h100.csv -o h100.constants.json",
+       "fit a few constants to runs of a cluster"}};
   c.run = run_calibrate_either;
   return c;
 }

@@ -8,7 +8,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
-#include "tools/accuracy/measured_tables.h"
+#include "tools/accuracy/tables/measured_tables.h"
 #include "tools/cli/status_line.h"
 #include "tools/fitting/fit_report.h"
 #include "tools/fitting/fit_runs.h"

@@ -259,7 +259,7 @@ int compare(const CompareRun& run, Streams& streams) {
       json["reason"] = {{"plan", why->name}};
       json["reason"].update(json_of(why->reason));
     }
-    if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)
+    if (const auto use = costs.calibrated() ? use_of(evaluator, baselines) : std::nullopt)
       json["calibration"] = json_of(*use);
     streams.out << json.dump(2) << "\n";
     return 0;
@@ -271,7 +271,7 @@ int compare(const CompareRun& run, Streams& streams) {
                                  recipes.empty() ? "baseline" : "plan")
               << why_text(evaluator, baselines) << (bound ? bound_line(*bound, baselines) : "\n")
               << fit_line(evaluator, baselines, model) << details_table(evaluator, baselines, recipes);
-  if (const auto use = calibration ? use_of(evaluator, baselines) : std::nullopt)
+  if (const auto use = costs.calibrated() ? use_of(evaluator, baselines) : std::nullopt)
     streams.out << "\nof the fastest baseline:\n" << durations_line(*use);
   return 0;
 }

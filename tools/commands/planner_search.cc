@@ -27,6 +27,7 @@
 #include "tools/commands/stage_costs_report.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/prediction_interval.h"
 #include "tools/reports/pipeline_report.h"
 #include "tools/reports/plan_costs.h"
 #include "tools/reports/plan_reason.h"
@@ -379,6 +380,8 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
   }
   keep.reset();
   plan.runtime = run.runtime;
+  const Reliance reliance =
+      reliance_of(graph, topology, calibration, plan, report.iteration_time, !run.profile_note.empty());
   if (!run.output.empty() && !report.infeasible) write_file(run.output, to_json(plan, graph, topology));
   const std::string& profile = run.profile_note;
   if (run.json) {
@@ -396,6 +399,7 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
     if (!planned.note.empty()) json["note"] = planned.note;
     if (planned.proven) json["proven_optimal"] = *planned.proven;
     if (!profile.empty()) json["profile_note"] = profile;
+    json.update(json_of(reliance));
     if (pipeline) json["pipeline"] = json_of(*pipeline);
     if (!planned.contributions.empty()) json["contributions"] = contributions_json(planned);
     if (planned.recipes) json["recipes"] = json_of(*planned.recipes);
@@ -414,7 +418,8 @@ int plan_and_report(const PlannerRun& run, Streams& streams) {
     if (!planned.note.empty()) streams.out << fmt::format("  {}\n", planned.note);
     if (!profile.empty()) streams.out << fmt::format("  {}\n", profile);
     streams.out << "\nsimulated\n"
-                << far << (reason ? why_lines(*reason) : "") << to_text(report, topology) << "\n"
+                << far << (reason ? why_lines(*reason) : "") << to_text(report, topology) << to_text(reliance)
+                << "\n"
                 << (pipeline
                         ? to_text(*pipeline) + "\n" + memory_table(report.memory_of_stages, topology) + "\n"
                         : "")

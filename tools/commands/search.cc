@@ -22,6 +22,7 @@
 #include "tools/commands/search_report.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_and_topology.h"
+#include "tools/inputs/prediction_interval.h"
 #include "tools/inputs/recipe_run.h"
 #include "tools/reports/report_in_time.h"
 #include "tools/searching/hints.h"
@@ -271,7 +272,7 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
   std::vector<Baseline> baselines = score_in_time(evaluator, time);
   if (run.recipe) baselines.push_back(scored_recipe(*run.recipe, run, evaluator));
   Certainty certainty;
-  if (!calibration) add_lower_bound(run, costs, time, certainty);
+  if (!costs.calibrated()) add_lower_bound(run, costs, time, certainty);
   if (!run.log.empty()) watch.log_to(run.log);
   const SearchOutcome outcome = search(run, costs, candidates, baselines, time, watch, certainty.bound);
   static_cast<void>(watch.stop_requested());
@@ -284,16 +285,17 @@ int search_and_report(Streams& streams, SearchRun& run, SearchWatch& watch, Sear
   }
   const BoundStrategy strategy = evaluator.contents().bind(outcome.best->strategy);
   const PlanReport report = report_in_time(evaluator, strategy, outcome.best->evaluation);
-  if (calibration && report.in_full && may_report_in_full(evaluator, strategy))
+  if (calibration && calibration->has_durations() && report.in_full &&
+      may_report_in_full(evaluator, strategy))
     certainty.use = calibration_use(evaluator, strategy);
-  if (!run.output.empty()) {
-    Plan plan{
-        run.model.model,  run.topology_text, run.graph.fingerprint(), run.topology.fingerprint(), run.options,
-        outcome.found_by, run.seed,          outcome.best->strategy};
-    plan.runtime = run.runtime;
-    plan.recipe = report.recipe;
-    write_file(run.output, to_json(plan, run.graph, run.topology));
-  }
+  Plan plan{
+      run.model.model,  run.topology_text, run.graph.fingerprint(), run.topology.fingerprint(), run.options,
+      outcome.found_by, run.seed,          outcome.best->strategy};
+  plan.runtime = run.runtime;
+  plan.recipe = report.recipe;
+  if (!run.output.empty()) write_file(run.output, to_json(plan, run.graph, run.topology));
+  certainty.reliance = reliance_of(run.graph, run.topology, calibration, plan, report.iteration_time,
+                                   !run.profile_note.empty());
   const WhyPlan why =
       why_plan(evaluator, candidates, baselines, outcome, time.shortened(try_budget(run.budget, outcome)));
   keep.reset();

@@ -75,6 +75,7 @@ std::string json_of(const SearchRun& run, const PlanReport& report, const std::v
   if (certainty.bound) json["lower_bound_s"] = to_seconds(*certainty.bound).value;
   if (certainty.bound_is_late) json["lower_bound_s"] = nullptr;
   if (certainty.use) json["calibration"] = json_of(*certainty.use);
+  json.update(json_of(certainty.reliance));
   json["search"] = {{"algorithm", run.algorithm},
                     {"proposals", outcome.proposals},
                     {"accepted", outcome.accepted},
@@ -107,6 +108,7 @@ std::string text_of(const SearchRun& run, const PlanReport& report, const std::v
                         room_above(*certainty.bound, report.iteration_time));
   if (certainty.bound_is_late) text += fmt::format("  {:13}  {}\n", "lower bound", "not found: out of time");
   if (certainty.use) text += durations_line(*certainty.use);
+  text += to_text(certainty.reliance);
   if (outcome.proposals > 0) {
     text += fmt::format("  {:13}  {} proposals, {} accepted, {:.0f} a second, {:.1f} s{}\n", "search",
                         outcome.proposals, outcome.accepted, rate(outcome), outcome.seconds, on_threads(run));

@@ -10,6 +10,7 @@
 #include "search/search.h"
 #include "tools/inputs/calibration_use.h"
 #include "tools/inputs/model_run.h"
+#include "tools/inputs/prediction_interval.h"
 #include "tools/reports/plan_report.h"
 #include "tools/searching/why_plan.h"
 
@@ -40,7 +41,8 @@ struct SearchRun {
 struct Certainty {
   std::optional<Nanoseconds> bound;   // no plan is faster; holds for analytic durations only
   bool bound_is_late = false;         // there was no time for it
-  std::optional<CalibrationUse> use;  // with a calibration
+  std::optional<CalibrationUse> use;  // with measured durations
+  Reliance reliance;
 };
 
 /// Whether chains run, on threads.

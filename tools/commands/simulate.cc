@@ -103,8 +103,8 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     write_file(run.dot, dot.str());
   }
   constexpr std::size_t kSteps = 8, kExplained = 24, kConfigs = 12, kStrip = 96;
-  const std::optional<PredictionInterval> interval =
-      interval_of(s.graph, s.topology, s.calibration, s.plan, report.iteration_time);
+  const Reliance reliance =
+      reliance_of(s.graph, s.topology, s.calibration, s.plan, report.iteration_time, !s.profile_note.empty());
   const std::optional<PipelineReport> pipeline = report_pipeline(evaluator, strategy, report.memory, kStrip);
   if (!run.explain.empty()) {
     const TaskExplanation why = explain_task(evaluator, strategy, run.explain);
@@ -122,7 +122,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
     if (pipeline) json["pipeline"] = json_of(*pipeline);
     if (s.calibration && s.calibration->has_durations())
       json["calibration"] = json_of(calibration_use(evaluator, strategy));
-    if (interval) json["interval_s"] = {interval->low.value, interval->high.value};
+    json.update(json_of(reliance));
     streams.out << json.dump(2) << "\n";
   } else {
     streams.out << fmt::format("{} on {} ({}), {}{}\n\n", s.graph.name(), s.topology.name(),
@@ -134,7 +134,7 @@ int run_simulate(const Arguments& arguments, Streams& streams) {
                 << (s.calibration && s.calibration->has_durations()
                         ? durations_line(calibration_use(evaluator, strategy))
                         : "")
-                << (interval ? interval_line(*interval, *s.calibration->constants) : "") << "\n"
+                << to_text(reliance) << "\n"
                 << (pipeline
                         ? to_text(*pipeline) + "\n" + memory_table(report.memory_of_stages, s.topology) + "\n"
                         : "")

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "costmodel/constants/fit_constants.h"
-#include "tools/accuracy/measured_run.h"
+#include "tools/accuracy/tables/measured_run.h"
 #include "tools/fitting/next_runs.h"
 
 namespace pipesim {

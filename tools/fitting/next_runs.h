@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "costmodel/constants/cluster_constants.h"
-#include "tools/accuracy/measured_run.h"
+#include "tools/accuracy/tables/measured_run.h"
 
 namespace pipesim {
 

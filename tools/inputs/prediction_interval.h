@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -10,13 +12,22 @@
 
 namespace pipesim {
 
-/// Between which times 90 % of runs of a plan are expected, around the time that was predicted. Nothing
-/// without constants. Simulates the plan once for each constant.
-std::optional<PredictionInterval> interval_of(const OperatorGraph& graph, const Topology& topology,
-                                              const std::optional<Calibration>& calibration, const Plan& plan,
-                                              Nanoseconds predicted);
+/// What a predicted time rests on.
+struct Reliance {
+  std::optional<PredictionInterval> interval;  ///< with constants
+  std::int64_t runs = 0;                       ///< that the constants were fitted to
+  bool uncalibrated = false;                   ///< on published figures of devices and links alone
+};
 
-/// The same as a row below a plan's report.
-std::string interval_line(const PredictionInterval& interval, const ClusterConstants& constants);
+/// Of a plan whose time was predicted. With constants, it is simulated once for each of them. `profiled`: the
+/// model brings measured times along.
+Reliance reliance_of(const OperatorGraph& graph, const Topology& topology,
+                     const std::optional<Calibration>& calibration, const Plan& plan, Nanoseconds predicted,
+                     bool profiled);
+
+/// As a row below a plan's report; "" where there is nothing to say.
+std::string to_text(const Reliance& reliance);
+/// As members of a JSON object: interval_s, or uncalibrated.
+nlohmann::ordered_json json_of(const Reliance& reliance);
 
 }  // namespace pipesim

@@ -1,12 +1,12 @@
-#include "tools/accuracy/measured_tables.h"
+#include "tools/accuracy/tables/measured_tables.h"
 
-#include "tools/accuracy/foundry_runs.h"
-#include "tools/accuracy/gpt_runs.h"
-#include "tools/accuracy/megatron_runs.h"
-#include "tools/accuracy/nanotron_runs.h"
-#include "tools/accuracy/nccl_runs.h"
-#include "tools/accuracy/own_runs.h"
-#include "tools/accuracy/published_runs.h"
+#include "tools/accuracy/tables/foundry_runs.h"
+#include "tools/accuracy/tables/gpt_runs.h"
+#include "tools/accuracy/tables/megatron_runs.h"
+#include "tools/accuracy/tables/nanotron_runs.h"
+#include "tools/accuracy/tables/nccl_runs.h"
+#include "tools/accuracy/tables/own_runs.h"
+#include "tools/accuracy/tables/published_runs.h"
 
 namespace pipesim {
 namespace {

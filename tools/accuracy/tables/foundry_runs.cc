@@ -1,4 +1,4 @@
-#include "tools/accuracy/foundry_runs.h"
+#include "tools/accuracy/tables/foundry_runs.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "tools/accuracy/measured_row.h"
+#include "tools/accuracy/tables/measured_row.h"
 
 namespace pipesim {
 namespace {

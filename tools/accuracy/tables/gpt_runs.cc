@@ -1,10 +1,10 @@
-#include "tools/accuracy/gpt_runs.h"
+#include "tools/accuracy/tables/gpt_runs.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "tools/accuracy/measured_row.h"
+#include "tools/accuracy/tables/measured_row.h"
 
 namespace pipesim {
 namespace {

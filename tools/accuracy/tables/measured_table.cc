@@ -1,4 +1,4 @@
-#include "tools/accuracy/measured_table.h"
+#include "tools/accuracy/tables/measured_table.h"
 
 #include <fmt/format.h>
 

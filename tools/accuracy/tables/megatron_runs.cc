@@ -1,4 +1,4 @@
-#include "tools/accuracy/megatron_runs.h"
+#include "tools/accuracy/tables/megatron_runs.h"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "tools/accuracy/measured_run.h"
-#include "tools/accuracy/measured_table.h"
+#include "tools/accuracy/tables/measured_run.h"
+#include "tools/accuracy/tables/measured_table.h"
 
 namespace pipesim {
 

@@ -1,4 +1,4 @@
-#include "tools/accuracy/nccl_runs.h"
+#include "tools/accuracy/tables/nccl_runs.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tools/accuracy/own_runs.h"
+#include "tools/accuracy/tables/own_runs.h"
 
 #include <fmt/format.h>
 

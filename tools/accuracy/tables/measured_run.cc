@@ -1,4 +1,4 @@
-#include "tools/accuracy/measured_run.h"
+#include "tools/accuracy/tables/measured_run.h"
 
 #include <fmt/format.h>
 
