@@ -191,6 +191,17 @@ void read_calibration(std::string_view bytes) {
   }
 }
 
+// On a topology with the kind of device that they name.
+void read_constants(std::string_view bytes) {
+  Calibration calibration;
+  calibration.constants = parse_constants(bytes, "constants.json");
+  static_cast<void>(parse_constants(to_json(*calibration.constants), "constants.json"));
+  calibration.constants->device = searched().topology.kind(DeviceId(0)).name;
+  const CostModel costs(searched().topology, &calibration, parse_runtime("megatron"));
+  const std::vector<double> slopes(calibration.constants->constants.size(), 1.0);
+  static_cast<void>(log_deviation(*calibration.constants, slopes));
+}
+
 template <void (*Read)(std::string_view)>
 bool reads(std::string_view bytes) {
   try {
@@ -201,13 +212,14 @@ bool reads(std::string_view bytes) {
   }
 }
 
-constexpr std::array<FuzzedParser, 7> kParsers{{{"models", reads<read_model>},
+constexpr std::array<FuzzedParser, 8> kParsers{{{"models", reads<read_model>},
                                                 {"plans", reads<read_plan>},
                                                 {"topologies", reads<read_topology>},
                                                 {"profiles", reads<read_profile>},
                                                 {"nccl", reads<read_nccl>},
                                                 {"checkpoints", reads<read_checkpoint>},
-                                                {"calibrations", reads<read_calibration>}}};
+                                                {"calibrations", reads<read_calibration>},
+                                                {"constants", reads<read_constants>}}};
 
 }  // namespace
 

@@ -157,7 +157,8 @@ Command simulate_command() {
       "topology. --model and --topology replace them, if they have the same operators and devices of the "
       "same names. The report says what else differs, such as slower links or another batch.\n\nThe critical "
       "path is the chain of tasks that makes the iteration as long as it is. Its time is compute, "
-      "communication, or waiting: a transfer was ready, and its link was busy.\n\nFor a pipeline the report "
+      "launches by the host, communication, or waiting: a transfer was ready, and its link was busy.\n\nFor "
+      "a pipeline the report "
       "has a table of stages, draws their time with a row for each group of devices, and says what fills "
       "the memory of each.\n\nA plan that does "
       "not fit into memory is reported too, with exit status 1.";

@@ -117,6 +117,15 @@ void repeat(const SimulatedPart& part, CriticalPath& path) {
   }
 }
 
+Nanoseconds time_of_hosts(const SimulatedPart& part, const CriticalPath& path) {
+  Nanoseconds time = 0;
+  for (const CriticalStep& step : path.steps) {
+    if (part.labels()[step.task.index()].kind == TaskKind::Host)
+      time += part.time_spent(step.from, step.until - step.waiting);
+  }
+  return time;
+}
+
 TrainingRates rates_of(const PlanContents& contents, Nanoseconds iteration) {
   const Recomputation& recomputation = contents.recomputation();
   const TrainingWork work =
@@ -156,6 +165,7 @@ PlanReport report_part(Evaluator& evaluator, const BoundStrategy& strategy, cons
   report.critical = critical_path(part.dag(), part.timeline,
                                   [&](TaskId t) { return is_communication(part.labels()[t.index()].kind); });
   if (!part.steady.windows.empty()) repeat(part, report.critical);
+  report.critical_host = time_of_hosts(part, report.critical);
   for (const CriticalStep& step : report.critical.steps) report.critical_tasks += part.times(step.from);
   busy_times(evaluator, strategy, report);
   report.by_cause = communication_times(

@@ -39,7 +39,8 @@ struct PlanReport {
                                               ///< of a bus only by what the device takes part in
   std::vector<CommunicationTime> by_cause;    ///< per device: exposed and hidden communication
   std::int64_t critical_tasks = 0;            ///< on the critical path
-  CriticalPath critical;  ///< its steps are those of the simulated part; its times of the iteration
+  CriticalPath critical;          ///< its steps are those of the simulated part; its times of the iteration
+  Nanoseconds critical_host = 0;  ///< in which hosts launch: part of critical.compute
   std::optional<std::string> infeasible;  ///< why the plan does not fit
   std::string recipe;                     ///< see RecognisedRecipe::str()
   std::string idle;                       ///< see idle_devices(); "" when all devices are used

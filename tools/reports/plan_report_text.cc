@@ -163,7 +163,8 @@ nlohmann::ordered_json json_of(const PlanReport& report, const Topology& topolog
             {"communication_s", communication},
             {"critical_path",
              {{"tasks", report.critical_tasks},
-              {"compute", share(report.critical.compute, whole)},
+              {"compute", share(report.critical.compute - report.critical_host, whole)},
+              {"host", share(report.critical_host, whole)},
               {"communication", share(report.critical.communication, whole)},
               {"waiting", share(report.critical.waiting, whole)}}}};
   if (const TrainingRates& rates = report.rates; rates.tokens_per_second > 0) {
@@ -246,8 +247,11 @@ std::string to_text(const PlanReport& report, const Topology& topology) {
     table.add({"links busy", range_text(report.communication) + " a device"});
     add_causes(report, topology, table);
     table.add({"critical path",
-               fmt::format("{} compute, {} communication, {} waiting, {} tasks",
-                           percent(share(report.critical.compute, whole)),
+               fmt::format("{} compute, {}{} communication, {} waiting, {} tasks",
+                           percent(share(report.critical.compute - report.critical_host, whole)),
+                           report.critical_host > 0
+                               ? fmt::format("{} host, ", percent(share(report.critical_host, whole)))
+                               : "",
                            percent(share(report.critical.communication, whole)),
                            percent(share(report.critical.waiting, whole)), report.critical_tasks)});
   }
