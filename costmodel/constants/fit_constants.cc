@@ -62,7 +62,7 @@ class ConstantsFitter {
     ConstantsFit result;
     result.before = errors_of(predicted);
     descend(logs, predicted);
-    if (tighten_priors(logs, predicted)) descend(logs, predicted);
+    if (tighten_priors(result.before, logs, predicted)) descend(logs, predicted);
     result.after = errors_of(predicted);
     result.constants = moved_to(constants_, logs);
     result.noise = noise_;
@@ -98,20 +98,26 @@ class ConstantsFitter {
   }
 
   // Few runs that differ by what constants do not explain would pull constants away from good figures. So
-  // priors are as tight as suits families that the fit has not seen best.
-  bool tighten_priors(const VectorXd& logs, const VectorXd& predicted) {
+  // priors are as tight as suits families best that the fit has not seen: where it suits them clearly better,
+  // or where factors of 1 suit them better than the fit.
+  bool tighten_priors(const std::vector<double>& before, const VectorXd& logs, const VectorXd& predicted) {
     const VectorXd wide = prior_;
-    double best = 1, least = INFINITY;
+    double best = 1, least = INFINITY, clearly = 1;
     for (const double scale : {1.0, 0.5, 0.25, 0.12, 0.06, 0.03}) {
       prior_ = wide / (scale * scale);
-      const std::vector<double> errors = leave_out_families(logs, predicted).errors;
-      double sum = 0;
-      for (const double error : errors) sum += std::abs(error);
-      if (sum < least * kClearlyLess) least = sum, best = scale;
+      const double sum = sum_of_sizes(leave_out_families(logs, predicted).errors);
+      if (scale == 1 && sum < sum_of_sizes(before)) clearly = kClearlyLess;
+      if (sum < least * clearly) least = sum, best = scale;
     }
     prior_ = wide / (best * best);
     prior_scale_ = best;
     return best < 1;
+  }
+
+  [[nodiscard]] static double sum_of_sizes(const std::vector<double>& errors) {
+    double sum = 0;
+    for (const double error : errors) sum += std::abs(error);
+    return sum;
   }
 
   [[nodiscard]] const FittedRun& run(Index i) const { return runs_[static_cast<std::size_t>(i)]; }

@@ -149,6 +149,14 @@ bool holds_constants(const std::string& file) {
   return root.is_object() && root.find(kConstantsKey);
 }
 
+void require_device(const ClusterConstants& constants, const std::string& file, const Topology& topology) {
+  try {
+    static_cast<void>(with_constants(topology, constants));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", file, error.what()));
+  }
+}
+
 }  // namespace
 
 Calibration load_calibrations(const std::string& files) {
@@ -172,6 +180,7 @@ std::optional<Calibration> open_calibration(const std::string& file, const Topol
                                             std::ostream& err) {
   if (file.empty()) return std::nullopt;
   Calibration calibration = load_calibrations(file);
+  if (calibration.constants) require_device(*calibration.constants, file, topology);
   warn_of_differences(calibration, file, topology, err);
   return calibration;
 }

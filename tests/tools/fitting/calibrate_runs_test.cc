@@ -163,6 +163,10 @@ TEST_F(CalibrateRuns, MakesPredictionsWithAnInterval) {
   fitted.pop_back();
   fitted.push_back(constants() + "," + constants());
   EXPECT_THAT(pipesim_run(fitted).err, HasSubstr("a second file of constants"));
+  EXPECT_THAT(pipesim_run({"simulate", "--model", "lenet", "--topology", "dgx-h100", "--baseline",
+                           "data-parallel", "--calibration", constants()})
+                  .err,
+              HasSubstr(constants() + ": the constants are of A100-80GB, and topology"));
 }
 
 TEST_F(CalibrateRuns, PredictionsOfAccuracyHaveIntervalsThatHold) {
