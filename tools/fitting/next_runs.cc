@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "costmodel/constants/fit_constants.h"
 #include "search/recipes/recipe.h"
+#include "sim/base/errors.h"
 #include "tools/accuracy/predict_run.h"
 
 namespace pipesim {
@@ -22,6 +24,15 @@ struct Candidate {
 
 std::string place_of(const ExpressedRun& run) {
   return fmt::format("{}|{}|{}|{}|{}", run.model, run.topology, run.recipe, run.batch, run.runtime);
+}
+
+// Nothing where rows say what can't be run.
+std::optional<Recipe> recipe_in(const std::string& text) {
+  try {
+    return parse_recipe(text);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
 }
 
 // Double and half of a degree, where the devices allow it; of tp and pp, dp takes up what is left.
@@ -53,8 +64,9 @@ std::vector<Candidate> candidates_of(const std::vector<MeasuredRun>& table) {
   }
   if (candidates.empty()) {
     for (const MeasuredRun& run : table) {
-      if (!run.run) continue;
-      for (const Recipe& recipe : neighbours_of(parse_recipe(run.run->recipe))) {
+      const std::optional<Recipe> measured = run.run ? recipe_in(run.run->recipe) : std::nullopt;
+      if (!measured) continue;
+      for (const Recipe& recipe : neighbours_of(*measured)) {
         ExpressedRun other = *run.run;
         other.recipe = recipe.str();
         if (known.insert(place_of(other)).second)

@@ -125,11 +125,15 @@ TEST_F(CalibrateRuns, RecoversATruthWithinItsIntervals) {
   }
 }
 
+// As does a row that can't be predicted.
 TEST_F(CalibrateRuns, JudgesByTheRunsThatAreLeft) {
-  const Outcome outcome = calibrate(table_of_a_truth(), {"--suggest", "0", "--most-runs", "9"});
+  ExpressedRun wrong = run_of(kSettings[0]);
+  wrong.recipe = "tp1,nonsense";
+  const Outcome outcome =
+      calibrate(table_of_a_truth() + row_of(wrong, "20 ms"), {"--suggest", "2", "--most-runs", "9"});
   ASSERT_EQ(outcome.status, 0) << outcome;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("fitted to 9 of 15 runs"), HasSubstr("other runs of the table"),
-                                 Not(HasSubstr("run next"))));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("fitted to 9 of 16 runs"), HasSubstr("other runs of the table"),
+                                 HasSubstr("run next")));
 }
 
 TEST_F(CalibrateRuns, MakesPredictionsWithAnInterval) {
