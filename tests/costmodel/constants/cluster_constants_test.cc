@@ -66,7 +66,7 @@ TEST(ClusterConstants, LeaveSharesOfAPeakAtMostOne) {
 
 // What runs sustain is at its bound, so short runs are faster, too.
 TEST(ClusterConstants, RaiseTheRateOfShortRunsBeyondWhatIsSustained) {
-  const DeviceKind& old = two_nodes().kind(DeviceId(0));
+  const DeviceKind old = two_nodes().kind(DeviceId(0));
   const double factor = 1.1 / old.sustained;
   const DeviceKind kind = with_constants(two_nodes(), one(ConstantKind::Products, factor)).kind(DeviceId(0));
   EXPECT_EQ(kind.sustained, 1);
