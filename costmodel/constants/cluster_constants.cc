@@ -131,4 +131,12 @@ PredictionInterval interval_around(Seconds predicted, double log_deviation) {
   return {Seconds(predicted.value / factor), Seconds(predicted.value * factor)};
 }
 
+double deviation_of(const ClusterConstants& constants, std::size_t number) {
+  return std::sqrt(constants.covariance[number * constants.constants.size() + number]);
+}
+
+PredictionInterval interval_of_factor(const ClusterConstants& constants, std::size_t number) {
+  return interval_around(Seconds(std::exp(constants.constants[number].log)), deviation_of(constants, number));
+}
+
 }  // namespace pipesim

@@ -69,12 +69,17 @@ double latency_factor(const ClusterConstants& constants);
 /// Times between which 90 % of measured runs are expected.
 struct PredictionInterval {
   Seconds low, high;
+  [[nodiscard]] bool holds(Seconds measured) const { return low <= measured && measured <= high; }
   bool operator==(const PredictionInterval&) const = default;
 };
 /// Standard deviation of ln(measured / predicted). `sensitivities`: by how much the logarithm of the
 /// predicted time changes with the logarithm of each constant.
 double log_deviation(const ClusterConstants& constants, std::span<const double> sensitivities);
 PredictionInterval interval_around(Seconds predicted, double log_deviation);
+/// Standard deviation of the logarithm of a constant's factor, and the factors between which it is, with 90
+/// %.
+double deviation_of(const ClusterConstants& constants, std::size_t number);
+PredictionInterval interval_of_factor(const ClusterConstants& constants, std::size_t number);
 
 /// The file that `calibrate --runs` writes, JSON.
 std::string to_json(const ClusterConstants& constants);

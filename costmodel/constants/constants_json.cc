@@ -71,8 +71,7 @@ std::string to_json(const ClusterConstants& constants) {
   const std::size_t count = constants.constants.size();
   for (std::size_t i = 0; i < count; ++i) {
     const Constant& constant = constants.constants[i];
-    const PredictionInterval interval =
-        interval_around(Seconds(std::exp(constant.log)), std::sqrt(constants.covariance[i * count + i]));
+    const PredictionInterval interval = interval_of_factor(constants, i);
     Json json{{"constant", name_of(constant.kind)}};
     if (!constant.runtime.empty()) json["runtime"] = constant.runtime;
     json["factor"] = std::exp(constant.log);

@@ -247,6 +247,15 @@ std::vector<std::vector<double>> sensitivities_of(const ClusterConstants& consta
   return slopes;
 }
 
+PredictionInterval interval_of(const ClusterConstants& constants, Seconds predicted,
+                               const std::function<Seconds(const ClusterConstants&)>& predict) {
+  const double base = std::log(predicted.value);
+  const auto slopes = sensitivities_of(constants, std::span(&base, 1), [&](const ClusterConstants& moved) {
+    return std::vector{std::log(predict(moved).value)};
+  });
+  return interval_around(predicted, log_deviation(constants, slopes.front()));
+}
+
 ConstantsFit fit_constants(const std::vector<FittedRun>& runs, const ClusterConstants& start,
                            const PredictRuns& predict) {
   if (runs.empty()) throw InputError("found no measured run that can be predicted, allowed: at least one");

@@ -34,6 +34,11 @@ std::vector<std::vector<double>> sensitivities_of(const ClusterConstants& consta
                                                   std::span<const double> predicted,
                                                   const PredictRuns& predict);
 
+/// The interval around a time that `predict` found with the constants. It is asked once more for each of
+/// them.
+PredictionInterval interval_of(const ClusterConstants& constants, Seconds predicted,
+                               const std::function<Seconds(const ClusterConstants&)>& predict);
+
 /// The constants that make runs most likely, with normal priors around factors of 1 (prior_deviation()):
 /// Gauss–Newton steps, runs that are far off weighted down (Huber). Priors are made tighter where that
 /// predicts families better which are left out of the fit. `start` names the constants. The discrepancy is

@@ -139,12 +139,12 @@ MemoryVerdicts verdicts_of(const std::vector<JudgedRun>& runs) {
 IntervalsHeld intervals_of(const std::vector<JudgedRun>& runs) {
   IntervalsHeld intervals;
   for (const JudgedRun& run : runs) {
-    const double measured = run.measured.measured_time.value;
-    if (!run.predicted || !run.predicted->interval || measured == 0) continue;
-    const auto [low, high] = *run.predicted->interval;
+    const Seconds measured = run.measured.measured_time;
+    if (!run.predicted || !run.predicted->interval || measured.value == 0) continue;
+    const PredictionInterval& interval = *run.predicted->interval;
     ++intervals.runs;
-    if (low.value <= measured && measured <= high.value) ++intervals.held;
-    intervals.width += (high - low).value / 2 / run.predicted->time.value;
+    if (interval.holds(measured)) ++intervals.held;
+    intervals.width += (interval.high - interval.low).value / 2 / run.predicted->time.value;
   }
   if (intervals.runs > 0) intervals.width /= static_cast<double>(intervals.runs);
   return intervals;

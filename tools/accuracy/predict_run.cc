@@ -84,15 +84,12 @@ PredictedRun predicted_or_refused(const Expressed& what, const Calibration* cali
 PredictedRun with_interval(const ExpressedRun& run, const Calibration* calibration) {
   PredictedRun predicted = predicted_or_refused(run, calibration, simulated);
   if (!calibration || !calibration->constants || !predicted.error.empty()) return predicted;
-  const double base = std::log(predicted.time.value);
-  const auto slopes =
-      sensitivities_of(*calibration->constants, std::span(&base, 1), [&](const ClusterConstants& moved) {
-        Calibration there = *calibration;
-        there.constants = moved;
-        return std::vector{std::log(predicted_or_refused(run, &there, simulated).time.value)};
-      });
+  Calibration there = *calibration;
   predicted.interval =
-      interval_around(predicted.time, log_deviation(*calibration->constants, slopes.front()));
+      interval_of(*calibration->constants, predicted.time, [&](const ClusterConstants& moved) {
+        there.constants = moved;
+        return simulated(run, &there).time;
+      });
   return predicted;
 }
 
@@ -138,6 +135,14 @@ std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs, co
                                        const std::function<void(std::size_t done)>& predicted) {
   return predict_each(
       runs, [&](const ExpressedRun& run) { return with_interval(run, calibration); }, predicted);
+}
+
+std::vector<double> log_times(const std::vector<ExpressedRun>& runs, const ClusterConstants& constants) {
+  Calibration calibration;
+  calibration.constants = constants;
+  std::vector<double> logs;
+  for (const PredictedRun& run : predict_times(runs, &calibration)) logs.push_back(std::log(run.time.value));
+  return logs;
 }
 
 std::vector<PredictedRun> predict_times(const std::vector<ExpressedRun>& runs,

@@ -37,4 +37,7 @@ std::vector<PredictedRun> predict_runs(const std::vector<ExpressedRun>& runs,
 std::vector<PredictedRun> predict_times(const std::vector<ExpressedRun>& runs,
                                         const Calibration* calibration = nullptr);
 
+/// ln of the seconds of runs that can be predicted.
+std::vector<double> log_times(const std::vector<ExpressedRun>& runs, const ClusterConstants& constants);
+
 }  // namespace pipesim

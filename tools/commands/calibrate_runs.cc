@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <set>
 
 #include "sim/base/errors.h"
 #include "sim/base/files.h"
@@ -27,15 +28,15 @@ std::vector<MeasuredRun> runs_in(const std::string& path) {
                   path));
 }
 
-// What runs plans here has no meaning for runs that others made.
+// All else says how to run plans here.
 void refuse_others(const Arguments& a) {
-  for (const char* option : {"model", "topology", "plan", "random", "fit", "no-baselines", "steps", "warmup",
-                             "backend", "optimizer", "microbatches", "recompute"}) {
-    if (a.given(option))
+  const std::set<std::string> allowed{"runs", "most-runs", "suggest", "seed", "output", "json"};
+  for (const Option& option : calibrate_command().options) {
+    if (a.given(option.name) && !allowed.contains(option.name))
       throw UsageError(
           fmt::format("calibrate: --runs and --{} exclude each other: runs are not made, but "
                       "read from the table",
-                      option));
+                      option.name));
   }
 }
 
@@ -51,7 +52,11 @@ std::vector<Option> calibrate_runs_options() {
            "The table is one that the command accuracy reads. What is written is a JSON file with a few "
            "factors on what topology and runtime say: rates of products, attention and memory, "
            "updates, the host, links, latency. With it, predictions have an interval."},
-      {"most-runs", "N", "30", "fit to N of the runs, the others judge the fit"},
+      {.name = "most-runs",
+       .argument = "N",
+       .default_value = "30",
+       .help = "fit to N of the runs, the others judge the fit",
+       .details = "They are chosen at random, by --seed."},
       {.name = "suggest",
        .argument = "N",
        .default_value = "3",
@@ -69,7 +74,7 @@ int run_calibrate_runs(const Arguments& a, Streams& streams) {
   setting.file = a.text("runs");
   setting.most_runs = static_cast<std::size_t>(a.integer("most-runs", 3, kMostFitted));
   setting.suggestions = static_cast<std::size_t>(a.integer("suggest", 0, kMostSuggested));
-  if (a.given("seed")) setting.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
+  setting.seed = static_cast<std::uint64_t>(a.integer("seed", 0, INT64_MAX));
   const std::vector<MeasuredRun> runs = runs_in(setting.file);
   StatusLine status(streams.err);
   const RunsFit fit = fit_runs(runs, setting, [&](const std::string& doing) {

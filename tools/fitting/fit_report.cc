@@ -14,14 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double deviation_of(const ClusterConstants& constants, std::size_t i) {
-  return std::sqrt(constants.covariance[i * constants.constants.size() + i]);
-}
-
-PredictionInterval interval_of_factor(const ClusterConstants& constants, std::size_t i) {
-  return interval_around(Seconds(std::exp(constants.constants[i].log)), deviation_of(constants, i));
-}
-
 // How much of what was not known before the runs tell.
 double learned(const RunsFit& fit, std::size_t i) {
   const double before = fit.prior_scale * prior_deviation(fit.constants.constants[i].kind);

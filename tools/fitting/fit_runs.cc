@@ -101,15 +101,10 @@ double mean_of(const std::vector<double>& log_errors) {
   return log_errors.empty() ? 0 : sum / static_cast<double>(log_errors.size());
 }
 
-bool holds(double log_error, double deviation) {
-  const PredictionInterval one = interval_around(Seconds(1), deviation);
-  const double measured = std::exp(-log_error);
-  return one.low.value <= measured && measured <= one.high.value;
-}
-
 double share_held(const std::vector<double>& log_errors, const std::vector<double>& deviations) {
   double held = 0;
-  for (std::size_t i = 0; i < log_errors.size(); ++i) held += holds(log_errors[i], deviations[i]) ? 1 : 0;
+  for (std::size_t i = 0; i < log_errors.size(); ++i)
+    held += interval_around(Seconds(1), deviations[i]).holds(Seconds(std::exp(-log_errors[i]))) ? 1 : 0;
   return log_errors.empty() ? 0 : held / static_cast<double>(log_errors.size());
 }
 
@@ -132,7 +127,7 @@ FitErrors judged_on(const UsableRuns& runs, const ClusterConstants& constants) {
     before.push_back(std::log(runs[i].predicted.value / measured));
     after.push_back(std::log(predicted[i].time.value / measured));
     const auto& interval = predicted[i].interval;
-    held += interval && interval->low.value <= measured && measured <= interval->high.value ? 1 : 0;
+    held += interval && interval->holds(Seconds(measured)) ? 1 : 0;
   }
   return {runs.size(), mean_of(before), mean_of(after), 0,
           runs.empty() ? 0 : held / static_cast<double>(runs.size())};
@@ -166,12 +161,7 @@ RunsFit fit_runs(const std::vector<MeasuredRun>& runs, const FitSetting& setting
   int times = 0;
   const ConstantsFit fit = fit_constants(fitted, start, [&](const ClusterConstants& constants) {
     progress(fmt::format("fitting to {} runs, simulated {} times", used, ++times));
-    Calibration calibration;
-    calibration.constants = constants;
-    std::vector<double> logs;
-    for (const PredictedRun& run : predict_times(expressed, &calibration))
-      logs.push_back(std::log(run.time.value));
-    return logs;
+    return log_times(expressed, constants);
   });
   result.constants = fit.constants;
   result.prior_scale = fit.prior_scale;

@@ -105,13 +105,8 @@ std::vector<NextRun> next_runs(const std::vector<MeasuredRun>& table, const Clus
     predicted.push_back(std::log(first[i].time.value));
   }
   const std::vector<ExpressedRun> runs = runs_of(possible);
-  const auto slopes = sensitivities_of(constants, predicted, [&](const ClusterConstants& moved) {
-    Calibration there;
-    there.constants = moved;
-    std::vector<double> logs;
-    for (const PredictedRun& run : predict_times(runs, &there)) logs.push_back(std::log(run.time.value));
-    return logs;
-  });
+  const auto slopes = sensitivities_of(constants, predicted,
+                                       [&](const ClusterConstants& moved) { return log_times(runs, moved); });
   std::vector<NextRun> next;
   for (const std::size_t i : most_informative(constants, slopes, count)) {
     const Seconds time(std::exp(predicted[i]));

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "costmodel/constants/fit_constants.h"
 #include "search/evaluator.h"
@@ -17,17 +15,14 @@ Reliance reliance_of(const OperatorGraph& graph, const Topology& topology,
   Reliance reliance;
   reliance.uncalibrated = !calibration && !profiled;
   if (!calibration || !calibration->constants) return reliance;
-  const ClusterConstants& constants = *calibration->constants;
-  const double base = std::log(to_seconds(predicted).value);
-  const auto slopes = sensitivities_of(constants, std::span(&base, 1), [&](const ClusterConstants& moved) {
-    Calibration there = *calibration;
+  Calibration there = *calibration;
+  const auto predict = [&](const ClusterConstants& moved) {
     there.constants = moved;
     const CostModel costs(topology, &there, plan.runtime);
-    Evaluator evaluator(graph, costs, plan.options);
-    return std::vector{std::log(to_seconds(evaluator.score(plan.strategy).time).value)};
-  });
-  reliance.interval = interval_around(to_seconds(predicted), log_deviation(constants, slopes.front()));
-  reliance.runs = constants.source.runs;
+    return to_seconds(Evaluator(graph, costs, plan.options).score(plan.strategy).time);
+  };
+  reliance.interval = interval_of(*calibration->constants, to_seconds(predicted), predict);
+  reliance.runs = calibration->constants->source.runs;
   return reliance;
 }
 

@@ -5,7 +5,9 @@ DEVICES is what --topology takes. Weights are bfloat16 with float32 copies; grad
 after clipping. Within SECONDS (100) as many of the cases as possible are measured, once each.
 """
 
+import csv
 import gc
+import os
 import sys
 import time
 
@@ -172,15 +174,16 @@ CASES = [
 
 def main():
     print(torch.__version__, torch.cuda.get_device_name(), flush=True)
-    with open(ROWS, "w", encoding="utf-8") as rows, sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        print("name,model,devices,recipe,batch,time,memory,runtime,status,group", file=rows)
+    with open(ROWS + ".part", "w", encoding="utf-8", newline="") as rows, sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        table = csv.writer(rows, lineterminator="\n")
+        table.writerow("name,model,devices,recipe,batch,time,memory,runtime,status,group".split(","))
         for case in CASES:
             kind, layers, hidden, sequence, size, microbatches, mode = case
             if time.monotonic() > END - (15 if mode == C else 4):
                 print("no time for", *case, flush=True)
                 continue
             began, training = time.monotonic(), None
-            line = [f"{kind} {hidden} x {layers}", f'"{spec(kind, layers, hidden, sequence, size * microbatches)}"',
+            line = [f"{kind} {hidden} x {layers}", spec(kind, layers, hidden, sequence, size * microbatches),
                     DEVICES, f"mbs{size}", str(size * microbatches)]
             try:
                 torch.cuda.reset_peak_memory_stats()
@@ -195,11 +198,13 @@ def main():
                 seconds = float("nan")
                 print("FAILED", case, repr(error)[:300], flush=True)
                 line += ["", "", mode, "failed"]
-            print(",".join(line) + f",{mode};{kind};hidden {hidden}", file=rows, flush=True)
+            table.writerow([*line, f"{mode};{kind};hidden {hidden}"])
+            rows.flush()
             print(f"{1e3 * seconds:10.3f} ms  {case}  ({time.monotonic() - began:.1f} s)", flush=True)
             training = None
             gc.collect()
             torch.cuda.empty_cache()
+    os.replace(ROWS + ".part", ROWS)
 
 
 main()
