@@ -42,12 +42,14 @@ RunSetting run_setting_of(const Arguments& a, const Topology& topology) {
   s.emulated = backend == "emulated";
   if (backend == "cuda")
     s.gpus = GpuSetting{a.given("virtual-devices"), a.given("tf32"), a.given("recorded"),
-                        a.given("emulate-links")};
+                        a.given("emulate-links"), a.given("held")};
   if (a.has("rendezvous")) s.rendezvous = a.text("rendezvous");
-  for (const char* option : {"virtual-devices", "tf32", "recorded", "rendezvous"}) {
+  for (const char* option : {"virtual-devices", "tf32", "recorded", "held", "rendezvous"}) {
     if (!s.gpus && (a.given(option) || (option == std::string("rendezvous") && a.has(option))))
       throw UsageError(fmt::format("--{} needs --backend cuda", option));
   }
+  if (s.gpus && s.gpus->recorded && s.gpus->held)
+    throw UsageError("--held and --recorded are two ways to keep the host out of a step: name one of them");
   if (!s.rendezvous.empty() && s.rendezvous != "mpi") (void)parse_rendezvous(s.rendezvous);
   if (a.given("emulate-links") && !(s.gpus && s.gpus->virtual_devices))
     throw UsageError("--emulate-links needs --backend cuda --virtual-devices");

@@ -24,6 +24,12 @@ std::vector<Option> run_options(const std::string& steps) {
         .default_value = "",
         .help = "replay the first step on GPUs",
         .details = "As a CUDA graph. It is faster, but has no times of single tasks."},
+       {.name = "held",
+        .argument = "",
+        .default_value = "",
+        .help = "GPUs wait until the host has enqueued a step",
+        .details = "At most 100 ms. Then a step takes what its tasks take, as in predictions without a host, and "
+                   "still has times of single tasks."},
        {.name = "rendezvous",
         .argument = "PLACE",
         .default_value = "",
