@@ -37,7 +37,7 @@ Seconds analytic_update_time(std::int64_t elements, DataType type, Optimizer opt
 
 /// Matrix rate of a kind for an element type. A type without a rate of its own uses that of the next type
 /// that can compute it: bfloat16 → float16 → float32, float16 → bfloat16 → float32, any other → float32; then
-/// the kind's slowest rate.
+/// the kind's slowest rate. InputError for float8 where the kind has no rate of it.
 FlopsPerSecond peak_rate(const DeviceKind& kind, DataType type);
 /// The type whose rate peak_rate() returns.
 DataType rate_type(const DeviceKind& kind, DataType type);

@@ -24,6 +24,9 @@ DataType rate_type(const DeviceKind& kind, DataType type) {
   using enum DataType;
   std::optional<DataType> known;
   if (type == BFloat16) known = first_known(kind, {BFloat16, Float16, Float32});
+  if (type == Float8 && !kind.peak.contains(Float8))
+    throw InputError("device kind \"" + kind.name +
+                     "\" has no rate of float8; products=own in the model keeps products in its own type");
   if (type == Float16) known = first_known(kind, {Float16, BFloat16, Float32});
   if (!known) known = first_known(kind, {type, Float32});
   if (known) return *known;
@@ -63,9 +66,11 @@ Seconds CostModel::idle_pass_time(const OperatorGraph& graph, const Operator& op
 
 Seconds CostModel::analytic_time(const ShardKernel& kernel, DeviceId device) const {
   const DeviceKind& kind = topology_.kind(device);
+  KernelWork work = kernel.work;
+  if (runtime_.casts_weights_once) work.weight_cast_bytes = 0;
   return runtime_.separate_kernels
-             ? analytic_time_of_separate(kernel.work, kernel.type, kind, runtime_.flash_attention)
-             : pipesim::analytic_time(kernel.work, kernel.type, kind);
+             ? analytic_time_of_separate(work, kernel.type, kind, runtime_.flash_attention)
+             : pipesim::analytic_time(work, kernel.type, kind);
 }
 
 Estimate CostModel::operator_estimate(const OperatorGraph& graph, const Operator& op, Pass pass,

@@ -37,7 +37,7 @@ class PassOfShard {
     ShardKernel kernel;
     if (op_.moves_nothing || empty_shard() || !wanted()) return kernel;
     kernel.runs = true;
-    kernel.type = operand_type(graph_, op_);
+    kernel.type = op_.casts ? op_.casts->type : operand_type(graph_, op_);
     if (op_.measured) {
       kernel.measured = measured_seconds() * load_.times;
       return kernel;
@@ -47,6 +47,7 @@ class PassOfShard {
     kernel.work.bytes = bytes();
     kernel.work.bytes_apart = bytes_apart();
     kernel.work.in_turn = op_.separate.in_turn;
+    if (op_.casts) add_casts(kernel.work);
     if (op_.matrix) kernel.work.matrix = matrix_size(*op_.matrix, pass_, loaded_ranges());
     return kernel;
   }
@@ -126,6 +127,15 @@ class PassOfShard {
     // The scratch traffic of backward belongs to its first kernel.
     bool first = pass_ == Pass::BackwardInput || !wants_some_input();
     return first ? total + evaluate(op_.bytes_backward_extra, ranges_) * load_.times : total;
+  }
+
+  void add_casts(KernelWork& work) const {
+    if (pass_ == Pass::Forward) {
+      work.cast_bytes = evaluate(op_.casts->input, ranges_) * load_.times;
+      work.weight_cast_bytes = evaluate(op_.casts->weight, ranges_);
+    } else if (pass_ == Pass::BackwardInput || !wants_some_input()) {
+      work.cast_bytes = evaluate(op_.casts->gradient, ranges_) * load_.times;
+    }
   }
 
   [[nodiscard]] std::vector<Range> loaded_ranges() const {
@@ -215,8 +225,11 @@ double compute_seconds(const KernelWork& work, DataType type, const DeviceKind& 
   double at_peak = work.flops / peak_rate(kind, unit_type(work, type)).value;
   if (!work.matrix) return at_peak;
   if (const auto fused = fused_efficiency(*work.matrix, type, kind, flash_attention)) return at_peak / *fused;
+  // The curve is of products in 16 bits. One in 8 bits that takes as long has more FLOPs.
+  const double alike =
+      type == DataType::Float8 ? peak_rate(kind, DataType::BFloat16) / peak_rate(kind, type) : 1;
   const double shape = kind.shape_losses ? matrix_efficiency(*work.matrix, matrix_units(kind, type)) : 1;
-  return at_peak / (kernel_efficiency(kind, work.flops) * shape * kind.sustained);
+  return at_peak / (kernel_efficiency(kind, work.flops * alike) * shape * kind.sustained);
 }
 
 }  // namespace
@@ -236,9 +249,10 @@ ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pa
 }
 
 Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind) {
-  const double memory = work.bytes / (kind.memory_bandwidth.value * kind.memory_efficiency);
-  return kind.launch_overhead +
-         Seconds(std::max(compute_seconds(work, type, kind, kNewestFlashAttention), memory));
+  const double bandwidth = kind.memory_bandwidth.value * kind.memory_efficiency;
+  const double compute = compute_seconds(work, type, kind, kNewestFlashAttention);
+  return kind.launch_overhead + Seconds(std::max(compute, work.bytes / bandwidth) +
+                                        (work.cast_bytes + work.weight_cast_bytes) / bandwidth);
 }
 
 Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const DeviceKind& kind,
@@ -246,7 +260,8 @@ Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const D
   const double bandwidth = kind.memory_bandwidth.value * kind.memory_efficiency;
   const double compute = compute_seconds(work, type, kind, flash_attention), memory = work.bytes / bandwidth;
   const double main = work.in_turn ? compute + memory : std::max(compute, memory);
-  return kind.launch_overhead + Seconds(main + work.bytes_apart / bandwidth);
+  const double apart = work.bytes_apart + work.cast_bytes + work.weight_cast_bytes;
+  return kind.launch_overhead + Seconds(main + apart / bandwidth);
 }
 
 Seconds ideal_time(const KernelWork& work, DataType type, const DeviceKind& kind) {

@@ -23,13 +23,15 @@ struct KernelWork {
   std::optional<MatrixSize> matrix;
   double bytes_apart = 0;  ///< of SeparateKernels
   bool in_turn = false;    ///< SeparateKernels::in_turn
+  /// Of Casts: before the product can begin. Apart from those of weights, which may be in float8 already.
+  double cast_bytes = 0, weight_cast_bytes = 0;
   bool operator==(const KernelWork&) const = default;
 };
 
 /// One pass of one shard.
 struct ShardKernel {
   bool runs = false;  ///< false: gradients that nothing wants, a reshape, an empty shard
-  DataType type = DataType::Float32;
+  DataType type = DataType::Float32;  ///< in which products multiply
   KernelWork work;
   std::optional<double> measured;  ///< seconds that the operator brings along (a profile): no work then
 };
@@ -42,7 +44,7 @@ DataType operand_type(const OperatorGraph& graph, const Operator& op);
 ShardKernel shard_kernel(const OperatorGraph& graph, const Operator& op, Pass pass,
                          std::span<const Range> ranges, const TokenLoad& load = {});
 
-/// launch overhead + max(FLOPs at the achievable rate, bytes at the achievable memory bandwidth).
+/// launch overhead + casts + max(FLOPs at the achievable rate, bytes at the achievable memory bandwidth).
 Seconds analytic_time(const KernelWork& work, DataType type, const DeviceKind& kind);
 /// The same in a framework that launches SeparateKernels.
 Seconds analytic_time_of_separate(const KernelWork& work, DataType type, const DeviceKind& kind,

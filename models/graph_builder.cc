@@ -194,7 +194,16 @@ std::vector<TensorId> GraphBuilder::add_all(const std::string& kind, const std::
     repeat += repeat_prefixes_[i];
   }
   if (!repeat.empty()) repeat += name;
-  return add_operator({kind, full_name + name, inputs, attributes, weights, {}, repeat});
+  OperatorRequest request{kind, full_name + name, inputs, attributes, weights, {}, repeat};
+  if (float8_ && !repeat.empty()) cast_operands(request);
+  return add_operator(request);
+}
+
+void GraphBuilder::cast_operands(OperatorRequest& request) {
+  const bool can = operator_kind(request.kind).find_attribute("products") != nullptr;
+  if (!can || request.attributes.contains("router")) return;
+  request.attributes["products"] = "float8";
+  if (!cast_.insert(request.inputs.front()).second) request.attributes["cast_input"] = 0;
 }
 
 TensorId GraphBuilder::add(const std::string& kind, const std::string& name,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -49,6 +50,10 @@ class GraphBuilder {
   void begin_repeat(const std::string& prefix, std::int64_t index);
   void end_repeat();
 
+  /// Products of operators that are added in a repeat from here on multiply in float8 (Casts). A router's do
+  /// not. An input of several of them is cast once.
+  void multiply_in_float8() { float8_ = true; }
+
   [[nodiscard]] const std::vector<std::int64_t>& shape(TensorId id) const;
   [[nodiscard]] TensorId find(
       const std::string& tensor) const;  ///< not valid() if there is none of this name
@@ -58,6 +63,7 @@ class GraphBuilder {
   TensorId add_tensor(Tensor tensor, std::int32_t sample_dim);
   void check_name(const std::string& name) const;
   [[nodiscard]] OperatorDraft draft(const OperatorRequest& request) const;
+  void cast_operands(OperatorRequest& request);
   TensorId weight(const OperatorDraft& draft, const Tensor& wanted);
 
   std::string name_;
@@ -68,6 +74,8 @@ class GraphBuilder {
   std::vector<std::string> name_prefixes_, repeat_prefixes_;
   std::vector<std::int32_t> sample_dims_;  ///< per tensor: the dimension that counts samples, or −1
   double elements_ = 0;                    ///< of all tensors
+  bool float8_ = false;
+  std::set<TensorId> cast_;  ///< inputs that are in float8
   std::unordered_map<std::string, TensorId> tensor_by_name_;
   std::unordered_set<std::string> operator_names_;
 };

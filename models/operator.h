@@ -100,6 +100,17 @@ struct SeparateKernels {
   bool operator==(const SeparateKernels&) const = default;
 };
 
+/// Operands that are brought into a narrower type before they are multiplied. One kernel finds the largest
+/// magnitude of an operand, a second one writes it scaled by that, as it lies and transposed: the product of
+/// another pass reads it so.
+struct Casts {
+  DataType type = DataType::Float8;  ///< in which all three products multiply
+  /// Bytes that these kernels move: of the input and the weight in forward, of the result's gradient in the
+  /// first of the backward passes.
+  std::vector<ProductTerm> input, weight, gradient;
+  bool operator==(const Casts&) const = default;
+};
+
 /// Times measured for the whole, unsplit operator (an imported profile); they override the analytic model and
 /// scale with the shard's share of the work.
 struct MeasuredTime {
@@ -141,6 +152,7 @@ struct Operator {
   std::int64_t zigzag = 1;  ///< parts in whose order its positions come (ZigzagOrder), of operators that
                             ///< know positions
   SeparateKernels separate;
+  std::optional<Casts> casts;  ///< none: products multiply in the operands' type
   std::optional<MeasuredTime> measured;
   bool moves_nothing = false;  ///< reshape of a contiguous box: no kernel at all
   bool operator==(const Operator&) const = default;

@@ -108,6 +108,13 @@ bool is_floating(DataType type);
 void fuse_activation(OperatorDraft& draft, const std::string& activation,
                      const std::vector<FactorIndex>& elements, const std::vector<FactorIndex>& partial);
 
+/// Lets the operator's products multiply in the type of its attribute "products": `input`, `weight` and
+/// `result` are the elements of its operands and of its result.
+void cast_operands(OperatorDraft& draft, const std::vector<FactorIndex>& input,
+                   const std::vector<FactorIndex>& weight, const std::vector<FactorIndex>& result);
+/// Attributes of a kind with those that cast_operands() reads.
+std::vector<AttributeSchema> with_casts(std::vector<AttributeSchema> attributes);
+
 /// "none" and the names of activations, for a kind's "activation" attribute.
 AttributeSchema activation_attribute();
 

@@ -173,6 +173,7 @@ std::vector<DeviceKind> hopper() {
                    {TensorFloat32, tera(494.5)},
                    {Float16, tera(989)},
                    {BFloat16, tera(989)},
+                   {Float8, tera(1979)},
                    {Float64, tera(67)}};
   const auto from = [](const std::string& name, const std::string& limit) {
     return Provenance{name + " (dense; float64 on tensor cores)",
@@ -198,6 +199,7 @@ std::vector<DeviceKind> blackwell() {
                     {TensorFloat32, tera(1125)},
                     {Float16, tera(2250)},
                     {BFloat16, tera(2250)},
+                    {Float8, tera(4500)},
                     {Float64, tera(37)}},
                    0.653, {180, 8000, 0.8},
                    {"NVIDIA HGX B200 (dense)",
@@ -210,6 +212,7 @@ std::vector<DeviceKind> blackwell() {
                {TensorFloat32, tera(1250)},
                {Float16, tera(2500)},
                {BFloat16, tera(2500)},
+               {Float8, tera(5000)},
                {Float64, tera(40)}},
               0.614, {186, 8000, 0.8},
               {"NVIDIA GB200 NVL72 (dense; one GPU of the two of a superchip)",

@@ -40,6 +40,9 @@ struct Runtime {
   /// Time of an update by that of the least that it moves: gradients are clipped and copied, too.
   double update = 1;
   ReductionOverlap overlap = ReductionOverlap::Always;
+  /// Weights are brought into float8 (Casts) once an iteration, which is left out, instead of in each
+  /// microbatch.
+  bool casts_weights_once = false;
   [[nodiscard]] bool has_host() const { return host != HostTimes{}; }
   bool operator==(const Runtime&) const = default;
 };

@@ -59,6 +59,8 @@ void reduce_in_order(std::span<const void* const> addends, void* result, std::in
       return reduce_as<PlainElement<std::int32_t>>(addends, result, elements, operation);
     case DataType::UInt8:
       return reduce_as<PlainElement<std::uint8_t>>(addends, result, elements, operation);
+    case DataType::Float8:
+      break;
   }
   throw InternalError("no reduction for a data type");
 }

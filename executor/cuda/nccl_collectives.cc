@@ -80,6 +80,8 @@ ncclDataType_t nccl_type(DataType type) {
       return ncclInt32;
     case DataType::UInt8:
       return ncclUint8;
+    case DataType::Float8:
+      break;
   }
   throw InternalError("NCCL has no such type of elements");
 }

@@ -44,6 +44,8 @@ auto with_reader(DataType type, const std::byte* elements, Visit visit) {
       return visit([=](std::int64_t i) { return at<std::int32_t>(elements, i); });
     case DataType::UInt8:
       return visit([=](std::int64_t i) { return at<std::uint8_t>(elements, i); });
+    case DataType::Float8:
+      break;
   }
   throw InternalError("a data type that no file holds");
 }

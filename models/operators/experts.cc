@@ -116,6 +116,7 @@ void build_expert_linear(OperatorDraft& draft) {
   draft.op.flops_forward = {{2, with_rows({e, c, h, f})}};
   draft.op.flops_backward_input = draft.op.flops_backward_weight = draft.op.flops_forward;
   draft.op.matrix = MatrixShape{{e}, with_rows({c}), {f}, {h}};
+  cast_operands(draft, with_rows({e, c, h}), {e, h, f}, with_rows({e, c, f}));
   fuse_activation(draft, draft.word("activation"), with_rows({e, c, f}), {h});
 }
 
@@ -140,7 +141,7 @@ std::vector<OperatorKind> expert_kinds() {
        "z[g, e, c, h] or z[g, m, e, c, h]",
        1,
        1,
-       {Schema::integer("out", "output features"), activation_attribute()},
+       with_casts({Schema::integer("out", "output features"), activation_attribute()}),
        {{{"z", {64, 8, 40, 512}}}, {{"out", 2048}}},
        build_expert_linear},
       {"moe_combine",

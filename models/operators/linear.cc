@@ -62,6 +62,7 @@ void build_linear(OperatorDraft& draft) {
   }
   draft.output("", draft.axes(result));
   draft.op.matrix = MatrixShape{{}, batch, columns, inner};
+  cast_operands(draft, joined(batch, inner), joined(inner, columns), result);
   fuse_activation(draft, draft.word("activation"), result, inner);
 }
 
@@ -93,6 +94,36 @@ void build_matmul(OperatorDraft& draft) {
 
 }  // namespace
 
+void cast_operands(OperatorDraft& draft, const std::vector<FactorIndex>& input,
+                   const std::vector<FactorIndex>& weight, const std::vector<FactorIndex>& result) {
+  constexpr double kWritten = 2;  // bytes of an element: as it lies and transposed
+  constexpr double kKernels = 2;  // the largest magnitude, the cast
+  const bool float8 = draft.word("products") == "float8", casts_input = draft.flag("cast_input");
+  // Models keep the fingerprints that they had before there were other types.
+  if (!float8) draft.op.attributes.erase("products");
+  if (!float8 || casts_input) draft.op.attributes.erase("cast_input");
+  if (!float8) {
+    if (!casts_input) draft.fail("attribute \"cast_input\" is 0, allowed with products=float8");
+    return;
+  }
+  const double moved = 2 * draft.element_bytes() + kWritten;
+  draft.op.casts = Casts{DataType::Float8, {}, {{moved, weight}}, {{moved, result}}};
+  if (casts_input) {
+    draft.op.casts->input = {{moved, input}};
+    draft.op.separate.forward += kKernels;
+  }
+  draft.op.separate.backward_input += kKernels;
+}
+
+std::vector<AttributeSchema> with_casts(std::vector<AttributeSchema> attributes) {
+  attributes.push_back(
+      AttributeSchema::word("products", "type that products multiply in", {"own", "float8"}, "own"));
+  attributes.push_back(AttributeSchema::flag(
+      "cast_input", true,
+      "with products=float8: brings its input into that type; not where another operator has done so"));
+  return attributes;
+}
+
 std::vector<OperatorKind> linear_kinds() {
   using Schema = AttributeSchema;
   return {
@@ -101,14 +132,14 @@ std::vector<OperatorKind> linear_kinds() {
        "x[b, s…, i…]",
        1,
        1,
-       {Schema::integers("out", "output dims, e.g. [4096] or [heads, head_dim]"),
+       with_casts({Schema::integers("out", "output dims, e.g. [4096] or [heads, head_dim]"),
         Schema::integer("contract", "number of trailing dims of x that are contracted", 1),
         Schema::flag("bias", true, "adds a bias over the output dims"), activation_attribute(),
         Schema::flag("transpose_weight", false, "weight dims listed as [out…, in…]: a tied projection"),
         Schema::flag("router", false, "only the first dim may be split, so that all copies route alike"),
         Schema::integer("router_groups", "with router: parts of dim 1 that may be split from one another", 1),
         Schema::flag("uneven", false,
-                     "output dims may be cut unevenly (a vocabulary); tied projections may")},
+                     "output dims may be cut unevenly (a vocabulary); tied projections may")}),
        {{{"x", {64, 128, 512}}}, {{"out", 2048}}},
        build_linear},
       {"matmul",

@@ -110,6 +110,7 @@ ZooOptions deepseek_options() {
   options.push_back(ZooOption::integer("shared_experts", 1, 0, 64, "experts that all tokens share"));
   for (ZooOption& option : experts_options(256, 8)) options.push_back(std::move(option));
   options.push_back(vocabulary_option(129280));
+  options.push_back(products_option());
   return options;
 }
 

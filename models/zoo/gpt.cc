@@ -99,6 +99,7 @@ ZooModel gpt_model(std::string name, std::string description, std::string source
                                     "a table that is added, or queries and keys that are rotated"));
   for (ZooOption& option : experts_options(1, 1)) options.push_back(std::move(option));
   options.push_back(kept_option());
+  options.push_back(products_option());
   return {std::move(name), std::move(description), std::move(source), std::move(options), gpt};
 }
 

@@ -30,7 +30,9 @@ TransformerNetwork::TransformerNetwork(const ZooValues& values)
       zigzag_(values.has("zigzag") ? values.integer("zigzag") : 1),
       document_length_(values.has("document_length") ? values.integer("document_length") : 0),
       loss_chunks_(values.has("loss_chunks") ? values.integer("loss_chunks") : 0),
-      keeps_as_megatron_(values.has("kept") && values.word("kept") == "megatron") {}
+      keeps_as_megatron_(values.has("kept") && values.word("kept") == "megatron") {
+  if (values.has("products") && values.word("products") == "float8") builder_.multiply_in_float8();
+}
 
 TensorId TransformerNetwork::indices(const std::string& name, std::int64_t length) {
   return builder_.data(name, {batch_, length}, DataType::Int64);
@@ -161,6 +163,12 @@ ZooOption kept_option() {
                          "softmax in float32 and fused attention's result in two orders, too");
 }
 
+ZooOption products_option() {
+  return ZooOption::word("products", {"own", "float8"}, "own",
+                         "type in which the products of layers multiply: dtype, or float8, into which kernels "
+                         "of their own bring all operands");
+}
+
 ZooOption vocabulary_option(std::int64_t value) {
   return ZooOption::integer("vocab", value, 2, 1000000, "words of the vocabulary");
 }
@@ -239,6 +247,7 @@ ZooOptions llama_options(std::int64_t sequence, const TransformerSizes& sizes, s
   options.push_back(loss_chunks_option());
   options.push_back(document_length_option());
   options.push_back(kept_option());
+  options.push_back(products_option());
   return options;
 }
 

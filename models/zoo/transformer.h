@@ -78,6 +78,8 @@ ZooOption kv_heads_option(std::int64_t value);
 ZooOption own_heads_option();  ///< kv_heads of models that have one for each head unless told otherwise
 /// once; megatron: tensors that Megatron-LM keeps beside those that backward cannot do without.
 ZooOption kept_option();
+/// own; float8: the products of layers.
+ZooOption products_option();
 ZooOption vocabulary_option(std::int64_t value);
 ZooOption projection_option(const std::string& value);  ///< tied or untied
 /// `value` 0: four times hidden.

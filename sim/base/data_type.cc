@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,20 @@ constexpr std::array kTypes{
     TypeRow{DataType::Float32, "float32", 4}, TypeRow{DataType::TensorFloat32, "tf32", 4},
     TypeRow{DataType::Float16, "float16", 2}, TypeRow{DataType::BFloat16, "bfloat16", 2},
     TypeRow{DataType::Float64, "float64", 8}, TypeRow{DataType::Int64, "int64", 8},
-    TypeRow{DataType::Int32, "int32", 4},     TypeRow{DataType::UInt8, "uint8", 1}};
+    TypeRow{DataType::Int32, "int32", 4},     TypeRow{DataType::UInt8, "uint8", 1},
+    TypeRow{DataType::Float8, "float8", 1}};
 
 const TypeRow& row(DataType type) { return kTypes[static_cast<std::size_t>(type)]; }
+
+DataType parse(std::string_view name, std::span<const TypeRow> types) {
+  std::vector<std::string> names;
+  for (const TypeRow& r : types) {
+    if (r.name == name) return r.type;
+    names.emplace_back(r.name);
+  }
+  throw InputError(fmt::format("unknown data type \"{}\"{}; allowed: {}", name, did_you_mean(name, names),
+                               list_names(names)));
+}
 
 }  // namespace
 
@@ -32,13 +44,10 @@ std::int64_t bytes_per_element(DataType type) { return row(type).bytes; }
 std::string_view name_of(DataType type) { return row(type).name; }
 
 DataType parse_data_type(std::string_view name) {
-  std::vector<std::string> names;
-  for (const TypeRow& r : kTypes) {
-    if (r.name == name) return r.type;
-    names.emplace_back(r.name);
-  }
-  throw InputError(fmt::format("unknown data type \"{}\"{}; allowed: {}", name, did_you_mean(name, names),
-                               list_names(names)));
+  static_assert(kTypes.back().type == DataType::Float8);
+  return parse(name, std::span(kTypes).first(kTypes.size() - 1));
 }
+
+DataType parse_rate_type(std::string_view name) { return parse(name, kTypes); }
 
 }  // namespace pipesim

@@ -50,7 +50,7 @@ std::map<DataType, FlopsPerSecond> read_peaks(const JsonValue& value) {
       rate.fail(fmt::format("unknown data type \"{}\"{}; allowed: {}", type, did_you_mean(type, names),
                             list_names(names)));
     }
-    peaks[parse_data_type(type)] = checked(rate, rate.compute_rate(), fault_of_peak(rate.compute_rate()));
+    peaks[parse_rate_type(type)] = checked(rate, rate.compute_rate(), fault_of_peak(rate.compute_rate()));
   }
   if (peaks.empty()) value.fail("found no peak rate, at least one is needed");
   return peaks;

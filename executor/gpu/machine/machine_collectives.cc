@@ -41,6 +41,8 @@ void combine(Stream& stream, std::span<const std::byte* const> addends, std::byt
       return combine<PlainElement<std::int32_t>>(stream, addends, result, elements, maximum);
     case DataType::UInt8:
       return combine<PlainElement<std::uint8_t>>(stream, addends, result, elements, maximum);
+    case DataType::Float8:
+      throw InternalError("no tensor is of float8");
   }
 }
 

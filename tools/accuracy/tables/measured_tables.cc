@@ -5,6 +5,7 @@
 #include "tools/accuracy/tables/megatron_runs.h"
 #include "tools/accuracy/tables/nanotron_runs.h"
 #include "tools/accuracy/tables/nccl_runs.h"
+#include "tools/accuracy/tables/nemo_runs.h"
 #include "tools/accuracy/tables/own_runs.h"
 #include "tools/accuracy/tables/published_runs.h"
 
@@ -24,6 +25,9 @@ const std::vector<TableForm>& table_forms() {
       {"ultrascale_h100.csv", {"grad_acc", "mfu_pct", "gpu_mem_GB"}, nanotron_runs},
       {"llm_training.csv", {"source", "iter_time_s", "seq_par", "gbs"}, published_runs},
       {"llm_foundry_mpt.csv", {"SeqLen (T)", "Sharding Strategy", "Activation Checkpointing"}, foundry_runs},
+      {"nemo_perf_history.csv", {"#-GPUs", "Model", "VP", "Tokens / sec / GPU"}, nemo_runs},
+      {"megatron_bridge_h100.csv", {"#-GPUs", "Precision", "VP", "Tokens / sec / GPU"}, nemo_runs},
+      {"mlperf_gpt3.csv", {"round", "minibs", "throughput_reported"}, mlperf_runs},
       {"nccl_a100_h100.csv", {"system", "op", "latency_us", "n_gpus", "bytes"}, nccl_runs},
       {"runs.csv", kColumnsOfOwnRuns, own_runs}};
   return forms;
