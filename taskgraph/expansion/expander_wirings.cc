@@ -255,6 +255,7 @@ void StrategyExpander::add_updates(OperatorId owner) {
 // number.
 std::size_t StrategyExpander::sync_gradient(TensorId weight, std::int32_t microbatch) {
   const std::size_t number = out_.num_wirings_;
+  if (microbatch < 0) syncs_once_.push_back(number);
   Wiring& wiring = begin_wiring(TaskKind::GradientSync, weight);
   wiring.microbatch = microbatch;
   list_sources(wiring);

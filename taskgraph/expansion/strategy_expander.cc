@@ -7,6 +7,7 @@
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/expansion/graph_memory.h"
 #include "taskgraph/expansion/recompute_gates.h"
+#include "taskgraph/expansion/reduction_streams.h"
 #include "taskgraph/expansion/step_order.h"
 
 namespace pipesim {
@@ -97,6 +98,7 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
   const auto& pipeline = contents_.options().pipeline;
   const WeightVersions& versions = contents_.versions();
   const std::int32_t microbatches = out_.microbatches_;
+  syncs_once_.clear();
   if (folding_) {
     const std::int32_t stages = pipeline ? pipeline->num_stages() : 1;
     last_backward_ = last_backward(order, stages, contents_.ways());
@@ -147,6 +149,9 @@ void StrategyExpander::add_microbatches(const PipelineOrder& order) {
     stop_if_late();
     add_updates(OperatorId(i));
   }
+  if (pipeline && contents_.options().gradient_reduction == GradientReduction::Overlapped &&
+      contents_.ways() == 1 && !contents_.options().state_sharding.each_microbatch())
+    put_on_streams(*this, syncs_once_);
 }
 
 // But for their numbers in keys: a microbatch of each way, again and again.

@@ -99,6 +99,7 @@ class StrategyExpander {
   // Folded: by stage and way, the microbatches of its last backward steps, see last_backward().
   std::vector<std::pair<std::int32_t, std::int32_t>> last_backward_;
   std::map<TensorId, std::vector<std::size_t>> syncs_;  // wirings, of weights reduced after each microbatch
+  std::vector<std::size_t> syncs_once_;                 // wirings, of weights reduced once an iteration
   std::map<std::vector<std::int32_t>, TaskId> reduction_gates_;  // by groups of the pipeline, ascending
   std::vector<std::pair<std::size_t, TaskId>> reductions_;       // wirings behind them
   std::vector<TaskId> last_passes_;                              // by device, see wait_for_backward()
