@@ -41,14 +41,14 @@ std::vector<RuntimePreset> all_presets() {
   using enum ReductionOverlap;
   return {
       {Runtime(), "pipesim's own executor; its host is not modelled", ""},
-      {{"megatron", megatron, true, 4, kUpdate, Never, true}, "Megatron-LM: PyTorch, kernel by kernel", on_a100},
+      {{"megatron", megatron, true, 4, kUpdate, Never, false, true}, "Megatron-LM: PyTorch, kernel by kernel", on_a100},
       {{"torch-eager", megatron, true, 2, kUpdate, Always},
        "PyTorch, kernel by kernel, with FlashAttention-2",
        on_a100},
       {{"torch-compile", compiled, false, 2, 1, Always},
        "PyTorch, compiled block by block, with FlashAttention-2",
        "host: 2 runs of small blocks on an H100 (docs/examples/pytorch_h100.csv); collectives: as megatron"},
-      {{"cuda-graph", graph, true, 4, kUpdate, Never, true},
+      {{"cuda-graph", graph, true, 4, kUpdate, Never, false, true},
        "Megatron-LM whose steps are CUDA graphs",
        "host: 0.5 us a kernel of a graph, estimated"},
       {{"nanotron", nanotron, true, 2, kUpdate, UnlessSharded},
@@ -103,6 +103,12 @@ const std::vector<RuntimeKey>& runtime_keys() {
        }},
       {"overlap", "always, unless-sharded or never",
        [](const std::string& text, Runtime& r) { r.overlap = overlap_named(text); }},
+      {"tensor-overlap", "always or never",
+       [](const std::string& text, Runtime& r) {
+         if (text != "always" && text != "never")
+           throw InputError(fmt::format("\"{}\", allowed: always, never", text));
+         r.tensor_overlap = text == "always";
+       }},
       {"cast-weights", "once or each",
        [](const std::string& text, Runtime& r) {
          if (text != "once" && text != "each")

@@ -40,6 +40,9 @@ struct Runtime {
   /// Time of an update by that of the least that it moves: gradients are clipped and copied, too.
   double update = 1;
   ReductionOverlap overlap = ReductionOverlap::Always;
+  /// Products run beside the gathers of their inputs and the scattered sums of their results, part by part
+  /// (taskgraph/moving/product_overlap.h).
+  bool tensor_overlap = false;
   /// Weights are brought into float8 (Casts) once an iteration, which is left out, instead of in each
   /// microbatch.
   bool casts_weights_once = false;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "taskgraph/binding/bound_operator.h"
 #include "taskgraph/expansion/made_tasks.h"
@@ -82,12 +84,23 @@ void connect_operator(Dag& dag, const BoundOperator& bound, const OperatorTasks&
   }
 }
 
-/// Adds the tasks of a plan. Returns the first one; invalid if there is none. `key`: see transfer_key_high.
+/// Adds the tasks of a plan, which take a share of their time. Returns the first one; invalid if there is
+/// none. `key`: see transfer_key_high.
 template <class Dag>
-TaskId add_transfers(Dag& dag, const CommunicationPlan& plan, std::uint64_t key) {
+TaskId add_transfers(Dag& dag, const CommunicationPlan& plan, std::uint64_t key, double share = 1) {
+  const auto shortened = [share](Nanoseconds time) {
+    return static_cast<Nanoseconds>(std::ceil(static_cast<double>(time) * share));
+  };
   TaskId first;
+  std::vector<LaneUse> lanes;
   for (const PlanExpansion::Task& t : plan.expansion.tasks) {
-    const TaskId task = dag.add_task({key, t.key}, t.duration, std::span(t.lanes, t.num_lanes));
+    std::span<const LaneUse> uses(t.lanes, t.num_lanes);
+    if (share < 1) {
+      lanes.clear();
+      for (const LaneUse use : uses) lanes.push_back({use.lane, shortened(use.hold)});
+      uses = lanes;
+    }
+    const TaskId task = dag.add_task({key, t.key}, share < 1 ? shortened(t.duration) : t.duration, uses);
     if (!first.valid()) first = task;
   }
   return first;

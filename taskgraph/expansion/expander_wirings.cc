@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "taskgraph/expansion/add_tasks.h"
 #include "taskgraph/expansion/strategy_expander.h"
+#include "taskgraph/moving/product_overlap.h"
 
 namespace pipesim {
 namespace {
@@ -51,7 +53,7 @@ std::pair<std::int32_t, std::int32_t> StrategyExpander::microbatches_of(const Wi
 void StrategyExpander::add_transfers(Wiring& wiring) {
   const std::uint64_t key = transfer_key_high(wiring.kind, std::max(0, wiring.microbatch), wiring.tensor,
                                               static_cast<std::uint64_t>(wiring.ordinal));
-  wiring.first_task = pipesim::add_transfers(dag(), *wiring.plan, key);
+  wiring.first_task = pipesim::add_transfers(dag(), *wiring.plan, key, wiring.share);
   connect_transfers(dag(), *wiring.plan, wiring.first_task);
   if (!labels_) return;
   for (const CommunicationTask& t : wiring.plan->tasks) {
@@ -106,6 +108,7 @@ Wiring& StrategyExpander::begin_wiring(TaskKind kind, TensorId tensor) {
   w.ordinal = 0;
   w.plan = nullptr;
   w.first_task = {};
+  w.share = 1;
   w.sources.clear();
   w.destinations.clear();
   w.source_terms.clear();
@@ -139,6 +142,7 @@ void StrategyExpander::wire_forward(TensorId tensor) {
   const std::size_t first = out_.num_wirings_;
   plan_forward(tensor);
   for (std::size_t w = first; w < out_.num_wirings_; ++w) {
+    run_beside_products(out_.wirings_[w]);
     add_transfers(out_.wirings_[w]);
     connect_sources(out_.wirings_[w]);
     for (const UseRef c : out_.wirings_[w].destinations) {
@@ -160,7 +164,7 @@ void StrategyExpander::wire_again(std::size_t forward_wiring) {
   std::ranges::copy_if(forward.destinations, std::back_inserter(readers),
                        [&](UseRef use) { return contents_.recomputation().reads_again(use); });
   if (readers.empty()) return;
-  const Wiring& wiring = move_again(forward_wiring, std::move(readers));
+  const Wiring& wiring = move_again(forward_wiring, std::move(readers), out_.wirings_[forward_wiring].share);
   for (const UseRef c : wiring.destinations) {
     const OperatorTasks& tasks = out_.tasks_of(c.op, microbatch_);
     // The backward of what is run again waits for that.
@@ -172,7 +176,7 @@ void StrategyExpander::wire_again(std::size_t forward_wiring) {
   }
 }
 
-Wiring& StrategyExpander::move_again(std::size_t forward_wiring, std::vector<UseRef> readers) {
+Wiring& StrategyExpander::move_again(std::size_t forward_wiring, std::vector<UseRef> readers, double share) {
   Wiring& wiring = begin_wiring(TaskKind::RecomputeTransfer, out_.wirings_[forward_wiring].tensor);
   const Wiring& once = out_.wirings_[forward_wiring];  // where it lies now
   wiring.ordinal = once.ordinal;
@@ -180,9 +184,34 @@ Wiring& StrategyExpander::move_again(std::size_t forward_wiring, std::vector<Use
   wiring.sources = once.sources;
   wiring.source_terms = once.source_terms;
   wiring.destinations = std::move(readers);
+  wiring.share = share;
   add_transfers(wiring);
   connect_sources(wiring);
   return wiring;
+}
+
+// Where the runtime does so, and all products on the side of the transfer on which it is cut into parts are
+// plain ones.
+void StrategyExpander::run_beside_products(Wiring& wiring) const {
+  if (!contents_.costs().runtime().tensor_overlap) return;
+  const CommunicationPlan& whole = folding_ ? folding_->whole(*wiring.plan) : *wiring.plan;
+  const auto parted = parted_transfer(whole, contents_.costs().topology());
+  if (!parted) return;
+  std::set<OperatorId> products;
+  for (const UseRef use : parted->kind == Collective::AllGather ? wiring.destinations : wiring.sources)
+    products.insert(use.op);
+  Nanoseconds time = 0;
+  for (const OperatorId product : products) {
+    const Operator& op = graph_.op(product);
+    if (!op.matrix || op.matrix->fused || op.matrix->batch.size() > 0) return;
+    const BoundOperator& bound = *(*now_)[product.index()];
+    const PassWork& work = wiring.kind == TaskKind::ForwardTransfer ? bound.forward : bound.backward_input;
+    if (!work.present) return;
+    time += *std::ranges::min_element(work.durations);
+  }
+  Nanoseconds transfer = 0;
+  for (const CommunicationTask& task : whole.tasks) transfer = std::max(transfer, task.duration);
+  wiring.share = share_beside_product(transfer, time, parted->parts);
 }
 
 // The consumers that make a gradient, and the terms in which they make it.
@@ -208,6 +237,7 @@ void StrategyExpander::wire_backward(TensorId tensor) {
   wiring.destinations.push_back(producer);
   wiring.plan =
       &folded_by(folding_, contents_.transfer_plan(tensor, terms_, gradient_layout(producer, *now_)));
+  run_beside_products(wiring);
   add_transfers(wiring);
   connect_sources(wiring);
   const OperatorTasks& tasks = out_.tasks_of(producer.op, microbatch_);

@@ -37,8 +37,8 @@ class StrategyExpander {
   /// What the wiring moves is not kept for backward.
   void stops_after_forward(std::size_t wiring) { out_.wirings_[wiring].read_in = ReadIn::Forward; }
   /// Adds the tasks of a wiring of the microbatch once more, for readers after forward. They wait for what
-  /// makes the data for these.
-  Wiring& move_again(std::size_t forward_wiring, std::vector<UseRef> readers);
+  /// makes the data for these. `share`: see Wiring.
+  Wiring& move_again(std::size_t forward_wiring, std::vector<UseRef> readers, double share = 1);
   /// Adds edges to the tasks first_reader + shard: from the transfers that their devices receive, and from
   /// the sources whose data lies there already.
   void connect_readers(const Wiring& wiring, TaskId first_reader,
@@ -74,6 +74,7 @@ class StrategyExpander {
   void wire_again(std::size_t forward_wiring);
   void wire_backward(TensorId tensor);
   void list_sources(Wiring& wiring);
+  void run_beside_products(Wiring& wiring) const;
   void connect_sources(const Wiring& wiring);
   template <class Visit>
   void visit_sources(const Wiring& wiring, Visit visit);

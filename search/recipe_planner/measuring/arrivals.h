@@ -17,11 +17,11 @@ struct Maker {
 
 /// By shard of the reader: when the last of what the plan's tasks bring is there. A task takes its time when
 /// it may begin (`begins`, by task) and those that it waits for have ended; with `sent_alone` only those take
-/// time that bring the reader something.
+/// time that bring the reader something. Tasks take a share of their time.
 Moments arrivals_of(const CommunicationPlan& plan, Moments begins, const BoundOperator& reader,
-                    bool sent_alone);
-/// By shard of the reader: when what the plan brings is there.
+                    bool sent_alone, double share = 1);
+/// By shard of the reader: when what the plan brings is there. Its tasks take a share of their time.
 Moments arrivals_of(const CommunicationPlan& plan, const std::vector<Maker>& makers,
-                    const BoundOperator& reader);
+                    const BoundOperator& reader, double share = 1);
 
 }  // namespace pipesim

@@ -176,7 +176,7 @@ class PartChains : private PartOnMesh {
                 const std::vector<TermMaker>& makers) {
     std::vector<Maker> sources;
     for (const TermMaker& m : makers) sources.push_back({&tables_[m.op], &runs.find(m.op)->end, m.term});
-    raise_by(run.begin, arrivals_of(plan, sources, reader));
+    raise_by(run.begin, arrivals_of(plan, sources, reader, least_share(plan)));
     if (part_.operators.size() > Ancestors::kMost) return;
     for (const TermMaker& m : makers) {
       if (!is_inside(m.op)) continue;
@@ -300,7 +300,8 @@ class PartChains : private PartOnMesh {
       const OperatorId maker = tables_.backward().producing_use(tensor_of(use)).op;
       const Run* made = maker.valid() && again(kind, maker) ? again_runs.find(maker) : nullptr;
       if (made != nullptr)
-        raise_by(run.begin, arrivals_of(forward_plan(use), {{&tables_[maker], &made->end, 0}}, bound));
+        raise_by(run.begin, arrivals_of(forward_plan(use), {{&tables_[maker], &made->end, 0}}, bound,
+                                          least_share(forward_plan(use))));
     }
   }
 

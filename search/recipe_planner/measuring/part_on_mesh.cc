@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "taskgraph/moving/product_overlap.h"
+
 namespace pipesim {
 
 PartOnMesh::PartOnMesh(const ModelPart& part, const ModelParts& parts, MeshTables& tables, Bound bound)
@@ -30,6 +32,12 @@ const CommunicationPlan& PartOnMesh::forward_plan(UseRef use) const {
   const UseRef maker = tables_.backward().producing_use(tensor);
   const LayoutIds source{data_layout(maker, tables_.strategy())};
   return tables_.plan(tensor, source, data_layout(use, tables_.strategy()));
+}
+
+double PartOnMesh::least_share(const CommunicationPlan& plan) const {
+  if (!tables_.runtime().tensor_overlap) return 1;
+  const auto parted = parted_transfer(plan, tables_.topology());
+  return parted ? 1.0 / parted->parts : 1;
 }
 
 // Sums are as large as their addends.

@@ -35,6 +35,8 @@ class PartOnMesh {
   [[nodiscard]] bool is_gathered(UseRef use, const CommunicationPlan& plan) const;
   /// From those that make the tensor's gradient to what makes the tensor.
   [[nodiscard]] const CommunicationPlan& gradient_plan(TensorId tensor) const;
+  /// The least share of a transfer's time that products do not hide (Runtime::tensor_overlap).
+  [[nodiscard]] double least_share(const CommunicationPlan& plan) const;
   /// On which a reader waits for what the same device gives for this term; in no order, maybe more than once.
   [[nodiscard]] static std::vector<DeviceId> devices_that_give_and_take(const CommunicationPlan& plan,
                                                                         std::int32_t term);

@@ -12,8 +12,10 @@ namespace {
 class LaneSums {
  public:
   explicit LaneSums(const Topology& topology) : held_(topology.num_lanes(), 0) {}
-  void add(std::span<const LaneUse> loads) {
-    for (const LaneUse& load : loads) held_[load.lane.index()] += load.hold;
+  void add(std::span<const LaneUse> loads, double share = 1) {
+    for (const LaneUse& load : loads)
+      held_[load.lane.index()] +=
+          share == 1 ? load.hold : static_cast<Nanoseconds>(static_cast<double>(load.hold) * share);
   }
   [[nodiscard]] HeldLanes lanes() const {
     HeldLanes lanes;
@@ -62,9 +64,10 @@ class PartTransfers : private PartOnMesh {
     std::set<LayoutId> targets;
     for (const UseRef use : graph_.consumers(tensor)) {
       if (is_inside(use.op) && targets.insert(data_layout(use, tables_.strategy())).second)
-        sums.add(forward_plan(use).loads);
+        sums.add(forward_plan(use).loads, least_share(forward_plan(use)));
     }
-    if (has_whole_gradient(tensor)) sums.add(gradient_plan(tensor).loads);
+    if (has_whole_gradient(tensor))
+      sums.add(gradient_plan(tensor).loads, least_share(gradient_plan(tensor)));
   }
 };
 

@@ -49,8 +49,8 @@ struct Degrees {
   [[nodiscard]] std::int64_t copies() const { return gpus / (tp * pp * cp); }
 };
 
-// As NeMo's and MLPerf's configurations have it: sequence parallel with tensor parallel, the distributed
-// optimizer, and communication of data parallelism beside compute.
+// As the configurations of NeMo, Megatron-Bridge and MLPerf have it: sequence parallel with tensor parallel,
+// the distributed optimizer, and communication of data parallelism beside compute.
 std::string recipe_of(const Degrees& d) {
   std::string recipe =
       fmt::format("tp{},pp{},cp{},dp{},mbs{},zero1", d.tp, d.pp, d.cp, d.copies(), d.mbs);
@@ -61,7 +61,11 @@ std::string recipe_of(const Degrees& d) {
   if (d.pp > 1) recipe += ",reduce=overlapped";
   return recipe;
 }
-constexpr const char* kRuntime = "megatron:overlap=always";
+// That of tensor parallelism as well: with NeMo and Megatron-Bridge (tp_comm_overlap), and where MLPerf's
+// configurations say so.
+std::string runtime_of(bool tensor_overlap) {
+  return fmt::format("megatron:overlap=always,tensor-overlap={}", tensor_overlap ? "always" : "never");
+}
 
 // Why degrees can't be those of a run; "": they can.
 std::string refusal_of(const Degrees& d) {
@@ -92,7 +96,7 @@ class NemoRow : MeasuredRow {
                            .recipe = recipe(d),
                            .batch = d.batch,
                            .gradient_type = DataType::BFloat16,
-                           .runtime = kRuntime};
+                           .runtime = runtime_of(true)};
     return run;
   }
 
@@ -182,7 +186,7 @@ class MlperfRow : MeasuredRow {
         .recipe = recipe_of(d),
         .batch = d.batch,
         .gradient_type = DataType::BFloat16,
-        .runtime = kRuntime};
+        .runtime = runtime_of(says("other_flags", "TP_COMM_OVERLAP=True"))};
     return run;
   }
 
@@ -223,7 +227,7 @@ std::vector<MeasuredRun> nemo_runs(const MeasuredTable& table) {
 
 std::vector<MeasuredRun> mlperf_runs(const MeasuredTable& table) {
   table.require({"round", "system", "n_gpus", "tp", "pp", "vpp", "cp", "mbs", "gbs", "grad_acc", "seq",
-                 "throughput_reported", "config_unique"});
+                 "throughput_reported", "other_flags", "config_unique"});
   return runs_of_rows<MlperfRow>(table);
 }
 

@@ -12,8 +12,8 @@ namespace pipesim {
 /// whose columns leave a recipe open. InputError for a malformed table.
 std::vector<MeasuredRun> nemo_runs(const MeasuredTable& table);
 
-/// Runs of GPT-3 175B for MLPerf Training (mlcommons/training_results): columns org, n_gpus, tp, pp, vpp, mbs,
-/// gbs, grad_acc, seq, throughput_reported (tokens/s), config_unique, ….
+/// Runs of GPT-3 175B for MLPerf Training (mlcommons/training_results): columns n_gpus, tp, pp, vpp, mbs,
+/// gbs, grad_acc, seq, throughput_reported (tokens/s), other_flags, config_unique, ….
 std::vector<MeasuredRun> mlperf_runs(const MeasuredTable& table);
 
 }  // namespace pipesim
